@@ -1,0 +1,20 @@
+#include "meshwright/frontend.h"
+
+#include <exception>
+
+namespace meshwright {
+
+Frontend::~Frontend() = default;
+
+Result<Graph> Frontend::read(const std::string& path) const {
+  try {
+    Result<Graph> graph = do_read(path);
+    if (!graph) return graph;
+    if (Status status = validate(*graph); !status) return add_context(path, status.error());
+    return graph;
+  } catch (const std::exception& problem) {
+    return plugin_failed(path + ": the frontend threw an exception: " + problem.what());
+  }
+}
+
+}  // namespace meshwright

@@ -1,0 +1,130 @@
+#include "meshwright/graph.h"
+
+#include <set>
+
+namespace meshwright {
+
+std::int64_t TensorType::elements() const {
+  std::int64_t product = 1;
+  for (const std::int64_t size : shape) product *= size;
+  return product;
+}
+
+std::int64_t TensorType::bytes() const { return elements() * size_bytes(dtype); }
+
+std::string to_string(const TensorType& type) {
+  std::string text{name(type.dtype)};
+  text += '[';
+  for (std::size_t i = 0; i < type.shape.size(); ++i) {
+    if (i > 0) text += ", ";
+    text += std::to_string(type.shape[i]);
+  }
+  return text + ']';
+}
+
+std::optional<std::size_t> Node::operand_index(std::string_view operand) const {
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i].name == operand) return i;
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+template <class T>
+const T* find_attribute(const Node& node, std::string_view name) {
+  const auto found = node.attributes.find(name);
+  return found == node.attributes.end() ? nullptr : std::get_if<T>(&found->second);
+}
+
+}  // namespace
+
+std::int64_t Node::integer(std::string_view attribute, std::int64_t otherwise) const {
+  const auto* value = find_attribute<std::int64_t>(*this, attribute);
+  return value ? *value : otherwise;
+}
+
+bool Node::boolean(std::string_view attribute, bool otherwise) const {
+  const auto* value = find_attribute<bool>(*this, attribute);
+  return value ? *value : otherwise;
+}
+
+std::vector<std::int64_t> Node::integers(std::string_view attribute) const {
+  const auto* value = find_attribute<std::vector<std::int64_t>>(*this, attribute);
+  return value ? *value : std::vector<std::int64_t>{};
+}
+
+std::string Node::text(std::string_view attribute, std::string_view otherwise) const {
+  const auto* value = find_attribute<std::string>(*this, attribute);
+  return value ? *value : std::string(otherwise);
+}
+
+namespace {
+
+// The values that a node makes differentiable: a floating-point operand with a gradient makes floating-point results.
+bool has_gradient_operand(const Graph& graph, const Node& node) {
+  for (const Operand& operand : node.operands) {
+    if (graph.values[operand.value].requires_gradient) return true;
+  }
+  return false;
+}
+
+Status check_node(const Graph& graph, NodeId id, std::vector<bool>& defined) {
+  const Node& node = graph.nodes[id];
+  const std::string where = "graph '" + graph.name + "', node '" + node.name + "'";
+  for (const Operand& operand : node.operands) {
+    if (operand.value >= graph.values.size()) return bad_input(where + ": operand '" + operand.name + "' has no value");
+    if (!defined[operand.value]) {
+      return bad_input(where + ": operand '" + operand.name + "' uses '" + graph.values[operand.value].name +
+                       "' before it is defined");
+    }
+  }
+  const bool gradient = has_gradient_operand(graph, node);
+  for (const ValueId result : node.results) {
+    if (result >= graph.values.size()) return bad_input(where + ": a result has no value");
+    const Value& value = graph.values[result];
+    if (value.producer != id || defined[result]) return bad_input(where + ": result '" + value.name + "' has two producers");
+    if (value.requires_gradient != (gradient && is_floating(value.type.dtype))) {
+      return internal_error(where + ": result '" + value.name + "' has a wrong gradient mark; call mark_gradients");
+    }
+    defined[result] = true;
+  }
+  return Done{};
+}
+
+}  // namespace
+
+Status validate(const Graph& graph) {
+  std::vector<bool> defined(graph.values.size(), false);
+  for (const Source& source : graph.sources) {
+    if (source.value >= graph.values.size()) return bad_input("graph '" + graph.name + "': a source has no value");
+    if (graph.values[source.value].producer != kNoId || defined[source.value]) {
+      return bad_input("graph '" + graph.name + "': '" + graph.values[source.value].name + "' is both a source and a result");
+    }
+    defined[source.value] = true;
+  }
+  std::set<std::string_view> names;
+  for (NodeId id = 0; id < graph.nodes.size(); ++id) {
+    if (!names.insert(graph.nodes[id].name).second) {
+      return bad_input("graph '" + graph.name + "': two nodes are named '" + graph.nodes[id].name + "'");
+    }
+    if (Status status = check_node(graph, id, defined); !status) return status;
+  }
+  for (const Output& output : graph.outputs) {
+    if (output.value >= graph.values.size() || !defined[output.value]) {
+      return bad_input("graph '" + graph.name + "': an output is not defined");
+    }
+  }
+  return Done{};
+}
+
+void mark_gradients(Graph& graph) {
+  for (const Node& node : graph.nodes) {
+    const bool gradient = has_gradient_operand(graph, node);
+    for (const ValueId result : node.results) {
+      graph.values[result].requires_gradient = gradient && is_floating(graph.values[result].type.dtype);
+    }
+  }
+}
+
+}  // namespace meshwright

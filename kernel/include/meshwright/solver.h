@@ -1,0 +1,63 @@
+// Intra-op solvers: StrategySpace in, one strategy per node out, with a lower bound and an honest status.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "meshwright/export.h"
+#include "meshwright/result.h"
+#include "meshwright/strategy_space.h"
+
+namespace meshwright {
+
+enum class SolveStatus : std::uint8_t {
+  optimal,     // lower_bound == cost, proven
+  bounded,     // a valid lower bound below the cost
+  heuristic,   // no bound that is worth the name; lower_bound is still valid (zero at worst)
+  infeasible,  // proven: no choice is allowed within the budget
+};
+
+MESHWRIGHT_API std::string_view name(SolveStatus status);
+
+inline constexpr std::int64_t kNoBudget = std::numeric_limits<std::int64_t>::max();
+
+struct SearchLimits {
+  std::int64_t work_limit = 4'000'000'000;  // elementary steps; counted, so that the answer is the same on any machine
+  double deadline_seconds = 60.0;           // a last resort; an answer cut off by it says so
+};
+
+struct Assignment {
+  SolveStatus status = SolveStatus::heuristic;
+  std::vector<std::uint32_t> choice;  // empty if infeasible or nothing was found
+  TickSum cost = 0;
+  TickSum lower_bound = 0;
+  std::int64_t peak_bytes = 0;
+  bool cut_off_by_clock = false;
+  std::string method;  // what the solver did, in a few words: "elimination, width 2, one multiplier"
+  // If infeasible: what binds. Either no allowed choice exists even without a budget (`least_bytes` 0), or the
+  // smallest peak that any allowed choice can reach is at least `least_bytes`, more than the budget.
+  std::string binding;
+  std::int64_t least_bytes = 0;
+};
+
+class MESHWRIGHT_API IntraSolver {
+ public:
+  virtual ~IntraSolver();
+
+  // One Assignment for each budget (bytes per device; kNoBudget for none), which ascend. The wrapper validates the
+  // space, the budgets and the answers (cost and peak are recomputed, a choice over budget is the plugin's fault), so
+  // implementations may assume valid input. They keep nothing, are deterministic, and honour the limits.
+  // Errors: bad_input (the space), plugin_failed (the answer).
+  Result<std::vector<Assignment>> solve(const StrategySpace& space, std::span<const std::int64_t> budgets,
+                                        const SearchLimits& limits) const;
+
+ private:
+  virtual Result<std::vector<Assignment>> do_solve(const StrategySpace& space, std::span<const std::int64_t> budgets,
+                                                   const SearchLimits& limits) const = 0;
+};
+
+}  // namespace meshwright

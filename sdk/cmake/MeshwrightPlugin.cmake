@@ -1,0 +1,31 @@
+# add_plugin(NAME matmul KIND ops SOURCES matmul.cpp [LINK library...] [TESTS matmul_test.cpp...])
+#
+# Builds the plugin NAME (also its folder, its id and its name in `meshwright plugins list`) from SOURCES as one shared
+# library that exports exactly one symbol, and a test program from TESTS. KIND is the plugin's kind (plugin.h). LINK
+# names third-party libraries and sdk/lib libraries; they are linked statically where they can be and never exported.
+set(MESHWRIGHT_SDK_CMAKE ${CMAKE_CURRENT_LIST_DIR})
+
+function(add_plugin)
+  cmake_parse_arguments(arg "" "NAME;KIND" "SOURCES;LINK;TESTS" ${ARGN})
+  set(target meshwright_${arg_KIND}_${arg_NAME})
+  # The objects are shared by the plugin and its tests, so that they are compiled once.
+  add_library(${target}_objects OBJECT ${arg_SOURCES})
+  target_include_directories(${target}_objects PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
+  target_link_libraries(${target}_objects PUBLIC meshwright_kernel ${arg_LINK})
+  add_library(${target} MODULE)
+  target_link_libraries(${target} PRIVATE ${target}_objects)
+  target_link_options(${target} PRIVATE -Wl,-z,defs -Wl,-z,nodelete -Wl,--exclude-libs,ALL
+                      -Wl,--version-script=${MESHWRIGHT_SDK_CMAKE}/plugin.map)
+  set_target_properties(${target} PROPERTIES
+    PREFIX "" OUTPUT_NAME ${arg_NAME} LINK_DEPENDS ${MESHWRIGHT_SDK_CMAKE}/plugin.map
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin/plugins/${arg_KIND}
+    BUILD_RPATH "$ORIGIN/../..")
+  set_property(GLOBAL APPEND PROPERTY MESHWRIGHT_PLUGIN_TARGETS ${target})
+  if(arg_TESTS AND BUILD_TESTING)
+    find_package(GTest REQUIRED)
+    include(GoogleTest)
+    add_executable(${target}_test ${arg_TESTS})
+    target_link_libraries(${target}_test PRIVATE ${target}_objects GTest::gtest_main)
+    gtest_discover_tests(${target}_test TEST_PREFIX ${arg_KIND}.${arg_NAME}.)
+  endif()
+endfunction()

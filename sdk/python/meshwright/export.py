@@ -1,0 +1,64 @@
+"""Write a model in the form that the Meshwright planner reads.
+
+The file is what ``torch.export.save`` writes: an archive with the functional
+ATen graph of the model, after ``run_decompositions({})``. Composite operators
+(linear, layer_norm, scaled_dot_product_attention, cross_entropy_loss, ...)
+stay whole, because the planner has sharding rules for them.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+
+def export(model: torch.nn.Module,
+           sample_inputs: Sequence[Any] | Mapping[str, Any],
+           path: str | os.PathLike[str]) -> Path:
+    """Export ``model`` and write it to ``path``; returns the path.
+
+    Args:
+        model: any module that ``torch.export`` accepts. On the ``meta`` device
+            it has no weight bytes, and neither has the file.
+        sample_inputs: the global batch, as positional arguments (a sequence)
+            or keyword arguments (a mapping).
+        path: where to write; the suffix must be ``.pt2``. The file appears
+            whole or not at all.
+
+    Raises:
+        ValueError: the suffix is not ``.pt2``.
+        TypeError: ``sample_inputs`` is neither a sequence nor a mapping.
+    """
+    path = Path(path)
+    if path.suffix != ".pt2":
+        raise ValueError(f"{path}: the suffix must be .pt2, because the planner picks its frontend by it")
+    if isinstance(sample_inputs, Mapping):
+        args, kwargs = (), dict(sample_inputs)
+    elif isinstance(sample_inputs, Sequence) and not isinstance(sample_inputs, (str, bytes)):
+        args, kwargs = tuple(sample_inputs), {}
+    else:
+        raise TypeError("sample_inputs must be a sequence of positional or a mapping of keyword arguments, "
+                        f"not {type(sample_inputs).__name__}")
+
+    program = torch.export.export(model, args, kwargs).run_decompositions({})
+    _forget_where_it_was_traced(program)
+
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        temporary = Path(folder) / path.name  # the archive's root folder is named after the file
+        torch.export.save(program, temporary)
+        os.replace(temporary, path)
+    return path
+
+
+def _forget_where_it_was_traced(program: torch.export.ExportedProgram) -> None:
+    """Drop source paths and object ids: they differ between machines and runs, and nobody reads them."""
+    for module in program.graph_module.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            for node in module.graph.nodes:
+                for key in ("stack_trace", "from_node"):
+                    node.meta.pop(key, None)
