@@ -1,0 +1,91 @@
+#include "archive.h"
+
+#include <zip.h>
+
+#include <array>
+#include <memory>
+#include <string_view>
+
+namespace meshwright::torch_export {
+
+namespace {
+
+// A graph's JSON is about a kilobyte per node; a header that claims more than this is damaged.
+constexpr std::size_t kMostBytes = std::size_t{1} << 31;
+constexpr std::string_view kModel = "models/model.json";
+constexpr std::string_view kWeights = "data/weights/";
+constexpr std::string_view kWeightsConfig = "model_weights_config.json";
+
+struct CloseZip {
+  void operator()(zip_t* archive) const { zip_discard(archive); }
+};
+struct CloseEntry {
+  void operator()(zip_file_t* entry) const { zip_fclose(entry); }
+};
+
+Error open_error(const std::string& path, int code) {
+  if (code == ZIP_ER_NOENT) return bad_input(path + ": there is no such file");
+  if (code == ZIP_ER_NOZIP || code == ZIP_ER_INCONS) {
+    return bad_input(path + ": this is not a zip archive, or it was cut short; write it with torch.export.save");
+  }
+  zip_error_t error;
+  zip_error_init_with_code(&error, code);
+  std::string reason = zip_error_strerror(&error);
+  zip_error_fini(&error);
+  return bad_input(path + ": cannot read the file: " + reason);
+}
+
+// In chunks, because the size in the archive's directory may be anything.
+Result<std::string> read_entry(zip_t* archive, zip_uint64_t index, const std::string& path, std::string_view name) {
+  const std::string where = path + ": cannot read " + std::string(name) + " from the archive";
+  const std::unique_ptr<zip_file_t, CloseEntry> entry(zip_fopen_index(archive, index, 0));
+  if (!entry) return bad_input(where + ": " + zip_strerror(archive));
+  std::string text;
+  std::array<char, 1 << 16> chunk;
+  for (;;) {
+    const zip_int64_t count = zip_fread(entry.get(), chunk.data(), chunk.size());
+    if (count < 0) return bad_input(where + ": " + zip_file_strerror(entry.get()));
+    if (count == 0) return text;
+    text.append(chunk.data(), static_cast<std::size_t>(count));
+    if (text.size() > kMostBytes) return bad_input(where + ": it is larger than 2 GiB");
+  }
+}
+
+}  // namespace
+
+Result<Archive> read_archive(const std::string& path) {
+  int code = 0;
+  const std::unique_ptr<zip_t, CloseZip> archive(zip_open(path.c_str(), ZIP_RDONLY, &code));
+  if (!archive) return open_error(path, code);
+  Archive result;
+  bool found = false;
+  const zip_int64_t entries = zip_get_num_entries(archive.get(), 0);
+  for (zip_uint64_t index = 0; index < static_cast<zip_uint64_t>(entries); ++index) {
+    const char* full_name = zip_get_name(archive.get(), index, ZIP_FL_ENC_RAW);
+    if (full_name == nullptr) continue;
+    std::string_view name = full_name;
+    name.remove_prefix(name.find('/') == std::string_view::npos ? 0 : name.find('/') + 1);
+    if (name == kModel) {
+      if (found) return bad_input(path + ": the archive holds two models; save one program per file");
+      auto text = read_entry(archive.get(), index, path, name);
+      if (!text) return text.error();
+      result.model = std::move(*text);
+      found = true;
+    } else if (name.starts_with(kWeights)) {
+      name.remove_prefix(kWeights.size());
+      zip_stat_t stat;
+      if (zip_stat_index(archive.get(), index, 0, &stat) != 0 || (stat.valid & ZIP_STAT_SIZE) == 0) continue;
+      result.payloads.emplace(name, stat.size);
+      if (name != kWeightsConfig) continue;
+      auto text = read_entry(archive.get(), index, path, name);
+      if (!text) return text.error();
+      result.weights = std::move(*text);
+    }
+  }
+  if (!found) {
+    return bad_input(path + ": the archive has no models/model.json; write it with torch.export.save of torch 2.9 or newer");
+  }
+  return result;
+}
+
+}  // namespace meshwright::torch_export

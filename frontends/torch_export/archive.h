@@ -1,0 +1,23 @@
+// The zip archive that torch.export.save writes: everything lies under one root folder, `<root>/models/model.json`
+// above all. Entries are stored, not compressed, but compressed ones read as well. Only text is read here, never
+// weights: of a weight's payload the planner wants the size alone.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "meshwright/result.h"
+
+namespace meshwright::torch_export {
+
+struct Archive {
+  std::string model;                                 // models/model.json
+  std::string weights;                               // data/weights/model_weights_config.json; "" if there is none
+  std::map<std::string, std::uint64_t> payloads;     // file name under data/weights/ -> bytes
+};
+
+// Errors: bad_input, naming the file: missing, unreadable, not a zip, no model in it, truncated.
+Result<Archive> read_archive(const std::string& path);
+
+}  // namespace meshwright::torch_export

@@ -1,0 +1,87 @@
+// What a .pt2 file says, as plain values: the part of torch._export.serde.schema (major 8) that a Graph is made from.
+// Names are kept as text and nothing is checked but the JSON's structure; translate.h gives it meaning.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "meshwright/graph.h"
+#include "meshwright/result.h"
+
+namespace meshwright::torch_export {
+
+struct TensorName {
+  std::string name;
+};
+using TensorNames = std::vector<std::string>;  // "" where an optional tensor is absent
+struct Symbolic {                              // a number that is not known until the program runs
+  std::string name;
+};
+struct Unsupported {  // an argument that no functional ATen op has
+  std::string kind;   // "as_graph"
+};
+using ArgumentValue = std::variant<Attribute, TensorName, TensorNames, Symbolic, Unsupported>;
+
+struct Argument {
+  std::string name;
+  ArgumentValue value;
+};
+
+struct ExportedNode {
+  std::string target;  // "torch.ops.aten.add.Tensor"
+  std::string name;    // "" in files written before nodes had names
+  std::string module_stack;
+  std::vector<Argument> inputs;
+  std::vector<ArgumentValue> outputs;
+};
+
+struct ExportedTensor {
+  int dtype_code = 0;
+  std::vector<std::int64_t> shape;
+  std::string symbol;  // the expression of the first size that is not a number; "" if all are
+  bool requires_gradient = false;
+};
+
+struct InputSpec {
+  enum class Kind { parameter, buffer, constant, user_input, other } kind = Kind::other;
+  std::string value;   // "" where the input is no tensor
+  std::string target;  // "transformer.wte.weight"; "" for a user input
+};
+
+struct OutputSpec {
+  std::string kind;    // the schema's word: "user_output", "loss_output", "buffer_mutation", ...
+  std::string value;   // "" where the output is no tensor
+  std::string target;  // the buffer, for a mutation
+};
+
+struct ExportedProgram {
+  std::vector<ExportedNode> nodes;
+  std::unordered_map<std::string, ExportedTensor> tensors;
+  std::vector<InputSpec> inputs;
+  std::vector<OutputSpec> outputs;
+};
+
+// Where a parameter's bytes lie: tied parameters lie in one place.
+struct WeightPlace {
+  std::string payload;  // file name under data/weights/
+  ExportedTensor tensor;
+  std::int64_t offset = 0;
+  bool operator==(const WeightPlace& other) const {
+    return payload == other.payload && offset == other.offset && tensor.shape == other.tensor.shape &&
+           tensor.dtype_code == other.tensor.dtype_code;
+  }
+};
+
+// Errors: bad_input, one sentence without the file's name: JSON cut short or invalid, not the schema's structure, or a
+// schema other than major 8. An archive without weights has an empty text for them, which says nothing of any.
+Result<ExportedProgram> parse_program(const std::string& text);
+Result<std::unordered_map<std::string, WeightPlace>> parse_weights(const std::string& text);
+
+// The dtype that a ScalarType code of the schema means; nothing for those that Meshwright does not know (float8, ...).
+std::optional<DType> dtype_of(int code);
+
+}  // namespace meshwright::torch_export

@@ -1,0 +1,251 @@
+// The only file that sees the JSON library. It throws on a wrong structure; that is caught once per document.
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "exported_program.h"
+
+namespace meshwright::torch_export {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::int64_t kSchemaMajor = 8;
+
+struct StructureError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+std::int64_t integer(const Json& json) {
+  if (!json.is_number_integer()) throw StructureError("a whole number was expected, not " + json.dump().substr(0, 40));
+  return json.get<std::int64_t>();
+}
+
+// JSON has no infinities, so the schema writes them as text.
+double real(const Json& json) {
+  if (json.is_string()) {
+    const auto& text = json.get_ref<const std::string&>();
+    if (text == "Infinity") return std::numeric_limits<double>::infinity();
+    if (text == "-Infinity") return -std::numeric_limits<double>::infinity();
+    if (text == "NaN") return std::numeric_limits<double>::quiet_NaN();
+  }
+  if (!json.is_number()) throw StructureError("a number was expected, not " + json.dump().substr(0, 40));
+  return json.get<double>();
+}
+
+std::string text_of(const Json& json) { return json.get<std::string>(); }
+
+const Json& array(const Json& json) {
+  if (!json.is_array()) throw StructureError("a list was expected, not " + json.dump().substr(0, 40));
+  return json;
+}
+
+// The schema's unions are objects of one key.
+struct Union {
+  const std::string& kind;
+  const Json& value;
+};
+
+Union union_of(const Json& json) {
+  if (!json.is_object() || json.size() != 1) {
+    throw StructureError("an object with one key was expected, not " + json.dump().substr(0, 40));
+  }
+  return {json.begin().key(), json.begin().value()};
+}
+
+std::string dtype_text(const Json& json) {
+  const auto dtype = dtype_of(static_cast<int>(integer(json)));
+  if (!dtype) throw StructureError("the dtype with the code " + json.dump() + " is not supported");
+  return std::string(name(*dtype));
+}
+
+ArgumentValue symbolic(const Json& json, Attribute (*number)(const Json&)) {
+  const auto [kind, value] = union_of(json);
+  if (kind == "as_name") return Symbolic{text_of(value)};
+  return number(value);
+}
+
+ArgumentValue symbolic_integers(const Json& json) {
+  std::vector<std::int64_t> values;
+  for (const Json& element : array(json)) {
+    const auto [kind, value] = union_of(element);
+    if (kind == "as_name") return Symbolic{text_of(value)};
+    values.push_back(integer(value));
+  }
+  return Attribute(std::move(values));
+}
+
+std::string optional_tensor(const Json& json) {
+  const auto [kind, value] = union_of(json);
+  return kind == "as_tensor" ? text_of(value.at("name")) : std::string();
+}
+
+template <class Element>
+TensorNames tensor_names(const Json& json, Element element) {
+  TensorNames names;
+  for (const Json& item : array(json)) names.push_back(element(item));
+  return names;
+}
+
+template <class T, class Element>
+Attribute list_of(const Json& json, Element element) {
+  std::vector<T> values;
+  for (const Json& item : array(json)) values.push_back(element(item));
+  return values;
+}
+
+std::string memory_format(const Json& json) {
+  static const char* const names[] = {"unknown", "contiguous", "channels_last", "channels_last_3d", "preserve"};
+  const std::int64_t code = integer(json);
+  return names[code >= 0 && code < 5 ? code : 0];
+}
+
+ArgumentValue argument_value(const Json& json) {
+  const auto [kind, value] = union_of(json);
+  if (kind == "as_tensor") return TensorName{text_of(value.at("name"))};
+  if (kind == "as_int") return Attribute(integer(value));
+  if (kind == "as_ints") return list_of<std::int64_t>(value, integer);
+  if (kind == "as_float") return Attribute(real(value));
+  if (kind == "as_bool") return Attribute(value.get<bool>());
+  if (kind == "as_none") return Attribute();
+  if (kind == "as_tensors") return tensor_names(value, [](const Json& item) { return text_of(item.at("name")); });
+  if (kind == "as_optional_tensors") return tensor_names(value, optional_tensor);
+  if (kind == "as_optional_tensor") {
+    const std::string name = optional_tensor(value);
+    return name.empty() ? ArgumentValue(Attribute()) : ArgumentValue(TensorName{name});
+  }
+  if (kind == "as_floats") return list_of<double>(value, real);
+  if (kind == "as_bools") return list_of<std::int64_t>(value, [](const Json& item) { return item.get<bool>() ? 1 : 0; });
+  if (kind == "as_string" || kind == "as_operator") return Attribute(text_of(value));
+  if (kind == "as_scalar_type") return Attribute(dtype_text(value));
+  if (kind == "as_memory_format") return Attribute(memory_format(value));
+  if (kind == "as_layout") return Attribute(integer(value) == 7 ? "strided" : "sparse");
+  if (kind == "as_device") return Attribute(text_of(value.at("type")));
+  if (kind == "as_sym_int") return symbolic(value, [](const Json& number) { return Attribute(integer(number)); });
+  if (kind == "as_sym_float") return symbolic(value, [](const Json& number) { return Attribute(real(number)); });
+  if (kind == "as_sym_bool") return symbolic(value, [](const Json& flag) { return Attribute(flag.get<bool>()); });
+  if (kind == "as_sym_ints") return symbolic_integers(value);
+  return Unsupported{kind};
+}
+
+ExportedNode node_of(const Json& json) {
+  ExportedNode node;
+  node.target = text_of(json.at("target"));
+  if (const auto name = json.find("name"); name != json.end() && name->is_string()) node.name = text_of(*name);
+  for (const Json& input : array(json.at("inputs"))) {
+    node.inputs.push_back({text_of(input.at("name")), argument_value(input.at("arg"))});
+  }
+  for (const Json& output : array(json.at("outputs"))) node.outputs.push_back(argument_value(output));
+  if (const auto metadata = json.find("metadata"); metadata != json.end() && metadata->is_object()) {
+    node.module_stack = metadata->value("nn_module_stack", "");
+  }
+  return node;
+}
+
+ExportedTensor tensor_of(const Json& json) {
+  ExportedTensor tensor;
+  tensor.dtype_code = static_cast<int>(integer(json.at("dtype")));
+  for (const Json& size : array(json.at("sizes"))) {
+    const auto [kind, value] = union_of(size);
+    if (kind == "as_int") {
+      tensor.shape.push_back(integer(value));
+    } else if (tensor.symbol.empty()) {
+      tensor.symbol = value.value("expr_str", "?");
+    }
+  }
+  tensor.requires_gradient = json.value("requires_grad", false);
+  return tensor;
+}
+
+std::string tensor_name_or_none(const Json& json) {
+  const ArgumentValue value = argument_value(json);
+  const auto* tensor = std::get_if<TensorName>(&value);
+  return tensor ? tensor->name : std::string();
+}
+
+InputSpec input_of(const Json& json) {
+  const auto [kind, spec] = union_of(json);
+  if (kind == "user_input") return {InputSpec::Kind::user_input, tensor_name_or_none(spec.at("arg")), ""};
+  if (kind == "parameter") {
+    return {InputSpec::Kind::parameter, text_of(spec.at("arg").at("name")), text_of(spec.at("parameter_name"))};
+  }
+  if (kind == "buffer") {
+    return {InputSpec::Kind::buffer, text_of(spec.at("arg").at("name")), text_of(spec.at("buffer_name"))};
+  }
+  if (kind == "tensor_constant") {
+    return {InputSpec::Kind::constant, text_of(spec.at("arg").at("name")), text_of(spec.at("tensor_constant_name"))};
+  }
+  return {};
+}
+
+OutputSpec output_of(const Json& json) {
+  const auto [kind, spec] = union_of(json);
+  if (kind == "user_output") return {kind, tensor_name_or_none(spec.at("arg")), ""};
+  return {kind, text_of(spec.at("arg").at("name")), spec.value("buffer_name", "")};
+}
+
+// What nlohmann's messages say after their "[json.exception.out_of_range.403] ".
+std::string reason_of(const std::exception& problem) {
+  const std::string message = problem.what();
+  const auto end = message.find("] ");
+  return message.starts_with("[json.exception") && end != std::string::npos ? message.substr(end + 2) : message;
+}
+
+ExportedProgram program_of(const Json& json) {
+  ExportedProgram program;
+  const Json& graph = json.at("graph_module").at("graph");
+  for (const auto& [name, tensor] : graph.at("tensor_values").items()) program.tensors.emplace(name, tensor_of(tensor));
+  for (const Json& node : array(graph.at("nodes"))) {
+    try {
+      program.nodes.push_back(node_of(node));
+    } catch (const std::exception& problem) {
+      const std::string name = node.is_object() ? node.value("name", "?") : "?";
+      throw StructureError("node '" + name + "': " + reason_of(problem));
+    }
+  }
+  const Json& signature = json.at("graph_module").at("signature");
+  for (const Json& input : array(signature.at("input_specs"))) program.inputs.push_back(input_of(input));
+  for (const Json& output : array(signature.at("output_specs"))) program.outputs.push_back(output_of(output));
+  return program;
+}
+
+Error structure_error(std::string_view file, const std::exception& problem) {
+  return bad_input(std::string(file) + " does not have the structure of torch.export's schema 8: " + reason_of(problem));
+}
+
+}  // namespace
+
+Result<ExportedProgram> parse_program(const std::string& text) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) return bad_input("models/model.json is not valid JSON, or it was cut short; export the model again");
+  try {
+    const Json& version = json.at("schema_version");
+    const std::int64_t major = integer(version.at("major"));
+    if (major != kSchemaMajor) {
+      return bad_input("the file has export schema " + std::to_string(major) +
+                       ", and this program reads schema 8; torch 2.9 to 2.15 write schema 8");
+    }
+    return program_of(json);
+  } catch (const std::exception& problem) {
+    return structure_error("models/model.json", problem);
+  }
+}
+
+Result<std::unordered_map<std::string, WeightPlace>> parse_weights(const std::string& text) {
+  if (text.empty()) return std::unordered_map<std::string, WeightPlace>{};
+  const Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) return bad_input("data/weights/model_weights_config.json is not valid JSON");
+  try {
+    std::unordered_map<std::string, WeightPlace> places;
+    for (const auto& [name, weight] : json.at("config").items()) {
+      const Json& meta = weight.at("tensor_meta");
+      const auto [kind, offset] = union_of(meta.at("storage_offset"));
+      places.emplace(name, WeightPlace{text_of(weight.at("path_name")), tensor_of(meta), integer(offset)});
+    }
+    return places;
+  } catch (const std::exception& problem) {
+    return structure_error("data/weights/model_weights_config.json", problem);
+  }
+}
+
+}  // namespace meshwright::torch_export
