@@ -1,0 +1,82 @@
+// From one layout of a tensor to another: the moves that exist, and the interface of the plugins (kind "conversions")
+// that string them together. A value and its gradient are converted and priced each on its own (DESIGN §2).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "meshwright/cost.h"
+#include "meshwright/export.h"
+#include "meshwright/layout.h"
+#include "meshwright/mesh.h"
+#include "meshwright/result.h"
+#include "meshwright/strategy_space.h"
+
+namespace meshwright {
+
+enum class MoveKind : std::uint8_t {
+  slice,           // R → S: each device keeps its part
+  all_gather,      // S → R
+  all_to_all,      // S on one atom → S on another
+  all_reduce,      // P → R
+  reduce_scatter,  // P → S
+  permute,         // S over one axis → S over another of the same size, or two axes change places
+  keep_one,        // R → P: the first device keeps the value, the others hold zero; free
+};
+
+MESHWRIGHT_API const char* name(MoveKind kind);
+
+// One move along `axis`. Where the axis is not the innermost of its atom, before or after, the move includes the
+// permutation that makes it so, and its price as well ("gathering an axis that is not innermost costs what it takes").
+struct Move {
+  MoveKind kind = MoveKind::slice;
+  std::uint8_t axis = 0;
+  std::uint8_t other_axis = 0;   // for permute
+  bool permutes_before = false;
+  bool permutes_after = false;
+  Layout result;
+};
+
+// A tensor to convert. The references outlive the problem.
+struct ConversionProblem {
+  const Mesh& mesh;
+  const AtomShape& shape;
+  const CostProfile& profile;
+  std::int64_t element_bytes = 4;
+  // Parameters' gradients are reduced in buckets, and pay for latency by their share of one.
+  bool packed = false;
+};
+
+// Every layout that one move reaches from `from` and that fits the shape.
+MESHWRIGHT_API std::vector<Move> one_step_moves(const ConversionProblem& problem, const Layout& from);
+
+MESHWRIGHT_API double move_seconds(const ConversionProblem& problem, const Layout& from, const Move& move);
+MESHWRIGHT_API Ticks move_ticks(const ConversionProblem& problem, const Layout& from, const Move& move);
+
+struct ConversionPath {
+  std::vector<Move> moves;
+  Ticks ticks = 0;  // the sum of the moves' ticks
+};
+
+class MESHWRIGHT_API ConversionSearch {
+ public:
+  virtual ~ConversionSearch();
+
+  // A path from `from` to `to`, both of which fit the shape; to a partial layout only over axes that are partial or
+  // replicated in `from`. The wrapper checks that the path ends at `to` and that `ticks` is the sum of its steps.
+  Result<ConversionPath> find(const ConversionProblem& problem, const Layout& from, const Layout& to) const;
+
+  // The ticks of `find` for each of `targets`, kForbidden where there is no path. An implementation may share work.
+  Result<std::vector<Ticks>> price(const ConversionProblem& problem, const Layout& from,
+                                   std::span<const Layout> targets) const;
+
+ private:
+  virtual Result<ConversionPath> do_find(const ConversionProblem& problem, const Layout& from,
+                                         const Layout& to) const = 0;
+  virtual Result<std::vector<Ticks>> do_price(const ConversionProblem& problem, const Layout& from,
+                                              std::span<const Layout> targets) const;
+};
+
+}  // namespace meshwright

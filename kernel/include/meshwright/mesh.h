@@ -1,0 +1,46 @@
+// An N-dimensional arrangement of a cluster's devices, row-major: the last axis steps through neighbours. All groups
+// of devices along one axis are alike, and each is priced by its slowest link (DESIGN §2).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "meshwright/cluster.h"
+#include "meshwright/export.h"
+#include "meshwright/result.h"
+
+namespace meshwright {
+
+inline constexpr std::size_t kMaxMeshAxes = 16;  // of size 2 or more each: 65536 devices and up
+
+struct MeshAxis {
+  std::int64_t size = 1;
+  double alpha_seconds = 0;           // latency of one message between neighbours on the axis
+  double beta_seconds_per_byte = 0;   // of one group, when all groups of the axis talk at once
+  std::string slowest_link;           // the level that binds
+};
+
+struct Mesh {
+  std::vector<MeshAxis> axes;
+
+  [[nodiscard]] MESHWRIGHT_API std::int64_t devices() const;
+  [[nodiscard]] std::size_t rank() const { return axes.size(); }
+};
+
+MESHWRIGHT_API std::string to_string(const Mesh& mesh);  // "2x4"
+
+// "2x4", "8", "2x2x2" → sizes. Errors: bad_input.
+MESHWRIGHT_API Result<std::vector<std::int64_t>> parse_mesh_shape(std::string_view text);
+
+// Lays the cluster's devices out as `shape`, whose product must be their number. Axes of size 1 are left out.
+// Errors: bad_input.
+MESHWRIGHT_API Result<Mesh> make_mesh(const Cluster& cluster, const std::vector<std::int64_t>& shape);
+
+// The shapes worth trying: every ordered factorization of nodes followed by every one of devices per node, with at
+// most `max_axes` axes in all, fewest axes first, then lexicographic. No axis crosses from one server into a part of
+// another, but for the single flat axis.
+MESHWRIGHT_API std::vector<std::vector<std::int64_t>> candidate_shapes(const Cluster& cluster, std::size_t max_axes);
+
+}  // namespace meshwright

@@ -1,0 +1,80 @@
+// What the kernel knows about ops, it knows from op families: plugins of kind "ops", each serving the ops that its
+// descriptor names. A family is stateless, const and thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "meshwright/export.h"
+#include "meshwright/graph.h"
+#include "meshwright/result.h"
+#include "meshwright/rule.h"
+
+namespace meshwright {
+
+// One call of an op, with the types of its tensors (global shapes).
+struct OpCall {
+  const Node& node;
+  std::vector<TensorType> operands;  // as node.operands
+  std::vector<TensorType> results;   // as node.results
+
+  [[nodiscard]] const TensorType* operand(std::string_view name) const {
+    const auto index = node.operand_index(name);
+    return index ? &operands[*index] : nullptr;
+  }
+};
+
+MESHWRIGHT_API OpCall make_call(const Graph& graph, const Node& node);
+
+// Floating-point work: `flops` for each point of the space that `factors` span.
+struct WorkTerm {
+  double flops = 0;
+  std::vector<FactorId> factors;
+};
+
+// What a call costs beyond what its rule implies. The kernel derives from the rule: local sizes, the bytes that are
+// read and written, and the backward work, two terms of `forward` per one for a product of two differentiable
+// operands (each operand's gradient is one more contraction over the same points).
+struct OpCost {
+  std::vector<WorkTerm> forward;
+  bool matrix = false;           // runs on the matrix units
+  bool alias = false;            // the results are views of operand 0: nothing moves, nothing is saved
+  bool alias_backward = false;   // neither does the backward move anything
+  // Bytes of operands that are not read whole: an embedding reads the rows it needs. True: read at most as many bytes
+  // of each operand as the results have.
+  bool gathers = false;
+};
+
+class MESHWRIGHT_API OpFamily {
+ public:
+  virtual ~OpFamily();
+
+  // The sharding rule of this call. Errors: bad_input if the attributes are not supported (the op then runs
+  // replicated, with a warning that carries the message). The wrapper validates the rule against the shapes.
+  Result<Rule> rule(const OpCall& call) const;
+
+  // The cost of this call, in terms of `rule`, which this family made for it.
+  Result<OpCost> cost(const OpCall& call, const Rule& rule) const;
+
+  // Emits the nodes of the call's gradient in the same vocabulary into `backward`. `result_gradients` has a value for
+  // each result (kNoId: none); the answer has one for each operand (kNoId: not differentiable).
+  // Errors: bad_input, "states no gradient", unless the family overrides it.
+  Result<std::vector<ValueId>> gradient(const OpCall& call, Graph& backward,
+                                        const std::vector<ValueId>& result_gradients) const;
+
+ private:
+  virtual Result<Rule> do_rule(const OpCall& call) const = 0;
+  virtual Result<OpCost> do_cost(const OpCall& call, const Rule& rule) const = 0;
+  virtual Result<std::vector<ValueId>> do_gradient(const OpCall& call, Graph& backward,
+                                                   const std::vector<ValueId>& result_gradients) const;
+};
+
+// Which family serves an op; null if none does.
+class MESHWRIGHT_API OpTable {
+ public:
+  virtual ~OpTable();
+  [[nodiscard]] virtual const OpFamily* find(std::string_view op) const = 0;
+};
+
+}  // namespace meshwright

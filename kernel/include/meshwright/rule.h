@@ -1,0 +1,77 @@
+// How one op behaves under sharding: an einsum over factors, in one line (DESIGN §2, "Sharding rules").
+//
+//   linear             b* k, n k, +n -> b* n       + an addend: added on one rank only where a sum is sharded
+//   softmax over d     b !d -> b !d                ! must stay whole
+//   fused qkv split    b (!3 d) -> b d, b d, b d   ( ) a dimension that is a product of factors, major to minor
+//   cross entropy      n ^~c, n ->                 ^ the op reduces over c itself; ~ its shards may be padded
+//   broadcasting       b 1, d -> b d               1 a dimension of size 1
+//
+// A factor absent from the results is a reduction: sharding it makes the result partial. `b*` stands for any number of
+// leading dimensions (factors b0, b1, ...). A digit alone names a factor too ("!3"), but for 1.
+//
+// `linear` lists groups of operands in which the op is jointly linear: {{0, 1}} for an addition, {{0}, {1}} for a
+// product. A partial value may pass through a group, all its operands being partial, and a partial gradient may
+// pass backward through an op that has a group.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "meshwright/export.h"
+#include "meshwright/graph.h"
+#include "meshwright/result.h"
+
+namespace meshwright {
+
+using FactorId = std::uint16_t;
+
+struct Factor {
+  std::string name;
+  std::int64_t size = 1;
+  bool whole = false;      // never sharded
+  bool pads = false;       // correct on padded shards
+  bool internal = false;   // a reduction that the op finishes by itself: the result is not partial over it
+  bool maximum = false;    // a reduction by maximum; by sum otherwise
+};
+
+struct TensorRule {
+  std::vector<std::vector<FactorId>> dimensions;  // factors of each dimension, major to minor; none for size 1
+  bool addend = false;
+};
+
+// An all-reduce inside the op where an axis shards `over`: of a tensor with the given factors (local sizes), of
+// `element_bytes` each.
+struct InternalCollective {
+  FactorId over = 0;
+  std::vector<FactorId> tensor;
+  std::int64_t element_bytes = 4;
+  bool backward = false;
+};
+
+struct Rule {
+  std::vector<Factor> factors;
+  std::vector<TensorRule> operands;
+  std::vector<TensorRule> results;
+  std::vector<std::vector<std::uint32_t>> linear;
+  std::vector<InternalCollective> internal;
+
+  [[nodiscard]] MESHWRIGHT_API FactorId factor(std::string_view name) const;  // asserts that it exists
+};
+
+// Reads the text form and takes the factors' sizes from the tensors' shapes. Errors: internal_error, since rules are
+// written by op families: text that does not parse, a factor with two sizes, a rank that differs.
+MESHWRIGHT_API Result<Rule> parse_rule(std::string_view text, const std::vector<TensorType>& operands,
+                                       const std::vector<TensorType>& results);
+
+MESHWRIGHT_API std::string to_string(const Rule& rule);
+
+// Checks ids, and that the sizes agree with the shapes.
+MESHWRIGHT_API Status validate(const Rule& rule, const std::vector<TensorType>& operands,
+                               const std::vector<TensorType>& results);
+
+// The rule of an op that nobody knows: every dimension whole, so it runs replicated.
+MESHWRIGHT_API Rule replicated_rule(const std::vector<TensorType>& operands, const std::vector<TensorType>& results);
+
+}  // namespace meshwright

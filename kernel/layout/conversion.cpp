@@ -1,0 +1,194 @@
+#include "meshwright/conversion.h"
+
+#include <algorithm>
+#include <exception>
+
+namespace meshwright {
+
+const char* name(MoveKind kind) {
+  switch (kind) {
+    case MoveKind::slice: return "slice";
+    case MoveKind::all_gather: return "all_gather";
+    case MoveKind::all_to_all: return "all_to_all";
+    case MoveKind::all_reduce: return "all_reduce";
+    case MoveKind::reduce_scatter: return "reduce_scatter";
+    case MoveKind::permute: return "permute";
+    case MoveKind::keep_one: return "keep_one";
+  }
+  return "?";
+}
+
+namespace {
+
+// Gathers the moves from one layout, leaving out those whose result does not fit the shape.
+class MoveList {
+ public:
+  MoveList(const ConversionProblem& problem, const Layout& from) : problem_(problem), from_(from) {}
+
+  void add(MoveKind kind, std::size_t axis, Placement target) {
+    Move move;
+    move.kind = kind;
+    move.axis = static_cast<std::uint8_t>(axis);
+    move.result = from_;
+    move.result.place(axis, target);
+    if (!fits(move.result, problem_.shape, problem_.mesh)) return;
+    move.permutes_before = from_[axis].is_shard() && !from_.is_innermost(axis);
+    move.permutes_after = target.is_shard() && !move.result.is_innermost(axis);
+    moves_.push_back(move);
+  }
+
+  // Two axes of one size change what they shard; at least one shards.
+  void add_permute(std::size_t axis, std::size_t other) {
+    Move move;
+    move.kind = MoveKind::permute;
+    move.axis = static_cast<std::uint8_t>(axis);
+    move.other_axis = static_cast<std::uint8_t>(other);
+    move.result = from_;
+    move.result.place(axis, from_[other]);
+    move.result.place(other, from_[axis]);
+    moves_.push_back(move);
+  }
+
+  std::vector<Move> take() { return std::move(moves_); }
+
+ private:
+  const ConversionProblem& problem_;
+  const Layout& from_;
+  std::vector<Move> moves_;
+};
+
+double axis_permute_seconds(const ConversionProblem& problem, const Layout& layout, std::size_t axis, double bytes) {
+  // The permutation runs over the axis and all inner ones on the same atom; the slowest of them binds.
+  double slowest = 0;
+  for (std::size_t other = axis; other < layout.mesh_rank(); ++other) {
+    if (layout[other] != layout[axis]) continue;
+    slowest = std::max(slowest, collective_seconds(CollectiveKind::permute, problem.mesh.axes[other], bytes));
+  }
+  return slowest;
+}
+
+}  // namespace
+
+std::vector<Move> one_step_moves(const ConversionProblem& problem, const Layout& from) {
+  MoveList list(problem, from);
+  const std::size_t atoms = problem.shape.sizes.size();
+  for (std::size_t axis = 0; axis < from.mesh_rank(); ++axis) {
+    const Placement here = from[axis];
+    if (here.is_replicate()) {
+      for (std::size_t atom = 0; atom < atoms; ++atom) list.add(MoveKind::slice, axis, Placement::shard(atom));
+      list.add(MoveKind::keep_one, axis, Placement::partial_sum());
+    } else if (here.is_shard()) {
+      list.add(MoveKind::all_gather, axis, Placement::replicate());
+      for (std::size_t atom = 0; atom < atoms; ++atom) {
+        if (atom != here.atom()) list.add(MoveKind::all_to_all, axis, Placement::shard(atom));
+      }
+    } else {
+      list.add(MoveKind::all_reduce, axis, Placement::replicate());
+      for (std::size_t atom = 0; atom < atoms; ++atom) list.add(MoveKind::reduce_scatter, axis, Placement::shard(atom));
+    }
+    for (std::size_t other = axis + 1; other < from.mesh_rank(); ++other) {
+      const bool sharded = here.is_shard() || from[other].is_shard();
+      const bool partial = here.is_partial() || from[other].is_partial();
+      if (sharded && !partial && here != from[other] &&
+          problem.mesh.axes[axis].size == problem.mesh.axes[other].size) {
+        list.add_permute(axis, other);
+      }
+    }
+  }
+  return list.take();
+}
+
+double move_seconds(const ConversionProblem& problem, const Layout& from, const Move& move) {
+  const auto bytes_of = [&](const Layout& layout) {
+    return static_cast<double>(local_elements(layout, problem.shape, problem.mesh) * problem.element_bytes);
+  };
+  const MeshAxis& axis = problem.mesh.axes[move.axis];
+  const double before = bytes_of(from);
+  const double after = bytes_of(move.result);
+  const double alpha_share =
+      problem.packed ? std::min(1.0, before / static_cast<double>(problem.profile.bucket_bytes)) : 1.0;
+  const auto collective = [&](CollectiveKind kind) { return collective_seconds(kind, axis, before, alpha_share); };
+  double seconds = 0;
+  switch (move.kind) {
+    case MoveKind::slice: seconds = compute_seconds(problem.profile, {.bytes = 2 * after}); break;
+    case MoveKind::all_gather: seconds = collective(CollectiveKind::all_gather); break;
+    case MoveKind::all_to_all: seconds = collective(CollectiveKind::all_to_all); break;
+    case MoveKind::all_reduce: seconds = collective(CollectiveKind::all_reduce); break;
+    case MoveKind::reduce_scatter: seconds = collective(CollectiveKind::reduce_scatter); break;
+    case MoveKind::permute:
+      seconds = std::max(collective(CollectiveKind::permute),
+                         collective_seconds(CollectiveKind::permute, problem.mesh.axes[move.other_axis], before));
+      break;
+    case MoveKind::keep_one: break;
+  }
+  if (move.permutes_before) seconds += axis_permute_seconds(problem, from, move.axis, before);
+  if (move.permutes_after) seconds += axis_permute_seconds(problem, move.result, move.axis, after);
+  return seconds;
+}
+
+Ticks move_ticks(const ConversionProblem& problem, const Layout& from, const Move& move) {
+  return to_ticks(move_seconds(problem, from, move));
+}
+
+ConversionSearch::~ConversionSearch() = default;
+
+namespace {
+
+std::string describe(const ConversionProblem& problem, const Layout& from, const Layout& to) {
+  return "conversion " + to_string(from, problem.shape) + " -> " + to_string(to, problem.shape);
+}
+
+Status check_path(const ConversionProblem& problem, const Layout& from, const Layout& to, const ConversionPath& path) {
+  const std::string what = describe(problem, from, to);
+  Layout here = from;
+  Ticks sum = 0;
+  for (const Move& move : path.moves) {
+    if (!fits(move.result, problem.shape, problem.mesh)) return plugin_failed(what + ": a step does not fit the shape");
+    sum += move_ticks(problem, here, move);
+    here = move.result;
+  }
+  if (here != to) return plugin_failed(what + ": the path ends at " + to_string(here, problem.shape));
+  if (sum != path.ticks) return plugin_failed(what + ": the cost is not the sum of the steps");
+  return Done{};
+}
+
+}  // namespace
+
+Result<ConversionPath> ConversionSearch::find(const ConversionProblem& problem, const Layout& from,
+                                              const Layout& to) const {
+  if (!fits(from, problem.shape, problem.mesh) || !fits(to, problem.shape, problem.mesh)) {
+    return bad_input(describe(problem, from, to) + ": a layout does not fit the shape");
+  }
+  try {
+    Result<ConversionPath> path = do_find(problem, from, to);
+    if (!path) return path;
+    if (Status status = check_path(problem, from, to, *path); !status) return status.error();
+    return path;
+  } catch (const std::exception& problem_found) {
+    return plugin_failed(describe(problem, from, to) + ": the plugin threw an exception: " + problem_found.what());
+  }
+}
+
+Result<std::vector<Ticks>> ConversionSearch::price(const ConversionProblem& problem, const Layout& from,
+                                                   std::span<const Layout> targets) const {
+  try {
+    Result<std::vector<Ticks>> ticks = do_price(problem, from, targets);
+    if (ticks && ticks->size() != targets.size()) return plugin_failed("conversion prices: one is needed for each target");
+    return ticks;
+  } catch (const std::exception& problem_found) {
+    return plugin_failed(std::string("conversion prices: the plugin threw an exception: ") + problem_found.what());
+  }
+}
+
+Result<std::vector<Ticks>> ConversionSearch::do_price(const ConversionProblem& problem, const Layout& from,
+                                                      std::span<const Layout> targets) const {
+  std::vector<Ticks> ticks;
+  for (const Layout& target : targets) {
+    Result<ConversionPath> path = find(problem, from, target);
+    if (!path && path.error().code != ErrorCode::infeasible) return path.error();
+    ticks.push_back(path ? path->ticks : kForbidden);
+  }
+  return ticks;
+}
+
+}  // namespace meshwright

@@ -1,0 +1,96 @@
+#include "meshwright/layout.h"
+
+#include <numeric>
+
+namespace meshwright {
+
+std::size_t AtomShape::first_atom(std::size_t dimension) const {
+  return std::accumulate(atoms_of_dimension.begin(), atoms_of_dimension.begin() + static_cast<std::ptrdiff_t>(dimension),
+                         std::size_t{0});
+}
+
+std::size_t AtomShape::dimension_of(std::size_t atom) const {
+  std::size_t dimension = 0;
+  for (std::size_t end = atoms_of_dimension[0]; atom >= end; end += atoms_of_dimension[dimension]) ++dimension;
+  return dimension;
+}
+
+AtomShape whole_dimensions(const std::vector<std::int64_t>& shape) {
+  AtomShape atoms;
+  for (const std::int64_t size : shape) {
+    atoms.atoms_of_dimension.push_back(size > 1 ? 1 : 0);
+    if (size > 1) atoms.sizes.push_back(size);
+  }
+  atoms.paddable.assign(atoms.sizes.size(), false);
+  return atoms;
+}
+
+bool Layout::has_partial() const {
+  for (std::size_t axis = 0; axis < rank_; ++axis) {
+    if (placements_[axis].is_partial()) return true;
+  }
+  return false;
+}
+
+bool Layout::is_replicated() const {
+  for (std::size_t axis = 0; axis < rank_; ++axis) {
+    if (!placements_[axis].is_replicate()) return false;
+  }
+  return true;
+}
+
+bool Layout::is_innermost(std::size_t axis) const {
+  for (std::size_t later = axis + 1; later < rank_; ++later) {
+    if (placements_[later] == placements_[axis]) return false;
+  }
+  return true;
+}
+
+std::int64_t shards_of_atom(const Layout& layout, const Mesh& mesh, std::size_t atom) {
+  std::int64_t shards = 1;
+  for (std::size_t axis = 0; axis < layout.mesh_rank(); ++axis) {
+    if (layout[axis] == Placement::shard(atom)) shards *= mesh.axes[axis].size;
+  }
+  return shards;
+}
+
+bool fits(const Layout& layout, const AtomShape& shape, const Mesh& mesh) {
+  for (std::size_t axis = 0; axis < layout.mesh_rank(); ++axis) {
+    if (!layout[axis].is_shard()) continue;
+    const std::size_t atom = layout[axis].atom();
+    if (atom >= shape.sizes.size()) return false;
+    const std::int64_t shards = shards_of_atom(layout, mesh, atom);
+    const std::int64_t size = shape.sizes[atom];
+    // Padding must leave no device without elements.
+    if (size % shards != 0 && !(shape.paddable[atom] && (size + shards - 1) / shards * (shards - 1) < size)) return false;
+  }
+  return true;
+}
+
+namespace {
+
+std::int64_t local_atom(const Layout& layout, const AtomShape& shape, const Mesh& mesh, std::size_t atom) {
+  const std::int64_t shards = shards_of_atom(layout, mesh, atom);
+  return (shape.sizes[atom] + shards - 1) / shards;
+}
+
+}  // namespace
+
+std::int64_t local_elements(const Layout& layout, const AtomShape& shape, const Mesh& mesh) {
+  std::int64_t elements = 1;
+  for (std::size_t atom = 0; atom < shape.sizes.size(); ++atom) elements *= local_atom(layout, shape, mesh, atom);
+  return elements;
+}
+
+std::vector<std::int64_t> local_shape(const Layout& layout, const AtomShape& shape, const Mesh& mesh) {
+  std::vector<std::int64_t> extents;
+  std::size_t atom = 0;
+  for (const std::uint8_t atoms : shape.atoms_of_dimension) {
+    std::int64_t extent = 1;
+    for (std::size_t i = 0; i < atoms; ++i) extent *= local_atom(layout, shape, mesh, atom++);
+    extents.push_back(extent);
+  }
+  return extents;
+}
+
+}  // namespace meshwright

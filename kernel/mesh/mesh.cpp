@@ -1,0 +1,145 @@
+#include "meshwright/mesh.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace meshwright {
+
+std::int64_t Mesh::devices() const {
+  std::int64_t product = 1;
+  for (const MeshAxis& axis : axes) product *= axis.size;
+  return product;
+}
+
+std::string to_string(const Mesh& mesh) {
+  if (mesh.axes.empty()) return "1";
+  std::string text;
+  for (const MeshAxis& axis : mesh.axes) {
+    if (!text.empty()) text += 'x';
+    text += std::to_string(axis.size);
+  }
+  return text;
+}
+
+Result<std::vector<std::int64_t>> parse_mesh_shape(std::string_view text) {
+  std::vector<std::int64_t> shape;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (true) {
+    std::int64_t size = 0;
+    const auto [after, error] = std::from_chars(at, end, size);
+    if (error != std::errc() || size < 1 || (after != end && *after != 'x')) {
+      return bad_input("mesh '" + std::string(text) + "': write axis sizes like 8, 2x4 or 2x2x2");
+    }
+    shape.push_back(size);
+    if (after == end) return shape;
+    at = after + 1;
+  }
+}
+
+namespace {
+
+// What one group of devices sees of one level, for the devices of the group that lie in one inner group.
+void apply_level(const LinkLevel& level, std::int64_t inside, MeshAxis& axis, double& slowest) {
+  double rate = level.bytes_per_second;
+  if (level.sharers > inside) rate /= static_cast<double>(level.sharers) / static_cast<double>(inside);
+  if (level.ganged && inside > level.sharers) rate *= static_cast<double>(inside) / static_cast<double>(level.sharers);
+  axis.alpha_seconds = std::max(axis.alpha_seconds, level.latency_seconds);
+  if (slowest == 0 || rate < slowest) {
+    slowest = rate;
+    axis.slowest_link = level.name;
+  }
+}
+
+// The axis of `size` devices that lie `stride` apart, in a cluster of `devices`.
+MeshAxis describe_axis(const Cluster& cluster, std::int64_t size, std::int64_t stride) {
+  MeshAxis axis;
+  axis.size = size;
+  double slowest = 0;
+  const std::int64_t block = size * stride;
+  for (std::int64_t base = 0; base < cluster.devices(); ++base) {
+    if (base % block >= stride) continue;  // not the first device of a group
+    std::int64_t inner = 1;
+    for (const LinkLevel& level : cluster.levels) {
+      std::int64_t inside = 0;  // devices of this group in the first one's inner group
+      bool crosses = false;     // whether the group leaves an inner group without leaving this level's
+      for (std::int64_t i = 0; i < size; ++i) {
+        const std::int64_t device = base + i * stride;
+        const bool same_inner = device / inner == base / inner;
+        if (same_inner) ++inside;
+        if (i > 0) {
+          const std::int64_t previous = device - stride;
+          crosses |= device / inner != previous / inner && device / level.group == previous / level.group;
+        }
+      }
+      if (crosses) apply_level(level, inside, axis, slowest);
+      inner = level.group;
+    }
+  }
+  axis.beta_seconds_per_byte = slowest > 0 ? 1.0 / slowest : 0;
+  return axis;
+}
+
+void factorize(std::int64_t number, std::size_t axes, std::vector<std::int64_t>& prefix,
+               std::vector<std::vector<std::int64_t>>& found) {
+  if (axes == 0) {
+    if (number == 1) found.push_back(prefix);
+    return;
+  }
+  for (std::int64_t size = 2; size <= number; ++size) {
+    if (number % size != 0) continue;
+    prefix.push_back(size);
+    factorize(number / size, axes - 1, prefix, found);
+    prefix.pop_back();
+  }
+}
+
+// Every ordered way to write `number` as a product of exactly `axes` factors of 2 or more.
+std::vector<std::vector<std::int64_t>> factorizations(std::int64_t number, std::size_t axes) {
+  std::vector<std::vector<std::int64_t>> found;
+  std::vector<std::int64_t> prefix;
+  factorize(number, axes, prefix, found);
+  return found;
+}
+
+}  // namespace
+
+Result<Mesh> make_mesh(const Cluster& cluster, const std::vector<std::int64_t>& shape) {
+  std::int64_t product = 1;
+  for (const std::int64_t size : shape) product *= size;
+  if (product != cluster.devices()) {
+    return bad_input("a mesh of " + std::to_string(product) + " devices does not cover the cluster '" + cluster.name +
+                     "', which has " + std::to_string(cluster.devices()));
+  }
+  Mesh mesh;
+  std::int64_t stride = product;
+  for (const std::int64_t size : shape) {
+    stride /= size;
+    if (size > 1) mesh.axes.push_back(describe_axis(cluster, size, stride));
+  }
+  if (mesh.rank() > kMaxMeshAxes) {
+    return bad_input("a mesh of " + std::to_string(mesh.rank()) + " axes: at most " + std::to_string(kMaxMeshAxes) +
+                     " are supported");
+  }
+  return mesh;
+}
+
+std::vector<std::vector<std::int64_t>> candidate_shapes(const Cluster& cluster, std::size_t max_axes) {
+  std::vector<std::vector<std::int64_t>> shapes;
+  if (cluster.devices() == 1) return {{1}};
+  shapes.push_back({cluster.devices()});
+  for (std::size_t axes = 1; axes <= max_axes; ++axes) {
+    for (std::size_t outer = 0; outer <= axes; ++outer) {
+      for (const auto& across : factorizations(cluster.nodes, outer)) {
+        for (const auto& within : factorizations(cluster.devices_per_node, axes - outer)) {
+          std::vector<std::int64_t> shape = across;
+          shape.insert(shape.end(), within.begin(), within.end());
+          if (std::find(shapes.begin(), shapes.end(), shape) == shapes.end()) shapes.push_back(std::move(shape));
+        }
+      }
+    }
+  }
+  return shapes;
+}
+
+}  // namespace meshwright

@@ -1,0 +1,129 @@
+#include "meshwright/strategy_space.h"
+
+#include <algorithm>
+
+namespace meshwright {
+
+namespace {
+
+// No device comes near it, and sums of two stay inside 64 bits.
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 62;
+
+std::string quoted(const StrategySpace& space, std::uint32_t node) { return "node '" + space.nodes[node].name + "'"; }
+
+bool any_negative(const std::vector<std::int64_t>& values) {
+  return std::any_of(values.begin(), values.end(), [](std::int64_t value) { return value < 0; });
+}
+
+Status check_nodes(const StrategySpace& space) {
+  for (std::uint32_t id = 0; id < space.nodes.size(); ++id) {
+    if (space.nodes[id].costs.empty()) return bad_input(quoted(space, id) + " has no strategy");
+    if (any_negative(space.nodes[id].costs)) return bad_input(quoted(space, id) + " has a negative cost");
+  }
+  return Done{};
+}
+
+Status check_tables(const StrategySpace& space) {
+  for (std::size_t id = 0; id < space.tables.size(); ++id) {
+    const CostTable& table = space.tables[id];
+    const std::string where = "cost table " + std::to_string(id);
+    if (table.costs.size() != std::size_t{table.rows} * table.columns) {
+      return bad_input(where + " has " + std::to_string(table.costs.size()) + " costs for " +
+                       std::to_string(table.rows) + " rows and " + std::to_string(table.columns) + " columns");
+    }
+    if (any_negative(table.costs)) return bad_input(where + " has a negative cost");
+  }
+  return Done{};
+}
+
+Status check_edges(const StrategySpace& space) {
+  for (std::size_t id = 0; id < space.edges.size(); ++id) {
+    const SpaceEdge& edge = space.edges[id];
+    const std::string where = "edge " + std::to_string(id);
+    if (edge.from >= space.nodes.size() || edge.to >= space.nodes.size()) return bad_input(where + " has no such node");
+    if (edge.table >= space.tables.size()) return bad_input(where + " has no such cost table");
+    const std::string between = where + " from " + quoted(space, edge.from) + " to " + quoted(space, edge.to);
+    if (edge.from == edge.to) return bad_input(between + " joins a node to itself");
+    const CostTable& table = space.tables[edge.table];
+    if (table.rows != space.nodes[edge.from].costs.size() || table.columns != space.nodes[edge.to].costs.size()) {
+      return bad_input(between + ": its cost table does not have a row and a column for each of their strategies");
+    }
+  }
+  return Done{};
+}
+
+Status check_memory(const StrategySpace& space) {
+  if (space.fixed_bytes < 0) return bad_input("the fixed bytes are negative");
+  std::int64_t most = space.fixed_bytes;
+  for (std::size_t id = 0; id < space.memory.size(); ++id) {
+    const MemoryTerm& term = space.memory[id];
+    const std::string where = "memory term " + std::to_string(id);
+    if (term.node >= space.nodes.size()) return bad_input(where + " has no such node");
+    const std::string of = where + " of " + quoted(space, term.node);
+    if (term.begin >= term.end) return bad_input(of + " ends before it begins");
+    if (term.bytes.size() != space.nodes[term.node].costs.size()) {
+      return bad_input(of + " does not have bytes for each of the node's strategies");
+    }
+    if (any_negative(term.bytes)) return bad_input(of + " has negative bytes");
+    const std::int64_t largest = *std::max_element(term.bytes.begin(), term.bytes.end());
+    if (__builtin_add_overflow(most, largest, &most) || most > kMostBytes) {
+      return bad_input(of + ": the terms' bytes add up to more than 2^62");
+    }
+  }
+  return Done{};
+}
+
+struct Event {
+  std::int32_t time;
+  std::int64_t change;
+};
+
+}  // namespace
+
+Status validate(const StrategySpace& space) {
+  for (const auto check : {check_nodes, check_tables, check_edges, check_memory}) {
+    if (Status status = check(space); !status) return status;
+  }
+  return Done{};
+}
+
+Evaluation evaluate(const StrategySpace& space, std::span<const std::uint32_t> choice) {
+  Evaluation result;
+  const auto add = [&result](Ticks cost) {
+    if (cost >= kForbidden) {
+      result.allowed = false;
+    } else {
+      result.cost += cost;
+    }
+  };
+  for (std::size_t id = 0; id < space.nodes.size(); ++id) add(space.nodes[id].costs[choice[id]]);
+  for (const SpaceEdge& edge : space.edges) {
+    const CostTable& table = space.tables[edge.table];
+    add(table.costs[std::size_t{choice[edge.from]} * table.columns + choice[edge.to]]);
+  }
+
+  std::vector<Event> events;
+  events.reserve(2 * space.memory.size());
+  for (const MemoryTerm& term : space.memory) {
+    const std::int64_t bytes = term.bytes[choice[term.node]];
+    events.push_back({term.begin, bytes});
+    events.push_back({term.end, -bytes});
+  }
+  // At one time what ends goes before what begins: intervals are half open.
+  std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
+    return a.time != b.time ? a.time < b.time : a.change < b.change;
+  });
+  std::int64_t bytes = space.fixed_bytes;
+  result.peak_bytes = bytes;
+  result.peak_time = events.empty() ? 0 : events.front().time;
+  for (const Event& event : events) {
+    bytes += event.change;
+    if (bytes > result.peak_bytes) {
+      result.peak_bytes = bytes;
+      result.peak_time = event.time;
+    }
+  }
+  return result;
+}
+
+}  // namespace meshwright
