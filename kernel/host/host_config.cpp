@@ -1,0 +1,218 @@
+#include "host_config.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <initializer_list>
+
+#include "nearest_name.h"
+
+namespace meshwright::host {
+namespace {
+
+constexpr meshwright_config_key_v1 kModel[] = {
+    {"frontend", "text", "", "\"\"", "plugin that reads the model; by the file's suffix if absent"},
+};
+constexpr meshwright_config_key_v1 kCluster[] = {
+    {"plugin", "text", "", "\"file\"", "plugin that describes the cluster"},
+    {"file", "text", "", "\"\"", "cluster file; --cluster goes before it"},
+    {"mesh", "text", "", "\"\"", "shape of the mesh, such as 2x4; the best of several if absent"},
+};
+constexpr meshwright_config_key_v1 kSearch[] = {
+    {"intra", "text", "", "\"elimination\"", "plugin that chooses a strategy for each op"},
+    {"conversions", "text", "", "\"shortest_path\"", "plugin that finds the way from one layout to another"},
+    {"profiler", "text", "", "\"roofline\"", "plugin that gives the figures for the cost model"},
+    {"checkpoint", "text", "", "\"none\"", "plugin that chooses what is recomputed"},
+    {"inter", "text", "", "\"none\"", "plugin that cuts the model into pipeline stages"},
+    {"memory_budget", "bytes", "bytes", "0", "memory per device; all that the cluster file leaves free if 0"},
+    {"work_limit", "integer", "steps", "4_000_000_000", "work after which a solver stops; the same on any machine"},
+    {"deadline_seconds", "number", "seconds", "60.0", "time after which a solver stops, if the work limit has not"},
+    {"weights", "text", "", "\"free\"", "free: any layout; sharded: every weight that can be sharded must be"},
+};
+constexpr meshwright_config_key_v1 kTrain[] = {
+    {"optimizer", "text", "", "\"adamw\"", "decides how much state a parameter has"},
+    {"param_dtype", "text", "", "\"bf16\"", "type of parameters, activations and gradients"},
+    {"master_dtype", "text", "", "\"fp32\"", "type of the optimizer's copy of the parameters and of its state"},
+    {"microbatches", "integer", "", "1", "parts into which a step cuts the batch"},
+};
+constexpr meshwright_config_key_v1 kEmit[] = {
+    {"backend", "text", "", "\"torch\"", "plugin that the plan is emitted for"},
+};
+constexpr meshwright_config_key_v1 kPlugins[] = {
+    {"paths", "texts", "", "[]", "folders or files to search for plugins before all others"},
+};
+
+constexpr HostSection kSections[] = {
+    {"model", kModel}, {"cluster", kCluster}, {"search", kSearch},
+    {"train", kTrain}, {"emit", kEmit},       {"plugins", kPlugins},
+};
+
+struct Choice {
+  std::string_view section;
+  std::string_view key;
+  std::vector<std::string> values;
+};
+
+// Texts that are neither free nor a plugin's name.
+const std::vector<Choice>& choices() {
+  static const std::vector<Choice> all = {
+      {"search", "checkpoint", {"none"}},
+      {"search", "inter", {"none"}},
+      {"search", "weights", {"free", "sharded"}},
+      {"train", "optimizer", {"sgd", "momentum", "adamw"}},
+      {"train", "param_dtype", {"bf16", "fp16", "fp32"}},
+      {"train", "master_dtype", {"fp32", "bf16", "fp16"}},
+  };
+  return all;
+}
+
+struct Group {
+  std::string_view name;
+  std::vector<std::string> kinds;
+};
+
+const std::vector<Group>& groups() {
+  static const std::vector<Group> all = {
+      {"frontend", {"frontend"}},
+      {"cluster", {"clusters"}},
+      {"profiler", {"profilers"}},
+      {"ops", {"ops"}},
+      {"conversions", {"conversions"}},
+      {"search", {"intra", "inter", "checkpoint"}},
+      {"emit", {"backend", "schedules", "passes", "kernels"}},
+  };
+  return all;
+}
+
+Schema schema_named(std::string_view name) {
+  for (const HostSection& section : kSections) {
+    if (section.name == name) return section.keys;
+  }
+  return {};
+}
+
+Status check_choices(const ConfigTree& tree, std::string_view section, const Config& config) {
+  for (const Choice& choice : choices()) {
+    if (choice.section != section) continue;
+    const std::string& value = config.text(choice.key);
+    if (std::find(choice.values.begin(), choice.values.end(), value) != choice.values.end()) continue;
+    const ConfigEntry& entry = tree.section(section)->keys.find(choice.key)->second;
+    return bad_input(entry.where + ": \"" + std::string(choice.key) + "\" in [" + std::string(section) +
+                     "] can't be \"" + value + "\"" + suggest(value, choice.values));
+  }
+  return Done{};
+}
+
+// A number that makes no sense whoever reads it.
+Status check_ranges(const HostConfig& config) {
+  if (config.train.integer("microbatches") < 1) return bad_input("\"microbatches\" in [train] must be at least 1");
+  if (config.search.integer("work_limit") < 1) return bad_input("\"work_limit\" in [search] must be at least 1");
+  if (!(config.search.number("deadline_seconds") > 0)) {
+    return bad_input("\"deadline_seconds\" in [search] must be more than 0");
+  }
+  return Done{};
+}
+
+std::string resolved(const std::string& path, const std::string& base_folder) {
+  return path.empty() ? path : (std::filesystem::path(base_folder) / path).lexically_normal().string();
+}
+
+std::string base_folder_of(const ConfigTree& tree, std::string_view section, std::string_view key) {
+  const ConfigSection* found = tree.section(section);
+  if (found == nullptr) return "";
+  const auto entry = found->keys.find(key);
+  return entry == found->keys.end() ? "" : entry->second.base_folder;
+}
+
+// Refuses sections that neither the host nor any kind of plugin has. Whether the plugin of [group.ID] exists is checked
+// where the plugins are known.
+Status check_section_names(const ConfigTree& tree) {
+  std::vector<std::string> known = plugin_groups();
+  for (const HostSection& section : kSections) known.emplace_back(section.name);
+  std::sort(known.begin(), known.end());
+  known.erase(std::unique(known.begin(), known.end()), known.end());
+  for (const auto& [name, section] : tree.sections) {
+    const std::string first = name.substr(0, name.find('.'));
+    if (name.empty()) continue;
+    if (std::find(known.begin(), known.end(), first) == known.end()) {
+      return bad_input(section.where + ": unknown section [" + name + "]" + suggest(first, known));
+    }
+    if (name != first && kinds_of_group(first).empty()) {
+      return bad_input(section.where + ": unknown section [" + name + "]; [" + first + "] has no sections inside");
+    }
+    // A group that the host itself has no keys for holds sections only; [ops] is read apart.
+    if (name == first && name != "ops" && schema_named(name).empty() && !section.keys.empty()) {
+      const auto& [key, entry] = *section.keys.begin();
+      return bad_input(entry.where + ": [" + name + "] has no key \"" + key + "\"; configure a plugin under [" + name +
+                       ".ID]");
+    }
+  }
+  return Done{};
+}
+
+Result<std::map<std::string, std::string>> read_ops(const ConfigTree& tree) {
+  std::map<std::string, std::string> op_family;
+  const ConfigSection* section = tree.section("ops");
+  if (section == nullptr) return op_family;
+  for (const auto& [op, entry] : section->keys) {
+    const auto* family = std::get_if<std::string>(&entry.value);
+    if (family == nullptr) {
+      return bad_input(entry.where + ": \"" + op + "\" in [ops] must be the id of an op family, a text in quotes");
+    }
+    op_family[op] = *family;
+  }
+  return op_family;
+}
+
+}  // namespace
+
+std::span<const HostSection> host_sections() { return kSections; }
+
+std::vector<std::string> plugin_groups() {
+  std::vector<std::string> names;
+  for (const Group& group : groups()) names.emplace_back(group.name);
+  return names;
+}
+
+std::vector<std::string> kinds_of_group(std::string_view group) {
+  for (const Group& candidate : groups()) {
+    if (candidate.name == group) return candidate.kinds;
+  }
+  return {};
+}
+
+std::string plugin_section(std::string_view kind, std::string_view id) {
+  for (const Group& group : groups()) {
+    if (std::find(group.kinds.begin(), group.kinds.end(), kind) != group.kinds.end()) {
+      return std::string(group.name) + "." + std::string(id);
+    }
+  }
+  return std::string(kind) + "." + std::string(id);
+}
+
+Result<HostConfig> check_host_config(const ConfigTree& tree) {
+  if (Status names = check_section_names(tree); !names) return names.error();
+  if (Result<Config> root = check_section(tree, "", {}); !root) return root.error();
+  HostConfig config;
+  Config plugins;
+  const std::initializer_list<std::pair<std::string_view, Config*>> targets = {
+      {"model", &config.model}, {"cluster", &config.cluster}, {"search", &config.search},
+      {"train", &config.train}, {"emit", &config.emit},       {"plugins", &plugins}};
+  for (const auto& [name, target] : targets) {
+    Result<Config> section = check_section(tree, name, schema_named(name));
+    if (!section) return section.error();
+    if (Status allowed = check_choices(tree, name, *section); !allowed) return allowed.error();
+    *target = std::move(*section);
+  }
+  if (Status ranges = check_ranges(config); !ranges) return ranges.error();
+
+  for (const std::string& path : plugins.texts("paths")) {
+    config.plugin_paths.push_back(resolved(path, base_folder_of(tree, "plugins", "paths")));
+  }
+  config.cluster.set("file", resolved(config.cluster.text("file"), base_folder_of(tree, "cluster", "file")));
+  Result<std::map<std::string, std::string>> op_family = read_ops(tree);
+  if (!op_family) return op_family.error();
+  config.op_family = std::move(*op_family);
+  return config;
+}
+
+}  // namespace meshwright::host

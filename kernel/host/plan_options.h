@@ -1,0 +1,25 @@
+// What the user said on the command line of `meshwright plan`. A text that is "" was not given.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace meshwright::host {
+
+struct PlanOptions {
+  std::string model;
+  std::string cluster;
+  std::string config;
+  std::string mesh;           // "2x4"
+  std::string memory_budget;  // "40GiB"
+  std::string intra;
+  std::string output;
+  std::string format = "text";  // or "json"
+  std::vector<std::string> set;  // "section.key=value"
+};
+
+// The configuration overrides that the options stand for, in the order in which they apply: `set` first, then the
+// options that have a key of their own (--mesh, --memory-budget, --intra, --cluster), because they are more specific.
+std::vector<std::string> overrides_of(const PlanOptions& options);
+
+}  // namespace meshwright::host
