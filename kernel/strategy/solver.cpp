@@ -89,17 +89,25 @@ std::vector<Assignment> answer_empty_space(const StrategySpace& space, std::span
   return answers;
 }
 
-std::string gibibytes(std::int64_t bytes) {
-  // Rounded up in tenths where it is a need, so that it never reads as what would fit.
-  constexpr std::int64_t kTenth = (std::int64_t{1} << 30) / 10;
-  if (bytes < 10 * kTenth) return std::to_string(bytes) + " bytes";
-  const std::int64_t tenths = bytes / kTenth;
+// In tenths of a GiB: a need rounds up and a budget down, so that neither reads as less tight than it is.
+std::string gibibytes(std::int64_t bytes, bool up) {
+  constexpr __int128 kGibibyte = __int128{1} << 30;
+  const auto tenths = static_cast<std::int64_t>((__int128{bytes} * 10 + (up ? kGibibyte - 1 : 0)) / kGibibyte);
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GiB";
 }
 
 }  // namespace
 
 IntraSolver::~IntraSolver() = default;
+
+std::string binding_text(std::int64_t least_bytes, std::int32_t time, std::int64_t budget) {
+  // Below a GiB, or where rounding would make need and budget look alike, only bytes are clear.
+  constexpr std::int64_t kClear = std::int64_t{1} << 30;
+  const bool clear = budget >= kClear && least_bytes - budget > kClear / 10;
+  const std::string need = clear ? gibibytes(least_bytes, true) : std::to_string(least_bytes) + " bytes";
+  const std::string have = clear ? gibibytes(budget, false) : std::to_string(budget) + " bytes";
+  return "needs at least " + need + " per device at time " + std::to_string(time) + "; the budget is " + have;
+}
 
 std::string_view name(SolveStatus status) {
   switch (status) {

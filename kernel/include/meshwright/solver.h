@@ -44,13 +44,19 @@ struct Assignment {
   std::int64_t least_bytes = 0;
 };
 
+// `binding` in the words that every solver uses, so that they agree: with a time, "needs at least 93.1 GiB per device
+// at time 512; the budget is 80.0 GiB"; and where nothing is allowed whatever the budget.
+MESHWRIGHT_API std::string binding_text(std::int64_t least_bytes, std::int32_t time, std::int64_t budget);
+inline constexpr std::string_view kNothingAllowed =
+    "no combination of strategies is allowed, even without a memory budget";
+
 class MESHWRIGHT_API IntraSolver {
  public:
   virtual ~IntraSolver();
 
   // One Assignment for each budget (bytes per device; kNoBudget for none), which ascend. The wrapper validates the
   // space, the budgets and the answers (cost and peak are recomputed, a choice over budget is the plugin's fault), so
-  // implementations may assume valid input. They keep nothing, are deterministic, and honour the limits.
+  // implementations may assume valid input with at least one node and one budget. They keep nothing, are deterministic, and honour the limits.
   // Errors: bad_input (the space), plugin_failed (the answer).
   Result<std::vector<Assignment>> solve(const StrategySpace& space, std::span<const std::int64_t> budgets,
                                         const SearchLimits& limits) const;
