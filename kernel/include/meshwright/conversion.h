@@ -68,15 +68,15 @@ class MESHWRIGHT_API ConversionSearch {
   // replicated in `from`. The wrapper checks that the path ends at `to` and that `ticks` is the sum of its steps.
   Result<ConversionPath> find(const ConversionProblem& problem, const Layout& from, const Layout& to) const;
 
-  // The ticks of `find` for each of `targets`, kForbidden where there is no path. An implementation may share work.
-  Result<std::vector<Ticks>> price(const ConversionProblem& problem, const Layout& from,
-                                   std::span<const Layout> targets) const;
+  // The ticks of `find` for every pair, row by row: from `layouts[i]` to `layouts[j]` at [i * layouts.size() + j];
+  // kForbidden where there is no path. An implementation may share work between the pairs.
+  Result<std::vector<Ticks>> price_all(const ConversionProblem& problem, std::span<const Layout> layouts) const;
 
  private:
   virtual Result<ConversionPath> do_find(const ConversionProblem& problem, const Layout& from,
                                          const Layout& to) const = 0;
-  virtual Result<std::vector<Ticks>> do_price(const ConversionProblem& problem, const Layout& from,
-                                              std::span<const Layout> targets) const;
+  virtual Result<std::vector<Ticks>> do_price_all(const ConversionProblem& problem,
+                                                  std::span<const Layout> layouts) const;
 };
 
 }  // namespace meshwright

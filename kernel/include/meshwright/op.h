@@ -27,15 +27,19 @@ struct OpCall {
 
 MESHWRIGHT_API OpCall make_call(const Graph& graph, const Node& node);
 
-// Floating-point work: `flops` for each point of the space that `factors` span.
+// Floating-point work: `flops` for each point of the space that `factors` span. With `causal`, only the points on and
+// below the diagonal of that factor count: half of them, but of p shards of it the last has a share of (2p-1)/2p, and
+// the slowest rank is what is priced.
 struct WorkTerm {
   double flops = 0;
   std::vector<FactorId> factors;
+  bool is_causal = false;
+  FactorId causal = 0;
 };
 
 // What a call costs beyond what its rule implies. The kernel derives from the rule: local sizes, the bytes that are
-// read and written, and the backward work, two terms of `forward` per one for a product of two differentiable
-// operands (each operand's gradient is one more contraction over the same points).
+// read and written, and the backward work: on the matrix units one more contraction over the same points for each
+// differentiable operand that is no addend, elsewhere twice the forward work.
 struct OpCost {
   std::vector<WorkTerm> forward;
   bool matrix = false;           // runs on the matrix units

@@ -4,8 +4,8 @@
 //
 // A plugin writes it with the macro at the end:
 //
-//   MESHWRIGHT_PLUGIN("intra", "my_solver", "0.1.0", "Apache-2.0", "Solves by guessing",
-//                     MESHWRIGHT_SERVES(nullptr), kSchema, create, destroy)
+//   MESHWRIGHT_PLUGIN("intra", "my_solver", "0.1.0", "Apache-2.0", "Solves by guessing", nullptr, kSchema,
+//                     std::size(kSchema), create, destroy_plugin<IntraSolver>)
 //
 // The interface behind `create` is a C++ class of libmeshwright_kernel, so a plugin must be built with the same
 // compiler, standard library and headers: `abi_tag` says which. The same tag stands as text in the ELF section
@@ -64,9 +64,24 @@ struct meshwright_plugin_v1 {
 
 static_assert(sizeof(meshwright_plugin_v1) == 8 + 4 + 4 + 6 * 8 + 8 + 8 + 8 + 8 + 8, "the layout of version 1 is frozen");
 
+namespace meshwright {
+
+// `create` and `destroy` of a plugin without configuration: the class Implementation behind the Interface of its kind.
+template <class Interface, class Implementation>
+void* create_plugin(const Config&, Error&) {
+  return static_cast<Interface*>(new Implementation);
+}
+
+template <class Interface>
+void destroy_plugin(void* object) {
+  delete static_cast<Interface*>(object);
+}
+
+}  // namespace meshwright
+
 // Writes the plugin's descriptor, its text section and its one exported function. `serves` is a null-terminated
-// array of names or nullptr, `schema` an array of meshwright_config_key_v1 or MESHWRIGHT_NO_CONFIG. The string
-// arguments must be literals.
+// array of names or nullptr, `schema` an array of meshwright_config_key_v1 or nullptr. The string arguments must be
+// literals. Not in an anonymous namespace, which would hide the function.
 #define MESHWRIGHT_PLUGIN(kind, id, version, licence, description, serves, schema, schema_size, create, destroy)      \
   __attribute__((section(".meshwright.plugin"), used)) static const char meshwright_plugin_text[] =                  \
       "meshwright-plugin\nkind=" kind "\nid=" id "\nversion=" version "\ndescription=" description                   \

@@ -91,12 +91,9 @@ class Greedy final : public ConversionSearch {
   }
 };
 
-void* create(const Config&, Error&) { return static_cast<ConversionSearch*>(new Greedy); }
-void destroy(void* object) { delete static_cast<ConversionSearch*>(object); }
-
 }  // namespace
 
 MESHWRIGHT_PLUGIN("conversions", "greedy", "0.1.0", "Apache-2.0", "MAP's Algorithm 1: the one-step transform that differs least",
-                  nullptr, nullptr, 0, create, destroy)
+                  nullptr, nullptr, 0, (create_plugin<ConversionSearch, Greedy>), destroy_plugin<ConversionSearch>)
 
 }  // namespace meshwright

@@ -1,0 +1,45 @@
+#include "meshwright/training.h"
+
+namespace meshwright {
+
+namespace {
+
+std::int64_t optimizer_values(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::sgd: return 0;
+    case Optimizer::momentum: return 1;
+    case Optimizer::adamw: return 2;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::int64_t TrainingSettings::state_bytes(DType dtype) const {
+  const std::int64_t own = size_bytes(dtype), master = size_bytes(master_dtype);
+  const std::int64_t copy = dtype == master_dtype ? 0 : master;
+  return own + own + copy + optimizer_values(optimizer) * master;  // value, gradient, master copy, state
+}
+
+std::int64_t TrainingSettings::step_bytes(DType dtype) const {
+  const std::int64_t own = size_bytes(dtype), master = size_bytes(master_dtype);
+  const std::int64_t copy = dtype == master_dtype ? 0 : 2 * master;  // read and written
+  const std::int64_t value = dtype == master_dtype ? 2 * own : own;  // read and written, or written from the copy
+  return own + value + copy + 2 * optimizer_values(optimizer) * master;
+}
+
+Result<Optimizer> parse_optimizer(const std::string& name) {
+  if (name == "sgd") return Optimizer::sgd;
+  if (name == "momentum") return Optimizer::momentum;
+  if (name == "adamw") return Optimizer::adamw;
+  return bad_input("[train] optimizer '" + name + "': known are sgd, momentum, adamw");
+}
+
+void retype(Graph& graph, DType to) {
+  for (Value& value : graph.values) {
+    const DType from = value.type.dtype;
+    if (from == DType::float32 || from == DType::float16 || from == DType::bfloat16) value.type.dtype = to;
+  }
+}
+
+}  // namespace meshwright

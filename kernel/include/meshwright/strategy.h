@@ -1,0 +1,135 @@
+// From a model and a mesh to the search problem: which strategies every op has, what they cost, and what it costs to
+// join them (DESIGN §2, "Sharding rules" and "Edges and conversions").
+//
+// The variables of the problem are the differentiable part of the graph:
+//   parameter  how it is stored, and in which layout it is computed with
+//   node       an op: where each mesh axis goes
+//   fork       a value with several differentiable uses: the one layout in which it settles for all of them, and the
+//              one in which their gradients are summed before they are reduced
+//   output     the loss, or another result that somebody reads
+// Values without a gradient (masks, positions) are no variables: each use gets its own copy in the layout it wants,
+// and pays its share of making it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "meshwright/atoms.h"
+#include "meshwright/conversion.h"
+#include "meshwright/cost.h"
+#include "meshwright/export.h"
+#include "meshwright/graph.h"
+#include "meshwright/layout.h"
+#include "meshwright/strategy_space.h"
+#include "meshwright/training.h"
+
+namespace meshwright {
+
+// What a strategy does with one mesh axis.
+enum class AxisUse : std::uint8_t {
+  repeat,         // nothing: the devices along the axis do the same work
+  factor,         // shards one atom of one factor
+  pass_forward,   // partial operands (a linear group) give partial results
+  pass_backward,  // a partial gradient of the results gives partial gradients of the operands
+};
+
+struct AxisChoice {
+  AxisUse use = AxisUse::repeat;
+  FactorId factor = 0;     // for factor
+  std::uint8_t atom = 0;   // for factor: which of its atoms
+  std::uint8_t group = 0;  // for pass_forward: which linear group
+  bool operator==(const AxisChoice&) const = default;
+};
+
+// At an operand: the layout that the op needs and the layout in which it yields the gradient. At a result: the layout
+// that it yields and the layout in which it needs the gradient.
+struct PortLayouts {
+  Layout value;
+  Layout gradient;
+  auto operator<=>(const PortLayouts&) const = default;
+};
+
+struct Strategy {
+  std::vector<AxisChoice> axes;  // of a node; empty for others
+  std::vector<PortLayouts> operands;
+  std::vector<PortLayouts> results;  // of a fork: one, for all uses
+  Layout compute;                    // of a parameter: the layout that it is gathered to for computing
+  double forward_seconds = 0;        // computing, without communication
+  double backward_seconds = 0;
+  double update_seconds = 0;         // of a parameter: the optimizer's step
+  double forward_communication_seconds = 0;  // inside the op: InternalCollective
+  double backward_communication_seconds = 0;
+  double constant_seconds = 0;               // its share of making operands that have no gradient
+  std::int64_t saved_bytes = 0;              // from its forward to its backward
+  std::int64_t state_bytes = 0;              // of a parameter: all the time
+
+  [[nodiscard]] double seconds() const {
+    return forward_seconds + backward_seconds + update_seconds + forward_communication_seconds +
+           backward_communication_seconds + constant_seconds;
+  }
+};
+
+// The strategies of a variable; identical variables (the layers of a transformer) share one set.
+struct StrategySet {
+  std::uint32_t id = 0;
+  std::vector<Strategy> strategies;
+};
+
+enum class VariableKind : std::uint8_t { parameter, node, fork, output };
+
+struct Variable {
+  VariableKind kind = VariableKind::node;
+  NodeId node = kNoId;    // for node
+  ValueId value = kNoId;  // for the others
+  std::string name;
+  std::shared_ptr<const StrategySet> set;
+};
+
+// A value from the variable that yields it to one that uses it.
+struct ProblemEdge {
+  std::uint32_t from = 0;
+  std::uint32_t from_port = 0;
+  std::uint32_t to = 0;
+  std::uint32_t to_port = 0;
+  ValueId value = kNoId;
+  bool of_parameter = false;   // directly from a parameter: its gather and its reduction hide behind computing
+  double hidden_share = 0;     // of the user's computing, behind which this parameter's communication hides
+};
+
+// Limits which strategies are considered: for comparisons, and for users who know what they want. Axes as bit masks.
+struct StrategyFilter {
+  std::uint32_t batch_axes = 0;            // these only ever shard the batch: data parallelism
+  std::uint32_t sharded_weight_axes = 0;   // over these, weights of two dimensions and more are computed with in shards
+  bool operator==(const StrategyFilter&) const = default;
+};
+
+// The references that were given to build_problem must outlive it.
+struct Problem {
+  std::vector<Variable> variables;
+  std::vector<ProblemEdge> edges;  // as space.edges
+  StrategySpace space;             // its nodes are `variables`
+  std::size_t strategies = 0;      // in all
+};
+
+struct ProblemInput {
+  const Graph& graph;
+  const AtomizedGraph& atoms;
+  const Mesh& mesh;
+  const CostProfile& profile;
+  const ConversionSearch& conversions;
+  const TrainingSettings& training;
+  StrategyFilter filter;
+};
+
+// Errors: infeasible if the filter leaves a variable without a strategy (it names the variable), or what a plugin says.
+MESHWRIGHT_API Result<Problem> build_problem(const ProblemInput& input);
+
+// The strategies of one call of an op on a mesh, without prices: what golden tests print. `atoms` holds its rule.
+MESHWRIGHT_API std::vector<Strategy> enumerate_strategies(const AtomizedNode& atoms, const Mesh& mesh,
+                                                          const std::vector<const AtomShape*>& operands,
+                                                          const std::vector<const AtomShape*>& results,
+                                                          const std::vector<bool>& operand_gradients);
+
+}  // namespace meshwright

@@ -1,0 +1,164 @@
+#include <algorithm>
+
+#include "meshwright/plan.h"
+#include "plan/path_cache.h"
+#include "plan/simulate.h"
+
+namespace meshwright {
+
+namespace {
+
+constexpr double kSecondsPerTick = 1.0 / static_cast<double>(kTicksPerSecond);
+
+double to_seconds(TickSum ticks) { return static_cast<double>(ticks) * kSecondsPerTick; }
+
+class PlanMaker {
+ public:
+  PlanMaker(const ProblemInput& input, const Problem& problem, const Assignment& assignment)
+      : input_(input), problem_(problem), assignment_(assignment), paths_(input) {}
+
+  Result<Plan> run() {
+    plan_.graph = input_.graph;
+    plan_.mesh = input_.mesh;
+    plan_.training = input_.training;
+    plan_.status = assignment_.status;
+    plan_.method = assignment_.method;
+    plan_.objective_seconds = to_seconds(assignment_.cost);
+    plan_.lower_bound_seconds = to_seconds(assignment_.lower_bound);
+    plan_.peak_bytes = assignment_.peak_bytes;
+    name_parameters();
+    StepInput step{problem_, {}, {}, {}};
+    for (std::size_t i = 0; i < problem_.variables.size(); ++i) {
+      step.chosen.push_back(&problem_.variables[i].set->strategies[assignment_.choice[i]]);
+    }
+    for (std::size_t i = 0; i < problem_.variables.size(); ++i) add_variable(problem_.variables[i], *step.chosen[i]);
+    for (const ProblemEdge& edge : problem_.edges) {
+      if (Status status = add_edge(edge, step); !status) return status.error();
+    }
+    plan_.step_seconds = simulate_step(step);
+    add_unruled();
+    return std::move(plan_);
+  }
+
+ private:
+  const AtomShape& shape(ValueId id) const { return input_.atoms.values[id]; }
+
+  void name_parameters() {
+    names_.resize(input_.graph.values.size());
+    for (ValueId id = 0; id < names_.size(); ++id) names_[id] = input_.graph.values[id].name;
+    for (const Source& source : input_.graph.sources) {
+      if (source.kind == SourceKind::parameter && !source.names.empty()) names_[source.value] = source.names[0];
+    }
+  }
+
+  static std::string axis_text(const AtomizedNode& node, const AxisChoice& choice) {
+    switch (choice.use) {
+      case AxisUse::repeat: return "repeat";
+      case AxisUse::pass_forward: return "partial forward";
+      case AxisUse::pass_backward: return "partial backward";
+      case AxisUse::factor: break;
+    }
+    const std::string& factor = node.rule.factors[choice.factor].name;
+    return node.factor_atoms[choice.factor].size() > 1 ? factor + "." + std::to_string(choice.atom) : factor;
+  }
+
+  PlannedPort port(ValueId id, const PortLayouts& layouts) const {
+    const bool gradient = input_.graph.values[id].requires_gradient;
+    return {names_[id], to_string(layouts.value, shape(id)), gradient ? to_string(layouts.gradient, shape(id)) : ""};
+  }
+
+  void add_variable(const Variable& variable, const Strategy& strategy) {
+    PlannedVariable& planned = plan_.variables.emplace_back();
+    planned.kind = variable.kind;
+    planned.name = variable.name;
+    planned.forward_seconds = strategy.forward_seconds;
+    planned.backward_seconds = strategy.backward_seconds;
+    planned.update_seconds = strategy.update_seconds;
+    planned.communication_seconds = strategy.forward_communication_seconds + strategy.backward_communication_seconds +
+                                    strategy.constant_seconds;
+    planned.saved_bytes = strategy.saved_bytes;
+    planned.state_bytes = strategy.state_bytes;
+    if (variable.kind == VariableKind::node) {
+      const Node& node = input_.graph.nodes[variable.node];
+      planned.op = node.op;
+      planned.module = node.module_path;
+      for (const AxisChoice& choice : strategy.axes) {
+        planned.axes.push_back(axis_text(input_.atoms.nodes[variable.node], choice));
+      }
+      for (std::size_t i = 0; i < node.operands.size(); ++i) {
+        planned.operands.push_back(port(node.operands[i].value, strategy.operands[i]));
+      }
+      for (std::size_t i = 0; i < node.results.size(); ++i) planned.results.push_back(port(node.results[i], strategy.results[i]));
+      return;
+    }
+    for (const PortLayouts& operand : strategy.operands) planned.operands.push_back(port(variable.value, operand));
+    for (const PortLayouts& result : strategy.results) planned.results.push_back(port(variable.value, result));
+    if (variable.kind == VariableKind::parameter) {
+      planned.name = names_[variable.value];
+      planned.compute_layout = to_string(strategy.compute, shape(variable.value));
+      planned.module = planned.name.substr(0, planned.name.rfind('.') == std::string::npos ? 0 : planned.name.rfind('.'));
+    }
+  }
+
+  Status add_edge(const ProblemEdge& edge, StepInput& step) {
+    const Strategy& from = *step.chosen[edge.from];
+    const Strategy& to = *step.chosen[edge.to];
+    const PortLayouts& source = from.results.size() == 1 ? from.results[0] : from.results[edge.from_port];
+    const PortLayouts& target = to.operands[edge.to_port];
+    Result<double> forward = add_conversion(edge, false, source.value, target.value);
+    if (!forward) return forward.error();
+    Result<double> backward = add_conversion(edge, true, target.gradient, source.gradient);
+    if (!backward) return backward.error();
+    step.forward.push_back(*forward);
+    step.backward.push_back(*backward);
+    return Done{};
+  }
+
+  Result<double> add_conversion(const ProblemEdge& edge, bool backward, const Layout& from, const Layout& to) {
+    Result<const ConversionPath*> path = paths_.find(edge.value, edge.of_parameter, from, to);
+    if (!path) return path.error();
+    if ((*path)->moves.empty()) return 0.0;
+    PlannedConversion& planned = plan_.conversions.emplace_back();
+    planned.value = names_[edge.value];
+    planned.from = backward ? edge.to : edge.from;
+    planned.to = backward ? edge.from : edge.to;
+    planned.to_port = edge.to_port;
+    planned.backward = backward;
+    planned.hides = edge.of_parameter;
+    planned.source_layout = to_string(from, shape(edge.value));
+    planned.target_layout = to_string(to, shape(edge.value));
+    planned.seconds = to_seconds((*path)->ticks);
+    const ConversionProblem problem = paths_.problem(edge.value, edge.of_parameter);
+    Layout here = from;
+    for (const Move& move : (*path)->moves) {
+      planned.moves.push_back({move.kind, move.axis, move.other_axis, to_string(move.result, shape(edge.value)),
+                               local_elements(here, shape(edge.value), input_.mesh) * problem.element_bytes,
+                               to_seconds(move_ticks(problem, here, move))});
+      here = move.result;
+    }
+    return planned.seconds;
+  }
+
+  void add_unruled() {
+    for (NodeId id = 0; id < input_.graph.nodes.size(); ++id) {
+      const std::string& op = input_.graph.nodes[id].op;
+      auto& unruled = plan_.unruled_ops;
+      if (!input_.atoms.nodes[id].ruled && std::find(unruled.begin(), unruled.end(), op) == unruled.end()) unruled.push_back(op);
+    }
+  }
+
+  const ProblemInput& input_;
+  const Problem& problem_;
+  const Assignment& assignment_;
+  PathCache paths_;
+  std::vector<std::string> names_;  // by value; a parameter's is its name in the model
+  Plan plan_;
+};
+
+}  // namespace
+
+Result<Plan> make_plan(const ProblemInput& input, const Problem& problem, const Assignment& assignment) {
+  return PlanMaker(input, problem, assignment).run();
+}
+
+}  // namespace meshwright

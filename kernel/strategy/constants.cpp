@@ -1,0 +1,71 @@
+#include "strategy/constants.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "strategy/price.h"
+
+namespace meshwright {
+
+double ConstantPricer::seconds(ValueId value, const Layout& layout) {
+  if (input_.graph.values[value].producer == kNoId) return 0;
+  const auto known = known_.find({value, layout});
+  if (known != known_.end()) return known->second;
+  const double made = make(value, layout);
+  known_.emplace(std::pair{value, layout}, made);
+  return made;
+}
+
+const std::vector<Strategy>& ConstantPricer::strategies(NodeId id) {
+  const auto [found, inserted] = strategies_.try_emplace(id);
+  if (!inserted) return found->second;
+  const Node& node = input_.graph.nodes[id];
+  std::vector<const AtomShape*> operands, results;
+  std::vector<TensorInfo> operand_infos, result_infos;
+  const auto add = [&](ValueId value, std::vector<const AtomShape*>& shapes, std::vector<TensorInfo>& infos) {
+    shapes.push_back(&input_.atoms.values[value]);
+    infos.push_back({shapes.back(), input_.graph.type(value).dtype, false, false});
+  };
+  for (const Operand& operand : node.operands) add(operand.value, operands, operand_infos);
+  for (const ValueId result : node.results) add(result, results, result_infos);
+  for (Strategy& strategy : enumerate_strategies(input_.atoms.nodes[id], input_.mesh, operands, results,
+                                                 std::vector<bool>(operands.size(), false))) {
+    const auto partial = [](const PortLayouts& port) { return port.value.has_partial(); };
+    if (std::any_of(strategy.results.begin(), strategy.results.end(), partial)) continue;
+    price_node(input_.atoms.nodes[id], input_.mesh, input_.profile, operand_infos, result_infos, strategy);
+    found->second.push_back(std::move(strategy));
+  }
+  return found->second;
+}
+
+double ConstantPricer::make(ValueId value, const Layout& layout) {
+  const NodeId id = input_.graph.values[value].producer;
+  const Node& node = input_.graph.nodes[id];
+  const auto port = static_cast<std::size_t>(std::find(node.results.begin(), node.results.end(), value) - node.results.begin());
+  const ConversionProblem conversion{input_.mesh, input_.atoms.values[value], input_.profile,
+                                     size_bytes(input_.graph.type(value).dtype), false};
+  double best = std::numeric_limits<double>::infinity();
+  for (const Strategy& strategy : strategies(id)) {
+    // The node may make more than is wanted, and each device then keeps its part.
+    const Layout& made = strategy.results[port].value;
+    double seconds = strategy.forward_seconds + strategy.forward_communication_seconds;
+    bool usable = true;
+    Layout here = made;
+    for (std::size_t axis = 0; axis < layout.mesh_rank() && usable; ++axis) {
+      if (made[axis] == layout[axis]) continue;
+      usable = made[axis].is_replicate();
+      Move slice{MoveKind::slice, static_cast<std::uint8_t>(axis), 0, false, false, here};
+      slice.result.place(axis, layout[axis]);
+      seconds += usable ? move_seconds(conversion, here, slice) : 0;
+      here = slice.result;
+    }
+    if (!usable) continue;
+    for (std::size_t i = 0; i < node.operands.size() && seconds < best; ++i) {
+      seconds += this->seconds(node.operands[i].value, strategy.operands[i].value);
+    }
+    best = std::min(best, seconds);
+  }
+  return best;
+}
+
+}  // namespace meshwright

@@ -1,0 +1,30 @@
+// Values without a gradient: masks, positions, token numbers. Each use has its own copy, made in the layout that it
+// wants (DESIGN §2); this prices the making. Sources (what the user feeds, buffers, constants) are at hand in any
+// layout. Private to the kernel.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "meshwright/strategy.h"
+
+namespace meshwright {
+
+class ConstantPricer {
+ public:
+  explicit ConstantPricer(const ProblemInput& input) : input_(input) {}
+
+  // Seconds to make `value`, which has no gradient, in `layout` on every device; the least over the strategies of the
+  // nodes that it depends on. Their common parts are counted as often as they are used.
+  double seconds(ValueId value, const Layout& layout);
+
+ private:
+  double make(ValueId value, const Layout& layout);
+  const std::vector<Strategy>& strategies(NodeId id);
+
+  const ProblemInput& input_;
+  std::map<std::pair<ValueId, Layout>, double> known_;
+  std::map<NodeId, std::vector<Strategy>> strategies_;
+};
+
+}  // namespace meshwright

@@ -1,0 +1,224 @@
+// Strategies from a rule: where each mesh axis may go, and the layouts and gradient layouts that follow
+// (DESIGN §2, "Sharding rules").
+#include "strategy/enumerate.h"
+
+namespace meshwright {
+
+namespace {
+
+// The choices that one axis has, whatever the others do.
+std::vector<AxisChoice> axis_choices(const AtomizedNode& node, const std::vector<bool>& operand_gradients) {
+  std::vector<AxisChoice> choices;
+  choices.push_back({});
+  for (FactorId factor = 0; factor < node.rule.factors.size(); ++factor) {
+    if (node.rule.factors[factor].whole) continue;
+    for (std::size_t atom = 0; atom < node.factor_atoms[factor].size(); ++atom) {
+      choices.push_back({AxisUse::factor, factor, static_cast<std::uint8_t>(atom), 0});
+    }
+  }
+  bool any_group = false;
+  for (std::size_t group = 0; group < node.rule.linear.size(); ++group) {
+    bool differentiable = true;
+    for (const std::uint32_t operand : node.rule.linear[group]) differentiable &= operand_gradients[operand];
+    if (!differentiable) continue;
+    any_group = true;
+    choices.push_back({AxisUse::pass_forward, 0, 0, static_cast<std::uint8_t>(group)});
+  }
+  if (any_group) choices.push_back({AxisUse::pass_backward, 0, 0, 0});
+  return choices;
+}
+
+bool is_in_results(const Rule& rule, FactorId factor) {
+  for (const TensorRule& result : rule.results) {
+    for (const auto& dimension : result.dimensions) {
+      for (const FactorId here : dimension) {
+        if (here == factor) return true;
+      }
+    }
+  }
+  return false;
+}
+
+// Applies one axis' choice to the layouts of a strategy.
+class Deriver {
+ public:
+  Deriver(const AtomizedNode& node, const std::vector<const AtomShape*>& operands,
+          const std::vector<const AtomShape*>& results)
+      : node_(node), operands_(operands), results_(results) {}
+
+  void apply(Strategy& strategy, std::size_t axis, const AxisChoice& choice) const {
+    switch (choice.use) {
+      case AxisUse::repeat: return;
+      case AxisUse::factor: return apply_factor(strategy, axis, choice);
+      case AxisUse::pass_forward: return apply_forward(strategy, axis, choice);
+      case AxisUse::pass_backward:
+        for (PortLayouts& operand : strategy.operands) operand.gradient.place(axis, Placement::partial_sum());
+        for (PortLayouts& result : strategy.results) result.gradient.place(axis, Placement::partial_sum());
+    }
+  }
+
+ private:
+  void apply_factor(Strategy& strategy, std::size_t axis, const AxisChoice& choice) const {
+    const Factor& factor = node_.rule.factors[choice.factor];
+    const bool reduces = !is_in_results(node_.rule, choice.factor);
+    for (std::size_t i = 0; i < strategy.operands.size(); ++i) {
+      const TensorRule& tensor = node_.rule.operands[i];
+      const std::uint32_t at = find_atom(node_, tensor, *operands_[i], choice.factor, choice.atom);
+      PortLayouts& port = strategy.operands[i];
+      if (at != kNoId) {
+        port.value.place(axis, Placement::shard(at));
+        port.gradient.place(axis, Placement::shard(at));
+      } else if (!(reduces && tensor.addend)) {
+        // Each shard of the factor contributes to this operand's gradient. An addend under a sharded sum is added on
+        // one rank only, and its gradient is whole.
+        port.gradient.place(axis, Placement::partial_sum());
+      }
+    }
+    for (std::size_t i = 0; i < strategy.results.size(); ++i) {
+      const std::uint32_t at = find_atom(node_, node_.rule.results[i], *results_[i], choice.factor, choice.atom);
+      PortLayouts& port = strategy.results[i];
+      if (at != kNoId) {
+        port.value.place(axis, Placement::shard(at));
+        port.gradient.place(axis, Placement::shard(at));
+      } else if (!factor.internal) {
+        port.value.place(axis, factor.maximum ? Placement::partial_max() : Placement::partial_sum());
+      }
+    }
+  }
+
+  void apply_forward(Strategy& strategy, std::size_t axis, const AxisChoice& choice) const {
+    // The gradient of an addend of a partial value is the value's own gradient; an operand outside of the group (the
+    // other one of a product) gets one contribution from each rank.
+    for (PortLayouts& operand : strategy.operands) operand.gradient.place(axis, Placement::partial_sum());
+    for (const std::uint32_t operand : node_.rule.linear[choice.group]) {
+      strategy.operands[operand].value.place(axis, Placement::partial_sum());
+      strategy.operands[operand].gradient.place(axis, Placement::replicate());
+    }
+    for (PortLayouts& result : strategy.results) result.value.place(axis, Placement::partial_sum());
+  }
+
+  const AtomizedNode& node_;
+  const std::vector<const AtomShape*>& operands_;
+  const std::vector<const AtomShape*>& results_;
+};
+
+bool all_fit(const std::vector<PortLayouts>& ports, const std::vector<const AtomShape*>& shapes, const Mesh& mesh) {
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    if (!fits(ports[i].value, *shapes[i], mesh) || !fits(ports[i].gradient, *shapes[i], mesh)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void for_each_combination(std::size_t options, std::size_t axes,
+                          const std::function<void(const std::vector<std::size_t>&)>& visit) {
+  std::vector<std::size_t> picked(axes, 0);
+  while (true) {
+    visit(picked);
+    std::size_t axis = axes;
+    while (axis > 0 && ++picked[axis - 1] == options) picked[--axis] = 0;
+    if (axis == 0) return;
+  }
+}
+
+std::vector<Strategy> enumerate_strategies(const AtomizedNode& node, const Mesh& mesh,
+                                           const std::vector<const AtomShape*>& operands,
+                                           const std::vector<const AtomShape*>& results,
+                                           const std::vector<bool>& operand_gradients) {
+  const std::vector<AxisChoice> choices = axis_choices(node, operand_gradients);
+  const Deriver deriver(node, operands, results);
+  std::vector<Strategy> strategies;
+  for_each_combination(choices.size(), mesh.rank(), [&](const std::vector<std::size_t>& picked) {
+    Strategy strategy;
+    strategy.operands.assign(operands.size(), {Layout(mesh.rank()), Layout(mesh.rank())});
+    strategy.results.assign(results.size(), {Layout(mesh.rank()), Layout(mesh.rank())});
+    for (std::size_t axis = 0; axis < mesh.rank(); ++axis) {
+      strategy.axes.push_back(choices[picked[axis]]);
+      deriver.apply(strategy, axis, choices[picked[axis]]);
+    }
+    if (all_fit(strategy.operands, operands, mesh) && all_fit(strategy.results, results, mesh)) {
+      strategies.push_back(std::move(strategy));
+    }
+  });
+  return strategies;
+}
+
+std::vector<Strategy> enumerate_fork(const AtomShape& shape, const Mesh& mesh) {
+  // Per axis: replicated, on an atom, a partial value with a whole gradient, a whole value with a partial gradient.
+  const std::size_t atoms = shape.sizes.size();
+  std::vector<Strategy> strategies;
+  for_each_combination(atoms + 3, mesh.rank(), [&](const std::vector<std::size_t>& picked) {
+    PortLayouts port{Layout(mesh.rank()), Layout(mesh.rank())};
+    for (std::size_t axis = 0; axis < mesh.rank(); ++axis) {
+      if (picked[axis] > 0 && picked[axis] <= atoms) {
+        port.value.place(axis, Placement::shard(picked[axis] - 1));
+        port.gradient.place(axis, Placement::shard(picked[axis] - 1));
+      }
+      if (picked[axis] == atoms + 1) port.value.place(axis, Placement::partial_sum());
+      if (picked[axis] == atoms + 2) port.gradient.place(axis, Placement::partial_sum());
+    }
+    if (!fits(port.value, shape, mesh) || !fits(port.gradient, shape, mesh)) return;
+    Strategy& strategy = strategies.emplace_back();
+    strategy.operands = {port};
+    strategy.results = {port};
+  });
+  return strategies;
+}
+
+std::vector<Strategy> enumerate_output(const AtomShape& shape, const Mesh& mesh) {
+  const std::size_t atoms = shape.sizes.size();
+  std::vector<Strategy> strategies;
+  for_each_combination(atoms + 1, mesh.rank(), [&](const std::vector<std::size_t>& picked) {
+    PortLayouts port{Layout(mesh.rank()), Layout(mesh.rank())};
+    for (std::size_t axis = 0; axis < mesh.rank(); ++axis) {
+      if (picked[axis] > 0) port.value.place(axis, Placement::shard(picked[axis] - 1));
+    }
+    port.gradient = port.value;
+    if (!fits(port.value, shape, mesh)) return;
+    strategies.emplace_back().operands = {port};
+  });
+  return strategies;
+}
+
+namespace {
+
+// Where a further axis may shard the stored parameter: its largest atom, innermost if it can be.
+bool place_fully_sharded(Layout& stored, const AtomShape& shape, const Mesh& mesh, std::size_t axis) {
+  std::int64_t best = 0;
+  Layout chosen = stored;
+  for (std::size_t atom = 0; atom < shape.sizes.size(); ++atom) {
+    Layout candidate = stored;
+    candidate.place(axis, Placement::shard(atom));
+    if (!fits(candidate, shape, mesh)) continue;
+    const std::int64_t left = shape.sizes[atom] / shards_of_atom(candidate, mesh, atom) * (candidate.is_innermost(axis) ? 2 : 1);
+    if (left > best) best = left, chosen = candidate;
+  }
+  stored = chosen;
+  return best > 0;
+}
+
+}  // namespace
+
+std::vector<Strategy> enumerate_parameter(const AtomShape& shape, const Mesh& mesh) {
+  // Per axis: replicated, sharded on an atom for storing and computing, or sharded for storing only (ZeRO-3, FSDP).
+  const std::size_t atoms = shape.sizes.size();
+  std::vector<Strategy> strategies;
+  for_each_combination(atoms + 2, mesh.rank(), [&](const std::vector<std::size_t>& picked) {
+    Layout compute(mesh.rank());
+    for (std::size_t axis = 0; axis < mesh.rank(); ++axis) {
+      if (picked[axis] > 0 && picked[axis] <= atoms) compute.place(axis, Placement::shard(picked[axis] - 1));
+    }
+    Layout stored = compute;
+    for (std::size_t axis = mesh.rank(); axis-- > 0;) {
+      if (picked[axis] == atoms + 1 && !place_fully_sharded(stored, shape, mesh, axis)) return;
+    }
+    if (!fits(compute, shape, mesh) || !fits(stored, shape, mesh)) return;
+    Strategy& strategy = strategies.emplace_back();
+    strategy.compute = compute;
+    strategy.results = {{stored, stored}};
+  });
+  return strategies;
+}
+
+}  // namespace meshwright

@@ -1,0 +1,354 @@
+// Builds the search problem: variables with their strategies, edges with their tables, memory terms.
+#include <algorithm>
+#include <cassert>
+#include <map>
+#include <set>
+
+#include "meshwright/strategy.h"
+#include "strategy/constants.h"
+#include "strategy/edge_tables.h"
+#include "strategy/enumerate.h"
+#include "strategy/price.h"
+
+namespace meshwright {
+
+namespace {
+
+class Builder {
+ public:
+  explicit Builder(const ProblemInput& input) : input_(input), constants_(input), tables_(input) {}
+
+  Result<Problem> run() {
+    count_uses();
+    find_batch();
+    for (NodeId id = 0; id < input_.graph.nodes.size(); ++id) {
+      if (!is_differentiable(id)) continue;
+      if (Status status = add_node(id); !status) return status.error();
+    }
+    for (const Output& output : input_.graph.outputs) {
+      if (!input_.graph.values[output.value].requires_gradient) continue;
+      if (Status status = add_output(output); !status) return status.error();
+    }
+    if (problem_.variables.empty()) {
+      return bad_input("graph '" + input_.graph.name + "': nothing in it depends on a parameter, so there is nothing to train");
+    }
+    if (Status status = tables_.fill(problem_); !status) return status.error();
+    add_memory();
+    return std::move(problem_);
+  }
+
+ private:
+  const Value& value(ValueId id) const { return input_.graph.values[id]; }
+  const AtomShape& shape(ValueId id) const { return input_.atoms.values[id]; }
+
+  bool is_differentiable(NodeId id) const {
+    for (const ValueId result : input_.graph.nodes[id].results) {
+      if (value(result).requires_gradient) return true;
+    }
+    return false;
+  }
+
+  void count_uses() {
+    uses_.assign(input_.graph.values.size(), 0);
+    for (NodeId id = 0; id < input_.graph.nodes.size(); ++id) {
+      for (const Operand& operand : input_.graph.nodes[id].operands) {
+        if (is_differentiable(id)) ++uses_[operand.value];
+      }
+    }
+    for (const Output& output : input_.graph.outputs) ++uses_[output.value];
+    is_parameter_.assign(input_.graph.values.size(), false);
+    for (const Source& source : input_.graph.sources) {
+      if (source.kind == SourceKind::parameter) is_parameter_[source.value] = true;
+    }
+  }
+
+  // The atoms of the batch: those of the first dimension of what the user feeds.
+  void find_batch() {
+    for (const Source& source : input_.graph.sources) {
+      if (source.kind != SourceKind::user_input || value(source.value).type.shape.empty()) continue;
+      const std::uint8_t atoms = shape(source.value).atoms_of_dimension[0];
+      for (std::uint8_t atom = 0; atom < atoms; ++atom) batch_.insert(input_.atoms.classes[source.value][atom]);
+    }
+  }
+
+  // What yields a differentiable value to one more use: its producer, its parameter, or its fork.
+  struct Origin {
+    std::uint32_t variable = 0;
+    std::uint32_t port = 0;
+    bool parameter = false;
+  };
+
+  Result<Origin> origin(ValueId id) {
+    const auto known = origins_.find(id);
+    if (known != origins_.end()) return known->second;
+    assert(is_parameter_[id]);  // every other value was added with its producer
+    if (Status status = add_parameter(id); !status) return status.error();
+    return origins_.at(id);
+  }
+
+  Status add_parameter(ValueId id) {
+    const std::string key = "parameter " + shape_key(id) + (weight_is_filtered(id) ? " filtered" : "");
+    Result<std::shared_ptr<const StrategySet>> set = find_set(key, value(id).name, [&] {
+      std::vector<Strategy> strategies = enumerate_parameter(shape(id), input_.mesh);
+      std::erase_if(strategies, [&](const Strategy& strategy) { return !allows_parameter(id, strategy); });
+      for (Strategy& strategy : strategies) {
+        price_parameter(shape(id), value(id).type.dtype, input_.training, input_.mesh, input_.profile, strategy);
+      }
+      return strategies;
+    });
+    if (!set) return set.error();
+    const std::uint32_t at = add_variable(VariableKind::parameter, kNoId, id, value(id).name, *set);
+    return settle(id, {at, 0, true});
+  }
+
+  // Makes the origin of a value known, behind a fork if several use it.
+  Status settle(ValueId id, Origin from) {
+    if (uses_[id] > 1 && value(id).requires_gradient) {
+      const std::string key = "fork " + shape_key(id) + " " + std::to_string(uses_[id]) + batch_key(id);
+      Result<std::shared_ptr<const StrategySet>> set = find_set(key, value(id).name, [&] {
+        std::vector<Strategy> strategies = enumerate_fork(shape(id), input_.mesh);
+        std::erase_if(strategies, [&](const Strategy& strategy) { return !allows_batch(id, strategy.results[0]); });
+        for (Strategy& strategy : strategies) {
+          price_fork(shape(id), value(id).type.dtype, uses_[id], input_.mesh, input_.profile, strategy);
+        }
+        return strategies;
+      });
+      if (!set) return set.error();
+      const std::uint32_t at = add_variable(VariableKind::fork, kNoId, id, value(id).name, *set);
+      add_edge(from, at, 0, id, 0);
+      from = {at, 0, false};
+    }
+    origins_[id] = from;
+    return Done{};
+  }
+
+  Status add_node(NodeId id) {
+    const Node& node = input_.graph.nodes[id];
+    std::vector<Origin> origins(node.operands.size());
+    for (std::size_t i = 0; i < node.operands.size(); ++i) {
+      if (!value(node.operands[i].value).requires_gradient) continue;
+      Result<Origin> found = origin(node.operands[i].value);
+      if (!found) return found.error();
+      origins[i] = *found;
+    }
+    Result<std::shared_ptr<const StrategySet>> set =
+        find_set(node_key(id, origins), node.name, [&] { return node_strategies(id, origins); });
+    if (!set) return set.error();
+    const std::uint32_t at = add_variable(VariableKind::node, id, kNoId, node.name, *set);
+    double parameter_elements = 0;
+    for (std::size_t i = 0; i < origins.size(); ++i) {
+      if (origins[i].parameter) parameter_elements += static_cast<double>(value(node.operands[i].value).type.elements());
+    }
+    for (std::size_t i = 0; i < node.operands.size(); ++i) {
+      const ValueId operand = node.operands[i].value;
+      if (!value(operand).requires_gradient) continue;
+      const double share =
+          origins[i].parameter ? static_cast<double>(value(operand).type.elements()) / parameter_elements : 0;
+      add_edge(origins[i], at, static_cast<std::uint32_t>(i), operand, share);
+    }
+    for (std::uint32_t i = 0; i < node.results.size(); ++i) {
+      if (uses_[node.results[i]] == 0) continue;
+      if (Status status = settle(node.results[i], {at, i, false}); !status) return status;
+    }
+    return Done{};
+  }
+
+  std::vector<Strategy> node_strategies(NodeId id, const std::vector<Origin>& origins) {
+    const Node& node = input_.graph.nodes[id];
+    const AtomizedNode& atoms = input_.atoms.nodes[id];
+    std::vector<const AtomShape*> operands, results;
+    std::vector<TensorInfo> operand_infos, result_infos;
+    std::vector<bool> gradients;
+    for (std::size_t i = 0; i < node.operands.size(); ++i) {
+      const ValueId operand = node.operands[i].value;
+      gradients.push_back(value(operand).requires_gradient);
+      operands.push_back(&shape(operand));
+      operand_infos.push_back({operands.back(), value(operand).type.dtype, gradients.back(), origins[i].parameter});
+    }
+    for (const ValueId result : node.results) {
+      results.push_back(&shape(result));
+      result_infos.push_back({results.back(), value(result).type.dtype, value(result).requires_gradient, false});
+    }
+    std::vector<Strategy> strategies = enumerate_strategies(atoms, input_.mesh, operands, results, gradients);
+    std::erase_if(strategies, [&](const Strategy& strategy) { return !allows_node(id, strategy); });
+    for (Strategy& strategy : strategies) {
+      price_node(atoms, input_.mesh, input_.profile, operand_infos, result_infos, strategy);
+      for (std::size_t i = 0; i < node.operands.size(); ++i) {
+        const ValueId operand = node.operands[i].value;
+        if (gradients[i]) continue;
+        // Uses that want one layout share one copy; each pays its part.
+        strategy.constant_seconds += constants_.seconds(operand, strategy.operands[i].value) / uses_[operand];
+      }
+    }
+    return strategies;
+  }
+
+  Status add_output(const Output& output) {
+    Result<Origin> from = origin(output.value);
+    if (!from) return from.error();
+    const std::string key = "output " + shape_key(output.value);
+    Result<std::shared_ptr<const StrategySet>> set =
+        find_set(key, value(output.value).name, [&] { return enumerate_output(shape(output.value), input_.mesh); });
+    if (!set) return set.error();
+    const std::uint32_t at = add_variable(VariableKind::output, kNoId, output.value, "output " + value(output.value).name, *set);
+    add_edge(*from, at, 0, output.value, 0);
+    return Done{};
+  }
+
+  // --- filters ---
+
+  bool is_batch(ValueId id, std::size_t atom) const { return batch_.contains(input_.atoms.classes[id][atom]); }
+
+  bool has_batch(ValueId id) const {
+    for (std::size_t atom = 0; atom < shape(id).sizes.size(); ++atom) {
+      if (is_batch(id, atom)) return true;
+    }
+    return false;
+  }
+
+  // On a batch axis a value that has the batch is sharded over it; another is whole.
+  bool allows_batch(ValueId id, const PortLayouts& port) const {
+    const bool batch = has_batch(id);
+    for (std::size_t axis = 0; axis < input_.mesh.rank(); ++axis) {
+      if ((input_.filter.batch_axes >> axis & 1U) == 0) continue;
+      const Placement placement = port.value[axis];
+      if (batch ? !(placement.is_shard() && is_batch(id, placement.atom())) : !placement.is_replicate()) return false;
+    }
+    return true;
+  }
+
+  bool allows_node(NodeId id, const Strategy& strategy) const {
+    const Node& node = input_.graph.nodes[id];
+    for (std::size_t i = 0; i < node.operands.size(); ++i) {
+      if (!allows_batch(node.operands[i].value, strategy.operands[i])) return false;
+      for (std::size_t axis = 0; axis < input_.mesh.rank(); ++axis) {
+        if ((input_.filter.sharded_weight_axes >> axis & 1U) == 0 || !is_weight(node.operands[i].value)) continue;
+        if (!strategy.operands[i].value[axis].is_shard()) return false;
+      }
+    }
+    return true;
+  }
+
+  bool is_weight(ValueId id) const { return is_parameter_[id] && is_matrix(id) && !has_batch(id); }
+
+  // Two dimensions or more that are worth sharding: a class token of 1x1x768 is a vector.
+  bool is_matrix(ValueId id) const {
+    return std::count_if(shape(id).atoms_of_dimension.begin(), shape(id).atoms_of_dimension.end(),
+                         [](std::uint8_t atoms) { return atoms > 0; }) >= 2;
+  }
+
+  bool weight_is_filtered(ValueId id) const { return input_.filter.sharded_weight_axes != 0 && is_matrix(id); }
+
+  bool allows_parameter(ValueId id, const Strategy& strategy) const {
+    for (std::size_t axis = 0; axis < input_.mesh.rank(); ++axis) {
+      if ((input_.filter.batch_axes >> axis & 1U) != 0 && !strategy.results[0].value[axis].is_replicate()) return false;
+      if ((input_.filter.sharded_weight_axes >> axis & 1U) != 0 && is_matrix(id) && !strategy.compute[axis].is_shard()) return false;
+    }
+    return true;
+  }
+
+  // --- sets shared by identical variables ---
+
+  std::string shape_key(ValueId id) const {
+    std::string key{name(value(id).type.dtype)};
+    const AtomShape& atoms = shape(id);
+    std::size_t atom = 0;
+    for (const std::uint8_t count : atoms.atoms_of_dimension) {
+      key += '[';
+      for (std::uint8_t i = 0; i < count; ++i, ++atom) {
+        key += std::to_string(atoms.sizes[atom]) + (atoms.paddable[atom] ? "~ " : " ");
+      }
+      key += ']';
+    }
+    return key;
+  }
+
+  std::string batch_key(ValueId id) const {
+    if (input_.filter.batch_axes == 0) return "";
+    std::string key = " batch ";
+    for (std::size_t atom = 0; atom < shape(id).sizes.size(); ++atom) key += is_batch(id, atom) ? '1' : '0';
+    return key;
+  }
+
+  std::string node_key(NodeId id, const std::vector<Origin>& origins) const {
+    const Node& node = input_.graph.nodes[id];
+    std::string key = node.op + " " + to_string(input_.atoms.nodes[id].rule);
+    for (const Factor& factor : input_.atoms.nodes[id].rule.factors) key += " " + std::to_string(factor.size);
+    for (std::size_t i = 0; i < node.operands.size(); ++i) {
+      const ValueId operand = node.operands[i].value;
+      key += " | " + shape_key(operand) + batch_key(operand) + (origins[i].parameter ? " parameter" : "");
+      if (input_.filter.sharded_weight_axes != 0 && is_weight(operand)) key += " weight";
+      if (value(operand).requires_gradient) key += " gradient";
+      else if (value(operand).producer != kNoId) key += " constant " + std::to_string(operand);
+    }
+    for (const ValueId result : node.results) {
+      key += " > " + shape_key(result) + (value(result).requires_gradient ? " gradient" : "");
+    }
+    // What a family reads from attributes shows in the rule, but for the work itself.
+    for (const WorkTerm& term : input_.atoms.nodes[id].cost.forward) {
+      key += " work " + std::to_string(term.flops) + (term.is_causal ? " causal" : "");
+    }
+    return key;
+  }
+
+  template <class Make>
+  Result<std::shared_ptr<const StrategySet>> find_set(const std::string& key, const std::string& name, Make make) {
+    const auto [found, inserted] = sets_.try_emplace(key);
+    if (inserted) {
+      auto set = std::make_shared<StrategySet>();
+      set->id = static_cast<std::uint32_t>(sets_.size() - 1);
+      set->strategies = make();
+      found->second = std::move(set);
+    }
+    if (found->second->strategies.empty()) return infeasible("'" + name + "' has no strategy that the restrictions on the mesh axes allow");
+    return found->second;
+  }
+
+  // --- the problem ---
+
+  std::uint32_t add_variable(VariableKind kind, NodeId node, ValueId id, std::string name,
+                             std::shared_ptr<const StrategySet> set) {
+    SpaceNode& space = problem_.space.nodes.emplace_back();
+    space.name = name;
+    for (const Strategy& strategy : set->strategies) space.costs.push_back(to_ticks(strategy.seconds()));
+    problem_.strategies += set->strategies.size();
+    problem_.variables.push_back({kind, node, id, std::move(name), std::move(set)});
+    return static_cast<std::uint32_t>(problem_.variables.size() - 1);
+  }
+
+  void add_edge(Origin from, std::uint32_t to, std::uint32_t to_port, ValueId id, double hidden_share) {
+    problem_.edges.push_back({from.variable, from.port, to, to_port, id, from.parameter, hidden_share});
+  }
+
+  // Parameters are held all the time; what an op saves, from its forward to its backward.
+  void add_memory() {
+    const auto count = static_cast<std::int32_t>(problem_.variables.size());
+    for (std::int32_t i = 0; i < count; ++i) {
+      const Variable& variable = problem_.variables[static_cast<std::size_t>(i)];
+      const bool parameter = variable.kind == VariableKind::parameter;
+      MemoryTerm term{static_cast<std::uint32_t>(i), parameter ? 0 : i, parameter ? 2 * count : 2 * count - i, {}};
+      bool any = false;
+      for (const Strategy& strategy : variable.set->strategies) {
+        term.bytes.push_back(strategy.state_bytes + strategy.saved_bytes);
+        any |= term.bytes.back() > 0;
+      }
+      if (any) problem_.space.memory.push_back(std::move(term));
+    }
+  }
+
+  const ProblemInput& input_;
+  ConstantPricer constants_;
+  EdgeTables tables_;
+  Problem problem_;
+  std::vector<std::uint32_t> uses_;   // by value: operands of differentiable nodes, and outputs
+  std::vector<bool> is_parameter_;    // by value
+  std::set<std::uint32_t> batch_;     // atom classes of the batch
+  std::map<ValueId, Origin> origins_;
+  std::map<std::string, std::shared_ptr<const StrategySet>> sets_;
+};
+
+}  // namespace
+
+Result<Problem> build_problem(const ProblemInput& input) { return Builder(input).run(); }
+
+}  // namespace meshwright

@@ -1,0 +1,168 @@
+// A cluster from a TOML file (configs/clusters), which names its device's file (configs/devices).
+#include <filesystem>
+#include <set>
+#include <string>
+
+#include <toml++/toml.h>
+
+#include "meshwright/cluster.h"
+#include "meshwright/plugin.h"
+#include "quantity.h"
+
+namespace meshwright {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Reads the keys of one table, remembers the first problem, and refuses keys that nobody asked for.
+class TableReader {
+ public:
+  TableReader(const toml::table& table, std::string where) : table_(table), where_(std::move(where)) {}
+
+  std::string text(const std::string& key) { return required<std::string>(key, "a text"); }
+  std::int64_t integer(const std::string& key) { return required<std::int64_t>(key, "an integer"); }
+
+  std::int64_t integer_or(const std::string& key, std::int64_t otherwise) {
+    return table_.contains(key) ? integer(key) : (known_.insert(key), otherwise);
+  }
+  bool boolean_or(const std::string& key, bool otherwise) {
+    return table_.contains(key) ? required<bool>(key, "true or false") : (known_.insert(key), otherwise);
+  }
+  double number(const std::string& key) { return required<double>(key, "a number"); }
+
+  double quantity(const std::string& key, const char* unit, const char* example) {
+    const std::string written = text(key);
+    const auto value = parse_quantity(written, unit);
+    if (!value && !problem_) fail(key, "is '" + written + "', but must be like \"" + example + "\"");
+    return value.value_or(0);
+  }
+
+  const toml::table* table(const std::string& key) {
+    known_.insert(key);
+    const toml::table* found = table_[key].as_table();
+    if (!found) fail(key, "must be a table");
+    return found;
+  }
+  const toml::array* tables(const std::string& key) {
+    known_.insert(key);
+    const toml::array* found = table_[key].as_array();
+    if (!found || !found->is_homogeneous<toml::table>()) fail(key, "must be tables, written [[" + key + "]]");
+    return problem_ ? nullptr : found;
+  }
+
+  Status finish() {
+    for (const auto& [key, value] : table_) {
+      if (!known_.contains(std::string(key.str()))) fail(std::string(key.str()), "is not a known key; known are " + list_known());
+    }
+    if (problem_) return *problem_;
+    return Done{};
+  }
+
+ private:
+  template <class T>
+  T required(const std::string& key, const char* expected) {
+    known_.insert(key);
+    const auto value = table_[key].value<T>();
+    if (!value) fail(key, table_.contains(key) ? std::string("must be ") + expected : "is missing");
+    return value.value_or(T{});
+  }
+
+  void fail(const std::string& key, const std::string& what) {
+    if (!problem_) problem_ = bad_input(where_ + ": '" + key + "' " + what);
+  }
+
+  std::string list_known() const {
+    std::string list;
+    for (const std::string& key : known_) list += (list.empty() ? "" : ", ") + key;
+    return list;
+  }
+
+  const toml::table& table_;
+  std::string where_;
+  std::set<std::string> known_;
+  std::optional<Error> problem_;
+};
+
+Result<toml::table> parse(const std::string& path) {
+  if (!fs::is_regular_file(path)) return bad_input(path + ": no such file");
+  toml::parse_result parsed = toml::parse_file(path);
+  if (parsed.failed()) {
+    return bad_input(path + ":" + std::to_string(parsed.error().source().begin.line) + ": " +
+                     std::string(parsed.error().description()));
+  }
+  return std::move(parsed).table();
+}
+
+Result<DeviceSpec> read_device(const std::string& path) {
+  Result<toml::table> table = parse(path);
+  if (!table) return table.error();
+  TableReader reader(*table, path);
+  DeviceSpec device;
+  device.name = reader.text("name");
+  device.memory_bytes = static_cast<std::int64_t>(reader.quantity("memory", "B", "80GiB"));
+  device.memory_bytes_per_second = reader.quantity("memory_bandwidth", "B/s", "2039GB/s");
+  device.vector_flops_per_second = reader.quantity("vector_flops", "FLOP/s", "19.5TFLOP/s");
+  device.launch_seconds = reader.quantity("launch", "s", "4us");
+  device.matrix_efficiency = reader.number("matrix_efficiency");
+  device.memory_efficiency = reader.number("memory_efficiency");
+  device.half_efficiency_flops = reader.quantity("half_efficiency", "FLOP", "1GFLOP");
+  if (const toml::table* rates = reader.table("matrix_flops")) {
+    TableReader rate_reader(*rates, path + ", [matrix_flops]");
+    for (const auto& [key, value] : *rates) {
+      const auto dtype = parse_dtype(key.str());
+      if (!dtype) return bad_input(path + ", [matrix_flops]: '" + std::string(key.str()) + "' is not a dtype");
+      device.matrix_flops_per_second[*dtype] = rate_reader.quantity(std::string(key.str()), "FLOP/s", "312TFLOP/s");
+    }
+    if (Status status = rate_reader.finish(); !status) return status.error();
+  }
+  if (Status status = reader.finish(); !status) return status.error();
+  return device;
+}
+
+Result<LinkLevel> read_level(const toml::table& table, const std::string& where) {
+  TableReader reader(table, where);
+  LinkLevel level;
+  level.name = reader.text("name");
+  level.group = reader.integer("group");
+  level.bytes_per_second = reader.quantity("bandwidth", "B/s", "200GB/s");
+  level.latency_seconds = reader.quantity("latency", "s", "3us");
+  level.sharers = reader.integer_or("shared_by", 1);
+  level.ganged = reader.boolean_or("ganged", false);
+  if (Status status = reader.finish(); !status) return status.error();
+  return level;
+}
+
+class File final : public ClusterSource {
+ private:
+  Result<Cluster> do_describe(const std::string& path) const override {
+    if (path.empty()) return bad_input("no cluster file: name one with --cluster FILE");
+    Result<toml::table> table = parse(path);
+    if (!table) return table.error();
+    TableReader reader(*table, path);
+    Cluster cluster;
+    cluster.name = reader.text("name");
+    cluster.nodes = reader.integer("nodes");
+    cluster.devices_per_node = reader.integer("devices_per_node");
+    cluster.reserved_bytes = static_cast<std::int64_t>(reader.quantity("reserved_bytes", "B", "2GiB"));
+    const std::string device = reader.text("device");
+    if (const toml::array* levels = reader.tables("level")) {
+      for (const toml::node& node : *levels) {
+        Result<LinkLevel> level = read_level(*node.as_table(), path + ", [[level]] " + std::to_string(cluster.levels.size() + 1));
+        if (!level) return level.error();
+        cluster.levels.push_back(std::move(*level));
+      }
+    }
+    if (Status status = reader.finish(); !status) return status.error();
+    Result<DeviceSpec> spec = read_device((fs::path(path).parent_path() / device).lexically_normal().string());
+    if (!spec) return add_context(path, spec.error());
+    cluster.device = std::move(*spec);
+    return cluster;
+  }
+};
+
+}  // namespace
+
+MESHWRIGHT_PLUGIN("clusters", "file", "0.1.0", "Apache-2.0", "A cluster from a TOML file", nullptr, nullptr, 0,
+                  (create_plugin<ClusterSource, File>), destroy_plugin<ClusterSource>)
+
+}  // namespace meshwright

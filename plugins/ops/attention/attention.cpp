@@ -1,0 +1,82 @@
+// Attention as one op: batch, heads and query positions shard; the softmax over keys keeps them whole.
+#include "meshwright/op.h"
+#include "meshwright/plugin.h"
+
+namespace meshwright {
+namespace {
+
+constexpr const char* kOps[] = {"aten.scaled_dot_product_attention", nullptr};
+
+class Attention final : public OpFamily {
+ private:
+  // q: b* h l d, k: b* h s d, v: b* h s e. Keys and values stay whole, since a softmax runs over them; the
+  // contraction over d is inside that softmax. Grouped queries: h = g groups of r heads, keys and values have g.
+  Result<Rule> do_rule(const OpCall& call) const override {
+    const TensorType& query = *call.operand("query");
+    const TensorType& key = *call.operand("key");
+    if (query.rank() < 3) return bad_input("attention needs at least 3 dimensions");
+    const auto heads = static_cast<std::size_t>(query.rank() - 3);
+    const bool grouped = call.node.boolean("enable_gqa", false) && query.shape[heads] != key.shape[heads];
+    std::string leading;
+    for (std::size_t i = 0; i < heads; ++i) leading += "b" + std::to_string(i) + " ";
+    const std::string of_keys = leading + (grouped ? "g" : "h");
+    const std::string of_queries =
+        leading + (grouped ? "(g " + std::to_string(query.shape[heads] / key.shape[heads]) + ")" : "h");
+    std::string text = of_queries + " l !d, " + of_keys + " !s !d, " + of_keys + " !s !e";
+    if (const TensorType* mask = call.operand("attn_mask")) {
+      Result<std::string> mask_text = broadcast_mask(*mask, query, key, grouped);
+      if (!mask_text) return mask_text.error();
+      text += ", " + *mask_text;
+    }
+    return parse_rule(text + " -> " + of_queries + " l !e", call.operands, call.results);
+  }
+
+  static Result<std::string> broadcast_mask(const TensorType& mask, const TensorType& query, const TensorType& key,
+                                            bool grouped) {
+    const std::int64_t missing = query.rank() - mask.rank();
+    if (missing < 0) return bad_input("the attention mask has more dimensions than the queries");
+    std::string text;
+    for (std::int64_t i = 0; i < mask.rank(); ++i) {
+      const std::int64_t at = missing + i;
+      const std::int64_t size = mask.shape[static_cast<std::size_t>(i)];
+      std::string name = "b" + std::to_string(at);
+      if (at == query.rank() - 3) {
+        name = grouped ? "(g " + std::to_string(query.shape[static_cast<std::size_t>(at)] /
+                                                key.shape[static_cast<std::size_t>(at)]) + ")" : "h";
+      }
+      if (at == query.rank() - 2) name = "l";
+      if (at == query.rank() - 1) name = "!s";
+      text += (i > 0 ? " " : "") + (size == 1 ? std::string("1") : name);
+    }
+    return text;
+  }
+
+  // Q·Kᵀ over b h l s d, and the product with V over b h l s e; 5 FLOPs of softmax for each b h l s.
+  Result<OpCost> do_cost(const OpCall& call, const Rule& rule) const override {
+    OpCost cost;
+    cost.matrix = true;
+    const FactorId d = rule.factor("d"), e = rule.factor("e"), l = rule.factor("l");
+    std::vector<FactorId> scores;
+    for (FactorId factor = 0; factor < rule.factors.size(); ++factor) {
+      if (factor != d && factor != e) scores.push_back(factor);
+    }
+    const bool causal = call.node.boolean("is_causal", false);
+    const auto add = [&](double flops, std::vector<FactorId> factors) {
+      cost.forward.push_back({flops, std::move(factors), causal, l});
+    };
+    std::vector<FactorId> with_d = scores, with_e = scores;
+    with_d.push_back(d);
+    with_e.push_back(e);
+    add(2, std::move(with_d));
+    add(2, std::move(with_e));
+    add(5, std::move(scores));
+    return cost;
+  }
+};
+
+}  // namespace
+
+MESHWRIGHT_PLUGIN("ops", "attention", "0.1.0", "Apache-2.0", "Scaled dot-product attention", kOps, nullptr, 0,
+                  (create_plugin<OpFamily, Attention>), destroy_plugin<OpFamily>)
+
+}  // namespace meshwright

@@ -1,0 +1,78 @@
+// Ops that treat every element alike, with broadcasting: one factor for each dimension of the result. Which of them
+// are linear, and in what, is the only thing that has to be said.
+#include <algorithm>
+#include <string_view>
+
+#include "meshwright/op.h"
+#include "meshwright/plugin.h"
+
+namespace meshwright {
+namespace {
+
+constexpr const char* kOps[] = {
+    "aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor", "aten.div.Tensor", "aten.add.Scalar", "aten.sub.Scalar",
+    "aten.mul.Scalar", "aten.div.Scalar", "aten.neg", "aten.clone", "aten._to_copy", "aten.pow.Tensor_Scalar",
+    "aten.exp", "aten.log", "aten.sqrt", "aten.rsqrt", "aten.reciprocal", "aten.abs", "aten.sin", "aten.cos", "aten.erf",
+    "aten.tanh", "aten.sigmoid", "aten.relu", "aten.gelu", "aten.silu", "aten.maximum", "aten.minimum", "aten.clamp",
+    "aten.where.self", "aten.masked_fill.Scalar", "aten.eq.Tensor", "aten.ne.Tensor", "aten.lt.Tensor",
+    "aten.le.Tensor", "aten.gt.Tensor", "aten.ge.Tensor", "aten.eq.Scalar", "aten.ne.Scalar", "aten.lt.Scalar",
+    "aten.le.Scalar", "aten.gt.Scalar", "aten.ge.Scalar", "aten.__and__.Tensor", "aten.__or__.Tensor",
+    "aten.bitwise_and.Tensor", "aten.bitwise_or.Tensor", "aten.bitwise_not", "aten.logical_and", "aten.logical_or",
+    "aten.logical_not", nullptr};
+
+bool is_one_of(std::string_view op, std::initializer_list<std::string_view> names) {
+  return std::find(names.begin(), names.end(), op) != names.end();
+}
+
+// One name for each dimension of the result; a dimension that is broadcast is written 1.
+std::string dimensions_text(const TensorType& type, const TensorType& result) {
+  std::string text;
+  const std::int64_t missing = result.rank() - type.rank();
+  for (std::int64_t i = 0; i < type.rank(); ++i) {
+    const bool broadcast = type.shape[static_cast<std::size_t>(i)] == 1;
+    text += (i > 0 ? " " : "") + (broadcast ? std::string("1") : "~d" + std::to_string(missing + i));
+  }
+  return text;
+}
+
+using Groups = std::vector<std::vector<std::uint32_t>>;
+
+Groups linear_groups(const OpCall& call) {
+  const std::string& op = call.node.op;
+  const bool two = call.operands.size() == 2;
+  if (!is_floating(call.results[0].dtype)) return {};
+  // With a number in place of the second tensor, an addition is affine, and linear no more.
+  if (is_one_of(op, {"aten.add.Tensor", "aten.sub.Tensor"})) return two ? Groups{{0, 1}} : Groups{};
+  if (op == "aten.mul.Tensor") return two ? Groups{{0}, {1}} : Groups{{0}};
+  if (is_one_of(op, {"aten.div.Tensor", "aten.mul.Scalar", "aten.div.Scalar", "aten.neg", "aten.clone"})) return {{0}};
+  if (op == "aten._to_copy" && is_floating(call.operands[0].dtype)) return {{0}};
+  return {};
+}
+
+class Pointwise final : public OpFamily {
+ private:
+  Result<Rule> do_rule(const OpCall& call) const override {
+    std::string text;
+    for (const TensorType& operand : call.operands) {
+      text += (text.empty() ? "" : ", ") + dimensions_text(operand, call.results[0]);
+    }
+    Result<Rule> rule = parse_rule(text + " -> " + dimensions_text(call.results[0], call.results[0]), call.operands, call.results);
+    if (rule) rule->linear = linear_groups(call);
+    return rule;
+  }
+
+  Result<OpCost> do_cost(const OpCall&, const Rule& rule) const override {
+    OpCost cost;
+    WorkTerm& term = cost.forward.emplace_back();
+    term.flops = 1;
+    for (FactorId factor = 0; factor < rule.factors.size(); ++factor) term.factors.push_back(factor);
+    return cost;
+  }
+};
+
+}  // namespace
+
+MESHWRIGHT_PLUGIN("ops", "pointwise", "0.1.0", "Apache-2.0", "Ops that treat every element alike", kOps, nullptr, 0,
+                  (create_plugin<OpFamily, Pointwise>), destroy_plugin<OpFamily>)
+
+}  // namespace meshwright
