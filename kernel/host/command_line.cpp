@@ -1,0 +1,90 @@
+#include "command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "log_sink.h"
+#include "meshwright/abi_tag.h"
+#include "plan_options.h"
+#include "plugins_command.h"
+#if __has_include("plan_command.h")
+#include "plan_command.h"
+#define MESHWRIGHT_HAS_PLAN 1
+#endif
+
+namespace meshwright::host {
+namespace {
+
+constexpr const char* kSetHelp = "override a key of the configuration: section.key=value (repeatable)";
+
+void add_format(CLI::App& command, std::string& format) {
+  command.add_option("--format", format, "text or json")->check(CLI::IsMember({"text", "json"}))->capture_default_str();
+}
+
+#ifdef MESHWRIGHT_HAS_PLAN
+void add_plan(CLI::App& app, PlanOptions& options, int& exit_code) {
+  CLI::App& plan = *app.add_subcommand("plan", "find the fastest plan for a model on a cluster");
+  plan.add_option("MODEL", options.model, "the model, a .pt2 file")->required();
+  plan.add_option("--cluster", options.cluster, "the cluster, a TOML file");
+  plan.add_option("--config", options.config, "the configuration, a TOML file");
+  plan.add_option("--mesh", options.mesh, "shape of the mesh, such as 2x4; the best of several if absent");
+  plan.add_option("--memory-budget", options.memory_budget, "memory per device, such as 40GiB");
+  plan.add_option("--intra", options.intra, "plugin that chooses the strategies");
+  plan.add_option("--set", options.set, kSetHelp)->allow_extra_args(false);
+  plan.add_option("-o,--output", options.output, "where the plan is written");
+  add_format(plan, options.format);
+  plan.callback([&options, &exit_code] { exit_code = run_plan(options); });
+}
+#endif
+
+CLI::App& add_plugins_command(CLI::App& parent, const char* name, const char* help, PluginsOptions& options,
+                              int& exit_code, int (*run)(const PluginsOptions&)) {
+  CLI::App& command = *parent.add_subcommand(name, help);
+  add_format(command, options.format);
+  command.callback([&options, &exit_code, run] { exit_code = run(options); });
+  return command;
+}
+
+void add_plugins(CLI::App& app, PluginsOptions& options, int& exit_code) {
+  CLI::App& plugins = *app.add_subcommand("plugins", "list, describe and check plugins");
+  plugins.require_subcommand(1);
+  CLI::App& list = add_plugins_command(plugins, "list", "all plugins that are found", options, exit_code, list_plugins);
+  CLI::App& describe = add_plugins_command(plugins, "describe", "one plugin and its configuration", options, exit_code,
+                                           describe_plugin);
+  describe.add_option("ID", options.subject, "the plugin's id, or KIND/ID")->required();
+  for (CLI::App* command : {&list, &describe}) {
+    command->add_option("--config", options.config, "the configuration whose plugin paths are searched too");
+    command->add_option("--set", options.set, kSetHelp)->allow_extra_args(false);
+  }
+  CLI::App& check = add_plugins_command(plugins, "check", "whether a file is a plugin that would be accepted", options,
+                                        exit_code, check_plugin);
+  check.add_option("FILE", options.subject, "the shared library")->required();
+}
+
+}  // namespace
+
+int run_command_line(int argc, const char* const* argv) {
+  CLI::App app{"Meshwright turns a model for one device into a plan for a cluster.", "meshwright"};
+  app.set_version_flag("--version", "meshwright " MESHWRIGHT_KERNEL_VERSION);
+  app.require_subcommand(1);
+  bool verbose = false;
+  app.add_flag("-v,--verbose", verbose, "say more about what is done");
+  app.parse_complete_callback([&verbose] { install_log_sink(verbose ? LogLevel::debug : LogLevel::warning); });
+
+  int exit_code = 0;
+  PluginsOptions plugins_options;
+  add_plugins(app, plugins_options, exit_code);
+#ifdef MESHWRIGHT_HAS_PLAN
+  PlanOptions plan_options;
+  add_plan(app, plan_options, exit_code);
+#endif
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // Help and version come this way too, with code 0; what is left is wrong usage.
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return exit_code;
+}
+
+}  // namespace meshwright::host

@@ -1,0 +1,315 @@
+#include "pipeline.h"
+
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "meshwright/atoms.h"
+#include "meshwright/conversion.h"
+#include "meshwright/frontend.h"
+#include "meshwright/log.h"
+#include "meshwright/reduce.h"
+#include "meshwright/solver.h"
+
+namespace meshwright::host {
+
+namespace {
+
+class Stopwatch {
+ public:
+  // Seconds since the last call.
+  double lap() {
+    const auto now = std::chrono::steady_clock::now();
+    const double seconds = std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+    return seconds;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+constexpr double to_seconds(TickSum ticks) { return static_cast<double>(ticks) / static_cast<double>(kTicksPerSecond); }
+
+DType dtype_of(const std::string& name) {
+  if (name == "bf16") return DType::bfloat16;
+  if (name == "fp16") return DType::float16;
+  return DType::float32;
+}
+
+// FNV-1a over the file's bytes: tells one model from another, and is no protection against malice.
+std::string hash_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  char block[1 << 16];
+  while (file.read(block, sizeof(block)) || file.gcount() > 0) {
+    for (std::streamsize i = 0; i < file.gcount(); ++i) {
+      hash = (hash ^ static_cast<unsigned char>(block[i])) * 0x100000001b3ULL;
+    }
+  }
+  char text[32];
+  std::snprintf(text, sizeof(text), "fnv1a64:%016llx", static_cast<unsigned long long>(hash));
+  return text;
+}
+
+// One mesh's problem, solved.
+struct Solved {
+  Mesh mesh;
+  Problem problem;
+  Assignment assignment;
+};
+
+class Pipeline {
+ public:
+  Pipeline(const PlanOptions& options, PluginHost& host) : options_(options), host_(host) {}
+
+  Result<PlanOutcome> run() {
+    Stopwatch total, watch;
+    if (Status status = load_plugins(); !status) return status.error();
+    outcome_.phases.plugins = watch.lap();
+    if (Status status = read_model(); !status) return status.error();
+    outcome_.phases.frontend = watch.lap();
+    Result<AtomizedGraph> atoms = atomize(graph_, *ops_);
+    if (!atoms) return atoms.error();
+    atoms_ = std::move(*atoms);
+    for (const std::string& warning : atoms_.warnings) log(LogLevel::warning, "plan", warning);
+    outcome_.phases.strategies += watch.lap();
+    Result<std::vector<std::vector<std::int64_t>>> shapes = mesh_shapes();
+    if (!shapes) return shapes.error();
+    for (const auto& shape : *shapes) {
+      if (Status status = try_mesh(shape); !status) return status.error();
+    }
+    if (best_) {
+      watch.lap();
+      if (Status status = compare(); !status) return status.error();
+      outcome_.phases.comparisons = watch.lap();
+      if (Status status = finish_plan(); !status) return status.error();
+    } else {
+      explain_refusal();
+    }
+    outcome_.phases.total = total.lap();
+    return std::move(outcome_);
+  }
+
+ private:
+  const Config& search() const { return host_.config().search; }
+
+  Status load_plugins() {
+    Result<std::string> frontend_id = host_.frontend_for(options_.model);
+    if (!frontend_id) return frontend_id.error();
+    if (Status status = create("frontend", *frontend_id, frontend_); !status) return status;
+    if (Status status = create("clusters", host_.config().cluster.text("plugin"), clusters_); !status) return status;
+    if (Status status = create("profilers", search().text("profiler"), profiler_); !status) return status;
+    if (Status status = create("conversions", search().text("conversions"), conversions_); !status) return status;
+    if (Status status = create("intra", search().text("intra"), solver_); !status) return status;
+    Result<std::unique_ptr<OpTable>> ops = host_.op_table();
+    if (!ops) return ops.error();
+    ops_ = std::move(*ops);
+    return Done{};
+  }
+
+  template <class T>
+  Status create(std::string_view kind, const std::string& id, std::shared_ptr<T>& object) {
+    Result<std::shared_ptr<T>> made = host_.create<T>(kind, id);
+    if (!made) return made.error();
+    object = std::move(*made);
+    Result<const PluginInfo*> info = host_.registry().find(kind, id);
+    if (!info) return info.error();
+    used_.push_back({std::string(kind), id, (*info)->version});
+    return Done{};
+  }
+
+  Status read_model() {
+    Result<Graph> graph = frontend_->read(options_.model);
+    if (!graph) return graph.error();
+    graph_ = std::move(*graph);
+    Result<Cluster> cluster = clusters_->describe(host_.config().cluster.text("file"));
+    if (!cluster) return cluster.error();
+    cluster_ = std::move(*cluster);
+    Result<CostProfile> profile = profiler_->profile(cluster_);
+    if (!profile) return profile.error();
+    profile_ = std::move(*profile);
+    return read_training();
+  }
+
+  Status read_training() {
+    const Config& train = host_.config().train;
+    Result<Optimizer> optimizer = parse_optimizer(train.text("optimizer"));
+    if (!optimizer) return optimizer.error();
+    training_.optimizer = *optimizer;
+    training_.master_dtype = dtype_of(train.text("master_dtype"));
+    if (const std::string& dtype = train.text("param_dtype"); !dtype.empty()) {
+      training_.param_dtype = dtype_of(dtype);
+      retype(graph_, *training_.param_dtype);
+    }
+    if (train.integer("microbatches") != 1) {
+      return bad_input("\"microbatches\" in [train]: only 1 is planned for so far");
+    }
+    const std::int64_t free = cluster_.device.memory_bytes - cluster_.reserved_bytes;
+    const std::int64_t wanted = search().integer("memory_budget");
+    budget_ = wanted > 0 ? wanted : free;
+    if (budget_ > free) {
+      log(LogLevel::warning, "plan", "the memory budget is more than the " + std::to_string(free) +
+                                         " bytes that the cluster file leaves free on a device");
+    }
+    return Done{};
+  }
+
+  Result<std::vector<std::vector<std::int64_t>>> mesh_shapes() {
+    const std::string& wanted = host_.config().cluster.text("mesh");
+    if (wanted.empty()) return candidate_shapes(cluster_, 3);
+    Result<std::vector<std::int64_t>> shape = parse_mesh_shape(wanted);
+    if (!shape) return shape.error();
+    return std::vector<std::vector<std::int64_t>>{std::move(*shape)};
+  }
+
+  ProblemInput input(const Mesh& mesh, StrategyFilter filter) const {
+    return {graph_, atoms_, mesh, profile_, *conversions_, training_, filter};
+  }
+
+  // The filter that [search] weights asks for.
+  StrategyFilter wanted_filter(const Mesh& mesh) const {
+    StrategyFilter filter;
+    if (search().text("weights") == "sharded") filter.sharded_weight_axes = (1U << mesh.rank()) - 1;
+    return filter;
+  }
+
+  Result<Assignment> solve(const Problem& problem, std::int64_t budget) {
+    const Reduction reduction = reduce(problem.space);
+    Assignment assignment;
+    if (reduction.infeasible) {
+      assignment.status = SolveStatus::infeasible;
+      assignment.binding = reduction.binding;
+      return assignment;
+    }
+    SearchLimits limits;
+    limits.work_limit = search().integer("work_limit");
+    limits.deadline_seconds = search().number("deadline_seconds");
+    const std::int64_t budgets[] = {budget};
+    Result<std::vector<Assignment>> answers = solver_->solve(reduction.space, budgets, limits);
+    if (!answers) return answers.error();
+    assignment = std::move(answers->front());
+    if (!assignment.choice.empty()) assignment.choice = reduction.lift(assignment.choice);
+    return assignment;
+  }
+
+  Status try_mesh(const std::vector<std::int64_t>& shape) {
+    Stopwatch watch;
+    Result<Mesh> mesh = make_mesh(cluster_, shape);
+    if (!mesh) return mesh.error();
+    Result<Problem> problem = build_problem(input(*mesh, wanted_filter(*mesh)));
+    outcome_.phases.strategies += watch.lap();
+    MeshTrial trial;
+    trial.mesh = to_string(*mesh);
+    if (!problem) {
+      if (problem.error().code != ErrorCode::infeasible) return problem.error();
+      trial.binding = problem.error().message;
+      outcome_.trials.push_back(std::move(trial));
+      return Done{};
+    }
+    Result<Assignment> answer = solve(*problem, budget_);
+    if (!answer) return answer.error();
+    outcome_.phases.search += watch.lap();
+    trial.status = answer->status;
+    trial.objective_seconds = to_seconds(answer->cost);
+    trial.lower_bound_seconds = to_seconds(answer->lower_bound);
+    trial.peak_bytes = answer->peak_bytes;
+    trial.binding = answer->binding;
+    if (!answer->choice.empty() && (!best_ || answer->cost < best_->assignment.cost)) {
+      best_ = Solved{std::move(*mesh), std::move(*problem), std::move(*answer)};
+    }
+    outcome_.trials.push_back(std::move(trial));
+    return Done{};
+  }
+
+  // Data parallelism alone and Megatron's plan, on the mesh that won.
+  Status compare() {
+    const Mesh& mesh = best_->mesh;
+    const std::uint32_t all = (1U << mesh.rank()) - 1;
+    if (mesh.rank() == 0) return Done{};
+    if (Status status = compare_with("data parallel", {all, 0}); !status) return status;
+    const std::uint32_t last = 1U << (mesh.rank() - 1);
+    std::string name = "Megatron";
+    if (mesh.rank() > 1) name += ", data parallel over axes before the last";
+    return compare_with(name, {all & ~last, last});
+  }
+
+  Status compare_with(const std::string& name, StrategyFilter filter) {
+    Comparison comparison;
+    comparison.name = name;
+    Result<Problem> problem = build_problem(input(best_->mesh, filter));
+    if (!problem && problem.error().code != ErrorCode::infeasible) return problem.error();
+    if (!problem) {
+      comparison.note = problem.error().message;
+    } else {
+      Result<Assignment> answer = solve(*problem, kNoBudget);
+      if (!answer) return answer.error();
+      if (!answer->choice.empty()) {
+        comparison.objective_seconds = to_seconds(answer->cost);
+        comparison.peak_bytes = answer->peak_bytes;
+        if (comparison.peak_bytes > budget_) comparison.note = "does not fit the budget";
+      } else {
+        comparison.note = answer->binding;
+      }
+    }
+    outcome_.comparisons.push_back(std::move(comparison));
+    return Done{};
+  }
+
+  Status finish_plan() {
+    outcome_.variables = best_->problem.variables.size();
+    outcome_.strategies = best_->problem.strategies;
+    const ProblemInput given = input(best_->mesh, wanted_filter(best_->mesh));
+    Result<Plan> plan = make_plan(given, best_->problem, best_->assignment);
+    if (!plan) return plan.error();
+    plan->model_path = options_.model;
+    plan->model_hash = hash_file(options_.model);
+    plan->cluster = cluster_;
+    plan->budget_bytes = budget_;
+    plan->plugins = used_;
+    for (const std::string& family : op_families()) plan->plugins.push_back({"ops", family, version_of("ops", family)});
+    plan->notes.push_back("Memory counts every operand of a differentiable op, views apart, as saved until its backward: "
+                          "it is an upper estimate until gradients say what is really saved.");
+    plan->notes.insert(plan->notes.end(), atoms_.warnings.begin(), atoms_.warnings.end());
+    outcome_.plan = std::move(*plan);
+    return Done{};
+  }
+
+  std::vector<std::string> op_families() const { return host_.registry().ids("ops"); }
+
+  std::string version_of(std::string_view kind, const std::string& id) const {
+    Result<const PluginInfo*> info = host_.registry().find(kind, id);
+    return info ? (*info)->version : "";
+  }
+
+  void explain_refusal() {
+    std::string text = "no plan fits into " + std::to_string(budget_) + " bytes per device";
+    for (const MeshTrial& trial : outcome_.trials) text += "\n  mesh " + trial.mesh + ": " + trial.binding;
+    outcome_.refusal = std::move(text);
+  }
+
+  const PlanOptions& options_;
+  PluginHost& host_;
+  PlanOutcome outcome_;
+  std::shared_ptr<Frontend> frontend_;
+  std::shared_ptr<ClusterSource> clusters_;
+  std::shared_ptr<Profiler> profiler_;
+  std::shared_ptr<ConversionSearch> conversions_;
+  std::shared_ptr<IntraSolver> solver_;
+  std::unique_ptr<OpTable> ops_;
+  std::vector<UsedPlugin> used_;
+  Graph graph_;
+  AtomizedGraph atoms_;
+  Cluster cluster_;
+  CostProfile profile_;
+  TrainingSettings training_;
+  std::int64_t budget_ = 0;
+  std::optional<Solved> best_;
+};
+
+}  // namespace
+
+Result<PlanOutcome> run_pipeline(const PlanOptions& options, PluginHost& host) { return Pipeline(options, host).run(); }
+
+}  // namespace meshwright::host

@@ -1,0 +1,234 @@
+#include "plan_json.h"
+
+namespace meshwright::host {
+
+namespace {
+
+template <class Range, class Convert>
+Json array_of(const Range& range, Convert convert) {
+  Json::Array array;
+  for (const auto& element : range) array.push_back(convert(element));
+  return array;
+}
+
+Json texts(const std::vector<std::string>& list) {
+  return array_of(list, [](const std::string& text) { return Json(text); });
+}
+
+Json integers(const std::vector<std::int64_t>& list) {
+  return array_of(list, [](std::int64_t number) { return Json(number); });
+}
+
+Json attribute_json(const Attribute& attribute) {
+  struct Visitor {
+    Json operator()(std::monostate) const { return nullptr; }
+    Json operator()(bool value) const { return value; }
+    Json operator()(std::int64_t value) const { return value; }
+    Json operator()(double value) const { return value; }
+    Json operator()(const std::string& value) const { return value; }
+    Json operator()(const std::vector<std::int64_t>& value) const { return integers(value); }
+    Json operator()(const std::vector<double>& value) const {
+      return array_of(value, [](double number) { return Json(number); });
+    }
+  };
+  return std::visit(Visitor{}, attribute);
+}
+
+const char* source_name(SourceKind kind) {
+  switch (kind) {
+    case SourceKind::parameter: return "parameter";
+    case SourceKind::buffer: return "buffer";
+    case SourceKind::constant: return "constant";
+    case SourceKind::user_input: return "user_input";
+  }
+  return "?";
+}
+
+const char* output_name(OutputKind kind) {
+  switch (kind) {
+    case OutputKind::loss: return "loss";
+    case OutputKind::user_output: return "user_output";
+    case OutputKind::buffer_mutation: return "buffer_mutation";
+  }
+  return "?";
+}
+
+const char* variable_name(VariableKind kind) {
+  switch (kind) {
+    case VariableKind::parameter: return "parameter";
+    case VariableKind::node: return "node";
+    case VariableKind::fork: return "fork";
+    case VariableKind::output: return "output";
+  }
+  return "?";
+}
+
+const char* optimizer_name(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::sgd: return "sgd";
+    case Optimizer::momentum: return "momentum";
+    case Optimizer::adamw: return "adamw";
+  }
+  return "?";
+}
+
+Json node_json(const Node& node) {
+  Json json;
+  json.add("name", node.name).add("op", node.op).add("module", node.module_path);
+  Json::Array operands;
+  for (const Operand& operand : node.operands) operands.push_back(Json::Array{operand.name, operand.value});
+  json.add("operands", std::move(operands));
+  Json attributes = Json::Object{};
+  for (const auto& [name, value] : node.attributes) attributes.add(name, attribute_json(value));
+  json.add("attributes", std::move(attributes));
+  json.add("results", array_of(node.results, [](ValueId id) { return Json(id); }));
+  return json;
+}
+
+Json graph_json(const Graph& graph) {
+  Json json;
+  json.add("name", graph.name);
+  json.add("values", array_of(graph.values, [](const Value& value) {
+    return Json(Json::Array{value.name, name(value.type.dtype), integers(value.type.shape), value.requires_gradient});
+  }));
+  json.add("sources", array_of(graph.sources, [](const Source& source) {
+    Json one;
+    one.add("kind", source_name(source.kind)).add("value", source.value).add("names", texts(source.names));
+    return one;
+  }));
+  json.add("nodes", array_of(graph.nodes, node_json));
+  json.add("outputs", array_of(graph.outputs, [](const Output& output) {
+    Json one;
+    one.add("kind", output_name(output.kind)).add("value", output.value).add("target", output.target);
+    return one;
+  }));
+  return json;
+}
+
+Json mesh_json(const Mesh& mesh) {
+  return array_of(mesh.axes, [](const MeshAxis& axis) {
+    Json one;
+    one.add("size", axis.size).add("alpha_seconds", axis.alpha_seconds);
+    one.add("beta_seconds_per_byte", axis.beta_seconds_per_byte).add("slowest_link", axis.slowest_link);
+    return one;
+  });
+}
+
+Json ports_json(const std::vector<PlannedPort>& ports) {
+  return array_of(ports, [](const PlannedPort& port) {
+    Json one;
+    one.add("value", port.value).add("layout", port.layout);
+    if (!port.gradient_layout.empty()) one.add("gradient_layout", port.gradient_layout);
+    return one;
+  });
+}
+
+Json variable_json(const PlannedVariable& variable) {
+  Json json;
+  json.add("kind", variable_name(variable.kind)).add("name", variable.name);
+  if (!variable.op.empty()) json.add("op", variable.op);
+  if (!variable.module.empty()) json.add("module", variable.module);
+  if (!variable.axes.empty()) json.add("axes", texts(variable.axes));
+  if (!variable.operands.empty()) json.add("operands", ports_json(variable.operands));
+  if (!variable.results.empty()) json.add("results", ports_json(variable.results));
+  if (!variable.compute_layout.empty()) json.add("compute_layout", variable.compute_layout);
+  json.add("forward_seconds", variable.forward_seconds).add("backward_seconds", variable.backward_seconds);
+  if (variable.update_seconds > 0) json.add("update_seconds", variable.update_seconds);
+  if (variable.communication_seconds > 0) json.add("communication_seconds", variable.communication_seconds);
+  if (variable.saved_bytes > 0) json.add("saved_bytes", variable.saved_bytes);
+  if (variable.state_bytes > 0) json.add("state_bytes", variable.state_bytes);
+  return json;
+}
+
+Json conversion_json(const PlannedConversion& conversion) {
+  Json json;
+  json.add("value", conversion.value).add("from", conversion.from).add("to", conversion.to);
+  json.add("operand", conversion.to_port);
+  json.add("direction", conversion.backward ? "backward" : "forward").add("hides", conversion.hides);
+  json.add("source_layout", conversion.source_layout).add("target_layout", conversion.target_layout);
+  json.add("moves", array_of(conversion.moves, [](const PlannedMove& move) {
+    Json one;
+    one.add("kind", name(move.kind)).add("axis", move.axis);
+    if (move.kind == MoveKind::permute) one.add("other_axis", move.other_axis);
+    one.add("layout", move.layout).add("bytes", move.bytes).add("seconds", move.seconds);
+    return one;
+  }));
+  json.add("seconds", conversion.seconds);
+  return json;
+}
+
+void add_totals(Json& json, const Plan& plan) {
+  json.add("status", name(plan.status)).add("method", plan.method);
+  json.add("objective_seconds", plan.objective_seconds).add("lower_bound_seconds", plan.lower_bound_seconds);
+  json.add("step_seconds", plan.step_seconds).add("peak_bytes", plan.peak_bytes).add("budget_bytes", plan.budget_bytes);
+}
+
+}  // namespace
+
+Json plan_json(const Plan& plan) {
+  Json json;
+  json.add("format", "meshwright-plan").add("format_version", kPlanFormatVersion);
+  Json model;
+  model.add("path", plan.model_path).add("hash", plan.model_hash);
+  json.add("model", std::move(model));
+  add_totals(json, plan);
+  Json cluster;
+  cluster.add("name", plan.cluster.name).add("device", plan.cluster.device.name);
+  cluster.add("nodes", plan.cluster.nodes).add("devices_per_node", plan.cluster.devices_per_node);
+  cluster.add("memory_bytes", plan.cluster.device.memory_bytes).add("reserved_bytes", plan.cluster.reserved_bytes);
+  json.add("cluster", std::move(cluster));
+  json.add("mesh", mesh_json(plan.mesh));
+  Json training;
+  training.add("optimizer", optimizer_name(plan.training.optimizer));
+  training.add("param_dtype", plan.training.param_dtype ? Json(name(*plan.training.param_dtype)) : Json(nullptr));
+  training.add("master_dtype", name(plan.training.master_dtype));
+  json.add("training", std::move(training));
+  json.add("plugins", array_of(plan.plugins, [](const UsedPlugin& plugin) {
+    Json one;
+    one.add("kind", plugin.kind).add("id", plugin.id).add("version", plugin.version);
+    return one;
+  }));
+  json.add("unruled_ops", texts(plan.unruled_ops)).add("notes", texts(plan.notes));
+  json.add("variables", array_of(plan.variables, variable_json));
+  json.add("conversions", array_of(plan.conversions, conversion_json));
+  json.add("graph", graph_json(plan.graph));
+  return json;
+}
+
+Json summary_json(const PlanOutcome& outcome) {
+  Json json;
+  if (outcome.plan) {
+    add_totals(json, *outcome.plan);
+    json.add("mesh", to_string(outcome.plan->mesh)).add("unruled_ops", texts(outcome.plan->unruled_ops));
+    json.add("notes", texts(outcome.plan->notes));
+  } else {
+    json.add("status", name(SolveStatus::infeasible)).add("reason", outcome.refusal);
+    for (const char* key : {"objective_seconds", "lower_bound_seconds", "step_seconds", "peak_bytes", "mesh"}) {
+      json.add(key, nullptr);
+    }
+    json.add("unruled_ops", Json::Array{});
+  }
+  json.add("variables", outcome.variables).add("strategies", outcome.strategies);
+  json.add("meshes_tried", array_of(outcome.trials, [](const MeshTrial& trial) {
+    Json one;
+    one.add("mesh", trial.mesh).add("status", name(trial.status)).add("objective_seconds", trial.objective_seconds);
+    one.add("peak_bytes", trial.peak_bytes);
+    if (!trial.binding.empty()) one.add("binding", trial.binding);
+    return one;
+  }));
+  json.add("comparisons", array_of(outcome.comparisons, [](const Comparison& comparison) {
+    Json one;
+    one.add("name", comparison.name);
+    one.add("objective_seconds", comparison.objective_seconds ? Json(*comparison.objective_seconds) : Json(nullptr));
+    one.add("peak_bytes", comparison.peak_bytes).add("note", comparison.note);
+    return one;
+  }));
+  Json phases;
+  phases.add("plugins", outcome.phases.plugins).add("frontend", outcome.phases.frontend);
+  phases.add("strategies", outcome.phases.strategies).add("search", outcome.phases.search);
+  phases.add("comparisons", outcome.phases.comparisons).add("total", outcome.phases.total);
+  json.add("phase_seconds", std::move(phases));
+  return json;
+}
+
+}  // namespace meshwright::host

@@ -1,0 +1,165 @@
+#include "plugins_command.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <string_view>
+
+#include "host_config.h"
+#include "json.h"
+#include "nearest_name.h"
+#include "plugin_library.h"
+#include "plugin_registry.h"
+#include "report_error.h"
+#include "toml_config.h"
+
+namespace meshwright::host {
+namespace {
+
+void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+std::string padded(std::string text, std::size_t width) {
+  text.resize(std::max(width, text.size()), ' ');
+  return text;
+}
+
+Result<PluginRegistry> open_registry(const PluginsOptions& options) {
+  const Result<ConfigTree> tree = read_config(options.config, options.set);
+  if (!tree) return tree.error();
+  const Result<HostConfig> config = check_host_config(*tree);
+  if (!config) return config.error();
+  return PluginRegistry::discover(config->plugin_paths);
+}
+
+Json json_of(const PluginInfo& plugin) {
+  const Status tag = check_tag(plugin.path, plugin.tag);
+  Json json;
+  json.add("kind", plugin.kind).add("id", plugin.id).add("version", plugin.version);
+  json.add("description", plugin.description).add("path", plugin.path).add("tag", plugin.tag);
+  json.add("matches", tag.ok());
+  if (!tag) json.add("refusal", tag.error().message);
+  return json;
+}
+
+std::string list_as_json(const PluginRegistry& registry) {
+  Json plugins{Json::Array{}};
+  for (const PluginInfo& plugin : registry.list()) plugins.push(json_of(plugin));
+  Json notices{Json::Array{}};
+  for (const PluginNotice& notice : registry.notices()) {
+    notices.push(Json().add("path", notice.path).add("message", notice.message));
+  }
+  return write_json(Json().add("tag", host_tag()).add("plugins", plugins).add("notices", notices));
+}
+
+std::string list_as_text(const PluginRegistry& registry) {
+  std::size_t kind_width = 4;
+  std::size_t id_width = 2;
+  for (const PluginInfo& plugin : registry.list()) {
+    kind_width = std::max(kind_width, plugin.kind.size());
+    id_width = std::max(id_width, plugin.id.size());
+  }
+  std::string text;
+  for (const PluginInfo& plugin : registry.list()) {
+    text += padded(plugin.kind, kind_width) + "  " + padded(plugin.id, id_width) + "  " + plugin.version + "  " +
+            plugin.description + "\n";
+    if (const Status tag = check_tag(plugin.path, plugin.tag); !tag) text += "  refused: " + tag.error().message + "\n";
+  }
+  if (registry.list().empty()) text += "no plugins in " + install_folder() + " or the other plugin paths\n";
+  for (const PluginNotice& notice : registry.notices()) text += "note: " + notice.message + "\n";
+  return text;
+}
+
+// `name` is ID or KIND/ID.
+Result<const PluginInfo*> find_plugin(const PluginRegistry& registry, const std::string& name) {
+  if (const std::size_t slash = name.find('/'); slash != std::string::npos) {
+    return registry.find(name.substr(0, slash), name.substr(slash + 1));
+  }
+  std::vector<std::string> known;
+  std::vector<const PluginInfo*> found;
+  for (const PluginInfo& plugin : registry.list()) {
+    known.push_back(plugin.id);
+    if (plugin.id == name) found.push_back(&plugin);
+  }
+  if (found.empty()) return bad_input("no plugin is named \"" + name + "\"" + suggest(name, known));
+  if (found.size() > 1) {
+    return bad_input("several plugins are named \"" + name + "\"; write \"" + found[0]->kind + "/" + name + "\" or \"" +
+                     found[1]->kind + "/" + name + "\"");
+  }
+  return found[0];
+}
+
+std::vector<std::string> served_names(const meshwright_plugin_v1& plugin) {
+  std::vector<std::string> names;
+  for (const char* const* name = plugin.serves; name != nullptr && *name != nullptr; ++name) names.emplace_back(*name);
+  return names;
+}
+
+std::string description_as_json(const PluginInfo& info, const meshwright_plugin_v1& plugin) {
+  Json json = json_of(info);
+  Json serves{Json::Array{}};
+  for (const std::string& name : served_names(plugin)) serves.push(name);
+  Json keys{Json::Array{}};
+  for (const meshwright_config_key_v1& key : schema_of(plugin)) {
+    const Json default_text = key.default_text == nullptr ? Json() : Json(key.default_text);
+    keys.push(Json().add("key", key.key).add("type", key.type).add("unit", key.unit).add("default", default_text)
+                  .add("doc", key.doc));
+  }
+  json.add("licence", plugin.licence).add("serves", serves).add("section", plugin_section(info.kind, info.id));
+  return write_json(json.add("keys", keys));
+}
+
+std::string description_as_text(const PluginInfo& info, const meshwright_plugin_v1& plugin) {
+  std::string text = info.kind + "/" + info.id + " " + info.version + " (" + plugin.licence + ")\n" +
+                     info.description + "\n\nfile    " + info.path + "\ntag     " + info.tag + "\n";
+  std::string serves;
+  for (const std::string& name : served_names(plugin)) serves += " " + name;
+  if (!serves.empty()) text += "serves " + serves + "\n";
+  const Schema schema = schema_of(plugin);
+  if (schema.empty()) return text + "\nnothing to configure\n";
+  text += "\n[" + plugin_section(info.kind, info.id) + "]\n";
+  for (const meshwright_config_key_v1& key : schema) {
+    const std::string unit = *key.unit == '\0' ? "" : std::string(", ") + key.unit;
+    const std::string value = key.default_text == nullptr ? "..." : key.default_text;
+    text += std::string(key.key) + " = " + value + "  # " + key.doc + " (" + key.type + unit +
+            (key.default_text == nullptr ? ", must be given" : "") + ")\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+int list_plugins(const PluginsOptions& options) {
+  const Result<PluginRegistry> registry = open_registry(options);
+  if (!registry) return report_error(registry.error());
+  print(options.format == "json" ? list_as_json(*registry) : list_as_text(*registry));
+  return 0;
+}
+
+int describe_plugin(const PluginsOptions& options) {
+  Result<PluginRegistry> registry = open_registry(options);
+  if (!registry) return report_error(registry.error());
+  const Result<const PluginInfo*> info = find_plugin(*registry, options.subject);
+  if (!info) return report_error(info.error());
+  const Result<const meshwright_plugin_v1*> plugin = registry->load((*info)->kind, (*info)->id);
+  if (!plugin) return report_error(plugin.error());
+  print(options.format == "json" ? description_as_json(**info, **plugin) : description_as_text(**info, **plugin));
+  return 0;
+}
+
+int check_plugin(const PluginsOptions& options) {
+  const Result<PluginInfo> info = read_plugin_info(options.subject);
+  Error refusal;
+  if (!info) {
+    refusal = info.error();
+  } else if (const Result<const meshwright_plugin_v1*> plugin = load_plugin(*info); !plugin) {
+    refusal = plugin.error();
+  } else {
+    const std::string name = info->kind + "/" + info->id + " " + info->version;
+    print(options.format == "json" ? write_json(Json().add("accepted", true).add("plugin", json_of(*info)))
+                                   : options.subject + ": accepted, " + name + "\n");
+    return 0;
+  }
+  if (options.format == "json") print(write_json(Json().add("accepted", false).add("refusal", refusal.message)));
+  return report_error(refusal);
+}
+
+}  // namespace meshwright::host

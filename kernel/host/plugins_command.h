@@ -1,0 +1,24 @@
+// `meshwright plugins list|describe|check`: what is installed, what it understands, and whether a file would be accepted.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace meshwright::host {
+
+struct PluginsOptions {
+  std::string config;            // whose [plugins] paths are searched too
+  std::vector<std::string> set;  // "section.key=value"
+  std::string subject;           // describe: ID or KIND/ID; check: a file
+  std::string format = "text";   // or "json"
+};
+
+// Each writes to standard output and returns the program's exit code (DESIGN §4).
+// `list` reads text sections only; a plugin that this program would refuse is listed with the reason.
+int list_plugins(const PluginsOptions& options);
+// Loads the plugin. An id that several kinds have must be written KIND/ID.
+int describe_plugin(const PluginsOptions& options);
+// Goes through every check of the loader, including dlopen if the tag matches.
+int check_plugin(const PluginsOptions& options);
+
+}  // namespace meshwright::host
