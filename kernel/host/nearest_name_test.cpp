@@ -9,6 +9,7 @@ TEST(NearestName, FindsATypo) {
   const std::vector<std::string> known = {"elimination", "exhaustive", "ilp_lp_solve"};
   EXPECT_EQ(nearest_name("elimnation", known), "elimination");
   EXPECT_EQ(nearest_name("exaustive", known), "exhaustive");
+  EXPECT_EQ(nearest_name("eliimnatoin", known), "elimination") << "two swaps of neighbours";
   EXPECT_EQ(nearest_name("simplex", known), "");
 }
 

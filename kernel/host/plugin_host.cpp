@@ -39,9 +39,11 @@ Status check_plugin_sections(const ConfigTree& tree, const PluginRegistry& regis
       for (std::string& plugin : registry.ids(kind)) known.push_back(std::move(plugin));
     }
     if (std::find(known.begin(), known.end(), id) != known.end()) continue;
-    const std::string hint = group == "ops" ? "; an op's name needs quotes: \"aten.add.Tensor\" = ..." : "";
-    return bad_input(section.where + ": section [" + name + "] configures no plugin that exists" +
-                     suggest(id, known) + hint);
+    if (group == "ops" && nearest_name(id, known).empty()) {
+      return bad_input(section.where + ": section [" + name + "] names no op family; if it was meant as an op's name, "
+                       "put that in quotes: \"aten.add.Tensor\" = \"family\"");
+    }
+    return bad_input(section.where + ": section [" + name + "] configures no plugin that exists" + suggest(id, known));
   }
   return Done{};
 }
