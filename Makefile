@@ -1,0 +1,43 @@
+# A thin front door: each target installs what is missing and calls CMake. The work is described in CMakeLists.txt.
+BUILD ?= build
+JOBS ?= $(shell nproc)
+CMAKE_FLAGS ?=
+
+DEMO_MODEL ?= examples/gpt2_small.pt2
+DEMO_OPTIONS ?= --cluster configs/clusters/a100x8_nvlink_pairs.toml --config configs/demo.toml
+DEMO_OUTPUT ?= $(BUILD)/demo/plan.json
+
+.PHONY: build demo test bench fmt lint
+
+build: packages-build
+	@echo "build: configuring $(BUILD)"
+	@cmake -G Ninja -S . -B $(BUILD) -DBUILD_TESTING=ON $(CMAKE_FLAGS) --log-level=WARNING
+	@echo "build: compiling the program and its plugins"
+	@cmake --build $(BUILD) --parallel $(JOBS) --target meshwright meshwright_plugins
+	@echo "build: $(BUILD)/bin/meshwright is ready"
+
+demo: build
+	@echo "demo: $(BUILD)/bin/meshwright plan $(DEMO_MODEL) $(DEMO_OPTIONS) -o $(DEMO_OUTPUT)"
+	@$(BUILD)/bin/meshwright plan $(DEMO_MODEL) $(DEMO_OPTIONS) -o $(DEMO_OUTPUT)
+
+test: packages-test build
+	@echo "test: compiling the tests"
+	@cmake --build $(BUILD) --parallel $(JOBS)
+	@echo "test: running them"
+	@cd $(BUILD) && ctest --output-on-failure --parallel $(JOBS)
+
+bench: packages-bench build
+	@echo "bench: compiling the benchmarks"
+	@cmake -S . -B $(BUILD) -DMESHWRIGHT_BENCH=ON --log-level=WARNING
+	@cmake --build $(BUILD) --parallel $(JOBS) --target meshwright_bench
+	@$(BUILD)/bin/meshwright_bench
+
+fmt: packages-lint
+	@git ls-files '*.h' '*.cpp' | xargs clang-format -i
+	@echo "fmt: done"
+
+lint: packages-lint build
+	@git ls-files '*.cpp' | xargs clang-tidy -p $(BUILD) --quiet
+
+packages-%:
+	@./tools/install_packages.sh $*

@@ -1,0 +1,45 @@
+#!/bin/sh
+# tools/install_packages.sh build|test|lint: installs the Debian packages that are missing for building, for testing too,
+# or for formatting and linting too. Does nothing, and needs no rights, if all are there.
+set -eu
+
+build="g++ make cmake ninja-build ccache pkg-config libboost1.74-dev liblpsolve55-dev libtomlplusplus-dev libspdlog-dev
+  libcli11-dev nlohmann-json3-dev libzip-dev libgtest-dev libgmock-dev"
+# The architecture tests are Python scripts; nm comes with g++'s binutils.
+test="$build python3 binutils"
+lint="$test clang-format clang-tidy"
+bench="$build libbenchmark-dev"
+
+case "${1:-}" in
+  build) wanted=$build ;;
+  test) wanted=$test ;;
+  lint) wanted=$lint ;;
+  bench) wanted=$bench ;;
+  *) echo "usage: tools/install_packages.sh build|test|bench|lint" >&2; exit 2 ;;
+esac
+
+missing=""
+for package in $wanted; do
+  status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+  [ "$status" = installed ] || missing="$missing $package"
+done
+if [ -z "$missing" ]; then
+  echo "packages: all there"
+  exit 0
+fi
+
+if [ "$(id -u)" -eq 0 ]; then
+  as_root=""
+elif sudo -n true 2>/dev/null; then
+  as_root="sudo"
+else
+  echo "packages: missing, and without root they can't be installed; have them installed with: apt-get install$missing" >&2
+  exit 1
+fi
+
+echo "packages: reading the package lists"
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq
+echo "packages: installing$missing"
+# shellcheck disable=SC2086  # a list of words
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing </dev/null >/dev/null
+echo "packages: installed"
