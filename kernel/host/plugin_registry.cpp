@@ -65,7 +65,10 @@ Result<std::vector<std::string>> plugin_files(const fs::path& path) {
 std::string install_folder() {
   std::error_code failure;
   const fs::path program = fs::read_symlink("/proc/self/exe", failure);
-  return (failure ? fs::path(".") : program.parent_path()) / "plugins";
+  const fs::path folder = failure ? fs::path(".") : program.parent_path();
+  const fs::path installed = folder.parent_path() / "lib" / "meshwright" / "plugins";
+  if (!fs::is_directory(folder / "plugins", failure) && fs::is_directory(installed, failure)) return installed.string();
+  return (folder / "plugins").string();
 }
 
 Result<PluginRegistry> PluginRegistry::discover(const std::vector<std::string>& config_paths) {

@@ -1,7 +1,7 @@
 // The plugins that this program can see, and the way to load them by kind and name.
 //
 // Discovery reads text sections only; nothing is loaded until it is asked for by name. The search order is: the
-// configuration's paths, the folders of MESHWRIGHT_PLUGIN_PATH, the install folder (`plugins` beside the program). In
+// configuration's paths, the folders of MESHWRIGHT_PLUGIN_PATH, the install folder (see install_folder). In
 // each folder F the files F/*.so and F/*/*.so are read in the order of their names, so the answer is the same on every
 // run. The first plugin of a (kind, id) wins; later ones, and files that are no plugins, are kept as `notices`.
 //
@@ -68,7 +68,8 @@ class PluginRegistry {
   std::map<std::pair<std::string, std::string>, const meshwright_plugin_v1*, std::less<>> loaded_;
 };
 
-// The folder `plugins` beside the running program.
+// The folder `plugins` beside the running program, as a build leaves it; if that is absent, `../lib/meshwright/plugins`,
+// as `cmake --install` leaves it.
 std::string install_folder();
 
 }  // namespace meshwright::host

@@ -3,6 +3,7 @@
 # Builds the plugin NAME (also its folder, its id and its name in `meshwright plugins list`) from SOURCES as one shared
 # library that exports exactly one symbol, and a test program from TESTS. KIND is the plugin's kind (plugin.h). LINK
 # names third-party libraries and sdk/lib libraries; they are linked statically where they can be and never exported.
+# The texts in the folder `golden` of an op family are run against its rules (sdk/golden).
 set(MESHWRIGHT_SDK_CMAKE ${CMAKE_CURRENT_LIST_DIR})
 
 function(add_plugin)
@@ -16,10 +17,14 @@ function(add_plugin)
   target_link_libraries(${target} PRIVATE ${target}_objects)
   target_link_options(${target} PRIVATE -Wl,-z,defs -Wl,-z,nodelete -Wl,--exclude-libs,ALL
                       -Wl,--version-script=${MESHWRIGHT_SDK_CMAKE}/plugin.map)
+  # Said here, not left to the project, so that a plugin outside of this tree is built the same way.
+  set_target_properties(${target}_objects PROPERTIES
+    POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON CXX_EXTENSIONS OFF)
   set_target_properties(${target} PROPERTIES
     PREFIX "" OUTPUT_NAME ${arg_NAME} LINK_DEPENDS ${MESHWRIGHT_SDK_CMAKE}/plugin.map
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin/plugins/${arg_KIND}
-    BUILD_RPATH "$ORIGIN/../..")
+    BUILD_RPATH "$ORIGIN/../.." INSTALL_RPATH "$ORIGIN/../../..")
+  install(TARGETS ${target} LIBRARY DESTINATION lib/meshwright/plugins/${arg_KIND})
   set_property(GLOBAL APPEND PROPERTY MESHWRIGHT_PLUGIN_TARGETS ${target})
   if(arg_TESTS AND BUILD_TESTING)
     find_package(GTest REQUIRED)
@@ -28,4 +33,20 @@ function(add_plugin)
     target_link_libraries(${target}_test PRIVATE ${target}_objects GTest::gtest_main)
     gtest_discover_tests(${target}_test TEST_PREFIX ${arg_KIND}.${arg_NAME}.)
   endif()
+  if(arg_KIND STREQUAL "ops" AND BUILD_TESTING)
+    meshwright_add_goldens(${target} ${arg_NAME})
+  endif()
+endfunction()
+
+function(meshwright_add_goldens target name)
+  file(GLOB goldens CONFIGURE_DEPENDS golden/*.txt)
+  if(NOT goldens)
+    return()
+  endif()
+  add_executable(${target}_golden ${MESHWRIGHT_SDK_CMAKE}/../golden/golden_main.cpp)
+  target_link_libraries(${target}_golden PRIVATE ${target}_objects)
+  foreach(golden IN LISTS goldens)
+    get_filename_component(stem ${golden} NAME_WE)
+    add_test(NAME golden.${name}.${stem} COMMAND ${target}_golden ${golden})
+  endforeach()
 endfunction()

@@ -1,5 +1,6 @@
 # cmake -DOUTPUT=FILE -DINCLUDE=DIR -DVERSION=X.Y.Z -P WriteAbiTag.cmake
 # Writes the header with MESHWRIGHT_ABI_TAG: kernel version and headers' hash from here, the rest from the compiler.
+# A header that would not change is left alone; FILE.stamp is always renewed.
 file(GLOB_RECURSE headers ${INCLUDE}/*.h)
 list(SORT headers)
 set(text "")
@@ -42,6 +43,13 @@ set(written "// Written by WriteAbiTag.cmake: do not edit.
 #else
 #define MESHWRIGHT_STDLIB_DEBUG \"off\"
 #endif
+#if defined(__has_feature)  // clang
+#if __has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
+#define __SANITIZE_ADDRESS__ 1
+#elif __has_feature(thread_sanitizer) && !defined(__SANITIZE_THREAD__)
+#define __SANITIZE_THREAD__ 1
+#endif
+#endif
 #if defined(__SANITIZE_ADDRESS__)
 #define MESHWRIGHT_SANITIZER \"address\"
 #elif defined(__SANITIZE_THREAD__)
@@ -66,6 +74,5 @@ if(EXISTS ${OUTPUT})
 endif()
 if(NOT current STREQUAL written)
   file(WRITE ${OUTPUT} "${written}")
-else()
-  file(TOUCH ${OUTPUT})
 endif()
+file(TOUCH ${OUTPUT}.stamp)
