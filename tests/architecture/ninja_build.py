@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,8 +30,11 @@ class Link:
 
 def sources_of_objects(build: Path) -> dict[str, str]:
     """Object path (relative to the build folder) -> absolute source path."""
-    commands = json.loads((build / "compile_commands.json").read_text())
-    return {entry["output"]: os.path.realpath(os.path.join(entry["directory"], entry["file"])) for entry in commands}
+    sources = {}
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        words = shlex.split(entry["command"])
+        sources[words[words.index("-o") + 1]] = os.path.realpath(os.path.join(entry["directory"], entry["file"]))
+    return sources
 
 
 def parse_deps(text: str) -> dict[str, list[str]]:
