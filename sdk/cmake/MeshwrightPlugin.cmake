@@ -5,6 +5,10 @@
 # names third-party libraries and sdk/lib libraries; they are linked statically where they can be and never exported.
 # The texts in the folder `golden` of an op family are run against its rules (sdk/golden).
 set(MESHWRIGHT_SDK_CMAKE ${CMAKE_CURRENT_LIST_DIR})
+set(MESHWRIGHT_GOLDEN_MAIN ${CMAKE_CURRENT_LIST_DIR}/golden_main.cpp)  # where it is installed
+if(NOT EXISTS ${MESHWRIGHT_GOLDEN_MAIN})
+  set(MESHWRIGHT_GOLDEN_MAIN ${CMAKE_CURRENT_LIST_DIR}/../golden/golden_main.cpp)
+endif()
 
 function(add_plugin)
   cmake_parse_arguments(arg "" "NAME;KIND" "SOURCES;LINK;TESTS" ${ARGN})
@@ -43,7 +47,7 @@ function(meshwright_add_goldens target name)
   if(NOT goldens)
     return()
   endif()
-  add_executable(${target}_golden ${MESHWRIGHT_SDK_CMAKE}/../golden/golden_main.cpp)
+  add_executable(${target}_golden ${MESHWRIGHT_GOLDEN_MAIN})
   target_link_libraries(${target}_golden PRIVATE ${target}_objects)
   foreach(golden IN LISTS goldens)
     get_filename_component(stem ${golden} NAME_WE)
