@@ -24,7 +24,7 @@ for package in $wanted; do
   [ "$status" = installed ] || missing="$missing $package"
 done
 if [ -z "$missing" ]; then
-  echo "packages: all there"
+  echo "packages: everything for $1 is there"
   exit 0
 fi
 
@@ -33,7 +33,7 @@ if [ "$(id -u)" -eq 0 ]; then
 elif sudo -n true 2>/dev/null; then
   as_root="sudo"
 else
-  echo "packages: missing, and without root they can't be installed; have them installed with: apt-get install$missing" >&2
+  echo "packages: some for $1 are missing, and without root they can't be installed; have them installed with: apt-get install$missing" >&2
   exit 1
 fi
 
