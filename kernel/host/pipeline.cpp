@@ -9,7 +9,6 @@
 #include "meshwright/conversion.h"
 #include "meshwright/frontend.h"
 #include "meshwright/log.h"
-#include "meshwright/reduce.h"
 #include "meshwright/solver.h"
 
 namespace meshwright::host {
@@ -176,22 +175,13 @@ class Pipeline {
   }
 
   Result<Assignment> solve(const Problem& problem, std::int64_t budget) {
-    const Reduction reduction = reduce(problem.space);
-    Assignment assignment;
-    if (reduction.infeasible) {
-      assignment.status = SolveStatus::infeasible;
-      assignment.binding = reduction.binding;
-      return assignment;
-    }
     SearchLimits limits;
     limits.work_limit = search().integer("work_limit");
     limits.deadline_seconds = search().number("deadline_seconds");
     const std::int64_t budgets[] = {budget};
-    Result<std::vector<Assignment>> answers = solver_->solve(reduction.space, budgets, limits);
+    Result<std::vector<Assignment>> answers = solver_->solve(problem.space, budgets, limits);
     if (!answers) return answers.error();
-    assignment = std::move(answers->front());
-    if (!assignment.choice.empty()) assignment.choice = reduction.lift(assignment.choice);
-    return assignment;
+    return std::move(answers->front());
   }
 
   Status try_mesh(const std::vector<std::int64_t>& shape) {

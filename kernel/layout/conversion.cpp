@@ -37,8 +37,13 @@ class MoveList {
     moves_.push_back(move);
   }
 
-  // Two axes of one size change what they shard; at least one shards.
+  // Two axes of one size change what they shard; at least one shards. Blocks then move between devices that differ in
+  // these two axes only, unless a third axis cuts one of the atoms and comes to stand elsewhere among its axes.
   void add_permute(std::size_t axis, std::size_t other) {
+    for (std::size_t third = 0; third < from_.mesh_rank(); ++third) {
+      if (third == axis || third == other || !from_[third].is_shard()) continue;
+      if (from_[third] == from_[axis] || from_[third] == from_[other]) return;
+    }
     Move move;
     move.kind = MoveKind::permute;
     move.axis = static_cast<std::uint8_t>(axis);
@@ -169,24 +174,28 @@ Result<ConversionPath> ConversionSearch::find(const ConversionProblem& problem, 
   }
 }
 
-Result<std::vector<Ticks>> ConversionSearch::price(const ConversionProblem& problem, const Layout& from,
-                                                   std::span<const Layout> targets) const {
+Result<std::vector<Ticks>> ConversionSearch::price_all(const ConversionProblem& problem,
+                                                       std::span<const Layout> layouts) const {
   try {
-    Result<std::vector<Ticks>> ticks = do_price(problem, from, targets);
-    if (ticks && ticks->size() != targets.size()) return plugin_failed("conversion prices: one is needed for each target");
+    Result<std::vector<Ticks>> ticks = do_price_all(problem, layouts);
+    if (ticks && ticks->size() != layouts.size() * layouts.size()) {
+      return plugin_failed("conversion prices: one is needed for each pair of layouts");
+    }
     return ticks;
   } catch (const std::exception& problem_found) {
     return plugin_failed(std::string("conversion prices: the plugin threw an exception: ") + problem_found.what());
   }
 }
 
-Result<std::vector<Ticks>> ConversionSearch::do_price(const ConversionProblem& problem, const Layout& from,
-                                                      std::span<const Layout> targets) const {
+Result<std::vector<Ticks>> ConversionSearch::do_price_all(const ConversionProblem& problem,
+                                                          std::span<const Layout> layouts) const {
   std::vector<Ticks> ticks;
-  for (const Layout& target : targets) {
-    Result<ConversionPath> path = find(problem, from, target);
-    if (!path && path.error().code != ErrorCode::infeasible) return path.error();
-    ticks.push_back(path ? path->ticks : kForbidden);
+  for (const Layout& from : layouts) {
+    for (const Layout& to : layouts) {
+      Result<ConversionPath> path = find(problem, from, to);
+      if (!path && path.error().code != ErrorCode::infeasible) return path.error();
+      ticks.push_back(path ? path->ticks : kForbidden);
+    }
   }
   return ticks;
 }

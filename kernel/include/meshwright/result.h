@@ -40,10 +40,10 @@ class [[nodiscard]] Result {
 
   [[nodiscard]] T& value() & { assert(ok()); return std::get<0>(state_); }
   [[nodiscard]] const T& value() const& { assert(ok()); return std::get<0>(state_); }
-  [[nodiscard]] T&& value() && { assert(ok()); return std::get<0>(std::move(state_)); }
+  [[nodiscard]] T value() && { assert(ok()); return std::get<0>(std::move(state_)); }  // by value: no dangling
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
-  T&& operator*() && { return std::move(*this).value(); }
+  T operator*() && { return std::move(*this).value(); }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
 

@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::uint32_t kNone = 0xffffffffU;
 
-// All layouts that moves reach from some starting points, as a graph with numbered nodes. Built once for a shape and
-// shared by all searches in it.
+// The layouts that moves reach, as a graph with numbered nodes. It grows as searches ask for it, and what one search
+// found out serves the next.
 class MoveGraph {
  public:
   struct Arc {
@@ -22,60 +22,62 @@ class MoveGraph {
     Move move;
   };
 
-  MoveGraph(const ConversionProblem& problem, std::span<const Layout> starts) {
-    for (const Layout& start : starts) number(start);
-    for (std::uint32_t at = 0; at < layouts_.size(); ++at) {  // grows while it runs
-      const Layout here = layouts_[at];
-      std::vector<Arc> arcs;
-      for (const Move& move : one_step_moves(problem, here)) {
-        arcs.push_back({number(move.result), move_ticks(problem, here, move), move});
-      }
-      arcs_.push_back(std::move(arcs));
-    }
-  }
+  explicit MoveGraph(const ConversionProblem& problem) : problem_(problem) {}
 
-  [[nodiscard]] std::uint32_t find(const Layout& layout) const {
-    const auto found = numbers_.find(layout);
-    return found == numbers_.end() ? kNone : found->second;
-  }
-  [[nodiscard]] const std::vector<Arc>& arcs(std::uint32_t at) const { return arcs_[at]; }
-  [[nodiscard]] std::size_t size() const { return layouts_.size(); }
-
- private:
   std::uint32_t number(const Layout& layout) {
     const auto [found, inserted] = numbers_.try_emplace(layout, static_cast<std::uint32_t>(layouts_.size()));
-    if (inserted) layouts_.push_back(layout);
+    if (inserted) {
+      layouts_.push_back(layout);
+      arcs_.emplace_back();
+      expanded_.push_back(false);
+    }
     return found->second;
   }
 
+  const std::vector<Arc>& arcs(std::uint32_t at) {
+    if (!expanded_[at]) {
+      expanded_[at] = true;
+      const Layout here = layouts_[at];
+      std::vector<Arc> arcs;
+      for (const Move& move : one_step_moves(problem_, here)) {
+        arcs.push_back({number(move.result), move_ticks(problem_, here, move), move});
+      }
+      arcs_[at] = std::move(arcs);
+    }
+    return arcs_[at];
+  }
+
+ private:
+  const ConversionProblem& problem_;
   std::vector<Layout> layouts_;
   std::map<Layout, std::uint32_t> numbers_;
   std::vector<std::vector<Arc>> arcs_;
+  std::vector<bool> expanded_;
 };
 
-struct Distances {
-  std::vector<Ticks> ticks;
-  std::vector<std::uint32_t> previous;
-  std::vector<const Move*> move;
+struct Reached {
+  Ticks ticks = kForbidden;
+  std::uint32_t previous = kNone;
+  Move move;
 };
 
-Distances search(const MoveGraph& graph, std::uint32_t from) {
-  Distances reached{std::vector<Ticks>(graph.size(), kForbidden), std::vector<std::uint32_t>(graph.size(), kNone),
-                    std::vector<const Move*>(graph.size(), nullptr)};
+// Settles nodes from `from` outwards; ends at `target`, or with kNone when all are settled.
+std::vector<Reached> search(MoveGraph& graph, std::uint32_t from, std::uint32_t target) {
+  std::vector<Reached> reached(from + 1);
   using Entry = std::pair<Ticks, std::uint32_t>;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
-  reached.ticks[from] = 0;
+  reached[from].ticks = 0;
   queue.push({0, from});
   while (!queue.empty()) {
     const auto [ticks, here] = queue.top();
     queue.pop();
-    if (ticks > reached.ticks[here]) continue;
+    if (ticks > reached[here].ticks) continue;
+    if (here == target) break;
     for (const MoveGraph::Arc& arc : graph.arcs(here)) {
+      if (arc.to >= reached.size()) reached.resize(arc.to + 1);
       const Ticks sum = ticks + arc.ticks;
-      if (sum >= reached.ticks[arc.to]) continue;
-      reached.ticks[arc.to] = sum;
-      reached.previous[arc.to] = here;
-      reached.move[arc.to] = &arc.move;
+      if (sum >= reached[arc.to].ticks) continue;
+      reached[arc.to] = {sum, here, arc.move};
       queue.push({sum, arc.to});
     }
   }
@@ -85,25 +87,29 @@ Distances search(const MoveGraph& graph, std::uint32_t from) {
 class ShortestPath final : public ConversionSearch {
  private:
   Result<ConversionPath> do_find(const ConversionProblem& problem, const Layout& from, const Layout& to) const override {
-    const MoveGraph graph(problem, std::span(&from, 1));
-    const Distances reached = search(graph, 0);
-    const std::uint32_t end = graph.find(to);
-    if (end == kNone) return infeasible("shortest path conversion: the target cannot be reached");
+    MoveGraph graph(problem);
+    const std::uint32_t start = graph.number(from), end = graph.number(to);
+    const std::vector<Reached> reached = search(graph, start, end);
+    if (end >= reached.size() || reached[end].ticks >= kForbidden) {
+      return infeasible("shortest path conversion: the target cannot be reached");
+    }
     ConversionPath path;
-    path.ticks = reached.ticks[end];
-    for (std::uint32_t here = end; here != 0; here = reached.previous[here]) path.moves.push_back(*reached.move[here]);
+    path.ticks = reached[end].ticks;
+    for (std::uint32_t here = end; here != start; here = reached[here].previous) path.moves.push_back(reached[here].move);
     std::reverse(path.moves.begin(), path.moves.end());
     return path;
   }
 
   Result<std::vector<Ticks>> do_price_all(const ConversionProblem& problem,
                                           std::span<const Layout> layouts) const override {
-    const MoveGraph graph(problem, layouts);
+    MoveGraph graph(problem);
+    std::vector<std::uint32_t> numbers;
+    for (const Layout& layout : layouts) numbers.push_back(graph.number(layout));
     std::vector<Ticks> ticks;
     ticks.reserve(layouts.size() * layouts.size());
-    for (const Layout& from : layouts) {
-      const Distances reached = search(graph, graph.find(from));
-      for (const Layout& to : layouts) ticks.push_back(reached.ticks[graph.find(to)]);
+    for (const std::uint32_t from : numbers) {
+      const std::vector<Reached> reached = search(graph, from, kNone);
+      for (const std::uint32_t to : numbers) ticks.push_back(to < reached.size() ? reached[to].ticks : kForbidden);
     }
     return ticks;
   }

@@ -1,0 +1,145 @@
+#include "module_table.h"
+
+#include <cctype>
+#include <map>
+
+namespace meshwright::host {
+
+namespace {
+
+struct ModuleSum {
+  std::string module;
+  std::string weights;
+  std::map<std::string, int> collectives;
+  ModuleRow row;
+};
+
+std::string collective_name(const PlannedMove& move) {
+  return std::string(name(move.kind)) + "(" + std::to_string(move.axis) + ")";
+}
+
+// Whether a move makes devices talk.
+bool communicates(MoveKind kind) { return kind != MoveKind::slice && kind != MoveKind::keep_one; }
+
+std::string last_part(const std::string& path) {
+  const std::size_t dot = path.rfind('.');
+  return dot == std::string::npos ? path : path.substr(dot + 1);
+}
+
+class Table {
+ public:
+  explicit Table(const Plan& plan) : plan_(plan) {}
+
+  std::vector<ModuleRow> run() {
+    for (const PlannedVariable& variable : plan_.variables) add_variable(variable);
+    for (const PlannedConversion& conversion : plan_.conversions) add_conversion(conversion);
+    for (ModuleSum& sum : sums_) {
+      sum.row.weights = sum.weights;
+      for (const auto& [collective, count] : sum.collectives) {
+        sum.row.collectives += (sum.row.collectives.empty() ? "" : ", ") + std::to_string(count) + " " + collective;
+      }
+      sum.row.module = sum.module.empty() ? "(model)" : sum.module;
+    }
+    return fold();
+  }
+
+ private:
+  // A fork or an output belongs to the module that made its value.
+  std::string module_of(const PlannedVariable& variable) {
+    if (variable.kind == VariableKind::node || variable.kind == VariableKind::parameter) return variable.module;
+    const auto made = maker_.find(variable.operands[0].value);
+    return made == maker_.end() ? "" : made->second;
+  }
+
+  ModuleSum& sum_of(const std::string& module) {
+    const auto [found, inserted] = numbers_.try_emplace(module, sums_.size());
+    if (inserted) sums_.emplace_back().module = module;
+    return sums_[found->second];
+  }
+
+  void add_variable(const PlannedVariable& variable) {
+    const std::string module = module_of(variable);
+    for (const PlannedPort& result : variable.results) maker_.try_emplace(result.value, module);
+    ModuleSum& sum = sum_of(module);
+    sum.row.compute_seconds += variable.forward_seconds + variable.backward_seconds + variable.update_seconds;
+    sum.row.communication_seconds += variable.communication_seconds;
+    sum.row.saved_bytes += variable.saved_bytes;
+    sum.row.state_bytes += variable.state_bytes;
+    if (variable.kind != VariableKind::parameter) return;
+    std::string text = last_part(variable.name) + " " + variable.compute_layout;
+    if (variable.compute_layout != variable.results[0].layout) text += " stored " + variable.results[0].layout;
+    sum.weights += (sum.weights.empty() ? "" : ", ") + text;
+  }
+
+  // A parameter's conversion belongs to the parameter, another to the module that uses the value.
+  void add_conversion(const PlannedConversion& conversion) {
+    const std::uint32_t user = conversion.backward ? conversion.from : conversion.to;
+    const std::uint32_t maker = conversion.backward ? conversion.to : conversion.from;
+    ModuleSum& sum = sum_of(module_of(plan_.variables[conversion.hides ? maker : user]));
+    sum.row.communication_seconds += conversion.seconds;
+    for (const PlannedMove& move : conversion.moves) {
+      if (communicates(move.kind)) ++sum.collectives[collective_name(move)];
+    }
+  }
+
+  // "h.11.mlp" → "h.#.mlp", and the number.
+  static std::string pattern_of(const std::string& module, std::string& number) {
+    std::string pattern;
+    for (std::size_t i = 0; i < module.size();) {
+      const bool starts = i == 0 || module[i - 1] == '.';
+      std::size_t end = i;
+      while (end < module.size() && std::isdigit(static_cast<unsigned char>(module[end]))) ++end;
+      if (starts && end > i && (end == module.size() || module[end] == '.') && number.empty()) {
+        number = module.substr(i, end - i);
+        pattern += '#';
+        i = end;
+      } else {
+        pattern += module[i++];
+      }
+    }
+    return pattern;
+  }
+
+  std::vector<ModuleRow> fold() {
+    std::vector<ModuleRow> rows;
+    struct Fold {
+      std::size_t row;
+      std::string pattern, first, last;
+    };
+    std::map<std::string, Fold> folds;
+    for (const ModuleSum& sum : sums_) {
+      std::string number;
+      const std::string pattern = pattern_of(sum.module, number);
+      const std::string key = pattern + "\n" + sum.weights + "\n" + sum.row.collectives;
+      const auto [found, inserted] = folds.try_emplace(key, Fold{rows.size(), pattern, number, number});
+      if (inserted || number.empty()) {
+        found->second.row = inserted ? found->second.row : rows.size();
+        rows.push_back(sum.row);
+        continue;
+      }
+      Fold& fold = found->second;
+      fold.last = number;
+      ModuleRow& row = rows[fold.row];
+      ++row.times;
+      row.compute_seconds += sum.row.compute_seconds;
+      row.communication_seconds += sum.row.communication_seconds;
+      row.saved_bytes += sum.row.saved_bytes;
+      row.state_bytes += sum.row.state_bytes;
+      const std::size_t at = fold.pattern.find('#');
+      const bool all = std::stoul(fold.last) - std::stoul(fold.first) + 1 == row.times;
+      row.module = fold.pattern.substr(0, at) + "{" + fold.first + (all ? "-" : "..") + fold.last + "}" + fold.pattern.substr(at + 1);
+    }
+    return rows;
+  }
+
+  const Plan& plan_;
+  std::vector<ModuleSum> sums_;
+  std::map<std::string, std::size_t> numbers_;
+  std::map<std::string, std::string> maker_;  // value → module
+};
+
+}  // namespace
+
+std::vector<ModuleRow> module_table(const Plan& plan) { return Table(plan).run(); }
+
+}  // namespace meshwright::host

@@ -1,0 +1,41 @@
+#include "plan_command.h"
+
+#include <cstdio>
+
+#include "pipeline.h"
+#include "plan_json.h"
+#include "plan_text.h"
+#include "plugin_host.h"
+#include "report_error.h"
+#include "toml_config.h"
+#include "write_file.h"
+
+namespace meshwright::host {
+
+namespace {
+
+void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+Result<PlanOutcome> plan(const PlanOptions& options) {
+  Result<ConfigTree> tree = read_config(options.config, overrides_of(options));
+  if (!tree) return tree.error();
+  Result<PluginHost> host = PluginHost::open(std::move(*tree));
+  if (!host) return host.error();
+  return run_pipeline(options, *host);
+}
+
+}  // namespace
+
+int run_plan(const PlanOptions& options) {
+  Result<PlanOutcome> outcome = plan(options);
+  if (!outcome) return report_error(outcome.error());
+  if (outcome->plan && !options.output.empty()) {
+    const Status written = write_file_atomically(options.output, write_json(plan_json(*outcome->plan)));
+    if (!written) return report_error(written.error());
+  }
+  print(options.format == "json" ? write_json(summary_json(*outcome)) : outcome_text(*outcome));
+  if (!outcome->plan) return report_error(infeasible(outcome->refusal));
+  return 0;
+}
+
+}  // namespace meshwright::host

@@ -1,0 +1,135 @@
+#include "plan_text.h"
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+
+#include "module_table.h"
+
+namespace meshwright::host {
+
+namespace {
+
+__attribute__((format(printf, 1, 2))) std::string format(const char* pattern, ...) {
+  va_list arguments, copy;
+  va_start(arguments, pattern);
+  va_copy(copy, arguments);
+  std::string text(static_cast<std::size_t>(std::vsnprintf(nullptr, 0, pattern, copy)), '\0');
+  va_end(copy);
+  std::vsnprintf(text.data(), text.size() + 1, pattern, arguments);
+  va_end(arguments);
+  return text;
+}
+
+std::string milliseconds(double seconds) { return format("%.3f ms", seconds * 1e3); }
+std::string gibibytes(std::int64_t bytes) { return format("%.2f GiB", static_cast<double>(bytes) / 1073741824.0); }
+
+std::string mebibytes(std::int64_t bytes) {
+  return bytes == 0 ? "" : format("%.1f MiB", static_cast<double>(bytes) / 1048576.0);
+}
+
+std::string gap_text(double cost, double bound) {
+  if (cost <= 0) return "";
+  return format("%.2f %%", 100.0 * (cost - bound) / cost);
+}
+
+std::string status_text(const Plan& plan) {
+  std::string text{name(plan.status)};
+  if (plan.status != SolveStatus::optimal) {
+    text += ", at most " + gap_text(plan.objective_seconds, plan.lower_bound_seconds) + " above the best";
+  }
+  return text + " (" + plan.method + ")";
+}
+
+// Columns as wide as their widest cell; the first ones to the left, numbers to the right.
+std::string table_text(const std::vector<std::vector<std::string>>& rows, std::size_t left_columns) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()), 0);
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const std::string space(widths[i] - row[i].size(), ' ');
+      line += (i > 0 ? "  " : "") + (i < left_columns ? row[i] + space : space + row[i]);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += "  " + line + "\n";
+  }
+  return text;
+}
+
+std::string modules_text(const Plan& plan) {
+  std::vector<std::vector<std::string>> rows = {
+      {"module", "weights", "collectives", "compute", "communication", "saved", "state"}};
+  ModuleRow total;
+  for (const ModuleRow& row : module_table(plan)) {
+    rows.push_back({row.module, row.weights, row.collectives, milliseconds(row.compute_seconds),
+                    row.communication_seconds > 0 ? milliseconds(row.communication_seconds) : "",
+                    mebibytes(row.saved_bytes), mebibytes(row.state_bytes)});
+    total.compute_seconds += row.compute_seconds;
+    total.communication_seconds += row.communication_seconds;
+    total.saved_bytes += row.saved_bytes;
+    total.state_bytes += row.state_bytes;
+  }
+  rows.push_back({"total", "", "", milliseconds(total.compute_seconds), milliseconds(total.communication_seconds),
+                  mebibytes(total.saved_bytes), mebibytes(total.state_bytes)});
+  return table_text(rows, 3);
+}
+
+std::string trials_text(const PlanOutcome& outcome) {
+  std::vector<std::vector<std::string>> rows = {{"mesh", "status", "objective", "peak memory"}};
+  for (const MeshTrial& trial : outcome.trials) {
+    const bool won = outcome.plan && trial.mesh == to_string(outcome.plan->mesh);
+    const bool found = trial.status != SolveStatus::infeasible;
+    rows.push_back({trial.mesh + (won ? " *" : ""), std::string(name(trial.status)),
+                    found ? milliseconds(trial.objective_seconds) : "", found ? gibibytes(trial.peak_bytes) : ""});
+  }
+  return "Meshes tried (* won):\n" + table_text(rows, 2);
+}
+
+std::string comparisons_text(const PlanOutcome& outcome) {
+  std::vector<std::vector<std::string>> rows = {{"plan", "objective", "peak memory", ""}};
+  rows.push_back({"this plan", milliseconds(outcome.plan->objective_seconds), gibibytes(outcome.plan->peak_bytes), ""});
+  for (const Comparison& comparison : outcome.comparisons) {
+    const bool known = comparison.objective_seconds.has_value();
+    rows.push_back({comparison.name, known ? milliseconds(*comparison.objective_seconds) : "-",
+                    known ? gibibytes(comparison.peak_bytes) : "-", comparison.note});
+  }
+  return "On the same mesh and cost model:\n" + table_text(rows, 1);
+}
+
+std::string axes_text(const Mesh& mesh) {
+  std::string text;
+  for (std::size_t i = 0; i < mesh.rank(); ++i) {
+    const MeshAxis& axis = mesh.axes[i];
+    text += format("%saxis %zu: %lld devices, %.1f GB/s, %.1f us (%s)", i > 0 ? "; " : "", i,
+                   static_cast<long long>(axis.size), 1e-9 / axis.beta_seconds_per_byte, axis.alpha_seconds * 1e6,
+                   axis.slowest_link.c_str());
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string outcome_text(const PlanOutcome& outcome) {
+  if (!outcome.plan) return trials_text(outcome);
+  const Plan& plan = *outcome.plan;
+  std::string text = plan.graph.name + " on " + plan.cluster.name + " (" + std::to_string(plan.cluster.devices()) + " x " +
+                     plan.cluster.device.name + "), mesh " + to_string(plan.mesh) + "\n  " + axes_text(plan.mesh) + "\n\n";
+  text += modules_text(plan) + "\n";
+  text += trials_text(outcome) + "\n" + comparisons_text(outcome) + "\n";
+  text += "Status       " + status_text(plan) + "\n";
+  text += "Objective    " + milliseconds(plan.objective_seconds) + "; no plan in this space is below " +
+          milliseconds(plan.lower_bound_seconds) + "\n";
+  text += "Step         " + milliseconds(plan.step_seconds) + " (simulated, parameters' communication beside computing)\n";
+  text += "Memory       " + gibibytes(plan.peak_bytes) + " of " + gibibytes(plan.budget_bytes) + " per device\n";
+  text += format("Search       %zu variables, %zu strategies; strategies %.3f s, search %.3f s, whole %.3f s\n",
+                 outcome.variables, outcome.strategies, outcome.phases.strategies, outcome.phases.search, outcome.phases.total);
+  for (const std::string& note : plan.notes) text += "Note         " + note + "\n";
+  return text;
+}
+
+}  // namespace meshwright::host

@@ -1,0 +1,90 @@
+#include "meshwright/mesh.h"
+
+#include <gtest/gtest.h>
+
+namespace meshwright {
+namespace {
+
+DeviceSpec device() {
+  DeviceSpec spec;
+  spec.name = "test";
+  spec.memory_bytes = 1 << 30;
+  spec.memory_bytes_per_second = 1e12;
+  spec.vector_flops_per_second = 1e13;
+  spec.matrix_flops_per_second[DType::float32] = 1e13;
+  return spec;
+}
+
+// MAP §7, Figure 5.
+Cluster nvlink_pairs() {
+  return {"pairs", device(), 8, 1, 0, {{"nvlink", 2, 200e9, 3e-6, 1, false},
+                                       {"pcie", 4, 20e9, 5e-6, 1, false},
+                                       {"numa", 8, 10e9, 8e-6, 1, false}}};
+}
+
+std::vector<std::string> slowest(const Mesh& mesh) {
+  std::vector<std::string> links;
+  for (const MeshAxis& axis : mesh.axes) links.push_back(axis.slowest_link);
+  return links;
+}
+
+TEST(MakeMesh, PricesEachAxisByItsSlowestLink) {
+  EXPECT_EQ(slowest(*make_mesh(nvlink_pairs(), {2, 2, 2})), (std::vector<std::string>{"numa", "pcie", "nvlink"}));
+  EXPECT_EQ(slowest(*make_mesh(nvlink_pairs(), {2, 4})), (std::vector<std::string>{"numa", "pcie"}));
+  EXPECT_EQ(slowest(*make_mesh(nvlink_pairs(), {4, 2})), (std::vector<std::string>{"numa", "nvlink"}));
+  const Mesh flat = *make_mesh(nvlink_pairs(), {8});
+  EXPECT_EQ(flat.axes[0].slowest_link, "numa");
+  EXPECT_DOUBLE_EQ(flat.axes[0].beta_seconds_per_byte, 1 / 10e9);
+  EXPECT_DOUBLE_EQ(flat.axes[0].alpha_seconds, 8e-6);
+}
+
+TEST(MakeMesh, SharesACardAmongTheGroupsThatPassIt) {
+  // TAP's cluster: one 4 GB/s card for the 8 GPUs of a server.
+  const Cluster cluster{"ethernet", device(), 8, 2, 0, {{"nvlink", 8, 150e9, 4e-6, 1, false},
+                                                        {"ethernet", 16, 4e9, 25e-6, 8, false}}};
+  EXPECT_DOUBLE_EQ(make_mesh(cluster, {2, 8})->axes[0].beta_seconds_per_byte, 8 / 4e9);
+  EXPECT_DOUBLE_EQ(make_mesh(cluster, {16})->axes[0].beta_seconds_per_byte, 1 / 4e9);
+  EXPECT_DOUBLE_EQ(make_mesh(cluster, {2, 8})->axes[1].beta_seconds_per_byte, 1 / 150e9);
+}
+
+TEST(MakeMesh, GangsTheCardsOfAServer) {
+  const Cluster cluster{"infiniband", device(), 8, 8, 0, {{"nvswitch", 8, 450e9, 3e-6, 1, false},
+                                                          {"infiniband", 64, 50e9, 6e-6, 1, true}}};
+  EXPECT_DOUBLE_EQ(make_mesh(cluster, {8, 8})->axes[0].beta_seconds_per_byte, 1 / 50e9);
+  EXPECT_DOUBLE_EQ(make_mesh(cluster, {64})->axes[0].beta_seconds_per_byte, 1 / 400e9);
+}
+
+TEST(MakeMesh, RefusesAnotherNumberOfDevices) {
+  const Result<Mesh> mesh = make_mesh(nvlink_pairs(), {2, 2});
+  ASSERT_FALSE(mesh.ok());
+  EXPECT_EQ(mesh.error().message, "a mesh of 4 devices does not cover the cluster 'pairs', which has 8");
+}
+
+TEST(ParseMeshShape, ReadsSizesAndRefusesTheRest) {
+  EXPECT_EQ(*parse_mesh_shape("2x2x2"), (std::vector<std::int64_t>{2, 2, 2}));
+  EXPECT_EQ(*parse_mesh_shape("8"), (std::vector<std::int64_t>{8}));
+  for (const char* text : {"", "x", "2x", "x2", "0", "-2", "2*4", "2x4 "}) EXPECT_FALSE(parse_mesh_shape(text).ok()) << text;
+}
+
+TEST(CandidateShapes, AreFactorizationsThatKeepServersApart) {
+  EXPECT_EQ(candidate_shapes(nvlink_pairs(), 3), (std::vector<std::vector<std::int64_t>>{{8}, {2, 4}, {4, 2}, {2, 2, 2}}));
+  Cluster two = nvlink_pairs();
+  two.nodes = 2;
+  two.levels.push_back({"ethernet", 16, 4e9, 25e-6, 8, false});
+  const auto shapes = candidate_shapes(two, 2);
+  EXPECT_EQ(shapes, (std::vector<std::vector<std::int64_t>>{{16}, {2, 8}}));
+}
+
+TEST(ValidateCluster, NamesWhatIsWrong) {
+  Cluster cluster = nvlink_pairs();
+  cluster.levels[1].group = 3;
+  EXPECT_EQ(validate(cluster).error().message,
+            "cluster 'pairs', level 'pcie': group is 3, but must be a multiple of the inner group, 2, and larger");
+  cluster = nvlink_pairs();
+  cluster.levels.pop_back();
+  EXPECT_EQ(validate(cluster).error().message,
+            "cluster 'pairs': the levels join 4 devices, but nodes × devices_per_node is 8");
+}
+
+}  // namespace
+}  // namespace meshwright
