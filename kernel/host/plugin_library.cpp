@@ -5,9 +5,10 @@
 #include <array>
 #include <boost/dll/shared_library.hpp>
 #include <cstdio>
-#include <memory>
+#include <deque>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace meshwright::host {
 namespace {
@@ -102,20 +103,26 @@ std::string loading_failure(const std::string& path) {
   return text;
 }
 
+// Takes a library for the rest of the process: objects and log lines of a plugin may outlive every owner we could name,
+// so the list itself is never destroyed either.
+const boost::dll::shared_library& keep(boost::dll::shared_library library) {
+  static auto& kept = *new std::deque<boost::dll::shared_library>;
+  return kept.emplace_back(std::move(library));
+}
+
 }  // namespace
 
 Result<const meshwright_plugin_v1*> load_plugin(const PluginInfo& info) {
   if (Status tag = check_tag(info.path, info.tag); !tag) return tag.error();
 
-  // Never unloaded, hence never destroyed: objects and log lines of the plugin may outlive every owner we could name.
-  auto library = std::make_unique<boost::dll::shared_library>();
+  boost::dll::shared_library library;
   std::error_code failure;
-  library->load(info.path, failure, boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local);
+  library.load(info.path, failure, boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local);
   if (failure) {
     return plugin_failed(info.path + ": the system can't load it (" + loading_failure(info.path) +
                          "); link the plugin against everything it uses");
   }
-  const boost::dll::shared_library& loaded = *library.release();
+  const boost::dll::shared_library& loaded = keep(std::move(library));
   if (!loaded.has("meshwright_plugin")) {
     return plugin_failed(info.path + ": exports no function meshwright_plugin; build it with add_plugin()");
   }
