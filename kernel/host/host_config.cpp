@@ -30,7 +30,7 @@ constexpr meshwright_config_key_v1 kSearch[] = {
 };
 constexpr meshwright_config_key_v1 kTrain[] = {
     {"optimizer", "text", "", "\"adamw\"", "decides how much state a parameter has"},
-    {"param_dtype", "text", "", "\"bf16\"", "type of parameters, activations and gradients"},
+    {"param_dtype", "text", "", "\"exported\"", "type of parameters, activations and gradients"},
     {"master_dtype", "text", "", "\"fp32\"", "type of the optimizer's copy of the parameters and of its state"},
     {"microbatches", "integer", "", "1", "parts into which a step cuts the batch"},
 };
@@ -59,7 +59,7 @@ const std::vector<Choice>& choices() {
       {"search", "inter", {"none"}},
       {"search", "weights", {"free", "sharded"}},
       {"train", "optimizer", {"sgd", "momentum", "adamw"}},
-      {"train", "param_dtype", {"bf16", "fp16", "fp32"}},
+      {"train", "param_dtype", {"exported", "bf16", "fp16", "fp32"}},
       {"train", "master_dtype", {"fp32", "bf16", "fp16"}},
   };
   return all;

@@ -115,7 +115,10 @@ double move_seconds(const ConversionProblem& problem, const Layout& from, const 
   const auto collective = [&](CollectiveKind kind) { return collective_seconds(kind, axis, before, alpha_share); };
   double seconds = 0;
   switch (move.kind) {
-    case MoveKind::slice: seconds = compute_seconds(problem.profile, {.bytes = 2 * after}); break;
+    case MoveKind::slice:
+      seconds = compute_seconds(problem.profile, {.bytes = 2 * after});
+      if (problem.packed) seconds -= problem.profile.device.launch_seconds;  // part of filling the bucket
+      break;
     case MoveKind::all_gather: seconds = collective(CollectiveKind::all_gather); break;
     case MoveKind::all_to_all: seconds = collective(CollectiveKind::all_to_all); break;
     case MoveKind::all_reduce: seconds = collective(CollectiveKind::all_reduce); break;

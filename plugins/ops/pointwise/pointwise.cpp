@@ -53,8 +53,8 @@ class Pointwise final : public OpFamily {
  private:
   Result<Rule> do_rule(const OpCall& call) const override {
     std::string text;
-    for (const TensorType& operand : call.operands) {
-      text += (text.empty() ? "" : ", ") + dimensions_text(operand, call.results[0]);
+    for (std::size_t i = 0; i < call.operands.size(); ++i) {  // a scalar's text is empty
+      text += (i > 0 ? ", " : "") + dimensions_text(call.operands[i], call.results[0]);
     }
     Result<Rule> rule = parse_rule(text + " -> " + dimensions_text(call.results[0], call.results[0]), call.operands, call.results);
     if (rule) rule->linear = linear_groups(call);
