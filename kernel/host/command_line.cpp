@@ -5,12 +5,9 @@
 
 #include "log_sink.h"
 #include "meshwright/abi_tag.h"
+#include "plan_command.h"
 #include "plan_options.h"
 #include "plugins_command.h"
-#if __has_include("plan_command.h")
-#include "plan_command.h"
-#define MESHWRIGHT_HAS_PLAN 1
-#endif
 
 namespace meshwright::host {
 namespace {
@@ -21,7 +18,6 @@ void add_format(CLI::App& command, std::string& format) {
   command.add_option("--format", format, "text or json")->check(CLI::IsMember({"text", "json"}))->capture_default_str();
 }
 
-#ifdef MESHWRIGHT_HAS_PLAN
 void add_plan(CLI::App& app, PlanOptions& options, int& exit_code) {
   CLI::App& plan = *app.add_subcommand("plan", "find the fastest plan for a model on a cluster");
   plan.add_option("MODEL", options.model, "the model, a .pt2 file")->required();
@@ -35,7 +31,6 @@ void add_plan(CLI::App& app, PlanOptions& options, int& exit_code) {
   add_format(plan, options.format);
   plan.callback([&options, &exit_code] { exit_code = run_plan(options); });
 }
-#endif
 
 CLI::App& add_plugins_command(CLI::App& parent, const char* name, const char* help, PluginsOptions& options,
                               int& exit_code, int (*run)(const PluginsOptions&)) {
@@ -49,8 +44,8 @@ void add_plugins(CLI::App& app, PluginsOptions& options, int& exit_code) {
   CLI::App& plugins = *app.add_subcommand("plugins", "list, describe and check plugins");
   plugins.require_subcommand(1);
   CLI::App& list = add_plugins_command(plugins, "list", "all plugins that are found", options, exit_code, list_plugins);
-  CLI::App& describe = add_plugins_command(plugins, "describe", "one plugin and its configuration", options, exit_code,
-                                           describe_plugin);
+  CLI::App& describe =
+      add_plugins_command(plugins, "describe", "one plugin and its configuration", options, exit_code, describe_plugin);
   describe.add_option("ID", options.subject, "the plugin's id, or KIND/ID")->required();
   for (CLI::App* command : {&list, &describe}) {
     command->add_option("--config", options.config, "the configuration whose plugin paths are searched too");
@@ -74,10 +69,8 @@ int run_command_line(int argc, const char* const* argv) {
   int exit_code = 0;
   PluginsOptions plugins_options;
   add_plugins(app, plugins_options, exit_code);
-#ifdef MESHWRIGHT_HAS_PLAN
   PlanOptions plan_options;
   add_plan(app, plan_options, exit_code);
-#endif
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -73,7 +73,8 @@ TEST(ConfigSchema, ReadsSizes) {
   EXPECT_EQ(*parse_bytes("512 MiB"), std::int64_t{512} << 20);
   EXPECT_EQ(*parse_bytes("1024"), 1024);
   EXPECT_EQ(parse_bytes("75 gigs").error().message, "\"75 gigs\" is not a size; write it as 75GiB, 80GB or 1024");
-  for (const char* wrong : {"", "GiB", "-1GiB", "1e30", "nan", "75GiBx"}) EXPECT_FALSE(parse_bytes(wrong).ok()) << wrong;
+  for (const char* wrong : {"", "GiB", "-1GiB", "1e30", "nan", "75GiBx"})
+    EXPECT_FALSE(parse_bytes(wrong).ok()) << wrong;
 }
 
 }  // namespace

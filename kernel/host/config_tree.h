@@ -1,5 +1,5 @@
-// The configuration as written: sections with typed keys, and where each was written, for messages. No schema is applied
-// yet (config_schema.h) and no TOML type is visible (toml_config.h reads it).
+// The configuration as written: sections with typed keys, and where each was written, for messages. No schema is
+// applied yet (config_schema.h) and no TOML type is visible (toml_config.h reads it).
 //
 // A section's name is its dotted path ("search.elimination"); keys before the first section stand in section "". Under
 // [ops] a key is an op's name, dots included.
@@ -15,7 +15,7 @@ namespace meshwright::host {
 
 struct ConfigEntry {
   ConfigValue value;
-  std::string where;       // "configs/demo.toml:12" or "--set search.intra=..."
+  std::string where;        // "configs/demo.toml:12" or "--set search.intra=..."
   std::string base_folder;  // what a relative path in the value is relative to: the file's folder, or "" with --set
 };
 

@@ -52,8 +52,9 @@ class BoundedFile {
 };
 
 Error truncated(const std::string& path) {
-  return plugin_failed(path + ": the file is truncated (it is shorter than its own section table says); copy or build "
-                              "it again");
+  return plugin_failed(path +
+                       ": the file is truncated (it is shorter than its own section table says); copy or build "
+                       "it again");
 }
 
 Error damaged(const std::string& path) {
@@ -61,8 +62,8 @@ Error damaged(const std::string& path) {
 }
 
 Status check_header(const std::string& path, const Elf64_Ehdr& header) {
-  const bool native = header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_ident[EI_DATA] == ELFDATA2LSB &&
-                      header.e_machine == kMachine;
+  const bool native =
+      header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_ident[EI_DATA] == ELFDATA2LSB && header.e_machine == kMachine;
   if (!native) return plugin_failed(path + ": built for another machine; build it for this one");
   if (header.e_type != ET_DYN) return plugin_failed(path + ": an ELF file, but not a shared library");
   if (header.e_shoff != 0 && header.e_shentsize != sizeof(Elf64_Shdr)) return damaged(path);

@@ -1,4 +1,5 @@
-// A JSON value of our own, so that one .cpp includes the JSON library and everybody else builds values with this header.
+// A JSON value of our own, so that one .cpp includes the JSON library and everybody else builds values with this
+// header.
 //
 // Objects keep the order in which their keys were added, and numbers are written in the shortest form that reads back
 // the same, so equal values give equal bytes.
@@ -22,7 +23,7 @@ class Json {
   using Object = std::vector<std::pair<std::string, Json>>;
   using Value = std::variant<std::nullptr_t, bool, std::int64_t, double, std::string, Array, Object>;
 
-  Json() = default;  // null
+  Json() = default;                                                             // null
   Json(std::nullptr_t) {}                                                       // NOLINT: implicit, to write literals
   Json(bool value) : value_(value) {}                                           // NOLINT
   Json(std::integral auto value) : value_(static_cast<std::int64_t>(value)) {}  // NOLINT

@@ -5,7 +5,10 @@
 
 int main(int argc, char** argv) {
   try {
-    return meshwright::host::run_command_line(argc, argv);
+    const int exit_code = meshwright::host::run_command_line(argc, argv);
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_code;
+    std::fprintf(stderr, "meshwright: error: the results can't be written to standard output\n");
+    return exit_code == 0 ? 2 : exit_code;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "meshwright: error: our own fault, please report it: %s\n", error.what());
   } catch (...) {

@@ -5,9 +5,8 @@
 namespace meshwright::host {
 namespace {
 
-const std::vector<FamilyClaims> kFamilies = {{"matmul", {"aten.mm", "aten.linear"}},
-                                             {"mine", {"aten.mm"}},
-                                             {"norm", {"aten.layer_norm"}}};
+const std::vector<FamilyClaims> kFamilies = {
+    {"matmul", {"aten.mm", "aten.linear"}}, {"mine", {"aten.mm"}}, {"norm", {"aten.layer_norm"}}};
 
 TEST(OpClaims, TwoFamiliesForOneOpAreNamed) {
   EXPECT_EQ(settle_claims(kFamilies, {}).error().message,

@@ -14,7 +14,7 @@ struct PlanOptions {
   std::string memory_budget;  // "40GiB"
   std::string intra;
   std::string output;
-  std::string format = "text";  // or "json"
+  std::string format = "text";   // or "json"
   std::vector<std::string> set;  // "section.key=value"
 };
 

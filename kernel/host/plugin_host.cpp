@@ -40,7 +40,8 @@ Status check_plugin_sections(const ConfigTree& tree, const PluginRegistry& regis
     }
     if (std::find(known.begin(), known.end(), id) != known.end()) continue;
     if (group == "ops" && nearest_name(id, known).empty()) {
-      return bad_input(section.where + ": section [" + name + "] names no op family; if it was meant as an op's name, "
+      return bad_input(section.where + ": section [" + name +
+                       "] names no op family; if it was meant as an op's name, "
                        "put that in quotes: \"aten.add.Tensor\" = \"family\"");
     }
     return bad_input(section.where + ": section [" + name + "] configures no plugin that exists" + suggest(id, known));

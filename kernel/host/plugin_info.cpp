@@ -61,8 +61,9 @@ Result<PluginInfo> read_plugin_info(const std::string& path) {
   }
   for (const char* key : {"kind", "id", "version", "description", "tag"}) {
     if (values[key].empty()) {
-      return plugin_failed(path + ": the section .meshwright.plugin does not hold exactly one plugin's kind, id, "
-                                  "version, description and tag; use MESHWRIGHT_PLUGIN once");
+      return plugin_failed(path +
+                           ": the section .meshwright.plugin does not hold exactly one plugin's kind, id, "
+                           "version, description and tag; use MESHWRIGHT_PLUGIN once");
     }
   }
   return PluginInfo{path, values["kind"], values["id"], values["version"], values["description"], values["tag"]};

@@ -64,7 +64,8 @@ Status check_schema(const std::string& path, const meshwright_plugin_v1& plugin)
     const meshwright_config_key_v1& key = plugin.config_schema[i];
     const bool whole = key.key != nullptr && key.type != nullptr && key.unit != nullptr && key.doc != nullptr;
     if (!whole || !is_config_type(key.type)) {
-      return plugin_failed(path + ": key " + std::to_string(i) + " of the plugin's configuration schema lacks a name, " +
+      return plugin_failed(path + ": key " + std::to_string(i) +
+                           " of the plugin's configuration schema lacks a name, " +
                            "a unit or a doc, or has an unknown type");
     }
   }

@@ -86,9 +86,8 @@ Result<PluginRegistry> PluginRegistry::discover_in(const std::vector<std::string
     if (!files) return files.error();
     for (const std::string& file : *files) registry.add_file(file);
   }
-  std::sort(registry.plugins_.begin(), registry.plugins_.end(), [](const PluginInfo& a, const PluginInfo& b) {
-    return std::tie(a.kind, a.id) < std::tie(b.kind, b.id);
-  });
+  std::sort(registry.plugins_.begin(), registry.plugins_.end(),
+            [](const PluginInfo& a, const PluginInfo& b) { return std::tie(a.kind, a.id) < std::tie(b.kind, b.id); });
   return registry;
 }
 
@@ -121,8 +120,8 @@ Result<const PluginInfo*> PluginRegistry::find(std::string_view kind, std::strin
   for (const PluginInfo& plugin : plugins_) {
     if (plugin.kind == kind && plugin.id == id) return &plugin;
   }
-  std::string message = "no plugin of kind \"" + std::string(kind) + "\" is named \"" + std::string(id) + "\"" +
-                        suggest(id, ids(kind));
+  std::string message =
+      "no plugin of kind \"" + std::string(kind) + "\" is named \"" + std::string(id) + "\"" + suggest(id, ids(kind));
   for (const PluginNotice& notice : notices_) {
     if (fs::path(notice.path).stem() == id) message += "; note " + notice.message;
   }

@@ -68,8 +68,8 @@ class PluginRegistry {
   std::map<std::pair<std::string, std::string>, const meshwright_plugin_v1*, std::less<>> loaded_;
 };
 
-// The folder `plugins` beside the running program, as a build leaves it; if that is absent, `../lib/meshwright/plugins`,
-// as `cmake --install` leaves it.
+// The folder `plugins` beside the running program, as a build leaves it; if that is absent,
+// `../lib/meshwright/plugins`, as `cmake --install` leaves it.
 std::string install_folder();
 
 }  // namespace meshwright::host

@@ -100,7 +100,11 @@ std::string description_as_json(const PluginInfo& info, const meshwright_plugin_
   Json keys{Json::Array{}};
   for (const meshwright_config_key_v1& key : schema_of(plugin)) {
     const Json default_text = key.default_text == nullptr ? Json() : Json(key.default_text);
-    keys.push(Json().add("key", key.key).add("type", key.type).add("unit", key.unit).add("default", default_text)
+    keys.push(Json()
+                  .add("key", key.key)
+                  .add("type", key.type)
+                  .add("unit", key.unit)
+                  .add("default", default_text)
                   .add("doc", key.doc));
   }
   json.add("licence", plugin.licence).add("serves", serves).add("section", plugin_section(info.kind, info.id));
@@ -108,8 +112,8 @@ std::string description_as_json(const PluginInfo& info, const meshwright_plugin_
 }
 
 std::string description_as_text(const PluginInfo& info, const meshwright_plugin_v1& plugin) {
-  std::string text = info.kind + "/" + info.id + " " + info.version + " (" + plugin.licence + ")\n" +
-                     info.description + "\n\nfile    " + info.path + "\ntag     " + info.tag + "\n";
+  std::string text = info.kind + "/" + info.id + " " + info.version + " (" + plugin.licence + ")\n" + info.description +
+                     "\n\nfile    " + info.path + "\ntag     " + info.tag + "\n";
   std::string serves;
   for (const std::string& name : served_names(plugin)) serves += " " + name;
   if (!serves.empty()) text += "serves " + serves + "\n";

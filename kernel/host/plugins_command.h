@@ -1,4 +1,5 @@
-// `meshwright plugins list|describe|check`: what is installed, what it understands, and whether a file would be accepted.
+// `meshwright plugins list|describe|check`: what is installed, what it understands, and whether a file would be
+// accepted.
 #pragma once
 
 #include <string>

@@ -1,10 +1,10 @@
 #include "toml_config.h"
 
+#include <toml++/toml.h>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 #include <sstream>
-#include <toml++/toml.h>
 #include <utility>
 
 namespace meshwright::host {
@@ -12,7 +12,7 @@ namespace {
 
 // Where the nodes of one parsed text come from.
 struct Source {
-  std::string name;         // the file, or "--set KEY=VALUE"
+  std::string name;  // the file, or "--set KEY=VALUE"
   std::string base_folder;
   bool has_lines = true;
 

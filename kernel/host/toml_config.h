@@ -16,8 +16,7 @@ namespace meshwright::host {
 Result<ConfigTree> read_config(const std::string& path, std::span<const std::string> overrides);
 
 // The same for a text; `name` stands for the file in messages.
-Result<ConfigTree> parse_config(std::string_view text, const std::string& name,
-                                std::span<const std::string> overrides);
+Result<ConfigTree> parse_config(std::string_view text, const std::string& name, std::span<const std::string> overrides);
 
 // One value as TOML writes it, for example a schema's default. Error: bad_input.
 Result<ConfigValue> parse_config_value(std::string_view text);

@@ -18,9 +18,10 @@ T value(const ConfigTree& tree, std::string_view section, std::string_view key) 
 }
 
 TEST(TomlConfig, KeepsTypesAndPlaces) {
-  const auto tree = parse_config("[search]\nintra = \"tap\"\n[search.tap]\nseed = 7\nfast = true\nshare = 0.5\n"
-                                 "paths = [\"a\", \"b\"]\n",
-                                 "configs/demo.toml", {});
+  const auto tree = parse_config(
+      "[search]\nintra = \"tap\"\n[search.tap]\nseed = 7\nfast = true\nshare = 0.5\n"
+      "paths = [\"a\", \"b\"]\n",
+      "configs/demo.toml", {});
   ASSERT_TRUE(tree.ok());
   EXPECT_EQ(value<std::string>(*tree, "search", "intra"), "tap");
   EXPECT_EQ(value<std::int64_t>(*tree, "search.tap", "seed"), 7);
@@ -33,8 +34,9 @@ TEST(TomlConfig, KeepsTypesAndPlaces) {
 }
 
 TEST(TomlConfig, OverridesGoOnTop) {
-  const std::vector<std::string> overrides = {"search.intra=tap", "search.memory_budget=75GiB", "search.tap.seed=8",
-                                              "ops.\"aten.add.Tensor\"=pointwise", "cluster.mesh=", "train.path=a\"b"};
+  const std::vector<std::string> overrides = {"search.intra=tap",  "search.memory_budget=75GiB",
+                                              "search.tap.seed=8", "ops.\"aten.add.Tensor\"=pointwise",
+                                              "cluster.mesh=",     "train.path=a\"b"};
   const auto tree = parse_config("[search]\nintra = \"elimination\"\nweights = \"free\"\n", "demo.toml", overrides);
   ASSERT_TRUE(tree.ok()) << tree.error().message;
   EXPECT_EQ(value<std::string>(*tree, "search", "intra"), "tap");

@@ -1,5 +1,5 @@
-// The smallest solver: each node takes its cheapest strategy, whatever that costs on the edges. `prefer_last` shows how a
-// plugin is configured, under [search.cheapest_node].
+// The smallest solver: each node takes its cheapest strategy, whatever that costs on the edges. `prefer_last` shows how
+// a plugin is configured, under [search.cheapest_node].
 #include <algorithm>
 #include <iterator>
 
@@ -32,7 +32,7 @@ class CheapestNode final : public IntraSolver {
     for (const std::int64_t budget : budgets) {
       const bool fits = evaluation.allowed && evaluation.peak_bytes <= budget;
       answers.push_back(answer);
-      if (!fits) answers.back() .choice.clear();  // nothing was found
+      if (!fits) answers.back().choice.clear();  // nothing was found
     }
     return answers;
   }

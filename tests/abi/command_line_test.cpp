@@ -44,8 +44,8 @@ TEST(CommandLine, VersionAndHelpAreNoErrors) {
 }
 
 TEST(CommandLine, WrongUsageIsTwo) {
-  for (const char* arguments : {"", "plann", "plugins", "plugins describe", "plugins list --format yaml",
-                                "plugins list --no-such-option"}) {
+  for (const char* arguments :
+       {"", "plann", "plugins", "plugins describe", "plugins list --format yaml", "plugins list --no-such-option"}) {
     const Outcome outcome = run(arguments);
     EXPECT_EQ(outcome.exit_code, 2) << arguments;
     EXPECT_EQ(outcome.output, "") << arguments;
@@ -93,6 +93,12 @@ TEST(CommandLine, CheckSaysWhatTheLoaderWouldSay) {
   const Result<Json> parsed = parse_json(json.output, "output");
   ASSERT_TRUE(parsed.ok());
   EXPECT_FALSE(std::get<bool>(parsed->find("accepted")->value()));
+}
+
+TEST(CommandLine, ResultsThatCannotBeWrittenAreAnError) {
+  const Outcome outcome = run("plugins list >/dev/full");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(outcome.errors, "meshwright: error: the results can't be written to standard output\n");
 }
 
 TEST(CommandLine, AWrongConfigurationIsTwo) {

@@ -48,8 +48,9 @@ TEST(ElfSection, RefusesAFileCutOffAnywhere) {
   const std::string bytes = good_bytes();
   for (std::size_t length = 4; length < bytes.size(); length += 61) {
     const std::string path = folder.write("cut.so", std::string_view(bytes).substr(0, length));
-    ASSERT_EQ(message_of(path), path + ": the file is truncated (it is shorter than its own section table says); copy or "
-                                       "build it again")
+    ASSERT_EQ(message_of(path), path +
+                                    ": the file is truncated (it is shorter than its own section table says); copy or "
+                                    "build it again")
         << "at " << length << " of " << bytes.size();
   }
 }
@@ -70,8 +71,9 @@ TEST(ElfSection, RefusesAHeaderThatLies) {
   EXPECT_EQ(message_of(changed_header(folder, [](Elf64_Ehdr& h) { h.e_shoff = ~0ULL - 8; })),
             path + ": the file is truncated (it is shorter than its own section table says); copy or build it again");
   EXPECT_EQ(message_of(changed_header(folder, [](Elf64_Ehdr& h) { h.e_shnum = 0; })),
-            path + ": has no section .meshwright.plugin, so not a plugin; build it with MESHWRIGHT_PLUGIN of "
-                   "meshwright/plugin.h");
+            path +
+                ": has no section .meshwright.plugin, so not a plugin; build it with MESHWRIGHT_PLUGIN of "
+                "meshwright/plugin.h");
 }
 
 // Whatever the bytes are, the reader answers. Under a sanitizer this also shows that it reads inside its buffers.

@@ -1,5 +1,5 @@
-// Each way in which a plugin file can be bad, and the exact sentence that refuses it. Every file goes through the checks
-// in the order in which the registry applies them; none may crash the process.
+// Each way in which a plugin file can be bad, and the exact sentence that refuses it. Every file goes through the
+// checks in the order in which the registry applies them; none may crash the process.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -26,12 +26,14 @@ std::string sentence(const std::string& name) { return without_folder(refusal(fi
 TEST(Refusal, AGoodPluginIsAccepted) { EXPECT_EQ(sentence("good/good.so"), "accepted"); }
 
 TEST(Refusal, TheTextSection) {
-  EXPECT_EQ(sentence("bad/section_none.so"),
-            "bad/section_none.so: has no section .meshwright.plugin, so not a plugin; build it with MESHWRIGHT_PLUGIN of "
-            "meshwright/plugin.h");
+  EXPECT_EQ(
+      sentence("bad/section_none.so"),
+      "bad/section_none.so: has no section .meshwright.plugin, so not a plugin; build it with MESHWRIGHT_PLUGIN of "
+      "meshwright/plugin.h");
   for (const std::string name : {"bad/section_empty.so", "bad/section_other.so", "bad/section_twice.so"}) {
-    EXPECT_EQ(sentence(name), name + ": the section .meshwright.plugin does not hold exactly one plugin's kind, id, "
-                                     "version, description and tag; use MESHWRIGHT_PLUGIN once");
+    EXPECT_EQ(sentence(name), name +
+                                  ": the section .meshwright.plugin does not hold exactly one plugin's kind, id, "
+                                  "version, description and tag; use MESHWRIGHT_PLUGIN once");
   }
 }
 
@@ -79,9 +81,10 @@ INSTANTIATE_TEST_SUITE_P(
     [](const testing::TestParamInfo<TagCase>& tag) { return tag.param.field; });
 
 TEST(Refusal, ATagWithMoreFieldsThanOurs) {
-  EXPECT_EQ(check_tag("x.so", "compiler=gcc-12 libc=musl", "compiler=gcc-12").error().message,
-            "x.so: the plugin's tag \"compiler=gcc-12 libc=musl\" says more than this meshwright's \"compiler=gcc-12\"; "
-            "rebuild the plugin against the headers of this meshwright");
+  EXPECT_EQ(
+      check_tag("x.so", "compiler=gcc-12 libc=musl", "compiler=gcc-12").error().message,
+      "x.so: the plugin's tag \"compiler=gcc-12 libc=musl\" says more than this meshwright's \"compiler=gcc-12\"; "
+      "rebuild the plugin against the headers of this meshwright");
   EXPECT_EQ(check_tag("x.so", "standard=c++20", "compiler=gcc-12 standard=c++20").error().message,
             "x.so: the plugin was built with compiler \"nothing\", but this meshwright with \"gcc-12\"; rebuild the "
             "plugin with gcc-12");
@@ -96,16 +99,16 @@ TEST(Refusal, AnUndefinedSymbol) {
 TEST(Refusal, TheExportedFunction) {
   EXPECT_EQ(sentence("bad/descriptor_symbol.so"),
             "bad/descriptor_symbol.so: exports no function meshwright_plugin; build it with add_plugin()");
-  EXPECT_EQ(sentence("bad/descriptor_null.so"),
-            "bad/descriptor_null.so: its function meshwright_plugin returns null");
+  EXPECT_EQ(sentence("bad/descriptor_null.so"), "bad/descriptor_null.so: its function meshwright_plugin returns null");
 }
 
 TEST(Refusal, TheDescriptor) {
   const std::string rebuild = "; rebuild the plugin against the headers of this meshwright";
   const std::string macro = "; write both with MESHWRIGHT_PLUGIN";
-  EXPECT_EQ(sentence("bad/descriptor_magic.so"),
-            "bad/descriptor_magic.so: the plugin's magic number is 0x1234, not 0x746867697277686d; write its descriptor "
-            "with MESHWRIGHT_PLUGIN");
+  EXPECT_EQ(
+      sentence("bad/descriptor_magic.so"),
+      "bad/descriptor_magic.so: the plugin's magic number is 0x1234, not 0x746867697277686d; write its descriptor "
+      "with MESHWRIGHT_PLUGIN");
   EXPECT_EQ(sentence("bad/descriptor_abi_version.so"),
             "bad/descriptor_abi_version.so: the plugin has ABI version 2, but this meshwright has 1" + rebuild);
   EXPECT_EQ(sentence("bad/descriptor_struct_size.so"),
@@ -114,18 +117,22 @@ TEST(Refusal, TheDescriptor) {
             "bad/descriptor_licence.so: the plugin's descriptor has no licence; every plugin must state it");
   EXPECT_EQ(sentence("bad/descriptor_tag.so"),
             "bad/descriptor_tag.so: the plugin's abi_tag is \"" MESHWRIGHT_ABI_TAG
-            "\" in the section .meshwright.plugin, but \"compiler=other\" in its descriptor" + macro);
+            "\" in the section .meshwright.plugin, but \"compiler=other\" in its descriptor" +
+                macro);
   EXPECT_EQ(sentence("bad/descriptor_kind.so"),
             "bad/descriptor_kind.so: the plugin's kind is \"fixture\" in the section .meshwright.plugin, but \"other\" "
-            "in its descriptor" + macro);
+            "in its descriptor" +
+                macro);
   EXPECT_EQ(sentence("bad/descriptor_id.so"),
             "bad/descriptor_id.so: the plugin's id is \"bad\" in the section .meshwright.plugin, but \"other\" in its "
-            "descriptor" + macro);
+            "descriptor" +
+                macro);
   EXPECT_EQ(sentence("bad/descriptor_create.so"),
             "bad/descriptor_create.so: the plugin's descriptor has no create or no destroy function");
-  EXPECT_EQ(sentence("bad/descriptor_schema.so"),
-            "bad/descriptor_schema.so: key 0 of the plugin's configuration schema lacks a name, a unit or a doc, or has "
-            "an unknown type");
+  EXPECT_EQ(
+      sentence("bad/descriptor_schema.so"),
+      "bad/descriptor_schema.so: key 0 of the plugin's configuration schema lacks a name, a unit or a doc, or has "
+      "an unknown type");
 }
 
 TEST(Refusal, FilesThatAreNoLibrary) {
