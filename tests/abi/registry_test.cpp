@@ -130,6 +130,31 @@ TEST(Host, TwoFamiliesForOneOpAreAnErrorUntilTheConfigurationChooses) {
   EXPECT_EQ((*table)->find("aten.no_such_op"), nullptr);
 }
 
+TEST(Host, ConfiguresAPluginByItsSection) {
+  const std::string paths = "[plugins]\npaths = [\"" + fixture("frontends") + "\"]\n";
+  Result<PluginHost> host = open_host(paths + "[frontend.reader]\nnumber = 5\n");
+  ASSERT_TRUE(host.ok()) << host.error().message;
+  const auto object = host->create<int>("frontend", "reader");
+  ASSERT_TRUE(object.ok()) << object.error().message;
+  EXPECT_EQ(**object, 5);
+  Result<PluginHost> wrong = open_host(paths + "[frontend.reader]\nnumbr = 5\n");
+  ASSERT_TRUE(wrong.ok());
+  EXPECT_EQ(wrong->create<int>("frontend", "reader").error().message,
+            ":4: unknown key \"numbr\" in [frontend.reader]; did you mean \"number\"?");
+}
+
+TEST(Host, TheModelsSuffixChoosesTheFrontendUnlessTheConfigurationDoes) {
+  const std::string paths = "[plugins]\npaths = [\"" + fixture("frontends") + "\"]\n";
+  Result<PluginHost> host = open_host(paths);
+  ASSERT_TRUE(host.ok()) << host.error().message;
+  EXPECT_EQ(*host->frontend_for("a/model.fixture"), "reader");
+  EXPECT_EQ(host->frontend_for("model.fixtur").error().message,
+            "model.fixtur: no frontend reads files with the suffix \".fixtur\"; did you mean \".fixture\"?");
+  Result<PluginHost> named = open_host(paths + "[model]\nfrontend = \"other\"\n");
+  ASSERT_TRUE(named.ok());
+  EXPECT_EQ(*named->frontend_for("a/model.fixture"), "other");
+}
+
 TEST(Host, ASectionOfAnUnknownPluginIsRefused) {
   const std::string paths = "[plugins]\npaths = [\"" + fixture("ops") + "\"]\n";
   EXPECT_EQ(open_host(paths + "[ops.frist]\nx = 1\n").error().message,
