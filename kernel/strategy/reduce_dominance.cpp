@@ -1,0 +1,142 @@
+// Which strategies can go: those without a partner, and those that another one beats whatever the neighbours do.
+#include <algorithm>
+
+#include "reduce_work.h"
+
+namespace meshwright::reducing {
+
+namespace {
+
+// For each pair (q, r): the most that q can cost more than r over a table, r's forbidden partners left out; kForbidden
+// if q forbids what r allows.
+std::vector<Ticks> worst_differences(const CostTable& table, bool rows) {
+  const std::size_t count = rows ? table.rows : table.columns;
+  const std::size_t others = rows ? table.columns : table.rows;
+  const std::size_t step = rows ? table.columns : 1;
+  const std::size_t other_step = rows ? 1 : table.columns;
+  std::vector<Ticks> differences(count * count);
+  for (std::size_t q = 0; q < count; ++q) {
+    for (std::size_t r = 0; r < count; ++r) {
+      Ticks worst = -kForbidden;
+      for (std::size_t other = 0; other < others && worst < kForbidden; ++other) {
+        const Ticks of_q = table.costs[q * step + other * other_step];
+        const Ticks of_r = table.costs[r * step + other * other_step];
+        if (of_r < kForbidden) worst = std::max(worst, of_q >= kForbidden ? kForbidden : of_q - of_r);
+      }
+      differences[q * count + r] = worst;
+    }
+  }
+  return differences;
+}
+
+bool holds_no_more(const WorkNode& node, std::size_t q, std::size_t r) {
+  return std::all_of(node.memory.begin(), node.memory.end(),
+                     [q, r](const MemoryTerm& term) { return term.bytes[q] <= term.bytes[r]; });
+}
+
+class Dominance {
+ public:
+  Dominance(Work& work, std::int64_t& work_left) : work_(work), work_left_(work_left) {}
+
+  bool run() {
+    bool changed = false;
+    for (std::uint32_t id = 0; id < work_.nodes.size(); ++id) {
+      if (!work_.nodes[id].gone && work_.nodes[id].costs.size() > 1) changed = prune(id) || changed;
+    }
+    return changed;
+  }
+
+ private:
+  // Nothing if the comparison is not worth its time.
+  const std::vector<Ticks>* differences(std::uint32_t table, bool rows) {
+    const auto key = std::pair(table, rows);
+    const auto known = known_.find(key);
+    if (known != known_.end()) return &known->second;
+    const std::int64_t count = rows ? work_.tables[table].rows : work_.tables[table].columns;
+    const std::int64_t others = rows ? work_.tables[table].columns : work_.tables[table].rows;
+    if (count * count * others > work_left_) return nullptr;
+    work_left_ -= count * count * others;
+    return &known_.emplace(key, worst_differences(work_.tables[table], rows)).first->second;
+  }
+
+  bool prune(std::uint32_t id) {
+    const WorkNode& node = work_.nodes[id];
+    const std::size_t count = node.costs.size();
+    std::vector<const std::vector<Ticks>*> of_edges;
+    for (const auto& [neighbour, edge] : node.edges) {
+      of_edges.push_back(differences(work_.edges[edge].table, work_.edges[edge].from == id));
+      if (of_edges.back() == nullptr) return false;
+    }
+    std::vector<bool> alive(count, true);
+    bool changed = false;
+    for (std::size_t r = count; r-- > 0;) {  // from the last, so that of equal ones the first stays
+      for (std::size_t q = 0; q < count && alive[r]; ++q) {
+        if (q == r || !alive[q] || !holds_no_more(node, q, r)) continue;
+        if (costs_no_more(node, of_edges, q, r)) alive[r] = false;
+      }
+      changed = changed || !alive[r];
+    }
+    if (changed) work_.keep(id, alive);
+    return changed;
+  }
+
+  static bool costs_no_more(const WorkNode& node, const std::vector<const std::vector<Ticks>*>& of_edges, std::size_t q,
+                            std::size_t r) {
+    TickSum difference = TickSum{node.costs[q]} - node.costs[r];
+    for (const auto* of_edge : of_edges) {
+      const Ticks worst = (*of_edge)[q * node.costs.size() + r];
+      if (worst >= kForbidden) return false;
+      difference += worst;
+    }
+    return difference <= 0;
+  }
+
+  Work& work_;
+  std::int64_t& work_left_;
+  std::map<std::pair<std::uint32_t, bool>, std::vector<Ticks>> known_;
+};
+
+}  // namespace
+
+bool make_consistent(Work& work) {
+  bool changed = false;
+  std::vector<std::uint32_t> open;
+  std::vector<bool> is_open(work.nodes.size(), true);
+  for (std::uint32_t id = 0; id < work.nodes.size(); ++id) open.push_back(id);
+  // Whether a row or column of a table has an allowed entry, computed once per table.
+  std::map<std::pair<std::uint32_t, bool>, std::vector<bool>> supported;
+  const auto supports = [&](const WorkEdge& edge, std::uint32_t node) -> const std::vector<bool>& {
+    const bool rows = edge.from == node;
+    const auto [place, is_new] = supported.try_emplace({edge.table, rows});
+    if (is_new) {
+      const CostTable& table = work.tables[edge.table];
+      place->second.resize(rows ? table.rows : table.columns, false);
+      for (std::size_t i = 0; i < table.costs.size(); ++i) {
+        if (table.costs[i] < kForbidden) place->second[rows ? i / table.columns : i % table.columns] = true;
+      }
+    }
+    return place->second;
+  };
+  for (std::size_t next = 0; next < open.size() && !work.infeasible; ++next) {
+    const std::uint32_t id = open[next];
+    is_open[id] = false;
+    if (work.nodes[id].gone) continue;
+    std::vector<bool> marked(work.nodes[id].costs.size(), true);
+    for (const auto& [neighbour, edge] : work.nodes[id].edges) {
+      const std::vector<bool>& allowed = supports(work.edges[edge], id);
+      for (std::size_t s = 0; s < marked.size(); ++s) marked[s] = marked[s] && allowed[s];
+    }
+    if (std::find(marked.begin(), marked.end(), false) == marked.end()) continue;
+    changed = true;
+    work.keep(id, marked);
+    for (const auto& [neighbour, edge] : work.nodes[id].edges) {
+      if (!is_open[neighbour]) open.push_back(neighbour);
+      is_open[neighbour] = true;
+    }
+  }
+  return changed;
+}
+
+bool remove_dominated(Work& work, std::int64_t& work_left) { return Dominance(work, work_left).run(); }
+
+}  // namespace meshwright::reducing

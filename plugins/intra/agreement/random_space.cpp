@@ -1,0 +1,119 @@
+#include "random_space.h"
+
+#include <algorithm>
+#include <random>
+
+namespace meshwright::agreement {
+
+namespace {
+
+class Maker {
+ public:
+  explicit Maker(std::uint64_t seed) : random_(seed) {}
+
+  std::int64_t below(std::int64_t count) { return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(count)); }
+  bool once_in(std::int64_t count) { return below(count) == 0; }
+
+  Ticks cost(Ticks most, std::int64_t forbidden_once_in) {
+    return once_in(forbidden_once_in) ? kForbidden + below(3) : below(most);
+  }
+
+  CostTable table(std::uint32_t rows, std::uint32_t columns, Ticks most, std::int64_t forbidden_once_in) {
+    CostTable result{rows, columns, {}};
+    for (std::uint32_t i = 0; i < rows * columns; ++i) result.costs.push_back(cost(most, forbidden_once_in));
+    return result;
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+void add_edge(StrategySpace& space, Maker& make, std::uint32_t from, std::uint32_t to, Ticks most) {
+  const auto rows = static_cast<std::uint32_t>(space.nodes[from].costs.size());
+  const auto columns = static_cast<std::uint32_t>(space.nodes[to].costs.size());
+  for (std::uint32_t id = 0; id < space.tables.size(); ++id) {
+    if (space.tables[id].rows == rows && space.tables[id].columns == columns && make.once_in(2)) {
+      space.edges.push_back({from, to, id});
+      return;
+    }
+  }
+  space.edges.push_back({from, to, static_cast<std::uint32_t>(space.tables.size())});
+  space.tables.push_back(make.table(rows, columns, most, 6));
+}
+
+}  // namespace
+
+StrategySpace random_space(std::uint64_t seed) {
+  Maker make(seed);
+  StrategySpace space;
+  const auto nodes = static_cast<std::uint32_t>(2 + make.below(6));
+  const Ticks most = make.once_in(3) ? 4 : 1000;  // few values make ties
+  for (std::uint32_t id = 0; id < nodes; ++id) {
+    SpaceNode& node = space.nodes.emplace_back();
+    node.name = "n" + std::to_string(id);
+    for (std::int64_t s = 1 + make.below(4); s > 0; --s) node.costs.push_back(make.cost(most, 12));
+  }
+  const std::int64_t shape = make.below(3);
+  for (std::uint32_t id = 1; id < nodes; ++id) {
+    const auto parent = static_cast<std::uint32_t>(shape == 0 ? id - 1 : make.below(id));
+    if (make.once_in(2)) {
+      add_edge(space, make, parent, id, most);
+    } else {
+      add_edge(space, make, id, parent, most);
+    }
+    if (shape == 2) {
+      for (std::int64_t more = make.below(3); more > 0; --more) add_edge(space, make, static_cast<std::uint32_t>(make.below(id)), id, most);
+    }
+  }
+  space.fixed_bytes = make.below(20);
+  const std::int64_t most_bytes = make.once_in(3) ? 4 : 100;
+  for (std::uint32_t id = 0; id < nodes; ++id) {
+    for (std::int64_t terms = make.below(3); terms > 0; --terms) {
+      const auto begin = static_cast<std::int32_t>(make.below(6));
+      MemoryTerm term{id, begin, begin + 1 + static_cast<std::int32_t>(make.below(5)), {}};
+      for (std::size_t s = 0; s < space.nodes[id].costs.size(); ++s) term.bytes.push_back(make.below(most_bytes));
+      space.memory.push_back(std::move(term));
+    }
+  }
+  return space;
+}
+
+StrategySpace transformer_space(std::uint64_t seed, int layers, std::uint32_t strategies) {
+  Maker make(seed);
+  constexpr std::uint32_t kNodes = 12;
+  constexpr Ticks kMost = 1'000'000'000;
+  StrategySpace space;
+  for (std::uint32_t i = 0; i <= kNodes + 2; ++i) {
+    space.tables.push_back(make.table(strategies, strategies, kMost, 8));
+    for (std::uint32_t s = 0; s < strategies; ++s) space.tables.back().costs[s * strategies + s] = 0;
+  }
+  std::vector<SpaceNode> kinds(kNodes);
+  std::vector<std::vector<std::int64_t>> bytes(kNodes);
+  for (std::uint32_t i = 0; i < kNodes; ++i) {
+    for (std::uint32_t s = 0; s < strategies; ++s) {
+      // What is sharded more holds less and costs more.
+      const std::int64_t share = 1 + make.below(8);
+      kinds[i].costs.push_back(make.below(kMost / 4) + kMost / 8 * (8 - share));
+      bytes[i].push_back(share * 10'000'000 + make.below(5'000'000));
+    }
+  }
+  const auto end = static_cast<std::int32_t>(2 * layers * static_cast<int>(kNodes));
+  for (int layer = 0; layer < layers; ++layer) {
+    const auto first = static_cast<std::uint32_t>(layer) * kNodes;
+    for (std::uint32_t i = 0; i < kNodes; ++i) {
+      const std::uint32_t id = first + i;
+      space.nodes.push_back(kinds[i]);
+      space.nodes.back().name = "layer" + std::to_string(layer) + "." + std::to_string(i);
+      if (id > 0) space.edges.push_back({id - 1, id, i});
+      const auto time = static_cast<std::int32_t>(id);
+      const bool weight = i % 3 == 1;
+      space.memory.push_back({id, weight ? 0 : time, weight ? end : end - time, bytes[i]});
+    }
+    // Around attention and around the feed-forward part.
+    space.edges.push_back({first, first + 5, kNodes});
+    space.edges.push_back({first + 5, first + 11, kNodes + 1});
+  }
+  return space;
+}
+
+}  // namespace meshwright::agreement

@@ -1,0 +1,68 @@
+#include "elimination.h"
+
+#include <gtest/gtest.h>
+
+namespace meshwright {
+namespace {
+
+constexpr std::int64_t kEntries = 200'000'000;
+
+// The cheap pair (0, 0) is forbidden; (0, 1) is the cheapest and holds the most.
+StrategySpace pair_space() {
+  StrategySpace space;
+  space.nodes = {{"a", {1, 10}}, {"b", {1, 2}}};
+  space.tables = {{2, 2, {kForbidden, 0, 0, 0}}};
+  space.edges = {{0, 1, 0}};
+  space.memory = {{0, 0, 2, {80, 10}}, {1, 1, 3, {5, 20}}};
+  return space;
+}
+
+TEST(Elimination, AnswersAscendingBudgets) {
+  const std::vector<std::int64_t> budgets = {14, 15, 99, 100, kNoBudget};
+  const auto answers = Elimination(kEntries).solve(pair_space(), budgets, {});
+  ASSERT_TRUE(answers.ok()) << answers.error().message;
+  EXPECT_EQ((*answers)[0].binding, "needs at least 15 bytes per device at time 1; the budget is 14 bytes");
+  EXPECT_EQ((*answers)[1].choice, (std::vector<std::uint32_t>{1, 0}));
+  EXPECT_EQ((*answers)[2].choice, (std::vector<std::uint32_t>{1, 0}));
+  EXPECT_EQ((*answers)[3].choice, (std::vector<std::uint32_t>{0, 1}));
+  for (std::size_t i = 1; i < budgets.size(); ++i) EXPECT_EQ((*answers)[i].status, SolveStatus::optimal) << i;
+}
+
+// Two points that can each be kept within 10, but not both: a node holds either at the one or at the other.
+TEST(Elimination, ProvesThatPointsDoNotFitTogether) {
+  StrategySpace space;
+  space.nodes = {{"a", {0, 0}}, {"b", {0, 0}}, {"c", {0, 0}}};
+  for (std::uint32_t node = 0; node < 3; ++node) {
+    space.memory.push_back({node, 0, 1, {6, 0}});
+    space.memory.push_back({node, 1, 2, {0, 6}});
+  }
+  const std::vector<std::int64_t> budgets = {11, 12};
+  const auto answers = Elimination(kEntries).solve(space, budgets, {});
+  ASSERT_TRUE(answers.ok()) << answers.error().message;
+  EXPECT_EQ((*answers)[0].status, SolveStatus::infeasible);
+  EXPECT_EQ((*answers)[0].least_bytes, 12);
+  EXPECT_EQ((*answers)[1].status, SolveStatus::optimal);
+}
+
+// Costs so large that their sum does not fit 64 bits are shifted: then the bound is honest and the choice right.
+TEST(Elimination, StaysHonestWhereSumsDoNotFit64Bits) {
+  StrategySpace space;
+  for (int i = 0; i < 20; ++i) space.nodes.push_back({"n" + std::to_string(i), {kForbidden - 1, kForbidden - 2 - (Ticks{1} << 20)}});
+  const std::vector<std::int64_t> budgets = {kNoBudget};
+  const auto answers = Elimination(kEntries).solve(space, budgets, {});
+  ASSERT_TRUE(answers.ok()) << answers.error().message;
+  EXPECT_EQ(answers->front().choice, std::vector<std::uint32_t>(20, 1));
+  EXPECT_TRUE(answers->front().lower_bound <= answers->front().cost);
+}
+
+TEST(Elimination, GivesTheSameAnswerTwice) {
+  StrategySpace space = pair_space();
+  space.nodes[1].costs = {2, 2};
+  const std::vector<std::int64_t> budgets = {kNoBudget};
+  const auto first = Elimination(kEntries).solve(space, budgets, {});
+  const auto second = Elimination(kEntries).solve(space, budgets, {});
+  EXPECT_EQ(first->front().choice, second->front().choice);
+}
+
+}  // namespace
+}  // namespace meshwright

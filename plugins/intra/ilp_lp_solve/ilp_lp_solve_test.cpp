@@ -1,0 +1,46 @@
+#include "ilp_lp_solve.h"
+
+#include <gtest/gtest.h>
+
+namespace meshwright {
+namespace {
+
+StrategySpace pair_space() {
+  StrategySpace space;
+  space.nodes = {{"a", {1, 10}}, {"b", {1, 2}}};
+  space.tables = {{2, 2, {kForbidden, 0, 0, 0}}};
+  space.edges = {{0, 1, 0}};
+  space.memory = {{0, 0, 2, {80, 10}}, {1, 1, 3, {5, 20}}};
+  return space;
+}
+
+TEST(IlpLpSolve, ProvesSmallAnswersAndExplainsWhatDoesNotFit) {
+  const std::vector<std::int64_t> budgets = {14, 30, 100};
+  const auto answers = IlpLpSolve(1000).solve(pair_space(), budgets, {});
+  ASSERT_TRUE(answers.ok()) << answers.error().message;
+  EXPECT_EQ((*answers)[0].binding, "needs at least 15 bytes per device at time 1; the budget is 14 bytes");
+  EXPECT_EQ((*answers)[1].status, SolveStatus::optimal);
+  EXPECT_EQ((*answers)[1].choice, (std::vector<std::uint32_t>{1, 0}));
+  EXPECT_EQ((*answers)[2].choice, (std::vector<std::uint32_t>{0, 1}));
+}
+
+TEST(IlpLpSolve, ATooLargeProgramGivesALocalSearchWithABound) {
+  const std::vector<std::int64_t> budgets = {kNoBudget};
+  const auto answers = IlpLpSolve(3).solve(pair_space(), budgets, {});
+  ASSERT_TRUE(answers.ok()) << answers.error().message;
+  EXPECT_NE(answers->front().method.find("too many"), std::string::npos);
+  EXPECT_TRUE(answers->front().lower_bound <= 3);
+  EXPECT_FALSE(answers->front().choice.empty());
+}
+
+TEST(IlpLpSolve, AnExpiredDeadlineStillGivesAnHonestAnswer) {
+  SearchLimits limits;
+  limits.deadline_seconds = 0;
+  const std::vector<std::int64_t> budgets = {30};
+  const auto answers = IlpLpSolve(1000).solve(pair_space(), budgets, limits);
+  ASSERT_TRUE(answers.ok()) << answers.error().message;
+  EXPECT_NE(answers->front().status, SolveStatus::infeasible);
+}
+
+}  // namespace
+}  // namespace meshwright

@@ -1,0 +1,116 @@
+#include "local_search.h"
+
+#include <algorithm>
+#include <compare>
+
+namespace meshwright {
+
+namespace {
+
+// In the order in which they matter.
+struct Merit {
+  std::int64_t forbidden = 0;
+  std::int64_t bytes_over = 0;
+  TickSum cost = 0;
+  auto operator<=>(const Merit&) const = default;
+};
+
+class Improvement {
+ public:
+  Improvement(const StrategySpace& space, std::vector<std::uint32_t> start, std::int64_t budget)
+      : space_(space), budget_(budget), choice_(std::move(start)), edges_(space.nodes.size()), terms_(space.nodes.size()) {
+    for (const SpaceEdge& edge : space.edges) {
+      edges_[edge.from].push_back(&edge);
+      edges_[edge.to].push_back(&edge);
+    }
+    for (const MemoryTerm& term : space.memory) times_.push_back(term.begin);
+    std::sort(times_.begin(), times_.end());
+    times_.erase(std::unique(times_.begin(), times_.end()), times_.end());
+    bytes_.assign(times_.size(), space.fixed_bytes);
+    for (const MemoryTerm& term : space.memory) {
+      const auto begin = std::lower_bound(times_.begin(), times_.end(), term.begin) - times_.begin();
+      const auto end = std::lower_bound(times_.begin(), times_.end(), term.end) - times_.begin();
+      terms_[term.node].push_back({&term, static_cast<std::size_t>(begin), static_cast<std::size_t>(end)});
+    }
+    for (std::size_t node = 0; node < choice_.size(); ++node) hold(node, +1);
+  }
+
+  std::vector<std::uint32_t> run(int most_sweeps) {
+    bool changed = true;
+    for (int sweep = 0; sweep < most_sweeps && changed; ++sweep) {
+      changed = false;
+      for (std::size_t node = 0; node < choice_.size(); ++node) changed = improve(node) || changed;
+    }
+    return std::move(choice_);
+  }
+
+ private:
+  struct Term {
+    const MemoryTerm* term;
+    std::size_t begin;  // of the times at which terms begin
+    std::size_t end;
+  };
+
+  bool improve(std::size_t node) {
+    const std::uint32_t before = choice_[node];
+    std::uint32_t best_strategy = before;
+    hold(node, -1);
+    Merit best = merit(node);
+    for (std::uint32_t strategy = 0; strategy < space_.nodes[node].costs.size(); ++strategy) {
+      choice_[node] = strategy;
+      if (const Merit candidate = merit(node); candidate < best) {
+        best = candidate;
+        best_strategy = strategy;
+      }
+    }
+    choice_[node] = best_strategy;
+    hold(node, +1);
+    return best_strategy != before;
+  }
+
+  void hold(std::size_t node, int sign) {
+    for (const Term& term : terms_[node]) {
+      for (std::size_t i = term.begin; i < term.end; ++i) bytes_[i] += sign * term.term->bytes[choice_[node]];
+    }
+  }
+
+  // Of what changes with the node; its own memory is not in bytes_.
+  Merit merit(std::size_t node) {
+    Merit result;
+    const auto add = [&result](Ticks cost) {
+      if (cost >= kForbidden) {
+        ++result.forbidden;
+      } else {
+        result.cost += cost;
+      }
+    };
+    add(space_.nodes[node].costs[choice_[node]]);
+    for (const SpaceEdge* edge : edges_[node]) {
+      const CostTable& table = space_.tables[edge->table];
+      add(table.costs[std::size_t{choice_[edge->from]} * table.columns + choice_[edge->to]]);
+    }
+    if (terms_[node].empty()) return result;  // then the peak is the same for all its strategies
+    hold(node, +1);
+    const std::int64_t peak = *std::max_element(bytes_.begin(), bytes_.end());
+    hold(node, -1);
+    result.bytes_over = std::max<std::int64_t>(0, peak - budget_);
+    return result;
+  }
+
+  const StrategySpace& space_;
+  const std::int64_t budget_;
+  std::vector<std::uint32_t> choice_;
+  std::vector<std::vector<const SpaceEdge*>> edges_;
+  std::vector<std::vector<Term>> terms_;
+  std::vector<std::int32_t> times_;
+  std::vector<std::int64_t> bytes_;  // held at each of the times
+};
+
+}  // namespace
+
+std::vector<std::uint32_t> local_search(const StrategySpace& space, std::vector<std::uint32_t> start, std::int64_t budget,
+                                        int most_sweeps) {
+  return Improvement(space, std::move(start), budget).run(most_sweeps);
+}
+
+}  // namespace meshwright
