@@ -1,14 +1,15 @@
 #include "pipeline.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <fstream>
-#include <iterator>
-#include <set>
 
 #include "meshwright/atoms.h"
 #include "meshwright/conversion.h"
 #include "meshwright/frontend.h"
 #include "meshwright/log.h"
+#include "meshwright/reduce.h"
 #include "meshwright/solver.h"
 
 namespace meshwright::host {
@@ -138,7 +139,7 @@ class Pipeline {
     if (!optimizer) return optimizer.error();
     training_.optimizer = *optimizer;
     training_.master_dtype = dtype_of(train.text("master_dtype"));
-    if (const std::string& dtype = train.text("param_dtype"); !dtype.empty()) {
+    if (const std::string& dtype = train.text("param_dtype"); dtype != "exported") {
       training_.param_dtype = dtype_of(dtype);
       retype(graph_, *training_.param_dtype);
     }
@@ -175,13 +176,20 @@ class Pipeline {
   }
 
   Result<Assignment> solve(const Problem& problem, std::int64_t budget) {
+    const Reduction reduction = reduce(problem.space);
+    if (reduction.infeasible) {
+      Assignment none;
+      none.status = SolveStatus::infeasible;
+      none.binding = "no strategies of all ops go together, whatever the memory";
+      return none;
+    }
     SearchLimits limits;
     limits.work_limit = search().integer("work_limit");
     limits.deadline_seconds = search().number("deadline_seconds");
     const std::int64_t budgets[] = {budget};
-    Result<std::vector<Assignment>> answers = solver_->solve(problem.space, budgets, limits);
+    Result<std::vector<Assignment>> answers = solver_->solve(reduction.space, budgets, limits);
     if (!answers) return answers.error();
-    return std::move(answers->front());
+    return reduction.lift(problem.space, std::move(answers->front()));
   }
 
   Status try_mesh(const std::vector<std::int64_t>& shape) {
@@ -261,9 +269,23 @@ class Pipeline {
     for (const std::string& family : op_families()) plan->plugins.push_back({"ops", family, version_of("ops", family)});
     plan->notes.push_back("Memory counts every operand of a differentiable op, views apart, as saved until its backward: "
                           "it is an upper estimate until gradients say what is really saved.");
+    note_idle_axes(*plan);
     plan->notes.insert(plan->notes.end(), atoms_.warnings.begin(), atoms_.warnings.end());
     outcome_.plan = std::move(*plan);
     return Done{};
+  }
+
+  // An axis along which every op repeats its work is worth knowing of: its devices only store.
+  static void note_idle_axes(Plan& plan) {
+    for (std::size_t axis = 0; axis < plan.mesh.rank(); ++axis) {
+      const auto works = [&](const PlannedVariable& variable) {
+        return axis < variable.axes.size() && variable.axes[axis] != "repeat";
+      };
+      if (std::any_of(plan.variables.begin(), plan.variables.end(), works)) continue;
+      plan.notes.push_back("Mesh axis " + std::to_string(axis) + " (" + plan.mesh.axes[axis].slowest_link +
+                           ") is idle: every op repeats its work along it, because sharing the work would cost more "
+                           "communication than it saves.");
+    }
   }
 
   std::vector<std::string> op_families() const { return host_.registry().ids("ops"); }

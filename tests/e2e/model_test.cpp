@@ -1,0 +1,162 @@
+// What atoms and rules make of real models.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "meshwright/atoms.h"
+#include "meshwright/frontend.h"
+#include "meshwright/strategy.h"
+#include "planning.h"
+
+namespace meshwright {
+namespace {
+
+using test::example;
+
+struct Model {
+  Graph graph;
+  AtomizedGraph atoms;
+
+  [[nodiscard]] ValueId parameter(const std::string& name) const {
+    for (const Source& source : graph.sources) {
+      if (source.kind != SourceKind::parameter) continue;
+      for (const std::string& known : source.names) {
+        if (known == name) return source.value;
+      }
+    }
+    ADD_FAILURE() << "no parameter " << name;
+    return 0;
+  }
+  // "[768][3 12 64]"
+  [[nodiscard]] std::string atoms_of(ValueId value) const {
+    const AtomShape& shape = atoms.values[value];
+    std::string text;
+    std::size_t atom = 0;
+    for (const std::uint8_t count : shape.atoms_of_dimension) {
+      text += '[';
+      for (std::uint8_t i = 0; i < count; ++i, ++atom) {
+        text += (i > 0 ? " " : "") + std::to_string(shape.sizes[atom]) + (shape.paddable[atom] ? "~" : "");
+      }
+      text += ']';
+    }
+    return text;
+  }
+};
+
+Model load(const std::string& name) {
+  host::PluginHost host = test::open_host();
+  const auto frontend = host.create<Frontend>("frontend", "torch_export").value();
+  Model model{frontend->read(example(name)).value(), {}};
+  model.atoms = atomize(model.graph, *host.op_table().value()).value();
+  return model;
+}
+
+TEST(Examples, HaveARuleForEveryOp) {
+  for (const std::string& name : test::examples()) {
+    const Model model = load(name);
+    EXPECT_THAT(model.atoms.warnings, testing::IsEmpty()) << name;
+    EXPECT_TRUE(validate(model.graph).ok()) << name;
+  }
+}
+
+TEST(Gpt2, FusedQkvIsCutIntoPiecesHeadsAndColumns) {
+  const Model model = load("gpt2_small");
+  EXPECT_EQ(model.atoms_of(model.parameter("inner.transformer.h.3.attn.c_attn.weight")), "[768][3 12 64]");
+  EXPECT_EQ(model.atoms_of(model.parameter("inner.transformer.h.3.attn.c_attn.bias")), "[3 12 64]");
+  EXPECT_EQ(model.atoms_of(model.parameter("inner.transformer.h.3.attn.c_proj.weight")), "[12 64][768]");
+  EXPECT_EQ(model.atoms_of(model.parameter("inner.transformer.h.3.mlp.c_fc.weight")), "[768][3072]");
+}
+
+TEST(Gpt2, RowsOfTablesMayBePaddedAndNothingElse) {
+  const Model model = load("gpt2_small");
+  const ValueId positions = model.parameter("inner.transformer.wpe.weight");
+  EXPECT_EQ(model.atoms_of(positions), "[1024~][768]");
+  EXPECT_EQ(model.atoms_of(model.parameter("inner.lm_head.weight")), "[50257~][768]");
+  for (ValueId value = 0; value < model.graph.values.size(); ++value) {
+    const AtomShape& shape = model.atoms.values[value];
+    if (value == positions) continue;
+    for (std::size_t atom = 0; atom < shape.sizes.size(); ++atom) {
+      EXPECT_EQ(shape.paddable[atom], shape.sizes[atom] == 50257) << model.graph.values[value].name;
+    }
+  }
+}
+
+TEST(Vit, PositionsAreNeverPadded) {  // attention looks at all of them
+  const Model model = load("vit_base");
+  EXPECT_EQ(model.atoms_of(model.parameter("inner.vit.embeddings.position_embeddings")), "[][197][768]");
+}
+
+TEST(Gpt2, TiedWeightsAreOneParameter) {
+  const Model model = load("gpt2_small");
+  EXPECT_EQ(model.parameter("inner.lm_head.weight"), model.parameter("inner.transformer.wte.weight"));
+  std::int64_t elements = 0;
+  for (const Source& source : model.graph.sources) {
+    if (source.kind == SourceKind::parameter) elements += model.graph.type(source.value).elements();
+  }
+  EXPECT_EQ(elements, 124'439'808);  // GPT-2 small
+}
+
+class NoConversions final : public ConversionSearch {
+  Result<ConversionPath> do_find(const ConversionProblem&, const Layout&, const Layout&) const override {
+    return ConversionPath{};
+  }
+  Result<std::vector<Ticks>> do_price_all(const ConversionProblem&, std::span<const Layout> layouts) const override {
+    return std::vector<Ticks>(layouts.size() * layouts.size(), 0);
+  }
+};
+
+TEST(Problem, HasTheDifferentiablePartOfTheGraphWithForks) {
+  const Model model = load("gpt2_small");
+  Mesh mesh;
+  mesh.axes = {{2, 1e-6, 1e-10, "a"}, {4, 1e-6, 1e-10, "b"}};
+  CostProfile profile;
+  profile.device.memory_bytes_per_second = profile.device.vector_flops_per_second = 1e12;
+  const TrainingSettings training;
+  const NoConversions conversions;
+  const Problem problem = build_problem({model.graph, model.atoms, mesh, profile, conversions, training, {}}).value();
+  EXPECT_TRUE(validate(problem.space).ok());
+  std::size_t forks = 0, most = 0;
+  std::set<std::string> names;
+  for (const Variable& variable : problem.variables) {
+    forks += variable.kind == VariableKind::fork;
+    most = std::max(most, variable.set->strategies.size());
+    names.insert(variable.name);
+  }
+  // In each of 12 layers the residual stream is used twice on the way in and on the way out, and the MLP's hidden
+  // values three times; one more for the tied embedding.
+  EXPECT_EQ(forks, 12U * 3 + 1);
+  EXPECT_LE(most, 64U);
+  EXPECT_TRUE(names.contains("scaled_dot_product_attention"));
+  EXPECT_FALSE(names.contains("expand_2"));  // the mask is copied for each use, not chosen
+}
+
+TEST(Problem, WorkDividesByTheShardsAndParametersAreCountedOnce) {
+  const Model model = load("gpt2_small");
+  Mesh mesh;
+  mesh.axes = {{8, 1e-6, 1e-10, "a"}};
+  CostProfile profile;
+  profile.device.memory_bytes_per_second = profile.device.vector_flops_per_second = 1e12;
+  const TrainingSettings training;
+  const NoConversions conversions;
+  const ProblemInput input{model.graph, model.atoms, mesh, profile, conversions, training, {.batch_axes = 1, .sharded_weight_axes = 0}};
+  const Problem problem = build_problem(input).value();
+  std::int64_t state = 0;
+  for (const Variable& variable : problem.variables) {
+    // Data parallelism alone: one way to do each op.
+    if (variable.kind == VariableKind::parameter) {
+      ASSERT_EQ(variable.set->strategies.size(), 1U) << variable.name;
+      state += variable.set->strategies[0].state_bytes;
+    }
+    if (variable.name == "addmm_22") {  // 8192 x 768 x 3072 on 8 devices
+      ASSERT_EQ(variable.set->strategies.size(), 1U);
+      EXPECT_EQ(to_string(variable.set->strategies[0].operands[1].value, model.atoms.values[model.graph.nodes[variable.node].operands[1].value]), "[S0 R]R");
+      EXPECT_NEAR(variable.set->strategies[0].forward_seconds, 2.0 * 1024 * 768 * 3072 / 1e12, 1e-12);
+      EXPECT_NEAR(variable.set->strategies[0].backward_seconds, 4.0 * 1024 * 768 * 3072 / 1e12, 1e-12);
+    }
+  }
+  EXPECT_EQ(state, 124'439'808 * 16);  // value, gradient and two moments in fp32
+}
+
+}  // namespace
+}  // namespace meshwright

@@ -1,0 +1,90 @@
+// `meshwright plan` as a user meets it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "json.h"
+#include "run_program.h"
+
+namespace meshwright {
+namespace {
+
+using host::Json;
+using test::Outcome;
+using test::run_program;
+using testing::HasSubstr;
+
+const std::string kModel = SOURCE_FOLDER "/examples/gpt2_small.pt2";
+const std::string kCluster = " --cluster " SOURCE_FOLDER "/configs/clusters/a100x8_nvlink_pairs.toml";
+
+TEST(PlanProgram, PrintsOneObjectWithTheNamesThatScriptsRelyOn) {
+  const Outcome outcome = run_program("plan " + kModel + kCluster + " --mesh 2x4 --format json");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_EQ(outcome.errors, "");
+  const Result<Json> json = host::parse_json(outcome.output, "output");
+  ASSERT_TRUE(json.ok());
+  for (const char* key : {"status", "objective_seconds", "lower_bound_seconds", "step_seconds", "peak_bytes", "mesh",
+                          "phase_seconds", "unruled_ops"}) {
+    EXPECT_NE(json->find(key), nullptr) << key;
+  }
+  EXPECT_EQ(std::get<std::string>(json->find("status")->value()), "optimal");
+  EXPECT_EQ(std::get<std::string>(json->find("mesh")->value()), "2x4");
+  for (const char* key : {"frontend", "strategies", "search", "total"}) {
+    EXPECT_NE(json->find("phase_seconds")->find(key), nullptr) << key;
+  }
+}
+
+TEST(PlanProgram, ShowsATableByModuleAndTheAlternatives) {
+  const Outcome outcome = run_program("plan " + kModel + kCluster + " --mesh 2x4");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.output, HasSubstr("inner.transformer.h.{0-11}.attn.c_attn"));
+  EXPECT_THAT(outcome.output, HasSubstr("data parallel"));
+  EXPECT_THAT(outcome.output, HasSubstr("Megatron"));
+  EXPECT_THAT(outcome.output, HasSubstr("Status       optimal"));
+  EXPECT_THAT(outcome.output, HasSubstr("as saved until its backward"));
+}
+
+TEST(PlanProgram, ThatFindsNothingSaysWhyAndWritesNothing) {
+  const std::string file = (std::filesystem::temp_directory_path() / "meshwright-none.json").string();
+  const Outcome outcome = run_program("plan " + kModel + kCluster + " --mesh 2x4 --memory-budget 256MiB -o " + file);
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_THAT(outcome.errors, HasSubstr("needs at least"));
+  EXPECT_FALSE(std::filesystem::exists(file));
+  const Outcome json = run_program("plan " + kModel + kCluster + " --mesh 2x4 --memory-budget 256MiB --format json");
+  EXPECT_EQ(json.exit_code, 3);
+  const Result<Json> parsed = host::parse_json(json.output, "output");
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_EQ(std::get<std::string>(parsed->find("status")->value()), "infeasible");
+}
+
+TEST(PlanProgram, RefusesWrongNamesWithTheNearestKnownOne) {
+  struct Case {
+    std::string arguments, said;
+  };
+  for (const Case& wrong : {Case{"--intra eliminaton", "elimination"},
+                            Case{"--set search.conversions=greedi", "greedy"},
+                            Case{"--set search.memory_bugdet=1GiB", "memory_budget"},
+                            Case{"--set search.elimination.max_tabel_entries=5", "max_table_entries"},
+                            Case{"--set train.optimizer=adam", "adamw"},
+                            Case{"--mesh 3x3", "has 8"},
+                            Case{"--mesh 2by4", "2x4"},
+                            Case{"--memory-budget lots", "memory_budget"}}) {
+    const Outcome outcome = run_program("plan " + kModel + kCluster + " " + wrong.arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << wrong.arguments;
+    EXPECT_EQ(outcome.output, "") << wrong.arguments;
+    EXPECT_THAT(outcome.errors, HasSubstr(wrong.said)) << wrong.arguments;
+  }
+}
+
+TEST(PlanProgram, RefusesFilesThatAreMissingOrWrong) {
+  EXPECT_EQ(run_program("plan nowhere.pt2" + kCluster).exit_code, 2);
+  EXPECT_EQ(run_program("plan " SOURCE_FOLDER "/README.md" + kCluster).exit_code, 2);
+  EXPECT_EQ(run_program("plan " + kModel + " --cluster nowhere.toml").exit_code, 2);
+  const Outcome none = run_program("plan " + kModel);
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_THAT(none.errors, HasSubstr("--cluster"));
+}
+
+}  // namespace
+}  // namespace meshwright
