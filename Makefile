@@ -20,13 +20,13 @@ demo: build
 	@echo "demo: $(BUILD)/bin/meshwright plan $(DEMO_MODEL) $(DEMO_OPTIONS) -o $(DEMO_OUTPUT)"
 	@$(BUILD)/bin/meshwright plan $(DEMO_MODEL) $(DEMO_OPTIONS) -o $(DEMO_OUTPUT)
 
-test: packages-test build
+test: build
 	@echo "test: compiling the tests"
 	@cmake --build $(BUILD) --parallel $(JOBS)
 	@echo "test: running them"
 	@cd $(BUILD) && ctest --output-on-failure --parallel $(JOBS)
 
-bench: packages-bench build
+bench: build
 	@echo "bench: compiling the benchmarks"
 	@cmake -S . -B $(BUILD) -DMESHWRIGHT_BENCH=ON --log-level=WARNING
 	@cmake --build $(BUILD) --parallel $(JOBS) --target meshwright_bench

@@ -1,21 +1,18 @@
 #!/bin/sh
-# tools/install_packages.sh build|test|lint: installs the Debian packages that are missing for building, for testing too,
-# or for formatting and linting too. Does nothing, and needs no rights, if all are there.
+# tools/install_packages.sh build|lint: installs the Debian packages that are missing for building and testing, or for
+# formatting and linting too. Does nothing, and needs no rights, if all are there.
 set -eu
 
+# One build folder holds the program and its tests, so configuring it looks for what the tests need too: GoogleTest, and
+# Python for the architecture checks. nm comes with g++'s binutils.
 build="g++ make cmake ninja-build ccache pkg-config libboost1.74-dev liblpsolve55-dev libtomlplusplus-dev libspdlog-dev
-  libcli11-dev nlohmann-json3-dev libzip-dev libgtest-dev libgmock-dev"
-# The architecture tests are Python scripts; nm comes with g++'s binutils.
-test="$build python3 binutils"
-lint="$test clang-format clang-tidy"
-bench="$build libbenchmark-dev"
+  libcli11-dev nlohmann-json3-dev libzip-dev libgtest-dev libgmock-dev python3 binutils"
+lint="$build clang-format clang-tidy"
 
 case "${1:-}" in
   build) wanted=$build ;;
-  test) wanted=$test ;;
   lint) wanted=$lint ;;
-  bench) wanted=$bench ;;
-  *) echo "usage: tools/install_packages.sh build|test|bench|lint" >&2; exit 2 ;;
+  *) echo "usage: tools/install_packages.sh build|lint" >&2; exit 2 ;;
 esac
 
 missing=""
@@ -24,7 +21,7 @@ for package in $wanted; do
   [ "$status" = installed ] || missing="$missing $package"
 done
 if [ -z "$missing" ]; then
-  echo "packages: everything for $1 is there"
+  echo "packages: everything to $1 is there"
   exit 0
 fi
 
@@ -33,7 +30,7 @@ if [ "$(id -u)" -eq 0 ]; then
 elif sudo -n true 2>/dev/null; then
   as_root="sudo"
 else
-  echo "packages: some for $1 are missing, and without root they can't be installed; have them installed with: apt-get install$missing" >&2
+  echo "packages: some to $1 are missing, and without root they can't be installed; have them installed with: apt-get install$missing" >&2
   exit 1
 fi
 
@@ -41,5 +38,5 @@ echo "packages: reading the package lists"
 $as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq
 echo "packages: installing$missing"
 # shellcheck disable=SC2086  # a list of words
-$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing </dev/null >/dev/null
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o Dpkg::Use-Pty=0 --no-install-recommends $missing </dev/null >/dev/null
 echo "packages: installed"
