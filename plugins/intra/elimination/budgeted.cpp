@@ -11,8 +11,8 @@ namespace meshwright::elimination {
 namespace {
 
 constexpr std::size_t kMostCuts = 64;     // where two choices are crossed over
-constexpr TickSum kFirstShare = 64;       // the first search goes this fraction of the gap above the lower bound,
-constexpr TickSum kWiden = 4;             // and each further one this much further
+constexpr TickSum kFirstShare = 1024;     // the first search goes this fraction of the gap above the lower bound,
+constexpr TickSum kWiden = 2;             // and each further one this much further
 constexpr TickSum kShareOfBound = 1024;   // where there is no upper bound yet, a fraction of the lower one instead
 
 }  // namespace
