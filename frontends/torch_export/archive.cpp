@@ -83,7 +83,8 @@ Result<Archive> read_archive(const std::string& path) {
     }
   }
   if (!found) {
-    return bad_input(path + ": the archive has no models/model.json; write it with torch.export.save of torch 2.9 or newer");
+    return bad_input(path +
+                     ": the archive has no models/model.json; write it with torch.export.save of torch 2.9 or newer");
   }
   return result;
 }

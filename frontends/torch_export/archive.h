@@ -12,9 +12,9 @@
 namespace meshwright::torch_export {
 
 struct Archive {
-  std::string model;                                 // models/model.json
-  std::string weights;                               // data/weights/model_weights_config.json; "" if there is none
-  std::map<std::string, std::uint64_t> payloads;     // file name under data/weights/ -> bytes
+  std::string model;                              // models/model.json
+  std::string weights;                            // data/weights/model_weights_config.json; "" if there is none
+  std::map<std::string, std::uint64_t> payloads;  // file name under data/weights/ -> bytes
 };
 
 // Errors: bad_input, naming the file: missing, unreadable, not a zip, no model in it, truncated.

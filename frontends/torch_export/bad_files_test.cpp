@@ -42,7 +42,8 @@ class BadFiles : public testing::Test {
            R"(, "minor": 1}, "graph_module": {"graph": {"nodes": [)" + nodes + R"(], "tensor_values": {"x": )" +
            tensor("7", R"({"as_int": 2}, {"as_int": 3})") + tensors +
            R"(}}, "signature": {"input_specs": [{"user_input": {"arg": {"as_tensor": {"name": "x"}}}}],
-            "output_specs": [{"user_output": {"arg": {"as_tensor": {"name": ")" + output + R"("}}}}]}}})";
+            "output_specs": [{"user_output": {"arg": {"as_tensor": {"name": ")" +
+           output + R"("}}}}]}}})";
   }
   static std::string tensor(const std::string& dtype, const std::string& sizes) {
     return R"({"dtype": )" + dtype + R"(, "sizes": [)" + sizes + R"(], "requires_grad": false})";
@@ -69,7 +70,9 @@ class BadFiles : public testing::Test {
   std::filesystem::path path_;
 };
 
-TEST_F(BadFiles, AGoodOneReads) { EXPECT_EQ(message_for_model(model(node("torch.ops.aten.relu.default"), y(), "y")), ""); }
+TEST_F(BadFiles, AGoodOneReads) {
+  EXPECT_EQ(message_for_model(model(node("torch.ops.aten.relu.default"), y(), "y")), "");
+}
 
 TEST_F(BadFiles, Missing) { EXPECT_EQ(message(), "there is no such file"); }
 
@@ -85,8 +88,7 @@ TEST_F(BadFiles, Empty) {
 
 TEST_F(BadFiles, NoModel) {
   write_zip("m/models/other.json", "{}");
-  EXPECT_EQ(message(),
-            "the archive has no models/model.json; write it with torch.export.save of torch 2.9 or newer");
+  EXPECT_EQ(message(), "the archive has no models/model.json; write it with torch.export.save of torch 2.9 or newer");
 }
 
 TEST_F(BadFiles, TruncatedJson) {

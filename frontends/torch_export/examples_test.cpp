@@ -2,6 +2,7 @@
 // once; for MAP's GPT-2s they follow from the widths: (50257 + 1024) h + 4 (12 h^2 + 13 h) + 2 h.
 #include <gtest/gtest.h>
 
+#include <ostream>
 #include <set>
 
 #include "torch_export.h"
@@ -16,6 +17,8 @@ struct Expected {
   std::size_t parameter_tensors;
   std::size_t tied;
 };
+
+void PrintTo(const Expected& expected, std::ostream* out) { *out << expected.name; }
 
 class Examples : public testing::TestWithParam<Expected> {};
 
@@ -57,9 +60,12 @@ TEST_P(Examples, HasOneLossAndNoNodesWithoutEffect) {
 
 INSTANTIATE_TEST_SUITE_P(All, Examples,
                          testing::Values(Expected{"gpt2_small", 480, 124439808, 148, 1},
-                                         Expected{"gpt2_map_alpha", 192, 306460672, 52, 1}, Expected{"gpt2_map_beta", 192, 1015574528, 52, 1},
-                                         Expected{"gpt2_map_gamma", 192, 3641761792, 52, 1}, Expected{"gpt2_map_delta", 192, 13725974528, 52, 1},
-                                         Expected{"bert_base", 302, 109514298, 202, 1}, Expected{"vit_base", 283, 86567656, 200, 0}),
+                                         Expected{"gpt2_map_alpha", 192, 306460672, 52, 1},
+                                         Expected{"gpt2_map_beta", 192, 1015574528, 52, 1},
+                                         Expected{"gpt2_map_gamma", 192, 3641761792, 52, 1},
+                                         Expected{"gpt2_map_delta", 192, 13725974528, 52, 1},
+                                         Expected{"bert_base", 302, 109514298, 202, 1},
+                                         Expected{"vit_base", 283, 86567656, 200, 0}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 const Node& find(const Graph& graph, std::string_view name) {

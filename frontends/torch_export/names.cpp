@@ -21,19 +21,32 @@ bool writes_into_operand(std::string_view base, std::string_view overload) {
 
 std::optional<DType> dtype_of(int code) {
   switch (code) {
-    case 1: return DType::uint8;
-    case 2: return DType::int8;
-    case 3: return DType::int16;
-    case 4: return DType::int32;
-    case 5: return DType::int64;
-    case 6: return DType::float16;
-    case 7: return DType::float32;
-    case 8: return DType::float64;
-    case 10: return DType::complex64;
-    case 11: return DType::complex128;
-    case 12: return DType::boolean;
-    case 13: return DType::bfloat16;
-    default: return std::nullopt;
+    case 1:
+      return DType::uint8;
+    case 2:
+      return DType::int8;
+    case 3:
+      return DType::int16;
+    case 4:
+      return DType::int32;
+    case 5:
+      return DType::int64;
+    case 6:
+      return DType::float16;
+    case 7:
+      return DType::float32;
+    case 8:
+      return DType::float64;
+    case 10:
+      return DType::complex64;
+    case 11:
+      return DType::complex128;
+    case 12:
+      return DType::boolean;
+    case 13:
+      return DType::bfloat16;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -47,7 +60,8 @@ std::string op_name(const std::string& target) {
 Status check_target(const std::string& target) {
   std::string_view name = target;
   if (!name.starts_with(kOps)) {
-    return bad_input("'" + target + "' computes with numbers, not tensors, so a shape depends on the data or is left open; " +
+    return bad_input("'" + target +
+                     "' computes with numbers, not tensors, so a shape depends on the data or is left open; " +
                      "every shape must be a fixed number");
   }
   name.remove_prefix(kOps.size());

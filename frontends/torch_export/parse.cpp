@@ -115,7 +115,8 @@ ArgumentValue argument_value(const Json& json) {
     return name.empty() ? ArgumentValue(Attribute()) : ArgumentValue(TensorName{name});
   }
   if (kind == "as_floats") return list_of<double>(value, real);
-  if (kind == "as_bools") return list_of<std::int64_t>(value, [](const Json& item) { return item.get<bool>() ? 1 : 0; });
+  if (kind == "as_bools")
+    return list_of<std::int64_t>(value, [](const Json& item) { return item.get<bool>() ? 1 : 0; });
   if (kind == "as_string" || kind == "as_operator") return Attribute(text_of(value));
   if (kind == "as_scalar_type") return Attribute(dtype_text(value));
   if (kind == "as_memory_format") return Attribute(memory_format(value));
@@ -210,14 +211,16 @@ ExportedProgram program_of(const Json& json) {
 }
 
 Error structure_error(std::string_view file, const std::exception& problem) {
-  return bad_input(std::string(file) + " does not have the structure of torch.export's schema 8: " + reason_of(problem));
+  return bad_input(std::string(file) +
+                   " does not have the structure of torch.export's schema 8: " + reason_of(problem));
 }
 
 }  // namespace
 
 Result<ExportedProgram> parse_program(const std::string& text) {
   const Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) return bad_input("models/model.json is not valid JSON, or it was cut short; export the model again");
+  if (json.is_discarded())
+    return bad_input("models/model.json is not valid JSON, or it was cut short; export the model again");
   try {
     const Json& version = json.at("schema_version");
     const std::int64_t major = integer(version.at("major"));

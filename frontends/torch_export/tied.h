@@ -17,7 +17,8 @@ class TiedWeights {
  public:
   // `payloads` are the sizes of the files in data/weights/ by name. A model on the meta device has empty payloads,
   // and all its weights then share one.
-  TiedWeights(std::unordered_map<std::string, WeightPlace> places, const std::map<std::string, std::uint64_t>& payloads);
+  TiedWeights(std::unordered_map<std::string, WeightPlace> places,
+              const std::map<std::string, std::uint64_t>& payloads);
 
   // The one of `used` that lies in the same place as `unused`. Where there are no bytes, a place says nothing: then
   // the only one of the same shape and dtype, if it is a matrix (an embedding) and there is just one.

@@ -41,10 +41,14 @@ Result<TensorType> type_of(const std::string& name, const ExportedTensor& tensor
 
 SourceKind source_kind(InputSpec::Kind kind) {
   switch (kind) {
-    case InputSpec::Kind::parameter: return SourceKind::parameter;
-    case InputSpec::Kind::buffer: return SourceKind::buffer;
-    case InputSpec::Kind::constant: return SourceKind::constant;
-    default: return SourceKind::user_input;
+    case InputSpec::Kind::parameter:
+      return SourceKind::parameter;
+    case InputSpec::Kind::buffer:
+      return SourceKind::buffer;
+    case InputSpec::Kind::constant:
+      return SourceKind::constant;
+    default:
+      return SourceKind::user_input;
   }
 }
 
@@ -163,7 +167,8 @@ class Translator {
 
   Status add_operand(const std::string& name, const std::string& value, Node& node) {
     const auto id = ids_.find(value);
-    if (id == ids_.end()) return bad_input("argument '" + name + "' uses '" + value + "', which nothing before it defines");
+    if (id == ids_.end())
+      return bad_input("argument '" + name + "' uses '" + value + "', which nothing before it defines");
     node.operands.push_back({name, id->second});
     return Done{};
   }
@@ -214,8 +219,9 @@ class Translator {
       } else if (output.kind == "buffer_mutation") {
         kind = OutputKind::buffer_mutation;
       } else if (output.kind != "user_output") {
-        return bad_input("output '" + output.value + "' is of the kind '" + output.kind +
-                         "'; export the forward pass alone, of a model that changes neither its inputs nor its parameters");
+        return bad_input(
+            "output '" + output.value + "' is of the kind '" + output.kind +
+            "'; export the forward pass alone, of a model that changes neither its inputs nor its parameters");
       }
       const auto id = ids_.find(output.value);
       if (id == ids_.end()) return bad_input("output '" + output.value + "' is not defined");

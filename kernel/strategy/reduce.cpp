@@ -49,7 +49,8 @@ std::vector<std::uint32_t> Reduction::lift(const std::vector<std::uint32_t>& cho
 Assignment Reduction::lift(const StrategySpace& original, Assignment answer) const {
   if (answer.status == SolveStatus::infeasible) return answer;
   answer.lower_bound += constant;
-  if (answer.choice.size() != kept.size() || (answer.choice.empty() && answer.status != SolveStatus::optimal)) return answer;
+  if (answer.choice.size() != kept.size() || (answer.choice.empty() && answer.status != SolveStatus::optimal))
+    return answer;
   answer.choice = lift(answer.choice);
   const Evaluation evaluation = evaluate(original, answer.choice);
   answer.cost = evaluation.cost;

@@ -8,7 +8,8 @@ namespace {
 
 std::uint64_t hash_of(const CostTable& table) {
   std::uint64_t hash = (std::uint64_t{table.rows} << 32) ^ table.columns;
-  for (const Ticks cost : table.costs) hash = (hash ^ static_cast<std::uint64_t>(cost)) * 0xff51afd7ed558ccdULL ^ (hash >> 29);
+  for (const Ticks cost : table.costs)
+    hash = (hash ^ static_cast<std::uint64_t>(cost)) * 0xff51afd7ed558ccdULL ^ (hash >> 29);
   return hash;
 }
 
@@ -58,7 +59,8 @@ Work::Work(const StrategySpace& space) {
 std::uint32_t Work::intern(CostTable table) {
   std::vector<std::uint32_t>& alike = by_hash_[hash_of(table)];
   for (const std::uint32_t id : alike) {
-    if (tables[id].rows == table.rows && tables[id].columns == table.columns && tables[id].costs == table.costs) return id;
+    if (tables[id].rows == table.rows && tables[id].columns == table.columns && tables[id].costs == table.costs)
+      return id;
   }
   alike.push_back(static_cast<std::uint32_t>(tables.size()));
   tables.push_back(std::move(table));
@@ -92,7 +94,8 @@ void Work::remove_edge(std::uint32_t edge) {
 
 Ticks Work::cost(const WorkEdge& edge, std::uint32_t node, std::size_t strategy, std::size_t other) const {
   const CostTable& table = tables[edge.table];
-  return edge.from == node ? table.costs[strategy * table.columns + other] : table.costs[other * table.columns + strategy];
+  return edge.from == node ? table.costs[strategy * table.columns + other]
+                           : table.costs[other * table.columns + strategy];
 }
 
 // Alike edges of alike layers lose alike strategies, so most selections were made before.
@@ -106,7 +109,8 @@ std::uint32_t Work::select(std::uint32_t table, bool rows, const std::vector<std
   result.costs.reserve(std::size_t{result.rows} * result.columns);
   for (std::uint32_t row = 0; row < result.rows; ++row) {
     for (std::uint32_t column = 0; column < result.columns; ++column) {
-      result.costs.push_back(old.costs[std::size_t{rows ? kept[row] : row} * old.columns + (rows ? column : kept[column])]);
+      result.costs.push_back(
+          old.costs[std::size_t{rows ? kept[row] : row} * old.columns + (rows ? column : kept[column])]);
     }
   }
   return selected_.emplace(key, intern(std::move(result))).first->second;
@@ -126,7 +130,8 @@ void Work::keep(std::uint32_t node, const std::vector<bool>& marked) {
   select_entries(at.costs, kept);
   select_entries(at.strategies, kept);
   for (MemoryTerm& term : at.memory) select_entries(term.bytes, kept);
-  for (const auto& [neighbour, edge] : at.edges) edges[edge].table = select(edges[edge].table, edges[edge].from == node, kept);
+  for (const auto& [neighbour, edge] : at.edges)
+    edges[edge].table = select(edges[edge].table, edges[edge].from == node, kept);
 }
 
 Reduction Work::finish(const StrategySpace& original) && {

@@ -37,9 +37,8 @@ Status check_choice(const StrategySpace& space, Assignment& answer, std::int64_t
   const Evaluation evaluation = evaluate(space, answer.choice);
   if (!evaluation.allowed) return plugin_failed("the solver's choice is not allowed: it has a forbidden cost");
   if (evaluation.peak_bytes > budget) {
-    return plugin_failed("the solver's choice needs " + std::to_string(evaluation.peak_bytes) +
-                         " bytes at time " + std::to_string(evaluation.peak_time) + ", over the budget of " +
-                         std::to_string(budget));
+    return plugin_failed("the solver's choice needs " + std::to_string(evaluation.peak_bytes) + " bytes at time " +
+                         std::to_string(evaluation.peak_time) + ", over the budget of " + std::to_string(budget));
   }
   answer.cost = evaluation.cost;
   answer.peak_bytes = evaluation.peak_bytes;
@@ -111,10 +110,14 @@ std::string binding_text(std::int64_t least_bytes, std::int32_t time, std::int64
 
 std::string_view name(SolveStatus status) {
   switch (status) {
-    case SolveStatus::optimal: return "optimal";
-    case SolveStatus::bounded: return "bounded";
-    case SolveStatus::heuristic: return "heuristic";
-    case SolveStatus::infeasible: return "infeasible";
+    case SolveStatus::optimal:
+      return "optimal";
+    case SolveStatus::bounded:
+      return "bounded";
+    case SolveStatus::heuristic:
+      return "heuristic";
+    case SolveStatus::infeasible:
+      return "infeasible";
   }
   return "unknown";
 }

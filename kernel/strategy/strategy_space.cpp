@@ -110,9 +110,8 @@ Evaluation evaluate(const StrategySpace& space, std::span<const std::uint32_t> c
     events.push_back({term.end, -bytes});
   }
   // At one time what ends goes before what begins: intervals are half open.
-  std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
-    return a.time != b.time ? a.time < b.time : a.change < b.change;
-  });
+  std::sort(events.begin(), events.end(),
+            [](const Event& a, const Event& b) { return a.time != b.time ? a.time < b.time : a.change < b.change; });
   std::int64_t bytes = space.fixed_bytes;
   result.peak_bytes = bytes;
   result.peak_time = events.empty() ? 0 : events.front().time;

@@ -34,7 +34,8 @@ TEST(Validate, NamesWhatIsWrong) {
       {[](StrategySpace& s) { s.edges[0].to = 0; }, "edge 0 from node 'a' to node 'a' joins a node to itself"},
       {[](StrategySpace& s) { s.edges[0].table = 1; }, "edge 0 has no such cost table"},
       {[](StrategySpace& s) { std::swap(s.edges[0].from, s.edges[0].to); },
-       "edge 0 from node 'b' to node 'a': its cost table does not have a row and a column for each of their strategies"},
+       "edge 0 from node 'b' to node 'a': its cost table does not have a row and a column for each of their "
+       "strategies"},
       {[](StrategySpace& s) { s.memory[1].end = 2; }, "memory term 1 of node 'b' ends before it begins"},
       {[](StrategySpace& s) { s.memory[0].bytes.push_back(1); },
        "memory term 0 of node 'a' does not have bytes for each of the node's strategies"},

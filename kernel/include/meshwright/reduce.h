@@ -8,7 +8,8 @@
 //   folding        a node with one strategy moves into its neighbours' costs; a node without memory terms and with
 //                  one neighbour or none is minimized out
 //
-// A space whose allowed costs add up to kForbidden or more is left as it is. Deterministic. The reduced space is valid by itself and refers to nothing; it may have no nodes at all.
+// A space whose allowed costs add up to kForbidden or more is left as it is. Deterministic. The reduced space is valid
+// by itself and refers to nothing; it may have no nodes at all.
 #pragma once
 
 #include <cstdint>

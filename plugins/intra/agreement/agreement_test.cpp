@@ -1,5 +1,5 @@
-// Every exact solver gives the same least cost, or the same "infeasible", on small random spaces; and reducing the space
-// changes neither. The seed in a failure's message makes its space again.
+// Every exact solver gives the same least cost, or the same "infeasible", on small random spaces; and reducing the
+// space changes neither. The seed in a failure's message makes its space again.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -28,7 +28,8 @@ std::vector<std::int64_t> budgets_for(const StrategySpace& space, const IntraSol
   return {budgets.begin(), budgets.end()};
 }
 
-void expect_agreement(const Assignment& expected, const Assignment& actual, std::int64_t budget, const std::string& where) {
+void expect_agreement(const Assignment& expected, const Assignment& actual, std::int64_t budget,
+                      const std::string& where) {
   ASSERT_EQ(name(expected.status), name(actual.status)) << where << ": " << actual.method;
   if (expected.status == SolveStatus::infeasible) {
     EXPECT_EQ(expected.least_bytes == 0, actual.least_bytes == 0) << where;

@@ -34,9 +34,9 @@ TEST_F(Large, IsProvenUnderBudgets) {
   const Assignment free = solve(space_, kNoBudget);
   for (const int percent : {97, 85, 70}) {
     const Assignment answer = solve(space_, free.peak_bytes / 100 * percent);
-    EXPECT_EQ(name(answer.status), "optimal") << percent << " %: " << answer.method << ", gap "
-                                              << static_cast<double>(answer.cost - answer.lower_bound) << " of "
-                                              << static_cast<double>(answer.cost);
+    EXPECT_EQ(name(answer.status), "optimal")
+        << percent << " %: " << answer.method << ", gap " << static_cast<double>(answer.cost - answer.lower_bound)
+        << " of " << static_cast<double>(answer.cost);
     EXPECT_GE(static_cast<double>(answer.cost), static_cast<double>(free.cost));
   }
 }

@@ -11,7 +11,9 @@ class Maker {
  public:
   explicit Maker(std::uint64_t seed) : random_(seed) {}
 
-  std::int64_t below(std::int64_t count) { return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(count)); }
+  std::int64_t below(std::int64_t count) {
+    return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(count));
+  }
   bool once_in(std::int64_t count) { return below(count) == 0; }
 
   Ticks cost(Ticks most, std::int64_t forbidden_once_in) {
@@ -62,7 +64,8 @@ StrategySpace random_space(std::uint64_t seed) {
       add_edge(space, make, id, parent, most);
     }
     if (shape == 2) {
-      for (std::int64_t more = make.below(3); more > 0; --more) add_edge(space, make, static_cast<std::uint32_t>(make.below(id)), id, most);
+      for (std::int64_t more = make.below(3); more > 0; --more)
+        add_edge(space, make, static_cast<std::uint32_t>(make.below(id)), id, most);
     }
   }
   space.fixed_bytes = make.below(20);

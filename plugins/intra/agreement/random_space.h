@@ -8,8 +8,8 @@
 
 namespace meshwright::agreement {
 
-// A chain, a tree or a DAG of few nodes, with forbidden entries, ties, shared tables, parallel edges and memory terms of
-// several lifetimes. Small enough to try every choice.
+// A chain, a tree or a DAG of few nodes, with forbidden entries, ties, shared tables, parallel edges and memory terms
+// of several lifetimes. Small enough to try every choice.
 StrategySpace random_space(std::uint64_t seed);
 
 // A transformer's shape: `layers` alike layers of twelve nodes with two residual paths each, `strategies` per node, and

@@ -10,10 +10,10 @@ namespace meshwright::elimination {
 
 namespace {
 
-constexpr std::size_t kMostCuts = 64;     // where two choices are crossed over
-constexpr TickSum kFirstShare = 1024;     // the first search goes this fraction of the gap above the lower bound,
-constexpr TickSum kWiden = 2;             // and each further one this much further
-constexpr TickSum kShareOfBound = 1024;   // where there is no upper bound yet, a fraction of the lower one instead
+constexpr std::size_t kMostCuts = 64;    // where two choices are crossed over
+constexpr TickSum kFirstShare = 1024;    // the first search goes this fraction of the gap above the lower bound,
+constexpr TickSum kWiden = 2;            // and each further one this much further
+constexpr TickSum kShareOfBound = 1024;  // where there is no upper bound yet, a fraction of the lower one instead
 
 }  // namespace
 
@@ -28,8 +28,12 @@ struct Budgeted::Search {
 };
 
 Budgeted::Budgeted(const StrategySpace& space, double max_table_entries, Meter& meter)
-    : space_(space), max_table_entries_(max_table_entries), meter_(meter), problem_(make_problem(space)),
-      plan_(make_join_plan(problem_, find_order(problem_), max_table_entries)), passes_(problem_, plan_, meter) {}
+    : space_(space),
+      max_table_entries_(max_table_entries),
+      meter_(meter),
+      problem_(make_problem(space)),
+      plan_(make_join_plan(problem_, find_order(problem_), max_table_entries)),
+      passes_(problem_, plan_, meter) {}
 
 Assignment Budgeted::solve(std::int64_t budget) {
   if (!unbudgeted_) unbudgeted_ = passes_.forward(problem_.unary, false);
@@ -190,8 +194,8 @@ LabelSearch Budgeted::search_below(Search& search, const Bounds& bounds, TickSum
   if (!forward->allowed) return none;
   const auto backward = passes.backward(*forward);
   if (!backward) return {};
-  LabelSearch found = search_labels(passes, *forward, *backward, points, room, search.multipliers,
-                                    most_cost - reduction.constant);
+  LabelSearch found =
+      search_labels(passes, *forward, *backward, points, room, search.multipliers, most_cost - reduction.constant);
   if (found.choice) found.choice = lifted(*found.choice);
   return found;
 }
@@ -222,7 +226,8 @@ Assignment Budgeted::answer(Search& search) const {
   }
   Assignment result;
   result.cut_off_by_clock = meter_.cut_off_by_clock();
-  result.method = (plan_.exact ? "elimination, width " : "elimination in mini-buckets, width ") + std::to_string(plan_.width);
+  result.method =
+      (plan_.exact ? "elimination, width " : "elimination in mini-buckets, width ") + std::to_string(plan_.width);
   if (!search.times.empty()) result.method += ", " + std::to_string(search.times.size()) + " memory multipliers";
   result.lower_bound = search.lower;
   result.status = search.lower > 0 ? SolveStatus::bounded : SolveStatus::heuristic;

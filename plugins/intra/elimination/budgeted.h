@@ -53,7 +53,8 @@ class Budgeted {
   Progress finish(Search& search, const Bounds& bounds);
   LabelSearch search_below(Search& search, const Bounds& bounds, TickSum most_cost);
   void consider(Search& search, const std::vector<std::uint32_t>& choice) const;
-  void cross_over(Search& search, const std::vector<std::uint32_t>& within, const std::vector<std::uint32_t>& over) const;
+  void cross_over(Search& search, const std::vector<std::uint32_t>& within,
+                  const std::vector<std::uint32_t>& over) const;
   Assignment answer(Search& search) const;
   Assignment impossible(std::int64_t least_bytes, std::int32_t time, std::int64_t budget) const;
   Assignment without_search(std::int64_t budget) const;

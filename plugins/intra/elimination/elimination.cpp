@@ -13,7 +13,8 @@ constexpr const char* kMaxTableEntries = "max_table_entries";
 
 constexpr meshwright_config_key_v1 kSchema[] = {
     {kMaxTableEntries, "integer", "entries", "200_000_000",
-     "the largest joint table that may be built; where elimination needs a larger one, the answer is bounded, not exact"},
+     "the largest joint table that may be built; where elimination needs a larger one, the answer is bounded, not "
+     "exact"},
 };
 
 void* create(const Config& config, Error& error) {
@@ -48,7 +49,7 @@ Result<std::vector<Assignment>> Elimination::do_solve(const StrategySpace& space
 }
 
 MESHWRIGHT_PLUGIN("intra", "elimination", "0.1.0", "Apache-2.0",
-                  "Exact elimination of nodes, with a Lagrangian and Pareto labels for the memory budget", nullptr, kSchema,
-                  std::size(kSchema), create, destroy_plugin<IntraSolver>)
+                  "Exact elimination of nodes, with a Lagrangian and Pareto labels for the memory budget", nullptr,
+                  kSchema, std::size(kSchema), create, destroy_plugin<IntraSolver>)
 
 }  // namespace meshwright

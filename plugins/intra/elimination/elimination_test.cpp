@@ -47,7 +47,8 @@ TEST(Elimination, ProvesThatPointsDoNotFitTogether) {
 // Costs so large that their sum does not fit 64 bits are shifted: then the bound is honest and the choice right.
 TEST(Elimination, StaysHonestWhereSumsDoNotFit64Bits) {
   StrategySpace space;
-  for (int i = 0; i < 20; ++i) space.nodes.push_back({"n" + std::to_string(i), {kForbidden - 1, kForbidden - 2 - (Ticks{1} << 20)}});
+  for (int i = 0; i < 20; ++i)
+    space.nodes.push_back({"n" + std::to_string(i), {kForbidden - 1, kForbidden - 2 - (Ticks{1} << 20)}});
   const std::vector<std::int64_t> budgets = {kNoBudget};
   const auto answers = Elimination(kEntries).solve(space, budgets, {});
   ASSERT_TRUE(answers.ok()) << answers.error().message;

@@ -82,7 +82,8 @@ Strided make_strided(const JoinTable& table, const std::vector<std::size_t>& dom
 }
 
 // target[i] = min(target[i], base + Σ rows[i]). Two rows at most: more are added up first, with saturation.
-void minimize_row(Ticks* target, std::size_t count, Ticks base, std::vector<const Ticks*>& rows, std::vector<Ticks>& sum) {
+void minimize_row(Ticks* target, std::size_t count, Ticks base, std::vector<const Ticks*>& rows,
+                  std::vector<Ticks>& sum) {
   if (rows.size() > 2) {
     for (std::size_t i = 0; i < count; ++i) sum[i] = rows[0][i];
     for (std::size_t r = 1; r < rows.size(); ++r) {

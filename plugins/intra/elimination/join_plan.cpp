@@ -89,7 +89,8 @@ class Planner {
     return result;
   }
 
-  void add_bucket(std::uint32_t v, const std::vector<std::uint32_t>& scope, const std::vector<Input>& inputs, bool first) {
+  void add_bucket(std::uint32_t v, const std::vector<std::uint32_t>& scope, const std::vector<Input>& inputs,
+                  bool first) {
     Bucket bucket;
     bucket.variable = v;
     bucket.has_unary = first;

@@ -15,9 +15,9 @@
 namespace meshwright::elimination {
 
 struct Component {
-  bool is_message = false;  // else a pair
-  std::uint32_t index = 0;  // of the bucket that sends the message, or of the pair
-  bool transposed = false;  // a pair's table is read with its second variable as rows
+  bool is_message = false;               // else a pair
+  std::uint32_t index = 0;               // of the bucket that sends the message, or of the pair
+  bool transposed = false;               // a pair's table is read with its second variable as rows
   std::vector<std::uint32_t> positions;  // for each dimension of the table, where its variable stands in the scope
 };
 
@@ -30,7 +30,7 @@ struct Bucket {
 };
 
 struct JoinPlan {
-  std::vector<Bucket> buckets;  // children before parents
+  std::vector<Bucket> buckets;                          // children before parents
   std::vector<std::vector<std::uint32_t>> of_variable;  // its buckets
   std::vector<std::uint32_t> order;
   bool exact = true;

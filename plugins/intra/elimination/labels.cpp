@@ -29,8 +29,14 @@ class Search {
  public:
   Search(Passes& passes, const Forward& forward, const Backward& backward, std::span<const MemoryPoint> points,
          std::span<const std::int64_t> room, const Multipliers& multipliers, TickSum most_cost)
-      : passes_(passes), forward_(forward), backward_(backward), points_(points), room_(room),
-        multipliers_(multipliers), most_cost_(most_cost), labels_(passes.plan().buckets.size()) {}
+      : passes_(passes),
+        forward_(forward),
+        backward_(backward),
+        points_(points),
+        room_(room),
+        multipliers_(multipliers),
+        most_cost_(most_cost),
+        labels_(passes.plan().buckets.size()) {}
 
   LabelSearch run() {
     const JoinPlan& plan = passes_.plan();
@@ -68,7 +74,7 @@ class Search {
   // All pairs of a label of `labels` and one of `others`.
   bool combine(Labels& labels, const Labels& others, TickSum rest) {
     Labels result;
-    if (!passes_.meter().spend(static_cast<std::int64_t>(4 * labels.size() * others.size()))) return false;
+    if (!passes_.meter().spend(static_cast<std::int64_t>(labels.size() * others.size()))) return false;
     for (const Label& a : labels) {
       for (const Label& b : others) {
         Label sum = a;

@@ -15,7 +15,7 @@ namespace meshwright::elimination {
 inline constexpr std::size_t kMostPoints = 4;  // points in time that labels can carry
 
 struct LabelSearch {
-  bool complete = false;  // false: the meter ran out, and nothing is known
+  bool complete = false;                             // false: the meter ran out, and nothing is known
   std::optional<std::vector<std::uint32_t>> choice;  // of the least cost within the room, if that is at most most_cost
 };
 

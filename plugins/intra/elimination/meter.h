@@ -12,9 +12,9 @@ namespace meshwright::elimination {
 class Meter {
  public:
   explicit Meter(const SearchLimits& limits)
-      : limit_(limits.work_limit), end_(std::chrono::steady_clock::now() +
-                                        std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                                            std::chrono::duration<double>(limits.deadline_seconds))) {}
+      : limit_(limits.work_limit),
+        end_(std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                                    std::chrono::duration<double>(limits.deadline_seconds))) {}
 
   // Whether the search may go on, after `steps` more. Once it may not, it never may.
   bool spend(std::int64_t steps) {

@@ -75,7 +75,7 @@ std::optional<Forward> Passes::forward(const Unaries& unary, bool masks) {
     const auto [known, is_new] = joined_.emplace(key_of(bucket, tables), Joined{0, 0});
     if (is_new) {
       const JoinInput input = join_input(bucket, tables);
-      if (!meter_.spend(static_cast<std::int64_t>(entries(input) * (1 + input.tables.size())))) return std::nullopt;
+      if (!meter_.spend(static_cast<std::int64_t>(entries(input)))) return std::nullopt;
       std::vector<Ticks> message = join_and_minimize(input);
       known->second.offset = normalize(message);
       known->second.message = problem_.store.intern(std::move(message));
@@ -160,13 +160,14 @@ std::optional<Backward> Passes::backward(const Forward& forward) {
     key.push_back(result.outside[i]);
     auto place = known.find(key);
     if (place == known.end()) {
-      std::int64_t steps = static_cast<std::int64_t>(2 + tables.size() + bucket.children.size());
+      std::int64_t steps = static_cast<std::int64_t>(1 + bucket.children.size());
       for (const std::uint32_t variable : bucket.scope) steps *= problem_.domains[variable];
       if (!meter_.spend(steps)) return std::nullopt;
       place = known.emplace(std::move(key), spread(bucket, tables, result.outside[i], forward)).first;
     }
     result.rise[bucket.variable] = place->second.rise;
-    for (std::size_t c = 0; c < bucket.children.size(); ++c) result.outside[bucket.children[c]] = place->second.to_children[c];
+    for (std::size_t c = 0; c < bucket.children.size(); ++c)
+      result.outside[bucket.children[c]] = place->second.to_children[c];
   }
   return result;
 }

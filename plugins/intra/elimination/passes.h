@@ -19,18 +19,18 @@ namespace meshwright::elimination {
 using Unaries = std::vector<std::vector<Ticks>>;
 
 struct Forward {
-  bool allowed = true;   // false: every choice is forbidden
-  TickSum value = 0;     // the least cost, or a lower bound of it
+  bool allowed = true;  // false: every choice is forbidden
+  TickSum value = 0;    // the least cost, or a lower bound of it
   std::vector<std::uint32_t> choice;
-  std::vector<TableId> messages;   // by bucket; valid until the next forward pass
-  std::vector<TickSum> offsets;    // by bucket: what was taken off the message, its children's included
+  std::vector<TableId> messages;  // by bucket; valid until the next forward pass
+  std::vector<TickSum> offsets;   // by bucket: what was taken off the message, its children's included
   std::vector<TableId> unaries;
   bool masks = false;
 };
 
 struct Backward {
-  Unaries rise;                   // by variable and strategy; kForbidden if no allowed choice has it
-  std::vector<TableId> outside;   // by bucket, over its separator: the least cost of the rest, less a constant
+  Unaries rise;                  // by variable and strategy; kForbidden if no allowed choice has it
+  std::vector<TableId> outside;  // by bucket, over its separator: the least cost of the rest, less a constant
 };
 
 class Passes {

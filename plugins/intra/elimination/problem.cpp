@@ -55,7 +55,8 @@ Problem make_problem(const StrategySpace& space) {
     const std::uint32_t first = std::min(edge.from, edge.to);
     const std::uint32_t second = std::max(edge.from, edge.to);
     TableId table = ids[edge.table];
-    if (edge.from != first) table = problem.store.transpose(table, problem.domains[edge.from], problem.domains[edge.to]);
+    if (edge.from != first)
+      table = problem.store.transpose(table, problem.domains[edge.from], problem.domains[edge.to]);
     const auto [place, is_new] = known.emplace(std::pair(first, second), problem.pairs.size());
     if (is_new) {
       problem.pairs.push_back({first, second, table, 0});

@@ -22,7 +22,11 @@ TickSum priced(const Multipliers& multipliers, std::span<const std::int64_t> byt
 Relaxation::Relaxation(Passes& passes, const StrategySpace& space, std::span<const MemoryPoint> points,
                        std::vector<std::int64_t> room, std::span<const std::vector<std::uint32_t>> least_choices,
                        std::function<void(const std::vector<std::uint32_t>&)> seen)
-    : passes_(passes), space_(space), points_(points), room_(std::move(room)), least_choices_(least_choices),
+    : passes_(passes),
+      space_(space),
+      points_(points),
+      room_(std::move(room)),
+      least_choices_(least_choices),
       seen_(std::move(seen)) {}
 
 Unaries Relaxation::priced_unaries(const Multipliers& multipliers) const {
@@ -114,8 +118,8 @@ bool Relaxation::maximize_along(std::size_t point, Relaxed& best) {
     if (!next) return false;
     if (next->bound > best.bound) best = *next;
     const Line line = line_of(point, at, next->choice);
-    const bool on_a_known_line = (line.at == over.at && line.slope == over.slope) ||
-                                 (line.at == within.at && line.slope == within.slope);
+    const bool on_a_known_line =
+        (line.at == over.at && line.slope == over.slope) || (line.at == within.at && line.slope == within.slope);
     if (on_a_known_line || next->multipliers != at) break;
     (line.slope > 0 ? over : within) = line;
     if (line.slope == 0) break;

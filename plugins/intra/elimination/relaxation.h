@@ -51,7 +51,8 @@ class Relaxation {
 
   std::optional<Relaxed> evaluate(Multipliers multipliers);
   bool maximize_along(std::size_t point, Relaxed& best);
-  [[nodiscard]] Line line_of(std::size_t point, const Multipliers& multipliers, const std::vector<std::uint32_t>& choice) const;
+  [[nodiscard]] Line line_of(std::size_t point, const Multipliers& multipliers,
+                             const std::vector<std::uint32_t>& choice) const;
   [[nodiscard]] std::int64_t bytes_of(std::size_t point, const std::vector<std::uint32_t>& choice) const;
   [[nodiscard]] bool fits(const Multipliers& multipliers) const;
 

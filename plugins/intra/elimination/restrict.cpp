@@ -10,7 +10,8 @@ StrategySpace restrict_space(const StrategySpace& space, const Kept& kept, std::
   }
   for (const SpaceEdge& edge : space.edges) {
     const CostTable& table = space.tables[edge.table];
-    CostTable selected{static_cast<std::uint32_t>(kept[edge.from].size()), static_cast<std::uint32_t>(kept[edge.to].size()), {}};
+    CostTable selected{
+        static_cast<std::uint32_t>(kept[edge.from].size()), static_cast<std::uint32_t>(kept[edge.to].size()), {}};
     selected.costs.reserve(std::size_t{selected.rows} * selected.columns);
     for (const std::uint32_t row : kept[edge.from]) {
       for (const std::uint32_t column : kept[edge.to]) {

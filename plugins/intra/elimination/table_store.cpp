@@ -35,7 +35,8 @@ TableId TableStore::transpose(TableId id, std::size_t rows, std::size_t columns)
   const std::vector<Ticks>& values = tables_[id];
   std::vector<Ticks> turned(values.size());
   for (std::size_t row = 0; row < rows; ++row) {
-    for (std::size_t column = 0; column < columns; ++column) turned[column * rows + row] = values[row * columns + column];
+    for (std::size_t column = 0; column < columns; ++column)
+      turned[column * rows + row] = values[row * columns + column];
   }
   const TableId result = intern(std::move(turned));
   transposes_.emplace(key, result);

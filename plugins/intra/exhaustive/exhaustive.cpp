@@ -21,8 +21,14 @@ std::vector<std::int32_t> time_points(const StrategySpace& space) {
 class Enumeration {
  public:
   Enumeration(const StrategySpace& space, std::span<const std::int64_t> budgets)
-      : space_(space), budgets_(budgets), times_(time_points(space)), best_(budgets.size()), choice_(space.nodes.size()),
-        bytes_(times_.size(), space.fixed_bytes), earlier_edges_(space.nodes.size()), terms_(space.nodes.size()) {
+      : space_(space),
+        budgets_(budgets),
+        times_(time_points(space)),
+        best_(budgets.size()),
+        choice_(space.nodes.size()),
+        bytes_(times_.size(), space.fixed_bytes),
+        earlier_edges_(space.nodes.size()),
+        terms_(space.nodes.size()) {
     for (const SpaceEdge& edge : space.edges) earlier_edges_[std::max(edge.from, edge.to)].push_back(&edge);
     for (const MemoryTerm& term : space.memory) terms_[term.node].push_back(&term);
   }
@@ -129,8 +135,9 @@ Result<std::vector<Assignment>> Exhaustive::do_solve(const StrategySpace& space,
   const std::int64_t count = combinations(space);
   if (count > limits.work_limit) {
     const bool saturated = count == std::numeric_limits<std::int64_t>::max();
-    return bad_input((saturated ? "more than " : "") + std::to_string(count) + " combinations are more than the work limit of " +
-                     std::to_string(limits.work_limit) + "; choose a solver that does not try them all");
+    return bad_input((saturated ? "more than " : "") + std::to_string(count) +
+                     " combinations are more than the work limit of " + std::to_string(limits.work_limit) +
+                     "; choose a solver that does not try them all");
   }
   Enumeration enumeration(space, budgets);
   enumeration.run();

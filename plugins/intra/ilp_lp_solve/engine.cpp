@@ -44,7 +44,8 @@ Model make_model(const LinearProgram& program, bool integer) {
       numbers.push_back(static_cast<int>(entry.column) + 1);
     }
     const int relation = row.relation == Relation::equal ? EQ : LE;
-    if (!add_constraintex(model.get(), static_cast<int>(factors.size()), factors.data(), numbers.data(), relation, row.right)) {
+    if (!add_constraintex(model.get(), static_cast<int>(factors.size()), factors.data(), numbers.data(), relation,
+                          row.right)) {
       return nullptr;
     }
   }
@@ -62,7 +63,8 @@ void tune(lprec* model) {
 
 }  // namespace
 
-EngineAnswer run_lp_solve(const LinearProgram& program, bool integer, double seconds, std::optional<double> good_enough) {
+EngineAnswer run_lp_solve(const LinearProgram& program, bool integer, double seconds,
+                          std::optional<double> good_enough) {
   EngineAnswer answer;
   const Model model = make_model(program, integer);
   if (!model) return answer;

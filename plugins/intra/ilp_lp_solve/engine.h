@@ -16,6 +16,7 @@ struct EngineAnswer {
 
 // With `integer`, columns marked so are; else the relaxation is solved. Stops after `seconds`, or at a solution whose
 // objective is `good_enough` or less.
-EngineAnswer run_lp_solve(const LinearProgram& program, bool integer, double seconds, std::optional<double> good_enough);
+EngineAnswer run_lp_solve(const LinearProgram& program, bool integer, double seconds,
+                          std::optional<double> good_enough);
 
 }  // namespace meshwright::ilp

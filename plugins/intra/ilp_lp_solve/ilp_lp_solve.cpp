@@ -25,7 +25,8 @@ constexpr int kBoundSweeps = 200;
 class Program {
  public:
   Program(const StrategySpace& space, std::int64_t max_columns, double seconds)
-      : space_(space), max_columns_(max_columns),
+      : space_(space),
+        max_columns_(max_columns),
         end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))) {}
 
   Assignment solve(std::int64_t budget) {
@@ -166,7 +167,7 @@ Result<std::vector<Assignment>> IlpLpSolve::do_solve(const StrategySpace& space,
 }
 
 MESHWRIGHT_PLUGIN("intra", "ilp_lp_solve", "0.1.0", "Apache-2.0",
-                  "MAP's integer program (equation 1, edges by marginal constraints), solved by lp_solve", nullptr, kSchema,
-                  std::size(kSchema), create, destroy_plugin<IntraSolver>)
+                  "MAP's integer program (equation 1, edges by marginal constraints), solved by lp_solve", nullptr,
+                  kSchema, std::size(kSchema), create, destroy_plugin<IntraSolver>)
 
 }  // namespace meshwright

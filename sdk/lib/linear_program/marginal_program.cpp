@@ -58,11 +58,13 @@ class Builder {
   MarginalProgram build_for_peak() {
     add_nodes_and_edges(false);
     double most = static_cast<double>(space_.fixed_bytes);
-    for (const MemoryTerm& term : space_.memory) most += static_cast<double>(*std::max_element(term.bytes.begin(), term.bytes.end()));
+    for (const MemoryTerm& term : space_.memory)
+      most += static_cast<double>(*std::max_element(term.bytes.begin(), term.bytes.end()));
     result_.bytes_per_unit = power_of_two_scale(most);
     const std::uint32_t peak = add_column({1, std::numeric_limits<double>::infinity(), false});
     // Where no term is live the fixed bytes alone are the peak.
-    result_.program.rows.push_back({{{peak, -1}}, Relation::at_most, -static_cast<double>(space_.fixed_bytes) / result_.bytes_per_unit});
+    result_.program.rows.push_back(
+        {{{peak, -1}}, Relation::at_most, -static_cast<double>(space_.fixed_bytes) / result_.bytes_per_unit});
     for (const std::int32_t time : full_times(space_)) add_memory_row(time, 0, peak);
     return std::move(result_);
   }

@@ -20,11 +20,11 @@ namespace meshwright {
 
 struct MarginalProgram {
   LinearProgram program;
-  bool infeasible = false;                          // a node or an edge allows nothing
-  std::vector<std::vector<std::int64_t>> columns;   // of node and strategy; -1 where it is forbidden
-  TickSum constant = 0;                             // ticks that were taken off
-  double ticks_per_unit = 1;                        // of the objective; a power of two
-  double bytes_per_unit = 1;                        // of memory rows; a power of two
+  bool infeasible = false;                         // a node or an edge allows nothing
+  std::vector<std::vector<std::int64_t>> columns;  // of node and strategy; -1 where it is forbidden
+  TickSum constant = 0;                            // ticks that were taken off
+  double ticks_per_unit = 1;                       // of the objective; a power of two
+  double bytes_per_unit = 1;                       // of memory rows; a power of two
 
   // The strategies with the largest values, the first of equals.
   [[nodiscard]] std::vector<std::uint32_t> round(std::span<const double> values) const;
@@ -33,8 +33,8 @@ struct MarginalProgram {
 // Without a budget (kNoBudget) there are no memory rows.
 MarginalProgram make_marginal_program(const StrategySpace& space, std::int64_t budget);
 
-// The same constraints with the peak itself, in units of bytes_per_unit, as the objective: the least peak of any allowed
-// choice. Its last column is the peak, fixed bytes included.
+// The same constraints with the peak itself, in units of bytes_per_unit, as the objective: the least peak of any
+// allowed choice. Its last column is the peak, fixed bytes included.
 MarginalProgram make_least_peak_program(const StrategySpace& space);
 
 // How many columns either program has at least: what to look at before making one.

@@ -18,7 +18,11 @@ struct Merit {
 class Improvement {
  public:
   Improvement(const StrategySpace& space, std::vector<std::uint32_t> start, std::int64_t budget)
-      : space_(space), budget_(budget), choice_(std::move(start)), edges_(space.nodes.size()), terms_(space.nodes.size()) {
+      : space_(space),
+        budget_(budget),
+        choice_(std::move(start)),
+        edges_(space.nodes.size()),
+        terms_(space.nodes.size()) {
     for (const SpaceEdge& edge : space.edges) {
       edges_[edge.from].push_back(&edge);
       edges_[edge.to].push_back(&edge);
@@ -108,8 +112,8 @@ class Improvement {
 
 }  // namespace
 
-std::vector<std::uint32_t> local_search(const StrategySpace& space, std::vector<std::uint32_t> start, std::int64_t budget,
-                                        int most_sweeps) {
+std::vector<std::uint32_t> local_search(const StrategySpace& space, std::vector<std::uint32_t> start,
+                                        std::int64_t budget, int most_sweeps) {
   return Improvement(space, std::move(start), budget).run(most_sweeps);
 }
 
