@@ -4,6 +4,9 @@ The file is what ``torch.export.save`` writes: an archive with the functional
 ATen graph of the model, after ``run_decompositions({})``. Composite operators
 (linear, layer_norm, scaled_dot_product_attention, cross_entropy_loss, ...)
 stay whole, because the planner has sharding rules for them.
+
+PyTorch is imported when a model is exported, not before: nothing else here
+needs it.
 """
 
 from __future__ import annotations
@@ -12,9 +15,10 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 
 def export(model: torch.nn.Module,
@@ -33,6 +37,7 @@ def export(model: torch.nn.Module,
     Raises:
         ValueError: the suffix is not ``.pt2``.
         TypeError: ``sample_inputs`` is neither a sequence nor a mapping.
+        ImportError: PyTorch is not installed.
     """
     path = Path(path)
     if path.suffix != ".pt2":
@@ -44,6 +49,7 @@ def export(model: torch.nn.Module,
     else:
         raise TypeError("sample_inputs must be a sequence of positional or a mapping of keyword arguments, "
                         f"not {type(sample_inputs).__name__}")
+    torch = _import_torch()
 
     program = torch.export.export(model, args, kwargs).run_decompositions({})
     _forget_where_it_was_traced(program)
@@ -55,8 +61,20 @@ def export(model: torch.nn.Module,
     return path
 
 
+def _import_torch():
+    try:
+        import torch
+    except ModuleNotFoundError as error:
+        if error.name != "torch":  # an installed PyTorch that misses something says so itself
+            raise
+        raise ImportError("meshwright.export needs PyTorch, which is not installed; install it with: "
+                          "pip install torch", name="torch") from None
+    return torch
+
+
 def _forget_where_it_was_traced(program: torch.export.ExportedProgram) -> None:
     """Drop source paths and object ids: they differ between machines and runs, and nobody reads them."""
+    torch = _import_torch()
     for module in program.graph_module.modules():
         if isinstance(module, torch.fx.GraphModule):
             for node in module.graph.nodes:
