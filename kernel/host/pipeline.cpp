@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 
+#include "file_hash.h"
 #include "meshwright/atoms.h"
 #include "meshwright/conversion.h"
 #include "meshwright/frontend.h"
@@ -32,25 +32,16 @@ class Stopwatch {
 
 constexpr double to_seconds(TickSum ticks) { return static_cast<double>(ticks) / static_cast<double>(kTicksPerSecond); }
 
+std::string bytes_text(std::int64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.2f GiB", static_cast<double>(bytes) / 1073741824.0);
+  return text;
+}
+
 DType dtype_of(const std::string& name) {
   if (name == "bf16") return DType::bfloat16;
   if (name == "fp16") return DType::float16;
   return DType::float32;
-}
-
-// FNV-1a over the file's bytes: tells one model from another, and is no protection against malice.
-std::string hash_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::uint64_t hash = 0xcbf29ce484222325ULL;
-  char block[1 << 16];
-  while (file.read(block, sizeof(block)) || file.gcount() > 0) {
-    for (std::streamsize i = 0; i < file.gcount(); ++i) {
-      hash = (hash ^ static_cast<unsigned char>(block[i])) * 0x100000001b3ULL;
-    }
-  }
-  char text[32];
-  std::snprintf(text, sizeof(text), "fnv1a64:%016llx", static_cast<unsigned long long>(hash));
-  return text;
 }
 
 // One mesh's problem, solved.
@@ -214,11 +205,29 @@ class Pipeline {
     trial.lower_bound_seconds = to_seconds(answer->lower_bound);
     trial.peak_bytes = answer->peak_bytes;
     trial.binding = answer->binding;
+    if (answer->status == SolveStatus::infeasible && answer->least_bytes > 0) trial.binding += least_memory(*problem);
     if (!answer->choice.empty() && (!best_ || answer->cost < best_->assignment.cost)) {
       best_ = Solved{std::move(*mesh), std::move(*problem), std::move(*answer)};
     }
     outcome_.trials.push_back(std::move(trial));
     return Done{};
+  }
+
+  // What fills the memory even if each variable took the least that it can, whatever the others do.
+  static std::string least_memory(const Problem& problem) {
+    std::int64_t state = 0, saved = 0;
+    for (const Variable& variable : problem.variables) {
+      const auto least = [&](std::int64_t Strategy::*bytes) {
+        const auto& all = variable.set->strategies;
+        return (*std::min_element(all.begin(), all.end(), [&](const Strategy& a, const Strategy& b) {
+                 return a.*bytes < b.*bytes;
+               })).*bytes;
+      };
+      state += least(&Strategy::state_bytes);
+      saved += least(&Strategy::saved_bytes);
+    }
+    return " (parameters with gradients and optimizer state take at least " + bytes_text(state) +
+           ", activations kept for the backward at least " + bytes_text(saved) + ")";
   }
 
   // Data parallelism alone and Megatron's plan, on the mesh that won.
@@ -270,6 +279,7 @@ class Pipeline {
     plan->notes.push_back("Memory counts every operand of a differentiable op, views apart, as saved until its backward: "
                           "it is an upper estimate until gradients say what is really saved.");
     note_idle_axes(*plan);
+    note_unruled(*plan);
     plan->notes.insert(plan->notes.end(), atoms_.warnings.begin(), atoms_.warnings.end());
     outcome_.plan = std::move(*plan);
     return Done{};
@@ -288,6 +298,18 @@ class Pipeline {
     }
   }
 
+  static void note_unruled(Plan& plan) {
+    for (const std::string& op : plan.unruled_ops) {
+      double seconds = 0;
+      for (const PlannedVariable& variable : plan.variables) {
+        if (variable.op == op) seconds += variable.forward_seconds + variable.backward_seconds;
+      }
+      char text[32];
+      std::snprintf(text, sizeof(text), "%.3f ms", seconds * 1e3);
+      plan.notes.push_back(op + " has no sharding rule: every device does all of its work, " + text + " a step.");
+    }
+  }
+
   std::vector<std::string> op_families() const { return host_.registry().ids("ops"); }
 
   std::string version_of(std::string_view kind, const std::string& id) const {
@@ -296,7 +318,7 @@ class Pipeline {
   }
 
   void explain_refusal() {
-    std::string text = "no plan fits into " + std::to_string(budget_) + " bytes per device";
+    std::string text = "no plan fits into " + bytes_text(budget_) + " per device";
     for (const MeshTrial& trial : outcome_.trials) text += "\n  mesh " + trial.mesh + ": " + trial.binding;
     outcome_.refusal = std::move(text);
   }

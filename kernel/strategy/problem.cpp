@@ -247,6 +247,20 @@ class Builder {
     return true;
   }
 
+  // Why a variable may be left without a strategy: what the filter asks of it.
+  std::string restriction_text() const {
+    std::int64_t batch = 1, weights = 1;
+    for (std::size_t axis = 0; axis < input_.mesh.rank(); ++axis) {
+      if ((input_.filter.batch_axes >> axis & 1U) != 0) batch *= input_.mesh.axes[axis].size;
+      if ((input_.filter.sharded_weight_axes >> axis & 1U) != 0) weights *= input_.mesh.axes[axis].size;
+    }
+    std::string text = "cannot be split";
+    if (batch > 1) text += " along the batch over " + std::to_string(batch) + " devices";
+    if (batch > 1 && weights > 1) text += " with";
+    if (weights > 1) text += " its weights in shards over " + std::to_string(weights) + " devices";
+    return text;
+  }
+
   // --- sets shared by identical variables ---
 
   std::string shape_key(ValueId id) const {
@@ -300,7 +314,7 @@ class Builder {
       set->strategies = make();
       found->second = std::move(set);
     }
-    if (found->second->strategies.empty()) return infeasible("'" + name + "' has no strategy that the restrictions on the mesh axes allow");
+    if (found->second->strategies.empty()) return infeasible("'" + name + "' " + restriction_text());
     return found->second;
   }
 

@@ -1,0 +1,47 @@
+// Sums and means over dimensions: what is summed over is absent from the result, so sharding it gives a partial value. A
+// mean divides each device's sum by the global count, which its shape says.
+#include <algorithm>
+
+#include "meshwright/op.h"
+#include "meshwright/plugin.h"
+
+namespace meshwright {
+namespace {
+
+constexpr const char* kOps[] = {"aten.sum", "aten.sum.dim_IntList", "aten.mean", "aten.mean.dim", nullptr};
+
+class Reduction final : public OpFamily {
+ private:
+  Result<Rule> do_rule(const OpCall& call) const override {
+    const TensorType& input = call.operands[0];
+    std::vector<std::int64_t> dims = call.node.integers("dim");
+    for (std::int64_t& dim : dims) dim = dim < 0 ? dim + input.rank() : dim;
+    const bool keeps = call.node.boolean("keepdim", false);
+    std::string from, to;
+    for (std::int64_t i = 0; i < input.rank(); ++i) {
+      const std::string name = " d" + std::to_string(i);
+      const bool reduced = dims.empty() || std::find(dims.begin(), dims.end(), i) != dims.end();
+      from += name;
+      if (!reduced) to += name;
+      else if (keeps) to += " 1";
+    }
+    Result<Rule> rule = parse_rule(from + " ->" + to, call.operands, call.results);
+    if (rule && is_floating(input.dtype)) rule->linear = {{0}};
+    return rule;
+  }
+
+  Result<OpCost> do_cost(const OpCall&, const Rule& rule) const override {
+    OpCost cost;
+    WorkTerm& term = cost.forward.emplace_back();
+    term.flops = 1;
+    for (FactorId factor = 0; factor < rule.factors.size(); ++factor) term.factors.push_back(factor);
+    return cost;
+  }
+};
+
+}  // namespace
+
+MESHWRIGHT_PLUGIN("ops", "reduction", "0.1.0", "Apache-2.0", "Sums and means over dimensions", kOps, nullptr, 0,
+                  (create_plugin<OpFamily, Reduction>), destroy_plugin<OpFamily>)
+
+}  // namespace meshwright
