@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 
 #include "file_hash.h"
 #include "meshwright/atoms.h"
@@ -11,6 +10,7 @@
 #include "meshwright/log.h"
 #include "meshwright/reduce.h"
 #include "meshwright/solver.h"
+#include "plan_notes.h"
 
 namespace meshwright::host {
 
@@ -31,12 +31,6 @@ class Stopwatch {
 };
 
 constexpr double to_seconds(TickSum ticks) { return static_cast<double>(ticks) / static_cast<double>(kTicksPerSecond); }
-
-std::string bytes_text(std::int64_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.2f GiB", static_cast<double>(bytes) / 1073741824.0);
-  return text;
-}
 
 DType dtype_of(const std::string& name) {
   if (name == "bf16") return DType::bfloat16;
@@ -205,29 +199,12 @@ class Pipeline {
     trial.lower_bound_seconds = to_seconds(answer->lower_bound);
     trial.peak_bytes = answer->peak_bytes;
     trial.binding = answer->binding;
-    if (answer->status == SolveStatus::infeasible && answer->least_bytes > 0) trial.binding += least_memory(*problem);
+    if (answer->status == SolveStatus::infeasible && answer->least_bytes > 0) trial.binding += least_memory_text(*problem);
     if (!answer->choice.empty() && (!best_ || answer->cost < best_->assignment.cost)) {
       best_ = Solved{std::move(*mesh), std::move(*problem), std::move(*answer)};
     }
     outcome_.trials.push_back(std::move(trial));
     return Done{};
-  }
-
-  // What fills the memory even if each variable took the least that it can, whatever the others do.
-  static std::string least_memory(const Problem& problem) {
-    std::int64_t state = 0, saved = 0;
-    for (const Variable& variable : problem.variables) {
-      const auto least = [&](std::int64_t Strategy::*bytes) {
-        const auto& all = variable.set->strategies;
-        return (*std::min_element(all.begin(), all.end(), [&](const Strategy& a, const Strategy& b) {
-                 return a.*bytes < b.*bytes;
-               })).*bytes;
-      };
-      state += least(&Strategy::state_bytes);
-      saved += least(&Strategy::saved_bytes);
-    }
-    return " (parameters with gradients and optimizer state take at least " + bytes_text(state) +
-           ", activations kept for the backward at least " + bytes_text(saved) + ")";
   }
 
   // Data parallelism alone and Megatron's plan, on the mesh that won.
@@ -276,38 +253,10 @@ class Pipeline {
     plan->budget_bytes = budget_;
     plan->plugins = used_;
     for (const std::string& family : op_families()) plan->plugins.push_back({"ops", family, version_of("ops", family)});
-    plan->notes.push_back("Memory counts every operand of a differentiable op, views apart, as saved until its backward: "
-                          "it is an upper estimate until gradients say what is really saved.");
-    note_idle_axes(*plan);
-    note_unruled(*plan);
+    plan->notes = notes_of(*plan);
     plan->notes.insert(plan->notes.end(), atoms_.warnings.begin(), atoms_.warnings.end());
     outcome_.plan = std::move(*plan);
     return Done{};
-  }
-
-  // An axis along which every op repeats its work is worth knowing of: its devices only store.
-  static void note_idle_axes(Plan& plan) {
-    for (std::size_t axis = 0; axis < plan.mesh.rank(); ++axis) {
-      const auto works = [&](const PlannedVariable& variable) {
-        return axis < variable.axes.size() && variable.axes[axis] != "repeat";
-      };
-      if (std::any_of(plan.variables.begin(), plan.variables.end(), works)) continue;
-      plan.notes.push_back("Mesh axis " + std::to_string(axis) + " (" + plan.mesh.axes[axis].slowest_link +
-                           ") is idle: every op repeats its work along it, because sharing the work would cost more "
-                           "communication than it saves.");
-    }
-  }
-
-  static void note_unruled(Plan& plan) {
-    for (const std::string& op : plan.unruled_ops) {
-      double seconds = 0;
-      for (const PlannedVariable& variable : plan.variables) {
-        if (variable.op == op) seconds += variable.forward_seconds + variable.backward_seconds;
-      }
-      char text[32];
-      std::snprintf(text, sizeof(text), "%.3f ms", seconds * 1e3);
-      plan.notes.push_back(op + " has no sharding rule: every device does all of its work, " + text + " a step.");
-    }
   }
 
   std::vector<std::string> op_families() const { return host_.registry().ids("ops"); }

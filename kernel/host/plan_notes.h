@@ -1,0 +1,21 @@
+// Sentences about a plan, or about why there is none, that a reader of the numbers should know.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "meshwright/plan.h"
+
+namespace meshwright::host {
+
+// "1.50 GiB"
+std::string bytes_text(std::int64_t bytes);
+
+// How memory was counted, which mesh axes are idle, and what unruled ops cost.
+std::vector<std::string> notes_of(const Plan& plan);
+
+// What fills the memory even if each variable took the least that it can, whatever the others do, in parentheses.
+std::string least_memory_text(const Problem& problem);
+
+}  // namespace meshwright::host
