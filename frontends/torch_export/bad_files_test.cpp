@@ -122,6 +122,26 @@ TEST_F(BadFiles, DynamicShape) {
             "fixed number, so export without dynamic_shapes");
 }
 
+// As torch 2.15 writes it. The u of True is no symbol.
+TEST_F(BadFiles, DynamicShapeInSympyText) {
+  const std::string expression =
+      R"json({"as_expr": {"expr_str": "Mul(Integer(2), Symbol('s17', positive=True))"}})json";
+  EXPECT_EQ(
+      message_for_model(model(node("torch.ops.aten.relu.default"), R"(, "y": )" + tensor("7", expression))),
+      "node 'y': value 'y' has the size 'Mul(Integer(2), s17)', which was left open as a dynamic dimension; every "
+      "shape must be a fixed number, so export without dynamic_shapes");
+}
+
+TEST_F(BadFiles, NumberFromData) {
+  const std::string item = R"({"target": "torch.ops.aten.item.default", "name": "item", "inputs": [],
+                               "outputs": [{"as_sym_int": {"as_name": "item"}}], "metadata": {}})";
+  const std::string numbers =
+      R"json(}, "sym_int_values": {"item": {"as_expr": {"expr_str": "Symbol('u0', integer=True)"}})json";
+  EXPECT_EQ(message_for_model(model(item, numbers)),
+            "node 'item': value 'item' has the size 'u0', which depends on the data; every shape must be a fixed "
+            "number, so export without operations such as nonzero, item or a boolean mask");
+}
+
 TEST_F(BadFiles, SymbolicArgument) {
   const std::string argument = R"({"as_sym_int": {"as_name": "u0"}})";
   EXPECT_NE(message_for_model(model(node("torch.ops.aten.arange.default", argument), y())).find("depends on the data"),

@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(All, Examples,
                                          Expected{"gpt2_map_beta", 192, 1015574528, 52, 1},
                                          Expected{"gpt2_map_gamma", 192, 3641761792, 52, 1},
                                          Expected{"gpt2_map_delta", 192, 13725974528, 52, 1},
-                                         Expected{"bert_base", 302, 109514298, 202, 1},
+                                         Expected{"bert_base", 302, 109514298, 202, 2},
                                          Expected{"vit_base", 283, 86567656, 200, 0}),
                          [](const auto& info) { return std::string(info.param.name); });
 

@@ -61,6 +61,7 @@ struct OutputSpec {
 struct ExportedProgram {
   std::vector<ExportedNode> nodes;
   std::unordered_map<std::string, ExportedTensor> tensors;
+  std::unordered_map<std::string, std::string> numbers;  // the expressions behind Symbolic names
   std::vector<InputSpec> inputs;
   std::vector<OutputSpec> outputs;
 };

@@ -143,6 +143,20 @@ ExportedNode node_of(const Json& json) {
   return node;
 }
 
+// "Mul(Integer(2), Symbol('u0', integer=True))" reads "Mul(Integer(2), u0)".
+std::string expression_text(const Json& json) {
+  static constexpr std::string_view opening = "Symbol('";
+  std::string text = json.value("expr_str", "?");
+  for (std::size_t at = text.find(opening); at != std::string::npos; at = text.find(opening, at)) {
+    const std::size_t name = at + opening.size();
+    const std::size_t quote = text.find('\'', name);
+    const std::size_t end = text.find(')', name);
+    if (quote == std::string::npos || end == std::string::npos || end < quote) break;
+    text.replace(at, end + 1 - at, text.substr(name, quote - name));
+  }
+  return text;
+}
+
 ExportedTensor tensor_of(const Json& json) {
   ExportedTensor tensor;
   tensor.dtype_code = static_cast<int>(integer(json.at("dtype")));
@@ -151,7 +165,7 @@ ExportedTensor tensor_of(const Json& json) {
     if (kind == "as_int") {
       tensor.shape.push_back(integer(value));
     } else if (tensor.symbol.empty()) {
-      tensor.symbol = value.value("expr_str", "?");
+      tensor.symbol = expression_text(value);
     }
   }
   tensor.requires_gradient = json.value("requires_grad", false);
@@ -196,6 +210,12 @@ ExportedProgram program_of(const Json& json) {
   ExportedProgram program;
   const Json& graph = json.at("graph_module").at("graph");
   for (const auto& [name, tensor] : graph.at("tensor_values").items()) program.tensors.emplace(name, tensor_of(tensor));
+  if (const auto numbers = graph.find("sym_int_values"); numbers != graph.end() && numbers->is_object()) {
+    for (const auto& [name, number] : numbers->items()) {
+      const auto [kind, value] = union_of(number);
+      if (kind == "as_expr") program.numbers.emplace(name, expression_text(value));
+    }
+  }
   for (const Json& node : array(graph.at("nodes"))) {
     try {
       program.nodes.push_back(node_of(node));

@@ -21,8 +21,7 @@ std::optional<std::string> TiedWeights::find(const std::string& unused, const st
   }
   if (alike.empty()) return std::nullopt;
   if (has_bytes(place->second)) return alike.front();
-  const bool clear = alike.size() == 1 && place->second.tensor.shape.size() >= 2;
-  return clear ? std::optional(alike.front()) : std::nullopt;
+  return alike.size() == 1 ? std::optional(alike.front()) : std::nullopt;
 }
 
 }  // namespace meshwright::torch_export

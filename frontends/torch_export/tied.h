@@ -21,7 +21,7 @@ class TiedWeights {
               const std::map<std::string, std::uint64_t>& payloads);
 
   // The one of `used` that lies in the same place as `unused`. Where there are no bytes, a place says nothing: then
-  // the only one of the same shape and dtype, if it is a matrix (an embedding) and there is just one.
+  // the only one of the same shape and dtype, if there is just one.
   [[nodiscard]] std::optional<std::string> find(const std::string& unused, const std::vector<std::string>& used) const;
 
  private:

@@ -1,5 +1,6 @@
 #include "translate.h"
 
+#include <cctype>
 #include <unordered_set>
 
 #include "meshwright/log.h"
@@ -15,8 +16,21 @@ bool is_without_effect(std::string_view op) {
          op.starts_with("aten.sym_constrain_range");
 }
 
+// Whether an expression has one of the symbols u0, u1, ... that torch.export gives to what the data decides; those of
+// dynamic dimensions are s0, s1, ...
+bool depends_on_data(std::string_view expression) {
+  const auto is_word = [](char letter) { return std::isalnum(static_cast<unsigned char>(letter)) || letter == '_'; };
+  for (std::size_t i = 0; i + 1 < expression.size(); ++i) {
+    if (expression[i] == 'u' && std::isdigit(static_cast<unsigned char>(expression[i + 1])) &&
+        (i == 0 || !is_word(expression[i - 1]))) {
+      return true;
+    }
+  }
+  return false;
+}
+
 Error open_shape(const std::string& value, const std::string& symbol) {
-  const bool unbacked = symbol.find('u') != std::string::npos;
+  const bool unbacked = depends_on_data(symbol);
   return bad_input("value '" + value + "' has the size '" + symbol + "', which " +
                    (unbacked ? "depends on the data" : "was left open as a dynamic dimension") +
                    "; every shape must be a fixed number, so export without " +
@@ -173,6 +187,11 @@ class Translator {
     return Done{};
   }
 
+  Error open_number(const std::string& value, const std::string& number) const {
+    const auto expression = program_.numbers.find(number);
+    return open_shape(value, expression == program_.numbers.end() ? number : expression->second);
+  }
+
   Status add_argument(const Argument& input, Node& node) {
     if (const auto* attribute = std::get_if<Attribute>(&input.value)) {
       node.attributes.insert_or_assign(input.name, *attribute);
@@ -186,7 +205,7 @@ class Translator {
       }
       return Done{};
     }
-    if (const auto* symbol = std::get_if<Symbolic>(&input.value)) return open_shape(input.name, symbol->name);
+    if (const auto* symbol = std::get_if<Symbolic>(&input.value)) return open_number(input.name, symbol->name);
     return bad_input("argument '" + input.name + "' of '" + node.op + "' is of the kind '" +
                      std::get<Unsupported>(input.value).kind + "', which no functional ATen operator has");
   }
@@ -198,7 +217,7 @@ class Translator {
     } else if (const auto* list = std::get_if<TensorNames>(&output)) {
       names = *list;
     } else if (const auto* symbol = std::get_if<Symbolic>(&output)) {
-      return open_shape(symbol->name, symbol->name);
+      return open_number(symbol->name, symbol->name);
     } else if (const auto* attribute = std::get_if<Attribute>(&output); !attribute || attribute->index() != 0) {
       return bad_input("'" + node.op + "' returns something that is not a tensor");
     }

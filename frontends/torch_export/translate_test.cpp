@@ -56,7 +56,7 @@ TEST(TiedWeights, GoByTheBytesWhereThereAreAny) {
   EXPECT_EQ(tied.find("half", {"a", "b"}), std::nullopt);
 }
 
-TEST(TiedWeights, OnTheMetaDeviceOnlyAnUnmistakableMatrixIsTied) {
+TEST(TiedWeights, OnTheMetaDeviceOnlyAnUnmistakableTwinIsTied) {
   const std::map<std::string, std::uint64_t> payloads = {{"weight_0", 0}};
   const TiedWeights tied({{"wte", place("weight_0", {50, 8})},
                           {"head", place("weight_0", {50, 8})},
@@ -66,7 +66,8 @@ TEST(TiedWeights, OnTheMetaDeviceOnlyAnUnmistakableMatrixIsTied) {
                          payloads);
   EXPECT_EQ(tied.find("wte", {"head", "bias"}), "head");
   EXPECT_EQ(tied.find("wte", {"head", "other"}), std::nullopt);
-  EXPECT_EQ(tied.find("bias", {"scale"}), std::nullopt);
+  EXPECT_EQ(tied.find("bias", {"head", "scale"}), "scale");
+  EXPECT_EQ(tied.find("bias", {"wte", "head"}), std::nullopt);
 }
 
 }  // namespace
