@@ -33,10 +33,12 @@ class Program {
     best_.reset();
     Assignment answer;
     answer.method = "lp_solve";
-    if (!message_bound_) message_bound_ = message_bound(space_, kBoundSweeps, seconds_left() / 4);
-    lower_ = *message_bound_;
+    if (!messages_) messages_ = message_bound(space_, kBoundSweeps, seconds_left() / 4);
+    lower_ = messages_->bound;
+    consider(messages_->choice, budget);
     if (count_columns(space_) > max_columns_) {
-      answer.method = "local search: " + std::to_string(count_columns(space_)) + " columns are too many for lp_solve";
+      answer.method =
+          "messages and local search: " + std::to_string(count_columns(space_)) + " columns are too many for lp_solve";
       return finish(std::move(answer), budget);
     }
     const MarginalProgram made = make_marginal_program(space_, budget);
@@ -95,7 +97,7 @@ class Program {
 
   Assignment finish(Assignment answer, std::int64_t budget) {
     if (!proven()) {
-      const auto start = best_ ? best_->choice : std::vector<std::uint32_t>(space_.nodes.size(), 0);
+      const auto& start = best_ ? best_->choice : messages_->choice;
       consider(local_search(space_, start, budget), budget);
     }
     answer.lower_bound = lower_;
@@ -139,7 +141,7 @@ class Program {
   const StrategySpace& space_;
   const std::int64_t max_columns_;
   const Clock::time_point end_;
-  std::optional<TickSum> message_bound_;
+  std::optional<MessageBound> messages_;
   TickSum lower_ = 0;
   std::optional<Candidate> best_;
   bool cut_off_ = false;

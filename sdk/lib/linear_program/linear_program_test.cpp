@@ -55,7 +55,9 @@ TEST(MessageBound, IsExactOnAChain) {
       }
     }
   }
-  EXPECT_EQ(static_cast<std::int64_t>(message_bound(space, 10, 10)), static_cast<std::int64_t>(least));
+  const MessageBound found = message_bound(space, 10, 10);
+  EXPECT_EQ(static_cast<std::int64_t>(found.bound), static_cast<std::int64_t>(least));
+  EXPECT_TRUE(evaluate(space, found.choice).cost == least);
 }
 
 }  // namespace

@@ -54,6 +54,33 @@ class Messages {
     return sum;
   }
 
+  // After a pass back to the first node, which then knows of all the others: each node takes its best, given the nodes
+  // before it.
+  [[nodiscard]] std::vector<std::uint32_t> decode() const {
+    std::vector<std::uint32_t> choice(costs_.size(), 0);
+    for (std::uint32_t node = 0; node < costs_.size(); ++node) {
+      TickSum best = TickSum{1} << 100;
+      std::uint32_t best_strategy = 0;
+      for (std::uint32_t strategy = 0; strategy < costs_[node].size(); ++strategy) {
+        choice[node] = strategy;
+        TickSum sum = costs_[node][strategy];
+        for (const std::uint32_t id : edges_[node]) {
+          const SpaceEdge& edge = space_.edges[id];
+          if (edge.from > node || edge.to > node) continue;
+          const CostTable& table = space_.tables[edge.table];
+          const Ticks cost = table.costs[std::size_t{choice[edge.from]} * table.columns + choice[edge.to]];
+          sum += std::min(cost, kForbidden) - taken_from_[id][choice[edge.from]] - taken_to_[id][choice[edge.to]];
+        }
+        if (sum < best) {
+          best = sum;
+          best_strategy = strategy;
+        }
+      }
+      choice[node] = best_strategy;
+    }
+    return choice;
+  }
+
  private:
   std::vector<Ticks>& taken(std::uint32_t id, std::uint32_t node) {
     return space_.edges[id].from == node ? taken_from_[id] : taken_to_[id];
@@ -112,20 +139,23 @@ bool sums_fit(const StrategySpace& space) {
 
 }  // namespace
 
-TickSum message_bound(const StrategySpace& space, int sweeps, double deadline_seconds) {
-  if (!sums_fit(space)) return 0;
+MessageBound message_bound(const StrategySpace& space, int sweeps, double deadline_seconds) {
+  MessageBound result;
+  result.choice.assign(space.nodes.size(), 0);
+  if (!sums_fit(space)) return result;
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(deadline_seconds);
   Messages messages(space);
-  TickSum best = std::max<TickSum>(0, messages.bound());
+  result.bound = std::max<TickSum>(0, messages.bound());
   for (int sweep = 0; sweep < sweeps && std::chrono::steady_clock::now() < end; ++sweep) {
     const auto count = static_cast<std::uint32_t>(space.nodes.size());
     for (std::uint32_t node = 0; node < count; ++node) messages.visit(node, true);
     for (std::uint32_t node = count; node-- > 0;) messages.visit(node, false);
     const TickSum bound = messages.bound();
-    if (bound <= best && sweep > 0) break;
-    best = std::max(best, bound);
+    if (bound <= result.bound && sweep > 0) break;
+    result.bound = std::max(result.bound, bound);
+    result.choice = messages.decode();
   }
-  return best;
+  return result;
 }
 
 }  // namespace meshwright

@@ -3,11 +3,19 @@
 // Kolmogorov 2006 and 2015). Exact on trees, and valid whenever it stops: a bound for solvers whose own gave out.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "meshwright/strategy_space.h"
 
 namespace meshwright {
 
-// Never negative. A space in which nothing is allowed may give any number.
-TickSum message_bound(const StrategySpace& space, int sweeps, double deadline_seconds);
+struct MessageBound {
+  TickSum bound = 0;  // never negative; any number if nothing is allowed
+  std::vector<std::uint32_t>
+      choice;  // what the messages point to: exact on trees, often good elsewhere, maybe not allowed
+};
+
+MessageBound message_bound(const StrategySpace& space, int sweeps, double deadline_seconds);
 
 }  // namespace meshwright
