@@ -2,13 +2,13 @@
 #include <algorithm>
 #include <cassert>
 #include <map>
-#include <set>
 
 #include "meshwright/strategy.h"
 #include "strategy/constants.h"
 #include "strategy/edge_tables.h"
 #include "strategy/enumerate.h"
 #include "strategy/price.h"
+#include "strategy/restrictions.h"
 
 namespace meshwright {
 
@@ -16,11 +16,10 @@ namespace {
 
 class Builder {
  public:
-  explicit Builder(const ProblemInput& input) : input_(input), constants_(input), tables_(input) {}
+  explicit Builder(const ProblemInput& input) : input_(input), restrictions_(input), constants_(input), tables_(input) {}
 
   Result<Problem> run() {
     count_uses();
-    find_batch();
     for (NodeId id = 0; id < input_.graph.nodes.size(); ++id) {
       if (!is_differentiable(id)) continue;
       if (Status status = add_node(id); !status) return status.error();
@@ -56,19 +55,6 @@ class Builder {
       }
     }
     for (const Output& output : input_.graph.outputs) ++uses_[output.value];
-    is_parameter_.assign(input_.graph.values.size(), false);
-    for (const Source& source : input_.graph.sources) {
-      if (source.kind == SourceKind::parameter) is_parameter_[source.value] = true;
-    }
-  }
-
-  // The atoms of the batch: those of the first dimension of what the user feeds.
-  void find_batch() {
-    for (const Source& source : input_.graph.sources) {
-      if (source.kind != SourceKind::user_input || value(source.value).type.shape.empty()) continue;
-      const std::uint8_t atoms = shape(source.value).atoms_of_dimension[0];
-      for (std::uint8_t atom = 0; atom < atoms; ++atom) batch_.insert(input_.atoms.classes[source.value][atom]);
-    }
   }
 
   // What yields a differentiable value to one more use: its producer, its parameter, or its fork.
@@ -81,16 +67,16 @@ class Builder {
   Result<Origin> origin(ValueId id) {
     const auto known = origins_.find(id);
     if (known != origins_.end()) return known->second;
-    assert(is_parameter_[id]);  // every other value was added with its producer
+    assert(value(id).producer == kNoId);  // a parameter: every other value was added with its producer
     if (Status status = add_parameter(id); !status) return status.error();
     return origins_.at(id);
   }
 
   Status add_parameter(ValueId id) {
-    const std::string key = "parameter " + shape_key(id) + (weight_is_filtered(id) ? " filtered" : "");
+    const std::string key = "parameter " + shape_key(id) + (restrictions_.limits_weight(id) ? " limited" : "");
     Result<std::shared_ptr<const StrategySet>> set = find_set(key, value(id).name, [&] {
       std::vector<Strategy> strategies = enumerate_parameter(shape(id), input_.mesh);
-      std::erase_if(strategies, [&](const Strategy& strategy) { return !allows_parameter(id, strategy); });
+      std::erase_if(strategies, [&](const Strategy& strategy) { return !restrictions_.allow_parameter(id, strategy); });
       for (Strategy& strategy : strategies) {
         price_parameter(shape(id), value(id).type.dtype, input_.training, input_.mesh, input_.profile, strategy);
       }
@@ -104,10 +90,10 @@ class Builder {
   // Makes the origin of a value known, behind a fork if several use it.
   Status settle(ValueId id, Origin from) {
     if (uses_[id] > 1 && value(id).requires_gradient) {
-      const std::string key = "fork " + shape_key(id) + " " + std::to_string(uses_[id]) + batch_key(id);
+      const std::string key = "fork " + shape_key(id) + " " + std::to_string(uses_[id]) + restrictions_.key(id);
       Result<std::shared_ptr<const StrategySet>> set = find_set(key, value(id).name, [&] {
         std::vector<Strategy> strategies = enumerate_fork(shape(id), input_.mesh);
-        std::erase_if(strategies, [&](const Strategy& strategy) { return !allows_batch(id, strategy.results[0]); });
+        std::erase_if(strategies, [&](const Strategy& strategy) { return !restrictions_.allow_batch(id, strategy.results[0]); });
         for (Strategy& strategy : strategies) {
           price_fork(shape(id), value(id).type.dtype, uses_[id], input_.mesh, input_.profile, strategy);
         }
@@ -170,7 +156,7 @@ class Builder {
       result_infos.push_back({results.back(), value(result).type.dtype, value(result).requires_gradient, false});
     }
     std::vector<Strategy> strategies = enumerate_strategies(atoms, input_.mesh, operands, results, gradients);
-    std::erase_if(strategies, [&](const Strategy& strategy) { return !allows_node(id, strategy); });
+    std::erase_if(strategies, [&](const Strategy& strategy) { return !restrictions_.allow_node(id, strategy); });
     for (Strategy& strategy : strategies) {
       price_node(atoms, input_.mesh, input_.profile, operand_infos, result_infos, strategy);
       for (std::size_t i = 0; i < node.operands.size(); ++i) {
@@ -195,72 +181,6 @@ class Builder {
     return Done{};
   }
 
-  // --- filters ---
-
-  bool is_batch(ValueId id, std::size_t atom) const { return batch_.contains(input_.atoms.classes[id][atom]); }
-
-  bool has_batch(ValueId id) const {
-    for (std::size_t atom = 0; atom < shape(id).sizes.size(); ++atom) {
-      if (is_batch(id, atom)) return true;
-    }
-    return false;
-  }
-
-  // On a batch axis a value that has the batch is sharded over it; another is whole.
-  bool allows_batch(ValueId id, const PortLayouts& port) const {
-    const bool batch = has_batch(id);
-    for (std::size_t axis = 0; axis < input_.mesh.rank(); ++axis) {
-      if ((input_.filter.batch_axes >> axis & 1U) == 0) continue;
-      const Placement placement = port.value[axis];
-      if (batch ? !(placement.is_shard() && is_batch(id, placement.atom())) : !placement.is_replicate()) return false;
-    }
-    return true;
-  }
-
-  bool allows_node(NodeId id, const Strategy& strategy) const {
-    const Node& node = input_.graph.nodes[id];
-    for (std::size_t i = 0; i < node.operands.size(); ++i) {
-      if (!allows_batch(node.operands[i].value, strategy.operands[i])) return false;
-      for (std::size_t axis = 0; axis < input_.mesh.rank(); ++axis) {
-        if ((input_.filter.sharded_weight_axes >> axis & 1U) == 0 || !is_weight(node.operands[i].value)) continue;
-        if (!strategy.operands[i].value[axis].is_shard()) return false;
-      }
-    }
-    return true;
-  }
-
-  bool is_weight(ValueId id) const { return is_parameter_[id] && is_matrix(id) && !has_batch(id); }
-
-  // Two dimensions or more that are worth sharding: a class token of 1x1x768 is a vector.
-  bool is_matrix(ValueId id) const {
-    return std::count_if(shape(id).atoms_of_dimension.begin(), shape(id).atoms_of_dimension.end(),
-                         [](std::uint8_t atoms) { return atoms > 0; }) >= 2;
-  }
-
-  bool weight_is_filtered(ValueId id) const { return input_.filter.sharded_weight_axes != 0 && is_matrix(id); }
-
-  bool allows_parameter(ValueId id, const Strategy& strategy) const {
-    for (std::size_t axis = 0; axis < input_.mesh.rank(); ++axis) {
-      if ((input_.filter.batch_axes >> axis & 1U) != 0 && !strategy.results[0].value[axis].is_replicate()) return false;
-      if ((input_.filter.sharded_weight_axes >> axis & 1U) != 0 && is_matrix(id) && !strategy.compute[axis].is_shard()) return false;
-    }
-    return true;
-  }
-
-  // Why a variable may be left without a strategy: what the filter asks of it.
-  std::string restriction_text() const {
-    std::int64_t batch = 1, weights = 1;
-    for (std::size_t axis = 0; axis < input_.mesh.rank(); ++axis) {
-      if ((input_.filter.batch_axes >> axis & 1U) != 0) batch *= input_.mesh.axes[axis].size;
-      if ((input_.filter.sharded_weight_axes >> axis & 1U) != 0) weights *= input_.mesh.axes[axis].size;
-    }
-    std::string text = "cannot be split";
-    if (batch > 1) text += " along the batch over " + std::to_string(batch) + " devices";
-    if (batch > 1 && weights > 1) text += " with";
-    if (weights > 1) text += " its weights in shards over " + std::to_string(weights) + " devices";
-    return text;
-  }
-
   // --- sets shared by identical variables ---
 
   std::string shape_key(ValueId id) const {
@@ -277,21 +197,14 @@ class Builder {
     return key;
   }
 
-  std::string batch_key(ValueId id) const {
-    if (input_.filter.batch_axes == 0) return "";
-    std::string key = " batch ";
-    for (std::size_t atom = 0; atom < shape(id).sizes.size(); ++atom) key += is_batch(id, atom) ? '1' : '0';
-    return key;
-  }
-
   std::string node_key(NodeId id, const std::vector<Origin>& origins) const {
     const Node& node = input_.graph.nodes[id];
     std::string key = node.op + " " + to_string(input_.atoms.nodes[id].rule);
     for (const Factor& factor : input_.atoms.nodes[id].rule.factors) key += " " + std::to_string(factor.size);
     for (std::size_t i = 0; i < node.operands.size(); ++i) {
       const ValueId operand = node.operands[i].value;
-      key += " | " + shape_key(operand) + batch_key(operand) + (origins[i].parameter ? " parameter" : "");
-      if (input_.filter.sharded_weight_axes != 0 && is_weight(operand)) key += " weight";
+      key += " | " + shape_key(operand) + restrictions_.key(operand) + (origins[i].parameter ? " parameter" : "");
+      if (restrictions_.limits_weight(operand)) key += " weight";
       if (value(operand).requires_gradient) key += " gradient";
       else if (value(operand).producer != kNoId) key += " constant " + std::to_string(operand);
     }
@@ -314,7 +227,7 @@ class Builder {
       set->strategies = make();
       found->second = std::move(set);
     }
-    if (found->second->strategies.empty()) return infeasible("'" + name + "' " + restriction_text());
+    if (found->second->strategies.empty()) return infeasible("'" + name + "' " + restrictions_.text());
     return found->second;
   }
 
@@ -351,12 +264,11 @@ class Builder {
   }
 
   const ProblemInput& input_;
+  const Restrictions restrictions_;
   ConstantPricer constants_;
   EdgeTables tables_;
   Problem problem_;
   std::vector<std::uint32_t> uses_;   // by value: operands of differentiable nodes, and outputs
-  std::vector<bool> is_parameter_;    // by value
-  std::set<std::uint32_t> batch_;     // atom classes of the batch
   std::map<ValueId, Origin> origins_;
   std::map<std::string, std::shared_ptr<const StrategySet>> sets_;
 };

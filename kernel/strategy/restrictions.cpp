@@ -1,0 +1,79 @@
+#include "strategy/restrictions.h"
+
+#include <algorithm>
+
+namespace meshwright {
+
+Restrictions::Restrictions(const ProblemInput& input) : input_(input), is_weight_(input.graph.values.size(), false) {
+  for (const Source& source : input.graph.sources) {
+    const AtomShape& shape = input.atoms.values[source.value];
+    if (source.kind == SourceKind::parameter) {
+      // A class token of 1x1x768 is a vector.
+      is_weight_[source.value] = std::count_if(shape.atoms_of_dimension.begin(), shape.atoms_of_dimension.end(),
+                                               [](std::uint8_t atoms) { return atoms > 0; }) >= 2;
+    }
+    if (source.kind == SourceKind::user_input && !shape.atoms_of_dimension.empty()) {
+      const auto& classes = input.atoms.classes[source.value];
+      batch_.insert(classes.begin(), classes.begin() + shape.atoms_of_dimension[0]);
+    }
+  }
+}
+
+bool Restrictions::has_batch(ValueId id) const {
+  const auto& classes = input_.atoms.classes[id];
+  return std::any_of(classes.begin(), classes.end(), [&](std::uint32_t atom) { return batch_.contains(atom); });
+}
+
+bool Restrictions::allow_batch(ValueId id, const PortLayouts& port) const {
+  const bool batch = has_batch(id);
+  for (std::size_t axis = 0; axis < input_.mesh.rank(); ++axis) {
+    if (!has(input_.filter.batch_axes, axis)) continue;
+    const Placement placement = port.value[axis];
+    if (batch ? !(placement.is_shard() && is_batch(id, placement.atom())) : !placement.is_replicate()) return false;
+  }
+  return true;
+}
+
+bool Restrictions::limits_weight(ValueId id) const { return input_.filter.sharded_weight_axes != 0 && is_weight_[id]; }
+
+bool Restrictions::allow_node(NodeId id, const Strategy& strategy) const {
+  const Node& node = input_.graph.nodes[id];
+  for (std::size_t i = 0; i < node.operands.size(); ++i) {
+    const ValueId operand = node.operands[i].value;
+    if (!allow_batch(operand, strategy.operands[i])) return false;
+    for (std::size_t axis = 0; axis < input_.mesh.rank() && is_weight_[operand]; ++axis) {
+      if (has(input_.filter.sharded_weight_axes, axis) && !strategy.operands[i].value[axis].is_shard()) return false;
+    }
+  }
+  return true;
+}
+
+bool Restrictions::allow_parameter(ValueId id, const Strategy& strategy) const {
+  for (std::size_t axis = 0; axis < input_.mesh.rank(); ++axis) {
+    if (has(input_.filter.batch_axes, axis) && !strategy.results[0].value[axis].is_replicate()) return false;
+    if (has(input_.filter.sharded_weight_axes, axis) && is_weight_[id] && !strategy.compute[axis].is_shard()) return false;
+  }
+  return true;
+}
+
+std::string Restrictions::key(ValueId id) const {
+  if (input_.filter.batch_axes == 0) return "";
+  std::string key = " batch ";
+  for (std::size_t atom = 0; atom < input_.atoms.classes[id].size(); ++atom) key += is_batch(id, atom) ? '1' : '0';
+  return key;
+}
+
+std::string Restrictions::text() const {
+  std::int64_t batch = 1, weights = 1;
+  for (std::size_t axis = 0; axis < input_.mesh.rank(); ++axis) {
+    if (has(input_.filter.batch_axes, axis)) batch *= input_.mesh.axes[axis].size;
+    if (has(input_.filter.sharded_weight_axes, axis)) weights *= input_.mesh.axes[axis].size;
+  }
+  std::string text = "cannot be split";
+  if (batch > 1) text += " along the batch over " + std::to_string(batch) + " devices";
+  if (batch > 1 && weights > 1) text += " with";
+  if (weights > 1) text += " its weights in shards over " + std::to_string(weights) + " devices";
+  return text;
+}
+
+}  // namespace meshwright

@@ -1,0 +1,38 @@
+// What a StrategyFilter allows: data parallelism over some axes, weights in shards over others. Private to the kernel.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "meshwright/strategy.h"
+
+namespace meshwright {
+
+class Restrictions {
+ public:
+  explicit Restrictions(const ProblemInput& input);
+
+  // On a batch axis a value that has the batch is sharded over it; another is whole.
+  [[nodiscard]] bool allow_batch(ValueId id, const PortLayouts& port) const;
+  [[nodiscard]] bool allow_node(NodeId id, const Strategy& strategy) const;
+  [[nodiscard]] bool allow_parameter(ValueId id, const Strategy& strategy) const;
+  // Whether the filter limits this value as a weight.
+  [[nodiscard]] bool limits_weight(ValueId id) const;
+
+  // What tells values apart that the filter treats differently: a part of the key of shared strategy sets.
+  [[nodiscard]] std::string key(ValueId id) const;
+  // Why a variable may be left without a strategy: "cannot be split along the batch over 8 devices".
+  [[nodiscard]] std::string text() const;
+
+ private:
+  [[nodiscard]] bool is_batch(ValueId id, std::size_t atom) const { return batch_.contains(input_.atoms.classes[id][atom]); }
+  [[nodiscard]] bool has_batch(ValueId id) const;
+  [[nodiscard]] static bool has(std::uint32_t axes, std::size_t axis) { return (axes >> axis & 1U) != 0; }
+
+  const ProblemInput& input_;
+  std::set<std::uint32_t> batch_;  // atom classes of the batch: the first dimension of what the user feeds
+  std::vector<bool> is_weight_;    // by value: a parameter of two dimensions or more that are worth sharding
+};
+
+}  // namespace meshwright
