@@ -1,5 +1,6 @@
 #include "module_table.h"
 
+#include <algorithm>
 #include <cctype>
 #include <map>
 
@@ -7,19 +8,45 @@ namespace meshwright::host {
 
 namespace {
 
+// How often each kind of collective runs along each axis.
+using Collectives = std::map<std::string, std::map<std::uint32_t, int>>;
+
 struct ModuleSum {
   std::string module;
   std::string weights;
-  std::map<std::string, int> collectives;
+  Collectives in_line, beside;
   ModuleRow row;
 };
 
-std::string collective_name(const PlannedMove& move) {
-  return std::string(name(move.kind)) + "(" + std::to_string(move.axis) + ")";
+// "" for a move that makes no devices talk.
+const char* abbreviation(MoveKind kind) {
+  switch (kind) {
+    case MoveKind::all_gather: return "AG";
+    case MoveKind::reduce_scatter: return "RS";
+    case MoveKind::all_reduce: return "AR";
+    case MoveKind::all_to_all: return "AA";
+    case MoveKind::permute: return "PM";
+    case MoveKind::slice:
+    case MoveKind::keep_one: break;
+  }
+  return "";
 }
 
-// Whether a move makes devices talk.
-bool communicates(MoveKind kind) { return kind != MoveKind::slice && kind != MoveKind::keep_one; }
+// "AG(0,1) 2AR(1)": axes that run a kind equally often stand together.
+std::string collectives_text(const Collectives& collectives) {
+  std::string text;
+  for (const auto& [kind, axes] : collectives) {
+    std::map<int, std::string> by_count;
+    for (const auto& [axis, count] : axes) {
+      std::string& list = by_count[count];
+      list += (list.empty() ? "" : ",") + std::to_string(axis);
+    }
+    for (const auto& [count, list] : by_count) {
+      text += (text.empty() ? "" : " ") + (count > 1 ? std::to_string(count) : "") + kind + "(" + list + ")";
+    }
+  }
+  return text;
+}
 
 std::string last_part(const std::string& path) {
   const std::size_t dot = path.rfind('.');
@@ -35,15 +62,29 @@ class Table {
     for (const PlannedConversion& conversion : plan_.conversions) add_conversion(conversion);
     for (ModuleSum& sum : sums_) {
       sum.row.weights = sum.weights;
-      for (const auto& [collective, count] : sum.collectives) {
-        sum.row.collectives += (sum.row.collectives.empty() ? "" : ", ") + std::to_string(count) + " " + collective;
-      }
-      sum.row.module = sum.module.empty() ? "(model)" : sum.module;
+      sum.row.in_line = collectives_text(sum.in_line);
+      sum.row.beside = collectives_text(sum.beside);
     }
+    strip_prefix();
+    for (ModuleSum& sum : sums_) sum.row.module = sum.module.empty() ? "(model)" : sum.module;
     return fold();
   }
 
  private:
+  // Leaves out the leading parts of the path that all modules have in common.
+  void strip_prefix() {
+    while (true) {
+      const std::string first = sums_.empty() ? "" : sums_.front().module;
+      const std::size_t dot = first.find('.');
+      if (dot == std::string::npos) return;
+      const std::string part = first.substr(0, dot + 1);
+      for (const ModuleSum& sum : sums_) {
+        if (!sum.module.starts_with(part) && sum.module + "." != part) return;
+      }
+      for (ModuleSum& sum : sums_) sum.module.erase(0, std::min(part.size(), sum.module.size()));
+    }
+  }
+
   // A fork or an output belongs to the module that made its value.
   std::string module_of(const PlannedVariable& variable) {
     if (variable.kind == VariableKind::node || variable.kind == VariableKind::parameter) return variable.module;
@@ -67,7 +108,7 @@ class Table {
     sum.row.state_bytes += variable.state_bytes;
     if (variable.kind != VariableKind::parameter) return;
     std::string text = last_part(variable.name) + " " + variable.compute_layout;
-    if (variable.compute_layout != variable.results[0].layout) text += " stored " + variable.results[0].layout;
+    if (variable.compute_layout != variable.results[0].layout) text += " from " + variable.results[0].layout;
     sum.weights += (sum.weights.empty() ? "" : ", ") + text;
   }
 
@@ -78,7 +119,8 @@ class Table {
     ModuleSum& sum = sum_of(module_of(plan_.variables[conversion.hides ? maker : user]));
     sum.row.communication_seconds += conversion.seconds;
     for (const PlannedMove& move : conversion.moves) {
-      if (communicates(move.kind)) ++sum.collectives[collective_name(move)];
+      const std::string kind = abbreviation(move.kind);
+      if (!kind.empty()) ++(conversion.hides ? sum.beside : sum.in_line)[kind][move.axis];
     }
   }
 
@@ -110,7 +152,7 @@ class Table {
     for (const ModuleSum& sum : sums_) {
       std::string number;
       const std::string pattern = pattern_of(sum.module, number);
-      const std::string key = pattern + "\n" + sum.weights + "\n" + sum.row.collectives;
+      const std::string key = pattern + "\n" + sum.weights + "\n" + sum.row.in_line + "\n" + sum.row.beside;
       const auto [found, inserted] = folds.try_emplace(key, Fold{rows.size(), pattern, number, number});
       if (inserted || number.empty()) {
         found->second.row = inserted ? found->second.row : rows.size();
@@ -139,6 +181,10 @@ class Table {
 };
 
 }  // namespace
+
+const char* const kCollectiveLegend =
+    "AG all-gather, RS reduce-scatter, AR all-reduce, AA all-to-all, PM permute, each with its mesh axes; "
+    "in line: between ops; beside: of parameters, beside the computing";
 
 std::vector<ModuleRow> module_table(const Plan& plan) { return Table(plan).run(); }
 

@@ -12,15 +12,19 @@ namespace meshwright::host {
 struct ModuleRow {
   std::string module;
   std::size_t times = 1;  // how many modules this row stands for; the figures are those of all of them
-  std::string weights;      // "weight R[R S1 R], bias ..."
-  std::string collectives;  // "2 all_reduce(1)"
+  std::string weights;  // "weight R[R S1 R], bias R from S1": as computed with, from how stored
+  std::string in_line;  // collectives between ops: "AG(0,1) 2AR(1)"
+  std::string beside;   // collectives of parameters, beside the computing
   double compute_seconds = 0;
   double communication_seconds = 0;
   std::int64_t saved_bytes = 0;
   std::int64_t state_bytes = 0;
 };
 
-// In the order of the model. The figures of all rows sum to those of the plan.
+// In the order of the model. The figures of all rows sum to those of the plan. A prefix that all modules share is left out.
 std::vector<ModuleRow> module_table(const Plan& plan);
+
+// What the abbreviations of collectives mean, in one line.
+extern const char* const kCollectiveLegend;
 
 }  // namespace meshwright::host

@@ -63,10 +63,10 @@ std::string table_text(const std::vector<std::vector<std::string>>& rows, std::s
 
 std::string modules_text(const Plan& plan) {
   std::vector<std::vector<std::string>> rows = {
-      {"module", "weights", "collectives", "compute", "communication", "saved", "state"}};
+      {"module", "weights", "in line", "beside", "compute", "communication", "saved", "state"}};
   ModuleRow total;
   for (const ModuleRow& row : module_table(plan)) {
-    rows.push_back({row.module, row.weights, row.collectives, milliseconds(row.compute_seconds),
+    rows.push_back({row.module, row.weights, row.in_line, row.beside, milliseconds(row.compute_seconds),
                     row.communication_seconds > 0 ? milliseconds(row.communication_seconds) : "",
                     mebibytes(row.saved_bytes), mebibytes(row.state_bytes)});
     total.compute_seconds += row.compute_seconds;
@@ -74,9 +74,9 @@ std::string modules_text(const Plan& plan) {
     total.saved_bytes += row.saved_bytes;
     total.state_bytes += row.state_bytes;
   }
-  rows.push_back({"total", "", "", milliseconds(total.compute_seconds), milliseconds(total.communication_seconds),
+  rows.push_back({"total", "", "", "", milliseconds(total.compute_seconds), milliseconds(total.communication_seconds),
                   mebibytes(total.saved_bytes), mebibytes(total.state_bytes)});
-  return table_text(rows, 3);
+  return table_text(rows, 4) + "  " + kCollectiveLegend + "\n";
 }
 
 std::string trials_text(const PlanOutcome& outcome) {

@@ -2,6 +2,9 @@
 // (DESIGN §2, "Sharding rules").
 #include "strategy/enumerate.h"
 
+#include <optional>
+#include <tuple>
+
 namespace meshwright {
 
 namespace {
@@ -183,19 +186,22 @@ std::vector<Strategy> enumerate_output(const AtomShape& shape, const Mesh& mesh)
 
 namespace {
 
-// Where a further axis may shard the stored parameter: its largest atom, innermost if it can be.
+// Where a further axis may shard the stored parameter: on an atom of its own if there is one, so that its gathers and
+// reductions need no permutation whatever their order; else innermost; among equals on the one with most left.
 bool place_fully_sharded(Layout& stored, const AtomShape& shape, const Mesh& mesh, std::size_t axis) {
-  std::int64_t best = 0;
+  using Rank = std::tuple<bool, bool, std::int64_t>;
+  std::optional<Rank> best;
   Layout chosen = stored;
   for (std::size_t atom = 0; atom < shape.sizes.size(); ++atom) {
     Layout candidate = stored;
     candidate.place(axis, Placement::shard(atom));
     if (!fits(candidate, shape, mesh)) continue;
-    const std::int64_t left = shape.sizes[atom] / shards_of_atom(candidate, mesh, atom) * (candidate.is_innermost(axis) ? 2 : 1);
-    if (left > best) best = left, chosen = candidate;
+    const std::int64_t shards = shards_of_atom(candidate, mesh, atom);
+    const Rank rank{shards == mesh.axes[axis].size, candidate.is_innermost(axis), shape.sizes[atom] / shards};
+    if (!best || rank > *best) best = rank, chosen = candidate;
   }
   stored = chosen;
-  return best > 0;
+  return best.has_value();
 }
 
 }  // namespace
