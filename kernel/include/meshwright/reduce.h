@@ -27,7 +27,7 @@ struct ReduceOptions {
   bool folding = true;
   // Comparing all strategies of an edge takes rows² × columns steps; where that would exceed the limit, in all, it is
   // left out. Counted, so that the result is the same on any machine.
-  std::int64_t dominance_work_limit = 300'000'000;
+  std::int64_t dominance_work_limit = 20'000'000;
 };
 
 class MESHWRIGHT_API Reduction {
