@@ -99,7 +99,7 @@ TEST_F(BadFiles, TruncatedJson) {
 
 TEST_F(BadFiles, OtherSchema) {
   EXPECT_EQ(message_for_model(model("", "", "x", 9)),
-            "the file has export schema 9, and this program reads schema 8; torch 2.9 to 2.15 write schema 8");
+            "the file has export schema 9, and this program reads schema 8; export the model again with torch 2.15, which writes it");
 }
 
 TEST_F(BadFiles, InPlace) {

@@ -246,7 +246,7 @@ Result<ExportedProgram> parse_program(const std::string& text) {
     const std::int64_t major = integer(version.at("major"));
     if (major != kSchemaMajor) {
       return bad_input("the file has export schema " + std::to_string(major) +
-                       ", and this program reads schema 8; torch 2.9 to 2.15 write schema 8");
+                       ", and this program reads schema 8; export the model again with torch 2.15, which writes it");
     }
     return program_of(json);
   } catch (const std::exception& problem) {
