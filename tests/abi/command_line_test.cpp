@@ -1,36 +1,17 @@
 // The program as a user meets it: what it prints, where, and its exit code.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-
-#include <array>
-#include <cstdio>
 
 #include "fixture_folder.h"
 #include "json.h"
+#include "run_program.h"
 
 namespace meshwright::host {
 namespace {
 
-struct Outcome {
-  int exit_code = -1;
-  std::string output;  // standard output
-  std::string errors;  // standard error
-};
+using test::Outcome;
 
 Outcome run(const std::string& arguments) {
-  const TemporaryFolder folder;
-  const std::string errors = folder.path("errors");
-  const std::string command = "env -u MESHWRIGHT_PLUGIN_PATH " PROGRAM " " + arguments + " 2>" + errors;
-  Outcome outcome;
-  FILE* pipe = ::popen(command.c_str(), "r");
-  std::array<char, 4096> buffer{};
-  while (const std::size_t count = std::fread(buffer.data(), 1, buffer.size(), pipe)) {
-    outcome.output.append(buffer.data(), count);
-  }
-  const int status = ::pclose(pipe);
-  outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  std::ifstream file(errors);
-  outcome.errors.assign(std::istreambuf_iterator<char>(file), {});
+  Outcome outcome = test::run_program(arguments);
   outcome.errors = without_folder(outcome.errors);
   return outcome;
 }
