@@ -7,7 +7,7 @@ DEMO_MODEL ?= examples/gpt2_small.pt2
 DEMO_OPTIONS ?= --cluster configs/clusters/a100x8_nvlink_pairs.toml --config configs/demo.toml
 DEMO_OUTPUT ?= $(BUILD)/demo/plan.json
 
-.PHONY: build demo test bench fmt lint
+.PHONY: build demo test test-torch bench fmt lint
 
 build: packages-build
 	@echo "build: configuring $(BUILD)"
@@ -25,6 +25,18 @@ test: build
 	@cmake --build $(BUILD) --parallel $(JOBS)
 	@echo "test: running them"
 	@cd $(BUILD) && ctest --output-on-failure --parallel $(JOBS)
+
+# Op families against PyTorch, which is large: it goes into a virtual environment under $(BUILD).
+test-torch: packages-torch build
+	@echo "test-torch: compiling what prints our side"
+	@cmake --build $(BUILD) --parallel $(JOBS) --target print_gradient_cases serial_gradients
+	@echo "test-torch: installing PyTorch into $(BUILD)/torch"
+	@test -x $(BUILD)/torch/bin/python || python3 -m venv $(BUILD)/torch
+	@$(BUILD)/torch/bin/pip install --quiet --requirement tests/gradients/requirements.txt
+	@echo "test-torch: comparing"
+	@$(BUILD)/bin/print_gradient_cases >$(BUILD)/gradient_cases.json
+	@$(BUILD)/torch/bin/python tests/gradients/compare_with_pytorch.py <$(BUILD)/gradient_cases.json
+	@$(BUILD)/torch/bin/python tests/gradients/compare_models.py $(BUILD)/bin/serial_gradients
 
 bench: build
 	@echo "bench: compiling the benchmarks"

@@ -1,6 +1,7 @@
 #!/bin/sh
-# tools/install_packages.sh build|lint: installs the Debian packages that are missing for building and testing, or for
-# formatting and linting too. Does nothing, and needs no rights, if all are there.
+# tools/install_packages.sh build|lint|torch: installs the Debian packages that are missing for building and testing, for
+# formatting and linting too, or for a virtual environment with PyTorch too. Does nothing, and needs no rights, if all
+# are there.
 set -eu
 
 # One build folder holds the program and its tests, so configuring it looks for what the tests need too: GoogleTest, and
@@ -8,11 +9,13 @@ set -eu
 build="g++ make cmake ninja-build ccache pkg-config libboost1.74-dev liblpsolve55-dev libtomlplusplus-dev libspdlog-dev
   libcli11-dev nlohmann-json3-dev libzip-dev libgtest-dev libgmock-dev python3 binutils"
 lint="$build clang-format clang-tidy"
+torch="$build python3-venv"
 
 case "${1:-}" in
   build) wanted=$build ;;
   lint) wanted=$lint ;;
-  *) echo "usage: tools/install_packages.sh build|lint" >&2; exit 2 ;;
+  torch) wanted=$torch ;;
+  *) echo "usage: tools/install_packages.sh build|lint|torch" >&2; exit 2 ;;
 esac
 
 missing=""

@@ -19,21 +19,6 @@ Json integers(const std::vector<std::int64_t>& list) {
   return array_of(list, [](std::int64_t number) { return Json(number); });
 }
 
-Json attribute_json(const Attribute& attribute) {
-  struct Visitor {
-    Json operator()(std::monostate) const { return nullptr; }
-    Json operator()(bool value) const { return value; }
-    Json operator()(std::int64_t value) const { return value; }
-    Json operator()(double value) const { return value; }
-    Json operator()(const std::string& value) const { return value; }
-    Json operator()(const std::vector<std::int64_t>& value) const { return integers(value); }
-    Json operator()(const std::vector<double>& value) const {
-      return array_of(value, [](double number) { return Json(number); });
-    }
-  };
-  return std::visit(Visitor{}, attribute);
-}
-
 const char* source_name(SourceKind kind) {
   switch (kind) {
     case SourceKind::parameter: return "parameter";
@@ -164,6 +149,21 @@ void add_totals(Json& json, const Plan& plan) {
 }
 
 }  // namespace
+
+Json attribute_json(const Attribute& attribute) {
+  struct Visitor {
+    Json operator()(std::monostate) const { return nullptr; }
+    Json operator()(bool value) const { return value; }
+    Json operator()(std::int64_t value) const { return value; }
+    Json operator()(double value) const { return value; }
+    Json operator()(const std::string& value) const { return value; }
+    Json operator()(const std::vector<std::int64_t>& value) const { return integers(value); }
+    Json operator()(const std::vector<double>& value) const {
+      return array_of(value, [](double number) { return Json(number); });
+    }
+  };
+  return std::visit(Visitor{}, attribute);
+}
 
 Json plan_json(const Plan& plan) {
   Json json;

@@ -9,6 +9,9 @@ namespace meshwright::host {
 
 Json plan_json(const Plan& plan);
 
+// A node's argument that is no tensor.
+Json attribute_json(const Attribute& attribute);
+
 // The short object: status, times, memory, mesh, phases, comparisons. With a plan or without.
 Json summary_json(const PlanOutcome& outcome);
 

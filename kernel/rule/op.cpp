@@ -52,13 +52,48 @@ Result<OpCost> OpFamily::cost(const OpCall& call, const Rule& rule) const {
   });
 }
 
-Result<std::vector<ValueId>> OpFamily::gradient(const OpCall& call, Graph& backward,
-                                                const std::vector<ValueId>& result_gradients) const {
-  return guard(call, [&] { return do_gradient(call, backward, result_gradients); });
+Result<std::vector<ValueId>> OpFamily::gradient(const GradientCall& call) const {
+  const std::string where = call.node.op + " at '" + call.node.name + "'";
+  try {
+    Result<std::vector<ValueId>> gradients = do_gradient(call);
+    if (!gradients) return add_context(where, gradients.error());
+    if (gradients->size() != call.node.operands.size()) return plugin_failed(where + ": one gradient is needed for each operand");
+    for (std::size_t i = 0; i < gradients->size(); ++i) {
+      if ((*gradients)[i] == kNoId) continue;
+      const TensorType& wanted = call.type(call.node.operands[i].value);
+      if (call.type((*gradients)[i]) != wanted) {
+        return plugin_failed(where + ": the gradient of '" + call.node.operands[i].name + "' is " +
+                             to_string(call.type((*gradients)[i])) + ", but the operand is " + to_string(wanted));
+      }
+    }
+    return gradients;
+  } catch (const std::exception& problem) {
+    return plugin_failed(where + ": the op family threw an exception: " + problem.what());
+  }
 }
 
-Result<std::vector<ValueId>> OpFamily::do_gradient(const OpCall& call, Graph&, const std::vector<ValueId>&) const {
-  return bad_input(call.node.op + " at '" + call.node.name + "': its op family states no gradient");
+Result<std::vector<ValueId>> OpFamily::do_gradient(const GradientCall&) const {
+  return bad_input("its op family states no gradient");
+}
+
+Result<std::vector<Tensor>> OpFamily::evaluate(const OpCall& call, std::span<const Tensor* const> operands) const {
+  return guard(call, [&]() -> Result<std::vector<Tensor>> {
+    const std::string where = call.node.op + " at '" + call.node.name + "'";
+    for (std::size_t i = 0; i < call.operands.size(); ++i) {
+      if (operands[i]->type() != call.operands[i]) return internal_error(where + ": operand " + std::to_string(i) + " has another type");
+    }
+    Result<std::vector<Tensor>> results = do_evaluate(call, operands);
+    if (!results) return add_context(where, results.error());
+    if (results->size() != call.results.size()) return plugin_failed(where + ": a result is missing");
+    for (std::size_t i = 0; i < call.results.size(); ++i) {
+      if ((*results)[i].type() != call.results[i]) return plugin_failed(where + ": result " + std::to_string(i) + " has another type");
+    }
+    return results;
+  });
+}
+
+Result<std::vector<Tensor>> OpFamily::do_evaluate(const OpCall&, std::span<const Tensor* const>) const {
+  return bad_input("its op family does not compute it");
 }
 
 }  // namespace meshwright

@@ -7,6 +7,7 @@
 #include "meshwright/atoms.h"
 #include "meshwright/frontend.h"
 #include "meshwright/strategy.h"
+#include "meshwright/training_graph.h"
 #include "planning.h"
 
 namespace meshwright {
@@ -57,6 +58,24 @@ TEST(Examples, HaveARuleForEveryOp) {
     const Model model = load(name);
     EXPECT_THAT(model.atoms.warnings, testing::IsEmpty()) << name;
     EXPECT_TRUE(validate(model.graph).ok()) << name;
+  }
+}
+
+TEST(Examples, HaveAGradientForEveryParameter) {
+  host::PluginHost host = test::open_host();
+  const std::unique_ptr<OpTable> ops = host.op_table().value();
+  for (const std::string& name : test::examples()) {
+    const Graph graph = load(name).graph;
+    const Result<TrainingGraph> training = differentiate(graph, *ops);
+    ASSERT_TRUE(training.ok()) << name << ": " << training.error().message;
+    for (const Source& source : graph.sources) {
+      if (source.kind != SourceKind::parameter) continue;
+      const ValueId gradient = training->gradients[source.value];
+      ASSERT_NE(gradient, kNoId) << name << ": " << source.names[0];
+      EXPECT_EQ(training->graph.type(gradient), graph.type(source.value)) << name << ": " << source.names[0];
+    }
+    // The backward has rules too, so that it can be sharded.
+    EXPECT_THAT(atomize(training->graph, *ops).value().warnings, testing::IsEmpty()) << name;
   }
 }
 

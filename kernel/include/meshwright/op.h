@@ -3,13 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "meshwright/export.h"
 #include "meshwright/graph.h"
+#include "meshwright/graph_builder.h"
 #include "meshwright/result.h"
 #include "meshwright/rule.h"
+#include "meshwright/tensor.h"
 
 namespace meshwright {
 
@@ -26,6 +29,21 @@ struct OpCall {
 };
 
 MESHWRIGHT_API OpCall make_call(const Graph& graph, const Node& node);
+
+// One call whose gradient is wanted.
+struct GradientCall {
+  const Node& node;
+  std::vector<ValueId> result_gradients;  // as node.results; kNoId: nobody used that result
+  std::vector<bool> wanted;               // as node.operands
+  GraphBuilder& build;
+
+  [[nodiscard]] TensorType type(ValueId id) const { return build.type(id); }
+  // The operand's value, or kNoId if the call does not have it.
+  [[nodiscard]] ValueId operand(std::string_view name) const {
+    const auto index = node.operand_index(name);
+    return index ? node.operands[*index].value : kNoId;
+  }
+};
 
 // Floating-point work: `flops` for each point of the space that `factors` span. With `causal`, only the points on and
 // below the diagonal of that factor count: half of them, but of p shards of it the last has a share of (2p-1)/2p, and
@@ -61,17 +79,22 @@ class MESHWRIGHT_API OpFamily {
   // The cost of this call, in terms of `rule`, which this family made for it.
   Result<OpCost> cost(const OpCall& call, const Rule& rule) const;
 
-  // Emits the nodes of the call's gradient in the same vocabulary into `backward`. `result_gradients` has a value for
-  // each result (kNoId: none); the answer has one for each operand (kNoId: not differentiable).
-  // Errors: bad_input, "states no gradient", unless the family overrides it.
-  Result<std::vector<ValueId>> gradient(const OpCall& call, Graph& backward,
-                                        const std::vector<ValueId>& result_gradients) const;
+  // Emits the nodes of the call's gradient. One value for each operand: its gradient, in its own type, or kNoId if it
+  // has none or none is asked for. What the nodes use of the forward's values is what is saved for the backward, so it
+  // follows PyTorch's formulas. Errors: bad_input, "states no gradient", unless the family overrides it.
+  Result<std::vector<ValueId>> gradient(const GradientCall& call) const;
+
+  // What the op means, in plain C++: the results, of the types that `call.results` says, from the operands, which have
+  // the types that `call.operands` says. Sizes come from the types, not from attributes that repeat them, so that a
+  // shard is computed by the same code. Floating point is float32 or float64.
+  // Errors: bad_input, "is not computed", unless the family overrides it.
+  Result<std::vector<Tensor>> evaluate(const OpCall& call, std::span<const Tensor* const> operands) const;
 
  private:
   virtual Result<Rule> do_rule(const OpCall& call) const = 0;
   virtual Result<OpCost> do_cost(const OpCall& call, const Rule& rule) const = 0;
-  virtual Result<std::vector<ValueId>> do_gradient(const OpCall& call, Graph& backward,
-                                                   const std::vector<ValueId>& result_gradients) const;
+  virtual Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const;
+  virtual Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const;
 };
 
 // Which family serves an op; null if none does.

@@ -1,11 +1,11 @@
 // Attention as one op: batch, heads and query positions shard; the softmax over keys keeps them whole.
-#include "meshwright/op.h"
+#include "attention.h"
 #include "meshwright/plugin.h"
 
 namespace meshwright {
 namespace {
 
-constexpr const char* kOps[] = {"aten.scaled_dot_product_attention", nullptr};
+constexpr const char* kOps[] = {"aten.scaled_dot_product_attention", "meshwright.attention_backward", nullptr};
 
 class Attention final : public OpFamily {
  private:
@@ -22,13 +22,29 @@ class Attention final : public OpFamily {
     const std::string of_keys = leading + (grouped ? "g" : "h");
     const std::string of_queries =
         leading + (grouped ? "(g " + std::to_string(query.shape[heads] / key.shape[heads]) + ")" : "h");
-    std::string text = of_queries + " l !d, " + of_keys + " !s !d, " + of_keys + " !s !e";
+    const std::string result = of_queries + " l !e";
+    std::vector<std::string> inputs = {of_queries + " l !d", of_keys + " !s !d", of_keys + " !s !e"};
     if (const TensorType* mask = call.operand("attn_mask")) {
       Result<std::string> mask_text = broadcast_mask(*mask, query, key, grouped);
       if (!mask_text) return mask_text.error();
-      text += ", " + *mask_text;
+      inputs.push_back(*mask_text);
     }
-    return parse_rule(text + " -> " + of_queries + " l !e", call.operands, call.results);
+    if (!is_backward(call.node)) return parse_rule(joined(inputs) + " -> " + result, call.operands, call.results);
+    // The gradients of keys and values lack l, and a mask's what it is broadcast over: there they are partial.
+    std::vector<std::string> gradients;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (gives_gradient(call.node, i)) gradients.push_back(inputs[i]);
+    }
+    const std::string text = result + ", " + result + ", " + joined(inputs) + " -> " + joined(gradients);
+    Result<Rule> rule = parse_rule(text, call.operands, call.results);
+    if (rule) rule->linear = {{0}};
+    return rule;
+  }
+
+  static std::string joined(const std::vector<std::string>& texts) {
+    std::string text;
+    for (const std::string& one : texts) text += (text.empty() ? "" : ", ") + one;
+    return text;
   }
 
   static Result<std::string> broadcast_mask(const TensorType& mask, const TensorType& query, const TensorType& key,
@@ -41,8 +57,11 @@ class Attention final : public OpFamily {
       const std::int64_t size = mask.shape[static_cast<std::size_t>(i)];
       std::string name = "b" + std::to_string(at);
       if (at == query.rank() - 3) {
-        name = grouped ? "(g " + std::to_string(query.shape[static_cast<std::size_t>(at)] /
-                                                key.shape[static_cast<std::size_t>(at)]) + ")" : "h";
+        name = grouped ? "(g " +
+                             std::to_string(query.shape[static_cast<std::size_t>(at)] /
+                                            key.shape[static_cast<std::size_t>(at)]) +
+                             ")"
+                       : "h";
       }
       if (at == query.rank() - 2) name = "l";
       if (at == query.rank() - 1) name = "!s";
@@ -51,7 +70,8 @@ class Attention final : public OpFamily {
     return text;
   }
 
-  // Q·Kᵀ over b h l s d, and the product with V over b h l s e; 5 FLOPs of softmax for each b h l s.
+  // Q·Kᵀ over b h l s d, and the product with V over b h l s e; 5 FLOPs of softmax for each b h l s. The backward
+  // repeats the first product and has two more with d (of queries and keys) and two with e (of values and scores).
   Result<OpCost> do_cost(const OpCall& call, const Rule& rule) const override {
     OpCost cost;
     cost.matrix = true;
@@ -60,17 +80,42 @@ class Attention final : public OpFamily {
     for (FactorId factor = 0; factor < rule.factors.size(); ++factor) {
       if (factor != d && factor != e) scores.push_back(factor);
     }
-    const bool causal = call.node.boolean("is_causal", false);
+    const bool causal = call.node.boolean("is_causal", false), backward = is_backward(call.node);
     const auto add = [&](double flops, std::vector<FactorId> factors) {
       cost.forward.push_back({flops, std::move(factors), causal, l});
     };
     std::vector<FactorId> with_d = scores, with_e = scores;
     with_d.push_back(d);
     with_e.push_back(e);
-    add(2, std::move(with_d));
-    add(2, std::move(with_e));
+    add(backward ? 6 : 2, std::move(with_d));
+    add(backward ? 4 : 2, std::move(with_e));
     add(5, std::move(scores));
     return cost;
+  }
+
+  // One op, which computes the probabilities again from what PyTorch's fused kernels save: operands, mask and result.
+  Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override {
+    if (is_backward(call.node)) return bad_input("its op family states no gradient");
+    std::vector<Operand> operands = {{"grad_output", call.result_gradients[0]}, {"output", call.node.results[0]}};
+    operands.insert(operands.end(), call.node.operands.begin(), call.node.operands.end());
+    std::vector<std::int64_t> mask(4, 0);  // query, key, value, attn_mask
+    std::vector<TensorType> types;
+    for (std::size_t i = 0; i < call.wanted.size(); ++i) {  // the operands come in the schema's order
+      mask[i] = call.wanted[i] ? 1 : 0;
+      if (call.wanted[i]) types.push_back(call.type(call.node.operands[i].value));
+    }
+    Attributes attributes = call.node.attributes;
+    attributes["output_mask"] = mask;
+    const std::vector<ValueId> made = call.build.emit("meshwright.attention_backward", operands, attributes, types);
+    std::vector<ValueId> gradients(call.wanted.size(), kNoId);
+    for (std::size_t i = 0, next = 0; i < gradients.size(); ++i) {
+      if (call.wanted[i]) gradients[i] = made[next++];
+    }
+    return gradients;
+  }
+
+  Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
+    return attention_evaluate(call, operands);
   }
 };
 

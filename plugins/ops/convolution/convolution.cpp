@@ -1,31 +1,72 @@
-// Convolutions: batch, input channels (a reduction), output channels and groups shard.
-#include "meshwright/op.h"
+// Convolutions: batch, input channels (a reduction), output channels and groups shard. So do their gradients: of an
+// input the output channels are the reduction, of a weight the batch.
+#include "convolution.h"
 #include "meshwright/plugin.h"
 
 namespace meshwright {
+
+ConvolutionTypes convolution_types(const OpCall& call) {
+  if (call.node.op == kInputGradient) return {call.results[0], call.operands[1], call.operands[0]};
+  if (call.node.op == kWeightGradient) return {call.operands[1], call.results[0], call.operands[0]};
+  return {call.operands[0], call.operands[1], call.results[0]};
+}
+
+// As PyTorch's convolution_backward: the input's needs the weight, the weight's the input, the bias' neither.
+Result<std::vector<ValueId>> convolution_gradient(const GradientCall& call) {
+  std::vector<ValueId> gradients(call.node.operands.size(), kNoId);
+  const ValueId gradient = call.result_gradients[0], input = call.node.operands[0].value,
+                weight = call.node.operands[1].value;
+  if (call.wanted[0]) {
+    gradients[0] = call.build.emit(kInputGradient, {{"grad_output", gradient}, {"weight", weight}},
+                                   call.node.attributes, TensorType(call.type(input)));
+  }
+  if (call.wanted[1]) {
+    gradients[1] = call.build.emit(kWeightGradient, {{"grad_output", gradient}, {"input", input}}, call.node.attributes,
+                                   TensorType(call.type(weight)));
+  }
+  if (gradients.size() > 2 && call.wanted[2]) {
+    std::vector<std::int64_t> dims = {0};  // and space
+    for (std::int64_t i = 2; i < call.type(gradient).rank(); ++i) dims.push_back(i);
+    gradients[2] = call.build.emit("aten.sum.dim_IntList", {{"self", gradient}}, {{"dim", dims}, {"keepdim", false}},
+                                   TensorType(call.type(call.operand("bias"))));
+  }
+  return gradients;
+}
+
 namespace {
 
-constexpr const char* kOps[] = {"aten.conv2d", "aten.conv1d", "aten.conv2d.padding", "aten.conv1d.padding",
-                                "aten.convolution", nullptr};
+constexpr const char* kOps[] = {"aten.conv2d",      "aten.conv1d",  "aten.conv2d.padding", "aten.conv1d.padding",
+                                "aten.convolution", kInputGradient, kWeightGradient,       nullptr};
 
 class Convolution final : public OpFamily {
  private:
   // Space stays whole: sharding it needs an exchange of halos. With groups the channels are products g c.
   Result<Rule> do_rule(const OpCall& call) const override {
     if (call.node.boolean("transposed", false)) return bad_input("transposed convolutions are not supported");
+    const ConvolutionTypes types = convolution_types(call);
+    if (types.input.rank() != types.weight.rank()) return bad_input("an input without a batch is not supported");
     const std::int64_t groups = call.node.integer("groups", 1);
     const std::string group = groups > 1 ? std::to_string(groups) : "";
-    const std::int64_t space = call.operands[0].rank() - 2;
     std::string in, kernel, out;
-    for (std::int64_t i = 0; i < space; ++i) {
+    for (std::int64_t i = 0; i < types.input.rank() - 2; ++i) {
       in += " !x" + std::to_string(i);
       kernel += " !k" + std::to_string(i);
       out += " !y" + std::to_string(i);
     }
-    const auto channels = [&](const std::string& name) { return group.empty() ? name : "(" + group + " " + name + ")"; };
-    std::string text = "n " + channels("i") + in + ", " + channels("o") + " i" + kernel;
-    if (call.operand("bias")) text += ", +" + channels("o");
-    return parse_rule(text + " -> n " + channels("o") + out, call.operands, call.results);
+    const auto channels = [&](const std::string& name) {
+      return group.empty() ? name : "(" + group + " " + name + ")";
+    };
+    const std::string input = "n " + channels("i") + in, weight = channels("o") + " i" + kernel;
+    const std::string output = "n " + channels("o") + out;
+    if (call.node.op == kInputGradient || call.node.op == kWeightGradient) {
+      const bool of_input = call.node.op == kInputGradient;
+      const std::string text = output + ", " + (of_input ? weight : input) + " -> " + (of_input ? input : weight);
+      Result<Rule> rule = parse_rule(text, call.operands, call.results);
+      if (rule) rule->linear = {{0}};
+      return rule;
+    }
+    const std::string bias = call.operand("bias") ? ", +" + channels("o") : "";
+    return parse_rule(input + ", " + weight + bias + " -> " + output, call.operands, call.results);
   }
 
   Result<OpCost> do_cost(const OpCall&, const Rule& rule) const override {
@@ -37,6 +78,16 @@ class Convolution final : public OpFamily {
       if (rule.factors[factor].name[0] != 'x') term.factors.push_back(factor);  // outputs times kernel, not inputs
     }
     return cost;
+  }
+
+  Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override {
+    if (call.node.operands[0].name == "grad_output")
+      return bad_input("second derivatives of convolutions are not stated");
+    return convolution_gradient(call);
+  }
+
+  Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
+    return convolution_evaluate(call, operands);
   }
 };
 

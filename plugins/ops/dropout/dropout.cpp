@@ -29,6 +29,36 @@ class Dropout final : public OpFamily {
     for (FactorId factor = 0; factor < rule.factors.size(); ++factor) term.factors.push_back(factor);
     return cost;
   }
+
+  Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override {
+    if (call.node.results.size() == 1) return bad_input("its op family states no gradient");
+    if (!call.wanted[0]) return std::vector<ValueId>{kNoId};
+    // grad × mask × 1/(1-p): aten.native_dropout_backward, in two ops that have rules already.
+    const TensorType& type = call.type(call.result_gradients[0]);
+    const ValueId kept = call.build.emit("aten.mul.Tensor", {{"self", call.result_gradients[0]}, {"other", call.node.results[1]}}, {}, type);
+    const double probability = drop_probability(call.node);
+    if (probability == 0) return std::vector<ValueId>{kept};
+    return std::vector<ValueId>{
+        call.build.emit("aten.mul.Tensor", {{"self", kept}}, {{"other", 1 / (1 - probability)}}, type)};
+  }
+
+  // Without a probability nothing is random; with one, the mask needs the run's seed, which no family has yet.
+  Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
+    if (drop_probability(call.node) != 0) return bad_input("dropout above 0 needs the run's seed and is not computed yet");
+    std::vector<Tensor> results = {*operands[0]};
+    if (call.results.size() == 2) {
+      Tensor& mask = results.emplace_back(call.results[1]);
+      for (std::int64_t i = 0; i < mask.elements(); ++i) mask.set(i, 1);
+    }
+    return results;
+  }
+
+  static double drop_probability(const Node& node) {
+    if (!node.boolean("train", true)) return 0;
+    const auto found = node.attributes.find("p");
+    const auto* real = found == node.attributes.end() ? nullptr : std::get_if<double>(&found->second);
+    return real ? *real : 0;
+  }
 };
 
 }  // namespace

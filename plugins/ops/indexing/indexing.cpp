@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "indexing.h"
 #include "meshwright/op.h"
 #include "meshwright/plugin.h"
 
@@ -57,7 +58,7 @@ class Indexing final : public OpFamily {
     std::size_t first = from.shape.size(), last = 0;
     for (std::size_t i = 1; i < call.operands.size(); ++i) {
       if (call.operands[i].dtype == DType::boolean) return bad_input("a boolean index makes a shape that depends on data");
-      const auto at = static_cast<std::size_t>(std::stoul(call.node.operands[i].name.substr(sizeof("indices.") - 1)));
+      const std::size_t at = indexed_dimension(call.node, i);
       indexed[at] = true;
       first = std::min(first, at);
       last = std::max(last, at);
@@ -95,6 +96,10 @@ class Indexing final : public OpFamily {
     OpCost cost;
     cost.gathers = true;
     return cost;
+  }
+
+  Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
+    return indexing_evaluate(call, operands);
   }
 };
 

@@ -3,13 +3,15 @@
 #include <algorithm>
 
 #include "meshwright/op.h"
+#include "join.h"
 #include "meshwright/plugin.h"
 
 namespace meshwright {
 namespace {
 
 constexpr const char* kOps[] = {"aten.split.Tensor", "aten.split_with_sizes", "aten.chunk", "aten.slice.Tensor",
-                                "aten.select.int", "aten.cat", "aten.constant_pad_nd", "aten.pad", nullptr};
+                                "aten.select.int", "aten.cat", "aten.constant_pad_nd", "aten.pad", "aten.slice_backward",
+                                "aten.select_backward", nullptr};
 
 // "d0 d1 X d3": every dimension its own factor, but `at`, which reads `text`; nothing where `text` is "".
 std::string dimensions_text(std::size_t rank, std::size_t at, const std::string& text) {
@@ -31,7 +33,7 @@ class Join final : public OpFamily {
     if (!rule) return rule;
     std::vector<std::uint32_t> all(call.operands.size());
     for (std::uint32_t i = 0; i < all.size(); ++i) all[i] = i;
-    if (is_floating(call.results[0].dtype) && !(is_pad(call) && pad_value(call) != 0)) rule->linear = {all};
+    if (is_floating(call.results[0].dtype) && !(is_pad(call) && pad_value(call.node) != 0)) rule->linear = {all};
     return rule;
   }
 
@@ -45,7 +47,14 @@ class Join final : public OpFamily {
       return parse_rule(dimensions_text(rank, at, whole_text(call.operands[0].shape[at], "w")) + " -> " +
                             dimensions_text(rank, at, ""), call.operands, call.results);
     }
-    if (op == "aten.slice.Tensor") return slice_rule(call);
+    if (op == "aten.select_backward") {
+      const std::size_t at = dimension(call, call.results[0]);
+      const std::size_t rank = call.results[0].shape.size();
+      return parse_rule(dimensions_text(rank, at, "") + " -> " +
+                            dimensions_text(rank, at, whole_text(call.results[0].shape[at], "w")), call.operands, call.results);
+    }
+    if (op == "aten.slice.Tensor") return slice_rule(call, call.operands[0], call.results[0], false);
+    if (op == "aten.slice_backward") return slice_rule(call, call.results[0], call.operands[0], true);
     return pieces_rule(call, call.results, call.operands[0], false);
   }
 
@@ -69,29 +78,23 @@ class Join final : public OpFamily {
     return parse_rule(joins ? list + " -> " + one : one + " -> " + list, call.operands, call.results);
   }
 
-  static Result<Rule> slice_rule(const OpCall& call) {
-    const TensorType& from = call.operands[0];
-    const std::size_t at = dimension(call, from);
-    const std::int64_t size = from.shape[at];
-    const std::int64_t taken = call.results[0].shape[at];
+  // `whole` is what is sliced, `piece` what is taken; the gradient goes the other way.
+  static Result<Rule> slice_rule(const OpCall& call, const TensorType& whole, const TensorType& piece, bool backward) {
+    const std::size_t at = dimension(call, whole);
+    const std::int64_t size = whole.shape[at];
+    const std::int64_t taken = piece.shape[at];
     std::int64_t start = call.node.integer("start", 0);
     if (start < 0) start += size;
     const bool aligned = taken > 1 && size % taken == 0 && start % taken == 0 && call.node.integer("step", 1) == 1;
-    std::string before = whole_text(size, "w"), after = whole_text(taken, "v");
-    if (taken == size) before = after = "~q";
-    else if (aligned) before = "(!" + std::to_string(size / taken) + " q)", after = "q";
-    return parse_rule(dimensions_text(from.shape.size(), at, before) + " -> " +
-                          dimensions_text(from.shape.size(), at, after), call.operands, call.results);
+    std::string from = whole_text(size, "w"), to = whole_text(taken, "v");
+    if (taken == size) from = to = "~q";
+    else if (aligned) from = "(!" + std::to_string(size / taken) + " q)", to = "q";
+    from = dimensions_text(whole.shape.size(), at, from);
+    to = dimensions_text(whole.shape.size(), at, to);
+    return parse_rule(backward ? to + " -> " + from : from + " -> " + to, call.operands, call.results);
   }
 
   static bool is_pad(const OpCall& call) { return call.node.op == "aten.pad" || call.node.op == "aten.constant_pad_nd"; }
-
-  static double pad_value(const OpCall& call) {
-    const auto found = call.node.attributes.find("value");
-    if (found == call.node.attributes.end()) return 0;
-    if (const auto* real = std::get_if<double>(&found->second)) return *real;
-    return static_cast<double>(call.node.integer("value", 0));
-  }
 
   static Result<Rule> pad_rule(const OpCall& call) {
     if (call.node.text("mode", "constant") != "constant") return bad_input("only constant padding is supported");
@@ -105,16 +108,20 @@ class Join final : public OpFamily {
     return parse_rule(before + " -> " + after, call.operands, call.results);
   }
 
-  static std::size_t dimension(const OpCall& call, const TensorType& type) {
-    const std::int64_t at = call.node.integer("dim", 0);
-    return static_cast<std::size_t>(at < 0 ? at + type.rank() : at);
-  }
+  static std::size_t dimension(const OpCall& call, const TensorType& type) { return joint_dimension(call.node, type.rank()); }
 
   Result<OpCost> do_cost(const OpCall& call, const Rule&) const override {
     OpCost cost;
-    cost.alias = call.node.op != "aten.cat" && !is_pad(call);
-    cost.alias_backward = call.node.op == "aten.cat" || is_pad(call);  // slices of the gradient
+    const bool joins = call.node.op == "aten.cat" || call.node.op.ends_with("_backward") || is_pad(call);
+    cost.alias = !joins;
+    cost.alias_backward = joins;  // slices of the gradient
     return cost;
+  }
+
+  Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override { return join_gradient(call); }
+
+  Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
+    return join_evaluate(call, operands);
   }
 };
 

@@ -1,34 +1,38 @@
 // Cross entropy over logits n c. Over sharded classes the op combines maxima and sums by itself (a local rewrite);
 // over sharded positions the loss is a partial sum.
-#include "meshwright/op.h"
+#include "loss.h"
 #include "meshwright/plugin.h"
 
 namespace meshwright {
 namespace {
 
-constexpr const char* kOps[] = {"aten.cross_entropy_loss", nullptr};
-
-enum class Reduction : std::int64_t { none = 0, mean = 1, sum = 2 };
+constexpr const char* kOps[] = {"aten.cross_entropy_loss", "meshwright.cross_entropy_backward", nullptr};
 
 constexpr double kFlops = 6;  // for each logit: maximum, difference, exponential, sum, and the gradient's two
 
 class CrossEntropy final : public OpFamily {
  private:
   Result<Rule> do_rule(const OpCall& call) const override {
-    const TensorType& logits = call.operands[0];
-    if (is_floating(call.operands[1].dtype)) return bad_input("class probabilities as targets are not supported");
-    if (logits.rank() != 2) return bad_input("logits of shape [positions, classes] are supported, not " + to_string(logits));
-    const auto reduction = static_cast<Reduction>(call.node.integer("reduction", 1));
+    const bool backward = is_backward(call.node);
+    const TensorType& logits = *call.operand("self");
+    if (Status status = check_supported(call.node, call.operand("target")->dtype); !status) return status.error();
+    if (logits.rank() != 2)
+      return bad_input("logits of shape [positions, classes] are supported, not " + to_string(logits));
+    const LossReduction reduction = reduction_of(call.node);
+    const std::string loss = reduction == LossReduction::none ? "n" : "";
     std::string text = "n ^~c, n";
-    for (std::size_t i = 2; i < call.operands.size(); ++i) text += ", ^~c";  // a weight for each class
-    Result<Rule> rule = parse_rule(text + (reduction == Reduction::none ? " -> n" : " -> "), call.operands, call.results);
+    if (call.operand("weight")) text += ", ^~c";  // a weight for each class
+    text = backward ? loss + ", " + text + " -> n ~c" : text + " -> " + loss;
+    Result<Rule> rule = parse_rule(text, call.operands, call.results);
     if (!rule) return rule;
+    if (backward) rule->linear = {{0}};
     const FactorId n = rule->factor("n"), c = rule->factor("c");
-    // Sharded classes: the maximum, then the sum of exponentials and the label's logit together. The backward needs none.
+    // Sharded classes: the maximum, then the sum of exponentials and the label's logit together. The backward repeats
+    // them.
     rule->internal.push_back({c, {n}, 4, false});
     rule->internal.push_back({c, {n}, 8, false});
     // A mean is sum / count, and shards may hold unequal counts of labels that are not ignored.
-    if (reduction == Reduction::mean) rule->internal.push_back({n, {}, 8, false});
+    if (reduction == LossReduction::mean) rule->internal.push_back({n, {}, 8, false});
     return rule;
   }
 
@@ -36,6 +40,24 @@ class CrossEntropy final : public OpFamily {
     OpCost cost;
     cost.forward.push_back({kFlops, {rule.factor("n"), rule.factor("c")}, false, 0});
     return cost;
+  }
+
+  // One op, which computes the probabilities again from the logits that are saved.
+  Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override {
+    if (is_backward(call.node)) return bad_input("its op family states no gradient");
+    Status status = check_supported(call.node, call.type(call.operand("target")).dtype);
+    if (!status) return status.error();
+    std::vector<Operand> operands = {{"grad_output", call.result_gradients[0]}};
+    operands.insert(operands.end(), call.node.operands.begin(), call.node.operands.end());
+    std::vector<ValueId> gradients(call.node.operands.size(), kNoId);
+    if (!call.wanted[0]) return gradients;
+    gradients[0] = call.build.emit("meshwright.cross_entropy_backward", operands, call.node.attributes,
+                                   call.type(call.node.operands[0].value));
+    return gradients;
+  }
+
+  Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
+    return loss_evaluate(call, operands);
   }
 };
 

@@ -1,5 +1,5 @@
 // Matrix products. Each is one contraction: two FLOPs for each point of the space of all its factors.
-#include "meshwright/op.h"
+#include "matmul.h"
 #include "meshwright/plugin.h"
 
 namespace meshwright {
@@ -18,20 +18,22 @@ std::string addend_text(const TensorType& bias, const std::vector<std::string>& 
 }
 
 // matmul broadcasts its leading dimensions; a vector on either side has no row or no column.
-Result<std::string> matmul_text(const OpCall& call) {
+std::string matmul_text(const OpCall& call) {
   const TensorType& a = call.operands[0];
   const TensorType& b = call.operands[1];
-  if (a.rank() < 2 || b.rank() < 2) return bad_input("a product with a vector is not supported");
-  const auto leading = [&](const TensorType& type) {
+  const std::string m = a.rank() > 1 ? "m " : "", n = b.rank() > 1 ? "n" : "";
+  const std::int64_t batches = call.results[0].rank() - (a.rank() > 1 ? 1 : 0) - (b.rank() > 1 ? 1 : 0);
+  const auto leading = [&](const TensorType& type, std::int64_t dimensions) {
     std::string text;
-    const std::int64_t missing = call.results[0].rank() - type.rank();
-    for (std::int64_t i = 0; i + 2 < type.rank(); ++i) {
+    const std::int64_t missing = batches - dimensions;
+    for (std::int64_t i = 0; i < dimensions; ++i) {
       const bool broadcast = type.shape[static_cast<std::size_t>(i)] == 1;
       text += broadcast ? "1 " : "b" + std::to_string(missing + i) + " ";
     }
     return text;
   };
-  return leading(a) + "m k, " + leading(b) + "k n -> " + leading(call.results[0]) + "m n";
+  return leading(a, a.rank() - 2) + m + "k, " + leading(b, b.rank() - 2) + "k " + n + " -> " +
+         leading(call.results[0], batches) + m + n;
 }
 
 class Matmul final : public OpFamily {
@@ -48,9 +50,7 @@ class Matmul final : public OpFamily {
     } else if (op == "aten.bmm") {
       text = "b m k, b k n -> b m n";
     } else {
-      Result<std::string> product = matmul_text(call);
-      if (!product) return product.error();
-      text = *product;
+      text = matmul_text(call);
     }
     return parse_rule(text, call.operands, call.results);
   }
@@ -62,6 +62,12 @@ class Matmul final : public OpFamily {
     term.flops = 2;
     for (FactorId factor = 0; factor < rule.factors.size(); ++factor) term.factors.push_back(factor);
     return cost;
+  }
+
+  Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override { return matmul_gradient(call); }
+
+  Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
+    return matmul_evaluate(call, operands);
   }
 };
 

@@ -1,31 +1,31 @@
 // Normalizations: the dimensions whose statistics are taken stay whole, the others shard.
-#include "meshwright/op.h"
+#include "norm.h"
 #include "meshwright/plugin.h"
 
 namespace meshwright {
 namespace {
 
-constexpr const char* kOps[] = {"aten.layer_norm", "aten.rms_norm", "aten.softmax.int", "aten._softmax",
-                                "aten.log_softmax.int", "aten._log_softmax", nullptr};
+constexpr const char* kOps[] = {"aten.layer_norm",
+                                "aten.rms_norm",
+                                "aten.softmax.int",
+                                "aten._softmax",
+                                "aten.log_softmax.int",
+                                "aten._log_softmax",
+                                "aten._softmax_backward_data",
+                                "aten._log_softmax_backward_data",
+                                "meshwright.layer_norm_backward",
+                                "meshwright.rms_norm_backward",
+                                nullptr};
 
 // FLOPs for each element: a sum, a difference, a square and its sum, a scale, and the affine part.
 constexpr double kNormFlops = 8;
 constexpr double kSoftmaxFlops = 5;  // maximum, difference, exponential, sum, division
 
-bool is_softmax(const OpCall& call) { return call.node.op.find("softmax") != std::string::npos; }
-
 class Norm final : public OpFamily {
  private:
   Result<Rule> do_rule(const OpCall& call) const override {
     const TensorType& input = call.operands[0];
-    std::int64_t first_whole = 0, last_whole = 0;
-    if (is_softmax(call)) {
-      const std::int64_t dim = call.node.integer("dim", -1);
-      first_whole = last_whole = dim < 0 ? dim + input.rank() : dim;
-    } else {
-      first_whole = input.rank() - static_cast<std::int64_t>(call.node.integers("normalized_shape").size());
-      last_whole = input.rank() - 1;
-    }
+    const auto [first_whole, last_whole] = normalized_dimensions(call.node, input.rank());
     std::string dimensions, normalized;
     for (std::int64_t i = 0; i < input.rank(); ++i) {
       const bool whole = i >= first_whole && i <= last_whole;
@@ -33,17 +33,67 @@ class Norm final : public OpFamily {
       dimensions += (i > 0 ? " " : "") + here;
       if (whole) normalized += (normalized.empty() ? "" : " ") + here;
     }
-    std::string operands = dimensions;
-    for (std::size_t i = 1; i < call.operands.size(); ++i) operands += ", " + normalized;  // weight, bias
-    return parse_rule(operands + " -> " + dimensions, call.operands, call.results);
+    // Weights and biases, and their gradients, have the normalized dimensions alone.
+    const auto text = [&](const TensorType& type) { return type.rank() == input.rank() ? dimensions : normalized; };
+    std::string operands, results;
+    for (const TensorType& type : call.operands) operands += (operands.empty() ? "" : ", ") + text(type);
+    for (const TensorType& type : call.results) results += (results.empty() ? "" : ", ") + text(type);
+    Result<Rule> rule = parse_rule(operands + " -> " + results, call.operands, call.results);
+    if (rule && is_backward(call.node)) rule->linear = {{0}};
+    return rule;
   }
 
   Result<OpCost> do_cost(const OpCall& call, const Rule& rule) const override {
     OpCost cost;
     WorkTerm& term = cost.forward.emplace_back();
-    term.flops = is_softmax(call) ? kSoftmaxFlops : kNormFlops;
+    term.flops = is_softmax(call.node) ? kSoftmaxFlops : kNormFlops;
+    if (is_backward(call.node) && !is_softmax(call.node)) term.flops *= 2;  // it normalizes again
     for (FactorId factor = 0; factor < rule.factors.size(); ++factor) term.factors.push_back(factor);
     return cost;
+  }
+
+  Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override {
+    if (is_backward(call.node)) return bad_input("its op family states no gradient");
+    return is_softmax(call.node) ? softmax_gradient(call) : norm_gradient(call);
+  }
+
+  // PyTorch's formulas need the result, and not the operand.
+  static std::vector<ValueId> softmax_gradient(const GradientCall& call) {
+    const bool log = call.node.op.find("log") != std::string::npos;
+    const TensorType& type = call.type(call.node.operands[0].value);
+    if (!call.wanted[0]) return {kNoId};
+    return {call.build.emit(log ? "aten._log_softmax_backward_data" : "aten._softmax_backward_data",
+                            {{"grad_output", call.result_gradients[0]}, {"output", call.node.results[0]}},
+                            {{"dim", call.node.integer("dim", -1)}}, type)};
+  }
+
+  // One op gives all gradients that are wanted. It computes mean and deviation again from the input; PyTorch saves
+  // these two numbers a row, which are results of its native_layer_norm and not of aten.layer_norm.
+  static std::vector<ValueId> norm_gradient(const GradientCall& call) {
+    std::vector<Operand> operands = {{"grad_output", call.result_gradients[0]}};
+    std::vector<std::int64_t> mask(std::size(kNormOperands), 0);
+    std::vector<TensorType> results;
+    for (std::size_t i = 0; i < std::size(kNormOperands); ++i) {
+      const auto index = call.node.operand_index(kNormOperands[i]);
+      if (!index) continue;
+      if (i < 2) operands.push_back(call.node.operands[*index]);  // no gradient depends on the bias
+      mask[i] = call.wanted[*index] ? 1 : 0;
+      if (call.wanted[*index]) results.push_back(call.type(call.node.operands[*index].value));
+    }
+    Attributes attributes = call.node.attributes;
+    attributes["output_mask"] = mask;
+    const bool rms = call.node.op == "aten.rms_norm";
+    const std::vector<ValueId> made = call.build.emit(
+        rms ? "meshwright.rms_norm_backward" : "meshwright.layer_norm_backward", operands, attributes, results);
+    std::vector<ValueId> gradients(call.wanted.size(), kNoId);
+    for (std::size_t i = 0, next = 0; i < gradients.size(); ++i) {
+      if (call.wanted[i]) gradients[i] = made[next++];
+    }
+    return gradients;
+  }
+
+  Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
+    return norm_evaluate(call, operands);
   }
 };
 

@@ -5,6 +5,7 @@
 
 #include "meshwright/op.h"
 #include "meshwright/plugin.h"
+#include "pointwise.h"
 
 namespace meshwright {
 namespace {
@@ -18,7 +19,8 @@ constexpr const char* kOps[] = {
     "aten.le.Tensor", "aten.gt.Tensor", "aten.ge.Tensor", "aten.eq.Scalar", "aten.ne.Scalar", "aten.lt.Scalar",
     "aten.le.Scalar", "aten.gt.Scalar", "aten.ge.Scalar", "aten.__and__.Tensor", "aten.__or__.Tensor",
     "aten.bitwise_and.Tensor", "aten.bitwise_or.Tensor", "aten.bitwise_not", "aten.logical_and", "aten.logical_or",
-    "aten.logical_not", nullptr};
+    "aten.logical_not", "aten.sign", "aten.tanh_backward", "aten.sigmoid_backward", "aten.threshold_backward",
+    "aten.gelu_backward", "aten.silu_backward", nullptr};
 
 bool is_one_of(std::string_view op, std::initializer_list<std::string_view> names) {
   return std::find(names.begin(), names.end(), op) != names.end();
@@ -45,6 +47,9 @@ Groups linear_groups(const OpCall& call) {
   if (is_one_of(op, {"aten.add.Tensor", "aten.sub.Tensor"})) return two ? Groups{{0, 1}} : Groups{};
   if (op == "aten.mul.Tensor") return two ? Groups{{0}, {1}} : Groups{{0}};
   if (is_one_of(op, {"aten.div.Tensor", "aten.mul.Scalar", "aten.div.Scalar", "aten.neg", "aten.clone"})) return {{0}};
+  if (op.ends_with("_backward")) return {{0}};  // in the gradient that comes in
+  if (op == "aten.where.self") return {{1, 2}};
+  if (op == "aten.masked_fill.Scalar" && call.node.integer("value", 1) == 0) return {{0}};
   if (op == "aten._to_copy" && is_floating(call.operands[0].dtype)) return {{0}};
   return {};
 }
@@ -67,6 +72,12 @@ class Pointwise final : public OpFamily {
     term.flops = 1;
     for (FactorId factor = 0; factor < rule.factors.size(); ++factor) term.factors.push_back(factor);
     return cost;
+  }
+
+  Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override { return pointwise_gradient(call); }
+
+  Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
+    return pointwise_evaluate(call, operands);
   }
 };
 

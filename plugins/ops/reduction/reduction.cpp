@@ -1,9 +1,8 @@
 // Sums and means over dimensions: what is summed over is absent from the result, so sharding it gives a partial value. A
 // mean divides each device's sum by the global count, which its shape says.
-#include <algorithm>
-
 #include "meshwright/op.h"
 #include "meshwright/plugin.h"
+#include "reduction.h"
 
 namespace meshwright {
 namespace {
@@ -14,15 +13,13 @@ class Reduction final : public OpFamily {
  private:
   Result<Rule> do_rule(const OpCall& call) const override {
     const TensorType& input = call.operands[0];
-    std::vector<std::int64_t> dims = call.node.integers("dim");
-    for (std::int64_t& dim : dims) dim = dim < 0 ? dim + input.rank() : dim;
+    const std::vector<bool> reduced = reduced_dimensions(call.node, input.rank());
     const bool keeps = call.node.boolean("keepdim", false);
     std::string from, to;
     for (std::int64_t i = 0; i < input.rank(); ++i) {
       const std::string name = " d" + std::to_string(i);
-      const bool reduced = dims.empty() || std::find(dims.begin(), dims.end(), i) != dims.end();
       from += name;
-      if (!reduced) to += name;
+      if (!reduced[static_cast<std::size_t>(i)]) to += name;
       else if (keeps) to += " 1";
     }
     Result<Rule> rule = parse_rule(from + " ->" + to, call.operands, call.results);
@@ -36,6 +33,12 @@ class Reduction final : public OpFamily {
     term.flops = 1;
     for (FactorId factor = 0; factor < rule.factors.size(); ++factor) term.factors.push_back(factor);
     return cost;
+  }
+
+  Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override { return reduction_gradient(call); }
+
+  Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
+    return reduction_evaluate(call, *operands[0]);
   }
 };
 

@@ -1,10 +1,10 @@
 // Ops that only regroup, reorder or repeat the dimensions of one tensor. Written over atoms they move nothing: a
 // flattening of b s is the product (b s), and a fused 768 read as 12 heads of 64 is (h d) -> h d.
 #include <algorithm>
-#include <numeric>
 
 #include "meshwright/op.h"
 #include "meshwright/plugin.h"
+#include "view.h"
 
 namespace meshwright {
 namespace {
@@ -124,20 +124,11 @@ class View final : public OpFamily {
   Result<Rule> do_rule(const OpCall& call) const override {
     const std::string& op = call.node.op;
     const std::vector<std::int64_t>& from = call.operands[0].shape;
-    const std::int64_t rank = call.operands[0].rank();
     if (op == "aten.expand") return expand_rule(from, call.results[0].shape);
-    if (op == "aten.transpose.int" || op == "aten.t" || op == "aten.permute") {
-      std::vector<std::int64_t> order(from.size());
-      std::iota(order.begin(), order.end(), 0);
-      const auto position = [&](std::int64_t dimension) { return static_cast<std::size_t>(dimension < 0 ? dimension + rank : dimension); };
-      if (op == "aten.permute") {
-        std::vector<std::int64_t> dims = call.node.integers("dims");
-        if (dims.size() != order.size()) return bad_input("dims must name every dimension");
-        for (std::size_t i = 0; i < dims.size(); ++i) order[i] = static_cast<std::int64_t>(position(dims[i]));
-      } else if (rank >= 2) {
-        std::swap(order[position(call.node.integer("dim0", 0))], order[position(call.node.integer("dim1", 1))]);
-      }
-      return permute_rule(from, order);
+    if (is_permutation(op)) {
+      Result<std::vector<std::int64_t>> order = permutation_of(call.node, call.operands[0].rank());
+      if (!order) return order.error();
+      return permute_rule(from, *order);
     }
     return reshape_rule(from, call.results[0].shape);
   }
@@ -147,6 +138,12 @@ class View final : public OpFamily {
     cost.alias = true;
     cost.alias_backward = call.node.op != "aten.expand";  // whose gradient is a sum
     return cost;
+  }
+
+  Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override { return view_gradient(call); }
+
+  Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
+    return view_evaluate(call, *operands[0]);
   }
 };
 

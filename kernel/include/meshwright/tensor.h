@@ -1,0 +1,50 @@
+// A tensor in this process' memory: dense, row-major, owned. What op families compute with when they say what an op
+// means (op.h, evaluate); nobody measures anything by it. Booleans are bytes of 0 or 1.
+#pragma once
+
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "meshwright/export.h"
+#include "meshwright/graph.h"
+
+namespace meshwright {
+
+class Tensor {
+ public:
+  Tensor() = default;
+  explicit Tensor(TensorType type)
+      : type_(std::move(type)), bytes_(static_cast<std::size_t>(type_.bytes()), std::byte{0}) {}
+
+  [[nodiscard]] const TensorType& type() const { return type_; }
+  [[nodiscard]] const std::vector<std::int64_t>& shape() const { return type_.shape; }
+  [[nodiscard]] std::int64_t elements() const { return type_.elements(); }
+
+  // The elements as T, whose size is that of the dtype: float, double, std::int64_t, std::int32_t, std::uint8_t ...
+  template <class T>
+  [[nodiscard]] std::span<T> as() {
+    assert(sizeof(T) == static_cast<std::size_t>(size_bytes(type_.dtype)));
+    return {reinterpret_cast<T*>(bytes_.data()), bytes_.size() / sizeof(T)};
+  }
+  template <class T>
+  [[nodiscard]] std::span<const T> as() const {
+    assert(sizeof(T) == static_cast<std::size_t>(size_bytes(type_.dtype)));
+    return {reinterpret_cast<const T*>(bytes_.data()), bytes_.size() / sizeof(T)};
+  }
+
+  // One element as a double, and back, rounded to the dtype: float32, float64, integers and booleans.
+  [[nodiscard]] MESHWRIGHT_API double get(std::int64_t index) const;
+  MESHWRIGHT_API void set(std::int64_t index, double value);
+
+ private:
+  TensorType type_;
+  std::vector<std::byte> bytes_;
+};
+
+// Steps through the elements of a shape: row-major strides, and the position of an index.
+MESHWRIGHT_API std::vector<std::int64_t> strides_of(const std::vector<std::int64_t>& shape);
+
+}  // namespace meshwright

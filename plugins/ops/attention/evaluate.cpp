@@ -1,0 +1,137 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "attention.h"
+#include "broadcast.h"
+#include "numbers.h"
+
+namespace meshwright {
+
+namespace {
+
+constexpr double kForbiddenScore = -std::numeric_limits<double>::infinity();
+
+double dot(const double* a, const double* b, std::size_t count) {
+  double sum = 0;
+  for (std::size_t i = 0; i < count; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+// to += factor·from
+void add(double* to, double factor, const double* from, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) to[i] += factor * from[i];
+}
+
+// One attention: [batches, l, d], [key batches, s, d], [key batches, s, e]; grouped queries share a batch of keys.
+class Attention {
+ public:
+  Attention(const Node& node, const Tensor& query, const Tensor& key, const Tensor& value, const Tensor* mask)
+      : query_(numbers_of(query)),
+        key_(numbers_of(key)),
+        value_(numbers_of(value)),
+        causal_(node.boolean("is_causal", false)) {
+    const std::vector<std::int64_t>& shape = query.shape();
+    l_ = to_size(*(shape.end() - 2));
+    d_ = to_size(shape.back());
+    s_ = to_size(*(key.shape().end() - 2));
+    e_ = to_size(value.shape().back());
+    repeats_ = query_.size() / (l_ * d_) / (key_.size() / (s_ * d_));
+    scale_ = number_attribute(node, "scale", 1 / std::sqrt(static_cast<double>(d_)));
+    if (!mask) return;
+    std::vector<std::int64_t> scores(shape.begin(), shape.end() - 1);
+    scores.push_back(static_cast<std::int64_t>(s_));
+    mask_index_.emplace(mask->shape(), scores);
+    mask_ = numbers_of(*mask);
+    if (mask->type().dtype != DType::boolean) return;
+    for (double& number : mask_) number = number != 0 ? 0 : kForbiddenScore;
+  }
+
+  [[nodiscard]] Numbers forward() const {
+    Numbers result(query_.size() / d_ * e_, 0);
+    for (std::size_t row = 0; row < query_.size() / d_; ++row) {
+      const Numbers p = probabilities(row);
+      for (std::size_t j = 0; j < s_; ++j) add(&result[row * e_], p[j], &value_[keys(row, j) * e_], e_);
+    }
+    return result;
+  }
+
+  struct Gradients {
+    Numbers query, key, value, mask;
+  };
+
+  // With p the probabilities, g the gradient and y the result (Dao et al. 2022, FlashAttention, appendix B.2):
+  // dV = pᵀg; dP = g·Vᵀ; dS = p·(dP − Σ g·y); dQ = scale·dS·K; dK = scale·dSᵀ·Q; the mask's is dS.
+  [[nodiscard]] Gradients backward(const Numbers& gradient, const Numbers& output) const {
+    Gradients made{Numbers(query_.size(), 0), Numbers(key_.size(), 0), Numbers(value_.size(), 0),
+                   Numbers(mask_.size(), 0)};
+    for (std::size_t row = 0; row < query_.size() / d_; ++row) {
+      const Numbers p = probabilities(row);
+      const double* g = &gradient[row * e_];
+      const double mean = dot(g, &output[row * e_], e_);
+      for (std::size_t j = 0; j < s_; ++j) {
+        const std::size_t at = keys(row, j);
+        const double ds = p[j] * (dot(g, &value_[at * e_], e_) - mean);
+        add(&made.value[at * e_], p[j], g, e_);
+        add(&made.query[row * d_], scale_ * ds, &key_[at * d_], d_);
+        add(&made.key[at * d_], scale_ * ds, &query_[row * d_], d_);
+        if (mask_index_) made.mask[masks(row, j)] += ds;
+      }
+    }
+    return made;
+  }
+
+ private:
+  // The row of keys and values that query `row` meets j-th; of the mask, its element.
+  [[nodiscard]] std::size_t keys(std::size_t row, std::size_t j) const { return row / l_ / repeats_ * s_ + j; }
+  [[nodiscard]] std::size_t masks(std::size_t row, std::size_t j) const {
+    return to_size((*mask_index_)(static_cast<std::int64_t>(row * s_ + j)));
+  }
+
+  // softmax(scale·Q·Kᵀ + mask) for one query; zeros where no key is allowed, as in PyTorch.
+  [[nodiscard]] Numbers probabilities(std::size_t row) const {
+    Numbers scores(s_, kForbiddenScore);
+    for (std::size_t j = 0; j < s_ && !(causal_ && j > row % l_); ++j) {
+      scores[j] =
+          scale_ * dot(&query_[row * d_], &key_[keys(row, j) * d_], d_) + (mask_index_ ? mask_[masks(row, j)] : 0);
+    }
+    const double largest = *std::max_element(scores.begin(), scores.end());
+    if (largest == kForbiddenScore) return Numbers(s_, 0);
+    double sum = 0;
+    for (double& number : scores) sum += number = std::exp(number - largest);
+    for (double& number : scores) number /= sum;
+    return scores;
+  }
+
+  const Numbers query_, key_, value_;
+  Numbers mask_;
+  std::optional<BroadcastIndex> mask_index_;
+  const bool causal_;
+  std::size_t l_ = 0, d_ = 0, s_ = 0, e_ = 0, repeats_ = 1;
+  double scale_ = 1;
+};
+
+}  // namespace
+
+Result<std::vector<Tensor>> attention_evaluate(const OpCall& call, std::span<const Tensor* const> operands) {
+  if (number_attribute(call.node, "dropout_p", 0) != 0) {
+    return bad_input("dropout above 0 needs the run's seed and is not computed yet");
+  }
+  const auto operand = [&](std::string_view name) -> const Tensor* {
+    const auto index = call.node.operand_index(name);
+    return index ? operands[*index] : nullptr;
+  };
+  const Attention attention(call.node, *operand("query"), *operand("key"), *operand("value"), operand("attn_mask"));
+  if (!is_backward(call.node)) return std::vector<Tensor>{tensor_of(call.results[0], attention.forward())};
+  const Attention::Gradients made =
+      attention.backward(numbers_of(*operand("grad_output")), numbers_of(*operand("output")));
+  const Numbers* gradients[] = {&made.query, &made.key, &made.value, &made.mask};
+  std::vector<Tensor> results;
+  for (std::size_t i = 0; i < std::size(gradients); ++i) {
+    if (gives_gradient(call.node, i)) results.push_back(tensor_of(call.results[results.size()], *gradients[i]));
+  }
+  return results;
+}
+
+}  // namespace meshwright

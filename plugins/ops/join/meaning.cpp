@@ -1,0 +1,206 @@
+#include <algorithm>
+
+#include "join.h"
+
+namespace meshwright {
+
+std::size_t joint_dimension(const Node& node, std::int64_t rank) {
+  const std::int64_t at = node.integer("dim", 0);
+  return static_cast<std::size_t>(at < 0 ? at + rank : at);
+}
+
+double pad_value(const Node& node) {
+  const auto found = node.attributes.find("value");
+  if (found == node.attributes.end()) return 0;
+  if (const auto* real = std::get_if<double>(&found->second)) return *real;
+  return static_cast<double>(node.integer("value", 0));
+}
+
+namespace {
+
+// Copies a block: for every dimension, elements from_start + i * step of `from` go to to_start + i of `to`, or, with
+// `back`, the other way: elements of `from` are spread in `to` with the step.
+struct Block {
+  std::size_t dimension = 0;
+  std::int64_t from_start = 0, from_step = 1;
+  std::int64_t to_start = 0, to_step = 1;
+  std::int64_t count = 0;
+};
+
+// Both tensors have the same extent in every dimension but the block's.
+void copy_block(const Tensor& from, Tensor& to, const Block& block) {
+  std::int64_t outer = 1, inner = 1;
+  for (std::size_t d = 0; d < to.shape().size(); ++d) (d < block.dimension ? outer : inner) *= d == block.dimension ? 1 : to.shape()[d];
+  const std::int64_t from_extent = from.shape()[block.dimension], to_extent = to.shape()[block.dimension];
+  for (std::int64_t o = 0; o < outer; ++o) {
+    for (std::int64_t i = 0; i < block.count; ++i) {
+      const std::int64_t source = (o * from_extent + block.from_start + i * block.from_step) * inner;
+      const std::int64_t target = (o * to_extent + block.to_start + i * block.to_step) * inner;
+      for (std::int64_t k = 0; k < inner; ++k) to.set(target + k, from.get(source + k));
+    }
+  }
+}
+
+std::int64_t slice_start(const Node& node, std::int64_t size) {
+  const std::int64_t start = node.integer(node.op.starts_with("aten.select") ? "index" : "start", 0);
+  return std::clamp<std::int64_t>(start < 0 ? start + size : start, 0, size);
+}
+
+// A tensor of the same elements with one more dimension of size 1 at `dimension`, so that a select is a slice.
+Tensor with_unit_dimension(const Tensor& tensor, std::size_t dimension) {
+  TensorType type = tensor.type();
+  type.shape.insert(type.shape.begin() + static_cast<std::ptrdiff_t>(dimension), 1);
+  Tensor wider(type);
+  for (std::int64_t i = 0; i < tensor.elements(); ++i) wider.set(i, tensor.get(i));
+  return wider;
+}
+
+Tensor slice(const OpCall& call, const Tensor& operand, const TensorType& type) {
+  const std::size_t at = joint_dimension(call.node, operand.type().rank());
+  Tensor result(type);
+  copy_block(operand, result, {at, slice_start(call.node, operand.shape()[at]), call.node.integer("step", 1), 0, 1, type.shape[at]});
+  return result;
+}
+
+Tensor select(const OpCall& call, const Tensor& operand) {
+  const std::size_t at = joint_dimension(call.node, operand.type().rank());
+  TensorType type = call.results[0];
+  type.shape.insert(type.shape.begin() + static_cast<std::ptrdiff_t>(at), 1);
+  const Tensor wide = slice(call, operand, type);
+  Tensor result(call.results[0]);
+  for (std::int64_t i = 0; i < result.elements(); ++i) result.set(i, wide.get(i));
+  return result;
+}
+
+// The gradient of a slice or a select: zeros around it.
+Tensor spread(const OpCall& call, const Tensor& gradient) {
+  Tensor result(call.results[0]);
+  const std::size_t at = joint_dimension(call.node, result.type().rank());
+  copy_block(gradient, result, {at, 0, 1, slice_start(call.node, result.shape()[at]), call.node.integer("step", 1), gradient.shape()[at]});
+  return result;
+}
+
+Tensor pad(const OpCall& call, const Tensor& operand) {
+  Tensor result(call.results[0]);
+  for (std::int64_t i = 0; i < result.elements(); ++i) result.set(i, pad_value(call.node));
+  // "pad" lists before and after, from the last dimension backwards.
+  const std::vector<std::int64_t> widths = call.node.integers("pad");
+  const std::vector<std::int64_t> from = strides_of(operand.shape()), to = strides_of(result.shape());
+  for (std::int64_t i = 0; i < operand.elements(); ++i) {
+    std::int64_t rest = i, target = 0;
+    bool inside = true;
+    for (std::size_t d = 0; d < from.size(); ++d) {
+      const std::size_t pair = 2 * (from.size() - 1 - d);
+      const std::int64_t position = rest / from[d] + (pair < widths.size() ? widths[pair] : 0);
+      rest %= from[d];
+      inside &= position >= 0 && position < result.shape()[d];  // a negative width cuts
+      target += position * to[d];
+    }
+    if (inside) result.set(target, operand.get(i));
+  }
+  return result;
+}
+
+}  // namespace
+
+Result<std::vector<Tensor>> join_evaluate(const OpCall& call, std::span<const Tensor* const> operands) {
+  const std::string& op = call.node.op;
+  std::vector<Tensor> results;
+  if (op == "aten.cat") {
+    Tensor& joint = results.emplace_back(call.results[0]);
+    const std::size_t at = joint_dimension(call.node, joint.type().rank());
+    std::int64_t start = 0;
+    for (const Tensor* piece : operands) {
+      copy_block(*piece, joint, {at, 0, 1, start, 1, piece->shape()[at]});
+      start += piece->shape()[at];
+    }
+  } else if (op == "aten.slice.Tensor") {
+    results.push_back(slice(call, *operands[0], call.results[0]));
+  } else if (op == "aten.select.int") {
+    results.push_back(select(call, *operands[0]));
+  } else if (op == "aten.slice_backward") {
+    results.push_back(spread(call, *operands[0]));
+  } else if (op == "aten.select_backward") {
+    const std::size_t at = joint_dimension(call.node, call.results[0].rank());
+    results.push_back(spread(call, with_unit_dimension(*operands[0], at)));
+  } else if (op == "aten.pad" || op == "aten.constant_pad_nd") {
+    results.push_back(pad(call, *operands[0]));
+  } else {  // split, split_with_sizes, chunk: the pieces' sizes stand in their types
+    const std::size_t at = joint_dimension(call.node, operands[0]->type().rank());
+    std::int64_t start = 0;
+    for (const TensorType& type : call.results) {
+      copy_block(*operands[0], results.emplace_back(type), {at, start, 1, 0, 1, type.shape[at]});
+      start += type.shape[at];
+    }
+  }
+  return results;
+}
+
+namespace {
+
+ValueId emit_slice(const GradientCall& call, ValueId gradient, std::size_t dimension, std::int64_t start, const TensorType& type) {
+  return call.build.emit("aten.slice.Tensor", {{"self", gradient}},
+                         {{"dim", static_cast<std::int64_t>(dimension)}, {"start", start}, {"end", start + type.shape[dimension]}},
+                         type);
+}
+
+std::vector<ValueId> cat_gradient(const GradientCall& call) {
+  std::vector<ValueId> gradients;
+  std::int64_t start = 0;
+  for (std::size_t i = 0; i < call.node.operands.size(); ++i) {
+    const TensorType& type = call.type(call.node.operands[i].value);
+    const std::size_t at = joint_dimension(call.node, type.rank());
+    gradients.push_back(call.wanted[i] ? emit_slice(call, call.result_gradients[0], at, start, type) : kNoId);
+    start += type.shape[at];
+  }
+  return gradients;
+}
+
+// A piece that nobody used has a gradient of zeros.
+ValueId split_gradient(const GradientCall& call, const TensorType& type) {
+  std::vector<Operand> pieces;
+  for (std::size_t i = 0; i < call.node.results.size(); ++i) {
+    ValueId gradient = call.result_gradients[i];
+    if (gradient == kNoId) gradient = call.build.emit("aten.zeros", {}, {}, call.type(call.node.results[i]));
+    pieces.push_back({"tensors." + std::to_string(i), gradient});
+  }
+  return call.build.emit("aten.cat", pieces, {{"dim", static_cast<std::int64_t>(joint_dimension(call.node, type.rank()))}}, type);
+}
+
+ValueId pad_gradient(const GradientCall& call, const TensorType& type) {
+  const std::vector<std::int64_t> widths = call.node.integers("pad");
+  ValueId gradient = call.result_gradients[0];
+  for (std::size_t d = 0; d < type.shape.size(); ++d) {
+    const std::size_t pair = 2 * (type.shape.size() - 1 - d);
+    if (pair >= widths.size() || (widths[pair] == 0 && widths[pair + 1] == 0)) continue;
+    TensorType cut = call.type(gradient);
+    cut.shape[d] = type.shape[d];
+    gradient = emit_slice(call, gradient, d, widths[pair], cut);
+  }
+  return gradient;
+}
+
+}  // namespace
+
+Result<std::vector<ValueId>> join_gradient(const GradientCall& call) {
+  const std::string& op = call.node.op;
+  if (op == "aten.cat") return cat_gradient(call);
+  if (op.ends_with("_backward")) return bad_input("its op family states no gradient");
+  const TensorType& type = call.type(call.node.operands[0].value);
+  if (!call.wanted[0]) return std::vector<ValueId>{kNoId};
+  if (op == "aten.slice.Tensor" || op == "aten.select.int") {
+    Attributes attributes = call.node.attributes;
+    attributes["input_sizes"] = type.shape;
+    const char* backward = op == "aten.slice.Tensor" ? "aten.slice_backward" : "aten.select_backward";
+    return std::vector<ValueId>{call.build.emit(backward, {{"grad_output", call.result_gradients[0]}}, attributes, type)};
+  }
+  const bool pads = op == "aten.pad" || op == "aten.constant_pad_nd";
+  if (pads) {
+    for (const std::int64_t width : call.node.integers("pad")) {
+      if (width < 0) return bad_input("the gradient of a negative padding is not stated");
+    }
+  }
+  return std::vector<ValueId>{pads ? pad_gradient(call, type) : split_gradient(call, type)};
+}
+
+}  // namespace meshwright

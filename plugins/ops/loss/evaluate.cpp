@@ -1,0 +1,113 @@
+#include <algorithm>
+#include <cmath>
+
+#include "loss.h"
+
+namespace meshwright {
+
+namespace {
+
+// Logits n × c × rest, their labels n × rest, and how much each position counts.
+class Problem {
+ public:
+  Problem(const Node& node, const Tensor& logits, const Tensor& target, const Tensor* weight)
+      : logits_(logits),
+        target_(target),
+        weight_(weight),
+        ignored_(node.integer("ignore_index", -100)),
+        classes_(logits.shape()[logits.type().rank() > 1 ? 1 : 0]) {
+    for (std::size_t i = 2; i < logits.shape().size(); ++i) rest_ *= logits.shape()[i];
+  }
+
+  [[nodiscard]] std::int64_t positions() const { return target_.elements(); }
+  [[nodiscard]] std::int64_t classes() const { return classes_; }
+  [[nodiscard]] std::int64_t label(std::int64_t position) const {
+    return static_cast<std::int64_t>(target_.get(position));
+  }
+
+  // 0 for a label that is ignored.
+  [[nodiscard]] double share(std::int64_t position) const {
+    if (label(position) == ignored_) return 0;
+    return weight_ ? weight_->get(label(position)) : 1;
+  }
+
+  [[nodiscard]] bool labels_are_known() const {
+    for (std::int64_t i = 0; i < positions(); ++i) {
+      if (label(i) != ignored_ && (label(i) < 0 || label(i) >= classes_)) return false;
+    }
+    return true;
+  }
+
+  // log Σ exp over the classes.
+  [[nodiscard]] double normalizer(std::int64_t position) const {
+    double largest = logit(position, 0);
+    for (std::int64_t c = 1; c < classes_; ++c) largest = std::max(largest, logit(position, c));
+    double sum = 0;
+    for (std::int64_t c = 0; c < classes_; ++c) sum += std::exp(logit(position, c) - largest);
+    return largest + std::log(sum);
+  }
+
+  [[nodiscard]] double logit(std::int64_t position, std::int64_t c) const { return logits_.get(at(position, c)); }
+
+  // Where a class' logit of a position stands.
+  [[nodiscard]] std::int64_t at(std::int64_t position, std::int64_t c) const {
+    return (position / rest_ * classes_ + c) * rest_ + position % rest_;
+  }
+
+ private:
+  const Tensor& logits_;
+  const Tensor& target_;
+  const Tensor* weight_;
+  const std::int64_t ignored_;
+  const std::int64_t classes_;
+  std::int64_t rest_ = 1;
+};
+
+void add_losses(const Problem& problem, LossReduction reduction, Tensor& result) {
+  double sum = 0, shares = 0;
+  for (std::int64_t i = 0; i < problem.positions(); ++i) {
+    const double share = problem.share(i);
+    const double loss = share == 0 ? 0 : share * (problem.normalizer(i) - problem.logit(i, problem.label(i)));
+    if (reduction == LossReduction::none) result.set(i, loss);
+    sum += loss;
+    shares += share;
+  }
+  if (reduction != LossReduction::none) result.set(0, reduction == LossReduction::mean ? sum / shares : sum);
+}
+
+// grad × share × (probability − [is the label]), over all shares for a mean.
+void add_gradients(const Problem& problem, LossReduction reduction, const Tensor& gradient, Tensor& result) {
+  double shares = 0;
+  for (std::int64_t i = 0; i < problem.positions(); ++i) shares += problem.share(i);
+  for (std::int64_t i = 0; i < problem.positions(); ++i) {
+    double scale = problem.share(i) * gradient.get(reduction == LossReduction::none ? i : 0);
+    if (scale == 0) continue;
+    if (reduction == LossReduction::mean) scale /= shares;
+    const double normalizer = problem.normalizer(i);
+    for (std::int64_t c = 0; c < problem.classes(); ++c) {
+      const double probability = std::exp(problem.logit(i, c) - normalizer);
+      result.set(problem.at(i, c), scale * (probability - (c == problem.label(i) ? 1 : 0)));
+    }
+  }
+}
+
+}  // namespace
+
+Result<std::vector<Tensor>> loss_evaluate(const OpCall& call, std::span<const Tensor* const> operands) {
+  const auto operand = [&](std::string_view name) -> const Tensor* {
+    const auto index = call.node.operand_index(name);
+    return index ? operands[*index] : nullptr;
+  };
+  if (Status status = check_supported(call.node, operand("target")->type().dtype); !status) return status.error();
+  const Problem problem(call.node, *operand("self"), *operand("target"), operand("weight"));
+  if (!problem.labels_are_known()) return bad_input("a label is outside of the classes");
+  std::vector<Tensor> results;
+  Tensor& result = results.emplace_back(call.results[0]);
+  if (is_backward(call.node))
+    add_gradients(problem, reduction_of(call.node), *operands[0], result);
+  else
+    add_losses(problem, reduction_of(call.node), result);
+  return results;
+}
+
+}  // namespace meshwright

@@ -1,0 +1,14 @@
+// What matrix products compute, and their gradients. Private to the family.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "meshwright/op.h"
+
+namespace meshwright {
+
+std::vector<Tensor> matmul_evaluate(const OpCall& call, std::span<const Tensor* const> operands);
+std::vector<ValueId> matmul_gradient(const GradientCall& call);
+
+}  // namespace meshwright

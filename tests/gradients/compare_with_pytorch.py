@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Compare what op families compute, and the gradients they state, with PyTorch.
+
+    print_gradient_cases | python compare_with_pytorch.py
+
+Values and gradients must agree within 1e-5 of the tensor's largest value. The last line says how many cases did.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import torch
+
+TOLERANCE = 1e-5
+DTYPES = {"float32": torch.float32, "float64": torch.float64, "int64": torch.int64, "int32": torch.int32,
+          "bool": torch.bool, "uint8": torch.uint8}
+
+
+def tensor_of(entry: dict) -> torch.Tensor:
+    return torch.tensor(entry["numbers"], dtype=torch.float64).reshape(entry["shape"]).to(DTYPES[entry["dtype"]])
+
+
+def find_overload(op: str):
+    """'aten.add.Tensor' or 'aten.mm', whose overload 'default' is left out."""
+    _, name, *overload = op.split(".")
+    return getattr(getattr(torch.ops.aten, name), overload[0] if overload else "default")
+
+
+def arguments(overload, operands: dict[str, torch.Tensor], attributes: dict) -> dict:
+    """By schema name; 'tensors.0', 'tensors.1' make a list, absent elements are None."""
+    gathered: dict = {}
+    for argument in overload._schema.arguments:
+        parts = {int(name.rsplit(".", 1)[1]): tensor for name, tensor in operands.items()
+                 if name.rpartition(".")[0] == argument.name}
+        if argument.name in operands:
+            gathered[argument.name] = operands[argument.name]
+        elif parts:
+            gathered[argument.name] = [parts.get(i) for i in range(max(parts) + 1)]
+        elif argument.name in attributes:
+            value = attributes[argument.name]
+            gathered[argument.name] = getattr(torch, value) if argument.name == "dtype" else value
+    return gathered
+
+
+def relative_error(ours: list[float], theirs: torch.Tensor) -> float:
+    theirs = theirs.to(torch.float64).reshape(-1)
+    largest = max(theirs.abs().max().item() if theirs.numel() else 0.0, 1e-12)
+    return (torch.tensor(ours, dtype=torch.float64) - theirs).abs().max().item() / largest if theirs.numel() else 0.0
+
+
+def check(case: dict) -> float:
+    operands = {entry["name"]: tensor_of(entry) for entry in case["operands"]}
+    for entry in case["operands"]:
+        if "gradient" in entry:
+            operands[entry["name"]].requires_grad_()
+    overload = find_overload(case["op"])
+    results = overload(**arguments(overload, operands, case["attributes"]))
+    results = [results] if isinstance(results, torch.Tensor) else list(results)
+    loss = torch.zeros((), dtype=torch.float64)
+    worst = 0.0
+    for entry, result in zip(case["results"], results, strict=True):
+        worst = max(worst, relative_error(entry["numbers"], result.detach()))
+        if "weights" in entry:
+            loss = loss + (result * torch.tensor(entry["weights"], dtype=result.dtype).reshape(entry["shape"])).sum()
+    loss.backward()
+    for entry in case["operands"]:
+        if "gradient" in entry:
+            worst = max(worst, relative_error(entry["gradient"], operands[entry["name"]].grad))
+    return worst
+
+
+def main() -> int:
+    passed = failed = 0
+    worst = 0.0
+    for case in json.load(sys.stdin):
+        name = f"{case['family']}, case {case['number']} ({case['op']})"
+        try:
+            error = check(case)
+        except Exception as problem:  # a case that PyTorch refuses is our case's fault: say so and go on
+            print(f"{name}: PyTorch says {problem}")
+            failed += 1
+            continue
+        worst = max(worst, error)
+        if error > TOLERANCE:
+            print(f"{name}: relative error {error:.2e}")
+            failed += 1
+        else:
+            passed += 1
+    print(f"largest relative error {worst:.2e}, torch {torch.__version__}")
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,38 @@
+// The cases in the families' folders, plugins/ops/*/cases.txt: blocks of lines, separated by empty ones, in the form of
+// the golden texts (sdk/golden), with small shapes:
+//
+//   op aten.layer_norm
+//   attribute normalized_shape [4]
+//   operand input float64[2, 3, 4] gradient
+//   operand weight float64[4] gradient
+//   operand positions int64[2, 3] below 7
+//   result float64[2, 3, 4]
+//
+// "below N" draws integers from 0 to N-1 and floating point from 0 to N; "positive" draws from 0.5 to 1.5; otherwise
+// floating point is drawn from -1 to 1 and integers from {0, 1}. An attribute is a number, true or false, a list, or a text.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "meshwright/graph.h"
+#include "meshwright/tensor.h"
+
+namespace meshwright::test {
+
+struct OpCase {
+  std::string file;   // the family's folder
+  int number = 0;     // of the block
+  Graph graph;        // sources, one node, its results; no loss yet
+  std::vector<std::string> draws;  // by source: "below 7", "positive" or ""
+};
+
+std::vector<OpCase> read_cases(const std::string& family);
+std::vector<std::string> families_with_cases();
+
+// Sources drawn from `seed`, the same on every machine.
+std::map<ValueId, Tensor> draw_sources(const OpCase& op_case, std::uint64_t seed);
+
+}  // namespace meshwright::test
