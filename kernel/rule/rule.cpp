@@ -1,6 +1,7 @@
 #include "meshwright/rule.h"
 
 #include <cassert>
+#include <numeric>
 
 namespace meshwright {
 
@@ -10,6 +11,12 @@ FactorId Rule::factor(std::string_view name) const {
   }
   assert(false && "the rule has no factor of that name");
   return 0;
+}
+
+std::vector<FactorId> Rule::all_factors() const {
+  std::vector<FactorId> all(factors.size());
+  std::iota(all.begin(), all.end(), FactorId{0});
+  return all;
 }
 
 namespace {

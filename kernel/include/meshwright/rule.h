@@ -58,6 +58,7 @@ struct Rule {
   std::vector<InternalCollective> internal;
 
   [[nodiscard]] MESHWRIGHT_API FactorId factor(std::string_view name) const;  // asserts that it exists
+  [[nodiscard]] MESHWRIGHT_API std::vector<FactorId> all_factors() const;     // the whole space that the op works through
 };
 
 // Reads the text form and takes the factors' sizes from the tensors' shapes. Errors: internal_error, since rules are

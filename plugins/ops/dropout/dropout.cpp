@@ -24,9 +24,7 @@ class Dropout final : public OpFamily {
 
   Result<OpCost> do_cost(const OpCall&, const Rule& rule) const override {
     OpCost cost;
-    WorkTerm& term = cost.forward.emplace_back();
-    term.flops = kFlops;
-    for (FactorId factor = 0; factor < rule.factors.size(); ++factor) term.factors.push_back(factor);
+    cost.forward.push_back({kFlops, rule.all_factors()});
     return cost;
   }
 

@@ -38,7 +38,7 @@ class CrossEntropy final : public OpFamily {
 
   Result<OpCost> do_cost(const OpCall&, const Rule& rule) const override {
     OpCost cost;
-    cost.forward.push_back({kFlops, {rule.factor("n"), rule.factor("c")}, false, 0});
+    cost.forward.push_back({kFlops, {rule.factor("n"), rule.factor("c")}});
     return cost;
   }
 

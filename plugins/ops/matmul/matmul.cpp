@@ -58,9 +58,7 @@ class Matmul final : public OpFamily {
   Result<OpCost> do_cost(const OpCall&, const Rule& rule) const override {
     OpCost cost;
     cost.matrix = true;
-    WorkTerm& term = cost.forward.emplace_back();
-    term.flops = 2;
-    for (FactorId factor = 0; factor < rule.factors.size(); ++factor) term.factors.push_back(factor);
+    cost.forward.push_back({2, rule.all_factors()});
     return cost;
   }
 

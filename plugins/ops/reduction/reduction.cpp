@@ -29,9 +29,7 @@ class Reduction final : public OpFamily {
 
   Result<OpCost> do_cost(const OpCall&, const Rule& rule) const override {
     OpCost cost;
-    WorkTerm& term = cost.forward.emplace_back();
-    term.flops = 1;
-    for (FactorId factor = 0; factor < rule.factors.size(); ++factor) term.factors.push_back(factor);
+    cost.forward.push_back({1, rule.all_factors()});
     return cost;
   }
 
