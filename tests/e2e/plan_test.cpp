@@ -165,6 +165,17 @@ TEST(Plan, RunsOnEveryClusterFile) {
   }
 }
 
+TEST(Plan, OfOneDeviceConvertsNothing) {
+  PlanOptions options;
+  options.model = test::example("gpt2_map_alpha");
+  options.cluster = TEST_FOLDER "/a100x1.toml";
+  const Result<PlanOutcome> outcome = test::plan(options);
+  ASSERT_TRUE(outcome.ok() && outcome->plan.has_value());
+  EXPECT_TRUE(outcome->plan->conversions.empty());
+  EXPECT_EQ(outcome->strategies, outcome->variables);
+  EXPECT_NEAR(outcome->plan->step_seconds, outcome->plan->objective_seconds, 1e-9);  // ticks are rounded
+}
+
 TEST(Configs, DifferInANameAndAllRun) {
   std::map<std::string, PlanOutcome> outcomes;
   for (const char* name : {"elimination", "greedy_conversions", "ilp_lp_solve"}) {

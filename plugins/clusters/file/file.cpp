@@ -145,7 +145,9 @@ class File final : public ClusterSource {
     cluster.devices_per_node = reader.integer("devices_per_node");
     cluster.reserved_bytes = static_cast<std::int64_t>(reader.quantity("reserved_bytes", "B", "2GiB"));
     const std::string device = reader.text("device");
-    if (const toml::array* levels = reader.tables("level")) {
+    // A single device has no links.
+    const bool linked = table->contains("level") || cluster.devices() != 1;
+    if (const toml::array* levels = linked ? reader.tables("level") : nullptr) {
       for (const toml::node& node : *levels) {
         Result<LinkLevel> level = read_level(*node.as_table(), path + ", [[level]] " + std::to_string(cluster.levels.size() + 1));
         if (!level) return level.error();
