@@ -49,6 +49,13 @@ bool Node::boolean(std::string_view attribute, bool otherwise) const {
   return value ? *value : otherwise;
 }
 
+double Node::number(std::string_view attribute, double otherwise) const {
+  if (const auto* real = find_attribute<double>(*this, attribute)) return *real;
+  if (const auto* whole = find_attribute<std::int64_t>(*this, attribute)) return static_cast<double>(*whole);
+  if (const auto* flag = find_attribute<bool>(*this, attribute)) return *flag ? 1 : 0;
+  return otherwise;
+}
+
 std::vector<std::int64_t> Node::integers(std::string_view attribute) const {
   const auto* value = find_attribute<std::vector<std::int64_t>>(*this, attribute);
   return value ? *value : std::vector<std::int64_t>{};

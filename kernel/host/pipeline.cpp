@@ -30,8 +30,6 @@ class Stopwatch {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-constexpr double to_seconds(TickSum ticks) { return static_cast<double>(ticks) / static_cast<double>(kTicksPerSecond); }
-
 DType dtype_of(const std::string& name) {
   if (name == "bf16") return DType::bfloat16;
   if (name == "fp16") return DType::float16;

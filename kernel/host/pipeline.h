@@ -35,7 +35,7 @@ struct MeshTrial {
 
 // Seconds of wall time. They go to the terminal, never into the plan file.
 struct PhaseSeconds {
-  double plugins = 0;     // opening and loading them
+  double plugins = 0;     // loading them and making their objects; finding their files comes before
   double frontend = 0;    // reading the model
   double strategies = 0;  // atoms, strategies and prices
   double search = 0;      // reduction and solver

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "module_table.h"
+#include "plan_notes.h"
 
 namespace meshwright::host {
 
@@ -22,8 +23,6 @@ __attribute__((format(printf, 1, 2))) std::string format(const char* pattern, ..
 }
 
 std::string milliseconds(double seconds) { return format("%.3f ms", seconds * 1e3); }
-std::string gibibytes(std::int64_t bytes) { return format("%.2f GiB", static_cast<double>(bytes) / 1073741824.0); }
-
 std::string mebibytes(std::int64_t bytes) {
   return bytes == 0 ? "" : format("%.1f MiB", static_cast<double>(bytes) / 1048576.0);
 }
@@ -85,18 +84,18 @@ std::string trials_text(const PlanOutcome& outcome) {
     const bool won = outcome.plan && trial.mesh == to_string(outcome.plan->mesh);
     const bool found = trial.status != SolveStatus::infeasible;
     rows.push_back({trial.mesh + (won ? " *" : ""), std::string(name(trial.status)),
-                    found ? milliseconds(trial.objective_seconds) : "", found ? gibibytes(trial.peak_bytes) : ""});
+                    found ? milliseconds(trial.objective_seconds) : "", found ? bytes_text(trial.peak_bytes) : ""});
   }
   return "Meshes tried (* won):\n" + table_text(rows, 2);
 }
 
 std::string comparisons_text(const PlanOutcome& outcome) {
   std::vector<std::vector<std::string>> rows = {{"plan", "objective", "peak memory", ""}};
-  rows.push_back({"this plan", milliseconds(outcome.plan->objective_seconds), gibibytes(outcome.plan->peak_bytes), ""});
+  rows.push_back({"this plan", milliseconds(outcome.plan->objective_seconds), bytes_text(outcome.plan->peak_bytes), ""});
   for (const Comparison& comparison : outcome.comparisons) {
     const bool known = comparison.objective_seconds.has_value();
     rows.push_back({comparison.name, known ? milliseconds(*comparison.objective_seconds) : "-",
-                    known ? gibibytes(comparison.peak_bytes) : "-", comparison.note});
+                    known ? bytes_text(comparison.peak_bytes) : "-", comparison.note});
   }
   return "On the same mesh and cost model:\n" + table_text(rows, 1);
 }
@@ -125,7 +124,7 @@ std::string outcome_text(const PlanOutcome& outcome) {
   text += "Objective    " + milliseconds(plan.objective_seconds) + "; no plan in this space is below " +
           milliseconds(plan.lower_bound_seconds) + "\n";
   text += "Step         " + milliseconds(plan.step_seconds) + " (simulated, parameters' communication beside computing)\n";
-  text += "Memory       " + gibibytes(plan.peak_bytes) + " of " + gibibytes(plan.budget_bytes) + " per device\n";
+  text += "Memory       " + bytes_text(plan.peak_bytes) + " of " + bytes_text(plan.budget_bytes) + " per device\n";
   text += format("Search       %zu variables, %zu strategies; strategies %.3f s, search %.3f s, whole %.3f s\n",
                  outcome.variables, outcome.strategies, outcome.phases.strategies, outcome.phases.search, outcome.phases.total);
   for (const std::string& note : plan.notes) text += "Note         " + note + "\n";

@@ -8,10 +8,6 @@ namespace meshwright {
 
 namespace {
 
-constexpr double kSecondsPerTick = 1.0 / static_cast<double>(kTicksPerSecond);
-
-double to_seconds(TickSum ticks) { return static_cast<double>(ticks) * kSecondsPerTick; }
-
 class PlanMaker {
  public:
   PlanMaker(const ProblemInput& input, const Problem& problem, const Assignment& assignment)
@@ -103,7 +99,7 @@ class PlanMaker {
   Status add_edge(const ProblemEdge& edge, StepInput& step) {
     const Strategy& from = *step.chosen[edge.from];
     const Strategy& to = *step.chosen[edge.to];
-    const PortLayouts& source = from.results.size() == 1 ? from.results[0] : from.results[edge.from_port];
+    const PortLayouts& source = from.result(edge.from_port);
     const PortLayouts& target = to.operands[edge.to_port];
     Result<double> forward = add_conversion(edge, false, source.value, target.value);
     if (!forward) return forward.error();

@@ -11,20 +11,15 @@ bool serves(const Layout& compute, const Layout& needed) {
   return true;
 }
 
-namespace {
-
-// The result port of a strategy: a fork has one for all its uses.
-const PortLayouts& result_port(const Strategy& strategy, std::uint32_t port) {
-  return strategy.results.size() == 1 ? strategy.results[0] : strategy.results[port];
-}
-
-std::string class_key(const AtomShape& shape, DType dtype) {
+std::string conversion_class(const AtomShape& shape, DType dtype) {
   std::string key = std::to_string(size_bytes(dtype));
   for (std::size_t atom = 0; atom < shape.sizes.size(); ++atom) {
     key += (shape.paddable[atom] ? " ~" : " ") + std::to_string(shape.sizes[atom]);
   }
   return key;
 }
+
+namespace {
 
 // What of `ticks` cannot hide behind `seconds` of computing.
 Ticks exposed(Ticks ticks, double seconds) {
@@ -33,8 +28,8 @@ Ticks exposed(Ticks ticks, double seconds) {
 
 void add_layouts(const ProblemEdge& edge, const StrategySet& from, const StrategySet& to, ConversionPrices& prices) {
   for (const Strategy& strategy : from.strategies) {
-    prices.add(result_port(strategy, edge.from_port).value);
-    prices.add(result_port(strategy, edge.from_port).gradient);
+    prices.add(strategy.result(edge.from_port).value);
+    prices.add(strategy.result(edge.from_port).gradient);
   }
   for (const Strategy& strategy : to.strategies) {
     prices.add(strategy.operands[edge.to_port].value);
@@ -46,7 +41,7 @@ void add_layouts(const ProblemEdge& edge, const StrategySet& from, const Strateg
 
 std::uint32_t EdgeTables::prices_of(ValueId value, bool of_parameter) {
   const AtomShape& shape = input_.atoms.values[value];
-  const std::pair key{class_key(shape, input_.graph.type(value).dtype), of_parameter};
+  const std::pair key{conversion_class(shape, input_.graph.type(value).dtype), of_parameter};
   const auto [found, inserted] = classes_.try_emplace(key, static_cast<std::uint32_t>(prices_.size()));
   if (inserted) {
     prices_.emplace_back();
@@ -82,7 +77,7 @@ CostTable EdgeTables::make_table(const ProblemEdge& edge, const StrategySet& fro
   table.costs.reserve(from.strategies.size() * to.strategies.size());
   const std::size_t width = prices.layouts.size();
   for (const Strategy& source : from.strategies) {
-    const PortLayouts& port = result_port(source, edge.from_port);
+    const PortLayouts& port = source.result(edge.from_port);
     const Numbers row{number(port.value), number(port.gradient)};
     for (std::size_t j = 0; j < columns.size(); ++j) {
       Ticks forward = prices.ticks[row.value * width + columns[j].value];

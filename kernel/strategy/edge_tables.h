@@ -49,6 +49,9 @@ class EdgeTables {
   std::vector<std::pair<ValueId, bool>> examples_;  // a value of each class, and whether it is packed
 };
 
+// Tensors of one class convert alike: the same atoms and element size.
+std::string conversion_class(const AtomShape& shape, DType dtype);
+
 // Whether a parameter that is computed with in `compute` may serve an op that needs it in `needed`: only what is
 // replicated may still be sliced. Gathering is the parameter's own choice, since its memory counts the copy.
 bool serves(const Layout& compute, const Layout& needed);

@@ -1,9 +1,10 @@
-# add_plugin(NAME matmul KIND ops SOURCES matmul.cpp [LINK library...] [TESTS matmul_test.cpp...])
+# add_plugin(NAME matmul KIND ops SOURCES matmul.cpp [LINK library...] [TESTS matmul_test.cpp...] [TEST_LINK library...])
 #
 # Builds the plugin NAME (also its folder, its id and its name in `meshwright plugins list`) from SOURCES as one shared
 # library that exports exactly one symbol, and a test program from TESTS. KIND is the plugin's kind (plugin.h). LINK
 # names third-party libraries and sdk/lib libraries; they are linked statically where they can be and never exported.
-# The texts in the folder `golden` of an op family are run against its rules (sdk/golden).
+# TEST_LINK names what the tests alone need. The texts in the folder `golden` of an op family are run against its rules
+# (sdk/golden).
 set(MESHWRIGHT_SDK_CMAKE ${CMAKE_CURRENT_LIST_DIR})
 set(MESHWRIGHT_GOLDEN_MAIN ${CMAKE_CURRENT_LIST_DIR}/golden_main.cpp)  # where it is installed
 if(NOT EXISTS ${MESHWRIGHT_GOLDEN_MAIN})
@@ -11,7 +12,7 @@ if(NOT EXISTS ${MESHWRIGHT_GOLDEN_MAIN})
 endif()
 
 function(add_plugin)
-  cmake_parse_arguments(arg "" "NAME;KIND" "SOURCES;LINK;TESTS" ${ARGN})
+  cmake_parse_arguments(arg "" "NAME;KIND" "SOURCES;LINK;TESTS;TEST_LINK" ${ARGN})
   set(target meshwright_${arg_KIND}_${arg_NAME})
   # The objects are shared by the plugin and its tests, so that they are compiled once.
   add_library(${target}_objects OBJECT ${arg_SOURCES})
@@ -34,7 +35,7 @@ function(add_plugin)
     find_package(GTest REQUIRED)
     include(GoogleTest)
     add_executable(${target}_test ${arg_TESTS})
-    target_link_libraries(${target}_test PRIVATE ${target}_objects GTest::gtest_main)
+    target_link_libraries(${target}_test PRIVATE ${target}_objects ${arg_TEST_LINK} GTest::gtest_main)
     gtest_discover_tests(${target}_test TEST_PREFIX ${arg_KIND}.${arg_NAME}.)
   endif()
   if(arg_KIND STREQUAL "ops" AND BUILD_TESTING)

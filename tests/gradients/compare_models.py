@@ -19,20 +19,12 @@ import torch
 import transformers
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "sdk" / "python"))
+sys.path[:0] = [str(ROOT / "sdk" / "python"), str(ROOT / "examples")]
 
 import meshwright  # noqa: E402  (found through the path above)
+from export import WithLoss  # noqa: E402  (the script that makes the examples)
 
 TOLERANCE = 1e-4
-
-
-class WithLoss(torch.nn.Module):
-    def __init__(self, inner: torch.nn.Module):
-        super().__init__()
-        self.inner = inner
-
-    def forward(self, **inputs: torch.Tensor) -> torch.Tensor:
-        return self.inner(**inputs).loss
 
 
 def gpt2():

@@ -42,6 +42,7 @@ MESHWRIGHT_API double collective_seconds(CollectiveKind kind, const MeshAxis& ax
 
 // Rounds to the nearest tick, once. Seconds must be finite and not negative.
 MESHWRIGHT_API Ticks to_ticks(double seconds);
+constexpr double to_seconds(TickSum ticks) { return static_cast<double>(ticks) / static_cast<double>(kTicksPerSecond); }
 
 // Makes a CostProfile for a cluster.
 class MESHWRIGHT_API Profiler {

@@ -68,6 +68,8 @@ struct Node {
   // The attribute's value, or `otherwise` where it is absent, none or of another type.
   [[nodiscard]] MESHWRIGHT_API std::int64_t integer(std::string_view attribute, std::int64_t otherwise) const;
   [[nodiscard]] MESHWRIGHT_API bool boolean(std::string_view attribute, bool otherwise) const;
+  // A number that may be written as a real, an integer or a truth value.
+  [[nodiscard]] MESHWRIGHT_API double number(std::string_view attribute, double otherwise) const;
   [[nodiscard]] MESHWRIGHT_API std::vector<std::int64_t> integers(std::string_view attribute) const;
   [[nodiscard]] MESHWRIGHT_API std::string text(std::string_view attribute, std::string_view otherwise) const;
   bool operator==(const Node&) const = default;

@@ -65,6 +65,8 @@ struct Strategy {
   std::int64_t saved_bytes = 0;              // from its forward to its backward
   std::int64_t state_bytes = 0;              // of a parameter: all the time
 
+  // What goes out at a port: a fork has one result for all its uses.
+  [[nodiscard]] const PortLayouts& result(std::uint32_t port) const { return results.size() == 1 ? results[0] : results[port]; }
   [[nodiscard]] double seconds() const {
     return forward_seconds + backward_seconds + update_seconds + forward_communication_seconds +
            backward_communication_seconds + constant_seconds;

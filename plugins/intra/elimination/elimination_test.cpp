@@ -2,20 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "pair_space.h"
+
 namespace meshwright {
 namespace {
 
 constexpr std::int64_t kEntries = 200'000'000;
-
-// The cheap pair (0, 0) is forbidden; (0, 1) is the cheapest and holds the most.
-StrategySpace pair_space() {
-  StrategySpace space;
-  space.nodes = {{"a", {1, 10}}, {"b", {1, 2}}};
-  space.tables = {{2, 2, {kForbidden, 0, 0, 0}}};
-  space.edges = {{0, 1, 0}};
-  space.memory = {{0, 0, 2, {80, 10}}, {1, 1, 3, {5, 20}}};
-  return space;
-}
 
 TEST(Elimination, AnswersAscendingBudgets) {
   const std::vector<std::int64_t> budgets = {14, 15, 99, 100, kNoBudget};

@@ -38,7 +38,7 @@ class Attention {
     s_ = to_size(*(key.shape().end() - 2));
     e_ = to_size(value.shape().back());
     repeats_ = query_.size() / (l_ * d_) / (key_.size() / (s_ * d_));
-    scale_ = number_attribute(node, "scale", 1 / std::sqrt(static_cast<double>(d_)));
+    scale_ = node.number("scale", 1 / std::sqrt(static_cast<double>(d_)));
     if (!mask) return;
     std::vector<std::int64_t> scores(shape.begin(), shape.end() - 1);
     scores.push_back(static_cast<std::int64_t>(s_));
@@ -115,7 +115,7 @@ class Attention {
 }  // namespace
 
 Result<std::vector<Tensor>> attention_evaluate(const OpCall& call, std::span<const Tensor* const> operands) {
-  if (number_attribute(call.node, "dropout_p", 0) != 0) {
+  if (call.node.number("dropout_p", 0) != 0) {
     return bad_input("dropout above 0 needs the run's seed and is not computed yet");
   }
   const auto operand = [&](std::string_view name) -> const Tensor* {

@@ -52,10 +52,7 @@ class Dropout final : public OpFamily {
   }
 
   static double drop_probability(const Node& node) {
-    if (!node.boolean("train", true)) return 0;
-    const auto found = node.attributes.find("p");
-    const auto* real = found == node.attributes.end() ? nullptr : std::get_if<double>(&found->second);
-    return real ? *real : 0;
+    return node.boolean("train", true) ? node.number("p", 0) : 0;
   }
 };
 

@@ -34,22 +34,14 @@ class Factory final : public OpFamily {
   Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const>) const override {
     const std::string& op = call.node.op;
     const bool counts = op.starts_with("aten.arange");
-    const double start = number(call.node, "start", 0), step = number(call.node, "step", 1);
+    const double start = call.node.number("start", 0), step = call.node.number("step", 1);
     double fill = op.find("ones") != std::string::npos ? 1 : 0;
-    if (op.find("full") != std::string::npos) fill = number(call.node, "fill_value", 0);
-    if (op == "aten.scalar_tensor") fill = number(call.node, "s", 0);
+    if (op.find("full") != std::string::npos) fill = call.node.number("fill_value", 0);
+    if (op == "aten.scalar_tensor") fill = call.node.number("s", 0);
     std::vector<Tensor> results;
     Tensor& result = results.emplace_back(call.results[0]);
     for (std::int64_t i = 0; i < result.elements(); ++i) result.set(i, counts ? start + step * static_cast<double>(i) : fill);
     return results;
-  }
-
-  static double number(const Node& node, std::string_view attribute, double otherwise) {
-    const auto found = node.attributes.find(attribute);
-    if (found == node.attributes.end()) return otherwise;
-    if (const auto* real = std::get_if<double>(&found->second)) return *real;
-    if (const auto* flag = std::get_if<bool>(&found->second)) return *flag ? 1 : 0;
-    return static_cast<double>(node.integer(attribute, static_cast<std::int64_t>(otherwise)));
   }
 };
 

@@ -33,7 +33,7 @@ class Join final : public OpFamily {
     if (!rule) return rule;
     std::vector<std::uint32_t> all(call.operands.size());
     for (std::uint32_t i = 0; i < all.size(); ++i) all[i] = i;
-    if (is_floating(call.results[0].dtype) && !(is_pad(call) && pad_value(call.node) != 0)) rule->linear = {all};
+    if (is_floating(call.results[0].dtype) && !(is_pad(call) && call.node.number("value", 0) != 0)) rule->linear = {all};
     return rule;
   }
 

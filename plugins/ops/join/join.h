@@ -11,7 +11,6 @@ namespace meshwright {
 
 // The attribute "dim", counted from the front.
 std::size_t joint_dimension(const Node& node, std::int64_t rank);
-double pad_value(const Node& node);
 
 Result<std::vector<Tensor>> join_evaluate(const OpCall& call, std::span<const Tensor* const> operands);
 Result<std::vector<ValueId>> join_gradient(const GradientCall& call);

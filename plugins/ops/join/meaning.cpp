@@ -9,17 +9,9 @@ std::size_t joint_dimension(const Node& node, std::int64_t rank) {
   return static_cast<std::size_t>(at < 0 ? at + rank : at);
 }
 
-double pad_value(const Node& node) {
-  const auto found = node.attributes.find("value");
-  if (found == node.attributes.end()) return 0;
-  if (const auto* real = std::get_if<double>(&found->second)) return *real;
-  return static_cast<double>(node.integer("value", 0));
-}
-
 namespace {
 
-// Copies a block: for every dimension, elements from_start + i * step of `from` go to to_start + i of `to`, or, with
-// `back`, the other way: elements of `from` are spread in `to` with the step.
+// Elements from_start + i * from_step of one tensor go to to_start + i * to_step of another, along one dimension.
 struct Block {
   std::size_t dimension = 0;
   std::int64_t from_start = 0, from_step = 1;
@@ -82,7 +74,7 @@ Tensor spread(const OpCall& call, const Tensor& gradient) {
 
 Tensor pad(const OpCall& call, const Tensor& operand) {
   Tensor result(call.results[0]);
-  for (std::int64_t i = 0; i < result.elements(); ++i) result.set(i, pad_value(call.node));
+  for (std::int64_t i = 0; i < result.elements(); ++i) result.set(i, call.node.number("value", 0));
   // "pad" lists before and after, from the last dimension backwards.
   const std::vector<std::int64_t> widths = call.node.integers("pad");
   const std::vector<std::int64_t> from = strides_of(operand.shape()), to = strides_of(result.shape());

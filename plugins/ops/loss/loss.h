@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "meshwright/op.h"
-#include "numbers.h"
 
 namespace meshwright {
 
@@ -17,7 +16,7 @@ inline bool is_backward(const Node& node) { return node.op == "meshwright.cross_
 // Refuses what neither the rule nor the numbers know, so that nothing is computed without it.
 inline Status check_supported(const Node& node, DType target) {
   if (is_floating(target)) return bad_input("class probabilities as targets are not supported");
-  if (number_attribute(node, "label_smoothing", 0) != 0) return bad_input("label smoothing is not supported");
+  if (node.number("label_smoothing", 0) != 0) return bad_input("label smoothing is not supported");
   return Done{};
 }
 

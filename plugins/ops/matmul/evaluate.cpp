@@ -87,7 +87,7 @@ std::vector<Tensor> matmul_evaluate(const OpCall& call, std::span<const Tensor* 
     if (operands.size() > 2) add(out, type, *operands[2], 1, 1);
   } else if (call.node.op == "aten.addmm") {
     out = product(*operands[1], *operands[2], type);
-    add(out, type, *operands[0], number_attribute(call.node, "beta", 1), number_attribute(call.node, "alpha", 1));
+    add(out, type, *operands[0], call.node.number("beta", 1), call.node.number("alpha", 1));
   } else {
     out = product(*operands[0], *operands[1], type);
   }

@@ -140,11 +140,11 @@ std::vector<ValueId> matmul_gradient(const GradientCall& call) {
   Emitter emitter(call.build);
   const ValueId gradient = call.result_gradients[0];
   if (call.wanted[0]) {
-    const ValueId scaled = emitter.scaled(gradient, number_attribute(call.node, "beta", 1));
+    const ValueId scaled = emitter.scaled(gradient, call.node.number("beta", 1));
     gradients[0] = emitter.summed_to(scaled, call.type(call.operand("self")));
   }
   if (call.wanted[1] || call.wanted[2]) {
-    product_gradient(call, 1, emitter.scaled(gradient, number_attribute(call.node, "alpha", 1)), gradients);
+    product_gradient(call, 1, emitter.scaled(gradient, call.node.number("alpha", 1)), gradients);
   }
   return gradients;
 }

@@ -61,10 +61,10 @@ void softmax_backward(std::vector<double>& gradient, const std::vector<double>& 
 }
 
 double epsilon_of(const Node& node, DType dtype) {
-  if (node.op != "aten.rms_norm" && node.op != kRmsBackward) return number_attribute(node, "eps", 1e-5);
+  if (node.op != "aten.rms_norm" && node.op != kRmsBackward) return node.number("eps", 1e-5);
   // rms_norm without eps takes the dtype's own.
   const bool wide = dtype == DType::float64;
-  return number_attribute(node, "eps",
+  return node.number("eps",
                           wide ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon());
 }
 

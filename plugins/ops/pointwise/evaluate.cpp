@@ -10,15 +10,6 @@
 
 namespace meshwright {
 
-double number_of(const Node& node, std::string_view name, double otherwise) {
-  const auto found = node.attributes.find(name);
-  if (found == node.attributes.end()) return otherwise;
-  if (const auto* real = std::get_if<double>(&found->second)) return *real;
-  if (const auto* whole = std::get_if<std::int64_t>(&found->second)) return static_cast<double>(*whole);
-  if (const auto* flag = std::get_if<bool>(&found->second)) return *flag ? 1 : 0;
-  return otherwise;
-}
-
 namespace {
 
 // x[0], x[1], ... are the operands' elements; a number in place of the second tensor stands behind them.
@@ -97,23 +88,23 @@ Function make_function(const OpCall& call) {
   const std::string_view op = without_overload(node.op);
   const auto known = plain_functions().find(op);
   if (known != plain_functions().end()) return known->second;
-  const double alpha = number_of(node, "alpha", 1);
+  const double alpha = node.number("alpha", 1);
   if (op == "aten.add") return [alpha](const double* x) { return x[0] + alpha * x[1]; };
   if (op == "aten.sub") return [alpha](const double* x) { return x[0] - alpha * x[1]; };
   if (op == "aten.pow.Tensor_Scalar") {
-    return [exponent = number_of(node, "exponent", 1)](const double* x) { return std::pow(x[0], exponent); };
+    return [exponent = node.number("exponent", 1)](const double* x) { return std::pow(x[0], exponent); };
   }
   if (op == "aten.masked_fill") {
-    return [value = number_of(node, "value", 0)](const double* x) { return x[1] != 0 ? value : x[0]; };
+    return [value = node.number("value", 0)](const double* x) { return x[1] != 0 ? value : x[0]; };
   }
   if (op == "aten.clamp") {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
-    return [low = number_of(node, "min", -kInfinity), high = number_of(node, "max", kInfinity)](const double* x) {
+    return [low = node.number("min", -kInfinity), high = node.number("max", kInfinity)](const double* x) {
       return std::min(std::max(x[0], low), high);
     };
   }
   if (op == "aten.threshold_backward") {
-    return [threshold = number_of(node, "threshold", 0)](const double* x) { return x[1] > threshold ? x[0] : 0; };
+    return [threshold = node.number("threshold", 0)](const double* x) { return x[1] > threshold ? x[0] : 0; };
   }
   const bool tanh = node.text("approximate", "none") == "tanh";
   if (op == "aten.gelu") return [tanh](const double* x) { return gelu(x[0], tanh); };
@@ -140,7 +131,7 @@ Result<std::vector<Tensor>> pointwise_evaluate(const OpCall& call, std::span<con
   if (!function) return bad_input("its op family does not compute it");
   std::vector<BroadcastIndex> index;
   for (const Tensor* operand : operands) index.emplace_back(operand->shape(), call.results[0].shape);
-  std::vector<double> x(operands.size() + 1, number_of(call.node, "other", 0));
+  std::vector<double> x(operands.size() + 1, call.node.number("other", 0));
   std::vector<Tensor> results;
   Tensor& result = results.emplace_back(call.results[0]);
   for (std::int64_t i = 0; i < result.elements(); ++i) {

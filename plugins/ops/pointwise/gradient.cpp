@@ -62,8 +62,8 @@ class Emitter {
     return i == 0 ? of_unary() : kNoId;
   }
 
-  [[nodiscard]] double alpha() const { return number_of(call_.node, "alpha", 1); }
-  [[nodiscard]] double other() const { return number_of(call_.node, "other", 1); }
+  [[nodiscard]] double alpha() const { return call_.node.number("alpha", 1); }
+  [[nodiscard]] double other() const { return call_.node.number("other", 1); }
   [[nodiscard]] bool two() const { return call_.node.operands.size() == 2; }
 
   ValueId of_product(std::size_t i) { return two() ? multiply(gradient_, value(1 - i)) : scale(gradient_, other()); }
@@ -117,7 +117,7 @@ class Emitter {
     }
     if (is("aten.silu")) return backward("aten.silu_backward", "self", x);
     if (is("aten.pow.Tensor_Scalar")) {
-      const double exponent = number_of(call_.node, "exponent", 1);
+      const double exponent = call_.node.number("exponent", 1);
       return exponent == 0 ? scale(gradient_, 0) : multiply(gradient_, scale(power(x, exponent - 1), exponent));
     }
     if (is("aten.masked_fill.Scalar")) {
@@ -131,7 +131,7 @@ class Emitter {
     ValueId mask = kNoId;
     const auto also = [&](const char* op, const char* bound) {
       if (!call_.node.attributes.contains(bound)) return;
-      const ValueId inside = compare(op, x, {{"other", number_of(call_.node, bound, 0)}});
+      const ValueId inside = compare(op, x, {{"other", call_.node.number(bound, 0)}});
       mask = mask == kNoId ? inside
                            : call_.build.emit("aten.logical_and", {{"self", mask}, {"other", inside}}, {}, call_.type(inside));
     };

@@ -11,7 +11,4 @@ namespace meshwright {
 Result<std::vector<Tensor>> pointwise_evaluate(const OpCall& call, std::span<const Tensor* const> operands);
 Result<std::vector<ValueId>> pointwise_gradient(const GradientCall& call);
 
-// An attribute that is a number, whole or not.
-double number_of(const Node& node, std::string_view name, double otherwise);
-
 }  // namespace meshwright

@@ -5,12 +5,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
-#include "meshwright/graph.h"
 #include "meshwright/tensor.h"
 
 namespace meshwright {
@@ -36,15 +33,6 @@ inline Tensor tensor_of(TensorType type, const Numbers& numbers) {
   Tensor tensor(std::move(type));
   for (std::size_t i = 0; i < numbers.size(); ++i) tensor.set(static_cast<std::int64_t>(i), numbers[i]);
   return tensor;
-}
-
-// An attribute that may be written as an integer or as a real number.
-inline double number_attribute(const Node& node, std::string_view attribute, double otherwise) {
-  const auto found = node.attributes.find(attribute);
-  if (found == node.attributes.end()) return otherwise;
-  if (const auto* real = std::get_if<double>(&found->second)) return *real;
-  if (const auto* whole = std::get_if<std::int64_t>(&found->second)) return static_cast<double>(*whole);
-  return otherwise;
 }
 
 }  // namespace meshwright
