@@ -14,6 +14,7 @@ class Differentiator {
     made_.graph = forward_;
     made_.first_backward = static_cast<NodeId>(forward_.nodes.size());
     made_.gradients.assign(forward_.values.size(), kNoId);
+    made_.contributions.resize(forward_.nodes.size());
     if (Status status = seed(); !status) return status.error();
     for (NodeId id = made_.first_backward; id-- > 0;) {
       if (Status status = visit(id); !status) return status.error();
@@ -48,6 +49,7 @@ class Differentiator {
     Result<std::vector<ValueId>> gradients = family->gradient({node, result_gradients, wanted, build_});
     if (!gradients) return gradients.error();
     own(id);
+    made_.contributions[id] = *gradients;
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       if (wanted[i] && (*gradients)[i] != kNoId) accumulate(node.operands[i].value, (*gradients)[i]);
     }

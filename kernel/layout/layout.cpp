@@ -54,27 +54,33 @@ std::int64_t shards_of_atom(const Layout& layout, const Mesh& mesh, std::size_t 
   return shards;
 }
 
+namespace {
+
+// Intervals of a padded atom nest whatever axes cut it (shard.h).
+std::int64_t padded_size(const AtomShape& shape, const Mesh& mesh, std::size_t atom) {
+  const std::int64_t size = shape.sizes[atom], devices = mesh.devices();
+  return shape.paddable[atom] && size >= devices ? (size + devices - 1) / devices * devices : size;
+}
+
+}  // namespace
+
 bool fits(const Layout& layout, const AtomShape& shape, const Mesh& mesh) {
   for (std::size_t axis = 0; axis < layout.mesh_rank(); ++axis) {
     if (!layout[axis].is_shard()) continue;
     const std::size_t atom = layout[axis].atom();
     if (atom >= shape.sizes.size()) return false;
     const std::int64_t shards = shards_of_atom(layout, mesh, atom);
-    const std::int64_t size = shape.sizes[atom];
+    const std::int64_t padded = padded_size(shape, mesh, atom);
     // Padding must leave no device without elements.
-    if (size % shards != 0 && !(shape.paddable[atom] && (size + shards - 1) / shards * (shards - 1) < size)) return false;
+    if (padded % shards != 0 || padded / shards * (shards - 1) >= shape.sizes[atom]) return false;
   }
   return true;
 }
 
-namespace {
-
 std::int64_t local_atom(const Layout& layout, const AtomShape& shape, const Mesh& mesh, std::size_t atom) {
   const std::int64_t shards = shards_of_atom(layout, mesh, atom);
-  return (shape.sizes[atom] + shards - 1) / shards;
+  return shards == 1 ? shape.sizes[atom] : padded_size(shape, mesh, atom) / shards;
 }
-
-}  // namespace
 
 std::int64_t local_elements(const Layout& layout, const AtomShape& shape, const Mesh& mesh) {
   std::int64_t elements = 1;

@@ -2,6 +2,8 @@
 
 #include <exception>
 
+#include "meshwright/local_call.h"
+
 namespace meshwright {
 
 OpCall make_call(const Graph& graph, const Node& node) {
@@ -94,6 +96,21 @@ Result<std::vector<Tensor>> OpFamily::evaluate(const OpCall& call, std::span<con
 
 Result<std::vector<Tensor>> OpFamily::do_evaluate(const OpCall&, std::span<const Tensor* const>) const {
   return bad_input("its op family does not compute it");
+}
+
+Status OpFamily::localize(const LocalCall& call) const {
+  const std::string where = call.call.node.op + " at '" + call.call.node.name + "'";
+  try {
+    if (Status status = do_localize(call); !status) return add_context(where, status.error());
+    return Done{};
+  } catch (const std::exception& problem) {
+    return plugin_failed(where + ": the op family threw an exception: " + problem.what());
+  }
+}
+
+Status OpFamily::do_localize(const LocalCall& call) const {
+  call.emit(call.call.node.attributes);
+  return Done{};
 }
 
 }  // namespace meshwright

@@ -79,6 +79,8 @@ class Layout {
 MESHWRIGHT_API std::int64_t shards_of_atom(const Layout& layout, const Mesh& mesh, std::size_t atom);
 // Whether each atom is divided by its shards, or may be padded.
 MESHWRIGHT_API bool fits(const Layout& layout, const AtomShape& shape, const Mesh& mesh);
+// Elements of `atom` that one device holds (padding included).
+MESHWRIGHT_API std::int64_t local_atom(const Layout& layout, const AtomShape& shape, const Mesh& mesh, std::size_t atom);
 // Elements that one device holds (the largest share, where the atom is padded).
 MESHWRIGHT_API std::int64_t local_elements(const Layout& layout, const AtomShape& shape, const Mesh& mesh);
 // The local extent of each dimension.

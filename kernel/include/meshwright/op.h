@@ -68,6 +68,8 @@ struct OpCost {
   bool gathers = false;
 };
 
+struct LocalCall;  // local_call.h
+
 class MESHWRIGHT_API OpFamily {
  public:
   virtual ~OpFamily();
@@ -90,11 +92,17 @@ class MESHWRIGHT_API OpFamily {
   // Errors: bad_input, "is not computed", unless the family overrides it.
   Result<std::vector<Tensor>> evaluate(const OpCall& call, std::span<const Tensor* const> operands) const;
 
+  // Emits what one rank executes for a sharded call: the op itself on local shapes, unless the family overrides it
+  // because attributes are sizes or positions, or because the rule leaves something to be done (a maximum over sharded
+  // classes, a mean's count).
+  Status localize(const LocalCall& call) const;
+
  private:
   virtual Result<Rule> do_rule(const OpCall& call) const = 0;
   virtual Result<OpCost> do_cost(const OpCall& call, const Rule& rule) const = 0;
   virtual Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const;
   virtual Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const;
+  virtual Status do_localize(const LocalCall& call) const;
 };
 
 // Which family serves an op; null if none does.

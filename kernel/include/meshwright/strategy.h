@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "meshwright/atoms.h"
+#include "meshwright/axis_choice.h"
 #include "meshwright/conversion.h"
 #include "meshwright/cost.h"
 #include "meshwright/export.h"
@@ -26,22 +27,6 @@
 #include "meshwright/training.h"
 
 namespace meshwright {
-
-// What a strategy does with one mesh axis.
-enum class AxisUse : std::uint8_t {
-  repeat,         // nothing: the devices along the axis do the same work
-  factor,         // shards one atom of one factor
-  pass_forward,   // partial operands (a linear group) give partial results
-  pass_backward,  // a partial gradient of the results gives partial gradients of the operands
-};
-
-struct AxisChoice {
-  AxisUse use = AxisUse::repeat;
-  FactorId factor = 0;     // for factor
-  std::uint8_t atom = 0;   // for factor: which of its atoms
-  std::uint8_t group = 0;  // for pass_forward: which linear group
-  bool operator==(const AxisChoice&) const = default;
-};
 
 // At an operand: the layout that the op needs and the layout in which it yields the gradient. At a result: the layout
 // that it yields and the layout in which it needs the gradient.

@@ -15,6 +15,8 @@ struct TrainingGraph {
   NodeId first_backward = 0;
   std::vector<ValueId> gradients;         // by value of the forward: its gradient, or kNoId
   std::vector<NodeId> forward_of;         // by node from first_backward on: whose gradient it is part of (kNoId: the seed, a sum)
+  // By node of the forward: for each operand, what this use adds to its gradient, or kNoId.
+  std::vector<std::vector<ValueId>> contributions;
   std::vector<ValueId> saved;             // values of the forward that the backward uses; parameters and inputs too
 };
 

@@ -1,0 +1,96 @@
+// Who does something with a program: runs it, simulates it, writes it down (plugins of kind "backend").
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "meshwright/cost.h"
+#include "meshwright/export.h"
+#include "meshwright/op.h"
+#include "meshwright/program.h"
+#include "meshwright/result.h"
+#include "meshwright/tensor.h"
+
+namespace meshwright {
+
+// Computes ops faster than `evaluate` does, for one backend (plugins of kind "kernels", which serve "BACKEND:OP"). What
+// it computes is what `evaluate` computes, up to rounding. Stateless and thread-safe.
+class MESHWRIGHT_API OpKernels {
+ public:
+  virtual ~OpKernels();
+  // Nothing (an empty vector) if it leaves this call to `evaluate`: another dtype, another attribute.
+  Result<std::vector<Tensor>> compute(const OpCall& call, std::span<const Tensor* const> operands) const;
+
+ private:
+  virtual Result<std::vector<Tensor>> do_compute(const OpCall& call, std::span<const Tensor* const> operands) const = 0;
+};
+
+// Which kernels there are for a backend; null if an op has none.
+class MESHWRIGHT_API KernelTable {
+ public:
+  virtual ~KernelTable();
+  [[nodiscard]] virtual const OpKernels* find(std::string_view op) const = 0;
+};
+
+// One op on one device: by its kernel, else by its family's `evaluate`. Errors: bad_input if nobody computes it.
+MESHWRIGHT_API Result<std::vector<Tensor>> compute(const OpCall& call, std::span<const Tensor* const> operands,
+                                                   const OpTable& ops, const KernelTable* kernels);
+
+// Called from the ranks' threads while a program runs, for several ranks at a time.
+class MESHWRIGHT_API RunObserver {
+ public:
+  virtual ~RunObserver();
+  // A parameter's gradient and what the optimizer made of the parameter, both as the rank stores them.
+  virtual void on_update(std::int64_t rank, std::uint32_t parameter, const Tensor& gradient, const Tensor& updated) = 0;
+  virtual void on_output(std::int64_t rank, std::uint32_t output, const Tensor& value) = 0;
+};
+
+struct OptimizerSettings {
+  double learning_rate = 1e-3;
+  double momentum = 0.9;
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-5, weight_decay = 0.01;
+};
+
+struct BackendInput {
+  const Program& program;  // finished and valid
+  const OpTable& ops;
+  const CostProfile& profile;
+  const KernelTable* kernels = nullptr;                          // of this backend
+  std::function<const Tensor*(ValueId)> source;                  // the whole tensor of a parameter or an input, to run
+  RunObserver* observer = nullptr;
+  OptimizerSettings optimizer;
+};
+
+struct Report {
+  std::int64_t ranks = 0;
+  double step_seconds = 0;          // of the step on the cluster, predicted (simulate)
+  std::int64_t bytes_sent = 0;      // by all ranks together
+  std::int64_t peak_bytes = 0;      // of the rank that holds most
+  std::int64_t peak_instruction = 0;
+};
+
+struct EmittedFile {
+  std::string name;  // relative to the output folder
+  std::string text;
+};
+
+class MESHWRIGHT_API Backend {
+ public:
+  virtual ~Backend();
+  // Runs or simulates one training step. Errors: bad_input unless the backend overrides it; a rank's own error, which
+  // names the rank and the instruction.
+  Result<Report> run(const BackendInput& input) const;
+  // Writes the program down. Errors: bad_input unless the backend overrides it.
+  Result<std::vector<EmittedFile>> emit(const BackendInput& input) const;
+
+ private:
+  virtual Result<Report> do_run(const BackendInput& input) const;
+  virtual Result<std::vector<EmittedFile>> do_emit(const BackendInput& input) const;
+};
+
+}  // namespace meshwright

@@ -1,0 +1,56 @@
+// How an op family says what one rank executes where its op is sharded (DESIGN §2: "local literals", "local rewrite").
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "meshwright/export.h"
+#include "meshwright/op.h"
+#include "meshwright/program.h"
+
+namespace meshwright {
+
+// Appends what one rank executes to a program.
+class MESHWRIGHT_API LocalBuilder {
+ public:
+  // `original` is the instruction that is rewritten; `program` receives new values, `instructions` the new instructions.
+  LocalBuilder(Program& program, const Instruction& original, std::vector<Instruction>& instructions);
+
+  // A new value, for an intermediate result.
+  ProgramValueId make(ShardedType type);
+  // One op on local shapes. The operands' layouts are taken for what it needs.
+  void emit(std::string op, const std::vector<Operand>& operands, Attributes attributes, RankAttributes rank_attributes,
+            const std::vector<ProgramValueId>& results);
+  // The value, reduced over every axis over which it is partial.
+  ProgramValueId reduce(ProgramValueId value);
+  [[nodiscard]] const ShardedType& type(ProgramValueId value) const { return program_.values[value].type; }
+
+ private:
+  Program& program_;
+  const Instruction& original_;
+  std::vector<Instruction>& instructions_;
+};
+
+// One sharded call. Ids of operands and results are values of the program.
+struct LocalCall {
+  const OpCall& call;                 // the whole op: attributes and types of the whole tensors
+  std::vector<ShardedType> operands;  // as call.operands
+  std::vector<ShardedType> results;
+  const Mesh& mesh;
+  LocalBuilder& build;
+
+  // The operand's value, or kNoId if the call does not have it.
+  [[nodiscard]] ProgramValueId operand(std::string_view name) const {
+    const auto index = call.node.operand_index(name);
+    return index ? call.node.operands[*index].value : kNoId;
+  }
+  [[nodiscard]] const ShardedType* type(std::string_view name) const {
+    const auto index = call.node.operand_index(name);
+    return index ? &operands[*index] : nullptr;
+  }
+  // The same op on local shapes, with these attributes.
+  MESHWRIGHT_API void emit(Attributes attributes, RankAttributes rank_attributes = {}) const;
+};
+
+}  // namespace meshwright

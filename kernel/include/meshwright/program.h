@@ -1,0 +1,147 @@
+// What each rank executes, instruction by instruction. All ranks of a mesh run the same instructions; what depends on
+// the rank stands in rank attributes. Every value has a layout, and every instruction says in which layouts it needs its
+// operands, so that `validate` can prove that no collective is missing.
+//
+// A program is made in steps (DESIGN §2, "Program and backends"):
+//   lower            computing on whole shapes, `convert` where a value has another layout than its user needs,
+//                    `load_parameter` and `store_gradient` where a parameter meets the computing
+//   parameter_shard  a pass: gathers of stored parameters, reductions of their gradients, updates
+//   communication    a pass: a `convert` becomes its moves
+//   reshape          a pass: computing on one rank's shapes, and local rewrites (MAP §6.1)
+//   finish           `free` after each last use, then validate
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "meshwright/axis_choice.h"
+#include "meshwright/conversion.h"
+#include "meshwright/export.h"
+#include "meshwright/graph.h"
+#include "meshwright/mesh.h"
+#include "meshwright/op.h"
+#include "meshwright/plan.h"
+#include "meshwright/result.h"
+#include "meshwright/shard.h"
+#include "meshwright/training.h"
+
+namespace meshwright {
+
+using ProgramValueId = std::uint32_t;
+
+struct ProgramValue {
+  std::string name;  // unique in the program
+  ShardedType type;
+  bool operator==(const ProgramValue&) const = default;
+};
+
+enum class InstructionKind : std::uint8_t {
+  compute,         // an op
+  convert,         // the operand in the layout of the result; until the communication pass
+  move,            // one step of a conversion
+  load_parameter,  // the parameter in the layout of the result; until the parameter_shard pass
+  store_gradient,  // the operand is the parameter's gradient; until the parameter_shard pass
+  update,          // the optimizer's step; the operand is the gradient
+  free,            // the operands are not needed any more
+};
+
+enum class Phase : std::uint8_t { forward, backward, update };
+
+MESHWRIGHT_API const char* name(InstructionKind kind);
+MESHWRIGHT_API const char* name(Phase phase);
+
+struct ProgramOperand {
+  std::string name;  // by the op's schema
+  ProgramValueId value = kNoId;
+  Layout needed;
+  bool operator==(const ProgramOperand&) const = default;
+};
+
+struct Instruction {
+  InstructionKind kind = InstructionKind::compute;
+  Phase phase = Phase::forward;
+  std::string name;         // of the node that it is part of
+  std::string module_path;
+  std::string op;           // of compute
+  std::vector<ProgramOperand> operands;
+  std::vector<ProgramValueId> results;
+  Attributes attributes;            // of compute
+  RankAttributes rank_attributes;
+  std::vector<AxisChoice> axes;     // of compute on whole shapes: what each mesh axis does
+  bool local = false;               // of compute: on one rank's shapes
+  Move move;                        // of move
+  std::uint32_t parameter = kNoId;  // of load_parameter, store_gradient and update: index into Program::parameters
+  bool hides = false;               // of convert and move: a parameter's, which runs beside the computing
+  bool planned = true;              // of convert and move: the plan counts it; false: lowering had to add it
+};
+
+struct ProgramParameter {
+  std::string name;           // in the model
+  ValueId source = kNoId;     // of the graph
+  ProgramValueId value = kNoId;     // as it is stored, in the layout of its optimizer state and of its gradient
+  ProgramValueId gradient = kNoId;  // as it is stored; kNoId until the parameter_shard pass, or if it has none
+};
+
+struct ProgramInput {
+  SourceKind kind = SourceKind::user_input;
+  ValueId source = kNoId;  // of the graph; each layout in which it is used is an input of its own
+  ProgramValueId value = kNoId;
+};
+
+struct ProgramOutput {
+  OutputKind kind = OutputKind::user_output;
+  std::string target;     // the buffer, for a mutation
+  ValueId source = kNoId;  // of the graph
+  ProgramValueId value = kNoId;
+};
+
+struct Program {
+  std::string name;
+  Mesh mesh;
+  TrainingSettings training;
+  std::vector<ProgramValue> values;
+  std::vector<ProgramParameter> parameters;
+  std::vector<ProgramInput> inputs;
+  std::vector<ProgramOutput> outputs;
+  std::vector<Instruction> instructions;
+
+  [[nodiscard]] const ShardedType& type(ProgramValueId id) const { return values[id].type; }
+  [[nodiscard]] TensorType local(ProgramValueId id) const { return local_type(values[id].type, mesh); }
+  [[nodiscard]] std::int64_t local_bytes(ProgramValueId id) const { return local(id).bytes(); }
+};
+
+// The program of a plan, before any pass. Errors: bad_input if the plan does not fit its graph, or an op on the way to
+// the loss has no gradient.
+struct LowerInput {
+  const Plan& plan;
+  const OpTable& ops;
+  const CostProfile& profile;  // to choose how values without a gradient are made
+  const ConversionSearch& conversions;
+};
+MESHWRIGHT_API Result<Program> lower(const LowerInput& input);
+
+// Puts `free` after the last use of each value that is no parameter and no output. Removes instructions whose results
+// nobody uses.
+MESHWRIGHT_API void place_frees(Program& program);
+
+// Proves from the layouts that no collective is missing: that every value is made before its first use and not used
+// after it was freed; that each operand has the layout that its instruction needs; that each move is one that exists
+// and ends where it says; that outputs are whole and each parameter's gradient lies as the parameter does.
+// Errors: bad_input that names the instruction, the value, both layouts, and the collective that would join them.
+MESHWRIGHT_API Status validate(const Program& program);
+
+// The program as text, for people and golden tests.
+MESHWRIGHT_API std::string to_string(const Program& program);
+
+// Bytes that all ranks together send for one move of a value, by the moves' definitions: an all-reduce as a
+// reduce-scatter and an all-gather; everything else fetches from its owner each element that a rank lacks, once.
+MESHWRIGHT_API std::int64_t sent_bytes(const Program& program, const Instruction& move);
+// Of the whole program.
+MESHWRIGHT_API std::int64_t sent_bytes(const Program& program);
+
+// Bytes that one rank holds after each instruction, at most while it runs: parameters, optimizer state, inputs, every
+// value that was made and not freed. The peak is the largest.
+MESHWRIGHT_API std::vector<std::int64_t> memory_curve(const Program& program);
+
+}  // namespace meshwright

@@ -1,0 +1,27 @@
+// A step from one program to the next (plugins of kind "passes"; program.h says which are required, and their order).
+#pragma once
+
+#include "meshwright/conversion.h"
+#include "meshwright/export.h"
+#include "meshwright/op.h"
+#include "meshwright/program.h"
+#include "meshwright/result.h"
+
+namespace meshwright {
+
+struct PassContext {
+  const OpTable& ops;
+  const ConversionSearch& conversions;
+  const CostProfile& profile;
+};
+
+class MESHWRIGHT_API ProgramPass {
+ public:
+  virtual ~ProgramPass();
+  Result<Program> run(Program program, const PassContext& context) const;
+
+ private:
+  virtual Result<Program> do_run(Program program, const PassContext& context) const = 0;
+};
+
+}  // namespace meshwright

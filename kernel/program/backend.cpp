@@ -1,0 +1,73 @@
+#include "meshwright/backend.h"
+
+#include <exception>
+
+#include "meshwright/program_pass.h"
+
+namespace meshwright {
+
+OpKernels::~OpKernels() = default;
+KernelTable::~KernelTable() = default;
+RunObserver::~RunObserver() = default;
+Backend::~Backend() = default;
+ProgramPass::~ProgramPass() = default;
+
+namespace {
+
+template <class Body>
+auto guard(const std::string& what, Body body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const std::exception& problem) {
+    return plugin_failed(what + " threw an exception: " + problem.what());
+  }
+}
+
+}  // namespace
+
+Result<std::vector<Tensor>> OpKernels::compute(const OpCall& call, std::span<const Tensor* const> operands) const {
+  const std::string where = call.node.op + " at '" + call.node.name + "'";
+  return guard(where + ": the kernel", [&]() -> Result<std::vector<Tensor>> {
+    Result<std::vector<Tensor>> results = do_compute(call, operands);
+    if (!results) return add_context(where, results.error());
+    if (results->empty()) return results;
+    if (results->size() != call.results.size()) return plugin_failed(where + ": a result of the kernel is missing");
+    for (std::size_t i = 0; i < call.results.size(); ++i) {
+      if ((*results)[i].type() != call.results[i]) {
+        return plugin_failed(where + ": result " + std::to_string(i) + " of the kernel has another type");
+      }
+    }
+    return results;
+  });
+}
+
+Result<std::vector<Tensor>> compute(const OpCall& call, std::span<const Tensor* const> operands, const OpTable& ops,
+                                    const KernelTable* kernels) {
+  if (const OpKernels* kernel = kernels ? kernels->find(call.node.op) : nullptr) {
+    Result<std::vector<Tensor>> results = kernel->compute(call, operands);
+    if (!results || !results->empty() || call.results.empty()) return results;
+  }
+  const OpFamily* family = ops.find(call.node.op);
+  if (!family) return bad_input(call.node.op + " at '" + call.node.name + "': no op family serves it");
+  return family->evaluate(call, operands);
+}
+
+Result<Program> ProgramPass::run(Program program, const PassContext& context) const {
+  return guard("the pass", [&] { return do_run(std::move(program), context); });
+}
+
+Result<Report> Backend::run(const BackendInput& input) const {
+  return guard("the backend", [&] { return do_run(input); });
+}
+
+Result<std::vector<EmittedFile>> Backend::emit(const BackendInput& input) const {
+  return guard("the backend", [&] { return do_emit(input); });
+}
+
+Result<Report> Backend::do_run(const BackendInput&) const { return bad_input("this backend runs nothing"); }
+
+Result<std::vector<EmittedFile>> Backend::do_emit(const BackendInput&) const {
+  return bad_input("this backend writes nothing");
+}
+
+}  // namespace meshwright

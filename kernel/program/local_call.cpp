@@ -1,0 +1,52 @@
+#include "meshwright/local_call.h"
+
+namespace meshwright {
+
+LocalBuilder::LocalBuilder(Program& program, const Instruction& original, std::vector<Instruction>& instructions)
+    : program_(program), original_(original), instructions_(instructions) {}
+
+ProgramValueId LocalBuilder::make(ShardedType type) {
+  const auto id = static_cast<ProgramValueId>(program_.values.size());
+  program_.values.push_back({original_.name + "." + std::to_string(id), std::move(type)});
+  return id;
+}
+
+void LocalBuilder::emit(std::string op, const std::vector<Operand>& operands, Attributes attributes,
+                        RankAttributes rank_attributes, const std::vector<ProgramValueId>& results) {
+  Instruction& made = instructions_.emplace_back();
+  made.phase = original_.phase;
+  made.name = original_.name;
+  made.module_path = original_.module_path;
+  made.op = std::move(op);
+  for (const Operand& operand : operands) {
+    if (operand.value != kNoId) made.operands.push_back({operand.name, operand.value, type(operand.value).layout});
+  }
+  made.results = results;
+  made.attributes = std::move(attributes);
+  made.rank_attributes = std::move(rank_attributes);
+  made.local = true;
+}
+
+ProgramValueId LocalBuilder::reduce(ProgramValueId value) {
+  for (std::size_t axis = 0; axis < program_.mesh.rank(); ++axis) {
+    ShardedType reduced = type(value);
+    if (!reduced.layout[axis].is_partial()) continue;
+    reduced.layout.place(axis, Placement::replicate());
+    Instruction& move = instructions_.emplace_back();
+    move.kind = InstructionKind::move;
+    move.phase = original_.phase;
+    move.name = original_.name;
+    move.module_path = original_.module_path;
+    move.operands.push_back({"", value, type(value).layout});
+    move.move = {MoveKind::all_reduce, static_cast<std::uint8_t>(axis), 0, false, false, reduced.layout};
+    value = make(std::move(reduced));
+    move.results.push_back(value);
+  }
+  return value;
+}
+
+void LocalCall::emit(Attributes attributes, RankAttributes rank_attributes) const {
+  build.emit(call.node.op, call.node.operands, std::move(attributes), std::move(rank_attributes), call.node.results);
+}
+
+}  // namespace meshwright
