@@ -103,6 +103,15 @@ TEST(Gpt2Small, TheTiedEmbeddingKeepsBothNames) {
   EXPECT_EQ(names, (std::set<std::string>{"inner.lm_head.weight", "inner.transformer.wte.weight"}));
 }
 
+TEST(ThirdPartyOp, KeepsItsDomainInItsName) {
+  const Graph graph = read("third_party_op/model");
+  const Node& node = find(graph, "squared_relu");
+  EXPECT_EQ(node.op, "thirdparty.squared_relu");
+  ASSERT_EQ(node.operands.size(), 1U);
+  EXPECT_EQ(node.operands[0].name, "self");
+  EXPECT_TRUE(graph.values[node.results[0]].requires_gradient);
+}
+
 TEST(Bert, BuffersHaveNoGradientAndPassNoneOn) {
   const Graph graph = read("bert_base");
   std::size_t buffers = 0;

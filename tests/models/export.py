@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Write the models for tests: the .pt2 files beside this script.
+
+They are the examples' architectures made so small that a test can run them. The vocabulary of 50 is no multiple of 4 or
+8, so that padding happens. All but those named *_weights are built on the meta device and hold no weights. Needs the
+packages of examples/requirements.txt.
+
+    python tests/models/export.py [NAME ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import transformers
+
+ROOT = Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT.parents[1] / "sdk" / "python"))
+
+import meshwright  # noqa: E402  (found through the path above)
+
+BATCH, LENGTH, WIDTH, HEADS, LAYERS, VOCABULARY, CLASSES = 8, 8, 32, 4, 2, 50, 10
+
+
+class WithLoss(torch.nn.Module):
+    """A model of ``transformers`` that returns its loss alone."""
+
+    def __init__(self, inner: torch.nn.Module):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, **inputs: torch.Tensor) -> torch.Tensor:
+        return self.inner(**inputs).loss
+
+
+class Mlp(torch.nn.Module):
+    """Linear layers, two activations, a norm, and a mean squared error made of parts."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(16, 64)
+        self.second = torch.nn.Linear(64, 64)
+        self.norm = torch.nn.LayerNorm(64)
+        self.last = torch.nn.Linear(64, 8)
+
+    def forward(self, features: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        hidden = torch.nn.functional.gelu(self.first(features))
+        hidden = self.norm(hidden + torch.relu(self.second(hidden)))
+        return (self.last(hidden) - targets).pow(2).mean()
+
+
+def tokens() -> torch.Tensor:
+    return torch.zeros(BATCH, LENGTH, dtype=torch.int64)
+
+
+def gpt2():
+    config = transformers.GPT2Config(n_layer=LAYERS, n_embd=WIDTH, n_head=HEADS, n_positions=LENGTH,
+                                     vocab_size=VOCABULARY, bos_token_id=0, eos_token_id=0, resid_pdrop=0.0,
+                                     embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False)
+    return WithLoss(transformers.GPT2LMHeadModel(config)), {"input_ids": tokens(), "labels": tokens()}
+
+
+def bert():
+    config = transformers.BertConfig(num_hidden_layers=LAYERS, hidden_size=WIDTH, num_attention_heads=HEADS,
+                                     intermediate_size=2 * WIDTH, vocab_size=VOCABULARY,
+                                     max_position_embeddings=LENGTH, hidden_dropout_prob=0.0,
+                                     attention_probs_dropout_prob=0.0)
+    return WithLoss(transformers.BertForMaskedLM(config)), {"input_ids": tokens(), "attention_mask": tokens(),
+                                                            "labels": tokens()}
+
+
+def vit():
+    config = transformers.ViTConfig(num_hidden_layers=LAYERS, hidden_size=WIDTH, num_attention_heads=HEADS,
+                                    intermediate_size=2 * WIDTH, image_size=16, patch_size=8, num_labels=CLASSES,
+                                    hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    return WithLoss(transformers.ViTForImageClassification(config)), {
+        "pixel_values": torch.zeros(BATCH, 3, 16, 16), "labels": torch.zeros(BATCH, dtype=torch.int64)}
+
+
+def mlp():
+    return Mlp(), {"features": torch.zeros(16, 16), "targets": torch.zeros(16, 8)}
+
+
+def fill(model: torch.nn.Module) -> None:
+    """Weights that leave no bias at zero and no scale at one; uniform, because such bits are the same on any CPU."""
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            is_scale = parameter.dim() == 1 and name.endswith("weight")
+            parameter.copy_((torch.rand(parameter.shape, generator=generator) - 0.5) * 0.5 + is_scale)
+
+
+MODELS: dict[str, Callable] = {"gpt2_tiny": gpt2, "gpt2_tiny_weights": gpt2, "bert_tiny": bert, "vit_tiny": vit,
+                               "mlp_tiny": mlp}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one or more of {', '.join(MODELS)}; all by default")
+    parser.add_argument("-o", "--output", type=Path, default=ROOT, help="the folder to write to")
+    options = parser.parse_args()
+    for name in options.names or MODELS:
+        if name not in MODELS:
+            parser.error(f"no model named {name!r}; known: {', '.join(MODELS)}")
+        has_weights = name.endswith("_weights")
+        with torch.device("cpu" if has_weights else "meta"):
+            model, inputs = MODELS[name]()
+        if has_weights:
+            fill(model)
+        path = meshwright.export(model.train(), inputs, options.output / f"{name}.pt2")
+        print(f"{path.name}: {path.stat().st_size / 1024:.0f} KiB")
+
+
+if __name__ == "__main__":
+    main()
