@@ -35,7 +35,10 @@ constexpr meshwright_config_key_v1 kTrain[] = {
     {"microbatches", "integer", "", "1", "parts into which a step cuts the batch"},
 };
 constexpr meshwright_config_key_v1 kEmit[] = {
-    {"backend", "text", "", "\"torch\"", "plugin that the plan is emitted for"},
+    {"backend", "text", "", "\"text\"", "plugin that the plan is emitted for"},
+    {"parameter_shard", "text", "", "\"parameter_shard\"", "pass that joins stored parameters to the computing"},
+    {"communication", "text", "", "\"communication\"", "pass that turns conversions into collectives"},
+    {"reshape", "text", "", "\"reshape\"", "pass that gives every op one rank's shapes"},
 };
 constexpr meshwright_config_key_v1 kPlugins[] = {
     {"paths", "texts", "", "[]", "folders or files to search for plugins before all others"},

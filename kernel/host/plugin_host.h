@@ -39,12 +39,14 @@ class PluginHost {
   // The frontend that the configuration names, or the one that serves the suffix of `model_path`. Error: bad_input.
   Result<std::string> frontend_for(const std::string& model_path);
 
+  // What a plugin's descriptor says that it serves: ops, suffixes, kernels.
+  Result<std::vector<std::string>> served_by(std::string_view kind, std::string_view id);
+
   // Loads every op family and settles who serves which op ([ops]). Errors: those of create and settle_claims.
   Result<std::unique_ptr<OpTable>> op_table();
 
  private:
   Result<Config> plugin_config(std::string_view kind, std::string_view id);
-  Result<std::vector<std::string>> served_by(std::string_view kind, std::string_view id);
 
   ConfigTree tree_;
   HostConfig config_;

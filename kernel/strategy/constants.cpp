@@ -7,11 +7,11 @@
 
 namespace meshwright {
 
-double ConstantPricer::seconds(ValueId value, const Layout& layout) {
-  if (input_.graph.values[value].producer == kNoId) return 0;
+ConstantPricer::Made ConstantPricer::made(ValueId value, const Layout& layout) {
+  if (input_.graph.values[value].producer == kNoId) return {};
   const auto known = known_.find({value, layout});
   if (known != known_.end()) return known->second;
-  const double made = make(value, layout);
+  const Made made = make(value, layout);
   known_.emplace(std::pair{value, layout}, made);
   return made;
 }
@@ -38,13 +38,13 @@ const std::vector<Strategy>& ConstantPricer::strategies(NodeId id) {
   return found->second;
 }
 
-double ConstantPricer::make(ValueId value, const Layout& layout) {
+ConstantPricer::Made ConstantPricer::make(ValueId value, const Layout& layout) {
   const NodeId id = input_.graph.values[value].producer;
   const Node& node = input_.graph.nodes[id];
   const auto port = static_cast<std::size_t>(std::find(node.results.begin(), node.results.end(), value) - node.results.begin());
   const ConversionProblem conversion{input_.mesh, input_.atoms.values[value], input_.profile,
                                      size_bytes(input_.graph.type(value).dtype), false};
-  double best = std::numeric_limits<double>::infinity();
+  Made best{std::numeric_limits<double>::infinity(), nullptr};
   for (const Strategy& strategy : strategies(id)) {
     // The node may make more than is wanted, and each device then keeps its part.
     const Layout& made = strategy.results[port].value;
@@ -60,10 +60,10 @@ double ConstantPricer::make(ValueId value, const Layout& layout) {
       here = slice.result;
     }
     if (!usable) continue;
-    for (std::size_t i = 0; i < node.operands.size() && seconds < best; ++i) {
+    for (std::size_t i = 0; i < node.operands.size() && seconds < best.seconds; ++i) {
       seconds += this->seconds(node.operands[i].value, strategy.operands[i].value);
     }
-    best = std::min(best, seconds);
+    if (seconds < best.seconds) best = {seconds, &strategy};
   }
   return best;
 }

@@ -16,14 +16,23 @@ class ConstantPricer {
 
   // Seconds to make `value`, which has no gradient, in `layout` on every device; the least over the strategies of the
   // nodes that it depends on. Their common parts are counted as often as they are used.
-  double seconds(ValueId value, const Layout& layout);
+  double seconds(ValueId value, const Layout& layout) { return made(value, layout).seconds; }
+
+  // How it is made then: the strategy of its producer, whose result may have to be sliced.
+  const Strategy& strategy(ValueId value, const Layout& layout) { return *made(value, layout).strategy; }
 
  private:
-  double make(ValueId value, const Layout& layout);
+  struct Made {
+    double seconds = 0;
+    const Strategy* strategy = nullptr;  // none for a source
+  };
+
+  Made made(ValueId value, const Layout& layout);
+  Made make(ValueId value, const Layout& layout);
   const std::vector<Strategy>& strategies(NodeId id);
 
   const ProblemInput& input_;
-  std::map<std::pair<ValueId, Layout>, double> known_;
+  std::map<std::pair<ValueId, Layout>, Made> known_;
   std::map<NodeId, std::vector<Strategy>> strategies_;
 };
 

@@ -2,14 +2,10 @@
 // (DESIGN §2, "Sharding rules").
 #include "strategy/enumerate.h"
 
-#include <optional>
 #include <tuple>
 
 namespace meshwright {
 
-namespace {
-
-// The choices that one axis has, whatever the others do.
 std::vector<AxisChoice> axis_choices(const AtomizedNode& node, const std::vector<bool>& operand_gradients) {
   std::vector<AxisChoice> choices;
   choices.push_back({});
@@ -41,6 +37,8 @@ bool is_in_results(const Rule& rule, FactorId factor) {
   }
   return false;
 }
+
+namespace {
 
 // Applies one axis' choice to the layouts of a strategy.
 class Deriver {
@@ -125,24 +123,31 @@ void for_each_combination(std::size_t options, std::size_t axes,
   }
 }
 
+std::optional<Strategy> derive_strategy(const AtomizedNode& node, const Mesh& mesh,
+                                        const std::vector<const AtomShape*>& operands,
+                                        const std::vector<const AtomShape*>& results,
+                                        const std::vector<AxisChoice>& axes) {
+  const Deriver deriver(node, operands, results);
+  Strategy strategy;
+  strategy.axes = axes;
+  strategy.operands.assign(operands.size(), {Layout(mesh.rank()), Layout(mesh.rank())});
+  strategy.results.assign(results.size(), {Layout(mesh.rank()), Layout(mesh.rank())});
+  for (std::size_t axis = 0; axis < mesh.rank(); ++axis) deriver.apply(strategy, axis, axes[axis]);
+  if (!all_fit(strategy.operands, operands, mesh) || !all_fit(strategy.results, results, mesh)) return std::nullopt;
+  return strategy;
+}
+
 std::vector<Strategy> enumerate_strategies(const AtomizedNode& node, const Mesh& mesh,
                                            const std::vector<const AtomShape*>& operands,
                                            const std::vector<const AtomShape*>& results,
                                            const std::vector<bool>& operand_gradients) {
   const std::vector<AxisChoice> choices = axis_choices(node, operand_gradients);
-  const Deriver deriver(node, operands, results);
   std::vector<Strategy> strategies;
+  std::vector<AxisChoice> axes(mesh.rank());
   for_each_combination(choices.size(), mesh.rank(), [&](const std::vector<std::size_t>& picked) {
-    Strategy strategy;
-    strategy.operands.assign(operands.size(), {Layout(mesh.rank()), Layout(mesh.rank())});
-    strategy.results.assign(results.size(), {Layout(mesh.rank()), Layout(mesh.rank())});
-    for (std::size_t axis = 0; axis < mesh.rank(); ++axis) {
-      strategy.axes.push_back(choices[picked[axis]]);
-      deriver.apply(strategy, axis, choices[picked[axis]]);
-    }
-    if (all_fit(strategy.operands, operands, mesh) && all_fit(strategy.results, results, mesh)) {
-      strategies.push_back(std::move(strategy));
-    }
+    for (std::size_t axis = 0; axis < mesh.rank(); ++axis) axes[axis] = choices[picked[axis]];
+    std::optional<Strategy> strategy = derive_strategy(node, mesh, operands, results, axes);
+    if (strategy) strategies.push_back(std::move(*strategy));
   });
   return strategies;
 }

@@ -127,9 +127,13 @@ MESHWRIGHT_API void place_frees(Program& program);
 
 // Proves from the layouts that no collective is missing: that every value is made before its first use and not used
 // after it was freed; that each operand has the layout that its instruction needs; that each move is one that exists
-// and ends where it says; that outputs are whole and each parameter's gradient lies as the parameter does.
+// and ends where it says; that no output is partial and each parameter's gradient lies as the parameter does.
 // Errors: bad_input that names the instruction, the value, both layouts, and the collective that would join them.
 MESHWRIGHT_API Status validate(const Program& program);
+
+// `validate`, and that no step is left to be done: no convert, no load_parameter, no store_gradient, no compute on whole
+// shapes, and an update for each parameter that has a gradient.
+MESHWRIGHT_API Status validate_finished(const Program& program);
 
 // The program as text, for people and golden tests.
 MESHWRIGHT_API std::string to_string(const Program& program);

@@ -1,6 +1,8 @@
 // A step from one program to the next (plugins of kind "passes"; program.h says which are required, and their order).
 #pragma once
 
+#include <vector>
+
 #include "meshwright/conversion.h"
 #include "meshwright/export.h"
 #include "meshwright/op.h"
@@ -23,5 +25,8 @@ class MESHWRIGHT_API ProgramPass {
  private:
   virtual Result<Program> do_run(Program program, const PassContext& context) const = 0;
 };
+
+// lower, then the passes in their order, then `free`s. Every step's result is validated.
+MESHWRIGHT_API Result<Program> make_program(const LowerInput& input, const std::vector<const ProgramPass*>& passes);
 
 }  // namespace meshwright

@@ -1,5 +1,6 @@
 // Attention as one op: batch, heads and query positions shard; the softmax over keys keeps them whole.
 #include "attention.h"
+#include "meshwright/local_call.h"
 #include "meshwright/plugin.h"
 
 namespace meshwright {
@@ -106,6 +107,7 @@ class Attention final : public OpFamily {
     }
     Attributes attributes = call.node.attributes;
     attributes["output_mask"] = mask;
+    attributes["random_stream"] = call.node.name;  // the same elements are dropped
     const std::vector<ValueId> made = call.build.emit("meshwright.attention_backward", operands, attributes, types);
     std::vector<ValueId> gradients(call.wanted.size(), kNoId);
     for (std::size_t i = 0, next = 0; i < gradients.size(); ++i) {
@@ -116,6 +118,22 @@ class Attention final : public OpFamily {
 
   Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
     return attention_evaluate(call, operands);
+  }
+
+  // Sharded queries know where they stand, for the causal mask; dropout goes by the global element of the scores.
+  Status do_localize(const LocalCall& call) const override {
+    Attributes attributes = call.call.node.attributes;
+    RankAttributes rank_attributes;
+    const ShardedType& query = *call.type("query");
+    const auto rank = static_cast<std::size_t>(query.type.rank());
+    if (call.call.node.boolean("is_causal", false)) {
+      ShardIndex::describe(query, rank - 2, rank - 1, call.mesh, "queries", attributes, rank_attributes);
+    }
+    if (call.call.node.number("dropout_p", 0) != 0) {
+      ShardIndex::describe(query, 0, rank - 1, call.mesh, "rows", attributes, rank_attributes);
+    }
+    call.emit(std::move(attributes), std::move(rank_attributes));
+    return Done{};
   }
 };
 

@@ -5,7 +5,9 @@
 
 #include "attention.h"
 #include "broadcast.h"
+#include "meshwright/shard.h"
 #include "numbers.h"
+#include "random_stream.h"
 
 namespace meshwright {
 
@@ -31,7 +33,11 @@ class Attention {
       : query_(numbers_of(query)),
         key_(numbers_of(key)),
         value_(numbers_of(value)),
-        causal_(node.boolean("is_causal", false)) {
+        causal_(node.boolean("is_causal", false)),
+        queries_(node, "queries", query.shape()[query.shape().size() - 2]),
+        rows_(node, "rows", query.elements() / query.shape().back()),
+        dropout_(node.number("dropout_p", 0)),
+        random_(node) {
     const std::vector<std::int64_t>& shape = query.shape();
     l_ = to_size(*(shape.end() - 2));
     d_ = to_size(shape.back());
@@ -52,7 +58,9 @@ class Attention {
     Numbers result(query_.size() / d_ * e_, 0);
     for (std::size_t row = 0; row < query_.size() / d_; ++row) {
       const Numbers p = probabilities(row);
-      for (std::size_t j = 0; j < s_; ++j) add(&result[row * e_], p[j], &value_[keys(row, j) * e_], e_);
+      for (std::size_t j = 0; j < s_; ++j) {
+        add(&result[row * e_], p[j] * kept(row, j), &value_[keys(row, j) * e_], e_);
+      }
     }
     return result;
   }
@@ -61,8 +69,8 @@ class Attention {
     Numbers query, key, value, mask;
   };
 
-  // With p the probabilities, g the gradient and y the result (Dao et al. 2022, FlashAttention, appendix B.2):
-  // dV = pᵀg; dP = g·Vᵀ; dS = p·(dP − Σ g·y); dQ = scale·dS·K; dK = scale·dSᵀ·Q; the mask's is dS.
+  // With p the probabilities, m what dropout keeps of them (scaled), g the gradient and y the result (Dao et al. 2022,
+  // FlashAttention, appendix B.2): dV = (m·p)ᵀg; dP = m·g·Vᵀ; dS = p·(dP − Σ g·y); dQ = scale·dS·K; dK = scale·dSᵀ·Q; the mask's is dS.
   [[nodiscard]] Gradients backward(const Numbers& gradient, const Numbers& output) const {
     Gradients made{Numbers(query_.size(), 0), Numbers(key_.size(), 0), Numbers(value_.size(), 0),
                    Numbers(mask_.size(), 0)};
@@ -72,8 +80,9 @@ class Attention {
       const double mean = dot(g, &output[row * e_], e_);
       for (std::size_t j = 0; j < s_; ++j) {
         const std::size_t at = keys(row, j);
-        const double ds = p[j] * (dot(g, &value_[at * e_], e_) - mean);
-        add(&made.value[at * e_], p[j], g, e_);
+        const double m = kept(row, j);
+        const double ds = p[j] * (m * dot(g, &value_[at * e_], e_) - mean);
+        add(&made.value[at * e_], m * p[j], g, e_);
         add(&made.query[row * d_], scale_ * ds, &key_[at * d_], d_);
         add(&made.key[at * d_], scale_ * ds, &query_[row * d_], d_);
         if (mask_index_) made.mask[masks(row, j)] += ds;
@@ -89,10 +98,18 @@ class Attention {
     return to_size((*mask_index_)(static_cast<std::int64_t>(row * s_ + j)));
   }
 
+  // What dropout makes of a probability: 0, or 1/(1-p).
+  [[nodiscard]] double kept(std::size_t row, std::size_t j) const {
+    if (dropout_ == 0) return 1;
+    const std::int64_t element = rows_.global(static_cast<std::int64_t>(row)) * static_cast<std::int64_t>(s_) + static_cast<std::int64_t>(j);
+    return random_.uniform(element) < dropout_ ? 0 : 1 / (1 - dropout_);
+  }
+
   // softmax(scale·Q·Kᵀ + mask) for one query; zeros where no key is allowed, as in PyTorch.
   [[nodiscard]] Numbers probabilities(std::size_t row) const {
     Numbers scores(s_, kForbiddenScore);
-    for (std::size_t j = 0; j < s_ && !(causal_ && j > row % l_); ++j) {
+    const std::int64_t query = queries_.global(static_cast<std::int64_t>(row % l_));
+    for (std::size_t j = 0; j < s_ && !(causal_ && static_cast<std::int64_t>(j) > query); ++j) {
       scores[j] =
           scale_ * dot(&query_[row * d_], &key_[keys(row, j) * d_], d_) + (mask_index_ ? mask_[masks(row, j)] : 0);
     }
@@ -108,6 +125,9 @@ class Attention {
   Numbers mask_;
   std::optional<BroadcastIndex> mask_index_;
   const bool causal_;
+  const ShardIndex queries_, rows_;
+  const double dropout_;
+  const RandomStream random_;
   std::size_t l_ = 0, d_ = 0, s_ = 0, e_ = 0, repeats_ = 1;
   double scale_ = 1;
 };
@@ -115,9 +135,6 @@ class Attention {
 }  // namespace
 
 Result<std::vector<Tensor>> attention_evaluate(const OpCall& call, std::span<const Tensor* const> operands) {
-  if (call.node.number("dropout_p", 0) != 0) {
-    return bad_input("dropout above 0 needs the run's seed and is not computed yet");
-  }
   const auto operand = [&](std::string_view name) -> const Tensor* {
     const auto index = call.node.operand_index(name);
     return index ? operands[*index] : nullptr;

@@ -1,6 +1,7 @@
 // Convolutions: batch, input channels (a reduction), output channels and groups shard. So do their gradients: of an
 // input the output channels are the reduction, of a weight the batch.
 #include "convolution.h"
+#include "meshwright/local_call.h"
 #include "meshwright/plugin.h"
 
 namespace meshwright {
@@ -88,6 +89,19 @@ class Convolution final : public OpFamily {
 
   Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
     return convolution_evaluate(call, operands);
+  }
+
+  // A rank that has some of the groups runs a convolution of that many.
+  Status do_localize(const LocalCall& call) const override {
+    Attributes attributes = call.call.node.attributes;
+    std::vector<TensorType> operands, results;
+    for (const ShardedType& operand : call.operands) operands.push_back(local_type(operand, call.mesh));
+    for (const ShardedType& result : call.results) results.push_back(local_type(result, call.mesh));
+    const OpCall local{call.call.node, std::move(operands), std::move(results)};
+    const ConvolutionTypes types = convolution_types(local);
+    if (attributes.contains("groups")) attributes["groups"] = types.input.shape[1] / types.weight.shape[1];
+    call.emit(std::move(attributes));
+    return Done{};
   }
 };
 

@@ -1,7 +1,9 @@
 // Dropout: linear in its operand, since the mask does not depend on it. The mask is counter-based on the global element
 // index (DESIGN §2), so every dimension shards.
+#include "meshwright/local_call.h"
 #include "meshwright/op.h"
 #include "meshwright/plugin.h"
+#include "random_stream.h"
 
 namespace meshwright {
 namespace {
@@ -29,8 +31,13 @@ class Dropout final : public OpFamily {
   }
 
   Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override {
-    if (call.node.results.size() == 1) return bad_input("its op family states no gradient");
     if (!call.wanted[0]) return std::vector<ValueId>{kNoId};
+    if (call.node.results.size() == 1) {  // the same elements of the gradient are dropped
+      Attributes attributes = call.node.attributes;
+      attributes["random_stream"] = call.node.text("random_stream", call.node.name);
+      return std::vector<ValueId>{call.build.emit(call.node.op, {{call.node.operands[0].name, call.result_gradients[0]}},
+                                                  attributes, call.type(call.result_gradients[0]))};
+    }
     // grad × mask × 1/(1-p): aten.native_dropout_backward, in two ops that have rules already.
     const TensorType& type = call.type(call.result_gradients[0]);
     const ValueId kept = call.build.emit("aten.mul.Tensor", {{"self", call.result_gradients[0]}, {"other", call.node.results[1]}}, {}, type);
@@ -40,15 +47,29 @@ class Dropout final : public OpFamily {
         call.build.emit("aten.mul.Tensor", {{"self", kept}}, {{"other", 1 / (1 - probability)}}, type)};
   }
 
-  // Without a probability nothing is random; with one, the mask needs the run's seed, which no family has yet.
+  // The mask goes by the global element, so that a sharded one is the serial one.
   Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
-    if (drop_probability(call.node) != 0) return bad_input("dropout above 0 needs the run's seed and is not computed yet");
-    std::vector<Tensor> results = {*operands[0]};
-    if (call.results.size() == 2) {
-      Tensor& mask = results.emplace_back(call.results[1]);
-      for (std::int64_t i = 0; i < mask.elements(); ++i) mask.set(i, 1);
+    const double probability = drop_probability(call.node);
+    const double scale = probability < 1 ? 1 / (1 - probability) : 0;
+    const ShardIndex elements(call.node, "elements", operands[0]->elements());
+    const RandomStream random(call.node);
+    std::vector<Tensor> results;
+    for (const TensorType& type : call.results) results.emplace_back(type);
+    for (std::int64_t i = 0; i < operands[0]->elements(); ++i) {
+      const bool kept = probability == 0 || random.uniform(elements.global(i)) >= probability;
+      results[0].set(i, kept ? operands[0]->get(i) * scale : 0);
+      if (results.size() == 2) results[1].set(i, kept ? 1 : 0);
     }
     return results;
+  }
+
+  Status do_localize(const LocalCall& call) const override {
+    Attributes attributes = call.call.node.attributes;
+    RankAttributes rank_attributes;
+    const ShardedType& input = call.operands[0];
+    ShardIndex::describe(input, 0, input.type.shape.size(), call.mesh, "elements", attributes, rank_attributes);
+    call.emit(std::move(attributes), std::move(rank_attributes));
+    return Done{};
   }
 
   static double drop_probability(const Node& node) {

@@ -1,4 +1,5 @@
 // Embeddings: the vocabulary is a reduction factor, and may be padded.
+#include "meshwright/local_call.h"
 #include "meshwright/op.h"
 #include "meshwright/plugin.h"
 
@@ -48,18 +49,33 @@ class Embedding final : public OpFamily {
     const bool backward = is_backward(call.node);
     const std::int64_t table_rows = backward ? result.shape()[0] : rows.shape()[0];
     const std::int64_t columns = rows.shape().back();
+    const ShardIndex table(call.node, "rows", table_rows);
     for (std::int64_t i = 0; i < indices.elements(); ++i) {
-      const auto row = static_cast<std::int64_t>(indices.get(i));
-      if (row < 0 || row >= table_rows) {
-        return bad_input("index " + std::to_string(row) + " is outside of the table's " + std::to_string(table_rows) + " rows");
+      const auto index = static_cast<std::int64_t>(indices.get(i));
+      if (index < 0 || index >= table.global_size()) {
+        return bad_input("index " + std::to_string(index) + " is outside of the table's " +
+                         std::to_string(table.global_size()) + " rows");
       }
-      if (backward && row == call.node.integer("padding_idx", -1)) continue;  // a padding row is not trained
+      if (backward && index == call.node.integer("padding_idx", -1)) continue;  // a padding row is not trained
+      const std::optional<std::int64_t> here = table.local(index);
+      if (!here) continue;  // another rank's row: zero here
+      const std::int64_t row = *here;
       for (std::int64_t c = 0; c < columns; ++c) {
         if (backward) result.set(row * columns + c, result.get(row * columns + c) + rows.get(i * columns + c));
         else result.set(i * columns + c, rows.get(row * columns + c));
       }
     }
     return results;
+  }
+
+  // A rank that has a part of the vocabulary knows which rows.
+  Status do_localize(const LocalCall& call) const override {
+    Attributes attributes = call.call.node.attributes;
+    RankAttributes rank_attributes;
+    const ShardedType& table = is_backward(call.call.node) ? call.results[0] : call.operands[0];
+    ShardIndex::describe(table, 0, 1, call.mesh, "rows", attributes, rank_attributes);
+    call.emit(std::move(attributes), std::move(rank_attributes));
+    return Done{};
   }
 };
 

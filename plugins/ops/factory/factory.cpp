@@ -1,4 +1,5 @@
 // Tensors made from nothing but a shape.
+#include "meshwright/local_call.h"
 #include "meshwright/op.h"
 #include "meshwright/plugin.h"
 
@@ -40,8 +41,23 @@ class Factory final : public OpFamily {
     if (op == "aten.scalar_tensor") fill = call.node.number("s", 0);
     std::vector<Tensor> results;
     Tensor& result = results.emplace_back(call.results[0]);
-    for (std::int64_t i = 0; i < result.elements(); ++i) result.set(i, counts ? start + step * static_cast<double>(i) : fill);
+    const ShardIndex positions(call.node, "positions", result.elements());
+    for (std::int64_t i = 0; i < result.elements(); ++i) {
+      result.set(i, counts ? start + step * static_cast<double>(positions.global(i)) : fill);
+    }
     return results;
+  }
+
+  // A rank counts from where it stands.
+  Status do_localize(const LocalCall& call) const override {
+    Attributes attributes = call.call.node.attributes;
+    RankAttributes rank_attributes;
+    if (attributes.contains("size")) attributes["size"] = local_type(call.results[0], call.mesh).shape;
+    if (call.call.node.op.starts_with("aten.arange")) {
+      ShardIndex::describe(call.results[0], 0, 1, call.mesh, "positions", attributes, rank_attributes);
+    }
+    call.emit(std::move(attributes), std::move(rank_attributes));
+    return Done{};
   }
 };
 

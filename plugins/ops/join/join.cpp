@@ -4,6 +4,7 @@
 
 #include "meshwright/op.h"
 #include "join.h"
+#include "meshwright/local_call.h"
 #include "meshwright/plugin.h"
 
 namespace meshwright {
@@ -122,6 +123,26 @@ class Join final : public OpFamily {
 
   Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
     return join_evaluate(call, operands);
+  }
+
+  // A slice that shards is one of equal pieces, each of which is cut alike: its start shrinks with the dimension.
+  Status do_localize(const LocalCall& call) const override {
+    Attributes attributes = call.call.node.attributes;
+    const bool backward = call.call.node.op == "aten.slice_backward";
+    if (backward || call.call.node.op == "aten.slice.Tensor") {
+      const ShardedType& whole = backward ? call.results[0] : call.operands[0];
+      const std::size_t at = joint_dimension(call.call.node, whole.type.rank());
+      const std::int64_t size = whole.type.shape[at], local = local_type(whole, call.mesh).shape[at];
+      if (local != size) {
+        std::int64_t start = call.call.node.integer("start", 0);
+        if (start < 0) start += size;
+        start = start * local / size;
+        attributes["start"] = start;
+        attributes["end"] = start + local_type(backward ? call.operands[0] : call.results[0], call.mesh).shape[at];
+      }
+    }
+    call.emit(std::move(attributes));
+    return Done{};
   }
 };
 

@@ -8,9 +8,9 @@ namespace meshwright {
 namespace {
 
 // Logits n × c × rest, their labels n × rest, and how much each position counts.
-class Problem {
+class LossProblem {
  public:
-  Problem(const Node& node, const Tensor& logits, const Tensor& target, const Tensor* weight)
+  LossProblem(const Node& node, const Tensor& logits, const Tensor& target, const Tensor* weight)
       : logits_(logits),
         target_(target),
         weight_(weight),
@@ -63,7 +63,7 @@ class Problem {
   std::int64_t rest_ = 1;
 };
 
-void add_losses(const Problem& problem, LossReduction reduction, Tensor& result) {
+void add_losses(const LossProblem& problem, LossReduction reduction, Tensor& result) {
   double sum = 0, shares = 0;
   for (std::int64_t i = 0; i < problem.positions(); ++i) {
     const double share = problem.share(i);
@@ -76,7 +76,7 @@ void add_losses(const Problem& problem, LossReduction reduction, Tensor& result)
 }
 
 // grad × share × (probability − [is the label]), over all shares for a mean.
-void add_gradients(const Problem& problem, LossReduction reduction, const Tensor& gradient, Tensor& result) {
+void add_gradients(const LossProblem& problem, LossReduction reduction, const Tensor& gradient, Tensor& result) {
   double shares = 0;
   for (std::int64_t i = 0; i < problem.positions(); ++i) shares += problem.share(i);
   for (std::int64_t i = 0; i < problem.positions(); ++i) {
@@ -99,7 +99,7 @@ Result<std::vector<Tensor>> loss_evaluate(const OpCall& call, std::span<const Te
     return index ? operands[*index] : nullptr;
   };
   if (Status status = check_supported(call.node, operand("target")->type().dtype); !status) return status.error();
-  const Problem problem(call.node, *operand("self"), *operand("target"), operand("weight"));
+  const LossProblem problem(call.node, *operand("self"), *operand("target"), operand("weight"));
   if (!problem.labels_are_known()) return bad_input("a label is outside of the classes");
   std::vector<Tensor> results;
   Tensor& result = results.emplace_back(call.results[0]);

@@ -6,13 +6,21 @@
 namespace meshwright {
 namespace {
 
-constexpr const char* kOps[] = {"aten.cross_entropy_loss", "meshwright.cross_entropy_backward", nullptr};
+constexpr const char* kOps[] = {"aten.cross_entropy_loss",
+                                "meshwright.cross_entropy_backward",
+                                "meshwright.cross_entropy_maximum",
+                                "meshwright.cross_entropy_terms",
+                                "meshwright.cross_entropy_count",
+                                "meshwright.cross_entropy_combine",
+                                "meshwright.cross_entropy_combine_backward",
+                                nullptr};
 
 constexpr double kFlops = 6;  // for each logit: maximum, difference, exponential, sum, and the gradient's two
 
 class CrossEntropy final : public OpFamily {
  private:
   Result<Rule> do_rule(const OpCall& call) const override {
+    if (is_sharded_step(call.node)) return replicated_rule(call.operands, call.results);  // it is sharded already
     const bool backward = is_backward(call.node);
     const TensorType& logits = *call.operand("self");
     if (Status status = check_supported(call.node, call.operand("target")->dtype); !status) return status.error();
@@ -27,24 +35,33 @@ class CrossEntropy final : public OpFamily {
     if (!rule) return rule;
     if (backward) rule->linear = {{0}};
     const FactorId n = rule->factor("n"), c = rule->factor("c");
-    // Sharded classes: the maximum, then the sum of exponentials and the label's logit together. The backward repeats
-    // them.
-    rule->internal.push_back({c, {n}, 4, false});
-    rule->internal.push_back({c, {n}, 8, false});
-    // A mean is sum / count, and shards may hold unequal counts of labels that are not ignored.
-    if (reduction == LossReduction::mean) rule->internal.push_back({n, {}, 8, false});
+    // Sharded classes: the maximum, then the sum of exponentials, the label's logit and its weight together. The backward
+    // repeats them.
+    for (const bool again : {false, true}) {
+      if (again && backward) break;  // it has no backward
+      rule->internal.push_back({c, {n}, 4, again});
+      rule->internal.push_back({c, {n}, 12, again});
+      // A mean is sum / count, and shards may hold unequal counts of labels that are not ignored.
+      if (reduction == LossReduction::mean) rule->internal.push_back({n, {}, 4, again});
+    }
     return rule;
   }
 
-  Result<OpCost> do_cost(const OpCall&, const Rule& rule) const override {
+  Result<OpCost> do_cost(const OpCall& call, const Rule& rule) const override {
     OpCost cost;
+    if (is_sharded_step(call.node)) {
+      const double share = call.node.op == "meshwright.cross_entropy_maximum" ? 1 : 3;
+      const TensorType* logits = call.operand("self");
+      cost.forward.push_back({share * static_cast<double>((logits ? *logits : call.operands[0]).elements()), {}});
+      return cost;
+    }
     cost.forward.push_back({kFlops, {rule.factor("n"), rule.factor("c")}});
     return cost;
   }
 
   // One op, which computes the probabilities again from the logits that are saved.
   Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override {
-    if (is_backward(call.node)) return bad_input("its op family states no gradient");
+    if (call.node.op != "aten.cross_entropy_loss") return bad_input("its op family states no gradient");
     Status status = check_supported(call.node, call.type(call.operand("target")).dtype);
     if (!status) return status.error();
     std::vector<Operand> operands = {{"grad_output", call.result_gradients[0]}};
@@ -57,7 +74,12 @@ class CrossEntropy final : public OpFamily {
   }
 
   Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
-    return loss_evaluate(call, operands);
+    return is_sharded_step(call.node) ? sharded_step(call, operands) : loss_evaluate(call, operands);
+  }
+
+  Status do_localize(const LocalCall& call) const override {
+    if (!emit_sharded_steps(call)) call.emit(call.call.node.attributes);
+    return Done{};
   }
 };
 

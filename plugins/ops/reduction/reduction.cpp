@@ -1,6 +1,7 @@
 // Sums and means over dimensions: what is summed over is absent from the result, so sharding it gives a partial value. A
 // mean divides each device's sum by the global count, which its shape says.
 #include "meshwright/op.h"
+#include "meshwright/local_call.h"
 #include "meshwright/plugin.h"
 #include "reduction.h"
 
@@ -34,6 +35,22 @@ class Reduction final : public OpFamily {
   }
 
   Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override { return reduction_gradient(call); }
+
+  // A mean over a sharded dimension is a partial sum over the whole count.
+  Status do_localize(const LocalCall& call) const override {
+    const TensorType whole = call.call.operands[0], local = local_type(call.operands[0], call.mesh);
+    const std::int64_t count = whole.elements() / call.call.results[0].elements();
+    const std::int64_t local_count = local.elements() / local_type(call.results[0], call.mesh).elements();
+    if (!call.call.node.op.starts_with("aten.mean") || count == local_count) {
+      call.emit(call.call.node.attributes);
+      return Done{};
+    }
+    const ProgramValueId sum = call.build.make(call.results[0]);
+    const bool all = call.call.node.op == "aten.mean";
+    call.build.emit(all ? "aten.sum" : "aten.sum.dim_IntList", call.call.node.operands, call.call.node.attributes, {}, {sum});
+    call.build.emit("aten.div.Tensor", {{"self", sum}}, {{"other", static_cast<double>(count)}}, {}, call.call.node.results);
+    return Done{};
+  }
 
   Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
     return reduction_evaluate(call, *operands[0]);

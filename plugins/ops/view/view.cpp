@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "meshwright/op.h"
+#include "meshwright/local_call.h"
 #include "meshwright/plugin.h"
 #include "view.h"
 
@@ -141,6 +142,16 @@ class View final : public OpFamily {
   }
 
   Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override { return view_gradient(call); }
+
+  // Sizes become local (MAP §6.1).
+  Status do_localize(const LocalCall& call) const override {
+    Attributes attributes = call.call.node.attributes;
+    for (const char* key : {"size", "shape"}) {
+      if (attributes.contains(key)) attributes[key] = local_type(call.results[0], call.mesh).shape;
+    }
+    call.emit(std::move(attributes));
+    return Done{};
+  }
 
   Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
     return view_evaluate(call, *operands[0]);

@@ -1,0 +1,33 @@
+// From a plan to the program that its ranks execute: composes the passes that the configuration names.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "meshwright/backend.h"
+#include "meshwright/program_pass.h"
+#include "plugin_host.h"
+
+namespace meshwright::host {
+
+// What programs are made with.
+struct ProgramTools {
+  std::unique_ptr<OpTable> ops;
+  std::shared_ptr<ConversionSearch> conversions;
+  std::shared_ptr<ProgramPass> parameter_shard, communication, reshape;
+  CostProfile profile;
+};
+
+// The plugins that the configuration names; the conversion search and the profiler are those with which the plan was
+// made, where the plan names them. Errors: bad_input (a name), plugin_failed.
+Result<ProgramTools> open_tools(PluginHost& host, const Plan& plan);
+
+// Errors: those of lower and of the passes.
+Result<Program> make_program(const Plan& plan, const ProgramTools& tools);
+
+// The kernels that plugins bring for a backend ("BACKEND:OP" among what they serve). Two that claim one op: the first
+// by id.
+Result<std::unique_ptr<KernelTable>> kernels_for(PluginHost& host, const std::string& backend);
+
+}  // namespace meshwright::host

@@ -1,0 +1,363 @@
+// From a plan to the first form of its program: the forward with the plan's layouts, the backward with what follows
+// from them, and `convert` wherever a value has another layout than its user needs.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "meshwright/program.h"
+#include "meshwright/training_graph.h"
+#include "program/backward_axes.h"
+#include "program/planned_strategies.h"
+#include "strategy/constants.h"
+#include "strategy/enumerate.h"
+
+namespace meshwright {
+
+namespace {
+
+// The atoms of the trainable graph. Planning knew the forward only: its atoms must be the same, and what it may pad,
+// the backward may too, since padded gradients are zero where padded values are.
+Result<AtomizedGraph> atomize_training(const TrainingGraph& training, const AtomizedGraph& forward, const OpTable& ops) {
+  Result<AtomizedGraph> atoms = atomize(training.graph, ops);
+  if (!atoms) return atoms;
+  std::set<std::uint32_t> paddable;
+  for (ValueId id = 0; id < forward.values.size(); ++id) {
+    if (atoms->values[id].sizes != forward.values[id].sizes) {
+      return internal_error("the backward cuts '" + training.graph.values[id].name + "' into other atoms than the forward");
+    }
+    for (std::size_t atom = 0; atom < forward.values[id].sizes.size(); ++atom) {
+      if (forward.values[id].paddable[atom]) paddable.insert(atoms->classes[id][atom]);
+    }
+  }
+  for (ValueId id = 0; id < atoms->values.size(); ++id) {
+    AtomShape& shape = atoms->values[id];
+    for (std::size_t atom = 0; atom < shape.sizes.size(); ++atom) shape.paddable[atom] = paddable.contains(atoms->classes[id][atom]);
+  }
+  return atoms;
+}
+
+class Lowering {
+ public:
+  Lowering(const LowerInput& input, const TrainingGraph& training, const AtomizedGraph& atoms, const PlannedStrategies& planned)
+      : plan_(input.plan),
+        training_(training),
+        graph_(training.graph),
+        atoms_(atoms),
+        planned_(planned),
+        problem_{graph_, atoms_, plan_.mesh, input.profile, input.conversions, plan_.training, {}},
+        constants_(problem_) {}
+
+  Result<Program> run() {
+    program_.name = plan_.graph.name;
+    program_.mesh = plan_.mesh;
+    program_.training = plan_.training;
+    add_parameters();
+    count_contributions();
+    for (NodeId id = 0; id < training_.first_backward; ++id) {
+      if (planned_.nodes[id]) run_forward(id);
+    }
+    for (const Output& output : plan_.graph.outputs) add_output(output);
+    phase_ = Phase::backward;
+    seed();
+    for (NodeId id = training_.first_backward; id-- > 0;) {
+      if (!training_.contributions[id].empty()) run_backward(id);
+    }
+    return std::move(program_);
+  }
+
+ private:
+  // --- values ---
+
+  // A copy of graph value `of`, or of its gradient, named after `base`.
+  ProgramValueId make_value(const std::string& base, ValueId of, const Layout& layout) {
+    const int copies = copies_of_name_[base]++;
+    program_.values.push_back({copies > 0 ? base + "." + std::to_string(copies) : base,
+                               {graph_.type(of), atoms_.values[of], layout}});
+    bases_.push_back(base);
+    return static_cast<ProgramValueId>(program_.values.size() - 1);
+  }
+
+  const std::string& name_of(ValueId id) const {
+    const auto parameter = names_.find(id);
+    return parameter != names_.end() ? parameter->second : graph_.values[id].name;
+  }
+
+  const Layout& layout_of(ProgramValueId id) const { return program_.values[id].type.layout; }
+
+  // `value`, which is a copy of graph value `of`, in another layout.
+  ProgramValueId convert(ProgramValueId value, ValueId of, const Layout& to, bool planned) {
+    if (layout_of(value) == to) return value;
+    const auto [known, inserted] = converted_.try_emplace({value, to}, kNoId);
+    if (!inserted) return known->second;
+    const ProgramValueId result = make_value(bases_[value], of, to);
+    Instruction& instruction = add(InstructionKind::convert, program_.values[value].name);
+    instruction.operands.push_back({"", value, layout_of(value)});
+    instruction.results.push_back(result);
+    instruction.planned = planned;
+    return converted_[{value, to}] = result;
+  }
+
+  Instruction& add(InstructionKind kind, std::string name) {
+    Instruction& instruction = program_.instructions.emplace_back();
+    instruction.kind = kind;
+    instruction.phase = phase_;
+    instruction.name = std::move(name);
+    return instruction;
+  }
+
+  void add_parameters() {
+    for (const Source& source : plan_.graph.sources) {
+      if (source.kind != SourceKind::parameter) continue;
+      names_[source.value] = source.names.empty() ? graph_.values[source.value].name : source.names[0];
+      const auto stored = planned_.stored.find(source.value);
+      if (stored == planned_.stored.end()) continue;  // nothing that is trained uses it
+      parameter_of_[source.value] = static_cast<std::uint32_t>(program_.parameters.size());
+      program_.parameters.push_back({names_[source.value], source.value, make_value(names_[source.value], source.value, stored->second), kNoId});
+    }
+  }
+
+  // A value with a gradient, for one more use, in the layout that the plan gives that use.
+  ProgramValueId use(ValueId id, const Layout& needed) {
+    const auto fork = planned_.forks.find(id);
+    if (const auto parameter = parameter_of_.find(id); parameter != parameter_of_.end()) {
+      if (fork == planned_.forks.end()) return load(parameter->second, id, needed);
+      return convert(load(parameter->second, id, fork->second.value), id, needed, true);
+    }
+    ProgramValueId value = made_.at(id);
+    if (fork != planned_.forks.end()) value = convert(value, id, fork->second.value, true);
+    return convert(value, id, needed, true);
+  }
+
+  ProgramValueId load(std::uint32_t parameter, ValueId id, const Layout& needed) {
+    const auto [known, inserted] = loaded_.try_emplace({id, needed}, kNoId);
+    if (!inserted) return known->second;
+    const ProgramValueId result = make_value(name_of(id), id, needed);
+    Instruction& instruction = add(InstructionKind::load_parameter, program_.parameters[parameter].name);
+    instruction.parameter = parameter;
+    instruction.results.push_back(result);
+    return loaded_[{id, needed}] = result;
+  }
+
+  // A value without a gradient, made for this use in the layout that it wants.
+  ProgramValueId constant(ValueId id, const Layout& needed) {
+    const NodeId producer = graph_.values[id].producer;
+    if (producer == kNoId) return input(id, needed);
+    if (producer < planned_.nodes.size() && planned_.nodes[producer]) return convert(made_.at(id), id, needed, false);
+    const Node& node = graph_.nodes[producer];
+    const Strategy& strategy = constants_.strategy(id, needed);
+    const auto at = std::find(node.results.begin(), node.results.end(), id) - node.results.begin();
+    const Layout& layout = strategy.results[static_cast<std::size_t>(at)].value;
+    auto made = constant_.find({id, layout});
+    if (made == constant_.end()) {
+      std::vector<ProgramValueId> operands;
+      for (std::size_t i = 0; i < node.operands.size(); ++i) {
+        operands.push_back(constant(node.operands[i].value, operand_layout(producer, strategy, i)));
+      }
+      const std::vector<ProgramValueId> results = compute(producer, strategy, operands);
+      for (std::size_t i = 0; i < results.size(); ++i) constant_[{node.results[i], layout_of(results[i])}] = results[i];
+      made = constant_.find({id, layout});
+    }
+    return convert(made->second, id, needed, true);
+  }
+
+  ProgramValueId input(ValueId id, const Layout& needed) {
+    const auto [known, inserted] = inputs_.try_emplace({id, needed}, kNoId);
+    if (!inserted) return known->second;
+    const auto source = std::find_if(plan_.graph.sources.begin(), plan_.graph.sources.end(),
+                                     [&](const Source& here) { return here.value == id; });
+    const ProgramValueId value = make_value(name_of(id), id, needed);
+    program_.inputs.push_back({source->kind, id, value});
+    return inputs_[{id, needed}] = value;
+  }
+
+  // --- computing ---
+
+  // The layout in which operand `i` is handed over: an addend under a sharded sum is added on one rank only.
+  Layout operand_layout(NodeId id, const Strategy& strategy, std::size_t i) const {
+    Layout layout = strategy.operands[i].value;
+    const Rule& rule = atoms_.nodes[id].rule;
+    if (!rule.operands[i].addend) return layout;
+    for (std::size_t axis = 0; axis < strategy.axes.size(); ++axis) {
+      const AxisChoice& choice = strategy.axes[axis];
+      if (choice.use == AxisUse::factor && !is_in_results(rule, choice.factor) && !rule.factors[choice.factor].internal) {
+        layout.place(axis, Placement::partial_sum());
+      }
+    }
+    return layout;
+  }
+
+  std::vector<ProgramValueId> compute(NodeId id, const Strategy& strategy, const std::vector<ProgramValueId>& operands) {
+    const Node& node = graph_.nodes[id];
+    std::vector<ProgramValueId> results;
+    for (std::size_t i = 0; i < node.results.size(); ++i) results.push_back(make_value(name_of(node.results[i]), node.results[i], strategy.results[i].value));
+    Instruction& instruction = add(InstructionKind::compute, node.name);
+    instruction.module_path = node.module_path;
+    instruction.op = node.op;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      instruction.operands.push_back({node.operands[i].name, operands[i], operand_layout(id, strategy, i)});
+    }
+    instruction.results = results;
+    instruction.attributes = node.attributes;
+    instruction.axes = strategy.axes;
+    return results;
+  }
+
+  void run_forward(NodeId id) {
+    const Node& node = graph_.nodes[id];
+    const Strategy& strategy = *planned_.nodes[id];
+    std::vector<ProgramValueId> operands;
+    for (std::size_t i = 0; i < node.operands.size(); ++i) {
+      const ValueId operand = node.operands[i].value;
+      const Layout layout = operand_layout(id, strategy, i);
+      operands.push_back(graph_.values[operand].requires_gradient
+                             ? convert(use(operand, strategy.operands[i].value), operand, layout, true)
+                             : constant(operand, layout));
+    }
+    const std::vector<ProgramValueId> results = compute(id, strategy, operands);
+    for (std::size_t i = 0; i < results.size(); ++i) made_[node.results[i]] = results[i];
+  }
+
+  void add_output(const Output& output) {
+    const auto planned = planned_.outputs.find(output.value);
+    const Layout whole(plan_.mesh.rank());
+    const ProgramValueId value =
+        planned != planned_.outputs.end() ? use(output.value, planned->second) : constant(output.value, whole);
+    program_.outputs.push_back({output.kind, output.target, output.value, value});
+  }
+
+  // --- gradients ---
+
+  void count_contributions() {
+    for (std::size_t i = 0; i < training_.forward_of.size(); ++i) {
+      if (training_.forward_of[i] == kNoId) continue;  // the seed and sums: made as they come up
+      gradient_nodes_[training_.forward_of[i]].push_back(training_.first_backward + static_cast<NodeId>(i));
+    }
+    for (NodeId id = 0; id < training_.contributions.size(); ++id) {
+      for (std::size_t i = 0; i < training_.contributions[id].size(); ++i) {
+        if (training_.contributions[id][i] != kNoId) ++awaited_[graph_.nodes[id].operands[i].value];
+      }
+    }
+  }
+
+  // The gradient of the loss is 1.
+  void seed() {
+    for (const Output& output : plan_.graph.outputs) {
+      if (output.kind != OutputKind::loss) continue;
+      const NodeId id = training_.first_backward;
+      Strategy whole;
+      whole.axes.resize(plan_.mesh.rank());
+      whole.results.assign(1, {Layout(plan_.mesh.rank()), Layout(plan_.mesh.rank())});
+      contribute(output.value, compute(id, whole, {})[0], planned_.outputs.at(output.value));
+    }
+  }
+
+  // One more addend of the gradient of `of`, which its use yields in `layout`.
+  void contribute(ValueId of, ProgramValueId addend, const Layout& layout) {
+    addend = convert(addend, of, layout, false);
+    const auto fork = planned_.forks.find(of);
+    if (fork != planned_.forks.end()) addend = convert(addend, of, fork->second.gradient, true);
+    const auto [sum, first] = gradients_.try_emplace(of, addend);
+    if (!first) sum->second = add_up(of, sum->second, convert(addend, of, layout_of(sum->second), false));
+  }
+
+  ProgramValueId add_up(ValueId of, ProgramValueId a, ProgramValueId b) {
+    const Layout layout = layout_of(a);
+    const ProgramValueId result = make_value("grad " + name_of(of), of, layout);
+    Instruction& instruction = add(InstructionKind::compute, program_.values[result].name);
+    instruction.op = "aten.add.Tensor";
+    instruction.operands = {{"self", a, layout}, {"other", b, layout}};
+    instruction.results = {result};
+    instruction.local = true;  // element by element, whatever the layout
+    return result;
+  }
+
+  // The gradient of one op.
+  void run_backward(NodeId forward) {
+    const Node& node = graph_.nodes[forward];
+    const Strategy& strategy = *planned_.nodes[forward];
+    std::map<ValueId, ProgramValueId> at_hand;
+    for (std::size_t i = 0; i < node.operands.size(); ++i) {
+      const ValueId operand = node.operands[i].value;
+      if (graph_.values[operand].requires_gradient) at_hand[operand] = use(operand, strategy.operands[i].value);
+    }
+    for (std::size_t i = 0; i < node.results.size(); ++i) {
+      at_hand[node.results[i]] = made_.at(node.results[i]);
+      const auto gradient = gradients_.find(node.results[i]);
+      if (gradient == gradients_.end()) continue;
+      at_hand[training_.gradients[node.results[i]]] =
+          convert(gradient->second, node.results[i], strategy.results[i].gradient, true);
+    }
+    BackwardGroup group{graph_, atoms_, plan_.mesh, {}, {}, {}};
+    group.nodes = gradient_nodes_[forward];
+    for (const auto& [value, copy] : at_hand) group.available[value] = layout_of(copy);
+    const std::vector<ValueId>& contributions = training_.contributions[forward];
+    for (std::size_t i = 0; i < contributions.size(); ++i) {
+      if (contributions[i] != kNoId) group.wanted.emplace_back(contributions[i], strategy.operands[i].gradient);
+    }
+    const std::vector<Strategy> chosen = choose_backward_axes(group);
+    for (std::size_t n = 0; n < group.nodes.size(); ++n) {
+      const NodeId id = group.nodes[n];
+      const Node& backward = graph_.nodes[id];
+      const Strategy& axes = chosen[n];
+      std::vector<ProgramValueId> operands;
+      for (std::size_t i = 0; i < backward.operands.size(); ++i) {
+        const ValueId operand = backward.operands[i].value;
+        const Layout layout = operand_layout(id, axes, i);
+        const auto here = at_hand.find(operand);
+        operands.push_back(here != at_hand.end() ? convert(here->second, operand, layout, false) : constant(operand, layout));
+      }
+      const std::vector<ProgramValueId> results = compute(id, axes, operands);
+      for (std::size_t i = 0; i < results.size(); ++i) at_hand[backward.results[i]] = results[i];
+    }
+    for (std::size_t i = 0; i < contributions.size(); ++i) {
+      if (contributions[i] == kNoId) continue;
+      const ValueId operand = node.operands[i].value;
+      contribute(operand, at_hand.at(contributions[i]), strategy.operands[i].gradient);
+      if (--awaited_[operand] == 0 && parameter_of_.contains(operand)) store(operand);
+    }
+  }
+
+  void store(ValueId id) {
+    const std::uint32_t parameter = parameter_of_.at(id);
+    const ProgramValueId gradient = gradients_.at(id);
+    Instruction& instruction = add(InstructionKind::store_gradient, program_.parameters[parameter].name);
+    instruction.parameter = parameter;
+    instruction.operands.push_back({"", gradient, layout_of(gradient)});
+  }
+
+  const Plan& plan_;
+  const TrainingGraph& training_;
+  const Graph& graph_;
+  const AtomizedGraph& atoms_;
+  const PlannedStrategies& planned_;
+  const ProblemInput problem_;
+  ConstantPricer constants_;
+  Program program_;
+  Phase phase_ = Phase::forward;
+  std::map<std::string, int> copies_of_name_;
+  std::vector<std::string> bases_;        // by program value: its name without the number of the copy
+  std::map<ValueId, std::string> names_;  // of parameters, in the model
+  std::map<ValueId, std::uint32_t> parameter_of_;
+  std::map<ValueId, ProgramValueId> made_;  // by its producer, in the layout that it yields
+  std::map<std::pair<ProgramValueId, Layout>, ProgramValueId> converted_;
+  std::map<std::pair<ValueId, Layout>, ProgramValueId> loaded_, inputs_, constant_;
+  std::map<ValueId, ProgramValueId> gradients_;  // the sum so far
+  std::map<NodeId, std::vector<NodeId>> gradient_nodes_;  // by node of the forward
+  std::map<ValueId, int> awaited_;               // contributions to a gradient that are still to come
+};
+
+}  // namespace
+
+Result<Program> lower(const LowerInput& input) {
+  Result<AtomizedGraph> forward = atomize(input.plan.graph, input.ops);
+  if (!forward) return forward.error();
+  Result<PlannedStrategies> planned = read_strategies(input.plan, *forward);
+  if (!planned) return planned.error();
+  Result<TrainingGraph> training = differentiate(input.plan.graph, input.ops);
+  if (!training) return training.error();
+  Result<AtomizedGraph> atoms = atomize_training(*training, *forward, input.ops);
+  if (!atoms) return atoms.error();
+  return Lowering(input, *training, *atoms, *planned).run();
+}
+
+}  // namespace meshwright

@@ -1,0 +1,19 @@
+#include "meshwright/program_pass.h"
+
+namespace meshwright {
+
+Result<Program> make_program(const LowerInput& input, const std::vector<const ProgramPass*>& passes) {
+  Result<Program> program = lower(input);
+  if (!program) return program;
+  if (Status status = validate(*program); !status) return add_context("lowering", status.error());
+  for (const ProgramPass* pass : passes) {
+    program = pass->run(std::move(*program), {input.ops, input.conversions, input.profile});
+    if (!program) return program;
+    if (Status status = validate(*program); !status) return add_context("after a pass", status.error());
+  }
+  place_frees(*program);
+  if (Status status = validate_finished(*program); !status) return status.error();
+  return program;
+}
+
+}  // namespace meshwright

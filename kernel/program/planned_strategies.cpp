@@ -1,0 +1,134 @@
+#include "program/planned_strategies.h"
+
+#include <string_view>
+
+namespace meshwright {
+
+namespace {
+
+class StrategyReader {
+ public:
+  StrategyReader(const Plan& plan, const AtomizedGraph& atoms) : plan_(plan), atoms_(atoms) {}
+
+  Result<PlannedStrategies> run() {
+    read_.nodes.resize(plan_.graph.nodes.size());
+    for (NodeId id = 0; id < plan_.graph.nodes.size(); ++id) nodes_[plan_.graph.nodes[id].name] = id;
+    for (ValueId id = 0; id < plan_.graph.values.size(); ++id) values_[plan_.graph.values[id].name] = id;
+    for (const Source& source : plan_.graph.sources) {
+      if (source.kind == SourceKind::parameter && !source.names.empty()) values_[source.names[0]] = source.value;
+    }
+    for (const PlannedVariable& variable : plan_.variables) {
+      Status status = variable.kind == VariableKind::node ? read_node(variable) : read_value(variable);
+      if (!status) return add_context("the plan's variable '" + variable.name + "'", status.error());
+    }
+    return std::move(read_);
+  }
+
+ private:
+  Result<PortLayouts> layouts(const PlannedPort& port, ValueId value) const {
+    const std::size_t rank = plan_.mesh.rank();
+    Result<Layout> forward = parse_layout(port.layout, atoms_.values[value], rank);
+    if (!forward) return forward.error();
+    PortLayouts read{*forward, Layout(rank)};
+    if (!port.gradient_layout.empty()) {
+      Result<Layout> gradient = parse_layout(port.gradient_layout, atoms_.values[value], rank);
+      if (!gradient) return gradient.error();
+      read.gradient = *gradient;
+    }
+    for (const Layout* layout : {&read.value, &read.gradient}) {
+      if (!fits(*layout, atoms_.values[value], plan_.mesh)) {
+        return bad_input("'" + port.value + "' cannot lie as " + to_string(*layout, atoms_.values[value]) + " on a mesh " +
+                         to_string(plan_.mesh));
+      }
+    }
+    return read;
+  }
+
+  // The choice behind "b", "k.1", "repeat", "partial forward", "partial backward".
+  static Result<AxisChoice> choice(const std::string& text, const AtomizedNode& node, const Strategy& strategy, std::size_t axis) {
+    AxisChoice choice;
+    if (text == "repeat") return choice;
+    if (text == "partial backward") {
+      choice.use = AxisUse::pass_backward;
+      return choice;
+    }
+    if (text == "partial forward") {
+      choice.use = AxisUse::pass_forward;
+      for (std::size_t group = 0; group < node.rule.linear.size(); ++group) {
+        bool partial = true;
+        for (const std::uint32_t operand : node.rule.linear[group]) partial &= strategy.operands[operand].value[axis].is_partial();
+        if (!partial) continue;
+        choice.group = static_cast<std::uint8_t>(group);
+        return choice;
+      }
+      return bad_input("no operands in which the op is linear are partial over axis " + std::to_string(axis));
+    }
+    choice.use = AxisUse::factor;
+    const std::size_t dot = text.find('.');
+    const std::string_view name = std::string_view(text).substr(0, dot);
+    if (dot != std::string::npos) choice.atom = static_cast<std::uint8_t>(std::strtoul(text.c_str() + dot + 1, nullptr, 10));
+    for (FactorId factor = 0; factor < node.rule.factors.size(); ++factor) {
+      if (node.rule.factors[factor].name != name || node.rule.factors[factor].whole) continue;
+      if (choice.atom >= node.factor_atoms[factor].size()) break;
+      choice.factor = factor;
+      return choice;
+    }
+    return bad_input("the op's rule has no factor '" + text + "' to shard; it is " + to_string(node.rule));
+  }
+
+  Status read_node(const PlannedVariable& variable) {
+    const auto found = nodes_.find(variable.name);
+    if (found == nodes_.end()) return bad_input("the graph has no such node");
+    const Node& node = plan_.graph.nodes[found->second];
+    if (variable.operands.size() != node.operands.size() || variable.results.size() != node.results.size() ||
+        variable.axes.size() != plan_.mesh.rank()) {
+      return bad_input("its operands, results or axes are not as many as the node's and the mesh's");
+    }
+    Strategy strategy;
+    for (std::size_t i = 0; i < node.operands.size(); ++i) {
+      Result<PortLayouts> read = layouts(variable.operands[i], node.operands[i].value);
+      if (!read) return read.error();
+      strategy.operands.push_back(*read);
+    }
+    for (std::size_t i = 0; i < node.results.size(); ++i) {
+      Result<PortLayouts> read = layouts(variable.results[i], node.results[i]);
+      if (!read) return read.error();
+      strategy.results.push_back(*read);
+    }
+    for (std::size_t axis = 0; axis < variable.axes.size(); ++axis) {
+      Result<AxisChoice> read = choice(variable.axes[axis], atoms_.nodes[found->second], strategy, axis);
+      if (!read) return read.error();
+      strategy.axes.push_back(*read);
+    }
+    read_.nodes[found->second] = std::move(strategy);
+    return Done{};
+  }
+
+  Status read_value(const PlannedVariable& variable) {
+    const bool output = variable.kind == VariableKind::output;
+    const std::vector<PlannedPort>& ports = output ? variable.operands : variable.results;
+    if (ports.size() != 1) return bad_input("one port is expected");
+    const auto found = values_.find(ports[0].value);
+    if (found == values_.end()) return bad_input("the graph has no value '" + ports[0].value + "'");
+    Result<PortLayouts> read = layouts(ports[0], found->second);
+    if (!read) return read.error();
+    if (output) read_.outputs[found->second] = read->value;
+    else if (variable.kind == VariableKind::fork) read_.forks[found->second] = *read;
+    else read_.stored[found->second] = read->value;
+    return Done{};
+  }
+
+  const Plan& plan_;
+  const AtomizedGraph& atoms_;
+  std::map<std::string, NodeId, std::less<>> nodes_;
+  std::map<std::string, ValueId, std::less<>> values_;
+  PlannedStrategies read_;
+};
+
+}  // namespace
+
+Result<PlannedStrategies> read_strategies(const Plan& plan, const AtomizedGraph& atoms) {
+  return StrategyReader(plan, atoms).run();
+}
+
+}  // namespace meshwright

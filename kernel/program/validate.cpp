@@ -1,0 +1,175 @@
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "meshwright/program.h"
+
+namespace meshwright {
+
+namespace {
+
+// What would join two layouts, in words: the first axis on which they differ.
+std::string missing_move(const Layout& have, const Layout& need) {
+  for (std::size_t axis = 0; axis < need.mesh_rank(); ++axis) {
+    if (have[axis] == need[axis]) continue;
+    const std::string over = " over axis " + std::to_string(axis) + " is missing";
+    if (have[axis].is_partial()) return (need[axis].is_shard() ? "a reduce_scatter" : "an all_reduce") + over;
+    if (have[axis].is_replicate()) return (need[axis].is_shard() ? "a slice" : "a keep_one") + over;
+    return (need[axis].is_shard() ? "an all_to_all" : "an all_gather") + over;
+  }
+  return "they are of different meshes";
+}
+
+class Validator {
+ public:
+  explicit Validator(const Program& program)
+      : program_(program), made_(program.values.size(), false), freed_(program.values.size(), false) {}
+
+  Status run() {
+    for (const ProgramParameter& parameter : program_.parameters) {
+      if (!known(parameter.value)) return bad_input("parameter '" + parameter.name + "' has no value");
+      made_[parameter.value] = true;
+    }
+    for (const ProgramInput& input : program_.inputs) {
+      if (!known(input.value)) return bad_input("an input has no value");
+      made_[input.value] = true;
+    }
+    for (std::size_t i = 0; i < program_.instructions.size(); ++i) {
+      const Instruction& instruction = program_.instructions[i];
+      Status status = visit(instruction);
+      if (!status) {
+        return add_context("instruction " + std::to_string(i) + " (" + text(instruction) + ")", status.error());
+      }
+    }
+    for (const ProgramOutput& output : program_.outputs) {
+      if (!known(output.value) || !made_[output.value]) return bad_input("an output is never made");
+      const ProgramValue& value = program_.values[output.value];
+      if (value.type.layout.has_partial()) {
+        return bad_input("the output '" + value.name + "' is partial, " + to_string(value.type.layout, value.type.atoms) +
+                         ": " + missing_move(value.type.layout, Layout(program_.mesh.rank())));
+      }
+    }
+    return Done{};
+  }
+
+ private:
+  [[nodiscard]] bool known(ProgramValueId id) const { return id < program_.values.size(); }
+
+  static std::string text(const Instruction& instruction) {
+    std::string text = instruction.kind == InstructionKind::compute ? instruction.op
+                       : instruction.kind == InstructionKind::move  ? name(instruction.move.kind)
+                                                                    : name(instruction.kind);
+    return instruction.name.empty() ? text : text + " of '" + instruction.name + "'";
+  }
+
+  Status visit(const Instruction& instruction) {
+    for (const ProgramOperand& operand : instruction.operands) {
+      if (Status status = check_operand(operand); !status) return status;
+    }
+    if (Status status = check_kind(instruction); !status) return status;
+    for (const ProgramValueId result : instruction.results) {
+      if (!known(result) || made_[result]) return bad_input("a result is no value of the program, or is made twice");
+      const ShardedType& type = program_.type(result);
+      if (!fits(type.layout, type.atoms, program_.mesh)) {
+        return bad_input("'" + program_.values[result].name + "' cannot lie as " + to_string(type.layout, type.atoms));
+      }
+      made_[result] = true;
+    }
+    return Done{};
+  }
+
+  Status check_operand(const ProgramOperand& operand) const {
+    if (!known(operand.value)) return bad_input("an operand is no value of the program");
+    const ProgramValue& value = program_.values[operand.value];
+    if (!made_[operand.value]) return bad_input("'" + value.name + "' is used before it is made");
+    if (freed_[operand.value]) return bad_input("'" + value.name + "' is used after it was freed");
+    if (value.type.layout == operand.needed) return Done{};
+    return bad_input("needs '" + value.name + "' as " + to_string(operand.needed, value.type.atoms) + ", but it is " +
+                     to_string(value.type.layout, value.type.atoms) + ": " + missing_move(value.type.layout, operand.needed));
+  }
+
+  Status check_kind(const Instruction& instruction) {
+    switch (instruction.kind) {
+      case InstructionKind::compute: return Done{};
+      case InstructionKind::convert: return check_ends(instruction);
+      case InstructionKind::move: return check_move(instruction);
+      case InstructionKind::load_parameter:
+      case InstructionKind::store_gradient: return check_parameter(instruction);
+      case InstructionKind::update: {
+        if (Status status = check_parameter(instruction); !status) return status;
+        const ProgramParameter& parameter = program_.parameters[instruction.parameter];
+        if (instruction.operands.size() != 1 || instruction.operands[0].value != parameter.gradient) {
+          return bad_input("does not take the gradient of '" + parameter.name + "'");
+        }
+        const Layout &stored = program_.type(parameter.value).layout, &gradient = program_.type(parameter.gradient).layout;
+        if (stored == gradient) return Done{};
+        return bad_input("'" + parameter.name + "' is stored as " + to_string(stored, program_.type(parameter.value).atoms) +
+                         ", its gradient as " + to_string(gradient, program_.type(parameter.value).atoms) + ": " +
+                         missing_move(gradient, stored));
+      }
+      case InstructionKind::free:
+        for (const ProgramOperand& operand : instruction.operands) freed_[operand.value] = true;
+        return Done{};
+    }
+    return Done{};
+  }
+
+  Status check_parameter(const Instruction& instruction) const {
+    if (instruction.parameter < program_.parameters.size()) return Done{};
+    return bad_input("names no parameter of the program");
+  }
+
+  Status check_ends(const Instruction& instruction) const {
+    if (instruction.operands.size() != 1 || instruction.results.size() != 1 || !known(instruction.results[0])) {
+      return bad_input("takes one value and gives one");
+    }
+    const ShardedType &from = program_.type(instruction.operands[0].value), &to = program_.type(instruction.results[0]);
+    if (from.type == to.type && from.atoms == to.atoms) return Done{};
+    return bad_input("changes more than the layout");
+  }
+
+  Status check_move(const Instruction& instruction) const {
+    if (Status status = check_ends(instruction); !status) return status;
+    const ShardedType &from = program_.type(instruction.operands[0].value), &to = program_.type(instruction.results[0]);
+    const Move& move = instruction.move;
+    const CostProfile no_prices;
+    const std::vector<Move> moves = one_step_moves({program_.mesh, from.atoms, no_prices, 1, false}, from.layout);
+    const bool exists = std::any_of(moves.begin(), moves.end(), [&](const Move& here) {
+      return here.kind == move.kind && here.axis == move.axis && here.other_axis == move.other_axis && here.result == to.layout;
+    });
+    if (exists) return Done{};
+    return bad_input("no such move leads from " + to_string(from.layout, from.atoms) + " to " + to_string(to.layout, to.atoms));
+  }
+
+  const Program& program_;
+  std::vector<bool> made_, freed_;
+};
+
+}  // namespace
+
+Status validate(const Program& program) { return Validator(program).run(); }
+
+Status validate_finished(const Program& program) {
+  if (Status status = validate(program); !status) return status;
+  std::set<std::uint32_t> updated;
+  for (const Instruction& instruction : program.instructions) {
+    const bool whole = instruction.kind == InstructionKind::compute && !instruction.local;
+    if (whole) return bad_input(instruction.op + " at '" + instruction.name + "' is still on whole shapes: the reshape pass is missing");
+    switch (instruction.kind) {
+      case InstructionKind::convert:
+        return bad_input("'" + instruction.name + "' is still to be converted: the communication pass is missing");
+      case InstructionKind::load_parameter:
+      case InstructionKind::store_gradient:
+        return bad_input("parameter '" + instruction.name + "' is still to be stored: the parameter_shard pass is missing");
+      case InstructionKind::update: updated.insert(instruction.parameter); break;
+      default: break;
+    }
+  }
+  for (std::uint32_t i = 0; i < program.parameters.size(); ++i) {
+    if (program.parameters[i].gradient == kNoId || updated.contains(i)) continue;
+    return bad_input("parameter '" + program.parameters[i].name + "' has a gradient, but is not updated");
+  }
+  return Done{};
+}
+
+}  // namespace meshwright

@@ -1,0 +1,57 @@
+// Turns computing on whole shapes into what one rank executes: sizes and offsets in attributes become local (MAP §6.1,
+// the conversion of reshape nodes), and families rewrite what their rule alone does not make right (DESIGN §2).
+#include "meshwright/local_call.h"
+#include "meshwright/plugin.h"
+#include "meshwright/program_pass.h"
+
+namespace meshwright {
+namespace {
+
+class Reshape final : public ProgramPass {
+ private:
+  Result<Program> do_run(Program program, const PassContext& context) const override {
+    std::vector<Instruction> instructions;
+    for (Instruction& instruction : program.instructions) {
+      const OpFamily* family =
+          instruction.kind == InstructionKind::compute && !instruction.local ? context.ops.find(instruction.op) : nullptr;
+      if (family == nullptr) {
+        instruction.local = true;  // an op that nobody knows runs replicated, on whole shapes
+        instructions.push_back(std::move(instruction));
+        continue;
+      }
+      if (Status status = localize(*family, instruction, program, instructions); !status) return status.error();
+    }
+    program.instructions = std::move(instructions);
+    return program;
+  }
+
+  static Status localize(const OpFamily& family, const Instruction& instruction, Program& program,
+                         std::vector<Instruction>& instructions) {
+    Node node;
+    node.op = instruction.op;
+    node.name = instruction.name;
+    node.module_path = instruction.module_path;
+    node.attributes = instruction.attributes;
+    node.results = instruction.results;
+    std::vector<ShardedType> operands, results;
+    OpCall call{node, {}, {}};
+    for (const ProgramOperand& operand : instruction.operands) {
+      node.operands.push_back({operand.name, operand.value});
+      operands.push_back(program.type(operand.value));
+      call.operands.push_back(operands.back().type);
+    }
+    for (const ProgramValueId result : instruction.results) {
+      results.push_back(program.type(result));
+      call.results.push_back(results.back().type);
+    }
+    LocalBuilder build(program, instruction, instructions);
+    return family.localize({call, std::move(operands), std::move(results), program.mesh, build});
+  }
+};
+
+}  // namespace
+
+MESHWRIGHT_PLUGIN("passes", "reshape", "0.1.0", "Apache-2.0", "Local shapes, offsets and rewrites for one rank", nullptr,
+                  nullptr, 0, (create_plugin<ProgramPass, Reshape>), destroy_plugin<ProgramPass>)
+
+}  // namespace meshwright

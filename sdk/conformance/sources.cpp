@@ -1,0 +1,158 @@
+#include "sources.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+namespace meshwright {
+
+namespace {
+
+std::uint64_t mix(std::uint64_t x) {  // the finalizer of SplitMix64
+  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9ULL;
+  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebULL;
+  return x ^ (x >> 31U);
+}
+
+class Drawer {
+ public:
+  Drawer(const std::string& name, std::uint64_t seed) : key_(seed) {
+    for (const char c : name) key_ = mix(key_ ^ static_cast<unsigned char>(c)) + 0x9e3779b97f4a7c15ULL;
+  }
+  std::uint64_t next() { return mix(key_ += 0x9e3779b97f4a7c15ULL); }
+  double uniform() { return static_cast<double>(next() >> 11U) * 0x1.0p-53; }  // in [0, 1)
+  double between(double low, double high) { return low + (high - low) * uniform(); }
+
+ private:
+  std::uint64_t key_;
+};
+
+// What an integer tensor is used for.
+struct IntegerUse {
+  std::int64_t below = 0;                 // 0: nothing indexes with it
+  std::optional<std::int64_t> ignored;    // a label that a loss ignores
+  bool only_labels = true;
+};
+
+bool keeps_values(const std::string& op) {
+  static const char* const kOps[] = {"view",   "reshape", "slice",  "expand", "unsqueeze", "squeeze", "permute", "transpose", "select",
+                                     "_to_copy", "cat",   "alias",  "clone",  "pad",       "detach",  "flip",    "split",     "chunk"};
+  return std::any_of(std::begin(kOps), std::end(kOps), [&](const char* part) { return op.find(part) != std::string::npos; });
+}
+
+class UseFinder {
+ public:
+  explicit UseFinder(const Graph& graph) : graph_(graph), users_(graph.values.size()) {
+    for (NodeId id = 0; id < graph.nodes.size(); ++id) {
+      for (const Operand& operand : graph.nodes[id].operands) users_[operand.value].push_back(id);
+    }
+  }
+
+  IntegerUse find(ValueId source) {
+    IntegerUse use;
+    seen_.assign(graph_.values.size(), false);
+    follow(source, use);
+    return use;
+  }
+
+ private:
+  void follow(ValueId value, IntegerUse& use) {
+    if (seen_[value]) return;
+    seen_[value] = true;
+    for (const NodeId id : users_[value]) {
+      const Node& node = graph_.nodes[id];
+      for (std::size_t i = 0; i < node.operands.size(); ++i) {
+        if (node.operands[i].value == value) visit(node, i, use);
+      }
+    }
+  }
+
+  void visit(const Node& node, std::size_t operand, IntegerUse& use) {
+    const TensorType& first = graph_.type(node.operands[0].value);
+    const auto limit = [&](std::int64_t size, bool label) {
+      use.below = use.below == 0 ? size : std::min(use.below, size);
+      use.only_labels &= label;
+    };
+    if (node.op == "aten.embedding" && operand == 1) return limit(first.shape[0], false);
+    if (node.op == "aten.cross_entropy_loss" && operand == 1) {
+      use.ignored = node.integer("ignore_index", -100);
+      return limit(first.shape[first.rank() > 1 ? 1 : 0], true);
+    }
+    if ((node.op == "aten.gather" || node.op == "aten.index_select") && operand == 1) {
+      const std::int64_t at = node.integer("dim", 0);
+      return limit(first.shape[static_cast<std::size_t>(at < 0 ? at + first.rank() : at)], false);
+    }
+    if (node.op == "aten.index.Tensor" && operand > 0) {
+      return limit(*std::min_element(first.shape.begin(), first.shape.end()), false);
+    }
+    if (!keeps_values(node.op)) return;
+    for (const ValueId result : node.results) follow(result, use);
+  }
+
+  const Graph& graph_;
+  std::vector<std::vector<NodeId>> users_;
+  std::vector<bool> seen_;
+};
+
+void draw_integers(Tensor& tensor, const IntegerUse& use, Drawer& drawer) {
+  const std::int64_t below = use.below > 0 ? use.below : 2;
+  for (std::int64_t i = 0; i < tensor.elements(); ++i) {
+    const bool ignored = use.ignored && use.only_labels && drawer.uniform() < 0.125;
+    // Where nothing indexes with it, it is a mask more often than not: mostly ones.
+    const auto drawn = use.below > 0 ? static_cast<std::int64_t>(drawer.next() % static_cast<std::uint64_t>(below))
+                                     : std::int64_t{drawer.uniform() < 0.875};
+    tensor.set(i, static_cast<double>(ignored ? *use.ignored : drawn));
+  }
+}
+
+// As networks are initialised: weights so that activations keep their size, scales about 1, the rest small.
+void draw_reals(Tensor& tensor, SourceKind kind, const std::string& name, Drawer& drawer) {
+  double low = -1, high = 1;
+  if (kind == SourceKind::parameter && tensor.type().rank() >= 2) {
+    std::int64_t fan_in = 1;
+    for (std::size_t i = 1; i < tensor.shape().size(); ++i) fan_in *= tensor.shape()[i];
+    high = std::sqrt(1.0 / static_cast<double>(std::max<std::int64_t>(fan_in, 1)));
+    low = -high;
+  } else if (kind == SourceKind::parameter) {
+    const double center = name.ends_with("weight") ? 1 : 0;
+    low = center - 0.1, high = center + 0.1;
+  } else if (kind == SourceKind::buffer) {
+    low = 0.5, high = 1.5;
+  }
+  for (std::int64_t i = 0; i < tensor.elements(); ++i) tensor.set(i, drawer.between(low, high));
+}
+
+}  // namespace
+
+Result<std::map<ValueId, Tensor>> sample_sources(const Graph& graph, const std::map<std::string, Tensor>& given,
+                                                 std::uint64_t seed) {
+  std::map<ValueId, Tensor> sources;
+  UseFinder uses(graph);
+  for (const Source& source : graph.sources) {
+    const Value& value = graph.values[source.value];
+    if (const auto found = given.find(value.name); found != given.end()) {
+      if (found->second.type() != value.type) {
+        return bad_input("'" + value.name + "' is given as " + to_string(found->second.type()) + ", but the model says " +
+                         to_string(value.type));
+      }
+      sources.emplace(source.value, found->second);
+      continue;
+    }
+    const DType dtype = value.type.dtype;
+    if (is_floating(dtype) && dtype != DType::float32 && dtype != DType::float64) {
+      return bad_input("'" + value.name + "' is " + to_string(value.type) + ": a run on the CPU computes in float32 or float64");
+    }
+    Drawer drawer(source.names.empty() ? value.name : source.names[0], seed);
+    Tensor& tensor = sources.emplace(source.value, Tensor(value.type)).first->second;
+    if (is_floating(dtype)) {
+      draw_reals(tensor, source.kind, source.names.empty() ? value.name : source.names[0], drawer);
+    } else if (dtype == DType::boolean) {
+      for (std::int64_t i = 0; i < tensor.elements(); ++i) tensor.set(i, 1);
+    } else {
+      draw_integers(tensor, uses.find(source.value), drawer);
+    }
+  }
+  return sources;
+}
+
+}  // namespace meshwright

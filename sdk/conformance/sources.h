@@ -1,0 +1,20 @@
+// Values to run a model with: what its file holds, and for the rest numbers drawn from the value's name, so that the
+// same model gets the same numbers on every machine.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "meshwright/graph.h"
+#include "meshwright/result.h"
+#include "meshwright/tensor.h"
+
+namespace meshwright {
+
+// One tensor for each source. `given`, by the value's name, goes before what is drawn. Integers are drawn below what
+// indexes with them: the rows of a table that they reach, the classes of a loss (some are its `ignore_index`); below 2
+// otherwise. Errors: bad_input for a type that the CPU does not compute in, or a given tensor of another type.
+Result<std::map<ValueId, Tensor>> sample_sources(const Graph& graph, const std::map<std::string, Tensor>& given,
+                                                 std::uint64_t seed);
+
+}  // namespace meshwright

@@ -1,0 +1,161 @@
+#include "verify.h"
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+
+#include "meshwright/shard.h"
+
+namespace meshwright {
+
+namespace {
+
+double largest_of(const Tensor& tensor) {
+  double largest = 0;
+  for (std::int64_t i = 0; i < tensor.elements(); ++i) {
+    const double here = std::abs(tensor.get(i));
+    if (!(here <= largest)) largest = here;  // and if it is not a number
+  }
+  return largest;
+}
+
+// Steps through a rank's part of a tensor: for each local element the place in the whole, or -1 for padding.
+class PartIndex {
+ public:
+  PartIndex(const ShardedType& tensor, const Mesh& mesh, std::int64_t rank)
+      : box_(box_of(tensor.layout, tensor.atoms, mesh, coordinates_of(mesh, rank))), sizes_(tensor.atoms.sizes) {}
+
+  [[nodiscard]] std::int64_t operator()(std::int64_t local) const {
+    std::int64_t place = 0, stride = 1;
+    for (std::size_t atom = sizes_.size(); atom-- > 0;) {
+      const std::int64_t at = box_.start[atom] + local % box_.extent[atom];
+      if (at >= sizes_[atom]) return -1;
+      place += at * stride;
+      stride *= sizes_[atom];
+      local /= box_.extent[atom];
+    }
+    return place;
+  }
+
+ private:
+  Box box_;
+  std::vector<std::int64_t> sizes_;
+};
+
+class Comparison final : public RunObserver {
+ public:
+  Comparison(const VerifyInput& input, const SerialStep& serial) : input_(input), serial_(serial) {
+    for (const auto& [id, gradient] : serial.gradients) {
+      gradient_sizes_[id] = largest_of(gradient);
+      largest_gradient_ = std::max(largest_gradient_, gradient_sizes_[id]);
+    }
+    for (const auto& [id, updated] : serial.updated) parameter_sizes_[id] = largest_of(updated);
+    for (const Tensor& output : serial.outputs) output_sizes_.push_back(largest_of(output));
+  }
+
+  void on_update(std::int64_t rank, std::uint32_t parameter, const Tensor& gradient, const Tensor& updated) override {
+    const ProgramParameter& here = input_.program.parameters[parameter];
+    const ShardedType& type = input_.program.type(here.value);
+    const auto known = serial_.gradients.find(here.source);
+    if (known == serial_.gradients.end()) return fail("the serial run has no gradient of '" + here.name + "'");
+    compare(rank, "gradient of " + here.name, gradient, known->second, type,
+            std::max(gradient_sizes_.at(here.source), input_.floor * largest_gradient_));
+    compare(rank, here.name, updated, serial_.updated.at(here.source), type,
+            std::max(parameter_sizes_.at(here.source), input_.floor));
+  }
+
+  void on_output(std::int64_t rank, std::uint32_t output, const Tensor& value) override {
+    const ProgramOutput& here = input_.program.outputs[output];
+    const ProgramValue& described = input_.program.values[here.value];
+    const std::string name = here.kind == OutputKind::loss ? "loss" : here.target.empty() ? described.name : here.target;
+    compare(rank, name, value, serial_.outputs[output], described.type, std::max(output_sizes_[output], input_.floor));
+    if (here.kind != OutputKind::loss) return;
+    const std::scoped_lock lock(mutex_);
+    if (rank == 0) loss_ = value.get(0);
+  }
+
+  void finish(Verification& result) const {
+    const std::int64_t ranks = input_.program.mesh.devices();
+    const auto expected = static_cast<std::int64_t>(2 * serial_.gradients.size() + serial_.outputs.size()) * ranks;
+    result.max_relative_error = worst_;
+    result.worst_tensor = worst_tensor_;
+    result.worst_rank = worst_rank_;
+    result.loss_parallel = loss_;
+    result.tensors = compared_;
+    result.problem = problem_;
+    if (problem_.empty() && compared_ != expected) {
+      result.problem = std::to_string(compared_) + " tensors were compared, not " + std::to_string(expected);
+    }
+    result.equal = result.problem.empty() && worst_ <= input_.tolerance;
+  }
+
+ private:
+  void fail(const std::string& problem) {
+    const std::scoped_lock lock(mutex_);
+    if (problem_.empty()) problem_ = problem;
+  }
+
+  void compare(std::int64_t rank, const std::string& name, const Tensor& part, const Tensor& whole, const ShardedType& type,
+               double scale) {
+    const PartIndex index(type, input_.program.mesh, rank);
+    double worst = 0;
+    for (std::int64_t i = 0; i < part.elements(); ++i) {
+      const std::int64_t place = index(i);
+      if (place < 0) continue;
+      const double error = std::abs(part.get(i) - whole.get(place)) / scale;
+      if (!(error <= worst)) worst = std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
+    }
+    const std::scoped_lock lock(mutex_);
+    ++compared_;
+    // The same answer whichever thread comes first.
+    if (worst > worst_ || (worst == worst_ && std::pair(name, rank) < std::pair(worst_tensor_, worst_rank_)) || worst_tensor_.empty()) {
+      worst_ = std::max(worst, worst_);
+      worst_tensor_ = name;
+      worst_rank_ = rank;
+    }
+  }
+
+  const VerifyInput& input_;
+  const SerialStep& serial_;
+  std::map<ValueId, double> gradient_sizes_, parameter_sizes_;
+  std::vector<double> output_sizes_;
+  double largest_gradient_ = 0;
+  std::mutex mutex_;
+  double worst_ = 0;
+  std::string worst_tensor_;
+  std::int64_t worst_rank_ = 0;
+  std::int64_t compared_ = 0;
+  double loss_ = 0;
+  std::string problem_;
+};
+
+}  // namespace
+
+Result<Verification> verify(const VerifyInput& input) {
+  const OptimizerSettings settings;
+  Result<SerialStep> serial =
+      run_serial(input.graph, input.ops, input.kernels, input.sources, input.program.training.optimizer, settings);
+  if (!serial) return add_context("the run on one device", serial.error());
+  Comparison comparison(input, *serial);
+  BackendInput run{input.program, input.ops, input.profile, input.kernels, {}, &comparison, settings};
+  run.source = [&](ValueId id) -> const Tensor* {
+    const auto found = input.sources.find(id);
+    return found == input.sources.end() ? nullptr : &found->second;
+  };
+  Result<Report> report = input.backend.run(run);
+  if (!report) return report.error();
+  Verification result;
+  comparison.finish(result);
+  for (std::size_t i = 0; i < input.graph.outputs.size(); ++i) {
+    if (input.graph.outputs[i].kind == OutputKind::loss) result.loss_serial = serial->outputs[i].get(0);
+  }
+  result.ranks = report->ranks;
+  result.bytes_sent_measured = report->bytes_sent;
+  result.bytes_sent_predicted = sent_bytes(input.program);
+  result.peak_bytes_measured = report->peak_bytes;
+  const std::vector<std::int64_t> curve = memory_curve(input.program);
+  result.peak_bytes_predicted = curve.empty() ? 0 : *std::max_element(curve.begin(), curve.end());
+  return result;
+}
+
+}  // namespace meshwright

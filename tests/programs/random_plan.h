@@ -1,0 +1,29 @@
+// Plans that nobody would choose: a random strategy for every variable.
+#pragma once
+
+#include <cstdint>
+
+#include "meshwright/plan.h"
+#include "meshwright/strategy.h"
+
+namespace meshwright::test {
+
+// A model and what its plans are made with, in float64 so that an error cannot hide in rounding.
+struct Model {
+  Graph graph;
+  AtomizedGraph atoms;
+};
+Result<Model> make_model(Graph graph, const OpTable& ops);
+
+// A mesh of this shape whose figures do not matter.
+Mesh plain_mesh(const std::vector<std::int64_t>& shape);
+CostProfile plain_profile();
+
+// Draws strategies in the variables' order, each among those that go together with what was drawn before.
+// `problem` is that of build_problem. Errors: internal_error if a draw leaves a variable without a choice, many times.
+Result<Plan> random_plan(const ProblemInput& input, const Problem& problem, std::uint64_t seed);
+
+// As random_plan, but for the strategy of one variable.
+Result<Plan> plan_with(const ProblemInput& input, const Problem& problem, std::size_t variable, std::uint32_t strategy);
+
+}  // namespace meshwright::test

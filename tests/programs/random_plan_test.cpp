@@ -1,0 +1,88 @@
+// Any assignment is right, not only the best one: random strategies for every node of small models.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "case_runner.h"
+#include "lockstep_backend.h"
+#include "meshwright/frontend.h"
+#include "program_source.h"
+#include "random_plan.h"
+#include "sources.h"
+#include "verify.h"
+
+namespace meshwright::test {
+namespace {
+
+struct Bench {
+  host::PluginHost host = open_host().value();
+  host::ProgramTools tools = open_tools();
+
+  host::ProgramTools open_tools() {
+    host::ProgramTools opened = host::open_tools(host, Plan{}).value();
+    opened.profile = plain_profile();
+    return opened;
+  }
+};
+
+Bench& bench() {
+  static Bench opened;
+  return opened;
+}
+
+Graph read_model(const std::string& name) {
+  const auto frontend = bench().host.create<Frontend>("frontend", "torch_export").value();
+  return frontend->read(SOURCE_FOLDER "/tests/models/" + name + ".pt2").value();
+}
+
+struct Draws {
+  const char* model;
+  std::vector<std::int64_t> mesh;
+  int count;
+};
+
+class RandomPlan : public testing::TestWithParam<Draws> {};
+
+TEST_P(RandomPlan, ComputesWhatOneDeviceComputes) {
+  const Draws& draws = GetParam();
+  const Model model = make_model(read_model(draws.model), *bench().tools.ops).value();
+  const Mesh mesh = plain_mesh(draws.mesh);
+  const CostProfile profile = plain_profile();
+  const TrainingSettings training;
+  const ProblemInput input{model.graph, model.atoms, mesh, profile, *bench().tools.conversions, training, {}};
+  const Problem problem = build_problem(input).value();
+  const auto sources = sample_sources(model.graph, {}, 1).value();
+  const char* only = std::getenv("MESHWRIGHT_SEED");
+  const int first = only ? std::atoi(only) : 0;
+  for (int seed = first; seed < (only ? first + 1 : draws.count); ++seed) {
+    SCOPED_TRACE(std::string(draws.model) + " on " + to_string(mesh) + ", seed " + std::to_string(seed));
+    const Plan plan = random_plan(input, problem, static_cast<std::uint64_t>(seed)).value();
+    const Result<Program> program = host::make_program(plan, bench().tools);
+    ASSERT_TRUE(program) << program.error().message;
+    const LockstepBackend backend;
+    const Result<Verification> result =
+        verify({model.graph, *program, *bench().tools.ops, profile, nullptr, backend, sources, 1e-9});
+    ASSERT_TRUE(result) << result.error().message;
+    if (only) std::puts(to_string(*program).c_str());
+    EXPECT_TRUE(result->equal) << result->worst_tensor << " on rank " << result->worst_rank << ": "
+                               << result->max_relative_error << " " << result->problem;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, RandomPlan,
+                         testing::Values(Draws{"mlp_tiny", {4}, 30}, Draws{"mlp_tiny", {2, 2}, 30},
+                                         Draws{"mlp_tiny", {2, 4}, 30}, Draws{"mlp_tiny", {2, 2, 2}, 30},
+                                         Draws{"gpt2_tiny", {4}, 30}, Draws{"gpt2_tiny", {2, 2}, 30},
+                                         Draws{"gpt2_tiny", {2, 4}, 30}, Draws{"gpt2_tiny", {2, 2, 2}, 30},
+                                         Draws{"bert_tiny", {4}, 30}, Draws{"bert_tiny", {2, 2}, 30},
+                                         Draws{"bert_tiny", {2, 4}, 30}, Draws{"bert_tiny", {2, 2, 2}, 30},
+                                         Draws{"vit_tiny", {4}, 30}, Draws{"vit_tiny", {2, 2}, 30},
+                                         Draws{"vit_tiny", {2, 4}, 30}, Draws{"vit_tiny", {2, 2, 2}, 30}),
+                         [](const auto& info) {
+                           std::string name = info.param.model;
+                           for (const std::int64_t size : info.param.mesh) name += "_" + std::to_string(size);
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace meshwright::test
