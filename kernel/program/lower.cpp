@@ -2,6 +2,7 @@
 // from them, and `convert` wherever a value has another layout than its user needs.
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "meshwright/program.h"
@@ -18,7 +19,17 @@ namespace {
 // The atoms of the trainable graph. Planning knew the forward only: its atoms must be the same, and what it may pad,
 // the backward may too, since padded gradients are zero where padded values are.
 Result<AtomizedGraph> atomize_training(const TrainingGraph& training, const AtomizedGraph& forward, const OpTable& ops) {
-  Result<AtomizedGraph> atoms = atomize(training.graph, ops);
+  std::vector<ValueId> like(training.graph.values.size());
+  std::iota(like.begin(), like.end(), ValueId{0});
+  const auto alike = [&](ValueId gradient, ValueId value) {
+    if (gradient != kNoId && like[gradient] == gradient) like[gradient] = like[value];
+  };
+  for (ValueId id = 0; id < training.gradients.size(); ++id) alike(training.gradients[id], id);
+  for (NodeId id = 0; id < training.contributions.size(); ++id) {
+    const std::vector<ValueId>& contributions = training.contributions[id];
+    for (std::size_t i = 0; i < contributions.size(); ++i) alike(contributions[i], training.graph.nodes[id].operands[i].value);
+  }
+  Result<AtomizedGraph> atoms = atomize(training.graph, ops, like);
   if (!atoms) return atoms;
   std::set<std::uint32_t> paddable;
   for (ValueId id = 0; id < forward.values.size(); ++id) {

@@ -44,7 +44,11 @@ struct Cuts {
 
 class Atomizer {
  public:
-  Atomizer(const Graph& graph, const OpTable& ops) : graph_(graph), ops_(ops) {}
+  Atomizer(const Graph& graph, const OpTable& ops, const std::vector<ValueId>& like) : graph_(graph), ops_(ops), like_(like) {
+    if (!like_.empty()) return;
+    like_.resize(graph.values.size());
+    std::iota(like_.begin(), like_.end(), ValueId{0});
+  }
 
   Result<AtomizedGraph> run() {
     if (Status status = make_rules(); !status) return status.error();
@@ -107,7 +111,7 @@ class Atomizer {
     bool changed = false;
     for_each_tensor(id, [&](const TensorRule& tensor, ValueId value) {
       for (std::size_t d = 0; d < tensor.dimensions.size(); ++d) {
-        exchange(id, tensor.dimensions[d], dimension_cuts_[value][d], changed);
+        exchange(id, tensor.dimensions[d], dimension_cuts_[like_[value]][d], changed);
       }
     });
     return changed;
@@ -139,9 +143,9 @@ class Atomizer {
   }
 
   void read_atoms() {
-    for (const auto& dimensions : dimension_cuts_) {
+    for (const ValueId value : like_) {
       AtomShape& shape = result_.values.emplace_back();
-      for (const Cuts& cuts : dimensions) {
+      for (const Cuts& cuts : dimension_cuts_[value]) {
         const std::vector<std::int64_t> atoms = cuts.atoms();
         shape.sizes.insert(shape.sizes.end(), atoms.begin(), atoms.end());
         shape.atoms_of_dimension.push_back(static_cast<std::uint8_t>(atoms.size()));
@@ -164,6 +168,7 @@ class Atomizer {
     parent_.resize(next);
     std::iota(parent_.begin(), parent_.end(), 0U);
     tolerant_.assign(next, true);
+    for (ValueId value = 0; value < like_.size(); ++value) result_.classes[value] = std::vector(result_.classes[like_[value]]);
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) join_node(id);
     for (auto& classes : result_.classes) {
       for (std::uint32_t& atom : classes) atom = find(atom);
@@ -233,6 +238,7 @@ class Atomizer {
 
   const Graph& graph_;
   const OpTable& ops_;
+  std::vector<ValueId> like_;
   AtomizedGraph result_;
   std::vector<std::vector<Cuts>> dimension_cuts_;  // by value and dimension
   std::vector<std::vector<Cuts>> factor_cuts_;     // by node and factor
@@ -242,7 +248,9 @@ class Atomizer {
 
 }  // namespace
 
-Result<AtomizedGraph> atomize(const Graph& graph, const OpTable& ops) { return Atomizer(graph, ops).run(); }
+Result<AtomizedGraph> atomize(const Graph& graph, const OpTable& ops, const std::vector<ValueId>& like) {
+  return Atomizer(graph, ops, like).run();
+}
 
 std::uint32_t find_atom(const AtomizedNode& node, const TensorRule& tensor, const AtomShape& shape, FactorId factor,
                         std::size_t atom) {

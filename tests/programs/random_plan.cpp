@@ -43,13 +43,15 @@ class Drawing {
 
   void fix(std::size_t variable, std::uint32_t strategy) { choice_[variable] = strategy; }
 
-  // False if a variable is left without a choice.
+  // Ops first, then what lies between them, then parameters. False if a variable is left without a choice.
   bool draw() {
-    for (std::uint32_t i = 0; i < choice_.size(); ++i) {
-      if (choice_[i] != kUndrawn) continue;
-      const std::vector<std::uint32_t> allowed = choices_of(i);
-      if (allowed.empty()) return false;
-      choice_[i] = allowed[random_() % allowed.size()];
+    for (const VariableKind kind : {VariableKind::node, VariableKind::output, VariableKind::fork, VariableKind::parameter}) {
+      for (std::uint32_t i = 0; i < choice_.size(); ++i) {
+        if (choice_[i] != kUndrawn || problem_.variables[i].kind != kind) continue;
+        const std::vector<std::uint32_t> allowed = choices_of(i);
+        if (allowed.empty()) return false;
+        choice_[i] = allowed[random_() % allowed.size()];
+      }
     }
     return true;
   }

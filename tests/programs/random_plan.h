@@ -19,7 +19,7 @@ Result<Model> make_model(Graph graph, const OpTable& ops);
 Mesh plain_mesh(const std::vector<std::int64_t>& shape);
 CostProfile plain_profile();
 
-// Draws strategies in the variables' order, each among those that go together with what was drawn before.
+// Draws strategies, each among those that go together with what was drawn before.
 // `problem` is that of build_problem. Errors: internal_error if a draw leaves a variable without a choice, many times.
 Result<Plan> random_plan(const ProblemInput& input, const Problem& problem, std::uint64_t seed);
 

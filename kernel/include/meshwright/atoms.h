@@ -32,8 +32,9 @@ struct AtomizedGraph {
   std::vector<std::string> warnings;                // one for each distinct op without a rule
 };
 
-// Errors: a family's own (plugin_failed, internal).
-MESHWRIGHT_API Result<AtomizedGraph> atomize(const Graph& graph, const OpTable& ops);
+// `like`, if not empty: for each value one of the same shape that has the same atoms (itself, if no other): a gradient
+// is cut as its value is. Errors: a family's own (plugin_failed, internal).
+MESHWRIGHT_API Result<AtomizedGraph> atomize(const Graph& graph, const OpTable& ops, const std::vector<ValueId>& like = {});
 
 // The position of atom `atom` of factor `factor`, which is not whole, among the atoms `shape` of a tensor with this
 // rule; kNoId if the tensor does not have the factor.
