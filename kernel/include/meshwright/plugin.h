@@ -16,7 +16,8 @@
 // frontend    meshwright::Frontend          clusters     meshwright::ClusterSource
 // profilers   meshwright::Profiler          ops          meshwright::OpFamily
 // conversions meshwright::ConversionSearch  intra        meshwright::IntraSolver
-// backend     meshwright::Backend
+// backend     meshwright::Backend           kernels      meshwright::OpKernels
+// passes      meshwright::ProgramPass
 #pragma once
 
 #include <cstddef>
@@ -52,7 +53,7 @@ struct meshwright_plugin_v1 {
   const char* version;
   const char* licence;
   const char* description;           // one line
-  const char* const* serves;         // op names (kind "ops") or file suffixes (kind "frontend"), null-terminated
+  const char* const* serves;         // names of ops or file suffixes (docs/plugin-abi.md), null-terminated
   const meshwright_config_key_v1* config_schema;
   std::size_t config_schema_size;
   // Makes the object, or returns null and fills `error`. `config` holds every key of the schema. Owned by the caller,

@@ -35,6 +35,10 @@ class Tensor {
     return {reinterpret_cast<const T*>(bytes_.data()), bytes_.size() / sizeof(T)};
   }
 
+  // The elements as they lie in memory, whatever their dtype.
+  [[nodiscard]] std::span<std::byte> bytes() { return bytes_; }
+  [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
+
   // One element as a double, and back, rounded to the dtype: float32, float64, integers and booleans.
   [[nodiscard]] MESHWRIGHT_API double get(std::int64_t index) const;
   MESHWRIGHT_API void set(std::int64_t index, double value);

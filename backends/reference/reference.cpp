@@ -1,0 +1,35 @@
+// Runs a training step on as many ranks as the mesh has, as threads of this process, each with its own buffers.
+#include "meshwright/backend.h"
+#include "meshwright/plugin.h"
+#include "run_ranks.h"
+
+namespace meshwright {
+namespace {
+
+constexpr meshwright_config_key_v1 kSchema[] = {
+    {"scatter_partials", "integer", "", "0",
+     "seed of the random shares into which a whole value is scattered where it becomes partial; 0: one rank keeps it"},
+};
+
+class Reference final : public Backend {
+ public:
+  explicit Reference(std::int64_t seed) {
+    if (seed != 0) options_.scatter_partials = static_cast<std::uint64_t>(seed);
+  }
+
+ private:
+  Result<Report> do_run(const BackendInput& input) const override { return run_ranks(input, options_); }
+
+  RunOptions options_;
+};
+
+void* create(const Config& config, Error&) {
+  return static_cast<Backend*>(new Reference(config.integer("scatter_partials")));
+}
+
+}  // namespace
+
+MESHWRIGHT_PLUGIN("backend", "reference", "0.1.0", "Apache-2.0", "Runs the ranks as threads of this process", nullptr,
+                  kSchema, std::size(kSchema), create, destroy_plugin<Backend>)
+
+}  // namespace meshwright

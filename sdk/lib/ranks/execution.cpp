@@ -1,0 +1,167 @@
+#include "execution.h"
+
+#include <cstring>
+
+#include "box_runs.h"
+#include "optimizer.h"
+
+namespace meshwright {
+
+std::string describe(const Program& program, std::size_t index) {
+  const Instruction& instruction = program.instructions[index];
+  std::string what = name(instruction.kind);
+  if (instruction.kind == InstructionKind::compute) what = instruction.op + " '" + instruction.name + "'";
+  if (instruction.kind == InstructionKind::move) {
+    what = std::string(name(instruction.move.kind)) + " along axis " + std::to_string(instruction.move.axis) + " of '" +
+           program.values[instruction.operands[0].value].name + "'";
+  }
+  if (instruction.kind == InstructionKind::update) what += " '" + program.parameters[instruction.parameter].name + "'";
+  return "instruction " + std::to_string(index) + " (" + what + ")";
+}
+
+Tensor cut(const Tensor& whole, const ShardedType& type, const Mesh& mesh,
+           const std::vector<std::int64_t>& coordinates) {
+  Tensor part(local_type(type, mesh));
+  for (std::size_t axis = 0; axis < mesh.rank(); ++axis) {
+    if (type.layout[axis] == Placement::partial_sum() && coordinates[axis] != 0) return part;
+  }
+  if (whole.bytes().empty()) return part;
+  const Box here = box_of(type.layout, type.atoms, mesh, coordinates);
+  const Box all{std::vector<std::int64_t>(type.atoms.sizes.size(), 0), type.atoms.sizes};
+  const auto size = static_cast<std::size_t>(size_bytes(type.type.dtype));
+  for_each_run(all, here, intersect(all, here), [&](std::size_t from, std::size_t to, std::size_t count) {
+    std::memcpy(part.bytes().data() + to * size, whole.bytes().data() + from * size, count * size);
+  });
+  return part;
+}
+
+Execution::Execution(const BackendInput& input, const std::vector<const Tensor*>& sources, std::int64_t rank,
+                     Transport& transport)
+    : input_(input),
+      program_(input.program),
+      sources_(sources),
+      rank_(rank),
+      coordinates_(coordinates_of(input.program.mesh, rank)),
+      transport_(transport),
+      values_(input.program.values.size()) {}
+
+void Execution::count(std::int64_t bytes, std::size_t index) {
+  held_bytes_ += bytes;
+  if (held_bytes_ <= peak_bytes_) return;
+  peak_bytes_ = held_bytes_;
+  peak_instruction_ = static_cast<std::int64_t>(index);
+}
+
+void Execution::keep(ProgramValueId id, Tensor tensor, std::size_t index) {
+  count(tensor.type().bytes(), index);
+  values_[id] = std::move(tensor);
+}
+
+void Execution::load() {
+  std::size_t source = 0;
+  const auto take = [&](ProgramValueId id) {
+    keep(id, cut(*sources_[source++], program_.type(id), program_.mesh, coordinates_), 0);
+  };
+  for (const ProgramParameter& parameter : program_.parameters) {
+    take(parameter.value);
+    // What the optimizer keeps from step to step is there from the start.
+    if (parameter.gradient == kNoId) continue;
+    count(states_of(program_.training.optimizer) * program_.local_bytes(parameter.value), 0);
+  }
+  for (const ProgramInput& input : program_.inputs) take(input.value);
+}
+
+Result<const Tensor*> Execution::value(ProgramValueId id) const {
+  if (!values_[id]) return internal_error("value '" + program_.values[id].name + "' is not there");
+  return &*values_[id];
+}
+
+Result<bool> Execution::execute(std::size_t index) {
+  const Instruction& instruction = program_.instructions[index];
+  const auto done = [](const Status& status) -> Result<bool> {
+    if (!status) return status.error();
+    return true;
+  };
+  switch (instruction.kind) {
+    case InstructionKind::compute:
+      return done(compute_op(instruction, index));
+    case InstructionKind::move:
+      return move(instruction, index);
+    case InstructionKind::update:
+      return done(update(instruction));
+    case InstructionKind::free:
+      return done(drop(instruction));
+    case InstructionKind::convert:
+    case InstructionKind::load_parameter:
+    case InstructionKind::store_gradient:
+      break;
+  }
+  return bad_input("the program is not finished; run all passes before it");
+}
+
+Status Execution::drop(const Instruction& instruction) {
+  for (const ProgramOperand& operand : instruction.operands) {
+    Result<const Tensor*> tensor = value(operand.value);
+    if (!tensor) return tensor.error();
+    held_bytes_ -= (*tensor)->type().bytes();
+    values_[operand.value].reset();
+  }
+  return Done{};
+}
+
+Status Execution::compute_op(const Instruction& instruction, std::size_t index) {
+  if (!instruction.local) return bad_input("the program is not finished: this is on whole shapes");
+  Node node;
+  node.op = instruction.op;
+  node.name = instruction.name;
+  node.module_path = instruction.module_path;
+  node.attributes = instruction.attributes;
+  node.results = instruction.results;
+  for (const auto& [key, integers] : instruction.rank_attributes) node.attributes[key] = integers.at(coordinates_);
+  OpCall call{node, {}, {}};
+  std::vector<const Tensor*> operands;
+  for (const ProgramOperand& operand : instruction.operands) {
+    Result<const Tensor*> tensor = value(operand.value);
+    if (!tensor) return tensor.error();
+    operands.push_back(*tensor);
+    node.operands.push_back({operand.name, operand.value});
+    call.operands.push_back((*tensor)->type());
+  }
+  for (const ProgramValueId result : instruction.results) call.results.push_back(program_.local(result));
+  Result<std::vector<Tensor>> results = compute(call, operands, input_.ops, input_.kernels);
+  if (!results) return results.error();
+  if (results->size() != instruction.results.size()) return plugin_failed("a result is missing");
+  for (std::size_t i = 0; i < results->size(); ++i) keep(instruction.results[i], std::move((*results)[i]), index);
+  return Done{};
+}
+
+Result<bool> Execution::move(const Instruction& instruction, std::size_t index) {
+  Result<const Tensor*> source = value(instruction.operands[0].value);
+  if (!source) return source.error();
+  Tensor result(program_.local(instruction.results[0]));
+  Result<bool> met = transport_.move(rank_, index, **source, result);
+  if (met && *met) keep(instruction.results[0], std::move(result), index);
+  return met;
+}
+
+Status Execution::update(const Instruction& instruction) {
+  const ProgramParameter& parameter = program_.parameters[instruction.parameter];
+  Result<const Tensor*> gradient = value(instruction.operands[0].value);
+  if (!gradient) return gradient.error();
+  std::optional<Tensor>& stored = values_[parameter.value];
+  if (!stored) return internal_error("parameter '" + parameter.name + "' is not there");
+  Status status = take_first_step(program_.training.optimizer, input_.optimizer, **gradient, *stored);
+  if (status && input_.observer) input_.observer->on_update(rank_, instruction.parameter, **gradient, *stored);
+  return status;
+}
+
+Status Execution::give_outputs() const {
+  for (std::uint32_t i = 0; input_.observer && i < program_.outputs.size(); ++i) {
+    Result<const Tensor*> tensor = value(program_.outputs[i].value);
+    if (!tensor) return tensor.error();
+    input_.observer->on_output(rank_, i, **tensor);
+  }
+  return Done{};
+}
+
+}  // namespace meshwright

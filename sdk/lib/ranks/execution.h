@@ -1,0 +1,57 @@
+// One rank's part of a program.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "meshwright/backend.h"
+#include "transport.h"
+
+namespace meshwright {
+
+// "instruction 12 (all_gather along axis 1 of 'h')"
+std::string describe(const Program& program, std::size_t index);
+
+// What a rank holds of a whole tensor; zeros where it is padded, and where another rank holds a partial sum.
+Tensor cut(const Tensor& whole, const ShardedType& type, const Mesh& mesh,
+           const std::vector<std::int64_t>& coordinates);
+
+// One rank: its values, and how many bytes they take. Used by one thread at a time.
+class Execution {
+ public:
+  // `sources` are the whole tensors of the parameters, then of the inputs.
+  Execution(const BackendInput& input, const std::vector<const Tensor*>& sources, std::int64_t rank,
+            Transport& transport);
+
+  // Takes its parts of parameters and inputs.
+  void load();
+  // False: the run has stopped.
+  Result<bool> execute(std::size_t index);
+  // Hands the outputs to the observer.
+  Status give_outputs() const;
+
+  [[nodiscard]] std::int64_t peak_bytes() const { return peak_bytes_; }
+  [[nodiscard]] std::int64_t peak_instruction() const { return peak_instruction_; }
+
+ private:
+  Result<const Tensor*> value(ProgramValueId id) const;
+  void keep(ProgramValueId id, Tensor tensor, std::size_t index);
+  void count(std::int64_t bytes, std::size_t index);
+  Status drop(const Instruction& instruction);
+  Status compute_op(const Instruction& instruction, std::size_t index);
+  Result<bool> move(const Instruction& instruction, std::size_t index);
+  Status update(const Instruction& instruction);
+
+  const BackendInput& input_;
+  const Program& program_;
+  const std::vector<const Tensor*>& sources_;
+  std::int64_t rank_;
+  std::vector<std::int64_t> coordinates_;
+  Transport& transport_;
+  std::vector<std::optional<Tensor>> values_;
+  std::int64_t held_bytes_ = 0, peak_bytes_ = 0, peak_instruction_ = 0;
+};
+
+}  // namespace meshwright

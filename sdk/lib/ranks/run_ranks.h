@@ -1,0 +1,24 @@
+// Executes a finished program on as many ranks as its mesh has, as threads of this process (docs/backends.md).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "meshwright/backend.h"
+
+namespace meshwright {
+
+struct RunOptions {
+  // A seed: a whole value that becomes partial is scattered at random instead of staying with one rank, so that an op
+  // that takes partial values but is not linear is found out.
+  std::optional<std::uint64_t> scatter_partials;
+  // For tests: what each rank executes, as indices into the program's instructions; all of them where it is empty.
+  std::vector<std::vector<std::size_t>> instructions;
+};
+
+// Reports ranks, bytes_sent, peak_bytes and peak_instruction. Errors: the first failure in program order, of the lowest
+// rank, which it names; a collective that not all ranks of its group entered, naming those that didn't.
+Result<Report> run_ranks(const BackendInput& input, const RunOptions& options = {});
+
+}  // namespace meshwright
