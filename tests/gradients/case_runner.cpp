@@ -6,9 +6,9 @@
 
 namespace meshwright::test {
 
-Result<host::PluginHost> open_host() {
-  const std::vector<std::string> paths = {"plugins.paths=[\"" PLUGIN_FOLDER "\"]"};
-  Result<host::ConfigTree> tree = host::read_config("", paths);
+Result<host::PluginHost> open_host(std::vector<std::string> overrides) {
+  overrides.emplace_back("plugins.paths=[\"" PLUGIN_FOLDER "\"]");
+  Result<host::ConfigTree> tree = host::read_config("", overrides);
   if (!tree) return tree.error();
   return host::PluginHost::open(std::move(*tree));
 }

@@ -11,7 +11,7 @@
 
 namespace meshwright::test {
 
-Result<host::PluginHost> open_host();
+Result<host::PluginHost> open_host(std::vector<std::string> overrides = {});
 std::unique_ptr<OpTable> open_ops();
 
 // The case with a loss: Σ over differentiable results of Σ elements × weights. The weights are added to `sources`.

@@ -113,6 +113,10 @@ class Run {
     const bool keeps = instruction.move.kind == MoveKind::keep_one;
     const bool reduces = instruction.move.kind == MoveKind::all_reduce || instruction.move.kind == MoveKind::reduce_scatter;
     const bool maximum = source.layout[axis] == Placement::partial_max();
+    extents_.clear();
+    for (std::size_t atom = 0; atom < source.atoms.sizes.size(); ++atom) {
+      extents_.push_back(local_atom(source.layout, source.atoms, program_.mesh, atom));
+    }
     for (std::int64_t rank = 0; rank < ranks_; ++rank) {
       const Coordinates here = coordinates_of(program_.mesh, rank);
       Tensor moved(program_.local(to));
@@ -139,7 +143,7 @@ class Run {
   std::int64_t locate(const ShardedType& source, const std::vector<std::int64_t>& index, Coordinates& there) const {
     std::int64_t place = 0;
     for (std::size_t atom = 0; atom < index.size(); ++atom) {
-      const std::int64_t extent = local_atom(source.layout, source.atoms, program_.mesh, atom);
+      const std::int64_t extent = extents_[atom];
       std::int64_t block = index[atom] / extent;
       for (std::size_t axis = program_.mesh.rank(); axis-- > 0;) {
         if (source.layout[axis] != Placement::shard(atom)) continue;
@@ -174,6 +178,7 @@ class Run {
   const std::int64_t ranks_;
   std::vector<std::vector<Tensor>> values_;  // by value and rank
   std::vector<Tensor> pending_;
+  std::vector<std::int64_t> extents_;  // of the source of the move at hand, by atom
 };
 
 }  // namespace
