@@ -1,6 +1,7 @@
 #include "case_runner.h"
 
-#include <cmath>
+#include <algorithm>
+#include <filesystem>
 
 #include "toml_config.h"
 
@@ -18,41 +19,19 @@ std::unique_ptr<OpTable> open_ops() {
   return host.op_table().value();
 }
 
-namespace {
-
-std::string weights_name(ValueId result) { return "weights" + std::to_string(result); }
-
-}  // namespace
-
-ValueId weights_of(const Graph& graph, ValueId result) {
-  for (const Source& source : graph.sources) {
-    if (graph.values[source.value].name == weights_name(result)) return source.value;
+std::vector<std::string> families_with_cases() {
+  std::vector<std::string> families;
+  for (const auto& folder : std::filesystem::directory_iterator(SOURCE_FOLDER "/plugins/ops")) {
+    if (std::filesystem::exists(folder.path() / "cases.txt")) families.push_back(folder.path().filename().string());
   }
-  return kNoId;
+  std::sort(families.begin(), families.end());
+  return families;
 }
 
-Graph with_loss(const OpCase& op_case, std::map<ValueId, Tensor>& sources) {
-  Graph graph = op_case.graph;
-  GraphBuilder build(graph, "loss_");
-  ValueId loss = kNoId;
-  const std::vector<ValueId> results = graph.nodes[0].results;
-  for (const ValueId result : results) {
-    if (!graph.values[result].requires_gradient) continue;
-    const TensorType type = graph.type(result);
-    const auto weights = static_cast<ValueId>(graph.values.size());
-    graph.values.push_back({weights_name(result), type, kNoId, false});
-    graph.sources.push_back({SourceKind::user_input, weights, {}});
-    Tensor drawn(type);
-    for (std::int64_t i = 0; i < drawn.elements(); ++i) drawn.set(i, std::sin(1.0 + 7.0 * static_cast<double>(i)));
-    sources.emplace(weights, std::move(drawn));
-    const ValueId product = build.emit("aten.mul.Tensor", {{"self", result}, {"other", weights}}, {}, type);
-    const TensorType scalar{type.dtype, {}};
-    const ValueId sum = build.emit("aten.sum", {{"self", product}}, {}, scalar);
-    loss = loss == kNoId ? sum : build.emit("aten.add.Tensor", {{"self", loss}, {"other", sum}}, {}, scalar);
-  }
-  graph.outputs.push_back({OutputKind::loss, loss, ""});
-  mark_gradients(graph);
-  return graph;
+std::vector<OpCase> read_cases(const std::string& family) {
+  std::vector<OpCase> cases = read_op_cases(SOURCE_FOLDER "/plugins/ops/" + family + "/cases.txt").value();
+  for (OpCase& op_case : cases) op_case.file = family;
+  return cases;
 }
 
 }  // namespace meshwright::test

@@ -14,10 +14,8 @@ namespace meshwright::test {
 Result<host::PluginHost> open_host(std::vector<std::string> overrides = {});
 std::unique_ptr<OpTable> open_ops();
 
-// The case with a loss: Σ over differentiable results of Σ elements × weights. The weights are added to `sources`.
-Graph with_loss(const OpCase& op_case, std::map<ValueId, Tensor>& sources);
-
-// The weights of a result in that loss; kNoId if it is not differentiable.
-ValueId weights_of(const Graph& graph, ValueId result);
+// Those in plugins/ops that have a cases.txt, and what is in it.
+std::vector<std::string> families_with_cases();
+std::vector<OpCase> read_cases(const std::string& family);
 
 }  // namespace meshwright::test

@@ -13,10 +13,10 @@ class Gradient : public testing::TestWithParam<std::string> {};
 
 TEST_P(Gradient, IsWhatSmallStepsShow) {
   const std::unique_ptr<OpTable> ops = test::open_ops();
-  for (const test::OpCase& op_case : test::read_cases(GetParam())) {
+  for (const OpCase& op_case : test::read_cases(GetParam())) {
     const std::string where = op_case.file + ", case " + std::to_string(op_case.number) + " (" + op_case.graph.nodes[0].op + ")";
-    std::map<ValueId, Tensor> sources = test::draw_sources(op_case, 1);
-    const Graph graph = test::with_loss(op_case, sources);
+    std::map<ValueId, Tensor> sources = draw_sources(op_case, 1);
+    const Graph graph = with_loss(op_case, sources);
     const ValueId loss = graph.outputs[0].value;
     const auto loss_of = [&](const std::map<ValueId, Tensor>& given) {
       Result<std::vector<Tensor>> values = interpret(graph, *ops, given);

@@ -65,7 +65,7 @@ int main() {
   const std::unique_ptr<OpTable> ops = test::open_ops();
   host::Json cases;
   for (const std::string& family : test::families_with_cases()) {
-    for (const test::OpCase& op_case : test::read_cases(family)) {
+    for (const OpCase& op_case : test::read_cases(family)) {
       const Status added = test::add_case(op_case, *ops, cases);
       if (added) continue;
       std::fprintf(stderr, "%s, case %d: %s\n", family.c_str(), op_case.number, added.error().message.c_str());

@@ -3,35 +3,13 @@
 
 #include <cstdlib>
 
-#include "case_runner.h"
-#include "lockstep_backend.h"
 #include "meshwright/frontend.h"
-#include "program_source.h"
-#include "random_plan.h"
+#include "program_bench.h"
 #include "sources.h"
 #include "verify.h"
 
 namespace meshwright::test {
 namespace {
-
-struct Bench {
-  // Partial values are random shares of the whole, so that an op that is not linear is found out.
-  host::PluginHost host = open_host({"emit.reference.scatter_partials=7"}).value();
-  host::ProgramTools tools = open_tools();
-
-  std::shared_ptr<Backend> reference = host.create<Backend>("backend", "reference").value();
-
-  host::ProgramTools open_tools() {
-    host::ProgramTools opened = host::open_tools(host, Plan{}).value();
-    opened.profile = plain_profile();
-    return opened;
-  }
-};
-
-Bench& bench() {
-  static Bench opened;
-  return opened;
-}
 
 Graph read_model(const std::string& name) {
   const auto frontend = bench().host.create<Frontend>("frontend", "torch_export").value();
@@ -48,7 +26,7 @@ class RandomPlan : public testing::TestWithParam<Draws> {};
 
 TEST_P(RandomPlan, ComputesWhatOneDeviceComputes) {
   const Draws& draws = GetParam();
-  const Model model = make_model(read_model(draws.model), *bench().tools.ops).value();
+  const AtomizedModel model = make_float64_model(read_model(draws.model), *bench().tools.ops).value();
   const Mesh mesh = plain_mesh(draws.mesh);
   const CostProfile profile = plain_profile();
   const TrainingSettings training;
@@ -59,7 +37,7 @@ TEST_P(RandomPlan, ComputesWhatOneDeviceComputes) {
   const int first = only ? std::atoi(only) : 0;
   for (int seed = first; seed < (only ? first + 1 : draws.count); ++seed) {
     SCOPED_TRACE(std::string(draws.model) + " on " + to_string(mesh) + ", seed " + std::to_string(seed));
-    const Plan plan = random_plan(input, problem, static_cast<std::uint64_t>(seed)).value();
+    const Plan plan = draw_plan(input, problem, static_cast<std::uint64_t>(seed)).value();
     const Result<Program> program = host::make_program(plan, bench().tools);
     ASSERT_TRUE(program) << program.error().message;
     const Result<Verification> result =

@@ -1,16 +1,16 @@
-#include "random_plan.h"
+#include "drawn_plan.h"
 
 #include <random>
 
-namespace meshwright::test {
+namespace meshwright {
 
-Result<Model> make_model(Graph graph, const OpTable& ops) {
+Result<AtomizedModel> make_float64_model(Graph graph, const OpTable& ops) {
   for (Value& value : graph.values) {
     if (value.type.dtype == DType::float32) value.type.dtype = DType::float64;
   }
   Result<AtomizedGraph> atoms = atomize(graph, ops);
   if (!atoms) return atoms.error();
-  return Model{std::move(graph), std::move(*atoms)};
+  return AtomizedModel{std::move(graph), std::move(*atoms)};
 }
 
 Mesh plain_mesh(const std::vector<std::int64_t>& shape) {
@@ -95,7 +95,7 @@ constexpr int kAttempts = 200;
 
 }  // namespace
 
-Result<Plan> random_plan(const ProblemInput& input, const Problem& problem, std::uint64_t seed) {
+Result<Plan> draw_plan(const ProblemInput& input, const Problem& problem, std::uint64_t seed) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     Drawing drawing(problem, seed * kAttempts + static_cast<std::uint64_t>(attempt));
     if (drawing.draw()) return plan_of(input, problem, drawing.choice());
@@ -103,7 +103,7 @@ Result<Plan> random_plan(const ProblemInput& input, const Problem& problem, std:
   return internal_error("no strategies that go together were drawn in many attempts");
 }
 
-Result<Plan> plan_with(const ProblemInput& input, const Problem& problem, std::size_t variable, std::uint32_t strategy) {
+Result<Plan> draw_plan_with(const ProblemInput& input, const Problem& problem, std::size_t variable, std::uint32_t strategy) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     Drawing drawing(problem, static_cast<std::uint64_t>(attempt));
     drawing.fix(variable, strategy);
@@ -113,4 +113,4 @@ Result<Plan> plan_with(const ProblemInput& input, const Problem& problem, std::s
                         problem.variables[variable].name + "'");
 }
 
-}  // namespace meshwright::test
+}  // namespace meshwright

@@ -6,14 +6,14 @@
 #include "meshwright/plan.h"
 #include "meshwright/strategy.h"
 
-namespace meshwright::test {
+namespace meshwright {
 
 // A model and what its plans are made with, in float64 so that an error cannot hide in rounding.
-struct Model {
+struct AtomizedModel {
   Graph graph;
   AtomizedGraph atoms;
 };
-Result<Model> make_model(Graph graph, const OpTable& ops);
+Result<AtomizedModel> make_float64_model(Graph graph, const OpTable& ops);
 
 // A mesh of this shape whose figures do not matter.
 Mesh plain_mesh(const std::vector<std::int64_t>& shape);
@@ -21,9 +21,9 @@ CostProfile plain_profile();
 
 // Draws strategies, each among those that go together with what was drawn before.
 // `problem` is that of build_problem. Errors: internal_error if a draw leaves a variable without a choice, many times.
-Result<Plan> random_plan(const ProblemInput& input, const Problem& problem, std::uint64_t seed);
+Result<Plan> draw_plan(const ProblemInput& input, const Problem& problem, std::uint64_t seed);
 
-// As random_plan, but for the strategy of one variable.
-Result<Plan> plan_with(const ProblemInput& input, const Problem& problem, std::size_t variable, std::uint32_t strategy);
+// As draw_plan, but for the strategy of one variable.
+Result<Plan> draw_plan_with(const ProblemInput& input, const Problem& problem, std::size_t variable, std::uint32_t strategy);
 
-}  // namespace meshwright::test
+}  // namespace meshwright

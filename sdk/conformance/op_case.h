@@ -1,4 +1,4 @@
-// The cases in the families' folders, plugins/ops/*/cases.txt: blocks of lines, separated by empty ones, in the form of
+// Cases of an op family, cases.txt in its folder: blocks of lines, separated by empty ones, in the form of
 // the golden texts (sdk/golden), with small shapes:
 //
 //   op aten.layer_norm
@@ -18,21 +18,29 @@
 #include <vector>
 
 #include "meshwright/graph.h"
+#include "meshwright/result.h"
 #include "meshwright/tensor.h"
 
-namespace meshwright::test {
+namespace meshwright {
 
 struct OpCase {
-  std::string file;   // the family's folder
+  std::string file;   // where it was read from
   int number = 0;     // of the block
   Graph graph;        // sources, one node, its results; no loss yet
   std::vector<std::string> draws;  // by source: "below 7", "positive" or ""
 };
 
-std::vector<OpCase> read_cases(const std::string& family);
-std::vector<std::string> families_with_cases();
+// Errors: bad_input, "FILE, block 3: what is wrong".
+Result<std::vector<OpCase>> read_op_cases(const std::string& path);
 
 // Sources drawn from `seed`, the same on every machine.
 std::map<ValueId, Tensor> draw_sources(const OpCase& op_case, std::uint64_t seed);
 
-}  // namespace meshwright::test
+// The case with a loss: Σ over results of Σ elements × weights. The weights are added to `sources`; those
+// of a result without a gradient are a parameter, so that its value shows in their gradient.
+Graph with_loss(const OpCase& op_case, std::map<ValueId, Tensor>& sources);
+
+// The weights of a result in that loss; kNoId if it has none.
+ValueId weights_of(const Graph& graph, ValueId result);
+
+}  // namespace meshwright

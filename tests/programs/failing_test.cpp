@@ -1,0 +1,126 @@
+// That the comparison can fail: programs with one collective taken out, rules changed in memory.
+#include <gtest/gtest.h>
+
+#include "altered_ops.h"
+#include "meshwright/frontend.h"
+#include "program_bench.h"
+#include "sources.h"
+#include "verify.h"
+
+namespace meshwright::test {
+namespace {
+
+class Failing : public testing::Test {
+ protected:
+  Failing() {
+    const auto frontend = bench().host.create<Frontend>("frontend", "torch_export").value();
+    model_ = make_float64_model(frontend->read(SOURCE_FOLDER "/tests/models/gpt2_tiny.pt2").value(), *bench().tools.ops).value();
+    sources_ = sample_sources(model_.graph, {}, 1).value();
+  }
+
+  Result<Program> program(const OpTable& ops, std::uint64_t seed) {
+    const AtomizedGraph atoms = atomize(model_.graph, ops).value();
+    const ProblemInput input{model_.graph, atoms, mesh_, profile_, *bench().tools.conversions, training_, {}};
+    Result<Plan> plan = draw_plan(input, build_problem(input).value(), seed);
+    if (!plan) return plan.error();
+    const host::ProgramTools& tools = bench().tools;
+    return make_program({*plan, ops, profile_, *tools.conversions},
+                        {tools.parameter_shard.get(), tools.communication.get(), tools.reshape.get()});
+  }
+
+  Result<Verification> run(const Program& program) {
+    return verify({model_.graph, program, *bench().tools.ops, profile_, nullptr, *bench().reference, sources_, 1e-9});
+  }
+
+  AtomizedModel model_;
+  std::map<ValueId, Tensor> sources_;
+  const Mesh mesh_ = plain_mesh({2, 2});
+  const CostProfile profile_ = plain_profile();
+  const TrainingSettings training_;
+};
+
+// The program without move `number`, whose users take what it moved.
+Program without(Program program, std::size_t number) {
+  const ProgramValueId moved = program.instructions[number].operands[0].value, result = program.instructions[number].results[0];
+  program.instructions.erase(program.instructions.begin() + static_cast<std::ptrdiff_t>(number));
+  std::erase_if(program.instructions, [](const Instruction& i) { return i.kind == InstructionKind::free; });
+  for (Instruction& instruction : program.instructions) {
+    for (ProgramOperand& operand : instruction.operands) {
+      if (operand.value == result) operand.value = moved;
+    }
+  }
+  for (ProgramParameter& parameter : program.parameters) {
+    if (parameter.gradient == result) parameter.gradient = moved;
+  }
+  for (ProgramOutput& output : program.outputs) {
+    if (output.value == result) output.value = moved;
+  }
+  place_frees(program);
+  return program;
+}
+
+TEST_F(Failing, WithoutAnyOneAllReduce) {
+  const Program whole = program(*bench().tools.ops, 0).value();
+  ASSERT_TRUE(run(whole)->equal);
+  int taken_out = 0;
+  for (std::size_t i = 0; i < whole.instructions.size(); ++i) {
+    const Instruction& move = whole.instructions[i];
+    if (move.kind != InstructionKind::move || move.move.kind != MoveKind::all_reduce) continue;
+    const Program broken = without(whole, i);
+    SCOPED_TRACE("without the all_reduce of '" + whole.values[move.operands[0].value].name + "'");
+    const Status status = validate_finished(broken);
+    ASSERT_FALSE(status);
+    const std::string missing = "an all_reduce over axis " + std::to_string(move.move.axis) + " is missing";
+    EXPECT_NE(status.error().message.find(missing), std::string::npos) << status.error().message;
+    EXPECT_NE(status.error().message.find(whole.values[move.operands[0].value].name), std::string::npos);
+    const Result<Verification> result = run(broken);
+    EXPECT_FALSE(result && result->equal);
+    ++taken_out;
+  }
+  EXPECT_GE(taken_out, 10);
+}
+
+TEST_F(Failing, WithoutAnyOneOtherCollectiveTheProgramIsNotValid) {
+  const Program whole = program(*bench().tools.ops, 1).value();
+  int taken_out = 0;
+  for (std::size_t i = 0; i < whole.instructions.size(); ++i) {
+    const Instruction& move = whole.instructions[i];
+    if (move.kind != InstructionKind::move || move.move.kind == MoveKind::all_reduce) continue;
+    const Status status = validate_finished(without(whole, i));
+    ASSERT_FALSE(status) << name(move.move.kind) << " of '" << whole.values[move.operands[0].value].name << "'";
+    EXPECT_NE(status.error().message.find("is missing"), std::string::npos) << status.error().message;
+    ++taken_out;
+  }
+  EXPECT_GE(taken_out, 10);
+}
+
+// One rule changed: most draws shard what must be whole, or take for linear what is not.
+void expect_found(const std::function<Result<Program>(std::uint64_t)>& program,
+                  const std::function<Result<Verification>(const Program&)>& run) {
+  int found = 0;
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    const Result<Program> made = program(seed);
+    if (!made) {
+      ++found;
+      continue;
+    }
+    const Result<Verification> result = run(*made);
+    if (!result || !result->equal) ++found;
+  }
+  EXPECT_GE(found, 2);
+}
+
+TEST_F(Failing, WithANormThatShardsWhatItNormalizes) {
+  const AlteredOps altered(*bench().tools.ops, "aten.layer_norm", [](Rule& rule) {
+    for (Factor& factor : rule.factors) factor.whole = false;
+  });
+  expect_found([&](std::uint64_t seed) { return program(altered, seed); }, [&](const Program& made) { return run(made); });
+}
+
+TEST_F(Failing, WithAnActivationThatClaimsToBeLinear) {
+  const AlteredOps altered(*bench().tools.ops, "aten.tanh", [](Rule& rule) { rule.linear = {{0}}; });
+  expect_found([&](std::uint64_t seed) { return program(altered, seed); }, [&](const Program& made) { return run(made); });
+}
+
+}  // namespace
+}  // namespace meshwright::test

@@ -1,0 +1,29 @@
+// What programs are made and run with in tests: the plugins in tree, opened once.
+#pragma once
+
+#include "case_runner.h"
+#include "drawn_plan.h"
+#include "program_source.h"
+
+namespace meshwright::test {
+
+struct ProgramBench {
+  // Partial values are random shares of the whole, so that an op that is not linear is found out.
+  host::PluginHost host = open_host({"emit.reference.scatter_partials=7"}).value();
+  host::ProgramTools tools = open_tools();
+  std::shared_ptr<Backend> reference = host.create<Backend>("backend", "reference").value();
+
+ private:
+  host::ProgramTools open_tools() {
+    host::ProgramTools opened = host::open_tools(host, Plan{}).value();
+    opened.profile = plain_profile();
+    return opened;
+  }
+};
+
+inline ProgramBench& bench() {
+  static ProgramBench opened;
+  return opened;
+}
+
+}  // namespace meshwright::test
