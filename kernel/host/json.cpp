@@ -28,7 +28,13 @@ Library to_library(const Json& json) {
       json.value());
 }
 
-Json from_library(const Library& json) {
+// Far more than any of our files has. Deeper ones would not fit the stack of those who walk through them.
+constexpr int kMostDepth = 500;
+
+struct TooDeep {};
+
+Json from_library(const Library& json, int depth = 0) {
+  if (depth > kMostDepth) throw TooDeep{};
   if (json.is_boolean()) return json.get<bool>();
   if (json.is_number_unsigned() && json.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max()) {
     return json.get<double>();
@@ -38,12 +44,12 @@ Json from_library(const Library& json) {
   if (json.is_string()) return json.get<std::string>();
   if (json.is_array()) {
     Json::Array array;
-    for (const Library& element : json) array.push_back(from_library(element));
+    for (const Library& element : json) array.push_back(from_library(element, depth + 1));
     return array;
   }
   if (json.is_object()) {
     Json::Object object;
-    for (const auto& [key, member] : json.items()) object.emplace_back(key, from_library(member));
+    for (const auto& [key, member] : json.items()) object.emplace_back(key, from_library(member, depth + 1));
     return object;
   }
   return nullptr;
@@ -83,6 +89,8 @@ Result<Json> parse_json(std::string_view text, const std::string& name) {
     return from_library(Library::parse(text));
   } catch (const Library::exception& error) {
     return bad_input(name + ": not valid JSON: " + error.what());
+  } catch (const TooDeep&) {
+    return bad_input(name + ": nested more than " + std::to_string(kMostDepth) + " deep");
   }
 }
 

@@ -39,5 +39,12 @@ TEST(Json, NamesTheFileThatIsNoJson) {
   EXPECT_EQ(json.error().code, ErrorCode::bad_input);
 }
 
+TEST(Json, RefusesWhatIsNestedTooDeep) {
+  const std::size_t deep = 1000000;
+  const Result<Json> json = parse_json(std::string(deep, '[') + std::string(deep, ']'), "plan.json");
+  ASSERT_FALSE(json.ok());
+  EXPECT_EQ(json.error().message, "plan.json: nested more than 500 deep");
+}
+
 }  // namespace
 }  // namespace meshwright::host

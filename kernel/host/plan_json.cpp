@@ -1,5 +1,10 @@
 #include "plan_json.h"
 
+#include <algorithm>
+#include <cmath>
+
+#include "plan_words.h"
+
 namespace meshwright::host {
 
 namespace {
@@ -17,44 +22,6 @@ Json texts(const std::vector<std::string>& list) {
 
 Json integers(const std::vector<std::int64_t>& list) {
   return array_of(list, [](std::int64_t number) { return Json(number); });
-}
-
-const char* source_name(SourceKind kind) {
-  switch (kind) {
-    case SourceKind::parameter: return "parameter";
-    case SourceKind::buffer: return "buffer";
-    case SourceKind::constant: return "constant";
-    case SourceKind::user_input: return "user_input";
-  }
-  return "?";
-}
-
-const char* output_name(OutputKind kind) {
-  switch (kind) {
-    case OutputKind::loss: return "loss";
-    case OutputKind::user_output: return "user_output";
-    case OutputKind::buffer_mutation: return "buffer_mutation";
-  }
-  return "?";
-}
-
-const char* variable_name(VariableKind kind) {
-  switch (kind) {
-    case VariableKind::parameter: return "parameter";
-    case VariableKind::node: return "node";
-    case VariableKind::fork: return "fork";
-    case VariableKind::output: return "output";
-  }
-  return "?";
-}
-
-const char* optimizer_name(Optimizer optimizer) {
-  switch (optimizer) {
-    case Optimizer::sgd: return "sgd";
-    case Optimizer::momentum: return "momentum";
-    case Optimizer::adamw: return "adamw";
-  }
-  return "?";
 }
 
 Json node_json(const Node& node) {
@@ -78,13 +45,13 @@ Json graph_json(const Graph& graph) {
   }));
   json.add("sources", array_of(graph.sources, [](const Source& source) {
     Json one;
-    one.add("kind", source_name(source.kind)).add("value", source.value).add("names", texts(source.names));
+    one.add("kind", word(source.kind)).add("value", source.value).add("names", texts(source.names));
     return one;
   }));
   json.add("nodes", array_of(graph.nodes, node_json));
   json.add("outputs", array_of(graph.outputs, [](const Output& output) {
     Json one;
-    one.add("kind", output_name(output.kind)).add("value", output.value).add("target", output.target);
+    one.add("kind", word(output.kind)).add("value", output.value).add("target", output.target);
     return one;
   }));
   return json;
@@ -99,6 +66,27 @@ Json mesh_json(const Mesh& mesh) {
   });
 }
 
+Json cluster_json(const Cluster& cluster) {
+  const DeviceSpec& device = cluster.device;
+  Json json;
+  json.add("name", cluster.name).add("device", device.name);
+  json.add("nodes", cluster.nodes).add("devices_per_node", cluster.devices_per_node);
+  json.add("memory_bytes", device.memory_bytes).add("reserved_bytes", cluster.reserved_bytes);
+  json.add("memory_bytes_per_second", device.memory_bytes_per_second);
+  Json rates = Json::Object{};
+  for (const auto& [dtype, rate] : device.matrix_flops_per_second) rates.add(std::string(name(dtype)), rate);
+  json.add("matrix_flops_per_second", std::move(rates)).add("vector_flops_per_second", device.vector_flops_per_second);
+  json.add("launch_seconds", device.launch_seconds).add("matrix_efficiency", device.matrix_efficiency);
+  json.add("memory_efficiency", device.memory_efficiency).add("half_efficiency_flops", device.half_efficiency_flops);
+  json.add("levels", array_of(cluster.levels, [](const LinkLevel& level) {
+    Json one;
+    one.add("name", level.name).add("group", level.group).add("bytes_per_second", level.bytes_per_second);
+    one.add("latency_seconds", level.latency_seconds).add("sharers", level.sharers).add("ganged", level.ganged);
+    return one;
+  }));
+  return json;
+}
+
 Json ports_json(const std::vector<PlannedPort>& ports) {
   return array_of(ports, [](const PlannedPort& port) {
     Json one;
@@ -110,7 +98,7 @@ Json ports_json(const std::vector<PlannedPort>& ports) {
 
 Json variable_json(const PlannedVariable& variable) {
   Json json;
-  json.add("kind", variable_name(variable.kind)).add("name", variable.name);
+  json.add("kind", word(variable.kind)).add("name", variable.name);
   if (!variable.op.empty()) json.add("op", variable.op);
   if (!variable.module.empty()) json.add("module", variable.module);
   if (!variable.axes.empty()) json.add("axes", texts(variable.axes));
@@ -148,6 +136,13 @@ void add_totals(Json& json, const Plan& plan) {
   json.add("step_seconds", plan.step_seconds).add("peak_bytes", plan.peak_bytes).add("budget_bytes", plan.budget_bytes);
 }
 
+// JSON has no infinities: they are words.
+Json real_json(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  return value;
+}
+
 }  // namespace
 
 Json attribute_json(const Attribute& attribute) {
@@ -155,11 +150,15 @@ Json attribute_json(const Attribute& attribute) {
     Json operator()(std::monostate) const { return nullptr; }
     Json operator()(bool value) const { return value; }
     Json operator()(std::int64_t value) const { return value; }
-    Json operator()(double value) const { return value; }
+    Json operator()(double value) const {
+      return std::isfinite(value) ? Json(value) : Json(Json::Object{{"real", real_json(value)}});
+    }
     Json operator()(const std::string& value) const { return value; }
     Json operator()(const std::vector<std::int64_t>& value) const { return integers(value); }
     Json operator()(const std::vector<double>& value) const {
-      return array_of(value, [](double number) { return Json(number); });
+      Json list = array_of(value, real_json);
+      const bool plain = !value.empty() && std::ranges::all_of(value, [](double real) { return std::isfinite(real); });
+      return plain ? list : Json(Json::Object{{"reals", std::move(list)}});
     }
   };
   return std::visit(Visitor{}, attribute);
@@ -172,14 +171,10 @@ Json plan_json(const Plan& plan) {
   model.add("path", plan.model_path).add("hash", plan.model_hash);
   json.add("model", std::move(model));
   add_totals(json, plan);
-  Json cluster;
-  cluster.add("name", plan.cluster.name).add("device", plan.cluster.device.name);
-  cluster.add("nodes", plan.cluster.nodes).add("devices_per_node", plan.cluster.devices_per_node);
-  cluster.add("memory_bytes", plan.cluster.device.memory_bytes).add("reserved_bytes", plan.cluster.reserved_bytes);
-  json.add("cluster", std::move(cluster));
+  json.add("cluster", cluster_json(plan.cluster));
   json.add("mesh", mesh_json(plan.mesh));
   Json training;
-  training.add("optimizer", optimizer_name(plan.training.optimizer));
+  training.add("optimizer", word(plan.training.optimizer));
   training.add("param_dtype", plan.training.param_dtype ? Json(name(*plan.training.param_dtype)) : Json(nullptr));
   training.add("master_dtype", name(plan.training.master_dtype));
   json.add("training", std::move(training));

@@ -9,7 +9,8 @@ namespace meshwright::host {
 
 Json plan_json(const Plan& plan);
 
-// A node's argument that is no tensor.
+// A node's argument that is no tensor. What JSON could not tell from another kind is an object: a real that is no number
+// of JSON's ({"real": "-inf"}), and a list of reals that is empty or has such a one ({"reals": []}).
 Json attribute_json(const Attribute& attribute);
 
 // The short object: status, times, memory, mesh, phases, comparisons. With a plan or without.

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "plan_json.h"
+#include "plan_reader.h"
 #include "planning.h"
 
 namespace meshwright {
@@ -138,6 +139,22 @@ TEST(Plan, IsWrittenWithTheSameBytesTwice) {
   const std::string once = write();
   EXPECT_EQ(once, write());
   EXPECT_EQ(once.find("phase_seconds"), std::string::npos);
+}
+
+TEST(Plan, ReadBackIsWrittenWithTheSameBytes) {
+  for (const char* name : {"gpt2_small", "bert_base", "vit_base", "third_party_op/model", "../tests/models/gpt2_tiny",
+                           "../tests/models/bert_tiny", "../tests/models/vit_tiny", "../tests/models/mlp_tiny"}) {
+    PlanOptions options = options_for(name, "2x4");
+    options.set = {"train.param_dtype=bf16"};
+    const Result<PlanOutcome> outcome = test::plan(options);
+    ASSERT_TRUE(outcome.ok() && outcome->plan) << name;
+    EXPECT_FALSE(outcome->plan->notes.empty()) << name;
+    const std::string text = host::write_json(host::plan_json(*outcome->plan));
+    const Result<Plan> plan = host::parse_plan(text, "plan.json");
+    ASSERT_TRUE(plan.ok()) << name << ": " << plan.error().message;
+    EXPECT_EQ(host::write_json(host::plan_json(*plan)), text) << name;
+    EXPECT_EQ(plan->graph, outcome->plan->graph) << name;
+  }
 }
 
 TEST(Plan, TriesEveryMeshShapeAndKeepsTheBest) {

@@ -1,0 +1,20 @@
+// Reads the file that `plan -o` writes (docs/plan-format.md) back into a Plan, so that writing it again gives the same
+// bytes.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "meshwright/plan.h"
+#include "meshwright/result.h"
+
+namespace meshwright::host {
+
+// The plan in `path`: its graph and its cluster are validated, indices are in range, and names of values are the
+// graph's. Layouts stay text. Errors: bad_input, "FILE: PLACE: what is wrong".
+Result<Plan> read_plan(const std::string& path);
+
+// The same from the file's text; `name` is what messages call the file.
+Result<Plan> parse_plan(std::string_view text, const std::string& name);
+
+}  // namespace meshwright::host
