@@ -46,18 +46,18 @@ def gpt2(layers: int, hidden: int, heads: int, batch: int, length: int = 1024):
     return transformers.GPT2LMHeadModel(config), {"input_ids": ids, "labels": ids.clone()}
 
 
-def bert_base():
+def bert_base(batch: int = 32, length: int = 512):
     config = transformers.BertConfig(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    ids = tokens(32, 512)
-    return transformers.BertForMaskedLM(config), {"input_ids": ids, "attention_mask": tokens(32, 512),
+    ids = tokens(batch, length)
+    return transformers.BertForMaskedLM(config), {"input_ids": ids, "attention_mask": tokens(batch, length),
                                                   "labels": ids.clone()}
 
 
-def vit_base():
+def vit_base(batch: int = 64):
     config = transformers.ViTConfig(num_labels=1000)
-    pixels = torch.zeros(64, 3, 224, 224, device="meta")
+    pixels = torch.zeros(batch, 3, 224, 224, device="meta")
     return transformers.ViTForImageClassification(config), {
-        "pixel_values": pixels, "labels": torch.zeros(64, dtype=torch.int64, device="meta")}
+        "pixel_values": pixels, "labels": torch.zeros(batch, dtype=torch.int64, device="meta")}
 
 
 # MAP Table 3: 4 layers, sequence 1024. The paper does not state the batch or the number of heads: we take
@@ -70,6 +70,10 @@ MODELS: dict[str, Callable] = {
     "gpt2_map_delta": lambda: gpt2(layers=4, hidden=16384, heads=128, batch=8),
     "bert_base": bert_base,
     "vit_base": vit_base,
+    # Full width, few tokens: what a CPU runs in seconds, for `meshwright verify`.
+    "gpt2_small_short": lambda: gpt2(layers=12, hidden=768, heads=12, batch=8, length=64),
+    "bert_base_short": lambda: bert_base(batch=8, length=64),
+    "vit_base_short": lambda: vit_base(batch=8),
 }
 
 

@@ -8,6 +8,7 @@
 #include "plan_command.h"
 #include "plan_options.h"
 #include "plugins_command.h"
+#include "program_commands.h"
 
 namespace meshwright::host {
 namespace {
@@ -30,6 +31,29 @@ void add_plan(CLI::App& app, PlanOptions& options, int& exit_code) {
   plan.add_option("-o,--output", options.output, "where the plan is written");
   add_format(plan, options.format);
   plan.callback([&options, &exit_code] { exit_code = run_plan(options); });
+}
+
+CLI::App& add_program_command(CLI::App& app, const char* name, const char* help, ProgramOptions& options, int& exit_code,
+                              int (*run)(const ProgramOptions&)) {
+  CLI::App& command = *app.add_subcommand(name, help);
+  command.add_option("PLAN", options.plan, "the plan, a file that `plan -o` wrote")->required();
+  command.add_option("--config", options.config, "the configuration, a TOML file");
+  command.add_option("--set", options.set, kSetHelp)->allow_extra_args(false);
+  command.callback([&options, &exit_code, run] { exit_code = run(options); });
+  return command;
+}
+
+void add_programs(CLI::App& app, ProgramOptions& options, int& exit_code) {
+  add_format(add_program_command(app, "verify", "run a plan on simulated ranks, compare it with one device", options,
+                                 exit_code, run_verify),
+             options.format);
+  CLI::App& emit = add_program_command(app, "emit", "write down what a plan's ranks execute", options, exit_code, run_emit);
+  emit.add_option("--backend", options.backend, "the plugin that writes");
+  emit.add_option("-o,--output", options.output, "the folder to write into; the terminal if absent");
+  CLI::App& simulate =
+      add_program_command(app, "simulate", "time line and memory curve of a plan", options, exit_code, run_simulate);
+  simulate.add_option("--trace", options.output, "where a Chrome trace is written (opens in Perfetto)");
+  add_format(simulate, options.format);
 }
 
 CLI::App& add_plugins_command(CLI::App& parent, const char* name, const char* help, PluginsOptions& options,
@@ -71,6 +95,8 @@ int run_command_line(int argc, const char* const* argv) {
   add_plugins(app, plugins_options, exit_code);
   PlanOptions plan_options;
   add_plan(app, plan_options, exit_code);
+  ProgramOptions program_options;
+  add_programs(app, program_options, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

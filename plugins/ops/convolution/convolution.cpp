@@ -6,12 +6,6 @@
 
 namespace meshwright {
 
-ConvolutionTypes convolution_types(const OpCall& call) {
-  if (call.node.op == kInputGradient) return {call.results[0], call.operands[1], call.operands[0]};
-  if (call.node.op == kWeightGradient) return {call.operands[1], call.results[0], call.operands[0]};
-  return {call.operands[0], call.operands[1], call.results[0]};
-}
-
 // As PyTorch's convolution_backward: the input's needs the weight, the weight's the input, the bias' neither.
 Result<std::vector<ValueId>> convolution_gradient(const GradientCall& call) {
   std::vector<ValueId> gradients(call.node.operands.size(), kNoId);

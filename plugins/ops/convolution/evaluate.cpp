@@ -8,36 +8,9 @@ namespace meshwright {
 
 namespace {
 
-std::int64_t space_elements(const TensorType& type) {
-  std::int64_t count = 1;
-  for (std::size_t i = 2; i < type.shape.size(); ++i) count *= type.shape[i];
-  return count;
-}
-
-// Positions that meet, within one channel of each tensor: output[y] takes input[x] times kernel[k].
-struct Tap {
-  std::size_t y, x, k;
-};
-
-// One number for each dimension of space; a list of one stands for all.
-std::vector<std::int64_t> spread(std::vector<std::int64_t> list, std::size_t space, std::int64_t otherwise) {
-  if (list.empty()) list.push_back(otherwise);
-  if (list.size() == 1) list.assign(space, list[0]);
-  return list;
-}
-
 class Convolver {
  public:
-  Convolver(const Node& node, const ConvolutionTypes& types) : types_(types) {
-    const std::size_t space = types.input.shape.size() - 2;
-    const std::vector<std::int64_t> stride = spread(node.integers("stride"), space, 1);
-    const std::vector<std::int64_t> dilation = spread(node.integers("dilation"), space, 1);
-    std::vector<std::int64_t> padding = spread(node.integers("padding"), space, 0);
-    for (std::size_t d = 0; d < space && node.text("padding", "valid") == "same"; ++d) {
-      padding[d] = dilation[d] * (types.weight.shape[d + 2] - 1) / 2;  // an odd one goes behind
-    }
-    find_taps(stride, padding, dilation);
-  }
+  Convolver(const Node& node, const ConvolutionTypes& types) : types_(types), taps_(find_taps(node, types)) {}
 
   // Visits every term with its positions in output, input and kernel. Groups are those of these tensors, which may be
   // shards: as many as the kernel's input channels fit into the input's.
@@ -59,29 +32,6 @@ class Convolver {
   }
 
  private:
-  void find_taps(const std::vector<std::int64_t>& stride, const std::vector<std::int64_t>& padding,
-                 const std::vector<std::int64_t>& dilation) {
-    const std::size_t space = stride.size();
-    const std::vector<std::int64_t> y_strides =
-        strides_of({types_.output.shape.begin() + 2, types_.output.shape.end()});
-    const std::vector<std::int64_t> k_strides =
-        strides_of({types_.weight.shape.begin() + 2, types_.weight.shape.end()});
-    for (std::int64_t y = 0; y < space_elements(types_.output); ++y) {
-      for (std::int64_t k = 0; k < space_elements(types_.weight); ++k) {
-        std::int64_t x = 0, y_rest = y, k_rest = k;
-        bool inside = true;
-        for (std::size_t d = 0; d < space; ++d) {
-          const std::int64_t at = y_rest / y_strides[d] * stride[d] - padding[d] + k_rest / k_strides[d] * dilation[d];
-          inside &= at >= 0 && at < types_.input.shape[d + 2];
-          x = x * types_.input.shape[d + 2] + at;
-          y_rest %= y_strides[d];
-          k_rest %= k_strides[d];
-        }
-        if (inside) taps_.push_back({to_size(y), to_size(x), to_size(k)});
-      }
-    }
-  }
-
   ConvolutionTypes types_;
   std::vector<Tap> taps_;
 };

@@ -1,0 +1,25 @@
+// What is done with a plan: `verify`, `emit`, `simulate`. Each prints its result and gives the exit code.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace meshwright::host {
+
+struct ProgramOptions {
+  std::string plan;
+  std::string config;
+  std::vector<std::string> set;  // "section.key=value"
+  std::string format = "text";   // or "json"
+  std::string backend;           // emit: the plugin; the configuration's if ""
+  std::string output;            // emit: a folder; simulate: the trace's file
+};
+
+// Runs the plan on simulated ranks and compares it with one device. 1 if they differ.
+int run_verify(const ProgramOptions& options);
+// Writes the plan's program down, into a folder or, if there is one file and no folder, to the terminal.
+int run_emit(const ProgramOptions& options);
+// Time line and memory curve.
+int run_simulate(const ProgramOptions& options);
+
+}  // namespace meshwright::host

@@ -1,0 +1,16 @@
+// Kernels for matrix products on the reference backend.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "meshwright/backend.h"
+
+namespace meshwright {
+
+class OnednnMatmul final : public OpKernels {
+ private:
+  Result<std::vector<Tensor>> do_compute(const OpCall& call, std::span<const Tensor* const> operands) const override;
+};
+
+}  // namespace meshwright
