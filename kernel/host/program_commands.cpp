@@ -54,7 +54,7 @@ Result<std::map<std::string, Tensor>> weights_of(Opened& opened) {
   if (!id) return id.error();
   Result<std::shared_ptr<Frontend>> frontend = opened.host.create<Frontend>("frontend", *id);
   if (!frontend) return frontend.error();
-  return none;  // TENSORS
+  return (*frontend)->tensors(path);
 }
 
 Result<Verification> verify_plan(const ProgramOptions& options) {

@@ -111,7 +111,8 @@ void draw_reals(Tensor& tensor, SourceKind kind, const std::string& name, Drawer
   if (kind == SourceKind::parameter && tensor.type().rank() >= 2) {
     std::int64_t fan_in = 1;
     for (std::size_t i = 1; i < tensor.shape().size(); ++i) fan_in *= tensor.shape()[i];
-    high = std::sqrt(1.0 / static_cast<double>(std::max<std::int64_t>(fan_in, 1)));
+    // Not below what models in use have: a step of AdamW is as long for small weights as for large ones.
+    high = std::clamp(std::sqrt(1.0 / static_cast<double>(std::max<std::int64_t>(fan_in, 1))), 0.03, 0.3);
     low = -high;
   } else if (kind == SourceKind::parameter) {
     const double center = name.ends_with("weight") ? 1 : 0;
