@@ -1,0 +1,41 @@
+// When each instruction runs on a rank: all ranks of a mesh do the same at the same time, on two streams.
+//
+// Computing, and the moves that computing waits for, run one after the other. The moves of parameters run beside them,
+// one after the other too: a gather starts when the op before the one that needs it starts, a reduction when the
+// gradient is there.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "meshwright/backend.h"
+
+namespace meshwright {
+
+enum class Stream : std::uint8_t { compute, parameters };
+
+struct Span {
+  Stream stream = Stream::compute;
+  double start_seconds = 0;
+  double seconds = 0;
+  [[nodiscard]] double end() const { return start_seconds + seconds; }
+};
+
+struct Timeline {
+  std::vector<Span> spans;  // by instruction
+  double step_seconds = 0;
+};
+
+Result<Timeline> make_timeline(const BackendInput& input);
+
+// What an instruction is, in a few words: "aten.linear", "all_gather 1".
+std::string title(const Instruction& instruction);
+
+// The longest instructions, and sums by phase and stream.
+std::string timeline_text(const Program& program, const Timeline& timeline);
+
+// A Chrome trace, which Perfetto opens: a track for each stream, and one for the bytes that a rank holds.
+std::string trace_json(const Program& program, const Timeline& timeline);
+
+}  // namespace meshwright

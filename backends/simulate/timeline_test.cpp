@@ -1,0 +1,69 @@
+#include "timeline.h"
+
+#include <gtest/gtest.h>
+
+#include "test_ops.h"
+
+namespace meshwright {
+namespace {
+
+using testing::count_up;
+using testing::ProgramBuilder;
+
+const testing::TestOps kOps;
+
+// x → first → second, which needs the gathered w; its gradient is reduced beside third.
+ProgramBuilder layer(bool beside) {
+  ProgramBuilder build = testing::slow_builder({2});
+  build.program.training.optimizer = Optimizer::sgd;
+  const ProgramValueId weight = build.parameter("w", count_up({4}), "S0"), x = build.input("x", count_up({4}), "R");
+  const ProgramValueId first = build.compute("first", {x}, "R");
+  const ProgramValueId gathered = build.move(MoveKind::all_gather, 0, weight, "R");
+  const ProgramValueId second = build.compute("second", {first, gathered}, "R+P0");
+  const ProgramValueId reduced = build.move(MoveKind::reduce_scatter, 0, second, "S0");
+  for (Instruction& instruction : build.program.instructions) instruction.hides = beside;
+  build.output(build.compute("third", {first}, "R"));
+  build.update(0, reduced);
+  place_frees(build.program);
+  return build;
+}
+
+std::vector<double> starts(const Program& program, const Timeline& timeline) {
+  std::vector<double> starts;
+  for (std::size_t i = 0; i < timeline.spans.size(); ++i) {
+    if (program.instructions[i].kind != InstructionKind::free) starts.push_back(timeline.spans[i].start_seconds);
+  }
+  return starts;
+}
+
+TEST(Timeline, ParametersMovesRunBesideTheComputing) {
+  const ProgramBuilder build = layer(true);
+  const Timeline timeline = make_timeline(build.input_for(kOps)).value();
+  // first 32 s with the gather, 8 s, beside it; second 48 s; the reduction, 8 s, beside third's 32 s; the update.
+  EXPECT_EQ(starts(build.program, timeline), (std::vector<double>{0, 0, 32, 80, 80, 112}));
+  EXPECT_DOUBLE_EQ(timeline.step_seconds,
+                   112 + static_cast<double>(2 * build.program.training.step_bytes(DType::float32)));
+}
+
+TEST(Timeline, OtherMovesAreWaitedFor) {
+  const ProgramBuilder build = layer(false);
+  const Timeline timeline = make_timeline(build.input_for(kOps)).value();
+  EXPECT_EQ(starts(build.program, timeline), (std::vector<double>{0, 32, 40, 88, 96, 128}));
+}
+
+TEST(Timeline, TextSumsByPhaseAndStream) {
+  const ProgramBuilder build = layer(true);
+  const std::string text = timeline_text(build.program, make_timeline(build.input_for(kOps)).value());
+  EXPECT_NE(text.find("computing                   112000.000     0.000"), std::string::npos) << text;
+  EXPECT_NE(text.find("parameters' moves beside it  16000.000"), std::string::npos) << text;
+  EXPECT_NE(text.find(" 48000.000 ms  at 32000.000  forward   second"), std::string::npos) << text;
+}
+
+TEST(Timeline, RefusesAProgramThatIsNotFinished) {
+  ProgramBuilder build = layer(true);
+  build.program.instructions[0].kind = InstructionKind::convert;
+  EXPECT_FALSE(make_timeline(build.input_for(kOps)).ok());
+}
+
+}  // namespace
+}  // namespace meshwright

@@ -1,0 +1,83 @@
+// Trace events as chrome://tracing and Perfetto read them ("Trace Event Format"): complete events, metadata and
+// counters, in microseconds.
+#include <algorithm>
+#include <cstdio>
+
+#include "timeline.h"
+
+namespace meshwright {
+
+namespace {
+
+std::string quoted(const std::string& text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      result += '\\';
+      result += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      char escape[8];
+      std::snprintf(escape, sizeof escape, "\\u%04x", static_cast<unsigned>(c));
+      result += escape;
+    } else {
+      result += c;
+    }
+  }
+  return result + '"';
+}
+
+std::string microseconds(double seconds) {
+  char text[48];
+  std::snprintf(text, sizeof text, "%.6f", seconds * 1e6);
+  return text;
+}
+
+std::string metadata(const char* what, int thread, const std::string& text) {
+  return R"({"ph": "M", "pid": 0, "tid": )" + std::to_string(thread) + R"(, "name": ")" + what +
+         R"(", "args": {"name": )" + quoted(text) + "}}";
+}
+
+std::string complete(const Program& program, std::size_t index, const Span& span) {
+  const Instruction& instruction = program.instructions[index];
+  std::string arguments = "\"instruction\": " + std::to_string(index) + ", \"name\": " + quoted(instruction.name);
+  if (!instruction.module_path.empty()) arguments += ", \"module\": " + quoted(instruction.module_path);
+  if (instruction.kind == InstructionKind::move) {
+    const ShardedType& from = program.type(instruction.operands[0].value);
+    arguments += ", \"from\": " + quoted(to_string(from.layout, from.atoms)) +
+                 ", \"to\": " + quoted(to_string(instruction.move.result, from.atoms)) +
+                 ", \"sent_bytes\": " + std::to_string(sent_bytes(program, instruction));
+  }
+  for (const ProgramValueId result : instruction.results) {
+    arguments +=
+        ", " + quoted("makes " + program.values[result].name) + ": " + quoted(to_string(program.local(result)));
+  }
+  return R"({"ph": "X", "pid": 0, "tid": )" + std::to_string(static_cast<int>(span.stream)) +
+         ", \"ts\": " + microseconds(span.start_seconds) + ", \"dur\": " + microseconds(span.seconds) +
+         ", \"name\": " + quoted(title(instruction)) + R"(, "cat": ")" + name(instruction.phase) + R"(", "args": {)" +
+         arguments + "}}";
+}
+
+}  // namespace
+
+std::string trace_json(const Program& program, const Timeline& timeline) {
+  std::vector<std::string> events = {
+      metadata("process_name", 0, "each rank of mesh " + to_string(program.mesh)),
+      metadata("thread_name", static_cast<int>(Stream::compute), "computing"),
+      metadata("thread_name", static_cast<int>(Stream::parameters), "parameters' moves"),
+  };
+  const std::vector<std::int64_t> held = memory_curve(program);
+  double now = 0;  // the curve goes by the order of the program, so an early gather counts from its turn
+  for (std::size_t i = 0; i < timeline.spans.size(); ++i) {
+    const Span& span = timeline.spans[i];
+    if (span.seconds > 0) events.push_back(complete(program, i, span));
+    if (i > 0 && held[i] == held[i - 1]) continue;
+    now = std::max(now, span.start_seconds);
+    events.push_back(R"({"ph": "C", "pid": 0, "name": "memory", "ts": )" + microseconds(now) +
+                     R"(, "args": {"bytes": )" + std::to_string(held[i]) + "}}");
+  }
+  std::string text = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n";
+  for (std::size_t i = 0; i < events.size(); ++i) text += events[i] + (i + 1 < events.size() ? ",\n" : "\n");
+  return text + "]}\n";
+}
+
+}  // namespace meshwright
