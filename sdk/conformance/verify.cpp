@@ -102,7 +102,8 @@ class Comparison final : public RunObserver {
     for (std::int64_t i = 0; i < part.elements(); ++i) {
       const std::int64_t place = index(i);
       if (place < 0) continue;
-      const double error = std::abs(part.get(i) - whole.get(place)) / scale;
+      const double difference = std::abs(part.get(i) - whole.get(place));
+      const double error = difference == 0 ? 0 : difference / scale;  // the scale is 0 where every gradient is
       if (!(error <= worst)) worst = std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
     }
     const std::scoped_lock lock(mutex_);

@@ -65,7 +65,8 @@ def check(case: dict) -> float:
         worst = max(worst, relative_error(entry["numbers"], result.detach()))
         if "weights" in entry:
             loss = loss + (result * torch.tensor(entry["weights"], dtype=result.dtype).reshape(entry["shape"])).sum()
-    loss.backward()
+    if loss.requires_grad:
+        loss.backward()
     for entry in case["operands"]:
         if "gradient" in entry:
             worst = max(worst, relative_error(entry["gradient"], operands[entry["name"]].grad))
@@ -73,11 +74,14 @@ def check(case: dict) -> float:
 
 
 def main() -> int:
-    passed = failed = 0
+    passed = failed = random = 0
     worst = {False: 0.0, True: 0.0}  # by whether the case was drawn
     ops = set()
     for case in json.load(sys.stdin):
         name = f"{case['family']}, case {case['number']}, draw {case['draw']} ({case['op']})"
+        if case["attributes"].get("p", 0) or case["attributes"].get("dropout_p", 0):
+            random += 1  # other random numbers than PyTorch's: what is dropped cannot agree
+            continue
         try:
             error = check(case)
         except Exception as problem:  # a case that PyTorch refuses is our case's fault: say so and go on
@@ -93,7 +97,7 @@ def main() -> int:
             passed += 1
     print(f"{len(ops)} ops, largest relative error {worst[False]:.2e}, in float32 on drawn shapes {worst[True]:.2e}, "
           f"torch {torch.__version__}")
-    print(f"{passed} passed, {failed} failed")
+    print(f"{passed} passed, {failed} failed, {random} with dropout left out")
     return 1 if failed or not passed else 0
 
 

@@ -42,7 +42,7 @@ Status add_case(const OpCase& op_case, std::uint64_t draw, const OpTable& ops, J
   Json attributes{Json::Object{}};
   for (const auto& [name, value] : node.attributes) attributes.add(name, host::attribute_json(value));
   json.add("attributes", std::move(attributes));
-  Json operands, results;
+  Json operands{Json::Array{}}, results{Json::Array{}};
   for (const Operand& operand : node.operands) {
     Json one = tensor_json(operand.name, sources.at(operand.value));
     const ValueId gradient = training->gradients[operand.value];

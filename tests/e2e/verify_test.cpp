@@ -1,0 +1,185 @@
+// `meshwright verify`, `simulate` and `emit` as a user meets them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "json.h"
+#include "run_program.h"
+
+namespace meshwright {
+namespace {
+
+using host::Json;
+using test::Outcome;
+using test::run_program;
+using testing::HasSubstr;
+
+
+
+// Files in a folder that goes with the process.
+std::string scratch(const std::string& name) {
+  static const struct Folder {
+    std::filesystem::path path = std::filesystem::temp_directory_path() / ("meshwright-verify-" + std::to_string(::getpid()));
+    Folder() { std::filesystem::create_directories(path); }
+    ~Folder() { std::filesystem::remove_all(path); }
+  } folder;
+  return (folder.path / name).string();
+}
+
+std::string plan(const std::string& model, const std::string& cluster, const std::string& options = "") {
+  std::string file = scratch("plan.json");
+  const Outcome outcome = run_program("plan " + model + " --cluster " SOURCE_FOLDER "/configs/clusters/" + cluster + ".toml " +
+                                      options + " -o " + file);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  return file;
+}
+
+std::string tiny(const std::string& name) { return SOURCE_FOLDER "/tests/models/" + name + ".pt2"; }
+std::string example(const std::string& name) { return SOURCE_FOLDER "/examples/" + name + ".pt2"; }
+
+Json json_of(const Outcome& outcome) {
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors << outcome.output;
+  return host::parse_json(outcome.output, "output").value();
+}
+
+std::int64_t integer(const Json& json, const char* key) { return std::get<std::int64_t>(json.find(key)->value()); }
+
+void expect_equal(const Json& json) {
+  EXPECT_TRUE(std::get<bool>(json.find("equal")->value()));
+  EXPECT_LE(std::get<double>(json.find("max_relative_error")->value()), 1e-4);
+  EXPECT_EQ(integer(json, "ranks"), 8);
+  EXPECT_EQ(integer(json, "bytes_sent_predicted"), integer(json, "bytes_sent_measured"));
+  EXPECT_NEAR(static_cast<double>(integer(json, "peak_bytes_measured")), static_cast<double>(integer(json, "peak_bytes_predicted")),
+              0.01 * static_cast<double>(integer(json, "peak_bytes_predicted")));
+  const double serial = std::get<double>(json.find("loss_serial")->value());
+  EXPECT_NEAR(std::get<double>(json.find("loss_parallel")->value()), serial, 1e-4 * serial);
+  EXPECT_NE(json.find("worst_tensor"), nullptr);
+}
+
+class VerifyTiny : public testing::TestWithParam<const char*> {};
+
+TEST_P(VerifyTiny, IsEqualOnEveryClusterOfEight) {
+  for (const char* cluster : {"h100x8", "a100x8_nvlink_pairs"}) {
+    for (const char* optimizer : {"adamw", "sgd"}) {
+      const std::string file = plan(tiny(GetParam()), cluster, std::string("--set train.optimizer=") + optimizer);
+      expect_equal(json_of(run_program("verify " + file + " --format json")));
+      std::filesystem::remove(file);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, VerifyTiny, testing::Values("gpt2_tiny", "gpt2_tiny_weights", "bert_tiny", "vit_tiny", "mlp_tiny"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(Verify, SaysTheLineThatMatters) {
+  const std::string file = plan(tiny("gpt2_tiny"), "h100x8");
+  const Outcome outcome = run_program("verify " + file);
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.errors, "");
+  EXPECT_THAT(outcome.output, HasSubstr("8 ranks compute what 1 computes: largest relative error "));
+}
+
+TEST(Verify, TakesTheModelsOwnWeights) {
+  const std::string drawn = plan(tiny("gpt2_tiny"), "h100x8");
+  const Json without = json_of(run_program("verify " + drawn + " --format json"));
+  const std::string given = plan(tiny("gpt2_tiny_weights"), "h100x8");
+  const Json with = json_of(run_program("verify " + given + " --format json"));
+  EXPECT_NE(std::get<double>(without.find("loss_serial")->value()), std::get<double>(with.find("loss_serial")->value()));
+}
+
+TEST(Verify, DrawsWeightsWhereTheModelIsGoneAndSaysSo) {
+  const std::string copy = scratch("model.pt2");
+  std::filesystem::copy_file(tiny("mlp_tiny"), copy);
+  const std::string file = plan(copy, "h100x8");
+  std::filesystem::remove(copy);
+  const Outcome outcome = run_program("verify " + file);
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.errors, HasSubstr("weights are drawn"));
+}
+
+TEST(Verify, ComputesInFloat32WhatIsPlannedInLess) {
+  const std::string file = plan(tiny("bert_tiny"), "h100x8", "--set train.param_dtype=bf16");
+  const Outcome outcome = run_program("verify " + file + " --format json");
+  expect_equal(json_of(outcome));
+  EXPECT_THAT(outcome.errors, HasSubstr("verified in float32"));
+}
+
+TEST(Verify, RefusesWhatIsNoPlan) {
+  const std::string file = scratch("bad.json");
+  std::ofstream(file) << "{\"format\": 1";
+  for (const char* command : {"verify ", "emit ", "simulate "}) {
+    const Outcome outcome = run_program(command + file);
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_THAT(outcome.errors, HasSubstr(file));
+    EXPECT_EQ(outcome.output, "");
+  }
+}
+
+// A layout in the plan that the graph does not allow.
+TEST(Verify, RefusesAPlanThatDoesNotFitItsGraph) {
+  const std::string file = plan(tiny("mlp_tiny"), "h100x8");
+  std::stringstream text;
+  text << std::ifstream(file).rdbuf();
+  std::string changed = text.str();
+  const std::size_t at = changed.find("\"layout\": \"");
+  ASSERT_NE(at, std::string::npos);
+  changed.replace(at, sizeof("\"layout\": \""), "\"layout\": \"Q");
+  std::ofstream(file) << changed;
+  const Outcome outcome = run_program("verify " + file);
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.output << outcome.errors;
+}
+
+TEST(Simulate, HasThePeakOfTheRunAndATrace) {
+  const std::string file = plan(tiny("vit_tiny"), "h100x8"), trace = scratch("trace.json");
+  const Json simulated = json_of(run_program("simulate " + file + " --format json --trace " + trace));
+  const Json verified = json_of(run_program("verify " + file + " --format json"));
+  EXPECT_EQ(integer(simulated, "peak_bytes"), integer(verified, "peak_bytes_measured"));
+  EXPECT_EQ(integer(simulated, "bytes_sent"), integer(verified, "bytes_sent_measured"));
+  EXPECT_GT(std::get<double>(simulated.find("step_seconds")->value()), 0);
+  std::stringstream text;
+  text << std::ifstream(trace).rdbuf();
+  const Result<Json> parsed = host::parse_json(text.str(), trace);
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_NE(parsed->find("traceEvents"), nullptr);
+}
+
+TEST(Emit, PrintsTheProgramOrWritesItIntoAFolder) {
+  const std::string file = plan(tiny("mlp_tiny"), "h100x8"), folder = scratch("out");
+  const Outcome printed = run_program("emit " + file + " --backend text");
+  EXPECT_EQ(printed.exit_code, 0) << printed.errors;
+  EXPECT_THAT(printed.output, HasSubstr("program mlp_tiny on a mesh"));
+  EXPECT_EQ(run_program("emit " + file + " --backend text -o " + folder).exit_code, 0);
+  std::stringstream text;
+  text << std::ifstream(folder + "/program.txt").rdbuf();
+  EXPECT_EQ(text.str(), printed.output);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Emit, SuggestsABackend) {
+  const std::string file = plan(tiny("mlp_tiny"), "h100x8");
+  const Outcome outcome = run_program("emit " + file + " --backend txt");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.errors, HasSubstr("text"));
+}
+
+// Twelve layers of full width, 512 tokens: 124 million parameters on 8 ranks.
+class VerifyFullWidth : public testing::TestWithParam<const char*> {};
+
+TEST_P(VerifyFullWidth, IsEqualAndStaysUnder16GiB) {
+  const std::string file = plan(example(GetParam()), "h100x8");
+  expect_equal(json_of(run_program("verify " + file + " --format json")));
+  std::filesystem::remove(file);
+  rusage children{};
+  ::getrusage(RUSAGE_CHILDREN, &children);
+  EXPECT_LT(children.ru_maxrss, 16 * 1024 * 1024) << "KiB";
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, VerifyFullWidth, testing::Values("gpt2_small_short", "bert_base_short", "vit_base_short"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace meshwright
