@@ -6,6 +6,8 @@ CMAKE_FLAGS ?=
 DEMO_MODEL ?= examples/gpt2_small.pt2
 DEMO_OPTIONS ?= --cluster configs/clusters/a100x8_nvlink_pairs.toml --config configs/demo.toml
 DEMO_OUTPUT ?= $(BUILD)/demo/plan.json
+# Small enough that a CPU runs it in seconds.
+DEMO_VERIFIED ?= examples/gpt2_mini.pt2
 
 .PHONY: build demo test test-torch bench fmt lint
 
@@ -19,6 +21,9 @@ build: packages-build
 demo: build
 	@echo "demo: $(BUILD)/bin/meshwright plan $(DEMO_MODEL) $(DEMO_OPTIONS) -o $(DEMO_OUTPUT)"
 	@$(BUILD)/bin/meshwright plan $(DEMO_MODEL) $(DEMO_OPTIONS) -o $(DEMO_OUTPUT)
+	@echo "demo: the plan of a smaller one, $(DEMO_VERIFIED), is run on simulated ranks and compared with one device"
+	@$(BUILD)/bin/meshwright plan $(DEMO_VERIFIED) $(DEMO_OPTIONS) --set train.param_dtype=exported -o $(DEMO_OUTPUT:.json=_verified.json) >/dev/null
+	@$(BUILD)/bin/meshwright verify $(DEMO_OUTPUT:.json=_verified.json)
 
 test: build
 	@echo "test: compiling the tests"

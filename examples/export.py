@@ -70,6 +70,8 @@ MODELS: dict[str, Callable] = {
     "gpt2_map_delta": lambda: gpt2(layers=4, hidden=16384, heads=128, batch=8),
     "bert_base": bert_base,
     "vit_base": vit_base,
+    # What `make demo` runs.
+    "gpt2_mini": lambda: gpt2(layers=4, hidden=256, heads=8, batch=8, length=64),
     # Full width, few tokens: what a CPU runs in seconds, for `meshwright verify`.
     "gpt2_small_short": lambda: gpt2(layers=12, hidden=768, heads=12, batch=8, length=64),
     "bert_base_short": lambda: bert_base(batch=8, length=64),

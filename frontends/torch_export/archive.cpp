@@ -11,10 +11,12 @@ namespace meshwright::torch_export {
 namespace {
 
 // A graph's JSON is about a kilobyte per node; a header that claims more than this is damaged.
-constexpr std::size_t kMostBytes = std::size_t{1} << 31;
+constexpr std::size_t kMostTextBytes = std::size_t{1} << 31;
 constexpr std::string_view kModel = "models/model.json";
 constexpr std::string_view kWeights = "data/weights/";
-constexpr std::string_view kWeightsConfig = "model_weights_config.json";
+constexpr std::string_view kWeightsConfig = "data/weights/model_weights_config.json";
+constexpr std::string_view kConstantsConfig = "data/constants/model_constants_config.json";
+constexpr std::string_view kByteOrder = "byteorder";
 
 struct CloseZip {
   void operator()(zip_t* archive) const { zip_discard(archive); }
@@ -36,7 +38,8 @@ Error open_error(const std::string& path, int code) {
 }
 
 // In chunks, because the size in the archive's directory may be anything.
-Result<std::string> read_entry(zip_t* archive, zip_uint64_t index, const std::string& path, std::string_view name) {
+Result<std::string> read_entry(zip_t* archive, zip_uint64_t index, const std::string& path, std::string_view name,
+                               std::size_t most_bytes) {
   const std::string where = path + ": cannot read " + std::string(name) + " from the archive";
   const std::unique_ptr<zip_file_t, CloseEntry> entry(zip_fopen_index(archive, index, 0));
   if (!entry) return bad_input(where + ": " + zip_strerror(archive));
@@ -47,15 +50,25 @@ Result<std::string> read_entry(zip_t* archive, zip_uint64_t index, const std::st
     if (count < 0) return bad_input(where + ": " + zip_file_strerror(entry.get()));
     if (count == 0) return text;
     text.append(chunk.data(), static_cast<std::size_t>(count));
-    if (text.size() > kMostBytes) return bad_input(where + ": it is larger than 2 GiB");
+    if (text.size() > most_bytes) return bad_input(where + ": it is larger than 2 GiB");
   }
+}
+
+using Zip = std::unique_ptr<zip_t, CloseZip>;
+
+// The part of an archive that is kept as text; null for all others.
+std::string* text_of(Archive& archive, std::string_view name) {
+  if (name == kModel) return &archive.model;
+  if (name == kWeightsConfig) return &archive.weights;
+  if (name == kConstantsConfig) return &archive.constants;
+  return name == kByteOrder ? &archive.byte_order : nullptr;
 }
 
 }  // namespace
 
 Result<Archive> read_archive(const std::string& path) {
   int code = 0;
-  const std::unique_ptr<zip_t, CloseZip> archive(zip_open(path.c_str(), ZIP_RDONLY, &code));
+  const Zip archive(zip_open(path.c_str(), ZIP_RDONLY, &code));
   if (!archive) return open_error(path, code);
   Archive result;
   bool found = false;
@@ -67,26 +80,32 @@ Result<Archive> read_archive(const std::string& path) {
     name.remove_prefix(name.find('/') == std::string_view::npos ? 0 : name.find('/') + 1);
     if (name == kModel) {
       if (found) return bad_input(path + ": the archive holds two models; save one program per file");
-      auto text = read_entry(archive.get(), index, path, name);
-      if (!text) return text.error();
-      result.model = std::move(*text);
+      result.root = std::string(full_name).substr(0, std::string_view(full_name).size() - name.size());
       found = true;
-    } else if (name.starts_with(kWeights)) {
-      name.remove_prefix(kWeights.size());
-      zip_stat_t stat;
-      if (zip_stat_index(archive.get(), index, 0, &stat) != 0 || (stat.valid & ZIP_STAT_SIZE) == 0) continue;
-      result.payloads.emplace(name, stat.size);
-      if (name != kWeightsConfig) continue;
-      auto text = read_entry(archive.get(), index, path, name);
-      if (!text) return text.error();
-      result.weights = std::move(*text);
     }
+    if (std::string* text = text_of(result, name)) {
+      auto read = read_entry(archive.get(), index, path, name, kMostTextBytes);
+      if (!read) return read.error();
+      *text = std::move(*read);
+    }
+    zip_stat_t stat;
+    if (!name.starts_with(kWeights) || zip_stat_index(archive.get(), index, 0, &stat) != 0) continue;
+    if ((stat.valid & ZIP_STAT_SIZE) != 0) result.payloads.emplace(name.substr(kWeights.size()), stat.size);
   }
   if (!found) {
     return bad_input(path +
                      ": the archive has no models/model.json; write it with torch.export.save of torch 2.9 or newer");
   }
   return result;
+}
+
+Result<std::string> read_payload(const std::string& path, const std::string& entry) {
+  int code = 0;
+  const Zip archive(zip_open(path.c_str(), ZIP_RDONLY, &code));
+  if (!archive) return open_error(path, code);
+  const zip_int64_t index = zip_name_locate(archive.get(), entry.c_str(), ZIP_FL_ENC_RAW);
+  if (index < 0) return bad_input(path + ": the archive has no " + entry);
+  return read_entry(archive.get(), static_cast<zip_uint64_t>(index), path, entry, std::string::npos);
 }
 
 }  // namespace meshwright::torch_export

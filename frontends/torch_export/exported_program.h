@@ -66,21 +66,26 @@ struct ExportedProgram {
   std::vector<OutputSpec> outputs;
 };
 
-// Where a parameter's bytes lie: tied parameters lie in one place.
+// Where a tensor's bytes lie: tied parameters lie in one place.
 struct WeightPlace {
-  std::string payload;  // file name under data/weights/
+  std::string payload;  // file name under data/weights/ or data/constants/
   ExportedTensor tensor;
-  std::int64_t offset = 0;
+  std::int64_t offset = 0;  // in elements, as the strides
+  std::vector<std::int64_t> strides;
+  bool has_bytes = true;  // not on the meta device
+  bool is_raw = true;     // its bytes as they are, not a pickled object
   bool operator==(const WeightPlace& other) const {
     return payload == other.payload && offset == other.offset && tensor.shape == other.tensor.shape &&
-           tensor.dtype_code == other.tensor.dtype_code;
+           strides == other.strides && tensor.dtype_code == other.tensor.dtype_code;
   }
 };
 
 // Errors: bad_input, one sentence without the file's name: JSON cut short or invalid, not the schema's structure, or a
-// schema other than major 8. An archive without weights has an empty text for them, which says nothing of any.
+// schema other than major 8. The configuration of weights and that of constants have one form; an archive without one
+// has an empty text, which says nothing of any.
 Result<ExportedProgram> parse_program(const std::string& text);
 Result<std::unordered_map<std::string, WeightPlace>> parse_weights(const std::string& text);
+Result<std::unordered_map<std::string, WeightPlace>> parse_constants(const std::string& text);
 
 // The dtype that a ScalarType code of the schema means; nothing for those that Meshwright does not know (float8, ...).
 std::optional<DType> dtype_of(int code);

@@ -235,6 +235,33 @@ Error structure_error(std::string_view file, const std::exception& problem) {
                    " does not have the structure of torch.export's schema 8: " + reason_of(problem));
 }
 
+WeightPlace place_of(const Json& json) {
+  const Json& meta = json.at("tensor_meta");
+  WeightPlace place{
+      text_of(json.at("path_name")), tensor_of(meta), integer(union_of(meta.at("storage_offset")).value), {}};
+  for (const Json& stride : array(meta.at("strides"))) place.strides.push_back(integer(union_of(stride).value));
+  place.has_bytes = meta.at("device").at("type") != "meta";
+  place.is_raw = !json.value("use_pickle", false);
+  return place;
+}
+
+using Places = std::unordered_map<std::string, WeightPlace>;
+
+Result<Places> parse_places(const std::string& text, const std::string& file) {
+  if (text.empty()) return Places{};
+  const Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) return bad_input(file + " is not valid JSON");
+  try {
+    Places places;
+    for (const auto& [name, tensor] : json.at("config").items()) {
+      if (!tensor.at("tensor_meta").is_null()) places.emplace(name, place_of(tensor));  // null: an object, no tensor
+    }
+    return places;
+  } catch (const std::exception& problem) {
+    return structure_error(file, problem);
+  }
+}
+
 }  // namespace
 
 Result<ExportedProgram> parse_program(const std::string& text) {
@@ -255,20 +282,11 @@ Result<ExportedProgram> parse_program(const std::string& text) {
 }
 
 Result<std::unordered_map<std::string, WeightPlace>> parse_weights(const std::string& text) {
-  if (text.empty()) return std::unordered_map<std::string, WeightPlace>{};
-  const Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) return bad_input("data/weights/model_weights_config.json is not valid JSON");
-  try {
-    std::unordered_map<std::string, WeightPlace> places;
-    for (const auto& [name, weight] : json.at("config").items()) {
-      const Json& meta = weight.at("tensor_meta");
-      const auto [kind, offset] = union_of(meta.at("storage_offset"));
-      places.emplace(name, WeightPlace{text_of(weight.at("path_name")), tensor_of(meta), integer(offset)});
-    }
-    return places;
-  } catch (const std::exception& problem) {
-    return structure_error("data/weights/model_weights_config.json", problem);
-  }
+  return parse_places(text, "data/weights/model_weights_config.json");
+}
+
+Result<std::unordered_map<std::string, WeightPlace>> parse_constants(const std::string& text) {
+  return parse_places(text, "data/constants/model_constants_config.json");
 }
 
 }  // namespace meshwright::torch_export

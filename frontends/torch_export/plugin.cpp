@@ -7,6 +7,7 @@
 #include "meshwright/frontend.h"
 #include "torch_export.h"
 #include "translate.h"
+#include "weights.h"
 
 namespace meshwright::torch_export {
 
@@ -21,6 +22,14 @@ class TorchExport final : public Frontend {
     auto graph = translate(*program, *archive, std::filesystem::path(path).stem().string());
     if (!graph) return add_context(path, graph.error());
     return graph;
+  }
+
+  Result<std::map<std::string, Tensor>> do_tensors(const std::string& path) const override {
+    auto archive = read_archive(path);
+    if (!archive) return archive.error();
+    auto program = parse_program(archive->model);
+    if (!program) return add_context(path, program.error());
+    return read_tensors(path, *program, *archive);
   }
 };
 

@@ -1,7 +1,6 @@
 #include "translate.h"
 
 #include <cctype>
-#include <unordered_set>
 
 #include "meshwright/log.h"
 #include "tied.h"
@@ -37,22 +36,6 @@ Error open_shape(const std::string& value, const std::string& symbol) {
                    (unbacked ? "operations such as nonzero, item or a boolean mask" : "dynamic_shapes"));
 }
 
-Result<TensorType> type_of(const std::string& name, const ExportedTensor& tensor) {
-  if (!tensor.symbol.empty()) return open_shape(name, tensor.symbol);
-  const auto dtype = dtype_of(tensor.dtype_code);
-  if (!dtype) {
-    return bad_input("value '" + name + "' has a dtype that is not supported (the export schema's code " +
-                     std::to_string(tensor.dtype_code) + ")");
-  }
-  std::int64_t bytes = size_bytes(*dtype);
-  for (const std::int64_t size : tensor.shape) {
-    if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes)) {
-      return bad_input("value '" + name + "' has a negative or an impossibly large size");
-    }
-  }
-  return TensorType{*dtype, tensor.shape};
-}
-
 SourceKind source_kind(InputSpec::Kind kind) {
   switch (kind) {
     case InputSpec::Kind::parameter:
@@ -68,11 +51,11 @@ SourceKind source_kind(InputSpec::Kind kind) {
 
 class Translator {
  public:
-  Translator(const ExportedProgram& program, const Archive& archive) : program_(program), archive_(archive) {}
+  Translator(const ExportedProgram& program, const Archive& archive)
+      : program_(program), archive_(archive), used_(used_values(program)) {}
 
   Result<Graph> run(const std::string& graph_name) {
     graph_.name = graph_name;
-    collect_uses();
     for (const auto step : {&Translator::add_sources, &Translator::add_nodes, &Translator::add_outputs}) {
       if (Status status = (this->*step)(); !status) return status.error();
     }
@@ -82,17 +65,6 @@ class Translator {
   }
 
  private:
-  void collect_uses() {
-    for (const ExportedNode& node : program_.nodes) {
-      if (is_without_effect(op_name(node.target))) continue;
-      for (const Argument& input : node.inputs) {
-        if (const auto* tensor = std::get_if<TensorName>(&input.value)) used_.insert(tensor->name);
-        if (const auto* list = std::get_if<TensorNames>(&input.value)) used_.insert(list->begin(), list->end());
-      }
-    }
-    for (const OutputSpec& output : program_.outputs) used_.insert(output.value);
-  }
-
   Result<ValueId> add_value(const std::string& name, NodeId producer) {
     const auto tensor = program_.tensors.find(name);
     if (tensor == program_.tensors.end()) return bad_input("value '" + name + "' has no type in the file");
@@ -265,12 +237,41 @@ class Translator {
 
   const ExportedProgram& program_;
   const Archive& archive_;
+  const std::unordered_set<std::string> used_;
   Graph graph_;
   std::unordered_map<std::string, ValueId> ids_;
-  std::unordered_set<std::string> used_;
 };
 
 }  // namespace
+
+Result<TensorType> type_of(const std::string& name, const ExportedTensor& tensor) {
+  if (!tensor.symbol.empty()) return open_shape(name, tensor.symbol);
+  const auto dtype = dtype_of(tensor.dtype_code);
+  if (!dtype) {
+    return bad_input("value '" + name + "' has a dtype that is not supported (the export schema's code " +
+                     std::to_string(tensor.dtype_code) + ")");
+  }
+  std::int64_t bytes = size_bytes(*dtype);
+  for (const std::int64_t size : tensor.shape) {
+    if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes)) {
+      return bad_input("value '" + name + "' has a negative or an impossibly large size");
+    }
+  }
+  return TensorType{*dtype, tensor.shape};
+}
+
+std::unordered_set<std::string> used_values(const ExportedProgram& program) {
+  std::unordered_set<std::string> used;
+  for (const ExportedNode& node : program.nodes) {
+    if (is_without_effect(op_name(node.target))) continue;
+    for (const Argument& input : node.inputs) {
+      if (const auto* tensor = std::get_if<TensorName>(&input.value)) used.insert(tensor->name);
+      if (const auto* list = std::get_if<TensorNames>(&input.value)) used.insert(list->begin(), list->end());
+    }
+  }
+  for (const OutputSpec& output : program.outputs) used.insert(output.value);
+  return used;
+}
 
 Result<Graph> translate(const ExportedProgram& program, const Archive& archive, const std::string& graph_name) {
   return Translator(program, archive).run(graph_name);

@@ -38,7 +38,7 @@ TEST(InnermostModule, IsTheSecondFieldOfTheLastEntry) {
 }
 
 WeightPlace place(const std::string& payload, std::vector<std::int64_t> shape, std::int64_t offset = 0) {
-  WeightPlace result{payload, {}, offset};
+  WeightPlace result{payload, {}, offset, {}};
   result.tensor.dtype_code = 7;
   result.tensor.shape = std::move(shape);
   return result;

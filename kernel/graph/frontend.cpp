@@ -17,4 +17,16 @@ Result<Graph> Frontend::read(const std::string& path) const {
   }
 }
 
+Result<std::map<std::string, Tensor>> Frontend::tensors(const std::string& path) const {
+  try {
+    return do_tensors(path);
+  } catch (const std::exception& problem) {
+    return plugin_failed(path + ": the frontend threw an exception: " + problem.what());
+  }
+}
+
+Result<std::map<std::string, Tensor>> Frontend::do_tensors(const std::string&) const {
+  return std::map<std::string, Tensor>{};
+}
+
 }  // namespace meshwright

@@ -4,7 +4,7 @@
 
 namespace meshwright {
 
-double Tensor::get(std::int64_t index) const {
+double Tensor::get_other(std::int64_t index) const {
   const auto at = static_cast<std::size_t>(index);
   switch (type_.dtype) {
     case DType::float32: return as<float>()[at];
@@ -24,7 +24,7 @@ double Tensor::get(std::int64_t index) const {
   return 0;
 }
 
-void Tensor::set(std::int64_t index, double value) {
+void Tensor::set_other(std::int64_t index, double value) {
   const auto at = static_cast<std::size_t>(index);
   switch (type_.dtype) {
     case DType::float32: as<float>()[at] = static_cast<float>(value); return;

@@ -78,6 +78,7 @@ void add_plugins(CLI::App& app, PluginsOptions& options, int& exit_code) {
   CLI::App& check = add_plugins_command(plugins, "check", "whether a file is a plugin that would be accepted", options,
                                         exit_code, check_plugin);
   check.add_option("FILE", options.subject, "the shared library")->required();
+  check.add_option("--cases", options.cases, "cases of an op family to execute; NAME.cases.txt beside FILE if absent");
 }
 
 }  // namespace

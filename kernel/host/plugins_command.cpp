@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <optional>
 #include <string_view>
 
+#include "conformance.h"
 #include "host_config.h"
 #include "json.h"
 #include "nearest_name.h"
 #include "plugin_library.h"
 #include "plugin_registry.h"
+#include "program_source.h"
 #include "report_error.h"
 #include "toml_config.h"
 
@@ -129,6 +133,63 @@ std::string description_as_text(const PluginInfo& info, const meshwright_plugin_
   return text;
 }
 
+// The executed cases of an op family; nothing for other kinds, or where there are no cases.
+Result<std::optional<ConformanceReport>> conformance_of(const PluginsOptions& options, const PluginInfo& info) {
+  std::optional<ConformanceReport> none;
+  if (info.kind != "ops") return none;
+  const std::filesystem::path beside = std::filesystem::path(options.subject).replace_extension(".cases.txt");
+  const std::string path = options.cases.empty() ? beside.string() : options.cases;
+  if (options.cases.empty() && !std::filesystem::exists(path)) return none;
+  Result<std::vector<OpCase>> cases = read_op_cases(path);
+  if (!cases) return cases.error();
+  std::vector<std::string> overrides = options.set;
+  overrides.push_back("plugins.paths=[\"" + std::filesystem::absolute(options.subject).string() + "\"]");
+  overrides.emplace_back("emit.reference.scatter_partials=1");
+  Result<ConfigTree> tree = read_config(options.config, overrides);
+  if (!tree) return tree.error();
+  Result<PluginHost> host = PluginHost::open(std::move(*tree));
+  if (!host) return host.error();
+  Result<ProgramTools> tools = open_tools(*host, Plan{});
+  if (!tools) return tools.error();
+  Result<std::shared_ptr<Backend>> backend = host->create<Backend>("backend", "reference");
+  if (!backend) return backend.error();
+  return std::optional(check_conformance(
+      *cases, {*tools->ops, *tools->conversions,
+               {tools->parameter_shard.get(), tools->communication.get(), tools->reshape.get()}, **backend}));
+}
+
+bool conforms(const ConformanceReport& report) { return report.wrong.empty() && report.not_executed.empty(); }
+
+std::string check_as_text(const std::string& file, const PluginInfo& info, const std::optional<ConformanceReport>& report) {
+  std::string text = file + ": accepted, " + info.kind + "/" + info.id + " " + info.version + "\n";
+  if (!report) return info.kind == "ops" ? text + "no cases to execute: " + info.id + ".cases.txt is not beside it\n" : text;
+  text += std::to_string(report->calls) + " calls in " + std::to_string(report->assignments) +
+          " assignments were executed and compared with one device: " +
+          (conforms(*report) ? "all equal" : std::to_string(report->wrong.size()) + " wrong") + "\n";
+  for (const ConformanceFinding& finding : report->wrong) text += "wrong: " + to_string(finding) + "\n";
+  for (const std::string& call : report->not_executed) text += "not executed: " + call + "\n";
+  for (const std::string& call : report->replicated) text += "runs replicated: " + call + "\n";
+  for (const std::string& call : report->could_shard) text += "could shard: " + call + "\n";
+  return text;
+}
+
+std::string check_as_json(const PluginInfo& info, const std::optional<ConformanceReport>& report) {
+  Json json;
+  json.add("accepted", true).add("plugin", json_of(info));
+  if (!report) return write_json(json);
+  const auto list = [](const std::vector<std::string>& texts) {
+    Json array{Json::Array{}};
+    for (const std::string& text : texts) array.push(text);
+    return array;
+  };
+  std::vector<std::string> wrong;
+  for (const ConformanceFinding& finding : report->wrong) wrong.push_back(to_string(finding));
+  json.add("conforms", conforms(*report)).add("calls", report->calls).add("assignments", report->assignments);
+  json.add("wrong", list(wrong)).add("not_executed", list(report->not_executed));
+  json.add("replicated", list(report->replicated)).add("could_shard", list(report->could_shard));
+  return write_json(json);
+}
+
 }  // namespace
 
 int list_plugins(const PluginsOptions& options) {
@@ -157,10 +218,11 @@ int check_plugin(const PluginsOptions& options) {
   } else if (const Result<const meshwright_plugin_v1*> plugin = load_plugin(*info); !plugin) {
     refusal = plugin.error();
   } else {
-    const std::string name = info->kind + "/" + info->id + " " + info->version;
-    print(options.format == "json" ? write_json(Json().add("accepted", true).add("plugin", json_of(*info)))
-                                   : options.subject + ": accepted, " + name + "\n");
-    return 0;
+    Result<std::optional<ConformanceReport>> conformance = conformance_of(options, *info);
+    if (!conformance) return report_error(conformance.error());
+    print(options.format == "json" ? check_as_json(*info, *conformance) : check_as_text(options.subject, *info, *conformance));
+    if (!*conformance || conforms(**conformance)) return 0;
+    return report_error(plugin_failed(info->kind + "/" + info->id + ": its rules claim what is not so, or cannot be executed"));
   }
   if (options.format == "json") print(write_json(Json().add("accepted", false).add("refusal", refusal.message)));
   return report_error(refusal);

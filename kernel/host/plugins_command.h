@@ -11,6 +11,7 @@ struct PluginsOptions {
   std::string config;            // whose [plugins] paths are searched too
   std::vector<std::string> set;  // "section.key=value"
   std::string subject;           // describe: ID or KIND/ID; check: a file
+  std::string cases;             // check: of an op family; NAME.cases.txt beside the file if ""
   std::string format = "text";   // or "json"
 };
 
@@ -19,7 +20,8 @@ struct PluginsOptions {
 int list_plugins(const PluginsOptions& options);
 // Loads the plugin. An id that several kinds have must be written KIND/ID.
 int describe_plugin(const PluginsOptions& options);
-// Goes through every check of the loader, including dlopen if the tag matches.
+// Goes through every check of the loader, including dlopen if the tag matches. An op family's cases are then executed,
+// whole and sharded in every way that its rules allow; a rule that claims too much is refused with the assignment.
 int check_plugin(const PluginsOptions& options);
 
 }  // namespace meshwright::host

@@ -54,7 +54,7 @@ Result<std::map<std::string, Tensor>> weights_of(Opened& opened) {
   if (!id) return id.error();
   Result<std::shared_ptr<Frontend>> frontend = opened.host.create<Frontend>("frontend", *id);
   if (!frontend) return frontend.error();
-  return none;  // TENSORS
+  return (*frontend)->tensors(path);
 }
 
 Result<Verification> verify_plan(const ProgramOptions& options) {
@@ -102,12 +102,12 @@ Json verification_json(const Verification& result) {
 std::string verification_text(const Verification& result) {
   char text[1024];
   std::snprintf(text, sizeof text,
-                "%lld ranks compute what 1 computes: %s; largest relative error %.2g (%s, rank %lld)\n"
+                "%lld ranks %s what 1 computes: largest relative error %.2g (%s, rank %lld)\n"
                 "  loss            %.9g on one device, %.9g on %lld ranks\n"
                 "  bytes sent      %lld predicted, %lld measured\n"
                 "  peak per rank   %lld bytes predicted, %lld measured\n"
                 "  tensors         %lld compared\n",
-                static_cast<long long>(result.ranks), result.equal ? "yes" : "NO", result.max_relative_error,
+                static_cast<long long>(result.ranks), result.equal ? "compute" : "do NOT compute", result.max_relative_error,
                 result.worst_tensor.c_str(), static_cast<long long>(result.worst_rank), result.loss_serial,
                 result.loss_parallel, static_cast<long long>(result.ranks), static_cast<long long>(result.bytes_sent_predicted),
                 static_cast<long long>(result.bytes_sent_measured), static_cast<long long>(result.peak_bytes_predicted),

@@ -4,7 +4,7 @@
 # library that exports exactly one symbol, and a test program from TESTS. KIND is the plugin's kind (plugin.h). LINK
 # names third-party libraries and sdk/lib libraries; they are linked statically where they can be and never exported.
 # TEST_LINK names what the tests alone need. The texts in the folder `golden` of an op family are run against its rules
-# (sdk/golden).
+# (sdk/golden); its cases.txt is what `meshwright plugins check` executes.
 set(MESHWRIGHT_SDK_CMAKE ${CMAKE_CURRENT_LIST_DIR})
 set(MESHWRIGHT_GOLDEN_MAIN ${CMAKE_CURRENT_LIST_DIR}/golden_main.cpp)  # where it is installed
 if(NOT EXISTS ${MESHWRIGHT_GOLDEN_MAIN})
@@ -31,6 +31,11 @@ function(add_plugin)
     BUILD_RPATH "$ORIGIN/../.." INSTALL_RPATH "$ORIGIN/../../..")
   install(TARGETS ${target} LIBRARY DESTINATION lib/meshwright/plugins/${arg_KIND})
   set_property(GLOBAL APPEND PROPERTY MESHWRIGHT_PLUGIN_TARGETS ${target})
+  # What `meshwright plugins check` executes of an op family goes where the family goes.
+  if(arg_KIND STREQUAL "ops" AND EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/cases.txt)
+    configure_file(cases.txt ${CMAKE_BINARY_DIR}/bin/plugins/${arg_KIND}/${arg_NAME}.cases.txt COPYONLY)
+    install(FILES cases.txt DESTINATION lib/meshwright/plugins/${arg_KIND} RENAME ${arg_NAME}.cases.txt)
+  endif()
   if(arg_TESTS AND BUILD_TESTING)
     find_package(GTest REQUIRED)
     include(GoogleTest)

@@ -180,8 +180,12 @@ Graph with_loss(const OpCase& op_case, std::map<ValueId, Tensor>& sources) {
   GraphBuilder build(graph, "loss_");
   ValueId loss = kNoId;
   const std::vector<ValueId> results = graph.nodes[0].results;
+  DType dtype = DType::float64;  // of the loss: that of the first result that has one
+  for (const ValueId result : std::vector(results.rbegin(), results.rend())) {
+    if (is_floating(graph.type(result).dtype)) dtype = graph.type(result).dtype;
+  }
   for (const ValueId result : results) {
-    const TensorType type{is_floating(graph.type(result).dtype) ? graph.type(result).dtype : DType::float64, graph.type(result).shape};
+    const TensorType type{dtype, graph.type(result).shape};
     const bool parameter = !graph.values[result].requires_gradient;
     const auto weights = static_cast<ValueId>(graph.values.size());
     graph.values.push_back({weights_name(result), type, kNoId, parameter});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <optional>
 
 namespace meshwright {
@@ -22,6 +23,7 @@ class Drawer {
   std::uint64_t next() { return mix(key_ += 0x9e3779b97f4a7c15ULL); }
   double uniform() { return static_cast<double>(next() >> 11U) * 0x1.0p-53; }  // in [0, 1)
   double between(double low, double high) { return low + (high - low) * uniform(); }
+  double normal() { return std::sqrt(-2 * std::log(1 - uniform())) * std::cos(2 * std::numbers::pi * uniform()); }
 
  private:
   std::uint64_t key_;
@@ -111,9 +113,12 @@ void draw_reals(Tensor& tensor, SourceKind kind, const std::string& name, Drawer
   if (kind == SourceKind::parameter && tensor.type().rank() >= 2) {
     std::int64_t fan_in = 1;
     for (std::size_t i = 1; i < tensor.shape().size(); ++i) fan_in *= tensor.shape()[i];
-    high = std::sqrt(1.0 / static_cast<double>(std::max<std::int64_t>(fan_in, 1)));
-    low = -high;
-  } else if (kind == SourceKind::parameter) {
+    // 0.02 is what GPT-2, BERT and ViT start from.
+    const double deviation = std::clamp(std::sqrt(1.0 / static_cast<double>(fan_in)), 0.02, 0.3);
+    for (std::int64_t i = 0; i < tensor.elements(); ++i) tensor.set(i, deviation * drawer.normal());
+    return;
+  }
+  if (kind == SourceKind::parameter) {
     const double center = name.ends_with("weight") ? 1 : 0;
     low = center - 0.1, high = center + 0.1;
   } else if (kind == SourceKind::buffer) {

@@ -1,8 +1,9 @@
-// Prints every case with its drawn operands, what the families compute and the gradients that they state, as one JSON
+// Prints every case with its drawn operands, and some of the same calls in float32 on drawn shapes, what the families compute and the gradients that they state, as one JSON
 // array: what tests/gradients/compare_with_pytorch.py reads.
 #include <cstdio>
 
 #include "case_runner.h"
+#include "drawn_case.h"
 #include "plan_json.h"
 
 namespace meshwright::test {
@@ -25,9 +26,11 @@ Json tensor_json(const std::string& name, const Tensor& tensor) {
   return json;
 }
 
-// Adds the case to `cases`.
-Status add_case(const OpCase& op_case, const OpTable& ops, Json& cases) {
-  std::map<ValueId, Tensor> sources = draw_sources(op_case, 1);
+constexpr std::uint64_t kDraws = 3;  // of each case, beside itself
+
+// Adds the case to `cases`; `draw` is 0 for the case itself.
+Status add_case(const OpCase& op_case, std::uint64_t draw, const OpTable& ops, Json& cases) {
+  std::map<ValueId, Tensor> sources = draw_sources(op_case, 1 + draw);
   const Graph graph = with_loss(op_case, sources);
   const Result<TrainingGraph> training = differentiate(graph, ops);
   if (!training) return training.error();
@@ -35,7 +38,7 @@ Status add_case(const OpCase& op_case, const OpTable& ops, Json& cases) {
   if (!values) return values.error();
   const Node& node = graph.nodes[0];
   Json json;
-  json.add("family", op_case.file).add("number", op_case.number).add("op", node.op);
+  json.add("family", op_case.file).add("number", op_case.number).add("draw", draw).add("op", node.op);
   Json attributes{Json::Object{}};
   for (const auto& [name, value] : node.attributes) attributes.add(name, host::attribute_json(value));
   json.add("attributes", std::move(attributes));
@@ -66,10 +69,13 @@ int main() {
   host::Json cases;
   for (const std::string& family : test::families_with_cases()) {
     for (const OpCase& op_case : test::read_cases(family)) {
-      const Status added = test::add_case(op_case, *ops, cases);
-      if (added) continue;
-      std::fprintf(stderr, "%s, case %d: %s\n", family.c_str(), op_case.number, added.error().message.c_str());
-      return 1;
+      for (std::uint64_t draw = 0; draw <= test::kDraws; ++draw) {
+        const Status added = test::add_case(draw == 0 ? op_case : test::draw_case(op_case, *ops, draw), draw, *ops, cases);
+        if (added) continue;
+        std::fprintf(stderr, "%s, case %d, draw %d: %s\n", family.c_str(), op_case.number, static_cast<int>(draw),
+                     added.error().message.c_str());
+        return 1;
+      }
     }
   }
   const std::string text = host::write_json(cases, true);

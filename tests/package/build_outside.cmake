@@ -1,4 +1,4 @@
-# cmake -DBUILD=... -DTEMPLATE=... -DWORK=... -DCOMPILER=... -DFLAGS=... -P build_outside.cmake
+# cmake -DBUILD=... -DSOURCE=... -DWORK=... -DCOMPILER=... -DFLAGS=... -P build_outside.cmake
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE code OUTPUT_VARIABLE output ERROR_VARIABLE errors)
   if(NOT code EQUAL 0)
@@ -14,6 +14,14 @@ function(expect text)
   endif()
 endfunction()
 
+function(build folder)
+  # Warnings are errors here too: the public headers must not hand any to those who include them.
+  get_filename_component(name ${folder} NAME)
+  run(${CMAKE_COMMAND} -G Ninja -S ${folder} -B ${WORK}/${name} -DCMAKE_PREFIX_PATH=${prefix}
+      -DCMAKE_CXX_COMPILER=${COMPILER} "-DCMAKE_CXX_FLAGS=${FLAGS} -Wall -Wextra -Werror")
+  run(${CMAKE_COMMAND} --build ${WORK}/${name})
+endfunction()
+
 file(REMOVE_RECURSE ${WORK})
 set(prefix ${WORK}/prefix)
 set(program ${prefix}/bin/meshwright)
@@ -23,13 +31,30 @@ run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix})
 run(${program} plugins list)
 expect("matmul")
 
-# Warnings are errors here too: the public headers must not hand any to those who include them.
-run(${CMAKE_COMMAND} -G Ninja -S ${TEMPLATE} -B ${WORK}/template -DCMAKE_PREFIX_PATH=${prefix}
-    -DCMAKE_CXX_COMPILER=${COMPILER} "-DCMAKE_CXX_FLAGS=${FLAGS} -Wall -Wextra -Werror")
-run(${CMAKE_COMMAND} --build ${WORK}/template)
+build(${SOURCE}/sdk/template)
 run(${program} plugins check ${plugin})
 expect("accepted, intra/cheapest_node")
 
 set(ENV{MESHWRIGHT_PLUGIN_PATH} ${WORK}/template/bin/plugins)
 run(${program} plugins describe cheapest_node)
 expect("prefer_last = false")
+
+# A third party's op: its rule is held against the truth, and a model that uses it is planned, run and compared.
+build(${SOURCE}/examples/third_party_op)
+set(family ${WORK}/third_party_op/bin/plugins/ops/squared_relu.so)
+run(${program} plugins check ${family})
+expect("accepted, ops/squared_relu.*assignments were executed and compared with one device: all equal")
+
+unset(ENV{MESHWRIGHT_PLUGIN_PATH})
+set(plan ${WORK}/plan.json)
+set(cluster ${SOURCE}/configs/clusters/a100x8_nvlink_pairs.toml)
+run(${program} plan ${SOURCE}/examples/third_party_op/model.pt2 --cluster ${cluster} -o ${plan})
+run(${CMAKE_COMMAND} -E cat ${plan})
+expect("thirdparty.squared_relu runs replicated: no op family serves it")
+
+set(ENV{MESHWRIGHT_PLUGIN_PATH} ${WORK}/third_party_op/bin/plugins)
+run(${program} plan ${SOURCE}/examples/third_party_op/model.pt2 --cluster ${cluster} -o ${plan})
+run(${CMAKE_COMMAND} -E cat ${plan})
+expect("\"unruled_ops\": \\[\\]")
+run(${program} verify ${plan})
+expect("8 ranks compute what 1 computes: largest relative error")

@@ -17,11 +17,11 @@ class Tensor {
  public:
   Tensor() = default;
   explicit Tensor(TensorType type)
-      : type_(std::move(type)), bytes_(static_cast<std::size_t>(type_.bytes()), std::byte{0}) {}
+      : type_(std::move(type)), elements_(type_.elements()), bytes_(static_cast<std::size_t>(type_.bytes()), std::byte{0}) {}
 
   [[nodiscard]] const TensorType& type() const { return type_; }
   [[nodiscard]] const std::vector<std::int64_t>& shape() const { return type_.shape; }
-  [[nodiscard]] std::int64_t elements() const { return type_.elements(); }
+  [[nodiscard]] std::int64_t elements() const { return elements_; }
 
   // The elements as T, whose size is that of the dtype: float, double, std::int64_t, std::int32_t, std::uint8_t ...
   template <class T>
@@ -40,11 +40,21 @@ class Tensor {
   [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
 
   // One element as a double, and back, rounded to the dtype: float32, float64, integers and booleans.
-  [[nodiscard]] MESHWRIGHT_API double get(std::int64_t index) const;
-  MESHWRIGHT_API void set(std::int64_t index, double value);
+  [[nodiscard]] double get(std::int64_t index) const {
+    if (type_.dtype == DType::float32) return reinterpret_cast<const float*>(bytes_.data())[index];
+    return get_other(index);
+  }
+  void set(std::int64_t index, double value) {
+    if (type_.dtype == DType::float32) reinterpret_cast<float*>(bytes_.data())[index] = static_cast<float>(value);
+    else set_other(index, value);
+  }
 
  private:
+  [[nodiscard]] MESHWRIGHT_API double get_other(std::int64_t index) const;  // of a dtype that is not float32
+  MESHWRIGHT_API void set_other(std::int64_t index, double value);
+
   TensorType type_;
+  std::int64_t elements_ = 0;
   std::vector<std::byte> bytes_;
 };
 

@@ -30,52 +30,38 @@ std::int64_t wrapped(double index, std::int64_t extent) {
   return at < 0 ? at + extent : at;
 }
 
-// Finds, for a position of the result, the one of the operand.
+// Finds, for a position of what is picked or added, the one of the table.
 class Picker {
  public:
   Picker(const OpCall& call, std::span<const Tensor* const> operands) : node_(call.node), operands_(operands) {
-    const std::int64_t rank = call.operands[0].rank();
     const std::int64_t dim = node_.integer("dim", 0);
-    dimension_ = static_cast<std::size_t>(dim < 0 ? dim + rank : dim);
-    if (node_.op != "aten.index.Tensor") return;
-    indexed_.assign(static_cast<std::size_t>(rank), 0);
-    std::size_t first = indexed_.size(), last = 0;
-    for (std::size_t i = 1; i < operands.size(); ++i) {
-      const std::size_t at = indexed_dimension(node_, i);
-      indexed_[at] = i;
-      first = std::min(first, at);
-      last = std::max(last, at);
-      if (operands[i]->type().rank() > static_cast<std::int64_t>(shape_.size())) shape_.resize(operands[i]->shape().size());
-    }
-    front_ = last - first + 2 == operands.size() ? first : 0;  // neighbours keep their place
-    for (std::size_t d = 0; d < shape_.size(); ++d) shape_[d] = call.results[0].shape[front_ + d];
-    for (std::size_t i = 1; i < operands.size(); ++i) broadcast_.emplace_back(operands[i]->shape(), shape_);
+    dimension_ = static_cast<std::size_t>(dim < 0 ? dim + operands[0]->type().rank() : dim);
+    if (!is_index(node_)) return;
+    indices_ = indices_of(call);
+    for (std::size_t i = 1; i <= position_operands(node_); ++i)
+      broadcast_.emplace_back(operands[i]->shape(), indices_.shape);
   }
 
-  [[nodiscard]] Position source(const Position& result, std::int64_t flat) const {
+  [[nodiscard]] Position source(const Position& picked, std::int64_t flat) const {
     const std::vector<std::int64_t>& shape = operands_[0]->shape();
-    if (node_.op == "aten.gather") {
-      Position source = result;
-      source[dimension_] = wrapped(operands_[1]->get(flat), shape[dimension_]);
+    if (!is_index(node_)) {
+      const std::int64_t at = is_gather(node_) ? flat : picked[dimension_];
+      Position source = picked;
+      source[dimension_] = wrapped(operands_[1]->get(at), shape[dimension_]);
       return source;
     }
-    if (node_.op == "aten.index_select") {
-      Position source = result;
-      source[dimension_] = wrapped(operands_[1]->get(result[dimension_]), shape[dimension_]);
-      return source;
-    }
-    const Position picked(result.begin() + static_cast<std::ptrdiff_t>(front_),
-                          result.begin() + static_cast<std::ptrdiff_t>(front_ + shape_.size()));
-    const std::int64_t at = flat_of(picked, strides_of(shape_));
+    const auto first = picked.begin() + static_cast<std::ptrdiff_t>(indices_.front);
+    const Position index(first, first + static_cast<std::ptrdiff_t>(indices_.shape.size()));
+    const std::int64_t at = flat_of(index, strides_of(indices_.shape));
     Position source;
-    std::size_t next = 0;  // dimension of the result that is not the indices'
-    for (std::size_t d = 0; d < indexed_.size(); ++d) {
-      if (indexed_[d] > 0) {
-        source.push_back(wrapped(operands_[indexed_[d]]->get(broadcast_[indexed_[d] - 1](at)), shape[d]));
+    std::size_t next = 0;  // dimension of what is picked that is not the indices'
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      if (const std::size_t operand = indices_.operand[d]; operand > 0) {
+        source.push_back(wrapped(operands_[operand]->get(broadcast_[operand - 1](at)), shape[d]));
         continue;
       }
-      if (next == front_) next += shape_.size();
-      source.push_back(result[next++]);
+      if (next == indices_.front) next += indices_.shape.size();
+      source.push_back(picked[next++]);
     }
     return source;
   }
@@ -84,27 +70,37 @@ class Picker {
   const Node& node_;
   std::span<const Tensor* const> operands_;
   std::size_t dimension_ = 0;
-  std::vector<std::size_t> indexed_;  // by dimension: the operand that indexes it, or 0
-  std::vector<std::int64_t> shape_;   // of the indices, broadcast
+  Indices indices_;
   std::vector<BroadcastIndex> broadcast_;
-  std::size_t front_ = 0;             // where the indices' dimensions stand in the result
 };
 
 }  // namespace
 
 Result<std::vector<Tensor>> indexing_evaluate(const OpCall& call, std::span<const Tensor* const> operands) {
-  const Picker picker(call, operands);
+  if (Status status = check_indexing(call); !status) return status.error();
+  const bool add = adds(call.node);
+  if (add && call.operands[0] != call.results[0]) return bad_input("the result has another type than what is added to");
   std::vector<Tensor> results;
-  Tensor& result = results.emplace_back(call.results[0]);
-  const std::vector<std::int64_t> strides = strides_of(result.shape()), from = strides_of(operands[0]->shape());
-  for (std::int64_t i = 0; i < result.elements(); ++i) {
+  Tensor& result = add ? results.emplace_back(*operands[0]) : results.emplace_back(call.results[0]);
+  const std::vector<std::int64_t> picked = add ? operands.back()->shape() : result.shape();
+  const Picker picker(call, operands);
+  const double alpha = call.node.number("alpha", 1);
+  const std::vector<std::int64_t>& table = operands[0]->shape();
+  const std::vector<std::int64_t> strides = strides_of(picked), table_strides = strides_of(table);
+  const std::int64_t count = add ? operands.back()->elements() : result.elements();
+  for (std::int64_t i = 0; i < count; ++i) {
     const Position source = picker.source(position_of(i, strides), i);
     for (std::size_t d = 0; d < source.size(); ++d) {
-      if (source[d] < 0 || source[d] >= operands[0]->shape()[d]) {
+      if (source[d] < 0 || source[d] >= table[d]) {
         return bad_input("position " + std::to_string(source[d]) + " is outside of dimension " + std::to_string(d));
       }
     }
-    result.set(i, operands[0]->get(flat_of(source, from)));
+    const std::int64_t at = flat_of(source, table_strides);
+    if (add) {
+      result.set(at, result.get(at) + alpha * operands.back()->get(i));
+    } else {
+      result.set(i, operands[0]->get(at));
+    }
   }
   return results;
 }

@@ -1,4 +1,8 @@
-// What picking elements by position computes. Private to the family.
+// Elements picked by position, and what is added at positions. Private to the family.
+//
+// Three pairs of ops: index and index_put, gather and scatter_add, index_select and index_add. The first of a pair
+// reads a table (operand 0) at positions (the operands after it); the second adds its last operand to the table at
+// them, and is the first's gradient.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +14,26 @@
 
 namespace meshwright {
 
-// The dimension that operand `operand` of aten.index indexes: "indices.2" → 2.
-inline std::size_t indexed_dimension(const Node& node, std::size_t operand) {
-  return static_cast<std::size_t>(std::stoul(node.operands[operand].name.substr(sizeof("indices.") - 1)));
-}
+inline bool adds(const Node& node) { return node.op == "aten.index_put" || node.op.ends_with("_add"); }
+inline bool is_index(const Node& node) { return node.op == "aten.index.Tensor" || node.op == "aten.index_put"; }
+inline bool is_gather(const Node& node) { return node.op == "aten.gather" || node.op == "aten.scatter_add"; }
 
+// How many operands are positions: all but the table and what is added to it.
+inline std::size_t position_operands(const Node& node) { return node.operands.size() - (adds(node) ? 2 : 1); }
+
+// x[i, :, j] of aten.index and aten.index_put: the indices broadcast against each other, and their dimensions stand
+// where the first index is, or in front if the indexed dimensions are not neighbours.
+struct Indices {
+  std::vector<std::size_t> operand;  // by dimension of the table: the operand that indexes it, or 0
+  std::vector<std::int64_t> shape;   // of the indices, broadcast
+  std::size_t front = 0;             // where their dimensions stand in what is picked
+};
+Indices indices_of(const OpCall& call);
+
+// Errors: bad_input: positions given as a mask, index_put without accumulate, values that are broadcast.
+Status check_indexing(const OpCall& call);
+
+Result<std::vector<ValueId>> indexing_gradient(const GradientCall& call);
 Result<std::vector<Tensor>> indexing_evaluate(const OpCall& call, std::span<const Tensor* const> operands);
 
 }  // namespace meshwright

@@ -92,7 +92,10 @@ Function make_function(const OpCall& call) {
   if (op == "aten.add") return [alpha](const double* x) { return x[0] + alpha * x[1]; };
   if (op == "aten.sub") return [alpha](const double* x) { return x[0] - alpha * x[1]; };
   if (op == "aten.pow.Tensor_Scalar") {
-    return [exponent = node.number("exponent", 1)](const double* x) { return std::pow(x[0], exponent); };
+    const double exponent = node.number("exponent", 1);
+    if (exponent == 2) return [](const double* x) { return x[0] * x[0]; };
+    if (exponent == 3) return [](const double* x) { return x[0] * x[0] * x[0]; };
+    return [exponent](const double* x) { return std::pow(x[0], exponent); };
   }
   if (op == "aten.masked_fill") {
     return [value = node.number("value", 0)](const double* x) { return x[1] != 0 ? value : x[0]; };

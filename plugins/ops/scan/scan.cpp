@@ -12,14 +12,15 @@ constexpr const char* kOps[] = {"aten.cumsum", "aten.diff", "aten.flip", nullptr
 
 class Scan final : public OpFamily {
  private:
-  // The scanned dimension stays whole. diff has operands of other lengths: what stands before and after.
+  // The scanned dimensions stay whole. diff has operands of other lengths: what stands before and after.
   Result<Rule> do_rule(const OpCall& call) const override {
-    const std::int64_t rank = call.operands[0].rank();
-    const std::size_t at = scanned_dimension(call.node, rank);
+    const std::vector<bool> scanned_ones = scanned_dimensions(call.node, call.operands[0].rank());
+    const bool several = std::ranges::count(scanned_ones, true) > 1;
     const auto dimensions = [&](const TensorType& type, const std::string& scanned) {
       std::string text;
       for (std::size_t i = 0; i < type.shape.size(); ++i) {
-        const std::string here = i == at ? "!" + scanned : "d" + std::to_string(i);
+        const std::string whole = "!" + scanned + (several ? "_" + std::to_string(i) : "");
+        const std::string here = scanned_ones[i] ? whole : "d" + std::to_string(i);
         text += (i > 0 ? " " : "") + (type.shape[i] == 1 ? std::string("1") : here);
       }
       return text;
@@ -28,7 +29,11 @@ class Scan final : public OpFamily {
     for (std::size_t i = 0; i < call.operands.size(); ++i) {
       text += (i > 0 ? ", " : "") + dimensions(call.operands[i], "w" + std::to_string(i));
     }
-    return parse_rule(text + " -> " + dimensions(call.results[0], "v"), call.operands, call.results);
+    Result<Rule> rule = parse_rule(text + " -> " + dimensions(call.results[0], "v"), call.operands, call.results);
+    if (!rule || !is_floating(call.results[0].dtype)) return rule;
+    std::vector<std::uint32_t>& all = rule->linear.emplace_back(call.operands.size());
+    std::iota(all.begin(), all.end(), 0U);
+    return rule;
   }
 
   Result<OpCost> do_cost(const OpCall&, const Rule& rule) const override {
@@ -41,31 +46,83 @@ class Scan final : public OpFamily {
     return cost;
   }
 
+  // flip has several, the others one.
+  static std::vector<bool> scanned_dimensions(const Node& node, std::int64_t rank) {
+    std::vector<std::int64_t> dims = node.integers("dims");
+    if (node.op != "aten.flip") dims = {node.integer("dim", -1)};
+    std::vector<bool> scanned(static_cast<std::size_t>(rank), false);
+    for (const std::int64_t dim : dims) scanned[static_cast<std::size_t>(dim < 0 ? dim + rank : dim)] = true;
+    return scanned;
+  }
+
   static std::size_t scanned_dimension(const Node& node, std::int64_t rank) {
-    const std::vector<std::int64_t> dims = node.integers("dims");  // flip's, of which one is supported
-    const std::int64_t dim = dims.empty() ? node.integer("dim", -1) : dims[0];
-    return static_cast<std::size_t>(dim < 0 ? dim + rank : dim);
+    const std::vector<bool> scanned = scanned_dimensions(node, rank);
+    return static_cast<std::size_t>(std::ranges::find(scanned, true) - scanned.begin());
+  }
+
+  Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override {
+    std::vector<ValueId> gradients(call.node.operands.size(), kNoId);
+    if (call.node.op == "aten.diff") {
+      diff_gradient(call, gradients);
+    } else if (call.wanted[0]) {
+      gradients[0] = call.node.op == "aten.flip" ? flip(call, call.result_gradients[0], call.node.integers("dims"))
+                                                 : cumsum_gradient(call);
+    }
+    return gradients;
+  }
+
+  static ValueId flip(const GradientCall& call, ValueId id, const std::vector<std::int64_t>& dims) {
+    return call.build.emit("aten.flip", {{"self", id}}, {{"dims", dims}}, call.type(id));
   }
 
   // A sum of what comes later: flip, sum, flip (PyTorch's cumsum_backward).
-  Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override {
-    if (call.node.op != "aten.cumsum") return bad_input("its op family states no gradient");
-    if (!call.wanted[0]) return std::vector<ValueId>{kNoId};
-    const TensorType& type = call.type(call.node.operands[0].value);
+  static ValueId cumsum_gradient(const GradientCall& call) {
+    const TensorType type = call.type(call.node.operands[0].value);
     const auto dim = static_cast<std::int64_t>(scanned_dimension(call.node, type.rank()));
-    const auto flip = [&](ValueId id) {
-      return call.build.emit("aten.flip", {{"self", id}}, {{"dims", std::vector<std::int64_t>{dim}}}, type);
-    };
-    return std::vector<ValueId>{
-        flip(call.build.emit("aten.cumsum", {{"self", flip(call.result_gradients[0])}}, {{"dim", dim}}, type))};
+    const ValueId flipped = flip(call, call.result_gradients[0], {dim});
+    return flip(call, call.build.emit("aten.cumsum", {{"self", flipped}}, {{"dim", dim}}, type), {dim});
+  }
+
+  // y[i] = x[i + 1] - x[i], so dx[j] = dy[j - 1] - dy[j] with zeros outside: a difference of the padded gradient, with the
+  // sign of (-1)^n. What stood before and after is cut off again.
+  static void diff_gradient(const GradientCall& call, std::vector<ValueId>& gradients) {
+    TensorType type = call.type(call.result_gradients[0]);
+    const std::size_t at = scanned_dimension(call.node, type.rank());
+    const auto dim = static_cast<std::int64_t>(at);
+    const std::int64_t n = call.node.integer("n", 1);
+    std::vector<std::int64_t> widths(2 * (type.shape.size() - at), 0);  // from the last dimension backwards
+    widths[widths.size() - 2] = widths.back() = n;
+    type.shape[at] += 2 * n;
+    ValueId joint = call.build.emit("aten.constant_pad_nd", {{"self", call.result_gradients[0]}},
+                                    {{"pad", widths}, {"value", std::int64_t{0}}}, type);
+    type.shape[at] -= n;
+    joint = call.build.emit("aten.diff", {{"self", joint}}, {{"n", n}, {"dim", dim}}, type);
+    if (n % 2 == 1) joint = call.build.emit("aten.neg", {{"self", joint}}, {}, type);
+    std::int64_t start = 0;
+    for (const char* name : {"prepend", "self", "append"}) {
+      const auto index = call.node.operand_index(name);
+      if (!index) continue;
+      const TensorType piece = call.type(call.node.operands[*index].value);
+      if (call.wanted[*index]) {
+        gradients[*index] = piece == type ? joint
+                                          : call.build.emit("aten.slice.Tensor", {{"self", joint}},
+                                                            {{"dim", dim}, {"start", start}, {"end", start + piece.shape[at]}}, piece);
+      }
+      start += piece.shape[at];
+    }
   }
 
   Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
     std::vector<Tensor> results;
     Tensor& result = results.emplace_back(call.results[0]);
     const Tensor& self = *operands[0];
+    const Error lengths = bad_input("the lengths of operands and result do not go together");
+    if (call.node.op == "aten.flip") {
+      if (self.shape() != result.shape()) return lengths;
+      flip(call.node, self, result);
+      return results;
+    }
     const std::size_t at = scanned_dimension(call.node, self.type().rank());
-    if (call.node.integers("dims").size() > 1) return bad_input("flipping several dimensions is not supported");
     std::int64_t outer = 1, inner = 1;
     for (std::size_t d = 0; d < self.shape().size(); ++d) (d < at ? outer : inner) *= d == at ? 1 : self.shape()[d];
     const auto column = [&](const Tensor& tensor, std::int64_t o, std::int64_t k, std::vector<double>& numbers) {
@@ -81,16 +138,30 @@ class Scan final : public OpFamily {
         if (append) column(*operands[*append], o, k, numbers);
         scan(call.node, numbers);
         const std::int64_t extent = result.shape()[at];
+        if (static_cast<std::int64_t>(numbers.size()) != extent) return lengths;
         for (std::int64_t i = 0; i < extent; ++i) result.set((o * extent + i) * inner + k, numbers[static_cast<std::size_t>(i)]);
       }
     }
     return results;
   }
 
+  static void flip(const Node& node, const Tensor& self, Tensor& result) {
+    const std::vector<bool> flipped = scanned_dimensions(node, self.type().rank());
+    const std::vector<std::int64_t> strides = strides_of(self.shape());
+    for (std::int64_t i = 0; i < self.elements(); ++i) {
+      std::int64_t rest = i, target = 0;
+      for (std::size_t d = 0; d < strides.size(); ++d) {
+        const std::int64_t position = rest / strides[d];
+        rest %= strides[d];
+        target += strides[d] * (flipped[d] ? self.shape()[d] - 1 - position : position);
+      }
+      result.set(target, self.get(i));
+    }
+  }
+
   static void scan(const Node& node, std::vector<double>& numbers) {
-    if (node.op == "aten.flip") std::reverse(numbers.begin(), numbers.end());
     if (node.op == "aten.cumsum") std::partial_sum(numbers.begin(), numbers.end(), numbers.begin());
-    for (std::int64_t n = 0; node.op == "aten.diff" && n < node.integer("n", 1); ++n) {
+    for (std::int64_t n = 0; node.op == "aten.diff" && n < node.integer("n", 1) && !numbers.empty(); ++n) {
       std::adjacent_difference(numbers.begin(), numbers.end(), numbers.begin());
       numbers.erase(numbers.begin());  // the first has no one before it
     }
@@ -99,7 +170,7 @@ class Scan final : public OpFamily {
 
 }  // namespace
 
-MESHWRIGHT_PLUGIN("ops", "scan", "0.1.0", "Apache-2.0", "Running sums and differences along a dimension", kOps, nullptr, 0,
+MESHWRIGHT_PLUGIN("ops", "scan", "0.1.0", "Apache-2.0", "Running sums and differences, and turning round, along dimensions", kOps, nullptr, 0,
                   (create_plugin<OpFamily, Scan>), destroy_plugin<OpFamily>)
 
 }  // namespace meshwright

@@ -27,17 +27,44 @@ Result<std::vector<std::int64_t>> permutation_of(const Node& node, std::int64_t 
 
 namespace {
 
+// Fills `result` from `operand`, in which a step along each dimension of the result is `strides` elements.
+void gather_strided(const Tensor& operand, const std::vector<std::int64_t>& strides, Tensor& result) {
+  const auto element = static_cast<std::size_t>(size_bytes(result.type().dtype));
+  const std::vector<std::int64_t>& shape = result.shape();
+  std::vector<std::int64_t> index(shape.size(), 0);
+  const std::byte* from = operand.bytes().data();
+  std::byte* to = result.bytes().data();
+  const std::int64_t inner = shape.empty() ? 1 : shape.back(), step = shape.empty() ? 0 : strides.back();
+  for (std::int64_t row = 0, source = 0; row < result.elements() / std::max<std::int64_t>(inner, 1); ++row) {
+    for (std::int64_t i = 0; i < inner; ++i, to += element) {
+      std::memcpy(to, from + static_cast<std::size_t>(source + i * step) * element, element);
+    }
+    // The next row: count up the dimensions before the last.
+    for (std::size_t d = shape.size() < 2 ? 0 : shape.size() - 1; d-- > 0;) {
+      source += strides[d];
+      if (++index[d] < shape[d]) break;
+      source -= shape[d] * strides[d];
+      index[d] = 0;
+    }
+  }
+}
+
 Tensor permuted(const Tensor& operand, const TensorType& type, const std::vector<std::int64_t>& order) {
   Tensor result(type);
-  const std::vector<std::int64_t> from = strides_of(operand.shape()), to = strides_of(type.shape);
-  for (std::int64_t i = 0; i < result.elements(); ++i) {
-    std::int64_t rest = i, source = 0;
-    for (std::size_t d = 0; d < order.size(); ++d) {
-      source += rest / to[d] * from[static_cast<std::size_t>(order[d])];
-      rest %= to[d];
-    }
-    result.set(i, operand.get(source));
-  }
+  const std::vector<std::int64_t> from = strides_of(operand.shape());
+  std::vector<std::int64_t> strides;
+  for (const std::int64_t dimension : order) strides.push_back(from[static_cast<std::size_t>(dimension)]);
+  gather_strided(operand, strides, result);
+  return result;
+}
+
+Tensor expanded(const Tensor& operand, const TensorType& type) {
+  Tensor result(type);
+  const std::vector<std::int64_t> from = strides_of(operand.shape());
+  const std::size_t missing = type.shape.size() - operand.shape().size();
+  std::vector<std::int64_t> strides(type.shape.size(), 0);
+  for (std::size_t i = 0; i < from.size(); ++i) strides[missing + i] = operand.shape()[i] == 1 ? 0 : from[i];
+  gather_strided(operand, strides, result);
   return result;
 }
 
@@ -52,9 +79,11 @@ Result<std::vector<Tensor>> view_evaluate(const OpCall& call, const Tensor& oper
     results.push_back(permuted(operand, type, *order));
     return results;
   }
-  Tensor& result = results.emplace_back(type);
-  const BroadcastIndex index(call.node.op == "aten.expand" ? operand.shape() : type.shape, type.shape);
-  for (std::int64_t i = 0; i < result.elements(); ++i) result.set(i, operand.get(index(i)));
+  if (call.node.op == "aten.expand") {
+    results.push_back(expanded(operand, type));
+    return results;
+  }
+  std::ranges::copy(operand.bytes(), results.emplace_back(type).bytes().begin());
   return results;
 }
 
