@@ -1,4 +1,4 @@
-// Expected figures: one step of torch.optim, in float64.
+// Expected figures follow from the formulas in the documentation of torch.optim.
 #include "optimizer.h"
 
 #include <gtest/gtest.h>
