@@ -159,6 +159,18 @@ TEST(Emit, PrintsTheProgramOrWritesItIntoAFolder) {
   std::filesystem::remove_all(folder);
 }
 
+// What the search counted is what the ranks do: lowering adds no move of its own to a plan that the solver chose.
+TEST(Emit, HasNoMoveThatThePlanDoesNotPrice) {
+  for (const char* model : {"gpt2_small", "bert_base", "vit_base"}) {
+    for (const char* mesh : {"2x4", "2x2x2"}) {
+      const std::string file = plan(example(model), "a100x8_nvlink_pairs", std::string("--mesh ") + mesh);
+      const Outcome outcome = run_program("emit " + file);
+      EXPECT_THAT(outcome.output, HasSubstr("all_reduce"));
+      EXPECT_THAT(outcome.output, testing::Not(HasSubstr("not in the plan"))) << model << " on " << mesh;
+    }
+  }
+}
+
 TEST(Emit, SuggestsABackend) {
   const std::string file = plan(tiny("mlp_tiny"), "h100x8");
   const Outcome outcome = run_program("emit " + file + " --backend txt");

@@ -35,6 +35,7 @@ TEST_P(RandomPlan, ComputesWhatOneDeviceComputes) {
   const auto sources = sample_sources(model.graph, {}, 1).value();
   const char* only = std::getenv("MESHWRIGHT_SEED");
   const int first = only ? std::atoi(only) : 0;
+  if (!only) std::printf("seeds 0 to %d; MESHWRIGHT_SEED=N runs one and prints its program\n", draws.count - 1);
   for (int seed = first; seed < (only ? first + 1 : draws.count); ++seed) {
     SCOPED_TRACE(std::string(draws.model) + " on " + to_string(mesh) + ", seed " + std::to_string(seed));
     const Plan plan = draw_plan(input, problem, static_cast<std::uint64_t>(seed)).value();
