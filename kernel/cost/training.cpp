@@ -2,9 +2,7 @@
 
 namespace meshwright {
 
-namespace {
-
-std::int64_t optimizer_values(Optimizer optimizer) {
+std::int64_t TrainingSettings::optimizer_values() const {
   switch (optimizer) {
     case Optimizer::sgd: return 0;
     case Optimizer::momentum: return 1;
@@ -13,19 +11,17 @@ std::int64_t optimizer_values(Optimizer optimizer) {
   return 0;
 }
 
-}  // namespace
-
 std::int64_t TrainingSettings::state_bytes(DType dtype) const {
   const std::int64_t own = size_bytes(dtype), master = size_bytes(master_dtype);
   const std::int64_t copy = dtype == master_dtype ? 0 : master;
-  return own + own + copy + optimizer_values(optimizer) * master;  // value, gradient, master copy, state
+  return own + own + copy + optimizer_values() * master;  // value, gradient, master copy, state
 }
 
 std::int64_t TrainingSettings::step_bytes(DType dtype) const {
   const std::int64_t own = size_bytes(dtype), master = size_bytes(master_dtype);
   const std::int64_t copy = dtype == master_dtype ? 0 : 2 * master;  // read and written
   const std::int64_t value = dtype == master_dtype ? 2 * own : own;  // read and written, or written from the copy
-  return own + value + copy + 2 * optimizer_values(optimizer) * master;
+  return own + value + copy + 2 * optimizer_values() * master;
 }
 
 Result<Optimizer> parse_optimizer(const std::string& name) {

@@ -79,23 +79,10 @@ void place_frees(Program& program) {
   program.instructions = std::move(placed);
 }
 
-namespace {
-
-std::int64_t optimizer_values(Optimizer optimizer) {
-  switch (optimizer) {
-    case Optimizer::sgd: return 0;
-    case Optimizer::momentum: return 1;
-    case Optimizer::adamw: return 2;
-  }
-  return 0;
-}
-
-}  // namespace
-
 std::vector<std::int64_t> memory_curve(const Program& program) {
   std::int64_t held = 0;
   for (const ProgramParameter& parameter : program.parameters) {
-    const std::int64_t states = parameter.gradient == kNoId ? 0 : optimizer_values(program.training.optimizer);
+    const std::int64_t states = parameter.gradient == kNoId ? 0 : program.training.optimizer_values();
     held += program.local_bytes(parameter.value) * (1 + states);
   }
   for (const ProgramInput& input : program.inputs) held += program.local_bytes(input.value);

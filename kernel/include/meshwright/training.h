@@ -19,6 +19,8 @@ struct TrainingSettings {
   std::optional<DType> param_dtype;    // what the floating-point values of the model are retyped to; as exported if absent
   DType master_dtype = DType::float32;  // of the optimizer's own copy, where param_dtype differs, and of its state
 
+  // Numbers that the optimizer keeps for each element of a parameter.
+  [[nodiscard]] MESHWRIGHT_API std::int64_t optimizer_values() const;
   // Bytes that one element of a parameter costs on the device that holds it: value, gradient, master copy, state.
   [[nodiscard]] MESHWRIGHT_API std::int64_t state_bytes(DType dtype) const;
   // Bytes that the optimizer's step moves for one element.
