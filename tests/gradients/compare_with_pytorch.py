@@ -51,14 +51,35 @@ def relative_error(ours: list[float], theirs: torch.Tensor) -> float:
     return (torch.tensor(ours, dtype=torch.float64) - theirs).abs().max().item() / largest if theirs.numel() else 0.0
 
 
+# Ops of which we save a tensor that PyTorch does not, and why no more is held by it.
+SAVED_OTHERWISE = {
+    "aten.scaled_dot_product_attention": "as PyTorch's fused kernels; on a CPU small calls take the unfused path",
+    "aten.cross_entropy_loss": "the logits in place of their log-softmax, which has the same size",
+    "aten.matmul": "the operands in place of copies that PyTorch folds into two dimensions",
+    "aten.conv2d.padding": "the input in place of a padded copy",
+}
+
+
+def saved_by_pytorch(saved: list[torch.Tensor], named: dict[str, torch.Tensor]) -> set[str]:
+    """The names of the call's own tensors among what autograd saved."""
+    names = {tensor.untyped_storage().data_ptr(): name for name, tensor in reversed(named.items())}
+    return {names[storage] for tensor in saved if (storage := tensor.untyped_storage().data_ptr()) in names}
+
+
 def check(case: dict) -> float:
     operands = {entry["name"]: tensor_of(entry) for entry in case["operands"]}
     for entry in case["operands"]:
         if "gradient" in entry:
             operands[entry["name"]].requires_grad_()
     overload = find_overload(case["op"])
-    results = overload(**arguments(overload, operands, case["attributes"]))
+    saved: list[torch.Tensor] = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: (saved.append(tensor), tensor)[1], lambda tensor: tensor):
+        results = overload(**arguments(overload, operands, case["attributes"]))
     results = [results] if isinstance(results, torch.Tensor) else list(results)
+    named = operands | {entry["name"]: tensor for entry, tensor in zip(case["results"], results, strict=True)}
+    more = set(case["saved"]) - saved_by_pytorch(saved, named)
+    if more and case["op"] not in SAVED_OTHERWISE:
+        raise AssertionError(f"nothing of {sorted(more)}, which we save for the backward")
     loss = torch.zeros((), dtype=torch.float64)
     worst = 0.0
     for entry, result in zip(case["results"], results, strict=True):

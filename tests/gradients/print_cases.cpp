@@ -55,6 +55,14 @@ Status add_case(const OpCase& op_case, std::uint64_t draw, const OpTable& ops, J
     if (weights != kNoId) one.add("weights", numbers_of(sources.at(weights)));
     results.push(std::move(one));
   }
+  Json saved{Json::Array{}};  // of the call's tensors, for its own gradient
+  for (std::size_t i = 0; i < training->forward_of.size(); ++i) {
+    if (training->forward_of[i] != 0) continue;
+    for (const Operand& used : training->graph.nodes[training->first_backward + i].operands) {
+      if (used.value < graph.values.size() && graph.values[used.value].name.find("weights") != 0) saved.push(graph.values[used.value].name);
+    }
+  }
+  json.add("saved", std::move(saved));
   json.add("operands", std::move(operands)).add("results", std::move(results));
   cases.push(std::move(json));
   return Done{};

@@ -70,8 +70,10 @@ class Emitter {
 
   ValueId of_quotient(std::size_t i) {
     if (!two()) return scale(gradient_, 1 / other());
-    const ValueId quotient = binary("aten.div.Tensor", i == 0 ? gradient_ : result(), value(1));
-    return i == 0 ? quotient : scale(multiply(gradient_, quotient), -1);
+    if (i == 0) return binary("aten.div.Tensor", gradient_, value(1));
+    // From the operands, as PyTorch does, so that the quotient need not be kept.
+    const ValueId quotient = binary("aten.div.Tensor", value(0), value(1));
+    return scale(multiply(gradient_, binary("aten.div.Tensor", quotient, value(1))), -1);
   }
 
   ValueId of_where(std::size_t i) {
