@@ -40,7 +40,10 @@ Result<Opened> open(const ProgramOptions& options) {
   return Opened{std::move(*plan), std::move(*host), std::move(*tools)};
 }
 
-int fail(const ProgramOptions& options, const Error& error) { return report_error(add_context(options.plan, error)); }
+// Names the plan, unless the message does.
+int fail(const ProgramOptions& options, const Error& error) {
+  return report_error(error.message.starts_with(options.plan) ? error : add_context(options.plan, error));
+}
 
 // What the model's file holds of weights and buffers; nothing where there is none, or the file is not the plan's.
 Result<std::map<std::string, Tensor>> weights_of(Opened& opened) {

@@ -1,6 +1,9 @@
 #include "program/planned_strategies.h"
 
+#include <algorithm>
 #include <string_view>
+
+#include "strategy/enumerate.h"
 
 namespace meshwright {
 
@@ -21,6 +24,7 @@ class StrategyReader {
       Status status = variable.kind == VariableKind::node ? read_node(variable) : read_value(variable);
       if (!status) return add_context("the plan's variable '" + variable.name + "'", status.error());
     }
+    if (Status status = check_complete(); !status) return status.error();
     return std::move(read_);
   }
 
@@ -100,6 +104,7 @@ class StrategyReader {
       if (!read) return read.error();
       strategy.axes.push_back(*read);
     }
+    if (Status status = check_follows(found->second, strategy); !status) return status;
     read_.nodes[found->second] = std::move(strategy);
     return Done{};
   }
@@ -115,6 +120,54 @@ class StrategyReader {
     if (output) read_.outputs[found->second] = read->value;
     else if (variable.kind == VariableKind::fork) read_.forks[found->second] = *read;
     else read_.stored[found->second] = read->value;
+    return Done{};
+  }
+
+  // The layouts are those that follow from the axes and the op's rule.
+  Status check_follows(NodeId id, const Strategy& strategy) const {
+    const Node& node = plan_.graph.nodes[id];
+    std::vector<const AtomShape*> operands, results;
+    for (const Operand& operand : node.operands) operands.push_back(&atoms_.values[operand.value]);
+    for (const ValueId result : node.results) results.push_back(&atoms_.values[result]);
+    const std::optional<Strategy> derived = derive_strategy(atoms_.nodes[id], plan_.mesh, operands, results, strategy.axes);
+    const auto same = [&](ValueId value, const PortLayouts& a, const PortLayouts& b) {
+      return a.value == b.value && (!plan_.graph.values[value].requires_gradient || a.gradient == b.gradient);
+    };
+    bool follows = derived.has_value();
+    for (std::size_t i = 0; follows && i < node.operands.size(); ++i) {
+      follows = same(node.operands[i].value, derived->operands[i], strategy.operands[i]);
+    }
+    for (std::size_t i = 0; follows && i < node.results.size(); ++i) {
+      follows = same(node.results[i], derived->results[i], strategy.results[i]);
+    }
+    if (follows) return Done{};
+    return bad_input("its layouts do not follow from its axes and the rule " + to_string(atoms_.nodes[id].rule) +
+                     "; was the plan made with other op families?");
+  }
+
+  // Everything differentiable has its variable.
+  Status check_complete() const {
+    const auto missing = [](const std::string& name) { return bad_input("the plan says nothing of '" + name + "'"); };
+    for (NodeId id = 0; id < plan_.graph.nodes.size(); ++id) {
+      const Node& node = plan_.graph.nodes[id];
+      const auto differentiable = [&](ValueId value) { return plan_.graph.values[value].requires_gradient; };
+      if (std::none_of(node.results.begin(), node.results.end(), differentiable)) continue;
+      if (!read_.nodes[id]) return missing(node.name);
+      for (const Operand& operand : node.operands) {
+        const Value& value = plan_.graph.values[operand.value];
+        const bool parameter = value.producer == kNoId && value.requires_gradient;
+        if (parameter && !read_.stored.contains(operand.value)) return missing(value.name);
+      }
+    }
+    for (const Output& output : plan_.graph.outputs) {
+      const Value& value = plan_.graph.values[output.value];
+      if (value.requires_gradient && !read_.outputs.contains(output.value)) return missing("output " + value.name);
+      if (value.producer != kNoId || !value.requires_gradient || read_.stored.contains(output.value)) continue;
+      return missing(value.name);
+    }
+    for (const auto& [id, layout] : read_.stored) {
+      if (layout.has_partial()) return bad_input("parameter '" + plan_.graph.values[id].name + "' is stored as a partial sum");
+    }
     return Done{};
   }
 

@@ -133,6 +133,25 @@ TEST(Verify, RefusesAPlanThatDoesNotFitItsGraph) {
   EXPECT_EQ(outcome.exit_code, 2) << outcome.output << outcome.errors;
 }
 
+// What a hand or another program may do to a plan: leave a variable out, give an op another layout.
+TEST(Verify, NamesWhatIsMissingOrInconsistent) {
+  const std::string file = plan(tiny("mlp_tiny"), "h100x8", "--set search.weights=sharded");
+  std::stringstream text;
+  text << std::ifstream(file).rdbuf();
+  const auto changed = [&](const std::string& from, const std::string& to) {
+    std::string changed = text.str();
+    const std::size_t at = changed.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    changed.replace(at, from.size(), to);
+    std::ofstream(file) << changed;
+    const Outcome outcome = run_program("verify " + file);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.output << outcome.errors;
+    return outcome.errors;
+  };
+  EXPECT_THAT(changed("\"kind\": \"output\"", "\"kind\": \"fork\""), HasSubstr("output mean"));
+  EXPECT_THAT(changed("\"name\": \"gelu\"", "\"name\": \"gelo\""), HasSubstr("gel"));
+}
+
 TEST(Simulate, HasThePeakOfTheRunAndATrace) {
   const std::string file = plan(tiny("vit_tiny"), "h100x8"), trace = scratch("trace.json");
   const Json simulated = json_of(run_program("simulate " + file + " --format json --trace " + trace));
