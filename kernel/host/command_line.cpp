@@ -71,7 +71,9 @@ void add_plugins(CLI::App& app, PluginsOptions& options, int& exit_code) {
   CLI::App& describe =
       add_plugins_command(plugins, "describe", "one plugin and its configuration", options, exit_code, describe_plugin);
   describe.add_option("ID", options.subject, "the plugin's id, or KIND/ID")->required();
-  for (CLI::App* command : {&list, &describe}) {
+  CLI::App& coverage = add_plugins_command(plugins, "coverage", "how many of PyTorch's ops have a rule", options, exit_code,
+                                           count_coverage);
+  for (CLI::App* command : {&list, &describe, &coverage}) {
     command->add_option("--config", options.config, "the configuration whose plugin paths are searched too");
     command->add_option("--set", options.set, kSetHelp)->allow_extra_args(false);
   }

@@ -24,4 +24,8 @@ int describe_plugin(const PluginsOptions& options);
 // whole and sharded in every way that its rules allow; a rule that claims too much is refused with the assignment.
 int check_plugin(const PluginsOptions& options);
 
+// How many ops of PyTorch's core ATen opset, and of the composites that export keeps, an op family serves; and which are
+// served by none, so that they would run replicated.
+int count_coverage(const PluginsOptions& options);
+
 }  // namespace meshwright::host

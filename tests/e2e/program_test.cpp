@@ -35,6 +35,19 @@ TEST(PlanProgram, PrintsOneObjectWithTheNamesThatScriptsRelyOn) {
   }
 }
 
+TEST(PluginsProgram, CountsWhichOpsHaveARule) {
+  const Outcome outcome = run_program("plugins coverage --format json");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  const Json json = host::parse_json(outcome.output, "output").value();
+  const Json* core = json.find("core");
+  ASSERT_NE(core, nullptr);
+  const auto number = [&](const char* key) { return std::get<std::int64_t>(core->find(key)->value()); };
+  const auto& unruled = std::get<Json::Array>(core->find("unruled")->value());
+  EXPECT_EQ(number("ops"), 189);
+  EXPECT_EQ(number("ruled") + static_cast<std::int64_t>(unruled.size()), number("ops"));
+  EXPECT_THAT(outcome.output, testing::Not(HasSubstr("aten.mm\"")));
+}
+
 TEST(PlanProgram, ShowsATableByModuleAndTheAlternatives) {
   const Outcome outcome = run_program("plan " + kModel + kCluster + " --mesh 2x4");
   EXPECT_EQ(outcome.exit_code, 0);
