@@ -7,6 +7,12 @@
 
 namespace meshwright {
 
+ConstantPricer::ConstantPricer(const ProblemInput& input) : input_(input), uses_(input.graph.values.size(), 0) {
+  for (const Node& node : input.graph.nodes) {
+    for (const Operand& operand : node.operands) ++uses_[operand.value];
+  }
+}
+
 ConstantPricer::Made ConstantPricer::made(ValueId value, const Layout& layout) {
   if (input_.graph.values[value].producer == kNoId) return {};
   const auto known = known_.find({value, layout});
@@ -61,7 +67,8 @@ ConstantPricer::Made ConstantPricer::make(ValueId value, const Layout& layout) {
     }
     if (!usable) continue;
     for (std::size_t i = 0; i < node.operands.size() && seconds < best.seconds; ++i) {
-      seconds += this->seconds(node.operands[i].value, strategy.operands[i].value);
+      const ValueId operand = node.operands[i].value;
+      seconds += this->seconds(operand, strategy.operands[i].value) / uses_[operand];
     }
     if (seconds < best.seconds) best = {seconds, &strategy};
   }

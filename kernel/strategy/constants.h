@@ -12,10 +12,11 @@ namespace meshwright {
 
 class ConstantPricer {
  public:
-  explicit ConstantPricer(const ProblemInput& input) : input_(input) {}
+  explicit ConstantPricer(const ProblemInput& input);
 
   // Seconds to make `value`, which has no gradient, in `layout` on every device; the least over the strategies of the
-  // nodes that it depends on. Their common parts are counted as often as they are used.
+  // nodes that it depends on. A value with several uses counts for each with its part: what is used twice at each of forty
+  // steps would else cost 2^40 times.
   double seconds(ValueId value, const Layout& layout) { return made(value, layout).seconds; }
 
   // How it is made then: the strategy of its producer, whose result may have to be sliced.
@@ -32,6 +33,7 @@ class ConstantPricer {
   const std::vector<Strategy>& strategies(NodeId id);
 
   const ProblemInput& input_;
+  std::vector<std::uint32_t> uses_;  // by value
   std::map<std::pair<ValueId, Layout>, Made> known_;
   std::map<NodeId, std::vector<Strategy>> strategies_;
 };

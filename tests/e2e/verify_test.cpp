@@ -72,7 +72,8 @@ TEST_P(VerifyTiny, IsEqualOnEveryClusterOfEight) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, VerifyTiny, testing::Values("gpt2_tiny", "gpt2_tiny_weights", "bert_tiny", "vit_tiny", "mlp_tiny"),
+INSTANTIATE_TEST_SUITE_P(Models, VerifyTiny, testing::Values("gpt2_tiny", "gpt2_tiny_weights", "bert_tiny", "vit_tiny", "mlp_tiny", "llama_tiny",
+                                                              "resnet_tiny", "t5_tiny", "vgg_tiny", "clip_tiny"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(Verify, SaysTheLineThatMatters) {

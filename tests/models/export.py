@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+import torchvision
 import transformers
 
 ROOT = Path(__file__).resolve().parent
@@ -23,6 +24,7 @@ sys.path.insert(0, str(ROOT.parents[1] / "sdk" / "python"))
 
 import meshwright  # noqa: E402  (found through the path above)
 
+LARGE = 200_000  # bytes, without weights
 BATCH, LENGTH, WIDTH, HEADS, LAYERS, VOCABULARY, CLASSES = 8, 8, 32, 4, 2, 50, 10
 
 
@@ -81,8 +83,104 @@ def vit():
         "pixel_values": torch.zeros(BATCH, 3, 16, 16), "labels": torch.zeros(BATCH, dtype=torch.int64)}
 
 
+class Classified(torch.nn.Module):
+    """An image classifier that returns its cross entropy."""
+
+    def __init__(self, inner: torch.nn.Module):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.cross_entropy(self.inner(images), labels)
+
+
+class Vgg(torch.nn.Module):
+    """torchvision's VGG with a head for images of 16x16."""
+
+    def __init__(self):
+        super().__init__()
+        layers = torchvision.models.vgg.make_layers([8, "M", 16, 16, "M"], batch_norm=False)
+        self.inner = torchvision.models.VGG(layers, num_classes=CLASSES, init_weights=False, dropout=0.5)
+        self.inner.avgpool = torch.nn.AdaptiveAvgPool2d(2)
+        self.inner.classifier[0] = torch.nn.Linear(16 * 2 * 2, WIDTH)
+        self.inner.classifier[3] = torch.nn.Linear(WIDTH, WIDTH)
+        self.inner.classifier[6] = torch.nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.inner(images)
+
+
+class Contrastive(torch.nn.Module):
+    """CLIP, with the loss that pairs texts and images."""
+
+    def __init__(self, inner: torch.nn.Module):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, **inputs: torch.Tensor) -> torch.Tensor:
+        return self.inner(**inputs, return_loss=True).loss
+
+
+def images(size: int) -> dict[str, torch.Tensor]:
+    return {"images": torch.zeros(BATCH, 3, size, size), "labels": torch.zeros(BATCH, dtype=torch.int64)}
+
+
+def resnet():
+    block = torchvision.models.resnet.Bottleneck
+    model = torchvision.models.ResNet(block, [1, 1, 1, 1], num_classes=CLASSES, width_per_group=4)
+    return Classified(model), images(32)
+
+
+def vgg():
+    return Classified(Vgg()), images(16)
+
+
+def swin():
+    model = torchvision.models.SwinTransformer(patch_size=[2, 2], embed_dim=16, depths=[1, 2], num_heads=[2, 4],
+                                               window_size=[4, 4], stochastic_depth_prob=0.0, num_classes=CLASSES)
+    return Classified(model), images(32)
+
+
+def clip():
+    text = {"num_hidden_layers": 1, "hidden_size": WIDTH, "num_attention_heads": HEADS, "intermediate_size": 2 * WIDTH,
+            "vocab_size": VOCABULARY, "max_position_embeddings": LENGTH, "bos_token_id": 0, "eos_token_id": 1,
+            "pad_token_id": 1}
+    vision = {"num_hidden_layers": 1, "hidden_size": WIDTH, "num_attention_heads": HEADS, "intermediate_size": 2 * WIDTH,
+              "image_size": 16, "patch_size": 8}
+    config = transformers.CLIPConfig(text_config=text, vision_config=vision, projection_dim=WIDTH)
+    return Contrastive(transformers.CLIPModel(config)), {
+        "input_ids": tokens(), "attention_mask": tokens(), "pixel_values": torch.zeros(BATCH, 3, 16, 16)}
+
+
+def llama():
+    config = transformers.LlamaConfig(num_hidden_layers=LAYERS, hidden_size=WIDTH, num_attention_heads=HEADS,
+                                      num_key_value_heads=HEADS // 2, intermediate_size=2 * WIDTH,
+                                      vocab_size=VOCABULARY, max_position_embeddings=LENGTH, use_cache=False)
+    return WithLoss(transformers.LlamaForCausalLM(config)), {"input_ids": tokens(), "attention_mask": tokens(),
+                                                             "labels": tokens()}
+
+
+def t5():
+    config = transformers.T5Config(num_layers=1, num_decoder_layers=1, d_model=WIDTH, d_kv=WIDTH // HEADS,
+                                   num_heads=HEADS, d_ff=2 * WIDTH, vocab_size=VOCABULARY, dropout_rate=0.0,
+                                   decoder_start_token_id=0, use_cache=False)
+    return WithLoss(transformers.T5ForConditionalGeneration(config)), {
+        "input_ids": tokens(), "attention_mask": tokens(), "labels": tokens()}
+
+
 def mlp():
     return Mlp(), {"features": torch.zeros(16, 16), "targets": torch.zeros(16, 8)}
+
+
+def shrink(path: Path) -> None:
+    """Keep of where a node comes from the innermost module: what the planner reads. The rest is a third of the file."""
+    program = torch.export.load(path)
+    for node in program.graph_module.graph.nodes:
+        stack = node.meta.get("nn_module_stack") or {}
+        if len(stack) > 1:
+            node.meta["nn_module_stack"] = dict(list(stack.items())[-1:])
+        node.meta.pop("torch_fn", None)
+    torch.export.save(program, path)
 
 
 def fill(model: torch.nn.Module) -> None:
@@ -95,7 +193,8 @@ def fill(model: torch.nn.Module) -> None:
 
 
 MODELS: dict[str, Callable] = {"gpt2_tiny": gpt2, "gpt2_tiny_weights": gpt2, "bert_tiny": bert, "vit_tiny": vit,
-                               "mlp_tiny": mlp}
+                               "mlp_tiny": mlp, "llama_tiny": llama, "resnet_tiny": resnet, "t5_tiny": t5,
+                               "vgg_tiny": vgg, "clip_tiny": clip, "swin_tiny": swin}
 
 
 def main() -> None:
@@ -112,6 +211,8 @@ def main() -> None:
         if has_weights:
             fill(model)
         path = meshwright.export(model.train(), inputs, options.output / f"{name}.pt2")
+        if path.stat().st_size > LARGE and not has_weights:
+            shrink(path)
         print(f"{path.name}: {path.stat().st_size / 1024:.0f} KiB")
 
 

@@ -60,7 +60,12 @@ INSTANTIATE_TEST_SUITE_P(Models, RandomPlan,
                                          Draws{"bert_tiny", {4}, 35}, Draws{"bert_tiny", {2, 2}, 35},
                                          Draws{"bert_tiny", {2, 4}, 35}, Draws{"bert_tiny", {2, 2, 2}, 35},
                                          Draws{"vit_tiny", {4}, 35}, Draws{"vit_tiny", {2, 2}, 35},
-                                         Draws{"vit_tiny", {2, 4}, 35}, Draws{"vit_tiny", {2, 2, 2}, 35}),
+                                         Draws{"vit_tiny", {2, 4}, 35}, Draws{"vit_tiny", {2, 2, 2}, 35},
+                                         Draws{"llama_tiny", {2, 2}, 5}, Draws{"llama_tiny", {2, 2, 2}, 5},
+                                         Draws{"resnet_tiny", {2, 2}, 5}, Draws{"resnet_tiny", {2, 2, 2}, 5},
+                                         Draws{"t5_tiny", {2, 2}, 5}, Draws{"t5_tiny", {2, 2, 2}, 5},
+                                         Draws{"vgg_tiny", {2, 2}, 5}, Draws{"vgg_tiny", {2, 2, 2}, 5},
+                                         Draws{"clip_tiny", {2, 2}, 5}, Draws{"clip_tiny", {2, 2, 2}, 5}),
                          [](const auto& info) {
                            std::string name = info.param.model;
                            for (const std::int64_t size : info.param.mesh) name += "_" + std::to_string(size);

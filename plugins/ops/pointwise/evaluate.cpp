@@ -54,6 +54,11 @@ const std::map<std::string, Function, std::less<>>& plain_functions() {
       {"aten.silu", [](const double* x) { return x[0] * sigmoid(x[0]); }},
       {"aten.maximum", [](const double* x) { return std::max(x[0], x[1]); }},
       {"aten.minimum", [](const double* x) { return std::min(x[0], x[1]); }},
+      {"aten.min.other", [](const double* x) { return std::min(x[0], x[1]); }},
+      {"aten.max.other", [](const double* x) { return std::max(x[0], x[1]); }},
+      {"aten.square", [](const double* x) { return x[0] * x[0]; }},
+      {"aten.copy", [](const double* x) { return x[1]; }},
+      {"aten.where.ScalarOther", [](const double* x) { return x[0] != 0 ? x[1] : x[2]; }},
       {"aten.where.self", [](const double* x) { return x[0] != 0 ? x[1] : x[2]; }},
       {"aten.eq", [](const double* x) { return static_cast<double>(x[0] == x[1]); }},
       {"aten.ne", [](const double* x) { return static_cast<double>(x[0] != x[1]); }},
@@ -63,6 +68,7 @@ const std::map<std::string, Function, std::less<>>& plain_functions() {
       {"aten.ge", [](const double* x) { return static_cast<double>(x[0] >= x[1]); }},
       {"aten.logical_and", [](const double* x) { return static_cast<double>(x[0] != 0 && x[1] != 0); }},
       {"aten.logical_or", [](const double* x) { return static_cast<double>(x[0] != 0 || x[1] != 0); }},
+      {"aten.logical_xor", [](const double* x) { return static_cast<double>((x[0] != 0) != (x[1] != 0)); }},
       {"aten.logical_not", [](const double* x) { return static_cast<double>(x[0] == 0); }},
       {"aten.tanh_backward", [](const double* x) { return x[0] * (1 - x[1] * x[1]); }},
       {"aten.sigmoid_backward", [](const double* x) { return x[0] * x[1] * (1 - x[1]); }},
@@ -91,16 +97,25 @@ Function make_function(const OpCall& call) {
   const double alpha = node.number("alpha", 1);
   if (op == "aten.add") return [alpha](const double* x) { return x[0] + alpha * x[1]; };
   if (op == "aten.sub") return [alpha](const double* x) { return x[0] - alpha * x[1]; };
+  if (op == "aten.rsub") return [alpha](const double* x) { return x[1] - alpha * x[0]; };
+  if (op == "aten.where.ScalarSelf" || node.op == "aten.where.Scalar") {
+    return [self = node.number("self", 0)](const double* x) { return x[0] != 0 ? self : x[1]; };
+  }
+  if (node.op == "aten.fill.Tensor" || node.op == "aten.fill.Scalar") {
+    if (call.operands.size() == 2) return [](const double* x) { return x[1]; };
+    return [value = node.number("value", 0)](const double*) { return value; };
+  }
   if (op == "aten.pow.Tensor_Scalar") {
     const double exponent = node.number("exponent", 1);
     if (exponent == 2) return [](const double* x) { return x[0] * x[0]; };
     if (exponent == 3) return [](const double* x) { return x[0] * x[0] * x[0]; };
     return [exponent](const double* x) { return std::pow(x[0], exponent); };
   }
+  if (node.op == "aten.masked_fill.Tensor") return [](const double* x) { return x[1] != 0 ? x[2] : x[0]; };
   if (op == "aten.masked_fill") {
     return [value = node.number("value", 0)](const double* x) { return x[1] != 0 ? value : x[0]; };
   }
-  if (op == "aten.clamp") {
+  if (op == "aten.clamp" || op == "aten.clamp_min" || op == "aten.clamp_max") {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     return [low = node.number("min", -kInfinity), high = node.number("max", kInfinity)](const double* x) {
       return std::min(std::max(x[0], low), high);
@@ -120,6 +135,9 @@ Function make_function(const OpCall& call) {
   }
   if (op == "aten.__or__" || op == "aten.bitwise_or") {
     return [bits](const double* x) { return static_cast<double>(bits(x[0]) | bits(x[1])); };
+  }
+  if (op == "aten.__xor__" || op == "aten.bitwise_xor") {
+    return [bits](const double* x) { return static_cast<double>(bits(x[0]) ^ bits(x[1])); };
   }
   if (op == "aten.bitwise_not") {
     return [bits, boolean](const double* x) { return boolean ? static_cast<double>(x[0] == 0) : static_cast<double>(~bits(x[0])); };

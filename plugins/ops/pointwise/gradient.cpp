@@ -18,7 +18,7 @@ class Emitter {
     std::vector<ValueId> gradients;
     for (std::size_t i = 0; i < call_.node.operands.size(); ++i) {
       ValueId gradient = kNoId;
-      if (call_.wanted[i]) {
+      if (call_.wanted[i] && !is_overwritten(i)) {
         gradient = of_operand(i);
         if (gradient == kNoId) return bad_input("its op family states no gradient");
         gradient = sum_to(call_.build, gradient, call_.type(call_.node.operands[i].value));
@@ -38,6 +38,12 @@ class Emitter {
   ValueId scale(ValueId a, double number) {
     return number == 1 ? a : call_.build.emit("aten.mul.Tensor", {{"self", a}}, {{"other", number}}, type_);
   }
+  ValueId cast(ValueId a, DType dtype) {
+    TensorType to = call_.type(a);
+    if (to.dtype == dtype) return a;
+    to.dtype = dtype;
+    return call_.build.emit("aten._to_copy", {{"self", a}}, {{"dtype", std::string(name(dtype))}}, to);
+  }
   // A backward op that takes the gradient and one value of the forward.
   ValueId backward(const char* op, const char* name, ValueId saved, Attributes attributes = {}) {
     return call_.build.emit(op, {{"grad_output", gradient_}, {name, saved}}, std::move(attributes), type_);
@@ -51,14 +57,22 @@ class Emitter {
     return call_.build.emit(op, {{"self", a}}, std::move(attributes), TensorType{DType::boolean, call_.type(a).shape});
   }
   bool is(const char* op) const { return op_ == op; }
+  // Whether nothing of the operand but its shape is used.
+  bool is_overwritten(std::size_t i) const { return i == 0 && (op_.starts_with("aten.fill.") || is("aten.copy")); }
 
   ValueId of_operand(std::size_t i) {
     if (is("aten.add.Tensor") || is("aten.add.Scalar")) return i == 0 ? gradient_ : scale(gradient_, alpha());
     if (is("aten.sub.Tensor") || is("aten.sub.Scalar")) return i == 0 ? gradient_ : scale(gradient_, -alpha());
     if (is("aten.mul.Tensor") || is("aten.mul.Scalar")) return of_product(i);
     if (is("aten.div.Tensor") || is("aten.div.Scalar")) return of_quotient(i);
-    if (is("aten.where.self")) return of_where(i);
-    if (is("aten.maximum") || is("aten.minimum")) return of_extremum(i);
+    if (is("aten.rsub.Tensor") || is("aten.rsub.Scalar")) return i == 0 ? scale(gradient_, -alpha()) : gradient_;
+    if (is("aten.where.self") || is("aten.where.ScalarOther")) return of_where(i);
+    if (is("aten.where.ScalarSelf")) return of_where(i + 1);
+    if (is("aten.maximum") || is("aten.max.other")) return of_extremum(i == 0);
+    if (is("aten.minimum") || is("aten.min.other")) return of_extremum(i == 1);
+    if (is("aten.fill.Tensor")) return gradient_;
+    if (is("aten.copy")) return cast(gradient_, call_.type(value(1)).dtype);
+    if (is("aten.masked_fill.Tensor") && i == 2) return masked(value(1));
     return i == 0 ? of_unary() : kNoId;
   }
 
@@ -83,8 +97,8 @@ class Emitter {
   }
 
   // Where both are equal, PyTorch halves the gradient.
-  ValueId of_extremum(std::size_t i) {
-    const char* wins = is("aten.maximum") == (i == 0) ? "aten.gt.Tensor" : "aten.lt.Tensor";
+  ValueId of_extremum(bool larger_wins) {
+    const char* wins = larger_wins ? "aten.gt.Tensor" : "aten.lt.Tensor";
     const TensorType mask{DType::boolean, type_.shape};
     const auto compare_both = [&](const char* op) {
       return call_.build.emit(op, {{"self", value(0)}, {"other", value(1)}}, {}, mask);
@@ -96,10 +110,8 @@ class Emitter {
     const ValueId x = value(0);
     if (is("aten.neg")) return unary("aten.neg", gradient_);
     if (is("aten.clone")) return gradient_;
-    if (is("aten._to_copy")) {
-      const TensorType& to = call_.type(x);
-      return call_.build.emit("aten._to_copy", {{"self", gradient_}}, {{"dtype", std::string(name(to.dtype))}}, to);
-    }
+    if (is("aten._to_copy")) return cast(gradient_, call_.type(x).dtype);
+    if (is("aten.square")) return multiply(gradient_, scale(x, 2));
     if (is("aten.exp")) return multiply(gradient_, result());
     if (is("aten.log")) return binary("aten.div.Tensor", gradient_, x);
     if (is("aten.sqrt")) return binary("aten.div.Tensor", gradient_, scale(result(), 2));
@@ -122,10 +134,10 @@ class Emitter {
       const double exponent = call_.node.number("exponent", 1);
       return exponent == 0 ? scale(gradient_, 0) : multiply(gradient_, scale(power(x, exponent - 1), exponent));
     }
-    if (is("aten.masked_fill.Scalar")) {
+    if (is("aten.masked_fill.Scalar") || is("aten.masked_fill.Tensor")) {
       return call_.build.emit("aten.masked_fill.Scalar", {{"self", gradient_}, {"mask", value(1)}}, {{"value", std::int64_t{0}}}, type_);
     }
-    if (is("aten.clamp")) return of_clamp(x);
+    if (is("aten.clamp") || is("aten.clamp_min") || is("aten.clamp_max")) return of_clamp(x);
     return kNoId;
   }
 

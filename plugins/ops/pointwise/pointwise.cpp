@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "broadcast_rule.h"
 #include "meshwright/op.h"
 #include "meshwright/plugin.h"
 #include "pointwise.h"
@@ -20,21 +21,14 @@ constexpr const char* kOps[] = {
     "aten.le.Scalar", "aten.gt.Scalar", "aten.ge.Scalar", "aten.__and__.Tensor", "aten.__or__.Tensor",
     "aten.bitwise_and.Tensor", "aten.bitwise_or.Tensor", "aten.bitwise_not", "aten.logical_and", "aten.logical_or",
     "aten.logical_not", "aten.sign", "aten.tanh_backward", "aten.sigmoid_backward", "aten.threshold_backward",
-    "aten.gelu_backward", "aten.silu_backward", nullptr};
+    "aten.gelu_backward", "aten.silu_backward", "aten.min.other", "aten.max.other", "aten.where.ScalarSelf",
+    "aten.where.ScalarOther", "aten.where.Scalar", "aten.fill.Scalar", "aten.fill.Tensor", "aten.copy", "aten.rsub.Scalar",
+    "aten.rsub.Tensor", "aten.clamp_min", "aten.clamp_max", "aten.square", "aten.masked_fill.Tensor", "aten.logical_xor",
+    "aten.bitwise_xor.Tensor", "aten.__xor__.Tensor", "aten.bitwise_and.Scalar", "aten.bitwise_or.Scalar",
+    "aten.bitwise_xor.Scalar", "aten.__and__.Scalar", "aten.__or__.Scalar", "aten.__xor__.Scalar", nullptr};
 
 bool is_one_of(std::string_view op, std::initializer_list<std::string_view> names) {
   return std::find(names.begin(), names.end(), op) != names.end();
-}
-
-// One name for each dimension of the result; a dimension that is broadcast is written 1.
-std::string dimensions_text(const TensorType& type, const TensorType& result) {
-  std::string text;
-  const std::int64_t missing = result.rank() - type.rank();
-  for (std::int64_t i = 0; i < type.rank(); ++i) {
-    const bool broadcast = type.shape[static_cast<std::size_t>(i)] == 1;
-    text += (i > 0 ? " " : "") + (broadcast ? std::string("1") : "~d" + std::to_string(missing + i));
-  }
-  return text;
 }
 
 using Groups = std::vector<std::vector<std::uint32_t>>;
@@ -44,11 +38,12 @@ Groups linear_groups(const OpCall& call) {
   const bool two = call.operands.size() == 2;
   if (!is_floating(call.results[0].dtype)) return {};
   // With a number in place of the second tensor, an addition is affine, and linear no more.
-  if (is_one_of(op, {"aten.add.Tensor", "aten.sub.Tensor"})) return two ? Groups{{0, 1}} : Groups{};
+  if (is_one_of(op, {"aten.add.Tensor", "aten.sub.Tensor", "aten.rsub.Tensor"})) return two ? Groups{{0, 1}} : Groups{};
   if (op == "aten.mul.Tensor") return two ? Groups{{0}, {1}} : Groups{{0}};
   if (is_one_of(op, {"aten.div.Tensor", "aten.mul.Scalar", "aten.div.Scalar", "aten.neg", "aten.clone"})) return {{0}};
   if (op.ends_with("_backward")) return {{0}};  // in the gradient that comes in
   if (op == "aten.where.self") return {{1, 2}};
+  if (op == "aten.copy") return is_floating(call.operands[1].dtype) ? Groups{{1}} : Groups{};
   if (op == "aten.masked_fill.Scalar" && call.node.integer("value", 1) == 0) return {{0}};
   if (op == "aten._to_copy" && is_floating(call.operands[0].dtype)) return {{0}};
   return {};
@@ -57,11 +52,7 @@ Groups linear_groups(const OpCall& call) {
 class Pointwise final : public OpFamily {
  private:
   Result<Rule> do_rule(const OpCall& call) const override {
-    std::string text;
-    for (std::size_t i = 0; i < call.operands.size(); ++i) {  // a scalar's text is empty
-      text += (i > 0 ? ", " : "") + dimensions_text(call.operands[i], call.results[0]);
-    }
-    Result<Rule> rule = parse_rule(text + " -> " + dimensions_text(call.results[0], call.results[0]), call.operands, call.results);
+    Result<Rule> rule = broadcast_rule(call);
     if (rule) rule->linear = linear_groups(call);
     return rule;
   }

@@ -8,12 +8,15 @@
 namespace meshwright {
 namespace {
 
-constexpr const char* kOps[] = {"aten.cumsum", "aten.diff", "aten.flip", nullptr};
+constexpr const char* kOps[] = {"aten.cumsum", "aten.diff", "aten.flip", "aten.roll", nullptr};
 
 class Scan final : public OpFamily {
  private:
   // The scanned dimensions stay whole. diff has operands of other lengths: what stands before and after.
   Result<Rule> do_rule(const OpCall& call) const override {
+    if (call.node.op == "aten.roll" && call.node.integers("dims").empty()) {
+      return bad_input("a roll of all elements in a row is not supported");
+    }
     const std::vector<bool> scanned_ones = scanned_dimensions(call.node, call.operands[0].rank());
     const bool several = std::ranges::count(scanned_ones, true) > 1;
     const auto dimensions = [&](const TensorType& type, const std::string& scanned) {
@@ -46,10 +49,10 @@ class Scan final : public OpFamily {
     return cost;
   }
 
-  // flip has several, the others one.
+  // flip and roll have several, the others one.
   static std::vector<bool> scanned_dimensions(const Node& node, std::int64_t rank) {
     std::vector<std::int64_t> dims = node.integers("dims");
-    if (node.op != "aten.flip") dims = {node.integer("dim", -1)};
+    if (!turns(node)) dims = {node.integer("dim", -1)};
     std::vector<bool> scanned(static_cast<std::size_t>(rank), false);
     for (const std::int64_t dim : dims) scanned[static_cast<std::size_t>(dim < 0 ? dim + rank : dim)] = true;
     return scanned;
@@ -65,14 +68,22 @@ class Scan final : public OpFamily {
     if (call.node.op == "aten.diff") {
       diff_gradient(call, gradients);
     } else if (call.wanted[0]) {
-      gradients[0] = call.node.op == "aten.flip" ? flip(call, call.result_gradients[0], call.node.integers("dims"))
-                                                 : cumsum_gradient(call);
+      gradients[0] = call.node.op == "aten.flip"   ? flip(call, call.result_gradients[0], call.node.integers("dims"))
+                     : call.node.op == "aten.roll" ? roll_back(call)
+                                                   : cumsum_gradient(call);
     }
     return gradients;
   }
 
   static ValueId flip(const GradientCall& call, ValueId id, const std::vector<std::int64_t>& dims) {
     return call.build.emit("aten.flip", {{"self", id}}, {{"dims", dims}}, call.type(id));
+  }
+
+  static ValueId roll_back(const GradientCall& call) {
+    std::vector<std::int64_t> shifts = call.node.integers("shifts");
+    for (std::int64_t& shift : shifts) shift = -shift;
+    return call.build.emit("aten.roll", {{"self", call.result_gradients[0]}}, {{"shifts", shifts}, {"dims", call.node.integers("dims")}},
+                           call.type(call.result_gradients[0]));
   }
 
   // A sum of what comes later: flip, sum, flip (PyTorch's cumsum_backward).
@@ -117,9 +128,9 @@ class Scan final : public OpFamily {
     Tensor& result = results.emplace_back(call.results[0]);
     const Tensor& self = *operands[0];
     const Error lengths = bad_input("the lengths of operands and result do not go together");
-    if (call.node.op == "aten.flip") {
+    if (turns(call.node)) {
       if (self.shape() != result.shape()) return lengths;
-      flip(call.node, self, result);
+      turn(call.node, self, result);
       return results;
     }
     const std::size_t at = scanned_dimension(call.node, self.type().rank());
@@ -145,15 +156,29 @@ class Scan final : public OpFamily {
     return results;
   }
 
-  static void flip(const Node& node, const Tensor& self, Tensor& result) {
-    const std::vector<bool> flipped = scanned_dimensions(node, self.type().rank());
-    const std::vector<std::int64_t> strides = strides_of(self.shape());
+  static bool turns(const Node& node) { return node.op == "aten.flip" || node.op == "aten.roll"; }
+
+  // By dimension: how far its elements move round.
+  static std::vector<std::int64_t> rolled_distances(const Node& node, const std::vector<std::int64_t>& shape) {
+    std::vector<std::int64_t> distances(shape.size(), 0);
+    const std::vector<std::int64_t> dims = node.integers("dims"), shifts = node.integers("shifts");
+    for (std::size_t i = 0; i < dims.size() && i < shifts.size(); ++i) {
+      const auto at = static_cast<std::size_t>(dims[i] < 0 ? dims[i] + static_cast<std::int64_t>(shape.size()) : dims[i]);
+      distances[at] = ((distances[at] + shifts[i]) % shape[at] + shape[at]) % shape[at];
+    }
+    return distances;
+  }
+
+  static void turn(const Node& node, const Tensor& self, Tensor& result) {
+    const bool flips = node.op == "aten.flip";
+    const std::vector<bool> turned = scanned_dimensions(node, self.type().rank());
+    const std::vector<std::int64_t> strides = strides_of(self.shape()), distances = rolled_distances(node, self.shape());
     for (std::int64_t i = 0; i < self.elements(); ++i) {
       std::int64_t rest = i, target = 0;
       for (std::size_t d = 0; d < strides.size(); ++d) {
-        const std::int64_t position = rest / strides[d];
+        const std::int64_t position = rest / strides[d], size = self.shape()[d];
         rest %= strides[d];
-        target += strides[d] * (flipped[d] ? self.shape()[d] - 1 - position : position);
+        target += strides[d] * (!turned[d] ? position : flips ? size - 1 - position : (position + distances[d]) % size);
       }
       result.set(target, self.get(i));
     }
