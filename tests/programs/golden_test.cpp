@@ -1,4 +1,5 @@
-// What a few well-known plans execute, as text: golden/*.txt. MESHWRIGHT_UPDATE_GOLDEN=1 writes them again.
+// What a few well-known plans execute, as text: golden/*.txt. MESHWRIGHT_UPDATE_GOLDEN=1 writes them again. They run with
+// the kernels of `reference`, as a user's programs do.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -101,8 +102,9 @@ void expect_golden(const std::string& name, const Graph& graph, const std::vecto
   expected << std::ifstream(path).rdbuf();
   EXPECT_EQ(text, expected.str());
   const auto sources = sample_sources(graph, {}, 1).value();
+  const std::unique_ptr<KernelTable> kernels = host::kernels_for(bench().host, "reference").value();
   const Verification result =
-      verify({graph, program, *bench().tools.ops, profile, nullptr, *bench().reference, sources}).value();
+      verify({graph, program, *bench().tools.ops, profile, kernels.get(), *bench().reference, sources}).value();
   EXPECT_TRUE(result.equal) << result.worst_tensor << " " << result.max_relative_error;
 }
 

@@ -1,7 +1,9 @@
 // Any assignment is right, not only the best one: random strategies for every node of small models.
+// MESHWRIGHT_SEED=n draws that plan alone, and prints its program; MESHWRIGHT_DRAWS=n draws n of each model and mesh.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <ostream>
 
 #include "meshwright/frontend.h"
 #include "program_bench.h"
@@ -22,6 +24,9 @@ struct Draws {
   int count;
 };
 
+// Stands in the names of the tests, which would hold the bytes of pointers otherwise.
+void PrintTo(const Draws& draws, std::ostream* out) { *out << draws.model << " on " << to_string(plain_mesh(draws.mesh)); }
+
 class RandomPlan : public testing::TestWithParam<Draws> {};
 
 TEST_P(RandomPlan, ComputesWhatOneDeviceComputes) {
@@ -34,9 +39,11 @@ TEST_P(RandomPlan, ComputesWhatOneDeviceComputes) {
   const Problem problem = build_problem(input).value();
   const auto sources = sample_sources(model.graph, {}, 1).value();
   const char* only = std::getenv("MESHWRIGHT_SEED");
-  const int first = only ? std::atoi(only) : 0;
-  if (!only) std::printf("seeds 0 to %d; MESHWRIGHT_SEED=N runs one and prints its program\n", draws.count - 1);
-  for (int seed = first; seed < (only ? first + 1 : draws.count); ++seed) {
+  const char* fewer = std::getenv("MESHWRIGHT_DRAWS");
+  const int first = only ? std::atoi(only) : 0, count = only ? 1 : fewer ? std::atoi(fewer) : draws.count;
+  ASSERT_GT(count, 0);
+  std::printf("seeds %d to %d; MESHWRIGHT_SEED=N runs one and prints its program\n", first, first + count - 1);
+  for (int seed = first; seed < first + count; ++seed) {
     SCOPED_TRACE(std::string(draws.model) + " on " + to_string(mesh) + ", seed " + std::to_string(seed));
     const Plan plan = draw_plan(input, problem, static_cast<std::uint64_t>(seed)).value();
     const Result<Program> program = host::make_program(plan, bench().tools);

@@ -19,8 +19,22 @@ struct Block {
   std::int64_t count = 0;
 };
 
-// Both tensors have the same extent in every dimension but the block's.
-void copy_block(const Tensor& from, Tensor& to, const Block& block) {
+// Whether `count` steps from `start` stay inside of a dimension.
+bool inside(std::int64_t extent, std::int64_t start, std::int64_t step, std::int64_t count) {
+  return count == 0 || (start >= 0 && step > 0 && start + (count - 1) * step < extent);
+}
+
+// Errors: bad_input, where the tensors differ elsewhere too or the block reaches out of one of them, as it does where a
+// wrong rule shards what is cut or joined.
+Status copy_block(const Tensor& from, Tensor& to, const Block& block) {
+  std::vector<std::int64_t> expected = from.shape();
+  if (block.dimension < expected.size() && expected.size() == to.shape().size()) expected[block.dimension] = to.shape()[block.dimension];
+  if (expected != to.shape() || block.dimension >= expected.size() ||
+      !inside(from.shape()[block.dimension], block.from_start, block.from_step, block.count) ||
+      !inside(to.shape()[block.dimension], block.to_start, block.to_step, block.count)) {
+    return bad_input("a block of " + std::to_string(block.count) + " along dimension " + std::to_string(block.dimension) +
+                     " does not go from " + to_string(from.type()) + " to " + to_string(to.type()));
+  }
   std::int64_t outer = 1, inner = 1;
   for (std::size_t d = 0; d < to.shape().size(); ++d) (d < block.dimension ? outer : inner) *= d == block.dimension ? 1 : to.shape()[d];
   const std::int64_t from_extent = from.shape()[block.dimension], to_extent = to.shape()[block.dimension];
@@ -31,6 +45,7 @@ void copy_block(const Tensor& from, Tensor& to, const Block& block) {
       for (std::int64_t k = 0; k < inner; ++k) to.set(target + k, from.get(source + k));
     }
   }
+  return Done{};
 }
 
 std::int64_t slice_start(const Node& node, std::int64_t size) {
@@ -47,28 +62,33 @@ Tensor with_unit_dimension(const Tensor& tensor, std::size_t dimension) {
   return wider;
 }
 
-Tensor slice(const OpCall& call, const Tensor& operand, const TensorType& type) {
+Result<Tensor> slice(const OpCall& call, const Tensor& operand, const TensorType& type) {
   const std::size_t at = joint_dimension(call.node, operand.type().rank());
   Tensor result(type);
-  copy_block(operand, result, {at, slice_start(call.node, operand.shape()[at]), call.node.integer("step", 1), 0, 1, type.shape[at]});
+  const Status copied = copy_block(
+      operand, result, {at, slice_start(call.node, operand.shape()[at]), call.node.integer("step", 1), 0, 1, type.shape[at]});
+  if (!copied) return copied.error();
   return result;
 }
 
-Tensor select(const OpCall& call, const Tensor& operand) {
+Result<Tensor> select(const OpCall& call, const Tensor& operand) {
   const std::size_t at = joint_dimension(call.node, operand.type().rank());
   TensorType type = call.results[0];
   type.shape.insert(type.shape.begin() + static_cast<std::ptrdiff_t>(at), 1);
-  const Tensor wide = slice(call, operand, type);
+  const Result<Tensor> wide = slice(call, operand, type);
+  if (!wide) return wide;
   Tensor result(call.results[0]);
-  for (std::int64_t i = 0; i < result.elements(); ++i) result.set(i, wide.get(i));
+  for (std::int64_t i = 0; i < result.elements(); ++i) result.set(i, wide->get(i));
   return result;
 }
 
 // The gradient of a slice or a select: zeros around it.
-Tensor spread(const OpCall& call, const Tensor& gradient) {
+Result<Tensor> spread(const OpCall& call, const Tensor& gradient) {
   Tensor result(call.results[0]);
   const std::size_t at = joint_dimension(call.node, result.type().rank());
-  copy_block(gradient, result, {at, 0, 1, slice_start(call.node, result.shape()[at]), call.node.integer("step", 1), gradient.shape()[at]});
+  const Status copied = copy_block(
+      gradient, result, {at, 0, 1, slice_start(call.node, result.shape()[at]), call.node.integer("step", 1), gradient.shape()[at]});
+  if (!copied) return copied.error();
   return result;
 }
 
@@ -93,39 +113,51 @@ Tensor pad(const OpCall& call, const Tensor& operand) {
   return result;
 }
 
+Result<std::vector<Tensor>> cat(const OpCall& call, std::span<const Tensor* const> operands) {
+  Tensor joint(call.results[0]);
+  const std::size_t at = joint_dimension(call.node, joint.type().rank());
+  std::int64_t start = 0;
+  for (const Tensor* piece : operands) {
+    const std::int64_t count = piece->shape()[at];
+    if (const Status copied = copy_block(*piece, joint, {at, 0, 1, start, 1, count}); !copied) return copied.error();
+    start += count;
+  }
+  return std::vector{std::move(joint)};
+}
+
+// split, split_with_sizes, chunk: the pieces' sizes stand in their types.
+Result<std::vector<Tensor>> split(const OpCall& call, const Tensor& operand) {
+  const std::size_t at = joint_dimension(call.node, operand.type().rank());
+  std::vector<Tensor> pieces;
+  std::int64_t start = 0;
+  for (const TensorType& type : call.results) {
+    const Status copied = copy_block(operand, pieces.emplace_back(type), {at, start, 1, 0, 1, type.shape[at]});
+    if (!copied) return copied.error();
+    start += type.shape[at];
+  }
+  return pieces;
+}
+
+Result<Tensor> evaluate_one(const OpCall& call, const Tensor& operand) {
+  const std::string& op = call.node.op;
+  if (op == "aten.slice.Tensor") return slice(call, operand, call.results[0]);
+  if (op == "aten.select.int") return select(call, operand);
+  if (op == "aten.slice_backward") return spread(call, operand);
+  if (op == "aten.select_backward") {
+    return spread(call, with_unit_dimension(operand, joint_dimension(call.node, call.results[0].rank())));
+  }
+  return pad(call, operand);
+}
+
 }  // namespace
 
 Result<std::vector<Tensor>> join_evaluate(const OpCall& call, std::span<const Tensor* const> operands) {
   const std::string& op = call.node.op;
-  std::vector<Tensor> results;
-  if (op == "aten.cat") {
-    Tensor& joint = results.emplace_back(call.results[0]);
-    const std::size_t at = joint_dimension(call.node, joint.type().rank());
-    std::int64_t start = 0;
-    for (const Tensor* piece : operands) {
-      copy_block(*piece, joint, {at, 0, 1, start, 1, piece->shape()[at]});
-      start += piece->shape()[at];
-    }
-  } else if (op == "aten.slice.Tensor") {
-    results.push_back(slice(call, *operands[0], call.results[0]));
-  } else if (op == "aten.select.int") {
-    results.push_back(select(call, *operands[0]));
-  } else if (op == "aten.slice_backward") {
-    results.push_back(spread(call, *operands[0]));
-  } else if (op == "aten.select_backward") {
-    const std::size_t at = joint_dimension(call.node, call.results[0].rank());
-    results.push_back(spread(call, with_unit_dimension(*operands[0], at)));
-  } else if (op == "aten.pad" || op == "aten.constant_pad_nd") {
-    results.push_back(pad(call, *operands[0]));
-  } else {  // split, split_with_sizes, chunk: the pieces' sizes stand in their types
-    const std::size_t at = joint_dimension(call.node, operands[0]->type().rank());
-    std::int64_t start = 0;
-    for (const TensorType& type : call.results) {
-      copy_block(*operands[0], results.emplace_back(type), {at, start, 1, 0, 1, type.shape[at]});
-      start += type.shape[at];
-    }
-  }
-  return results;
+  if (op == "aten.cat") return cat(call, operands);
+  if (op.starts_with("aten.split") || op == "aten.chunk") return split(call, *operands[0]);
+  Result<Tensor> result = evaluate_one(call, *operands[0]);
+  if (!result) return result.error();
+  return std::vector{*std::move(result)};
 }
 
 namespace {
