@@ -1,6 +1,9 @@
 // What programs are made and run with in tests: the plugins in tree, opened once.
 #pragma once
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "case_runner.h"
 #include "drawn_plan.h"
 #include "program_source.h"
@@ -24,6 +27,12 @@ struct ProgramBench {
 inline ProgramBench& bench() {
   static ProgramBench opened;
   return opened;
+}
+
+// How many of `count` random things to try: MESHWRIGHT_DRAWS=n says fewer, where each takes long (under a sanitizer).
+inline int at_most_draws(int count) {
+  const char* fewer = std::getenv("MESHWRIGHT_DRAWS");
+  return fewer ? std::min(count, std::max(1, std::atoi(fewer))) : count;
 }
 
 }  // namespace meshwright::test
