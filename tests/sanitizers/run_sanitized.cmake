@@ -37,7 +37,7 @@ endif()
 set(ENV{ASAN_OPTIONS} "detect_leaks=1:detect_stack_use_after_return=1:check_initialization_order=1:strict_init_order=1")
 set(ENV{UBSAN_OPTIONS} "print_stacktrace=1")
 set(ENV{TSAN_OPTIONS} "second_deadlock_stack=1")
-set(ENV{MESHWRIGHT_DRAWS} 3)
+set(ENV{MESHWRIGHT_DRAWS} 2)
 
 function(run what)
   string(TIMESTAMP start %s)
