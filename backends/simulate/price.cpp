@@ -35,18 +35,10 @@ double flops_of(const OpCost& cost, const Rule& rule, const Program& program, co
   return sum;
 }
 
-OpCall local_call(const Program& program, const Instruction& instruction, Node& node) {
-  const std::vector<std::int64_t> first(program.mesh.rank(), 0);
-  node.op = instruction.op;
-  node.name = instruction.name;
-  node.attributes = instruction.attributes;
-  node.results = instruction.results;
-  for (const auto& [key, integers] : instruction.rank_attributes) node.attributes[key] = integers.at(first);
+// `node` is the instruction's, at the first rank.
+OpCall local_call(const Program& program, const Instruction& instruction, const Node& node) {
   OpCall call{node, {}, {}};
-  for (const ProgramOperand& operand : instruction.operands) {
-    node.operands.push_back({operand.name, operand.value});
-    call.operands.push_back(program.local(operand.value));
-  }
+  for (const ProgramOperand& operand : instruction.operands) call.operands.push_back(program.local(operand.value));
   for (const ProgramValueId result : instruction.results) call.results.push_back(program.local(result));
   return call;
 }
@@ -62,7 +54,7 @@ DType working_dtype(const OpCall& call) {
 
 double compute_op_seconds(const BackendInput& input, const Instruction& instruction) {
   const Program& program = input.program;
-  Node node;
+  const Node node = node_of(instruction, std::vector<std::int64_t>(program.mesh.rank(), 0));
   const OpCall call = local_call(program, instruction, node);
   // What nobody knows, or knows only on whole shapes, at least reads and writes.
   OpCost cost;

@@ -14,7 +14,7 @@ namespace meshwright::torch_export {
 namespace {
 
 class TorchExport final : public Frontend {
-  Result<Graph> do_read(const std::string& path) const override {
+  Result<Graph> do_read(const std::string& path, const OpenDimensions&) const override {
     auto archive = read_archive(path);
     if (!archive) return archive.error();
     auto program = parse_program(archive->model);

@@ -6,9 +6,9 @@ namespace meshwright {
 
 Frontend::~Frontend() = default;
 
-Result<Graph> Frontend::read(const std::string& path) const {
+Result<Graph> Frontend::read(const std::string& path, const OpenDimensions& open) const {
   try {
-    Result<Graph> graph = do_read(path);
+    Result<Graph> graph = do_read(path, open);
     if (!graph) return graph;
     if (Status status = validate(*graph); !status) return add_context(path, status.error());
     return graph;

@@ -11,6 +11,8 @@ namespace {
 
 constexpr meshwright_config_key_v1 kModel[] = {
     {"frontend", "text", "", "\"\"", "plugin that reads the model; by the file's suffix if absent"},
+    {"batch", "integer", "", "0", "size of the batch; as exported if 0"},
+    {"dimensions", "text", "", "\"\"", "sizes of dimensions that the file leaves open: \"sequence=128, patches=49\""},
 };
 constexpr meshwright_config_key_v1 kCluster[] = {
     {"plugin", "text", "", "\"file\"", "plugin that describes the cluster"},
@@ -30,7 +32,8 @@ constexpr meshwright_config_key_v1 kSearch[] = {
 };
 constexpr meshwright_config_key_v1 kTrain[] = {
     {"optimizer", "text", "", "\"adamw\"", "decides how much state a parameter has"},
-    {"param_dtype", "text", "", "\"exported\"", "type of parameters, activations and gradients"},
+    {"dtype", "text", "", "\"exported\"", "type of parameters, activations and gradients"},
+    {"param_dtype", "text", "", "\"exported\"", "another name of dtype"},
     {"master_dtype", "text", "", "\"fp32\"", "type of the optimizer's copy of the parameters and of its state"},
     {"microbatches", "integer", "", "1", "parts into which a step cuts the batch"},
 };
@@ -62,6 +65,7 @@ const std::vector<Choice>& choices() {
       {"search", "inter", {"none"}},
       {"search", "weights", {"free", "sharded"}},
       {"train", "optimizer", {"sgd", "momentum", "adamw"}},
+      {"train", "dtype", {"exported", "bf16", "fp16", "fp32"}},
       {"train", "param_dtype", {"exported", "bf16", "fp16", "fp32"}},
       {"train", "master_dtype", {"fp32", "bf16", "fp16"}},
   };
@@ -108,6 +112,13 @@ Status check_choices(const ConfigTree& tree, std::string_view section, const Con
 // A number that makes no sense whoever reads it.
 Status check_ranges(const HostConfig& config) {
   if (config.train.integer("microbatches") < 1) return bad_input("\"microbatches\" in [train] must be at least 1");
+  if (config.model.integer("batch") < 0) return bad_input("\"batch\" in [model] must be at least 1, or 0 for the exported one");
+  const std::string& dtype = config.train.text("dtype");
+  const std::string& param_dtype = config.train.text("param_dtype");
+  if (dtype != "exported" && param_dtype != "exported" && dtype != param_dtype) {
+    return bad_input("\"dtype\" and \"param_dtype\" in [train] are one setting, but say \"" + dtype + "\" and \"" +
+                     param_dtype + "\"; leave one out");
+  }
   if (config.search.integer("work_limit") < 1) return bad_input("\"work_limit\" in [search] must be at least 1");
   if (!(config.search.number("deadline_seconds") > 0)) {
     return bad_input("\"deadline_seconds\" in [search] must be more than 0");

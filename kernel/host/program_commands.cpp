@@ -122,7 +122,6 @@ std::string verification_text(const Verification& result) {
 struct Asked {
   Report report;
   std::vector<EmittedFile> files;
-  std::string model;
 };
 
 Result<Asked> ask(const ProgramOptions& options, const std::string& wanted, bool run) {
@@ -135,7 +134,6 @@ Result<Asked> ask(const ProgramOptions& options, const std::string& wanted, bool
   if (!program) return program.error();
   const BackendInput input{*program, *opened->tools.ops, opened->tools.profile, nullptr, {}, nullptr, {}};
   Asked asked;
-  asked.model = opened->plan.graph.name;
   if (run) {
     Result<Report> report = (*backend)->run(input);
     if (!report) return report.error();

@@ -105,6 +105,18 @@ ShardIndex::ShardIndex(const Node& node, const std::string& name, std::int64_t s
     atoms_ = extents_ = {size};
     starts_ = {0};
   }
+  set_global_size();
+}
+
+ShardIndex::ShardIndex(const ShardedType& tensor, const Mesh& mesh, const std::vector<std::int64_t>& coordinates)
+    : atoms_(tensor.atoms.sizes) {
+  Box box = box_of(tensor.layout, tensor.atoms, mesh, coordinates);
+  extents_ = std::move(box.extent);
+  starts_ = std::move(box.start);
+  set_global_size();
+}
+
+void ShardIndex::set_global_size() {
   global_size_ = 1;
   for (const std::int64_t atom : atoms_) global_size_ *= atom;
 }

@@ -47,17 +47,6 @@ class PlanMaker {
     }
   }
 
-  static std::string axis_text(const AtomizedNode& node, const AxisChoice& choice) {
-    switch (choice.use) {
-      case AxisUse::repeat: return "repeat";
-      case AxisUse::pass_forward: return "partial forward";
-      case AxisUse::pass_backward: return "partial backward";
-      case AxisUse::factor: break;
-    }
-    const std::string& factor = node.rule.factors[choice.factor].name;
-    return node.factor_atoms[choice.factor].size() > 1 ? factor + "." + std::to_string(choice.atom) : factor;
-  }
-
   PlannedPort port(ValueId id, const PortLayouts& layouts) const {
     const bool gradient = input_.graph.values[id].requires_gradient;
     return {names_[id], to_string(layouts.value, shape(id)), gradient ? to_string(layouts.gradient, shape(id)) : ""};
@@ -79,7 +68,7 @@ class PlanMaker {
       planned.op = node.op;
       planned.module = node.module_path;
       for (const AxisChoice& choice : strategy.axes) {
-        planned.axes.push_back(axis_text(input_.atoms.nodes[variable.node], choice));
+        planned.axes.push_back(to_string(choice, input_.atoms.nodes[variable.node]));
       }
       for (std::size_t i = 0; i < node.operands.size(); ++i) {
         planned.operands.push_back(port(node.operands[i].value, strategy.operands[i]));

@@ -26,6 +26,23 @@ const char* name(Phase phase) {
   return "?";
 }
 
+Node node_of(const Instruction& instruction) {
+  Node node;
+  node.op = instruction.op;
+  node.name = instruction.name;
+  node.module_path = instruction.module_path;
+  for (const ProgramOperand& operand : instruction.operands) node.operands.push_back({operand.name, operand.value});
+  node.attributes = instruction.attributes;
+  node.results = instruction.results;
+  return node;
+}
+
+Node node_of(const Instruction& instruction, const std::vector<std::int64_t>& coordinates) {
+  Node node = node_of(instruction);
+  for (const auto& [key, integers] : instruction.rank_attributes) node.attributes[key] = integers.at(coordinates);
+  return node;
+}
+
 namespace {
 
 // What must stay: parameters and outputs.

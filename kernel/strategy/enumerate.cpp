@@ -27,6 +27,17 @@ std::vector<AxisChoice> axis_choices(const AtomizedNode& node, const std::vector
   return choices;
 }
 
+std::string to_string(const AxisChoice& choice, const AtomizedNode& node) {
+  switch (choice.use) {
+    case AxisUse::repeat: return "repeat";
+    case AxisUse::pass_forward: return "partial forward";
+    case AxisUse::pass_backward: return "partial backward";
+    case AxisUse::factor: break;
+  }
+  const std::string& factor = node.rule.factors[choice.factor].name;
+  return node.factor_atoms[choice.factor].size() > 1 ? factor + "." + std::to_string(choice.atom) : factor;
+}
+
 bool is_in_results(const Rule& rule, FactorId factor) {
   for (const TensorRule& result : rule.results) {
     for (const auto& dimension : result.dimensions) {

@@ -70,8 +70,9 @@ class CallOnMesh {
   [[nodiscard]] std::string assignment(std::uint32_t strategy) const {
     std::string text;
     const std::vector<AxisChoice>& axes = strategies()[strategy].axes;
+    const AtomizedNode& node = atoms_.nodes[problem_.variables[variable_].node];
     for (std::size_t axis = 0; axis < axes.size(); ++axis) {
-      text += (axis > 0 ? ", axis " : "axis ") + std::to_string(axis) + ": " + choice_text(axes[axis]);
+      text += (axis > 0 ? ", axis " : "axis ") + std::to_string(axis) + ": " + to_string(axes[axis], node);
     }
     return text;
   }
@@ -87,17 +88,6 @@ class CallOnMesh {
   [[nodiscard]] const Rule& rule() const { return atoms_.nodes[0].rule; }
 
  private:
-  [[nodiscard]] std::string choice_text(const AxisChoice& choice) const {
-    switch (choice.use) {
-      case AxisUse::repeat: return "repeat";
-      case AxisUse::pass_forward: return "partial forward";
-      case AxisUse::pass_backward: return "partial backward";
-      case AxisUse::factor: break;
-    }
-    const Rule& rule = atoms_.nodes[problem_.variables[variable_].node].rule;
-    return rule.factors[choice.factor].name + (choice.atom > 0 ? "." + std::to_string(choice.atom) : "");
-  }
-
   const OpTable& ops_;
   const ConformanceTools& tools_;
   const Mesh mesh_;

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "meshwright/graph_builder.h"
+#include "split_mix.h"
 
 namespace meshwright {
 
@@ -97,17 +98,6 @@ Result<OpCase> parse_block(const std::vector<std::string>& lines) {
   return op_case;
 }
 
-// splitmix64
-struct Random {
-  std::uint64_t state;
-  double unit() {
-    std::uint64_t z = (state += 0x9e3779b97f4a7c15ULL);
-    z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ (z >> 27U)) * 0x94d049bb133111ebULL;
-    return static_cast<double>((z ^ (z >> 31U)) >> 11U) / 9007199254740992.0;
-  }
-};
-
 }  // namespace
 
 Result<std::vector<OpCase>> read_op_cases(const std::string& path) {
@@ -140,7 +130,7 @@ Result<std::vector<OpCase>> read_op_cases(const std::string& path) {
 }
 
 std::map<ValueId, Tensor> draw_sources(const OpCase& op_case, std::uint64_t seed) {
-  Random random{seed};
+  SplitMix random{seed};
   std::map<ValueId, Tensor> sources;
   for (std::size_t i = 0; i < op_case.graph.sources.size(); ++i) {
     const ValueId id = op_case.graph.sources[i].value;

@@ -5,28 +5,24 @@
 #include <numbers>
 #include <optional>
 
+#include "split_mix.h"
+
 namespace meshwright {
 
 namespace {
 
-std::uint64_t mix(std::uint64_t x) {  // the finalizer of SplitMix64
-  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31U);
-}
-
 class Drawer {
  public:
-  Drawer(const std::string& name, std::uint64_t seed) : key_(seed) {
-    for (const char c : name) key_ = mix(key_ ^ static_cast<unsigned char>(c)) + 0x9e3779b97f4a7c15ULL;
+  Drawer(const std::string& name, std::uint64_t seed) : random_{seed} {
+    for (const char c : name) random_.state = split_mix(random_.state ^ static_cast<unsigned char>(c)) + kSplitMixStep;
   }
-  std::uint64_t next() { return mix(key_ += 0x9e3779b97f4a7c15ULL); }
-  double uniform() { return static_cast<double>(next() >> 11U) * 0x1.0p-53; }  // in [0, 1)
+  std::uint64_t next() { return random_.next(); }
+  double uniform() { return random_.unit(); }
   double between(double low, double high) { return low + (high - low) * uniform(); }
   double normal() { return std::sqrt(-2 * std::log(1 - uniform())) * std::cos(2 * std::numbers::pi * uniform()); }
 
  private:
-  std::uint64_t key_;
+  SplitMix random_;
 };
 
 // What an integer tensor is used for.

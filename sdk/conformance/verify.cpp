@@ -19,29 +19,6 @@ double largest_of(const Tensor& tensor) {
   return largest;
 }
 
-// Steps through a rank's part of a tensor: for each local element the place in the whole, or -1 for padding.
-class PartIndex {
- public:
-  PartIndex(const ShardedType& tensor, const Mesh& mesh, std::int64_t rank)
-      : box_(box_of(tensor.layout, tensor.atoms, mesh, coordinates_of(mesh, rank))), sizes_(tensor.atoms.sizes) {}
-
-  [[nodiscard]] std::int64_t operator()(std::int64_t local) const {
-    std::int64_t place = 0, stride = 1;
-    for (std::size_t atom = sizes_.size(); atom-- > 0;) {
-      const std::int64_t at = box_.start[atom] + local % box_.extent[atom];
-      if (at >= sizes_[atom]) return -1;
-      place += at * stride;
-      stride *= sizes_[atom];
-      local /= box_.extent[atom];
-    }
-    return place;
-  }
-
- private:
-  Box box_;
-  std::vector<std::int64_t> sizes_;
-};
-
 class Comparison final : public RunObserver {
  public:
   Comparison(const VerifyInput& input, const SerialStep& serial) : input_(input), serial_(serial) {
@@ -97,11 +74,12 @@ class Comparison final : public RunObserver {
 
   void compare(std::int64_t rank, const std::string& name, const Tensor& part, const Tensor& whole, const ShardedType& type,
                double scale) {
-    const PartIndex index(type, input_.program.mesh, rank);
+    const Mesh& mesh = input_.program.mesh;
+    const ShardIndex index(type, mesh, coordinates_of(mesh, rank));
     double worst = 0;
     for (std::int64_t i = 0; i < part.elements(); ++i) {
-      const std::int64_t place = index(i);
-      if (place < 0) continue;
+      const std::int64_t place = index.global(i);
+      if (place < 0) continue;  // padding
       const double difference = std::abs(part.get(i) - whole.get(place));
       const double error = difference == 0 ? 0 : difference / scale;  // the scale is 0 where every gradient is
       if (!(error <= worst)) worst = std::isnan(error) ? std::numeric_limits<double>::infinity() : error;

@@ -1,7 +1,9 @@
 // Reads a model file into a Graph, and the tensors that it holds. Stateless; one call at a time.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "meshwright/export.h"
@@ -11,12 +13,19 @@
 
 namespace meshwright {
 
+// Sizes for the dimensions that a model file leaves open (symbolic ones). Empty: none is known.
+struct OpenDimensions {
+  std::optional<std::int64_t> batch;          // of the open dimension that leads the model's inputs, whatever its name
+  std::map<std::string, std::int64_t> named;  // by the name that the file gives it; goes before `batch`
+};
+
 class MESHWRIGHT_API Frontend {
  public:
   virtual ~Frontend();
 
-  // The graph in `path`, validated. Errors: bad_input, naming the file and, where there is one, the node.
-  Result<Graph> read(const std::string& path) const;
+  // The graph in `path`, validated. What the file leaves open has the size that `open` gives it; what it fixes stays as
+  // it is. Errors: bad_input, naming the file and, where there is one, the node or the open dimension without a size.
+  Result<Graph> read(const std::string& path, const OpenDimensions& open = {}) const;
 
   // The parameters, buffers and constants whose bytes `path` holds, by the name of the graph's value and of its type;
   // none of a model without weights (the meta device). Tied parameters are one value. Errors: bad_input, naming the
@@ -24,7 +33,7 @@ class MESHWRIGHT_API Frontend {
   Result<std::map<std::string, Tensor>> tensors(const std::string& path) const;
 
  private:
-  virtual Result<Graph> do_read(const std::string& path) const = 0;
+  virtual Result<Graph> do_read(const std::string& path, const OpenDimensions& open) const = 0;
   // No tensors, unless the frontend overrides it.
   virtual Result<std::map<std::string, Tensor>> do_tensors(const std::string& path) const;
 };

@@ -111,6 +111,11 @@ struct Program {
   [[nodiscard]] std::int64_t local_bytes(ProgramValueId id) const { return local(id).bytes(); }
 };
 
+// The node that an instruction of kind compute stands for; its values are the program's. The second one has the rank
+// attributes too, as they are at a rank's coordinates.
+MESHWRIGHT_API Node node_of(const Instruction& instruction);
+MESHWRIGHT_API Node node_of(const Instruction& instruction, const std::vector<std::int64_t>& coordinates);
+
 // The program of a plan, before any pass. Errors: bad_input if the plan does not fit its graph, or an op on the way to
 // the loss has no gradient.
 struct LowerInput {

@@ -70,6 +70,9 @@ class ShardIndex {
   // `size` positions, unless the node's attributes NAME_... say more.
   MESHWRIGHT_API ShardIndex(const Node& node, const std::string& name, std::int64_t size);
 
+  // All positions of a tensor, row by row, and those that the rank at these coordinates holds.
+  MESHWRIGHT_API ShardIndex(const ShardedType& tensor, const Mesh& mesh, const std::vector<std::int64_t>& coordinates);
+
   [[nodiscard]] std::int64_t global_size() const { return global_size_; }
   // The global position of local position `local`; -1 if that is padding.
   [[nodiscard]] MESHWRIGHT_API std::int64_t global(std::int64_t local) const;
@@ -77,6 +80,8 @@ class ShardIndex {
   [[nodiscard]] MESHWRIGHT_API std::optional<std::int64_t> local(std::int64_t global) const;
 
  private:
+  void set_global_size();
+
   std::vector<std::int64_t> atoms_, extents_, starts_;
   std::int64_t global_size_ = 0;
 };

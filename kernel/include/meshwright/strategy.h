@@ -28,6 +28,9 @@
 
 namespace meshwright {
 
+// "b", "k.1" (the second atom of k), "repeat", "partial forward", "partial backward".
+MESHWRIGHT_API std::string to_string(const AxisChoice& choice, const AtomizedNode& node);
+
 // At an operand: the layout that the op needs and the layout in which it yields the gradient. At a result: the layout
 // that it yields and the layout in which it needs the gradient.
 struct PortLayouts {

@@ -27,16 +27,10 @@ class Reshape final : public ProgramPass {
 
   static Status localize(const OpFamily& family, const Instruction& instruction, Program& program,
                          std::vector<Instruction>& instructions) {
-    Node node;
-    node.op = instruction.op;
-    node.name = instruction.name;
-    node.module_path = instruction.module_path;
-    node.attributes = instruction.attributes;
-    node.results = instruction.results;
+    const Node node = node_of(instruction);
     std::vector<ShardedType> operands, results;
     OpCall call{node, {}, {}};
     for (const ProgramOperand& operand : instruction.operands) {
-      node.operands.push_back({operand.name, operand.value});
       operands.push_back(program.type(operand.value));
       call.operands.push_back(operands.back().type);
     }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "meshwright/graph.h"
+#include "split_mix.h"
 
 namespace meshwright {
 
@@ -15,22 +16,15 @@ class RandomStream {
   // attribute "seed" tells runs apart.
   explicit RandomStream(const Node& node) {
     for (const char c : node.text("random_stream", node.name)) key_ = (key_ ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-    key_ = mix(key_ + static_cast<std::uint64_t>(node.integer("seed", 0)));
+    key_ = split_mix(key_ + static_cast<std::uint64_t>(node.integer("seed", 0)));
   }
 
   // In [0, 1).
   [[nodiscard]] double uniform(std::int64_t element) const {
-    return static_cast<double>(mix(key_ + static_cast<std::uint64_t>(element) * 0x9e3779b97f4a7c15ULL) >> 11U) * 0x1.0p-53;
+    return unit_of(split_mix(key_ + static_cast<std::uint64_t>(element) * kSplitMixStep));
   }
 
  private:
-  // The finalizer of SplitMix64 (Steele, Lea, Flood 2014).
-  static std::uint64_t mix(std::uint64_t x) {
-    x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9ULL;
-    x = (x ^ (x >> 27U)) * 0x94d049bb133111ebULL;
-    return x ^ (x >> 31U);
-  }
-
   std::uint64_t key_ = 0xcbf29ce484222325ULL;
 };
 

@@ -111,20 +111,13 @@ Status Execution::drop(const Instruction& instruction) {
 
 Status Execution::compute_op(const Instruction& instruction, std::size_t index) {
   if (!instruction.local) return bad_input("the program is not finished: this is on whole shapes");
-  Node node;
-  node.op = instruction.op;
-  node.name = instruction.name;
-  node.module_path = instruction.module_path;
-  node.attributes = instruction.attributes;
-  node.results = instruction.results;
-  for (const auto& [key, integers] : instruction.rank_attributes) node.attributes[key] = integers.at(coordinates_);
+  const Node node = node_of(instruction, coordinates_);
   OpCall call{node, {}, {}};
   std::vector<const Tensor*> operands;
   for (const ProgramOperand& operand : instruction.operands) {
     Result<const Tensor*> tensor = value(operand.value);
     if (!tensor) return tensor.error();
     operands.push_back(*tensor);
-    node.operands.push_back({operand.name, operand.value});
     call.operands.push_back((*tensor)->type());
   }
   for (const ProgramValueId result : instruction.results) call.results.push_back(program_.local(result));

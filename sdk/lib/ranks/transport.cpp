@@ -5,6 +5,7 @@
 
 #include "box_runs.h"
 #include "combine.h"
+#include "split_mix.h"
 
 namespace meshwright {
 
@@ -60,12 +61,9 @@ std::vector<std::int64_t> group_of(const Mesh& mesh, std::vector<std::int64_t> a
   }
 }
 
-// A random number of either sign, away from 0, that depends on its arguments alone (SplitMix64).
+// A random number of either sign, away from 0, that depends on its arguments alone.
 double random_weight(std::uint64_t seed, std::uint64_t index, std::uint64_t coordinate) {
-  std::uint64_t z = seed + 0x9e3779b97f4a7c15U * (index + 1) + 0xd1b54a32d192ed03U * (coordinate + 1);
-  z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9U;
-  z = (z ^ (z >> 27U)) * 0x94d049bb133111ebU;
-  z ^= z >> 31U;
+  const std::uint64_t z = split_mix(seed + kSplitMixStep * (index + 1) + 0xd1b54a32d192ed03U * (coordinate + 1));
   const double size = 0.5 + static_cast<double>(z >> 12U) * 0x1p-52;
   return coordinate == 0 || (z & 1U) != 0 ? -size : size;
 }
