@@ -78,6 +78,8 @@ SAVED_OTHERWISE = {
     "aten.scaled_dot_product_attention": "as PyTorch's fused kernels; on a CPU small calls take the unfused path",
     "aten.cross_entropy_loss": "the logits in place of their log-softmax, which has the same size",
     "aten.matmul": "the operands in place of copies that PyTorch folds into two dimensions",
+    "aten.l1_loss": "the operands in place of their difference",
+    "aten.kl_div": "the operands in place of the exponential and the difference of its parts",
     "aten.conv2d.padding": "the input in place of a padded copy",
     "aten._native_batch_norm_legit_functional": "each channel's mean, of which PyTorch keeps a copy",
     "aten._native_batch_norm_legit.no_stats": "each channel's mean, of which PyTorch keeps a copy",
