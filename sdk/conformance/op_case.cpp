@@ -36,7 +36,12 @@ bool is_number(const std::string& text) {
 
 Attribute attribute_of(const std::string& text) {
   if (text == "true" || text == "false") return text == "true";
-  if (text.front() == '[') return integers_of(text);
+  if (text.front() == '[') {
+    if (text.find('.') == std::string::npos) return integers_of(text);
+    std::vector<double> numbers;
+    for (const std::string& part : parts_of(text)) numbers.push_back(std::stod(part));
+    return numbers;
+  }
   if (is_integer(text)) return static_cast<std::int64_t>(std::stoll(text));
   if (is_number(text)) return std::stod(text);
   return text;
