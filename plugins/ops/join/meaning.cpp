@@ -92,27 +92,6 @@ Result<Tensor> spread(const OpCall& call, const Tensor& gradient) {
   return result;
 }
 
-Tensor pad(const OpCall& call, const Tensor& operand) {
-  Tensor result(call.results[0]);
-  for (std::int64_t i = 0; i < result.elements(); ++i) result.set(i, call.node.number("value", 0));
-  // "pad" lists before and after, from the last dimension backwards.
-  const std::vector<std::int64_t> widths = call.node.integers("pad");
-  const std::vector<std::int64_t> from = strides_of(operand.shape()), to = strides_of(result.shape());
-  for (std::int64_t i = 0; i < operand.elements(); ++i) {
-    std::int64_t rest = i, target = 0;
-    bool inside = true;
-    for (std::size_t d = 0; d < from.size(); ++d) {
-      const std::size_t pair = 2 * (from.size() - 1 - d);
-      const std::int64_t position = rest / from[d] + (pair < widths.size() ? widths[pair] : 0);
-      rest %= from[d];
-      inside &= position >= 0 && position < result.shape()[d];  // a negative width cuts
-      target += position * to[d];
-    }
-    if (inside) result.set(target, operand.get(i));
-  }
-  return result;
-}
-
 Result<std::vector<Tensor>> cat(const OpCall& call, std::span<const Tensor* const> operands) {
   Tensor joint(call.results[0]);
   const std::size_t at = joint_dimension(call.node, joint.type().rank());
@@ -143,10 +122,7 @@ Result<Tensor> evaluate_one(const OpCall& call, const Tensor& operand) {
   if (op == "aten.slice.Tensor") return slice(call, operand, call.results[0]);
   if (op == "aten.select.int") return select(call, operand);
   if (op == "aten.slice_backward") return spread(call, operand);
-  if (op == "aten.select_backward") {
-    return spread(call, with_unit_dimension(operand, joint_dimension(call.node, call.results[0].rank())));
-  }
-  return pad(call, operand);
+  return spread(call, with_unit_dimension(operand, joint_dimension(call.node, call.results[0].rank())));
 }
 
 }  // namespace
@@ -191,19 +167,6 @@ ValueId split_gradient(const GradientCall& call, const TensorType& type) {
   return call.build.emit("aten.cat", pieces, {{"dim", static_cast<std::int64_t>(joint_dimension(call.node, type.rank()))}}, type);
 }
 
-ValueId pad_gradient(const GradientCall& call, const TensorType& type) {
-  const std::vector<std::int64_t> widths = call.node.integers("pad");
-  ValueId gradient = call.result_gradients[0];
-  for (std::size_t d = 0; d < type.shape.size(); ++d) {
-    const std::size_t pair = 2 * (type.shape.size() - 1 - d);
-    if (pair >= widths.size() || (widths[pair] == 0 && widths[pair + 1] == 0)) continue;
-    TensorType cut = call.type(gradient);
-    cut.shape[d] = type.shape[d];
-    gradient = emit_slice(call, gradient, d, widths[pair], cut);
-  }
-  return gradient;
-}
-
 }  // namespace
 
 Result<std::vector<ValueId>> join_gradient(const GradientCall& call) {
@@ -218,13 +181,7 @@ Result<std::vector<ValueId>> join_gradient(const GradientCall& call) {
     const char* backward = op == "aten.slice.Tensor" ? "aten.slice_backward" : "aten.select_backward";
     return std::vector<ValueId>{call.build.emit(backward, {{"grad_output", call.result_gradients[0]}}, attributes, type)};
   }
-  const bool pads = op == "aten.pad" || op == "aten.constant_pad_nd";
-  if (pads) {
-    for (const std::int64_t width : call.node.integers("pad")) {
-      if (width < 0) return bad_input("the gradient of a negative padding is not stated");
-    }
-  }
-  return std::vector<ValueId>{pads ? pad_gradient(call, type) : split_gradient(call, type)};
+  return std::vector<ValueId>{split_gradient(call, type)};
 }
 
 }  // namespace meshwright
