@@ -110,6 +110,7 @@ SAVED_OTHERWISE = {
     "aten.native_layer_norm": "each row's mean and deviation; PyTorch's own op keeps them as well",
     "aten.native_group_norm": "each group's mean and deviation; PyTorch's own op keeps them as well",
     "aten.instance_norm": "the input in place of a copy in which examples are channels",
+    "aten.einsum": "the operands in place of copies that PyTorch folds into three dimensions",
     "aten.l1_loss": "the operands in place of their difference",
     "aten.kl_div": "the operands in place of the exponential and the difference of its parts",
     "aten.conv2d.padding": "the input in place of a padded copy",

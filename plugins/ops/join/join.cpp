@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kOps[] = {"aten.split.Tensor", "aten.split_with_sizes", "aten.chunk", "aten.slice.Tensor",
                                 "aten.select.int", "aten.cat", "aten.slice_backward",
-                                "aten.select_backward", nullptr};
+                                "aten.select_backward", "aten.stack", "aten.unbind.int", nullptr};
 
 // "d0 d1 X d3": every dimension its own factor, but `at`, which reads `text`; nothing where `text` is "".
 std::string dimensions_text(std::size_t rank, std::size_t at, const std::string& text) {
@@ -41,6 +41,7 @@ class Join final : public OpFamily {
   static Result<Rule> parse(const OpCall& call) {
     const std::string& op = call.node.op;
     if (op == "aten.cat") return pieces_rule(call, call.operands, call.results[0], true);
+    if (op == "aten.stack" || op == "aten.unbind.int") return stack_rule(call, op == "aten.stack");
     if (op == "aten.select.int") {
       const std::size_t at = dimension(call, call.operands[0]);
       const std::size_t rank = call.operands[0].shape.size();
@@ -56,6 +57,17 @@ class Join final : public OpFamily {
     if (op == "aten.slice.Tensor") return slice_rule(call, call.operands[0], call.results[0], false);
     if (op == "aten.slice_backward") return slice_rule(call, call.results[0], call.operands[0], true);
     return pieces_rule(call, call.results, call.operands[0], false);
+  }
+
+  // Pieces on one side; on the other they are positions of a new dimension.
+  static Result<Rule> stack_rule(const OpCall& call, bool joins) {
+    const std::vector<TensorType>& pieces = joins ? call.operands : call.results;
+    const TensorType& joint = joins ? call.results[0] : call.operands[0];
+    const std::size_t at = dimension(call, joint);
+    const std::string one = dimensions_text(joint.shape.size(), at, whole_text(joint.shape[at], "w"));
+    std::string list;
+    for (std::size_t i = 0; i < pieces.size(); ++i) list += (i > 0 ? ", " : "") + dimensions_text(joint.shape.size(), at, "");
+    return parse_rule(joins ? list + " -> " + one : one + " -> " + list, call.operands, call.results);
   }
 
   // Pieces on one side, their concatenation on the other.
@@ -98,7 +110,7 @@ class Join final : public OpFamily {
 
   Result<OpCost> do_cost(const OpCall& call, const Rule&) const override {
     OpCost cost;
-    const bool joins = call.node.op == "aten.cat" || call.node.op.ends_with("_backward");
+    const bool joins = call.node.op == "aten.cat" || call.node.op == "aten.stack" || call.node.op.ends_with("_backward");
     cost.alias = !joins;
     cost.alias_backward = joins;  // slices of the gradient
     return cost;
