@@ -91,7 +91,16 @@ def group_norm_backward(grad_out, input, mean, rstd, weight=None, *, group, outp
                                                      group, [bool(given) for given in output_mask])
 
 
-INSTEAD = {"aten.native_group_norm_backward": group_norm_backward,
+def embedding_bag(weight, indices, offsets, per_sample_weights=None, *, mode, padding_idx, **_) -> list:
+    """PyTorch's own, with the bag of each index where its fast path leaves that out."""
+    out, bags, *rest = torch.ops.aten._embedding_bag(weight, indices, offsets, False, mode, False, per_sample_weights, False, padding_idx)
+    if bags.numel() == 0:
+        bags = torch.bucketize(torch.arange(indices.numel()), offsets, right=True) - 1
+    return [out, bags, *rest]
+
+
+INSTEAD = {"aten._embedding_bag": embedding_bag,
+           "aten.native_group_norm_backward": group_norm_backward,
            "aten.native_layer_norm": layer_norm, "aten.native_group_norm": group_norm,
            "aten._native_batch_norm_legit_functional": batch_norm, "aten._native_batch_norm_legit.no_stats": batch_norm}
 
