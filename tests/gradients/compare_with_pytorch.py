@@ -168,7 +168,7 @@ def check(case: dict) -> float:
 def is_random(case: dict) -> bool:
     """Whether the numbers cannot agree: they are other random ones than PyTorch's, or nobody says what they are."""
     drops = case["attributes"].get("dropout_p", 0) or (case["attributes"].get("p", 0) and "dropout" in case["op"])
-    return bool(drops) or case["op"].startswith(("aten.rand", "aten.empty", "aten.new_empty"))
+    return bool(drops) or case["op"].startswith(("aten.rand", "aten.bernoulli", "aten.empty", "aten.new_empty"))
 
 
 def main() -> int:

@@ -17,9 +17,10 @@ constexpr const char* kOps[] = {"aten.arange", "aten.arange.start", "aten.arange
                                 "aten.ones_like", "aten.zeros_like", "aten.full_like", "aten.scalar_tensor",
                                 "aten.linspace", "aten.rand", "aten.randn", "aten.rand_like", "aten.randn_like",
                                 "aten.randint", "aten.randint.low", "aten.randperm", "aten.empty.memory_format",
-                                "aten.empty_strided", "aten.empty_like", "aten.new_empty", nullptr};
+                                "aten.empty_strided", "aten.empty_like", "aten.new_empty",
+                                "aten.zero", "aten.bernoulli", "aten.bernoulli.p", nullptr};
 
-bool is_random(const Node& node) { return node.op.starts_with("aten.rand"); }
+bool is_random(const Node& node) { return node.op.starts_with("aten.rand") || node.op.starts_with("aten.bernoulli"); }
 bool is_permutation(const Node& node) { return node.op == "aten.randperm"; }
 // Whether elements are counted along the one dimension.
 bool counts(const Node& node) { return node.op.starts_with("aten.arange") || node.op == "aten.linspace"; }
@@ -38,6 +39,7 @@ double draw(const Node& node, const RandomStream& random, std::int64_t element) 
     const double low = node.number("low", 0), high = node.number("high", 1);
     return std::floor(low + random.uniform(element) * (high - low));
   }
+  if (node.op == "aten.bernoulli.p") return random.uniform(element) < node.number("p", 0.5) ? 1 : 0;
   if (!node.op.starts_with("aten.randn")) return random.uniform(element);
   // Box and Muller 1958.
   const double radius = std::sqrt(-2 * std::log1p(-random.uniform(2 * element)));
@@ -50,7 +52,7 @@ class Factory final : public OpFamily {
   // like gives only a dtype and, to the *_like ones, a shape.
   Result<Rule> do_rule(const OpCall& call) const override {
     std::string result, operand;
-    const bool like = call.node.op.ends_with("_like");
+    const bool like = call.node.op.ends_with("_like") || call.node.op == "aten.zero" || call.node.op.starts_with("aten.bernoulli");
     for (std::size_t i = 0; i < call.results[0].shape.size(); ++i) result += (is_permutation(call.node) ? " !d" : " d") + std::to_string(i);
     if (!call.operands.empty()) {
       for (std::size_t i = 0; i < call.operands[0].shape.size(); ++i) {
@@ -63,10 +65,10 @@ class Factory final : public OpFamily {
   Result<OpCost> do_cost(const OpCall&, const Rule&) const override { return OpCost{}; }
 
   Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override {
-    return std::vector<ValueId>(call.node.operands.size(), kNoId);  // a shape has no gradient
+    return std::vector<ValueId>(call.node.operands.size(), kNoId);  // a shape has no gradient, nor has a probability
   }
 
-  Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const>) const override {
+  Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
     const Node& node = call.node;
     std::vector<Tensor> results;
     Tensor& result = results.emplace_back(call.results[0]);
@@ -77,7 +79,11 @@ class Factory final : public OpFamily {
     const ShardIndex positions(node, is_random(node) ? "elements" : "positions", result.elements());
     if (is_random(node)) {
       const RandomStream random(node);
-      for (std::int64_t i = 0; i < result.elements(); ++i) result.set(i, draw(node, random, positions.global(i)));
+      const bool given = node.op == "aten.bernoulli";  // each element its own probability
+      for (std::int64_t i = 0; i < result.elements(); ++i) {
+        const double drawn = draw(node, random, positions.global(i));
+        result.set(i, !given ? drawn : drawn < operands[0]->get(i) ? 1 : 0);
+      }
       return results;
     }
     double start = node.number("start", 0), step = node.number("step", 1);
