@@ -85,7 +85,7 @@ std::vector<Tensor> matmul_evaluate(const OpCall& call, std::span<const Tensor* 
   if (call.node.op == "aten.linear") {
     out = linear(*operands[0], *operands[1], type);
     if (operands.size() > 2) add(out, type, *operands[2], 1, 1);
-  } else if (call.node.op == "aten.addmm") {
+  } else if (adds_to_self(call.node)) {
     out = product(*operands[1], *operands[2], type);
     add(out, type, *operands[0], call.node.number("beta", 1), call.node.number("alpha", 1));
   } else {

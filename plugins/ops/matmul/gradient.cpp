@@ -133,7 +133,7 @@ void product_gradient(const GradientCall& call, std::size_t at, ValueId gradient
 std::vector<ValueId> matmul_gradient(const GradientCall& call) {
   if (call.node.op == "aten.linear") return linear_gradient(call);
   std::vector<ValueId> gradients(call.node.operands.size(), kNoId);
-  if (call.node.op != "aten.addmm") {
+  if (!adds_to_self(call.node)) {
     product_gradient(call, 0, call.result_gradients[0], gradients);
     return gradients;
   }

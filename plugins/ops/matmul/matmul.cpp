@@ -5,7 +5,7 @@
 namespace meshwright {
 namespace {
 
-constexpr const char* kOps[] = {"aten.linear", "aten.addmm", "aten.mm", "aten.bmm", "aten.matmul", nullptr};
+constexpr const char* kOps[] = {"aten.linear", "aten.addmm", "aten.mm", "aten.bmm", "aten.matmul", "aten.baddbmm", nullptr};
 
 // The text of a bias that is added to m n: it may lack leading dimensions or have some of size 1.
 std::string addend_text(const TensorType& bias, const std::vector<std::string>& dimensions) {
@@ -45,6 +45,8 @@ class Matmul final : public OpFamily {
       text = call.operand("bias") ? "b* k, ~n k, +~n -> b* ~n" : "b* k, ~n k -> b* ~n";
     } else if (op == "aten.addmm") {
       text = addend_text(*call.operand("self"), {"m", "n"}) + ", m k, k n -> m n";
+    } else if (op == "aten.baddbmm") {
+      text = addend_text(*call.operand("self"), {"b", "m", "n"}) + ", b m k, b k n -> b m n";
     } else if (op == "aten.mm") {
       text = "m k, k n -> m n";
     } else if (op == "aten.bmm") {

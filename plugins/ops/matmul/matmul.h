@@ -8,6 +8,9 @@
 
 namespace meshwright {
 
+// beta·self + alpha·product.
+inline bool adds_to_self(const Node& node) { return node.op == "aten.addmm" || node.op == "aten.baddbmm"; }
+
 std::vector<Tensor> matmul_evaluate(const OpCall& call, std::span<const Tensor* const> operands);
 std::vector<ValueId> matmul_gradient(const GradientCall& call);
 

@@ -21,6 +21,7 @@ const std::map<std::string, Derivative, std::less<>>& derivatives() {
       {"aten.clone", [](Term g, Term, Term) { return g; }},
       {"aten.frac", [](Term g, Term, Term) { return g; }},
       {"aten._to_copy", [](Term g, Term x, Term) { return cast(g, x.type().dtype); }},
+      {"aten.type_as", [](Term g, Term x, Term) { return cast(g, x.type().dtype); }},
       {"aten.square", [](Term g, Term x, Term) { return g * (x * 2); }},
       {"aten.exp", [](Term g, Term, Term y) { return g * y; }},
       {"aten.exp2", [](Term g, Term, Term y) { return g * y * std::numbers::ln2; }},

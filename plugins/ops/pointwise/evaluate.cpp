@@ -21,8 +21,10 @@ Function make_function(const OpCall& call) {
   return activation(call, op);
 }
 
-// prelu's weight is one number for each element of dimension 1, or one for all.
+// prelu's weight is one number for each element of dimension 1, or one for all. The other of type_as need not broadcast; none
+// of its elements is read.
 std::vector<std::int64_t> aligned_shape(const OpCall& call, std::size_t operand) {
+  if (call.node.op == "aten.type_as" && operand == 1) return {};
   std::vector<std::int64_t> shape = call.operands[operand].shape;
   if (call.node.op == "aten.prelu" && operand == 1 && call.operands[0].rank() > 2) {
     shape.resize(call.operands[0].shape.size() - 1, 1);
@@ -40,8 +42,9 @@ Result<std::vector<Tensor>> pointwise_evaluate(const OpCall& call, std::span<con
   std::vector<double> x(operands.size() + 1, call.node.number("other", 0));
   std::vector<Tensor> results;
   Tensor& result = results.emplace_back(call.results[0]);
+  const std::size_t read = call.node.op == "aten.type_as" ? 1 : operands.size();
   for (std::int64_t i = 0; i < result.elements(); ++i) {
-    for (std::size_t k = 0; k < operands.size(); ++k) x[k] = operands[k]->get(index[k](i));
+    for (std::size_t k = 0; k < read; ++k) x[k] = operands[k]->get(index[k](i));
     result.set(i, function(x.data()));
   }
   return results;

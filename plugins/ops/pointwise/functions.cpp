@@ -30,6 +30,7 @@ const std::map<std::string, Function, std::less<>>& plain_functions() {
       {"aten.neg", [](const double* x) { return -x[0]; }},
       {"aten.clone", [](const double* x) { return x[0]; }},
       {"aten._to_copy", [](const double* x) { return x[0]; }},
+      {"aten.type_as", [](const double* x) { return x[0]; }},
       {"aten.exp", [](const double* x) { return std::exp(x[0]); }},
       {"aten.exp2", [](const double* x) { return std::exp2(x[0]); }},
       {"aten.expm1", [](const double* x) { return std::expm1(x[0]); }},

@@ -35,6 +35,11 @@ constexpr const char* kOps[] = {
     "aten.lerp.Scalar", "aten.lerp.Tensor", "aten.elu", "aten.selu", "aten.celu", "aten.elu_backward", "aten.hardtanh",
     "aten.relu6", "aten.hardtanh_backward", "aten.leaky_relu", "aten.leaky_relu_backward", "aten.prelu",
     "aten._prelu_kernel", "aten.softplus", "aten.softplus_backward", "aten.log_sigmoid", "aten.mish",
+    "aten.type_as", "aten.multiply.Tensor", "aten.multiply.Scalar", "aten.subtract.Tensor", "aten.subtract.Scalar",
+    "aten.divide.Tensor", "aten.divide.Scalar", "aten.true_divide.Tensor", "aten.true_divide.Scalar", "aten.negative",
+    "aten.absolute", "aten.clip", "aten.greater.Tensor", "aten.greater.Scalar", "aten.greater_equal.Tensor",
+    "aten.greater_equal.Scalar", "aten.less.Tensor", "aten.less.Scalar", "aten.less_equal.Tensor", "aten.less_equal.Scalar",
+    "aten.not_equal.Tensor", "aten.not_equal.Scalar",
     "aten.mish_backward", "aten.hardsigmoid", "aten.hardsigmoid_backward", "aten.hardswish", "aten.hardswish_backward",
     nullptr};
 
@@ -58,7 +63,7 @@ Groups linear_groups(const OpCall& call) {
   if (op == "aten.where.self") return {{1, 2}};
   if (op == "aten.copy") return is_floating(call.operands[1].dtype) ? Groups{{1}} : Groups{};
   if (op == "aten.masked_fill.Scalar" && call.node.integer("value", 1) == 0) return {{0}};
-  if (op == "aten._to_copy" && is_floating(call.operands[0].dtype)) return {{0}};
+  if ((op == "aten._to_copy" || op == "aten.type_as") && is_floating(call.operands[0].dtype)) return {{0}};
   return {};
 }
 
@@ -70,11 +75,38 @@ Result<Rule> prelu_rule(const OpCall& call) {
   return parse_rule(all + ", " + one + " -> " + all, call.operands, call.results);
 }
 
+// Of the second operand only the dtype is used.
+Result<Rule> type_as_rule(const OpCall& call) {
+  const std::string all = broadcast_dimensions(call.operands[0], call.operands[0]);
+  std::string other;
+  for (std::size_t i = 0; i < call.operands[1].shape.size(); ++i) other += " !w" + std::to_string(i);
+  const bool alike = call.operands[0].shape == call.operands[1].shape;
+  return parse_rule(all + ", " + (alike ? all : other) + " -> " + all, call.operands, call.results);
+}
+
+// Ops that PyTorch has under two names.
+Node canonical(const Node& node) {
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"aten.multiply", "aten.mul"}, {"aten.subtract", "aten.sub"}, {"aten.divide", "aten.div"}, {"aten.true_divide", "aten.div"},
+      {"aten.negative", "aten.neg"}, {"aten.absolute", "aten.abs"}, {"aten.clip", "aten.clamp"}, {"aten.greater", "aten.gt"},
+      {"aten.greater_equal", "aten.ge"}, {"aten.less", "aten.lt"}, {"aten.less_equal", "aten.le"}, {"aten.not_equal", "aten.ne"}};
+  Node made = node;
+  const std::size_t dot = node.op.find('.', sizeof("aten.") - 1);
+  const std::string name = node.op.substr(0, dot);
+  for (const auto& [other, usual] : kNames) {
+    if (name == other) made.op = std::string(usual) + (dot == std::string::npos ? "" : node.op.substr(dot));
+  }
+  return made;
+}
+
 class Pointwise final : public OpFamily {
  private:
   Result<Rule> do_rule(const OpCall& call) const override {
-    Result<Rule> rule = call.node.op == "aten.prelu" ? prelu_rule(call) : broadcast_rule(call);
-    if (rule) rule->linear = linear_groups(call);
+    Result<Rule> rule = call.node.op == "aten.prelu"     ? prelu_rule(call)
+                        : call.node.op == "aten.type_as" ? type_as_rule(call)
+                                                         : broadcast_rule(call);
+    const Node node = canonical(call.node);
+    if (rule) rule->linear = linear_groups({node, call.operands, call.results});
     return rule;
   }
 
@@ -84,10 +116,14 @@ class Pointwise final : public OpFamily {
     return cost;
   }
 
-  Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override { return pointwise_gradient(call); }
+  Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override {
+    const Node node = canonical(call.node);
+    return pointwise_gradient({node, call.result_gradients, call.wanted, call.build});
+  }
 
   Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
-    return pointwise_evaluate(call, operands);
+    const Node node = canonical(call.node);
+    return pointwise_evaluate({node, call.operands, call.results}, operands);
   }
 };
 

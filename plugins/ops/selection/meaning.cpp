@@ -105,8 +105,9 @@ Result<std::vector<Tensor>> selection_evaluate(const OpCall& call, std::span<con
     const std::size_t l = to_size(line_of(i));
     if (next[l] >= orders[l].size()) return bad_input("more elements are picked than there are");
     const std::size_t found = orders[l][next[l]++];
-    results[0].set(i, sorted[l][found]);
-    results[1].set(i, static_cast<double>(found));
+    const bool position = results.size() == 1;
+    results[0].set(i, position ? static_cast<double>(found) : sorted[l][found]);
+    if (!position) results[1].set(i, static_cast<double>(found));
   }
   return results;
 }
