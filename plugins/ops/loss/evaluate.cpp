@@ -15,23 +15,34 @@ class LossProblem {
         target_(target),
         weight_(weight),
         ignored_(node.integer("ignore_index", -100)),
+        smoothing_(smoothing_of(node)),
+        probabilities_(is_floating(target.type().dtype)),
         classes_(logits.shape()[logits.type().rank() > 1 ? 1 : 0]) {
     for (std::size_t i = 2; i < logits.shape().size(); ++i) rest_ *= logits.shape()[i];
   }
 
-  [[nodiscard]] std::int64_t positions() const { return target_.elements(); }
+  [[nodiscard]] std::int64_t positions() const { return logits_.elements() / classes_; }
   [[nodiscard]] std::int64_t classes() const { return classes_; }
   [[nodiscard]] std::int64_t label(std::int64_t position) const {
     return static_cast<std::int64_t>(target_.get(position));
   }
 
-  // 0 for a label that is ignored.
+  // How much the position counts in a mean: 0 for a label that is ignored.
   [[nodiscard]] double share(std::int64_t position) const {
+    if (probabilities_) return 1;
     if (label(position) == ignored_) return 0;
     return weight_ ? weight_->get(label(position)) : 1;
   }
 
+  // What the position's loss is a sum of: the target's probability of a class, times its weight.
+  [[nodiscard]] double wanted(std::int64_t position, std::int64_t c) const {
+    if (!probabilities_ && label(position) == ignored_) return 0;
+    const double sure = probabilities_ ? target_.get(at(position, c)) : c == label(position) ? 1 : 0;
+    return (weight_ ? weight_->get(c) : 1) * ((1 - smoothing_) * sure + smoothing_ / static_cast<double>(classes_));
+  }
+
   [[nodiscard]] bool labels_are_known() const {
+    if (probabilities_) return true;
     for (std::int64_t i = 0; i < positions(); ++i) {
       if (label(i) != ignored_ && (label(i) < 0 || label(i) >= classes_)) return false;
     }
@@ -59,6 +70,8 @@ class LossProblem {
   const Tensor& target_;
   const Tensor* weight_;
   const std::int64_t ignored_;
+  const double smoothing_;
+  const bool probabilities_;
   const std::int64_t classes_;
   std::int64_t rest_ = 1;
 };
@@ -67,7 +80,12 @@ void add_losses(const LossProblem& problem, LossReduction reduction, Tensor& res
   double sum = 0, shares = 0;
   for (std::int64_t i = 0; i < problem.positions(); ++i) {
     const double share = problem.share(i);
-    const double loss = share == 0 ? 0 : share * (problem.normalizer(i) - problem.logit(i, problem.label(i)));
+    double loss = 0;
+    const double normalizer = share == 0 ? 0 : problem.normalizer(i);
+    for (std::int64_t c = 0; share != 0 && c < problem.classes(); ++c) {
+      const double wanted = problem.wanted(i, c);
+      if (wanted != 0) loss += wanted * (normalizer - problem.logit(i, c));
+    }
     if (reduction == LossReduction::none) result.set(i, loss);
     sum += loss;
     shares += share;
@@ -75,18 +93,20 @@ void add_losses(const LossProblem& problem, LossReduction reduction, Tensor& res
   if (reduction != LossReduction::none) result.set(0, reduction == LossReduction::mean ? sum / shares : sum);
 }
 
-// grad × share × (probability − [is the label]), over all shares for a mean.
+// grad × (probability × Σ wanted − wanted), over all shares for a mean.
 void add_gradients(const LossProblem& problem, LossReduction reduction, const Tensor& gradient, Tensor& result) {
   double shares = 0;
   for (std::int64_t i = 0; i < problem.positions(); ++i) shares += problem.share(i);
   for (std::int64_t i = 0; i < problem.positions(); ++i) {
-    double scale = problem.share(i) * gradient.get(reduction == LossReduction::none ? i : 0);
-    if (scale == 0) continue;
+    double scale = gradient.get(reduction == LossReduction::none ? i : 0);
+    if (scale == 0 || problem.share(i) == 0) continue;
     if (reduction == LossReduction::mean) scale /= shares;
     const double normalizer = problem.normalizer(i);
+    double all = 0;
+    for (std::int64_t c = 0; c < problem.classes(); ++c) all += problem.wanted(i, c);
     for (std::int64_t c = 0; c < problem.classes(); ++c) {
       const double probability = std::exp(problem.logit(i, c) - normalizer);
-      result.set(problem.at(i, c), scale * (probability - (c == problem.label(i) ? 1 : 0)));
+      result.set(problem.at(i, c), scale * (probability * all - problem.wanted(i, c)));
     }
   }
 }
@@ -98,7 +118,6 @@ Result<std::vector<Tensor>> loss_evaluate(const OpCall& call, std::span<const Te
     const auto index = call.node.operand_index(name);
     return index ? operands[*index] : nullptr;
   };
-  if (Status status = check_supported(call.node, operand("target")->type().dtype); !status) return status.error();
   const LossProblem problem(call.node, *operand("self"), *operand("target"), operand("weight"));
   if (!problem.labels_are_known()) return bad_input("a label is outside of the classes");
   std::vector<Tensor> results;

@@ -22,10 +22,7 @@ class CrossEntropy final : public OpFamily {
   Result<Rule> do_rule(const OpCall& call) const override {
     if (is_sharded_step(call.node)) return replicated_rule(call.operands, call.results);  // it is sharded already
     const bool backward = is_backward(call.node);
-    const TensorType& logits = *call.operand("self");
-    if (Status status = check_supported(call.node, call.operand("target")->dtype); !status) return status.error();
-    if (logits.rank() != 2)
-      return bad_input("logits of shape [positions, classes] are supported, not " + to_string(logits));
+    if (!shards_classes(call)) return whole_classes_rule(call);
     const LossReduction reduction = reduction_of(call.node);
     const std::string loss = reduction == LossReduction::none ? "n" : "";
     std::string text = "n ^~c, n";
@@ -47,6 +44,29 @@ class CrossEntropy final : public OpFamily {
     return rule;
   }
 
+  // Classes stand behind the batch, and positions of an image behind them.
+  static Result<Rule> whole_classes_rule(const OpCall& call) {
+    const bool backward = is_backward(call.node);
+    const std::int64_t rank = call.operand("self")->rank();
+    std::string space;
+    for (std::int64_t i = 2; i < rank; ++i) space += " x" + std::to_string(i - 2);
+    const std::string batch = rank > 1 ? "n" : "", positions = batch + space, logits = batch + " !c" + space;
+    const LossReduction reduction = reduction_of(call.node);
+    const std::string loss = reduction == LossReduction::none ? positions : "";
+    std::string text = logits + ", " + (has_probabilities(call) ? logits : positions) + (call.operand("weight") ? ", !c" : "");
+    text = backward ? loss + ", " + text + " -> " + logits : text + " -> " + loss;
+    Result<Rule> rule = parse_rule(text, call.operands, call.results);
+    if (!rule) return rule;
+    if (backward) rule->linear = {{0}};
+    if (reduction != LossReduction::mean || has_probabilities(call)) return rule;
+    for (FactorId over = 0; over < rule->factors.size(); ++over) {
+      if (rule->factors[over].whole) continue;
+      rule->internal.push_back({over, {}, 4, false});  // the count
+      if (!backward) rule->internal.push_back({over, {}, 4, true});
+    }
+    return rule;
+  }
+
   Result<OpCost> do_cost(const OpCall& call, const Rule& rule) const override {
     OpCost cost;
     if (is_sharded_step(call.node)) {
@@ -55,15 +75,15 @@ class CrossEntropy final : public OpFamily {
       cost.forward.push_back({share * static_cast<double>((logits ? *logits : call.operands[0]).elements()), {}});
       return cost;
     }
-    cost.forward.push_back({kFlops, {rule.factor("n"), rule.factor("c")}});
+    cost.forward.push_back({kFlops, rule.all_factors()});
     return cost;
   }
 
   // One op, which computes the probabilities again from the logits that are saved.
   Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override {
     if (call.node.op != "aten.cross_entropy_loss") return bad_input("its op family states no gradient");
-    Status status = check_supported(call.node, call.type(call.operand("target")).dtype);
-    if (!status) return status.error();
+    const std::size_t target = *call.node.operand_index("target");
+    if (call.wanted[target]) return bad_input("its op family states no gradient of probabilities");
     std::vector<Operand> operands = {{"grad_output", call.result_gradients[0]}};
     operands.insert(operands.end(), call.node.operands.begin(), call.node.operands.end());
     std::vector<ValueId> gradients(call.node.operands.size(), kNoId);
@@ -78,7 +98,10 @@ class CrossEntropy final : public OpFamily {
   }
 
   Status do_localize(const LocalCall& call) const override {
-    if (!emit_sharded_steps(call)) call.emit(call.call.node.attributes);
+    const bool done = is_sharded_step(call.call.node)    ? false
+                      : shards_classes(call.call) ? emit_sharded_steps(call)
+                                                  : emit_sharded_mean(call);
+    if (!done) call.emit(call.call.node.attributes);
     return Done{};
   }
 };

@@ -14,12 +14,19 @@ enum class LossReduction : std::int64_t { none = 0, mean = 1, sum = 2 };
 inline LossReduction reduction_of(const Node& node) { return static_cast<LossReduction>(node.integer("reduction", 1)); }
 inline bool is_backward(const Node& node) { return node.op == "meshwright.cross_entropy_backward"; }
 
-// Refuses what neither the rule nor the numbers know, so that nothing is computed without it.
-inline Status check_supported(const Node& node, DType target) {
-  if (is_floating(target)) return bad_input("class probabilities as targets are not supported");
-  if (node.number("label_smoothing", 0) != 0) return bad_input("label smoothing is not supported");
-  return Done{};
+inline double smoothing_of(const Node& node) { return node.number("label_smoothing", 0); }
+
+// Whether the target is a probability for each class in place of a label.
+inline bool has_probabilities(const OpCall& call) { return is_floating(call.operand("target")->dtype); }
+
+// Logits n c with labels: what a vocabulary has, and what shards over its classes. Everything else keeps the classes whole:
+// images n c x*, smoothed labels, probabilities.
+inline bool shards_classes(const OpCall& call) {
+  return call.operand("self")->rank() == 2 && smoothing_of(call.node) == 0 && !has_probabilities(call);
 }
+
+// Of a mean whose classes are whole and whose positions are sharded: a sum, divided by the global count. False if there is none.
+bool emit_sharded_mean(const LocalCall& call);
 
 // What one rank executes where classes or the positions of a mean are sharded (Megatron-LM, Shoeybi et al. 2019, §3: the
 // logits are never gathered). Ops of our own; n positions, c classes, of which a rank has some:
