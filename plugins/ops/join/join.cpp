@@ -12,7 +12,8 @@ namespace {
 
 constexpr const char* kOps[] = {"aten.split.Tensor", "aten.split_with_sizes", "aten.chunk", "aten.slice.Tensor",
                                 "aten.select.int", "aten.cat", "aten.slice_backward",
-                                "aten.select_backward", "aten.stack", "aten.unbind.int", nullptr};
+                                "aten.select_backward", "aten.stack", "aten.unbind.int",
+                                "aten.concat", "aten.hstack", "aten.vstack", "aten.column_stack", nullptr};
 
 // "d0 d1 X d3": every dimension its own factor, but `at`, which reads `text`; nothing where `text` is "".
 std::string dimensions_text(std::size_t rank, std::size_t at, const std::string& text) {
@@ -27,9 +28,23 @@ std::string dimensions_text(std::size_t rank, std::size_t at, const std::string&
 // A piece or the joint dimension, where pieces differ: whole, under a name of its own.
 std::string whole_text(std::int64_t size, const std::string& name) { return size == 1 ? "1" : "!" + name; }
 
+// concat is cat, and so are hstack, vstack and column_stack along the dimension that they stand for; of vectors, vstack and
+// column_stack are stacks.
+Node canonical(const Node& node, std::int64_t rank) {
+  Node made = node;
+  const bool horizontal = node.op == "aten.hstack", vertical = node.op == "aten.vstack", columns = node.op == "aten.column_stack";
+  if (node.op == "aten.concat") made.op = "aten.cat";
+  if (!horizontal && !vertical && !columns) return made;
+  made.op = rank > 1 || horizontal ? "aten.cat" : "aten.stack";
+  made.attributes["dim"] = std::int64_t{vertical || (horizontal && rank == 1) ? 0 : 1};
+  return made;
+}
+
 class Join final : public OpFamily {
  private:
-  Result<Rule> do_rule(const OpCall& call) const override {
+  Result<Rule> do_rule(const OpCall& given) const override {
+    const Node node = canonical(given.node, given.operands[0].rank());
+    const OpCall call{node, given.operands, given.results};
     Result<Rule> rule = parse(call);
     if (!rule) return rule;
     std::vector<std::uint32_t> all(call.operands.size());
@@ -108,18 +123,24 @@ class Join final : public OpFamily {
 
   static std::size_t dimension(const OpCall& call, const TensorType& type) { return joint_dimension(call.node, type.rank()); }
 
-  Result<OpCost> do_cost(const OpCall& call, const Rule&) const override {
+  Result<OpCost> do_cost(const OpCall& given, const Rule&) const override {
     OpCost cost;
+    const Node node = canonical(given.node, given.operands[0].rank());
+    const OpCall call{node, given.operands, given.results};
     const bool joins = call.node.op == "aten.cat" || call.node.op == "aten.stack" || call.node.op.ends_with("_backward");
     cost.alias = !joins;
     cost.alias_backward = joins;  // slices of the gradient
     return cost;
   }
 
-  Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override { return join_gradient(call); }
+  Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override {
+    const Node node = canonical(call.node, call.type(call.node.operands[0].value).rank());
+    return join_gradient({node, call.result_gradients, call.wanted, call.build});
+  }
 
   Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
-    return join_evaluate(call, operands);
+    const Node node = canonical(call.node, call.operands[0].rank());
+    return join_evaluate({node, call.operands, call.results}, operands);
   }
 
   // A slice that shards is one of equal pieces, each of which is cut alike: its start shrinks with the dimension.

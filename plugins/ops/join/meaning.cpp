@@ -169,7 +169,28 @@ ValueId emit_slice(const GradientCall& call, ValueId gradient, std::size_t dimen
                          type);
 }
 
+// Of unequal pieces: one split, which cuts the dimension as the concatenation does, where a slice may cut it finer.
+std::vector<ValueId> unequal_cat_gradient(const GradientCall& call) {
+  std::vector<TensorType> types;
+  std::vector<std::int64_t> sizes;
+  const std::size_t at = joint_dimension(call.node, call.type(call.result_gradients[0]).rank());
+  for (const Operand& operand : call.node.operands) {
+    types.push_back(call.type(operand.value));
+    sizes.push_back(types.back().shape[at]);
+  }
+  std::vector<ValueId> gradients = call.build.emit("aten.split_with_sizes", {{"self", call.result_gradients[0]}},
+                                                   {{"split_sizes", sizes}, {"dim", static_cast<std::int64_t>(at)}}, types);
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!call.wanted[i]) gradients[i] = kNoId;
+  }
+  return gradients;
+}
+
 std::vector<ValueId> cat_gradient(const GradientCall& call) {
+  const bool equal = std::ranges::all_of(call.node.operands, [&](const Operand& operand) {
+    return call.type(operand.value) == call.type(call.node.operands[0].value);
+  });
+  if (!equal) return unequal_cat_gradient(call);
   std::vector<ValueId> gradients;
   std::int64_t start = 0;
   for (std::size_t i = 0; i < call.node.operands.size(); ++i) {

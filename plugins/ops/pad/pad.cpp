@@ -1,6 +1,4 @@
 // Padding: a dimension that is padded stays whole, the others shard.
-#include <algorithm>
-
 #include "border.h"
 #include "meshwright/plugin.h"
 
@@ -35,7 +33,9 @@ class Pad final : public OpFamily {
   Result<OpCost> do_cost(const OpCall& call, const Rule&) const override {
     OpCost cost;
     const Result<Border> border = border_of(call.node);
-    cost.alias_backward = border && *border == Border::constant;  // slices of the gradient
+    const bool slices = border && *border == Border::constant;  // the gradient is a slice
+    cost.alias = slices && call.node.op == kBackward;
+    cost.alias_backward = slices;
     return cost;
   }
 
@@ -46,25 +46,9 @@ class Pad final : public OpFamily {
     const std::vector<std::int64_t> widths = widths_of(call.node);
     const Result<Border> border = border_of(call.node);
     if (!border) return border.error();
-    const bool cuts = std::ranges::any_of(widths, [](std::int64_t width) { return width < 0; });
-    if (*border == Border::constant && !cuts) return std::vector<ValueId>{slices(call, type, widths)};
     constexpr const char* kModes[] = {"constant", "reflect", "replicate", "circular"};
     return std::vector<ValueId>{call.build.emit(kBackward, {{"grad_output", call.result_gradients[0]}},
                                                 {{"pad", widths}, {"mode", std::string(kModes[static_cast<std::size_t>(*border)])}}, type)};
-  }
-
-  // What was padded with a constant is a slice of the result.
-  static ValueId slices(const GradientCall& call, const TensorType& type, const std::vector<std::int64_t>& widths) {
-    ValueId gradient = call.result_gradients[0];
-    for (std::size_t d = 0; d < type.shape.size(); ++d) {
-      const auto [before, after] = widths_at(widths, type.shape.size(), d);
-      if (before == 0 && after == 0) continue;
-      TensorType cut = call.type(gradient);
-      cut.shape[d] = type.shape[d];
-      gradient = call.build.emit("aten.slice.Tensor", {{"self", gradient}},
-                                 {{"dim", static_cast<std::int64_t>(d)}, {"start", before}, {"end", before + type.shape[d]}}, cut);
-    }
-    return gradient;
   }
 
   Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
