@@ -120,6 +120,7 @@ SAVED_OTHERWISE = {
     "aten.native_group_norm": "each group's mean and deviation; PyTorch's own op keeps them as well",
     "aten.instance_norm": "the input in place of a copy in which examples are channels",
     "aten.einsum": "the operands in place of copies that PyTorch folds into three dimensions",
+    "aten.cosine_similarity": "the operands in place of the normalized ones",
     "aten.l1_loss": "the operands in place of their difference",
     "aten.kl_div": "the operands in place of the exponential and the difference of its parts",
     "aten.conv2d.padding": "the input in place of a padded copy",
@@ -168,7 +169,8 @@ def check(case: dict) -> float:
 def is_random(case: dict) -> bool:
     """Whether the numbers cannot agree: they are other random ones than PyTorch's, or nobody says what they are."""
     drops = case["attributes"].get("dropout_p", 0) or (case["attributes"].get("p", 0) and "dropout" in case["op"])
-    return bool(drops) or case["op"].startswith(("aten.rand", "aten.bernoulli", "aten.empty", "aten.new_empty"))
+    return bool(drops) or case["op"].startswith(("aten.rand", "aten.bernoulli", "aten.uniform", "aten.normal", "aten.exponential",
+                                                     "aten.empty", "aten.new_empty"))
 
 
 def main() -> int:

@@ -10,7 +10,7 @@ namespace {
 // meshwright.embedding_bag_backward(grad_output, indices, offsets, per_sample_weights?, max_indices?) -> the gradient of weight,
 // with the attributes of the forward.
 constexpr const char* kBackward = "meshwright.embedding_bag_backward";
-constexpr const char* kOps[] = {"aten._embedding_bag", "aten._embedding_bag_forward_only", kBackward, nullptr};
+constexpr const char* kOps[] = {"aten._embedding_bag", "aten._embedding_bag_forward_only", "aten.embedding_bag.padding_idx", kBackward, nullptr};
 
 enum class Mode : std::int64_t { sum = 0, mean = 1, maximum = 2 };
 

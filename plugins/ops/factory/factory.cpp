@@ -18,9 +18,15 @@ constexpr const char* kOps[] = {"aten.arange", "aten.arange.start", "aten.arange
                                 "aten.linspace", "aten.rand", "aten.randn", "aten.rand_like", "aten.randn_like",
                                 "aten.randint", "aten.randint.low", "aten.randperm", "aten.empty.memory_format",
                                 "aten.empty_strided", "aten.empty_like", "aten.new_empty",
-                                "aten.zero", "aten.bernoulli", "aten.bernoulli.p", nullptr};
+                                "aten.zero", "aten.bernoulli", "aten.bernoulli.p", "aten.uniform",
+                                "aten.normal_functional", "aten.exponential", nullptr};
 
-bool is_random(const Node& node) { return node.op.starts_with("aten.rand") || node.op.starts_with("aten.bernoulli"); }
+// Filled with numbers that are drawn: the operand gives the shape.
+bool fills(const Node& node) {
+  return node.op == "aten.uniform" || node.op == "aten.normal_functional" || node.op == "aten.exponential";
+}
+
+bool is_random(const Node& node) { return node.op.starts_with("aten.rand") || node.op.starts_with("aten.bernoulli") || fills(node); }
 bool is_permutation(const Node& node) { return node.op == "aten.randperm"; }
 // Whether elements are counted along the one dimension.
 bool counts(const Node& node) { return node.op.starts_with("aten.arange") || node.op == "aten.linspace"; }
@@ -40,10 +46,17 @@ double draw(const Node& node, const RandomStream& random, std::int64_t element) 
     return std::floor(low + random.uniform(element) * (high - low));
   }
   if (node.op == "aten.bernoulli.p") return random.uniform(element) < node.number("p", 0.5) ? 1 : 0;
-  if (!node.op.starts_with("aten.randn")) return random.uniform(element);
+  if (node.op == "aten.exponential") return -std::log1p(-random.uniform(element)) / node.number("lambd", 1);
+  if (node.op == "aten.uniform") {
+    const double from = node.number("from", 0);
+    return from + random.uniform(element) * (node.number("to", 1) - from);
+  }
+  const bool normal = node.op == "aten.normal_functional";
+  if (!normal && !node.op.starts_with("aten.randn")) return random.uniform(element);
   // Box and Muller 1958.
   const double radius = std::sqrt(-2 * std::log1p(-random.uniform(2 * element)));
-  return radius * std::cos(2 * std::numbers::pi * random.uniform(2 * element + 1));
+  const double drawn = radius * std::cos(2 * std::numbers::pi * random.uniform(2 * element + 1));
+  return normal ? node.number("mean", 0) + node.number("std", 1) * drawn : drawn;
 }
 
 class Factory final : public OpFamily {
@@ -52,7 +65,8 @@ class Factory final : public OpFamily {
   // like gives only a dtype and, to the *_like ones, a shape.
   Result<Rule> do_rule(const OpCall& call) const override {
     std::string result, operand;
-    const bool like = call.node.op.ends_with("_like") || call.node.op == "aten.zero" || call.node.op.starts_with("aten.bernoulli");
+    const bool like = call.node.op.ends_with("_like") || call.node.op == "aten.zero" ||
+                      call.node.op.starts_with("aten.bernoulli") || fills(call.node);
     for (std::size_t i = 0; i < call.results[0].shape.size(); ++i) result += (is_permutation(call.node) ? " !d" : " d") + std::to_string(i);
     if (!call.operands.empty()) {
       for (std::size_t i = 0; i < call.operands[0].shape.size(); ++i) {

@@ -37,6 +37,11 @@ ValueId cleared(const GradientCall& call) {
   auto [operands, attributes] = positions_of(call.node);
   const ValueId gradient = call.result_gradients[0];
   operands.insert(operands.begin(), {"self", gradient});
+  if (!is_index(call.node)) {
+    const TensorType source = call.type(call.node.operands.back().value);
+    operands.push_back({"source", call.build.emit("aten.zeros", {}, {{"size", source.shape}}, source)});
+    return call.build.emit(call.node.op, operands, std::move(attributes), call.type(gradient));
+  }
   operands.push_back({"values", call.build.emit("aten.zeros", {}, {}, TensorType{call.type(gradient).dtype, {}})});
   attributes["accumulate"] = false;
   return call.build.emit("aten.index_put", operands, std::move(attributes), call.type(gradient));

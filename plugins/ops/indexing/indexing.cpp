@@ -71,7 +71,7 @@ namespace {
 
 constexpr const char* kOps[] = {
     "aten.index.Tensor", "aten.gather", "aten.index_select", "aten.index_put", "aten.scatter_add",
-    "aten.index_add",    nullptr};
+    "aten.index_add",    "aten.index_copy", nullptr};
 
 // The dimensions of the table, of the positions ("a, b": one for each operand) and of what is picked from it.
 struct Dimensions {
@@ -100,11 +100,12 @@ Dimensions gather_dimensions(const OpCall& call) {
 
 Dimensions select_dimensions(const OpCall& call) {
   const std::size_t at = dimension(call);
-  Dimensions text{"", "p", ""};
+  const std::string positions = overwrites(call.node) ? "!p" : "p";  // the last that is written counts
+  Dimensions text{"", positions, ""};
   for (std::size_t i = 0; i < call.operands[0].shape.size(); ++i) {
     const std::string name = "d" + std::to_string(i), space = i > 0 ? " " : "";
     text.table += space + (i == at ? "!w" : name);
-    text.picked += space + (i == at ? "p" : name);
+    text.picked += space + (i == at ? positions : name);
   }
   return text;
 }

@@ -14,9 +14,13 @@
 
 namespace meshwright {
 
-inline bool adds(const Node& node) { return node.op == "aten.index_put" || node.op.ends_with("_add"); }
-// index_put without accumulate writes over what stands there.
-inline bool overwrites(const Node& node) { return node.op == "aten.index_put" && !node.boolean("accumulate", false); }
+inline bool adds(const Node& node) {
+  return node.op == "aten.index_put" || node.op == "aten.index_copy" || node.op.ends_with("_add");
+}
+// index_put without accumulate, and index_copy, write over what stands there.
+inline bool overwrites(const Node& node) {
+  return node.op == "aten.index_copy" || (node.op == "aten.index_put" && !node.boolean("accumulate", false));
+}
 inline bool is_index(const Node& node) { return node.op == "aten.index.Tensor" || node.op == "aten.index_put"; }
 inline bool is_gather(const Node& node) { return node.op == "aten.gather" || node.op == "aten.scatter_add"; }
 

@@ -112,6 +112,7 @@ std::optional<Term> activation_gradient(const Formula& f) {
   if (op == "aten.softplus") {
     return f.backward("aten.softplus_backward", "self", x, {{"beta", node.number("beta", 1)}, {"threshold", node.number("threshold", 20)}});
   }
+  if (op == "aten.threshold") return f.backward("aten.threshold_backward", "self", x, {{"threshold", node.number("threshold", 0)}});
   if (op == "aten.log_sigmoid") return f.gradient() * sigmoid(-x);
   return std::nullopt;
 }

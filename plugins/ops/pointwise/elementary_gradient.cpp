@@ -65,6 +65,11 @@ std::optional<Term> elementary_gradient(const Formula& f, std::size_t i) {
     return exponent == 0 ? g * 0 : g * (pow(x, exponent - 1) * exponent);
   }
   if (node.op == "aten.pow.Scalar") return g * (f.result() * std::log(node.number("self", 1)));
+  if (node.op == "aten.logit") {
+    const double eps = node.number("eps", 0);
+    const Term slope = g / (x * (1 - x));
+    return eps > 0 ? masked(both(compare("ge", x, eps), compare("le", x, 1 - eps)), slope) : slope;
+  }
   if (node.op == "aten.nan_to_num") return masked(x.then("aten.isfinite", {}, {DType::boolean, x.type().shape}), g);
   const auto known = derivatives().find(node.op);
   if (known == derivatives().end() || i != 0) return std::nullopt;

@@ -74,6 +74,12 @@ const std::map<std::string, Function, std::less<>>& plain_functions() {
       {"aten.fmod", [](const double* x) { return std::fmod(x[0], x[1]); }},
       {"aten.remainder", [](const double* x) { return remainder(x[0], x[1]); }},
       {"aten.pow.Tensor_Tensor", [](const double* x) { return std::pow(x[0], x[1]); }},
+      {"aten.fmax", [](const double* x) { return std::fmax(x[0], x[1]); }},
+      {"aten.fmin", [](const double* x) { return std::fmin(x[0], x[1]); }},
+      {"aten.hypot", [](const double* x) { return std::hypot(x[0], x[1]); }},
+      {"aten.logaddexp", [](const double* x) { return std::max(x[0], x[1]) + std::log1p(std::exp(-std::abs(x[0] - x[1]))); }},
+      {"aten.xlogy", [](const double* x) { return x[0] == 0 && !std::isnan(x[1]) ? 0 : x[0] * std::log(x[1]); }},
+      {"aten.signbit", [](const double* x) { return truth(std::signbit(x[0])); }},
       {"aten.maximum", [](const double* x) { return std::max(x[0], x[1]); }},
       {"aten.minimum", [](const double* x) { return std::min(x[0], x[1]); }},
       {"aten.min.other", [](const double* x) { return std::min(x[0], x[1]); }},
@@ -181,6 +187,15 @@ Function function_with_attributes(const OpCall& call, std::string_view op) {
   if (op == "aten.clamp" || op == "aten.clamp_min" || op == "aten.clamp_max") return clamp(call);
   if (op == "aten.threshold_backward") {
     return [threshold = node.number("threshold", 0)](const double* x) { return x[1] > threshold ? x[0] : 0; };
+  }
+  if (op == "aten.threshold") {
+    return [threshold = node.number("threshold", 0), fill = node.number("value", 0)](const double* x) { return x[0] > threshold ? x[0] : fill; };
+  }
+  if (op == "aten.logit") {  // of probabilities that are at least eps from both ends
+    return [eps = node.number("eps", 0)](const double* x) {
+      const double p = eps > 0 ? std::clamp(x[0], eps, 1 - eps) : x[0];
+      return std::log(p / (1 - p));
+    };
   }
   if (op == "aten.nan_to_num") return nan_to_num(call);
   if (op == "aten.round.decimals") {

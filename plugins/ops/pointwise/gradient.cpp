@@ -161,6 +161,14 @@ std::optional<Term> joint_gradient(const Formula& f, std::size_t i) {
   if (op.starts_with("aten.fmod.")) return of_remainder(f, i, "trunc");
   if (op.starts_with("aten.remainder.")) return of_remainder(f, i, "floor");
   if (op == "aten.atan2") return of_atan2(f, i);
+  if (op == "aten.hypot") return g * (f.operand(i) / f.result());
+  if (op == "aten.logaddexp") return g * sigmoid(f.operand(i) - f.operand(1 - i));
+  if (op == "aten.xlogy.Tensor") {
+    const Term x = f.operand(0), y = f.operand(1);
+    return i == 1 ? g * x / y : g * masked(negation(both(compare("eq", x, 0), compare("le", y, 0))), log(y));
+  }
+  if (op == "aten.fmax") return masked(i == 0 ? compare("ge", f.operand(0), f.operand(1)) : compare("gt", f.operand(1), f.operand(0)), g);
+  if (op == "aten.fmin") return masked(i == 0 ? compare("le", f.operand(0), f.operand(1)) : compare("lt", f.operand(1), f.operand(0)), g);
   if (op == "aten.addcmul") return i == 0 ? g : g * value * f.operand(3 - i);
   if (op == "aten.addcdiv") return i == 0 ? g : of_addcdiv(f, i);
   if (op.starts_with("aten.lerp.")) return of_lerp(f, i);

@@ -47,7 +47,7 @@ double statistic_of(const Node& node, const Numbers& line) {
     return is_deviation(node) ? std::sqrt(variance) : variance;
   }
   if (node.op == "aten.logsumexp") return log_sum_exp(line);
-  if (node.op == "aten.linalg_vector_norm") return vector_norm(line, node.number("ord", 2));
+  if (node.op.starts_with("aten.linalg_")) return vector_norm(line, node.number("ord", 2));
   return std::accumulate(line.begin(), line.end(), 1.0, std::multiplies<>());
 }
 

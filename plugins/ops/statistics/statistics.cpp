@@ -37,13 +37,20 @@ constexpr const char* kOps[] = {"aten.var",          "aten.var.dim",        "ate
                                 "aten.var_mean",     "aten.var_mean.dim",   "aten.var_mean.correction",
                                 "aten.std_mean",     "aten.std_mean.dim",   "aten.std_mean.correction",
                                 "aten.logsumexp",    "aten.prod",           "aten.prod.dim_int",
-                                "aten.linalg_vector_norm", kProdBackward,   nullptr};
+                                "aten.linalg_vector_norm", "aten.linalg_norm", kProdBackward,   nullptr};
 
 constexpr double kFlops = 4;  // for each element: a sum, a difference, a square or an exponential, and their sum
 
 class Statistics final : public OpFamily {
  private:
   Result<Rule> do_rule(const OpCall& call) const override {
+    if (call.node.op == "aten.linalg_norm" && call.node.attributes.contains("ord") && call.node.number("ord", 2) != 2) {
+      return bad_input("linalg_norm is supported as the root of a sum of squares");
+    }
+    if (call.node.op == "aten.linalg_norm" && call.node.attributes.contains("ord") && call.operands[0].rank() > 1 &&
+        call.node.integers("dim").size() != 1) {
+      return bad_input("the spectral norm of a matrix is not supported");
+    }
     const bool backward = call.node.op == kProdBackward;
     const TensorType& self = call.operands[backward ? 1 : 0];
     const std::vector<bool> reduced = reduced_dimensions(call.node, self.rank());
