@@ -39,7 +39,7 @@ struct Cuts {
       sizes.push_back(outer / *cut);
       outer = *cut;
     }
-    if (outer > 1) sizes.push_back(outer);
+    if (outer != 1) sizes.push_back(outer);
     return sizes;
   }
 };
