@@ -16,6 +16,7 @@ class Rebinding {
   Rebinding(const Graph& graph, const AtomizedGraph& atoms, const OpTable& ops, const Source& input, std::int64_t batch)
       : old_(graph), atoms_(atoms), ops_(ops), old_batch_(graph.type(input.value).shape[0]), batch_(batch), made_(graph) {
     join_whole_factors();
+    join_enumerated_dimensions();
     for (const Source& source : graph.sources) {
       const TensorType& type = graph.type(source.value);
       if (source.kind != SourceKind::user_input || type.rank() == 0 || type.shape[0] != old_batch_) continue;
@@ -61,6 +62,37 @@ class Rebinding {
       for (std::size_t i = 0; i < node.operands.size(); ++i) visit(rule.operands[i], node.operands[i].value);
       for (std::size_t i = 0; i < node.results.size(); ++i) visit(rule.results[i], node.results[i]);
     }
+  }
+
+  // A table that 0 .. n-1 indexes has n rows because something else has n: `mask[arange(batch), ...]`.
+  void join_enumerated_dimensions() {
+    for (const Node& node : old_.nodes) {
+      if (node.op != "aten.index.Tensor") continue;
+      for (const Operand& operand : node.operands) {
+        const std::size_t dot = operand.name.find('.');
+        if (dot == std::string::npos) continue;
+        const std::size_t dimension = std::stoul(operand.name.substr(dot + 1));
+        const ValueId numbers = enumeration_behind(operand.value);
+        if (numbers != kNoId && old_.type(numbers).shape[0] == old_.type(node.operands[0].value).shape[dimension]) {
+          join(numbers, 0, node.operands[0].value, dimension);
+        }
+      }
+    }
+  }
+
+  // The arange(n) whose numbers stand in `value`, in another shape; kNoId if there is none.
+  ValueId enumeration_behind(ValueId value) const {
+    while (old_.values[value].producer != kNoId) {
+      const Node& node = old_.nodes[old_.values[value].producer];
+      if (node.op == "aten.arange" || node.op.starts_with("aten.arange.start")) {
+        return node.integer("start", 0) == 0 && node.integer("step", 1) == 1 ? value : kNoId;
+      }
+      const bool keeps = node.op == "aten.unsqueeze" || node.op == "aten.view" || node.op == "aten.expand" || node.op == "aten._to_copy" ||
+                         (node.op.starts_with("aten.add.") && node.operands.size() == 1 && node.number("other", 1) == 0);
+      if (!keeps) return kNoId;
+      value = node.operands[0].value;
+    }
+    return kNoId;
   }
 
   void join(ValueId a, std::size_t a_dimension, ValueId b, std::size_t b_dimension) {
@@ -163,7 +195,7 @@ class Rebinding {
     if (family == nullptr || !atoms_.nodes[id].ruled) return check_unruled(id);
     const Result<Rule> before = family->rule(make_call(old_, old_.nodes[id])), now = family->rule(make_call(made_, made_.nodes[id]));
     if (!now) return bad_input("it does not bear a batch of " + std::to_string(batch_) + ": " + now.error().message);
-    if (before && before->factors.size() != now->factors.size()) return bad_input("it does something else with a batch of " + std::to_string(batch_));
+    if (batch_ > 1 && before && before->factors.size() != now->factors.size()) return bad_input("it does something else with a batch of " + std::to_string(batch_));
     return Done{};
   }
 

@@ -108,6 +108,7 @@ class Pipeline {
     Result<Graph> graph = frontend_->read(options_.model);
     if (!graph) return graph.error();
     graph_ = std::move(*graph);
+    drop_dead_nodes(graph_);
     Result<std::vector<std::string>> refused = gather_composites(graph_, *ops_);
     if (!refused) return add_context(options_.model, refused.error());
     refused_composites_ = std::move(*refused);

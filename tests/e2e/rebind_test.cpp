@@ -18,6 +18,7 @@ class Rebinding : public testing::Test {
   Graph read(const std::string& path) const {
     Result<Graph> graph = frontend_->read(path);
     EXPECT_TRUE(graph) << graph.error().message;
+    drop_dead_nodes(*graph);
     EXPECT_TRUE(gather_composites(*graph, *ops_)) << path;
     return *graph;
   }

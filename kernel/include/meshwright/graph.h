@@ -108,6 +108,9 @@ struct Graph {
 // `requires_gradient` is what the parameters imply.
 MESHWRIGHT_API Status validate(const Graph& graph);
 
+// Removes the nodes whose results nobody needs.
+MESHWRIGHT_API void drop_dead_nodes(Graph& graph);
+
 // Marks the values that depend on a parameter through floating-point values only.
 MESHWRIGHT_API void mark_gradients(Graph& graph);
 
