@@ -107,6 +107,9 @@ class Pipeline {
     Result<Graph> graph = frontend_->read(options_.model);
     if (!graph) return graph.error();
     graph_ = std::move(*graph);
+    Result<std::vector<std::string>> refused = gather_composites(graph_, *ops_);
+    if (!refused) return add_context(options_.model, refused.error());
+    refused_composites_ = std::move(*refused);
     Result<Cluster> cluster = clusters_->describe(host_.config().cluster.text("file"));
     if (!cluster) return cluster.error();
     cluster_ = std::move(*cluster);
@@ -252,6 +255,7 @@ class Pipeline {
     plan->plugins = used_;
     for (const std::string& family : op_families()) plan->plugins.push_back({"ops", family, version_of("ops", family)});
     plan->notes = notes_of(*plan);
+    plan->notes.insert(plan->notes.end(), refused_composites_.begin(), refused_composites_.end());
     plan->notes.insert(plan->notes.end(), atoms_.warnings.begin(), atoms_.warnings.end());
     outcome_.plan = std::move(*plan);
     return Done{};
@@ -281,6 +285,7 @@ class Pipeline {
   std::unique_ptr<OpTable> ops_;
   std::vector<UsedPlugin> used_;
   Graph graph_;
+  std::vector<std::string> refused_composites_;  // sentences
   AtomizedGraph atoms_;
   Cluster cluster_;
   CostProfile profile_;

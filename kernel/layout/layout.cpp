@@ -18,8 +18,8 @@ std::size_t AtomShape::dimension_of(std::size_t atom) const {
 AtomShape whole_dimensions(const std::vector<std::int64_t>& shape) {
   AtomShape atoms;
   for (const std::int64_t size : shape) {
-    atoms.atoms_of_dimension.push_back(size > 1 ? 1 : 0);
-    if (size > 1) atoms.sizes.push_back(size);
+    atoms.atoms_of_dimension.push_back(size != 1 ? 1 : 0);
+    if (size != 1) atoms.sizes.push_back(size);
   }
   atoms.paddable.assign(atoms.sizes.size(), false);
   return atoms;

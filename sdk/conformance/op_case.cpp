@@ -4,6 +4,7 @@
 #include <cmath>
 #include <exception>
 #include <fstream>
+#include <limits>
 #include <optional>
 #include <sstream>
 
@@ -35,7 +36,12 @@ bool is_number(const std::string& text) {
 
 Attribute attribute_of(const std::string& text) {
   if (text == "true" || text == "false") return text == "true";
-  if (text.front() == '[') return integers_of(text);
+  if (text.front() == '[') {
+    if (text.find('.') == std::string::npos) return integers_of(text);
+    std::vector<double> numbers;
+    for (const std::string& part : parts_of(text)) numbers.push_back(std::stod(part));
+    return numbers;
+  }
   if (is_integer(text)) return static_cast<std::int64_t>(std::stoll(text));
   if (is_number(text)) return std::stod(text);
   return text;
@@ -49,7 +55,7 @@ Result<TensorType> take_type(std::string& text) {
   if (!dtype) return bad_input("'" + text.substr(0, open) + "' is no dtype");
   TensorType type{*dtype, integers_of(text.substr(open, close - open + 1))};
   for (const std::int64_t size : type.shape) {
-    if (size < 1) return bad_input("'" + text + "': sizes are 1 and more");
+    if (size < 0) return bad_input("'" + text + "': sizes are 0 and more");
   }
   text.erase(0, close + 1);
   return type;
@@ -129,6 +135,13 @@ Result<std::vector<OpCase>> read_op_cases(const std::string& path) {
   return cases;
 }
 
+namespace {
+
+constexpr double kSpecial[] = {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(),
+                               -std::numeric_limits<double>::infinity()};
+
+}  // namespace
+
 std::map<ValueId, Tensor> draw_sources(const OpCase& op_case, std::uint64_t seed) {
   SplitMix random{seed};
   std::map<ValueId, Tensor> sources;
@@ -144,6 +157,8 @@ std::map<ValueId, Tensor> draw_sources(const OpCase& op_case, std::uint64_t seed
       const double unit = random.unit();
       double number = floating ? 2 * unit - 1 : static_cast<double>(static_cast<int>(2 * unit));
       if (word == "positive") number = 0.5 + unit;
+      if (word == "above") number = limit + unit;
+      if (word == "special" && at % 5 < 3) number = kSpecial[at % 5];
       if (word == "below") number = floating ? limit * unit : static_cast<double>(static_cast<std::int64_t>(limit * unit));
       tensor.set(at, number);
     }
@@ -175,6 +190,7 @@ Graph with_loss(const OpCase& op_case, std::map<ValueId, Tensor>& sources) {
     if (is_floating(graph.type(result).dtype)) dtype = graph.type(result).dtype;
   }
   for (const ValueId result : results) {
+    if (graph.type(result).elements() == 0) continue;
     const TensorType type{dtype, graph.type(result).shape};
     const bool parameter = !graph.values[result].requires_gradient;
     const auto weights = static_cast<ValueId>(graph.values.size());

@@ -1,5 +1,6 @@
 // Prints every case with its drawn operands, and some of the same calls in float32 on drawn shapes, what the families compute and the gradients that they state, as one JSON
 // array: what tests/gradients/compare_with_pytorch.py reads.
+#include <cmath>
 #include <cstdio>
 
 #include "case_runner.h"
@@ -13,7 +14,11 @@ using host::Json;
 
 Json numbers_of(const Tensor& tensor) {
   Json numbers = Json::Array{};
-  for (std::int64_t i = 0; i < tensor.elements(); ++i) numbers.push(tensor.get(i));
+  for (std::int64_t i = 0; i < tensor.elements(); ++i) {
+    const double number = tensor.get(i);
+    if (std::isfinite(number)) numbers.push(number);
+    else numbers.push(std::isnan(number) ? "nan" : number > 0 ? "inf" : "-inf");
+  }
   return numbers;
 }
 

@@ -162,6 +162,30 @@ def t5():
         "input_ids": tokens(), "attention_mask": tokens(), "labels": tokens()}
 
 
+def experts(config: type, model: type, **more: object):
+    configured = config(num_hidden_layers=LAYERS, hidden_size=WIDTH, num_attention_heads=HEADS,
+                        num_key_value_heads=HEADS // 2, vocab_size=VOCABULARY, max_position_embeddings=LENGTH,
+                        num_experts_per_tok=2, use_cache=False, bos_token_id=0, eos_token_id=0, **more)
+    return WithLoss(model(configured)), {"input_ids": tokens(), "attention_mask": tokens(), "labels": tokens()}
+
+
+def mixtral():
+    return experts(transformers.MixtralConfig, transformers.MixtralForCausalLM, intermediate_size=2 * WIDTH,
+                   num_local_experts=4, router_jitter_noise=0.0)
+
+
+def qwen_moe():
+    return experts(transformers.Qwen2MoeConfig, transformers.Qwen2MoeForCausalLM, intermediate_size=2 * WIDTH,
+                   moe_intermediate_size=WIDTH // 2, shared_expert_intermediate_size=WIDTH, num_experts=8)
+
+
+def swin():
+    model = torchvision.models.SwinTransformer(patch_size=[2, 2], embed_dim=16, depths=[2, 2], num_heads=[2, 4],
+                                               window_size=[4, 4], mlp_ratio=2.0, stochastic_depth_prob=0.0,
+                                               num_classes=CLASSES)
+    return Classified(model), images(16)
+
+
 def mlp():
     return Mlp(), {"features": torch.zeros(16, 16), "targets": torch.zeros(16, 8)}
 
@@ -188,7 +212,8 @@ def fill(model: torch.nn.Module) -> None:
 
 MODELS: dict[str, Callable] = {"gpt2_tiny": gpt2, "gpt2_tiny_weights": gpt2, "bert_tiny": bert, "vit_tiny": vit,
                                "mlp_tiny": mlp, "llama_tiny": llama, "resnet_tiny": resnet, "t5_tiny": t5,
-                               "vgg_tiny": vgg, "clip_tiny": clip}
+                               "vgg_tiny": vgg, "clip_tiny": clip, "swin_tiny": swin, "mixtral_tiny": mixtral,
+                               "qwen_moe_tiny": qwen_moe}
 
 
 def main() -> None:

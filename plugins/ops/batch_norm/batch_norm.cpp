@@ -7,7 +7,7 @@
 namespace meshwright {
 namespace {
 
-constexpr const char* kOps[] = {kFunctional, kNoTraining, kNoStatistics, kBackwardSums, kBackwardInput,
+constexpr const char* kOps[] = {kFunctional, kNoTraining, kNoStatistics, kLegit, kComposite, kBackwardSums, kBackwardInput,
                                 kMean,       kVariance,   kApply,        nullptr};
 
 constexpr double kFlops = 8;  // for each element: a sum, a difference, a square and its sum, a scale, and the affine part
@@ -18,14 +18,19 @@ class BatchNorm final : public OpFamily {
     if (is_sharded_step(call.node)) return replicated_rule(call.operands, call.results);  // it is sharded already
     const TensorType& input = *call.operand("input");
     if (input.rank() < 2) return bad_input("an input without channels is not supported");
+    if (overwrites(call.node)) {
+      return bad_input("it updates its running statistics in place; export with run_decompositions({}), which makes that functional");
+    }
     const bool together = is_forward(call.node) && trains(call.node);
-    const std::string finish = together ? "^" : "";  // the forward's sums are its own
-    std::string whole = finish + "n c";
+    // The forward's sums are its own; an evaluation sums nothing, though its empty statistics lack batch and channels.
+    const bool none = call.results.back().elements() == 0;
+    const std::string finish = together || none ? "^" : "", channel = none ? "^c" : "c";
+    std::string whole = finish + "n " + channel;
     for (std::int64_t i = 2; i < input.rank(); ++i) whole += " " + finish + "x" + std::to_string(i - 2);
     std::string operands, results;
     const auto add = [&](std::string& text, const TensorType& type) {
       const bool empty = type.elements() == 0;  // an evaluation has no statistics of its own
-      text += (text.empty() ? "" : ", ") + (type.rank() == input.rank() ? whole : std::string(empty ? "!none" : "c"));
+      text += (text.empty() ? "" : ", ") + (type.rank() == input.rank() ? whole : (empty ? "!none" : channel));
     };
     for (const TensorType& type : call.operands) add(operands, type);
     for (const TensorType& type : call.results) add(results, type);

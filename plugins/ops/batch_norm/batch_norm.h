@@ -25,6 +25,8 @@ namespace meshwright {
 inline constexpr const char* kFunctional = "aten._native_batch_norm_legit_functional";
 inline constexpr const char* kNoTraining = "aten._native_batch_norm_legit_no_training";
 inline constexpr const char* kNoStatistics = "aten._native_batch_norm_legit.no_stats";
+inline constexpr const char* kLegit = "aten._native_batch_norm_legit";
+inline constexpr const char* kComposite = "aten.batch_norm";
 inline constexpr const char* kBackwardSums = "meshwright.batch_norm_backward_sums";
 inline constexpr const char* kBackwardInput = "meshwright.batch_norm_backward_input";
 inline constexpr const char* kMean = "meshwright.batch_norm_mean";
@@ -33,6 +35,11 @@ inline constexpr const char* kApply = "meshwright.batch_norm_apply";
 
 inline bool is_forward(const Node& node) { return node.op.starts_with("aten."); }
 inline bool is_sharded_step(const Node& node) { return node.op == kMean || node.op == kVariance || node.op == kApply; }
+
+// Whether it would overwrite its running statistics, which nothing in a functional graph does.
+inline bool overwrites(const Node& node) {
+  return (node.op == kLegit || node.op == kComposite) && node.boolean("training", true);
+}
 
 // Whether the statistics are the batch's own.
 inline bool trains(const Node& node) { return node.op != kNoTraining && node.boolean("training", true); }

@@ -62,6 +62,7 @@ std::vector<Tensor> apply(const OpCall& call, std::span<const Tensor* const> ope
   }
   std::vector<Tensor> results;
   results.push_back(tensor_of(call.results[0], numbers));
+  if (call.results.size() == 1) return results;
   const bool own = call.results[1].elements() > 0;  // an evaluation saves no statistics
   results.push_back(tensor_of(call.results[1], own ? mean : Numbers{}));
   results.push_back(tensor_of(call.results[2], own ? invstd : Numbers{}));
@@ -127,6 +128,7 @@ std::vector<Tensor> backward(const OpCall& call, std::span<const Tensor* const> 
 }  // namespace
 
 Result<std::vector<Tensor>> batch_norm_evaluate(const OpCall& call, std::span<const Tensor* const> operands) {
+  if (overwrites(call.node)) return bad_input("it updates its running statistics in place");
   if (is_forward(call.node) || call.node.op == kApply) return forward(call, operands);
   if (!is_sharded_step(call.node)) return backward(call, operands);
   const Channels channels(call.operands[0]);

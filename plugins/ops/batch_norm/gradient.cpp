@@ -103,6 +103,7 @@ class Emitter {
 
 Result<std::vector<ValueId>> batch_norm_gradient(const GradientCall& call) {
   if (!is_forward(call.node)) return bad_input("its op family states no gradient");
+  if (overwrites(call.node)) return bad_input("it updates its running statistics in place");
   return Emitter(call).run();
 }
 

@@ -68,39 +68,50 @@ double epsilon_of(const Node& node, DType dtype) {
                           wide ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon());
 }
 
-// (x − mean) / deviation, and 1 / deviation. The root mean square has no mean.
-double normalize(std::vector<double>& x, bool rms, double epsilon) {
+struct Statistics {
+  double mean = 0, inverse = 1;  // 1 / deviation
+};
+
+// The root mean square has no mean.
+Statistics statistics_of(const std::vector<double>& x, bool rms, double epsilon) {
   const auto count = static_cast<double>(x.size());
-  const double mean = rms ? 0 : std::accumulate(x.begin(), x.end(), 0.0) / count;
+  Statistics made;
+  if (!rms) made.mean = std::accumulate(x.begin(), x.end(), 0.0) / count;
   double square = 0;
-  for (double& number : x) {
-    number -= mean;
-    square += number * number;
-  }
-  const double inverse = 1 / std::sqrt(square / count + epsilon);
-  for (double& number : x) number *= inverse;
-  return inverse;
+  for (const double number : x) square += (number - made.mean) * (number - made.mean);
+  made.inverse = 1 / std::sqrt(square / count + epsilon);
+  return made;
 }
 
-Tensor norm_forward(const OpCall& call, std::span<const Tensor* const> operands) {
+void normalize(std::vector<double>& x, const Statistics& statistics) {
+  for (double& number : x) number = (number - statistics.mean) * statistics.inverse;
+}
+
+std::vector<Tensor> norm_forward(const OpCall& call, std::span<const Tensor* const> operands) {
   const bool rms = call.node.op == "aten.rms_norm";
   const Tensor& input = *operands[0];
   const auto weight_index = call.node.operand_index("weight"), bias_index = call.node.operand_index("bias");
   const Tensor* weight = weight_index ? operands[*weight_index] : nullptr;
   const Tensor* bias = bias_index ? operands[*bias_index] : nullptr;
-  Tensor result(call.results[0]);
+  std::vector<Tensor> results;
+  for (const TensorType& type : call.results) results.emplace_back(type);
   const Lines lines(call.node, input.shape());
   lines.for_each([&](std::int64_t o, std::int64_t k) {
     std::vector<double> x = line_of(input, lines, o, k);
-    normalize(x, rms, epsilon_of(call.node, input.type().dtype));
+    const Statistics statistics = statistics_of(x, rms, epsilon_of(call.node, input.type().dtype));
+    normalize(x, statistics);
+    if (results.size() == 3) {
+      results[1].set(o, statistics.mean);
+      results[2].set(o, statistics.inverse);
+    }
     for (std::size_t i = 0; i < x.size(); ++i) {
       const auto at = static_cast<std::int64_t>(i);
       if (weight) x[i] *= weight->get(at);
       if (bias) x[i] += bias->get(at);
     }
-    set_line(result, lines, o, k, x);
+    set_line(results[0], lines, o, k, x);
   });
-  return result;
+  return results;
 }
 
 // With y the normalized input and h = grad·weight: (h − mean(h) − y·mean(h·y)) / deviation; the weight's gradient is
@@ -109,13 +120,17 @@ std::vector<Tensor> norm_backward(const OpCall& call, std::span<const Tensor* co
   const bool rms = call.node.op == kRmsBackward;
   const Tensor& gradient = *operands[0];
   const Tensor& input = *operands[1];
-  const Tensor* weight = operands.size() > 2 ? operands[2] : nullptr;
+  const auto weight_index = call.node.operand_index("weight");
+  const Tensor* weight = weight_index ? operands[*weight_index] : nullptr;
+  const bool given = call.node.op == kNativeLayerNormBackward;
   Tensor of_input(input.type());
   const Lines lines(call.node, input.shape());
   std::vector<double> of_weight(static_cast<std::size_t>(lines.extent), 0), of_bias(of_weight);
   lines.for_each([&](std::int64_t o, std::int64_t k) {
     std::vector<double> y = line_of(input, lines, o, k), h = line_of(gradient, lines, o, k);
-    const double inverse = normalize(y, rms, epsilon_of(call.node, input.type().dtype));
+    const Statistics statistics = given ? Statistics{operands[2]->get(o), operands[3]->get(o)}
+                                        : statistics_of(y, rms, epsilon_of(call.node, input.type().dtype));
+    normalize(y, statistics);
     double sum = 0, product = 0;
     for (std::size_t i = 0; i < y.size(); ++i) {
       of_weight[i] += h[i] * y[i];
@@ -126,7 +141,7 @@ std::vector<Tensor> norm_backward(const OpCall& call, std::span<const Tensor* co
     }
     const auto count = static_cast<double>(y.size());
     for (std::size_t i = 0; i < y.size(); ++i)
-      h[i] = (h[i] - (rms ? 0 : sum / count) - y[i] * product / count) * inverse;
+      h[i] = (h[i] - (rms ? 0 : sum / count) - y[i] * product / count) * statistics.inverse;
     set_line(of_input, lines, o, k, h);
   });
   std::vector<Tensor> results;
@@ -145,9 +160,7 @@ std::vector<Tensor> norm_backward(const OpCall& call, std::span<const Tensor* co
 Result<std::vector<Tensor>> norm_evaluate(const OpCall& call, std::span<const Tensor* const> operands) {
   if (!is_softmax(call.node)) {
     if (is_backward(call.node)) return norm_backward(call, operands);
-    std::vector<Tensor> results;
-    results.push_back(norm_forward(call, operands));
-    return results;
+    return norm_forward(call, operands);
   }
   const bool log = call.node.op.find("log") != std::string::npos;
   std::vector<Tensor> results;

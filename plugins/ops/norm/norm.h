@@ -1,7 +1,7 @@
 // What normalizations compute. Private to the family.
 //
 // meshwright.layer_norm_backward(grad_output, input, weight?) -> input, weight, bias; meshwright.rms_norm_backward has
-// no bias. Attributes are the forward's, and "output_mask" [1, 1, 1]: which of these gradients are given.
+// no bias. aten.native_layer_norm_backward takes the statistics, mean and rstd, in place of computing them again. Attributes are the forward's, and "output_mask" [1, 1, 1]: which of these gradients are given.
 #pragma once
 
 #include <span>
@@ -11,6 +11,9 @@
 #include "meshwright/op.h"
 
 namespace meshwright {
+
+inline constexpr const char* kNativeLayerNorm = "aten.native_layer_norm";
+inline constexpr const char* kNativeLayerNormBackward = "aten.native_layer_norm_backward";
 
 inline bool is_softmax(const Node& node) { return node.op.find("softmax") != std::string::npos; }
 inline bool is_backward(const Node& node) { return node.op.find("_backward") != std::string::npos; }

@@ -1,171 +1,190 @@
 // The formulas of PyTorch's derivatives.yaml; what they use of the forward is what PyTorch saves.
-#include <cmath>
-#include <numbers>
+#include <string_view>
 
-#include "broadcast.h"
 #include "pointwise.h"
 
 namespace meshwright {
 
 namespace {
 
-class Emitter {
- public:
-  explicit Emitter(const GradientCall& call)
-      : call_(call), op_(call.node.op), gradient_(call.result_gradients[0]), type_(call.type(gradient_)) {}
+bool is_one_of(std::string_view op, std::initializer_list<std::string_view> names) {
+  return std::find(names.begin(), names.end(), op) != names.end();
+}
 
-  Result<std::vector<ValueId>> run() {
-    std::vector<ValueId> gradients;
-    for (std::size_t i = 0; i < call_.node.operands.size(); ++i) {
-      ValueId gradient = kNoId;
-      if (call_.wanted[i] && !is_overwritten(i)) {
-        gradient = of_operand(i);
-        if (gradient == kNoId) return bad_input("its op family states no gradient");
-        gradient = sum_to(call_.build, gradient, call_.type(call_.node.operands[i].value));
-      }
-      gradients.push_back(gradient);
-    }
-    return gradients;
-  }
+Term of_product(const Formula& f, std::size_t i) {
+  return f.node().operands.size() == 2 ? f.gradient() * f.operand(1 - i) : f.gradient() * f.node().number("other", 1);
+}
 
- private:
-  [[nodiscard]] ValueId value(std::size_t operand) const { return call_.node.operands[operand].value; }
-  [[nodiscard]] ValueId result() const { return call_.node.results[0]; }
+Term of_quotient(const Formula& f, std::size_t i) {
+  const Term g = f.gradient();
+  if (f.node().operands.size() < 2) return g * (1 / f.node().number("other", 1));
+  if (i == 0) return g / f.operand(1);
+  // From the operands, as PyTorch does, so that the quotient need not be kept.
+  const Term quotient = f.operand(0) / f.operand(1);
+  return g * (quotient / f.operand(1)) * -1;
+}
 
-  ValueId binary(const char* op, ValueId a, ValueId b) { return call_.build.emit(op, {{"self", a}, {"other", b}}, {}, type_); }
-  ValueId unary(const char* op, ValueId a) { return call_.build.emit(op, {{"self", a}}, {}, type_); }
-  ValueId multiply(ValueId a, ValueId b) { return binary("aten.mul.Tensor", a, b); }
-  ValueId scale(ValueId a, double number) {
-    return number == 1 ? a : call_.build.emit("aten.mul.Tensor", {{"self", a}}, {{"other", number}}, type_);
-  }
-  ValueId cast(ValueId a, DType dtype) {
-    TensorType to = call_.type(a);
-    if (to.dtype == dtype) return a;
-    to.dtype = dtype;
-    return call_.build.emit("aten._to_copy", {{"self", a}}, {{"dtype", std::string(name(dtype))}}, to);
-  }
-  // A backward op that takes the gradient and one value of the forward.
-  ValueId backward(const char* op, const char* name, ValueId saved, Attributes attributes = {}) {
-    return call_.build.emit(op, {{"grad_output", gradient_}, {name, saved}}, std::move(attributes), type_);
-  }
-  // The gradient where `mask` holds, zero elsewhere.
-  ValueId masked(ValueId mask) {
-    const ValueId zero = call_.build.emit("aten.zeros", {}, {}, TensorType{type_.dtype, {}});
-    return call_.build.emit("aten.where.self", {{"condition", mask}, {"self", gradient_}, {"other", zero}}, {}, type_);
-  }
-  ValueId compare(const char* op, ValueId a, Attributes attributes) {
-    return call_.build.emit(op, {{"self", a}}, std::move(attributes), TensorType{DType::boolean, call_.type(a).shape});
-  }
-  bool is(const char* op) const { return op_ == op; }
-  // Whether nothing of the operand but its shape is used.
-  bool is_overwritten(std::size_t i) const { return i == 0 && (op_.starts_with("aten.fill.") || is("aten.copy")); }
+// Of self and other, where they follow the condition.
+Term of_where(const Formula& f, bool where_it_holds) {
+  const Term condition = f.operand(0);
+  return masked(where_it_holds ? condition : negation(condition), f.gradient());
+}
 
-  ValueId of_operand(std::size_t i) {
-    if (is("aten.add.Tensor") || is("aten.add.Scalar")) return i == 0 ? gradient_ : scale(gradient_, alpha());
-    if (is("aten.sub.Tensor") || is("aten.sub.Scalar")) return i == 0 ? gradient_ : scale(gradient_, -alpha());
-    if (is("aten.mul.Tensor") || is("aten.mul.Scalar")) return of_product(i);
-    if (is("aten.div.Tensor") || is("aten.div.Scalar")) return of_quotient(i);
-    if (is("aten.rsub.Tensor") || is("aten.rsub.Scalar")) return i == 0 ? scale(gradient_, -alpha()) : gradient_;
-    if (is("aten.where.self") || is("aten.where.ScalarOther")) return of_where(i);
-    if (is("aten.where.ScalarSelf")) return of_where(i + 1);
-    if (is("aten.maximum") || is("aten.max.other")) return of_extremum(i == 0);
-    if (is("aten.minimum") || is("aten.min.other")) return of_extremum(i == 1);
-    if (is("aten.fill.Tensor")) return gradient_;
-    if (is("aten.copy")) return cast(gradient_, call_.type(value(1)).dtype);
-    if (is("aten.masked_fill.Tensor") && i == 2) return masked(value(1));
-    return i == 0 ? of_unary() : kNoId;
+// Where both are equal, PyTorch halves the gradient.
+Term of_extremum(const Formula& f, bool larger_wins) {
+  const Term wins = masked(compare(larger_wins ? "gt" : "lt", f.operand(0), f.operand(1)), f.gradient());
+  const Term tied = masked(compare("eq", f.operand(0), f.operand(1)), f.gradient());
+  return wins + tied * 0.5;
+}
+
+Term of_clamp(const Formula& f) {
+  const Term x = f.operand(0);
+  std::optional<Term> inside;
+  const auto also = [&](const char* how, const char* bound) {
+    if (!f.node().attributes.contains(bound)) return;
+    const Term here = compare(how, x, f.node().number(bound, 0));
+    inside = inside ? both(*inside, here) : here;
+  };
+  also("ge", "min");
+  also("le", "max");
+  return inside ? masked(*inside, f.gradient()) : f.gradient();
+}
+
+// A bound's gradient is where it is what was taken; of two bounds that cross, the upper one is.
+Term of_clamp_by_tensors(const Formula& f, std::string_view operand) {
+  const Term g = f.gradient(), x = f.operand(0);
+  if (operand == "min") {
+    const Term below = compare("lt", x, f.operand("min"));
+    return masked(f.has("max") ? both(compare("lt", f.operand("min"), f.operand("max")), below) : below, g);
   }
-
-  [[nodiscard]] double alpha() const { return call_.node.number("alpha", 1); }
-  [[nodiscard]] double other() const { return call_.node.number("other", 1); }
-  [[nodiscard]] bool two() const { return call_.node.operands.size() == 2; }
-
-  ValueId of_product(std::size_t i) { return two() ? multiply(gradient_, value(1 - i)) : scale(gradient_, other()); }
-
-  ValueId of_quotient(std::size_t i) {
-    if (!two()) return scale(gradient_, 1 / other());
-    if (i == 0) return binary("aten.div.Tensor", gradient_, value(1));
-    // From the operands, as PyTorch does, so that the quotient need not be kept.
-    const ValueId quotient = binary("aten.div.Tensor", value(0), value(1));
-    return scale(multiply(gradient_, binary("aten.div.Tensor", quotient, value(1))), -1);
+  if (operand == "max") {
+    const Term above = compare("gt", x, f.operand("max"));
+    return masked(f.has("min") ? either(above, compare("gt", f.operand("min"), f.operand("max"))) : above, g);
   }
-
-  ValueId of_where(std::size_t i) {
-    if (i == 1) return masked(value(0));
-    const TensorType mask{DType::boolean, call_.type(value(0)).shape};
-    return masked(call_.build.emit("aten.logical_not", {{"self", value(0)}}, {}, mask));
+  std::optional<Term> inside;
+  if (f.has("min")) inside = compare("ge", x, f.operand("min"));
+  if (f.has("max")) {
+    const Term below = compare("le", x, f.operand("max"));
+    inside = inside ? both(*inside, below) : below;
   }
+  return inside ? masked(*inside, g) : g;
+}
 
-  // Where both are equal, PyTorch halves the gradient.
-  ValueId of_extremum(bool larger_wins) {
-    const char* wins = larger_wins ? "aten.gt.Tensor" : "aten.lt.Tensor";
-    const TensorType mask{DType::boolean, type_.shape};
-    const auto compare_both = [&](const char* op) {
-      return call_.build.emit(op, {{"self", value(0)}, {"other", value(1)}}, {}, mask);
-    };
-    return binary("aten.add.Tensor", masked(compare_both(wins)), scale(masked(compare_both("aten.eq.Tensor")), 0.5));
+// x^p: p·x^(p-1), and x^p·log x, each zero where the power is constant.
+Term of_power(const Formula& f, std::size_t i) {
+  const Term g = f.gradient(), x = f.operand(0), p = f.operand(1);
+  if (i == 0) {
+    const Term slope = p * Term(x.build(), x.build().emit("aten.pow.Tensor_Tensor", {{"self", x.id()}, {"exponent", (p - 1).id()}}, {}, g.type()));
+    return g * masked(compare("ne", p, 0), slope);
   }
+  const Term flat = both(compare("eq", x, 0), compare("ge", p, 0));
+  return g * masked(negation(flat), f.result() * log(x));
+}
 
-  ValueId of_unary() {
-    const ValueId x = value(0);
-    if (is("aten.neg")) return unary("aten.neg", gradient_);
-    if (is("aten.clone")) return gradient_;
-    if (is("aten._to_copy")) return cast(gradient_, call_.type(x).dtype);
-    if (is("aten.square")) return multiply(gradient_, scale(x, 2));
-    if (is("aten.exp")) return multiply(gradient_, result());
-    if (is("aten.log")) return binary("aten.div.Tensor", gradient_, x);
-    if (is("aten.sqrt")) return binary("aten.div.Tensor", gradient_, scale(result(), 2));
-    if (is("aten.rsqrt")) return scale(multiply(gradient_, power(result(), 3)), -0.5);
-    if (is("aten.reciprocal")) return scale(multiply(gradient_, multiply(result(), result())), -1);
-    if (is("aten.abs")) return multiply(gradient_, unary("aten.sign", x));
-    if (is("aten.sin")) return multiply(gradient_, unary("aten.cos", x));
-    if (is("aten.cos")) return scale(multiply(gradient_, unary("aten.sin", x)), -1);
-    if (is("aten.erf")) {
-      return scale(multiply(gradient_, unary("aten.exp", scale(multiply(x, x), -1))), 2 / std::sqrt(std::numbers::pi));
-    }
-    if (is("aten.tanh")) return backward("aten.tanh_backward", "output", result());
-    if (is("aten.sigmoid")) return backward("aten.sigmoid_backward", "output", result());
-    if (is("aten.relu")) return backward("aten.threshold_backward", "self", result(), {{"threshold", std::int64_t{0}}});
-    if (is("aten.gelu")) {
-      return backward("aten.gelu_backward", "self", x, {{"approximate", call_.node.text("approximate", "none")}});
-    }
-    if (is("aten.silu")) return backward("aten.silu_backward", "self", x);
-    if (is("aten.pow.Tensor_Scalar")) {
-      const double exponent = call_.node.number("exponent", 1);
-      return exponent == 0 ? scale(gradient_, 0) : multiply(gradient_, scale(power(x, exponent - 1), exponent));
-    }
-    if (is("aten.masked_fill.Scalar") || is("aten.masked_fill.Tensor")) {
-      return call_.build.emit("aten.masked_fill.Scalar", {{"self", gradient_}, {"mask", value(1)}}, {{"value", std::int64_t{0}}}, type_);
-    }
-    if (is("aten.clamp") || is("aten.clamp_min") || is("aten.clamp_max")) return of_clamp(x);
-    return kNoId;
+// The quotient of a remainder is constant wherever it has a slope: of `floor` for the one that has the divisor's sign.
+Term of_remainder(const Formula& f, std::size_t i, const char* rounding) {
+  if (i == 0) return f.gradient();
+  const Term a = f.operand(0), b = f.operand(1);
+  const Term quotient = {a.build(), a.build().emit("aten.div.Tensor_mode", {{"self", a.id()}, {"other", b.id()}},
+                                                   {{"rounding_mode", std::string(rounding)}}, f.gradient().type())};
+  return -f.gradient() * quotient;
+}
+
+Term of_atan2(const Formula& f, std::size_t i) {
+  const Term y = f.operand(0), x = f.operand(1);
+  const Term square = y * y + x * x;
+  return f.gradient() * ((i == 0 ? x : -y) / square);
+}
+
+Term of_addcdiv(const Formula& f, std::size_t i) {
+  const Term g = f.gradient(), x = f.operand(1), y = f.operand(2);
+  const double value = f.node().number("value", 1);
+  return i == 1 ? g * value / y : g * -value * (x / (y * y));
+}
+
+Term of_lerp(const Formula& f, std::size_t i) {
+  const Term g = f.gradient();
+  if (f.node().op == "aten.lerp.Scalar") {
+    const double weight = f.node().number("weight", 0);
+    return g * (i == 0 ? 1 - weight : weight);
   }
+  if (i == 2) return g * (f.operand(1) - f.operand(0));
+  return i == 0 ? g * (1 - f.operand(2)) : g * f.operand(2);
+}
 
-  ValueId of_clamp(ValueId x) {
-    ValueId mask = kNoId;
-    const auto also = [&](const char* op, const char* bound) {
-      if (!call_.node.attributes.contains(bound)) return;
-      const ValueId inside = compare(op, x, {{"other", call_.node.number(bound, 0)}});
-      mask = mask == kNoId ? inside
-                           : call_.build.emit("aten.logical_and", {{"self", mask}, {"other", inside}}, {}, call_.type(inside));
-    };
-    also("aten.ge.Scalar", "min");
-    also("aten.le.Scalar", "max");
-    return mask == kNoId ? gradient_ : masked(mask);
+// prelu's weight stands along dimension 1.
+Term of_prelu(const Formula& f, std::size_t i) {
+  const Term g = f.gradient(), x = f.operand(0);
+  Term weight = f.operand(1);
+  if (f.node().op == "aten.prelu" && x.type().rank() > 2) {
+    std::vector<std::int64_t> shape = weight.type().shape;
+    shape.resize(x.type().shape.size() - 1, 1);
+    weight = view(weight, shape);
   }
-
-  ValueId power(ValueId a, double exponent) {
-    return call_.build.emit("aten.pow.Tensor_Scalar", {{"self", a}}, {{"exponent", exponent}}, type_);
-  }
-
-  const GradientCall& call_;
-  const std::string& op_;
-  const ValueId gradient_;
-  const TensorType type_;
-};
+  const Term positive = compare("gt", x, 0);
+  if (i == 0) return where(positive, g, weight * g);
+  const Term of_weight = sum_to(masked(negation(positive), x * g), weight.type());
+  return view(of_weight, f.operand(1).type().shape);
+}
 
 }  // namespace
 
-Result<std::vector<ValueId>> pointwise_gradient(const GradientCall& call) { return Emitter(call).run(); }
+std::optional<Term> joint_gradient(const Formula& f, std::size_t i) {
+  const Node& node = f.node();
+  const std::string& op = node.op;
+  const Term g = f.gradient();
+  const double alpha = node.number("alpha", 1), value = node.number("value", 1);
+  if (is_one_of(op, {"aten.add.Tensor", "aten.add.Scalar"})) return i == 0 ? g : g * alpha;
+  if (is_one_of(op, {"aten.sub.Tensor", "aten.sub.Scalar"})) return i == 0 ? g : g * -alpha;
+  if (is_one_of(op, {"aten.rsub.Tensor", "aten.rsub.Scalar"})) return i == 0 ? g * -alpha : g;
+  if (is_one_of(op, {"aten.mul.Tensor", "aten.mul.Scalar"})) return of_product(f, i);
+  if (is_one_of(op, {"aten.div.Tensor", "aten.div.Scalar"})) return of_quotient(f, i);
+  if (is_one_of(op, {"aten.div.Tensor_mode", "aten.div.Scalar_mode"})) {
+    return node.text("rounding_mode", "").empty() ? of_quotient(f, i) : zeros(g.build(), f.operand(i).type());
+  }
+  if (is_one_of(op, {"aten.where.self", "aten.where.ScalarOther"})) return of_where(f, i == 1);
+  if (op == "aten.where.ScalarSelf") return of_where(f, false);
+  if (is_one_of(op, {"aten.maximum", "aten.max.other"})) return of_extremum(f, i == 0);
+  if (is_one_of(op, {"aten.minimum", "aten.min.other"})) return of_extremum(f, i == 1);
+  if (is_one_of(op, {"aten.clamp", "aten.clamp_min", "aten.clamp_max"})) return of_clamp(f);
+  if (is_one_of(op, {"aten.clamp.Tensor", "aten.clamp_min.Tensor", "aten.clamp_max.Tensor"})) {
+    return of_clamp_by_tensors(f, node.operands[i].name);
+  }
+  if (op == "aten.fill.Tensor") return g;
+  if (op == "aten.copy") return cast(g, f.operand(1).type().dtype);
+  if (op.starts_with("aten.masked_fill.")) {
+    if (i == 2) return masked(f.operand(1), g);
+    return Term(g.build(), g.build().emit("aten.masked_fill.Scalar", {{"self", g.id()}, {"mask", f.operand(1).id()}},
+                                          {{"value", std::int64_t{0}}}, g.type()));
+  }
+  if (op == "aten.pow.Tensor_Tensor") return of_power(f, i);
+  if (op.starts_with("aten.fmod.")) return of_remainder(f, i, "trunc");
+  if (op.starts_with("aten.remainder.")) return of_remainder(f, i, "floor");
+  if (op == "aten.atan2") return of_atan2(f, i);
+  if (op == "aten.addcmul") return i == 0 ? g : g * value * f.operand(3 - i);
+  if (op == "aten.addcdiv") return i == 0 ? g : of_addcdiv(f, i);
+  if (op.starts_with("aten.lerp.")) return of_lerp(f, i);
+  if (is_one_of(op, {"aten.prelu", "aten._prelu_kernel"})) return of_prelu(f, i);
+  return std::nullopt;
+}
+
+Result<std::vector<ValueId>> pointwise_gradient(const GradientCall& call) {
+  const Formula f(call);
+  std::vector<ValueId> gradients;
+  for (std::size_t i = 0; i < call.node.operands.size(); ++i) {
+    // Of what is overwritten nothing but the shape is used.
+    const bool overwritten = i == 0 && (call.node.op.starts_with("aten.fill.") || call.node.op == "aten.copy");
+    if (!call.wanted[i] || overwritten) {
+      gradients.push_back(kNoId);
+      continue;
+    }
+    std::optional<Term> gradient = joint_gradient(f, i);
+    if (!gradient) gradient = elementary_gradient(f, i);
+    if (!gradient) gradient = activation_gradient(f);
+    if (!gradient) return bad_input("its op family states no gradient");
+    gradients.push_back(sum_to(*gradient, call.type(call.node.operands[i].value)).id());
+  }
+  return gradients;
+}
 
 }  // namespace meshwright

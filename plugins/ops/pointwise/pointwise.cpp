@@ -25,7 +25,18 @@ constexpr const char* kOps[] = {
     "aten.where.ScalarOther", "aten.where.Scalar", "aten.fill.Scalar", "aten.fill.Tensor", "aten.copy", "aten.rsub.Scalar",
     "aten.rsub.Tensor", "aten.clamp_min", "aten.clamp_max", "aten.square", "aten.masked_fill.Tensor", "aten.logical_xor",
     "aten.bitwise_xor.Tensor", "aten.__xor__.Tensor", "aten.bitwise_and.Scalar", "aten.bitwise_or.Scalar",
-    "aten.bitwise_xor.Scalar", "aten.__and__.Scalar", "aten.__or__.Scalar", "aten.__xor__.Scalar", nullptr};
+    "aten.bitwise_xor.Scalar", "aten.__and__.Scalar", "aten.__or__.Scalar", "aten.__xor__.Scalar", "aten.exp2", "aten.expm1",
+    "aten.log2", "aten.log10", "aten.log1p", "aten.tan", "aten.asin", "aten.acos", "aten.atan", "aten.sinh", "aten.cosh",
+    "aten.asinh", "aten.acosh", "aten.atanh", "aten.atan2", "aten.erfc", "aten.floor", "aten.ceil", "aten.trunc",
+    "aten.round", "aten.round.decimals", "aten.frac", "aten.sgn", "aten.isnan", "aten.isinf", "aten.isfinite",
+    "aten.nan_to_num", "aten.floor_divide", "aten.div.Tensor_mode", "aten.div.Scalar_mode", "aten.fmod.Tensor",
+    "aten.fmod.Scalar", "aten.remainder.Tensor", "aten.remainder.Scalar", "aten.pow.Scalar", "aten.pow.Tensor_Tensor",
+    "aten.clamp.Tensor", "aten.clamp_min.Tensor", "aten.clamp_max.Tensor", "aten.addcmul", "aten.addcdiv",
+    "aten.lerp.Scalar", "aten.lerp.Tensor", "aten.elu", "aten.selu", "aten.celu", "aten.elu_backward", "aten.hardtanh",
+    "aten.relu6", "aten.hardtanh_backward", "aten.leaky_relu", "aten.leaky_relu_backward", "aten.prelu",
+    "aten._prelu_kernel", "aten.softplus", "aten.softplus_backward", "aten.log_sigmoid", "aten.mish",
+    "aten.mish_backward", "aten.hardsigmoid", "aten.hardsigmoid_backward", "aten.hardswish", "aten.hardswish_backward",
+    nullptr};
 
 bool is_one_of(std::string_view op, std::initializer_list<std::string_view> names) {
   return std::find(names.begin(), names.end(), op) != names.end();
@@ -41,6 +52,8 @@ Groups linear_groups(const OpCall& call) {
   if (is_one_of(op, {"aten.add.Tensor", "aten.sub.Tensor", "aten.rsub.Tensor"})) return two ? Groups{{0, 1}} : Groups{};
   if (op == "aten.mul.Tensor") return two ? Groups{{0}, {1}} : Groups{{0}};
   if (is_one_of(op, {"aten.div.Tensor", "aten.mul.Scalar", "aten.div.Scalar", "aten.neg", "aten.clone"})) return {{0}};
+  if (op == "aten.addcmul") return {{0, 1}, {0, 2}};
+  if (op == "aten.addcdiv" || op == "aten.lerp.Scalar" || op == "aten.lerp.Tensor") return {{0, 1}};
   if (op.ends_with("_backward")) return {{0}};  // in the gradient that comes in
   if (op == "aten.where.self") return {{1, 2}};
   if (op == "aten.copy") return is_floating(call.operands[1].dtype) ? Groups{{1}} : Groups{};
@@ -49,10 +62,18 @@ Groups linear_groups(const OpCall& call) {
   return {};
 }
 
+// prelu's weight, one for all or one for each element of dimension 1.
+Result<Rule> prelu_rule(const OpCall& call) {
+  const TensorType &self = call.operands[0], &weight = call.operands[1];
+  const std::string all = broadcast_dimensions(self, self);
+  const std::string one = weight.rank() == 0 ? "" : weight.shape[0] == 1 ? "1" : self.rank() == 1 ? "~d0" : "~d1";
+  return parse_rule(all + ", " + one + " -> " + all, call.operands, call.results);
+}
+
 class Pointwise final : public OpFamily {
  private:
   Result<Rule> do_rule(const OpCall& call) const override {
-    Result<Rule> rule = broadcast_rule(call);
+    Result<Rule> rule = call.node.op == "aten.prelu" ? prelu_rule(call) : broadcast_rule(call);
     if (rule) rule->linear = linear_groups(call);
     return rule;
   }

@@ -1,14 +1,50 @@
 // What pointwise ops compute, and their gradients. Private to the family.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "meshwright/op.h"
+#include "term.h"
 
 namespace meshwright {
 
+// x[0], x[1], ... are the operands' elements; a number in place of the second tensor stands behind them.
+using Function = std::function<double(const double* x)>;
+
+// By the op's name without the overloads Tensor and Scalar; null where they do not serve it.
+Function plain_function(std::string_view op);
+Function function_with_attributes(const OpCall& call, std::string_view op);
+Function activation(const OpCall& call, std::string_view op);
+
 Result<std::vector<Tensor>> pointwise_evaluate(const OpCall& call, std::span<const Tensor* const> operands);
 Result<std::vector<ValueId>> pointwise_gradient(const GradientCall& call);
+
+// What the formulas of gradients are written in: the gradient that comes in, the operands and the result.
+class Formula {
+ public:
+  explicit Formula(const GradientCall& call) : call_(call) {}
+  [[nodiscard]] Term gradient() const { return {call_.build, call_.result_gradients[0]}; }
+  [[nodiscard]] Term operand(std::size_t i) const { return {call_.build, call_.node.operands[i].value}; }
+  [[nodiscard]] Term operand(std::string_view name) const { return {call_.build, call_.operand(name)}; }
+  [[nodiscard]] bool has(std::string_view name) const { return call_.operand(name) != kNoId; }
+  [[nodiscard]] Term result() const { return {call_.build, call_.node.results[0]}; }
+  [[nodiscard]] const Node& node() const { return call_.node; }
+  // A backward op, which takes the gradient and one value of the forward.
+  [[nodiscard]] Term backward(const char* op, const char* name, Term saved, Attributes attributes = {}) const {
+    return {call_.build, call_.build.emit(op, {{"grad_output", gradient().id()}, {name, saved.id()}}, std::move(attributes), gradient().type())};
+  }
+
+ private:
+  const GradientCall& call_;
+};
+
+// The gradient of operand i, before it is summed to the operand's shape; nothing where they do not serve the op.
+std::optional<Term> elementary_gradient(const Formula& f, std::size_t i);  // of functions of one number
+std::optional<Term> joint_gradient(const Formula& f, std::size_t i);       // of functions of several
+std::optional<Term> activation_gradient(const Formula& f);
 
 }  // namespace meshwright

@@ -9,6 +9,7 @@ namespace {
 constexpr const char* kOps[] = {"aten.argmax", "aten.argmin",  "aten.max.dim", "aten.min.dim", "aten.amax",
                                 "aten.amin",   "aten.max",     "aten.min",     "aten.topk",    "aten.sort",
                                 "aten.any",    "aten.any.dim", "aten.all",     "aten.all.dim", "aten.sort.stable",
+                                "aten.any.dims", "aten.all.dims",
                                 nullptr};
 
 class Selection final : public OpFamily {
