@@ -1,4 +1,4 @@
-// Looking at a Graph, and leaving out of it what nothing uses.
+// Looking at a Graph that is being made.
 #pragma once
 
 #include <vector>
@@ -25,9 +25,6 @@ class Users {
   std::vector<std::vector<Use>> uses_;
   std::vector<int> outputs_;
 };
-
-// Drops nodes, values and sources that no output needs. User inputs among them are named in a warning.
-void drop_unused(Graph& graph);
 
 // The one differentiable scalar that a model returns is its loss, as for PyTorch's exports.
 void mark_loss(Graph& graph);

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "graph_edit.h"
+#include "meshwright/log.h"
 #include "onnx.h"
 #include "patterns/patterns.h"
 #include "sources.h"
@@ -33,7 +34,9 @@ class Onnx final : public Frontend {
     Result<Graph> graph = Translator(*model, *constants, options_).run(open_dimensions, std::filesystem::path(path).stem().string());
     if (!graph) return add_context(path, graph.error());
     apply_patterns(*graph, *constants, {model->opset, model->producer, options_.patterns});
-    drop_unused(*graph);
+    for (const std::string& input : drop_unused(*graph)) {
+      log(LogLevel::warning, "onnx", "input '" + input + "' is never used and was left out");
+    }
     classify_sources(*graph, *constants);
     mark_loss(*graph);
     return graph;

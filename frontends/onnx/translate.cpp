@@ -70,7 +70,7 @@ Result<TensorType> Translator::bound_type(const ModelValue& input, const OpenDim
     else if (const auto named = open.named.find(dimension.symbol); named != open.named.end()) {
       size = named->second;
       used.insert(dimension.symbol);
-    } else if (i == 0) size = open.batch;
+    } else if (i == 0 || is_batch(dimension.symbol)) size = open.batch;
     if (!size) {
       const std::string symbol = dimension.symbol.empty() ? "without a name" : "'" + dimension.symbol + "'";
       const std::string remedy = i == 0 ? "--set model.batch=SIZE" + (dimension.symbol.empty() ? "" : ", or --set model.dimensions=\"" + dimension.symbol + "=SIZE\"")
@@ -85,6 +85,13 @@ Result<TensorType> Translator::bound_type(const ModelValue& input, const OpenDim
     if (__builtin_mul_overflow(bytes, size, &bytes)) return bad_input(where + " has an impossibly large size");
   }
   return type;
+}
+
+// Whether an input begins with the open dimension of this name.
+bool Translator::is_batch(const std::string& symbol) const {
+  return !symbol.empty() && std::ranges::any_of(model_.inputs, [&](const ModelValue& input) {
+    return input.type.shape && !input.type.shape->empty() && input.type.shape->front().size < 0 && input.type.shape->front().symbol == symbol;
+  });
 }
 
 Status Translator::add_inputs(const OpenDimensions& open) {

@@ -32,6 +32,7 @@ class Translator {
 
   Status add_inputs(const OpenDimensions& open);
   Result<TensorType> bound_type(const ModelValue& input, const OpenDimensions& open, std::set<std::string>& used) const;
+  bool is_batch(const std::string& symbol) const;
   void translate(const ModelNode& node);
   void pass_through(const ModelNode& node);
   bool fold_node(const ModelNode& node);

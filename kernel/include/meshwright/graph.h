@@ -111,4 +111,7 @@ MESHWRIGHT_API Status validate(const Graph& graph);
 // Marks the values that depend on a parameter through floating-point values only.
 MESHWRIGHT_API void mark_gradients(Graph& graph);
 
+// Leaves out the nodes, values and sources that no output needs; ids change. Gives the names of the user inputs among them.
+MESHWRIGHT_API std::vector<std::string> drop_unused(Graph& graph);
+
 }  // namespace meshwright
