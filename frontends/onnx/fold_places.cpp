@@ -188,6 +188,32 @@ Folded fold_trilu(const ModelNode& node, const Operands& operands) {
   return result;
 }
 
+Folded fold_scatter(const ModelNode& node, const Operands& operands) {
+  if (operands.size() != 3 || node.attributes.contains("reduction") || operands[1]->type.rank() < 1) return std::nullopt;
+  const Literal &indices = *operands[1], &updates = *operands[2];
+  Literal result = *operands[0];
+  const std::int64_t columns = indices.type.shape.back(), rank = result.type.rank();
+  if (columns < 1 || columns > rank || updates.type.dtype != result.type.dtype) return std::nullopt;
+  const Shape strides = strides_for(result.type.shape);
+  const std::int64_t length = strides[static_cast<std::size_t>(columns) - 1];
+  const std::int64_t rows = static_cast<std::int64_t>(indices.size()) / columns;
+  if (static_cast<std::int64_t>(updates.size()) != rows * length) return std::nullopt;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    std::int64_t to = 0;
+    for (std::int64_t column = 0; column < columns; ++column) {
+      const std::int64_t size = result.type.shape[static_cast<std::size_t>(column)];
+      std::int64_t at = indices.integers[static_cast<std::size_t>(row * columns + column)];
+      if (at < -size || at >= size) return std::nullopt;
+      to += (at < 0 ? at + size : at) * strides[static_cast<std::size_t>(column)];
+    }
+    for (std::int64_t i = 0; i < length; ++i) {
+      if (result.is_real()) result.reals[static_cast<std::size_t>(to + i)] = updates.reals[static_cast<std::size_t>(row * length + i)];
+      else result.integers[static_cast<std::size_t>(to + i)] = updates.integers[static_cast<std::size_t>(row * length + i)];
+    }
+  }
+  return result;
+}
+
 Folded fold_cumsum(const ModelNode& node, const Operands& operands) {
   if (operands.size() < 2 || operands[1]->size() != 1) return std::nullopt;
   const auto axis = from_front(operands[1]->integers.at(0), operands[0]->type.rank());
@@ -260,6 +286,7 @@ Folded fold_places(const ModelNode& node, const Operands& operands) {
     if (operand == nullptr) return std::nullopt;
   }
   if (op == "Concat") return fold_concat(node, operands);
+  if (op == "ScatterND") return fold_scatter(node, operands);
   if (op == "Range") return fold_range(operands);
   if (op == "CumSum") return fold_cumsum(node, operands);
   if (operands.size() != 2 || operands[1]->is_real()) return std::nullopt;

@@ -33,7 +33,7 @@ class Onnx final : public Frontend {
     if (!constants) return add_context(path, constants.error());
     Result<Graph> graph = Translator(*model, *constants, options_).run(open_dimensions, std::filesystem::path(path).stem().string());
     if (!graph) return add_context(path, graph.error());
-    apply_patterns(*graph, *constants, {model->opset, model->producer, options_.patterns});
+    apply_patterns(*graph, *constants, bytes, {model->opset, model->producer, options_.patterns});
     for (const std::string& input : drop_unused(*graph)) {
       log(LogLevel::warning, "onnx", "input '" + input + "' is never used and was left out");
     }

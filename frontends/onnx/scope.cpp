@@ -202,6 +202,17 @@ void Scope::bind(std::size_t output, ValueId id) {
   if (made_here) value.name = name;
 }
 
+void Scope::bind_sequence(std::vector<ValueId> tensors) {
+  translator_.slots_[node.outputs.at(0)];
+  translator_.sequences_[node.outputs.at(0)] = std::move(tensors);
+}
+
+std::vector<ValueId> Scope::sequence(std::size_t i) const {
+  const auto found = has(i) ? translator_.sequences_.find(node.inputs[i]) : translator_.sequences_.end();
+  if (found == translator_.sequences_.end()) refuse("its operand " + std::to_string(i) + " is no sequence whose tensors are known");
+  return found->second;
+}
+
 void Scope::mutate(const std::string& buffer, ValueId id) {
   translator_.graph_.outputs.push_back({OutputKind::buffer_mutation, id, buffer});
 }

@@ -69,6 +69,8 @@ class Scope {
 
   [[nodiscard]] bool wants(std::size_t output) const { return output < node.outputs.size() && !node.outputs[output].empty(); }
   void bind(std::size_t output, ValueId id);
+  void bind_sequence(std::vector<ValueId> tensors);                  // the one result is a sequence
+  [[nodiscard]] std::vector<ValueId> sequence(std::size_t i) const;  // refuses where the operand is none
   void mutate(const std::string& buffer, ValueId id);  // `id` is the new content of the source `buffer`
 
   [[noreturn]] void refuse(const std::string& sentence) const { throw Refusal{sentence}; }
@@ -96,6 +98,7 @@ void add_pointwise(Translations& all);
 void add_pooling(Translations& all);
 void add_products(Translations& all);
 void add_reductions(Translations& all);
+void add_sequences(Translations& all);
 void add_views(Translations& all);
 
 }  // namespace meshwright::onnx

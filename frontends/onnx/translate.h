@@ -53,6 +53,7 @@ class Translator {
   const Options& options_;
   Graph graph_;
   std::map<std::string, Slot> slots_;
+  std::map<std::string, std::vector<ValueId>> sequences_;
   std::map<ValueId, Shape> strides_;  // of values that do not lie row-major, as PyTorch would have them
   std::set<std::string> names_;       // of nodes
   const ModelNode* current_ = nullptr;
