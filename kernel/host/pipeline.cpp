@@ -8,6 +8,7 @@
 #include "meshwright/atoms.h"
 #include "meshwright/conversion.h"
 #include "meshwright/frontend.h"
+#include "meshwright/rebind.h"
 #include "meshwright/log.h"
 #include "meshwright/reduce.h"
 #include "meshwright/solver.h"
@@ -111,10 +112,16 @@ class Pipeline {
     Result<Graph> graph = frontend_->read(options_.model, *open);
     if (!graph) return graph.error();
     graph_ = std::move(*graph);
-    if (Status status = attach_loss(graph_, loss_settings(host_.config().model)); !status) return status;
+    drop_dead_nodes(graph_);
+    if (Status status = attach_loss(graph_, loss_settings(host_.config().model)); !status) return add_context(options_.model, status.error());
     Result<std::vector<std::string>> refused = gather_composites(graph_, *ops_);
     if (!refused) return add_context(options_.model, refused.error());
     refused_composites_ = std::move(*refused);
+    if (const std::int64_t batch = host_.config().model.integer("batch"); batch > 0) {
+      graph = rebind_batch(graph_, *ops_, batch);
+      if (!graph) return add_context(options_.model, graph.error());
+      graph_ = std::move(*graph);
+    }
     Result<Cluster> cluster = clusters_->describe(host_.config().cluster.text("file"));
     if (!cluster) return cluster.error();
     cluster_ = std::move(*cluster);
@@ -130,7 +137,8 @@ class Pipeline {
     if (!optimizer) return optimizer.error();
     training_.optimizer = *optimizer;
     training_.master_dtype = dtype_of(train.text("master_dtype"));
-    if (const std::string& dtype = train.text("param_dtype"); dtype != "exported") {
+    const std::string& dtype = train.text(train.text("dtype") != "exported" ? "dtype" : "param_dtype");
+    if (dtype != "exported") {
       training_.param_dtype = dtype_of(dtype);
       retype(graph_, *training_.param_dtype);
     }

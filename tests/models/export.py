@@ -187,7 +187,7 @@ def swin():
 
 
 def mlp():
-    return Mlp(), {"features": torch.zeros(16, 16), "targets": torch.zeros(16, 8)}
+    return Mlp(), {"features": torch.zeros(2 * BATCH, 16), "targets": torch.zeros(2 * BATCH, 8)}
 
 
 def shrink(path: Path) -> None:
@@ -220,7 +220,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one or more of {', '.join(MODELS)}; all by default")
     parser.add_argument("-o", "--output", type=Path, default=ROOT, help="the folder to write to")
+    parser.add_argument("--batch", type=int, default=BATCH, help="samples; `batch_12` holds twins with 12")
     options = parser.parse_args()
+    globals()["BATCH"] = options.batch
     for name in options.names or MODELS:
         if name not in MODELS:
             parser.error(f"no model named {name!r}; known: {', '.join(MODELS)}")

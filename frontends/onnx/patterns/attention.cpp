@@ -173,12 +173,19 @@ class Attention {
     }
     if (node->op != "aten.view") return false;  // all leading dimensions as one, turned, and apart again
     const Node* turn = read_.maker(without_copies(node->operands[0].value), "aten.transpose.int");
-    const Node* joined = turn == nullptr ? nullptr : read_.maker(without_copies(unscaled(turn->operands[0].value)), "aten.view");
+    Node* joined = turn == nullptr ? nullptr : read_.maker(without_copies(unscaled(turn->operands[0].value)), "aten.view");
     if (joined == nullptr || turn->integer("dim0", 0) + turn->integer("dim1", 0) != 3 || type(turn->results[0]).rank() != 3) return false;
+    TensorType keys = type(turned);
+    std::swap(keys.shape[keys.shape.size() - 1], keys.shape[keys.shape.size() - 2]);
     key_ = without_copies(joined->operands[0].value);
-    std::vector<std::int64_t> expected = type(turned).shape;
-    std::swap(expected[expected.size() - 1], expected[expected.size() - 2]);
-    return type(key_).shape == expected;
+    if (type(key_) == keys) return true;
+    key_ = joined->results[0];  // as heads again
+    turned_key_ = keys;
+    edits_.push_back([joined, keys, &graph = read_.graph()] {
+      joined->attributes["size"] = keys.shape;
+      graph.values[joined->results[0]].type = keys;
+    });
+    return read_.users().is_alone(key_);
   }
 
   // Of a mask that is where(seen, 0, -inf): seen.

@@ -72,8 +72,8 @@ struct OpCost {
 // Nodes of a graph that one op stands for: many of them spread one idea that a rule can say only as a whole (MoE
 // routing as sort, histc and index_put).
 struct Composite {
-  Node node;                      // the op: reads values of the graph, and its results are values of the graph
-  std::vector<NodeId> replaced;   // nodes that nobody but each other and `node` needs then; the last one's place is its
+  Node node;      // reads values of the graph
+  NodeId at = 0;  // the node whose place it takes and whose results are its; what nobody needs then is dropped
 };
 
 struct FoundComposites {

@@ -31,7 +31,7 @@ class Matcher {
 
   // `last`: the second of the two grouped products.
   Composite match(NodeId last, const ExpertSettings& settings) {
-    const Node& product = take(last);
+    const Node& product = graph_.nodes[last];
     // Down to the sum over a token's copies.
     const Node& weighted = only_user(product.results[0], "aten.mul.Tensor");
     const ValueId scale = weighted.operands[0].value == product.results[0] ? weighted.operands[1].value : weighted.operands[0].value;
@@ -61,7 +61,6 @@ class Matcher {
     ValueId other = gated.operands[1].value;
     if (gate == nullptr || activation_of(*gate).empty()) gate = find_producer(gated.operands[1].value), other = gated.operands[0].value;
     require(gate != nullptr && !activation_of(*gate).empty(), "what stands between its products is not silu, gelu or relu of one half, times the other");
-    take(graph_.values[gate->results[0]].producer);
     const Node& split = made_by(gate->operands[0].value, {"aten.split.Tensor", "aten.chunk", "aten.split_with_sizes"});
     require(split.results.size() == 2 && split.results[0] == gate->operands[0].value && split.results[1] == other &&
                 graph_.type(split.results[0]) == graph_.type(split.results[1]),
@@ -85,18 +84,17 @@ class Matcher {
     composite.node.attributes["capacity_factor"] = settings.capacity_factor;
     composite.node.attributes["imbalance"] = settings.imbalance;
     composite.node.results = sum.results;
-    composite.replaced = replaced_by(sum);
+    composite.at = graph_.values[sum.results[0]].producer;
+    first_ = graph_.values[first.results[0]].producer;
     return composite;
   }
+
+  // The first of the two products, after a match.
+  [[nodiscard]] NodeId first_product() const { return first_; }
 
  private:
   static void require(bool condition, const std::string& reason) {
     if (!condition) throw Refusal{reason};
-  }
-
-  const Node& take(NodeId id) {
-    if (std::find(taken_.begin(), taken_.end(), id) == taken_.end()) taken_.push_back(id);
-    return graph_.nodes[id];
   }
 
   const Node* find_producer(ValueId value) const {
@@ -104,17 +102,17 @@ class Matcher {
     return producer == kNoId ? nullptr : &graph_.nodes[producer];
   }
 
-  const Node& made_by(ValueId value, std::initializer_list<const char*> ops) {
+  const Node& made_by(ValueId value, std::initializer_list<const char*> ops) const {
     const Node* node = find_producer(value);
     const bool known = node != nullptr && std::find(ops.begin(), ops.end(), node->op) != ops.end();
     require(known, "'" + graph_.values[value].name + "' is made by " + (node ? node->op : std::string("no op")) + ", not by " + *ops.begin());
-    return take(graph_.values[value].producer);
+    return *node;
   }
 
-  const Node& only_user(ValueId value, const char* op) {
+  const Node& only_user(ValueId value, const char* op) const {
     require(users_[value].size() == 1 && graph_.nodes[users_[value][0]].op == op,
             "'" + graph_.values[value].name + "' is not used by one " + op + " alone");
-    return take(users_[value][0]);
+    return graph_.nodes[users_[value][0]];
   }
 
   ValueId operand(const Node& node, const char* name) const {
@@ -123,14 +121,14 @@ class Matcher {
     return node.operands[*index].value;
   }
 
-  ValueId skip_view(ValueId value) {
+  ValueId skip_view(ValueId value) const {
     const Node* node = find_producer(value);
     if (node == nullptr || (node->op != "aten.view" && node->op != "aten.reshape")) return value;
-    return take(graph_.values[value].producer).operands[0].value;
+    return node->operands[0].value;
   }
 
   // A parameter's transpose over its last two dimensions.
-  ValueId transposed(ValueId value) {
+  ValueId transposed(ValueId value) const {
     const Node& node = made_by(value, {"aten.transpose.int", "aten.permute"});
     const std::int64_t rank = graph_.type(value).rank();
     const auto dimension = [&](const char* name) { return (node.integer(name, 0) + rank) % rank; };
@@ -141,7 +139,7 @@ class Matcher {
   }
 
   // index_put(empty, [order], arange), or argsort(order).
-  void check_inverse(ValueId value, ValueId order) {
+  void check_inverse(ValueId value, ValueId order) const {
     const Node* node = find_producer(value);
     if (node != nullptr && node->op == "aten.sort" && node->results[1] == value) {
       require(made_by(value, {"aten.sort"}).operands[0].value == order, "its results are not put back in the tokens' order");
@@ -151,11 +149,10 @@ class Matcher {
     require(operand(put, "indices.0") == order, "its results are not put back in the tokens' order");
     const Node& numbers = made_by(operand(put, "values"), {"aten.arange", "aten.arange.start", "aten.arange.start_step"});
     require(numbers.number("start", 0) == 0 && numbers.number("step", 1) == 1, "its results are not put back in the tokens' order");
-    if (find_producer(operand(put, "self")) != nullptr) take(graph_.values[operand(put, "self")].producer);
   }
 
   // cumsum of how many rows each expert has.
-  void check_ends(ValueId value, ValueId sorted) {
+  void check_ends(ValueId value, ValueId sorted) const {
     const Node& sums = made_by(value, {"aten.cumsum"});
     const Node& counts = made_by(operand(sums, "self"), {"aten.histc", "aten.bincount"});
     ValueId counted = operand(counts, "self");
@@ -175,25 +172,9 @@ class Matcher {
     return node != nullptr && node->op == "aten.topk" && node->results[1] == indices;
   }
 
-  // The nodes on the way that nobody else needs.
-  std::vector<NodeId> replaced_by(const Node& sum) {
-    std::sort(taken_.begin(), taken_.end());
-    std::vector<NodeId> replaced;
-    for (auto id = taken_.rbegin(); id != taken_.rend(); ++id) {
-      const Node& node = graph_.nodes[*id];
-      bool needed = false;
-      for (const ValueId result : node.results) {
-        for (const NodeId user : users_[result]) needed |= std::find(replaced.begin(), replaced.end(), user) == replaced.end();
-        for (const Output& output : graph_.outputs) needed |= output.value == result;
-      }
-      if (&node == &sum || !needed) replaced.push_back(*id);
-    }
-    return replaced;
-  }
-
   const Graph& graph_;
   const std::vector<std::vector<NodeId>>& users_;
-  std::vector<NodeId> taken_;
+  NodeId first_ = kNoId;
 };
 
 }  // namespace
@@ -214,8 +195,9 @@ FoundComposites find_expert_layers(const Graph& graph, const ExpertSettings& set
   for (auto id = products.rbegin(); id != products.rend(); ++id) {
     if (gathered[*id]) continue;
     try {
-      found.composites.push_back(Matcher(graph, users).match(*id, settings));
-      for (const NodeId replaced : found.composites.back().replaced) gathered[replaced] = true;
+      Matcher matcher(graph, users);
+      found.composites.push_back(matcher.match(*id, settings));
+      gathered[matcher.first_product()] = true;
     } catch (const Refusal& refusal) {
       refused[*id] = refusal.reason;
     }
