@@ -131,6 +131,12 @@ def resnet():
     return Classified(model), images(32)
 
 
+def resnet50():
+    """As it is, for its twin in ONNX."""
+    return Classified(torchvision.models.resnet50()), {
+        "images": torch.zeros(32, 3, 224, 224), "labels": torch.zeros(32, dtype=torch.int64)}
+
+
 def vgg():
     return Classified(Vgg()), images(16)
 
@@ -213,7 +219,7 @@ def fill(model: torch.nn.Module) -> None:
 MODELS: dict[str, Callable] = {"gpt2_tiny": gpt2, "gpt2_tiny_weights": gpt2, "bert_tiny": bert, "vit_tiny": vit,
                                "mlp_tiny": mlp, "llama_tiny": llama, "resnet_tiny": resnet, "t5_tiny": t5,
                                "vgg_tiny": vgg, "clip_tiny": clip, "swin_tiny": swin, "mixtral_tiny": mixtral,
-                               "qwen_moe_tiny": qwen_moe}
+                               "qwen_moe_tiny": qwen_moe, "resnet50": resnet50}
 
 
 def main() -> None:
