@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "attach_loss.h"
 #include "file_hash.h"
 #include "meshwright/atoms.h"
 #include "meshwright/conversion.h"
@@ -11,6 +12,7 @@
 #include "meshwright/log.h"
 #include "meshwright/reduce.h"
 #include "meshwright/solver.h"
+#include "open_dimensions.h"
 #include "plan_notes.h"
 
 namespace meshwright::host {
@@ -105,10 +107,13 @@ class Pipeline {
   }
 
   Status read_model() {
-    Result<Graph> graph = frontend_->read(options_.model);
+    Result<OpenDimensions> open = open_dimensions(host_.config().model);
+    if (!open) return open.error();
+    Result<Graph> graph = frontend_->read(options_.model, *open);
     if (!graph) return graph.error();
     graph_ = std::move(*graph);
     drop_dead_nodes(graph_);
+    if (Status status = attach_loss(graph_, loss_settings(host_.config().model)); !status) return add_context(options_.model, status.error());
     Result<std::vector<std::string>> refused = gather_composites(graph_, *ops_);
     if (!refused) return add_context(options_.model, refused.error());
     refused_composites_ = std::move(*refused);

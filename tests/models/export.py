@@ -131,6 +131,12 @@ def resnet():
     return Classified(model), images(32)
 
 
+def resnet50():
+    """As it is, for its twin in ONNX."""
+    return Classified(torchvision.models.resnet50()), {
+        "images": torch.zeros(32, 3, 224, 224), "labels": torch.zeros(32, dtype=torch.int64)}
+
+
 def vgg():
     return Classified(Vgg()), images(16)
 
@@ -239,7 +245,7 @@ MODELS: dict[str, Callable] = {"gpt2_tiny": gpt2, "gpt2_tiny_weights": gpt2, "be
                                "mlp_tiny": mlp, "llama_tiny": llama, "resnet_tiny": resnet, "t5_tiny": t5,
                                "vgg_tiny": vgg, "clip_tiny": clip, "swin_tiny": swin, "mixtral_tiny": mixtral,
                                "qwen_moe_tiny": qwen_moe, "encoder_open": lambda: encoder(8, 16),
-                               "encoder_12x10": lambda: encoder(12, 10)}
+                               "encoder_12x10": lambda: encoder(12, 10), "resnet50": resnet50}
 
 
 def main() -> None:
