@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT.parents[1] / "sdk" / "python"))
 
 import meshwright  # noqa: E402  (found through the path above)
+from encoder import encoder, open_dimensions  # noqa: E402
 
 LARGE = 200_000  # bytes, without weights
 BATCH, LENGTH, WIDTH, HEADS, LAYERS, VOCABULARY, CLASSES = 8, 8, 32, 4, 2, 50, 10
@@ -194,31 +195,6 @@ def swin():
 
 def mlp():
     return Mlp(), {"features": torch.zeros(2 * BATCH, 16), "targets": torch.zeros(2 * BATCH, 8)}
-
-
-class Encoder(torch.nn.Module):
-    """A transformer layer whose sizes of batch and sequence stand in its code."""
-
-    def __init__(self):
-        super().__init__()
-        self.embedding = torch.nn.Embedding(VOCABULARY, WIDTH)
-        self.layer = torch.nn.TransformerEncoderLayer(WIDTH, HEADS, 2 * WIDTH, dropout=0.0, batch_first=True)
-        self.head = torch.nn.Linear(WIDTH, VOCABULARY)
-
-    def forward(self, inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        batch, length = inputs.shape
-        hidden = self.embedding(inputs) + torch.arange(length, device=inputs.device).view(1, length, 1) * 0.01
-        logits = self.head(self.layer(hidden))
-        return torch.nn.functional.cross_entropy(logits.view(batch * length, VOCABULARY), labels.reshape(-1))
-
-
-def encoder(batch: int, length: int):
-    return Encoder(), {name: torch.zeros(batch, length, dtype=torch.int64) for name in ("inputs", "labels")}
-
-
-def open_dimensions(inputs: dict[str, torch.Tensor]) -> dict[str, dict[int, torch.export.Dim]]:
-    return {name: {0: torch.export.Dim("batch", min=2, max=512), 1: torch.export.Dim("length", min=2, max=512)}
-            for name in inputs}
 
 
 def shrink(path: Path) -> None:
