@@ -67,6 +67,12 @@ def gpt2():
     return WithLoss(transformers.GPT2LMHeadModel(config)), {"input_ids": tokens(), "labels": tokens()}
 
 
+def gpt2_long():
+    config = transformers.GPT2Config(n_layer=LAYERS, n_embd=4096, n_head=32, n_positions=8192, use_cache=False)
+    text = torch.zeros(1, 8192, dtype=torch.int64)
+    return WithLoss(transformers.GPT2LMHeadModel(config)), {"input_ids": text, "labels": text}
+
+
 def bert():
     config = transformers.BertConfig(num_hidden_layers=LAYERS, hidden_size=WIDTH, num_attention_heads=HEADS,
                                      intermediate_size=2 * WIDTH, vocab_size=VOCABULARY,
@@ -220,7 +226,7 @@ def fill(model: torch.nn.Module) -> None:
 MODELS: dict[str, Callable] = {"gpt2_tiny": gpt2, "gpt2_tiny_weights": gpt2, "bert_tiny": bert, "vit_tiny": vit,
                                "mlp_tiny": mlp, "llama_tiny": llama, "resnet_tiny": resnet, "t5_tiny": t5,
                                "vgg_tiny": vgg, "clip_tiny": clip, "swin_tiny": swin, "mixtral_tiny": mixtral,
-                               "qwen_moe_tiny": qwen_moe, "encoder_open": lambda: encoder(8, 16),
+                               "qwen_moe_tiny": qwen_moe, "gpt2_long": gpt2_long, "encoder_open": lambda: encoder(8, 16),
                                "encoder_12x10": lambda: encoder(12, 10), "resnet50": resnet50}
 
 
