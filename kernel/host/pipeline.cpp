@@ -59,7 +59,6 @@ class Pipeline {
     Result<AtomizedGraph> atoms = atomize(graph_, *ops_);
     if (!atoms) return atoms.error();
     atoms_ = std::move(*atoms);
-    for (const std::string& warning : atoms_.warnings) log(LogLevel::warning, "plan", warning);
     outcome_.phases.strategies += watch.lap();
     Result<std::vector<std::vector<std::int64_t>>> shapes = mesh_shapes();
     if (!shapes) return shapes.error();
@@ -269,7 +268,10 @@ class Pipeline {
     for (const std::string& family : op_families()) plan->plugins.push_back({"ops", family, version_of("ops", family)});
     plan->notes = notes_of(*plan);
     plan->notes.insert(plan->notes.end(), refused_composites_.begin(), refused_composites_.end());
-    plan->notes.insert(plan->notes.end(), atoms_.warnings.begin(), atoms_.warnings.end());
+    for (std::string& note : unruled_notes(*plan, profile_, atoms_.warnings)) {
+      log(LogLevel::warning, "plan", note);
+      plan->notes.push_back(std::move(note));
+    }
     outcome_.plan = std::move(*plan);
     return Done{};
   }
@@ -282,6 +284,7 @@ class Pipeline {
   }
 
   void explain_refusal() {
+    for (const std::string& warning : atoms_.warnings) log(LogLevel::warning, "plan", warning);
     std::string text = "no plan fits into " + bytes_text(budget_) + " per device";
     for (const MeshTrial& trial : outcome_.trials) text += "\n  mesh " + trial.mesh + ": " + trial.binding;
     outcome_.refusal = std::move(text);
