@@ -13,6 +13,9 @@ constexpr meshwright_config_key_v1 kModel[] = {
     {"frontend", "text", "", "\"\"", "plugin that reads the model; by the file's suffix if absent"},
     {"batch", "integer", "", "0", "size of the batch; as exported if 0"},
     {"dimensions", "text", "", "\"\"", "sizes of dimensions that the file leaves open: \"sequence=128, patches=49\""},
+    {"loss", "text", "", "\"none\"", "loss to train on, of a model that has none: cross_entropy or mse"},
+    {"loss_output", "text", "", "\"\"", "output that the loss is of; the first one if absent"},
+    {"loss_shift", "boolean", "", "false", "cross_entropy of a language model: position i predicts label i + 1"},
 };
 constexpr meshwright_config_key_v1 kCluster[] = {
     {"plugin", "text", "", "\"file\"", "plugin that describes the cluster"},
@@ -61,6 +64,7 @@ struct Choice {
 // Texts that are neither free nor a plugin's name.
 const std::vector<Choice>& choices() {
   static const std::vector<Choice> all = {
+      {"model", "loss", {"none", "cross_entropy", "mse"}},
       {"search", "checkpoint", {"none"}},
       {"search", "inter", {"none"}},
       {"search", "weights", {"free", "sharded"}},

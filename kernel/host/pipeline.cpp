@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <chrono>
 
+#include "attach_loss.h"
 #include "file_hash.h"
 #include "meshwright/atoms.h"
 #include "meshwright/conversion.h"
 #include "meshwright/frontend.h"
+#include "meshwright/rebind.h"
 #include "meshwright/log.h"
 #include "meshwright/reduce.h"
 #include "meshwright/solver.h"
+#include "open_dimensions.h"
 #include "plan_notes.h"
 
 namespace meshwright::host {
@@ -56,7 +59,6 @@ class Pipeline {
     Result<AtomizedGraph> atoms = atomize(graph_, *ops_);
     if (!atoms) return atoms.error();
     atoms_ = std::move(*atoms);
-    for (const std::string& warning : atoms_.warnings) log(LogLevel::warning, "plan", warning);
     outcome_.phases.strategies += watch.lap();
     Result<std::vector<std::vector<std::int64_t>>> shapes = mesh_shapes();
     if (!shapes) return shapes.error();
@@ -104,9 +106,21 @@ class Pipeline {
   }
 
   Status read_model() {
-    Result<Graph> graph = frontend_->read(options_.model);
+    Result<OpenDimensions> open = open_dimensions(host_.config().model);
+    if (!open) return open.error();
+    Result<Graph> graph = frontend_->read(options_.model, *open);
     if (!graph) return graph.error();
     graph_ = std::move(*graph);
+    drop_dead_nodes(graph_);
+    if (Status status = attach_loss(graph_, loss_settings(host_.config().model)); !status) return add_context(options_.model, status.error());
+    Result<std::vector<std::string>> refused = gather_composites(graph_, *ops_);
+    if (!refused) return add_context(options_.model, refused.error());
+    refused_composites_ = std::move(*refused);
+    if (const std::int64_t batch = host_.config().model.integer("batch"); batch > 0) {
+      graph = rebind_batch(graph_, *ops_, batch);
+      if (!graph) return add_context(options_.model, graph.error());
+      graph_ = std::move(*graph);
+    }
     Result<Cluster> cluster = clusters_->describe(host_.config().cluster.text("file"));
     if (!cluster) return cluster.error();
     cluster_ = std::move(*cluster);
@@ -122,7 +136,8 @@ class Pipeline {
     if (!optimizer) return optimizer.error();
     training_.optimizer = *optimizer;
     training_.master_dtype = dtype_of(train.text("master_dtype"));
-    if (const std::string& dtype = train.text("param_dtype"); dtype != "exported") {
+    const std::string& dtype = train.text(train.text("dtype") != "exported" ? "dtype" : "param_dtype");
+    if (dtype != "exported") {
       training_.param_dtype = dtype_of(dtype);
       retype(graph_, *training_.param_dtype);
     }
@@ -252,7 +267,11 @@ class Pipeline {
     plan->plugins = used_;
     for (const std::string& family : op_families()) plan->plugins.push_back({"ops", family, version_of("ops", family)});
     plan->notes = notes_of(*plan);
-    plan->notes.insert(plan->notes.end(), atoms_.warnings.begin(), atoms_.warnings.end());
+    plan->notes.insert(plan->notes.end(), refused_composites_.begin(), refused_composites_.end());
+    for (std::string& note : unruled_notes(*plan, profile_, atoms_.warnings)) {
+      log(LogLevel::warning, "plan", note);
+      plan->notes.push_back(std::move(note));
+    }
     outcome_.plan = std::move(*plan);
     return Done{};
   }
@@ -265,6 +284,7 @@ class Pipeline {
   }
 
   void explain_refusal() {
+    for (const std::string& warning : atoms_.warnings) log(LogLevel::warning, "plan", warning);
     std::string text = "no plan fits into " + bytes_text(budget_) + " per device";
     for (const MeshTrial& trial : outcome_.trials) text += "\n  mesh " + trial.mesh + ": " + trial.binding;
     outcome_.refusal = std::move(text);
@@ -281,6 +301,7 @@ class Pipeline {
   std::unique_ptr<OpTable> ops_;
   std::vector<UsedPlugin> used_;
   Graph graph_;
+  std::vector<std::string> refused_composites_;  // sentences
   AtomizedGraph atoms_;
   Cluster cluster_;
   CostProfile profile_;

@@ -23,6 +23,15 @@ class LoadedOps final : public OpTable {
     return found == families_.end() ? nullptr : found->second.get();
   }
 
+  // In the order of the first op that each serves.
+  [[nodiscard]] std::vector<const OpFamily*> families() const override {
+    std::vector<const OpFamily*> all;
+    for (const auto& [op, family] : families_) {
+      if (std::find(all.begin(), all.end(), family.get()) == all.end()) all.push_back(family.get());
+    }
+    return all;
+  }
+
  private:
   std::map<std::string, std::shared_ptr<const OpFamily>, std::less<>> families_;
 };

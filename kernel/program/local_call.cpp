@@ -27,22 +27,30 @@ void LocalBuilder::emit(std::string op, const std::vector<Operand>& operands, At
   made.local = true;
 }
 
+ProgramValueId LocalBuilder::move(ProgramValueId value, MoveKind kind, std::size_t axis, Placement placement) {
+  ShardedType moved = type(value);
+  moved.layout.place(axis, placement);
+  Instruction& move = instructions_.emplace_back();
+  move.kind = InstructionKind::move;
+  move.phase = original_.phase;
+  move.name = original_.name;
+  move.module_path = original_.module_path;
+  move.operands.push_back({"", value, type(value).layout});
+  move.move = {kind, static_cast<std::uint8_t>(axis), 0, false, false, moved.layout};
+  value = make(std::move(moved));
+  move.results.push_back(value);
+  return value;
+}
+
 ProgramValueId LocalBuilder::reduce(ProgramValueId value) {
   for (std::size_t axis = 0; axis < program_.mesh.rank(); ++axis) {
-    ShardedType reduced = type(value);
-    if (!reduced.layout[axis].is_partial()) continue;
-    reduced.layout.place(axis, Placement::replicate());
-    Instruction& move = instructions_.emplace_back();
-    move.kind = InstructionKind::move;
-    move.phase = original_.phase;
-    move.name = original_.name;
-    move.module_path = original_.module_path;
-    move.operands.push_back({"", value, type(value).layout});
-    move.move = {MoveKind::all_reduce, static_cast<std::uint8_t>(axis), 0, false, false, reduced.layout};
-    value = make(std::move(reduced));
-    move.results.push_back(value);
+    if (type(value).layout[axis].is_partial()) value = move(value, MoveKind::all_reduce, axis, Placement::replicate());
   }
   return value;
+}
+
+ProgramValueId LocalBuilder::exchange(ProgramValueId value, std::size_t axis, std::size_t atom) {
+  return move(value, MoveKind::all_to_all, axis, Placement::shard(atom));
 }
 
 void LocalCall::emit(Attributes attributes, RankAttributes rank_attributes) const {

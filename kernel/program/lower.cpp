@@ -16,8 +16,8 @@ namespace meshwright {
 
 namespace {
 
-// The atoms of the trainable graph. Planning knew the forward only: its atoms must be the same, and what it may pad,
-// the backward may too, since padded gradients are zero where padded values are.
+// The atoms of the trainable graph. Planning knew the forward only: its atoms stay, and what it may pad, the backward may
+// too, since padded gradients are zero where padded values are.
 Result<AtomizedGraph> atomize_training(const TrainingGraph& training, const AtomizedGraph& forward, const OpTable& ops) {
   std::vector<ValueId> like(training.graph.values.size());
   std::iota(like.begin(), like.end(), ValueId{0});
@@ -29,13 +29,10 @@ Result<AtomizedGraph> atomize_training(const TrainingGraph& training, const Atom
     const std::vector<ValueId>& contributions = training.contributions[id];
     for (std::size_t i = 0; i < contributions.size(); ++i) alike(contributions[i], training.graph.nodes[id].operands[i].value);
   }
-  Result<AtomizedGraph> atoms = atomize(training.graph, ops, like);
+  Result<AtomizedGraph> atoms = atomize_further(training.graph, forward, ops, like);
   if (!atoms) return atoms;
   std::set<std::uint32_t> paddable;
   for (ValueId id = 0; id < forward.values.size(); ++id) {
-    if (atoms->values[id].sizes != forward.values[id].sizes) {
-      return internal_error("the backward cuts '" + training.graph.values[id].name + "' into other atoms than the forward");
-    }
     for (std::size_t atom = 0; atom < forward.values[id].sizes.size(); ++atom) {
       if (forward.values[id].paddable[atom]) paddable.insert(atoms->classes[id][atom]);
     }

@@ -1,7 +1,6 @@
 #include "program/planned_strategies.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "strategy/enumerate.h"
 
@@ -48,7 +47,7 @@ class StrategyReader {
     return read;
   }
 
-  // The choice behind "b", "k.1", "repeat", "partial forward", "partial backward".
+  // The choice behind "b", "k.1", "t>e", "repeat", "partial forward", "partial backward".
   static Result<AxisChoice> choice(const std::string& text, const AtomizedNode& node, const Strategy& strategy, std::size_t axis) {
     AxisChoice choice;
     if (text == "repeat") return choice;
@@ -67,15 +66,9 @@ class StrategyReader {
       }
       return bad_input("no operands in which the op is linear are partial over axis " + std::to_string(axis));
     }
-    choice.use = AxisUse::factor;
-    const std::size_t dot = text.find('.');
-    const std::string_view name = std::string_view(text).substr(0, dot);
-    if (dot != std::string::npos) choice.atom = static_cast<std::uint8_t>(std::strtoul(text.c_str() + dot + 1, nullptr, 10));
-    for (FactorId factor = 0; factor < node.rule.factors.size(); ++factor) {
-      if (node.rule.factors[factor].name != name || node.rule.factors[factor].whole) continue;
-      if (choice.atom >= node.factor_atoms[factor].size()) break;
-      choice.factor = factor;
-      return choice;
+    std::vector<bool> none(node.rule.operands.size(), false);  // what passes partial values was read above
+    for (const AxisChoice& known : axis_choices(node, none)) {
+      if (to_string(known, node) == text) return known;
     }
     return bad_input("the op's rule has no factor '" + text + "' to shard; it is " + to_string(node.rule));
   }

@@ -15,6 +15,7 @@ namespace {
 struct Cuts {
   std::int64_t size = 1;
   std::vector<std::int64_t> at;
+  bool closed = false;  // takes no further cut
 
   // False if the cut cannot stand with the others. `changed` is set if it is new.
   bool add(std::int64_t cut, bool& changed) {
@@ -22,6 +23,7 @@ struct Cuts {
     if (size % cut != 0) return false;
     const auto place = std::lower_bound(at.begin(), at.end(), cut);
     if (place != at.end() && *place == cut) return true;
+    if (closed) return false;
     if (place != at.end() && *place % cut != 0) return false;
     if (place != at.begin() && cut % *(place - 1) != 0) return false;
     at.insert(place, cut);
@@ -44,11 +46,8 @@ struct Cuts {
 
 class Atomizer {
  public:
-  Atomizer(const Graph& graph, const OpTable& ops, const std::vector<ValueId>& like) : graph_(graph), ops_(ops), like_(like) {
-    if (!like_.empty()) return;
-    like_.resize(graph.values.size());
-    std::iota(like_.begin(), like_.end(), ValueId{0});
-  }
+  Atomizer(const Graph& graph, const OpTable& ops, const AtomizedGraph& begun, std::vector<ValueId> like)
+      : graph_(graph), ops_(ops), begun_(begun), like_(std::move(like)) {}
 
   Result<AtomizedGraph> run() {
     if (Status status = make_rules(); !status) return status.error();
@@ -62,7 +61,9 @@ class Atomizer {
  private:
   Status make_rules() {
     std::set<std::string> warned;
-    for (const Node& node : graph_.nodes) {
+    result_.nodes = begun_.nodes;
+    for (NodeId id = first_new(); id < graph_.nodes.size(); ++id) {
+      const Node& node = graph_.nodes[id];
       const OpCall call = make_call(graph_, node);
       AtomizedNode& made = result_.nodes.emplace_back();
       const OpFamily* family = ops_.find(node.op);
@@ -95,6 +96,7 @@ class Atomizer {
       auto& dimensions = dimension_cuts_.emplace_back();
       for (const std::int64_t size : value.type.shape) dimensions.push_back({size, {}});
     }
+    for (ValueId value = 0; value < begun_.values.size(); ++value) close(value);
     for (const AtomizedNode& node : result_.nodes) {
       auto& factors = factor_cuts_.emplace_back();
       for (const Factor& factor : node.rule.factors) factors.push_back({factor.size, {}});
@@ -102,8 +104,22 @@ class Atomizer {
     bool changed = true;
     while (changed) {
       changed = false;
-      for (NodeId id = 0; id < graph_.nodes.size(); ++id) changed |= visit(id);
-      for (NodeId id = static_cast<NodeId>(graph_.nodes.size()); id-- > 0;) changed |= visit(id);
+      for (NodeId id = first_new(); id < graph_.nodes.size(); ++id) changed |= visit(id);
+      for (NodeId id = static_cast<NodeId>(graph_.nodes.size()); id-- > first_new();) changed |= visit(id);
+    }
+  }
+
+  [[nodiscard]] NodeId first_new() const { return static_cast<NodeId>(begun_.nodes.size()); }
+
+  // The cuts of a value of the graph that was begun.
+  void close(ValueId value) {
+    const AtomShape& shape = begun_.values[value];
+    for (std::size_t d = 0; d < dimension_cuts_[value].size(); ++d) {
+      Cuts& cuts = dimension_cuts_[value][d];
+      cuts.closed = true;
+      const std::size_t first = shape.first_atom(d);
+      std::int64_t inner = 1;
+      for (std::size_t atom = first + shape.atoms_of_dimension[d]; atom-- > first + 1;) cuts.at.push_back(inner *= shape.sizes[atom]);
     }
   }
 
@@ -152,7 +168,7 @@ class Atomizer {
       }
       shape.paddable.assign(shape.sizes.size(), false);
     }
-    for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
+    for (NodeId id = first_new(); id < graph_.nodes.size(); ++id) {
       for (const Cuts& cuts : factor_cuts_[id]) result_.nodes[id].factor_atoms.push_back(cuts.atoms());
     }
   }
@@ -238,7 +254,8 @@ class Atomizer {
 
   const Graph& graph_;
   const OpTable& ops_;
-  std::vector<ValueId> like_;
+  const AtomizedGraph& begun_;
+  const std::vector<ValueId> like_;
   AtomizedGraph result_;
   std::vector<std::vector<Cuts>> dimension_cuts_;  // by value and dimension
   std::vector<std::vector<Cuts>> factor_cuts_;     // by node and factor
@@ -248,8 +265,15 @@ class Atomizer {
 
 }  // namespace
 
-Result<AtomizedGraph> atomize(const Graph& graph, const OpTable& ops, const std::vector<ValueId>& like) {
-  return Atomizer(graph, ops, like).run();
+Result<AtomizedGraph> atomize(const Graph& graph, const OpTable& ops) {
+  std::vector<ValueId> each(graph.values.size());
+  std::iota(each.begin(), each.end(), ValueId{0});
+  return atomize_further(graph, {}, ops, each);
+}
+
+Result<AtomizedGraph> atomize_further(const Graph& graph, const AtomizedGraph& begun, const OpTable& ops,
+                                      const std::vector<ValueId>& like) {
+  return Atomizer(graph, ops, begun, like).run();
 }
 
 std::uint32_t find_atom(const AtomizedNode& node, const TensorRule& tensor, const AtomShape& shape, FactorId factor,

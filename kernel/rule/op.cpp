@@ -108,6 +108,16 @@ Status OpFamily::localize(const LocalCall& call) const {
   }
 }
 
+Result<FoundComposites> OpFamily::find_composites(const Graph& graph) const {
+  try {
+    return do_find_composites(graph);
+  } catch (const std::exception& problem) {
+    return plugin_failed(std::string("looking for composite ops: the op family threw an exception: ") + problem.what());
+  }
+}
+
+FoundComposites OpFamily::do_find_composites(const Graph&) const { return {}; }
+
 Status OpFamily::do_localize(const LocalCall& call) const {
   call.emit(call.call.node.attributes);
   return Done{};

@@ -1,6 +1,8 @@
 #include "meshwright/rule.h"
 
+#include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <numeric>
 
 namespace meshwright {
@@ -60,7 +62,19 @@ Status validate(const Rule& rule, const std::vector<TensorType>& operands, const
       if (factor >= rule.factors.size()) return internal_error("an internal collective names an unknown factor");
     }
   }
+  for (const Exchange& exchange : rule.exchanges) {
+    if (exchange.from >= rule.factors.size() || exchange.to >= rule.factors.size() || exchange.copies < 1) {
+      return internal_error("an exchange names an unknown factor, or no copies");
+    }
+  }
   return Done{};
+}
+
+std::int64_t Exchange::capacity(std::int64_t rows, std::int64_t positions, std::int64_t devices) const {
+  const std::int64_t most = rows * (distinct ? std::min(copies, positions) : copies);
+  if (capacity_factor <= 0) return most;
+  const double balanced = static_cast<double>(rows * copies) / static_cast<double>(devices);
+  return std::clamp(static_cast<std::int64_t>(std::ceil(balanced * capacity_factor)), std::int64_t{1}, most);
 }
 
 Rule replicated_rule(const std::vector<TensorType>& operands, const std::vector<TensorType>& results) {

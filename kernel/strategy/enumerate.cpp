@@ -15,6 +15,12 @@ std::vector<AxisChoice> axis_choices(const AtomizedNode& node, const std::vector
       choices.push_back({AxisUse::factor, factor, static_cast<std::uint8_t>(atom), 0});
     }
   }
+  for (std::size_t exchange = 0; exchange < node.rule.exchanges.size(); ++exchange) {
+    const FactorId from = node.rule.exchanges[exchange].from;
+    for (std::size_t atom = 0; atom < node.factor_atoms[from].size(); ++atom) {
+      choices.push_back({AxisUse::exchange, from, static_cast<std::uint8_t>(atom), static_cast<std::uint8_t>(exchange)});
+    }
+  }
   bool any_group = false;
   for (std::size_t group = 0; group < node.rule.linear.size(); ++group) {
     bool differentiable = true;
@@ -32,10 +38,12 @@ std::string to_string(const AxisChoice& choice, const AtomizedNode& node) {
     case AxisUse::repeat: return "repeat";
     case AxisUse::pass_forward: return "partial forward";
     case AxisUse::pass_backward: return "partial backward";
-    case AxisUse::factor: break;
+    case AxisUse::factor:
+    case AxisUse::exchange: break;
   }
-  const std::string& factor = node.rule.factors[choice.factor].name;
-  return node.factor_atoms[choice.factor].size() > 1 ? factor + "." + std::to_string(choice.atom) : factor;
+  std::string text = node.rule.factors[choice.factor].name;
+  if (choice.use == AxisUse::exchange) text += ">" + node.rule.factors[node.rule.exchanges[choice.group].to].name;
+  return node.factor_atoms[choice.factor].size() > 1 ? text + "." + std::to_string(choice.atom) : text;
 }
 
 bool is_in_results(const Rule& rule, FactorId factor) {
@@ -62,6 +70,7 @@ class Deriver {
     switch (choice.use) {
       case AxisUse::repeat: return;
       case AxisUse::factor: return apply_factor(strategy, axis, choice);
+      case AxisUse::exchange: return apply_exchange(strategy, axis, choice);
       case AxisUse::pass_forward: return apply_forward(strategy, axis, choice);
       case AxisUse::pass_backward:
         for (PortLayouts& operand : strategy.operands) operand.gradient.place(axis, Placement::partial_sum());
@@ -94,6 +103,29 @@ class Deriver {
         port.gradient.place(axis, Placement::shard(at));
       } else if (!factor.internal) {
         port.value.place(axis, factor.maximum ? Placement::partial_max() : Placement::partial_sum());
+      }
+    }
+  }
+
+  void apply_exchange(Strategy& strategy, std::size_t axis, const AxisChoice& choice) const {
+    const FactorId to = node_.rule.exchanges[choice.group].to;
+    const auto apply = [&](const TensorRule& tensor, const AtomShape& shape, PortLayouts& port) {
+      std::uint32_t at = find_atom(node_, tensor, shape, to, 0);
+      if (at == kNoId) at = find_atom(node_, tensor, shape, choice.factor, choice.atom);
+      if (at == kNoId) return false;
+      port.value.place(axis, Placement::shard(at));
+      port.gradient.place(axis, Placement::shard(at));
+      return true;
+    };
+    for (std::size_t i = 0; i < strategy.operands.size(); ++i) {
+      // An operand without rows serves those of all ranks.
+      if (!apply(node_.rule.operands[i], *operands_[i], strategy.operands[i])) {
+        strategy.operands[i].gradient.place(axis, Placement::partial_sum());
+      }
+    }
+    for (std::size_t i = 0; i < strategy.results.size(); ++i) {
+      if (!apply(node_.rule.results[i], *results_[i], strategy.results[i])) {
+        strategy.results[i].value.place(axis, Placement::partial_sum());
       }
     }
   }

@@ -28,7 +28,8 @@ std::vector<FactorShare> factor_shares(const AtomizedNode& node, const Mesh& mes
       std::int64_t shards = 1;
       for (std::size_t axis = 0; axis < strategy.axes.size(); ++axis) {
         const AxisChoice& choice = strategy.axes[axis];
-        if (choice.use == AxisUse::factor && choice.factor == factor && choice.atom == atom) shards *= mesh.axes[axis].size;
+        const bool shards_factor = choice.use == AxisUse::factor || choice.use == AxisUse::exchange;
+        if (shards_factor && choice.factor == factor && choice.atom == atom) shards *= mesh.axes[axis].size;
       }
       shares[factor].shards *= shards;
       shares[factor].extent *= (node.factor_atoms[factor][atom] + shards - 1) / shards;
@@ -73,12 +74,37 @@ void price_internal(const AtomizedNode& node, const Mesh& mesh, const std::vecto
   }
 }
 
+// What an exchange sends, and how much longer the work takes where the data decides who does it.
+double price_exchanges(const AtomizedNode& node, const Mesh& mesh, const std::vector<FactorShare>& shares, Strategy& strategy) {
+  double imbalance = 1;
+  for (std::size_t e = 0; e < node.rule.exchanges.size(); ++e) {
+    const Exchange& exchange = node.rule.exchanges[e];
+    std::int64_t devices = 1;
+    for (std::size_t axis = 0; axis < strategy.axes.size(); ++axis) {
+      const AxisChoice& choice = strategy.axes[axis];
+      if (choice.use == AxisUse::exchange && choice.group == e) devices *= mesh.axes[axis].size;
+    }
+    if (devices > 1 || shares[exchange.to].shards > 1) imbalance = std::max(imbalance, exchange.imbalance);
+    const std::int64_t capacity =
+        exchange.capacity(shares[exchange.from].extent, node.rule.factors[exchange.to].size / devices, devices);
+    const auto bytes = static_cast<double>(devices * capacity * exchange.row_bytes);
+    for (std::size_t axis = 0; axis < strategy.axes.size(); ++axis) {
+      const AxisChoice& choice = strategy.axes[axis];
+      if (choice.use != AxisUse::exchange || choice.group != e) continue;
+      const double seconds = collective_seconds(CollectiveKind::all_to_all, mesh.axes[axis], bytes);
+      strategy.forward_communication_seconds += static_cast<double>(exchange.forward_moves) * seconds;
+      strategy.backward_communication_seconds += static_cast<double>(exchange.backward_moves) * seconds;
+    }
+  }
+  return imbalance;
+}
+
 }  // namespace
 
 void price_node(const AtomizedNode& node, const Mesh& mesh, const CostProfile& profile,
                 const std::vector<TensorInfo>& operands, const std::vector<TensorInfo>& results, Strategy& strategy) {
   const std::vector<FactorShare> shares = factor_shares(node, mesh, strategy);
-  const double flops = forward_flops(node, shares);
+  const double flops = forward_flops(node, shares) * price_exchanges(node, mesh, shares, strategy);
   Work forward, backward;
   forward.dtype = backward.dtype = working_dtype(operands, results);
 
@@ -104,7 +130,8 @@ void price_node(const AtomizedNode& node, const Mesh& mesh, const CostProfile& p
   }
   strategy.forward_seconds = compute_seconds(profile, forward);
   if (differentiable && !node.cost.alias_backward) {
-    (node.cost.matrix ? backward.matrix_flops : backward.vector_flops) = flops * (node.cost.matrix ? products : 2.0);
+    const double backward_ratio = node.cost.backward_ratio > 0 ? node.cost.backward_ratio : node.cost.matrix ? products : 2.0;
+    (node.cost.matrix ? backward.matrix_flops : backward.vector_flops) = flops * backward_ratio;
     backward.bytes = result_bytes + read_bytes + gradient_bytes;
     strategy.backward_seconds = compute_seconds(profile, backward);
   }

@@ -81,7 +81,8 @@ class UseFinder {
       return limit(first.shape[static_cast<std::size_t>(at < 0 ? at + first.rank() : at)], false);
     }
     if (node.op == "aten.index.Tensor" && operand > 0) {
-      return limit(*std::min_element(first.shape.begin(), first.shape.end()), false);
+      const std::string& name = node.operands[operand].name;  // "indices.1" indexes dimension 1
+      return limit(first.shape[std::stoul(name.substr(name.find('.') + 1))], false);
     }
     if (!keeps_values(node.op)) return;
     for (const ValueId result : node.results) follow(result, use);

@@ -118,6 +118,13 @@ std::string internal_text(const Strategy& strategy, const Rule& rule) {
       text += (collective.tensor.empty() ? " a scalar, " : ", ") + std::to_string(collective.element_bytes) + " bytes each";
     }
   }
+  for (std::size_t axis = 0; axis < strategy.axes.size(); ++axis) {
+    if (strategy.axes[axis].use != AxisUse::exchange) continue;
+    const Exchange& exchange = rule.exchanges[strategy.axes[axis].group];
+    text += (text.empty() ? " | inside all_to_all(" : ", all_to_all(") + std::to_string(axis) + ") of " +
+            std::to_string(exchange.row_bytes) + " bytes for each " + rule.factors[exchange.from].name + ", " +
+            std::to_string(exchange.forward_moves) + " forward and " + std::to_string(exchange.backward_moves) + " backward";
+  }
   return text;
 }
 

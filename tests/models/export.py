@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT.parents[1] / "sdk" / "python"))
 
 import meshwright  # noqa: E402  (found through the path above)
+from encoder import encoder, open_dimensions  # noqa: E402
 
 LARGE = 200_000  # bytes, without weights
 BATCH, LENGTH, WIDTH, HEADS, LAYERS, VOCABULARY, CLASSES = 8, 8, 32, 4, 2, 50, 10
@@ -64,6 +65,12 @@ def gpt2():
                                      vocab_size=VOCABULARY, bos_token_id=0, eos_token_id=0, resid_pdrop=0.0,
                                      embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False)
     return WithLoss(transformers.GPT2LMHeadModel(config)), {"input_ids": tokens(), "labels": tokens()}
+
+
+def gpt2_long():
+    config = transformers.GPT2Config(n_layer=LAYERS, n_embd=4096, n_head=32, n_positions=8192, use_cache=False)
+    text = torch.zeros(1, 8192, dtype=torch.int64)
+    return WithLoss(transformers.GPT2LMHeadModel(config)), {"input_ids": text, "labels": text}
 
 
 def bert():
@@ -131,6 +138,12 @@ def resnet():
     return Classified(model), images(32)
 
 
+def resnet50():
+    """As it is, for its twin in ONNX."""
+    return Classified(torchvision.models.resnet50()), {
+        "images": torch.zeros(32, 3, 224, 224), "labels": torch.zeros(32, dtype=torch.int64)}
+
+
 def vgg():
     return Classified(Vgg()), images(16)
 
@@ -162,8 +175,32 @@ def t5():
         "input_ids": tokens(), "attention_mask": tokens(), "labels": tokens()}
 
 
+def experts(config: type, model: type, **more: object):
+    configured = config(num_hidden_layers=LAYERS, hidden_size=WIDTH, num_attention_heads=HEADS,
+                        num_key_value_heads=HEADS // 2, vocab_size=VOCABULARY, max_position_embeddings=LENGTH,
+                        num_experts_per_tok=2, use_cache=False, bos_token_id=0, eos_token_id=0, **more)
+    return WithLoss(model(configured)), {"input_ids": tokens(), "attention_mask": tokens(), "labels": tokens()}
+
+
+def mixtral():
+    return experts(transformers.MixtralConfig, transformers.MixtralForCausalLM, intermediate_size=2 * WIDTH,
+                   num_local_experts=4, router_jitter_noise=0.0)
+
+
+def qwen_moe():
+    return experts(transformers.Qwen2MoeConfig, transformers.Qwen2MoeForCausalLM, intermediate_size=2 * WIDTH,
+                   moe_intermediate_size=WIDTH // 2, shared_expert_intermediate_size=WIDTH, num_experts=8)
+
+
+def swin():
+    model = torchvision.models.SwinTransformer(patch_size=[2, 2], embed_dim=16, depths=[2, 2], num_heads=[2, 4],
+                                               window_size=[4, 4], mlp_ratio=2.0, stochastic_depth_prob=0.0,
+                                               num_classes=CLASSES)
+    return Classified(model), images(16)
+
+
 def mlp():
-    return Mlp(), {"features": torch.zeros(16, 16), "targets": torch.zeros(16, 8)}
+    return Mlp(), {"features": torch.zeros(2 * BATCH, 16), "targets": torch.zeros(2 * BATCH, 8)}
 
 
 def shrink(path: Path) -> None:
@@ -188,14 +225,18 @@ def fill(model: torch.nn.Module) -> None:
 
 MODELS: dict[str, Callable] = {"gpt2_tiny": gpt2, "gpt2_tiny_weights": gpt2, "bert_tiny": bert, "vit_tiny": vit,
                                "mlp_tiny": mlp, "llama_tiny": llama, "resnet_tiny": resnet, "t5_tiny": t5,
-                               "vgg_tiny": vgg, "clip_tiny": clip}
+                               "vgg_tiny": vgg, "clip_tiny": clip, "swin_tiny": swin, "mixtral_tiny": mixtral,
+                               "qwen_moe_tiny": qwen_moe, "gpt2_long": gpt2_long, "encoder_open": lambda: encoder(8, 16),
+                               "encoder_12x10": lambda: encoder(12, 10), "resnet50": resnet50}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one or more of {', '.join(MODELS)}; all by default")
     parser.add_argument("-o", "--output", type=Path, default=ROOT, help="the folder to write to")
+    parser.add_argument("--batch", type=int, default=BATCH, help="samples; `batch_12` holds twins with 12")
     options = parser.parse_args()
+    globals()["BATCH"] = options.batch
     for name in options.names or MODELS:
         if name not in MODELS:
             parser.error(f"no model named {name!r}; known: {', '.join(MODELS)}")
@@ -204,7 +245,8 @@ def main() -> None:
             model, inputs = MODELS[name]()
         if has_weights:
             fill(model)
-        path = meshwright.export(model.train(), inputs, options.output / f"{name}.pt2")
+        path = meshwright.export(model.train(), inputs, options.output / f"{name}.pt2",
+                                 dynamic_shapes=open_dimensions(inputs) if name.endswith("_open") else None)
         if path.stat().st_size > LARGE and not has_weights:
             shrink(path)
         print(f"{path.name}: {path.stat().st_size / 1024:.0f} KiB")

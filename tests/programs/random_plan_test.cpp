@@ -1,5 +1,6 @@
 // Any assignment is right, not only the best one: random strategies for every node of small models.
 // MESHWRIGHT_SEED=n draws that plan alone, and prints its program; MESHWRIGHT_DRAWS=n draws at most n of each kind.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -15,7 +16,9 @@ namespace {
 
 Graph read_model(const std::string& name) {
   const auto frontend = bench().host.create<Frontend>("frontend", "torch_export").value();
-  return frontend->read(SOURCE_FOLDER "/tests/models/" + name + ".pt2").value();
+  Graph graph = frontend->read(SOURCE_FOLDER "/tests/models/" + name + ".pt2").value();
+  EXPECT_THAT(gather_composites(graph, *bench().tools.ops).value(), testing::IsEmpty());
+  return graph;
 }
 
 struct Draws {
@@ -70,7 +73,10 @@ INSTANTIATE_TEST_SUITE_P(Models, RandomPlan,
                                          Draws{"resnet_tiny", {2, 2}, 5}, Draws{"resnet_tiny", {2, 2, 2}, 5},
                                          Draws{"t5_tiny", {2, 2}, 5}, Draws{"t5_tiny", {2, 2, 2}, 5},
                                          Draws{"vgg_tiny", {2, 2}, 5}, Draws{"vgg_tiny", {2, 2, 2}, 5},
-                                         Draws{"clip_tiny", {2, 2}, 5}, Draws{"clip_tiny", {2, 2, 2}, 5}),
+                                         Draws{"clip_tiny", {2, 2}, 5}, Draws{"clip_tiny", {2, 2, 2}, 5},
+                                         Draws{"swin_tiny", {2, 2}, 5}, Draws{"swin_tiny", {2, 2, 2}, 5},
+                                         Draws{"mixtral_tiny", {2, 2}, 5}, Draws{"mixtral_tiny", {2, 2, 2}, 5},
+                                         Draws{"qwen_moe_tiny", {2, 2}, 5}, Draws{"qwen_moe_tiny", {2, 2, 2}, 5}),
                          [](const auto& info) {
                            std::string name = info.param.model;
                            for (const std::int64_t size : info.param.mesh) name += "_" + std::to_string(size);

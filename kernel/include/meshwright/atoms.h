@@ -32,9 +32,14 @@ struct AtomizedGraph {
   std::vector<std::string> warnings;                // one for each distinct op without a rule
 };
 
-// `like`, if not empty: for each value one of the same shape that has the same atoms (itself, if no other): a gradient
-// is cut as its value is. Errors: a family's own (plugin_failed, internal).
-MESHWRIGHT_API Result<AtomizedGraph> atomize(const Graph& graph, const OpTable& ops, const std::vector<ValueId>& like = {});
+// Errors: a family's own (plugin_failed, internal).
+MESHWRIGHT_API Result<AtomizedGraph> atomize(const Graph& graph, const OpTable& ops);
+
+// The atoms of a graph that begins with another one's values and nodes, whose atoms stay as they are: where more nodes
+// would cut them further, these nodes' factors become whole. `like`: for each value one of the same shape that has the
+// same atoms (itself, if no other): a gradient is cut as its value is.
+MESHWRIGHT_API Result<AtomizedGraph> atomize_further(const Graph& graph, const AtomizedGraph& begun, const OpTable& ops,
+                                                     const std::vector<ValueId>& like);
 
 // The position of atom `atom` of factor `factor`, which is not whole, among the atoms `shape` of a tensor with this
 // rule; kNoId if the tensor does not have the factor.

@@ -12,14 +12,15 @@ enum class AxisUse : std::uint8_t {
   repeat,         // nothing: the devices along the axis do the same work
   factor,         // shards one atom of one factor
   pass_forward,   // partial operands (a linear group) give partial results
+  exchange,       // shards one atom of an exchange's `from`, and the outermost one of its `to`
   pass_backward,  // a partial gradient of the results gives partial gradients of the operands
 };
 
 struct AxisChoice {
   AxisUse use = AxisUse::repeat;
-  FactorId factor = 0;     // for factor
-  std::uint8_t atom = 0;   // for factor: which of its atoms
-  std::uint8_t group = 0;  // for pass_forward: which linear group
+  FactorId factor = 0;     // for factor, and for exchange: its `from`
+  std::uint8_t atom = 0;   // which of the factor's atoms
+  std::uint8_t group = 0;  // for pass_forward: which linear group; for exchange: which exchange of the rule
   bool operator==(const AxisChoice&) const = default;
 };
 

@@ -108,6 +108,12 @@ struct Graph {
 // `requires_gradient` is what the parameters imply.
 MESHWRIGHT_API Status validate(const Graph& graph);
 
+// Removes the nodes whose results nobody needs.
+MESHWRIGHT_API void drop_dead_nodes(Graph& graph);
+
+// Removes the sources too that no output needs. Gives the names of the user inputs among them.
+MESHWRIGHT_API std::vector<std::string> drop_unused(Graph& graph);
+
 // Marks the values that depend on a parameter through floating-point values only.
 MESHWRIGHT_API void mark_gradients(Graph& graph);
 

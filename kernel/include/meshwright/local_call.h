@@ -24,9 +24,13 @@ class MESHWRIGHT_API LocalBuilder {
             const std::vector<ProgramValueId>& results);
   // The value, reduced over every axis over which it is partial.
   ProgramValueId reduce(ProgramValueId value);
+  // The value, which `axis` shards, sharded by it on another atom: each rank of the axis sends a part to each other one.
+  ProgramValueId exchange(ProgramValueId value, std::size_t axis, std::size_t atom);
   [[nodiscard]] const ShardedType& type(ProgramValueId value) const { return program_.values[value].type; }
 
  private:
+  ProgramValueId move(ProgramValueId value, MoveKind kind, std::size_t axis, Placement placement);
+
   Program& program_;
   const Instruction& original_;
   std::vector<Instruction>& instructions_;

@@ -66,6 +66,19 @@ struct OpCost {
   // Bytes of operands that are not read whole: an embedding reads the rows it needs. True: read at most as many bytes
   // of each operand as the results have.
   bool gathers = false;
+  double backward_ratio = 0;  // the backward's FLOPs over the forward's, where that is not what the kernel derives
+};
+
+// Nodes of a graph that one op stands for: many of them spread one idea that a rule can say only as a whole (MoE
+// routing as sort, histc and index_put).
+struct Composite {
+  Node node;      // reads values of the graph
+  NodeId at = 0;  // the node whose place it takes and whose results are its; what nobody needs then is dropped
+};
+
+struct FoundComposites {
+  std::vector<Composite> composites;
+  std::vector<std::string> refused;  // what looks like it, and why it stays in pieces: a sentence with the node's name
 };
 
 struct LocalCall;  // local_call.h
@@ -97,12 +110,16 @@ class MESHWRIGHT_API OpFamily {
   // classes, a mean's count).
   Status localize(const LocalCall& call) const;
 
+  // What this family can gather in `graph`; nothing, unless the family overrides it.
+  Result<FoundComposites> find_composites(const Graph& graph) const;
+
  private:
   virtual Result<Rule> do_rule(const OpCall& call) const = 0;
   virtual Result<OpCost> do_cost(const OpCall& call, const Rule& rule) const = 0;
   virtual Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const;
   virtual Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const;
   virtual Status do_localize(const LocalCall& call) const;
+  virtual FoundComposites do_find_composites(const Graph& graph) const;
 };
 
 // Which family serves an op; null if none does.
@@ -110,6 +127,12 @@ class MESHWRIGHT_API OpTable {
  public:
   virtual ~OpTable();
   [[nodiscard]] virtual const OpFamily* find(std::string_view op) const = 0;
+  // Each family once, in an order that does not change from run to run; none, unless overridden.
+  [[nodiscard]] virtual std::vector<const OpFamily*> families() const { return {}; }
 };
+
+// Puts the composites that the families of `ops` find into the graph, in place of what they stand for. Gives what they
+// refused, a sentence each. Errors: plugin_failed if a composite does not fit into the graph.
+MESHWRIGHT_API Result<std::vector<std::string>> gather_composites(Graph& graph, const OpTable& ops);
 
 }  // namespace meshwright

@@ -50,12 +50,32 @@ struct InternalCollective {
   bool backward = false;
 };
 
+// Rows along factor `from` (tokens) may be worked on where their block of factor `to` (experts) is: an axis then shards
+// both, each in the tensors that have it (`to` in those that have both), and rows travel there and back. Each row goes
+// to `copies` positions of `to`, which the data decides, so buffers have a fixed capacity.
+struct Exchange {
+  FactorId from = 0;
+  FactorId to = 0;
+  std::int64_t copies = 1;
+  bool distinct = false;       // a row's positions of `to` differ from each other
+  double capacity_factor = 0;  // rows for one device over their number under balanced load; 0: as many as there can be
+  double imbalance = 1;        // seconds where `to` is sharded over those under balanced load
+  std::int64_t row_bytes = 0;
+  std::int64_t forward_moves = 0;  // all-to-alls of such rows, each way
+  std::int64_t backward_moves = 0;
+
+  // The rows that one device may send to another one: it has `rows`, and each device has `positions` of `to`, of
+  // `devices` times as many in all.
+  [[nodiscard]] MESHWRIGHT_API std::int64_t capacity(std::int64_t rows, std::int64_t positions, std::int64_t devices) const;
+};
+
 struct Rule {
   std::vector<Factor> factors;
   std::vector<TensorRule> operands;
   std::vector<TensorRule> results;
   std::vector<std::vector<std::uint32_t>> linear;
   std::vector<InternalCollective> internal;
+  std::vector<Exchange> exchanges;
 
   [[nodiscard]] MESHWRIGHT_API FactorId factor(std::string_view name) const;  // asserts that it exists
   [[nodiscard]] MESHWRIGHT_API std::vector<FactorId> all_factors() const;     // the whole space that the op works through

@@ -1,6 +1,8 @@
-// Largest and smallest elements, their positions, and their order along a dimension. What is compared along stays whole.
+// Largest and smallest elements, their positions, and their order along a dimension. What is compared along stays whole,
+// unless the largest or smallest number alone is asked for: then ranks compare what each of them found.
 #include "selection.h"
 
+#include "meshwright/local_call.h"
 #include "meshwright/plugin.h"
 
 namespace meshwright {
@@ -18,6 +20,7 @@ class Selection final : public OpFamily {
     const TensorType& self = call.operands[0];
     const std::vector<bool> compared = compared_dimensions(call.node, self.rank());
     const bool keeps = call.node.boolean("keepdim", false);
+    const bool shards = is_extreme_alone(call.node) && is_floating(self.dtype);
     std::string from, to;
     for (std::size_t i = 0; i < compared.size(); ++i) {
       const std::string name = "d" + std::to_string(i);
@@ -26,13 +29,49 @@ class Selection final : public OpFamily {
         to += " " + name;
         continue;
       }
-      from += self.shape[i] == 1 ? " 1" : " !w" + std::to_string(i);
+      from += self.shape[i] == 1 ? " 1" : (shards ? " ^w" : " !w") + std::to_string(i);
       if (sorts(call.node)) to += call.results[0].shape[i] == 1 ? " 1" : " !v" + std::to_string(i);
       else if (keeps) to += " 1";
     }
     std::string results = to;
     for (std::size_t i = 1; i < call.results.size(); ++i) results += "," + to;
-    return parse_rule(from + " ->" + results, call.operands, call.results);
+    Result<Rule> rule = parse_rule(from + " ->" + results, call.operands, call.results);
+    if (!rule || !shards) return rule;
+    std::vector<FactorId> of_result;
+    for (const auto& dimension : rule->results[0].dimensions) of_result.insert(of_result.end(), dimension.begin(), dimension.end());
+    for (FactorId factor = 0; factor < rule->factors.size(); ++factor) {
+      if (rule->factors[factor].internal) rule->internal.push_back({factor, of_result, size_bytes(self.dtype), false});
+    }
+    return rule;
+  }
+
+  static bool is_extreme_alone(const Node& node) {
+    return node.op == "aten.amax" || node.op == "aten.amin" || node.op == "aten.max" || node.op == "aten.min";
+  }
+
+  // Of shards the largest of what each has; for the smallest, the same with signs changed.
+  Status do_localize(const LocalCall& call) const override {
+    const Node& node = call.call.node;
+    ShardedType found = call.results[0];
+    for (std::size_t axis = 0; axis < call.mesh.rank(); ++axis) {
+      if (call.operands[0].layout[axis].is_shard() && !found.layout[axis].is_shard()) found.layout.place(axis, Placement::partial_max());
+    }
+    if (!is_extreme_alone(node) || !found.layout.has_partial()) {
+      call.emit(node.attributes);
+      return Done{};
+    }
+    LocalBuilder& build = call.build;
+    ProgramValueId self = call.operand("self");
+    const bool smallest = node.op.ends_with("min");
+    if (smallest) {
+      const ProgramValueId opposite = build.make(call.operands[0]);
+      build.emit("aten.neg", {{"self", self}}, {}, {}, {opposite});
+      self = opposite;
+    }
+    const ProgramValueId local = build.make(found);
+    build.emit(node.op.ends_with("amin") || node.op.ends_with("amax") ? "aten.amax" : "aten.max", {{"self", self}}, node.attributes, {}, {local});
+    build.emit(smallest ? "aten.neg" : "aten.clone", {{"self", build.reduce(local)}}, {}, {}, node.results);
+    return Done{};
   }
 
   Result<OpCost> do_cost(const OpCall& call, const Rule& rule) const override {

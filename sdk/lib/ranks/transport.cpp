@@ -61,10 +61,11 @@ std::vector<std::int64_t> group_of(const Mesh& mesh, std::vector<std::int64_t> a
   }
 }
 
-// A random number of either sign, away from 0, that depends on its arguments alone.
+// A random number of either sign, away from 0, that depends on its arguments alone. In eighths, so that shares of numbers
+// with few bits add up to them exactly: a mask made of integers is compared for equality later.
 double random_weight(std::uint64_t seed, std::uint64_t index, std::uint64_t coordinate) {
   const std::uint64_t z = split_mix(seed + kSplitMixStep * (index + 1) + 0xd1b54a32d192ed03U * (coordinate + 1));
-  const double size = 0.5 + static_cast<double>(z >> 12U) * 0x1p-52;
+  const double size = 0.5 + static_cast<double>(z >> 61U) / 8;
   return coordinate == 0 || (z & 1U) != 0 ? -size : size;
 }
 

@@ -1,0 +1,117 @@
+#include "experts.h"
+
+#include <iterator>
+
+#include "meshwright/plugin.h"
+
+namespace meshwright {
+namespace {
+
+constexpr const char* kOps[] = {kExperts,
+                                kExpertsBackward,
+                                "meshwright.experts_dispatch",
+                                "meshwright.experts_rows",
+                                "meshwright.experts_rows_backward",
+                                "meshwright.experts_combine",
+                                "meshwright.experts_collect",
+                                nullptr};
+
+constexpr meshwright_config_key_v1 kKeys[] = {
+    {"capacity_factor", "number", "", "0.0",
+     "rows that a rank may send to another one, over their number if all experts were equally busy; 0: all that can come"},
+    {"imbalance", "number", "", "1.2", "seconds of the busiest rank's experts over those if all were equally busy"},
+};
+
+class Experts final : public OpFamily {
+ public:
+  explicit Experts(const ExpertSettings& settings) : settings_(settings) {}
+
+ private:
+  static bool is_backward(const Node& node) { return node.op == kExpertsBackward; }
+
+  Result<Rule> do_rule(const OpCall& call) const override {
+    if (is_exchange_step(call.node.op)) return bad_input("it stands in programs only");
+    const bool backward = is_backward(call.node);
+    Result<Rule> rule = parse_rule(backward ? "t !o, t !h, t !k, t !k, e (!2 i) !h, e !o i -> t !h, t !k, e (!2 i) !h, e !o i"
+                                            : "t !h, t !k, t !k, e (!2 i) !h, e !o i -> t !o",
+                                   call.operands, call.results);
+    if (!rule) return rule;
+    if (backward) rule->linear = {{0}};
+    else rule->linear = {{2}, {4}};  // the router's weights, and the last matrix
+    Exchange exchange;
+    exchange.from = rule->factor("t");
+    exchange.to = rule->factor("e");
+    exchange.copies = call.operand("indices")->shape[1];
+    exchange.distinct = call.node.boolean("distinct", false);
+    exchange.capacity_factor = call.node.number("capacity_factor", 0);
+    exchange.imbalance = call.node.number("imbalance", 1);
+    exchange.row_bytes = call.operand("hidden")->shape[1] * size_bytes(call.operand("hidden")->dtype);
+    exchange.forward_moves = 2;   // rows there, results back
+    exchange.backward_moves = 3;  // rows and gradients there, gradients back
+    rule->exchanges = {exchange};
+    return rule;
+  }
+
+  Result<OpCost> do_cost(const OpCall& call, const Rule& rule) const override {
+    OpCost cost;
+    cost.matrix = true;
+    const double share = static_cast<double>(call.operand("indices")->shape[1]) / static_cast<double>(rule.factors[rule.factor("e")].size);
+    const double forward = 6 * share;  // three products of each token and each of its experts
+    cost.forward.push_back({is_backward(call.node) ? 3 * forward : forward,
+                            {rule.factor("t"), rule.factor("e"), rule.factor("h"), rule.factor("i")}});
+    cost.backward_ratio = 3;  // the inner values again, and two products for each one of the forward
+    return cost;
+  }
+
+  Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override {
+    if (is_backward(call.node)) return bad_input("its op family states no gradient");
+    static constexpr const char* kDifferentiable[] = {"hidden", "weights", "gate_up", "down"};
+    std::vector<Operand> operands = {{"grad_output", call.result_gradients[0]}};
+    operands.insert(operands.end(), call.node.operands.begin(), call.node.operands.end());
+    std::vector<TensorType> types;
+    for (const char* name : kDifferentiable) types.push_back(call.type(call.operand(name)));
+    const std::vector<ValueId> made = call.build.emit(kExpertsBackward, operands, call.node.attributes, types);
+    std::vector<ValueId> gradients(call.node.operands.size(), kNoId);
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      const std::size_t operand = *call.node.operand_index(kDifferentiable[i]);
+      if (call.wanted[operand]) gradients[operand] = made[i];
+    }
+    return gradients;
+  }
+
+  Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
+    return is_exchange_step(call.node.op) ? evaluate_exchange_step(call, operands) : evaluate_experts(call, operands);
+  }
+
+  // A rank that has some of the experts knows which.
+  Status do_localize(const LocalCall& call) const override {
+    if (emit_exchange(call)) return Done{};
+    Attributes attributes = call.call.node.attributes;
+    RankAttributes rank_attributes;
+    ShardIndex::describe(*call.type("gate_up"), 0, 1, call.mesh, "experts", attributes, rank_attributes);
+    call.emit(std::move(attributes), std::move(rank_attributes));
+    return Done{};
+  }
+
+  FoundComposites do_find_composites(const Graph& graph) const override { return find_expert_layers(graph, settings_); }
+
+  ExpertSettings settings_;
+};
+
+void* create(const Config& config, Error& error) {
+  ExpertSettings settings;
+  if (config.has("capacity_factor")) settings.capacity_factor = config.number("capacity_factor");
+  if (config.has("imbalance")) settings.imbalance = config.number("imbalance");
+  if (settings.capacity_factor < 0 || settings.imbalance < 1) {
+    error = bad_input("[ops.experts]: \"capacity_factor\" must be at least 0, and \"imbalance\" at least 1");
+    return nullptr;
+  }
+  return static_cast<OpFamily*>(new Experts(settings));
+}
+
+}  // namespace
+
+MESHWRIGHT_PLUGIN("ops", "experts", "0.1.0", "Apache-2.0", "Mixture-of-experts layers", kOps, kKeys, std::size(kKeys), create,
+                  destroy_plugin<OpFamily>)
+
+}  // namespace meshwright

@@ -1,0 +1,61 @@
+// A layer of experts as one op (mixture of experts): each token goes through `k` of the `e` experts, and their results
+// are added, weighted by the router. What a model writes as sort, histc, grouped matmul and index is this; op by op it
+// could only be replicated (DESIGN §2).
+//
+//   meshwright.experts   hidden [t, h], indices [t, k], weights [t, k], gate_up [e, 2i, h], down [e, h, i] -> [t, h]
+//     out[t] = Σ_k weights[t, k] · down[x] · (act(gate_up[x] · hidden[t])_gate · (..)_up),  x = indices[t, k]
+//
+// Three ways to shard it, any of them on any mesh axis:
+//   t    tokens; every rank has all experts
+//   e    experts; every rank has all tokens and computes what its experts give: a partial sum
+//   i    the inner dimension of every expert (expert-tensor parallelism): a partial sum
+//   t>e  tokens and experts on the same axis: tokens travel to their experts and back (expert parallelism). Buffers have
+//        a fixed capacity for each pair of ranks; without a capacity factor it is the most that can come (dropless).
+//        Rows beyond the capacity are an error, never dropped.
+// The backward computes the experts' inner values again.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "meshwright/local_call.h"
+#include "meshwright/op.h"
+
+namespace meshwright {
+
+inline constexpr const char* kExperts = "meshwright.experts";
+inline constexpr const char* kExpertsBackward = "meshwright.experts_backward";
+
+struct ExpertSettings {
+  double capacity_factor = 0;
+  double imbalance = 1.2;
+};
+
+// composite.cpp: the routing and grouped matmuls that torch.export leaves of an expert layer of transformers.
+FoundComposites find_expert_layers(const Graph& graph, const ExpertSettings& settings);
+
+// evaluate.cpp
+Result<std::vector<Tensor>> evaluate_experts(const OpCall& call, std::span<const Tensor* const> operands);
+
+// What experts do to single rows, for whoever has the rows: out[r] = expert(row_experts[r]) of rows[r]. Rows whose expert
+// is another rank's, or is -1, give zero. `scale` may be null: all 1.
+struct ExpertRows {
+  const OpCall& call;
+  const Tensor& rows;         // [.., h]
+  const Tensor& row_experts;  // [..], int64, numbers of the whole layer
+  const Tensor& gate_up;
+  const Tensor& down;
+};
+std::vector<double> expert_rows(const ExpertRows& in);
+struct ExpertRowGradients {
+  std::vector<double> rows, row_weights, gate_up, down;
+};
+// `row_gradients`: of the weighted results, [.., h].
+ExpertRowGradients expert_row_gradients(const ExpertRows& in, const Tensor& row_weights, const Tensor& row_gradients);
+
+// exchange.cpp: the steps of t>e. False: no axis exchanges.
+bool emit_exchange(const LocalCall& call);
+bool is_exchange_step(const std::string& op);
+Result<std::vector<Tensor>> evaluate_exchange_step(const OpCall& call, std::span<const Tensor* const> operands);
+
+}  // namespace meshwright
