@@ -19,7 +19,9 @@ constexpr const char* kOps[] = {"aten.arange", "aten.arange.start", "aten.arange
                                 "aten.randint", "aten.randint.low", "aten.randperm", "aten.empty.memory_format",
                                 "aten.empty_strided", "aten.empty_like", "aten.new_empty",
                                 "aten.zero", "aten.bernoulli", "aten.bernoulli.p", "aten.uniform",
-                                "aten.normal_functional", "aten.exponential", nullptr};
+                                "aten.normal_functional", "aten.exponential", "aten.eye", "aten.eye.m", nullptr};
+
+bool is_identity(const Node& node) { return node.op.starts_with("aten.eye"); }
 
 // Filled with numbers that are drawn: the operand gives the shape.
 bool fills(const Node& node) {
@@ -90,6 +92,12 @@ class Factory final : public OpFamily {
       permute(RandomStream(node), result);
       return results;
     }
+    if (is_identity(node)) {
+      const std::int64_t columns = result.shape()[1];
+      const ShardIndex row(node, "rows", result.shape()[0]), column(node, "columns", columns);
+      for (std::int64_t i = 0; i < result.elements(); ++i) result.set(i, row.global(i / columns) == column.global(i % columns) ? 1 : 0);
+      return results;
+    }
     const ShardIndex positions(node, is_random(node) ? "elements" : "positions", result.elements());
     if (is_random(node)) {
       const RandomStream random(node);
@@ -123,6 +131,12 @@ class Factory final : public OpFamily {
     const TensorType local = local_type(call.results[0], call.mesh);
     if (attributes.contains("size")) attributes["size"] = local.shape;
     if (attributes.contains("stride")) attributes["stride"] = strides_of(local.shape);
+    if (is_identity(node)) {
+      ShardIndex::describe(call.results[0], 0, 1, call.mesh, "rows", attributes, rank_attributes);
+      ShardIndex::describe(call.results[0], 1, 2, call.mesh, "columns", attributes, rank_attributes);
+      attributes["n"] = local.shape[0];
+      if (attributes.contains("m")) attributes["m"] = local.shape[1];
+    }
     if (counts(node)) ShardIndex::describe(call.results[0], 0, 1, call.mesh, "positions", attributes, rank_attributes);
     if (is_random(node)) {
       ShardIndex::describe(call.results[0], 0, local.shape.size(), call.mesh, "elements", attributes, rank_attributes);
