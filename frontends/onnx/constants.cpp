@@ -11,6 +11,8 @@ namespace meshwright::onnx {
 
 namespace {
 
+constexpr std::int64_t kLargestTable = 1 << 16;  // elements of a real tensor that other constants are computed from
+
 Tensor transposed(const Tensor& tensor) {
   const std::int64_t rows = tensor.shape()[0], columns = tensor.shape()[1];
   Tensor result(TensorType{tensor.type().dtype, {columns, rows}});
@@ -48,11 +50,12 @@ class Finder {
   }
 
  private:
-  // A real tensor of several elements may be a parameter, so its content is nothing to compute with; a mask or a list of
-  // positions is none.
+  // A real tensor of several elements may be a parameter, so its content is nothing to compute with, unless an exporter
+  // computed it; a mask or a list of positions is none.
   Status keep_content(const std::string& name, const StoredTensor& tensor, bool of_node) {
     const std::int64_t elements = tensor.type.elements();
-    if (elements > kLargestLiteral || !bytes_.has(tensor) || (is_floating(tensor.type.dtype) && elements != 1 && !of_node)) return Done{};
+    const bool may_be_trained = is_floating(tensor.type.dtype) && elements != 1 && !of_node && !(is_made_up(name) && elements <= kLargestTable);
+    if (elements > kLargestLiteral || !bytes_.has(tensor) || may_be_trained) return Done{};
     if (tensor.type.dtype == DType::complex64 || tensor.type.dtype == DType::complex128) return Done{};
     Result<Tensor> content = bytes_.read(tensor);
     if (!content) return content.error();

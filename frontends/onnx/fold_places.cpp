@@ -189,7 +189,12 @@ Folded fold_trilu(const ModelNode& node, const Operands& operands) {
 }
 
 Folded fold_scatter(const ModelNode& node, const Operands& operands) {
-  if (operands.size() != 3 || node.attributes.contains("reduction") || operands[1]->type.rank() < 1) return std::nullopt;
+  const auto reduction = node.attributes.find("reduction");
+  if (reduction != node.attributes.end()) {
+    const auto* text = std::get_if<std::string>(&reduction->second);
+    if (text == nullptr || *text != "none") return std::nullopt;
+  }
+  if (operands.size() != 3 || operands[1]->type.rank() < 1) return std::nullopt;
   const Literal &indices = *operands[1], &updates = *operands[2];
   Literal result = *operands[0];
   const std::int64_t columns = indices.type.shape.back(), rank = result.type.rank();

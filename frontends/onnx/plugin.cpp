@@ -29,10 +29,12 @@ class Onnx final : public Frontend {
     const Result<Model> model = open(path);
     if (!model) return model.error();
     const StoredBytes bytes(path);
-    const Result<Constants> constants = find_constants(*model, bytes);
+    Result<Constants> constants = find_constants(*model, bytes);
     if (!constants) return add_context(path, constants.error());
-    Result<Graph> graph = Translator(*model, *constants, options_).run(open_dimensions, std::filesystem::path(path).stem().string());
+    Translator translator(*model, *constants, options_);
+    Result<Graph> graph = translator.run(open_dimensions, std::filesystem::path(path).stem().string());
     if (!graph) return add_context(path, graph.error());
+    constants->literals.insert(translator.computed().begin(), translator.computed().end());
     apply_patterns(*graph, *constants, bytes, {model->opset, model->producer, options_.patterns});
     for (const std::string& input : drop_unused(*graph)) {
       log(LogLevel::warning, "onnx", "input '" + input + "' is never used and was left out");
@@ -46,8 +48,11 @@ class Onnx final : public Frontend {
     const Result<Model> model = open(path);
     if (!model) return model.error();
     const StoredBytes bytes(path);
-    const Result<Constants> constants = find_constants(*model, bytes);
+    Result<Constants> constants = find_constants(*model, bytes);
     if (!constants) return add_context(path, constants.error());
+    // What follows from the sizes that the file fixes. A model with open ones has nothing of the kind.
+    Translator translator(*model, *constants, options_);
+    if (translator.run({}, "")) constants->literals.insert(translator.computed().begin(), translator.computed().end());
     return constant_tensors(*constants, bytes);
   }
 

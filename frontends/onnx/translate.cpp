@@ -99,6 +99,7 @@ Status Translator::add_inputs(const OpenDimensions& open) {
   for (const ModelValue& input : model_.inputs) {
     Result<TensorType> type = bound_type(input, open, used);
     if (!type) return type.error();
+    is_closed_ &= std::ranges::all_of(*input.type.shape, [](const Dimension& dimension) { return dimension.size >= 0; });
     Slot& slot = slots_[input.name];
     slot.type = *type;
     slot.id = static_cast<ValueId>(graph_.values.size());
@@ -260,7 +261,8 @@ ValueId Translator::source(const std::string& name, const TensorType& type) {
   return id;
 }
 
-// A literal that depends on the sizes of inputs: it is in no file, so the graph makes it.
+// A literal that follows from the sizes of inputs. It is in no file: where the file fixes those sizes it can be computed again
+// and is a constant; else the graph makes it.
 ValueId Translator::generated(const std::string& name, const Literal& literal) {
   const TensorType type = literal.type;
   const std::string dtype(meshwright::name(type.dtype));
@@ -276,6 +278,10 @@ ValueId Translator::generated(const std::string& name, const Literal& literal) {
     const ValueId line = emit("aten.arange.start_step", {}, {{"start", start}, {"end", start + step * count}, {"step", step}, {"dtype", dtype}},
                               {TensorType{type.dtype, {count}}})[0];
     return type.rank() == 1 ? line : emit("aten.view", {{"self", line}}, {{"size", type.shape}}, {type})[0];
+  }
+  if (is_closed_) {
+    computed_[name] = literal;
+    return source(name, type);
   }
   const ModelNode* const outer = current_;
   const NodeId first = first_of_current_;

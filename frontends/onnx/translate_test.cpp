@@ -217,6 +217,24 @@ TEST(Translate, TensorsOfOpenSizesAreMadeByTheGraph) {
   EXPECT_FALSE(tensors->contains("column"));
 }
 
+// Where the file fixes the sizes, what follows from them is a constant, and its elements are computed again on demand.
+TEST(Translate, TensorsOfFixedSizesAreConstants) {
+  TestModel model;
+  model.input("x", {2, 3, 7});
+  model.node("Shape", {"x"}, {"shape"});
+  model.integers("order", {2, 0, 1});
+  model.node("Gather", {"shape", "order"}, {"turned"});
+  model.node("Add", {"turned", "ids"}, {"z"});
+  model.input("ids", {3}, 7);
+  model.output("z");
+  const Graph graph = read(model);
+  EXPECT_EQ(kind_of(graph, "turned"), SourceKind::constant);
+  const auto tensors = make_onnx()->tensors(TestModel::path());
+  ASSERT_TRUE(tensors.ok());
+  const Tensor& turned = tensors->at("turned");
+  EXPECT_EQ(std::vector<std::int64_t>(turned.as<std::int64_t>().begin(), turned.as<std::int64_t>().end()), (std::vector<std::int64_t>{7, 2, 3}));
+}
+
 TEST(Translate, AReshapeThatMovesElementsCopiesThem) {
   TestModel model;
   model.input("x", {2, 3, 4, 5});

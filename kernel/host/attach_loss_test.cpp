@@ -115,7 +115,7 @@ TEST(AttachLoss, KeepsWhatBuffersBecome) {
 
 TEST(AttachLoss, SaysWhatIsWrong) {
   Model model;
-  EXPECT_EQ(model.error({"cross_entropy", "w", false}), "\"loss_output\" in [model]: the model has no output 'w'; did you mean \"y\"?");
+  EXPECT_EQ(model.error({"cross_entropy", "w", false}), "\"loss_output\" in [model]: the model has no output 'w'; did you mean \"z\"?");
   EXPECT_EQ(model.error({"cross_entropy", "z", false}), "\"loss_output\" in [model]: output 'z' of the model does not depend on its parameters");
   EXPECT_THAT(model.error({"mse", "", true}), HasSubstr("\"loss_shift\" in [model] goes with the loss cross_entropy"));
   EXPECT_THAT(model.error({"none", "y", false}), HasSubstr("go with a \"loss\", and there is none"));
