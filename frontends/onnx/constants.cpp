@@ -11,6 +11,7 @@ namespace meshwright::onnx {
 
 namespace {
 
+constexpr std::int64_t kLongestSetting = 16;      // elements of a list of scales or the like
 constexpr std::int64_t kLargestTable = 1 << 16;  // elements of a real tensor that other constants are computed from
 
 Tensor transposed(const Tensor& tensor) {
@@ -55,11 +56,11 @@ class Finder {
   Status keep_content(const std::string& name, const StoredTensor& tensor, bool of_node) {
     const std::int64_t elements = tensor.type.elements();
     const bool may_be_trained = is_floating(tensor.type.dtype) && elements != 1 && !of_node && !(is_made_up(name) && elements <= kLargestTable);
-    if (elements > kLargestLiteral || !bytes_.has(tensor) || may_be_trained) return Done{};
+    if (elements > kLargestLiteral || !bytes_.has(tensor) || (may_be_trained && elements > kLongestSetting)) return Done{};
     if (tensor.type.dtype == DType::complex64 || tensor.type.dtype == DType::complex128) return Done{};
     Result<Tensor> content = bytes_.read(tensor);
     if (!content) return content.error();
-    found_.literals[name] = literal_of(*content);
+    (may_be_trained ? found_.short_reals : found_.literals)[name] = literal_of(*content);
     return Done{};
   }
 

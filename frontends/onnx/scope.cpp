@@ -82,6 +82,12 @@ ValueId Scope::value(std::size_t i) {
 
 const Literal* Scope::literal(std::size_t i) const { return has(i) ? translator_.literal(node.inputs[i]) : nullptr; }
 
+const Literal* Scope::setting(std::size_t i) const {
+  if (const Literal* known = literal(i); known != nullptr || !has(i)) return known;
+  const auto found = translator_.constants_.short_reals.find(node.inputs[i]);
+  return found == translator_.constants_.short_reals.end() ? nullptr : &found->second;
+}
+
 std::vector<std::int64_t> Scope::known_integers(std::size_t i) const {
   const Literal* known = literal(i);
   if (known == nullptr || known->is_real()) {

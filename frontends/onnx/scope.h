@@ -43,6 +43,7 @@ class Scope {
   [[nodiscard]] const Shape& shape(std::size_t i) const;
   ValueId value(std::size_t i);                                                  // as a tensor of the graph
   [[nodiscard]] const Literal* literal(std::size_t i) const;                     // its elements, if they are known
+  [[nodiscard]] const Literal* setting(std::size_t i) const;                     // as `literal`, of a short list of reals too
   [[nodiscard]] std::vector<std::int64_t> known_integers(std::size_t i) const;   // refuses if they are not known
   [[nodiscard]] std::optional<double> scalar(std::size_t i) const;               // the one element of a constant, as a number
   [[nodiscard]] bool is_weight(std::size_t i) const;                             // the file holds it as a tensor

@@ -50,7 +50,7 @@ void translate_eye(Scope& scope) {
 // on_value where a class' number is that of the position along `axis`, off_value elsewhere.
 void translate_one_hot(Scope& scope) {
   const std::vector<std::int64_t> depth = scope.known_integers(1);
-  const Literal* values = scope.literal(2);
+  const Literal* values = scope.setting(2);
   if (depth.size() != 1 || values == nullptr || values->size() != 2) scope.refuse("its depth and its two values must be constants");
   TensorType type{scope.type(2).dtype, scope.shape(0)};
   const std::size_t axis = scope.axis(scope.integer("axis", -1), type.rank() + 1);

@@ -67,7 +67,7 @@ void translate_resize(Scope& scope) {
       scales[i] = static_cast<double>(sizes[i]) / static_cast<double>(std::max<std::int64_t>(from.shape[i], 1));
     }
   } else {
-    const Literal* known = scope.literal(2);
+    const Literal* known = scope.setting(2);
     if (known == nullptr || known->reals.size() != from.shape.size()) scope.refuse("its scales must be constants, one for each dimension");
     for (std::size_t i = 0; i < scales.size(); ++i) {
       scales[i] = known->reals[i];
