@@ -118,8 +118,8 @@ TEST_F(BadFiles, DataDependentShape) {
 TEST_F(BadFiles, DynamicShape) {
   const std::string open = R"(, "y": )" + tensor("7", R"({"as_expr": {"expr_str": "s0"}})");
   EXPECT_EQ(message_for_model(model(node("torch.ops.aten.relu.default"), open)),
-            "node 'y': value 'y' has the size 's0', which was left open as a dynamic dimension; every shape must be a "
-            "fixed number, so export without dynamic_shapes");
+            "node 'y': value 'y' has the size 's0', which was left open as a dynamic dimension, and nothing says how large "
+            "it is; export with dynamic dimensions of the inputs alone, or without dynamic_shapes");
 }
 
 // As torch 2.15 writes it. The u of True is no symbol.
@@ -128,8 +128,8 @@ TEST_F(BadFiles, DynamicShapeInSympyText) {
       R"json({"as_expr": {"expr_str": "Mul(Integer(2), Symbol('s17', positive=True))"}})json";
   EXPECT_EQ(
       message_for_model(model(node("torch.ops.aten.relu.default"), R"(, "y": )" + tensor("7", expression))),
-      "node 'y': value 'y' has the size 'Mul(Integer(2), s17)', which was left open as a dynamic dimension; every "
-      "shape must be a fixed number, so export without dynamic_shapes");
+      "node 'y': value 'y' has the size 'Mul(Integer(2), s17)', which was left open as a dynamic dimension, and nothing "
+      "says how large it is; export with dynamic dimensions of the inputs alone, or without dynamic_shapes");
 }
 
 TEST_F(BadFiles, NumberFromData) {

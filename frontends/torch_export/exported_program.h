@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -18,8 +19,11 @@ struct TensorName {
   std::string name;
 };
 using TensorNames = std::vector<std::string>;  // "" where an optional tensor is absent
-struct Symbolic {                              // a number that is not known until the program runs
-  std::string name;
+// A number, or a list of numbers, that is not known until dimensions have sizes or the program runs.
+struct Symbolic {
+  std::vector<std::string> elements;  // names of numbers, or numbers; one if it is no list
+  bool is_list = false;
+  bool is_check = false;  // a truth value, which only the export's own checks use
 };
 struct Unsupported {  // an argument that no functional ATen op has
   std::string kind;   // "as_graph"
@@ -41,8 +45,9 @@ struct ExportedNode {
 
 struct ExportedTensor {
   int dtype_code = 0;
-  std::vector<std::int64_t> shape;
-  std::string symbol;  // the expression of the first size that is not a number; "" if all are
+  std::vector<std::int64_t> shape;       // 0 where a size is not a number
+  std::vector<std::string> expressions;  // as shape: of sizes that are not numbers; "" for others
+  std::string symbol;                    // the first of these; "" if all sizes are numbers
   bool requires_gradient = false;
 };
 
@@ -62,6 +67,8 @@ struct ExportedProgram {
   std::vector<ExportedNode> nodes;
   std::unordered_map<std::string, ExportedTensor> tensors;
   std::unordered_map<std::string, std::string> numbers;  // the expressions behind Symbolic names
+  std::unordered_map<std::string, std::int64_t> hints;   // of symbols: the sizes that the model was exported with
+  std::unordered_map<std::string, std::pair<std::int64_t, std::int64_t>> ranges;  // of symbols: least and most
   std::vector<InputSpec> inputs;
   std::vector<OutputSpec> outputs;
 };

@@ -61,17 +61,19 @@ std::string dtype_text(const Json& json) {
 
 ArgumentValue symbolic(const Json& json, Attribute (*number)(const Json&)) {
   const auto [kind, value] = union_of(json);
-  if (kind == "as_name") return Symbolic{text_of(value)};
+  if (kind == "as_name") return Symbolic{{text_of(value)}};
   return number(value);
 }
 
 ArgumentValue symbolic_integers(const Json& json) {
+  Symbolic list{{}, true};
   std::vector<std::int64_t> values;
   for (const Json& element : array(json)) {
     const auto [kind, value] = union_of(element);
-    if (kind == "as_name") return Symbolic{text_of(value)};
-    values.push_back(integer(value));
+    list.elements.push_back(kind == "as_name" ? text_of(value) : std::to_string(integer(value)));
+    if (kind != "as_name") values.push_back(integer(value));
   }
+  if (values.size() < list.elements.size()) return list;
   return Attribute(std::move(values));
 }
 
@@ -124,7 +126,11 @@ ArgumentValue argument_value(const Json& json) {
   if (kind == "as_device") return Attribute(text_of(value.at("type")));
   if (kind == "as_sym_int") return symbolic(value, [](const Json& number) { return Attribute(integer(number)); });
   if (kind == "as_sym_float") return symbolic(value, [](const Json& number) { return Attribute(real(number)); });
-  if (kind == "as_sym_bool") return symbolic(value, [](const Json& flag) { return Attribute(flag.get<bool>()); });
+  if (kind == "as_sym_bool") {
+    ArgumentValue flag = symbolic(value, [](const Json& known) { return Attribute(known.get<bool>()); });
+    if (auto* open = std::get_if<Symbolic>(&flag)) open->is_check = true;
+    return flag;
+  }
   if (kind == "as_sym_ints") return symbolic_integers(value);
   return Unsupported{kind};
 }
@@ -162,11 +168,9 @@ ExportedTensor tensor_of(const Json& json) {
   tensor.dtype_code = static_cast<int>(integer(json.at("dtype")));
   for (const Json& size : array(json.at("sizes"))) {
     const auto [kind, value] = union_of(size);
-    if (kind == "as_int") {
-      tensor.shape.push_back(integer(value));
-    } else if (tensor.symbol.empty()) {
-      tensor.symbol = expression_text(value);
-    }
+    tensor.shape.push_back(kind == "as_int" ? integer(value) : 0);
+    tensor.expressions.push_back(kind == "as_int" ? "" : expression_text(value));
+    if (tensor.symbol.empty()) tensor.symbol = tensor.expressions.back();
   }
   tensor.requires_gradient = json.value("requires_grad", false);
   return tensor;
@@ -206,14 +210,42 @@ std::string reason_of(const std::exception& problem) {
   return message.starts_with("[json.exception") && end != std::string::npos ? message.substr(end + 2) : message;
 }
 
+// The size that an expression had in the export.
+void read_hint(const Json& expression, ExportedProgram& program) {
+  const auto hint = expression.find("hint");
+  if (hint == expression.end() || !hint->is_object() || !hint->contains("as_int")) return;
+  program.hints.emplace(expression_text(expression), integer(hint->at("as_int")));
+}
+
+// The sizes that the export allows: a large number, or none, stands for no limit.
+void read_ranges(const Json& json, ExportedProgram& program) {
+  const auto ranges = json.find("range_constraints");
+  if (ranges == json.end() || !ranges->is_object()) return;
+  for (const auto& [symbol, range] : ranges->items()) {
+    const auto limit = [&, &range = range](const char* name, std::int64_t otherwise) {
+      const auto found = range.find(name);
+      return found != range.end() && found->is_number_integer() ? found->get<std::int64_t>() : otherwise;
+    };
+    program.ranges[symbol] = {limit("min_val", 0), limit("max_val", std::numeric_limits<std::int64_t>::max())};
+  }
+}
+
 ExportedProgram program_of(const Json& json) {
   ExportedProgram program;
   const Json& graph = json.at("graph_module").at("graph");
-  for (const auto& [name, tensor] : graph.at("tensor_values").items()) program.tensors.emplace(name, tensor_of(tensor));
+  read_ranges(json, program);
+  for (const auto& [name, tensor] : graph.at("tensor_values").items()) {
+    program.tensors.emplace(name, tensor_of(tensor));
+    for (const Json& size : array(tensor.at("sizes"))) {
+      if (const auto [kind, value] = union_of(size); kind == "as_expr") read_hint(value, program);
+    }
+  }
   if (const auto numbers = graph.find("sym_int_values"); numbers != graph.end() && numbers->is_object()) {
     for (const auto& [name, number] : numbers->items()) {
       const auto [kind, value] = union_of(number);
-      if (kind == "as_expr") program.numbers.emplace(name, expression_text(value));
+      if (kind != "as_expr") continue;
+      program.numbers.emplace(name, expression_text(value));
+      read_hint(value, program);
     }
   }
   for (const Json& node : array(graph.at("nodes"))) {

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "archive.h"
+#include "bind.h"
 #include "exported_program.h"
 #include "meshwright/frontend.h"
 #include "torch_export.h"
@@ -14,11 +15,12 @@ namespace meshwright::torch_export {
 namespace {
 
 class TorchExport final : public Frontend {
-  Result<Graph> do_read(const std::string& path, const OpenDimensions&) const override {
+  Result<Graph> do_read(const std::string& path, const OpenDimensions& open) const override {
     auto archive = read_archive(path);
     if (!archive) return archive.error();
     auto program = parse_program(archive->model);
     if (!program) return add_context(path, program.error());
+    if (Status status = bind_dimensions(*program, open); !status) return add_context(path, status.error());
     auto graph = translate(*program, *archive, std::filesystem::path(path).stem().string());
     if (!graph) return add_context(path, graph.error());
     return graph;

@@ -31,9 +31,10 @@ bool depends_on_data(std::string_view expression) {
 Error open_shape(const std::string& value, const std::string& symbol) {
   const bool unbacked = depends_on_data(symbol);
   return bad_input("value '" + value + "' has the size '" + symbol + "', which " +
-                   (unbacked ? "depends on the data" : "was left open as a dynamic dimension") +
-                   "; every shape must be a fixed number, so export without " +
-                   (unbacked ? "operations such as nonzero, item or a boolean mask" : "dynamic_shapes"));
+                   (unbacked ? "depends on the data; every shape must be a fixed number, so export without operations such as "
+                               "nonzero, item or a boolean mask"
+                             : "was left open as a dynamic dimension, and nothing says how large it is; export with dynamic "
+                               "dimensions of the inputs alone, or without dynamic_shapes"));
 }
 
 SourceKind source_kind(InputSpec::Kind kind) {
@@ -177,7 +178,7 @@ class Translator {
       }
       return Done{};
     }
-    if (const auto* symbol = std::get_if<Symbolic>(&input.value)) return open_number(input.name, symbol->name);
+    if (const auto* symbol = std::get_if<Symbolic>(&input.value)) return open_number(input.name, symbol->elements[0]);
     return bad_input("argument '" + input.name + "' of '" + node.op + "' is of the kind '" +
                      std::get<Unsupported>(input.value).kind + "', which no functional ATen operator has");
   }
@@ -189,7 +190,7 @@ class Translator {
     } else if (const auto* list = std::get_if<TensorNames>(&output)) {
       names = *list;
     } else if (const auto* symbol = std::get_if<Symbolic>(&output)) {
-      return open_number(symbol->name, symbol->name);
+      return open_number(symbol->elements[0], symbol->elements[0]);
     } else if (const auto* attribute = std::get_if<Attribute>(&output); !attribute || attribute->index() != 0) {
       return bad_input("'" + node.op + "' returns something that is not a tensor");
     }

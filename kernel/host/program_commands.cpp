@@ -98,6 +98,9 @@ Json verification_json(const Verification& result) {
   json.add("peak_bytes_measured", result.peak_bytes_measured);
   json.add("ranks", result.ranks);
   json.add("tensors_compared", result.tensors);
+  Json::Array ties;
+  for (const NearTies& tie : result.near_ties) ties.push_back(Json().add("node", tie.node).add("rows", tie.rows).add("near_ties", tie.ties));
+  json.add("near_ties", std::move(ties));
   if (!result.problem.empty()) json.add("problem", result.problem);
   return json;
 }
@@ -115,7 +118,12 @@ std::string verification_text(const Verification& result) {
                 result.loss_parallel, static_cast<long long>(result.ranks), static_cast<long long>(result.bytes_sent_predicted),
                 static_cast<long long>(result.bytes_sent_measured), static_cast<long long>(result.peak_bytes_predicted),
                 static_cast<long long>(result.peak_bytes_measured), static_cast<long long>(result.tensors));
-  return text;
+  std::string all = text;
+  for (const NearTies& tie : result.near_ties) {
+    all += "  near a tie      " + std::to_string(tie.ties) + " of " + std::to_string(tie.rows) + " rows of '" + tie.node +
+           "': ranks that round differently may choose differently there\n";
+  }
+  return all;
 }
 
 // What a backend is asked to do that runs nothing.

@@ -157,6 +157,7 @@ std::map<ValueId, Tensor> draw_sources(const OpCase& op_case, std::uint64_t seed
       const double unit = random.unit();
       double number = floating ? 2 * unit - 1 : static_cast<double>(static_cast<int>(2 * unit));
       if (word == "positive") number = 0.5 + unit;
+      if (word == "cyclic") number = static_cast<double>(at % static_cast<std::int64_t>(limit));
       if (word == "above") number = limit + unit;
       if (word == "special" && at % 5 < 3) number = kSpecial[at % 5];
       if (word == "below") number = floating ? limit * unit : static_cast<double>(static_cast<std::int64_t>(limit * unit));

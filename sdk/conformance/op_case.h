@@ -9,7 +9,7 @@
 //   result float64[2, 3, 4]
 //
 // "below N" draws integers from 0 to N-1 and floating point from 0 to N; "above N" floating point from N to N+1;
-// "positive" draws from 0.5 to 1.5; "special" as if nothing were said, with NaN and both infinities among the numbers;
+// "positive" draws from 0.5 to 1.5; "cyclic N" counts 0 to N-1, again and again; "special" as if nothing were said, with NaN and both infinities among the numbers;
 // otherwise floating point is drawn from -1 to 1 and integers from {0, 1}. An attribute is a number, true or false, a list,
 // or a text. A result of size 0 takes no part in the loss.
 #pragma once

@@ -1,6 +1,8 @@
 #include "serial.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "meshwright/training_graph.h"
 
@@ -8,29 +10,38 @@ namespace meshwright {
 
 namespace {
 
-// The first step of an optimizer, from a state of zeros, as torch.optim takes it.
 Tensor take_step(const Tensor& parameter, const Tensor& gradient, Optimizer optimizer, const OptimizerSettings& settings) {
   Tensor updated(parameter.type());
   for (std::int64_t i = 0; i < parameter.elements(); ++i) {
-    const double value = parameter.get(i), slope = gradient.get(i);
-    if (optimizer != Optimizer::adamw) {  // with momentum, the first step is the plain one
-      updated.set(i, value - settings.learning_rate * slope);
-      continue;
-    }
-    // The corrected moments are the gradient itself and its square.
-    const double first = (1 - settings.beta1) * slope / (1 - settings.beta1);
-    const double second = (1 - settings.beta2) * slope * slope / (1 - settings.beta2);
-    const double decayed = value * (1 - settings.learning_rate * settings.weight_decay);
-    updated.set(i, decayed - settings.learning_rate * first / (std::sqrt(second) + settings.epsilon));
+    updated.set(i, meshwright::take_step(parameter.get(i), gradient.get(i), optimizer, settings));
   }
   return updated;
+}
+
+// The gap between the last score that is chosen and the first one that is not, row by row.
+NearTies count_near_ties(const OpCall& call, const Tensor& scores, const Tensor& chosen, double tie) {
+  const std::int64_t rank = scores.type().rank(), dim = call.node.integer("dim", -1);
+  const auto at = static_cast<std::size_t>(dim < 0 ? dim + rank : dim);
+  const std::int64_t size = scores.shape()[at], k = chosen.shape()[at];
+  std::int64_t inner = 1;
+  for (std::size_t d = at + 1; d < scores.shape().size(); ++d) inner *= scores.shape()[d];
+  NearTies found{call.node.name, scores.elements() / std::max<std::int64_t>(size, 1), 0};
+  const double sign = call.node.boolean("largest", true) ? 1 : -1;
+  std::vector<double> row(static_cast<std::size_t>(size));
+  for (std::int64_t r = 0; k > 0 && k < size && r < found.rows; ++r) {
+    for (std::int64_t i = 0; i < size; ++i) row[static_cast<std::size_t>(i)] = sign * scores.get((r / inner * size + i) * inner + r % inner);
+    std::sort(row.begin(), row.end(), std::greater<>());
+    const double largest = std::max(std::abs(row.front()), std::abs(row.back()));
+    if (row[static_cast<std::size_t>(k - 1)] - row[static_cast<std::size_t>(k)] <= tie * largest) ++found.ties;
+  }
+  return found;
 }
 
 class SerialRunner {
  public:
   SerialRunner(const TrainingGraph& training, const OpTable& ops, const KernelTable* kernels,
-               const std::map<ValueId, Tensor>& sources)
-      : graph_(training.graph), ops_(ops), kernels_(kernels), sources_(sources), values_(graph_.values.size()) {
+               const std::map<ValueId, Tensor>& sources, double tie)
+      : tie_(tie), graph_(training.graph), ops_(ops), kernels_(kernels), sources_(sources), values_(graph_.values.size()) {
     last_use_.assign(graph_.values.size(), 0);
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       for (const Operand& operand : graph_.nodes[id].operands) last_use_[operand.value] = id;
@@ -46,6 +57,10 @@ class SerialRunner {
       for (const Operand& operand : node.operands) operands.push_back(&value(operand.value));
       Result<std::vector<Tensor>> results = compute(make_call(graph_, node), operands, ops_, kernels_);
       if (!results) return results.error();
+      if (node.op == "aten.topk") {
+        const NearTies ties = count_near_ties(make_call(graph_, node), *operands[0], (*results)[0], tie_);
+        if (ties.ties > 0) near_ties_.push_back(ties);
+      }
       for (std::size_t i = 0; i < node.results.size(); ++i) {
         if (last_use_[node.results[i]] > id) values_[node.results[i]] = std::move((*results)[i]);
       }
@@ -56,12 +71,16 @@ class SerialRunner {
     return Done{};
   }
 
+  [[nodiscard]] const std::vector<NearTies>& near_ties() const { return near_ties_; }
+
   [[nodiscard]] const Tensor& value(ValueId id) const {
     const auto source = sources_.find(id);
     return source != sources_.end() ? source->second : values_[id];
   }
 
  private:
+  const double tie_;
+  std::vector<NearTies> near_ties_;
   const Graph& graph_;
   const OpTable& ops_;
   const KernelTable* kernels_;
@@ -72,11 +91,21 @@ class SerialRunner {
 
 }  // namespace
 
+double take_step(double value, double slope, Optimizer optimizer, const OptimizerSettings& settings) {
+  if (optimizer != Optimizer::adamw) return value - settings.learning_rate * slope;  // with momentum, the first step is the plain one
+  // The corrected moments are the gradient itself and its square.
+  const double first = (1 - settings.beta1) * slope / (1 - settings.beta1);
+  const double second = (1 - settings.beta2) * slope * slope / (1 - settings.beta2);
+  const double decayed = value * (1 - settings.learning_rate * settings.weight_decay);
+  return decayed - settings.learning_rate * first / (std::sqrt(second) + settings.epsilon);
+}
+
 Result<SerialStep> run_serial(const Graph& graph, const OpTable& ops, const KernelTable* kernels,
-                              const std::map<ValueId, Tensor>& sources, Optimizer optimizer, const OptimizerSettings& settings) {
+                              const std::map<ValueId, Tensor>& sources, Optimizer optimizer, const OptimizerSettings& settings,
+                              double tie) {
   Result<TrainingGraph> training = differentiate(graph, ops);
   if (!training) return training.error();
-  SerialRunner runner(*training, ops, kernels, sources);
+  SerialRunner runner(*training, ops, kernels, sources, tie);
   for (const Output& output : graph.outputs) runner.keep(output.value);
   for (const Source& source : graph.sources) {
     if (source.kind == SourceKind::parameter && training->gradients[source.value] != kNoId) {
@@ -85,6 +114,7 @@ Result<SerialStep> run_serial(const Graph& graph, const OpTable& ops, const Kern
   }
   if (Status status = runner.run(); !status) return status.error();
   SerialStep step;
+  step.near_ties = runner.near_ties();
   for (const Output& output : graph.outputs) step.outputs.push_back(runner.value(output.value));
   for (const Source& source : graph.sources) {
     const ValueId gradient = training->gradients[source.value];

@@ -1,7 +1,9 @@
 // One training step on one device: the truth that a program on many is held against.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "meshwright/backend.h"
@@ -13,15 +15,28 @@
 
 namespace meshwright {
 
+// Rows in which a choice of the k largest hangs on a difference so small that ranks, which round differently, may choose
+// otherwise: the router of a mixture of experts.
+struct NearTies {
+  std::string node;
+  std::int64_t rows = 0;
+  std::int64_t ties = 0;
+};
+
 struct SerialStep {
   std::map<ValueId, Tensor> gradients;  // of parameters
   std::map<ValueId, Tensor> updated;    // parameters after the optimizer's step
   std::vector<Tensor> outputs;          // as graph.outputs
+  std::vector<NearTies> near_ties;      // one for each aten.topk that has any
 };
 
+// What the first step of an optimizer, from a state of zeros, makes of one number, as torch.optim takes it.
+double take_step(double value, double slope, Optimizer optimizer, const OptimizerSettings& settings);
+
 // Computes each op by its kernel or its family; values are dropped after their last use. `sources` holds every source
-// of the graph. Errors: those of differentiate, and of the families.
+// of the graph. `tie` is the share of a row's largest score below which two scores are near a tie. Errors: those of differentiate, and of the families.
 Result<SerialStep> run_serial(const Graph& graph, const OpTable& ops, const KernelTable* kernels,
-                              const std::map<ValueId, Tensor>& sources, Optimizer optimizer, const OptimizerSettings& settings);
+                              const std::map<ValueId, Tensor>& sources, Optimizer optimizer, const OptimizerSettings& settings,
+                              double tie = 1e-5);
 
 }  // namespace meshwright

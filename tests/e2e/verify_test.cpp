@@ -72,8 +72,22 @@ TEST_P(VerifyTiny, IsEqualOnEveryClusterOfEight) {
   }
 }
 
+// On slow devices the plans of small models share the work as those of large ones do on quick ones.
+TEST_P(VerifyTiny, IsEqualWhereSharingThePlanPays) {
+  for (const char* mesh : {"8", "2x4"}) {
+    const std::string file = scratch("slow.json");
+    const Outcome planned = run_program("plan " + tiny(GetParam()) + " --cluster " TEST_FOLDER "/slow8.toml --mesh " + mesh + " --format json -o " + file);
+    ASSERT_EQ(planned.exit_code, 0) << planned.errors;
+    EXPECT_THAT(planned.output, HasSubstr("\"unruled_ops\": []"));
+    EXPECT_THAT(planned.output, testing::Not(HasSubstr("is idle")));
+    expect_equal(json_of(run_program("verify " + file + " --format json")));
+    std::filesystem::remove(file);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, VerifyTiny, testing::Values("gpt2_tiny", "gpt2_tiny_weights", "bert_tiny", "vit_tiny", "mlp_tiny", "llama_tiny",
-                                                              "resnet_tiny", "t5_tiny", "vgg_tiny", "clip_tiny"),
+                                                              "resnet_tiny", "t5_tiny", "vgg_tiny", "clip_tiny", "swin_tiny",
+                                                              "mixtral_tiny", "qwen_moe_tiny"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(Verify, SaysTheLineThatMatters) {

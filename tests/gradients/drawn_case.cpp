@@ -1,5 +1,6 @@
 #include "drawn_case.h"
 
+#include <algorithm>
 #include <random>
 
 namespace meshwright::test {
@@ -8,12 +9,28 @@ namespace {
 
 DType to_float32(DType dtype) { return dtype == DType::float64 ? DType::float32 : dtype; }
 
-// By factor: how much it grows.
-std::vector<std::int64_t> draw_growth(const Rule& rule, std::uint64_t seed) {
+// Whether a list of the call's attributes repeats this shape.
+bool repeats_shape(const Node& node, const std::vector<std::int64_t>& shape) {
+  return std::ranges::any_of(node.attributes, [&](const auto& attribute) { return node.integers(attribute.first) == shape; });
+}
+
+// By factor: how much it grows. A size that no operand has is an attribute's, and stays unless that is a shape.
+std::vector<std::int64_t> draw_growth(const OpCall& call, const Rule& rule, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<std::int64_t> growth(rule.factors.size());
   for (std::size_t i = 0; i < growth.size(); ++i)
     growth[i] = rule.factors[i].whole ? 0 : static_cast<std::int64_t>(random() % 4);
+  std::vector<bool> given(growth.size(), false);
+  const auto give = [&](const TensorRule& tensor) {
+    for (const auto& dimension : tensor.dimensions) {
+      for (const FactorId factor : dimension) given[factor] = true;
+    }
+  };
+  for (const TensorRule& operand : rule.operands) give(operand);
+  for (std::size_t i = 0; i < rule.results.size(); ++i) {
+    if (repeats_shape(call.node, call.results[i].shape)) give(rule.results[i]);
+  }
+  for (std::size_t i = 0; i < growth.size(); ++i) growth[i] = given[i] ? growth[i] : 0;
   for (const auto* tensors : {&rule.operands, &rule.results}) {
     for (const TensorRule& tensor : *tensors) {
       for (const auto& dimension : tensor.dimensions) {
@@ -54,7 +71,7 @@ OpCase draw_case(const OpCase& op_case, const OpTable& ops, std::uint64_t seed) 
   const OpFamily* family = ops.find(call.node.op);
   const Result<Rule> stated = family->rule(call);
   const Rule rule = stated ? *stated : replicated_rule(call.operands, call.results);
-  const std::vector<std::int64_t> growth = draw_growth(rule, seed);
+  const std::vector<std::int64_t> growth = draw_growth(call, rule, seed);
   std::vector<TensorType> before = call.operands, after;
   before.insert(before.end(), call.results.begin(), call.results.end());
   Node& node = graph.nodes[0];

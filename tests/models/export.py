@@ -196,6 +196,31 @@ def mlp():
     return Mlp(), {"features": torch.zeros(2 * BATCH, 16), "targets": torch.zeros(2 * BATCH, 8)}
 
 
+class Encoder(torch.nn.Module):
+    """A transformer layer whose sizes of batch and sequence stand in its code."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = torch.nn.Embedding(VOCABULARY, WIDTH)
+        self.layer = torch.nn.TransformerEncoderLayer(WIDTH, HEADS, 2 * WIDTH, dropout=0.0, batch_first=True)
+        self.head = torch.nn.Linear(WIDTH, VOCABULARY)
+
+    def forward(self, inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        batch, length = inputs.shape
+        hidden = self.embedding(inputs) + torch.arange(length, device=inputs.device).view(1, length, 1) * 0.01
+        logits = self.head(self.layer(hidden))
+        return torch.nn.functional.cross_entropy(logits.view(batch * length, VOCABULARY), labels.reshape(-1))
+
+
+def encoder(batch: int, length: int):
+    return Encoder(), {name: torch.zeros(batch, length, dtype=torch.int64) for name in ("inputs", "labels")}
+
+
+def open_dimensions(inputs: dict[str, torch.Tensor]) -> dict[str, dict[int, torch.export.Dim]]:
+    return {name: {0: torch.export.Dim("batch", min=2, max=512), 1: torch.export.Dim("length", min=2, max=512)}
+            for name in inputs}
+
+
 def shrink(path: Path) -> None:
     """Keep of where a node comes from the innermost module: what the planner reads. The rest is a third of the file."""
     program = torch.export.load(path)
@@ -219,7 +244,8 @@ def fill(model: torch.nn.Module) -> None:
 MODELS: dict[str, Callable] = {"gpt2_tiny": gpt2, "gpt2_tiny_weights": gpt2, "bert_tiny": bert, "vit_tiny": vit,
                                "mlp_tiny": mlp, "llama_tiny": llama, "resnet_tiny": resnet, "t5_tiny": t5,
                                "vgg_tiny": vgg, "clip_tiny": clip, "swin_tiny": swin, "mixtral_tiny": mixtral,
-                               "qwen_moe_tiny": qwen_moe, "resnet50": resnet50}
+                               "qwen_moe_tiny": qwen_moe, "encoder_open": lambda: encoder(8, 16),
+                               "encoder_12x10": lambda: encoder(12, 10), "resnet50": resnet50}
 
 
 def main() -> None:
@@ -237,7 +263,8 @@ def main() -> None:
             model, inputs = MODELS[name]()
         if has_weights:
             fill(model)
-        path = meshwright.export(model.train(), inputs, options.output / f"{name}.pt2")
+        path = meshwright.export(model.train(), inputs, options.output / f"{name}.pt2",
+                                 dynamic_shapes=open_dimensions(inputs) if name.endswith("_open") else None)
         if path.stat().st_size > LARGE and not has_weights:
             shrink(path)
         print(f"{path.name}: {path.stat().st_size / 1024:.0f} KiB")

@@ -15,15 +15,16 @@ class Attention final : public OpFamily {
   Result<Rule> do_rule(const OpCall& call) const override {
     const TensorType& query = *call.operand("query");
     const TensorType& key = *call.operand("key");
-    if (query.rank() < 3) return bad_input("attention needs at least 3 dimensions");
+    if (Status status = check_shapes(query, key, *call.operand("value")); !status) return status.error();
     const auto heads = static_cast<std::size_t>(query.rank() - 3);
-    const bool grouped = call.node.boolean("enable_gqa", false) && query.shape[heads] != key.shape[heads];
+    const bool grouped = query.shape[heads] != key.shape[heads];
     std::string leading;
     for (std::size_t i = 0; i < heads; ++i) leading += "b" + std::to_string(i) + " ";
-    const std::string of_keys = leading + (grouped ? "g" : "h");
+    const std::string of_keys = leading + (key.shape[heads] == 1 ? "1" : grouped ? "g" : "h");
     const std::string of_queries =
-        leading + (grouped ? "(g " + std::to_string(query.shape[heads] / key.shape[heads]) + ")" : "h");
+        leading + (grouped && key.shape[heads] > 1 ? "(g " + std::to_string(query.shape[heads] / key.shape[heads]) + ")" : "h");
     const std::string result = of_queries + " l !e";
+    // One head of keys for all queries is broadcast.
     std::vector<std::string> inputs = {of_queries + " l !d", of_keys + " !s !d", of_keys + " !s !e"};
     if (const TensorType* mask = call.operand("attn_mask")) {
       Result<std::string> mask_text = broadcast_mask(*mask, query, key, grouped);
@@ -58,7 +59,7 @@ class Attention final : public OpFamily {
       const std::int64_t size = mask.shape[static_cast<std::size_t>(i)];
       std::string name = "b" + std::to_string(at);
       if (at == query.rank() - 3) {
-        name = grouped ? "(g " +
+        name = grouped && key.shape[static_cast<std::size_t>(at)] > 1 ? "(g " +
                              std::to_string(query.shape[static_cast<std::size_t>(at)] /
                                             key.shape[static_cast<std::size_t>(at)]) +
                              ")"

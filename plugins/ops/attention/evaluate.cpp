@@ -138,11 +138,28 @@ class Attention {
 
 }  // namespace
 
+Status check_shapes(const TensorType& query, const TensorType& key, const TensorType& value) {
+  const auto rank = static_cast<std::size_t>(query.rank());
+  if (rank < 3 || key.rank() != query.rank() || value.rank() != query.rank()) {
+    return bad_input("attention needs queries, keys and values of one rank, at least 3");
+  }
+  for (std::size_t i = 0; i + 2 < rank; ++i) {
+    const bool heads = i + 3 == rank;
+    if (key.shape[i] != value.shape[i] || (heads ? query.shape[i] % key.shape[i] != 0 : query.shape[i] != key.shape[i])) {
+      return bad_input("attention of queries " + to_string(query) + " to keys " + to_string(key) + " and values " + to_string(value) +
+                       ": only the heads of keys and values, together, may be fewer");
+    }
+  }
+  return Done{};
+}
+
 Result<std::vector<Tensor>> attention_evaluate(const OpCall& call, std::span<const Tensor* const> operands) {
   const auto operand = [&](std::string_view name) -> const Tensor* {
     const auto index = call.node.operand_index(name);
     return index ? operands[*index] : nullptr;
   };
+  const auto type = [&](std::string_view name) -> const TensorType& { return operand(name)->type(); };
+  if (Status status = check_shapes(type("query"), type("key"), type("value")); !status) return status.error();
   const Attention attention(call.node, *operand("query"), *operand("key"), *operand("value"), operand("attn_mask"));
   if (!is_backward(call.node)) return std::vector<Tensor>{tensor_of(call.results[0], attention.forward())};
   const Attention::Gradients made =

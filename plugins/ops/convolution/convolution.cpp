@@ -11,13 +11,21 @@ Result<std::vector<ValueId>> convolution_gradient(const GradientCall& call) {
   std::vector<ValueId> gradients(call.node.operands.size(), kNoId);
   const ValueId gradient = call.result_gradients[0], input = call.node.operands[0].value,
                 weight = call.node.operands[1].value;
+  // A transposed convolution reads its gradient where the other reads its input.
+  const bool transposed = is_transposed(call.node);
+  Attributes attributes = call.node.attributes;
+  if (transposed) {
+    attributes["transposed"] = false;
+    attributes.erase("output_padding");
+  }
   if (call.wanted[0]) {
-    gradients[0] = call.build.emit(kInputGradient, {{"grad_output", gradient}, {"weight", weight}},
-                                   call.node.attributes, TensorType(call.type(input)));
+    gradients[0] = call.build.emit(transposed ? "aten.convolution" : kInputGradient,
+                                   {{transposed ? "input" : "grad_output", gradient}, {"weight", weight}}, attributes,
+                                   TensorType(call.type(input)));
   }
   if (call.wanted[1]) {
-    gradients[1] = call.build.emit(kWeightGradient, {{"grad_output", gradient}, {"input", input}}, call.node.attributes,
-                                   TensorType(call.type(weight)));
+    gradients[1] = call.build.emit(kWeightGradient, {{"grad_output", transposed ? input : gradient}, {"input", transposed ? gradient : input}},
+                                   attributes, TensorType(call.type(weight)));
   }
   if (gradients.size() > 2 && call.wanted[2]) {
     std::vector<std::int64_t> dims = {0};  // and space
@@ -31,13 +39,14 @@ Result<std::vector<ValueId>> convolution_gradient(const GradientCall& call) {
 namespace {
 
 constexpr const char* kOps[] = {"aten.conv2d",      "aten.conv1d",  "aten.conv2d.padding", "aten.conv1d.padding",
-                                "aten.convolution", kInputGradient, kWeightGradient,       nullptr};
+                                "aten.convolution", "aten.conv3d",  "aten.conv3d.padding", "aten.conv_transpose1d",
+                                "aten.conv_transpose2d.input", "aten.conv_transpose3d.input", kBackward,
+                                kInputGradient,     kWeightGradient, nullptr};
 
 class Convolution final : public OpFamily {
  private:
   // Space stays whole: sharding it needs an exchange of halos. With groups the channels are products g c.
   Result<Rule> do_rule(const OpCall& call) const override {
-    if (call.node.boolean("transposed", false)) return bad_input("transposed convolutions are not supported");
     const ConvolutionTypes types = convolution_types(call);
     if (types.input.rank() != types.weight.rank()) return bad_input("an input without a batch is not supported");
     const std::int64_t groups = call.node.integer("groups", 1);
@@ -60,15 +69,34 @@ class Convolution final : public OpFamily {
       if (rule) rule->linear = {{0}};
       return rule;
     }
+    if (call.node.op == kBackward) return backward_rule(call, input, weight, output, channels("o"));
+    if (is_transposed(call.node)) {
+      const std::string bias = call.operand("bias") ? ", +" + channels("i") : "";
+      return parse_rule(output + ", " + weight + bias + " -> " + input, call.operands, call.results);
+    }
     const std::string bias = call.operand("bias") ? ", +" + channels("o") : "";
     return parse_rule(input + ", " + weight + bias + " -> " + output, call.operands, call.results);
   }
 
-  Result<OpCost> do_cost(const OpCall&, const Rule& rule) const override {
+  // All gradients at once.
+  static Result<Rule> backward_rule(const OpCall& call, const std::string& input, const std::string& weight,
+                                    const std::string& output, const std::string& bias) {
+    if (is_transposed(call.node)) return bad_input("the backward of a transposed convolution is not supported");
+    const std::string* given[] = {&input, &weight, &bias};
+    std::string text;
+    for (std::size_t i = 0; i < std::size(given); ++i) {
+      if (gives_gradient(call.node, i)) text += (text.empty() ? " " : ", ") + *given[i];
+    }
+    Result<Rule> rule = parse_rule(output + ", " + input + ", " + weight + " ->" + text, call.operands, call.results);
+    if (rule) rule->linear = {{0}};
+    return rule;
+  }
+
+  Result<OpCost> do_cost(const OpCall& call, const Rule& rule) const override {
     OpCost cost;
     cost.matrix = true;
     WorkTerm& term = cost.forward.emplace_back();
-    term.flops = 2;
+    term.flops = call.node.op == kBackward ? 4 : 2;
     for (FactorId factor = 0; factor < rule.factors.size(); ++factor) {
       if (rule.factors[factor].name[0] != 'x') term.factors.push_back(factor);  // outputs times kernel, not inputs
     }
@@ -76,7 +104,7 @@ class Convolution final : public OpFamily {
   }
 
   Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override {
-    if (call.node.operands[0].name == "grad_output")
+    if (call.node.op.find("_backward") != std::string::npos)
       return bad_input("second derivatives of convolutions are not stated");
     return convolution_gradient(call);
   }

@@ -39,24 +39,41 @@ class Convolver {
 }  // namespace
 
 Result<std::vector<Tensor>> convolution_evaluate(const OpCall& call, std::span<const Tensor* const> operands) {
-  if (call.node.boolean("transposed", false)) return bad_input("transposed convolutions are not supported");
   const Convolver convolver(call.node, convolution_types(call));
   const Numbers first = numbers_of(*operands[0]), second = numbers_of(*operands[1]);
+  const auto input_gradient = [&](const Numbers& gradient, const Numbers& kernel, Numbers& result) {
+    convolver.for_each_term([&](std::size_t out, std::size_t in, std::size_t k) { result[in] += gradient[out] * kernel[k]; });
+  };
+  const auto weight_gradient = [&](const Numbers& gradient, const Numbers& input, Numbers& result) {
+    convolver.for_each_term([&](std::size_t out, std::size_t in, std::size_t k) { result[k] += gradient[out] * input[in]; });
+  };
+  if (call.node.op == kBackward) {
+    std::vector<Tensor> results;
+    for (std::size_t i = 0; i < 3; ++i) {
+      if (!gives_gradient(call.node, i)) continue;
+      const TensorType& type = call.results[results.size()];
+      Numbers result = zeros(type);
+      if (i == 0) input_gradient(first, numbers_of(*operands[2]), result);
+      if (i == 1) weight_gradient(first, second, result);
+      const std::size_t positions = to_size(space_elements(call.operands[0]));
+      for (std::size_t at = 0; i == 2 && at < first.size(); ++at) result[at / positions % result.size()] += first[at];
+      results.push_back(tensor_of(type, result));
+    }
+    return results;
+  }
   const TensorType& type = call.results[0];
   Numbers result = zeros(type);
-  if (call.node.op == kInputGradient) {
-    convolver.for_each_term(
-        [&](std::size_t out, std::size_t in, std::size_t k) { result[in] += first[out] * second[k]; });
+  if (call.node.op == kInputGradient || (is_transposed(call.node) && call.node.op != kWeightGradient)) {
+    input_gradient(first, second, result);
   } else if (call.node.op == kWeightGradient) {
-    convolver.for_each_term(
-        [&](std::size_t out, std::size_t in, std::size_t k) { result[k] += first[out] * second[in]; });
+    weight_gradient(first, second, result);
   } else {
     convolver.for_each_term(
         [&](std::size_t out, std::size_t in, std::size_t k) { result[out] += first[in] * second[k]; });
-    const std::int64_t channels = type.shape[1], positions = space_elements(type);
-    for (std::int64_t i = 0; operands.size() > 2 && i < type.elements(); ++i) {
-      result[to_size(i)] += operands[2]->get(i / positions % channels);
-    }
+  }
+  const std::int64_t channels = type.shape[1], positions = space_elements(type);
+  for (std::int64_t i = 0; operands.size() > 2 && i < type.elements(); ++i) {
+    result[to_size(i)] += operands[2]->get(i / positions % channels);
   }
   return std::vector<Tensor>{tensor_of(type, result)};
 }

@@ -7,6 +7,8 @@ namespace meshwright {
 ConvolutionTypes convolution_types(const OpCall& call) {
   if (call.node.op == kInputGradient) return {call.results[0], call.operands[1], call.operands[0]};
   if (call.node.op == kWeightGradient) return {call.operands[1], call.results[0], call.operands[0]};
+  if (call.node.op == kBackward) return {call.operands[1], call.operands[2], call.operands[0]};
+  if (is_transposed(call.node)) return {call.results[0], call.operands[1], call.operands[0]};
   return {call.operands[0], call.operands[1], call.results[0]};
 }
 

@@ -18,6 +18,13 @@ namespace meshwright {
 inline constexpr const char* kInputGradient = "meshwright.convolution_backward_input";
 inline constexpr const char* kWeightGradient = "meshwright.convolution_backward_weight";
 
+inline constexpr const char* kBackward = "aten.convolution_backward";
+
+// A transposed convolution is what gives another one's input its gradient: its result stands where that one's input does.
+inline bool is_transposed(const Node& node) {
+  return node.boolean("transposed", false) || node.op.starts_with("aten.conv_transpose");
+}
+
 // The types of a convolution's tensors, or of those that its gradients stand for.
 struct ConvolutionTypes {
   const TensorType& input;

@@ -82,12 +82,13 @@ Result<std::vector<Tensor>> indexing_evaluate(const OpCall& call, std::span<cons
   if (add && call.operands[0] != call.results[0]) return bad_input("the result has another type than what is added to");
   std::vector<Tensor> results;
   Tensor& result = add ? results.emplace_back(*operands[0]) : results.emplace_back(call.results[0]);
-  const std::vector<std::int64_t> picked = add ? operands.back()->shape() : result.shape();
+  const std::vector<std::int64_t> picked = picked_shape(call);
+  const BroadcastIndex value_at(add ? operands.back()->shape() : picked, picked);
   const Picker picker(call, operands);
   const double alpha = call.node.number("alpha", 1);
   const std::vector<std::int64_t>& table = operands[0]->shape();
   const std::vector<std::int64_t> strides = strides_of(picked), table_strides = strides_of(table);
-  const std::int64_t count = add ? operands.back()->elements() : result.elements();
+  const std::int64_t count = TensorType{DType::float64, picked}.elements();
   for (std::int64_t i = 0; i < count; ++i) {
     const Position source = picker.source(position_of(i, strides), i);
     for (std::size_t d = 0; d < source.size(); ++d) {
@@ -97,7 +98,8 @@ Result<std::vector<Tensor>> indexing_evaluate(const OpCall& call, std::span<cons
     }
     const std::int64_t at = flat_of(source, table_strides);
     if (add) {
-      result.set(at, result.get(at) + alpha * operands.back()->get(i));
+      const double value = operands.back()->get(value_at(i));
+      result.set(at, overwrites(call.node) ? value : result.get(at) + alpha * value);
     } else {
       result.set(i, operands[0]->get(at));
     }

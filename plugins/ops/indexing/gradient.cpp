@@ -1,4 +1,5 @@
 // PyTorch's formulas (derivatives.yaml): what was read is added to zeros where it stood, and what was added is read.
+#include "broadcast.h"
 #include "indexing.h"
 
 namespace meshwright {
@@ -31,14 +32,28 @@ ValueId add_to_zeros(const GradientCall& call, const TensorType& table) {
                          operands, std::move(attributes), table);
 }
 
+// Zeros where the table was written over.
+ValueId cleared(const GradientCall& call) {
+  auto [operands, attributes] = positions_of(call.node);
+  const ValueId gradient = call.result_gradients[0];
+  operands.insert(operands.begin(), {"self", gradient});
+  operands.push_back({"values", call.build.emit("aten.zeros", {}, {}, TensorType{call.type(gradient).dtype, {}})});
+  attributes["accumulate"] = false;
+  return call.build.emit("aten.index_put", operands, std::move(attributes), call.type(gradient));
+}
+
 ValueId read(const GradientCall& call, const TensorType& added) {
   auto [operands, attributes] = positions_of(call.node);
   operands.insert(operands.begin(), {"self", call.result_gradients[0]});
   const bool index = is_index(call.node), gather = is_gather(call.node);
+  OpCall forward{call.node, {}, {}};
+  for (const Operand& operand : call.node.operands) forward.operands.push_back(call.type(operand.value));
+  const TensorType picked_type{added.dtype, picked_shape(forward)};
   const ValueId picked = call.build.emit(index    ? "aten.index.Tensor"
                                          : gather ? "aten.gather"
                                                   : "aten.index_select",
-                                         operands, std::move(attributes), added);
+                                         operands, std::move(attributes), picked_type);
+  if (index) return sum_to(call.build, picked, added);
   const double alpha = call.node.number("alpha", 1);
   if (alpha == 1) return picked;
   return call.build.emit("aten.mul.Scalar", {{"self", picked}}, {{"other", alpha}}, added);
@@ -53,7 +68,7 @@ Result<std::vector<ValueId>> indexing_gradient(const GradientCall& call) {
     if (call.wanted[0]) gradients[0] = add_to_zeros(call, type(0));
     return gradients;
   }
-  if (call.wanted[0]) gradients[0] = call.result_gradients[0];
+  if (call.wanted[0]) gradients[0] = overwrites(call.node) ? cleared(call) : call.result_gradients[0];
   if (call.wanted.back()) gradients.back() = read(call, type(gradients.size() - 1));
   return gradients;
 }

@@ -33,21 +33,26 @@ Indices indices_of(const OpCall& call) {
   return indices;
 }
 
-// What is picked from the table of this call.
-static const std::vector<std::int64_t>& picked_shape(const OpCall& call) {
-  return adds(call.node) ? call.operands.back().shape : call.results[0].shape;
-}
-
-static Status check_index_put(const OpCall& call) {
-  if (!call.node.boolean("accumulate", false)) return bad_input("index_put is supported where it accumulates");
+std::vector<std::int64_t> picked_shape(const OpCall& call) {
+  if (!adds(call.node)) return call.results[0].shape;
+  if (!is_index(call.node)) return call.operands.back().shape;
   const Indices indices = indices_of(call);
   std::vector<std::int64_t> shape;
   for (std::size_t d = 0; d < indices.operand.size(); ++d) {
     if (indices.operand[d] == 0) shape.push_back(call.operands[0].shape[d]);
   }
   shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(indices.front), indices.shape.begin(), indices.shape.end());
-  if (shape == picked_shape(call)) return Done{};
-  return bad_input("index_put is supported where values are not broadcast");
+  return shape;
+}
+
+static Status check_values(const OpCall& call) {
+  const std::vector<std::int64_t> shape = picked_shape(call), &values = call.operands.back().shape;
+  bool fits = values.size() <= shape.size();
+  for (std::size_t i = 0; fits && i < values.size(); ++i) {
+    fits = values[i] == 1 || values[i] == shape[shape.size() - values.size() + i];
+  }
+  if (fits) return Done{};
+  return bad_input("index_put is supported where the values broadcast to what is indexed");
 }
 
 Status check_indexing(const OpCall& call) {
@@ -55,7 +60,7 @@ Status check_indexing(const OpCall& call) {
     if (call.operands[i].dtype == DType::boolean)
       return bad_input("a boolean index makes a shape that depends on data");
   }
-  if (call.node.op == "aten.index_put") return check_index_put(call);
+  if (call.node.op == "aten.index_put") return check_values(call);
   if (call.node.op == "aten.scatter_add" && call.operands[1].shape != picked_shape(call)) {
     return bad_input("scatter_add is supported where index and src have one shape");
   }
@@ -104,10 +109,24 @@ Dimensions select_dimensions(const OpCall& call) {
   return text;
 }
 
-// The indexed dimensions stay whole.
+// The words of `text` that stand for the last dimensions, of these sizes; 1 where one is broadcast.
+std::string broadcast_words(const std::string& text, std::size_t rank, const std::vector<std::int64_t>& sizes) {
+  std::string made;
+  std::size_t at = 0;
+  for (std::size_t word = 0, begin = 0; word < rank; ++word, begin = at) {
+    begin = text.find_first_not_of(' ', begin);
+    at = std::min(text.find(' ', begin), text.size());
+    if (word + sizes.size() < rank) continue;
+    made += sizes[word + sizes.size() - rank] == 1 ? " 1" : " " + text.substr(begin, at - begin);
+  }
+  return made;
+}
+
+// The indexed dimensions stay whole; of what is written over, the last that is written counts, so positions do too.
 Dimensions index_dimensions(const OpCall& call) {
   const Indices indices = indices_of(call);
-  const auto index_text = [](std::size_t i, std::int64_t size) { return size == 1 ? " 1" : " i" + std::to_string(i); };
+  const std::string mark = overwrites(call.node) ? " !i" : " i";
+  const auto index_text = [&](std::size_t i, std::int64_t size) { return size == 1 ? std::string(" 1") : mark + std::to_string(i); };
   Dimensions text;
   for (std::size_t i = 1; i <= position_operands(call.node); ++i) {
     text.positions += i > 1 ? "," : "";
@@ -128,6 +147,10 @@ Dimensions index_dimensions(const OpCall& call) {
     text.picked += " d" + std::to_string(d);
   }
   add_indices();
+  if (adds(call.node)) {
+    const std::vector<std::int64_t> picked = picked_shape(call);
+    text.picked = broadcast_words(text.picked, picked.size(), call.operands.back().shape);
+  }
   return text;
 }
 
@@ -135,6 +158,7 @@ class Indexing final : public OpFamily {
  private:
   // What adds is a product with the transposed one-hot matrix: positions are a reduction, and the table is an addend.
   Result<Rule> do_rule(const OpCall& call) const override {
+    if (puts_under_mask(call)) return masked_rule(call);
     if (Status status = check_indexing(call); !status) return status.error();
     const Node& node = call.node;
     const Dimensions text = is_index(node)    ? index_dimensions(call)
@@ -142,7 +166,7 @@ class Indexing final : public OpFamily {
                                               : select_dimensions(call);
     const std::string front = text.table + ", " + text.positions;
     Result<Rule> rule =
-        parse_rule(adds(node) ? "+" + front + ", " + text.picked + " -> " + text.table : front + " -> " + text.picked,
+        parse_rule(adds(node) ? (overwrites(node) ? "" : "+") + front + ", " + text.picked + " -> " + text.table : front + " -> " + text.picked,
                    call.operands, call.results);
     if (!rule || !is_floating(call.results[0].dtype)) return rule;
     rule->linear = {{0}};
@@ -153,6 +177,7 @@ class Indexing final : public OpFamily {
   Result<OpCost> do_cost(const OpCall& call, const Rule& rule) const override {
     OpCost cost;
     cost.gathers = !adds(call.node);
+    if (puts_under_mask(call)) return cost;
     if (cost.gathers) return cost;
     WorkTerm& term = cost.forward.emplace_back();
     term.flops = 1;
@@ -162,10 +187,14 @@ class Indexing final : public OpFamily {
     return cost;
   }
 
-  Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override { return indexing_gradient(call); }
+  Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override {
+    OpCall forward{call.node, {}, {}};
+    for (const Operand& operand : call.node.operands) forward.operands.push_back(call.type(operand.value));
+    return puts_under_mask(forward) ? masked_gradient(call) : indexing_gradient(call);
+  }
 
   Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
-    return indexing_evaluate(call, operands);
+    return puts_under_mask(call) ? masked_evaluate(call, operands) : indexing_evaluate(call, operands);
   }
 };
 

@@ -15,6 +15,8 @@
 namespace meshwright {
 
 inline bool adds(const Node& node) { return node.op == "aten.index_put" || node.op.ends_with("_add"); }
+// index_put without accumulate writes over what stands there.
+inline bool overwrites(const Node& node) { return node.op == "aten.index_put" && !node.boolean("accumulate", false); }
 inline bool is_index(const Node& node) { return node.op == "aten.index.Tensor" || node.op == "aten.index_put"; }
 inline bool is_gather(const Node& node) { return node.op == "aten.gather" || node.op == "aten.scatter_add"; }
 
@@ -30,8 +32,17 @@ struct Indices {
 };
 Indices indices_of(const OpCall& call);
 
-// Errors: bad_input: positions given as a mask, index_put without accumulate, values that are broadcast.
+// The shape of what is picked from the table, or put into it once it is broadcast.
+std::vector<std::int64_t> picked_shape(const OpCall& call);
+
+// Errors: bad_input: positions given as a mask, but for one that puts a single value; values that do not broadcast.
 Status check_indexing(const OpCall& call);
+
+// index_put of one value under a mask, which stands for the leading dimensions of the table.
+bool puts_under_mask(const OpCall& call);
+Result<Rule> masked_rule(const OpCall& call);
+Result<std::vector<Tensor>> masked_evaluate(const OpCall& call, std::span<const Tensor* const> operands);
+Result<std::vector<ValueId>> masked_gradient(const GradientCall& call);
 
 Result<std::vector<ValueId>> indexing_gradient(const GradientCall& call);
 Result<std::vector<Tensor>> indexing_evaluate(const OpCall& call, std::span<const Tensor* const> operands);

@@ -11,8 +11,8 @@ namespace meshwright {
 namespace {
 
 constexpr const char* kOps[] = {"aten.split.Tensor", "aten.split_with_sizes", "aten.chunk", "aten.slice.Tensor",
-                                "aten.select.int", "aten.cat", "aten.constant_pad_nd", "aten.pad", "aten.slice_backward",
-                                "aten.select_backward", nullptr};
+                                "aten.select.int", "aten.cat", "aten.slice_backward",
+                                "aten.select_backward", "aten.stack", "aten.unbind.int", nullptr};
 
 // "d0 d1 X d3": every dimension its own factor, but `at`, which reads `text`; nothing where `text` is "".
 std::string dimensions_text(std::size_t rank, std::size_t at, const std::string& text) {
@@ -34,14 +34,14 @@ class Join final : public OpFamily {
     if (!rule) return rule;
     std::vector<std::uint32_t> all(call.operands.size());
     for (std::uint32_t i = 0; i < all.size(); ++i) all[i] = i;
-    if (is_floating(call.results[0].dtype) && !(is_pad(call) && call.node.number("value", 0) != 0)) rule->linear = {all};
+    if (is_floating(call.results[0].dtype)) rule->linear = {all};
     return rule;
   }
 
   static Result<Rule> parse(const OpCall& call) {
     const std::string& op = call.node.op;
-    if (is_pad(call)) return pad_rule(call);
     if (op == "aten.cat") return pieces_rule(call, call.operands, call.results[0], true);
+    if (op == "aten.stack" || op == "aten.unbind.int") return stack_rule(call, op == "aten.stack");
     if (op == "aten.select.int") {
       const std::size_t at = dimension(call, call.operands[0]);
       const std::size_t rank = call.operands[0].shape.size();
@@ -57,6 +57,17 @@ class Join final : public OpFamily {
     if (op == "aten.slice.Tensor") return slice_rule(call, call.operands[0], call.results[0], false);
     if (op == "aten.slice_backward") return slice_rule(call, call.results[0], call.operands[0], true);
     return pieces_rule(call, call.results, call.operands[0], false);
+  }
+
+  // Pieces on one side; on the other they are positions of a new dimension.
+  static Result<Rule> stack_rule(const OpCall& call, bool joins) {
+    const std::vector<TensorType>& pieces = joins ? call.operands : call.results;
+    const TensorType& joint = joins ? call.results[0] : call.operands[0];
+    const std::size_t at = dimension(call, joint);
+    const std::string one = dimensions_text(joint.shape.size(), at, whole_text(joint.shape[at], "w"));
+    std::string list;
+    for (std::size_t i = 0; i < pieces.size(); ++i) list += (i > 0 ? ", " : "") + dimensions_text(joint.shape.size(), at, "");
+    return parse_rule(joins ? list + " -> " + one : one + " -> " + list, call.operands, call.results);
   }
 
   // Pieces on one side, their concatenation on the other.
@@ -95,25 +106,11 @@ class Join final : public OpFamily {
     return parse_rule(backward ? to + " -> " + from : from + " -> " + to, call.operands, call.results);
   }
 
-  static bool is_pad(const OpCall& call) { return call.node.op == "aten.pad" || call.node.op == "aten.constant_pad_nd"; }
-
-  static Result<Rule> pad_rule(const OpCall& call) {
-    if (call.node.text("mode", "constant") != "constant") return bad_input("only constant padding is supported");
-    std::string before, after;
-    for (std::size_t i = 0; i < call.results[0].shape.size(); ++i) {
-      const std::int64_t from = call.operands[0].shape[i], to = call.results[0].shape[i];
-      const std::string space = i > 0 ? " " : "";
-      before += space + (from == to ? "d" + std::to_string(i) : whole_text(from, "w" + std::to_string(i)));
-      after += space + (from == to ? "d" + std::to_string(i) : whole_text(to, "v" + std::to_string(i)));
-    }
-    return parse_rule(before + " -> " + after, call.operands, call.results);
-  }
-
   static std::size_t dimension(const OpCall& call, const TensorType& type) { return joint_dimension(call.node, type.rank()); }
 
   Result<OpCost> do_cost(const OpCall& call, const Rule&) const override {
     OpCost cost;
-    const bool joins = call.node.op == "aten.cat" || call.node.op.ends_with("_backward") || is_pad(call);
+    const bool joins = call.node.op == "aten.cat" || call.node.op == "aten.stack" || call.node.op.ends_with("_backward");
     cost.alias = !joins;
     cost.alias_backward = joins;  // slices of the gradient
     return cost;

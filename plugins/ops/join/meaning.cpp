@@ -92,27 +92,6 @@ Result<Tensor> spread(const OpCall& call, const Tensor& gradient) {
   return result;
 }
 
-Tensor pad(const OpCall& call, const Tensor& operand) {
-  Tensor result(call.results[0]);
-  for (std::int64_t i = 0; i < result.elements(); ++i) result.set(i, call.node.number("value", 0));
-  // "pad" lists before and after, from the last dimension backwards.
-  const std::vector<std::int64_t> widths = call.node.integers("pad");
-  const std::vector<std::int64_t> from = strides_of(operand.shape()), to = strides_of(result.shape());
-  for (std::int64_t i = 0; i < operand.elements(); ++i) {
-    std::int64_t rest = i, target = 0;
-    bool inside = true;
-    for (std::size_t d = 0; d < from.size(); ++d) {
-      const std::size_t pair = 2 * (from.size() - 1 - d);
-      const std::int64_t position = rest / from[d] + (pair < widths.size() ? widths[pair] : 0);
-      rest %= from[d];
-      inside &= position >= 0 && position < result.shape()[d];  // a negative width cuts
-      target += position * to[d];
-    }
-    if (inside) result.set(target, operand.get(i));
-  }
-  return result;
-}
-
 Result<std::vector<Tensor>> cat(const OpCall& call, std::span<const Tensor* const> operands) {
   Tensor joint(call.results[0]);
   const std::size_t at = joint_dimension(call.node, joint.type().rank());
@@ -138,15 +117,35 @@ Result<std::vector<Tensor>> split(const OpCall& call, const Tensor& operand) {
   return pieces;
 }
 
+Result<std::vector<Tensor>> stack(const OpCall& call, std::span<const Tensor* const> operands) {
+  Tensor joint(call.results[0]);
+  const std::size_t at = joint_dimension(call.node, joint.type().rank());
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const Block block{at, 0, 1, static_cast<std::int64_t>(i), 1, 1};
+    if (const Status copied = copy_block(with_unit_dimension(*operands[i], at), joint, block); !copied) return copied.error();
+  }
+  return std::vector{std::move(joint)};
+}
+
+Result<std::vector<Tensor>> unbind(const OpCall& call, const Tensor& operand) {
+  const std::size_t at = joint_dimension(call.node, operand.type().rank());
+  std::vector<Tensor> pieces;
+  for (const TensorType& type : call.results) {
+    Tensor piece = with_unit_dimension(Tensor(type), at);
+    const Block block{at, static_cast<std::int64_t>(pieces.size()), 1, 0, 1, 1};
+    if (const Status copied = copy_block(operand, piece, block); !copied) return copied.error();
+    Tensor& narrow = pieces.emplace_back(type);
+    for (std::int64_t i = 0; i < narrow.elements(); ++i) narrow.set(i, piece.get(i));
+  }
+  return pieces;
+}
+
 Result<Tensor> evaluate_one(const OpCall& call, const Tensor& operand) {
   const std::string& op = call.node.op;
   if (op == "aten.slice.Tensor") return slice(call, operand, call.results[0]);
   if (op == "aten.select.int") return select(call, operand);
   if (op == "aten.slice_backward") return spread(call, operand);
-  if (op == "aten.select_backward") {
-    return spread(call, with_unit_dimension(operand, joint_dimension(call.node, call.results[0].rank())));
-  }
-  return pad(call, operand);
+  return spread(call, with_unit_dimension(operand, joint_dimension(call.node, call.results[0].rank())));
 }
 
 }  // namespace
@@ -154,6 +153,8 @@ Result<Tensor> evaluate_one(const OpCall& call, const Tensor& operand) {
 Result<std::vector<Tensor>> join_evaluate(const OpCall& call, std::span<const Tensor* const> operands) {
   const std::string& op = call.node.op;
   if (op == "aten.cat") return cat(call, operands);
+  if (op == "aten.stack") return stack(call, operands);
+  if (op == "aten.unbind.int") return unbind(call, *operands[0]);
   if (op.starts_with("aten.split") || op == "aten.chunk") return split(call, *operands[0]);
   Result<Tensor> result = evaluate_one(call, *operands[0]);
   if (!result) return result.error();
@@ -180,6 +181,19 @@ std::vector<ValueId> cat_gradient(const GradientCall& call) {
   return gradients;
 }
 
+std::vector<ValueId> stack_gradient(const GradientCall& call) {
+  std::vector<ValueId> gradients;
+  const auto dim = static_cast<std::int64_t>(joint_dimension(call.node, call.type(call.result_gradients[0]).rank()));
+  for (std::size_t i = 0; i < call.node.operands.size(); ++i) {
+    const ValueId piece = !call.wanted[i] ? kNoId
+                                          : call.build.emit("aten.select.int", {{"self", call.result_gradients[0]}},
+                                                            {{"dim", dim}, {"index", static_cast<std::int64_t>(i)}},
+                                                            call.type(call.node.operands[i].value));
+    gradients.push_back(piece);
+  }
+  return gradients;
+}
+
 // A piece that nobody used has a gradient of zeros.
 ValueId split_gradient(const GradientCall& call, const TensorType& type) {
   std::vector<Operand> pieces;
@@ -188,20 +202,8 @@ ValueId split_gradient(const GradientCall& call, const TensorType& type) {
     if (gradient == kNoId) gradient = call.build.emit("aten.zeros", {}, {}, call.type(call.node.results[i]));
     pieces.push_back({"tensors." + std::to_string(i), gradient});
   }
-  return call.build.emit("aten.cat", pieces, {{"dim", static_cast<std::int64_t>(joint_dimension(call.node, type.rank()))}}, type);
-}
-
-ValueId pad_gradient(const GradientCall& call, const TensorType& type) {
-  const std::vector<std::int64_t> widths = call.node.integers("pad");
-  ValueId gradient = call.result_gradients[0];
-  for (std::size_t d = 0; d < type.shape.size(); ++d) {
-    const std::size_t pair = 2 * (type.shape.size() - 1 - d);
-    if (pair >= widths.size() || (widths[pair] == 0 && widths[pair + 1] == 0)) continue;
-    TensorType cut = call.type(gradient);
-    cut.shape[d] = type.shape[d];
-    gradient = emit_slice(call, gradient, d, widths[pair], cut);
-  }
-  return gradient;
+  const char* op = call.node.op == "aten.unbind.int" ? "aten.stack" : "aten.cat";
+  return call.build.emit(op, pieces, {{"dim", static_cast<std::int64_t>(joint_dimension(call.node, type.rank()))}}, type);
 }
 
 }  // namespace
@@ -209,6 +211,7 @@ ValueId pad_gradient(const GradientCall& call, const TensorType& type) {
 Result<std::vector<ValueId>> join_gradient(const GradientCall& call) {
   const std::string& op = call.node.op;
   if (op == "aten.cat") return cat_gradient(call);
+  if (op == "aten.stack") return stack_gradient(call);
   if (op.ends_with("_backward")) return bad_input("its op family states no gradient");
   const TensorType& type = call.type(call.node.operands[0].value);
   if (!call.wanted[0]) return std::vector<ValueId>{kNoId};
@@ -218,13 +221,7 @@ Result<std::vector<ValueId>> join_gradient(const GradientCall& call) {
     const char* backward = op == "aten.slice.Tensor" ? "aten.slice_backward" : "aten.select_backward";
     return std::vector<ValueId>{call.build.emit(backward, {{"grad_output", call.result_gradients[0]}}, attributes, type)};
   }
-  const bool pads = op == "aten.pad" || op == "aten.constant_pad_nd";
-  if (pads) {
-    for (const std::int64_t width : call.node.integers("pad")) {
-      if (width < 0) return bad_input("the gradient of a negative padding is not stated");
-    }
-  }
-  return std::vector<ValueId>{pads ? pad_gradient(call, type) : split_gradient(call, type)};
+  return std::vector<ValueId>{split_gradient(call, type)};
 }
 
 }  // namespace meshwright

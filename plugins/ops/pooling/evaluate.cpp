@@ -107,12 +107,17 @@ Result<std::vector<Tensor>> pooling_evaluate(const OpCall& call, std::span<const
   const double divisor = call.node.number("divisor_override", 0);
   std::vector<Tensor> results;
   for (const TensorType& type : call.results) results.emplace_back(type);
-  bool empty = false;
+  bool empty = false, outside = false;
   pool.for_each([&](std::int64_t y, std::int64_t plane, const std::vector<std::int64_t>& offsets, std::int64_t counted) {
     if (offsets.empty()) {
       empty = true;
     } else if (is_maximum(call.node)) {
-      const std::int64_t found = largest(*operands[backward ? 1 : 0], plane, offsets);
+      const auto indices = call.node.operand_index("indices");
+      const std::int64_t found = indices ? static_cast<std::int64_t>(operands[*indices]->get(y)) : largest(*operands[backward ? 1 : 0], plane, offsets);
+      if (found < 0 || plane + found >= wide.elements()) {
+        outside = true;
+        return;
+      }
       if (backward) results[0].set(plane + found, results[0].get(plane + found) + operands[0]->get(y));
       else results[0].set(y, operands[0]->get(plane + found));
       if (!backward && results.size() == 2) results[1].set(y, static_cast<double>(found));
@@ -126,6 +131,7 @@ Result<std::vector<Tensor>> pooling_evaluate(const OpCall& call, std::span<const
       if (!backward) results[0].set(y, sum * share);
     }
   });
+  if (outside) return bad_input("an index is outside of its plane");
   if (empty) return bad_input("a window lies in the padding alone");
   return results;
 }

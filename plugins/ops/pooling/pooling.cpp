@@ -32,6 +32,9 @@ constexpr const char* kOps[] = {"aten.max_pool1d",
                                 "aten._adaptive_avg_pool3d",
                                 kMaxBackward,
                                 kAvgBackward,
+                                "aten.avg_pool2d_backward",
+                                "aten._adaptive_avg_pool2d_backward",
+                                "aten.max_pool2d_with_indices_backward",
                                 nullptr};
 
 class Pooling final : public OpFamily {
@@ -51,8 +54,13 @@ class Pooling final : public OpFamily {
     }
     std::string text = before + " -> " + after;
     if (call.results.size() == 2) text += ", " + after;  // the indices
-    if (call.node.op == kAvgBackward) text = after + " -> " + before;
-    if (call.node.op == kMaxBackward) text = after + ", " + before + " -> " + before;
+    if (is_backward(call.node)) {
+      constexpr std::size_t kMost = 3;  // the gradient, the operand, the indices
+      const std::string tensors[kMost] = {after, ", " + before, ", " + after};
+      text.clear();
+      for (std::size_t i = 0; i < call.operands.size() && i < kMost; ++i) text += tensors[i];
+      text += " -> " + before;
+    }
     Result<Rule> rule = parse_rule(text, call.operands, call.results);
     if (rule && (is_backward(call.node) || !is_maximum(call.node))) rule->linear = {{0}};
     return rule;

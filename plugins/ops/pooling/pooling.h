@@ -4,6 +4,7 @@
 // the indices that only max_pool2d_with_indices gives:
 //   meshwright.max_pool_backward(grad_output, self)
 //   meshwright.avg_pool_backward(grad_output)
+// ATen's take the operand and, of a maximum, the indices too.
 #pragma once
 
 #include <span>
@@ -16,7 +17,7 @@ namespace meshwright {
 inline constexpr const char* kMaxBackward = "meshwright.max_pool_backward";
 inline constexpr const char* kAvgBackward = "meshwright.avg_pool_backward";
 
-inline bool is_backward(const Node& node) { return node.op == kMaxBackward || node.op == kAvgBackward; }
+inline bool is_backward(const Node& node) { return node.op.ends_with("_backward"); }
 inline bool is_maximum(const Node& node) { return node.op.find("max_pool") != std::string::npos; }
 inline bool is_adaptive(const Node& node) {
   return node.op.find("adaptive") != std::string::npos || node.boolean("adaptive", false);

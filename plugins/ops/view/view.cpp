@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kOps[] = {"aten.view", "aten.reshape", "aten._unsafe_view", "aten.unsqueeze", "aten.squeeze.dim",
                                 "aten.squeeze.dims", "aten.transpose.int", "aten.permute", "aten.t", "aten.expand",
-                                "aten.alias", "aten.detach", nullptr};
+                                "aten.alias", "aten.detach", "aten.flatten.using_ints", "aten.unflatten.int", "aten.squeeze", nullptr};
 
 class RuleBuilder {
  public:

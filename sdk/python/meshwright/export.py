@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 def export(model: torch.nn.Module,
            sample_inputs: Sequence[Any] | Mapping[str, Any],
-           path: str | os.PathLike[str]) -> Path:
+           path: str | os.PathLike[str],
+           *,
+           dynamic_shapes: Any = None) -> Path:
     """Export ``model`` and write it to ``path``; returns the path.
 
     Args:
@@ -33,6 +35,8 @@ def export(model: torch.nn.Module,
             or keyword arguments (a mapping).
         path: where to write; the suffix must be ``.pt2``. The file appears
             whole or not at all.
+        dynamic_shapes: dimensions to leave open, as ``torch.export.export``
+            takes them. Plans give them sizes: ``--set model.batch=64``.
 
     Raises:
         ValueError: the suffix is not ``.pt2``.
@@ -51,7 +55,7 @@ def export(model: torch.nn.Module,
                         f"not {type(sample_inputs).__name__}")
     torch = _import_torch()
 
-    program = torch.export.export(model, args, kwargs).run_decompositions({})
+    program = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes).run_decompositions({})
     _forget_where_it_was_traced(program)
 
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:

@@ -1,0 +1,120 @@
+// Mixtures of experts: from what torch.export leaves of them to a plan that puts experts on devices, and runs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "json.h"
+#include "meshwright/frontend.h"
+#include "planning.h"
+#include "run_program.h"
+#include "serial.h"
+#include "sources.h"
+
+namespace meshwright {
+namespace {
+
+using test::Outcome;
+using test::run_program;
+using testing::HasSubstr;
+
+class Experts : public testing::Test {
+ protected:
+  Graph read(const std::string& model) const {
+    return frontend_->read(SOURCE_FOLDER "/tests/models/" + model + ".pt2").value();
+  }
+  static std::size_t count(const Graph& graph, const std::string& op) {
+    return static_cast<std::size_t>(std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) { return node.op == op; }));
+  }
+
+  host::PluginHost host_ = test::open_host();
+  std::shared_ptr<Frontend> frontend_ = host_.create<Frontend>("frontend", "torch_export").value();
+  std::unique_ptr<OpTable> ops_ = host_.op_table().value();
+};
+
+TEST_F(Experts, AreOneOpForEachLayer) {
+  for (const char* model : {"mixtral_tiny", "qwen_moe_tiny"}) {
+    Graph graph = read(model);
+    EXPECT_EQ(count(graph, "transformers.grouped_mm_fallback"), 4U);
+    EXPECT_THAT(gather_composites(graph, *ops_).value(), testing::IsEmpty());
+    EXPECT_EQ(count(graph, "meshwright.experts"), 2U);
+    for (const char* gone : {"transformers.grouped_mm_fallback", "aten.sort", "aten.histc", "aten.index_put"}) EXPECT_EQ(count(graph, gone), 0U) << gone;
+  }
+}
+
+// Results that are put back in another order than they came in are no layer of experts.
+TEST_F(Experts, StayInPiecesWhereTheyDoSomethingElseAndSaySo) {
+  Graph graph = read("mixtral_tiny");
+  const auto put = std::find_if(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) { return node.op == "aten.index_put"; });
+  const NodeId numbers = graph.values[put->operands[*put->operand_index("values")].value].producer;
+  graph.nodes[numbers].attributes["start"] = std::int64_t{1};
+  const std::vector<std::string> refused = gather_composites(graph, *ops_).value();
+  EXPECT_EQ(count(graph, "meshwright.experts"), 1U);
+  ASSERT_EQ(refused.size(), 2U);
+  EXPECT_THAT(refused[1], HasSubstr("The grouped matrix product 'grouped_mm_fallback_1' in inner.model.layers.0.mlp.experts is not known as a layer"));
+  EXPECT_THAT(refused[1], HasSubstr("its results are not put back in the tokens' order"));
+}
+
+struct Case {
+  const char* model;
+  const char* mesh;
+};
+class ExpertParallelism : public testing::TestWithParam<Case> {};
+
+std::string plan_of(const Case& here, const std::string& options, const std::string& file) {
+  const Outcome planned = run_program(std::string("plan ") + SOURCE_FOLDER "/tests/models/" + here.model + ".pt2 --cluster " TEST_FOLDER
+                                      "/slow8_far.toml --mesh " + here.mesh + " " + options + " -o " + file);
+  EXPECT_EQ(planned.exit_code, 0) << planned.errors;
+  return planned.output;
+}
+
+std::string scratch(const std::string& name) {
+  return (std::filesystem::temp_directory_path() / (name + std::to_string(::getpid()) + ".json")).string();
+}
+
+TEST_P(ExpertParallelism, IsPlannedWhereItPaysAndVerifies) {
+  const std::string file = scratch("experts");
+  plan_of(GetParam(), "", file);
+  std::ifstream in(file);
+  EXPECT_THAT(std::string(std::istreambuf_iterator<char>(in), {}), HasSubstr("\"t>e"));
+  const Outcome verified = run_program("verify " + file);
+  EXPECT_EQ(verified.exit_code, 0) << verified.errors;
+  EXPECT_THAT(verified.output, HasSubstr("8 ranks compute what 1 computes"));
+  std::filesystem::remove(file);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, ExpertParallelism, testing::Values(Case{"mixtral_tiny", "2x4"}, Case{"qwen_moe_tiny", "8"}),
+                         [](const auto& info) { return std::string(info.param.model); });
+
+// A buffer that is too small for what the data sends is an error, and tokens are never dropped.
+TEST(Capacity, IsNotExceededInSilence) {
+  const std::string file = scratch("capacity");
+  plan_of({"qwen_moe_tiny", "8"}, "--set ops.experts.capacity_factor=1.1", file);
+  const Outcome verified = run_program("verify " + file);
+  EXPECT_EQ(verified.exit_code, 2);
+  EXPECT_THAT(verified.errors, HasSubstr("raise \"capacity_factor\" in [ops.experts]"));
+  std::filesystem::remove(file);
+}
+
+// Where the scores of two experts are almost the same, another rounding may choose the other one.
+TEST_F(Experts, NearTiesOfTheRouterAreCounted) {
+  Graph graph = read("mixtral_tiny");
+  ASSERT_TRUE(gather_composites(graph, *ops_));
+  auto sources = sample_sources(graph, {}, 1).value();
+  const auto near_ties = [&] { return run_serial(graph, *ops_, nullptr, sources, Optimizer::sgd, {}).value().near_ties; };
+  EXPECT_THAT(near_ties(), testing::IsEmpty());
+  for (const Source& source : graph.sources) {
+    if (source.names.empty() || source.names[0].find("layers.1.mlp.gate") == std::string::npos) continue;
+    Tensor& gate = sources.at(source.value);  // all experts get the same score
+    const std::int64_t width = gate.shape()[1];
+    for (std::int64_t i = 0; i < gate.elements(); ++i) gate.set(i, gate.get(i % width));
+  }
+  const std::vector<NearTies> found = near_ties();
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].node, "topk_1");
+  EXPECT_EQ(found[0].rows, 64);
+  EXPECT_EQ(found[0].ties, 64);
+}
+
+}  // namespace
+}  // namespace meshwright
