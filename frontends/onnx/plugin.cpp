@@ -64,20 +64,23 @@ constexpr const char* kSuffixes[] = {".onnx", nullptr};
 constexpr meshwright_config_key_v1 kKeys[] = {
     {"batch_norm", "text", "", "\"exported\"", "exported: as the file says; training: with the batch's own statistics"},
     {"patterns", "text", "", "\"auto\"",
-     "what is recognised from its pieces. auto: what PyTorch's exporters take apart, all in models of others; or all, or none"},
+     "what is recognised from its pieces. auto: what PyTorch's exporters take apart, all in models of others; or all, "
+     "or none"},
 };
 
 void* create(const Config& config, Error& error) {
   Options options;
   const std::string& batch_norm = config.text("batch_norm");
   if (batch_norm != "exported" && batch_norm != "training") {
-    error = bad_input("\"batch_norm\" in [frontend.onnx] can't be \"" + batch_norm + "\"; it is \"exported\" or \"training\"");
+    error = bad_input("\"batch_norm\" in [frontend.onnx] can't be \"" + batch_norm +
+                      "\"; it is \"exported\" or \"training\"");
     return nullptr;
   }
   options.batch_statistics = batch_norm == "training";
   options.patterns = config.text("patterns");
   if (options.patterns != "auto" && options.patterns != "all" && options.patterns != "none") {
-    error = bad_input("\"patterns\" in [frontend.onnx] can't be \"" + options.patterns + "\"; it is \"auto\", \"all\" or \"none\"");
+    error = bad_input("\"patterns\" in [frontend.onnx] can't be \"" + options.patterns +
+                      "\"; it is \"auto\", \"all\" or \"none\"");
     return nullptr;
   }
   return static_cast<Frontend*>(new Onnx(options));
@@ -91,5 +94,6 @@ std::unique_ptr<Frontend> make_onnx(const Options& options) { return std::make_u
 
 }  // namespace meshwright::onnx
 
-MESHWRIGHT_PLUGIN("frontend", "onnx", "0.1.0", "Apache-2.0", "Reads .onnx files of opset 13 to 23", meshwright::onnx::kSuffixes,
-                  meshwright::onnx::kKeys, 2, meshwright::onnx::create, meshwright::onnx::destroy)
+MESHWRIGHT_PLUGIN("frontend", "onnx", "0.1.0", "Apache-2.0", "Reads .onnx files of opset 13 to 23",
+                  meshwright::onnx::kSuffixes, meshwright::onnx::kKeys, 2, meshwright::onnx::create,
+                  meshwright::onnx::destroy)

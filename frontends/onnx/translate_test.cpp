@@ -20,11 +20,14 @@ Graph read(const TestModel& model, const OpenDimensions& open = {}, const Option
   return graph.ok() ? std::move(*graph) : Graph{};
 }
 
-Shape output_shape(const Graph& graph) { return graph.outputs.empty() ? Shape{-1} : graph.type(graph.outputs[0].value).shape; }
+Shape output_shape(const Graph& graph) {
+  return graph.outputs.empty() ? Shape{-1} : graph.type(graph.outputs[0].value).shape;
+}
 
 // One node between `inputs`, which are floats of these shapes, and an output.
 struct OneNode {
-  explicit OneNode(const std::string& op, const std::vector<std::vector<test::Size>>& inputs, int opset = 17) : model(opset) {
+  explicit OneNode(const std::string& op, const std::vector<std::vector<test::Size>>& inputs, int opset = 17)
+      : model(opset) {
     std::vector<std::string> names;
     for (const auto& shape : inputs) {
       names.push_back("x" + std::to_string(names.size()));
@@ -42,7 +45,10 @@ struct OneNode {
 };
 
 TEST(Translate, AConstantOfOneElementIsANumber) {
-  for (const auto& [op, expected] : std::map<std::string, std::string>{{"Add", "aten.add.Tensor"}, {"Sub", "aten.sub.Tensor"}, {"Mul", "aten.mul.Tensor"}, {"Div", "aten.div.Tensor"}}) {
+  for (const auto& [op, expected] : std::map<std::string, std::string>{{"Add", "aten.add.Tensor"},
+                                                                       {"Sub", "aten.sub.Tensor"},
+                                                                       {"Mul", "aten.mul.Tensor"},
+                                                                       {"Div", "aten.div.Tensor"}}) {
     OneNode one(op, {{2, 3}});
     one.operand("c").model.floats("c", {}, {1e-5F});
     const Graph graph = read(one.model);
@@ -124,9 +130,11 @@ TEST(Translate, Gemm) {
     bool bias;
     Ops ops;
   };
-  for (const Case& one : {Case{0, 1, 1, 1, true, {"aten.linear"}}, Case{0, 1, 1, 1, false, {"aten.linear"}}, Case{0, 0, 1, 1, true, {"aten.addmm"}},
-                          Case{0, 0, 1, 1, false, {"aten.mm"}}, Case{1, 0, 1, 1, true, {"aten.transpose.int", "aten.addmm"}},
-                          Case{0, 0, 2, 1, false, {"aten.mm", "aten.mul.Tensor"}}, Case{0, 0, 2, 0.5, true, {"aten.addmm"}}}) {
+  for (const Case& one :
+       {Case{0, 1, 1, 1, true, {"aten.linear"}}, Case{0, 1, 1, 1, false, {"aten.linear"}},
+        Case{0, 0, 1, 1, true, {"aten.addmm"}}, Case{0, 0, 1, 1, false, {"aten.mm"}},
+        Case{1, 0, 1, 1, true, {"aten.transpose.int", "aten.addmm"}},
+        Case{0, 0, 2, 1, false, {"aten.mm", "aten.mul.Tensor"}}, Case{0, 0, 2, 0.5, true, {"aten.addmm"}}}) {
     TestModel model;
     model.input("x", one.turn_a ? std::vector<test::Size>{3, 4} : std::vector<test::Size>{4, 3});
     model.floats("w", one.turn_b ? std::vector<int>{5, 3} : std::vector<int>{3, 5});
@@ -154,9 +162,10 @@ TEST(Translate, ConvolutionsPadAsTheyAreTold) {
     Ops ops;
     Shape shape;
   };
-  for (const Case& one : {Case{"NOTSET", {1, 1, 1, 1}, {"aten.conv2d"}, {2, 4, 4, 5}}, Case{"VALID", {}, {"aten.conv2d"}, {2, 4, 3, 4}},
-                          Case{"SAME_UPPER", {}, {"aten.constant_pad_nd", "aten.conv2d"}, {2, 4, 4, 5}},
-                          Case{"NOTSET", {0, 0, 1, 1}, {"aten.constant_pad_nd", "aten.conv2d"}, {2, 4, 4, 4}}}) {
+  for (const Case& one :
+       {Case{"NOTSET", {1, 1, 1, 1}, {"aten.conv2d"}, {2, 4, 4, 5}}, Case{"VALID", {}, {"aten.conv2d"}, {2, 4, 3, 4}},
+        Case{"SAME_UPPER", {}, {"aten.constant_pad_nd", "aten.conv2d"}, {2, 4, 4, 5}},
+        Case{"NOTSET", {0, 0, 1, 1}, {"aten.constant_pad_nd", "aten.conv2d"}, {2, 4, 4, 4}}}) {
     OneNode conv("Conv", {{2, 3, 8, 9}});
     conv.operand("w").model.floats("w", {4, 3, 3, 3});
     set(*conv.node, "auto_pad", std::string(one.pad));
@@ -232,7 +241,8 @@ TEST(Translate, TensorsOfFixedSizesAreConstants) {
   const auto tensors = make_onnx()->tensors(TestModel::path());
   ASSERT_TRUE(tensors.ok());
   const Tensor& turned = tensors->at("turned");
-  EXPECT_EQ(std::vector<std::int64_t>(turned.as<std::int64_t>().begin(), turned.as<std::int64_t>().end()), (std::vector<std::int64_t>{7, 2, 3}));
+  EXPECT_EQ(std::vector<std::int64_t>(turned.as<std::int64_t>().begin(), turned.as<std::int64_t>().end()),
+            (std::vector<std::int64_t>{7, 2, 3}));
 }
 
 TEST(Translate, AReshapeThatMovesElementsCopiesThem) {
@@ -313,7 +323,8 @@ TEST(Translate, BatchNormalization) {
   EXPECT_EQ(kind_of(graph, "mean"), SourceKind::buffer);
   EXPECT_EQ(kind_of(graph, "scale"), SourceKind::parameter);
   EXPECT_EQ(graph.outputs.size(), 1U);
-  for (const Graph& trained : {read(model(true)), read(model(false), {}, {.batch_statistics = true, .patterns = "auto"})}) {
+  for (const Graph& trained :
+       {read(model(true)), read(model(false), {}, {.batch_statistics = true, .patterns = "auto"})}) {
     EXPECT_EQ(ops_of(trained), Ops{"aten._native_batch_norm_legit_functional"});
     EXPECT_EQ(trained.nodes[0].number("momentum", 0), 0.1);
     ASSERT_EQ(trained.outputs.size(), 3U);
@@ -401,7 +412,8 @@ TEST(Sources, MasksAndFoldedTablesAreTold) {
   const Graph graph = read(model);
   EXPECT_EQ(kind_of(graph, "val_7"), SourceKind::constant);
   EXPECT_EQ(kind_of(graph, "cos_2"), SourceKind::constant);
-  for (const char* name : {"relative_1", "embedding_1", "layer.scale", "m.temperature"}) EXPECT_EQ(kind_of(graph, name), SourceKind::parameter) << name;
+  for (const char* name : {"relative_1", "embedding_1", "layer.scale", "m.temperature"})
+    EXPECT_EQ(kind_of(graph, name), SourceKind::parameter) << name;
 }
 
 TEST(Modules, ComeFromScopesOrFromNames) {
