@@ -158,6 +158,17 @@ TEST(BadFiles, TypesThatNobodyHas) {
   EXPECT_EQ(model.error(), "input 'x': its type, uint32, is not supported");
 }
 
+TEST(BadFiles, NamesThatAreNoText) {
+  for (const char* name : {"\xff", "a\xe4z", "\xc3", "two\nlines"}) {
+    TestModel model = relu();
+    model.proto().mutable_graph()->mutable_node(0)->set_name(name);
+    EXPECT_EQ(model.error(), "has a name that is no text; the file is damaged, or was written wrong");
+  }
+  TestModel model = relu();
+  model.proto().mutable_graph()->mutable_node(0)->set_name("größe_大きさ");
+  EXPECT_EQ(model.error(), "");
+}
+
 TEST(BadFiles, InitializersOfAnotherSize) {
   TestModel model = relu();
   model.floats("w", {4});

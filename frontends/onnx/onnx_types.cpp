@@ -52,6 +52,18 @@ std::string type_name(std::int64_t onnx_type) {
   }
 }
 
+bool is_text(std::string_view bytes) {
+  for (std::size_t i = 0; i < bytes.size();) {
+    const auto first = static_cast<unsigned char>(bytes[i++]);
+    if (first < 0x20 || first == 0x7f || (first >= 0x80 && first < 0xc2) || first > 0xf4) return false;
+    const int more = first < 0x80 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
+    for (int k = 0; k < more; ++k, ++i) {
+      if (i >= bytes.size() || (static_cast<unsigned char>(bytes[i]) & 0xc0) != 0x80) return false;
+    }
+  }
+  return true;
+}
+
 std::string module_of_scopes(const std::string& scopes) {
   std::vector<std::string> texts;
   for (std::size_t at = scopes.find('\''); at != std::string::npos;) {

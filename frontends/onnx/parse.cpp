@@ -16,6 +16,9 @@ namespace {
 
 using google::protobuf::RepeatedPtrField;
 
+constexpr const char* kScopes =
+    "pkg.torch.onnx.name_scopes";  // where PyTorch's exporter writes the modules around a node
+
 struct Storage {
   ::onnx::ModelProto proto;
   std::list<std::string> converted;  // typed data as bytes; a list, so that views stay good
@@ -65,6 +68,8 @@ class Parser {
 
   Result<Model> run() {
     const ::onnx::ModelProto& proto = storage_.proto;
+    if (!has_readable_names(proto))
+      return bad_input("has a name that is no text; the file is damaged, or was written wrong");
     if (Status status = check_opset(proto); !status) return status.error();
     model_.producer = proto.producer_name();
     const ::onnx::GraphProto& graph = proto.graph();
@@ -92,6 +97,40 @@ class Parser {
   }
 
  private:
+  static bool has_readable_names(const ::onnx::ModelProto& proto) {
+    bool readable = is_text(proto.producer_name());
+    const auto see = [&](const std::string& name) { readable = readable && is_text(name); };
+    const auto see_node = [&](const ::onnx::NodeProto& node) {
+      for (const std::string* name : {&node.name(), &node.op_type(), &node.domain()}) see(*name);
+      for (const std::string& name : node.input()) see(name);
+      for (const std::string& name : node.output()) see(name);
+      for (const ::onnx::AttributeProto& attribute : node.attribute()) {
+        see(attribute.name());
+        see(attribute.ref_attr_name());
+      }
+      for (const ::onnx::StringStringEntryProto& entry : node.metadata_props()) {
+        if (entry.key() == kScopes) see(entry.value());
+      }
+    };
+    const auto see_type = [&](const ::onnx::ValueInfoProto& value) {
+      see(value.name());
+      for (const auto& dimension : value.type().tensor_type().shape().dim()) see(dimension.dim_param());
+    };
+    for (const ::onnx::NodeProto& node : proto.graph().node()) see_node(node);
+    for (const ::onnx::FunctionProto& function : proto.functions()) {
+      see(function.name());
+      for (const ::onnx::NodeProto& node : function.node()) see_node(node);
+    }
+    for (const auto* values : {&proto.graph().input(), &proto.graph().output(), &proto.graph().value_info()}) {
+      for (const ::onnx::ValueInfoProto& value : *values) see_type(value);
+    }
+    for (const ::onnx::TensorProto& tensor : proto.graph().initializer()) {
+      see(tensor.name());
+      for (const ::onnx::StringStringEntryProto& entry : tensor.external_data()) see(entry.value());
+    }
+    return readable;
+  }
+
   Status check_opset(const ::onnx::ModelProto& proto) {
     for (const ::onnx::OperatorSetIdProto& import : proto.opset_import()) {
       if (import.domain().empty() || import.domain() == "ai.onnx") model_.opset = import.version();
@@ -211,7 +250,7 @@ class Parser {
       node.outputs.assign(proto.output().begin(), proto.output().end());
       const std::string where = "node '" + (node.name.empty() ? node.op : node.name) + "'";
       for (const ::onnx::StringStringEntryProto& entry : proto.metadata_props()) {
-        if (entry.key() == "pkg.torch.onnx.name_scopes") node.module_path = module_of_scopes(entry.value());
+        if (entry.key() == kScopes) node.module_path = module_of_scopes(entry.value());
       }
       if (node.module_path.empty()) node.module_path = module_of_name(node.name);
       for (const ::onnx::AttributeProto& attribute : proto.attribute()) {

@@ -4,6 +4,7 @@
 
 #include "fold.h"
 #include "meshwright/log.h"
+#include "onnx_types.h"
 
 namespace meshwright::onnx {
 
@@ -33,7 +34,12 @@ bool is_progression(const Literal& literal) {
 }  // namespace
 
 Translator::Translator(const Model& model, const Constants& constants, const Options& options)
-    : model_(model), constants_(constants), options_(options) {}
+    : model_(model), constants_(constants), options_(options) {
+  for (const ModelValue& input : model.inputs) value_names_.insert(input.name);
+  for (const ModelValue& output : model.outputs) value_names_.insert(output.name);
+  for (const auto& [name, tensor] : model.initializers) value_names_.insert(name);
+  for (const ModelNode& node : model.nodes) value_names_.insert(node.outputs.begin(), node.outputs.end());
+}
 
 Result<Graph> Translator::run(const OpenDimensions& open, const std::string& graph_name) {
   graph_.name = graph_name;
@@ -207,7 +213,11 @@ void Translator::pass_through(const ModelNode& node) {
   for (const auto& [name, attribute] : node.attributes) {
     if (const auto* integer = std::get_if<std::int64_t>(&attribute)) attributes[name] = *integer;
     if (const auto* number = std::get_if<double>(&attribute)) attributes[name] = *number;
-    if (const auto* text = std::get_if<std::string>(&attribute)) attributes[name] = *text;
+    if (const auto* text = std::get_if<std::string>(&attribute)) {
+      if (!is_text(*text))
+        throw Refusal{"its attribute '" + name + "' holds bytes that are no text, which is not supported"};
+      attributes[name] = *text;
+    }
     if (const auto* integers = std::get_if<std::vector<std::int64_t>>(&attribute)) attributes[name] = *integers;
     if (const auto* numbers = std::get_if<std::vector<double>>(&attribute)) attributes[name] = *numbers;
   }
@@ -348,9 +358,10 @@ std::vector<ValueId> Translator::emit(const std::string& op, const std::vector<O
       if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes))
         throw Refusal{"its result would be of a negative or an impossibly large size"};
     }
+    std::string name = node.name + (results.size() > 1 ? "." + std::to_string(node.results.size()) : "");
+    while (!value_names_.insert(name).second) name += '_';
     node.results.push_back(static_cast<ValueId>(graph_.values.size()));
-    graph_.values.push_back(
-        {node.name + (results.size() > 1 ? "." + std::to_string(node.results.size() - 1) : ""), type, id, false});
+    graph_.values.push_back({std::move(name), type, id, false});
   }
   graph_.nodes.push_back(std::move(node));
   return graph_.nodes.back().results;

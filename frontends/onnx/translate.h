@@ -59,8 +59,9 @@ class Translator {
   bool is_closed_ = true;  // the file leaves no dimension open
   std::map<std::string, Literal> computed_;
   std::map<std::string, std::vector<ValueId>> sequences_;
-  std::map<ValueId, Shape> strides_;  // of values that do not lie row-major, as PyTorch would have them
-  std::set<std::string> names_;       // of nodes
+  std::map<ValueId, Shape> strides_;   // of values that do not lie row-major, as PyTorch would have them
+  std::set<std::string> names_;        // of nodes
+  std::set<std::string> value_names_;  // the file's, and those made up for what stands between
   const ModelNode* current_ = nullptr;
   NodeId first_of_current_ = 0;
 };

@@ -1,6 +1,8 @@
 // What ONNX ops become.
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include "onnx_types.h"
 #include "test_model.h"
 
@@ -376,6 +378,19 @@ TEST(Translate, FunctionsOfTheModelAreInlined) {
   EXPECT_EQ(ops_of(graph), (Ops{"aten.leaky_relu", "aten.relu", "aten.leaky_relu", "aten.relu"}));
   EXPECT_EQ(graph.nodes[0].number("negative_slope", 0), 0.3);
   EXPECT_EQ(graph.nodes[2].number("negative_slope", 0), 0.2);
+}
+
+TEST(Translate, EveryValueHasANameOfItsOwn) {
+  TestModel model;
+  model.input("x", {2, 3});
+  model.floats("c", {}, {2});
+  model.node("Div", {"c", "x"}, {"y"}).clear_name();  // two nodes of ATen
+  model.node("Softsign", {"y"}, {"y_1"}).set_name("x");
+  model.output("y_1");
+  const Graph graph = read(model);
+  std::set<std::string> names;
+  for (const Value& value : graph.values) EXPECT_TRUE(names.insert(value.name).second) << value.name;
+  EXPECT_TRUE(names.contains("x") && names.contains("y") && names.contains("y_1"));
 }
 
 TEST(Translate, ALossIsMarked) {

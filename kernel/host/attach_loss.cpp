@@ -93,7 +93,10 @@ Status attach_loss(Graph& graph, const LossSettings& settings) {
     return bad_input("\"loss_shift\" in [model] goes with the loss cross_entropy");
   const Result<ValueId> output = find_output(graph, settings.output);
   if (!output) return output.error();
-  GraphBuilder build(graph, "loss_");
+  std::string prefix = "loss_";
+  const auto is_taken = [&](const Value& value) { return value.name.starts_with(prefix); };
+  while (std::ranges::any_of(graph.values, is_taken)) prefix += '_';
+  GraphBuilder build(graph, prefix);
   build.set_module_path("loss");
   Result<ValueId> loss = ValueId{0};
   if (settings.loss == "cross_entropy") {

@@ -110,18 +110,21 @@ void translate_prelu(Scope& scope) {
 }
 
 void translate_clip(Scope& scope) {
+  const TensorType type = scope.type(0);
   Attributes attributes;
   std::vector<Operand> operands = {{"self", scope.value(0)}};
   const char* names[] = {"", "min", "max"};
-  bool tensors = false;
   for (std::size_t i = 1; i <= 2; ++i) {
     if (!scope.has(i)) continue;
+    if (product(scope.shape(i)) != 1 || scope.shape(i).size() > type.shape.size()) {
+      scope.refuse("its bounds must be single numbers");
+    }
     if (const auto number = scope.scalar(i))
-      attributes[names[i]] = number_for(*number, scope.type(0).dtype);
+      attributes[names[i]] = number_for(*number, type.dtype);
     else
-      operands.push_back({names[i], scope.value(i)}), tensors = true;
+      operands.push_back({names[i], scope.value(i)});
   }
-  scope.bind(0, scope.emit(tensors ? "aten.clamp.Tensor" : "aten.clamp", operands, attributes, scope.type(0)));
+  scope.bind(0, scope.emit(operands.size() > 1 ? "aten.clamp.Tensor" : "aten.clamp", operands, attributes, type));
 }
 
 ValueId emit_arithmetic(Scope& scope, const std::string& op, std::size_t a, std::size_t b) {
