@@ -13,6 +13,7 @@ namespace {
 // A graph's JSON is about a kilobyte per node; a header that claims more than this is damaged.
 constexpr std::size_t kMostTextBytes = std::size_t{1} << 31;
 constexpr std::string_view kModel = "models/model.json";
+constexpr std::string_view kModelOfOld = "serialized_exported_program.json";  // torch 2.6 and 2.7, at the archive's root
 constexpr std::string_view kWeights = "data/weights/";
 constexpr std::string_view kWeightsConfig = "data/weights/model_weights_config.json";
 constexpr std::string_view kConstantsConfig = "data/constants/model_constants_config.json";
@@ -58,7 +59,7 @@ using Zip = std::unique_ptr<zip_t, CloseZip>;
 
 // The part of an archive that is kept as text; null for all others.
 std::string* text_of(Archive& archive, std::string_view name) {
-  if (name == kModel) return &archive.model;
+  if (name == kModel || name == kModelOfOld) return &archive.model;
   if (name == kWeightsConfig) return &archive.weights;
   if (name == kConstantsConfig) return &archive.constants;
   return name == kByteOrder ? &archive.byte_order : nullptr;
@@ -78,7 +79,7 @@ Result<Archive> read_archive(const std::string& path) {
     if (full_name == nullptr) continue;
     std::string_view name = full_name;
     name.remove_prefix(name.find('/') == std::string_view::npos ? 0 : name.find('/') + 1);
-    if (name == kModel) {
+    if (name == kModel || name == kModelOfOld) {
       if (found) return bad_input(path + ": the archive holds two models; save one program per file");
       result.root = std::string(full_name).substr(0, std::string_view(full_name).size() - name.size());
       found = true;
@@ -94,7 +95,7 @@ Result<Archive> read_archive(const std::string& path) {
   }
   if (!found) {
     return bad_input(path +
-                     ": the archive has no models/model.json; write it with torch.export.save of torch 2.9 or newer");
+                     ": the archive has no models/model.json; write it with torch.export.save of torch 2.6 or newer");
   }
   return result;
 }

@@ -1,5 +1,5 @@
 // The zip archive that torch.export.save writes: everything lies under one root folder, `<root>/models/model.json`
-// above all. Entries are stored, not compressed, but compressed ones read as well. The archive as a value holds
+// above all. Before torch 2.8 the model was serialized_exported_program.json, and weights a pickled file that is not read. Entries are stored, not compressed, but compressed ones read as well. The archive as a value holds
 // text only: of a weight's payload the planner wants the size alone.
 #pragma once
 

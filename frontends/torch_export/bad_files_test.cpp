@@ -88,7 +88,7 @@ TEST_F(BadFiles, Empty) {
 
 TEST_F(BadFiles, NoModel) {
   write_zip("m/models/other.json", "{}");
-  EXPECT_EQ(message(), "the archive has no models/model.json; write it with torch.export.save of torch 2.9 or newer");
+  EXPECT_EQ(message(), "the archive has no models/model.json; write it with torch.export.save of torch 2.6 or newer");
 }
 
 TEST_F(BadFiles, TruncatedJson) {

@@ -64,6 +64,22 @@ TEST(OpenDimensions, AreAsExportedIfNobodySays) {
   }
 }
 
+// Other versions of torch write the same model in their own way, and decompose it a little differently.
+TEST(OpenDimensions, AreReadFromWhatOtherVersionsWrite) {
+  const auto tensors = [](const Graph& graph) {
+    std::map<std::string, std::string> types;
+    for (const Source& source : graph.sources) types[source.names.empty() ? graph.values[source.value].name : source.names[0]] = to_string(graph.type(source.value));
+    return types;
+  };
+  const auto expected = tensors(make_torch_export()->read(kOpen, {12, {}}).value());
+  for (const char* version : {"2_6", "2_8", "2_10"}) {
+    const Result<Graph> graph = make_torch_export()->read(std::string(TEST_MODELS) + "/encoder_torch_" + version + ".pt2", {12, {}});
+    ASSERT_TRUE(graph) << graph.error().message;
+    EXPECT_EQ(tensors(*graph), expected) << version;
+    EXPECT_EQ(graph->outputs.at(0).kind, OutputKind::loss) << version;
+  }
+}
+
 TEST(OpenDimensions, RefusesSizesThatTheExportForbids) {
   const Result<Graph> graph = make_torch_export()->read(kOpen, {1000, {}});
   ASSERT_FALSE(graph);

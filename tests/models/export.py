@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT.parents[1] / "sdk" / "python"))
 
 import meshwright  # noqa: E402  (found through the path above)
+from encoder import encoder, open_dimensions  # noqa: E402
 
 LARGE = 200_000  # bytes, without weights
 BATCH, LENGTH, WIDTH, HEADS, LAYERS, VOCABULARY, CLASSES = 8, 8, 32, 4, 2, 50, 10
@@ -64,6 +65,12 @@ def gpt2():
                                      vocab_size=VOCABULARY, bos_token_id=0, eos_token_id=0, resid_pdrop=0.0,
                                      embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False)
     return WithLoss(transformers.GPT2LMHeadModel(config)), {"input_ids": tokens(), "labels": tokens()}
+
+
+def gpt2_long():
+    config = transformers.GPT2Config(n_layer=LAYERS, n_embd=4096, n_head=32, n_positions=8192, use_cache=False)
+    text = torch.zeros(1, 8192, dtype=torch.int64)
+    return WithLoss(transformers.GPT2LMHeadModel(config)), {"input_ids": text, "labels": text}
 
 
 def bert():
@@ -196,31 +203,6 @@ def mlp():
     return Mlp(), {"features": torch.zeros(2 * BATCH, 16), "targets": torch.zeros(2 * BATCH, 8)}
 
 
-class Encoder(torch.nn.Module):
-    """A transformer layer whose sizes of batch and sequence stand in its code."""
-
-    def __init__(self):
-        super().__init__()
-        self.embedding = torch.nn.Embedding(VOCABULARY, WIDTH)
-        self.layer = torch.nn.TransformerEncoderLayer(WIDTH, HEADS, 2 * WIDTH, dropout=0.0, batch_first=True)
-        self.head = torch.nn.Linear(WIDTH, VOCABULARY)
-
-    def forward(self, inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        batch, length = inputs.shape
-        hidden = self.embedding(inputs) + torch.arange(length, device=inputs.device).view(1, length, 1) * 0.01
-        logits = self.head(self.layer(hidden))
-        return torch.nn.functional.cross_entropy(logits.view(batch * length, VOCABULARY), labels.reshape(-1))
-
-
-def encoder(batch: int, length: int):
-    return Encoder(), {name: torch.zeros(batch, length, dtype=torch.int64) for name in ("inputs", "labels")}
-
-
-def open_dimensions(inputs: dict[str, torch.Tensor]) -> dict[str, dict[int, torch.export.Dim]]:
-    return {name: {0: torch.export.Dim("batch", min=2, max=512), 1: torch.export.Dim("length", min=2, max=512)}
-            for name in inputs}
-
-
 def shrink(path: Path) -> None:
     """Keep of where a node comes from the innermost module: what the planner reads. The rest is a third of the file."""
     program = torch.export.load(path)
@@ -244,7 +226,7 @@ def fill(model: torch.nn.Module) -> None:
 MODELS: dict[str, Callable] = {"gpt2_tiny": gpt2, "gpt2_tiny_weights": gpt2, "bert_tiny": bert, "vit_tiny": vit,
                                "mlp_tiny": mlp, "llama_tiny": llama, "resnet_tiny": resnet, "t5_tiny": t5,
                                "vgg_tiny": vgg, "clip_tiny": clip, "swin_tiny": swin, "mixtral_tiny": mixtral,
-                               "qwen_moe_tiny": qwen_moe, "encoder_open": lambda: encoder(8, 16),
+                               "qwen_moe_tiny": qwen_moe, "gpt2_long": gpt2_long, "encoder_open": lambda: encoder(8, 16),
                                "encoder_12x10": lambda: encoder(12, 10), "resnet50": resnet50}
 
 
