@@ -92,7 +92,9 @@ class PlanMaker {
     const PortLayouts& target = to.operands[edge.to_port];
     Result<double> forward = add_conversion(edge, false, source.value, target.value);
     if (!forward) return forward.error();
-    Result<double> backward = add_conversion(edge, true, target.gradient, source.gradient);
+    Result<double> backward = input_.graph.values[edge.value].requires_gradient
+                                  ? add_conversion(edge, true, target.gradient, source.gradient)
+                                  : Result<double>(0.0);
     if (!backward) return backward.error();
     step.forward.push_back(*forward);
     step.backward.push_back(*backward);

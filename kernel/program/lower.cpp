@@ -150,7 +150,7 @@ class Lowering {
   ProgramValueId constant(ValueId id, const Layout& needed) {
     const NodeId producer = graph_.values[id].producer;
     if (producer == kNoId) return input(id, needed);
-    if (producer < planned_.nodes.size() && planned_.nodes[producer]) return convert(made_.at(id), id, needed, false);
+    if (producer < planned_.nodes.size() && planned_.nodes[producer]) return convert(made_.at(id), id, needed, true);
     const Node& node = graph_.nodes[producer];
     const Strategy& strategy = constants_.strategy(id, needed);
     const auto at = std::find(node.results.begin(), node.results.end(), id) - node.results.begin();

@@ -14,7 +14,12 @@ ConstantPricer::ConstantPricer(const ProblemInput& input) : input_(input), uses_
 }
 
 ConstantPricer::Made ConstantPricer::made(ValueId value, const Layout& layout) {
-  if (input_.graph.values[value].producer == kNoId) return {};
+  const NodeId producer = input_.graph.values[value].producer;
+  if (producer == kNoId) return {};
+  // What comes with a differentiable result (the positions that topk gives) is made once, by its own variable.
+  for (const ValueId result : input_.graph.nodes[producer].results) {
+    if (input_.graph.values[result].requires_gradient) return {};
+  }
   const auto known = known_.find({value, layout});
   if (known != known_.end()) return known->second;
   const Made made = make(value, layout);

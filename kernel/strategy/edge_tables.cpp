@@ -76,12 +76,13 @@ CostTable EdgeTables::make_table(const ProblemEdge& edge, const StrategySet& fro
   CostTable table{static_cast<std::uint32_t>(from.strategies.size()), static_cast<std::uint32_t>(to.strategies.size()), {}};
   table.costs.reserve(from.strategies.size() * to.strategies.size());
   const std::size_t width = prices.layouts.size();
+  const bool has_gradient = input_.graph.values[edge.value].requires_gradient;
   for (const Strategy& source : from.strategies) {
     const PortLayouts& port = source.result(edge.from_port);
     const Numbers row{number(port.value), number(port.gradient)};
     for (std::size_t j = 0; j < columns.size(); ++j) {
       Ticks forward = prices.ticks[row.value * width + columns[j].value];
-      Ticks backward = prices.ticks[columns[j].gradient * width + row.gradient];
+      Ticks backward = has_gradient ? prices.ticks[columns[j].gradient * width + row.gradient] : 0;
       if (edge.of_parameter) {
         const Strategy& user = to.strategies[j];
         if (!serves(source.compute, user.operands[edge.to_port].value)) forward = kForbidden;

@@ -102,7 +102,7 @@ class Deriver {
         port.value.place(axis, Placement::shard(at));
         port.gradient.place(axis, Placement::shard(at));
       } else if (!factor.internal) {
-        port.value.place(axis, factor.maximum ? Placement::partial_max() : Placement::partial_sum());
+        port.value.place(axis, Placement::partial_sum());
       }
     }
   }

@@ -108,11 +108,14 @@ class Builder {
     return Done{};
   }
 
+  // Whether a variable yields it: everything differentiable, and what comes with it as another result of the same op.
+  bool has_origin(ValueId id) const { return value(id).requires_gradient || origins_.contains(id); }
+
   Status add_node(NodeId id) {
     const Node& node = input_.graph.nodes[id];
     std::vector<Origin> origins(node.operands.size());
     for (std::size_t i = 0; i < node.operands.size(); ++i) {
-      if (!value(node.operands[i].value).requires_gradient) continue;
+      if (!has_origin(node.operands[i].value)) continue;
       Result<Origin> found = origin(node.operands[i].value);
       if (!found) return found.error();
       origins[i] = *found;
@@ -127,7 +130,7 @@ class Builder {
     }
     for (std::size_t i = 0; i < node.operands.size(); ++i) {
       const ValueId operand = node.operands[i].value;
-      if (!value(operand).requires_gradient) continue;
+      if (!has_origin(operand)) continue;
       const double share =
           origins[i].parameter ? static_cast<double>(value(operand).type.elements()) / parameter_elements : 0;
       add_edge(origins[i], at, static_cast<std::uint32_t>(i), operand, share);
@@ -161,7 +164,7 @@ class Builder {
       price_node(atoms, input_.mesh, input_.profile, operand_infos, result_infos, strategy);
       for (std::size_t i = 0; i < node.operands.size(); ++i) {
         const ValueId operand = node.operands[i].value;
-        if (gradients[i]) continue;
+        if (has_origin(operand)) continue;
         // Uses that want one layout share one copy; each pays its part.
         strategy.constant_seconds += constants_.seconds(operand, strategy.operands[i].value) / uses_[operand];
       }
@@ -206,6 +209,7 @@ class Builder {
       key += " | " + shape_key(operand) + restrictions_.key(operand) + (origins[i].parameter ? " parameter" : "");
       if (restrictions_.limits_weight(operand)) key += " weight";
       if (value(operand).requires_gradient) key += " gradient";
+      else if (has_origin(operand)) key += " made";
       else if (value(operand).producer != kNoId) key += " constant " + std::to_string(operand);
     }
     for (const ValueId result : node.results) {

@@ -192,6 +192,12 @@ def qwen_moe():
                    moe_intermediate_size=WIDTH // 2, shared_expert_intermediate_size=WIDTH, num_experts=8)
 
 
+def vit_torchvision():
+    model = torchvision.models.VisionTransformer(image_size=16, patch_size=8, num_layers=LAYERS, num_heads=HEADS,
+                                                 hidden_dim=WIDTH, mlp_dim=2 * WIDTH, num_classes=CLASSES)
+    return Classified(model), images(16)
+
+
 def swin():
     model = torchvision.models.SwinTransformer(patch_size=[2, 2], embed_dim=16, depths=[2, 2], num_heads=[2, 4],
                                                window_size=[4, 4], mlp_ratio=2.0, stochastic_depth_prob=0.0,
@@ -225,7 +231,7 @@ def fill(model: torch.nn.Module) -> None:
 
 MODELS: dict[str, Callable] = {"gpt2_tiny": gpt2, "gpt2_tiny_weights": gpt2, "bert_tiny": bert, "vit_tiny": vit,
                                "mlp_tiny": mlp, "llama_tiny": llama, "resnet_tiny": resnet, "t5_tiny": t5,
-                               "vgg_tiny": vgg, "clip_tiny": clip, "swin_tiny": swin, "mixtral_tiny": mixtral,
+                               "vgg_tiny": vgg, "clip_tiny": clip, "swin_tiny": swin, "vit_torchvision_tiny": vit_torchvision, "mixtral_tiny": mixtral,
                                "qwen_moe_tiny": qwen_moe, "gpt2_long": gpt2_long, "encoder_open": lambda: encoder(8, 16),
                                "encoder_12x10": lambda: encoder(12, 10), "resnet50": resnet50}
 

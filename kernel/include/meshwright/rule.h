@@ -33,7 +33,6 @@ struct Factor {
   bool whole = false;      // never sharded
   bool pads = false;       // correct on padded shards
   bool internal = false;   // a reduction that the op finishes by itself: the result is not partial over it
-  bool maximum = false;    // a reduction by maximum; by sum otherwise
 };
 
 struct TensorRule {
