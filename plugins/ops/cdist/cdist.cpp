@@ -11,7 +11,7 @@ namespace {
 
 // aten._cdist_backward(grad_output, x1, x2, cdist) -> the gradient of x1.
 constexpr const char* kBackward = "aten._cdist_backward";
-// aten._pdist_backward(grad, self, pdist) -> the gradient of self, of whose rows all pairs have a distance.
+// aten._pdist_backward(grad_output, self, pdist) -> the gradient of self, of whose rows all pairs have a distance.
 constexpr const char* kPairsBackward = "aten._pdist_backward";
 constexpr const char* kOps[] = {"aten._cdist_forward", "aten.cdist", kBackward, "aten._pdist_forward", kPairsBackward, nullptr};
 
@@ -102,7 +102,7 @@ class Cdist final : public OpFamily {
       const ValueId self = call.node.operands[0].value;
       if (!call.wanted[0]) return std::vector<ValueId>{kNoId};
       return std::vector<ValueId>{
-          call.build.emit(kPairsBackward, {{"grad", call.result_gradients[0]}, {"self", self}, {"pdist", call.node.results[0]}},
+          call.build.emit(kPairsBackward, {{"grad_output", call.result_gradients[0]}, {"self", self}, {"pdist", call.node.results[0]}},
                           {{"p", call.node.number("p", 2)}}, call.type(self))};
     }
     const ValueId x1 = call.operand("x1"), x2 = call.operand("x2");
