@@ -9,7 +9,7 @@ DEMO_OUTPUT ?= $(BUILD)/demo/plan.json
 # Small enough that a CPU runs it in seconds.
 DEMO_VERIFIED ?= examples/gpt2_mini.pt2
 
-.PHONY: build demo test test-torch bench fmt lint
+.PHONY: build demo test test-torch test-onnx bench fmt lint
 
 build: packages-build
 	@echo "build: configuring $(BUILD)"
@@ -42,6 +42,14 @@ test-torch: packages-torch build
 	@$(BUILD)/bin/print_gradient_cases >$(BUILD)/gradient_cases.json
 	@$(BUILD)/torch/bin/python tests/gradients/compare_with_pytorch.py <$(BUILD)/gradient_cases.json
 	@$(BUILD)/torch/bin/python tests/gradients/compare_models.py $(BUILD)/bin/serial_gradients
+
+# Translations of ONNX ops against the ONNX project's reference implementation.
+test-onnx: packages-torch build
+	@echo "test-onnx: installing onnx into $(BUILD)/onnx"
+	@test -x $(BUILD)/onnx/bin/python || python3 -m venv $(BUILD)/onnx
+	@$(BUILD)/onnx/bin/pip install --quiet --requirement tests/onnx/requirements.txt
+	@echo "test-onnx: comparing"
+	@$(BUILD)/onnx/bin/python tests/onnx/compare_with_reference.py $(BUILD)/bin/meshwright
 
 bench: build
 	@echo "bench: compiling the benchmarks"

@@ -66,7 +66,9 @@ TEST(BadFiles, NoByteChangedCrashes) {
 }
 
 TEST(BadFiles, Opsets) {
-  EXPECT_EQ(relu(12).error(), "is of opset 12, and 13 to 23 are read; export it with opset_version=23, or convert it with onnx.version_converter");
+  EXPECT_EQ(relu(12).error(),
+            "is of opset 12, and 13 to 23 are read; export it with opset_version=23, or convert it with "
+            "onnx.version_converter");
   EXPECT_THAT(relu(24).error(), HasSubstr("is of opset 24"));
   for (int opset = 13; opset <= 23; ++opset) EXPECT_EQ(relu(opset).error(), "") << opset;
 }
@@ -84,7 +86,9 @@ TEST(BadFiles, ControlFlow) {
   attribute->set_name("then_branch");
   attribute->set_type(::onnx::AttributeProto::GRAPH);
   attribute->mutable_g();
-  EXPECT_EQ(model.error(), "node 'the_If' (If): it holds a graph of its own, and control flow is not supported; export the model without it");
+  EXPECT_EQ(model.error(),
+            "node 'the_If' (If): it holds a graph of its own, and control flow is not supported; export the model "
+            "without it");
 }
 
 TEST(BadFiles, OpenDimensionsNameTheSettingThatBindsThem) {
@@ -92,12 +96,15 @@ TEST(BadFiles, OpenDimensionsNameTheSettingThatBindsThem) {
   model.input("ids", {"batch", "sequence"});
   model.node("Relu", {"ids"}, {"y"});
   model.output("y");
-  EXPECT_EQ(model.error(), "input 'ids': its dimension 0, 'batch', is open; give it a size with --set model.batch=SIZE, or --set "
-                           "model.dimensions=\"batch=SIZE\"");
-  EXPECT_EQ(model.error({.batch = 8, .named = {}}), "input 'ids': its dimension 1, 'sequence', is open; give it a size with --set "
-                                                    "model.dimensions=\"sequence=SIZE\"");
+  EXPECT_EQ(model.error(),
+            "input 'ids': its dimension 0, 'batch', is open; give it a size with --set model.batch=SIZE, or --set "
+            "model.dimensions=\"batch=SIZE\"");
+  EXPECT_EQ(model.error({.batch = 8, .named = {}}),
+            "input 'ids': its dimension 1, 'sequence', is open; give it a size with --set "
+            "model.dimensions=\"sequence=SIZE\"");
   EXPECT_EQ(model.error({.batch = 8, .named = {{"seqence", 4}}}), model.error({.batch = 8, .named = {}}));
-  EXPECT_EQ(model.error({.batch = 8, .named = {{"sequence", 4}, {"width", 2}}}), "no input has an open dimension 'width', which [model] dimensions gives the size 2");
+  EXPECT_EQ(model.error({.batch = 8, .named = {{"sequence", 4}, {"width", 2}}}),
+            "no input has an open dimension 'width', which [model] dimensions gives the size 2");
   const Result<Graph> graph = model.read({.batch = 8, .named = {{"sequence", 4}}});
   ASSERT_TRUE(graph.ok()) << graph.error().message;
   EXPECT_EQ(graph->values[graph->outputs[0].value].type.shape, (std::vector<std::int64_t>{8, 4}));
@@ -113,7 +120,9 @@ TEST(BadFiles, ShapesFromData) {
   TestModel model = relu();
   model.input("n", {1}, 7);
   model.node("Reshape", {"y", "n"}, {"z"});
-  EXPECT_EQ(model.error(), "node 'the_Reshape' (Reshape): its operand 'n' decides a shape and is computed from the data; every shape must be a fixed number");
+  EXPECT_EQ(model.error(),
+            "node 'the_Reshape' (Reshape): its operand 'n' decides a shape and is computed from the data; every shape "
+            "must be a fixed number");
 }
 
 TEST(BadFiles, DataDependentResults) {
@@ -149,11 +158,23 @@ TEST(BadFiles, TypesThatNobodyHas) {
   EXPECT_EQ(model.error(), "input 'x': its type, uint32, is not supported");
 }
 
+TEST(BadFiles, NamesThatAreNoText) {
+  for (const char* name : {"\xff", "a\xe4z", "\xc3", "two\nlines"}) {
+    TestModel model = relu();
+    model.proto().mutable_graph()->mutable_node(0)->set_name(name);
+    EXPECT_EQ(model.error(), "has a name that is no text; the file is damaged, or was written wrong");
+  }
+  TestModel model = relu();
+  model.proto().mutable_graph()->mutable_node(0)->set_name("größe_大きさ");
+  EXPECT_EQ(model.error(), "");
+}
+
 TEST(BadFiles, InitializersOfAnotherSize) {
   TestModel model = relu();
   model.floats("w", {4});
   model.proto().mutable_graph()->mutable_initializer(0)->set_dims(0, 5);
-  EXPECT_EQ(model.error(), "initializer 'w' is a float32[5] of 20 bytes, and 16 are stored; the file was written wrong");
+  EXPECT_EQ(model.error(),
+            "initializer 'w' is a float32[5] of 20 bytes, and 16 are stored; the file was written wrong");
 }
 
 TEST(UnknownDomains, PassThroughWithTheTypesOfTheFile) {
@@ -161,7 +182,8 @@ TEST(UnknownDomains, PassThroughWithTheTypesOfTheFile) {
   model.import_domain("com.acme", 1);
   set(model.node("Foo", {"y"}, {"z"}, "com.acme"), "alpha", 0.5);
   model.output("z");
-  EXPECT_THAT(model.error(), HasSubstr("node 'the_Foo' (com.acme::Foo): the file does not say the type of its result 'z'"));
+  EXPECT_THAT(model.error(),
+              HasSubstr("node 'the_Foo' (com.acme::Foo): the file does not say the type of its result 'z'"));
   model.typed("z", {2, 7});
   const Result<Graph> graph = model.read();
   ASSERT_TRUE(graph.ok()) << graph.error().message;
@@ -194,7 +216,8 @@ class ExternalData : public testing::Test {
   void write_floats(std::size_t count) {
     std::vector<float> values(count);
     for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>(i);
-    std::ofstream(TestModel::folder() / "w.bin", std::ios::binary).write(reinterpret_cast<const char*>(values.data()), static_cast<std::streamsize>(count * 4));
+    std::ofstream(TestModel::folder() / "w.bin", std::ios::binary)
+        .write(reinterpret_cast<const char*>(values.data()), static_cast<std::streamsize>(count * 4));
   }
   TestModel model_;
 };
@@ -212,7 +235,8 @@ TEST_F(ExternalData, IsReadFromItsPlaceAndTurnedAsTheGraphHasIt) {
   ASSERT_TRUE(tensors.ok()) << tensors.error().message;
   const Tensor& weight = tensors->at("w");
   EXPECT_EQ(weight.shape(), (std::vector<std::int64_t>{2, 3}));  // of linear
-  EXPECT_EQ(std::vector<float>(weight.as<float>().begin(), weight.as<float>().end()), (std::vector<float>{2, 4, 6, 3, 5, 7}));
+  EXPECT_EQ(std::vector<float>(weight.as<float>().begin(), weight.as<float>().end()),
+            (std::vector<float>{2, 4, 6, 3, 5, 7}));
   const Result<Graph> graph = model_.read();
   ASSERT_TRUE(graph.ok());
   EXPECT_EQ(test::ops_of(*graph), std::vector<std::string>{"aten.linear"});

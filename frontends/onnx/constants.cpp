@@ -11,6 +11,9 @@ namespace meshwright::onnx {
 
 namespace {
 
+constexpr std::int64_t kLongestSetting = 16;     // elements of a list of scales or the like
+constexpr std::int64_t kLargestTable = 1 << 16;  // elements of a real tensor that other constants are computed from
+
 Tensor transposed(const Tensor& tensor) {
   const std::int64_t rows = tensor.shape()[0], columns = tensor.shape()[1];
   Tensor result(TensorType{tensor.type().dtype, {columns, rows}});
@@ -48,22 +51,26 @@ class Finder {
   }
 
  private:
-  // A real tensor of several elements may be a parameter, so its content is nothing to compute with; a mask or a list of
-  // positions is none.
+  // A real tensor of several elements may be a parameter, so its content is nothing to compute with, unless an exporter
+  // computed it; a mask or a list of positions is none.
   Status keep_content(const std::string& name, const StoredTensor& tensor, bool of_node) {
     const std::int64_t elements = tensor.type.elements();
-    if (elements > kLargestLiteral || !bytes_.has(tensor) || (is_floating(tensor.type.dtype) && elements != 1 && !of_node)) return Done{};
+    const bool may_be_trained =
+        is_floating(tensor.type.dtype) && elements != 1 && !of_node && !(is_made_up(name) && elements <= kLargestTable);
+    if (elements > kLargestLiteral || !bytes_.has(tensor) || (may_be_trained && elements > kLongestSetting))
+      return Done{};
     if (tensor.type.dtype == DType::complex64 || tensor.type.dtype == DType::complex128) return Done{};
     Result<Tensor> content = bytes_.read(tensor);
     if (!content) return content.error();
-    found_.literals[name] = literal_of(*content);
+    (may_be_trained ? found_.short_reals : found_.literals)[name] = literal_of(*content);
     return Done{};
   }
 
   Status visit(const ModelNode& node) {
     if (node.op == "Constant" && node.domain.empty() && node.outputs.size() == 1) return visit_constant(node);
     const bool shape = node.op == "Shape" && node.inputs.size() == 1;
-    if (const auto stored = shape ? found_.stored.find(node.inputs[0]) : found_.stored.end(); stored != found_.stored.end()) {
+    if (const auto stored = shape ? found_.stored.find(node.inputs[0]) : found_.stored.end();
+        stored != found_.stored.end()) {
       found_.literals[node.outputs.at(0)] = shape_literal(node, stored->second.type.shape);
       return Done{};
     }
@@ -115,23 +122,28 @@ class Finder {
       const std::int64_t rank = static_cast<std::int64_t>(shape.size()), at = value ? *value : otherwise;
       return std::clamp<std::int64_t>(at < 0 ? at + rank : at, 0, rank);
     };
-    const std::int64_t start = number("start", 0), end = std::max(number("end", static_cast<std::int64_t>(shape.size())), start);
+    const std::int64_t start = number("start", 0),
+                       end = std::max(number("end", static_cast<std::int64_t>(shape.size())), start);
     return list_literal({shape.begin() + start, shape.begin() + end});
   }
 
-  // PyTorch's linear layers have their weights as [n, k]; exporters turn them for MatMul. Turned back, they shard and cost
-  // as what was exported, and a weight that is also an embedding's table is one parameter again.
+  // PyTorch's linear layers have their weights as [n, k]; exporters turn them for MatMul. Turned back, they shard and
+  // cost as what was exported, and a weight that is also an embedding's table is one parameter again.
   Status turn_weights() {
     std::map<std::string, Uses> uses;
     for (const ModelNode& node : model_.nodes) {
       for (std::size_t i = 0; i < node.inputs.size(); ++i) {
         const auto stored = found_.stored.find(node.inputs[i]);
-        if (stored == found_.stored.end() || stored->second.type.rank() != 2 || !is_floating(stored->second.type.dtype)) continue;
+        if (stored == found_.stored.end() || stored->second.type.rank() != 2 || !is_floating(stored->second.type.dtype))
+          continue;
         if (node.op == "Shape") continue;
         Uses& of = uses[node.inputs[i]];
-        if (node.op == "MatMul" && i == 1) ++of.as_right_factor;
-        else if (node.op == "Gather" && i == 0) ++of.as_table;
-        else ++of.others;
+        if (node.op == "MatMul" && i == 1)
+          ++of.as_right_factor;
+        else if (node.op == "Gather" && i == 0)
+          ++of.as_table;
+        else
+          ++of.others;
       }
     }
     for (const ModelValue& output : model_.outputs) {
@@ -154,14 +166,17 @@ class Finder {
     std::vector<std::string> tables;
     for (const auto& [other, use] : uses) {
       const StoredTensor& table = found_.stored.at(other);
-      if (use.as_table > 0 && table.type.shape == turned && table.type.dtype == weight.type.dtype) tables.push_back(other);
+      if (use.as_table > 0 && table.type.shape == turned && table.type.dtype == weight.type.dtype)
+        tables.push_back(other);
     }
     if (!bytes_.has(weight)) {
       const auto rivals = std::count_if(uses.begin(), uses.end(), [&](const auto& entry) {
         return entry.second.as_right_factor > 0 && found_.stored.at(entry.first).type.shape == weight.type.shape;
       });
       if (tables.size() != 1 || rivals != 1 || turned[0] == turned[1] || !is_made_up(name)) return std::string();
-      log(LogLevel::info, "onnx", "'" + name + "' is taken to be the transpose of '" + tables[0] + "', to which it was tied; the bytes are not there to compare");
+      log(LogLevel::info, "onnx",
+          "'" + name + "' is taken to be the transpose of '" + tables[0] +
+              "', to which it was tied; the bytes are not there to compare");
       return tables[0];
     }
     std::optional<Tensor> content;
@@ -190,7 +205,8 @@ bool is_made_up(const std::string& name) {
   if (name.find("::") != std::string::npos || name.find("const_fold") != std::string::npos) return true;
   const std::size_t line = name.rfind('_');
   const bool counted = line != std::string::npos && line + 1 < name.size() &&
-                       std::all_of(name.begin() + static_cast<std::ptrdiff_t>(line) + 1, name.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+                       std::all_of(name.begin() + static_cast<std::ptrdiff_t>(line) + 1, name.end(),
+                                   [](unsigned char c) { return std::isdigit(c) != 0; });
   return counted && name.find('.') == std::string::npos && name.find('/') == std::string::npos;
 }
 

@@ -15,6 +15,7 @@ namespace meshwright::onnx {
 struct Constants {
   std::map<std::string, StoredTensor> stored;  // initializers and tensors of Constant nodes, by value
   std::map<std::string, Literal> literals;     // what is small or computed; of reals only what no exporter trains
+  std::map<std::string, Literal> short_reals;  // reals that may be trained, where an op needs them as settings
   std::set<std::string> of_nodes;              // those of `stored` that Constant nodes hold
   std::set<std::string> turned;                // weights that the graph has the other way round, [k, n] as [n, k]
   std::map<std::string, std::string> twins;    // a weight that is the transpose of another -> the other

@@ -31,7 +31,8 @@ std::vector<std::int64_t> integers_attribute(const ModelNode& node, std::string_
 }
 
 std::optional<std::vector<Literal>> fold(const ModelNode& node, const std::vector<const Literal*>& operands) {
-  if (!node.domain.empty() || node.outputs.size() != 1 || operands.empty() || operands[0] == nullptr) return std::nullopt;
+  if (!node.domain.empty() || node.outputs.size() != 1 || operands.empty() || operands[0] == nullptr)
+    return std::nullopt;
   Folded result;
   try {
     result = fold_elements(node, operands);

@@ -22,7 +22,8 @@ struct Binary {
 
 template <class Compare>
 Binary comparison(Compare compare) {
-  return {[=](std::int64_t a, std::int64_t b) { return compare(a, b) ? 1 : 0; }, [=](double a, double b) { return compare(a, b) ? 1.0 : 0.0; }, true};
+  return {[=](std::int64_t a, std::int64_t b) { return compare(a, b) ? 1 : 0; },
+          [=](double a, double b) { return compare(a, b) ? 1.0 : 0.0; }, true};
 }
 
 std::int64_t wrapped(std::int64_t a, std::int64_t b, bool (*op)(std::int64_t, std::int64_t, std::int64_t*)) {
@@ -33,15 +34,38 @@ std::int64_t wrapped(std::int64_t a, std::int64_t b, bool (*op)(std::int64_t, st
 
 const std::map<std::string, Binary, std::less<>>& binaries() {
   static const std::map<std::string, Binary, std::less<>> all = {
-      {"Add", {[](std::int64_t a, std::int64_t b) { return wrapped(a, b, [](auto x, auto y, auto* r) { return __builtin_add_overflow(x, y, r); }); }, std::plus<>()}},
-      {"Sub", {[](std::int64_t a, std::int64_t b) { return wrapped(a, b, [](auto x, auto y, auto* r) { return __builtin_sub_overflow(x, y, r); }); }, std::minus<>()}},
-      {"Mul", {[](std::int64_t a, std::int64_t b) { return wrapped(a, b, [](auto x, auto y, auto* r) { return __builtin_mul_overflow(x, y, r); }); }, std::multiplies<>()}},
-      {"Div", {[](std::int64_t a, std::int64_t b) { return b == 0 ? 0 : b == -1 ? -a : a / b; }, std::divides<>()}},
-      {"Mod", {[](std::int64_t a, std::int64_t b) { return b == 0 || b == -1 ? 0 : ((a % b) + b) % b; }, [](double a, double b) { return std::fmod(a, b); }}},
-      {"Pow", {[](std::int64_t a, std::int64_t b) { return static_cast<std::int64_t>(std::pow(static_cast<double>(a), static_cast<double>(b))); },
-               [](double a, double b) { return std::pow(a, b); }}},
-      {"Min", {[](std::int64_t a, std::int64_t b) { return std::min(a, b); }, [](double a, double b) { return std::min(a, b); }}},
-      {"Max", {[](std::int64_t a, std::int64_t b) { return std::max(a, b); }, [](double a, double b) { return std::max(a, b); }}},
+      {"Add",
+       {[](std::int64_t a, std::int64_t b) {
+          return wrapped(a, b, [](auto x, auto y, auto* r) { return __builtin_add_overflow(x, y, r); });
+        },
+        std::plus<>()}},
+      {"Sub",
+       {[](std::int64_t a, std::int64_t b) {
+          return wrapped(a, b, [](auto x, auto y, auto* r) { return __builtin_sub_overflow(x, y, r); });
+        },
+        std::minus<>()}},
+      {"Mul",
+       {[](std::int64_t a, std::int64_t b) {
+          return wrapped(a, b, [](auto x, auto y, auto* r) { return __builtin_mul_overflow(x, y, r); });
+        },
+        std::multiplies<>()}},
+      {"Div", {[](std::int64_t a, std::int64_t b) { return b == 0    ? 0
+                                                           : b == -1 ? -a
+                                                                     : a / b; }, std::divides<>()}},
+      {"Mod",
+       {[](std::int64_t a, std::int64_t b) { return b == 0 || b == -1 ? 0 : ((a % b) + b) % b; },
+        [](double a, double b) { return std::fmod(a, b); }}},
+      {"Pow",
+       {[](std::int64_t a, std::int64_t b) {
+          return static_cast<std::int64_t>(std::pow(static_cast<double>(a), static_cast<double>(b)));
+        },
+        [](double a, double b) { return std::pow(a, b); }}},
+      {"Min",
+       {[](std::int64_t a, std::int64_t b) { return std::min(a, b); },
+        [](double a, double b) { return std::min(a, b); }}},
+      {"Max",
+       {[](std::int64_t a, std::int64_t b) { return std::max(a, b); },
+        [](double a, double b) { return std::max(a, b); }}},
       {"Equal", comparison(std::equal_to<>())},
       {"Less", comparison(std::less<>())},
       {"LessOrEqual", comparison(std::less_equal<>())},
@@ -56,11 +80,11 @@ const std::map<std::string, Binary, std::less<>>& binaries() {
 
 const std::map<std::string, double (*)(double), std::less<>>& unaries() {
   static const std::map<std::string, double (*)(double), std::less<>> all = {
-      {"Sqrt", [](double x) { return std::sqrt(x); }},   {"Exp", [](double x) { return std::exp(x); }},
-      {"Log", [](double x) { return std::log(x); }},     {"Floor", [](double x) { return std::floor(x); }},
-      {"Ceil", [](double x) { return std::ceil(x); }},   {"Round", [](double x) { return std::nearbyint(x); }},
-      {"Reciprocal", [](double x) { return 1 / x; }},    {"Cos", [](double x) { return std::cos(x); }},
-      {"Sin", [](double x) { return std::sin(x); }},     {"Neg", [](double x) { return -x; }},
+      {"Sqrt", [](double x) { return std::sqrt(x); }}, {"Exp", [](double x) { return std::exp(x); }},
+      {"Log", [](double x) { return std::log(x); }},   {"Floor", [](double x) { return std::floor(x); }},
+      {"Ceil", [](double x) { return std::ceil(x); }}, {"Round", [](double x) { return std::nearbyint(x); }},
+      {"Reciprocal", [](double x) { return 1 / x; }},  {"Cos", [](double x) { return std::cos(x); }},
+      {"Sin", [](double x) { return std::sin(x); }},   {"Neg", [](double x) { return -x; }},
       {"Abs", [](double x) { return std::fabs(x); }},
   };
   return all;
@@ -100,9 +124,12 @@ Folded fold_binary(const Binary& binary, const Literal& a, const Literal& b) {
   const Picker of_a(a.type.shape, *shape), of_b(b.type.shape, *shape);
   const auto count = static_cast<std::size_t>(product(*shape));
   for (std::size_t i = 0; i < count; ++i) {
-    if (!a.is_real()) result->integers.push_back(binary.integers(a.integers[of_a(i)], b.integers[of_b(i)]));
-    else if (binary.gives_boolean) result->integers.push_back(binary.reals(a.reals[of_a(i)], b.reals[of_b(i)]) != 0 ? 1 : 0);
-    else result->reals.push_back(binary.reals(a.reals[of_a(i)], b.reals[of_b(i)]));
+    if (!a.is_real())
+      result->integers.push_back(binary.integers(a.integers[of_a(i)], b.integers[of_b(i)]));
+    else if (binary.gives_boolean)
+      result->integers.push_back(binary.reals(a.reals[of_a(i)], b.reals[of_b(i)]) != 0 ? 1 : 0);
+    else
+      result->reals.push_back(binary.reals(a.reals[of_a(i)], b.reals[of_b(i)]));
   }
   round_to_type(*result);
   return result;
@@ -128,11 +155,16 @@ Folded fold_cast(const Literal& from, DType dtype) {
   if (!result) return std::nullopt;
   for (std::size_t i = 0; i < from.size(); ++i) {
     const double number = from.number(i);
-    if (result->is_real()) result->reals.push_back(number);
-    else if (dtype == DType::boolean) result->integers.push_back(number != 0 ? 1 : 0);
-    else if (!from.is_real()) result->integers.push_back(from.integers[i]);
-    else if (!(std::fabs(number) < 9e18)) return std::nullopt;
-    else result->integers.push_back(static_cast<std::int64_t>(number));
+    if (result->is_real())
+      result->reals.push_back(number);
+    else if (dtype == DType::boolean)
+      result->integers.push_back(number != 0 ? 1 : 0);
+    else if (!from.is_real())
+      result->integers.push_back(from.integers[i]);
+    else if (!(std::fabs(number) < 9e18))
+      return std::nullopt;
+    else
+      result->integers.push_back(static_cast<std::int64_t>(number));
   }
   round_to_type(*result);
   return result;
@@ -141,7 +173,8 @@ Folded fold_cast(const Literal& from, DType dtype) {
 Folded fold_unary(double (*function)(double), const Literal& operand) {
   Literal result = operand;
   for (double& element : result.reals) element = function(element);
-  for (std::int64_t& element : result.integers) element = static_cast<std::int64_t>(function(static_cast<double>(element)));
+  for (std::int64_t& element : result.integers)
+    element = static_cast<std::int64_t>(function(static_cast<double>(element)));
   round_to_type(result);
   return result;
 }
@@ -170,7 +203,8 @@ Folded fold_elements(const ModelNode& node, const Operands& operands) {
   if (binary == binaries().end() || (operands.size() != 2 && node.op != "Min" && node.op != "Max")) return std::nullopt;
   if (node.op == "Mod" && integer_attribute(node, "fmod", 0) != 0 && !first.is_real()) return std::nullopt;
   Folded result = first;
-  for (std::size_t i = 1; i < operands.size() && result; ++i) result = fold_binary(binary->second, *result, *operands[i]);
+  for (std::size_t i = 1; i < operands.size() && result; ++i)
+    result = fold_binary(binary->second, *result, *operands[i]);
   return result;
 }
 

@@ -17,8 +17,10 @@ Folded fold_places(const ModelNode& node, const Operands& operands);
 Folded blank(DType dtype, Shape shape);
 
 inline void append(Literal& to, const Literal& from, std::size_t element) {
-  if (to.is_real()) to.reals.push_back(from.reals[element]);
-  else to.integers.push_back(from.integers[element]);
+  if (to.is_real())
+    to.reals.push_back(from.reals[element]);
+  else
+    to.integers.push_back(from.integers[element]);
 }
 
 std::int64_t integer_attribute(const ModelNode& node, std::string_view name, std::int64_t otherwise);

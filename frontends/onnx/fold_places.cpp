@@ -34,7 +34,8 @@ Folded picked(const Literal& operand, Shape shape, Source source) {
   const Shape to = strides_for(result->type.shape), from = strides_for(operand.type.shape);
   for (std::int64_t i = 0; i < product(result->type.shape); ++i) {
     const Shape index = source(index_of(i, to));
-    append(*result, operand, static_cast<std::size_t>(std::inner_product(index.begin(), index.end(), from.begin(), std::int64_t{0})));
+    append(*result, operand,
+           static_cast<std::size_t>(std::inner_product(index.begin(), index.end(), from.begin(), std::int64_t{0})));
   }
   return result;
 }
@@ -48,7 +49,8 @@ Folded fold_gather(const ModelNode& node, const Literal& data, const Literal& in
   }
   Shape shape = data.type.shape;
   shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(*axis));
-  shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(*axis), indices.type.shape.begin(), indices.type.shape.end());
+  shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(*axis), indices.type.shape.begin(),
+               indices.type.shape.end());
   const Shape strides = strides_for(indices.type.shape);
   return picked(data, std::move(shape), [&](const Shape& at) {
     Shape source(at.begin(), at.begin() + static_cast<std::ptrdiff_t>(*axis));
@@ -119,7 +121,8 @@ Folded fold_concat(const ModelNode& node, const Operands& operands) {
   Shape shape = operands[0]->type.shape;
   shape[*axis] = 0;
   for (const Literal* operand : operands) {
-    if (operand->type.dtype != operands[0]->type.dtype || operand->type.rank() != operands[0]->type.rank()) return std::nullopt;
+    if (operand->type.dtype != operands[0]->type.dtype || operand->type.rank() != operands[0]->type.rank())
+      return std::nullopt;
     for (std::size_t i = 0; i < shape.size(); ++i) {
       if (i != *axis && operand->type.shape[i] != shape[i]) return std::nullopt;
     }
@@ -139,14 +142,17 @@ Folded fold_concat(const ModelNode& node, const Operands& operands) {
 }
 
 Folded fold_range(const Operands& operands) {
-  if (operands.size() != 3 || operands[0]->size() != 1 || operands[1]->size() != 1 || operands[2]->size() != 1) return std::nullopt;
+  if (operands.size() != 3 || operands[0]->size() != 1 || operands[1]->size() != 1 || operands[2]->size() != 1)
+    return std::nullopt;
   const double start = operands[0]->number(0), limit = operands[1]->number(0), delta = operands[2]->number(0);
   const double count = delta == 0 ? -1 : std::max(std::ceil((limit - start) / delta), 0.0);
   if (!(count >= 0 && count <= static_cast<double>(kLargestLiteral))) return std::nullopt;
   Folded result = blank(operands[0]->type.dtype, {static_cast<std::int64_t>(count)});
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(count); ++i) {
-    if (result->is_real()) result->reals.push_back(start + static_cast<double>(i) * delta);
-    else result->integers.push_back(operands[0]->integers[0] + i * operands[2]->integers[0]);
+    if (result->is_real())
+      result->reals.push_back(start + static_cast<double>(i) * delta);
+    else
+      result->integers.push_back(operands[0]->integers[0] + i * operands[2]->integers[0]);
   }
   round_to_type(*result);
   return result;
@@ -166,8 +172,10 @@ Folded fold_constant_of_shape(const ModelNode& node, const Literal& shape) {
   Folded result = blank(dtype, shape.integers);
   if (!result) return std::nullopt;
   const auto count = static_cast<std::size_t>(product(shape.integers));
-  if (result->is_real()) result->reals.assign(count, filling ? filling->number(0) : 0.0);
-  else result->integers.assign(count, filling ? filling->integers[0] : 0);
+  if (result->is_real())
+    result->reals.assign(count, filling ? filling->number(0) : 0.0);
+  else
+    result->integers.assign(count, filling ? filling->integers[0] : 0);
   return result;
 }
 
@@ -182,14 +190,21 @@ Folded fold_trilu(const ModelNode& node, const Operands& operands) {
     const auto at = static_cast<std::int64_t>(i);
     const std::int64_t row = at / columns % rows, column = at % columns;
     if (upper ? column - row >= k : column - row <= k) continue;
-    if (result.is_real()) result.reals[i] = 0;
-    else result.integers[i] = 0;
+    if (result.is_real())
+      result.reals[i] = 0;
+    else
+      result.integers[i] = 0;
   }
   return result;
 }
 
 Folded fold_scatter(const ModelNode& node, const Operands& operands) {
-  if (operands.size() != 3 || node.attributes.contains("reduction") || operands[1]->type.rank() < 1) return std::nullopt;
+  const auto reduction = node.attributes.find("reduction");
+  if (reduction != node.attributes.end()) {
+    const auto* text = std::get_if<std::string>(&reduction->second);
+    if (text == nullptr || *text != "none") return std::nullopt;
+  }
+  if (operands.size() != 3 || operands[1]->type.rank() < 1) return std::nullopt;
   const Literal &indices = *operands[1], &updates = *operands[2];
   Literal result = *operands[0];
   const std::int64_t columns = indices.type.shape.back(), rank = result.type.rank();
@@ -207,8 +222,11 @@ Folded fold_scatter(const ModelNode& node, const Operands& operands) {
       to += (at < 0 ? at + size : at) * strides[static_cast<std::size_t>(column)];
     }
     for (std::int64_t i = 0; i < length; ++i) {
-      if (result.is_real()) result.reals[static_cast<std::size_t>(to + i)] = updates.reals[static_cast<std::size_t>(row * length + i)];
-      else result.integers[static_cast<std::size_t>(to + i)] = updates.integers[static_cast<std::size_t>(row * length + i)];
+      if (result.is_real())
+        result.reals[static_cast<std::size_t>(to + i)] = updates.reals[static_cast<std::size_t>(row * length + i)];
+      else
+        result.integers[static_cast<std::size_t>(to + i)] =
+            updates.integers[static_cast<std::size_t>(row * length + i)];
     }
   }
   return result;
@@ -217,22 +235,27 @@ Folded fold_scatter(const ModelNode& node, const Operands& operands) {
 Folded fold_cumsum(const ModelNode& node, const Operands& operands) {
   if (operands.size() < 2 || operands[1]->size() != 1) return std::nullopt;
   const auto axis = from_front(operands[1]->integers.at(0), operands[0]->type.rank());
-  if (!axis || integer_attribute(node, "exclusive", 0) != 0 || integer_attribute(node, "reverse", 0) != 0) return std::nullopt;
+  if (!axis || integer_attribute(node, "exclusive", 0) != 0 || integer_attribute(node, "reverse", 0) != 0)
+    return std::nullopt;
   Literal result = *operands[0];
   const std::int64_t stride = strides_for(result.type.shape)[*axis], size = result.type.shape[*axis];
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(result.size()); ++i) {
     if (i / stride % size == 0) continue;
     const auto at = static_cast<std::size_t>(i), before = static_cast<std::size_t>(i - stride);
-    if (result.is_real()) result.reals[at] += result.reals[before];
-    else result.integers[at] += result.integers[before];
+    if (result.is_real())
+      result.reals[at] += result.reals[before];
+    else
+      result.integers[at] += result.integers[before];
   }
   return result;
 }
 
 Folded fold_reduction(const ModelNode& node, const Operands& operands) {
   const Literal& data = *operands[0];
-  std::vector<std::int64_t> axes = operands.size() > 1 && operands[1] != nullptr ? operands[1]->integers : integers_attribute(node, "axes");
-  if (!axes.empty() && !(axes.size() == 1 && data.type.rank() == 1)) return std::nullopt;  // over everything, as for shapes
+  std::vector<std::int64_t> axes =
+      operands.size() > 1 && operands[1] != nullptr ? operands[1]->integers : integers_attribute(node, "axes");
+  if (!axes.empty() && !(axes.size() == 1 && data.type.rank() == 1))
+    return std::nullopt;  // over everything, as for shapes
   if (data.size() == 0) return std::nullopt;
   const bool keep = integer_attribute(node, "keepdims", 1) != 0;
   Folded result = blank(data.type.dtype, keep ? Shape(data.type.shape.size(), 1) : Shape{});
@@ -241,13 +264,19 @@ Folded fold_reduction(const ModelNode& node, const Operands& operands) {
   for (std::size_t i = 1; i < data.size(); ++i) {
     const double next = data.number(i);
     const std::int64_t next_whole = data.is_real() ? 0 : data.integers[i];
-    if (node.op == "ReduceProd") real *= next, whole *= next_whole;
-    else if (node.op == "ReduceSum") real += next, whole += next_whole;
-    else if (node.op == "ReduceMax") real = std::max(real, next), whole = std::max(whole, next_whole);
-    else real = std::min(real, next), whole = std::min(whole, next_whole);
+    if (node.op == "ReduceProd")
+      real *= next, whole *= next_whole;
+    else if (node.op == "ReduceSum")
+      real += next, whole += next_whole;
+    else if (node.op == "ReduceMax")
+      real = std::max(real, next), whole = std::max(whole, next_whole);
+    else
+      real = std::min(real, next), whole = std::min(whole, next_whole);
   }
-  if (result->is_real()) result->reals.push_back(real);
-  else result->integers.push_back(whole);
+  if (result->is_real())
+    result->reals.push_back(real);
+  else
+    result->integers.push_back(whole);
   round_to_type(*result);
   return result;
 }
@@ -277,10 +306,12 @@ Folded fold_places(const ModelNode& node, const Operands& operands) {
   if (op == "Slice") return fold_slice(data, operands);
   if (op == "Squeeze" && operands.size() < 2) {
     Shape shape;
-    std::copy_if(data.type.shape.begin(), data.type.shape.end(), std::back_inserter(shape), [](std::int64_t size) { return size != 1; });
+    std::copy_if(data.type.shape.begin(), data.type.shape.end(), std::back_inserter(shape),
+                 [](std::int64_t size) { return size != 1; });
     return with_shape(data, shape);
   }
-  if (op == "ReduceProd" || op == "ReduceSum" || op == "ReduceMax" || op == "ReduceMin") return fold_reduction(node, operands);
+  if (op == "ReduceProd" || op == "ReduceSum" || op == "ReduceMax" || op == "ReduceMin")
+    return fold_reduction(node, operands);
   if (op == "Trilu") return fold_trilu(node, operands);
   for (const Literal* operand : operands) {
     if (operand == nullptr) return std::nullopt;
@@ -293,7 +324,8 @@ Folded fold_places(const ModelNode& node, const Operands& operands) {
   const std::vector<std::int64_t>& second = operands[1]->integers;
   if (op == "Gather") return fold_gather(node, data, *operands[1]);
   if (op == "Expand") return fold_expand(data, *operands[1]);
-  if (op == "Reshape") return with_shape(data, reshaped(data.type.shape, second, integer_attribute(node, "allowzero", 0) != 0));
+  if (op == "Reshape")
+    return with_shape(data, reshaped(data.type.shape, second, integer_attribute(node, "allowzero", 0) != 0));
   if (op == "Unsqueeze") return with_shape(data, unsqueezed(data, second));
   if (op == "Squeeze") {
     std::vector<std::size_t> axes;

@@ -19,7 +19,8 @@ Literal real(std::vector<std::int64_t> shape, std::vector<double> reals) {
   return literal;
 }
 
-std::optional<Literal> folded(const std::string& op, const std::vector<Literal>& operands, std::map<std::string, NodeAttribute, std::less<>> attributes = {}) {
+std::optional<Literal> folded(const std::string& op, const std::vector<Literal>& operands,
+                              std::map<std::string, NodeAttribute, std::less<>> attributes = {}) {
   ModelNode node;
   node.op = op;
   node.outputs = {"y"};
@@ -43,7 +44,8 @@ TEST(Fold, ArithmeticOnShapes) {
   EXPECT_EQ(folded("Mod", {of({2}, {-7, 7}), of({}, {4})}), of({2}, {1, 3}));
   EXPECT_EQ(folded("ReduceProd", {of({3}, {2, 3, 4})}, {{"keepdims", number(0)}}), of({}, {24}));
   EXPECT_EQ(folded("Slice", {of({4}, {1, 2, 3, 4}), of({1}, {1}), of({1}, {INT64_MAX})}), of({3}, {2, 3, 4}));
-  EXPECT_EQ(folded("Slice", {of({4}, {1, 2, 3, 4}), of({1}, {-1}), of({1}, {INT64_MIN}), of({1}, {0}), of({1}, {-2})}), of({2}, {4, 2}));
+  EXPECT_EQ(folded("Slice", {of({4}, {1, 2, 3, 4}), of({1}, {-1}), of({1}, {INT64_MIN}), of({1}, {0}), of({1}, {-2})}),
+            of({2}, {4, 2}));
   EXPECT_EQ(folded("Cast", {of({2}, {0, 2})}, {{"to", number(9)}}), of({2}, {0, 1}, DType::boolean));
   EXPECT_EQ(folded("Cast", {real({}, {2.75})}, {{"to", number(7)}}), of({}, {2}));
 }

@@ -29,9 +29,11 @@ class Inliner {
       return Done{};
     }
     const std::string where = "node '" + (node.name.empty() ? node.op : node.name) + "'";
-    if (depth == kDeepest) return bad_input(where + ": the model's function '" + node.op + "' calls itself, or is nested too deep");
+    if (depth == kDeepest)
+      return bad_input(where + ": the model's function '" + node.op + "' calls itself, or is nested too deep");
     if (node.inputs.size() > function->second.inputs.size() || node.outputs.size() > function->second.outputs.size()) {
-      return bad_input(where + ": the model's function '" + node.op + "' takes or gives fewer values than it is called with");
+      return bad_input(where + ": the model's function '" + node.op +
+                       "' takes or gives fewer values than it is called with");
     }
     std::string prefix = (node.name.empty() ? node.op : node.name) + "/";
     while (!prefixes_.insert(prefix).second) prefix.insert(prefix.size() - 1, "_" + std::to_string(++count_));
@@ -70,8 +72,10 @@ class Inliner {
       const std::string name = reference->name;
       const auto given = call.attributes.find(name);
       const auto otherwise = function.defaults.find(name);
-      if (given != call.attributes.end()) attribute->second = given->second;
-      else if (otherwise != function.defaults.end()) attribute->second = otherwise->second;
+      if (given != call.attributes.end())
+        attribute->second = given->second;
+      else if (otherwise != function.defaults.end())
+        attribute->second = otherwise->second;
       else {
         attribute = node.attributes.erase(attribute);
         continue;

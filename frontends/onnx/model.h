@@ -33,8 +33,9 @@ struct Subgraph {};  // of an If or a Loop; what is in it is not kept
 struct AttributeReference {
   std::string name;  // the attribute of the function that holds the node
 };
-using NodeAttribute = std::variant<std::monostate, std::int64_t, double, std::string, std::vector<std::int64_t>, std::vector<double>,
-                                   std::vector<std::string>, StoredTensor, Subgraph, AttributeReference>;
+using NodeAttribute =
+    std::variant<std::monostate, std::int64_t, double, std::string, std::vector<std::int64_t>, std::vector<double>,
+                 std::vector<std::string>, StoredTensor, Subgraph, AttributeReference>;
 
 struct ModelNode {
   std::string op;      // "MatMul"
@@ -75,17 +76,17 @@ struct Model {
   std::vector<ModelValue> outputs;
   std::vector<ModelNode> nodes;  // topological, as the format demands
   std::map<std::string, StoredTensor> initializers;
-  std::map<std::string, ValueType> types;               // of values between nodes, as far as the file tells
-  std::map<std::string, ModelFunction> functions;       // by "domain::name"
-  std::shared_ptr<const void> storage;                  // what `bytes` point into
+  std::map<std::string, ValueType> types;          // of values between nodes, as far as the file tells
+  std::map<std::string, ModelFunction> functions;  // by "domain::name"
+  std::shared_ptr<const void> storage;             // what `bytes` point into
 };
 
 // Reads the file. Errors: bad_input with the file and what is wrong: not ONNX, cut short, an opset that is not read, a
 // tensor whose type or size is impossible.
 Result<Model> parse_model(const std::string& path);
 
-// Replaces every call of a function that the model itself defines by that function's nodes. Errors: bad_input, naming the
-// node.
+// Replaces every call of a function that the model itself defines by that function's nodes. Errors: bad_input, naming
+// the node.
 Status inline_functions(Model& model);
 
 inline constexpr std::int64_t kFirstOpset = 13, kLastOpset = 23;

@@ -29,10 +29,12 @@ class Onnx final : public Frontend {
     const Result<Model> model = open(path);
     if (!model) return model.error();
     const StoredBytes bytes(path);
-    const Result<Constants> constants = find_constants(*model, bytes);
+    Result<Constants> constants = find_constants(*model, bytes);
     if (!constants) return add_context(path, constants.error());
-    Result<Graph> graph = Translator(*model, *constants, options_).run(open_dimensions, std::filesystem::path(path).stem().string());
+    Translator translator(*model, *constants, options_);
+    Result<Graph> graph = translator.run(open_dimensions, std::filesystem::path(path).stem().string());
     if (!graph) return add_context(path, graph.error());
+    constants->literals.insert(translator.computed().begin(), translator.computed().end());
     apply_patterns(*graph, *constants, bytes, {model->opset, model->producer, options_.patterns});
     for (const std::string& input : drop_unused(*graph)) {
       log(LogLevel::warning, "onnx", "input '" + input + "' is never used and was left out");
@@ -46,8 +48,11 @@ class Onnx final : public Frontend {
     const Result<Model> model = open(path);
     if (!model) return model.error();
     const StoredBytes bytes(path);
-    const Result<Constants> constants = find_constants(*model, bytes);
+    Result<Constants> constants = find_constants(*model, bytes);
     if (!constants) return add_context(path, constants.error());
+    // What follows from the sizes that the file fixes. A model with open ones has nothing of the kind.
+    Translator translator(*model, *constants, options_);
+    if (translator.run({}, "")) constants->literals.insert(translator.computed().begin(), translator.computed().end());
     return constant_tensors(*constants, bytes);
   }
 
@@ -59,20 +64,23 @@ constexpr const char* kSuffixes[] = {".onnx", nullptr};
 constexpr meshwright_config_key_v1 kKeys[] = {
     {"batch_norm", "text", "", "\"exported\"", "exported: as the file says; training: with the batch's own statistics"},
     {"patterns", "text", "", "\"auto\"",
-     "what is recognised from its pieces. auto: what PyTorch's exporters take apart, all in models of others; or all, or none"},
+     "what is recognised from its pieces. auto: what PyTorch's exporters take apart, all in models of others; or all, "
+     "or none"},
 };
 
 void* create(const Config& config, Error& error) {
   Options options;
   const std::string& batch_norm = config.text("batch_norm");
   if (batch_norm != "exported" && batch_norm != "training") {
-    error = bad_input("\"batch_norm\" in [frontend.onnx] can't be \"" + batch_norm + "\"; it is \"exported\" or \"training\"");
+    error = bad_input("\"batch_norm\" in [frontend.onnx] can't be \"" + batch_norm +
+                      "\"; it is \"exported\" or \"training\"");
     return nullptr;
   }
   options.batch_statistics = batch_norm == "training";
   options.patterns = config.text("patterns");
   if (options.patterns != "auto" && options.patterns != "all" && options.patterns != "none") {
-    error = bad_input("\"patterns\" in [frontend.onnx] can't be \"" + options.patterns + "\"; it is \"auto\", \"all\" or \"none\"");
+    error = bad_input("\"patterns\" in [frontend.onnx] can't be \"" + options.patterns +
+                      "\"; it is \"auto\", \"all\" or \"none\"");
     return nullptr;
   }
   return static_cast<Frontend*>(new Onnx(options));
@@ -86,5 +94,6 @@ std::unique_ptr<Frontend> make_onnx(const Options& options) { return std::make_u
 
 }  // namespace meshwright::onnx
 
-MESHWRIGHT_PLUGIN("frontend", "onnx", "0.1.0", "Apache-2.0", "Reads .onnx files of opset 13 to 23", meshwright::onnx::kSuffixes,
-                  meshwright::onnx::kKeys, 2, meshwright::onnx::create, meshwright::onnx::destroy)
+MESHWRIGHT_PLUGIN("frontend", "onnx", "0.1.0", "Apache-2.0", "Reads .onnx files of opset 13 to 23",
+                  meshwright::onnx::kSuffixes, meshwright::onnx::kKeys, 2, meshwright::onnx::create,
+                  meshwright::onnx::destroy)

@@ -82,10 +82,17 @@ ValueId Scope::value(std::size_t i) {
 
 const Literal* Scope::literal(std::size_t i) const { return has(i) ? translator_.literal(node.inputs[i]) : nullptr; }
 
+const Literal* Scope::setting(std::size_t i) const {
+  if (const Literal* known = literal(i); known != nullptr || !has(i)) return known;
+  const auto found = translator_.constants_.short_reals.find(node.inputs[i]);
+  return found == translator_.constants_.short_reals.end() ? nullptr : &found->second;
+}
+
 std::vector<std::int64_t> Scope::known_integers(std::size_t i) const {
   const Literal* known = literal(i);
   if (known == nullptr || known->is_real()) {
-    refuse("its operand '" + (has(i) ? node.inputs[i] : std::to_string(i)) + "' decides a shape and is computed from the data; every shape must be a fixed number");
+    refuse("its operand '" + (has(i) ? node.inputs[i] : std::to_string(i)) +
+           "' decides a shape and is computed from the data; every shape must be a fixed number");
   }
   return known->integers;
 }
@@ -94,8 +101,8 @@ std::optional<double> Scope::scalar(std::size_t i) const {
   const Literal* known = literal(i);
   if (known == nullptr || known->size() != 1) return std::nullopt;
   // A scalar that the file holds under a name of a module may be trained.
-  if (known->is_real() && is_weight(i) && !translator_.constants_.of_nodes.contains(node.inputs[i]) && !is_made_up(node.inputs[i]) &&
-      node.inputs[i].find('.') != std::string::npos) {
+  if (known->is_real() && is_weight(i) && !translator_.constants_.of_nodes.contains(node.inputs[i]) &&
+      !is_made_up(node.inputs[i]) && node.inputs[i].find('.') != std::string::npos) {
     return std::nullopt;
   }
   return known->is_real() && known->type.dtype != DType::float64 ? shortest(known->reals[0]) : known->number(0);
@@ -132,11 +139,13 @@ std::optional<std::vector<std::int64_t>> Scope::list(std::string_view name, std:
 
 std::size_t Scope::axis(std::int64_t axis, std::int64_t rank) const {
   const auto found = from_front(axis, rank);
-  if (!found) refuse("its axis " + std::to_string(axis) + " is outside of a tensor of " + std::to_string(rank) + " dimensions");
+  if (!found)
+    refuse("its axis " + std::to_string(axis) + " is outside of a tensor of " + std::to_string(rank) + " dimensions");
   return *found;
 }
 
-ValueId Scope::emit(const std::string& op, const std::vector<Operand>& operands, Attributes attributes, const TensorType& result) {
+ValueId Scope::emit(const std::string& op, const std::vector<Operand>& operands, Attributes attributes,
+                    const TensorType& result) {
   return emit(op, operands, std::move(attributes), std::vector<TensorType>{result})[0];
 }
 
@@ -176,7 +185,9 @@ ValueId Scope::permute(ValueId id, const std::vector<std::int64_t>& order) {
   if (moved.empty()) return id;
   ValueId result = kNoId;
   if (moved.size() == 2) {
-    result = emit("aten.transpose.int", {{"self", id}}, {{"dim0", static_cast<std::int64_t>(moved[0])}, {"dim1", static_cast<std::int64_t>(moved[1])}}, turned);
+    result =
+        emit("aten.transpose.int", {{"self", id}},
+             {{"dim0", static_cast<std::int64_t>(moved[0])}, {"dim1", static_cast<std::int64_t>(moved[1])}}, turned);
   } else {
     result = emit("aten.permute", {{"self", id}}, {{"dims", order}}, turned);
   }
@@ -209,7 +220,8 @@ void Scope::bind_sequence(std::vector<ValueId> tensors) {
 
 std::vector<ValueId> Scope::sequence(std::size_t i) const {
   const auto found = has(i) ? translator_.sequences_.find(node.inputs[i]) : translator_.sequences_.end();
-  if (found == translator_.sequences_.end()) refuse("its operand " + std::to_string(i) + " is no sequence whose tensors are known");
+  if (found == translator_.sequences_.end())
+    refuse("its operand " + std::to_string(i) + " is no sequence whose tensors are known");
   return found->second;
 }
 
@@ -219,7 +231,9 @@ void Scope::mutate(const std::string& buffer, ValueId id) {
 
 Shape Scope::broadcast(const Shape& a, const Shape& b) const {
   const std::optional<Shape> shape = onnx::broadcast(a, b);
-  if (!shape) refuse("its operands of shapes " + to_string(TensorType{DType::float32, a}).substr(7) + " and " + to_string(TensorType{DType::float32, b}).substr(7) + " can't be broadcast");
+  if (!shape)
+    refuse("its operands of shapes " + to_string(TensorType{DType::float32, a}).substr(7) + " and " +
+           to_string(TensorType{DType::float32, b}).substr(7) + " can't be broadcast");
   return *shape;
 }
 

@@ -36,8 +36,10 @@ std::optional<Shape> reshaped(const Shape& from, const Shape& wanted, bool allow
       result[i] = from[i];
     }
     if (result[i] < -1 || (result[i] == -1 && rest)) return std::nullopt;
-    if (result[i] == -1) rest = i;
-    else known *= result[i];
+    if (result[i] == -1)
+      rest = i;
+    else
+      known *= result[i];
   }
   const std::int64_t all = product(from);
   if (!rest) return known == all ? std::optional(result) : std::nullopt;
@@ -73,8 +75,10 @@ Shape strides_for(const Shape& shape) {
 Shape reduced(const Shape& shape, const std::vector<std::size_t>& axes, bool keep) {
   Shape result;
   for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (std::find(axes.begin(), axes.end(), i) == axes.end()) result.push_back(shape[i]);
-    else if (keep) result.push_back(1);
+    if (std::find(axes.begin(), axes.end(), i) == axes.end())
+      result.push_back(shape[i]);
+    else if (keep)
+      result.push_back(1);
   }
   return result;
 }

@@ -32,9 +32,13 @@ class TestModel {
     import->set_version(version);
   }
 
-  void input(const std::string& name, const std::vector<Size>& shape, int type = 1) { declare(*proto_.mutable_graph()->add_input(), name, shape, type); }
+  void input(const std::string& name, const std::vector<Size>& shape, int type = 1) {
+    declare(*proto_.mutable_graph()->add_input(), name, shape, type);
+  }
   void output(const std::string& name) { proto_.mutable_graph()->add_output()->set_name(name); }
-  void typed(const std::string& name, const std::vector<Size>& shape, int type = 1) { declare(*proto_.mutable_graph()->add_value_info(), name, shape, type); }
+  void typed(const std::string& name, const std::vector<Size>& shape, int type = 1) {
+    declare(*proto_.mutable_graph()->add_value_info(), name, shape, type);
+  }
 
   void floats(const std::string& name, const std::vector<int>& shape, const std::vector<float>& values = {}) {
     auto* tensor = proto_.mutable_graph()->add_initializer();
@@ -42,7 +46,8 @@ class TestModel {
     tensor->set_data_type(1);
     int elements = 1;
     for (const int size : shape) tensor->add_dims(size), elements *= size;
-    for (int i = 0; i < elements; ++i) tensor->add_float_data(values.empty() ? 0.25F * static_cast<float>(i + 1) : values[static_cast<std::size_t>(i)]);
+    for (int i = 0; i < elements; ++i)
+      tensor->add_float_data(values.empty() ? 0.25F * static_cast<float>(i + 1) : values[static_cast<std::size_t>(i)]);
   }
 
   void integers(const std::string& name, const std::vector<std::int64_t>& values, bool scalar = false) {
@@ -55,7 +60,8 @@ class TestModel {
     tensor->set_raw_data(raw);
   }
 
-  ::onnx::NodeProto& node(const std::string& op, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs, const std::string& domain = "") {
+  ::onnx::NodeProto& node(const std::string& op, const std::vector<std::string>& inputs,
+                          const std::vector<std::string>& outputs, const std::string& domain = "") {
     auto* node = proto_.mutable_graph()->add_node();
     node->set_op_type(op);
     node->set_domain(domain);
@@ -68,7 +74,9 @@ class TestModel {
   ::onnx::ModelProto& proto() { return proto_; }
 
   // Writes it and reads it back.
-  [[nodiscard]] Result<Graph> read(const OpenDimensions& open = {}, const Options& options = {}) const { return make_onnx(options)->read(write(), open); }
+  [[nodiscard]] Result<Graph> read(const OpenDimensions& open = {}, const Options& options = {}) const {
+    return make_onnx(options)->read(write(), open);
+  }
   [[nodiscard]] std::string error(const OpenDimensions& open = {}) const {
     const Result<Graph> graph = read(open);
     if (graph.ok()) return "";
@@ -85,7 +93,8 @@ class TestModel {
 
   static const std::filesystem::path& folder() {
     static const struct Folder {
-      std::filesystem::path path = std::filesystem::temp_directory_path() / ("meshwright-onnx-" + std::to_string(::getpid()));
+      std::filesystem::path path =
+          std::filesystem::temp_directory_path() / ("meshwright-onnx-" + std::to_string(::getpid()));
       Folder() { std::filesystem::create_directories(path); }
       ~Folder() { std::filesystem::remove_all(path); }
     } made;
@@ -94,15 +103,18 @@ class TestModel {
   static std::string path() { return (folder() / "model.onnx").string(); }
 
  private:
-  static void declare(::onnx::ValueInfoProto& value, const std::string& name, const std::vector<Size>& shape, int type) {
+  static void declare(::onnx::ValueInfoProto& value, const std::string& name, const std::vector<Size>& shape,
+                      int type) {
     value.set_name(name);
     auto* tensor = value.mutable_type()->mutable_tensor_type();
     tensor->set_elem_type(type);
     tensor->mutable_shape();
     for (const Size& size : shape) {
       auto* dimension = tensor->mutable_shape()->add_dim();
-      if (const int* number = std::get_if<int>(&size)) dimension->set_dim_value(*number);
-      else dimension->set_dim_param(std::get<std::string>(size));
+      if (const int* number = std::get_if<int>(&size))
+        dimension->set_dim_value(*number);
+      else
+        dimension->set_dim_param(std::get<std::string>(size));
     }
   }
 

@@ -4,12 +4,15 @@
 
 #include "fold.h"
 #include "meshwright/log.h"
+#include "onnx_types.h"
 
 namespace meshwright::onnx {
 
 namespace {
 
-std::string shown(const ModelNode& node) { return node.name.empty() ? (node.outputs.empty() ? node.op : node.outputs[0]) : node.name; }
+std::string shown(const ModelNode& node) {
+  return node.name.empty() ? (node.outputs.empty() ? node.op : node.outputs[0]) : node.name;
+}
 
 bool is_uniform(const Literal& literal) {
   for (std::size_t i = 1; i < literal.size(); ++i) {
@@ -31,19 +34,28 @@ bool is_progression(const Literal& literal) {
 }  // namespace
 
 Translator::Translator(const Model& model, const Constants& constants, const Options& options)
-    : model_(model), constants_(constants), options_(options) {}
+    : model_(model), constants_(constants), options_(options) {
+  for (const ModelValue& input : model.inputs) value_names_.insert(input.name);
+  for (const ModelValue& output : model.outputs) value_names_.insert(output.name);
+  for (const auto& [name, tensor] : model.initializers) value_names_.insert(name);
+  for (const ModelNode& node : model.nodes) value_names_.insert(node.outputs.begin(), node.outputs.end());
+}
 
 Result<Graph> Translator::run(const OpenDimensions& open, const std::string& graph_name) {
   graph_.name = graph_name;
   if (Status status = add_inputs(open); !status) return status.error();
   for (const ModelNode& node : model_.nodes) {
-    const std::string where = "node '" + shown(node) + "' (" + (node.domain.empty() ? "" : node.domain + "::") + node.op + ")";
+    const std::string where =
+        "node '" + shown(node) + "' (" + (node.domain.empty() ? "" : node.domain + "::") + node.op + ")";
     try {
       if (node.op == "Constant" && node.domain.empty()) continue;
       for (const std::string& output : node.outputs) {
-        if (slots_.contains(output) && !output.empty()) return bad_input(where + ": its result '" + output + "' is defined twice");
+        if (slots_.contains(output) && !output.empty())
+          return bad_input(where + ": its result '" + output + "' is defined twice");
       }
-      const bool known = !node.outputs.empty() && std::ranges::all_of(node.outputs, [&](const std::string& output) { return constants_.literals.contains(output); });
+      const bool known = !node.outputs.empty() && std::ranges::all_of(node.outputs, [&](const std::string& output) {
+        return constants_.literals.contains(output);
+      });
       if (known || fold_node(node)) continue;
       translate(node);
     } catch (const Refusal& refusal) {
@@ -58,25 +70,32 @@ Result<Graph> Translator::run(const OpenDimensions& open, const std::string& gra
   return std::move(graph_);
 }
 
-Result<TensorType> Translator::bound_type(const ModelValue& input, const OpenDimensions& open, std::set<std::string>& used) const {
+Result<TensorType> Translator::bound_type(const ModelValue& input, const OpenDimensions& open,
+                                          std::set<std::string>& used) const {
   const std::string where = "input '" + input.name + "'";
   if (!input.type.problem.empty()) return bad_input(where + ": " + input.type.problem);
-  if (!input.type.dtype || !input.type.shape) return bad_input(where + " has no shape in the file; run onnx.shape_inference over it, or export it again");
+  if (!input.type.dtype || !input.type.shape)
+    return bad_input(where + " has no shape in the file; run onnx.shape_inference over it, or export it again");
   TensorType type{*input.type.dtype, {}};
   for (std::size_t i = 0; i < input.type.shape->size(); ++i) {
     const Dimension& dimension = (*input.type.shape)[i];
     std::optional<std::int64_t> size;
-    if (dimension.size >= 0) size = dimension.size;
+    if (dimension.size >= 0)
+      size = dimension.size;
     else if (const auto named = open.named.find(dimension.symbol); named != open.named.end()) {
       size = named->second;
       used.insert(dimension.symbol);
-    } else if (i == 0 || is_batch(dimension.symbol)) size = open.batch;
+    } else if (i == 0 || is_batch(dimension.symbol))
+      size = open.batch;
     if (!size) {
       const std::string symbol = dimension.symbol.empty() ? "without a name" : "'" + dimension.symbol + "'";
-      const std::string remedy = i == 0 ? "--set model.batch=SIZE" + (dimension.symbol.empty() ? "" : ", or --set model.dimensions=\"" + dimension.symbol + "=SIZE\"")
-                                 : dimension.symbol.empty() ? std::string("a name or a size in the file")
-                                                            : "--set model.dimensions=\"" + dimension.symbol + "=SIZE\"";
-      return bad_input(where + ": its dimension " + std::to_string(i) + ", " + symbol + ", is open; give it a size with " + remedy);
+      const std::string remedy =
+          i == 0 ? "--set model.batch=SIZE" +
+                       (dimension.symbol.empty() ? "" : ", or --set model.dimensions=\"" + dimension.symbol + "=SIZE\"")
+          : dimension.symbol.empty() ? std::string("a name or a size in the file")
+                                     : "--set model.dimensions=\"" + dimension.symbol + "=SIZE\"";
+      return bad_input(where + ": its dimension " + std::to_string(i) + ", " + symbol +
+                       ", is open; give it a size with " + remedy);
     }
     type.shape.push_back(*size);
   }
@@ -90,7 +109,8 @@ Result<TensorType> Translator::bound_type(const ModelValue& input, const OpenDim
 // Whether an input begins with the open dimension of this name.
 bool Translator::is_batch(const std::string& symbol) const {
   return !symbol.empty() && std::ranges::any_of(model_.inputs, [&](const ModelValue& input) {
-    return input.type.shape && !input.type.shape->empty() && input.type.shape->front().size < 0 && input.type.shape->front().symbol == symbol;
+    return input.type.shape && !input.type.shape->empty() && input.type.shape->front().size < 0 &&
+           input.type.shape->front().symbol == symbol;
   });
 }
 
@@ -99,6 +119,8 @@ Status Translator::add_inputs(const OpenDimensions& open) {
   for (const ModelValue& input : model_.inputs) {
     Result<TensorType> type = bound_type(input, open, used);
     if (!type) return type.error();
+    is_closed_ &=
+        std::ranges::all_of(*input.type.shape, [](const Dimension& dimension) { return dimension.size >= 0; });
     Slot& slot = slots_[input.name];
     slot.type = *type;
     slot.id = static_cast<ValueId>(graph_.values.size());
@@ -106,7 +128,9 @@ Status Translator::add_inputs(const OpenDimensions& open) {
     graph_.sources.push_back({SourceKind::user_input, slot.id, {input.name}});
   }
   for (const auto& [name, size] : open.named) {
-    if (!used.contains(name)) return bad_input("no input has an open dimension '" + name + "', which [model] dimensions gives the size " + std::to_string(size));
+    if (!used.contains(name))
+      return bad_input("no input has an open dimension '" + name + "', which [model] dimensions gives the size " +
+                       std::to_string(size));
   }
   return Done{};
 }
@@ -125,7 +149,8 @@ bool Translator::fold_node(const ModelNode& node) {
       const auto rank = static_cast<std::int64_t>(shape.size());
       const Scope scope(*this, node);
       const auto place = [&](std::int64_t at) { return std::clamp<std::int64_t>(at < 0 ? at + rank : at, 0, rank); };
-      const std::int64_t start = place(scope.integer("start", 0)), end = std::max(place(scope.integer("end", rank)), start);
+      const std::int64_t start = place(scope.integer("start", 0)),
+                         end = std::max(place(scope.integer("end", rank)), start);
       literal = list_literal({shape.begin() + start, shape.begin() + end});
     }
     results.emplace().push_back(std::move(literal));
@@ -150,10 +175,12 @@ void Translator::translate(const ModelNode& node) {
   first_of_current_ = static_cast<NodeId>(graph_.nodes.size());
   if (!node.domain.empty()) return pass_through(node);
   for (const auto& [name, attribute] : node.attributes) {
-    if (std::holds_alternative<Subgraph>(attribute)) throw Refusal{"it holds a graph of its own, and control flow is not supported; export the model without it"};
+    if (std::holds_alternative<Subgraph>(attribute))
+      throw Refusal{"it holds a graph of its own, and control flow is not supported; export the model without it"};
   }
   const auto found = translations().find(node.op);
-  if (found == translations().end()) throw Refusal{"'" + node.op + "' of opset " + std::to_string(model_.opset) + " is not supported"};
+  if (found == translations().end())
+    throw Refusal{"'" + node.op + "' of opset " + std::to_string(model_.opset) + " is not supported"};
   Scope scope(*this, node);
   found->second(scope);
   for (const std::string& output : node.outputs) {
@@ -167,11 +194,14 @@ void Translator::pass_through(const ModelNode& node) {
   for (const std::string& output : node.outputs) {
     const auto found = model_.types.find(output);
     if (found == model_.types.end() || !found->second.dtype || !found->second.shape) {
-      throw Refusal{"the file does not say the type of its result '" + output + "', and nobody here knows the op; add it as value_info"};
+      throw Refusal{"the file does not say the type of its result '" + output +
+                    "', and nobody here knows the op; add it as value_info"};
     }
     TensorType& type = types.emplace_back(TensorType{*found->second.dtype, {}});
     for (const Dimension& dimension : *found->second.shape) {
-      if (dimension.size < 0) throw Refusal{"its result '" + output + "' has the open dimension '" + dimension.symbol + "' in the file, and nobody here knows the op"};
+      if (dimension.size < 0)
+        throw Refusal{"its result '" + output + "' has the open dimension '" + dimension.symbol +
+                      "' in the file, and nobody here knows the op"};
       type.shape.push_back(dimension.size);
     }
   }
@@ -183,7 +213,11 @@ void Translator::pass_through(const ModelNode& node) {
   for (const auto& [name, attribute] : node.attributes) {
     if (const auto* integer = std::get_if<std::int64_t>(&attribute)) attributes[name] = *integer;
     if (const auto* number = std::get_if<double>(&attribute)) attributes[name] = *number;
-    if (const auto* text = std::get_if<std::string>(&attribute)) attributes[name] = *text;
+    if (const auto* text = std::get_if<std::string>(&attribute)) {
+      if (!is_text(*text))
+        throw Refusal{"its attribute '" + name + "' holds bytes that are no text, which is not supported"};
+      attributes[name] = *text;
+    }
     if (const auto* integers = std::get_if<std::vector<std::int64_t>>(&attribute)) attributes[name] = *integers;
     if (const auto* numbers = std::get_if<std::vector<double>>(&attribute)) attributes[name] = *numbers;
   }
@@ -196,7 +230,13 @@ void Translator::add_outputs() {
   std::vector<Output> mutations = std::move(graph_.outputs);
   graph_.outputs.clear();
   for (const ModelValue& output : model_.outputs) {
-    const ModelNode returned{.op = "Identity", .domain = "", .name = output.name, .module_path = "", .inputs = {}, .outputs = {}, .attributes = {}};
+    const ModelNode returned{.op = "Identity",
+                             .domain = "",
+                             .name = output.name,
+                             .module_path = "",
+                             .inputs = {},
+                             .outputs = {},
+                             .attributes = {}};
     current_ = &returned;
     ValueId id = value(output.name);
     if (graph_.values[id].name != output.name || graph_.values[id].producer == kNoId) {
@@ -213,7 +253,8 @@ Translator::Slot& Translator::slot(const std::string& name) {
   if (found != slots_.end()) return found->second;
   const auto stored = constants_.stored.find(name);
   const auto known = constants_.literals.find(name);
-  if (stored == constants_.stored.end() && known == constants_.literals.end()) throw Refusal{"it uses '" + name + "', which nothing before it defines"};
+  if (stored == constants_.stored.end() && known == constants_.literals.end())
+    throw Refusal{"it uses '" + name + "', which nothing before it defines"};
   Slot& made = slots_[name];
   made.type = stored != constants_.stored.end() ? stored->second.type : known->second.type;
   return made;
@@ -222,7 +263,8 @@ Translator::Slot& Translator::slot(const std::string& name) {
 const TensorType& Translator::type(const std::string& name) { return slot(name).type; }
 
 const Literal* Translator::literal(const std::string& name) const {
-  if (const auto constant = constants_.literals.find(name); constant != constants_.literals.end()) return &constant->second;
+  if (const auto constant = constants_.literals.find(name); constant != constants_.literals.end())
+    return &constant->second;
   const auto found = slots_.find(name);
   return found != slots_.end() && found->second.literal ? &*found->second.literal : nullptr;
 }
@@ -260,22 +302,30 @@ ValueId Translator::source(const std::string& name, const TensorType& type) {
   return id;
 }
 
-// A literal that depends on the sizes of inputs: it is in no file, so the graph makes it.
+// A literal that follows from the sizes of inputs. It is in no file: where the file fixes those sizes it can be
+// computed again and is a constant; else the graph makes it.
 ValueId Translator::generated(const std::string& name, const Literal& literal) {
   const TensorType type = literal.type;
   const std::string dtype(meshwright::name(type.dtype));
   if (is_uniform(literal)) {
     Attributes attributes = {{"size", type.shape}, {"dtype", dtype}};
-    if (literal.is_real()) attributes["fill_value"] = literal.reals[0];
-    else attributes["fill_value"] = literal.integers[0];
+    if (literal.is_real())
+      attributes["fill_value"] = literal.reals[0];
+    else
+      attributes["fill_value"] = literal.integers[0];
     return emit("aten.full", {}, std::move(attributes), {type})[0];
   }
   if (is_progression(literal)) {
     const std::int64_t step = literal.integers[1] - literal.integers[0], start = literal.integers[0];
     const auto count = static_cast<std::int64_t>(literal.size());
-    const ValueId line = emit("aten.arange.start_step", {}, {{"start", start}, {"end", start + step * count}, {"step", step}, {"dtype", dtype}},
+    const ValueId line = emit("aten.arange.start_step", {},
+                              {{"start", start}, {"end", start + step * count}, {"step", step}, {"dtype", dtype}},
                               {TensorType{type.dtype, {count}}})[0];
     return type.rank() == 1 ? line : emit("aten.view", {{"self", line}}, {{"size", type.shape}}, {type})[0];
+  }
+  if (is_closed_) {
+    computed_[name] = literal;
+    return source(name, type);
   }
   const ModelNode* const outer = current_;
   const NodeId first = first_of_current_;
@@ -291,8 +341,8 @@ std::string Translator::unique(std::string name) {
   return candidate;
 }
 
-std::vector<ValueId> Translator::emit(const std::string& op, const std::vector<Operand>& operands, Attributes attributes,
-                                      const std::vector<TensorType>& results) {
+std::vector<ValueId> Translator::emit(const std::string& op, const std::vector<Operand>& operands,
+                                      Attributes attributes, const std::vector<TensorType>& results) {
   const auto id = static_cast<NodeId>(graph_.nodes.size());
   Node node;
   node.op = op;
@@ -305,10 +355,13 @@ std::vector<ValueId> Translator::emit(const std::string& op, const std::vector<O
   for (const TensorType& type : results) {
     std::int64_t bytes = size_bytes(type.dtype);
     for (const std::int64_t size : type.shape) {
-      if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes)) throw Refusal{"its result would be of a negative or an impossibly large size"};
+      if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes))
+        throw Refusal{"its result would be of a negative or an impossibly large size"};
     }
+    std::string name = node.name + (results.size() > 1 ? "." + std::to_string(node.results.size()) : "");
+    while (!value_names_.insert(name).second) name += '_';
     node.results.push_back(static_cast<ValueId>(graph_.values.size()));
-    graph_.values.push_back({node.name + (results.size() > 1 ? "." + std::to_string(node.results.size() - 1) : ""), type, id, false});
+    graph_.values.push_back({std::move(name), type, id, false});
   }
   graph_.nodes.push_back(std::move(node));
   return graph_.nodes.back().results;

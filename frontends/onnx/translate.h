@@ -19,6 +19,9 @@ class Translator {
   // Errors: bad_input, one sentence that names the node or the input, without the file.
   Result<Graph> run(const OpenDimensions& open, const std::string& graph_name);
 
+  // Constants of the graph that no file holds: they follow from the shapes, which the file fixes. By the value's name.
+  [[nodiscard]] const std::map<std::string, Literal>& computed() const { return computed_; }
+
  private:
   friend class Scope;
 
@@ -53,9 +56,12 @@ class Translator {
   const Options& options_;
   Graph graph_;
   std::map<std::string, Slot> slots_;
+  bool is_closed_ = true;  // the file leaves no dimension open
+  std::map<std::string, Literal> computed_;
   std::map<std::string, std::vector<ValueId>> sequences_;
-  std::map<ValueId, Shape> strides_;  // of values that do not lie row-major, as PyTorch would have them
-  std::set<std::string> names_;       // of nodes
+  std::map<ValueId, Shape> strides_;   // of values that do not lie row-major, as PyTorch would have them
+  std::set<std::string> names_;        // of nodes
+  std::set<std::string> value_names_;  // the file's, and those made up for what stands between
   const ModelNode* current_ = nullptr;
   NodeId first_of_current_ = 0;
 };

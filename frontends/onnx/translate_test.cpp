@@ -1,6 +1,8 @@
 // What ONNX ops become.
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include "onnx_types.h"
 #include "test_model.h"
 
@@ -20,11 +22,14 @@ Graph read(const TestModel& model, const OpenDimensions& open = {}, const Option
   return graph.ok() ? std::move(*graph) : Graph{};
 }
 
-Shape output_shape(const Graph& graph) { return graph.outputs.empty() ? Shape{-1} : graph.type(graph.outputs[0].value).shape; }
+Shape output_shape(const Graph& graph) {
+  return graph.outputs.empty() ? Shape{-1} : graph.type(graph.outputs[0].value).shape;
+}
 
 // One node between `inputs`, which are floats of these shapes, and an output.
 struct OneNode {
-  explicit OneNode(const std::string& op, const std::vector<std::vector<test::Size>>& inputs, int opset = 17) : model(opset) {
+  explicit OneNode(const std::string& op, const std::vector<std::vector<test::Size>>& inputs, int opset = 17)
+      : model(opset) {
     std::vector<std::string> names;
     for (const auto& shape : inputs) {
       names.push_back("x" + std::to_string(names.size()));
@@ -42,7 +47,10 @@ struct OneNode {
 };
 
 TEST(Translate, AConstantOfOneElementIsANumber) {
-  for (const auto& [op, expected] : std::map<std::string, std::string>{{"Add", "aten.add.Tensor"}, {"Sub", "aten.sub.Tensor"}, {"Mul", "aten.mul.Tensor"}, {"Div", "aten.div.Tensor"}}) {
+  for (const auto& [op, expected] : std::map<std::string, std::string>{{"Add", "aten.add.Tensor"},
+                                                                       {"Sub", "aten.sub.Tensor"},
+                                                                       {"Mul", "aten.mul.Tensor"},
+                                                                       {"Div", "aten.div.Tensor"}}) {
     OneNode one(op, {{2, 3}});
     one.operand("c").model.floats("c", {}, {1e-5F});
     const Graph graph = read(one.model);
@@ -124,9 +132,11 @@ TEST(Translate, Gemm) {
     bool bias;
     Ops ops;
   };
-  for (const Case& one : {Case{0, 1, 1, 1, true, {"aten.linear"}}, Case{0, 1, 1, 1, false, {"aten.linear"}}, Case{0, 0, 1, 1, true, {"aten.addmm"}},
-                          Case{0, 0, 1, 1, false, {"aten.mm"}}, Case{1, 0, 1, 1, true, {"aten.transpose.int", "aten.addmm"}},
-                          Case{0, 0, 2, 1, false, {"aten.mm", "aten.mul.Tensor"}}, Case{0, 0, 2, 0.5, true, {"aten.addmm"}}}) {
+  for (const Case& one :
+       {Case{0, 1, 1, 1, true, {"aten.linear"}}, Case{0, 1, 1, 1, false, {"aten.linear"}},
+        Case{0, 0, 1, 1, true, {"aten.addmm"}}, Case{0, 0, 1, 1, false, {"aten.mm"}},
+        Case{1, 0, 1, 1, true, {"aten.transpose.int", "aten.addmm"}},
+        Case{0, 0, 2, 1, false, {"aten.mm", "aten.mul.Tensor"}}, Case{0, 0, 2, 0.5, true, {"aten.addmm"}}}) {
     TestModel model;
     model.input("x", one.turn_a ? std::vector<test::Size>{3, 4} : std::vector<test::Size>{4, 3});
     model.floats("w", one.turn_b ? std::vector<int>{5, 3} : std::vector<int>{3, 5});
@@ -154,9 +164,10 @@ TEST(Translate, ConvolutionsPadAsTheyAreTold) {
     Ops ops;
     Shape shape;
   };
-  for (const Case& one : {Case{"NOTSET", {1, 1, 1, 1}, {"aten.conv2d"}, {2, 4, 4, 5}}, Case{"VALID", {}, {"aten.conv2d"}, {2, 4, 3, 4}},
-                          Case{"SAME_UPPER", {}, {"aten.constant_pad_nd", "aten.conv2d"}, {2, 4, 4, 5}},
-                          Case{"NOTSET", {0, 0, 1, 1}, {"aten.constant_pad_nd", "aten.conv2d"}, {2, 4, 4, 4}}}) {
+  for (const Case& one :
+       {Case{"NOTSET", {1, 1, 1, 1}, {"aten.conv2d"}, {2, 4, 4, 5}}, Case{"VALID", {}, {"aten.conv2d"}, {2, 4, 3, 4}},
+        Case{"SAME_UPPER", {}, {"aten.constant_pad_nd", "aten.conv2d"}, {2, 4, 4, 5}},
+        Case{"NOTSET", {0, 0, 1, 1}, {"aten.constant_pad_nd", "aten.conv2d"}, {2, 4, 4, 4}}}) {
     OneNode conv("Conv", {{2, 3, 8, 9}});
     conv.operand("w").model.floats("w", {4, 3, 3, 3});
     set(*conv.node, "auto_pad", std::string(one.pad));
@@ -215,6 +226,25 @@ TEST(Translate, TensorsOfOpenSizesAreMadeByTheGraph) {
   const auto tensors = make_onnx()->tensors(TestModel::path());
   ASSERT_TRUE(tensors.ok());
   EXPECT_FALSE(tensors->contains("column"));
+}
+
+// Where the file fixes the sizes, what follows from them is a constant, and its elements are computed again on demand.
+TEST(Translate, TensorsOfFixedSizesAreConstants) {
+  TestModel model;
+  model.input("x", {2, 3, 7});
+  model.node("Shape", {"x"}, {"shape"});
+  model.integers("order", {2, 0, 1});
+  model.node("Gather", {"shape", "order"}, {"turned"});
+  model.node("Add", {"turned", "ids"}, {"z"});
+  model.input("ids", {3}, 7);
+  model.output("z");
+  const Graph graph = read(model);
+  EXPECT_EQ(kind_of(graph, "turned"), SourceKind::constant);
+  const auto tensors = make_onnx()->tensors(TestModel::path());
+  ASSERT_TRUE(tensors.ok());
+  const Tensor& turned = tensors->at("turned");
+  EXPECT_EQ(std::vector<std::int64_t>(turned.as<std::int64_t>().begin(), turned.as<std::int64_t>().end()),
+            (std::vector<std::int64_t>{7, 2, 3}));
 }
 
 TEST(Translate, AReshapeThatMovesElementsCopiesThem) {
@@ -295,7 +325,8 @@ TEST(Translate, BatchNormalization) {
   EXPECT_EQ(kind_of(graph, "mean"), SourceKind::buffer);
   EXPECT_EQ(kind_of(graph, "scale"), SourceKind::parameter);
   EXPECT_EQ(graph.outputs.size(), 1U);
-  for (const Graph& trained : {read(model(true)), read(model(false), {}, {.batch_statistics = true, .patterns = "auto"})}) {
+  for (const Graph& trained :
+       {read(model(true)), read(model(false), {}, {.batch_statistics = true, .patterns = "auto"})}) {
     EXPECT_EQ(ops_of(trained), Ops{"aten._native_batch_norm_legit_functional"});
     EXPECT_EQ(trained.nodes[0].number("momentum", 0), 0.1);
     ASSERT_EQ(trained.outputs.size(), 3U);
@@ -349,6 +380,19 @@ TEST(Translate, FunctionsOfTheModelAreInlined) {
   EXPECT_EQ(graph.nodes[2].number("negative_slope", 0), 0.2);
 }
 
+TEST(Translate, EveryValueHasANameOfItsOwn) {
+  TestModel model;
+  model.input("x", {2, 3});
+  model.floats("c", {}, {2});
+  model.node("Div", {"c", "x"}, {"y"}).clear_name();  // two nodes of ATen
+  model.node("Softsign", {"y"}, {"y_1"}).set_name("x");
+  model.output("y_1");
+  const Graph graph = read(model);
+  std::set<std::string> names;
+  for (const Value& value : graph.values) EXPECT_TRUE(names.insert(value.name).second) << value.name;
+  EXPECT_TRUE(names.contains("x") && names.contains("y") && names.contains("y_1"));
+}
+
 TEST(Translate, ALossIsMarked) {
   TestModel model;
   model.input("x", {4, 3});
@@ -383,7 +427,8 @@ TEST(Sources, MasksAndFoldedTablesAreTold) {
   const Graph graph = read(model);
   EXPECT_EQ(kind_of(graph, "val_7"), SourceKind::constant);
   EXPECT_EQ(kind_of(graph, "cos_2"), SourceKind::constant);
-  for (const char* name : {"relative_1", "embedding_1", "layer.scale", "m.temperature"}) EXPECT_EQ(kind_of(graph, name), SourceKind::parameter) << name;
+  for (const char* name : {"relative_1", "embedding_1", "layer.scale", "m.temperature"})
+    EXPECT_EQ(kind_of(graph, name), SourceKind::parameter) << name;
 }
 
 TEST(Modules, ComeFromScopesOrFromNames) {

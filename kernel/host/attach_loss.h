@@ -16,12 +16,15 @@ struct LossSettings {
 
 LossSettings loss_settings(const Config& model);
 
-// Makes the loss the graph's output in place of its user outputs, and drops what only they needed. A new user input takes what
-// the model is held against:
-//   cross_entropy  `labels`, int64, in the output's shape without its last dimension, the classes; -100 is ignored. The logits
-//                  are computed in float32, flattened to [positions, classes], and the mean is over the positions that count
+// Makes the loss the graph's output in place of its user outputs, and drops what only they needed. A new user input
+// takes what the model is held against:
+//   cross_entropy  `labels`, int64, in the output's shape without its last dimension, the classes; -100 is ignored. The
+//   logits
+//                  are computed in float32, flattened to [positions, classes], and the mean is over the positions that
+//                  count
 //   mse            `targets`, in the output's shape and type
-// Errors: bad_input: a graph that has a loss, an output that is not there or has no gradient, labels that can't be shifted.
+// Errors: bad_input: a graph that has a loss, an output that is not there or has no gradient, labels that can't be
+// shifted.
 Status attach_loss(Graph& graph, const LossSettings& settings);
 
 }  // namespace meshwright::host

@@ -29,7 +29,8 @@ struct Model {
     graph.values[z].name = "z";
     graph.values[y].name = "y";
     graph.values[unused].name = "extra";
-    graph.outputs = {{OutputKind::user_output, z, ""}, {OutputKind::user_output, y, ""}, {OutputKind::user_output, unused, ""}};
+    graph.outputs = {
+        {OutputKind::user_output, z, ""}, {OutputKind::user_output, y, ""}, {OutputKind::user_output, unused, ""}};
     mark_gradients(graph);
   }
   void add_source(const std::string& name, TensorType type, SourceKind kind) {
@@ -70,7 +71,8 @@ TEST(AttachLoss, CrossEntropyOfPositionsByClasses) {
 TEST(AttachLoss, FlattensTheDimensionsInFrontOfTheClasses) {
   Model model;
   ASSERT_EQ(model.error({"cross_entropy", "", false}), "");
-  EXPECT_EQ(model.ops(), (std::vector<std::string>{"aten.relu", "aten.matmul", "aten.view", "aten.view", "aten.cross_entropy_loss"}));
+  EXPECT_EQ(model.ops(), (std::vector<std::string>{"aten.relu", "aten.matmul", "aten.view", "aten.view",
+                                                   "aten.cross_entropy_loss"}));
   EXPECT_EQ(model.last_source().type, (TensorType{DType::int64, {4, 6}}));
   EXPECT_EQ(model.graph.type(model.graph.nodes.back().operands[0].value).shape, (Shape{24, 5}));
   EXPECT_TRUE(validate(model.graph).ok());
@@ -115,15 +117,20 @@ TEST(AttachLoss, KeepsWhatBuffersBecome) {
 
 TEST(AttachLoss, SaysWhatIsWrong) {
   Model model;
-  EXPECT_EQ(model.error({"cross_entropy", "w", false}), "\"loss_output\" in [model]: the model has no output 'w'; did you mean \"y\"?");
-  EXPECT_EQ(model.error({"cross_entropy", "z", false}), "\"loss_output\" in [model]: output 'z' of the model does not depend on its parameters");
+  EXPECT_EQ(model.error({"cross_entropy", "w", false}),
+            "\"loss_output\" in [model]: the model has no output 'w'; did you mean \"z\"?");
+  EXPECT_EQ(model.error({"cross_entropy", "z", false}),
+            "\"loss_output\" in [model]: output 'z' of the model does not depend on its parameters");
   EXPECT_THAT(model.error({"mse", "", true}), HasSubstr("\"loss_shift\" in [model] goes with the loss cross_entropy"));
   EXPECT_THAT(model.error({"none", "y", false}), HasSubstr("go with a \"loss\", and there is none"));
   Model flat({4, 3});
-  EXPECT_EQ(flat.error({"cross_entropy", "y", true}), "\"loss_shift\" in [model]: an output float32[4, 5] has no positions to shift by");
-  EXPECT_THAT(Model({3}).error({"cross_entropy", "y", false}), HasSubstr("a cross entropy needs an output of [positions, classes]"));
+  EXPECT_EQ(flat.error({"cross_entropy", "y", true}),
+            "\"loss_shift\" in [model]: an output float32[4, 5] has no positions to shift by");
+  EXPECT_THAT(Model({3}).error({"cross_entropy", "y", false}),
+              HasSubstr("a cross entropy needs an output of [positions, classes]"));
   model.graph.outputs[1].kind = OutputKind::loss;
-  EXPECT_EQ(model.error({"mse", "", false}), "\"loss\" in [model]: the model has a loss already, its output 'y'; leave \"loss\" out");
+  EXPECT_EQ(model.error({"mse", "", false}),
+            "\"loss\" in [model]: the model has a loss already, its output 'y'; leave \"loss\" out");
 }
 
 }  // namespace

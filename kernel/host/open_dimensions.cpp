@@ -27,10 +27,13 @@ Result<OpenDimensions> open_dimensions(const Config& model) {
     const std::string_view number = equals == std::string_view::npos ? "" : trimmed(entry.substr(equals + 1));
     std::int64_t size = 0;
     const auto parsed = std::from_chars(number.data(), number.data() + number.size(), size);
-    if (name.empty() || number.empty() || parsed.ec != std::errc() || parsed.ptr != number.data() + number.size() || size < 1) {
-      return bad_input("\"dimensions\" in [model]: \"" + std::string(entry) + "\" is no name=size; write \"sequence=128, patches=49\"");
+    if (name.empty() || number.empty() || parsed.ec != std::errc() || parsed.ptr != number.data() + number.size() ||
+        size < 1) {
+      return bad_input("\"dimensions\" in [model]: \"" + std::string(entry) +
+                       "\" is no name=size; write \"sequence=128, patches=49\"");
     }
-    if (!open.named.emplace(name, size).second) return bad_input("\"dimensions\" in [model] gives \"" + std::string(name) + "\" two sizes");
+    if (!open.named.emplace(name, size).second)
+      return bad_input("\"dimensions\" in [model] gives \"" + std::string(name) + "\" two sizes");
   }
   return open;
 }

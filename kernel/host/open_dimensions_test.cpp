@@ -30,7 +30,8 @@ TEST(OpenDimensions, QuotesWhatIsNoSize) {
   for (const char* entry : {"sequence", "sequence=", "=4", "sequence=x", "sequence=0", "sequence=-4", "sequence=4x"}) {
     const auto open = open_dimensions(model(0, std::string("a=1, ") + entry));
     ASSERT_FALSE(open.ok()) << entry;
-    EXPECT_EQ(open.error().message, "\"dimensions\" in [model]: \"" + std::string(entry) + "\" is no name=size; write \"sequence=128, patches=49\"");
+    EXPECT_EQ(open.error().message, "\"dimensions\" in [model]: \"" + std::string(entry) +
+                                        "\" is no name=size; write \"sequence=128, patches=49\"");
   }
   EXPECT_EQ(open_dimensions(model(0, "a=1,a=2")).error().message, "\"dimensions\" in [model] gives \"a\" two sizes");
 }

@@ -14,23 +14,33 @@ void translate_constant_of_shape(Scope& scope) {
   Attribute filling = 0.0;
   if (const auto value = scope.node.attributes.find("value"); value != scope.node.attributes.end()) {
     const auto* stored = std::get_if<StoredTensor>(&value->second);
-    if (stored == nullptr || stored->type.elements() != 1 || stored->external) scope.refuse("its value must be one number");
+    if (stored == nullptr || stored->type.elements() != 1 || stored->external)
+      scope.refuse("its value must be one number");
     Tensor tensor(stored->type);
     std::copy_n(reinterpret_cast<const std::byte*>(stored->bytes.data()), stored->bytes.size(), tensor.bytes().begin());
     const Literal literal = literal_of(tensor);
     type.dtype = stored->type.dtype;
     filling = literal.is_real() ? Attribute(literal.reals[0]) : Attribute(literal.integers[0]);
   }
-  scope.bind(0, scope.emit("aten.full", {}, {{"size", type.shape}, {"fill_value", filling}, {"dtype", std::string(name(type.dtype))}}, type));
+  scope.bind(
+      0, scope.emit("aten.full", {},
+                    {{"size", type.shape}, {"fill_value", filling}, {"dtype", std::string(name(type.dtype))}}, type));
 }
 
 void translate_range(Scope& scope) {
   const auto start = scope.scalar(0), limit = scope.scalar(1), delta = scope.scalar(2);
-  if (!start || !limit || !delta || *delta == 0) scope.refuse("its start, limit and step must be known; every shape must be a fixed number");
+  if (!start || !limit || !delta || *delta == 0)
+    scope.refuse("its start, limit and step must be known; every shape must be a fixed number");
   const DType dtype = scope.type(0).dtype;
-  const auto number = [&](double value) { return is_floating(dtype) ? Attribute(value) : Attribute(static_cast<std::int64_t>(value)); };
+  const auto number = [&](double value) {
+    return is_floating(dtype) ? Attribute(value) : Attribute(static_cast<std::int64_t>(value));
+  };
   const auto count = static_cast<std::int64_t>(std::max(std::ceil((*limit - *start) / *delta), 0.0));
-  scope.bind(0, scope.emit("aten.arange.start_step", {}, {{"start", number(*start)}, {"end", number(*limit)}, {"step", number(*delta)}, {"dtype", std::string(name(dtype))}},
+  scope.bind(0, scope.emit("aten.arange.start_step", {},
+                           {{"start", number(*start)},
+                            {"end", number(*limit)},
+                            {"step", number(*delta)},
+                            {"dtype", std::string(name(dtype))}},
                            {dtype, {count}}));
 }
 
@@ -40,18 +50,24 @@ void translate_eye(Scope& scope) {
   if (shape.size() != 2) scope.refuse("its operand must be a matrix");
   const auto dtype = dtype_of(scope.integer("dtype", 0)).value_or(scope.type(0).dtype);
   const auto line = [&](std::int64_t start, std::int64_t count) {
-    return scope.emit("aten.arange.start_step", {}, {{"start", start}, {"end", start + count}, {"step", std::int64_t{1}}, {"dtype", std::string("int64")}}, {DType::int64, {count}});
+    return scope.emit(
+        "aten.arange.start_step", {},
+        {{"start", start}, {"end", start + count}, {"step", std::int64_t{1}}, {"dtype", std::string("int64")}},
+        {DType::int64, {count}});
   };
-  const ValueId rows = scope.emit("aten.unsqueeze", {{"self", line(scope.integer("k", 0), shape[0])}}, {{"dim", std::int64_t{1}}}, {DType::int64, {shape[0], 1}});
-  const ValueId equal = scope.emit("aten.eq.Tensor", {{"self", rows}, {"other", line(0, shape[1])}}, {}, {DType::boolean, shape});
+  const ValueId rows = scope.emit("aten.unsqueeze", {{"self", line(scope.integer("k", 0), shape[0])}},
+                                  {{"dim", std::int64_t{1}}}, {DType::int64, {shape[0], 1}});
+  const ValueId equal =
+      scope.emit("aten.eq.Tensor", {{"self", rows}, {"other", line(0, shape[1])}}, {}, {DType::boolean, shape});
   scope.bind(0, scope.cast(equal, dtype));
 }
 
 // on_value where a class' number is that of the position along `axis`, off_value elsewhere.
 void translate_one_hot(Scope& scope) {
   const std::vector<std::int64_t> depth = scope.known_integers(1);
-  const Literal* values = scope.literal(2);
-  if (depth.size() != 1 || values == nullptr || values->size() != 2) scope.refuse("its depth and its two values must be constants");
+  const Literal* values = scope.setting(2);
+  if (depth.size() != 1 || values == nullptr || values->size() != 2)
+    scope.refuse("its depth and its two values must be constants");
   TensorType type{scope.type(2).dtype, scope.shape(0)};
   const std::size_t axis = scope.axis(scope.integer("axis", -1), type.rank() + 1);
   Shape line(type.shape.size() + 1, 1);
@@ -60,12 +76,19 @@ void translate_one_hot(Scope& scope) {
   TensorType wide = scope.type_of(indices);
   wide.shape.insert(wide.shape.begin() + static_cast<std::ptrdiff_t>(axis), 1);
   type.shape.insert(type.shape.begin() + static_cast<std::ptrdiff_t>(axis), depth[0]);
-  const ValueId column = scope.emit("aten.unsqueeze", {{"self", indices}}, {{"dim", static_cast<std::int64_t>(axis)}}, wide);
-  const ValueId classes = scope.emit("aten.arange.start_step", {}, {{"start", std::int64_t{0}}, {"end", depth[0]}, {"step", std::int64_t{1}}, {"dtype", std::string("int64")}}, {DType::int64, depth});
-  const ValueId equal = scope.emit("aten.eq.Tensor", {{"self", column}, {"other", scope.view(classes, line)}}, {}, {DType::boolean, type.shape});
+  const ValueId column =
+      scope.emit("aten.unsqueeze", {{"self", indices}}, {{"dim", static_cast<std::int64_t>(axis)}}, wide);
+  const ValueId classes = scope.emit(
+      "aten.arange.start_step", {},
+      {{"start", std::int64_t{0}}, {"end", depth[0]}, {"step", std::int64_t{1}}, {"dtype", std::string("int64")}},
+      {DType::int64, depth});
+  const ValueId equal = scope.emit("aten.eq.Tensor", {{"self", column}, {"other", scope.view(classes, line)}}, {},
+                                   {DType::boolean, type.shape});
   ValueId result = scope.cast(equal, type.dtype);
   const double off = values->number(0), on = values->number(1);
-  const auto number = [&](double value) { return is_floating(type.dtype) ? Attribute(value) : Attribute(static_cast<std::int64_t>(value)); };
+  const auto number = [&](double value) {
+    return is_floating(type.dtype) ? Attribute(value) : Attribute(static_cast<std::int64_t>(value));
+  };
   if (on - off != 1) result = scope.emit("aten.mul.Tensor", {{"self", result}}, {{"other", number(on - off)}}, type);
   if (off != 0) result = scope.emit("aten.add.Tensor", {{"self", result}}, {{"other", number(off)}}, type);
   scope.bind(0, result);

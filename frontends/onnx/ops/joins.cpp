@@ -17,7 +17,8 @@ void translate_concat(Scope& scope) {
   for (std::size_t i = 0; i < scope.node.inputs.size(); ++i) {
     const Shape& shape = scope.shape(i);
     for (std::size_t d = 0; d < type.shape.size(); ++d) {
-      if (shape.size() != type.shape.size() || (d != axis && shape[d] != type.shape[d])) scope.refuse("its operands differ in other dimensions than the joined one");
+      if (shape.size() != type.shape.size() || (d != axis && shape[d] != type.shape[d]))
+        scope.refuse("its operands differ in other dimensions than the joined one");
     }
     type.shape[axis] += shape[axis];
     operands.push_back({"tensors." + std::to_string(i), scope.value(i)});
@@ -32,7 +33,8 @@ void translate_split(Scope& scope) {
   const std::int64_t size = type.shape[axis];
   std::vector<std::int64_t> sizes = scope.list("split", 1).value_or(std::vector<std::int64_t>{});
   if (sizes.empty()) {
-    const std::int64_t count = scope.integer("num_outputs", outputs), piece = (size + count - 1) / std::max<std::int64_t>(count, 1);
+    const std::int64_t count = scope.integer("num_outputs", outputs),
+                       piece = (size + count - 1) / std::max<std::int64_t>(count, 1);
     for (std::int64_t i = 0; i < count; ++i) sizes.push_back(std::clamp<std::int64_t>(size - i * piece, 0, piece));
   }
   std::int64_t all = 0;
@@ -42,18 +44,24 @@ void translate_split(Scope& scope) {
     types.back().shape[axis] = piece;
     all += piece;
   }
-  if (all != size || static_cast<std::int64_t>(sizes.size()) != outputs) scope.refuse("its pieces do not add up to the " + std::to_string(size) + " that it cuts");
-  const bool even = std::ranges::all_of(sizes.begin(), sizes.end() - 1, [&](std::int64_t piece) { return piece == sizes[0]; }) && sizes.back() <= sizes[0] && sizes[0] > 0;
+  if (all != size || static_cast<std::int64_t>(sizes.size()) != outputs)
+    scope.refuse("its pieces do not add up to the " + std::to_string(size) + " that it cuts");
+  const bool even =
+      std::ranges::all_of(sizes.begin(), sizes.end() - 1, [&](std::int64_t piece) { return piece == sizes[0]; }) &&
+      sizes.back() <= sizes[0] && sizes[0] > 0;
   const auto dim = static_cast<std::int64_t>(axis);
-  const std::vector<ValueId> pieces = even ? scope.emit("aten.split.Tensor", {{"self", scope.value(0)}}, {{"split_size", sizes[0]}, {"dim", dim}}, types)
-                                           : scope.emit("aten.split_with_sizes", {{"self", scope.value(0)}}, {{"split_sizes", sizes}, {"dim", dim}}, types);
+  const std::vector<ValueId> pieces = even ? scope.emit("aten.split.Tensor", {{"self", scope.value(0)}},
+                                                        {{"split_size", sizes[0]}, {"dim", dim}}, types)
+                                           : scope.emit("aten.split_with_sizes", {{"self", scope.value(0)}},
+                                                        {{"split_sizes", sizes}, {"dim", dim}}, types);
   for (std::size_t i = 0; i < pieces.size(); ++i) scope.bind(i, pieces[i]);
 }
 
 void translate_slice(Scope& scope) {
   const std::vector<std::int64_t> starts = scope.known_integers(1), ends = scope.known_integers(2);
   const std::vector<std::int64_t> axes = scope.has(3) ? scope.known_integers(3) : std::vector<std::int64_t>{};
-  const std::vector<std::int64_t> steps = scope.has(4) ? scope.known_integers(4) : std::vector<std::int64_t>(starts.size(), 1);
+  const std::vector<std::int64_t> steps =
+      scope.has(4) ? scope.known_integers(4) : std::vector<std::int64_t>(starts.size(), 1);
   if (ends.size() != starts.size() || steps.size() != starts.size() || (scope.has(3) && axes.size() != starts.size())) {
     scope.refuse("its starts, ends, axes and steps are not equally many");
   }
@@ -65,13 +73,16 @@ void translate_slice(Scope& scope) {
     const SliceRange range = slice_range(starts[i], ends[i], steps[i], type.shape[axis]);
     const auto dim = static_cast<std::int64_t>(axis);
     if (range.step < 0) {
-      if (range.step != -1 || range.count != type.shape[axis]) scope.refuse("a slice backwards is supported where it turns a whole dimension round");
+      if (range.step != -1 || range.count != type.shape[axis])
+        scope.refuse("a slice backwards is supported where it turns a whole dimension round");
       value = scope.emit("aten.flip", {{"self", value}}, {{"dims", std::vector<std::int64_t>{dim}}}, type);
       continue;
     }
     if (range.count == type.shape[axis]) continue;
     type.shape[axis] = range.count;
-    Attributes attributes = {{"dim", dim}, {"start", range.start}, {"end", range.start + (range.count == 0 ? 0 : (range.count - 1) * range.step + 1)}};
+    Attributes attributes = {{"dim", dim},
+                             {"start", range.start},
+                             {"end", range.start + (range.count == 0 ? 0 : (range.count - 1) * range.step + 1)}};
     if (range.step != 1) attributes["step"] = range.step;
     value = scope.emit("aten.slice.Tensor", {{"self", value}}, attributes, type);
   }
@@ -101,7 +112,8 @@ void translate_pad(Scope& scope) {
   widths.resize(2 * (type.shape.size() - outermost));
   if (widths.empty()) return scope.bind(0, scope.value(0));
   const std::string mode = scope.text("mode", "constant");
-  if (mode != "constant" && mode != "reflect" && mode != "edge") scope.refuse("its mode '" + mode + "' is not supported");
+  if (mode != "constant" && mode != "reflect" && mode != "edge")
+    scope.refuse("its mode '" + mode + "' is not supported");
   Attributes attributes = {{"pad", widths}};
   if (mode != "constant") {
     attributes["mode"] = std::string(mode == "edge" ? "replicate" : mode);

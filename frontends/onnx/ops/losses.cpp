@@ -16,8 +16,10 @@ void translate_cross_entropy(Scope& scope) {
   if (reduction != "mean") attributes["reduction"] = std::int64_t{reduction == "none" ? 0 : 2};
   if (scope.integer("ignore_index", -100) != -100) attributes["ignore_index"] = scope.integer("ignore_index", -100);
   const ValueId target = scope.cast(scope.value(1), DType::int64);
-  scope.bind(0, scope.emit(of_logits ? "aten.cross_entropy_loss" : "aten.nll_loss_nd",
-                           {{"self", scope.value(0)}, {"target", target}, {"weight", scope.has(2) ? scope.value(2) : kNoId}}, attributes, type));
+  scope.bind(
+      0, scope.emit(of_logits ? "aten.cross_entropy_loss" : "aten.nll_loss_nd",
+                    {{"self", scope.value(0)}, {"target", target}, {"weight", scope.has(2) ? scope.value(2) : kNoId}},
+                    attributes, type));
 }
 
 }  // namespace

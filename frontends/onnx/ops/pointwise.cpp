@@ -1,6 +1,6 @@
 // Ops by element. A constant of one element becomes a number in the node, as torch.export has it.
-#include "../scope.h"
 #include "../onnx_types.h"
+#include "../scope.h"
 
 namespace meshwright::onnx {
 
@@ -15,20 +15,40 @@ Attribute number_for(double number, DType dtype) {
 // The operand's number, if the other operand alone decides the result's shape.
 std::optional<Attribute> number_beside(Scope& scope, std::size_t i, std::size_t other) {
   const auto number = scope.scalar(i);
-  if (!number || scope.shape(i).size() > scope.shape(other).size() || (scope.literal(other) != nullptr && scope.scalar(other))) return std::nullopt;
+  if (!number || scope.shape(i).size() > scope.shape(other).size() ||
+      (scope.literal(other) != nullptr && scope.scalar(other)))
+    return std::nullopt;
   return number_for(*number, scope.type(i).dtype);
 }
 
-
 const std::map<std::string, const char*, std::less<>>& unary_names() {
-  static const std::map<std::string, const char*, std::less<>> all = {
-      {"Relu", "aten.relu"},       {"Sigmoid", "aten.sigmoid"}, {"Tanh", "aten.tanh"},           {"Exp", "aten.exp"},
-      {"Log", "aten.log"},         {"Sqrt", "aten.sqrt"},       {"Reciprocal", "aten.reciprocal"}, {"Abs", "aten.abs"},
-      {"Neg", "aten.neg"},         {"Sin", "aten.sin"},         {"Cos", "aten.cos"},             {"Erf", "aten.erf"},
-      {"Sign", "aten.sign"},       {"Floor", "aten.floor"},     {"Ceil", "aten.ceil"},           {"Round", "aten.round"},
-      {"Tan", "aten.tan"},         {"Sinh", "aten.sinh"},       {"Cosh", "aten.cosh"},           {"Atan", "aten.atan"},
-      {"Asin", "aten.asin"},       {"Acos", "aten.acos"},       {"Softplus", "aten.softplus"},   {"HardSwish", "aten.hardswish"},
-      {"Mish", "aten.mish"},       {"Not", "aten.logical_not"}, {"BitwiseNot", "aten.bitwise_not"}};
+  static const std::map<std::string, const char*, std::less<>> all = {{"Relu", "aten.relu"},
+                                                                      {"Sigmoid", "aten.sigmoid"},
+                                                                      {"Tanh", "aten.tanh"},
+                                                                      {"Exp", "aten.exp"},
+                                                                      {"Log", "aten.log"},
+                                                                      {"Sqrt", "aten.sqrt"},
+                                                                      {"Reciprocal", "aten.reciprocal"},
+                                                                      {"Abs", "aten.abs"},
+                                                                      {"Neg", "aten.neg"},
+                                                                      {"Sin", "aten.sin"},
+                                                                      {"Cos", "aten.cos"},
+                                                                      {"Erf", "aten.erf"},
+                                                                      {"Sign", "aten.sign"},
+                                                                      {"Floor", "aten.floor"},
+                                                                      {"Ceil", "aten.ceil"},
+                                                                      {"Round", "aten.round"},
+                                                                      {"Tan", "aten.tan"},
+                                                                      {"Sinh", "aten.sinh"},
+                                                                      {"Cosh", "aten.cosh"},
+                                                                      {"Atan", "aten.atan"},
+                                                                      {"Asin", "aten.asin"},
+                                                                      {"Acos", "aten.acos"},
+                                                                      {"Softplus", "aten.softplus"},
+                                                                      {"HardSwish", "aten.hardswish"},
+                                                                      {"Mish", "aten.mish"},
+                                                                      {"Not", "aten.logical_not"},
+                                                                      {"BitwiseNot", "aten.bitwise_not"}};
   return all;
 }
 
@@ -38,7 +58,8 @@ void translate_unary(Scope& scope) {
 
 void translate_question(Scope& scope) {  // IsNaN, IsInf
   const bool nan = scope.node.op == "IsNaN";
-  scope.bind(0, scope.emit(nan ? "aten.isnan" : "aten.isinf", {{"self", scope.value(0)}}, {}, {DType::boolean, scope.shape(0)}));
+  scope.bind(0, scope.emit(nan ? "aten.isnan" : "aten.isinf", {{"self", scope.value(0)}}, {},
+                           {DType::boolean, scope.shape(0)}));
 }
 
 void translate_gelu(Scope& scope) {
@@ -50,7 +71,10 @@ void translate_gelu(Scope& scope) {
 // alpha x below 0, or a curve that goes to -alpha.
 void translate_sloped(Scope& scope) {
   const std::string& op = scope.node.op;
-  const char* name = op == "LeakyRelu" ? "aten.leaky_relu" : op == "Elu" ? "aten.elu" : op == "Celu" ? "aten.celu" : "aten.selu";
+  const char* name = op == "LeakyRelu" ? "aten.leaky_relu"
+                     : op == "Elu"     ? "aten.elu"
+                     : op == "Celu"    ? "aten.celu"
+                                       : "aten.selu";
   Attributes attributes;
   if (op == "LeakyRelu") attributes["negative_slope"] = scope.number("alpha", 0.01);
   if (op == "Elu" || op == "Celu") attributes["alpha"] = scope.number("alpha", 1.0);
@@ -60,7 +84,8 @@ void translate_sloped(Scope& scope) {
 void translate_hard_sigmoid(Scope& scope) {
   const double alpha = scope.number("alpha", 0.2), beta = scope.number("beta", 0.5);
   const TensorType type = scope.type(0);
-  if (alpha > 0.16666 && alpha < 0.16667 && beta == 0.5) return scope.bind(0, scope.emit("aten.hardsigmoid", {{"self", scope.value(0)}}, {}, type));
+  if (alpha > 0.16666 && alpha < 0.16667 && beta == 0.5)
+    return scope.bind(0, scope.emit("aten.hardsigmoid", {{"self", scope.value(0)}}, {}, type));
   ValueId value = scope.emit("aten.mul.Tensor", {{"self", scope.value(0)}}, {{"other", alpha}}, type);
   value = scope.emit("aten.add.Tensor", {{"self", value}}, {{"other", beta}}, type);
   scope.bind(0, scope.emit("aten.clamp", {{"self", value}}, {{"min", 0.0}, {"max", 1.0}}, type));
@@ -85,16 +110,21 @@ void translate_prelu(Scope& scope) {
 }
 
 void translate_clip(Scope& scope) {
+  const TensorType type = scope.type(0);
   Attributes attributes;
   std::vector<Operand> operands = {{"self", scope.value(0)}};
   const char* names[] = {"", "min", "max"};
-  bool tensors = false;
   for (std::size_t i = 1; i <= 2; ++i) {
     if (!scope.has(i)) continue;
-    if (const auto number = scope.scalar(i)) attributes[names[i]] = number_for(*number, scope.type(0).dtype);
-    else operands.push_back({names[i], scope.value(i)}), tensors = true;
+    if (product(scope.shape(i)) != 1 || scope.shape(i).size() > type.shape.size()) {
+      scope.refuse("its bounds must be single numbers");
+    }
+    if (const auto number = scope.scalar(i))
+      attributes[names[i]] = number_for(*number, type.dtype);
+    else
+      operands.push_back({names[i], scope.value(i)});
   }
-  scope.bind(0, scope.emit(tensors ? "aten.clamp.Tensor" : "aten.clamp", operands, attributes, scope.type(0)));
+  scope.bind(0, scope.emit(operands.size() > 1 ? "aten.clamp.Tensor" : "aten.clamp", operands, attributes, type));
 }
 
 ValueId emit_arithmetic(Scope& scope, const std::string& op, std::size_t a, std::size_t b) {
@@ -109,7 +139,8 @@ ValueId emit_arithmetic(Scope& scope, const std::string& op, std::size_t a, std:
     if (op != "div") return scope.emit("aten." + op + ".Tensor", {{"self", tensor}}, {{"other", *number}}, type);
     if (is_floating(type.dtype)) {
       const ValueId inverse = scope.emit("aten.reciprocal", {{"self", tensor}}, {}, type);
-      return scope.scalar(a) == 1.0 ? inverse : scope.emit("aten.mul.Tensor", {{"self", inverse}}, {{"other", *number}}, type);
+      return scope.scalar(a) == 1.0 ? inverse
+                                    : scope.emit("aten.mul.Tensor", {{"self", inverse}}, {{"other", *number}}, type);
     }
   }
   type.shape = scope.broadcast(scope.shape(a), scope.shape(b));
@@ -124,8 +155,9 @@ void translate_arithmetic(Scope& scope) {
     const auto number = number_beside(scope, 1, 0);
     Attributes attributes = {{"rounding_mode", std::string("trunc")}};
     if (number) attributes["other"] = *number;
-    return scope.bind(0, scope.emit(number ? "aten.div.Scalar_mode" : "aten.div.Tensor_mode",
-                                    {{"self", scope.value(0)}, {"other", number ? kNoId : scope.value(1)}}, attributes, type));
+    return scope.bind(
+        0, scope.emit(number ? "aten.div.Scalar_mode" : "aten.div.Tensor_mode",
+                      {{"self", scope.value(0)}, {"other", number ? kNoId : scope.value(1)}}, attributes, type));
   }
   scope.bind(0, emit_arithmetic(scope, op == "Add" ? "add" : op == "Sub" ? "sub" : op == "Mul" ? "mul" : "div", 0, 1));
 }
@@ -133,13 +165,15 @@ void translate_arithmetic(Scope& scope) {
 void translate_power(Scope& scope) {
   TensorType type = scope.type(0);
   if (const auto exponent = number_beside(scope, 1, 0)) {
-    return scope.bind(0, scope.emit("aten.pow.Tensor_Scalar", {{"self", scope.value(0)}}, {{"exponent", *exponent}}, type));
+    return scope.bind(
+        0, scope.emit("aten.pow.Tensor_Scalar", {{"self", scope.value(0)}}, {{"exponent", *exponent}}, type));
   }
   type.shape = scope.broadcast(scope.shape(0), scope.shape(1));
   if (const auto base = number_beside(scope, 0, 1)) {
     return scope.bind(0, scope.emit("aten.pow.Scalar", {{"exponent", scope.value(1)}}, {{"self", *base}}, type));
   }
-  scope.bind(0, scope.emit("aten.pow.Tensor_Tensor", {{"self", scope.value(0)}, {"exponent", scope.value(1)}}, {}, type));
+  scope.bind(0,
+             scope.emit("aten.pow.Tensor_Tensor", {{"self", scope.value(0)}, {"exponent", scope.value(1)}}, {}, type));
 }
 
 void translate_remainder(Scope& scope) {
@@ -164,19 +198,26 @@ void translate_comparison(Scope& scope) {
                                                                  {"GreaterOrEqual", {"ge", "le"}}};
   const Name& name = names.at(scope.node.op);
   if (const auto number = number_beside(scope, 1, 0)) {
-    return scope.bind(0, scope.emit(std::string("aten.") + name.straight + ".Scalar", {{"self", scope.value(0)}}, {{"other", *number}}, {DType::boolean, scope.shape(0)}));
+    return scope.bind(0, scope.emit(std::string("aten.") + name.straight + ".Scalar", {{"self", scope.value(0)}},
+                                    {{"other", *number}}, {DType::boolean, scope.shape(0)}));
   }
   if (const auto number = number_beside(scope, 0, 1)) {
-    return scope.bind(0, scope.emit(std::string("aten.") + name.turned + ".Scalar", {{"self", scope.value(1)}}, {{"other", *number}}, {DType::boolean, scope.shape(1)}));
+    return scope.bind(0, scope.emit(std::string("aten.") + name.turned + ".Scalar", {{"self", scope.value(1)}},
+                                    {{"other", *number}}, {DType::boolean, scope.shape(1)}));
   }
-  scope.bind(0, scope.emit(std::string("aten.") + name.straight + ".Tensor", {{"self", scope.value(0)}, {"other", scope.value(1)}}, {},
+  scope.bind(0, scope.emit(std::string("aten.") + name.straight + ".Tensor",
+                           {{"self", scope.value(0)}, {"other", scope.value(1)}}, {},
                            {DType::boolean, scope.broadcast(scope.shape(0), scope.shape(1))}));
 }
 
 void translate_logic(Scope& scope) {
   const std::string& op = scope.node.op;
-  const std::string name = op == "And" ? "aten.logical_and" : op == "Or" ? "aten.logical_or" : op == "Xor" ? "aten.logical_xor"
-                         : op == "BitwiseAnd" ? "aten.bitwise_and.Tensor" : op == "BitwiseOr" ? "aten.bitwise_or.Tensor" : "aten.bitwise_xor.Tensor";
+  const std::string name = op == "And"          ? "aten.logical_and"
+                           : op == "Or"         ? "aten.logical_or"
+                           : op == "Xor"        ? "aten.logical_xor"
+                           : op == "BitwiseAnd" ? "aten.bitwise_and.Tensor"
+                           : op == "BitwiseOr"  ? "aten.bitwise_or.Tensor"
+                                                : "aten.bitwise_xor.Tensor";
   const TensorType type{scope.type(0).dtype, scope.broadcast(scope.shape(0), scope.shape(1))};
   // A truth value that decides nothing: `And(mask, true)`.
   for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
@@ -194,7 +235,8 @@ void translate_several(Scope& scope) {
   if (scope.node.inputs.size() == 2 && (op == "Min" || op == "Max")) {
     for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
       if (const auto number = number_beside(scope, i, 1 - i)) {
-        return scope.bind(0, scope.emit("aten.clamp", {{"self", scope.value(1 - i)}}, {{op == "Min" ? "max" : "min", *number}}, scope.type(1 - i)));
+        return scope.bind(0, scope.emit("aten.clamp", {{"self", scope.value(1 - i)}},
+                                        {{op == "Min" ? "max" : "min", *number}}, scope.type(1 - i)));
       }
     }
   }
@@ -205,7 +247,9 @@ void translate_several(Scope& scope) {
     type.shape = scope.broadcast(type.shape, scope.shape(i));
     value = scope.emit(name, {{"self", value}, {"other", scope.value(i)}}, {}, type);
   }
-  if (op == "Mean") value = scope.emit("aten.div.Tensor", {{"self", value}}, {{"other", static_cast<double>(scope.node.inputs.size())}}, type);
+  if (op == "Mean")
+    value = scope.emit("aten.div.Tensor", {{"self", value}}, {{"other", static_cast<double>(scope.node.inputs.size())}},
+                       type);
   scope.bind(0, value);
 }
 
@@ -214,15 +258,20 @@ void translate_where(Scope& scope) {
   const Shape of_values = scope.broadcast(scope.shape(1), scope.shape(2));
   type.shape = scope.broadcast(scope.shape(0), of_values);
   std::optional<double> first = scope.scalar(1), second = scope.scalar(2);
-  if (scope.broadcast(scope.shape(0), second ? scope.shape(1) : Shape{}) != type.shape || (first && second)) second.reset();
+  if (scope.broadcast(scope.shape(0), second ? scope.shape(1) : Shape{}) != type.shape || (first && second))
+    second.reset();
   if (scope.broadcast(scope.shape(0), first ? scope.shape(2) : Shape{}) != type.shape) first.reset();
   if (second) {
-    return scope.bind(0, scope.emit("aten.where.ScalarOther", {{"condition", scope.value(0)}, {"self", scope.value(1)}}, {{"other", number_for(*second, type.dtype)}}, type));
+    return scope.bind(0, scope.emit("aten.where.ScalarOther", {{"condition", scope.value(0)}, {"self", scope.value(1)}},
+                                    {{"other", number_for(*second, type.dtype)}}, type));
   }
   if (first && !scope.scalar(2)) {
-    return scope.bind(0, scope.emit("aten.where.ScalarSelf", {{"condition", scope.value(0)}, {"other", scope.value(2)}}, {{"self", number_for(*first, type.dtype)}}, type));
+    return scope.bind(0, scope.emit("aten.where.ScalarSelf", {{"condition", scope.value(0)}, {"other", scope.value(2)}},
+                                    {{"self", number_for(*first, type.dtype)}}, type));
   }
-  scope.bind(0, scope.emit("aten.where.self", {{"condition", scope.value(0)}, {"self", scope.value(1)}, {"other", scope.value(2)}}, {}, type));
+  scope.bind(
+      0, scope.emit("aten.where.self",
+                    {{"condition", scope.value(0)}, {"self", scope.value(1)}, {"other", scope.value(2)}}, {}, type));
 }
 
 void translate_cast(Scope& scope) {
@@ -240,11 +289,15 @@ void translate_dropout(Scope& scope) {
   const double training = scope.has(2) ? scope.scalar(2).value_or(-1) : 0;
   if (ratio < 0 || training < 0) scope.refuse("its ratio and its training mode must be constants");
   if (training == 0 || ratio == 0) {
-    if (scope.wants(1)) scope.bind(1, scope.emit("aten.full", {}, {{"size", scope.shape(0)}, {"fill_value", true}, {"dtype", std::string("bool")}}, {DType::boolean, scope.shape(0)}));
+    if (scope.wants(1))
+      scope.bind(1, scope.emit("aten.full", {},
+                               {{"size", scope.shape(0)}, {"fill_value", true}, {"dtype", std::string("bool")}},
+                               {DType::boolean, scope.shape(0)}));
     return translate_identity(scope);
   }
-  const std::vector<ValueId> results = scope.emit("aten.native_dropout", {{"input", scope.value(0)}}, {{"p", ratio}, {"train", true}},
-                                                  {scope.type(0), TensorType{DType::boolean, scope.shape(0)}});
+  const std::vector<ValueId> results =
+      scope.emit("aten.native_dropout", {{"input", scope.value(0)}}, {{"p", ratio}, {"train", true}},
+                 {scope.type(0), TensorType{DType::boolean, scope.shape(0)}});
   scope.bind(0, results[0]);
   scope.bind(1, results[1]);
 }

@@ -14,7 +14,8 @@ void translate_matmul(Scope& scope) {
   if (a.empty() || b.empty()) scope.refuse("a product of a tensor without dimensions");
   if (first_vector) a.insert(a.begin(), 1);
   if (second_vector) b.push_back(1);
-  if (a.back() != b[b.size() - 2]) scope.refuse("a " + to_string(scope.type(0)) + " can't be multiplied by a " + to_string(scope.type(1)));
+  if (a.back() != b[b.size() - 2])
+    scope.refuse("a " + to_string(scope.type(0)) + " can't be multiplied by a " + to_string(scope.type(1)));
   TensorType type{scope.type(0).dtype, scope.broadcast({a.begin(), a.end() - 2}, {b.begin(), b.end() - 2})};
   if (!first_vector) type.shape.push_back(a[a.size() - 2]);
   if (!second_vector) type.shape.push_back(b.back());
@@ -24,12 +25,15 @@ void translate_matmul(Scope& scope) {
   const bool matrices = scope.shape(0).size() == 2 && scope.shape(1).size() == 2;
   const bool batched = scope.shape(0).size() == 3 && scope.shape(1).size() == 3 && a[0] == b[0];
   const bool plain = !matrices && !batched;
-  scope.bind(0, scope.emit(matrices ? "aten.mm" : batched ? "aten.bmm" : "aten.matmul",
+  scope.bind(0, scope.emit(matrices  ? "aten.mm"
+                           : batched ? "aten.bmm"
+                                     : "aten.matmul",
                            {{"self", scope.value(0)}, {plain ? "other" : "mat2", scope.value(1)}}, {}, type));
 }
 
 ValueId scaled(Scope& scope, ValueId value, double factor) {
-  return factor == 1 ? value : scope.emit("aten.mul.Tensor", {{"self", value}}, {{"other", factor}}, scope.type_of(value));
+  return factor == 1 ? value
+                     : scope.emit("aten.mul.Tensor", {{"self", value}}, {{"other", factor}}, scope.type_of(value));
 }
 
 bool is_made_zero(const Scope& scope, std::size_t i) {
@@ -47,22 +51,28 @@ void translate_gemm(Scope& scope) {
   const Shape a = scope.shape(0), b = scope.shape(1);
   if (a.size() != 2 || b.size() != 2) scope.refuse("its operands must be matrices");
   const std::int64_t m = a[turn_a ? 1 : 0], k = a[turn_a ? 0 : 1], n = b[turn_b ? 0 : 1];
-  if (k != b[turn_b ? 1 : 0]) scope.refuse("a " + to_string(scope.type(0)) + " can't be multiplied by a " + to_string(scope.type(1)));
+  if (k != b[turn_b ? 1 : 0])
+    scope.refuse("a " + to_string(scope.type(0)) + " can't be multiplied by a " + to_string(scope.type(1)));
   const TensorType type{scope.type(0).dtype, {m, n}};
   ValueId left = scope.value(0), right = scope.value(1);
   if (turn_a) left = scope.permute(left, {1, 0});
   const bool added = scope.has(2) && beta != 0 && !is_made_zero(scope, 2);
-  if (added && scope.broadcast(scope.shape(2), type.shape) != type.shape) scope.refuse("what it adds does not fit its product");
+  if (added && scope.broadcast(scope.shape(2), type.shape) != type.shape)
+    scope.refuse("what it adds does not fit its product");
   const bool line = added && scope.shape(2).size() == 1 && beta == 1 && alpha == 1;
   if (turn_b && alpha == 1 && (!added || line)) {
-    return scope.bind(0, scope.emit("aten.linear", {{"input", left}, {"weight", right}, {"bias", line ? scope.value(2) : kNoId}}, {}, type));
+    return scope.bind(
+        0, scope.emit("aten.linear", {{"input", left}, {"weight", right}, {"bias", line ? scope.value(2) : kNoId}}, {},
+                      type));
   }
   if (turn_b) right = scope.permute(right, {1, 0});
-  if (!added) return scope.bind(0, scaled(scope, scope.emit("aten.mm", {{"self", left}, {"mat2", right}}, {}, type), alpha));
+  if (!added)
+    return scope.bind(0, scaled(scope, scope.emit("aten.mm", {{"self", left}, {"mat2", right}}, {}, type), alpha));
   Attributes attributes;
   if (alpha != 1) attributes["alpha"] = alpha;
   if (beta != 1) attributes["beta"] = beta;
-  scope.bind(0, scope.emit("aten.addmm", {{"self", scope.value(2)}, {"mat1", left}, {"mat2", right}}, attributes, type));
+  scope.bind(0,
+             scope.emit("aten.addmm", {{"self", scope.value(2)}, {"mat1", left}, {"mat2", right}}, attributes, type));
 }
 
 // The result's shape of "bij,bjk->bik"; without an arrow the letters that occur once, in alphabetic order.
@@ -84,7 +94,8 @@ void translate_einsum(Scope& scope) {
     if (letters.size() != shape.size()) scope.refuse("its equation '" + equation + "' does not fit its operands");
     for (std::size_t d = 0; d < shape.size(); ++d) {
       const auto [known, fresh] = sizes.emplace(letters[d], shape[d]);
-      if (!fresh && known->second != shape[d]) scope.refuse("its equation '" + equation + "' gives '" + letters[d] + "' two sizes");
+      if (!fresh && known->second != shape[d])
+        scope.refuse("its equation '" + equation + "' gives '" + letters[d] + "' two sizes");
       ++counts[letters[d]];
     }
     operands.push_back({"tensors." + std::to_string(i), scope.value(i)});
@@ -97,7 +108,8 @@ void translate_einsum(Scope& scope) {
   }
   TensorType type{scope.type(0).dtype, {}};
   for (const char letter : right) {
-    if (!sizes.contains(letter)) scope.refuse("its equation '" + equation + "' has a result '" + letter + "' that no operand has");
+    if (!sizes.contains(letter))
+      scope.refuse("its equation '" + equation + "' has a result '" + letter + "' that no operand has");
     type.shape.push_back(sizes[letter]);
   }
   scope.bind(0, scope.emit("aten.einsum", operands, {{"equation", equation}}, type));

@@ -34,8 +34,11 @@ void translate_reduction(Scope& scope) {
   const Reduction reduction = reduction_of(scope);
   if (reduction.axes.empty()) return scope.bind(0, scope.value(0));
   const std::string& op = scope.node.op;
-  const std::string name = op == "ReduceMean" ? "aten.mean.dim" : op == "ReduceSum" ? "aten.sum.dim_IntList" : op == "ReduceMax" ? "aten.amax"
-                         : op == "ReduceMin" ? "aten.amin" : "aten.logsumexp";
+  const std::string name = op == "ReduceMean"  ? "aten.mean.dim"
+                           : op == "ReduceSum" ? "aten.sum.dim_IntList"
+                           : op == "ReduceMax" ? "aten.amax"
+                           : op == "ReduceMin" ? "aten.amin"
+                                               : "aten.logsumexp";
   scope.bind(0, reduce(scope, name, scope.value(0), reduction));
 }
 
@@ -45,8 +48,10 @@ void translate_sum_of(Scope& scope) {
   const std::string& op = scope.node.op;
   const TensorType type = scope.type(0);
   ValueId value = scope.value(0);
-  if (op == "ReduceL1") value = scope.emit("aten.abs", {{"self", value}}, {}, type);
-  else if (op != "ReduceLogSum") value = scope.emit("aten.mul.Tensor", {{"self", value}, {"other", value}}, {}, type);
+  if (op == "ReduceL1")
+    value = scope.emit("aten.abs", {{"self", value}}, {}, type);
+  else if (op != "ReduceLogSum")
+    value = scope.emit("aten.mul.Tensor", {{"self", value}, {"other", value}}, {}, type);
   if (!reduction.axes.empty()) value = reduce(scope, "aten.sum.dim_IntList", value, reduction);
   if (op == "ReduceL2") value = scope.emit("aten.sqrt", {{"self", value}}, {}, scope.type_of(value));
   if (op == "ReduceLogSum") value = scope.emit("aten.log", {{"self", value}}, {}, scope.type_of(value));
@@ -56,21 +61,25 @@ void translate_sum_of(Scope& scope) {
 void translate_product(Scope& scope) {
   const Reduction reduction = reduction_of(scope);
   if (reduction.axes.size() != 1) scope.refuse("a product over other than one dimension is not supported");
-  scope.bind(0, scope.emit("aten.prod.dim_int", {{"self", scope.value(0)}}, {{"dim", reduction.dims[0]}, {"keepdim", reduction.keep}}, reduction.type));
+  scope.bind(0, scope.emit("aten.prod.dim_int", {{"self", scope.value(0)}},
+                           {{"dim", reduction.dims[0]}, {"keepdim", reduction.keep}}, reduction.type));
 }
 
 void translate_place_of_extremum(Scope& scope) {
   const std::size_t axis = scope.axis(scope.integer("axis", 0), scope.type(0).rank());
-  if (scope.integer("select_last_index", 0) != 0) scope.refuse("the last of several equal positions (select_last_index) is not supported");
+  if (scope.integer("select_last_index", 0) != 0)
+    scope.refuse("the last of several equal positions (select_last_index) is not supported");
   const bool keep = scope.integer("keepdims", 1) != 0;
   scope.bind(0, scope.emit(scope.node.op == "ArgMax" ? "aten.argmax" : "aten.argmin", {{"self", scope.value(0)}},
-                           {{"dim", static_cast<std::int64_t>(axis)}, {"keepdim", keep}}, {DType::int64, reduced(scope.shape(0), {axis}, keep)}));
+                           {{"dim", static_cast<std::int64_t>(axis)}, {"keepdim", keep}},
+                           {DType::int64, reduced(scope.shape(0), {axis}, keep)}));
 }
 
 }  // namespace
 
 void add_reductions(Translations& all) {
-  for (const char* op : {"ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceLogSumExp"}) all[op] = translate_reduction;
+  for (const char* op : {"ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceLogSumExp"})
+    all[op] = translate_reduction;
   for (const char* op : {"ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum"}) all[op] = translate_sum_of;
   for (const char* op : {"ArgMax", "ArgMin"}) all[op] = translate_place_of_extremum;
   all["ReduceProd"] = translate_product;

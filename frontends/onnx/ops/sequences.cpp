@@ -12,7 +12,8 @@ void translate_split_to_sequence(Scope& scope) {
   std::vector<std::int64_t> sizes;
   if (!scope.has(1)) {
     sizes.assign(static_cast<std::size_t>(size), 1);
-    if (scope.integer("keepdims", 1) == 0) scope.refuse("pieces without their dimension (keepdims 0) are not supported");
+    if (scope.integer("keepdims", 1) == 0)
+      scope.refuse("pieces without their dimension (keepdims 0) are not supported");
   } else {
     sizes = scope.known_integers(1);
     if (scope.shape(1).empty()) {
@@ -31,10 +32,13 @@ void translate_split_to_sequence(Scope& scope) {
   }
   if (all != size) scope.refuse("its pieces do not add up to the " + std::to_string(size) + " that it cuts");
   bool even = true;
-  for (std::size_t i = 0; i < sizes.size(); ++i) even &= sizes[i] == sizes[0] || (i + 1 == sizes.size() && sizes[i] < sizes[0]);
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    even &= sizes[i] == sizes[0] || (i + 1 == sizes.size() && sizes[i] < sizes[0]);
   const auto dim = static_cast<std::int64_t>(axis);
-  scope.bind_sequence(even ? scope.emit("aten.split.Tensor", {{"self", scope.value(0)}}, {{"split_size", sizes[0]}, {"dim", dim}}, types)
-                           : scope.emit("aten.split_with_sizes", {{"self", scope.value(0)}}, {{"split_sizes", sizes}, {"dim", dim}}, types));
+  scope.bind_sequence(even ? scope.emit("aten.split.Tensor", {{"self", scope.value(0)}},
+                                        {{"split_size", sizes[0]}, {"dim", dim}}, types)
+                           : scope.emit("aten.split_with_sizes", {{"self", scope.value(0)}},
+                                        {{"split_sizes", sizes}, {"dim", dim}}, types));
 }
 
 void translate_sequence_construct(Scope& scope) {

@@ -11,7 +11,9 @@ namespace {
 void translate_reshape(Scope& scope) {
   const std::vector<std::int64_t> wanted = scope.known_integers(1);
   const auto shape = reshaped(scope.shape(0), wanted, scope.integer("allowzero", 0) != 0);
-  if (!shape) scope.refuse("a " + to_string(scope.type(0)) + " can't be reshaped to " + to_string(TensorType{DType::int64, wanted}).substr(5));
+  if (!shape)
+    scope.refuse("a " + to_string(scope.type(0)) + " can't be reshaped to " +
+                 to_string(TensorType{DType::int64, wanted}).substr(5));
   scope.bind(0, scope.view(scope.value(0), *shape));
 }
 
@@ -21,7 +23,8 @@ void translate_flatten(Scope& scope) {
   const auto rank = static_cast<std::int64_t>(shape.size());
   if (axis < 0) axis += rank;
   if (axis < 0 || axis > rank) scope.refuse("its axis is outside of its operand's dimensions");
-  const std::int64_t rows = product({shape.begin(), shape.begin() + axis}), columns = product({shape.begin() + axis, shape.end()});
+  const std::int64_t rows = product({shape.begin(), shape.begin() + axis}),
+                     columns = product({shape.begin() + axis, shape.end()});
   scope.bind(0, scope.view(scope.value(0), {rows, columns}));
 }
 
@@ -35,7 +38,8 @@ void translate_transpose(Scope& scope) {
   std::vector<std::int64_t> sorted = order;
   std::ranges::sort(sorted);
   for (std::size_t i = 0; i < sorted.size(); ++i) {
-    if (sorted[i] != static_cast<std::int64_t>(i) || sorted.size() != rank) scope.refuse("its perm is no order of its operand's dimensions");
+    if (sorted[i] != static_cast<std::int64_t>(i) || sorted.size() != rank)
+      scope.refuse("its perm is no order of its operand's dimensions");
   }
   scope.bind(0, scope.permute(scope.value(0), order));
 }
@@ -51,7 +55,9 @@ void translate_squeeze(Scope& scope) {
     }
   }
   for (const std::size_t axis : axes) {
-    if (shape[axis] != 1) scope.refuse("its dimension " + std::to_string(axis) + " has " + std::to_string(shape[axis]) + " elements, and only one of 1 can be left out");
+    if (shape[axis] != 1)
+      scope.refuse("its dimension " + std::to_string(axis) + " has " + std::to_string(shape[axis]) +
+                   " elements, and only one of 1 can be left out");
   }
   scope.bind(0, scope.view(scope.value(0), reduced(shape, axes, false)));
 }
@@ -93,7 +99,8 @@ void translate_blocks(Scope& scope) {
   if (shape.size() != 4 || block < 1) scope.refuse("it needs 4 dimensions and a block size");
   const std::int64_t n = shape[0], c = shape[1], h = shape[2], w = shape[3];
   const bool to_space = scope.node.op == "DepthToSpace";
-  if (to_space ? c % (block * block) != 0 : h % block != 0 || w % block != 0) scope.refuse("its operand's sizes are no multiples of the block");
+  if (to_space ? c % (block * block) != 0 : h % block != 0 || w % block != 0)
+    scope.refuse("its operand's sizes are no multiples of the block");
   ValueId value = scope.value(0);
   if (!to_space) {
     value = scope.permute(scope.view(value, {n, c, h / block, block, w / block, block}), {0, 3, 5, 1, 2, 4});

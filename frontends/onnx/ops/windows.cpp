@@ -24,18 +24,22 @@ Windows windows_of(Scope& scope, const std::vector<std::int64_t>& kernel, bool r
   windows.behind.assign(pads.begin() + static_cast<std::ptrdiff_t>(space), pads.end());
   const std::string automatic = scope.text("auto_pad", "NOTSET");
   for (std::size_t i = 0; i < space; ++i) {
-    const std::int64_t size = shape[i + 2], stride = windows.strides[i], reach = (windows.kernel[i] - 1) * windows.dilations[i] + 1;
-    if (stride < 1 || windows.dilations[i] < 1 || windows.kernel[i] < 1) scope.refuse("its strides, dilations and kernel must be at least 1");
+    const std::int64_t size = shape[i + 2], stride = windows.strides[i],
+                       reach = (windows.kernel[i] - 1) * windows.dilations[i] + 1;
+    if (stride < 1 || windows.dilations[i] < 1 || windows.kernel[i] < 1)
+      scope.refuse("its strides, dilations and kernel must be at least 1");
     if (automatic == "VALID") windows.before[i] = windows.behind[i] = 0;
     if (automatic.starts_with("SAME")) {
-      const std::int64_t missing = std::max<std::int64_t>(((size + stride - 1) / stride - 1) * stride + reach - size, 0);
+      const std::int64_t missing =
+          std::max<std::int64_t>(((size + stride - 1) / stride - 1) * stride + reach - size, 0);
       windows.before[i] = automatic == "SAME_LOWER" ? missing - missing / 2 : missing / 2;
       windows.behind[i] = missing - windows.before[i];
     }
     const std::int64_t room = size + windows.before[i] + windows.behind[i] - reach;
     if (room < 0) scope.refuse("its kernel is larger than its padded operand");
     std::int64_t count = (round_up ? (room + stride - 1) / stride : room / stride) + 1;
-    if (round_up && (count - 1) * stride >= size + windows.before[i]) --count;  // a window that starts in the padding behind
+    if (round_up && (count - 1) * stride >= size + windows.before[i])
+      --count;  // a window that starts in the padding behind
     windows.space.push_back(count);
   }
   return windows;

@@ -11,7 +11,8 @@ struct Windows {
   [[nodiscard]] bool symmetric() const { return before == behind; }
 };
 
-// From the node's attributes; `kernel` where it has none of its own. Refuses lists of wrong lengths, and windows that do not fit.
+// From the node's attributes; `kernel` where it has none of its own. Refuses lists of wrong lengths, and windows that
+// do not fit.
 Windows windows_of(Scope& scope, const std::vector<std::int64_t>& kernel, bool round_up);
 
 // The value with `filling` around it, and the windows' pads taken away.

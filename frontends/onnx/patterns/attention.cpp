@@ -12,8 +12,8 @@ constexpr double kHidden = -1e4;  // what is added to a score to hide it: -inf, 
 
 bool is_product(const Node& node) { return node.op == "aten.matmul" || node.op == "aten.bmm"; }
 
-// One attention, read from its last product upwards. What has to be rewritten on the way (a mask's sense, a key's order) is
-// remembered and done only when everything fits.
+// One attention, read from its last product upwards. What has to be rewritten on the way (a mask's sense, a key's
+// order) is remembered and done only when everything fits.
 class Attention {
  public:
   Attention(const Reader& read, const Content& content) : read_(read), content_(content) {}
@@ -33,8 +33,10 @@ class Attention {
     for (const auto& edit : edits_) edit();
     std::vector<Operand> operands = {{"query", query_}, {"key", key_}, {"value", value_}};
     std::map<std::string, Attribute, std::less<>> attributes = {{"scale", rounded_scale()}};
-    if (mask_ != kNoId && is_causal()) attributes["is_causal"] = true;
-    else if (mask_ != kNoId) operands.push_back({"attn_mask", mask_});
+    if (mask_ != kNoId && is_causal())
+      attributes["is_causal"] = true;
+    else if (mask_ != kNoId)
+      operands.push_back({"attn_mask", mask_});
     become(last, "aten.scaled_dot_product_attention", std::move(operands), std::move(attributes));
   }
 
@@ -50,7 +52,8 @@ class Attention {
     return value;
   }
 
-  // PyTorch's exporter puts 0 where a softmax over nothing but hidden positions is not a number; attention does so itself.
+  // PyTorch's exporter puts 0 where a softmax over nothing but hidden positions is not a number; attention does so
+  // itself.
   [[nodiscard]] ValueId repaired(ValueId value) const {
     const Node* where = read_.maker(value);
     if (where == nullptr || !where->op.starts_with("aten.where.")) return value;
@@ -82,7 +85,8 @@ class Attention {
     for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
       const ValueId scores = without_copies(add.operands[i].value);
       const Node* below = read_.maker(scores);
-      const bool computed = below != nullptr && (is_product(*below) || below->op == "aten.mul.Tensor" || below->op == "aten.div.Tensor");
+      const bool computed =
+          below != nullptr && (is_product(*below) || below->op == "aten.mul.Tensor" || below->op == "aten.div.Tensor");
       if (!computed || type(scores).shape != type(add.results[0]).shape) continue;
       mask_ = boolean_of(add.operands[1 - i].value);
       return match_scaled(scores);
@@ -93,7 +97,8 @@ class Attention {
   // where(mask, scores, -inf), or with the sense of the mask turned round.
   [[nodiscard]] bool match_overwritten(Node& where) {
     if (mask_ != kNoId || scaled_below_mask_) return false;
-    const auto condition = where.operand_index("condition"), self = where.operand_index("self"), other = where.operand_index("other");
+    const auto condition = where.operand_index("condition"), self = where.operand_index("self"),
+               other = where.operand_index("other");
     if (!condition) return false;
     const auto hidden = [&](const char* name, const auto& operand) {
       const auto number = operand ? constant(where.operands[*operand].value) : Reader::number(where, name);
@@ -121,7 +126,9 @@ class Attention {
     const Node* node = read_.maker(scores);
     for (; node != nullptr && !is_product(*node); node = read_.maker(scores)) {
       const auto number = Reader::number(*node);
-      if ((node->op != "aten.mul.Tensor" && node->op != "aten.div.Tensor") || !number || !read_.users().is_alone(scores)) return false;
+      if ((node->op != "aten.mul.Tensor" && node->op != "aten.div.Tensor") || !number ||
+          !read_.users().is_alone(scores))
+        return false;
       scale_ *= node->op == "aten.mul.Tensor" ? *number : 1 / *number;
       scores = without_copies(node->operands[0].value);
     }
@@ -137,7 +144,8 @@ class Attention {
   // The value before multiplications by numbers, which go into the scale.
   [[nodiscard]] ValueId unscaled(ValueId value) {
     const Node* node = read_.maker(value);
-    while (node != nullptr && (node->op == "aten.mul.Tensor" || node->op == "aten.div.Tensor") && Reader::number(*node)) {
+    while (node != nullptr && (node->op == "aten.mul.Tensor" || node->op == "aten.div.Tensor") &&
+           Reader::number(*node)) {
       scale_ *= node->op == "aten.mul.Tensor" ? *Reader::number(*node) : 1 / *Reader::number(*node);
       value = node->operands[0].value;
       node = read_.maker(value);
@@ -173,8 +181,11 @@ class Attention {
     }
     if (node->op != "aten.view") return false;  // all leading dimensions as one, turned, and apart again
     const Node* turn = read_.maker(without_copies(node->operands[0].value), "aten.transpose.int");
-    Node* joined = turn == nullptr ? nullptr : read_.maker(without_copies(unscaled(turn->operands[0].value)), "aten.view");
-    if (joined == nullptr || turn->integer("dim0", 0) + turn->integer("dim1", 0) != 3 || type(turn->results[0]).rank() != 3) return false;
+    Node* joined =
+        turn == nullptr ? nullptr : read_.maker(without_copies(unscaled(turn->operands[0].value)), "aten.view");
+    if (joined == nullptr || turn->integer("dim0", 0) + turn->integer("dim1", 0) != 3 ||
+        type(turn->results[0]).rank() != 3)
+      return false;
     TensorType keys = type(turned);
     std::swap(keys.shape[keys.shape.size() - 1], keys.shape[keys.shape.size() - 2]);
     key_ = without_copies(joined->operands[0].value);
@@ -235,7 +246,8 @@ class Attention {
     if (turned_mask_) return false;
     const Literal* mask = content_(mask_);
     const TensorType key = turned_key_.value_or(type(key_));
-    const std::int64_t queries = type(query_).shape[type(query_).shape.size() - 2], keys = key.shape[key.shape.size() - 2];
+    const std::int64_t queries = type(query_).shape[type(query_).shape.size() - 2],
+                       keys = key.shape[key.shape.size() - 2];
     if (mask == nullptr || mask->type.rank() < 2 || queries != keys || queries < 2) return false;
     const std::vector<std::int64_t>& shape = mask->type.shape;
     if (shape.back() != keys || shape[shape.size() - 2] != queries) return false;
@@ -260,7 +272,8 @@ class Attention {
 bool leads_to_product(const Reader& read, ValueId value, int steps) {
   return std::ranges::any_of(read.users().of(value), [&](const Use& use) {
     const Node& node = read.graph().nodes[use.node];
-    return is_product(node) || (steps > 0 && !node.results.empty() && node.op != "aten.softmax.int" && leads_to_product(read, node.results[0], steps - 1));
+    return is_product(node) || (steps > 0 && !node.results.empty() && node.op != "aten.softmax.int" &&
+                                leads_to_product(read, node.results[0], steps - 1));
   });
 }
 
@@ -268,7 +281,9 @@ bool comes_from_product(const Reader& read, ValueId value, int steps) {
   const Node* node = read.maker(value);
   if (node == nullptr) return false;
   if (is_product(*node)) return true;
-  return steps > 0 && std::ranges::any_of(node->operands, [&](const Operand& operand) { return comes_from_product(read, operand.value, steps - 1); });
+  return steps > 0 && std::ranges::any_of(node->operands, [&](const Operand& operand) {
+           return comes_from_product(read, operand.value, steps - 1);
+         });
 }
 
 }  // namespace
@@ -287,7 +302,8 @@ int recognise_attention(Graph& graph, const Content& content, std::vector<std::s
   const Reader read(graph);
   for (const Node& node : graph.nodes) {
     if (node.op != "aten.softmax.int") continue;
-    if (leads_to_product(read, node.results[0], 4) && comes_from_product(read, node.operands[0].value, 4)) left.push_back(node.name);
+    if (leads_to_product(read, node.results[0], 4) && comes_from_product(read, node.operands[0].value, 4))
+      left.push_back(node.name);
   }
   return found;
 }

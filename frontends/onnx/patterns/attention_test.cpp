@@ -23,7 +23,8 @@ class Attentions : public testing::Test {
     v = t.source("v", {2, 4, 8, 16});
   }
   int recognise() {
-    return recognise_attention(t.graph, [&](ValueId value) { return known.contains(value) ? &known.at(value) : nullptr; }, left);
+    return recognise_attention(
+        t.graph, [&](ValueId value) { return known.contains(value) ? &known.at(value) : nullptr; }, left);
   }
   ValueId number(double value) {
     const ValueId id = t.weight("number" + std::to_string(t.graph.values.size()), {});
@@ -60,8 +61,10 @@ class Attentions : public testing::Test {
     mask.type = t.graph.type(id);
     for (int i = 0; i < 64; ++i) {
       const bool seen = i % 8 <= i / 8;
-      if (dtype == DType::boolean) mask.integers.push_back(seen ? 1 : 0);
-      else mask.reals.push_back(seen ? 0 : -kInfinity);
+      if (dtype == DType::boolean)
+        mask.integers.push_back(seen ? 1 : 0);
+      else
+        mask.reals.push_back(seen ? 0 : -kInfinity);
     }
     return id;
   }
@@ -97,7 +100,8 @@ TEST_F(Attentions, KeysTurnedWithTheirHeadsMerged) {
 TEST_F(Attentions, ScoresThatAreOverwritten) {
   const ValueId hidden = t.source("hidden", {1, 1, 8, 8}, SourceKind::user_input, DType::boolean);
   const ValueId scores = t.with("aten.mul.Tensor", t.matmul(q, t.transpose(k, 2, 3)), 0.25);
-  const ValueId masked = t.emit("aten.where.ScalarSelf", {{"condition", hidden}, {"other", scores}}, {{"self", -3.4028235e38}}, {2, 4, 8, 8});
+  const ValueId masked = t.emit("aten.where.ScalarSelf", {{"condition", hidden}, {"other", scores}},
+                                {{"self", -3.4028235e38}}, {2, 4, 8, 8});
   const Node node = expect_attention(rest(masked));
   const ValueId mask = node.operands[3].value;
   EXPECT_EQ(t.graph.nodes[t.graph.values[mask].producer].op, "aten.logical_not");
@@ -105,7 +109,8 @@ TEST_F(Attentions, ScoresThatAreOverwritten) {
 }
 
 TEST_F(Attentions, AConstantMaskThatIsCausal) {
-  const Node added = expect_attention(rest(t.both("aten.add.Tensor", t.with("aten.div.Tensor", t.matmul(q, t.transpose(k, 2, 3)), 4), causal(DType::float32))));
+  const Node added = expect_attention(rest(t.both(
+      "aten.add.Tensor", t.with("aten.div.Tensor", t.matmul(q, t.transpose(k, 2, 3)), 4), causal(DType::float32))));
   EXPECT_TRUE(added.boolean("is_causal", false));
   EXPECT_EQ(added.operands.size(), 3U);
 }
@@ -113,7 +118,8 @@ TEST_F(Attentions, AConstantMaskThatIsCausal) {
 TEST_F(Attentions, AConstantMaskOfAnotherForm) {
   const ValueId mask = causal(DType::float32);
   known[mask].reals[1] = 0;
-  const Node node = expect_attention(rest(t.both("aten.add.Tensor", t.with("aten.div.Tensor", t.matmul(q, t.transpose(k, 2, 3)), 4), mask)));
+  const Node node = expect_attention(
+      rest(t.both("aten.add.Tensor", t.with("aten.div.Tensor", t.matmul(q, t.transpose(k, 2, 3)), 4), mask)));
   EXPECT_FALSE(node.boolean("is_causal", false));
   EXPECT_EQ(t.name_of(node, "attn_mask"), "mask");
 }

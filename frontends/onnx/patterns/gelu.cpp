@@ -1,4 +1,5 @@
-// gelu(x) = x/2 (1 + erf(x/√2)), and its approximation x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))) (Hendrycks and Gimpel 2016).
+// gelu(x) = x/2 (1 + erf(x/√2)), and its approximation x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))) (Hendrycks and Gimpel
+// 2016).
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -39,7 +40,8 @@ class Gelu {
     if (product.factors.size() == 1) {
       const Node* add = read_.maker(product.factors[0], "aten.add.Tensor");
       if (add == nullptr || add->operands.size() != 2 || !is_near(product.number, kRoot)) return false;
-      return (add->operands[0].value == x_ && is_cube(add->operands[1].value)) || (add->operands[1].value == x_ && is_cube(add->operands[0].value));
+      return (add->operands[0].value == x_ && is_cube(add->operands[1].value)) ||
+             (add->operands[1].value == x_ && is_cube(add->operands[0].value));
     }
     if (product.factors.size() != 2 || std::ranges::count(product.factors, x_) != 1) return false;
     const Node* add = read_.maker(product.factors[product.factors[0] == x_ ? 1 : 0], "aten.add.Tensor");
@@ -47,7 +49,8 @@ class Gelu {
     const Node* scaled = constant ? read_.maker(add->operands[0].value) : nullptr;
     if (scaled == nullptr) return false;
     const Product square = read_.product(*scaled);
-    const bool of_x = (square.factors.size() == 1 && read_.base_of_power(square.factors[0], 2) == x_) || square.factors == std::vector<ValueId>{x_, x_};
+    const bool of_x = (square.factors.size() == 1 && read_.base_of_power(square.factors[0], 2) == x_) ||
+                      square.factors == std::vector<ValueId>{x_, x_};
     return of_x && is_near(product.number * *constant, kRoot) && is_near(square.number, kCubic * *constant);
   }
 
@@ -67,9 +70,16 @@ class Gelu {
   ValueId x_;
 };
 
-}  // namespace
+// PyTorch's exporters halve the sum or the product. `0.5 * x * (1 + tanh(...))` is how transformers writes it, and so
+// it stays in pieces in what torch.export gives, too.
+bool is_of_author(const Reader& read, const Node& node, ValueId x) {
+  return std::ranges::any_of(node.operands, [&](const Operand& operand) {
+    const Node* half = operand.value == x ? nullptr : read.maker(operand.value);
+    return half != nullptr && half->operands.size() == 1 && half->operands[0].value == x;
+  });
+}
 
-int recognise_gelu(Graph& graph, bool only_of_exporters, std::vector<std::string>& left) {
+int recognise(Graph& graph, bool of_authors) {
   const Reader read(graph);
   int found = 0;
   for (Node& node : graph.nodes) {
@@ -79,14 +89,8 @@ int recognise_gelu(Graph& graph, bool only_of_exporters, std::vector<std::string
     for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
       const ValueId x = product.factors[i];
       const auto approximation = Gelu(read, x).approximation(product.factors[1 - i]);
-      if (!approximation) continue;
-      // PyTorch's exporters halve at the end. `0.5 * x * (1 + tanh(...))` is how transformers writes it, and so it stays in pieces in
-      // what torch.export gives, too.
-      if (only_of_exporters && *approximation == "tanh" && node.operands.size() == 2) {
-        left.push_back(node.name);
-        continue;
-      }
-      Attribute name = *approximation;
+      if (!approximation || (!of_authors && *approximation == "tanh" && is_of_author(read, node, x))) continue;
+      const Attribute name = *approximation;
       become(node, "aten.gelu", {{"self", x}}, {});
       if (*approximation != "none") node.attributes["approximate"] = name;
       ++found;
@@ -95,6 +99,11 @@ int recognise_gelu(Graph& graph, bool only_of_exporters, std::vector<std::string
   }
   return found;
 }
+
+}  // namespace
+
+int recognise_gelu(Graph& graph) { return recognise(graph, true); }
+int recognise_exported_gelu(Graph& graph) { return recognise(graph, false); }
 
 int recognise_silu(Graph& graph) {
   const Reader read(graph);

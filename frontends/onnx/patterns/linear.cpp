@@ -10,14 +10,17 @@ namespace {
 
 // Whether the value is a tensor of the file.
 bool is_held(const Graph& graph, ValueId value) {
-  return std::ranges::any_of(graph.sources, [&](const Source& source) { return source.value == value && source.kind != SourceKind::user_input; });
+  return std::ranges::any_of(graph.sources, [&](const Source& source) {
+    return source.value == value && source.kind != SourceKind::user_input;
+  });
 }
 
 // Whether `bias` is a source with one number for each column of `product`.
 bool is_bias(const Graph& graph, ValueId bias, ValueId product) {
   const Value& value = graph.values[bias];
-  return value.producer == kNoId && value.type.rank() == 1 && value.type.dtype == graph.type(product).dtype && graph.type(product).rank() >= 1 &&
-         value.type.shape[0] == graph.type(product).shape.back() && value.type.shape[0] > 1 && is_held(graph, bias);
+  return value.producer == kNoId && value.type.rank() == 1 && value.type.dtype == graph.type(product).dtype &&
+         graph.type(product).rank() >= 1 && value.type.shape[0] == graph.type(product).shape.back() &&
+         value.type.shape[0] > 1 && is_held(graph, bias);
 }
 
 }  // namespace

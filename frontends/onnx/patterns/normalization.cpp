@@ -35,7 +35,8 @@ class Normalization {
     const Node* sub = read_.maker(centered, "aten.sub.Tensor");
     if (sub == nullptr || sub->operands.size() != 2) return std::nullopt;
     const Node* mean = read_.maker(sub->operands[1].value, "aten.mean.dim");
-    if (mean == nullptr || mean->operands[0].value != sub->operands[0].value || read_.trailing(*mean) != normalized) return std::nullopt;
+    if (mean == nullptr || mean->operands[0].value != sub->operands[0].value || read_.trailing(*mean) != normalized)
+      return std::nullopt;
     return sub->operands[0].value;
   }
 
@@ -44,7 +45,8 @@ class Normalization {
   [[nodiscard]] std::optional<Statistics> inverse_root(ValueId value) const {
     const Node* node = read_.maker(value);
     if (node == nullptr) return std::nullopt;
-    if (node->op == "aten.rsqrt" || (node->op == "aten.pow.Tensor_Scalar" && Reader::number(*node, "exponent") == -0.5)) return statistics(node->operands[0].value);
+    if (node->op == "aten.rsqrt" || (node->op == "aten.pow.Tensor_Scalar" && Reader::number(*node, "exponent") == -0.5))
+      return statistics(node->operands[0].value);
     if (node->op != "aten.reciprocal") return std::nullopt;
     const Node* root = read_.maker(node->operands[0].value, "aten.sqrt");
     return root == nullptr ? std::nullopt : statistics(root->operands[0].value);
@@ -75,7 +77,8 @@ class Normalization {
 };
 
 // The one node that goes on with the value by this op and a source of this shape; `operand` gets the source.
-Node* next_with(const Reader& read, ValueId value, const char* op, const std::vector<std::int64_t>& shape, ValueId& operand) {
+Node* next_with(const Reader& read, ValueId value, const char* op, const std::vector<std::int64_t>& shape,
+                ValueId& operand) {
   if (!read.users().is_alone(value)) return nullptr;
   Node& user = read.graph().nodes[read.users().of(value)[0].node];
   if (user.op != op || user.operands.size() != 2) return nullptr;
@@ -99,12 +102,15 @@ int recognise(Graph& graph, bool with_mean) {
     ValueId weight = kNoId, bias = kNoId;
     if (Node* scale = next_with(read, last->results[0], "aten.mul.Tensor", statistics->normalized, weight)) {
       last = scale;
-      if (Node* shift = with_mean ? next_with(read, last->results[0], "aten.add.Tensor", statistics->normalized, bias) : nullptr) last = shift;
+      if (Node* shift =
+              with_mean ? next_with(read, last->results[0], "aten.add.Tensor", statistics->normalized, bias) : nullptr)
+        last = shift;
     }
     std::vector<Operand> operands = {{"input", with_mean ? *x : statistics->centered}};
     if (weight != kNoId) operands.push_back({"weight", weight});
     if (bias != kNoId) operands.push_back({"bias", bias});
-    become(*last, with_mean ? "aten.layer_norm" : "aten.rms_norm", std::move(operands), {{"normalized_shape", statistics->normalized}, {"eps", statistics->eps}});
+    become(*last, with_mean ? "aten.layer_norm" : "aten.rms_norm", std::move(operands),
+           {{"normalized_shape", statistics->normalized}, {"eps", statistics->eps}});
     ++found;
   }
   return found;

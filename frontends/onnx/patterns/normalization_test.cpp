@@ -16,7 +16,9 @@ class Norms : public testing::Test {
     bias = t.weight("bias", {8});
   }
   ValueId centered() { return t.both("aten.sub.Tensor", x, t.mean(x)); }
-  ValueId variance(ValueId c) { return t.with("aten.add.Tensor", t.mean(t.with("aten.pow.Tensor_Scalar", c, 2, "exponent")), 1e-5); }
+  ValueId variance(ValueId c) {
+    return t.with("aten.add.Tensor", t.mean(t.with("aten.pow.Tensor_Scalar", c, 2, "exponent")), 1e-5);
+  }
   ValueId affine(ValueId y) { return t.both("aten.add.Tensor", t.both("aten.mul.Tensor", y, weight), bias); }
   void expect_layer_norm(ValueId result, bool affine = true) {
     EXPECT_EQ(recognise_layer_norm(t.graph), 1);
@@ -35,10 +37,13 @@ TEST_F(Norms, LayerNormAsTheTracerWritesIt) {
   const ValueId c = centered();
   expect_layer_norm(affine(t.both("aten.div.Tensor", c, t.unary("aten.sqrt", variance(c)))));
 }
-TEST_F(Norms, LayerNormWithTheDifferenceTwice) { expect_layer_norm(affine(t.both("aten.div.Tensor", centered(), t.unary("aten.sqrt", variance(centered()))))); }
+TEST_F(Norms, LayerNormWithTheDifferenceTwice) {
+  expect_layer_norm(affine(t.both("aten.div.Tensor", centered(), t.unary("aten.sqrt", variance(centered())))));
+}
 TEST_F(Norms, LayerNormWithAReciprocal) {
   const ValueId c = centered();
-  expect_layer_norm(affine(t.both("aten.mul.Tensor", t.unary("aten.reciprocal", t.unary("aten.sqrt", variance(c))), c)));
+  expect_layer_norm(
+      affine(t.both("aten.mul.Tensor", t.unary("aten.reciprocal", t.unary("aten.sqrt", variance(c))), c)));
 }
 TEST_F(Norms, LayerNormOfASquareWithoutAffine) {
   const ValueId c = centered();

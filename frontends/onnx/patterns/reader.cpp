@@ -35,7 +35,8 @@ Product Reader::product(const Node& root) const {
 
 void Reader::multiply(ValueId value, Product& product) const {
   const Node* node = maker(value);
-  const bool goes_on = node != nullptr && users_.is_alone(value) && (node->op == "aten.mul.Tensor" || (node->op == "aten.div.Tensor" && number(*node)));
+  const bool goes_on = node != nullptr && users_.is_alone(value) &&
+                       (node->op == "aten.mul.Tensor" || (node->op == "aten.div.Tensor" && number(*node)));
   if (!goes_on) {
     product.factors.push_back(value);
     return;
@@ -71,7 +72,8 @@ std::optional<std::vector<std::int64_t>> Reader::trailing(const Node& mean) cons
 
 bool is_near(double a, double b) { return std::fabs(a - b) <= 2e-6 * std::fabs(b); }
 
-void become(Node& node, std::string op, std::vector<Operand> operands, std::map<std::string, Attribute, std::less<>> attributes) {
+void become(Node& node, std::string op, std::vector<Operand> operands,
+            std::map<std::string, Attribute, std::less<>> attributes) {
   node.op = std::move(op);
   node.operands = std::move(operands);
   node.attributes = std::move(attributes);

@@ -48,6 +48,7 @@ class Reader {
 bool is_near(double a, double b);  // to the precision of float32's decimal form
 
 // Rewrites `node`, which keeps its results.
-void become(Node& node, std::string op, std::vector<Operand> operands, std::map<std::string, Attribute, std::less<>> attributes);
+void become(Node& node, std::string op, std::vector<Operand> operands,
+            std::map<std::string, Attribute, std::less<>> attributes);
 
 }  // namespace meshwright::onnx

@@ -14,7 +14,8 @@ class TestGraph {
  public:
   Graph graph;
 
-  ValueId source(const std::string& name, Shape shape, SourceKind kind = SourceKind::user_input, DType dtype = DType::float32) {
+  ValueId source(const std::string& name, Shape shape, SourceKind kind = SourceKind::user_input,
+                 DType dtype = DType::float32) {
     const auto id = static_cast<ValueId>(graph.values.size());
     graph.values.push_back({name, {dtype, std::move(shape)}, kNoId, false});
     graph.sources.push_back({kind, id, {name}});
@@ -23,9 +24,12 @@ class TestGraph {
   ValueId weight(const std::string& name, Shape shape) { return source(name, std::move(shape), SourceKind::constant); }
 
   ValueId unary(const std::string& op, ValueId x) { return emit(op, {{"self", x}}, {}, graph.type(x).shape); }
-  ValueId with(const std::string& op, ValueId x, double number, const std::string& name = "other") { return emit(op, {{"self", x}}, {{name, number}}, graph.type(x).shape); }
+  ValueId with(const std::string& op, ValueId x, double number, const std::string& name = "other") {
+    return emit(op, {{"self", x}}, {{name, number}}, graph.type(x).shape);
+  }
   ValueId both(const std::string& op, ValueId a, ValueId b) {
-    return emit(op, {{"self", a}, {"other", b}}, {}, graph.type(graph.type(a).rank() >= graph.type(b).rank() ? a : b).shape);
+    return emit(op, {{"self", a}, {"other", b}}, {},
+                graph.type(graph.type(a).rank() >= graph.type(b).rank() ? a : b).shape);
   }
   ValueId mean(ValueId x) {
     Shape shape = graph.type(x).shape;
@@ -48,8 +52,11 @@ class TestGraph {
     return emit("aten.permute", {{"self", x}}, {{"dims", order}}, shape);
   }
   ValueId view(ValueId x, const Shape& shape) { return emit("aten.view", {{"self", x}}, {{"size", shape}}, shape); }
-  ValueId softmax(ValueId x) { return emit("aten.softmax.int", {{"self", x}}, {{"dim", std::int64_t{-1}}}, graph.type(x).shape); }
-  ValueId emit(const std::string& op, const std::vector<Operand>& operands, Attributes attributes, const Shape& shape, DType dtype = DType::float32) {
+  ValueId softmax(ValueId x) {
+    return emit("aten.softmax.int", {{"self", x}}, {{"dim", std::int64_t{-1}}}, graph.type(x).shape);
+  }
+  ValueId emit(const std::string& op, const std::vector<Operand>& operands, Attributes attributes, const Shape& shape,
+               DType dtype = DType::float32) {
     return GraphBuilder(graph, "n").emit(op, operands, std::move(attributes), TensorType{dtype, shape});
   }
 
