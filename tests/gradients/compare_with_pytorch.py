@@ -43,7 +43,7 @@ def arguments(overload, operands: dict[str, torch.Tensor], attributes: dict) -> 
             gathered[argument.name] = [parts.get(i) for i in range(max(parts) + 1)]
         elif argument.name in attributes:
             value = attributes[argument.name]
-            gathered[argument.name] = getattr(torch, value) if argument.name == "dtype" else value
+            gathered[argument.name] = getattr(torch, value) if argument.name.endswith("dtype") else value
         elif not argument.has_default_value() and isinstance(argument.type, torch.OptionalType):
             gathered[argument.name] = None
     return gathered

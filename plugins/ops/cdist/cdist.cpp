@@ -11,7 +11,11 @@ namespace {
 
 // aten._cdist_backward(grad_output, x1, x2, cdist) -> the gradient of x1.
 constexpr const char* kBackward = "aten._cdist_backward";
-constexpr const char* kOps[] = {"aten._cdist_forward", "aten.cdist", kBackward, nullptr};
+// aten._pdist_backward(grad_output, self, pdist) -> the gradient of self, of whose rows all pairs have a distance.
+constexpr const char* kPairsBackward = "aten._pdist_backward";
+constexpr const char* kOps[] = {"aten._cdist_forward", "aten.cdist", kBackward, "aten._pdist_forward", kPairsBackward, nullptr};
+
+bool is_pairs(const Node& node) { return node.op.starts_with("aten._pdist"); }
 
 double distance(std::span<const double> a, std::span<const double> b, double p) {
   double sum = 0;
@@ -32,9 +36,48 @@ double slope(double difference, double distance, double p) {
   return sign * std::pow(std::abs(difference) / distance, p - 1);
 }
 
+// Of the pairs i < j of rows n d, in their order: forward, or what each adds to the gradient of both.
+Result<std::vector<Tensor>> pairs_evaluate(const OpCall& call, std::span<const Tensor* const> operands) {
+  const bool backward = call.node.op == kPairsBackward;
+  const Tensor& self = *operands[backward ? 1 : 0];
+  const double p = call.node.number("p", 2);
+  const std::size_t n = to_size(self.shape()[0]), d = to_size(self.shape()[1]);
+  const Numbers rows = numbers_of(self);
+  Numbers result = zeros(call.results[0]);
+  if ((backward ? call.operands[0] : call.results[0]).elements() != static_cast<std::int64_t>(n * (n - 1) / 2)) {
+    return bad_input("there is another number of distances than of pairs");
+  }
+  std::size_t pair = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = i + 1; j < n; ++j, ++pair) {
+      if (!backward) {
+        result[pair] = distance({&rows[i * d], d}, {&rows[j * d], d}, p);
+        continue;
+      }
+      const auto at = static_cast<std::int64_t>(pair);
+      for (std::size_t k = 0; k < d; ++k) {
+        const double moved = operands[0]->get(at) * slope(rows[i * d + k] - rows[j * d + k], operands[2]->get(at), p);
+        result[i * d + k] += moved;
+        result[j * d + k] -= moved;
+      }
+    }
+  }
+  std::vector<Tensor> results;
+  results.push_back(tensor_of(call.results[0], result));
+  return results;
+}
+
 class Cdist final : public OpFamily {
  private:
+  // Pairs of rows have no order that a cut of the rows keeps.
+  static Rule pairs_rule(const OpCall& call) {
+    Rule rule = replicated_rule(call.operands, call.results);
+    if (call.node.op == kPairsBackward) rule.linear = {{0}};
+    return rule;
+  }
+
   Result<Rule> do_rule(const OpCall& call) const override {
+    if (is_pairs(call.node)) return pairs_rule(call);
     const bool backward = call.node.op == kBackward;
     const TensorType &x1 = *call.operand("x1"), &x2 = *call.operand("x2");
     const bool alike = x1.rank() == x2.rank() && std::equal(x1.shape.begin(), x1.shape.end() - 2, x2.shape.begin());
@@ -54,7 +97,14 @@ class Cdist final : public OpFamily {
 
   // Of the second rows it is that of the first with both in the other's place.
   Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override {
-    if (call.node.op == kBackward) return bad_input("its op family states no gradient");
+    if (call.node.op.ends_with("_backward")) return bad_input("its op family states no gradient");
+    if (is_pairs(call.node)) {
+      const ValueId self = call.node.operands[0].value;
+      if (!call.wanted[0]) return std::vector<ValueId>{kNoId};
+      return std::vector<ValueId>{
+          call.build.emit(kPairsBackward, {{"grad_output", call.result_gradients[0]}, {"self", self}, {"pdist", call.node.results[0]}},
+                          {{"p", call.node.number("p", 2)}}, call.type(self))};
+    }
     const ValueId x1 = call.operand("x1"), x2 = call.operand("x2");
     const Attributes attributes = {{"p", call.node.number("p", 2)}};
     const auto emit = [&](ValueId gradient, ValueId a, ValueId b, ValueId distances) {
@@ -73,6 +123,7 @@ class Cdist final : public OpFamily {
   }
 
   Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
+    if (is_pairs(call.node)) return pairs_evaluate(call, operands);
     const bool backward = call.node.op == kBackward;
     const Tensor &first = *operands[backward ? 1 : 0], &second = *operands[backward ? 2 : 1];
     const double p = call.node.number("p", 2);

@@ -10,28 +10,30 @@ namespace {
 // meshwright.embedding_bag_backward(grad_output, indices, offsets, per_sample_weights?, max_indices?) -> the gradient of weight,
 // with the attributes of the forward.
 constexpr const char* kBackward = "meshwright.embedding_bag_backward";
-constexpr const char* kOps[] = {"aten._embedding_bag", "aten._embedding_bag_forward_only", "aten.embedding_bag.padding_idx", kBackward, nullptr};
+constexpr const char* kOps[] = {"aten._embedding_bag", "aten.embedding_bag.padding_idx", kBackward, nullptr};
 
 enum class Mode : std::int64_t { sum = 0, mean = 1, maximum = 2 };
 
 Mode mode_of(const Node& node) { return static_cast<Mode>(node.integer("mode", 0)); }
 
-// By index: its bag, or -1 if it does not count; and by bag how many do.
+// By index: its bag, and whether it counts; and by bag how many do.
 struct Bags {
   std::vector<std::int64_t> of;
+  std::vector<bool> counted;
   Numbers counts;
 };
 
 Result<Bags> bags_of(const Node& node, const Tensor& indices, const Tensor& offsets, std::int64_t rows) {
   const std::int64_t bags = offsets.elements() - (node.boolean("include_last_offset", false) ? 1 : 0);
-  Bags made{{}, Numbers(to_size(bags), 0.0)};
+  Bags made{{}, {}, Numbers(to_size(bags), 0.0)};
   std::int64_t bag = -1;
   for (std::int64_t i = 0; i < indices.elements(); ++i) {
     while (bag + 1 < bags && offsets.get(bag + 1) <= static_cast<double>(i)) ++bag;
     const auto index = static_cast<std::int64_t>(indices.get(i));
     if (bag < 0 || index < 0 || index >= rows) return bad_input("an index is outside of the table, or before the first bag");
     const bool counts = index != node.integer("padding_idx", -1);
-    made.of.push_back(counts ? bag : -1);
+    made.of.push_back(bag);
+    made.counted.push_back(counts);
     if (counts) ++made.counts[to_size(bag)];
   }
   return made;
@@ -117,7 +119,7 @@ class EmbeddingBag final : public OpFamily {
     std::vector<bool> begun(bags->counts.size(), false);
     for (std::size_t i = 0; i < bags->of.size(); ++i) {
       const std::int64_t bag = bags->of[i], index = static_cast<std::int64_t>(indices.get(static_cast<std::int64_t>(i)));
-      if (bag < 0) continue;
+      if (!bags->counted[i]) continue;
       double share = weights ? weights->get(static_cast<std::int64_t>(i)) : 1;
       if (mode_of(node) == Mode::mean) share /= bags->counts[to_size(bag)];
       for (std::int64_t c = 0; c < columns; ++c) {

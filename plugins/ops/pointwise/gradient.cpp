@@ -180,9 +180,9 @@ Result<std::vector<ValueId>> pointwise_gradient(const GradientCall& call) {
   const Formula f(call);
   std::vector<ValueId> gradients;
   for (std::size_t i = 0; i < call.node.operands.size(); ++i) {
-    // Of what is overwritten nothing but the shape is used.
+    // Of what is overwritten nothing but the shape is used, of the other of type_as nothing but the dtype.
     const bool overwritten = i == 0 && (call.node.op.starts_with("aten.fill.") || call.node.op == "aten.copy");
-    if (!call.wanted[i] || overwritten) {
+    if (!call.wanted[i] || overwritten || (i == 1 && call.node.op == "aten.type_as")) {
       gradients.push_back(kNoId);
       continue;
     }
