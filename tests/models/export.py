@@ -183,8 +183,8 @@ def experts(config: type, model: type, **more: object):
 
 
 def mixtral():
-    return experts(transformers.MixtralConfig, transformers.MixtralForCausalLM, intermediate_size=2 * WIDTH,
-                   num_local_experts=4, router_jitter_noise=0.0)
+    return experts(transformers.MixtralConfig, transformers.MixtralForCausalLM, intermediate_size=8 * WIDTH,
+                   num_local_experts=8, router_jitter_noise=0.0)
 
 
 def qwen_moe():
