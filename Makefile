@@ -9,7 +9,7 @@ DEMO_OUTPUT ?= $(BUILD)/demo/plan.json
 # Small enough that a CPU runs it in seconds.
 DEMO_VERIFIED ?= examples/gpt2_mini.pt2
 
-.PHONY: build demo test test-torch test-onnx bench fmt lint
+.PHONY: build demo test test-torch zoo test-onnx bench fmt lint
 
 build: packages-build
 	@echo "build: configuring $(BUILD)"
@@ -50,6 +50,14 @@ test-onnx: packages-torch build
 	@$(BUILD)/onnx/bin/pip install --quiet --requirement tests/onnx/requirements.txt
 	@echo "test-onnx: comparing"
 	@$(BUILD)/onnx/bin/python tests/onnx/compare_with_reference.py $(BUILD)/bin/meshwright
+
+# The zoo, full-sized and small: exported, planned on 8 and 2x4, verified.
+zoo: packages-torch build
+	@echo "zoo: installing PyTorch and the models into $(BUILD)/torch"
+	@test -x $(BUILD)/torch/bin/python || python3 -m venv $(BUILD)/torch
+	@$(BUILD)/torch/bin/pip install --quiet --requirement tests/zoo/requirements.txt
+	@echo "zoo: exporting, planning, verifying"
+	@$(BUILD)/torch/bin/python tests/zoo/zoo.py --program $(BUILD)/bin/meshwright -o $(BUILD)/zoo $(ZOO_OPTIONS)
 
 bench: build
 	@echo "bench: compiling the benchmarks"

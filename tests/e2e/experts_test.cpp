@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
-#include "json.h"
 #include "meshwright/frontend.h"
+#include "planned_axes.h"
 #include "planning.h"
 #include "run_program.h"
 #include "serial.h"
@@ -80,8 +80,7 @@ std::string scratch(const std::string& name) {
 TEST_P(ExpertParallelism, IsPlannedWhereItPaysAndVerifies) {
   const std::string file = scratch("experts");
   plan_of(GetParam(), file);
-  std::ifstream in(file);
-  EXPECT_THAT(std::string(std::istreambuf_iterator<char>(in), {}), HasSubstr(GetParam().axis));
+  for (const std::string& axes : test::planned_axes(file, "meshwright.experts")) EXPECT_THAT(axes, HasSubstr(GetParam().axis));
   const Outcome verified = run_program("verify " + file);
   EXPECT_EQ(verified.exit_code, 0) << verified.errors;
   EXPECT_THAT(verified.output, HasSubstr("8 ranks compute what 1 computes"));
@@ -92,6 +91,18 @@ INSTANTIATE_TEST_SUITE_P(Models, ExpertParallelism,
                          testing::Values(Case{"mixtral_tiny", "8", "--set model.batch=32 --set ops.experts.capacity_factor=3 --set ops.experts.imbalance=1.0", "\"t>e"},
                                          Case{"qwen_moe_tiny", "2x4", "--set ops.experts.imbalance=1.0", "\"e\""}),
                          [](const auto& info) { return std::string(info.param.model); });
+
+// Two layers of Mixtral 8x7B on 8 servers of 8 H100: tokens travel to experts from server to server.
+TEST(Mixtral, HasItsExpertsOnDifferentServers) {
+  const std::string file = scratch("mixtral");
+  const Outcome planned = run_program("plan " SOURCE_FOLDER "/tests/models/mixtral_short.pt2 --cluster " SOURCE_FOLDER
+                                      "/configs/clusters/h100x64.toml --mesh 8x8 --set train.dtype=bf16 --set ops.experts.capacity_factor=1.25 -o " + file);
+  EXPECT_EQ(planned.exit_code, 0) << planned.errors;
+  const std::vector<std::string> axes = test::planned_axes(file, "meshwright.experts");
+  EXPECT_EQ(axes.size(), 2U);
+  for (const std::string& here : axes) EXPECT_THAT(here, HasSubstr("t>e"));
+  std::filesystem::remove(file);
+}
 
 // A buffer that is too small for what the data sends is an error, and tokens are never dropped.
 TEST(Capacity, IsNotExceededInSilence) {

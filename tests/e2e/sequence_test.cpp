@@ -4,13 +4,12 @@
 
 #include <filesystem>
 
-#include "json.h"
+#include "planned_axes.h"
 #include "run_program.h"
 
 namespace meshwright {
 namespace {
 
-using host::Json;
 using test::Outcome;
 using test::run_program;
 using testing::HasSubstr;
@@ -25,17 +24,7 @@ class Sequence : public testing::Test {
     return planned.output;
   }
 
-  // For each node of the plan with this op where each mesh axis is.
-  std::vector<std::string> axes_of(const std::string& op) const {
-    std::ifstream in(file_);
-    const std::string text{std::istreambuf_iterator<char>(in), {}};
-    std::vector<std::string> found;
-    for (std::size_t at = text.find("\"op\": \"" + op + "\""); at != std::string::npos; at = text.find("\"op\": \"" + op + "\"", at + 1)) {
-      const std::size_t axes = text.find("\"axes\": [", at), next = text.find("\"op\"", at + 1);
-      if (axes < next) found.push_back(text.substr(axes + 9, text.find(']', axes) - axes - 9));
-    }
-    return found;
-  }
+  std::vector<std::string> axes_of(const std::string& op) const { return test::planned_axes(file_, op); }
 
   const std::string file_ = (std::filesystem::temp_directory_path() / ("sequence" + std::to_string(::getpid()) + ".json")).string();
 };

@@ -187,6 +187,13 @@ def mixtral():
                    num_local_experts=8, router_jitter_noise=0.0)
 
 
+def mixtral_short():
+    """Mixtral 8x7B with two of its 32 layers."""
+    text = torch.zeros(16, 2048, dtype=torch.int64)
+    config = transformers.MixtralConfig(num_hidden_layers=2, use_cache=False)
+    return WithLoss(transformers.MixtralForCausalLM(config)), {"input_ids": text, "labels": text}
+
+
 def qwen_moe():
     return experts(transformers.Qwen2MoeConfig, transformers.Qwen2MoeForCausalLM, intermediate_size=2 * WIDTH,
                    moe_intermediate_size=WIDTH // 2, shared_expert_intermediate_size=WIDTH, num_experts=8)
@@ -232,6 +239,7 @@ def fill(model: torch.nn.Module) -> None:
 MODELS: dict[str, Callable] = {"gpt2_tiny": gpt2, "gpt2_tiny_weights": gpt2, "bert_tiny": bert, "vit_tiny": vit,
                                "mlp_tiny": mlp, "llama_tiny": llama, "resnet_tiny": resnet, "t5_tiny": t5,
                                "vgg_tiny": vgg, "clip_tiny": clip, "swin_tiny": swin, "vit_torchvision_tiny": vit_torchvision, "mixtral_tiny": mixtral,
+                               "mixtral_short": mixtral_short,
                                "qwen_moe_tiny": qwen_moe, "gpt2_long": gpt2_long, "encoder_open": lambda: encoder(8, 16),
                                "encoder_12x10": lambda: encoder(12, 10), "resnet50": resnet50}
 

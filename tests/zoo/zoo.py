@@ -5,7 +5,8 @@ Full models are on the meta device, so that 47 billion parameters take no memory
 plans have no op without a rule, and if a plan of its reduced configuration (tests/models/export.py) computes on
 simulated ranks what one device computes. Ends with exit code 1 if any does not.
 
-    python tests/zoo/zoo.py [--more] [-o FOLDER] [NAME ...]
+    make zoo
+    python tests/zoo/zoo.py [--more] [-o FOLDER] [--program FILE] [NAME ...]
 
 ``--more`` adds models of the same kinds, whose small twins do not exist: these are planned only.
 """
@@ -30,7 +31,6 @@ sys.path[:0] = [str(ROOT / "sdk" / "python"), str(ROOT / "tests" / "models")]
 import export as small  # noqa: E402  (found through the path above)
 import meshwright  # noqa: E402
 
-PROGRAM = ROOT / "build" / "bin" / "meshwright"
 TRAINING = ["--set", "train.dtype=bf16"]
 # Much memory, so that what is asked is whether ops have rules, and not what fits.
 CLUSTER = ROOT / "tests" / "zoo" / "roomy8.toml"
@@ -144,28 +144,28 @@ def export(make: Callable, path: Path) -> None:
     meshwright.export(model.train(), inputs, path)
 
 
-def run(*arguments: object) -> dict:
-    done = subprocess.run([str(PROGRAM), *map(str, arguments), "--format", "json"], capture_output=True, text=True, check=False)
+def run(program: Path, *arguments: object) -> dict:
+    done = subprocess.run([str(program), *map(str, arguments), "--format", "json"], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip().splitlines()[-1] if done.stderr else f"exit code {done.returncode}")
     return json.loads(done.stdout)
 
 
-def check(name: str, make: Callable, twin: str | None, folder: Path) -> str:
+def check(name: str, make: Callable, twin: str | None, folder: Path, program: Path) -> str:
     """One line about a model; raises RuntimeError if it does not pass."""
     model, plan = folder / f"{name}.pt2", folder / "plan.json"
     export(make, model)
     words = [f"{name:<20}"]
     for mesh in ("8", "2x4"):
-        made = run("plan", model, "--cluster", CLUSTER, "--mesh", mesh, *TRAINING, "-o", plan)
+        made = run(program, "plan", model, "--cluster", CLUSTER, "--mesh", mesh, *TRAINING, "-o", plan)
         if made["unruled_ops"]:
             raise RuntimeError(f"on {mesh}, without a rule: {', '.join(made['unruled_ops'])}")
         words.append(f"{mesh}: {made['objective_seconds'] * 1e3:9.2f} ms {made['status']}")
     if twin:
         path = folder / f"{twin}.pt2"
         export(small.MODELS[twin], path)
-        run("plan", path, "--cluster", SMALL_CLUSTER, "--mesh", "2x4", "-o", plan)
-        verified = run("verify", plan)
+        run(program, "plan", path, "--cluster", SMALL_CLUSTER, "--mesh", "2x4", "-o", plan)
+        verified = run(program, "verify", plan)
         words.append(f"verified: {verified['max_relative_error']:.1e}")
     return "  ".join(words)
 
@@ -177,6 +177,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--more", action="store_true", help="models of the same kinds too")
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "build" / "zoo", help="the folder for exported models")
+    parser.add_argument("--program", type=Path, default=ROOT / "build" / "bin" / "meshwright", help="the planner")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     known = {name: (make, twin) for name, (make, twin) in ZOO.items()}
@@ -188,7 +189,7 @@ def main() -> int:
     failed = 0
     for name in options.names or known:
         try:
-            print(check(name, *known[name], options.output), flush=True)
+            print(check(name, *known[name], options.output, options.program), flush=True)
         except Exception as problem:  # noqa: BLE001  (one model's failure must not hide the others)
             print(f"{name:<20}  FAILED: {str(problem).splitlines()[0][:300]}", flush=True)
             failed += 1
