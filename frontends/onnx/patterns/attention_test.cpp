@@ -97,6 +97,16 @@ TEST_F(Attentions, KeysTurnedWithTheirHeadsMerged) {
   (void)expect_attention(rest(t.matmul(t.with("aten.mul.Tensor", q, 0.5), t.with("aten.mul.Tensor", turned, 0.5))));
 }
 
+// As the newest exporter writes it without optimizing: the scale's root is computed in the file.
+TEST_F(Attentions, ScaledByARootThatTheFileComputes) {
+  const ValueId one = t.emit("aten.full", {}, {{"fill_value", 1.0}}, {1}), width = t.emit("aten.full", {}, {{"fill_value", 16.0}}, {1});
+  const ValueId root = t.unary("aten.sqrt", t.both("aten.div.Tensor", one, t.unary("aten.sqrt", width)));
+  const ValueId scores = t.matmul(t.both("aten.mul.Tensor", q, root), t.both("aten.mul.Tensor", t.transpose(k, 2, 3), root));
+  const ValueId result = rest(scores);
+  settle_scalars(t.graph, [](ValueId) { return nullptr; });
+  EXPECT_EQ(expect_attention(result).number("scale", 0), 0.25);
+}
+
 TEST_F(Attentions, ScoresThatAreOverwritten) {
   const ValueId hidden = t.source("hidden", {1, 1, 8, 8}, SourceKind::user_input, DType::boolean);
   const ValueId scores = t.with("aten.mul.Tensor", t.matmul(q, t.transpose(k, 2, 3)), 0.25);

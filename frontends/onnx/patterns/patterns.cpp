@@ -49,6 +49,11 @@ void apply_patterns(Graph& graph, const Constants& constants, const StoredBytes&
     const Result<Tensor> tensor = bytes.read(stored->second);
     return tensor ? &(read[value] = literal_of(*tensor)) : nullptr;
   };
+  // A number with a name of its own may be trained: a temperature.
+  settle_scalars(graph, [&](ValueId value) -> const Literal* {
+    const std::string& name = graph.values[value].name;
+    return constants.of_nodes.contains(name) || is_made_up(name) ? content(value) : nullptr;
+  });
   std::vector<std::string> left;
   // What PyTorch's exporter has an op for, and writes in pieces all the same, is in pieces in the model: it stays so,
   // as in the .pt2.

@@ -21,6 +21,13 @@ struct PatternSettings {
 void apply_patterns(Graph& graph, const Constants& constants, const StoredBytes& bytes,
                     const PatternSettings& settings);
 
+// The elements of a value that the file holds, or null.
+using Content = std::function<const Literal*(ValueId)>;
+
+// Multiplications and divisions by one number that the file computes from constants become those by that number: an
+// exporter writes the root of a scale as ops on tensors of one element. `content`: of numbers that are not trained.
+void settle_scalars(Graph& graph, const Content& content);
+
 // Each gives how many it recognised. Linear: a product with a weight that is turned on the way.
 int recognise_linear(Graph& graph);
 
@@ -34,9 +41,6 @@ int recognise_exported_gelu(Graph& graph);
 int recognise_silu(Graph& graph);
 int recognise_layer_norm(Graph& graph);
 int recognise_rms_norm(Graph& graph);
-
-// The elements of a value that the file holds, or null.
-using Content = std::function<const Literal*(ValueId)>;
 
 // softmax(Q Kᵀ · scale + mask) V; the mask may be added, or what it hides may be overwritten. A constant mask that
 // hides exactly the positions behind each query becomes `is_causal`. `left` names softmaxes between two products that
