@@ -18,13 +18,18 @@ Number checked(char operation, Number a, Number b) {
   if (!a || !b) return std::nullopt;
   std::int64_t result = 0;
   switch (operation) {
-    case '+': return __builtin_add_overflow(*a, *b, &result) ? Number() : Number(result);
-    case '-': return __builtin_sub_overflow(*a, *b, &result) ? Number() : Number(result);
-    case '*': return __builtin_mul_overflow(*a, *b, &result) ? Number() : Number(result);
-    default: break;
+    case '+':
+      return __builtin_add_overflow(*a, *b, &result) ? Number() : Number(result);
+    case '-':
+      return __builtin_sub_overflow(*a, *b, &result) ? Number() : Number(result);
+    case '*':
+      return __builtin_mul_overflow(*a, *b, &result) ? Number() : Number(result);
+    default:
+      break;
   }
   if (*b == 0 || (*a == std::numeric_limits<std::int64_t>::min() && *b == -1)) return std::nullopt;
-  const std::int64_t quotient = *a / *b - ((*a % *b != 0 && (*a < 0) != (*b < 0)) ? 1 : 0);  // rounds down, as Python does
+  const std::int64_t quotient =
+      *a / *b - ((*a % *b != 0 && (*a < 0) != (*b < 0)) ? 1 : 0);  // rounds down, as Python does
   return operation == '/' ? quotient : *a - quotient * *b;
 }
 
@@ -60,9 +65,12 @@ class Reader {
     if (++depth_ > kMostDepth) return std::nullopt;
     Number value = product();
     while (value) {
-      if (take("+")) value = checked('+', value, product());
-      else if (take("-")) value = checked('-', value, product());
-      else break;
+      if (take("+"))
+        value = checked('+', value, product());
+      else if (take("-"))
+        value = checked('-', value, product());
+      else
+        break;
     }
     --depth_;
     return value;
@@ -72,10 +80,14 @@ class Reader {
     Number value = factor();
     while (value) {
       if (rest().starts_with("**")) break;
-      if (take("*")) value = checked('*', value, factor());
-      else if (take("//")) value = checked('/', value, factor());
-      else if (take("%")) value = checked('%', value, factor());
-      else break;
+      if (take("*"))
+        value = checked('*', value, factor());
+      else if (take("//"))
+        value = checked('/', value, factor());
+      else if (take("%"))
+        value = checked('%', value, factor());
+      else
+        break;
     }
     return value;
   }
@@ -94,7 +106,8 @@ class Reader {
     }
     const std::string_view left = rest();
     std::size_t length = 0;
-    while (length < left.size() && (std::isalnum(static_cast<unsigned char>(left[length])) || left[length] == '_')) ++length;
+    while (length < left.size() && (std::isalnum(static_cast<unsigned char>(left[length])) || left[length] == '_'))
+      ++length;
     if (length == 0) return std::nullopt;
     const std::string word(left.substr(0, length));
     at_ += length;
@@ -187,8 +200,9 @@ class Binding {
         sizes_[symbol] = *open_.batch;
       } else if (exported != program_.hints.end()) {
         sizes_[symbol] = exported->second;
-        log(LogLevel::warning, "torch_export", place + " is open; it is taken as " + std::to_string(exported->second) +
-                                                   ", with which the model was exported; " + how_to_bind(symbol) + " for another size");
+        log(LogLevel::warning, "torch_export",
+            place + " is open; it is taken as " + std::to_string(exported->second) +
+                ", with which the model was exported; " + how_to_bind(symbol) + " for another size");
       } else {
         continue;
       }
@@ -209,7 +223,8 @@ class Binding {
   std::string known_names() const {
     if (places_.empty()) return "; every dimension of the file's inputs has a fixed size";
     std::string text;
-    for (const auto& [symbol, place] : places_) text += (text.empty() ? "; there are '" : ", '") + symbol + "' (" + place + ")";
+    for (const auto& [symbol, place] : places_)
+      text += (text.empty() ? "; there are '" : ", '") + symbol + "' (" + place + ")";
     return text;
   }
 
@@ -219,8 +234,10 @@ class Binding {
     for (std::size_t d = 0; d < tensor.expressions.size(); ++d) {
       if (tensor.expressions[d].empty()) continue;
       const Number size = evaluate(tensor.expressions[d], sizes_);
-      if (size) tensor.shape[d] = *size;
-      else if (tensor.symbol.empty()) tensor.symbol = tensor.expressions[d];
+      if (size)
+        tensor.shape[d] = *size;
+      else if (tensor.symbol.empty())
+        tensor.symbol = tensor.expressions[d];
     }
   }
 

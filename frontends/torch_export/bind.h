@@ -13,8 +13,8 @@
 
 namespace meshwright::torch_export {
 
-// What sympy writes of an integer expression: "Mul(Integer(2), s17)", "2*s17 + 1", "FloorDiv(s0, 4)". Nothing if a symbol
-// has no size, the text is no such expression, or a number leaves the range of 64 bits.
+// What sympy writes of an integer expression: "Mul(Integer(2), s17)", "2*s17 + 1", "FloorDiv(s0, 4)". Nothing if a
+// symbol has no size, the text is no such expression, or a number leaves the range of 64 bits.
 std::optional<std::int64_t> evaluate(std::string_view expression, const std::map<std::string, std::int64_t>& sizes);
 
 // Replaces every open size, and every argument computed from sizes, by numbers, and drops the nodes that compute them.

@@ -26,7 +26,8 @@ TEST(Evaluate, ReadsWhatSympyWrites) {
 
 TEST(Evaluate, GivesNothingForTheRest) {
   const std::map<std::string, std::int64_t> sizes = {{"s0", 7}};
-  for (const char* text : {"", "u0", "s0 +", "Mul(s0", "Foo(s0)", "s0 // 0", "9223372036854775807 + s0", "1.5*s0", "s0)", "Pow(s0, s0*s0)"}) {
+  for (const char* text : {"", "u0", "s0 +", "Mul(s0", "Foo(s0)", "s0 // 0", "9223372036854775807 + s0", "1.5*s0",
+                           "s0)", "Pow(s0, s0*s0)"}) {
     EXPECT_EQ(evaluate(text, sizes), std::nullopt) << text;
   }
   EXPECT_EQ(evaluate(std::string(100'000, '('), sizes), std::nullopt);
@@ -49,9 +50,11 @@ TEST(OpenDimensions, AreWhatAnExportOfThatSizeHas) {
   ASSERT_EQ(bound.nodes.size(), exported.nodes.size());
   for (std::size_t i = 0; i < bound.nodes.size(); ++i) {
     EXPECT_EQ(bound.nodes[i].op, exported.nodes[i].op);
-    EXPECT_TRUE(bound.nodes[i].attributes == exported.nodes[i].attributes) << bound.nodes[i].op << " '" << bound.nodes[i].name << "'";
+    EXPECT_TRUE(bound.nodes[i].attributes == exported.nodes[i].attributes)
+        << bound.nodes[i].op << " '" << bound.nodes[i].name << "'";
     for (std::size_t r = 0; r < bound.nodes[i].results.size(); ++r) {
-      EXPECT_EQ(to_string(bound.type(bound.nodes[i].results[r])), to_string(exported.type(exported.nodes[i].results[r])));
+      EXPECT_EQ(to_string(bound.type(bound.nodes[i].results[r])),
+                to_string(exported.type(exported.nodes[i].results[r])));
     }
   }
 }
@@ -68,12 +71,15 @@ TEST(OpenDimensions, AreAsExportedIfNobodySays) {
 TEST(OpenDimensions, AreReadFromWhatOtherVersionsWrite) {
   const auto tensors = [](const Graph& graph) {
     std::map<std::string, std::string> types;
-    for (const Source& source : graph.sources) types[source.names.empty() ? graph.values[source.value].name : source.names[0]] = to_string(graph.type(source.value));
+    for (const Source& source : graph.sources)
+      types[source.names.empty() ? graph.values[source.value].name : source.names[0]] =
+          to_string(graph.type(source.value));
     return types;
   };
   const auto expected = tensors(make_torch_export()->read(kOpen, {12, {}}).value());
   for (const char* version : {"2_6", "2_8", "2_10"}) {
-    const Result<Graph> graph = make_torch_export()->read(std::string(TEST_MODELS) + "/encoder_torch_" + version + ".pt2", {12, {}});
+    const Result<Graph> graph =
+        make_torch_export()->read(std::string(TEST_MODELS) + "/encoder_torch_" + version + ".pt2", {12, {}});
     ASSERT_TRUE(graph) << graph.error().message;
     EXPECT_EQ(tensors(*graph), expected) << version;
     EXPECT_EQ(graph->outputs.at(0).kind, OutputKind::loss) << version;
@@ -83,14 +89,16 @@ TEST(OpenDimensions, AreReadFromWhatOtherVersionsWrite) {
 TEST(OpenDimensions, RefusesSizesThatTheExportForbids) {
   const Result<Graph> graph = make_torch_export()->read(kOpen, {1000, {}});
   ASSERT_FALSE(graph);
-  EXPECT_THAT(graph.error().message, testing::HasSubstr("dimension 0 of input 'inputs' can't be 1000: the export allows sizes from 2 to 512"));
+  EXPECT_THAT(graph.error().message,
+              testing::HasSubstr("dimension 0 of input 'inputs' can't be 1000: the export allows sizes from 2 to 512"));
 }
 
 TEST(OpenDimensions, NamesTheDimensionsThereAre) {
   const Result<Graph> graph = make_torch_export()->read(kOpen, {std::nullopt, {{"length", 10}}});
   ASSERT_FALSE(graph);
   EXPECT_THAT(graph.error().message, testing::HasSubstr("no open dimension is called 'length'; there are '"));
-  const Result<Graph> fixed = make_torch_export()->read(std::string(TEST_MODELS) + "/mlp_tiny.pt2", {std::nullopt, {{"length", 10}}});
+  const Result<Graph> fixed =
+      make_torch_export()->read(std::string(TEST_MODELS) + "/mlp_tiny.pt2", {std::nullopt, {{"length", 10}}});
   ASSERT_FALSE(fixed);
   EXPECT_THAT(fixed.error().message, testing::HasSubstr("every dimension of the file's inputs has a fixed size"));
 }

@@ -27,7 +27,8 @@ Result<std::vector<std::string>> gather_composites(Graph& graph, const OpTable& 
     if (found->composites.empty()) continue;
     drop_dead_nodes(graph);
     mark_gradients(graph);
-    if (Status status = validate(graph); !status) return plugin_failed("composite ops leave a graph that is not valid: " + status.error().message);
+    if (Status status = validate(graph); !status)
+      return plugin_failed("composite ops leave a graph that is not valid: " + status.error().message);
   }
   return refused;
 }

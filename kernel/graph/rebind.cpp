@@ -14,14 +14,20 @@ namespace {
 class Rebinding {
  public:
   Rebinding(const Graph& graph, const AtomizedGraph& atoms, const OpTable& ops, const Source& input, std::int64_t batch)
-      : old_(graph), atoms_(atoms), ops_(ops), old_batch_(graph.type(input.value).shape[0]), batch_(batch), made_(graph) {
+      : old_(graph),
+        atoms_(atoms),
+        ops_(ops),
+        old_batch_(graph.type(input.value).shape[0]),
+        batch_(batch),
+        made_(graph) {
     join_whole_factors();
     join_enumerated_dimensions();
     for (const Source& source : graph.sources) {
       const TensorType& type = graph.type(source.value);
       if (source.kind != SourceKind::user_input || type.rank() == 0 || type.shape[0] != old_batch_) continue;
       const AtomShape& shape = atoms.values[source.value];
-      for (std::size_t atom = 0; atom < shape.atoms_of_dimension[0]; ++atom) batch_classes_.insert(class_of(source.value, atom));
+      for (std::size_t atom = 0; atom < shape.atoms_of_dimension[0]; ++atom)
+        batch_classes_.insert(class_of(source.value, atom));
     }
   }
 
@@ -31,8 +37,9 @@ class Rebinding {
     }
     for (const Source& source : old_.sources) {
       if (source.kind == SourceKind::user_input || made_.type(source.value) == old_.type(source.value)) continue;
-      return bad_input("'" + old_.values[source.value].name + "' in the file has the batch of " + std::to_string(old_batch_) +
-                       " in its shape; export the model again with a batch of " + std::to_string(batch_));
+      return bad_input("'" + old_.values[source.value].name + "' in the file has the batch of " +
+                       std::to_string(old_batch_) + " in its shape; export the model again with a batch of " +
+                       std::to_string(batch_));
     }
     for (NodeId id = 0; id < old_.nodes.size(); ++id) {
       Status status = rewrite(id);
@@ -87,8 +94,10 @@ class Rebinding {
       if (node.op == "aten.arange" || node.op.starts_with("aten.arange.start")) {
         return node.integer("start", 0) == 0 && node.integer("step", 1) == 1 ? value : kNoId;
       }
-      const bool keeps = node.op == "aten.unsqueeze" || node.op == "aten.view" || node.op == "aten.expand" || node.op == "aten._to_copy" ||
-                         (node.op.starts_with("aten.add.") && node.operands.size() == 1 && node.number("other", 1) == 0);
+      const bool keeps =
+          node.op == "aten.unsqueeze" || node.op == "aten.view" || node.op == "aten.expand" ||
+          node.op == "aten._to_copy" ||
+          (node.op.starts_with("aten.add.") && node.operands.size() == 1 && node.number("other", 1) == 0);
       if (!keeps) return kNoId;
       value = node.operands[0].value;
     }
@@ -103,7 +112,8 @@ class Rebinding {
       if (of_a.sizes[of_a.first_atom(a_dimension) + i] != of_b.sizes[of_b.first_atom(b_dimension) + i]) return;
     }
     for (std::size_t i = 0; i < count; ++i) {
-      const std::uint32_t x = class_of(a, of_a.first_atom(a_dimension) + i), y = class_of(b, of_b.first_atom(b_dimension) + i);
+      const std::uint32_t x = class_of(a, of_a.first_atom(a_dimension) + i),
+                          y = class_of(b, of_b.first_atom(b_dimension) + i);
       if (x != y) parent_[std::max(x, y)] = std::min(x, y);
     }
   }
@@ -127,7 +137,8 @@ class Rebinding {
       }
       if (of_batch == 1) continue;
       if (of_batch != old_batch_) {
-        return bad_input("'" + old_.values[id].name + "' has a part of the batch alone in dimension " + std::to_string(d) +
+        return bad_input("'" + old_.values[id].name + "' has a part of the batch alone in dimension " +
+                         std::to_string(d) +
                          ", so that it can't be told what another batch does to it; export the model again");
       }
       sizes[d] = sizes[d] / old_batch_ * batch_;
@@ -135,7 +146,9 @@ class Rebinding {
     return Done{};
   }
 
-  bool grows(ValueId id, std::size_t dimension) const { return made_.type(id).shape[dimension] != old_.type(id).shape[dimension]; }
+  bool grows(ValueId id, std::size_t dimension) const {
+    return made_.type(id).shape[dimension] != old_.type(id).shape[dimension];
+  }
 
   // --- sizes in attributes ---
 
@@ -176,16 +189,21 @@ class Rebinding {
 
   // Slices and splits of the batch itself: all of it, or an error.
   Status rewrite_parts(Node& node) const {
-    const bool slices = node.op.starts_with("aten.slice"), splits = node.op.starts_with("aten.split") || node.op == "aten.chunk";
+    const bool slices = node.op.starts_with("aten.slice"),
+               splits = node.op.starts_with("aten.split") || node.op == "aten.chunk";
     if ((!slices && !splits) || node.operands.empty()) return Done{};
     const ValueId operand = node.operands[0].value;
     const std::int64_t dim = node.integer("dim", 0), rank = old_.type(operand).rank();
     const auto dimension = static_cast<std::size_t>(dim < 0 ? dim + rank : dim);
     if (!grows(operand, dimension)) return Done{};
     const std::int64_t size = old_.type(operand).shape[dimension];
-    const bool all = slices && node.integer("start", 0) == 0 && node.integer("end", size) >= size && node.integer("step", 1) == 1;
-    if (!all) return bad_input("it takes a part of the batch; export the model again with a batch of " + std::to_string(batch_));
-    if (node.integer("end", size) == size && node.attributes.contains("end")) node.attributes["end"] = made_.type(operand).shape[dimension];
+    const bool all =
+        slices && node.integer("start", 0) == 0 && node.integer("end", size) >= size && node.integer("step", 1) == 1;
+    if (!all)
+      return bad_input("it takes a part of the batch; export the model again with a batch of " +
+                       std::to_string(batch_));
+    if (node.integer("end", size) == size && node.attributes.contains("end"))
+      node.attributes["end"] = made_.type(operand).shape[dimension];
     return Done{};
   }
 
@@ -193,9 +211,11 @@ class Rebinding {
   Status check(NodeId id) const {
     const OpFamily* family = ops_.find(made_.nodes[id].op);
     if (family == nullptr || !atoms_.nodes[id].ruled) return check_unruled(id);
-    const Result<Rule> before = family->rule(make_call(old_, old_.nodes[id])), now = family->rule(make_call(made_, made_.nodes[id]));
+    const Result<Rule> before = family->rule(make_call(old_, old_.nodes[id])),
+                       now = family->rule(make_call(made_, made_.nodes[id]));
     if (!now) return bad_input("it does not bear a batch of " + std::to_string(batch_) + ": " + now.error().message);
-    if (batch_ > 1 && before && before->factors.size() != now->factors.size()) return bad_input("it does something else with a batch of " + std::to_string(batch_));
+    if (batch_ > 1 && before && before->factors.size() != now->factors.size())
+      return bad_input("it does something else with a batch of " + std::to_string(batch_));
     return Done{};
   }
 
@@ -205,7 +225,8 @@ class Rebinding {
     bool same = true;
     for (const Operand& operand : node.operands) same &= made_.type(operand.value) == old_.type(operand.value);
     if (same) return Done{};
-    return bad_input("no rule says what it does with the batch; export the model again with a batch of " + std::to_string(batch_));
+    return bad_input("no rule says what it does with the batch; export the model again with a batch of " +
+                     std::to_string(batch_));
   }
 
   const Graph& old_;
@@ -228,13 +249,16 @@ Result<Graph> rebind_batch(const Graph& graph, const OpTable& ops, std::int64_t 
   const std::int64_t exported = graph.type(input->value).shape[0];
   if (exported == batch) return graph;
   if (exported == 1) {
-    return bad_input("the model was exported with a batch of 1, which cannot be told from sizes of 1; export it with a batch of at least 2");
+    return bad_input(
+        "the model was exported with a batch of 1, which cannot be told from sizes of 1; export it with a batch of at "
+        "least 2");
   }
   Result<AtomizedGraph> atoms = atomize(graph, ops);
   if (!atoms) return atoms.error();
   Result<Graph> rebound = Rebinding(graph, *atoms, ops, *input, batch).run();
   if (!rebound) return rebound;
-  if (Status status = validate(*rebound); !status) return internal_error("rebinding the batch: " + status.error().message);
+  if (Status status = validate(*rebound); !status)
+    return internal_error("rebinding the batch: " + status.error().message);
   return rebound;
 }
 

@@ -21,7 +21,8 @@ void note_idle_axes(const Plan& plan, std::vector<std::string>& notes) {
   }
 }
 
-// Seconds of the nodes with this op. Those without a gradient have no variable: they read and write their tensors whole.
+// Seconds of the nodes with this op. Those without a gradient have no variable: they read and write their tensors
+// whole.
 double seconds_of(const std::string& op, const Plan& plan, const CostProfile& profile) {
   double seconds = 0;
   std::set<std::string> planned;
@@ -33,7 +34,8 @@ double seconds_of(const std::string& op, const Plan& plan, const CostProfile& pr
   for (const Node& node : plan.graph.nodes) {
     if (node.op != op || planned.contains(node.name)) continue;
     Work work;
-    for (const Operand& operand : node.operands) work.bytes += static_cast<double>(plan.graph.type(operand.value).bytes());
+    for (const Operand& operand : node.operands)
+      work.bytes += static_cast<double>(plan.graph.type(operand.value).bytes());
     for (const ValueId result : node.results) work.bytes += static_cast<double>(plan.graph.type(result).bytes());
     seconds += compute_seconds(profile, work);
   }
@@ -69,13 +71,15 @@ std::vector<std::string> notes_of(const Plan& plan) {
   return notes;
 }
 
-std::vector<std::string> unruled_notes(const Plan& plan, const CostProfile& profile, const std::vector<std::string>& warnings) {
+std::vector<std::string> unruled_notes(const Plan& plan, const CostProfile& profile,
+                                       const std::vector<std::string>& warnings) {
   std::vector<std::string> notes;
   for (const std::string& warning : warnings) {
     const std::string op = warning.substr(0, warning.find(' '));
     char text[32];
     std::snprintf(text, sizeof(text), "%.3f ms", seconds_of(op, plan, profile) * 1e3);
-    notes.push_back(warning + ". It stands in " + modules_of(op, plan) + ", and costs every device " + text + " a step.");
+    notes.push_back(warning + ". It stands in " + modules_of(op, plan) + ", and costs every device " + text +
+                    " a step.");
   }
   return notes;
 }
@@ -85,9 +89,9 @@ std::string least_memory_text(const Problem& problem) {
   for (const Variable& variable : problem.variables) {
     const auto least = [&](std::int64_t Strategy::*bytes) {
       const auto& all = variable.set->strategies;
-      return (*std::min_element(all.begin(), all.end(), [&](const Strategy& a, const Strategy& b) {
-               return a.*bytes < b.*bytes;
-             })).*bytes;
+      return (*std::min_element(all.begin(), all.end(),
+                                [&](const Strategy& a, const Strategy& b) { return a.*bytes < b.*bytes; })).*
+             bytes;
     };
     state += least(&Strategy::state_bytes);
     saved += least(&Strategy::saved_bytes);

@@ -11,7 +11,10 @@ TEST(UnruledNotes, NameTheModulesAndTheSeconds) {
   plan.graph.values.push_back({"x", {DType::float32, {1000, 1000}}, kNoId, false});
   for (const char* module : {"encoder.a", "encoder.b", "encoder.a"}) {
     const auto id = static_cast<ValueId>(plan.graph.values.size());
-    plan.graph.values.push_back({"y" + std::to_string(id), {DType::float32, {1000, 1000}}, static_cast<NodeId>(plan.graph.nodes.size()), false});
+    plan.graph.values.push_back({"y" + std::to_string(id),
+                                 {DType::float32, {1000, 1000}},
+                                 static_cast<NodeId>(plan.graph.nodes.size()),
+                                 false});
     plan.graph.nodes.push_back({"acme.op", "node" + std::to_string(id), module, {{"self", 0}}, {}, {id}});
   }
   for (const char* name : {"node1", "node2"}) {
@@ -24,10 +27,13 @@ TEST(UnruledNotes, NameTheModulesAndTheSeconds) {
   CostProfile profile;
   profile.device.vector_flops_per_second = 1e12;
   profile.device.memory_bytes_per_second = 1e9;  // 8 MB that are read and written take 8 ms
-  const std::vector<std::string> notes = unruled_notes(plan, profile, {"acme.op runs replicated: no op family serves it (first at 'node1' in 'encoder.a')"});
+  const std::vector<std::string> notes = unruled_notes(
+      plan, profile, {"acme.op runs replicated: no op family serves it (first at 'node1' in 'encoder.a')"});
   ASSERT_EQ(notes.size(), 1U);
-  EXPECT_EQ(notes[0], "acme.op runs replicated: no op family serves it (first at 'node1' in 'encoder.a'). It stands in 2 modules: "
-                      "encoder.a, encoder.b, and costs every device 14.000 ms a step.");
+  EXPECT_EQ(
+      notes[0],
+      "acme.op runs replicated: no op family serves it (first at 'node1' in 'encoder.a'). It stands in 2 modules: "
+      "encoder.a, encoder.b, and costs every device 14.000 ms a step.");
 }
 
 }  // namespace

@@ -24,7 +24,8 @@ class Experts : public testing::Test {
     return frontend_->read(SOURCE_FOLDER "/tests/models/" + model + ".pt2").value();
   }
   static std::size_t count(const Graph& graph, const std::string& op) {
-    return static_cast<std::size_t>(std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) { return node.op == op; }));
+    return static_cast<std::size_t>(
+        std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) { return node.op == op; }));
   }
 
   host::PluginHost host_ = test::open_host();
@@ -38,20 +39,23 @@ TEST_F(Experts, AreOneOpForEachLayer) {
     EXPECT_EQ(count(graph, "transformers.grouped_mm_fallback"), 4U);
     EXPECT_THAT(gather_composites(graph, *ops_).value(), testing::IsEmpty());
     EXPECT_EQ(count(graph, "meshwright.experts"), 2U);
-    for (const char* gone : {"transformers.grouped_mm_fallback", "aten.sort", "aten.histc", "aten.index_put"}) EXPECT_EQ(count(graph, gone), 0U) << gone;
+    for (const char* gone : {"transformers.grouped_mm_fallback", "aten.sort", "aten.histc", "aten.index_put"})
+      EXPECT_EQ(count(graph, gone), 0U) << gone;
   }
 }
 
 // Results that are put back in another order than they came in are no layer of experts.
 TEST_F(Experts, StayInPiecesWhereTheyDoSomethingElseAndSaySo) {
   Graph graph = read("mixtral_tiny");
-  const auto put = std::find_if(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) { return node.op == "aten.index_put"; });
+  const auto put = std::find_if(graph.nodes.begin(), graph.nodes.end(),
+                                [](const Node& node) { return node.op == "aten.index_put"; });
   const NodeId numbers = graph.values[put->operands[*put->operand_index("values")].value].producer;
   graph.nodes[numbers].attributes["start"] = std::int64_t{1};
   const std::vector<std::string> refused = gather_composites(graph, *ops_).value();
   EXPECT_EQ(count(graph, "meshwright.experts"), 1U);
   ASSERT_EQ(refused.size(), 2U);
-  EXPECT_THAT(refused[1], HasSubstr("The grouped matrix product 'grouped_mm_fallback_1' in inner.model.layers.0.mlp.experts is not known as a layer"));
+  EXPECT_THAT(refused[1], HasSubstr("The grouped matrix product 'grouped_mm_fallback_1' in "
+                                    "inner.model.layers.0.mlp.experts is not known as a layer"));
   EXPECT_THAT(refused[1], HasSubstr("its results are not put back in the tokens' order"));
 }
 
@@ -67,8 +71,9 @@ void PrintTo(const Case& here, std::ostream* out) { *out << here.model << " on "
 class ExpertParallelism : public testing::TestWithParam<Case> {};
 
 std::string plan_of(const Case& here, const std::string& file) {
-  const Outcome planned = run_program(std::string("plan ") + SOURCE_FOLDER "/tests/models/" + here.model + ".pt2 --cluster " TEST_FOLDER
-                                      "/slow8_far.toml --mesh " + here.mesh + " " + here.options + " -o " + file);
+  const Outcome planned = run_program(std::string("plan ") + SOURCE_FOLDER "/tests/models/" + here.model +
+                                      ".pt2 --cluster " TEST_FOLDER "/slow8_far.toml --mesh " + here.mesh + " " +
+                                      here.options + " -o " + file);
   EXPECT_EQ(planned.exit_code, 0) << planned.errors;
   return planned.output;
 }
@@ -80,23 +85,29 @@ std::string scratch(const std::string& name) {
 TEST_P(ExpertParallelism, IsPlannedWhereItPaysAndVerifies) {
   const std::string file = scratch("experts");
   plan_of(GetParam(), file);
-  for (const std::string& axes : test::planned_axes(file, "meshwright.experts")) EXPECT_THAT(axes, HasSubstr(GetParam().axis));
+  for (const std::string& axes : test::planned_axes(file, "meshwright.experts"))
+    EXPECT_THAT(axes, HasSubstr(GetParam().axis));
   const Outcome verified = run_program("verify " + file);
   EXPECT_EQ(verified.exit_code, 0) << verified.errors;
   EXPECT_THAT(verified.output, HasSubstr("8 ranks compute what 1 computes"));
   std::filesystem::remove(file);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, ExpertParallelism, 
-                         testing::Values(Case{"mixtral_tiny", "8", "--set model.batch=32 --set ops.experts.capacity_factor=3 --set ops.experts.imbalance=1.0", "\"t>e"},
-                                         Case{"qwen_moe_tiny", "2x4", "--set ops.experts.imbalance=1.0", "\"e\""}),
-                         [](const auto& info) { return std::string(info.param.model); });
+INSTANTIATE_TEST_SUITE_P(
+    Models, ExpertParallelism,
+    testing::Values(Case{"mixtral_tiny", "8",
+                         "--set model.batch=32 --set ops.experts.capacity_factor=3 --set ops.experts.imbalance=1.0",
+                         "\"t>e"},
+                    Case{"qwen_moe_tiny", "2x4", "--set ops.experts.imbalance=1.0", "\"e\""}),
+    [](const auto& info) { return std::string(info.param.model); });
 
 // Two layers of Mixtral 8x7B on 8 servers of 8 H100: tokens travel to experts from server to server.
 TEST(Mixtral, HasItsExpertsOnDifferentServers) {
   const std::string file = scratch("mixtral");
-  const Outcome planned = run_program("plan " SOURCE_FOLDER "/tests/models/mixtral_short.pt2 --cluster " SOURCE_FOLDER
-                                      "/configs/clusters/h100x64.toml --mesh 8x8 --set train.dtype=bf16 --set ops.experts.capacity_factor=1.25 -o " + file);
+  const Outcome planned = run_program(
+      "plan " SOURCE_FOLDER "/tests/models/mixtral_short.pt2 --cluster " SOURCE_FOLDER
+      "/configs/clusters/h100x64.toml --mesh 8x8 --set train.dtype=bf16 --set ops.experts.capacity_factor=1.25 -o " +
+      file);
   EXPECT_EQ(planned.exit_code, 0) << planned.errors;
   const std::vector<std::string> axes = test::planned_axes(file, "meshwright.experts");
   EXPECT_EQ(axes.size(), 2U);
@@ -119,7 +130,9 @@ TEST_F(Experts, NearTiesOfTheRouterAreCounted) {
   Graph graph = read("mixtral_tiny");
   ASSERT_TRUE(gather_composites(graph, *ops_));
   auto sources = sample_sources(graph, {}, 1).value();
-  const auto near_ties = [&] { return run_serial(graph, *ops_, nullptr, sources, Optimizer::sgd, {}).value().near_ties; };
+  const auto near_ties = [&] {
+    return run_serial(graph, *ops_, nullptr, sources, Optimizer::sgd, {}).value().near_ties;
+  };
   EXPECT_THAT(near_ties(), testing::IsEmpty());
   for (const Source& source : graph.sources) {
     if (source.names.empty() || source.names[0].find("layers.1.mlp.gate") == std::string::npos) continue;

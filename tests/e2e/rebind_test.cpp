@@ -1,5 +1,5 @@
-// A rebound batch is the batch of a real export: graphs are equal, literals included. MESHWRIGHT_TWINS=FOLDER compares all
-// models of tests/models with what its export.py writes into that folder with another --batch.
+// A rebound batch is the batch of a real export: graphs are equal, literals included. MESHWRIGHT_TWINS=FOLDER compares
+// all models of tests/models with what its export.py writes into that folder with another --batch.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,8 @@ class Rebinding : public testing::Test {
     for (std::size_t i = 0; i < rebound.nodes.size(); ++i) {
       EXPECT_EQ(rebound.nodes[i].op, exported.nodes[i].op);
       for (const auto& [name, value] : exported.nodes[i].attributes) {
-        EXPECT_TRUE(rebound.nodes[i].attributes.at(name) == value) << exported.nodes[i].op << " at '" << exported.nodes[i].name << "', " << name;
+        EXPECT_TRUE(rebound.nodes[i].attributes.at(name) == value)
+            << exported.nodes[i].op << " at '" << exported.nodes[i].name << "', " << name;
       }
     }
     for (std::size_t i = 0; i < rebound.values.size(); ++i) {

@@ -19,21 +19,25 @@ class Sequence : public testing::Test {
   ~Sequence() override { std::filesystem::remove(file_); }
 
   std::string plan(const std::string& model, const std::string& options) const {
-    const Outcome planned = run_program("plan " SOURCE_FOLDER "/tests/models/" + model + ".pt2 " + options + " -o " + file_);
+    const Outcome planned =
+        run_program("plan " SOURCE_FOLDER "/tests/models/" + model + ".pt2 " + options + " -o " + file_);
     EXPECT_EQ(planned.exit_code, 0) << planned.errors;
     return planned.output;
   }
 
   std::vector<std::string> axes_of(const std::string& op) const { return test::planned_axes(file_, op); }
 
-  const std::string file_ = (std::filesystem::temp_directory_path() / ("sequence" + std::to_string(::getpid()) + ".json")).string();
+  const std::string file_ =
+      (std::filesystem::temp_directory_path() / ("sequence" + std::to_string(::getpid()) + ".json")).string();
 };
 
-// Weights that stay in shards, as in tensor parallelism, and one long text: Megatron's sequence parallelism (Korthikanti
-// et al. 2022, Figure 5), an all-gather before each pair of matrix products and a reduce-scatter after it.
+// Weights that stay in shards, as in tensor parallelism, and one long text: Megatron's sequence parallelism
+// (Korthikanti et al. 2022, Figure 5), an all-gather before each pair of matrix products and a reduce-scatter after it.
 TEST_F(Sequence, IsCutByNormsAndDropoutBetweenTheProducts) {
   const std::string shown =
-      plan("gpt2_long", "--cluster " SOURCE_FOLDER "/configs/clusters/a100x8_nvswitch.toml --mesh 8 --set train.dtype=bf16 --set search.weights=sharded");
+      plan("gpt2_long",
+           "--cluster " SOURCE_FOLDER
+           "/configs/clusters/a100x8_nvswitch.toml --mesh 8 --set train.dtype=bf16 --set search.weights=sharded");
   for (const char* op : {"aten.layer_norm", "aten.native_dropout"}) {
     const std::vector<std::string> axes = axes_of(op);
     EXPECT_GE(axes.size(), 5U);
@@ -42,7 +46,8 @@ TEST_F(Sequence, IsCutByNormsAndDropoutBetweenTheProducts) {
   for (const char* product : {"attn.c_attn ", "attn.c_proj ", "mlp.c_fc ", "mlp.c_proj "}) {
     const std::size_t line = shown.find(product);
     ASSERT_NE(line, std::string::npos) << product;
-    EXPECT_THAT(shown.substr(line, shown.find('\n', line) - line), HasSubstr("AG(0) RS(0)"));  // one a pass: the backward's are the others
+    EXPECT_THAT(shown.substr(line, shown.find('\n', line) - line),
+                HasSubstr("AG(0) RS(0)"));  // one a pass: the backward's are the others
   }
 }
 

@@ -36,7 +36,8 @@ class Numbers {
 
  private:
   static std::optional<double> apply(const std::string& op, const std::vector<double>& x) {
-    const bool keeps = op == "aten._to_copy" || op == "aten.view" || op == "aten.clone" || op == "aten.alias" || op == "aten.unsqueeze";
+    const bool keeps = op == "aten._to_copy" || op == "aten.view" || op == "aten.clone" || op == "aten.alias" ||
+                       op == "aten.unsqueeze";
     if (x.size() == 1 && keeps) return x[0];
     if (x.size() == 1 && op == "aten.sqrt") return std::sqrt(x[0]);
     if (x.size() == 1 && op == "aten.reciprocal") return 1 / x[0];
@@ -60,7 +61,8 @@ void settle_scalars(Graph& graph, const Content& content) {
     if ((!product && node.op != "aten.div.Tensor") || node.operands.size() != 2) continue;
     for (const std::size_t i : {std::size_t{1}, std::size_t{0}}) {
       const ValueId other = node.operands[1 - i].value;
-      if ((i == 0 && !product) || graph.type(other) != graph.type(node.results[0]) || graph.type(other).elements() == 1) continue;
+      if ((i == 0 && !product) || graph.type(other) != graph.type(node.results[0]) || graph.type(other).elements() == 1)
+        continue;
       const auto number = numbers.value(node.operands[i].value);
       if (!number) continue;
       become(node, node.op, {{"self", other}}, {{"other", *number}});

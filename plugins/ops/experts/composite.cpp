@@ -34,7 +34,8 @@ class Matcher {
     const Node& product = graph_.nodes[last];
     // Down to the sum over a token's copies.
     const Node& weighted = only_user(product.results[0], "aten.mul.Tensor");
-    const ValueId scale = weighted.operands[0].value == product.results[0] ? weighted.operands[1].value : weighted.operands[0].value;
+    const ValueId scale =
+        weighted.operands[0].value == product.results[0] ? weighted.operands[1].value : weighted.operands[0].value;
     const Node& restored = only_user(weighted.results[0], "aten.index.Tensor");
     const Node& copies = only_user(restored.results[0], "aten.view");
     const Node& sum = only_user(copies.results[0], "aten.sum.dim_IntList");
@@ -50,8 +51,10 @@ class Matcher {
     require(sort.results.size() == 2 && sort.results[1] == order, "its rows are not ordered by a sort");
     const ValueId indices = skip_view(operand(sort, "self"));
     const ValueId weights = skip_view(operand(row_weights, "self"));
-    require(graph_.type(indices).shape == std::vector<std::int64_t>{shape[0], k}, "the experts' numbers are not one row for each token");
-    require(graph_.type(weights).shape == std::vector<std::int64_t>{shape[0], k}, "the experts' weights are not one row for each token");
+    require(graph_.type(indices).shape == std::vector<std::int64_t>{shape[0], k},
+            "the experts' numbers are not one row for each token");
+    require(graph_.type(weights).shape == std::vector<std::int64_t>{shape[0], k},
+            "the experts' weights are not one row for each token");
     check_inverse(operand(restored, "indices.0"), order);
     check_ends(operand(product, "offs"), sort.results[0]);
 
@@ -59,26 +62,33 @@ class Matcher {
     const Node& gated = made_by(product.operands[0].value, {"aten.mul.Tensor"});
     const Node* gate = find_producer(gated.operands[0].value);
     ValueId other = gated.operands[1].value;
-    if (gate == nullptr || activation_of(*gate).empty()) gate = find_producer(gated.operands[1].value), other = gated.operands[0].value;
-    require(gate != nullptr && !activation_of(*gate).empty(), "what stands between its products is not silu, gelu or relu of one half, times the other");
+    if (gate == nullptr || activation_of(*gate).empty())
+      gate = find_producer(gated.operands[1].value), other = gated.operands[0].value;
+    require(gate != nullptr && !activation_of(*gate).empty(),
+            "what stands between its products is not silu, gelu or relu of one half, times the other");
     const Node& split = made_by(gate->operands[0].value, {"aten.split.Tensor", "aten.chunk", "aten.split_with_sizes"});
     require(split.results.size() == 2 && split.results[0] == gate->operands[0].value && split.results[1] == other &&
                 graph_.type(split.results[0]) == graph_.type(split.results[1]),
             "the gate is not the first half of the first product");
-    const Node& first = made_by(operand(split, "self"), {"aten._grouped_mm", "transformers.grouped_mm", "transformers.grouped_mm_fallback"});
+    const Node& first = made_by(operand(split, "self"),
+                                {"aten._grouped_mm", "transformers.grouped_mm", "transformers.grouped_mm_fallback"});
     require(operand(first, "offs") == operand(product, "offs"), "its two products are grouped differently");
     const Node& rows = made_by(first.operands[0].value, {"aten.index.Tensor"});
     const ValueId hidden = operand(rows, "self");
-    const Node& token = made_by(operand(rows, "indices.0"), {"aten.floor_divide", "aten.div.Tensor_mode", "aten.floor_divide.Scalar"});
-    require(token.operands[0].value == order && token.number("other", 0) == static_cast<double>(k), "its rows are not the tokens, once for each expert");
+    const Node& token =
+        made_by(operand(rows, "indices.0"), {"aten.floor_divide", "aten.div.Tensor_mode", "aten.floor_divide.Scalar"});
+    require(token.operands[0].value == order && token.number("other", 0) == static_cast<double>(k),
+            "its rows are not the tokens, once for each expert");
     const ValueId gate_up = transposed(first.operands[1].value), down = transposed(product.operands[1].value);
-    require(graph_.type(hidden).rank() == 2 && graph_.type(hidden).shape[0] == shape[0], "its rows are not taken from tokens");
+    require(graph_.type(hidden).rank() == 2 && graph_.type(hidden).shape[0] == shape[0],
+            "its rows are not taken from tokens");
 
     Composite composite;
     composite.node.op = kExperts;
     composite.node.name = sum.name;
     composite.node.module_path = product.module_path;
-    composite.node.operands = {{"hidden", hidden}, {"indices", indices}, {"weights", weights}, {"gate_up", gate_up}, {"down", down}};
+    composite.node.operands = {
+        {"hidden", hidden}, {"indices", indices}, {"weights", weights}, {"gate_up", gate_up}, {"down", down}};
     composite.node.attributes["activation"] = activation_of(*gate);
     composite.node.attributes["distinct"] = comes_from_topk(indices);
     composite.node.attributes["capacity_factor"] = settings.capacity_factor;
@@ -105,7 +115,8 @@ class Matcher {
   const Node& made_by(ValueId value, std::initializer_list<const char*> ops) const {
     const Node* node = find_producer(value);
     const bool known = node != nullptr && std::find(ops.begin(), ops.end(), node->op) != ops.end();
-    require(known, "'" + graph_.values[value].name + "' is made by " + (node ? node->op : std::string("no op")) + ", not by " + *ops.begin());
+    require(known, "'" + graph_.values[value].name + "' is made by " + (node ? node->op : std::string("no op")) +
+                       ", not by " + *ops.begin());
     return *node;
   }
 
@@ -133,7 +144,8 @@ class Matcher {
     const std::int64_t rank = graph_.type(value).rank();
     const auto dimension = [&](const char* name) { return (node.integer(name, 0) + rank) % rank; };
     const bool swaps = node.op == "aten.permute" ? node.integers("dims") == std::vector<std::int64_t>{0, 2, 1}
-                                                 : dimension("dim0") + dimension("dim1") == 3 && dimension("dim0") != 0 && dimension("dim1") != 0;
+                                                 : dimension("dim0") + dimension("dim1") == 3 &&
+                                                       dimension("dim0") != 0 && dimension("dim1") != 0;
     require(rank == 3 && swaps, "its weights are not stored as [expert, out, in]");
     return node.operands[0].value;
   }
@@ -142,13 +154,16 @@ class Matcher {
   void check_inverse(ValueId value, ValueId order) const {
     const Node* node = find_producer(value);
     if (node != nullptr && node->op == "aten.sort" && node->results[1] == value) {
-      require(made_by(value, {"aten.sort"}).operands[0].value == order, "its results are not put back in the tokens' order");
+      require(made_by(value, {"aten.sort"}).operands[0].value == order,
+              "its results are not put back in the tokens' order");
       return;
     }
     const Node& put = made_by(value, {"aten.index_put"});
     require(operand(put, "indices.0") == order, "its results are not put back in the tokens' order");
-    const Node& numbers = made_by(operand(put, "values"), {"aten.arange", "aten.arange.start", "aten.arange.start_step"});
-    require(numbers.number("start", 0) == 0 && numbers.number("step", 1) == 1, "its results are not put back in the tokens' order");
+    const Node& numbers =
+        made_by(operand(put, "values"), {"aten.arange", "aten.arange.start", "aten.arange.start_step"});
+    require(numbers.number("start", 0) == 0 && numbers.number("step", 1) == 1,
+            "its results are not put back in the tokens' order");
   }
 
   // cumsum of how many rows each expert has.
@@ -205,7 +220,8 @@ FoundComposites find_expert_layers(const Graph& graph, const ExpertSettings& set
   std::reverse(found.composites.begin(), found.composites.end());
   for (const auto& [id, reason] : refused) {
     const Node& node = graph.nodes[id];
-    found.refused.push_back("The grouped matrix product '" + node.name + "' in " + (node.module_path.empty() ? "the model" : node.module_path) +
+    found.refused.push_back("The grouped matrix product '" + node.name + "' in " +
+                            (node.module_path.empty() ? "the model" : node.module_path) +
                             " is not known as a layer of experts and runs as it is: " + reason + ".");
   }
   return found;

@@ -38,7 +38,8 @@ constexpr Activation kGelu{[](double x) { return x * normal(x); },
 constexpr Activation kGeluTanh{[](double x) { return 0.5 * x * (1 + std::tanh(inner(x))); },
                                [](double x) {
                                  const double t = std::tanh(inner(x));
-                                 return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kSqrtTwoOverPi * (1 + 3 * 0.044715 * x * x);
+                                 return 0.5 * (1 + t) +
+                                        0.5 * x * (1 - t * t) * kSqrtTwoOverPi * (1 + 3 * 0.044715 * x * x);
                                }};
 constexpr Activation kRelu{[](double x) { return x > 0 ? x : 0.0; }, [](double x) { return x > 0 ? 1.0 : 0.0; }};
 
@@ -86,7 +87,8 @@ class Layer {
   }
 
   // `gradient`: of the row's weighted result.
-  void backward(std::size_t row, std::size_t expert, double row_weight, const double* gradient, ExpertRowGradients& sums) {
+  void backward(std::size_t row, std::size_t expert, double row_weight, const double* gradient,
+                ExpertRowGradients& sums) {
     run(row, expert);
     double* row_gradient = &sums.rows[row * width_];
     Numbers inner_gradient(2 * inner_, 0.0);
@@ -174,7 +176,8 @@ ExpertRowGradients expert_row_gradients(const ExpertRows& in, const Tensor& row_
   for (std::size_t row = 0; row < layer.rows(); ++row) {
     const auto expert = layer.expert(row);
     if (!expert) continue;
-    layer.backward(row, *expert, row_weights.get(static_cast<std::int64_t>(row)), &gradients[row * layer.out_width()], sums);
+    layer.backward(row, *expert, row_weights.get(static_cast<std::int64_t>(row)), &gradients[row * layer.out_width()],
+                   sums);
   }
   return sums;
 }
@@ -195,12 +198,14 @@ Result<std::vector<Tensor>> evaluate_experts(const OpCall& call, std::span<const
   const Tensor rows = repeated(hidden, copies);
   const ExpertRows in{call, rows, indices, *operands[first + 3], *operands[first + 4]};
   if (!backward) {
-    return std::vector<Tensor>{tensor_of(call.results[0], sum_of_each(expert_rows(in), copies, call.results[0].shape[1], &weights))};
+    return std::vector<Tensor>{
+        tensor_of(call.results[0], sum_of_each(expert_rows(in), copies, call.results[0].shape[1], &weights))};
   }
   const ExpertRowGradients sums = expert_row_gradients(in, weights, repeated(*operands[0], copies));
-  return std::vector<Tensor>{tensor_of(call.results[0], sum_of_each(sums.rows, copies, call.results[0].shape[1], nullptr)),
-                             tensor_of(call.results[1], sums.row_weights), tensor_of(call.results[2], sums.gate_up),
-                             tensor_of(call.results[3], sums.down)};
+  return std::vector<Tensor>{
+      tensor_of(call.results[0], sum_of_each(sums.rows, copies, call.results[0].shape[1], nullptr)),
+      tensor_of(call.results[1], sums.row_weights), tensor_of(call.results[2], sums.gate_up),
+      tensor_of(call.results[3], sums.down)};
 }
 
 }  // namespace meshwright

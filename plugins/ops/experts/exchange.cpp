@@ -1,9 +1,10 @@
 // t>e: tokens travel to their experts and back.
 //
 // A rank packs its rows by where their expert is, `capacity` for each other rank, so that buffers have a size that does
-// not depend on the data. Buffers are global tensors like any other: [a dimension for each axis that cuts the tokens ..,
-// a dimension for each axis that exchanges .., capacity, width]. Before the all-to-all an exchanging axis shards the
-// first one of its dimensions, which says where a row comes from; after it the second one, which says where it went.
+// not depend on the data. Buffers are global tensors like any other: [a dimension for each axis that cuts the tokens
+// .., a dimension for each axis that exchanges .., capacity, width]. Before the all-to-all an exchanging axis shards
+// the first one of its dimensions, which says where a row comes from; after it the second one, which says where it
+// went.
 #include <algorithm>
 
 #include "experts.h"
@@ -21,7 +22,11 @@ constexpr const char* kCollect = "meshwright.experts_collect";
 class Exchanging {
  public:
   explicit Exchanging(const LocalCall& call)
-      : call_(call), hidden_(*call.type("hidden")), gate_up_(*call.type("gate_up")), build_(call.build), attributes_(call.call.node.attributes) {
+      : call_(call),
+        hidden_(*call.type("hidden")),
+        gate_up_(*call.type("gate_up")),
+        build_(call.build),
+        attributes_(call.call.node.attributes) {
     for (std::size_t axis = 0; axis < call.mesh.rank(); ++axis) {
       if (!hidden_.layout[axis].is_shard()) continue;
       token_axes_.push_back(axis);
@@ -34,8 +39,10 @@ class Exchanging {
   void emit() {
     describe_destinations();
     ShardIndex::describe(gate_up_, 0, 1, call_.mesh, "experts", attributes_, starts_);
-    if (call_.call.node.op == kExpertsBackward) backward();
-    else forward();
+    if (call_.call.node.op == kExpertsBackward)
+      backward();
+    else
+      forward();
   }
 
  private:
@@ -59,7 +66,8 @@ class Exchanging {
         if (gate_up_.layout[axis] != Placement::shard(0)) continue;
         const std::int64_t size = call_.mesh.axes[axis].size;
         rest /= size;
-        if (std::find(exchanged_.begin(), exchanged_.end(), axis) != exchanged_.end()) destination = destination * size + block / rest % size;
+        if (std::find(exchanged_.begin(), exchanged_.end(), axis) != exchanged_.end())
+          destination = destination * size + block / rest % size;
       }
       destinations.push_back(destination);
     }
@@ -93,21 +101,25 @@ class Exchanging {
 
   // Rows, as ranks have them after the all-to-all.
   ShardedType arrived(ShardedType buffer) const {
-    for (std::size_t i = 0; i < exchanged_.size(); ++i) buffer.layout.place(exchanged_[i], Placement::shard(token_axes_.size() + i));
+    for (std::size_t i = 0; i < exchanged_.size(); ++i)
+      buffer.layout.place(exchanged_[i], Placement::shard(token_axes_.size() + i));
     return buffer;
   }
 
-  // Axes that shard experts or their inner dimension, but do not exchange, leave sums to be made, as partial weights do.
+  // Axes that shard experts or their inner dimension, but do not exchange, leave sums to be made, as partial weights
+  // do.
   ShardedType summed(ShardedType buffer) const {
     for (std::size_t axis = 0; axis < call_.mesh.rank(); ++axis) {
       const bool shares_work = gate_up_.layout[axis].is_shard() && !hidden_.layout[axis].is_shard();
-      if (shares_work || call_.type("down")->layout[axis].is_partial()) buffer.layout.place(axis, Placement::partial_sum());
+      if (shares_work || call_.type("down")->layout[axis].is_partial())
+        buffer.layout.place(axis, Placement::partial_sum());
     }
     return buffer;
   }
 
   ProgramValueId there(ProgramValueId rows) const {
-    for (std::size_t i = 0; i < exchanged_.size(); ++i) rows = build_.exchange(rows, exchanged_[i], token_axes_.size() + i);
+    for (std::size_t i = 0; i < exchanged_.size(); ++i)
+      rows = build_.exchange(rows, exchanged_[i], token_axes_.size() + i);
     return rows;
   }
 
@@ -124,13 +136,18 @@ class Exchanging {
     const std::int64_t out_width = call_.results[0].type.shape[1];
     const ProgramValueId rows = build_.make(buffer(dtype, hidden_.type.shape[1]));
     const ProgramValueId experts = build_.make(buffer(DType::int64, 0));
-    build_.emit(kDispatch, {{"rows", call_.operand("hidden")}, {"indices", call_.operand("indices")}}, attributes_, {}, {rows, experts});
+    build_.emit(kDispatch, {{"rows", call_.operand("hidden")}, {"indices", call_.operand("indices")}}, attributes_, {},
+                {rows, experts});
     const ProgramValueId out = build_.make(summed(arrived(buffer(dtype, out_width))));
     build_.emit(kRows,
-                {{"rows", there(rows)}, {"experts", there(experts)}, {"gate_up", call_.operand("gate_up")}, {"down", call_.operand("down")}},
+                {{"rows", there(rows)},
+                 {"experts", there(experts)},
+                 {"gate_up", call_.operand("gate_up")},
+                 {"down", call_.operand("down")}},
                 attributes_, starts_, {out});
-    build_.emit(kCombine, {{"rows", back(out)}, {"indices", call_.operand("indices")}, {"weights", call_.operand("weights")}}, attributes_,
-                {}, call_.call.node.results);
+    build_.emit(kCombine,
+                {{"rows", back(out)}, {"indices", call_.operand("indices")}, {"weights", call_.operand("weights")}},
+                attributes_, {}, call_.call.node.results);
   }
 
   void backward() {
@@ -139,19 +156,28 @@ class Exchanging {
     const ProgramValueId experts = build_.make(buffer(DType::int64, 0));
     const ProgramValueId weights = build_.make(buffer(dtype, 0));
     build_.emit(kDispatch,
-                {{"rows", call_.operand("hidden")}, {"indices", call_.operand("indices")}, {"weights", call_.operand("weights")}},
+                {{"rows", call_.operand("hidden")},
+                 {"indices", call_.operand("indices")},
+                 {"weights", call_.operand("weights")}},
                 attributes_, {}, {rows, experts, weights});
     const ProgramValueId gradients = build_.make(buffer(dtype, call_.type("grad_output")->type.shape[1]));
-    build_.emit(kDispatch, {{"rows", call_.operand("grad_output")}, {"indices", call_.operand("indices")}}, attributes_, {}, {gradients});
+    build_.emit(kDispatch, {{"rows", call_.operand("grad_output")}, {"indices", call_.operand("indices")}}, attributes_,
+                {}, {gradients});
     const std::vector<ProgramValueId>& results = call_.call.node.results;
     const ProgramValueId row_gradients = build_.make(gradient_type(arrived(buffer(dtype, hidden_.type.shape[1]))));
     const ProgramValueId weight_gradients = build_.make(gradient_type(arrived(buffer(dtype, 0))));
     build_.emit(kRowsBackward,
-                {{"rows", there(rows)}, {"experts", there(experts)}, {"weights", there(weights)}, {"gradients", there(gradients)},
-                 {"gate_up", call_.operand("gate_up")}, {"down", call_.operand("down")}},
+                {{"rows", there(rows)},
+                 {"experts", there(experts)},
+                 {"weights", there(weights)},
+                 {"gradients", there(gradients)},
+                 {"gate_up", call_.operand("gate_up")},
+                 {"down", call_.operand("down")}},
                 attributes_, starts_, {row_gradients, weight_gradients, results[2], results[3]});
-    build_.emit(kCombine, {{"rows", back(row_gradients)}, {"indices", call_.operand("indices")}}, attributes_, {}, {results[0]});
-    build_.emit(kCollect, {{"rows", back(weight_gradients)}, {"indices", call_.operand("indices")}}, attributes_, {}, {results[1]});
+    build_.emit(kCombine, {{"rows", back(row_gradients)}, {"indices", call_.operand("indices")}}, attributes_, {},
+                {results[0]});
+    build_.emit(kCollect, {{"rows", back(weight_gradients)}, {"indices", call_.operand("indices")}}, attributes_, {},
+                {results[1]});
   }
 
   // A partial gradient gives partial gradients.
@@ -173,8 +199,8 @@ class Exchanging {
   std::int64_t devices_ = 1, capacity_ = 0;
 };
 
-// Where the row of a token's copy is in a buffer: `visit(copy, slot)` for each copy, in order. False: one rank is sent more
-// rows than there is room for.
+// Where the row of a token's copy is in a buffer: `visit(copy, slot)` for each copy, in order. False: one rank is sent
+// more rows than there is room for.
 template <class Visit>
 bool for_each_slot(const Node& node, const Tensor& indices, std::int64_t slots, Visit visit) {
   const std::vector<std::int64_t> destinations = node.integers("destinations");
@@ -218,10 +244,12 @@ Result<std::vector<Tensor>> evaluate_exchange_step(const OpCall& call, std::span
   std::vector<Tensor> results;
   for (const TensorType& type : call.results) results.emplace_back(type);
   if (op == kRows) {
-    return std::vector<Tensor>{filled(call.results[0], expert_rows({call, *operands[0], *operands[1], *operands[2], *operands[3]}))};
+    return std::vector<Tensor>{
+        filled(call.results[0], expert_rows({call, *operands[0], *operands[1], *operands[2], *operands[3]}))};
   }
   if (op == kRowsBackward) {
-    const ExpertRowGradients sums = expert_row_gradients({call, *operands[0], *operands[1], *operands[4], *operands[5]}, *operands[2], *operands[3]);
+    const ExpertRowGradients sums = expert_row_gradients({call, *operands[0], *operands[1], *operands[4], *operands[5]},
+                                                         *operands[2], *operands[3]);
     return std::vector<Tensor>{filled(call.results[0], sums.rows), filled(call.results[1], sums.row_weights),
                                filled(call.results[2], sums.gate_up), filled(call.results[3], sums.down)};
   }
@@ -246,11 +274,14 @@ Result<std::vector<Tensor>> evaluate_exchange_step(const OpCall& call, std::span
       }
     });
   } else {
-    fits = for_each_slot(call.node, indices, rows.elements(), [&](std::int64_t copy, std::int64_t slot) { results[0].set(copy, rows.get(slot)); });
+    fits = for_each_slot(call.node, indices, rows.elements(),
+                         [&](std::int64_t copy, std::int64_t slot) { results[0].set(copy, rows.get(slot)); });
   }
   if (fits) return results;
-  return bad_input("more tokens chose the experts of one rank than its buffer has room for; raise \"capacity_factor\" in [ops.experts], or "
-                   "set it to 0, and plan again");
+  return bad_input(
+      "more tokens chose the experts of one rank than its buffer has room for; raise \"capacity_factor\" in "
+      "[ops.experts], or "
+      "set it to 0, and plan again");
 }
 
 }  // namespace meshwright

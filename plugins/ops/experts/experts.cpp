@@ -18,7 +18,8 @@ constexpr const char* kOps[] = {kExperts,
 
 constexpr meshwright_config_key_v1 kKeys[] = {
     {"capacity_factor", "number", "", "0.0",
-     "rows that a rank may send to another one, over their number if all experts were equally busy; 0: all that can come"},
+     "rows that a rank may send to another one, over their number if all experts were equally busy; 0: all that can "
+     "come"},
     {"imbalance", "number", "", "1.2", "seconds of the busiest rank's experts over those if all were equally busy"},
 };
 
@@ -32,12 +33,15 @@ class Experts final : public OpFamily {
   Result<Rule> do_rule(const OpCall& call) const override {
     if (is_exchange_step(call.node.op)) return bad_input("it stands in programs only");
     const bool backward = is_backward(call.node);
-    Result<Rule> rule = parse_rule(backward ? "t !o, t !h, t !k, t !k, e (!2 i) !h, e !o i -> t !h, t !k, e (!2 i) !h, e !o i"
-                                            : "t !h, t !k, t !k, e (!2 i) !h, e !o i -> t !o",
-                                   call.operands, call.results);
+    Result<Rule> rule =
+        parse_rule(backward ? "t !o, t !h, t !k, t !k, e (!2 i) !h, e !o i -> t !h, t !k, e (!2 i) !h, e !o i"
+                            : "t !h, t !k, t !k, e (!2 i) !h, e !o i -> t !o",
+                   call.operands, call.results);
     if (!rule) return rule;
-    if (backward) rule->linear = {{0}};
-    else rule->linear = {{2}, {4}};  // the router's weights, and the last matrix
+    if (backward)
+      rule->linear = {{0}};
+    else
+      rule->linear = {{2}, {4}};  // the router's weights, and the last matrix
     Exchange exchange;
     exchange.from = rule->factor("t");
     exchange.to = rule->factor("e");
@@ -55,7 +59,8 @@ class Experts final : public OpFamily {
   Result<OpCost> do_cost(const OpCall& call, const Rule& rule) const override {
     OpCost cost;
     cost.matrix = true;
-    const double share = static_cast<double>(call.operand("indices")->shape[1]) / static_cast<double>(rule.factors[rule.factor("e")].size);
+    const double share = static_cast<double>(call.operand("indices")->shape[1]) /
+                         static_cast<double>(rule.factors[rule.factor("e")].size);
     const double forward = 6 * share;  // three products of each token and each of its experts
     cost.forward.push_back({is_backward(call.node) ? 3 * forward : forward,
                             {rule.factor("t"), rule.factor("e"), rule.factor("h"), rule.factor("i")}});
@@ -111,7 +116,7 @@ void* create(const Config& config, Error& error) {
 
 }  // namespace
 
-MESHWRIGHT_PLUGIN("ops", "experts", "0.1.0", "Apache-2.0", "Mixture-of-experts layers", kOps, kKeys, std::size(kKeys), create,
-                  destroy_plugin<OpFamily>)
+MESHWRIGHT_PLUGIN("ops", "experts", "0.1.0", "Apache-2.0", "Mixture-of-experts layers", kOps, kKeys, std::size(kKeys),
+                  create, destroy_plugin<OpFamily>)
 
 }  // namespace meshwright

@@ -9,7 +9,8 @@
 //   t    tokens; every rank has all experts
 //   e    experts; every rank has all tokens and computes what its experts give: a partial sum
 //   i    the inner dimension of every expert (expert-tensor parallelism): a partial sum
-//   t>e  tokens and experts on the same axis: tokens travel to their experts and back (expert parallelism). Buffers have
+//   t>e  tokens and experts on the same axis: tokens travel to their experts and back (expert parallelism). Buffers
+//   have
 //        a fixed capacity for each pair of ranks; without a capacity factor it is the most that can come (dropless).
 //        Rows beyond the capacity are an error, never dropped.
 // The backward computes the experts' inner values again.
@@ -37,8 +38,8 @@ FoundComposites find_expert_layers(const Graph& graph, const ExpertSettings& set
 // evaluate.cpp
 Result<std::vector<Tensor>> evaluate_experts(const OpCall& call, std::span<const Tensor* const> operands);
 
-// What experts do to single rows, for whoever has the rows: out[r] = expert(row_experts[r]) of rows[r]. Rows whose expert
-// is another rank's, or is -1, give zero. `scale` may be null: all 1.
+// What experts do to single rows, for whoever has the rows: out[r] = expert(row_experts[r]) of rows[r]. Rows whose
+// expert is another rank's, or is -1, give zero. `scale` may be null: all 1.
 struct ExpertRows {
   const OpCall& call;
   const Tensor& rows;         // [.., h]
