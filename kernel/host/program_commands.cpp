@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "file_hash.h"
+#include "in_float32.h"
 #include "json.h"
 #include "meshwright/frontend.h"
 #include "meshwright/log.h"
@@ -63,10 +64,8 @@ Result<std::map<std::string, Tensor>> weights_of(Opened& opened) {
 Result<Verification> verify_plan(const ProgramOptions& options) {
   Result<Opened> opened = open(options);
   if (!opened) return opened.error();
-  if (opened->plan.training.param_dtype && is_floating(*opened->plan.training.param_dtype) &&
-      *opened->plan.training.param_dtype != DType::float32) {
-    log(LogLevel::warning, "verify", std::string("the plan computes in ") + name(*opened->plan.training.param_dtype).data() +
-                                         "; it is verified in float32, so bytes are those of float32");
+  if (computes_in_half(opened->plan.graph)) {
+    log(LogLevel::warning, "verify", "the plan computes in half precision; it is verified in float32, so bytes are those of float32");
     opened->plan.training.param_dtype.reset();
     retype(opened->plan.graph, DType::float32);
   }
@@ -74,6 +73,7 @@ Result<Verification> verify_plan(const ProgramOptions& options) {
   if (!program) return program.error();
   Result<std::map<std::string, Tensor>> weights = weights_of(*opened);
   if (!weights) return weights.error();
+  for (auto& [name, tensor] : *weights) tensor = in_float32(std::move(tensor));
   Result<std::map<ValueId, Tensor>> sources = sample_sources(opened->plan.graph, *weights, 0);
   if (!sources) return sources.error();
   weights->clear();

@@ -124,6 +124,17 @@ TEST(Verify, ComputesInFloat32WhatIsPlannedInLess) {
   EXPECT_THAT(outcome.errors, HasSubstr("verified in float32"));
 }
 
+// A model in half precision has its own weights, as float32.
+TEST(Verify, ComputesInFloat32WhatIsExportedInLess) {
+  const std::string file = plan(tiny("mlp_bf16_weights"), "h100x8");
+  const Outcome outcome = run_program("verify " + file + " --format json");
+  const Json given = json_of(outcome);
+  expect_equal(given);
+  EXPECT_THAT(outcome.errors, HasSubstr("verified in float32"));
+  const Json drawn = json_of(run_program("verify " + plan(tiny("mlp_tiny"), "h100x8") + " --format json"));
+  EXPECT_NE(std::get<double>(given.find("loss_serial")->value()), std::get<double>(drawn.find("loss_serial")->value()));
+}
+
 TEST(Verify, RefusesWhatIsNoPlan) {
   const std::string file = scratch("bad.json");
   std::ofstream(file) << "{\"format\": 1";

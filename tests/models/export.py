@@ -216,6 +216,11 @@ def mlp():
     return Mlp(), {"features": torch.zeros(2 * BATCH, 16), "targets": torch.zeros(2 * BATCH, 8)}
 
 
+def mlp_bf16():
+    model, inputs = mlp()
+    return model.to(torch.bfloat16), {name: value.to(torch.bfloat16) for name, value in inputs.items()}
+
+
 def shrink(path: Path) -> None:
     """Keep of where a node comes from the innermost module: what the planner reads. The rest is a third of the file."""
     program = torch.export.load(path)
@@ -237,7 +242,7 @@ def fill(model: torch.nn.Module) -> None:
 
 
 MODELS: dict[str, Callable] = {"gpt2_tiny": gpt2, "gpt2_tiny_weights": gpt2, "bert_tiny": bert, "vit_tiny": vit,
-                               "mlp_tiny": mlp, "llama_tiny": llama, "resnet_tiny": resnet, "t5_tiny": t5,
+                               "mlp_tiny": mlp, "mlp_bf16_weights": mlp_bf16, "llama_tiny": llama, "resnet_tiny": resnet, "t5_tiny": t5,
                                "vgg_tiny": vgg, "clip_tiny": clip, "swin_tiny": swin, "vit_torchvision_tiny": vit_torchvision, "mixtral_tiny": mixtral,
                                "mixtral_short": mixtral_short,
                                "qwen_moe_tiny": qwen_moe, "gpt2_long": gpt2_long, "encoder_open": lambda: encoder(8, 16),

@@ -1,0 +1,17 @@
+// Models in half precision, as the simulated ranks compute them.
+#pragma once
+
+#include "meshwright/graph.h"
+#include "meshwright/tensor.h"
+
+namespace meshwright {
+
+inline bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
+
+// Whether any value is in half precision.
+bool computes_in_half(const Graph& graph);
+
+// The same numbers in float32, which holds every float16 and bfloat16; other tensors stay as they are.
+Tensor in_float32(Tensor tensor);
+
+}  // namespace meshwright
