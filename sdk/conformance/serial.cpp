@@ -21,6 +21,7 @@ Tensor take_step(const Tensor& parameter, const Tensor& gradient, Optimizer opti
 // The gap between the last score that is chosen and the first one that is not, row by row.
 NearTies count_near_ties(const OpCall& call, const Tensor& scores, const Tensor& chosen, double tie) {
   const std::int64_t rank = scores.type().rank(), dim = call.node.integer("dim", -1);
+  if (rank == 0) return {call.node.name, 1, 0};
   const auto at = static_cast<std::size_t>(dim < 0 ? dim + rank : dim);
   const std::int64_t size = scores.shape()[at], k = chosen.shape()[at];
   std::int64_t inner = 1;

@@ -67,6 +67,12 @@ Result<std::vector<Tensor>> pairs_evaluate(const OpCall& call, std::span<const T
   return results;
 }
 
+Status check_batches(const TensorType& x1, const TensorType& x2) {
+  const bool alike = x1.rank() == x2.rank() && x1.rank() > 1 && std::equal(x1.shape.begin(), x1.shape.end() - 2, x2.shape.begin());
+  if (!alike) return bad_input("batches that are broadcast are not supported");
+  return Done{};
+}
+
 class Cdist final : public OpFamily {
  private:
   // Pairs of rows have no order that a cut of the rows keeps.
@@ -80,8 +86,7 @@ class Cdist final : public OpFamily {
     if (is_pairs(call.node)) return pairs_rule(call);
     const bool backward = call.node.op == kBackward;
     const TensorType &x1 = *call.operand("x1"), &x2 = *call.operand("x2");
-    const bool alike = x1.rank() == x2.rank() && std::equal(x1.shape.begin(), x1.shape.end() - 2, x2.shape.begin());
-    if (!alike) return bad_input("batches that are broadcast are not supported");
+    if (Status status = check_batches(x1, x2); !status) return status.error();
     const std::string d = x1.shape.back() == 1 ? "1" : "!d", first = "b* m " + d, second = "b* n " + d, made = "b* m n";
     Result<Rule> rule = parse_rule(backward ? made + ", " + first + ", " + second + ", " + made + " -> " + first
                                             : first + ", " + second + " -> " + made, call.operands, call.results);
@@ -126,6 +131,7 @@ class Cdist final : public OpFamily {
     if (is_pairs(call.node)) return pairs_evaluate(call, operands);
     const bool backward = call.node.op == kBackward;
     const Tensor &first = *operands[backward ? 1 : 0], &second = *operands[backward ? 2 : 1];
+    if (Status status = check_batches(first.type(), second.type()); !status) return status.error();
     const double p = call.node.number("p", 2);
     const Numbers a = numbers_of(first), b = numbers_of(second);
     const std::size_t d = to_size(first.shape().back()), m = to_size(first.shape()[first.shape().size() - 2]),

@@ -43,12 +43,19 @@ constexpr const char* kOps[] = {"aten.conv2d",      "aten.conv1d",  "aten.conv2d
                                 "aten.conv_transpose2d.input", "aten.conv_transpose3d.input", kBackward,
                                 kInputGradient,     kWeightGradient, nullptr};
 
+// As the rule and the meaning take it.
+Status check_batch(const OpCall& call) {
+  const ConvolutionTypes types = convolution_types(call);
+  if (types.input.rank() != types.weight.rank()) return bad_input("an input without a batch is not supported");
+  return Done{};
+}
+
 class Convolution final : public OpFamily {
  private:
   // Space stays whole: sharding it needs an exchange of halos. With groups the channels are products g c.
   Result<Rule> do_rule(const OpCall& call) const override {
+    if (Status status = check_batch(call); !status) return status.error();
     const ConvolutionTypes types = convolution_types(call);
-    if (types.input.rank() != types.weight.rank()) return bad_input("an input without a batch is not supported");
     const std::int64_t groups = call.node.integer("groups", 1);
     const std::string group = groups > 1 ? std::to_string(groups) : "";
     std::string in, kernel, out;
@@ -106,10 +113,13 @@ class Convolution final : public OpFamily {
   Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override {
     if (call.node.op.find("_backward") != std::string::npos)
       return bad_input("second derivatives of convolutions are not stated");
+    if (call.type(call.node.operands[0].value).rank() != call.type(call.node.operands[1].value).rank())
+      return bad_input("an input without a batch is not supported");
     return convolution_gradient(call);
   }
 
   Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
+    if (Status status = check_batch(call); !status) return status.error();
     return convolution_evaluate(call, operands);
   }
 

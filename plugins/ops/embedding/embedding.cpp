@@ -32,6 +32,7 @@ class Embedding final : public OpFamily {
 
   Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override {
     if (is_backward(call.node)) return bad_input("its op family states no gradient");
+    if (call.node.boolean("scale_grad_by_freq", false)) return bad_input("a gradient over the frequency of each row is not supported");
     std::vector<ValueId> gradients(call.node.operands.size(), kNoId);
     if (!call.wanted[0]) return gradients;
     const TensorType& weight = call.type(call.operand("weight"));

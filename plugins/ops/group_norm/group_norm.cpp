@@ -17,16 +17,23 @@ std::string channel_text(std::int64_t channels, std::int64_t groups) {
   return groups == 1 ? "!c" : "(g !" + std::to_string(channels / groups) + ")";
 }
 
+Status check_groups(const OpCall& call) {
+  const TensorType& input = *call.operand("input");
+  if (input.rank() < 2) return bad_input("an input without channels is not supported");
+  const std::int64_t channels = input.shape[1], groups = groups_of(call.node, channels);
+  if (groups < 1 || channels % groups != 0) return bad_input("the channels must be a multiple of the groups");
+  if (call.node.op == kInstance && (!call.node.boolean("use_input_stats", true) || call.operand("running_mean"))) {
+    return bad_input("running statistics of an instance normalization are not supported");
+  }
+  return Done{};
+}
+
 class GroupNorm final : public OpFamily {
  private:
   Result<Rule> do_rule(const OpCall& call) const override {
+    if (Status status = check_groups(call); !status) return status.error();
     const TensorType& input = *call.operand("input");
-    if (input.rank() < 2) return bad_input("an input without channels is not supported");
     const std::int64_t channels = input.shape[1], groups = groups_of(call.node, channels);
-    if (groups < 1 || channels % groups != 0) return bad_input("the channels must be a multiple of the groups");
-    if (call.node.op == kInstance && (!call.node.boolean("use_input_stats", true) || call.operand("running_mean"))) {
-      return bad_input("running statistics of an instance normalization are not supported");
-    }
     const std::string channel = channel_text(channels, groups), statistic = groups == 1 ? "n 1" : "n g";
     std::string whole = "n " + channel;
     for (std::int64_t i = 2; i < input.rank(); ++i) whole += " !x" + std::to_string(i - 2);
@@ -55,6 +62,7 @@ class GroupNorm final : public OpFamily {
   Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override { return group_norm_gradient(call); }
 
   Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
+    if (Status status = check_groups(call); !status) return status.error();
     return group_norm_evaluate(call, operands);
   }
 

@@ -90,9 +90,10 @@ class Join final : public OpFamily {
                                   bool joins) {
     const std::size_t at = dimension(call, joint);
     const std::size_t rank = joint.shape.size();
-    const bool equal = std::all_of(pieces.begin(), pieces.end(), [&](const TensorType& piece) {
-      return piece.shape.size() == rank && piece.shape[at] == pieces[0].shape[at];
-    });
+    if (std::ranges::any_of(pieces, [&](const TensorType& piece) { return piece.shape.size() != rank; })) {
+      return bad_input("a piece of another rank, which PyTorch leaves out where it is empty, is not supported");
+    }
+    const bool equal = std::ranges::all_of(pieces, [&](const TensorType& piece) { return piece.shape[at] == pieces[0].shape[at]; });
     std::string list;
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       const std::string piece = equal ? "q" : whole_text(pieces[i].shape[at], "w" + std::to_string(i));

@@ -42,6 +42,7 @@ class Matmul final : public OpFamily {
     const std::string& op = call.node.op;
     std::string text;
     if (op == "aten.linear") {
+      if (call.operand("weight")->rank() != 2) return bad_input("a weight that is a vector is not supported");
       text = call.operand("bias") ? "b* k, ~n k, +~n -> b* ~n" : "b* k, ~n k -> b* ~n";
     } else if (op == "aten.addmm") {
       text = addend_text(*call.operand("self"), {"m", "n"}) + ", m k, k n -> m n";

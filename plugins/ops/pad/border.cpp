@@ -27,12 +27,15 @@ std::pair<std::int64_t, std::int64_t> widths_at(const std::vector<std::int64_t>&
 
 Result<std::vector<std::int64_t>> sources_of(Border border, std::int64_t size, std::int64_t padded, std::int64_t before) {
   std::vector<std::int64_t> sources;
+  // What goes round is what remains after the cuts.
+  const std::int64_t first = std::max<std::int64_t>(-before, 0), last = std::min(size, padded - before), kept = last - first;
   for (std::int64_t position = 0; position < padded; ++position) {
     std::int64_t source = position - before;
+    if (border == Border::circular && source < first) source += kept;
+    else if (border == Border::circular && source >= last) source -= kept;
     if (source < 0 || source >= size) {
       if (border == Border::constant) source = -1;
       if (border == Border::replicate) source = std::clamp<std::int64_t>(source, 0, size - 1);
-      if (border == Border::circular) source += source < 0 ? size : -size;
       if (border == Border::reflect) source = source < 0 ? -source : 2 * (size - 1) - source;
       if (source < -1 || source >= size || (source < 0 && border != Border::constant)) {
         return bad_input("the padding of a dimension of " + std::to_string(size) + " is wider than what it repeats");

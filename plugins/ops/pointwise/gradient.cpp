@@ -142,6 +142,7 @@ std::optional<Term> joint_gradient(const Formula& f, std::size_t i) {
   if (is_one_of(op, {"aten.div.Tensor_mode", "aten.div.Scalar_mode"})) {
     return node.text("rounding_mode", "").empty() ? of_quotient(f, i) : zeros(g.build(), f.operand(i).type());
   }
+  if (op.starts_with("aten.floor_divide")) return zeros(g.build(), f.operand(i).type());
   if (is_one_of(op, {"aten.where.self", "aten.where.ScalarOther"})) return of_where(f, i == 1);
   if (op == "aten.where.ScalarSelf") return of_where(f, false);
   if (is_one_of(op, {"aten.maximum", "aten.max.other"})) return of_extremum(f, i == 0);
@@ -190,7 +191,8 @@ Result<std::vector<ValueId>> pointwise_gradient(const GradientCall& call) {
     if (!gradient) gradient = elementary_gradient(f, i);
     if (!gradient) gradient = activation_gradient(f);
     if (!gradient) return bad_input("its op family states no gradient");
-    gradients.push_back(sum_to(*gradient, call.type(call.node.operands[i].value)).id());
+    const TensorType& type = call.type(call.node.operands[i].value);  // its dtype is its own, where it was promoted
+    gradients.push_back(cast(sum_to(*gradient, type), type.dtype).id());
   }
   return gradients;
 }

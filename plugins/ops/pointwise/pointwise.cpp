@@ -29,7 +29,7 @@ constexpr const char* kOps[] = {
     "aten.log2", "aten.log10", "aten.log1p", "aten.tan", "aten.asin", "aten.acos", "aten.atan", "aten.sinh", "aten.cosh",
     "aten.asinh", "aten.acosh", "aten.atanh", "aten.atan2", "aten.erfc", "aten.floor", "aten.ceil", "aten.trunc",
     "aten.round", "aten.round.decimals", "aten.frac", "aten.sgn", "aten.isnan", "aten.isinf", "aten.isfinite",
-    "aten.nan_to_num", "aten.floor_divide", "aten.div.Tensor_mode", "aten.div.Scalar_mode", "aten.fmod.Tensor",
+    "aten.nan_to_num", "aten.floor_divide", "aten.floor_divide.Scalar", "aten.div.Tensor_mode", "aten.div.Scalar_mode", "aten.fmod.Tensor",
     "aten.fmod.Scalar", "aten.remainder.Tensor", "aten.remainder.Scalar", "aten.pow.Scalar", "aten.pow.Tensor_Tensor",
     "aten.clamp.Tensor", "aten.clamp_min.Tensor", "aten.clamp_max.Tensor", "aten.addcmul", "aten.addcdiv",
     "aten.lerp.Scalar", "aten.lerp.Tensor", "aten.elu", "aten.selu", "aten.celu", "aten.elu_backward", "aten.hardtanh",

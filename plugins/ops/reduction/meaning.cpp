@@ -1,13 +1,14 @@
+#include <cmath>
+
 #include "broadcast.h"
+#include "dimensions.h"
 #include "reduction.h"
+#include "term.h"
 
 namespace meshwright {
 
 std::vector<bool> reduced_dimensions(const Node& node, std::int64_t rank) {
-  const std::vector<std::int64_t> dims = node.integers("dim");
-  std::vector<bool> reduced(static_cast<std::size_t>(rank), dims.empty());
-  for (const std::int64_t dim : dims) reduced[static_cast<std::size_t>(dim < 0 ? dim + rank : dim)] = true;
-  return reduced;
+  return named_or_all_dimensions(list_of(node, "dim"), rank);
 }
 
 namespace {
@@ -16,12 +17,7 @@ bool is_mean(const Node& node) { return node.op.starts_with("aten.mean"); }
 
 // The operand's shape with 1 where it is summed over.
 std::vector<std::int64_t> kept_shape(const Node& node, const TensorType& operand) {
-  const std::vector<bool> reduced = reduced_dimensions(node, operand.rank());
-  std::vector<std::int64_t> shape = operand.shape;
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (reduced[i]) shape[i] = 1;
-  }
-  return shape;
+  return shape_with_ones(operand.shape, reduced_dimensions(node, operand.rank()));
 }
 
 }  // namespace
@@ -29,7 +25,11 @@ std::vector<std::int64_t> kept_shape(const Node& node, const TensorType& operand
 Result<std::vector<Tensor>> reduction_evaluate(const OpCall& call, const Tensor& operand) {
   const BroadcastIndex index(kept_shape(call.node, operand.type()), operand.shape());
   std::vector<double> sums(static_cast<std::size_t>(call.results[0].elements()), 0);
-  for (std::int64_t i = 0; i < operand.elements(); ++i) sums[static_cast<std::size_t>(index(i))] += operand.get(i);
+  const bool truncates = !is_floating(call.results[0].dtype);  // "dtype" converts before the sum
+  for (std::int64_t i = 0; i < operand.elements(); ++i) {
+    const double number = operand.get(i);
+    sums[static_cast<std::size_t>(index(i))] += truncates ? std::trunc(number) : number;
+  }
   const double count = is_mean(call.node) ? static_cast<double>(operand.elements()) / static_cast<double>(sums.size()) : 1;
   std::vector<Tensor> results;
   Tensor& result = results.emplace_back(call.results[0]);
@@ -40,7 +40,8 @@ Result<std::vector<Tensor>> reduction_evaluate(const OpCall& call, const Tensor&
 Result<std::vector<ValueId>> reduction_gradient(const GradientCall& call) {
   if (!call.wanted[0]) return std::vector<ValueId>{kNoId};
   const TensorType& type = call.type(call.node.operands[0].value);
-  ValueId gradient = call.result_gradients[0];
+  // A sum in another dtype: its gradient comes in that one.
+  ValueId gradient = cast({call.build, call.result_gradients[0]}, type.dtype).id();
   const TensorType kept{type.dtype, kept_shape(call.node, type)};
   if (call.type(gradient) != kept) gradient = call.build.emit("aten.view", {{"self", gradient}}, {{"size", kept.shape}}, kept);
   if (is_mean(call.node)) {

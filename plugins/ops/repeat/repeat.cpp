@@ -13,6 +13,9 @@ constexpr const char* kOps[] = {"aten.repeat", "aten.tile", "aten.repeat_interle
 // Whether each element is repeated: then the repetitions are the minor factor.
 bool interleaves(const Node& node) { return node.op == "aten.repeat_interleave.self_int"; }
 
+// Without a dimension, elements are repeated in a row: a vector's alone are those of a dimension.
+bool is_flattened(const OpCall& call) { return interleaves(call.node) && call.operands[0].rank() != call.results[0].rank(); }
+
 class Repeat final : public OpFamily {
  private:
   // By dimension of the result: how often it repeats what the operand has there, and how long that is.
@@ -29,7 +32,7 @@ class Repeat final : public OpFamily {
   Result<Rule> do_rule(const OpCall& call) const override {
     const TensorType &operand = call.operands[0], &result = call.results[0];
     if (operand.elements() == 0 || result.elements() == 0) return bad_input("an empty tensor is not repeated");
-    if (interleaves(call.node) && operand.rank() != result.rank()) return bad_input("a repetition of a flattened tensor is not supported");
+    if (is_flattened(call)) return bad_input("a repetition of a flattened tensor is not supported");
     Rule rule;
     rule.operands.resize(1);
     rule.results.resize(1);
@@ -73,6 +76,7 @@ class Repeat final : public OpFamily {
   }
 
   Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
+    if (is_flattened(call)) return bad_input("a repetition of a flattened tensor is not supported");
     std::vector<Tensor> results;
     Tensor& result = results.emplace_back(call.results[0]);
     const auto sizes = repetitions(call.operands[0], call.results[0]);

@@ -1,7 +1,9 @@
 // Scans: every result depends on its neighbours along one dimension, which stays whole.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
+#include "dimensions.h"
 #include "meshwright/op.h"
 #include "meshwright/plugin.h"
 
@@ -14,9 +16,6 @@ class Scan final : public OpFamily {
  private:
   // The scanned dimensions stay whole. diff has operands of other lengths: what stands before and after.
   Result<Rule> do_rule(const OpCall& call) const override {
-    if (call.node.op == "aten.roll" && call.node.integers("dims").empty()) {
-      return bad_input("a roll of all elements in a row is not supported");
-    }
     const std::vector<bool> scanned_ones = scanned_dimensions(call.node, call.operands[0].rank());
     const bool several = std::ranges::count(scanned_ones, true) > 1;
     const auto dimensions = [&](const TensorType& type, const std::string& scanned) {
@@ -49,13 +48,10 @@ class Scan final : public OpFamily {
     return cost;
   }
 
-  // flip and roll have several, the others one.
+  // flip and roll have several, the others one. A roll that names none is one of all elements in a row.
   static std::vector<bool> scanned_dimensions(const Node& node, std::int64_t rank) {
-    std::vector<std::int64_t> dims = node.integers("dims");
-    if (!turns(node)) dims = {node.integer("dim", -1)};
-    std::vector<bool> scanned(static_cast<std::size_t>(rank), false);
-    for (const std::int64_t dim : dims) scanned[static_cast<std::size_t>(dim < 0 ? dim + rank : dim)] = true;
-    return scanned;
+    if (rolls_flat(node)) return std::vector<bool>(static_cast<std::size_t>(rank), true);
+    return named_dimensions(turns(node) ? node.integers("dims") : std::vector{node.integer("dim", -1)}, rank);
   }
 
   static std::size_t scanned_dimension(const Node& node, std::int64_t rank) {
@@ -133,12 +129,20 @@ class Scan final : public OpFamily {
       turn(call.node, self, result);
       return results;
     }
+    if (self.type().rank() == 0) {  // a running sum of one number
+      result.set(0, self.get(0));
+      return results;
+    }
     const std::size_t at = scanned_dimension(call.node, self.type().rank());
     std::int64_t outer = 1, inner = 1;
     for (std::size_t d = 0; d < self.shape().size(); ++d) (d < at ? outer : inner) *= d == at ? 1 : self.shape()[d];
+    const bool truncates = !is_floating(result.type().dtype);  // "dtype" converts before the sum
     const auto column = [&](const Tensor& tensor, std::int64_t o, std::int64_t k, std::vector<double>& numbers) {
       const std::int64_t extent = tensor.shape()[at];
-      for (std::int64_t i = 0; i < extent; ++i) numbers.push_back(tensor.get((o * extent + i) * inner + k));
+      for (std::int64_t i = 0; i < extent; ++i) {
+        const double number = tensor.get((o * extent + i) * inner + k);
+        numbers.push_back(truncates ? std::trunc(number) : number);
+      }
     };
     for (std::int64_t o = 0; o < outer; ++o) {
       for (std::int64_t k = 0; k < inner; ++k) {
@@ -158,6 +162,8 @@ class Scan final : public OpFamily {
 
   static bool turns(const Node& node) { return node.op == "aten.flip" || node.op == "aten.roll"; }
 
+  static bool rolls_flat(const Node& node) { return node.op == "aten.roll" && node.integers("dims").empty(); }
+
   // By dimension: how far its elements move round.
   static std::vector<std::int64_t> rolled_distances(const Node& node, const std::vector<std::int64_t>& shape) {
     std::vector<std::int64_t> distances(shape.size(), 0);
@@ -170,6 +176,12 @@ class Scan final : public OpFamily {
   }
 
   static void turn(const Node& node, const Tensor& self, Tensor& result) {
+    if (rolls_flat(node)) {
+      const std::vector<std::int64_t> shifts = node.integers("shifts");
+      const std::int64_t count = self.elements(), shift = shifts.empty() || count == 0 ? 0 : (shifts[0] % count + count) % count;
+      for (std::int64_t i = 0; i < count; ++i) result.set((i + shift) % count, self.get(i));
+      return;
+    }
     const bool flips = node.op == "aten.flip";
     const std::vector<bool> turned = scanned_dimensions(node, self.type().rank());
     const std::vector<std::int64_t> strides = strides_of(self.shape()), distances = rolled_distances(node, self.shape());

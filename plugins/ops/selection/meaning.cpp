@@ -3,33 +3,25 @@
 #include <numeric>
 
 #include "broadcast.h"
+#include "dimensions.h"
 #include "numbers.h"
 #include "selection.h"
 
 namespace meshwright {
 
 std::vector<bool> compared_dimensions(const Node& node, std::int64_t rank) {
-  std::vector<std::int64_t> dims = node.integers("dim");
-  const auto single = node.attributes.find("dim");
-  if (single != node.attributes.end() && std::holds_alternative<std::int64_t>(single->second)) dims = {node.integer("dim", 0)};
+  std::vector<std::int64_t> dims = list_of(node, "dim");
   if (dims.empty() && sorts(node)) dims = {-1};
-  std::vector<bool> compared(static_cast<std::size_t>(rank), dims.empty());
-  for (const std::int64_t dim : dims) {
-    if (rank > 0) compared[static_cast<std::size_t>(dim < 0 ? dim + rank : dim)] = true;
-  }
-  return compared;
+  // any and all, alone among the ops that reduce, take an empty list for no dimension.
+  if (node.op.ends_with(".dims") && node.attributes.contains("dim")) return named_dimensions(dims, rank);
+  return named_or_all_dimensions(dims, rank);
 }
 
 namespace {
 
 // The operand's shape with 1 where it is compared along.
 std::vector<std::int64_t> kept_shape(const Node& node, const TensorType& operand) {
-  const std::vector<bool> compared = compared_dimensions(node, operand.rank());
-  std::vector<std::int64_t> shape = operand.shape;
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (compared[i]) shape[i] = 1;
-  }
-  return shape;
+  return shape_with_ones(operand.shape, compared_dimensions(node, operand.rank()));
 }
 
 // NaN is larger than any number, as in PyTorch.
@@ -123,6 +115,7 @@ Result<std::vector<ValueId>> selection_gradient(const GradientCall& call) {
     return call.type(id) == wide ? id : call.build.emit("aten.view", {{"self", id}}, {{"size", wide.shape}}, wide);
   };
   const ValueId gradient = view(call.result_gradients[0]);
+  if (type.rank() == 0) return std::vector<ValueId>{gradient};
   if (node.results.size() == 2) {
     const std::vector<bool> compared = compared_dimensions(node, type.rank());
     const std::int64_t dim = std::ranges::find(compared, true) - compared.begin();

@@ -53,6 +53,7 @@ class SlidingWindow final : public OpFamily {
   Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
     const bool backward = is_backward(call.node);
     const TensorType &whole = backward ? call.results[0] : call.operands[0], &windows = backward ? call.operands[0] : call.results[0];
+    if (whole.rank() == 0) return bad_input("a scalar has no dimension to slide along");
     const std::size_t at = dimension(call.node, whole.rank());
     const std::int64_t length = windows.shape.back(), count = windows.shape[at], step = call.node.integer("step", 1);
     if (step < 1 || (count - 1) * step + length > whole.shape[at]) return bad_input("the windows reach over the end of their dimension");

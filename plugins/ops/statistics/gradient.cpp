@@ -42,7 +42,8 @@ Result<std::vector<ValueId>> statistics_gradient(const GradientCall& call) {
   const Node& node = call.node;
   if (node.op == kProdBackward) return bad_input("its op family states no gradient");
   if (!call.wanted[0]) return std::vector<ValueId>{kNoId};
-  const Term x(call.build, node.operands[0].value);
+  const DType given = call.type(node.operands[0].value).dtype;
+  const Term x = cast({call.build, node.operands[0].value}, call.type(node.results[0]).dtype);  // "dtype" converts before
   const TensorType type = x.type();
   const std::vector<std::int64_t> kept = kept_shape(node, type);
   std::vector<std::int64_t> dims;
@@ -67,7 +68,7 @@ Result<std::vector<ValueId>> statistics_gradient(const GradientCall& call) {
     const Term share = expand(view({call.build, call.result_gradients[1]}, kept) / count, type.shape);
     made = made ? *made + share : share;
   }
-  return std::vector<ValueId>{made ? expand(*made, type.shape).id() : kNoId};
+  return std::vector<ValueId>{made ? cast(expand(*made, type.shape), given).id() : kNoId};
 }
 
 }  // namespace meshwright

@@ -1,28 +1,17 @@
 // The dimensions that are reduced stay whole, the others shard.
 #include "statistics.h"
 
+#include "dimensions.h"
 #include "meshwright/plugin.h"
 
 namespace meshwright {
 
 std::vector<bool> reduced_dimensions(const Node& node, std::int64_t rank) {
-  std::vector<std::int64_t> dims = node.integers("dim");
-  const auto single = node.attributes.find("dim");
-  if (single != node.attributes.end() && std::holds_alternative<std::int64_t>(single->second)) dims = {node.integer("dim", 0)};
-  std::vector<bool> reduced(static_cast<std::size_t>(rank), dims.empty());
-  for (const std::int64_t dim : dims) {
-    if (rank > 0) reduced[static_cast<std::size_t>(dim < 0 ? dim + rank : dim)] = true;
-  }
-  return reduced;
+  return named_or_all_dimensions(list_of(node, "dim"), rank);
 }
 
 std::vector<std::int64_t> kept_shape(const Node& node, const TensorType& operand) {
-  const std::vector<bool> reduced = reduced_dimensions(node, operand.rank());
-  std::vector<std::int64_t> shape = operand.shape;
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (reduced[i]) shape[i] = 1;
-  }
-  return shape;
+  return shape_with_ones(operand.shape, reduced_dimensions(node, operand.rank()));
 }
 
 double correction_of(const Node& node) {
@@ -41,16 +30,18 @@ constexpr const char* kOps[] = {"aten.var",          "aten.var.dim",        "ate
 
 constexpr double kFlops = 4;  // for each element: a sum, a difference, a square or an exponential, and their sum
 
+// With an order, linalg_norm of two dimensions is one of a matrix: of its singular values, or of sums of rows or columns.
+Status check_norm(const Node& node, const TensorType& operand) {
+  if (node.op != "aten.linalg_norm" || !node.attributes.contains("ord")) return Done{};
+  const std::size_t named = list_of(node, "dim").size();
+  if (named == 1 || (named == 0 && operand.rank() <= 1)) return Done{};
+  return bad_input("the norm of a matrix by an order is not supported; that of a vector is, and without an order");
+}
+
 class Statistics final : public OpFamily {
  private:
   Result<Rule> do_rule(const OpCall& call) const override {
-    if (call.node.op == "aten.linalg_norm" && call.node.attributes.contains("ord") && call.node.number("ord", 2) != 2) {
-      return bad_input("linalg_norm is supported as the root of a sum of squares");
-    }
-    if (call.node.op == "aten.linalg_norm" && call.node.attributes.contains("ord") && call.operands[0].rank() > 1 &&
-        call.node.integers("dim").size() != 1) {
-      return bad_input("the spectral norm of a matrix is not supported");
-    }
+    if (Status status = check_norm(call.node, call.operands[0]); !status) return status.error();
     const bool backward = call.node.op == kProdBackward;
     const TensorType& self = call.operands[backward ? 1 : 0];
     const std::vector<bool> reduced = reduced_dimensions(call.node, self.rank());
@@ -79,6 +70,7 @@ class Statistics final : public OpFamily {
   Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override { return statistics_gradient(call); }
 
   Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
+    if (Status status = check_norm(call.node, call.operands[0]); !status) return status.error();
     return statistics_evaluate(call, operands);
   }
 };

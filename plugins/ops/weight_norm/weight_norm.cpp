@@ -1,5 +1,6 @@
 // A weight as a length for each position of one dimension, times a direction (Salimans and Kingma 2016): g·v / |v|. That dimension
 // shards, the others stay whole.
+#include <algorithm>
 #include <cmath>
 
 #include "broadcast.h"
@@ -14,8 +15,15 @@ namespace {
 constexpr const char* kOps[] = {"aten._weight_norm", nullptr};
 
 std::size_t dimension(const Node& node, std::int64_t rank) {
-  const std::int64_t at = node.integer("dim", 0);
-  return static_cast<std::size_t>(at < 0 ? at + rank : at);
+  return static_cast<std::size_t>(std::clamp<std::int64_t>(node.integer("dim", 0), 0, rank - 1));
+}
+
+// To PyTorch -1 is no dimension at all: one length for the whole weight.
+Status check_lengths(const OpCall& call) {
+  const std::int64_t rank = call.operands[0].rank();
+  if (call.node.integer("dim", 0) < 0 || call.node.integer("dim", 0) >= rank) return bad_input("one length for a whole weight is not supported");
+  if (call.operands[1].rank() != rank) return bad_input("a length that has another rank than its direction is not supported");
+  return Done{};
 }
 
 class WeightNorm final : public OpFamily {
@@ -23,7 +31,7 @@ class WeightNorm final : public OpFamily {
   Result<Rule> do_rule(const OpCall& call) const override {
     const TensorType& v = call.operands[0];
     const std::size_t at = dimension(call.node, v.rank());
-    if (call.operands[1].rank() != v.rank()) return bad_input("a length that has another rank than its direction is not supported");
+    if (Status status = check_lengths(call); !status) return status.error();
     std::string direction, length;
     for (std::size_t i = 0; i < v.shape.size(); ++i) {
       const std::string name = v.shape[i] == 1 ? " 1" : (i == at ? " d" : " !d") + std::to_string(i);
@@ -59,6 +67,7 @@ class WeightNorm final : public OpFamily {
 
   Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
     const Tensor &v = *operands[0], &g = *operands[1];
+    if (Status status = check_lengths(call); !status) return status.error();
     if (g.elements() != v.shape()[dimension(call.node, v.type().rank())]) return bad_input("the length has another size than its dimension");
     const BroadcastIndex index(g.shape(), v.shape());
     Numbers squares = zeros(g.type());

@@ -32,9 +32,16 @@ class Term {
   ValueId id_;
 };
 
-// Of what two tensors are broadcast to; the dtype is that of the one that is floating, else the first one's.
+// The dtype is that of the one that is floating; of two that are, the wider one, where a tensor of rank 0 does not count.
+inline DType joint_dtype(const TensorType& a, const TensorType& b) {
+  if (!is_floating(a.dtype) || !is_floating(b.dtype)) return is_floating(b.dtype) ? b.dtype : a.dtype;
+  if ((a.rank() == 0) != (b.rank() == 0)) return a.rank() == 0 ? b.dtype : a.dtype;
+  return size_bytes(b.dtype) > size_bytes(a.dtype) ? b.dtype : a.dtype;
+}
+
+// Of what two tensors are broadcast to.
 inline TensorType joint_type(const TensorType& a, const TensorType& b) {
-  TensorType joint{is_floating(a.dtype) || !is_floating(b.dtype) ? a.dtype : b.dtype, a.shape};
+  TensorType joint{joint_dtype(a, b), a.shape};
   if (b.shape.size() > joint.shape.size()) joint.shape.insert(joint.shape.begin(), b.shape.size() - joint.shape.size(), 1);
   const std::size_t missing = joint.shape.size() - b.shape.size();
   for (std::size_t i = 0; i < b.shape.size(); ++i) {
