@@ -19,6 +19,8 @@ class AlteredFamily final : public OpFamily {
   Result<OpCost> do_cost(const OpCall& call, const Rule& rule) const override { return family_.cost(call, rule); }
   Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override { return family_.gradient(call); }
   Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
+    // A rule that claims too much makes shards that do not belong together, and a family need not bear those.
+    if (const Result<Rule> rule = family_.rule(call); !rule) return bad_input("its shards do not belong together: " + rule.error().message);
     return family_.evaluate(call, operands);
   }
   Status do_localize(const LocalCall& call) const override { return family_.localize(call); }
