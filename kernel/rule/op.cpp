@@ -1,5 +1,6 @@
 #include "meshwright/op.h"
 
+#include <algorithm>
 #include <exception>
 
 #include "meshwright/local_call.h"
@@ -28,10 +29,38 @@ auto guard(const OpCall& call, Body body) -> decltype(body()) {
   }
 }
 
+// Families index by the dimensions that an ATen op names: a file may say any number.
+Status check_dimensions(const Node& node, std::int64_t rank) {
+  if (!node.op.starts_with("aten.") || node.op == "aten.tile") return Done{};  // whose "dims" are repetitions
+  for (const char* attribute : {"dim", "dims", "dim0", "dim1", "dimension"}) {
+    const auto found = node.attributes.find(attribute);
+    if (found == node.attributes.end()) continue;
+    const auto* single = std::get_if<std::int64_t>(&found->second);
+    for (const std::int64_t dim : single ? std::vector{*single} : node.integers(attribute)) {
+      if (dim >= -std::max<std::int64_t>(rank, 1) && dim < std::max<std::int64_t>(rank, 1)) continue;
+      return bad_input("'" + std::string(attribute) + "' is " + std::to_string(dim) + ", but its tensors have " + std::to_string(rank) +
+                       " dimensions");
+    }
+  }
+  return Done{};
+}
+
+// With the rank of the operand or result that has the most.
+Status check_dimensions(const OpCall& call) {
+  std::int64_t rank = 0;
+  for (const TensorType& type : call.operands) rank = std::max(rank, type.rank());
+  for (const TensorType& type : call.results) rank = std::max(rank, type.rank());
+  if (Status status = check_dimensions(call.node, rank); !status) {
+    return add_context(call.node.op + " at '" + call.node.name + "'", status.error());
+  }
+  return Done{};
+}
+
 }  // namespace
 
 Result<Rule> OpFamily::rule(const OpCall& call) const {
   return guard(call, [&]() -> Result<Rule> {
+    if (Status status = check_dimensions(call); !status) return status.error();
     Result<Rule> rule = do_rule(call);
     if (!rule) return add_context(call.node.op + " at '" + call.node.name + "'", rule.error());
     if (Status status = validate(*rule, call.operands, call.results); !status) {
@@ -57,6 +86,10 @@ Result<OpCost> OpFamily::cost(const OpCall& call, const Rule& rule) const {
 Result<std::vector<ValueId>> OpFamily::gradient(const GradientCall& call) const {
   const std::string where = call.node.op + " at '" + call.node.name + "'";
   try {
+    std::int64_t rank = 0;
+    for (const Operand& operand : call.node.operands) rank = std::max(rank, call.type(operand.value).rank());
+    for (const ValueId result : call.node.results) rank = std::max(rank, call.type(result).rank());
+    if (Status status = check_dimensions(call.node, rank); !status) return add_context(where, status.error());
     Result<std::vector<ValueId>> gradients = do_gradient(call);
     if (!gradients) return add_context(where, gradients.error());
     if (gradients->size() != call.node.operands.size()) return plugin_failed(where + ": one gradient is needed for each operand");
@@ -84,6 +117,7 @@ Result<std::vector<Tensor>> OpFamily::evaluate(const OpCall& call, std::span<con
     for (std::size_t i = 0; i < call.operands.size(); ++i) {
       if (operands[i]->type() != call.operands[i]) return internal_error(where + ": operand " + std::to_string(i) + " has another type");
     }
+    if (Status status = check_dimensions(call); !status) return status.error();
     Result<std::vector<Tensor>> results = do_evaluate(call, operands);
     if (!results) return add_context(where, results.error());
     if (results->size() != call.results.size()) return plugin_failed(where + ": a result is missing");
