@@ -26,9 +26,15 @@ double combine(ScatterReduction reduction, double held, double added) {
   return added;
 }
 
+bool broadcasts(const std::vector<std::int64_t>& from, const std::vector<std::int64_t>& to) {
+  return from.size() <= to.size() &&
+         std::equal(from.rbegin(), from.rend(), to.rbegin(), [](std::int64_t a, std::int64_t b) { return a == 1 || a == b; });
+}
+
 Result<std::vector<Tensor>> masked(const OpCall& call, std::span<const Tensor* const> operands) {
   const bool backward = call.node.op == kMaskedBackward;
   const Tensor &self = *operands[0], &mask = *operands[1];
+  if (!broadcasts(mask.shape(), self.shape())) return bad_input("the mask " + to_string(mask.type()) + " does not broadcast to " + to_string(self.type()));
   const BroadcastIndex index(mask.shape(), self.shape());
   std::vector<Tensor> results;
   Tensor& result = backward ? results.emplace_back(call.results[0]) : results.emplace_back(self);
