@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <set>
 
 #include "meshwright/atoms.h"
@@ -165,15 +164,11 @@ class Rebinding {
       }
       if (!sizes.empty()) node.attributes[name] = sizes;
     }
-    if (node.op.starts_with("aten.arange") && now != before) return rewrite_arange(node, now.shape[0]);
+    if (node.op.starts_with("aten.arange") && now != before) {
+      node.attributes["end"] = node.integer("start", 0) + node.integer("step", 1) * now.shape[0];
+    }
     if (node.op == "aten.repeat") rewrite_repeats(node, before, now);
     return rewrite_parts(node);
-  }
-
-  static Status rewrite_arange(Node& node, std::int64_t count) {
-    const std::int64_t step = node.integer("step", 1);
-    node.attributes["end"] = node.integer("start", 0) + step * count;
-    return Done{};
   }
 
   void rewrite_repeats(Node& node, const TensorType& before, const TensorType& now) const {
@@ -211,10 +206,9 @@ class Rebinding {
   Status check(NodeId id) const {
     const OpFamily* family = ops_.find(made_.nodes[id].op);
     if (family == nullptr || !atoms_.nodes[id].ruled) return check_unruled(id);
-    const Result<Rule> before = family->rule(make_call(old_, old_.nodes[id])),
-                       now = family->rule(make_call(made_, made_.nodes[id]));
+    const Result<Rule> now = family->rule(make_call(made_, made_.nodes[id]));
     if (!now) return bad_input("it does not bear a batch of " + std::to_string(batch_) + ": " + now.error().message);
-    if (batch_ > 1 && before && before->factors.size() != now->factors.size())
+    if (batch_ > 1 && atoms_.nodes[id].rule.factors.size() != now->factors.size())
       return bad_input("it does something else with a batch of " + std::to_string(batch_));
     return Done{};
   }

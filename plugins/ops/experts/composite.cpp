@@ -70,8 +70,9 @@ class Matcher {
     require(split.results.size() == 2 && split.results[0] == gate->operands[0].value && split.results[1] == other &&
                 graph_.type(split.results[0]) == graph_.type(split.results[1]),
             "the gate is not the first half of the first product");
-    const Node& first = made_by(operand(split, "self"),
-                                {"aten._grouped_mm", "transformers.grouped_mm", "transformers.grouped_mm_fallback"});
+    const Node* found = find_producer(operand(split, "self"));
+    require(found != nullptr && is_grouped_product(found->op), "what it gates is not made by a grouped product");
+    const Node& first = *found;
     require(operand(first, "offs") == operand(product, "offs"), "its two products are grouped differently");
     const Node& rows = made_by(first.operands[0].value, {"aten.index.Tensor"});
     const ValueId hidden = operand(rows, "self");

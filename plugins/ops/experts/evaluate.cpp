@@ -6,20 +6,6 @@ namespace meshwright {
 
 namespace {
 
-using Numbers = std::vector<double>;
-
-Numbers numbers_of(const Tensor& tensor) {
-  Numbers numbers(static_cast<std::size_t>(tensor.elements()));
-  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = tensor.get(static_cast<std::int64_t>(i));
-  return numbers;
-}
-
-Tensor tensor_of(const TensorType& type, const Numbers& numbers) {
-  Tensor tensor(type);
-  for (std::size_t i = 0; i < numbers.size(); ++i) tensor.set(static_cast<std::int64_t>(i), numbers[i]);
-  return tensor;
-}
-
 // The gate's function and its derivative.
 struct Activation {
   double (*value)(double);
@@ -158,7 +144,7 @@ Numbers sum_of_each(const Numbers& rows, std::int64_t times, std::int64_t width,
 
 }  // namespace
 
-std::vector<double> expert_rows(const ExpertRows& in) {
+Numbers expert_rows(const ExpertRows& in) {
   Layer layer(in);
   Numbers out(layer.rows() * layer.out_width(), 0.0);
   for (std::size_t row = 0; row < layer.rows(); ++row) {

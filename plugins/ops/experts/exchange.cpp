@@ -72,11 +72,8 @@ class Exchanging {
       destinations.push_back(destination);
     }
     for (const std::size_t axis : exchanged_) devices_ *= call_.mesh.axes[axis].size;
-    Exchange exchange;
-    exchange.copies = call_.type("indices")->type.shape[1];
-    exchange.distinct = call_.call.node.boolean("distinct", false);
-    exchange.capacity_factor = call_.call.node.number("capacity_factor", 0);
-    capacity_ = exchange.capacity(local_type(hidden_, call_.mesh).shape[0], experts / devices_, devices_);
+    capacity_ =
+        exchange_of(call_.call).capacity(local_type(hidden_, call_.mesh).shape[0], experts / devices_, devices_);
     attributes_["destinations"] = destinations;
   }
 
@@ -220,12 +217,6 @@ void copy_row(const Tensor& from, std::int64_t from_row, Tensor& to, std::int64_
   for (std::int64_t c = 0; c < width; ++c) to.set(to_row * width + c, from.get(from_row * width + c));
 }
 
-Tensor filled(const TensorType& type, const std::vector<double>& numbers) {
-  Tensor tensor(type);
-  for (std::size_t i = 0; i < numbers.size(); ++i) tensor.set(static_cast<std::int64_t>(i), numbers[i]);
-  return tensor;
-}
-
 }  // namespace
 
 bool emit_exchange(const LocalCall& call) {
@@ -245,13 +236,13 @@ Result<std::vector<Tensor>> evaluate_exchange_step(const OpCall& call, std::span
   for (const TensorType& type : call.results) results.emplace_back(type);
   if (op == kRows) {
     return std::vector<Tensor>{
-        filled(call.results[0], expert_rows({call, *operands[0], *operands[1], *operands[2], *operands[3]}))};
+        tensor_of(call.results[0], expert_rows({call, *operands[0], *operands[1], *operands[2], *operands[3]}))};
   }
   if (op == kRowsBackward) {
     const ExpertRowGradients sums = expert_row_gradients({call, *operands[0], *operands[1], *operands[4], *operands[5]},
                                                          *operands[2], *operands[3]);
-    return std::vector<Tensor>{filled(call.results[0], sums.rows), filled(call.results[1], sums.row_weights),
-                               filled(call.results[2], sums.gate_up), filled(call.results[3], sums.down)};
+    return std::vector<Tensor>{tensor_of(call.results[0], sums.rows), tensor_of(call.results[1], sums.row_weights),
+                               tensor_of(call.results[2], sums.gate_up), tensor_of(call.results[3], sums.down)};
   }
   const Tensor &rows = *operands[0], &indices = *operands[1];
   const std::int64_t copies = indices.shape()[1];

@@ -42,16 +42,9 @@ class Experts final : public OpFamily {
       rule->linear = {{0}};
     else
       rule->linear = {{2}, {4}};  // the router's weights, and the last matrix
-    Exchange exchange;
+    Exchange exchange = exchange_of(call);
     exchange.from = rule->factor("t");
     exchange.to = rule->factor("e");
-    exchange.copies = call.operand("indices")->shape[1];
-    exchange.distinct = call.node.boolean("distinct", false);
-    exchange.capacity_factor = call.node.number("capacity_factor", 0);
-    exchange.imbalance = call.node.number("imbalance", 1);
-    exchange.row_bytes = call.operand("hidden")->shape[1] * size_bytes(call.operand("hidden")->dtype);
-    exchange.forward_moves = 2;   // rows there, results back
-    exchange.backward_moves = 3;  // rows and gradients there, gradients back
     rule->exchanges = {exchange};
     return rule;
   }
@@ -115,6 +108,18 @@ void* create(const Config& config, Error& error) {
 }
 
 }  // namespace
+
+Exchange exchange_of(const OpCall& call) {
+  Exchange exchange;
+  exchange.copies = call.operand("indices")->shape[1];
+  exchange.distinct = call.node.boolean("distinct", false);
+  exchange.capacity_factor = call.node.number("capacity_factor", 0);
+  exchange.imbalance = call.node.number("imbalance", 1);
+  exchange.row_bytes = call.operand("hidden")->shape[1] * size_bytes(call.operand("hidden")->dtype);
+  exchange.forward_moves = 2;   // rows there, results back
+  exchange.backward_moves = 3;  // rows and gradients there, gradients back
+  return exchange;
+}
 
 MESHWRIGHT_PLUGIN("ops", "experts", "0.1.0", "Apache-2.0", "Mixture-of-experts layers", kOps, kKeys, std::size(kKeys),
                   create, destroy_plugin<OpFamily>)

@@ -5,14 +5,13 @@
 //   meshwright.experts   hidden [t, h], indices [t, k], weights [t, k], gate_up [e, 2i, h], down [e, h, i] -> [t, h]
 //     out[t] = Σ_k weights[t, k] · down[x] · (act(gate_up[x] · hidden[t])_gate · (..)_up),  x = indices[t, k]
 //
-// Three ways to shard it, any of them on any mesh axis:
+// Four ways to shard it, any of them on any mesh axis:
 //   t    tokens; every rank has all experts
 //   e    experts; every rank has all tokens and computes what its experts give: a partial sum
 //   i    the inner dimension of every expert (expert-tensor parallelism): a partial sum
 //   t>e  tokens and experts on the same axis: tokens travel to their experts and back (expert parallelism). Buffers
-//   have
-//        a fixed capacity for each pair of ranks; without a capacity factor it is the most that can come (dropless).
-//        Rows beyond the capacity are an error, never dropped.
+//        have a fixed capacity for each pair of ranks; without a capacity factor it is the most that can come
+//        (dropless). Rows beyond the capacity are an error, never dropped.
 // The backward computes the experts' inner values again.
 #pragma once
 
@@ -21,6 +20,7 @@
 
 #include "meshwright/local_call.h"
 #include "meshwright/op.h"
+#include "numbers.h"
 
 namespace meshwright {
 
@@ -32,6 +32,9 @@ struct ExpertSettings {
   double imbalance = 1.2;
 };
 
+// experts.cpp: what travels in this call, all but the factors of its rule.
+Exchange exchange_of(const OpCall& call);
+
 // composite.cpp: the routing and grouped matmuls that torch.export leaves of an expert layer of transformers.
 FoundComposites find_expert_layers(const Graph& graph, const ExpertSettings& settings);
 
@@ -39,7 +42,7 @@ FoundComposites find_expert_layers(const Graph& graph, const ExpertSettings& set
 Result<std::vector<Tensor>> evaluate_experts(const OpCall& call, std::span<const Tensor* const> operands);
 
 // What experts do to single rows, for whoever has the rows: out[r] = expert(row_experts[r]) of rows[r]. Rows whose
-// expert is another rank's, or is -1, give zero. `scale` may be null: all 1.
+// expert is another rank's, or is -1, give zero.
 struct ExpertRows {
   const OpCall& call;
   const Tensor& rows;         // [.., h]
@@ -47,9 +50,9 @@ struct ExpertRows {
   const Tensor& gate_up;
   const Tensor& down;
 };
-std::vector<double> expert_rows(const ExpertRows& in);
+Numbers expert_rows(const ExpertRows& in);
 struct ExpertRowGradients {
-  std::vector<double> rows, row_weights, gate_up, down;
+  Numbers rows, row_weights, gate_up, down;
 };
 // `row_gradients`: of the weighted results, [.., h].
 ExpertRowGradients expert_row_gradients(const ExpertRows& in, const Tensor& row_weights, const Tensor& row_gradients);
