@@ -11,6 +11,7 @@ const char* name(InstructionKind kind) {
     case InstructionKind::move: return "move";
     case InstructionKind::load_parameter: return "load_parameter";
     case InstructionKind::store_gradient: return "store_gradient";
+    case InstructionKind::accumulate: return "accumulate";
     case InstructionKind::update: return "update";
     case InstructionKind::free: return "free";
   }
@@ -48,7 +49,9 @@ namespace {
 // What must stay: parameters and outputs.
 std::vector<bool> kept_values(const Program& program) {
   std::vector<bool> kept(program.values.size(), false);
-  for (const ProgramParameter& parameter : program.parameters) kept[parameter.value] = true;
+  for (const ProgramParameter& parameter : program.parameters) {
+    kept[parameter.updated == kNoId ? parameter.value : parameter.updated] = true;
+  }
   for (const ProgramOutput& output : program.outputs) kept[output.value] = true;
   return kept;
 }
@@ -87,7 +90,11 @@ void place_frees(Program& program) {
       dead[id] = false;
       release.operands.push_back({"", id, layout});
     };
-    for (const ProgramOperand& operand : instruction.operands) last_use(operand.value, operand.needed);
+    for (const ProgramOperand& operand : instruction.operands) {
+      // A sum goes over to the result.
+      if (instruction.kind == InstructionKind::accumulate && &operand == &instruction.operands[0]) dead[operand.value] = false;
+      else last_use(operand.value, operand.needed);
+    }
     for (const ProgramValueId result : instruction.results) last_use(result, program.type(result).layout);
     if (!release.operands.empty()) placed.push_back(std::move(release));
     placed.push_back(std::move(instruction));
@@ -96,17 +103,28 @@ void place_frees(Program& program) {
   program.instructions = std::move(placed);
 }
 
+std::int64_t optimizer_bytes(const Program& program, const ProgramParameter& parameter) {
+  if (parameter.gradient == kNoId) return 0;
+  ShardedType state = program.type(parameter.value);
+  state.layout = parameter.state;
+  const TensorType local = local_type(state, program.mesh);
+  return local.elements() * program.training.optimizer_bytes(local.dtype);
+}
+
 std::vector<std::int64_t> memory_curve(const Program& program) {
   std::int64_t held = 0;
   for (const ProgramParameter& parameter : program.parameters) {
-    const std::int64_t states = parameter.gradient == kNoId ? 0 : program.training.optimizer_values();
-    held += program.local_bytes(parameter.value) * (1 + states);
+    held += program.local_bytes(parameter.value) + optimizer_bytes(program, parameter);
   }
   for (const ProgramInput& input : program.inputs) held += program.local_bytes(input.value);
   std::vector<std::int64_t> curve;
   for (const Instruction& instruction : program.instructions) {
     if (instruction.kind == InstructionKind::free) {
       for (const ProgramOperand& operand : instruction.operands) held -= program.local_bytes(operand.value);
+    }
+    if (instruction.kind == InstructionKind::accumulate) {  // in place
+      curve.push_back(held);
+      continue;
     }
     for (const ProgramValueId result : instruction.results) held += program.local_bytes(result);
     curve.push_back(held);

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "box_runs.h"
+#include "combine.h"
 #include "optimizer.h"
 
 namespace meshwright {
@@ -65,8 +66,7 @@ void Execution::load() {
   for (const ProgramParameter& parameter : program_.parameters) {
     take(parameter.value);
     // What the optimizer keeps from step to step is there from the start.
-    if (parameter.gradient == kNoId) continue;
-    count(states_of(program_.training.optimizer) * program_.local_bytes(parameter.value), 0);
+    count(optimizer_bytes(program_, parameter), 0);
   }
   for (const ProgramInput& input : program_.inputs) take(input.value);
 }
@@ -87,6 +87,8 @@ Result<bool> Execution::execute(std::size_t index) {
       return done(compute_op(instruction, index));
     case InstructionKind::move:
       return move(instruction, index);
+    case InstructionKind::accumulate:
+      return done(accumulate(instruction));
     case InstructionKind::update:
       return done(update(instruction));
     case InstructionKind::free:
@@ -141,14 +143,33 @@ Status Execution::update(const Instruction& instruction) {
   const ProgramParameter& parameter = program_.parameters[instruction.parameter];
   Result<const Tensor*> gradient = value(instruction.operands[0].value);
   if (!gradient) return gradient.error();
-  std::optional<Tensor>& stored = values_[parameter.value];
+  std::optional<Tensor>& stored = values_[instruction.operands.size() > 1 ? instruction.operands[1].value : parameter.value];
   if (!stored) return internal_error("parameter '" + parameter.name + "' is not there");
   Status status = take_first_step(program_.training.optimizer, input_.optimizer, **gradient, *stored);
   if (status && input_.observer) input_.observer->on_update(rank_, instruction.parameter, **gradient, *stored);
   return status;
 }
 
+// In place: the sum goes over to the result.
+Status Execution::accumulate(const Instruction& instruction) {
+  std::optional<Tensor>& sum = values_[instruction.operands[0].value];
+  Result<const Tensor*> addend = value(instruction.operands[1].value);
+  if (!sum || !addend) return internal_error("the sum or the addend is not there");
+  const Combine add = combine_for(sum->type().dtype, false);
+  if (add == nullptr) return bad_input("sums of " + to_string(sum->type()) + " are not computed");
+  add(sum->bytes().data(), (*addend)->bytes().data(), static_cast<std::size_t>(sum->elements()));
+  values_[instruction.results[0]] = std::move(sum);
+  sum.reset();
+  return Done{};
+}
+
 Status Execution::give_outputs() const {
+  for (std::uint32_t i = 0; input_.observer && i < program_.parameters.size(); ++i) {
+    if (program_.parameters[i].updated == kNoId) continue;
+    Result<const Tensor*> tensor = value(program_.parameters[i].updated);
+    if (!tensor) return tensor.error();
+    input_.observer->on_gathered(rank_, i, **tensor);
+  }
   for (std::uint32_t i = 0; input_.observer && i < program_.outputs.size(); ++i) {
     Result<const Tensor*> tensor = value(program_.outputs[i].value);
     if (!tensor) return tensor.error();

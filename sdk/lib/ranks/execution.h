@@ -42,6 +42,7 @@ class Execution {
   Status drop(const Instruction& instruction);
   Status compute_op(const Instruction& instruction, std::size_t index);
   Result<bool> move(const Instruction& instruction, std::size_t index);
+  Status accumulate(const Instruction& instruction);
   Status update(const Instruction& instruction);
 
   const BackendInput& input_;
