@@ -7,6 +7,7 @@
 
 #include "meshwright/atoms.h"
 #include "meshwright/rebind.h"
+#include "meshwright/training_graph.h"
 
 namespace meshwright::host {
 
@@ -15,7 +16,8 @@ namespace {
 // Finds the ops that mix samples.
 class CouplingFinder {
  public:
-  CouplingFinder(const Graph& graph, const AtomizedGraph& atoms, std::int64_t batch) : graph_(graph), atoms_(atoms) {
+  CouplingFinder(const Graph& graph, const AtomizedGraph& atoms, const TrainingGraph& training, std::int64_t batch)
+      : graph_(graph), atoms_(atoms), contributions_(training.contributions) {
     for (const Source& source : graph.sources) {
       const TensorType& type = graph.type(source.value);
       if (source.kind != SourceKind::user_input || type.rank() == 0 || type.shape[0] != batch) continue;
@@ -37,8 +39,7 @@ class CouplingFinder {
   // A loss may average over samples; anything else that loses them has mixed them.
   [[nodiscard]] bool couples(NodeId id) const {
     const Node& node = graph_.nodes[id];
-    const bool learns = std::any_of(node.results.begin(), node.results.end(), [&](ValueId v) { return graph_.values[v].requires_gradient; });
-    if (!learns) return false;
+    if (contributions_[id].empty()) return false;  // no gradient goes through it
     const bool scalar = std::all_of(node.results.begin(), node.results.end(), [&](ValueId v) {
       return !graph_.values[v].requires_gradient || graph_.type(v).elements() == 1;
     });
@@ -47,7 +48,7 @@ class CouplingFinder {
     }
     for (std::size_t i = 0; i < node.operands.size(); ++i) {
       const ValueId operand = node.operands[i].value;
-      if (graph_.values[operand].requires_gradient && loses_batch(id, i, operand, scalar)) return true;
+      if (contributions_[id][i] != kNoId && loses_batch(id, i, operand, scalar)) return true;
     }
     return false;
   }
@@ -108,6 +109,7 @@ class CouplingFinder {
 
   const Graph& graph_;
   const AtomizedGraph& atoms_;
+  const std::vector<std::vector<ValueId>>& contributions_;
   std::set<std::uint32_t> batch_;  // classes of atoms
 };
 
@@ -134,7 +136,9 @@ Result<Graph> cut_into_microbatches(const Graph& graph, const OpTable& ops, std:
   if (!allow_coupling) {
     Result<AtomizedGraph> atoms = atomize(graph, ops);
     if (!atoms) return atoms.error();
-    if (const std::optional<NodeId> node = CouplingFinder(graph, *atoms, batch).find()) {
+    Result<TrainingGraph> training = differentiate(graph, ops);
+    if (!training) return training.error();
+    if (const std::optional<NodeId> node = CouplingFinder(graph, *atoms, *training, batch).find()) {
       return bad_input(text + ": " + graph.nodes[*node].op + " at '" + graph.nodes[*node].name +
                        "' mixes the samples of a batch, and gives something else for parts of it; batch_coupling = "
                        "\"allow\" in [train] lets it");
