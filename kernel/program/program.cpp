@@ -90,11 +90,7 @@ void place_frees(Program& program) {
       dead[id] = false;
       release.operands.push_back({"", id, layout});
     };
-    for (const ProgramOperand& operand : instruction.operands) {
-      // A sum goes over to the result.
-      if (instruction.kind == InstructionKind::accumulate && &operand == &instruction.operands[0]) dead[operand.value] = false;
-      else last_use(operand.value, operand.needed);
-    }
+    for (const ProgramOperand& operand : instruction.operands) last_use(operand.value, operand.needed);
     for (const ProgramValueId result : instruction.results) last_use(result, program.type(result).layout);
     if (!release.operands.empty()) placed.push_back(std::move(release));
     placed.push_back(std::move(instruction));
@@ -112,21 +108,26 @@ std::int64_t optimizer_bytes(const Program& program, const ProgramParameter& par
 }
 
 std::vector<std::int64_t> memory_curve(const Program& program) {
+  const std::vector<ProgramValueId> owner = storages(program);
+  std::vector<std::int64_t> sharing(program.values.size(), 0);  // by owner: values that are there
   std::int64_t held = 0;
+  const auto make = [&](ProgramValueId id) {
+    if (++sharing[owner[id]] == 1) held += program.local_bytes(owner[id]);
+  };
   for (const ProgramParameter& parameter : program.parameters) {
-    held += program.local_bytes(parameter.value) + optimizer_bytes(program, parameter);
+    held += optimizer_bytes(program, parameter);
+    make(parameter.value);
   }
-  for (const ProgramInput& input : program.inputs) held += program.local_bytes(input.value);
+  for (const ProgramInput& input : program.inputs) make(input.value);
   std::vector<std::int64_t> curve;
   for (const Instruction& instruction : program.instructions) {
     if (instruction.kind == InstructionKind::free) {
-      for (const ProgramOperand& operand : instruction.operands) held -= program.local_bytes(operand.value);
+      for (const ProgramOperand& operand : instruction.operands) {
+        const ProgramValueId id = owner[operand.value];
+        if (--sharing[id] == 0) held -= program.local_bytes(id);
+      }
     }
-    if (instruction.kind == InstructionKind::accumulate) {  // in place
-      curve.push_back(held);
-      continue;
-    }
-    for (const ProgramValueId result : instruction.results) held += program.local_bytes(result);
+    for (const ProgramValueId result : instruction.results) make(result);
     curve.push_back(held);
   }
   return curve;

@@ -136,6 +136,7 @@ class Joiner {
     }
     Instruction accumulate = local_compute(store, "", {sum, addend});
     accumulate.kind = InstructionKind::accumulate;
+    accumulate.alias = true;
     accumulate.results = {make(program_.values[sum].name, program_.type(sum))};
     program_.instructions.push_back(accumulate);
     return accumulate.results[0];
