@@ -104,20 +104,33 @@ class Drawing {
     }
   }
 
-  // One kind on top of those before it. Each column is as wide as its part of the program.
+  // Steps from the left to the right, each column as wide as its part of the program; a step that does not change the height
+  // goes on with the one before it.
+  std::string steps(const std::vector<std::string>& heights, bool backward) const {
+    std::string path;
+    const std::size_t count = heights.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t column = backward ? count - 1 - i : i;
+      const std::size_t next = backward ? column - 1 : column + 1;
+      path += i == 0 || heights[column] != heights[backward ? column + 1 : column - 1] ? "V" + heights[column] : "";
+      if (i + 1 == count || heights[next] != heights[column]) path += "H" + number(x_of(backward ? column : column + 1));
+    }
+    return path;
+  }
+
+  // One kind on top of those before it.
   void area(std::size_t kind) {
     if (!is_drawn(kind)) return;
-    std::string upper, lower;
-    for (std::size_t column = 0; column < columns_.size(); ++column) {
-      const MemorySplit& split = profile_.curve[columns_[column]];
+    std::vector<std::string> upper, lower;
+    for (const std::size_t column : columns_) {
+      const MemorySplit& split = profile_.curve[column];
       double below = 0;
       for (std::size_t k = 0; k < kind; ++k) below += static_cast<double>(split.bytes[k]);
-      const std::string left = number(x_of(column)), right = number(x_of(column + 1));
-      const std::string y_upper = number(y_of(below + static_cast<double>(split.bytes[kind]))), y_lower = number(y_of(below));
-      upper += (column == 0 ? "M" : "L") + left + " " + y_upper + "L" + right + " " + y_upper;
-      lower = "L" + right + " " + y_lower + "L" + left + " " + y_lower + lower;
+      lower.push_back(number(y_of(below)));
+      upper.push_back(number(y_of(below + static_cast<double>(split.bytes[kind]))));
     }
-    svg_ += "<path fill=\"" + std::string(kColours[kind]) + "\" d=\"" + upper + lower + "Z\"/>\n";
+    svg_ += "<path fill=\"" + std::string(kColours[kind]) + "\" d=\"M" + number(kLeft) + " " + lower.front() + steps(upper, false) +
+            steps(lower, true) + "Z\"/>\n";
   }
 
   [[nodiscard]] bool is_drawn(std::size_t kind) const {

@@ -132,7 +132,7 @@ std::string tensors_text(const MemoryProfile& profile) {
   Groups<HeldTensor> groups;
   for (const HeldTensor& tensor : profile.peak_tensors) {
     const auto node = nodes.find(tensor.node);
-    const bool made = node != nodes.end();
+    const bool made = node != nodes.end() && tensor.kind != MemoryKind::gathered;
     const std::string from = made ? node->second->op + " " + node->second->module_path : tensor.name;
     groups.add(from, std::to_string(static_cast<int>(tensor.kind)) + to_string(tensor.type) + " " + std::to_string(tensor.copies), tensor);
   }
@@ -142,12 +142,13 @@ std::string tensors_text(const MemoryProfile& profile) {
   std::vector<std::vector<std::string>> table = {{"tensor", "kind", "type", "times", "bytes each", "bytes", "of the peak"}};
   for (std::size_t i = 0; i < std::min(rows.size(), kMostTensorRows); ++i) {
     const HeldTensor& tensor = rows[i].first;
-    const std::string label = rows[i].group.times == 1 && !tensor.node.empty() ? tensor.name + ": " + rows[i].group.text() : rows[i].group.text();
+    const bool names_itself = rows[i].group.times > 1 || rows[i].group.name == tensor.name;
+    const std::string label = (names_itself ? "" : tensor.name + ": ") + rows[i].group.text();
     table.push_back({label, name(tensor.kind), (tensor.copies > 1 ? std::to_string(tensor.copies) + " x " : "") + to_string(tensor.type),
                      std::to_string(rows[i].group.times), size_text(tensor.bytes), size_text(bytes(rows[i])),
                      percent(bytes(rows[i]), profile.peak_bytes)});
   }
-  return "Tensors held at the peak (of one layer for all that are alike)\n" + table_text(table, 3) +
+  return "Tensors held at the peak (those that differ in the number of their layer share a row)\n" + table_text(table, 3) +
          more_text(rows.size(), kMostTensorRows, "kinds of tensors");
 }
 
@@ -190,7 +191,7 @@ std::string nodes_text(const MemoryProfile& profile, std::size_t most) {
     const std::string label = rows[i].group.times == 1 ? node.name + (node.module_path.empty() ? "" : ": " + node.module_path) : rows[i].group.text();
     table.push_back(node_cells(label.empty() ? "the model itself" : label, node, rows[i].group.times));
   }
-  return "Nodes that make most (bytes of one; --nodes all for each)\n" + table_text(table, 2) + more_text(rows.size(), most, "kinds of nodes");
+  return "Nodes that make most (those that differ in the number of their layer share a row; bytes are of one; --nodes all for each)\n" + table_text(table, 2) + more_text(rows.size(), most, "kinds of nodes");
 }
 
 }  // namespace
