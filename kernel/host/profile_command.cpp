@@ -1,5 +1,6 @@
 #include "profile_command.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -48,6 +49,10 @@ Result<Program> program_of_model(const std::string& path, PluginHost& host) {
   tools->profile = any_profile();
   const Result<TrainedModel> model = read_model(path, **frontend, *tools->ops, host.config());
   if (!model) return model.error();
+  const std::vector<Output>& outputs = model->graph.outputs;
+  if (std::none_of(outputs.begin(), outputs.end(), [](const Output& output) { return output.kind == OutputKind::loss; })) {
+    return bad_input("the model has no loss, so it has no backward to profile; --set model.loss=cross_entropy (or mse) gives it one");
+  }
   const Result<Plan> plan = serial_plan(*model, *tools->ops, *tools->conversions, tools->profile);
   if (!plan) return plan.error();
   return make_program(*plan, *tools);
