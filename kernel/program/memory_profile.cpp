@@ -17,8 +17,11 @@ std::vector<ProgramValueId> storage_owners(const Program& program) {
   return owners;
 }
 
-std::int64_t optimizer_copies(const Program& program, const ProgramParameter& parameter) {
-  return parameter.gradient == kNoId ? 0 : program.training.optimizer_values();
+// What the optimizer keeps of a parameter; of 0 bytes if that is nothing.
+HeldTensor optimizer_state(const Program& program, const ProgramParameter& parameter) {
+  const std::int64_t copies = parameter.gradient == kNoId ? 0 : program.training.optimizer_values();
+  const TensorType type = program.local(parameter.value);
+  return {parameter.name, MemoryKind::optimizer, type, copies, copies * type.bytes(), ""};
 }
 
 // All that is known of one storage, by its owner.
@@ -27,6 +30,7 @@ struct Storage {
   MemoryKind kind = MemoryKind::temporary;
   std::uint32_t node = kNoId;   // that made it; kNoId: nothing of a node
   Phase made_in = Phase::forward;
+  std::size_t microbatch = 0;   // in which it was made; of an input the last whose backward reads it
   bool made = false;            // by an instruction
   bool crosses = false;         // made in a forward or before the step, and used in a backward
   bool read_by_others = false;  // than the node that made it
@@ -42,7 +46,12 @@ class Profiling {
       if (owners_[id] == id) storages_[id].bytes = program_.local_bytes(id);
     }
     add_what_is_there();
-    for (const Instruction& instruction : program_.instructions) meet(instruction);
+    Phase phase = Phase::forward;
+    for (const Instruction& instruction : program_.instructions) {
+      if (instruction.phase == Phase::forward && phase == Phase::backward) ++microbatch_;
+      phase = instruction.phase;
+      meet(instruction);
+    }
     for (const ProgramOutput& output : program_.outputs) of(output.value).read_by_others = true;
     classify();
     draw();
@@ -56,10 +65,9 @@ class Profiling {
   void add_what_is_there() {
     for (const ProgramInput& input : program_.inputs) of(input.value).kind = MemoryKind::input;
     for (const ProgramParameter& parameter : program_.parameters) {
-      const std::int64_t bytes = of(parameter.value).bytes;
       of(parameter.value).kind = MemoryKind::parameter;
-      profile_.parameter_bytes += bytes;
-      profile_.optimizer_bytes += bytes * optimizer_copies(program_, parameter);
+      profile_.parameter_bytes += of(parameter.value).bytes;
+      profile_.optimizer_bytes += optimizer_state(program_, parameter).bytes;
       if (parameter.gradient != kNoId) profile_.gradient_bytes += of(parameter.gradient).bytes;
     }
   }
@@ -90,9 +98,9 @@ class Profiling {
       Storage& storage = of(operand.value);
       if (moves && (storage.kind == MemoryKind::parameter || storage.kind == MemoryKind::gathered)) kind = MemoryKind::gathered;
       const bool from_forward = !storage.made || storage.made_in == Phase::forward;
-      if (instruction.phase == Phase::backward && from_forward) storage.crosses = true;
+      if (instruction.phase == Phase::backward && from_forward) cross(storage);
       if (storage.node != node || node == kNoId) storage.read_by_others = true;
-      if (node == kNoId) continue;
+      if (node == kNoId || microbatch_ > 0) continue;
       auto& read = instruction.phase == Phase::forward ? read_[node].by_forward : read_[node].by_backward;
       if (!moves && std::find(read.begin(), read.end(), owners_[operand.value]) == read.end()) read.push_back(owners_[operand.value]);
     }
@@ -101,9 +109,20 @@ class Profiling {
       if (storage.made || owners_[result] != result) continue;
       storage.made = true;
       storage.made_in = instruction.phase;
+      storage.microbatch = microbatch_;
       storage.node = node;
       storage.kind = kind;
     }
+  }
+
+  // A storage from before is read by the backward of this microbatch.
+  void cross(Storage& storage) {
+    saved_inputs_.resize(microbatch_ + 1, 0);
+    if (storage.kind == MemoryKind::input && (!storage.crosses || storage.microbatch < microbatch_)) {
+      saved_inputs_[microbatch_] += storage.bytes;
+      storage.microbatch = microbatch_;
+    }
+    storage.crosses = true;
   }
 
   void classify() {
@@ -111,6 +130,14 @@ class Profiling {
     for (const ProgramParameter& parameter : program_.parameters) {
       if (parameter.gradient == kNoId) continue;
       if (Storage& gradient = of(parameter.gradient); is_free(gradient)) gradient.kind = MemoryKind::gradient;
+    }
+    for (std::size_t i = program_.instructions.size(); i-- > 0;) {  // back to what a gradient is reduced from
+      const Instruction& instruction = program_.instructions[i];
+      if (instruction.kind == InstructionKind::compute || instruction.results.empty()) continue;
+      if (of(instruction.results[0]).kind != MemoryKind::gradient) continue;
+      for (const ProgramOperand& operand : instruction.operands) {
+        if (Storage& storage = of(operand.value); storage.made && is_free(storage)) storage.kind = MemoryKind::gradient;
+      }
     }
     for (Storage& storage : storages_) {
       if (storage.made && storage.crosses && is_free(storage)) storage.kind = MemoryKind::activation;
@@ -151,14 +178,13 @@ class Profiling {
     start();
     profile_.curve.reserve(program_.instructions.size());
     profile_.peak_bytes = program_.instructions.empty() ? held_.sum() : 0;
-    std::int64_t saved_inputs = 0;
-    for (const ProgramInput& input : program_.inputs) {
-      if (of(input.value).crosses) saved_inputs += of(input.value).bytes;
-    }
     Phase phase = Phase::update;
+    std::size_t backward = 0;
     for (const Instruction& instruction : program_.instructions) {
       if (instruction.phase == Phase::backward && phase != Phase::backward) {
-        profile_.saved_bytes = std::max(profile_.saved_bytes, held_[MemoryKind::activation] + saved_inputs);
+        const std::int64_t inputs = backward < saved_inputs_.size() ? saved_inputs_[backward] : 0;
+        profile_.saved_bytes = std::max(profile_.saved_bytes, held_[MemoryKind::activation] + inputs);
+        ++backward;
       }
       phase = instruction.phase;
       step(instruction);
@@ -184,10 +210,7 @@ class Profiling {
       tensors.push_back({program_.values[id].name, storage.kind, program_.local(id), 1, storage.bytes, node});
     }
     for (const ProgramParameter& parameter : program_.parameters) {
-      const std::int64_t copies = optimizer_copies(program_, parameter);
-      if (copies == 0) continue;
-      tensors.push_back({parameter.name, MemoryKind::optimizer, program_.local(parameter.value), copies,
-                         copies * of(parameter.value).bytes, ""});
+      if (HeldTensor state = optimizer_state(program_, parameter); state.bytes > 0) tensors.push_back(std::move(state));
     }
     std::sort(tensors.begin(), tensors.end(), [](const HeldTensor& a, const HeldTensor& b) {
       return std::tie(b.bytes, a.kind, a.name) < std::tie(a.bytes, b.kind, b.name);
@@ -202,10 +225,10 @@ class Profiling {
 
   void sum_nodes() {
     for (const Storage& storage : storages_) {
-      if (!storage.made || storage.node == kNoId) continue;
+      if (!storage.made || storage.node == kNoId || storage.microbatch > 0) continue;
       NodeMemory& node = profile_.nodes[storage.node];
       const bool forward = storage.made_in == Phase::forward;
-      const bool out = storage.read_by_others || storage.kind == MemoryKind::gradient;
+      const bool out = storage.read_by_others;
       (forward ? (out ? node.fwd_out : node.fwd_tmp) : (out ? node.bwd_out : node.bwd_tmp)) += storage.bytes;
       if (storage.kind == MemoryKind::activation) node.saved_bytes += storage.bytes;
     }
@@ -229,6 +252,8 @@ class Profiling {
   std::vector<Storage> storages_;  // by owner
   std::unordered_map<std::string, std::uint32_t> numbers_;
   std::vector<Reads> read_;  // by node
+  std::size_t microbatch_ = 0;
+  std::vector<std::int64_t> saved_inputs_;  // by microbatch: of inputs, what its backward reads
   MemorySplit held_;
   MemoryProfile profile_;
 };

@@ -152,6 +152,36 @@ TEST(MemoryProfile, CountsWhatIsSavedWhereThatIsMost) {
   expect_adds_up(build.program, profile);
   EXPECT_EQ(profile.optimizer_bytes, 0);
   EXPECT_EQ(profile.saved_bytes, 32);
+  ASSERT_EQ(profile.nodes.size(), 1U);
+  EXPECT_EQ(profile.nodes[0].fwd_tmp, 16);  // of the first microbatch
+  EXPECT_EQ(profile.nodes[0].bwd_out, 0);
+}
+
+TEST(MemoryProfile, CountsAnInputForTheBackwardThatReadsIt) {
+  Builder build;
+  const auto w = build.value("w", {4}), grad = build.value("grad", {4}), part = build.value("part", {4});
+  const auto first = build.value("first", {2}), second = build.value("second", {3}), both = build.value("both", {5});
+  const auto a = build.value("a", {4}), b = build.value("b", {4});
+  build.add(kCompute, kForward, "a", {w, first, both}, {a});
+  build.add(kCompute, kBackward, "a", {a, first, both}, {part});
+  build.add(kCompute, kForward, "a", {w, second, both}, {b});
+  build.add(kCompute, kBackward, "a", {b, second, both, part, second}, {grad});
+  build.update(grad);
+  build.program.parameters.push_back({"w", 0, w, grad});
+  for (const ProgramValueId input : {first, second, both}) build.program.inputs.push_back({SourceKind::user_input, input, input});
+  place_frees(build.program);
+  const MemoryProfile profile = memory_profile(build.program);
+  expect_adds_up(build.program, profile);
+  EXPECT_EQ(profile.saved_bytes, 4 * (4 + 3 + 5));
+}
+
+TEST(MemoryProfile, CountsWhatAGradientIsReducedFromAsAGradient) {
+  const MemoryProfile profile = memory_profile(two_nodes());
+  const auto most = std::max_element(profile.curve.begin(), profile.curve.end(), [](const MemorySplit& a, const MemorySplit& b) {
+    return a[MemoryKind::gradient] < b[MemoryKind::gradient];
+  });
+  EXPECT_EQ((*most)[MemoryKind::gradient], 64 + 32);
+  EXPECT_EQ(profile.gradient_bytes, 32);
 }
 
 TEST(MemoryProfile, OfNothingIsEmpty) {

@@ -19,7 +19,7 @@ namespace meshwright {
 enum class MemoryKind : std::uint8_t {
   parameter,   // as it is stored
   optimizer,   // the optimizer's state of the parameters
-  gradient,    // of a parameter, as the update takes it
+  gradient,    // of a parameter, as the update takes it, and what it is reduced from
   gathered,    // a copy of a parameter in another layout than it is stored in
   input,       // of the step: batches, buffers, constants
   activation,  // made in a forward, used in its backward: what is saved
@@ -48,8 +48,9 @@ struct HeldTensor {
   bool operator==(const HeldTensor&) const = default;
 };
 
-// One node of the forward graph: its forward, its backward, and the conversions that either needs. Each is a sum of
-// bytes over the storages it names; those of parameters and of their gathered copies are left out of fwd_in.
+// One node of the forward graph: its forward, its backward, and the conversions that either needs, in one microbatch.
+// Each is a sum of bytes over the storages it names; parameters and their gathered copies are left out of fwd_in. What an
+// op allocates inside its kernel is not known here.
 struct NodeMemory {
   std::string name, op, module_path;
   std::int64_t fwd_in = 0;       // made before it, read by its forward and again by its backward: the operands saved for it
@@ -71,8 +72,8 @@ struct MemoryProfile {
   std::int64_t parameter_bytes = 0;
   std::int64_t gradient_bytes = 0;  // all of them, as the updates take them
   std::int64_t optimizer_bytes = 0;
-  // Kept from the forward to the backward, where that is most: activations, and inputs that a backward reads. No
-  // parameters.
+  // Kept from a forward to its backward: activations, and inputs that the backward reads, but no parameters. With several
+  // microbatches, where that is most.
   std::int64_t saved_bytes = 0;
   std::vector<NodeMemory> nodes;  // in the order in which they first compute
 };
