@@ -21,7 +21,8 @@ std::string key_of(MemoryKind kind) {
 
 Json split_json(const MemorySplit& split) {
   Json json;
-  for (std::size_t kind = 0; kind < kMemoryKinds; ++kind) json.add(key_of(static_cast<MemoryKind>(kind)), split.bytes[kind]);
+  for (std::size_t kind = 0; kind < kMemoryKinds; ++kind)
+    json.add(key_of(static_cast<MemoryKind>(kind)), split.bytes[kind]);
   return json;
 }
 

@@ -30,23 +30,33 @@ std::string escaped(const std::string& text) {
   std::string safe;
   for (const char c : text) {
     switch (c) {
-      case '&': safe += "&amp;"; break;
-      case '<': safe += "&lt;"; break;
-      case '>': safe += "&gt;"; break;
-      case '"': safe += "&quot;"; break;
-      default: safe += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+      case '&':
+        safe += "&amp;";
+        break;
+      case '<':
+        safe += "&lt;";
+        break;
+      case '>':
+        safe += "&gt;";
+        break;
+      case '"':
+        safe += "&quot;";
+        break;
+      default:
+        safe += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
     }
   }
   return safe;
 }
 
 std::string text_at(double x, double y, const char* anchor, const std::string& text, const char* more = "") {
-  return "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" text-anchor=\"" + anchor + "\"" + more + ">" + escaped(text) + "</text>\n";
+  return "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" text-anchor=\"" + anchor + "\"" + more + ">" +
+         escaped(text) + "</text>\n";
 }
 
 std::string line(double x1, double y1, double x2, double y2, const char* kind) {
-  return "<line class=\"" + std::string(kind) + "\" x1=\"" + number(x1) + "\" y1=\"" + number(y1) + "\" x2=\"" + number(x2) + "\" y2=\"" +
-         number(y2) + "\"/>\n";
+  return "<line class=\"" + std::string(kind) + "\" x1=\"" + number(x1) + "\" y1=\"" + number(y1) + "\" x2=\"" +
+         number(x2) + "\" y2=\"" + number(y2) + "\"/>\n";
 }
 
 // The largest of 1, 2, 5 and their multiples of a power of 2^10 or 10 that gives at least four steps.
@@ -65,13 +75,16 @@ double axis_step(double most) {
 class Drawing {
  public:
   Drawing(const Program& program, const MemoryProfile& profile)
-      : program_(program), profile_(profile), columns_(highest_of_columns(profile, kMostColumns)),
+      : program_(program),
+        profile_(profile),
+        columns_(highest_of_columns(profile, kMostColumns)),
         top_bytes_(std::max(1.0, static_cast<double>(profile.peak_bytes) * 1.05)) {}
 
   std::string run() {
     svg_ = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + number(kWidth) + " " + number(kHeight) +
            "\" font-family=\"sans-serif\" font-size=\"12\">\n"
-           "<style>text{fill:#333}.grid{stroke:#888;stroke-opacity:.3}.axis{stroke:#888}.phase{stroke:#888;stroke-dasharray:4 3}"
+           "<style>text{fill:#333}.grid{stroke:#888;stroke-opacity:.3}.axis{stroke:#888}.phase{stroke:#888;stroke-"
+           "dasharray:4 3}"
            ".peak{stroke:#cc3311;stroke-width:1.5}@media(prefers-color-scheme:dark){text{fill:#ddd}}</style>\n";
     svg_ += "<title>" + escaped("Memory of " + program_.name) + "</title>\n";
     title();
@@ -85,14 +98,18 @@ class Drawing {
 
  private:
   [[nodiscard]] double x_of(std::size_t column) const {
-    return kLeft + kPlotWidth * static_cast<double>(column) / static_cast<double>(std::max<std::size_t>(1, columns_.size()));
+    return kLeft +
+           kPlotWidth * static_cast<double>(column) / static_cast<double>(std::max<std::size_t>(1, columns_.size()));
   }
   [[nodiscard]] double y_of(double bytes) const { return kTop + kPlotHeight * (1 - bytes / top_bytes_); }
 
   void title() {
     const std::int64_t devices = program_.mesh.devices();
-    svg_ += text_at(kLeft, 24, "start", program_.name + ": bytes that one device holds over a training step", " font-size=\"15\"");
-    svg_ += text_at(kLeft, 42, "start", devices == 1 ? "on one device" : "of " + std::to_string(devices) + ", mesh " + to_string(program_.mesh));
+    svg_ += text_at(kLeft, 24, "start", program_.name + ": bytes that one device holds over a training step",
+                    " font-size=\"15\"");
+    svg_ += text_at(
+        kLeft, 42, "start",
+        devices == 1 ? "on one device" : "of " + std::to_string(devices) + ", mesh " + to_string(program_.mesh));
   }
 
   void bytes_axis() {
@@ -104,8 +121,8 @@ class Drawing {
     }
   }
 
-  // Steps from the left to the right, each column as wide as its part of the program; a step that does not change the height
-  // goes on with the one before it.
+  // Steps from the left to the right, each column as wide as its part of the program; a step that does not change the
+  // height goes on with the one before it.
   std::string steps(const std::vector<std::string>& heights, bool backward) const {
     std::string path;
     const std::size_t count = heights.size();
@@ -113,7 +130,8 @@ class Drawing {
       const std::size_t column = backward ? count - 1 - i : i;
       const std::size_t next = backward ? column - 1 : column + 1;
       path += i == 0 || heights[column] != heights[backward ? column + 1 : column - 1] ? "V" + heights[column] : "";
-      if (i + 1 == count || heights[next] != heights[column]) path += "H" + number(x_of(backward ? column : column + 1));
+      if (i + 1 == count || heights[next] != heights[column])
+        path += "H" + number(x_of(backward ? column : column + 1));
     }
     return path;
   }
@@ -129,12 +147,13 @@ class Drawing {
       lower.push_back(number(y_of(below)));
       upper.push_back(number(y_of(below + static_cast<double>(split.bytes[kind]))));
     }
-    svg_ += "<path fill=\"" + std::string(kColours[kind]) + "\" d=\"M" + number(kLeft) + " " + lower.front() + steps(upper, false) +
-            steps(lower, true) + "Z\"/>\n";
+    svg_ += "<path fill=\"" + std::string(kColours[kind]) + "\" d=\"M" + number(kLeft) + " " + lower.front() +
+            steps(upper, false) + steps(lower, true) + "Z\"/>\n";
   }
 
   [[nodiscard]] bool is_drawn(std::size_t kind) const {
-    return std::any_of(columns_.begin(), columns_.end(), [&](std::size_t at) { return profile_.curve[at].bytes[kind] != 0; });
+    return std::any_of(columns_.begin(), columns_.end(),
+                       [&](std::size_t at) { return profile_.curve[at].bytes[kind] != 0; });
   }
 
   void phases() {
@@ -147,17 +166,23 @@ class Drawing {
       if (x_of(end) - x_of(i) > 48) svg_ += text_at(middle, kTop + kPlotHeight + 18, "middle", name(phase));
       i = end;
     }
-    svg_ += text_at(kLeft + kPlotWidth / 2, kHeight - 10, "middle", std::to_string(profile_.curve.size()) + " instructions, in order");
+    svg_ += text_at(kLeft + kPlotWidth / 2, kHeight - 10, "middle",
+                    std::to_string(profile_.curve.size()) + " instructions, in order");
   }
 
   void peak() {
     const auto at = std::find(columns_.begin(), columns_.end(), profile_.peak);
     if (at == columns_.end()) return;
-    const double x = (x_of(static_cast<std::size_t>(at - columns_.begin())) + x_of(static_cast<std::size_t>(at - columns_.begin()) + 1)) / 2;
+    const double x = (x_of(static_cast<std::size_t>(at - columns_.begin())) +
+                      x_of(static_cast<std::size_t>(at - columns_.begin()) + 1)) /
+                     2;
     const double y = y_of(static_cast<double>(profile_.peak_bytes));
     svg_ += line(x, y - 8, x, kTop + kPlotHeight, "peak");
     const double share = (x - kLeft) / kPlotWidth;
-    svg_ += text_at(x, y - 12, share < 0.35 ? "start" : share > 0.65 ? "end" : "middle",
+    svg_ += text_at(x, y - 12,
+                    share < 0.35   ? "start"
+                    : share > 0.65 ? "end"
+                                   : "middle",
                     "peak " + size_text(profile_.peak_bytes) + " in " + peak_place(program_, profile_));
   }
 
@@ -168,8 +193,11 @@ class Drawing {
     for (std::size_t kind = kMemoryKinds; kind-- > 0;) {
       if (!is_drawn(kind)) continue;
       y += 20;
-      svg_ += "<rect x=\"" + number(x) + "\" y=\"" + number(y - 10) + "\" width=\"12\" height=\"12\" fill=\"" + kColours[kind] + "\"/>\n";
-      svg_ += text_at(x + 18, y, "start", std::string(name(static_cast<MemoryKind>(kind))) + " " + size_text(profile_.curve[profile_.peak].bytes[kind]));
+      svg_ += "<rect x=\"" + number(x) + "\" y=\"" + number(y - 10) + "\" width=\"12\" height=\"12\" fill=\"" +
+              kColours[kind] + "\"/>\n";
+      svg_ += text_at(x + 18, y, "start",
+                      std::string(name(static_cast<MemoryKind>(kind))) + " " +
+                          size_text(profile_.curve[profile_.peak].bytes[kind]));
     }
   }
 

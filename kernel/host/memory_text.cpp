@@ -29,7 +29,8 @@ std::string size_cell(std::int64_t bytes) { return bytes == 0 ? "" : size_text(b
 
 std::string percent(std::int64_t part, std::int64_t whole) {
   char text[16];
-  std::snprintf(text, sizeof text, "%.1f %%", whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole));
+  std::snprintf(text, sizeof text, "%.1f %%",
+                whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole));
   return text;
 }
 
@@ -39,8 +40,9 @@ std::string percent(std::int64_t part, std::int64_t whole) {
 std::string curve_row(const std::vector<std::int64_t>& heights, std::size_t row) {
   static constexpr const char* kEighths[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   std::string text;
-  for (const std::int64_t height : heights) text += kEighths[std::clamp<std::int64_t>(height - static_cast<std::int64_t>(row) * 8, 0, 8)];
-  return text;
+  for (const std::int64_t height : heights)
+    text += kEighths[std::clamp<std::int64_t>(height - static_cast<std::int64_t>(row) * 8, 0, 8)];
+  return text.substr(0, text.find_last_not_of(' ') + 1);
 }
 
 // "forward          |backward        |update"; a name is cut where its phase is shorter.
@@ -74,7 +76,8 @@ std::string curve_text(const Program& program, const MemoryProfile& profile) {
     // The label stands at the upper edge of its row.
     const bool labelled = (row + 1) % 4 == 0;
     const auto bytes = static_cast<std::int64_t>(peak * static_cast<double>(row + 1) / static_cast<double>(kCurveRows));
-    text += right(labelled ? size_text(bytes) : "", kLabelWidth) + (labelled ? " ┤" : " │") + curve_row(heights, row) + "\n";
+    text += right(labelled ? size_text(bytes) : "", kLabelWidth) + (labelled ? " ┤" : " │") + curve_row(heights, row) +
+            "\n";
   }
   return text + std::string(kLabelWidth + 2, ' ') + phases_row(program, columns) + "\n";
 }
@@ -134,22 +137,27 @@ std::string tensors_text(const MemoryProfile& profile) {
     const auto node = nodes.find(tensor.node);
     const bool made = node != nodes.end() && tensor.kind != MemoryKind::gathered;
     const std::string from = made ? node->second->op + " " + node->second->module_path : tensor.name;
-    groups.add(from, std::to_string(static_cast<int>(tensor.kind)) + to_string(tensor.type) + " " + std::to_string(tensor.copies), tensor);
+    groups.add(
+        from,
+        std::to_string(static_cast<int>(tensor.kind)) + to_string(tensor.type) + " " + std::to_string(tensor.copies),
+        tensor);
   }
   auto& rows = groups.rows();
   const auto bytes = [](const auto& row) { return row.group.times * row.first.bytes; };
   std::stable_sort(rows.begin(), rows.end(), [&](const auto& a, const auto& b) { return bytes(a) > bytes(b); });
-  std::vector<std::vector<std::string>> table = {{"tensor", "kind", "type", "times", "bytes each", "bytes", "of the peak"}};
+  std::vector<std::vector<std::string>> table = {
+      {"tensor", "kind", "type", "times", "bytes each", "bytes", "of the peak"}};
   for (std::size_t i = 0; i < std::min(rows.size(), kMostTensorRows); ++i) {
     const HeldTensor& tensor = rows[i].first;
     const bool names_itself = rows[i].group.times > 1 || rows[i].group.name == tensor.name;
     const std::string label = (names_itself ? "" : tensor.name + ": ") + rows[i].group.text();
-    table.push_back({label, name(tensor.kind), (tensor.copies > 1 ? std::to_string(tensor.copies) + " x " : "") + to_string(tensor.type),
+    table.push_back({label, name(tensor.kind),
+                     (tensor.copies > 1 ? std::to_string(tensor.copies) + " x " : "") + to_string(tensor.type),
                      std::to_string(rows[i].group.times), size_text(tensor.bytes), size_text(bytes(rows[i])),
                      percent(bytes(rows[i]), profile.peak_bytes)});
   }
-  return "Tensors held at the peak (those that differ in the number of their layer share a row)\n" + table_text(table, 3) +
-         more_text(rows.size(), kMostTensorRows, "kinds of tensors");
+  return "Tensors held at the peak (those that differ in the number of their layer share a row)\n" +
+         table_text(table, 3) + more_text(rows.size(), kMostTensorRows, "kinds of tensors");
 }
 
 std::int64_t made_bytes(const NodeMemory& node) { return node.fwd_tmp + node.fwd_out + node.bwd_tmp + node.bwd_out; }
@@ -178,7 +186,8 @@ std::string nodes_text(const MemoryProfile& profile, std::size_t most) {
   Groups<NodeMemory> groups;
   for (const NodeMemory& node : profile.nodes) {
     std::string rest = node.op;
-    for (const std::int64_t bytes : {node.fwd_in, node.fwd_tmp, node.fwd_out, node.bwd_tmp, node.bwd_out, node.saved_bytes}) {
+    for (const std::int64_t bytes :
+         {node.fwd_in, node.fwd_tmp, node.fwd_out, node.bwd_tmp, node.bwd_out, node.saved_bytes}) {
       rest += " " + std::to_string(bytes);
     }
     groups.add(node.module_path, rest, node);
@@ -188,10 +197,14 @@ std::string nodes_text(const MemoryProfile& profile, std::size_t most) {
   std::stable_sort(rows.begin(), rows.end(), [&](const auto& a, const auto& b) { return bytes(a) > bytes(b); });
   for (std::size_t i = 0; i < std::min(rows.size(), most); ++i) {
     const NodeMemory& node = rows[i].first;
-    const std::string label = rows[i].group.times == 1 ? node.name + (node.module_path.empty() ? "" : ": " + node.module_path) : rows[i].group.text();
+    const std::string label = rows[i].group.times == 1
+                                  ? node.name + (node.module_path.empty() ? "" : ": " + node.module_path)
+                                  : rows[i].group.text();
     table.push_back(node_cells(label.empty() ? "the model itself" : label, node, rows[i].group.times));
   }
-  return "Nodes that make most (those that differ in the number of their layer share a row; bytes are of one; --nodes all for each)\n" + table_text(table, 2) + more_text(rows.size(), most, "kinds of nodes");
+  return "Nodes that make most (those that differ in the number of their layer share a row; bytes are of one; --nodes "
+         "all for each)\n" +
+         table_text(table, 2) + more_text(rows.size(), most, "kinds of nodes");
 }
 
 }  // namespace
@@ -214,7 +227,8 @@ std::string peak_place(const Program& program, const MemoryProfile& profile) {
   if (profile.curve.empty()) return "a step that does nothing";
   const Instruction& at = program.instructions[profile.peak];
   std::string text = "the " + std::string(name(at.phase)) + " of '" + profile.peak_node + "'";
-  const auto node = std::find_if(profile.nodes.begin(), profile.nodes.end(), [&](const NodeMemory& here) { return here.name == at.node; });
+  const auto node = std::find_if(profile.nodes.begin(), profile.nodes.end(),
+                                 [&](const NodeMemory& here) { return here.name == at.node; });
   if (node == profile.nodes.end()) return text;
   return text + " (" + node->op + (node->module_path.empty() ? "" : " in " + node->module_path) + ")";
 }
@@ -226,20 +240,27 @@ std::string peak_text(const Program& program, const MemoryProfile& profile) {
   std::vector<std::vector<std::string>> table;
   for (std::size_t kind = 0; kind < kMemoryKinds; ++kind) {
     if (split.bytes[kind] == 0) continue;
-    table.push_back({name(static_cast<MemoryKind>(kind)), size_text(split.bytes[kind]), percent(split.bytes[kind], profile.peak_bytes)});
+    table.push_back({name(static_cast<MemoryKind>(kind)), size_text(split.bytes[kind]),
+                     percent(split.bytes[kind], profile.peak_bytes)});
   }
   return text + table_text(table, 1);
 }
 
 std::string memory_text(const Program& program, const MemoryProfile& profile, std::size_t rows) {
   const std::int64_t devices = program.mesh.devices();
-  std::string text = program.name + ", one training step on " +
-                     (devices == 1 ? "one device" : "one of " + std::to_string(devices) + " devices, mesh " + to_string(program.mesh)) + "\n\n";
+  std::string text =
+      program.name + ", one training step on " +
+      (devices == 1 ? "one device"
+                    : "one of " + std::to_string(devices) + " devices, mesh " + to_string(program.mesh)) +
+      "\n\n";
   text += curve_text(program, profile) + "\n" + peak_text(program, profile) + "\n";
-  text += "Of the whole step\n" + table_text({{"parameters", size_text(profile.parameter_bytes)},
-                                             {"gradients", size_text(profile.gradient_bytes)},
-                                             {"optimizer state", size_text(profile.optimizer_bytes)},
-                                             {"saved for the backward", size_text(profile.saved_bytes)}}, 1) + "\n";
+  text += "Of the whole step\n" +
+          table_text({{"parameters", size_text(profile.parameter_bytes)},
+                      {"gradients", size_text(profile.gradient_bytes)},
+                      {"optimizer state", size_text(profile.optimizer_bytes)},
+                      {"saved for the backward", size_text(profile.saved_bytes)}},
+                     1) +
+          "\n";
   text += tensors_text(profile);
   if (rows > 0) text += "\n" + nodes_text(profile, rows);
   return text;

@@ -62,7 +62,8 @@ TEST(HighestOfColumns, KeepsThePeak) {
 }
 
 TEST(MemoryText, MarksPhasesAndPeak) {
-  const MemoryProfile profile = profile_of({1024, 2048, 4096, 8192, 16384, 12288, 12288, 4096, 2048, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
+  const MemoryProfile profile =
+      profile_of({1024, 2048, 4096, 8192, 16384, 12288, 12288, 4096, 2048, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
   const std::string text = memory_text(program_of(20), profile, 5);
   EXPECT_NE(text.find("forward   |backward"), std::string::npos) << text;
   EXPECT_NE(text.find("16.0 KiB ┤    █"), std::string::npos) << text;

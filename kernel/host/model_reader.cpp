@@ -30,13 +30,15 @@ Status read_training(const Config& train, TrainedModel& model) {
 
 }  // namespace
 
-Result<TrainedModel> read_model(const std::string& path, const Frontend& frontend, const OpTable& ops, const HostConfig& config) {
+Result<TrainedModel> read_model(const std::string& path, const Frontend& frontend, const OpTable& ops,
+                                const HostConfig& config) {
   Result<OpenDimensions> open = open_dimensions(config.model);
   if (!open) return open.error();
   Result<Graph> graph = frontend.read(path, *open);
   if (!graph) return graph.error();
   drop_dead_nodes(*graph);
-  if (Status status = attach_loss(*graph, loss_settings(config.model)); !status) return add_context(path, status.error());
+  if (Status status = attach_loss(*graph, loss_settings(config.model)); !status)
+    return add_context(path, status.error());
   Result<std::vector<std::string>> refused = gather_composites(*graph, ops);
   if (!refused) return add_context(path, refused.error());
   if (const std::int64_t batch = config.model.integer("batch"); batch > 0) {

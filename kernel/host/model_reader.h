@@ -20,6 +20,7 @@ struct TrainedModel {
 };
 
 // Reads [model] and [train]. Errors: those of the frontend, bad_input for settings that do not suit the model.
-Result<TrainedModel> read_model(const std::string& path, const Frontend& frontend, const OpTable& ops, const HostConfig& config);
+Result<TrainedModel> read_model(const std::string& path, const Frontend& frontend, const OpTable& ops,
+                                const HostConfig& config);
 
 }  // namespace meshwright::host

@@ -41,7 +41,8 @@ Result<Program> program_of_plan(const std::string& path, PluginHost& host) {
 
 Result<Program> program_of_model(const std::string& path, PluginHost& host) {
   const Result<std::string> id = host.frontend_for(path);
-  if (!id) return Error{id.error().code, id.error().message + "; profile reads a model, or a file that `plan -o` wrote"};
+  if (!id)
+    return Error{id.error().code, id.error().message + "; profile reads a model, or a file that `plan -o` wrote"};
   const Result<std::shared_ptr<Frontend>> frontend = host.create<Frontend>("frontend", *id);
   if (!frontend) return frontend.error();
   Result<ProgramTools> tools = open_passes(host, {});
@@ -50,8 +51,11 @@ Result<Program> program_of_model(const std::string& path, PluginHost& host) {
   const Result<TrainedModel> model = read_model(path, **frontend, *tools->ops, host.config());
   if (!model) return model.error();
   const std::vector<Output>& outputs = model->graph.outputs;
-  if (std::none_of(outputs.begin(), outputs.end(), [](const Output& output) { return output.kind == OutputKind::loss; })) {
-    return bad_input("the model has no loss, so it has no backward to profile; --set model.loss=cross_entropy (or mse) gives it one");
+  if (std::none_of(outputs.begin(), outputs.end(),
+                   [](const Output& output) { return output.kind == OutputKind::loss; })) {
+    return bad_input(
+        "the model has no loss, so it has no backward to profile; --set model.loss=cross_entropy (or mse) gives it "
+        "one");
   }
   const Result<Plan> plan = serial_plan(*model, *tools->ops, *tools->conversions, tools->profile);
   if (!plan) return plan.error();
@@ -91,7 +95,8 @@ int run_profile(const ProfileOptions& options) {
     const Status written = write_file_atomically(options.svg, memory_svg(*program, profile));
     if (!written) return report_error(written.error());
   }
-  const std::string text = options.format == "json" ? write_json(memory_json(*program, profile)) : memory_text(*program, profile, *rows);
+  const std::string text =
+      options.format == "json" ? write_json(memory_json(*program, profile)) : memory_text(*program, profile, *rows);
   std::fwrite(text.data(), 1, text.size(), stdout);
   return 0;
 }

@@ -11,7 +11,8 @@ CostProfile any_profile() {
   return profile;
 }
 
-Result<Plan> serial_plan(const TrainedModel& model, const OpTable& ops, const ConversionSearch& conversions, const CostProfile& profile) {
+Result<Plan> serial_plan(const TrainedModel& model, const OpTable& ops, const ConversionSearch& conversions,
+                         const CostProfile& profile) {
   Result<AtomizedGraph> atoms = atomize(model.graph, ops);
   if (!atoms) return atoms.error();
   const Mesh one_device;

@@ -13,6 +13,7 @@ namespace meshwright::host {
 CostProfile any_profile();
 
 // Errors: those of atomize, build_problem and make_plan.
-Result<Plan> serial_plan(const TrainedModel& model, const OpTable& ops, const ConversionSearch& conversions, const CostProfile& profile);
+Result<Plan> serial_plan(const TrainedModel& model, const OpTable& ops, const ConversionSearch& conversions,
+                         const CostProfile& profile);
 
 }  // namespace meshwright::host

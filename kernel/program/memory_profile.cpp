@@ -28,7 +28,7 @@ HeldTensor optimizer_state(const Program& program, const ProgramParameter& param
 struct Storage {
   std::int64_t bytes = 0;
   MemoryKind kind = MemoryKind::temporary;
-  std::uint32_t node = kNoId;   // that made it; kNoId: nothing of a node
+  std::uint32_t node = kNoId;  // that made it; kNoId: nothing of a node
   Phase made_in = Phase::forward;
   std::size_t microbatch = 0;   // in which it was made; of an input the last whose backward reads it
   bool made = false;            // by an instruction
@@ -39,7 +39,8 @@ struct Storage {
 
 class Profiling {
  public:
-  explicit Profiling(const Program& program) : program_(program), owners_(storage_owners(program)), storages_(program.values.size()) {}
+  explicit Profiling(const Program& program)
+      : program_(program), owners_(storage_owners(program)), storages_(program.values.size()) {}
 
   MemoryProfile run() {
     for (ProgramValueId id = 0; id < storages_.size(); ++id) {
@@ -74,7 +75,8 @@ class Profiling {
 
   std::uint32_t number_of(const Instruction& instruction) {
     if (instruction.node.empty()) return kNoId;
-    const auto [found, inserted] = numbers_.try_emplace(instruction.node, static_cast<std::uint32_t>(profile_.nodes.size()));
+    const auto [found, inserted] =
+        numbers_.try_emplace(instruction.node, static_cast<std::uint32_t>(profile_.nodes.size()));
     if (inserted) {
       profile_.nodes.emplace_back().name = instruction.node;
       read_.emplace_back();
@@ -96,13 +98,15 @@ class Profiling {
     MemoryKind kind = MemoryKind::temporary;
     for (const ProgramOperand& operand : instruction.operands) {
       Storage& storage = of(operand.value);
-      if (moves && (storage.kind == MemoryKind::parameter || storage.kind == MemoryKind::gathered)) kind = MemoryKind::gathered;
+      if (moves && (storage.kind == MemoryKind::parameter || storage.kind == MemoryKind::gathered))
+        kind = MemoryKind::gathered;
       const bool from_forward = !storage.made || storage.made_in == Phase::forward;
       if (instruction.phase == Phase::backward && from_forward) cross(storage);
       if (storage.node != node || node == kNoId) storage.read_by_others = true;
       if (node == kNoId || microbatch_ > 0) continue;
       auto& read = instruction.phase == Phase::forward ? read_[node].by_forward : read_[node].by_backward;
-      if (!moves && std::find(read.begin(), read.end(), owners_[operand.value]) == read.end()) read.push_back(owners_[operand.value]);
+      if (!moves && std::find(read.begin(), read.end(), owners_[operand.value]) == read.end())
+        read.push_back(owners_[operand.value]);
     }
     for (const ProgramValueId result : instruction.results) {
       Storage& storage = of(result);
@@ -262,14 +266,22 @@ class Profiling {
 
 const char* name(MemoryKind kind) {
   switch (kind) {
-    case MemoryKind::parameter: return "parameters";
-    case MemoryKind::optimizer: return "optimizer state";
-    case MemoryKind::gradient: return "gradients";
-    case MemoryKind::gathered: return "gathered parameters";
-    case MemoryKind::input: return "inputs";
-    case MemoryKind::activation: return "saved activations";
-    case MemoryKind::output: return "outputs";
-    case MemoryKind::temporary: return "temporaries";
+    case MemoryKind::parameter:
+      return "parameters";
+    case MemoryKind::optimizer:
+      return "optimizer state";
+    case MemoryKind::gradient:
+      return "gradients";
+    case MemoryKind::gathered:
+      return "gathered parameters";
+    case MemoryKind::input:
+      return "inputs";
+    case MemoryKind::activation:
+      return "saved activations";
+    case MemoryKind::output:
+      return "outputs";
+    case MemoryKind::temporary:
+      return "temporaries";
   }
   return "?";
 }

@@ -20,8 +20,8 @@ struct Builder {
     return static_cast<ProgramValueId>(program.values.size() - 1);
   }
 
-  Instruction& add(InstructionKind kind, Phase phase, const std::string& node, const std::vector<ProgramValueId>& operands,
-                   std::vector<ProgramValueId> results) {
+  Instruction& add(InstructionKind kind, Phase phase, const std::string& node,
+                   const std::vector<ProgramValueId>& operands, std::vector<ProgramValueId> results) {
     Instruction& instruction = program.instructions.emplace_back();
     instruction.kind = kind;
     instruction.phase = phase;
@@ -57,7 +57,8 @@ void expect_adds_up(const Program& program, const MemoryProfile& profile) {
 Program two_nodes() {
   Builder build;
   const auto w = build.value("w", {4, 4}, "S0R"), whole = build.value("w.1", {4, 4}), x = build.value("x", {2, 4});
-  const auto h = build.value("h", {2, 4}), tmp = build.value("tmp", {2}), stat = build.value("stat", {2}), loss = build.value("loss", {});
+  const auto h = build.value("h", {2, 4}), tmp = build.value("tmp", {2}), stat = build.value("stat", {2}),
+             loss = build.value("loss", {});
   build.add(kMove, kForward, "linear", {w}, {whole});
   build.add(kCompute, kForward, "linear", {x, whole}, {h});
   build.add(kCompute, kForward, "norm", {h}, {tmp, stat});
@@ -168,7 +169,8 @@ TEST(MemoryProfile, CountsAnInputForTheBackwardThatReadsIt) {
   build.add(kCompute, kBackward, "a", {b, second, both, part, second}, {grad});
   build.update(grad);
   build.program.parameters.push_back({"w", 0, w, grad});
-  for (const ProgramValueId input : {first, second, both}) build.program.inputs.push_back({SourceKind::user_input, input, input});
+  for (const ProgramValueId input : {first, second, both})
+    build.program.inputs.push_back({SourceKind::user_input, input, input});
   place_frees(build.program);
   const MemoryProfile profile = memory_profile(build.program);
   expect_adds_up(build.program, profile);
@@ -177,9 +179,9 @@ TEST(MemoryProfile, CountsAnInputForTheBackwardThatReadsIt) {
 
 TEST(MemoryProfile, CountsWhatAGradientIsReducedFromAsAGradient) {
   const MemoryProfile profile = memory_profile(two_nodes());
-  const auto most = std::max_element(profile.curve.begin(), profile.curve.end(), [](const MemorySplit& a, const MemorySplit& b) {
-    return a[MemoryKind::gradient] < b[MemoryKind::gradient];
-  });
+  const auto most = std::max_element(
+      profile.curve.begin(), profile.curve.end(),
+      [](const MemorySplit& a, const MemorySplit& b) { return a[MemoryKind::gradient] < b[MemoryKind::gradient]; });
   EXPECT_EQ((*most)[MemoryKind::gradient], 64 + 32);
   EXPECT_EQ(profile.gradient_bytes, 32);
 }

@@ -29,7 +29,8 @@ using testing::HasSubstr;
 // Files in a folder that goes with the process.
 std::string scratch(const std::string& name) {
   static const struct Folder {
-    std::filesystem::path path = std::filesystem::temp_directory_path() / ("meshwright-profile-" + std::to_string(::getpid()));
+    std::filesystem::path path =
+        std::filesystem::temp_directory_path() / ("meshwright-profile-" + std::to_string(::getpid()));
     Folder() { std::filesystem::create_directories(path); }
     ~Folder() { std::filesystem::remove_all(path); }
   } folder;
@@ -40,7 +41,8 @@ std::string tiny(const std::string& name) { return SOURCE_FOLDER "/tests/models/
 
 std::string plan(const std::string& model, const std::string& cluster, const std::string& options = "") {
   std::string file = scratch("plan.json");
-  const Outcome outcome = run_program("plan " + model + " --cluster " TEST_FOLDER "/" + cluster + ".toml " + options + " -o " + file);
+  const Outcome outcome =
+      run_program("plan " + model + " --cluster " TEST_FOLDER "/" + cluster + ".toml " + options + " -o " + file);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
   return file;
 }
@@ -70,10 +72,12 @@ std::int64_t highest(const Json::Array& curve) {
 void expect_consistent(const Json& profile) {
   const std::int64_t peak = integer(profile, "peak_bytes");
   EXPECT_EQ(highest(array(profile, "curve")), peak);
-  EXPECT_EQ(integer(array(profile, "curve")[static_cast<std::size_t>(integer(profile, "peak_instruction"))], "bytes"), peak);
+  EXPECT_EQ(integer(array(profile, "curve")[static_cast<std::size_t>(integer(profile, "peak_instruction"))], "bytes"),
+            peak);
   EXPECT_EQ(sum_of(array(profile, "peak_tensors"), "bytes"), peak);
   std::int64_t split = 0;
-  for (const auto& [kind, bytes] : std::get<Json::Object>(profile.find("peak_by_kind")->value())) split += std::get<std::int64_t>(bytes.value());
+  for (const auto& [kind, bytes] : std::get<Json::Object>(profile.find("peak_by_kind")->value()))
+    split += std::get<std::int64_t>(bytes.value());
   EXPECT_EQ(split, peak);
   EXPECT_NE(text(profile, "peak_node"), "");
 }
@@ -99,7 +103,8 @@ TEST_P(Profile, OfAModelHasThePeakOfOneDevice) {
 }
 
 TEST_P(Profile, OfAPlanHasThePeakOfItsRanks) {
-  for (const char* options : {"--mesh 8", "--mesh 2x4 --set train.optimizer=sgd", "--mesh 2x4 --set search.weights=sharded"}) {
+  for (const char* options :
+       {"--mesh 8", "--mesh 2x4 --set train.optimizer=sgd", "--mesh 2x4 --set search.weights=sharded"}) {
     const std::string file = plan(tiny(GetParam()), "slow8", options);
     const Json profile = json_of("profile " + file);
     expect_consistent(profile);
@@ -140,13 +145,15 @@ TEST_P(Profile, NodesAddUpToWhatIsSaved) {
   EXPECT_GT(by_nodes, saved / 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Profile, testing::Values("gpt2_tiny", "llama_tiny", "mlp_tiny", "resnet_tiny", "t5_tiny", "mixtral_tiny"),
+INSTANTIATE_TEST_SUITE_P(Models, Profile,
+                         testing::Values("gpt2_tiny", "llama_tiny", "mlp_tiny", "resnet_tiny", "t5_tiny",
+                                         "mixtral_tiny"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(ProfileProgram, PrintsOneObjectWithTheNamesThatScriptsRelyOn) {
   const Json profile = json_of("profile " SOURCE_FOLDER "/examples/gpt2_small.pt2");
-  for (const char* key : {"saved_bytes", "parameter_bytes", "gradient_bytes", "optimizer_bytes", "peak_bytes", "peak_node",
-                          "peak_tensors", "curve", "nodes"}) {
+  for (const char* key : {"saved_bytes", "parameter_bytes", "gradient_bytes", "optimizer_bytes", "peak_bytes",
+                          "peak_node", "peak_tensors", "curve", "nodes"}) {
     EXPECT_NE(profile.find(key), nullptr) << key;
   }
   constexpr std::int64_t kParameters = 124'439'808;  // of GPT-2 small, its embedding tied
@@ -154,12 +161,25 @@ TEST(ProfileProgram, PrintsOneObjectWithTheNamesThatScriptsRelyOn) {
   EXPECT_EQ(integer(profile, "gradient_bytes"), 4 * kParameters);
   EXPECT_EQ(integer(profile, "optimizer_bytes"), 8 * kParameters);
   const Json::Array& nodes = array(profile, "nodes");
-  // Of the logits, 8 × 1024 × 50257: the product's input is saved for it, and its gradients are those of input and weight.
-  const auto head = std::find_if(nodes.begin(), nodes.end(), [](const Json& node) { return text(node, "module") == "inner.lm_head"; });
+  // Of the logits, 8 × 1024 × 50257: the product's input is saved for it, and its gradients are those of input and
+  // weight.
+  const auto head = std::find_if(nodes.begin(), nodes.end(),
+                                 [](const Json& node) { return text(node, "module") == "inner.lm_head"; });
   ASSERT_NE(head, nodes.end());
   EXPECT_EQ(integer(*head, "fwd_in"), 4 * 8 * 1024 * 768);
   EXPECT_EQ(integer(*head, "fwd_out"), std::int64_t{4} * 8 * 1024 * 50257);
   EXPECT_EQ(integer(*head, "bwd_out"), std::int64_t{4} * 768 * (8 * 1024 + 50257));
+}
+
+TEST(ProfileProgram, IsPartOfTheSimulation) {
+  const std::string file = plan(tiny("gpt2_tiny"), "slow8", "--mesh 2x4");
+  const std::string profile = run_program("profile " + file).output,
+                    simulation = run_program("simulate " + file).output;
+  const std::size_t at = profile.find("Peak ");
+  ASSERT_NE(at, std::string::npos);
+  const std::string peak = profile.substr(at, profile.find("\n\n", at) - at);
+  EXPECT_THAT(peak, HasSubstr("gathered parameters"));
+  EXPECT_THAT(simulation, HasSubstr(peak));
 }
 
 TEST(ProfileProgram, TakesTheTrainingSettings) {
@@ -177,8 +197,9 @@ TEST(ProfileProgram, ShowsTheCurveThePeakAndItsTensors) {
   const Outcome outcome = run_program("profile " SOURCE_FOLDER "/examples/gpt2_small.pt2 --nodes 7");
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_EQ(outcome.errors, "");
-  for (const char* part : {"v peak", "forward", "|backward", "|update", "Peak ", "saved activations", "inner.transformer.h.{0-11}.mlp",
-                           "fwd_in  fwd_tmp   fwd_out   bwd_tmp   bwd_out", "more kinds of nodes"}) {
+  for (const char* part :
+       {"v peak", "forward", "|backward", "|update", "Peak ", "saved activations", "inner.transformer.h.{0-11}.mlp",
+        "fwd_in  fwd_tmp   fwd_out   bwd_tmp   bwd_out", "more kinds of nodes"}) {
     EXPECT_THAT(outcome.output, HasSubstr(part));
   }
   const Outcome all = run_program("profile " SOURCE_FOLDER "/examples/gpt2_small.pt2 --nodes all");
@@ -218,7 +239,8 @@ TEST(ProfileProgram, DrawsTheCurve) {
   };
   const std::string svg = read();
   expect_well_formed(svg);
-  for (const char* part : {"GiB</text>", "forward</text>", "backward</text>", "saved activations", "optimizer state", "peak "}) {
+  for (const char* part :
+       {"GiB</text>", "forward</text>", "backward</text>", "saved activations", "optimizer state", "peak "}) {
     EXPECT_THAT(svg, HasSubstr(part));
   }
   run_program("profile " SOURCE_FOLDER "/examples/gpt2_small.pt2 --svg " + drawing);
