@@ -11,6 +11,7 @@ Result<Program> make_program(const LowerInput& input, const std::vector<const Pr
     if (!program) return program;
     if (Status status = validate(*program); !status) return add_context("after a pass", status.error());
   }
+  mark_views(*program, input.ops);
   place_frees(*program);
   if (Status status = validate_finished(*program); !status) return status.error();
   return program;

@@ -97,18 +97,27 @@ void place_frees(Program& program) {
 }
 
 std::vector<std::int64_t> memory_curve(const Program& program) {
+  const std::vector<ProgramValueId> owner = storages(program);
+  std::vector<std::int64_t> sharing(program.values.size(), 0);  // by owner: values that are there
   std::int64_t held = 0;
+  const auto make = [&](ProgramValueId id) {
+    if (++sharing[owner[id]] == 1) held += program.local_bytes(owner[id]);
+  };
   for (const ProgramParameter& parameter : program.parameters) {
     const std::int64_t states = parameter.gradient == kNoId ? 0 : program.training.optimizer_values();
-    held += program.local_bytes(parameter.value) * (1 + states);
+    held += program.local_bytes(parameter.value) * states;
+    make(parameter.value);
   }
-  for (const ProgramInput& input : program.inputs) held += program.local_bytes(input.value);
+  for (const ProgramInput& input : program.inputs) make(input.value);
   std::vector<std::int64_t> curve;
   for (const Instruction& instruction : program.instructions) {
     if (instruction.kind == InstructionKind::free) {
-      for (const ProgramOperand& operand : instruction.operands) held -= program.local_bytes(operand.value);
+      for (const ProgramOperand& operand : instruction.operands) {
+        const ProgramValueId id = owner[operand.value];
+        if (--sharing[id] == 0) held -= program.local_bytes(id);
+      }
     }
-    for (const ProgramValueId result : instruction.results) held += program.local_bytes(result);
+    for (const ProgramValueId result : instruction.results) make(result);
     curve.push_back(held);
   }
   return curve;

@@ -61,7 +61,7 @@ struct WorkTerm {
 struct OpCost {
   std::vector<WorkTerm> forward;
   bool matrix = false;           // runs on the matrix units
-  bool alias = false;            // the results are views of operand 0: nothing moves, nothing is saved
+  bool alias = false;            // the results are views that share operand 0's storage: nothing moves, nothing is saved
   bool alias_backward = false;   // neither does the backward move anything
   // Bytes of operands that are not read whole: an embedding reads the rows it needs. True: read at most as many bytes
   // of each operand as the results have.

@@ -8,7 +8,7 @@
 //   parameter_shard  a pass: gathers of stored parameters, reductions of their gradients, updates
 //   communication    a pass: a `convert` becomes its moves
 //   reshape          a pass: computing on one rank's shapes, and local rewrites (MAP §6.1)
-//   finish           `free` after each last use, then validate
+//   finish           views marked, `free` after each last use, then validate
 #pragma once
 
 #include <cstdint>
@@ -71,6 +71,7 @@ struct Instruction {
   RankAttributes rank_attributes;
   std::vector<AxisChoice> axes;     // of compute on whole shapes: what each mesh axis does
   bool local = false;               // of compute: on one rank's shapes
+  bool alias = false;               // of compute: the results share the storage of operand 0
   Move move;                        // of move
   std::uint32_t parameter = kNoId;  // of load_parameter, store_gradient and update: index into Program::parameters
   bool hides = false;               // of convert and move: a parameter's, which runs beside the computing
@@ -131,6 +132,13 @@ MESHWRIGHT_API Result<Program> lower(const LowerInput& input);
 // nobody uses.
 MESHWRIGHT_API void place_frees(Program& program);
 
+// Marks as `alias` the computing whose results are views of operand 0, as the op's family says of one rank's shapes
+// (OpCost::alias). A view of a parameter that is read after the parameter's update, or handed out, stays a copy.
+MESHWRIGHT_API void mark_views(Program& program, const OpTable& ops);
+
+// For each value, the one whose storage it has: itself, unless it was made by an `alias`.
+MESHWRIGHT_API std::vector<ProgramValueId> storages(const Program& program);
+
 // Proves from the layouts that no collective is missing: that every value is made before its first use and not used
 // after it was freed; that each operand has the layout that its instruction needs; that each move is one that exists
 // and ends where it says; that no output is partial and each parameter's gradient lies as the parameter does.
@@ -150,8 +158,9 @@ MESHWRIGHT_API std::int64_t sent_bytes(const Program& program, const Instruction
 // Of the whole program.
 MESHWRIGHT_API std::int64_t sent_bytes(const Program& program);
 
-// Bytes that one rank holds after each instruction, at most while it runs: parameters, optimizer state, inputs, every
-// value that was made and not freed. The peak is the largest.
+// Bytes that one rank holds after each instruction, at most while it runs: parameters, optimizer state, inputs, and the
+// storage of every value that was made and not freed: until the last value that shares it is freed. The peak is the
+// largest.
 MESHWRIGHT_API std::vector<std::int64_t> memory_curve(const Program& program);
 
 }  // namespace meshwright

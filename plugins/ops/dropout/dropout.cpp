@@ -24,9 +24,11 @@ class Dropout final : public OpFamily {
     return rule;
   }
 
-  Result<OpCost> do_cost(const OpCall&, const Rule& rule) const override {
+  // Where nothing is dropped and no mask is wanted, PyTorch returns the operand itself.
+  Result<OpCost> do_cost(const OpCall& call, const Rule& rule) const override {
     OpCost cost;
-    cost.forward.push_back({kFlops, rule.all_factors()});
+    cost.alias = cost.alias_backward = call.results.size() == 1 && drop_probability(call.node) == 0;
+    if (!cost.alias) cost.forward.push_back({kFlops, rule.all_factors()});
     return cost;
   }
 

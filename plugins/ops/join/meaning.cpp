@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 
 #include "join.h"
 
@@ -38,11 +39,18 @@ Status copy_block(const Tensor& from, Tensor& to, const Block& block) {
   std::int64_t outer = 1, inner = 1;
   for (std::size_t d = 0; d < to.shape().size(); ++d) (d < block.dimension ? outer : inner) *= d == block.dimension ? 1 : to.shape()[d];
   const std::int64_t from_extent = from.shape()[block.dimension], to_extent = to.shape()[block.dimension];
+  const std::int64_t size = size_bytes(to.type().dtype);
+  const bool joined = block.from_step == 1 && block.to_step == 1, alike = from.type().dtype == to.type().dtype;
+  const std::int64_t steps = joined ? std::min<std::int64_t>(block.count, 1) : block.count, run = joined ? block.count * inner : inner;
   for (std::int64_t o = 0; o < outer; ++o) {
-    for (std::int64_t i = 0; i < block.count; ++i) {
+    for (std::int64_t i = 0; i < steps && run > 0; ++i) {
       const std::int64_t source = (o * from_extent + block.from_start + i * block.from_step) * inner;
       const std::int64_t target = (o * to_extent + block.to_start + i * block.to_step) * inner;
-      for (std::int64_t k = 0; k < inner; ++k) to.set(target + k, from.get(source + k));
+      if (alike) {
+        std::memcpy(to.bytes().data() + target * size, from.bytes().data() + source * size, static_cast<std::size_t>(run * size));
+      } else {
+        for (std::int64_t k = 0; k < run; ++k) to.set(target + k, from.get(source + k));
+      }
     }
   }
   return Done{};

@@ -30,14 +30,8 @@ class Pad final : public OpFamily {
     return rule;
   }
 
-  Result<OpCost> do_cost(const OpCall& call, const Rule&) const override {
-    OpCost cost;
-    const Result<Border> border = border_of(call.node);
-    const bool slices = border && *border == Border::constant;  // the gradient is a slice
-    cost.alias = slices && call.node.op == kBackward;
-    cost.alias_backward = slices;
-    return cost;
-  }
+  // No view even where it only cuts off: PyTorch copies the slice that it takes.
+  Result<OpCost> do_cost(const OpCall&, const Rule&) const override { return OpCost{}; }
 
   Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override {
     if (call.node.op == kBackward) return bad_input("its op family states no gradient");

@@ -54,7 +54,7 @@ void Execution::count(std::int64_t bytes, std::size_t index) {
 
 void Execution::keep(ProgramValueId id, Tensor tensor, std::size_t index) {
   count(tensor.type().bytes(), index);
-  values_[id] = std::move(tensor);
+  values_[id] = {std::make_shared<Tensor>(std::move(tensor)), {}};
 }
 
 void Execution::load() {
@@ -71,9 +71,21 @@ void Execution::load() {
   for (const ProgramInput& input : program_.inputs) take(input.value);
 }
 
-Result<const Tensor*> Execution::value(ProgramValueId id) const {
-  if (!values_[id]) return internal_error("value '" + program_.values[id].name + "' is not there");
-  return &*values_[id];
+Result<const Execution::Held*> Execution::held(ProgramValueId id) const {
+  if (!values_[id].storage) return internal_error("value '" + program_.values[id].name + "' is not there");
+  return &values_[id];
+}
+
+Result<Execution::Reading> Execution::read(ProgramValueId id) const {
+  const Result<const Held*> value = held(id);
+  if (!value) return value.error();
+  std::shared_ptr<const Tensor> seen = (*value)->storage;
+  for (const Held::View& view : (*value)->views) {
+    Result<std::vector<Tensor>> results = call(program_.instructions[view.instruction], {seen.get()});
+    if (!results) return results.error();
+    seen = std::make_shared<const Tensor>(std::move((*results)[view.result]));
+  }
+  return Reading(std::move(seen));
 }
 
 Result<bool> Execution::execute(std::size_t index) {
@@ -99,37 +111,57 @@ Result<bool> Execution::execute(std::size_t index) {
   return bad_input("the program is not finished; run all passes before it");
 }
 
+// A storage goes with the last value that shares it.
 Status Execution::drop(const Instruction& instruction) {
   for (const ProgramOperand& operand : instruction.operands) {
-    Result<const Tensor*> tensor = value(operand.value);
-    if (!tensor) return tensor.error();
-    held_bytes_ -= (*tensor)->type().bytes();
-    values_[operand.value].reset();
+    const Result<const Held*> value = held(operand.value);
+    if (!value) return value.error();
+    if ((*value)->storage.use_count() == 1) held_bytes_ -= (*value)->storage->type().bytes();
+    values_[operand.value] = {};
+  }
+  return Done{};
+}
+
+Result<std::vector<Tensor>> Execution::call(const Instruction& instruction, const std::vector<const Tensor*>& operands) const {
+  const Node node = node_of(instruction, coordinates_);
+  OpCall call{node, {}, {}};
+  for (const Tensor* operand : operands) call.operands.push_back(operand->type());
+  for (const ProgramValueId result : instruction.results) call.results.push_back(program_.local(result));
+  Result<std::vector<Tensor>> results = compute(call, operands, input_.ops, input_.kernels);
+  if (results && results->size() != instruction.results.size()) return plugin_failed("a result is missing");
+  return results;
+}
+
+Status Execution::make_views(const Instruction& instruction, std::size_t index) {
+  const Result<const Held*> value = held(instruction.operands[0].value);
+  if (!value) return value.error();
+  for (std::size_t i = 0; i < instruction.results.size(); ++i) {
+    Held view = **value;
+    view.views.push_back({index, i});
+    values_[instruction.results[i]] = std::move(view);
   }
   return Done{};
 }
 
 Status Execution::compute_op(const Instruction& instruction, std::size_t index) {
   if (!instruction.local) return bad_input("the program is not finished: this is on whole shapes");
-  const Node node = node_of(instruction, coordinates_);
-  OpCall call{node, {}, {}};
+  if (instruction.alias) return make_views(instruction, index);
+  std::vector<Reading> readings;
   std::vector<const Tensor*> operands;
   for (const ProgramOperand& operand : instruction.operands) {
-    Result<const Tensor*> tensor = value(operand.value);
+    Result<Reading> tensor = read(operand.value);
     if (!tensor) return tensor.error();
-    operands.push_back(*tensor);
-    call.operands.push_back((*tensor)->type());
+    operands.push_back(&**tensor);
+    readings.push_back(std::move(*tensor));
   }
-  for (const ProgramValueId result : instruction.results) call.results.push_back(program_.local(result));
-  Result<std::vector<Tensor>> results = compute(call, operands, input_.ops, input_.kernels);
+  Result<std::vector<Tensor>> results = call(instruction, operands);
   if (!results) return results.error();
-  if (results->size() != instruction.results.size()) return plugin_failed("a result is missing");
   for (std::size_t i = 0; i < results->size(); ++i) keep(instruction.results[i], std::move((*results)[i]), index);
   return Done{};
 }
 
 Result<bool> Execution::move(const Instruction& instruction, std::size_t index) {
-  Result<const Tensor*> source = value(instruction.operands[0].value);
+  const Result<Reading> source = read(instruction.operands[0].value);
   if (!source) return source.error();
   Tensor result(program_.local(instruction.results[0]));
   Result<bool> met = transport_.move(rank_, index, **source, result);
@@ -139,18 +171,19 @@ Result<bool> Execution::move(const Instruction& instruction, std::size_t index) 
 
 Status Execution::update(const Instruction& instruction) {
   const ProgramParameter& parameter = program_.parameters[instruction.parameter];
-  Result<const Tensor*> gradient = value(instruction.operands[0].value);
+  const Result<Reading> gradient = read(instruction.operands[0].value);
   if (!gradient) return gradient.error();
-  std::optional<Tensor>& stored = values_[parameter.value];
-  if (!stored) return internal_error("parameter '" + parameter.name + "' is not there");
-  Status status = take_first_step(program_.training.optimizer, input_.optimizer, **gradient, *stored);
-  if (status && input_.observer) input_.observer->on_update(rank_, instruction.parameter, **gradient, *stored);
+  const Result<const Held*> stored = held(parameter.value);
+  if (!stored) return stored.error();
+  Tensor& storage = *(*stored)->storage;
+  Status status = take_first_step(program_.training.optimizer, input_.optimizer, **gradient, storage);
+  if (status && input_.observer) input_.observer->on_update(rank_, instruction.parameter, **gradient, storage);
   return status;
 }
 
 Status Execution::give_outputs() const {
   for (std::uint32_t i = 0; input_.observer && i < program_.outputs.size(); ++i) {
-    Result<const Tensor*> tensor = value(program_.outputs[i].value);
+    const Result<Reading> tensor = read(program_.outputs[i].value);
     if (!tensor) return tensor.error();
     input_.observer->on_output(rank_, i, **tensor);
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,10 +37,34 @@ class Execution {
   [[nodiscard]] std::int64_t peak_instruction() const { return peak_instruction_; }
 
  private:
-  Result<const Tensor*> value(ProgramValueId id) const;
+  // A value: a storage, and the views through which it is seen.
+  struct Held {
+    struct View {
+      std::size_t instruction = 0;
+      std::size_t result = 0;
+    };
+    std::shared_ptr<Tensor> storage;  // null: it is not there
+    std::vector<View> views;          // each of what the one before it gives
+  };
+
+  // A value to be read: the storage itself, or what the views make of it, for as long as this lives.
+  class Reading {
+   public:
+    explicit Reading(std::shared_ptr<const Tensor> tensor) : tensor_(std::move(tensor)) {}
+    const Tensor& operator*() const { return *tensor_; }
+    const Tensor* operator->() const { return tensor_.get(); }
+
+   private:
+    std::shared_ptr<const Tensor> tensor_;
+  };
+
+  Result<const Held*> held(ProgramValueId id) const;
+  Result<Reading> read(ProgramValueId id) const;
+  Result<std::vector<Tensor>> call(const Instruction& instruction, const std::vector<const Tensor*>& operands) const;
   void keep(ProgramValueId id, Tensor tensor, std::size_t index);
   void count(std::int64_t bytes, std::size_t index);
   Status drop(const Instruction& instruction);
+  Status make_views(const Instruction& instruction, std::size_t index);
   Status compute_op(const Instruction& instruction, std::size_t index);
   Result<bool> move(const Instruction& instruction, std::size_t index);
   Status update(const Instruction& instruction);
@@ -50,7 +75,7 @@ class Execution {
   std::int64_t rank_;
   std::vector<std::int64_t> coordinates_;
   Transport& transport_;
-  std::vector<std::optional<Tensor>> values_;
+  std::vector<Held> values_;
   std::int64_t held_bytes_ = 0, peak_bytes_ = 0, peak_instruction_ = 0;
 };
 

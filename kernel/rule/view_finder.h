@@ -1,0 +1,27 @@
+// Which calls make views.
+#pragma once
+
+#include <map>
+#include <tuple>
+
+#include "meshwright/op.h"
+
+namespace meshwright {
+
+// Asks op families, once for each kind of call: layers repeat them.
+class ViewFinder {
+ public:
+  explicit ViewFinder(const OpTable& ops) : ops_(ops) {}
+
+  // Whether the results share the storage of operand 0. No, where no family knows the op or it refuses the call.
+  bool is_view(const OpCall& call);
+
+ private:
+  using Types = std::vector<std::pair<DType, std::vector<std::int64_t>>>;
+  using Key = std::tuple<std::string, std::map<std::string, Attribute, std::less<>>, Types, Types>;
+
+  const OpTable& ops_;
+  std::map<Key, bool> known_;
+};
+
+}  // namespace meshwright
