@@ -10,13 +10,6 @@ namespace meshwright {
 
 namespace {
 
-// The value whose storage each value lies in.
-std::vector<ProgramValueId> storage_owners(const Program& program) {
-  std::vector<ProgramValueId> owners(program.values.size());
-  std::iota(owners.begin(), owners.end(), ProgramValueId{0});
-  return owners;
-}
-
 // What the optimizer keeps of a parameter; of 0 bytes if that is nothing.
 HeldTensor optimizer_state(const Program& program, const ProgramParameter& parameter) {
   const std::int64_t copies = parameter.gradient == kNoId ? 0 : program.training.optimizer_values();
@@ -40,7 +33,7 @@ struct Storage {
 class Profiling {
  public:
   explicit Profiling(const Program& program)
-      : program_(program), owners_(storage_owners(program)), storages_(program.values.size()) {}
+      : program_(program), owners_(storages(program)), storages_(program.values.size()) {}
 
   MemoryProfile run() {
     for (ProgramValueId id = 0; id < storages_.size(); ++id) {
