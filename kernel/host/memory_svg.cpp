@@ -12,9 +12,10 @@ namespace meshwright::host {
 namespace {
 
 constexpr double kWidth = 960, kHeight = 480;
-constexpr double kLeft = 84, kRight = 200, kTop = 64, kBottom = 48;
+constexpr double kLeft = 84, kRight = 236, kTop = 64, kBottom = 48;
 constexpr double kPlotWidth = kWidth - kLeft - kRight, kPlotHeight = kHeight - kTop - kBottom;
 constexpr std::size_t kMostColumns = 640;
+constexpr double kCharacterWidth = 6.6;  // of 12 pixels' sans-serif, about
 
 // Paul Tol's bright palette, which colour-blind readers tell apart; by MemoryKind.
 constexpr std::array<const char*, kMemoryKinds> kColours = {"#4477aa", "#66ccee", "#228833", "#aa3377",
@@ -176,14 +177,17 @@ class Drawing {
     const double x = (x_of(static_cast<std::size_t>(at - columns_.begin())) +
                       x_of(static_cast<std::size_t>(at - columns_.begin()) + 1)) /
                      2;
-    const double y = y_of(static_cast<double>(profile_.peak_bytes));
-    svg_ += line(x, y - 8, x, kTop + kPlotHeight, "peak");
-    const double share = (x - kLeft) / kPlotWidth;
-    svg_ += text_at(x, y - 12,
-                    share < 0.35   ? "start"
-                    : share > 0.65 ? "end"
-                                   : "middle",
-                    "peak " + size_text(profile_.peak_bytes) + " in " + peak_place(program_, profile_));
+    svg_ += line(x, kTop - 4, x, kTop + kPlotHeight, "peak");
+    // Above the mark, but within the drawing, whatever the length of the node's name.
+    std::string text = "peak " + size_text(profile_.peak_bytes) + " in " + peak_place(program_, profile_);
+    const auto fits = static_cast<std::size_t>((kWidth - kLeft) / kCharacterWidth);
+    if (text.size() > fits) {
+      std::size_t end = fits - 3;
+      while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // not inside a UTF-8 character
+      text = text.substr(0, end) + "...";
+    }
+    const double width = static_cast<double>(text.size()) * kCharacterWidth;
+    svg_ += text_at(std::clamp(x - width / 2, kLeft, kWidth - width), kTop - 8, "start", text);
   }
 
   void legend() {

@@ -83,6 +83,18 @@ TEST(MemorySvg, IsWholeAndEscaped) {
   EXPECT_EQ(svg, memory_svg(program_of(4), named));
 }
 
+TEST(MemorySvg, CutsALongNameBetweenCharacters) {
+  MemoryProfile profile = profile_of({1024, 2048, 4096, 8192});
+  for (const std::size_t length : {100U, 101U, 102U, 103U, 104U}) {
+    profile.peak_node = std::string(length, 'x');
+    for (int i = 0; i < 100; ++i) profile.peak_node += "\u00e9";
+    const std::string svg = memory_svg(program_of(4), profile);
+    const std::size_t end = svg.find("...</text>");
+    ASSERT_NE(end, std::string::npos);
+    EXPECT_TRUE(svg[end - 1] == 'x' || svg.substr(end - 2, 2) == "\u00e9") << length;
+  }
+}
+
 TEST(MemorySvg, OfNothingIsADrawing) {
   const std::string svg = memory_svg(program_of(0), profile_of({}));
   EXPECT_NE(svg.find("</svg>"), std::string::npos);

@@ -11,6 +11,7 @@
 
 #include "json.h"
 #include "meshwright/memory_profile.h"
+#include "meshwright/saved.h"
 #include "model_reader.h"
 #include "plan_reader.h"
 #include "planning.h"
@@ -128,6 +129,9 @@ TEST_P(Profile, AddsUpAtEveryInstruction) {
   const Result<Program> program = host::make_program(*serial, *tools);
   ASSERT_TRUE(program.ok());
   expect_adds_up(*program);
+  const Result<TrainingGraph> training = differentiate(model->graph, *tools->ops);
+  ASSERT_TRUE(training.ok());
+  EXPECT_EQ(memory_profile(*program).saved_bytes, saved_bytes(*training, *tools->ops));
   const Result<Plan> spread = host::read_plan(plan(tiny(GetParam()), "slow8", "--mesh 2x4"));
   ASSERT_TRUE(spread.ok());
   const Result<host::ProgramTools> its_tools = host::open_tools(host, *spread);
