@@ -89,9 +89,10 @@ double move_instruction_seconds(const BackendInput& input, const Instruction& in
 
 // Part of one update of all parameters: no launch for each.
 double update_seconds(const BackendInput& input, const Instruction& instruction) {
-  const TensorType type = input.program.local(input.program.parameters[instruction.parameter].value);
-  const std::int64_t bytes = type.elements() * input.program.training.step_bytes(type.dtype);
-  const double seconds = compute_seconds(input.profile, {.bytes = static_cast<double>(bytes), .dtype = type.dtype});
+  const ProgramParameter& parameter = input.program.parameters[instruction.parameter];
+  const DType dtype = input.program.type(parameter.value).type.dtype;
+  const std::int64_t bytes = input.program.local(parameter.gradient).elements() * input.program.training.step_bytes(dtype);
+  const double seconds = compute_seconds(input.profile, {.bytes = static_cast<double>(bytes), .dtype = dtype});
   return std::max(0.0, seconds - input.profile.device.launch_seconds);
 }
 
@@ -103,6 +104,8 @@ Result<double> seconds_of(const BackendInput& input, const Instruction& instruct
       return compute_op_seconds(input, instruction);
     case InstructionKind::move:
       return move_instruction_seconds(input, instruction);
+    case InstructionKind::accumulate:
+      return compute_seconds(input.profile, {.bytes = 3 * static_cast<double>(input.program.local_bytes(instruction.results[0]))});
     case InstructionKind::update:
       return update_seconds(input, instruction);
     case InstructionKind::free:

@@ -11,7 +11,6 @@ Result<Timeline> make_timeline(const BackendInput& input) {
   Timeline timeline;
   std::vector<double> ready(program.values.size(), 0);  // when a value is there
   double computing = 0, communicating = 0;              // when each stream is free
-  double issued = 0;                                    // when the last op that takes time started
   for (const Instruction& instruction : program.instructions) {
     const Result<double> seconds = seconds_of(input, instruction);
     if (!seconds) return seconds.error();
@@ -24,12 +23,11 @@ Result<Timeline> make_timeline(const BackendInput& input) {
     }
     const bool beside = instruction.kind == InstructionKind::move && instruction.hides;
     span.stream = beside ? Stream::parameters : Stream::compute;
-    span.start_seconds = beside ? std::max(communicating, issued) : computing;
+    span.start_seconds = beside ? std::max(communicating, computing) : computing;
     for (const ProgramOperand& operand : instruction.operands) {
       span.start_seconds = std::max(span.start_seconds, ready[operand.value]);
     }
     (beside ? communicating : computing) = span.end();
-    if (instruction.kind == InstructionKind::compute && span.seconds > 0) issued = span.start_seconds;
     for (const ProgramValueId result : instruction.results) ready[result] = span.end();
     timeline.step_seconds = std::max(timeline.step_seconds, span.end());
     timeline.spans.push_back(span);

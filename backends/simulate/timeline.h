@@ -1,8 +1,8 @@
 // When each instruction runs on a rank: all ranks of a mesh do the same at the same time, on two streams.
 //
 // Computing, and the moves that computing waits for, run one after the other. The moves of parameters run beside them,
-// one after the other too: a gather starts when the op before the one that needs it starts, a reduction when the
-// gradient is there.
+// one after the other too: each is issued when all computing before it in the program is done, so that a gather that
+// stands one op ahead hides behind that op.
 #pragma once
 
 #include <cstdint>

@@ -12,13 +12,13 @@ using testing::ProgramBuilder;
 
 const testing::TestOps kOps;
 
-// x → first → second, which needs the gathered w; its gradient is reduced beside third.
+// x → first → second, which needs w, gathered one op ahead; its gradient is reduced beside third.
 ProgramBuilder layer(bool beside) {
   ProgramBuilder build = testing::slow_builder({2});
   build.program.training.optimizer = Optimizer::sgd;
   const ProgramValueId weight = build.parameter("w", count_up({4}), "S0"), x = build.input("x", count_up({4}), "R");
-  const ProgramValueId first = build.compute("first", {x}, "R");
   const ProgramValueId gathered = build.move(MoveKind::all_gather, 0, weight, "R");
+  const ProgramValueId first = build.compute("first", {x}, "R");
   const ProgramValueId second = build.compute("second", {first, gathered}, "R+P0");
   const ProgramValueId reduced = build.move(MoveKind::reduce_scatter, 0, second, "S0");
   for (Instruction& instruction : build.program.instructions) instruction.hides = beside;
@@ -39,7 +39,7 @@ std::vector<double> starts(const Program& program, const Timeline& timeline) {
 TEST(Timeline, ParametersMovesRunBesideTheComputing) {
   const ProgramBuilder build = layer(true);
   const Timeline timeline = make_timeline(build.input_for(kOps)).value();
-  // first 32 s with the gather, 8 s, beside it; second 48 s; the reduction, 8 s, beside third's 32 s; the update.
+  // The gather, 8 s, beside first's 32 s; second 48 s; the reduction, 8 s, beside third's 32 s; the update.
   EXPECT_EQ(starts(build.program, timeline), (std::vector<double>{0, 0, 32, 80, 80, 112}));
   EXPECT_DOUBLE_EQ(timeline.step_seconds,
                    112 + static_cast<double>(2 * build.program.training.step_bytes(DType::float32)));
@@ -48,7 +48,7 @@ TEST(Timeline, ParametersMovesRunBesideTheComputing) {
 TEST(Timeline, OtherMovesAreWaitedFor) {
   const ProgramBuilder build = layer(false);
   const Timeline timeline = make_timeline(build.input_for(kOps)).value();
-  EXPECT_EQ(starts(build.program, timeline), (std::vector<double>{0, 32, 40, 88, 96, 128}));
+  EXPECT_EQ(starts(build.program, timeline), (std::vector<double>{0, 8, 40, 88, 96, 128}));
 }
 
 TEST(Timeline, TextSumsByPhaseAndStream) {

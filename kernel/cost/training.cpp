@@ -6,29 +6,32 @@ std::int64_t TrainingSettings::optimizer_values() const {
   switch (optimizer) {
     case Optimizer::sgd: return 0;
     case Optimizer::momentum: return 1;
+    case Optimizer::adam:
     case Optimizer::adamw: return 2;
   }
   return 0;
 }
 
-std::int64_t TrainingSettings::state_bytes(DType dtype) const {
-  const std::int64_t own = size_bytes(dtype), master = size_bytes(master_dtype);
-  const std::int64_t copy = dtype == master_dtype ? 0 : master;
-  return own + own + copy + optimizer_values() * master;  // value, gradient, master copy, state
+std::int64_t TrainingSettings::gradient_bytes(DType dtype) const { return size_bytes(reduce_dtype.value_or(dtype)); }
+
+std::int64_t TrainingSettings::optimizer_bytes(DType dtype) const {
+  const std::int64_t master = size_bytes(master_dtype);
+  return (dtype == master_dtype ? 0 : master) + optimizer_values() * master;
 }
 
 std::int64_t TrainingSettings::step_bytes(DType dtype) const {
   const std::int64_t own = size_bytes(dtype), master = size_bytes(master_dtype);
   const std::int64_t copy = dtype == master_dtype ? 0 : 2 * master;  // read and written
   const std::int64_t value = dtype == master_dtype ? 2 * own : own;  // read and written, or written from the copy
-  return own + value + copy + 2 * optimizer_values() * master;
+  return gradient_bytes(dtype) + value + copy + 2 * optimizer_values() * master;
 }
 
 Result<Optimizer> parse_optimizer(const std::string& name) {
   if (name == "sgd") return Optimizer::sgd;
   if (name == "momentum") return Optimizer::momentum;
+  if (name == "adam") return Optimizer::adam;
   if (name == "adamw") return Optimizer::adamw;
-  return bad_input("[train] optimizer '" + name + "': known are sgd, momentum, adamw");
+  return bad_input("[train] optimizer '" + name + "': known are sgd, momentum, adam, adamw");
 }
 
 void retype(Graph& graph, DType to) {

@@ -32,13 +32,22 @@ constexpr meshwright_config_key_v1 kSearch[] = {
     {"work_limit", "integer", "steps", "4_000_000_000", "work after which a solver stops; the same on any machine"},
     {"deadline_seconds", "number", "seconds", "60.0", "time after which a solver stops, if the work limit has not"},
     {"weights", "text", "", "\"free\"", "free: any layout; sharded: every weight that can be sharded must be"},
+    {"zero", "text", "", "\"free\"",
+     "free: each parameter as it is fastest; 0, 1, 2, 3: every one at this stage of ZeRO, over the axes it is whole on"},
+    {"zero_axes", "text", "", "\"all\"", "mesh axes that ZeRO may shard over, such as 0 or 0,2 (hybrid sharding)"},
+    {"regather", "text", "", "\"free\"", "ZeRO-3, for the backward: always gather again, never (keep), or free"},
+    {"batch_axes", "text", "", "\"none\"", "mesh axes that only ever shard the batch (data parallelism): none, all, 0,2"},
 };
 constexpr meshwright_config_key_v1 kTrain[] = {
     {"optimizer", "text", "", "\"adamw\"", "decides how much state a parameter has"},
     {"dtype", "text", "", "\"exported\"", "type of parameters, activations and gradients"},
     {"param_dtype", "text", "", "\"exported\"", "another name of dtype"},
     {"master_dtype", "text", "", "\"fp32\"", "type of the optimizer's copy of the parameters and of its state"},
-    {"microbatches", "integer", "", "1", "parts into which a step cuts the batch"},
+    {"reduce_dtype", "text", "", "\"dtype\"", "type in which gradients are reduced and kept; dtype: the parameter's"},
+    {"microbatches", "integer", "", "1", "parts into which a step cuts the batch; their gradients are averaged"},
+    {"gradients", "text", "", "\"kept\"", "of microbatches: kept on each device and reduced once a step, or reduced after each"},
+    {"batch_coupling", "text", "", "\"refuse\"", "of ops that mix the samples of a batch, with microbatches: refuse, allow"},
+    {"prefetch", "boolean", "", "true", "gathers of parameters start one op ahead, and hide behind it"},
 };
 constexpr meshwright_config_key_v1 kEmit[] = {
     {"backend", "text", "", "\"text\"", "plugin that the plan is emitted for"},
@@ -68,10 +77,15 @@ const std::vector<Choice>& choices() {
       {"search", "checkpoint", {"none"}},
       {"search", "inter", {"none"}},
       {"search", "weights", {"free", "sharded"}},
-      {"train", "optimizer", {"sgd", "momentum", "adamw"}},
+      {"search", "zero", {"free", "0", "1", "2", "3"}},
+      {"search", "regather", {"free", "always", "never"}},
+      {"train", "optimizer", {"sgd", "momentum", "adam", "adamw"}},
       {"train", "dtype", {"exported", "bf16", "fp16", "fp32"}},
       {"train", "param_dtype", {"exported", "bf16", "fp16", "fp32"}},
       {"train", "master_dtype", {"fp32", "bf16", "fp16"}},
+      {"train", "reduce_dtype", {"dtype", "fp32", "bf16", "fp16"}},
+      {"train", "gradients", {"kept", "reduced"}},
+      {"train", "batch_coupling", {"refuse", "allow"}},
   };
   return all;
 }

@@ -102,13 +102,15 @@ class Table {
     const std::string module = module_of(variable);
     for (const PlannedPort& result : variable.results) maker_.try_emplace(result.value, module);
     ModuleSum& sum = sum_of(module);
-    sum.row.compute_seconds += variable.forward_seconds + variable.backward_seconds + variable.update_seconds;
-    sum.row.communication_seconds += variable.communication_seconds;
+    const auto microbatches = static_cast<double>(plan_.training.microbatches);
+    sum.row.compute_seconds += microbatches * (variable.forward_seconds + variable.backward_seconds) + variable.update_seconds;
+    sum.row.communication_seconds += microbatches * variable.communication_seconds;
     sum.row.saved_bytes += variable.saved_bytes;
-    sum.row.state_bytes += variable.state_bytes;
+    sum.row.state_bytes += variable.state_bytes + variable.gradient_bytes;
     if (variable.kind != VariableKind::parameter) return;
     std::string text = last_part(variable.name) + " " + variable.compute_layout;
     if (variable.compute_layout != variable.results[0].layout) text += " from " + variable.results[0].layout;
+    else if (variable.state_layout != variable.compute_layout) text += " ZeRO " + variable.state_layout;
     sum.weights += (sum.weights.empty() ? "" : ", ") + text;
   }
 
@@ -117,7 +119,7 @@ class Table {
     const std::uint32_t user = conversion.backward ? conversion.from : conversion.to;
     const std::uint32_t maker = conversion.backward ? conversion.to : conversion.from;
     ModuleSum& sum = sum_of(module_of(plan_.variables[conversion.hides ? maker : user]));
-    sum.row.communication_seconds += conversion.seconds;
+    sum.row.communication_seconds += static_cast<double>(conversion.times) * conversion.seconds;
     for (const PlannedMove& move : conversion.moves) {
       const std::string kind = abbreviation(move.kind);
       if (!kind.empty()) ++(conversion.hides ? sum.beside : sum.in_line)[kind][move.axis];

@@ -12,6 +12,7 @@
 #include "meshwright/log.h"
 #include "meshwright/reduce.h"
 #include "meshwright/solver.h"
+#include "microbatches.h"
 #include "open_dimensions.h"
 #include "plan_notes.h"
 
@@ -141,9 +142,13 @@ class Pipeline {
       training_.param_dtype = dtype_of(dtype);
       retype(graph_, *training_.param_dtype);
     }
-    if (train.integer("microbatches") != 1) {
-      return bad_input("\"microbatches\" in [train]: only 1 is planned for so far");
-    }
+    if (const std::string& reduce = train.text("reduce_dtype"); reduce != "dtype") training_.reduce_dtype = dtype_of(reduce);
+    training_.microbatches = train.integer("microbatches");
+    training_.keep_gradients = train.text("gradients") == "kept";
+    training_.prefetch = train.boolean("prefetch");
+    Result<Graph> cut = cut_into_microbatches(graph_, *ops_, training_.microbatches, train.text("batch_coupling") == "allow");
+    if (!cut) return add_context(options_.model, cut.error());
+    graph_ = std::move(*cut);
     const std::int64_t free = cluster_.device.memory_bytes - cluster_.reserved_bytes;
     const std::int64_t wanted = search().integer("memory_budget");
     budget_ = wanted > 0 ? wanted : free;
@@ -166,11 +171,42 @@ class Pipeline {
     return {graph_, atoms_, mesh, profile_, *conversions_, training_, filter};
   }
 
-  // The filter that [search] weights asks for.
-  StrategyFilter wanted_filter(const Mesh& mesh) const {
+  // What [search] asks for.
+  Result<StrategyFilter> wanted_filter(const Mesh& mesh) const {
     StrategyFilter filter;
     if (search().text("weights") == "sharded") filter.sharded_weight_axes = (1U << mesh.rank()) - 1;
+    const std::string &zero = search().text("zero"), &regather = search().text("regather");
+    if (zero != "free") filter.zero = static_cast<ZeroStage>(zero[0] - '0');
+    if (regather != "free") filter.regather = regather == "always";
+    Result<std::uint32_t> zero_axes = parse_axes("zero_axes", mesh), batch_axes = parse_axes("batch_axes", mesh);
+    if (!zero_axes) return zero_axes.error();
+    if (!batch_axes) return batch_axes.error();
+    filter.zero_axes = *zero_axes;
+    filter.batch_axes = *batch_axes;
     return filter;
+  }
+
+  // "none", "all", "0,2": as a bit mask.
+  Result<std::uint32_t> parse_axes(const std::string& key, const Mesh& mesh) const {
+    const std::string& text = search().text(key);
+    if (text == "none") return 0U;
+    if (text == "all") return (1U << mesh.rank()) - 1;
+    std::uint32_t axes = 0;
+    for (std::size_t at = 0; at <= text.size();) {
+      const std::size_t end = std::min(text.find(',', at), text.size());
+      const std::string axis = text.substr(at, end - at);
+      if (axis.size() != 1 || axis[0] < '0' || axis[0] > '9') {
+        return bad_input("\"" + key + "\" in [search] can't be \"" + text + "\": it is all, none, or numbers of mesh axes such as 0,2");
+      }
+      const auto number = static_cast<std::size_t>(axis[0] - '0');
+      if (number >= mesh.rank()) {
+        return bad_input("\"" + key + "\" in [search] names axis " + axis + ", but the mesh " + to_string(mesh) + " has axes 0 to " +
+                         std::to_string(mesh.rank() - 1) + "; say which mesh with --mesh");
+      }
+      axes |= 1U << number;
+      at = end + 1;
+    }
+    return axes;
   }
 
   Result<Assignment> solve(const Problem& problem, std::int64_t budget) {
@@ -194,7 +230,9 @@ class Pipeline {
     Stopwatch watch;
     Result<Mesh> mesh = make_mesh(cluster_, shape);
     if (!mesh) return mesh.error();
-    Result<Problem> problem = build_problem(input(*mesh, wanted_filter(*mesh)));
+    Result<StrategyFilter> filter = wanted_filter(*mesh);
+    if (!filter) return filter.error();
+    Result<Problem> problem = build_problem(input(*mesh, *filter));
     outcome_.phases.strategies += watch.lap();
     MeshTrial trial;
     trial.mesh = to_string(*mesh);
@@ -225,11 +263,11 @@ class Pipeline {
     const Mesh& mesh = best_->mesh;
     const std::uint32_t all = (1U << mesh.rank()) - 1;
     if (mesh.rank() == 0) return Done{};
-    if (Status status = compare_with("data parallel", {all, 0}); !status) return status;
+    if (Status status = compare_with("data parallel", {all, 0, ZeroStage::none}); !status) return status;
     const std::uint32_t last = 1U << (mesh.rank() - 1);
     std::string name = "Megatron";
     if (mesh.rank() > 1) name += ", data parallel over axes before the last";
-    return compare_with(name, {all & ~last, last});
+    return compare_with(name, {all & ~last, last, ZeroStage::none});
   }
 
   Status compare_with(const std::string& name, StrategyFilter filter) {
@@ -257,7 +295,9 @@ class Pipeline {
   Status finish_plan() {
     outcome_.variables = best_->problem.variables.size();
     outcome_.strategies = best_->problem.strategies;
-    const ProblemInput given = input(best_->mesh, wanted_filter(best_->mesh));
+    Result<StrategyFilter> filter = wanted_filter(best_->mesh);
+    if (!filter) return filter.error();
+    const ProblemInput given = input(best_->mesh, *filter);
     Result<Plan> plan = make_plan(given, best_->problem, best_->assignment);
     if (!plan) return plan.error();
     plan->model_path = options_.model;

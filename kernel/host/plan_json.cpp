@@ -105,11 +105,15 @@ Json variable_json(const PlannedVariable& variable) {
   if (!variable.operands.empty()) json.add("operands", ports_json(variable.operands));
   if (!variable.results.empty()) json.add("results", ports_json(variable.results));
   if (!variable.compute_layout.empty()) json.add("compute_layout", variable.compute_layout);
+  if (!variable.state_layout.empty()) {
+    json.add("state_layout", variable.state_layout).add("zero", word(variable.zero)).add("regather", variable.regather);
+  }
   json.add("forward_seconds", variable.forward_seconds).add("backward_seconds", variable.backward_seconds);
   if (variable.update_seconds > 0) json.add("update_seconds", variable.update_seconds);
   if (variable.communication_seconds > 0) json.add("communication_seconds", variable.communication_seconds);
   if (variable.saved_bytes > 0) json.add("saved_bytes", variable.saved_bytes);
   if (variable.state_bytes > 0) json.add("state_bytes", variable.state_bytes);
+  if (variable.gradient_bytes > 0) json.add("gradient_bytes", variable.gradient_bytes);
   return json;
 }
 
@@ -126,7 +130,7 @@ Json conversion_json(const PlannedConversion& conversion) {
     one.add("layout", move.layout).add("bytes", move.bytes).add("seconds", move.seconds);
     return one;
   }));
-  json.add("seconds", conversion.seconds);
+  json.add("seconds", conversion.seconds).add("times", conversion.times);
   return json;
 }
 
@@ -177,6 +181,9 @@ Json plan_json(const Plan& plan) {
   training.add("optimizer", word(plan.training.optimizer));
   training.add("param_dtype", plan.training.param_dtype ? Json(name(*plan.training.param_dtype)) : Json(nullptr));
   training.add("master_dtype", name(plan.training.master_dtype));
+  training.add("reduce_dtype", plan.training.reduce_dtype ? Json(name(*plan.training.reduce_dtype)) : Json(nullptr));
+  training.add("microbatches", plan.training.microbatches).add("keep_gradients", plan.training.keep_gradients);
+  training.add("prefetch", plan.training.prefetch);
   json.add("training", std::move(training));
   json.add("plugins", array_of(plan.plugins, [](const UsedPlugin& plugin) {
     Json one;

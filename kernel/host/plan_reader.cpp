@@ -80,6 +80,11 @@ TrainingSettings read_training(const JsonPlace& place) {
   const JsonPlace param_dtype = place.at("param_dtype");
   if (!param_dtype.is_null()) training.param_dtype = read_dtype(param_dtype);
   training.master_dtype = read_dtype(place.at("master_dtype"));
+  const JsonPlace reduce_dtype = place.at("reduce_dtype");
+  if (!reduce_dtype.is_null()) training.reduce_dtype = read_dtype(reduce_dtype);
+  training.microbatches = place.at("microbatches").integer(1);
+  training.keep_gradients = place.at("keep_gradients").boolean();
+  training.prefetch = place.at("prefetch").boolean();
   return training;
 }
 
@@ -181,12 +186,18 @@ class PlanReader {
     variable.operands = read_ports(place, "operands");
     variable.results = read_ports(place, "results");
     variable.compute_layout = text_or_nothing(place, "compute_layout");
+    variable.state_layout = text_or_nothing(place, "state_layout");
+    if (!variable.state_layout.empty()) {
+      variable.zero = place.at("zero").one_of(ZeroStage::value, [](ZeroStage stage) { return word(stage); });
+      variable.regather = place.at("regather").boolean();
+    }
     variable.forward_seconds = place.at("forward_seconds").number();
     variable.backward_seconds = place.at("backward_seconds").number();
     variable.update_seconds = number("update_seconds");
     variable.communication_seconds = number("communication_seconds");
     variable.saved_bytes = bytes("saved_bytes");
     variable.state_bytes = bytes("state_bytes");
+    variable.gradient_bytes = bytes("gradient_bytes");
     return variable;
   }
 
@@ -220,6 +231,7 @@ class PlanReader {
     conversion.target_layout = place.at("target_layout").text();
     for (const JsonPlace& move : place.at("moves").elements()) conversion.moves.push_back(read_move(move));
     conversion.seconds = place.at("seconds").number();
+    conversion.times = place.at("times").integer(1);
     return conversion;
   }
 

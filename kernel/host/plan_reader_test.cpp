@@ -55,10 +55,10 @@ Plan small_plan() {
   plan.method = "by hand";
   plan.objective_seconds = 0.1;
   plan.peak_bytes = 77;
-  PlannedVariable weight{VariableKind::parameter, "weight", "", "", {}, {}, {{"weight", "S0R", "S0R"}}, "RR"};
+  PlannedVariable weight{VariableKind::parameter, "weight", "", "", {}, {}, {{"weight", "S0R", "S0R"}}, "RR", "S0R", ZeroStage::value, true};
   weight.update_seconds = 1e-7;
   weight.state_bytes = 64;
-  PlannedVariable linear{VariableKind::node, "linear", "aten.linear", "mlp", {"b"}, {}, {{"linear", "S0R", "S0R"}}, ""};
+  PlannedVariable linear{VariableKind::node, "linear", "aten.linear", "mlp", {"b"}, {}, {{"linear", "S0R", "S0R"}}, "", "", ZeroStage::none, false};
   linear.operands = {{"x", "S0R", ""}, {"weight", "RR", "RR+P0"}};
   linear.forward_seconds = 0.25;
   plan.variables = {weight, linear};

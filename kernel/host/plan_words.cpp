@@ -48,8 +48,24 @@ std::string_view word(Optimizer optimizer) {
       return "sgd";
     case Optimizer::momentum:
       return "momentum";
+    case Optimizer::adam:
+      return "adam";
     case Optimizer::adamw:
       return "adamw";
+  }
+  return "?";
+}
+
+std::string_view word(ZeroStage stage) {
+  switch (stage) {
+    case ZeroStage::none:
+      return "none";
+    case ZeroStage::optimizer:
+      return "optimizer";
+    case ZeroStage::gradient:
+      return "gradient";
+    case ZeroStage::value:
+      return "value";
   }
   return "?";
 }

@@ -13,5 +13,6 @@ std::string_view word(SourceKind kind);
 std::string_view word(OutputKind kind);
 std::string_view word(VariableKind kind);
 std::string_view word(Optimizer optimizer);
+std::string_view word(ZeroStage stage);
 
 }  // namespace meshwright::host

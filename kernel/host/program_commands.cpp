@@ -67,6 +67,8 @@ Result<Verification> verify_plan(const ProgramOptions& options) {
   if (computes_in_half(opened->plan.graph)) {
     log(LogLevel::warning, "verify", "the plan computes in half precision; it is verified in float32, so bytes are those of float32");
     opened->plan.training.param_dtype.reset();
+    opened->plan.training.reduce_dtype.reset();
+    opened->plan.training.master_dtype = DType::float32;
     retype(opened->plan.graph, DType::float32);
   }
   Result<Program> program = make_program(opened->plan, opened->tools);
@@ -76,12 +78,15 @@ Result<Verification> verify_plan(const ProgramOptions& options) {
   for (auto& [name, tensor] : *weights) tensor = in_float32(std::move(tensor));
   Result<std::map<ValueId, Tensor>> sources = sample_sources(opened->plan.graph, *weights, 0);
   if (!sources) return sources.error();
+  Result<std::vector<std::map<ValueId, Tensor>>> further = sample_microbatches(opened->plan.graph, *weights, opened->plan.training.microbatches);
+  if (!further) return further.error();
   weights->clear();
   Result<std::shared_ptr<Backend>> backend = opened->host.create<Backend>("backend", "reference");
   if (!backend) return backend.error();
   Result<std::unique_ptr<KernelTable>> kernels = kernels_for(opened->host, "reference");
   if (!kernels) return kernels.error();
-  return verify({opened->plan.graph, *program, *opened->tools.ops, opened->tools.profile, kernels->get(), **backend, *sources});
+  return verify({opened->plan.graph, *program, *opened->tools.ops, opened->tools.profile, kernels->get(), **backend, *sources, 1e-4, 1e-3,
+                 *further});
 }
 
 Json verification_json(const Verification& result) {

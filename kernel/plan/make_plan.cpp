@@ -3,6 +3,7 @@
 #include "meshwright/plan.h"
 #include "plan/path_cache.h"
 #include "plan/simulate.h"
+#include "strategy/edge_tables.h"
 
 namespace meshwright {
 
@@ -23,7 +24,7 @@ class PlanMaker {
     plan_.lower_bound_seconds = to_seconds(assignment_.lower_bound);
     plan_.peak_bytes = assignment_.peak_bytes;
     name_parameters();
-    StepInput step{problem_, {}, {}, {}};
+    StepInput step{problem_, input_.training, {}, {}, {}};
     for (std::size_t i = 0; i < problem_.variables.size(); ++i) {
       step.chosen.push_back(&problem_.variables[i].set->strategies[assignment_.choice[i]]);
     }
@@ -63,6 +64,7 @@ class PlanMaker {
                                     strategy.constant_seconds;
     planned.saved_bytes = strategy.saved_bytes;
     planned.state_bytes = strategy.state_bytes;
+    planned.gradient_bytes = strategy.gradient_bytes;
     if (variable.kind == VariableKind::node) {
       const Node& node = input_.graph.nodes[variable.node];
       planned.op = node.op;
@@ -81,6 +83,9 @@ class PlanMaker {
     if (variable.kind == VariableKind::parameter) {
       planned.name = names_[variable.value];
       planned.compute_layout = to_string(strategy.compute, shape(variable.value));
+      planned.state_layout = to_string(strategy.state, shape(variable.value));
+      planned.zero = strategy.zero;
+      planned.regather = strategy.regather;
       planned.module = planned.name.substr(0, planned.name.rfind('.') == std::string::npos ? 0 : planned.name.rfind('.'));
     }
   }
@@ -102,7 +107,10 @@ class PlanMaker {
   }
 
   Result<double> add_conversion(const ProblemEdge& edge, bool backward, const Layout& from, const Layout& to) {
-    Result<const ConversionPath*> path = paths_.find(edge.value, edge.of_parameter, from, to);
+    const DType dtype = input_.graph.type(edge.value).dtype;
+    const std::int64_t element_bytes =
+        edge.of_parameter && backward ? input_.training.gradient_bytes(dtype) : size_bytes(dtype);
+    Result<const ConversionPath*> path = paths_.find(edge.value, element_bytes, edge.of_parameter, from, to);
     if (!path) return path.error();
     if ((*path)->moves.empty()) return 0.0;
     PlannedConversion& planned = plan_.conversions.emplace_back();
@@ -115,7 +123,8 @@ class PlanMaker {
     planned.source_layout = to_string(from, shape(edge.value));
     planned.target_layout = to_string(to, shape(edge.value));
     planned.seconds = to_seconds((*path)->ticks);
-    const ConversionProblem problem = paths_.problem(edge.value, edge.of_parameter);
+    planned.times = times_a_step(edge, backward);
+    const ConversionProblem problem = paths_.problem(edge.value, element_bytes, edge.of_parameter);
     Layout here = from;
     for (const Move& move : (*path)->moves) {
       planned.moves.push_back({move.kind, move.axis, move.other_axis, to_string(move.result, shape(edge.value)),
@@ -124,6 +133,14 @@ class PlanMaker {
       here = move.result;
     }
     return planned.seconds;
+  }
+
+  [[nodiscard]] std::int64_t times_a_step(const ProblemEdge& edge, bool backward) const {
+    const std::int64_t microbatches = input_.training.microbatches;
+    if (!edge.of_parameter) return microbatches;
+    const Strategy& parameter = problem_.variables[edge.from].set->strategies[assignment_.choice[edge.from]];
+    if (!backward) return parameter.regather ? 2 * microbatches : microbatches;
+    return reduces_each_microbatch(parameter, input_.training) ? microbatches : 1;
   }
 
   void add_unruled() {

@@ -14,10 +14,11 @@ class PathCache {
   explicit PathCache(const ProblemInput& input) : input_(input) {}
 
   // The path of a value from one layout to another; empty if they are the same. The pointer stays valid.
-  Result<const ConversionPath*> find(ValueId value, bool packed, const Layout& from, const Layout& to);
+  Result<const ConversionPath*> find(ValueId value, std::int64_t element_bytes, bool packed, const Layout& from,
+                                     const Layout& to);
 
-  [[nodiscard]] ConversionProblem problem(ValueId value, bool packed) const {
-    return {input_.mesh, input_.atoms.values[value], input_.profile, size_bytes(input_.graph.type(value).dtype), packed};
+  [[nodiscard]] ConversionProblem problem(ValueId value, std::int64_t element_bytes, bool packed) const {
+    return {input_.mesh, input_.atoms.values[value], input_.profile, element_bytes, packed};
   }
 
  private:

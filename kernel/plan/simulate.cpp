@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "strategy/edge_tables.h"
+
 namespace meshwright {
 
 namespace {
@@ -15,37 +17,80 @@ std::vector<std::vector<std::size_t>> edges_into(const Problem& problem) {
 
 }  // namespace
 
-double simulate_step(const StepInput& step) {
-  const auto edges = edges_into(step.problem);
-  const std::size_t count = step.chosen.size();
-  double compute = 0;        // when the computing stream is free
-  double communication = 0;  // when the parameters' stream is free
-  double previous_start = 0;  // a gather is started when the op before the one that needs it starts
-  for (std::size_t i = 0; i < count; ++i) {
+namespace {
+
+class Step {
+ public:
+  explicit Step(const StepInput& input) : input_(input), edges_(edges_into(input.problem)) {}
+
+  double run() {
+    const std::int64_t microbatches = input_.training.microbatches;
+    for (std::int64_t microbatch = 0; microbatch < microbatches; ++microbatch) {
+      for (std::size_t i = 0; i < input_.chosen.size(); ++i) run_forward(i);
+      for (std::size_t i = input_.chosen.size(); i-- > 0;) run_backward(i, microbatch + 1 == microbatches);
+    }
+    for (const Strategy* chosen : input_.chosen) update_ += chosen->update_seconds;
+    return std::max(compute_, communication_) + update_;
+  }
+
+ private:
+  [[nodiscard]] const ProblemEdge& edge(std::size_t at) const { return input_.problem.edges[at]; }
+  [[nodiscard]] const Strategy& parameter(std::size_t at) const { return *input_.chosen[edge(at).from]; }
+
+  void run_forward(std::size_t i) {
+    const Strategy& chosen = *input_.chosen[i];
     double gathered = 0;
-    for (const std::size_t edge : edges[i]) {
-      if (!step.problem.edges[edge].of_parameter) {
-        compute += step.forward[edge];
-      } else if (step.forward[edge] > 0) {
-        communication = std::max(communication, previous_start) + step.forward[edge];
-        gathered = communication;
-      }
+    for (const std::size_t at : edges_[i]) {
+      if (edge(at).of_parameter) gathered = std::max(gathered, gather(at));
+      else compute_ += input_.forward[at];
     }
-    compute = std::max(compute, gathered);
-    if (step.chosen[i]->forward_seconds > 0) previous_start = compute;
-    compute += step.chosen[i]->forward_seconds + step.chosen[i]->forward_communication_seconds +
-               step.chosen[i]->constant_seconds;
+    begin(gathered, chosen.forward_seconds);
+    compute_ += chosen.forward_seconds + chosen.forward_communication_seconds + chosen.constant_seconds;
   }
-  double update = 0;
-  for (std::size_t i = count; i-- > 0;) {
-    compute += step.chosen[i]->backward_seconds + step.chosen[i]->backward_communication_seconds;
-    update += step.chosen[i]->update_seconds;
-    for (const std::size_t edge : edges[i]) {
-      if (!step.problem.edges[edge].of_parameter) compute += step.backward[edge];
-      else if (step.backward[edge] > 0) communication = std::max(communication, compute) + step.backward[edge];
+
+  void run_backward(std::size_t i, bool last_microbatch) {
+    const Strategy& chosen = *input_.chosen[i];
+    double gathered = 0;
+    for (const std::size_t at : edges_[i]) {
+      if (edge(at).of_parameter && parameter(at).regather) gathered = std::max(gathered, gather(at));
+    }
+    begin(gathered, chosen.backward_seconds);
+    compute_ += chosen.backward_seconds + chosen.backward_communication_seconds;
+    for (const std::size_t at : edges_[i]) {
+      if (!edge(at).of_parameter) compute_ += input_.backward[at];
+      else if (last_microbatch || reduces_each_microbatch(parameter(at), input_.training)) reduce(at);
     }
   }
-  return std::max(compute, communication) + update;
-}
+
+  // When it is there. It starts, if it is prefetched, when the op before the one that needs it starts.
+  double gather(std::size_t at) {
+    if (input_.forward[at] <= 0) return 0;
+    const double issued = input_.training.prefetch ? previous_start_ : compute_;
+    return communication_ = std::max(communication_, issued) + input_.forward[at];
+  }
+
+  void reduce(std::size_t at) {
+    if (input_.backward[at] <= 0) return;
+    const bool waits = parameter(at).zero == ZeroStage::optimizer && input_.training.microbatches == 1;
+    if (waits) update_ += input_.backward[at];
+    else communication_ = std::max(communication_, compute_) + input_.backward[at];
+  }
+
+  void begin(double gathered, double seconds) {
+    compute_ = std::max(compute_, gathered);
+    if (seconds > 0) previous_start_ = compute_;
+  }
+
+  const StepInput& input_;
+  const std::vector<std::vector<std::size_t>> edges_;
+  double compute_ = 0;        // when the computing stream is free
+  double communication_ = 0;  // when the parameters' stream is free
+  double update_ = 0;
+  double previous_start_ = 0;
+};
+
+}  // namespace
+
+double simulate_step(const StepInput& step) { return Step(step).run(); }
 
 }  // namespace meshwright

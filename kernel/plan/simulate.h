@@ -10,6 +10,7 @@ namespace meshwright {
 
 struct StepInput {
   const Problem& problem;
+  const TrainingSettings& training;
   std::vector<const Strategy*> chosen;  // by variable
   std::vector<double> forward;          // by edge: seconds of the value's conversion
   std::vector<double> backward;         // by edge: seconds of its gradient's

@@ -60,20 +60,48 @@ class Lowering {
     program_.mesh = plan_.mesh;
     program_.training = plan_.training;
     add_parameters();
+    for (std::int64_t microbatch = 0; microbatch < plan_.training.microbatches; ++microbatch) run_microbatch(microbatch);
+    return std::move(program_);
+  }
+
+ private:
+  void run_microbatch(std::int64_t microbatch) {
+    microbatch_ = microbatch;
+    begin_microbatch();
     count_contributions();
+    phase_ = Phase::forward;
     for (NodeId id = 0; id < training_.first_backward; ++id) {
       if (planned_.nodes[id]) run_forward(id);
     }
     for (const Output& output : plan_.graph.outputs) add_output(output);
     phase_ = Phase::backward;
+    // What is gathered again is another copy from here on.
+    std::erase_if(loaded_, [&](const auto& loaded) { return program_.parameters[parameter_of_.at(loaded.first.first)].regather; });
     seed();
     for (NodeId id = training_.first_backward; id-- > 0;) {
       if (!training_.contributions[id].empty()) run_backward(id);
     }
-    return std::move(program_);
   }
 
- private:
+  // Everything is made anew; what earlier microbatches left in buffers stays.
+  void begin_microbatch() {
+    std::erase_if(inputs_, [&](const auto& input) { return is_user_input(input.first.first); });
+    for (const auto& [buffer, value] : left_in_buffers_) changed_buffers_[buffer] = value;
+    left_in_buffers_.clear();
+    loaded_.clear();
+    constant_.clear();
+    made_.clear();
+    converted_.clear();
+    gradients_.clear();
+    gradient_nodes_.clear();
+    awaited_.clear();
+  }
+
+  [[nodiscard]] const Source& source_of(ValueId id) const {
+    return *std::find_if(plan_.graph.sources.begin(), plan_.graph.sources.end(), [&](const Source& here) { return here.value == id; });
+  }
+  [[nodiscard]] bool is_user_input(ValueId id) const { return source_of(id).kind == SourceKind::user_input; }
+
   // --- values ---
 
   // A copy of graph value `of`, or of its gradient, named after `base`.
@@ -119,8 +147,10 @@ class Lowering {
       names_[source.value] = source.names.empty() ? graph_.values[source.value].name : source.names[0];
       const auto stored = planned_.stored.find(source.value);
       if (stored == planned_.stored.end()) continue;  // nothing that is trained uses it
+      const PlannedStore& store = stored->second;
       parameter_of_[source.value] = static_cast<std::uint32_t>(program_.parameters.size());
-      program_.parameters.push_back({names_[source.value], source.value, make_value(names_[source.value], source.value, stored->second), kNoId});
+      const ProgramValueId value = make_value(names_[source.value], source.value, store.value);
+      program_.parameters.push_back({names_[source.value], source.value, value, kNoId, store.state, store.zero, store.regather, kNoId});
     }
   }
 
@@ -169,12 +199,14 @@ class Lowering {
   }
 
   ProgramValueId input(ValueId id, const Layout& needed) {
+    if (const auto changed = changed_buffers_.find(id); changed != changed_buffers_.end()) {
+      return convert(changed->second, id, needed, false);
+    }
     const auto [known, inserted] = inputs_.try_emplace({id, needed}, kNoId);
     if (!inserted) return known->second;
-    const auto source = std::find_if(plan_.graph.sources.begin(), plan_.graph.sources.end(),
-                                     [&](const Source& here) { return here.value == id; });
     const ProgramValueId value = make_value(name_of(id), id, needed);
-    program_.inputs.push_back({source->kind, id, value});
+    const SourceKind kind = source_of(id).kind;
+    program_.inputs.push_back({kind, id, value, kind == SourceKind::user_input ? microbatch_ : 0});
     return inputs_[{id, needed}] = value;
   }
 
@@ -226,11 +258,24 @@ class Lowering {
   }
 
   void add_output(const Output& output) {
+    const std::int64_t last = plan_.training.microbatches - 1;
+    if (output.kind == OutputKind::user_output && last > 0) return;  // accumulating gradients, nobody reads them
     const auto planned = planned_.outputs.find(output.value);
     const Layout whole(plan_.mesh.rank());
     const ProgramValueId value =
         planned != planned_.outputs.end() ? use(output.value, planned->second) : constant(output.value, whole);
-    program_.outputs.push_back({output.kind, output.target, output.value, value});
+    if (output.kind == OutputKind::buffer_mutation && microbatch_ < last) {
+      left_in_buffers_.emplace_back(buffer_named(output.target), value);
+    } else {
+      program_.outputs.push_back({output.kind, output.target, output.value, value, microbatch_});
+    }
+  }
+
+  [[nodiscard]] ValueId buffer_named(const std::string& target) const {
+    for (const Source& source : plan_.graph.sources) {
+      if (std::find(source.names.begin(), source.names.end(), target) != source.names.end()) return source.value;
+    }
+    return kNoId;
   }
 
   // --- gradients ---
@@ -247,7 +292,7 @@ class Lowering {
     }
   }
 
-  // The gradient of the loss is 1.
+  // The gradient of the loss is 1, and of one of several losses that are averaged its share.
   void seed() {
     for (const Output& output : plan_.graph.outputs) {
       if (output.kind != OutputKind::loss) continue;
@@ -255,7 +300,12 @@ class Lowering {
       Strategy whole;
       whole.axes.resize(plan_.mesh.rank());
       whole.results.assign(1, {Layout(plan_.mesh.rank()), Layout(plan_.mesh.rank())});
-      contribute(output.value, compute(id, whole, {})[0], planned_.outputs.at(output.value));
+      const ProgramValueId made = compute(id, whole, {})[0];
+      if (plan_.training.microbatches > 1) {
+        program_.instructions.back().op = "aten.full";
+        program_.instructions.back().attributes["fill_value"] = 1.0 / static_cast<double>(plan_.training.microbatches);
+      }
+      contribute(output.value, made, planned_.outputs.at(output.value));
     }
   }
 
@@ -342,6 +392,7 @@ class Lowering {
   ConstantPricer constants_;
   Program program_;
   Phase phase_ = Phase::forward;
+  std::int64_t microbatch_ = 0;
   std::map<std::string, int> copies_of_name_;
   std::vector<std::string> bases_;        // by program value: its name without the number of the copy
   std::map<ValueId, std::string> names_;  // of parameters, in the model
@@ -349,6 +400,8 @@ class Lowering {
   std::map<ValueId, ProgramValueId> made_;  // by its producer, in the layout that it yields
   std::map<std::pair<ProgramValueId, Layout>, ProgramValueId> converted_;
   std::map<std::pair<ValueId, Layout>, ProgramValueId> loaded_, inputs_, constant_;
+  std::map<ValueId, ProgramValueId> changed_buffers_;                     // by an earlier microbatch
+  std::vector<std::pair<ValueId, ProgramValueId>> left_in_buffers_;       // by this one
   std::map<ValueId, ProgramValueId> gradients_;  // the sum so far
   std::map<NodeId, std::vector<NodeId>> gradient_nodes_;  // by node of the forward
   std::map<ValueId, int> awaited_;               // contributions to a gradient that are still to come

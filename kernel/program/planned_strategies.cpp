@@ -112,7 +112,21 @@ class StrategyReader {
     if (!read) return read.error();
     if (output) read_.outputs[found->second] = read->value;
     else if (variable.kind == VariableKind::fork) read_.forks[found->second] = *read;
-    else read_.stored[found->second] = read->value;
+    else return read_store(variable, found->second, read->value);
+    return Done{};
+  }
+
+  Status read_store(const PlannedVariable& variable, ValueId id, const Layout& value) {
+    PlannedStore store{value, value, variable.zero, variable.regather};
+    if (!variable.state_layout.empty()) {
+      Result<Layout> state = parse_layout(variable.state_layout, atoms_.values[id], plan_.mesh.rank());
+      if (!state) return state.error();
+      if (!fits(*state, atoms_.values[id], plan_.mesh) || state->has_partial()) {
+        return bad_input("the optimizer's state cannot lie as " + variable.state_layout + " on a mesh " + to_string(plan_.mesh));
+      }
+      store.state = *state;
+    }
+    read_.stored[id] = store;
     return Done{};
   }
 
@@ -158,8 +172,8 @@ class StrategyReader {
       if (value.producer != kNoId || !value.requires_gradient || read_.stored.contains(output.value)) continue;
       return missing(value.name);
     }
-    for (const auto& [id, layout] : read_.stored) {
-      if (layout.has_partial()) return bad_input("parameter '" + plan_.graph.values[id].name + "' is stored as a partial sum");
+    for (const auto& [id, store] : read_.stored) {
+      if (store.value.has_partial()) return bad_input("parameter '" + plan_.graph.values[id].name + "' is stored as a partial sum");
     }
     return Done{};
   }

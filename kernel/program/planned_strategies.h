@@ -10,10 +10,18 @@
 
 namespace meshwright {
 
+// How a parameter lies between its uses.
+struct PlannedStore {
+  Layout value;
+  Layout state;
+  ZeroStage zero = ZeroStage::none;
+  bool regather = false;
+};
+
 struct PlannedStrategies {
   std::vector<std::optional<Strategy>> nodes;  // by node of the graph; axes and layouts only
   std::map<ValueId, PortLayouts> forks;
-  std::map<ValueId, Layout> stored;   // parameters
+  std::map<ValueId, PlannedStore> stored;   // parameters
   std::map<ValueId, Layout> outputs;  // differentiable ones
 };
 

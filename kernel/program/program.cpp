@@ -11,6 +11,7 @@ const char* name(InstructionKind kind) {
     case InstructionKind::move: return "move";
     case InstructionKind::load_parameter: return "load_parameter";
     case InstructionKind::store_gradient: return "store_gradient";
+    case InstructionKind::accumulate: return "accumulate";
     case InstructionKind::update: return "update";
     case InstructionKind::free: return "free";
   }
@@ -48,7 +49,9 @@ namespace {
 // What must stay: parameters and outputs.
 std::vector<bool> kept_values(const Program& program) {
   std::vector<bool> kept(program.values.size(), false);
-  for (const ProgramParameter& parameter : program.parameters) kept[parameter.value] = true;
+  for (const ProgramParameter& parameter : program.parameters) {
+    kept[parameter.updated == kNoId ? parameter.value : parameter.updated] = true;
+  }
   for (const ProgramOutput& output : program.outputs) kept[output.value] = true;
   return kept;
 }
@@ -96,6 +99,14 @@ void place_frees(Program& program) {
   program.instructions = std::move(placed);
 }
 
+std::int64_t optimizer_bytes(const Program& program, const ProgramParameter& parameter) {
+  if (parameter.gradient == kNoId) return 0;
+  ShardedType state = program.type(parameter.value);
+  state.layout = parameter.state;
+  const TensorType local = local_type(state, program.mesh);
+  return local.elements() * program.training.optimizer_bytes(local.dtype);
+}
+
 std::vector<std::int64_t> memory_curve(const Program& program) {
   const std::vector<ProgramValueId> owner = storages(program);
   std::vector<std::int64_t> sharing(program.values.size(), 0);  // by owner: values that are there
@@ -104,8 +115,7 @@ std::vector<std::int64_t> memory_curve(const Program& program) {
     if (++sharing[owner[id]] == 1) held += program.local_bytes(owner[id]);
   };
   for (const ProgramParameter& parameter : program.parameters) {
-    const std::int64_t states = parameter.gradient == kNoId ? 0 : program.training.optimizer_values();
-    held += program.local_bytes(parameter.value) * states;
+    held += optimizer_bytes(program, parameter);
     make(parameter.value);
   }
   for (const ProgramInput& input : program.inputs) make(input.value);

@@ -95,21 +95,39 @@ class Validator {
       case InstructionKind::move: return check_move(instruction);
       case InstructionKind::load_parameter:
       case InstructionKind::store_gradient: return check_parameter(instruction);
-      case InstructionKind::update: {
-        if (Status status = check_parameter(instruction); !status) return status;
-        const ProgramParameter& parameter = program_.parameters[instruction.parameter];
-        if (instruction.operands.size() != 1 || instruction.operands[0].value != parameter.gradient) {
-          return bad_input("does not take the gradient of '" + parameter.name + "'");
-        }
-        const Layout &stored = program_.type(parameter.value).layout, &gradient = program_.type(parameter.gradient).layout;
-        if (stored == gradient) return Done{};
-        return bad_input("'" + parameter.name + "' is stored as " + to_string(stored, program_.type(parameter.value).atoms) +
-                         ", its gradient as " + to_string(gradient, program_.type(parameter.value).atoms) + ": " +
-                         missing_move(gradient, stored));
-      }
+      case InstructionKind::accumulate: return check_sum(instruction);
+      case InstructionKind::update: return check_update(instruction);
       case InstructionKind::free:
         for (const ProgramOperand& operand : instruction.operands) freed_[operand.value] = true;
         return Done{};
+    }
+    return Done{};
+  }
+
+  Status check_sum(const Instruction& instruction) const {
+    const bool three = instruction.operands.size() == 2 && instruction.results.size() == 1 && known(instruction.results[0]);
+    if (!three) return bad_input("takes a sum and an addend, and gives the sum");
+    const ShardedType& sum = program_.type(instruction.results[0]);
+    for (const ProgramOperand& operand : instruction.operands) {
+      if (program_.type(operand.value) != sum) return bad_input("adds up what is not of one type and layout");
+    }
+    return Done{};
+  }
+
+  // The gradient and what changes lie as the optimizer's state does.
+  Status check_update(const Instruction& instruction) const {
+    if (Status status = check_parameter(instruction); !status) return status;
+    const ProgramParameter& parameter = program_.parameters[instruction.parameter];
+    if (instruction.operands.empty() || instruction.operands.size() > 2 || instruction.operands[0].value != parameter.gradient) {
+      return bad_input("does not take the gradient of '" + parameter.name + "'");
+    }
+    const AtomShape& atoms = program_.type(parameter.value).atoms;
+    const ProgramValueId changed = instruction.operands.size() == 2 ? instruction.operands[1].value : parameter.value;
+    for (const ProgramValueId id : {parameter.gradient, changed}) {
+      const Layout& here = program_.type(id).layout;
+      if (here == parameter.state) continue;
+      return bad_input("the optimizer's state of '" + parameter.name + "' is stored as " + to_string(parameter.state, atoms) + ", its " +
+                       (id == changed ? "value" : "gradient") + " as " + to_string(here, atoms) + ": " + missing_move(here, parameter.state));
     }
     return Done{};
   }
@@ -166,8 +184,12 @@ Status validate_finished(const Program& program) {
     }
   }
   for (std::uint32_t i = 0; i < program.parameters.size(); ++i) {
-    if (program.parameters[i].gradient == kNoId || updated.contains(i)) continue;
-    return bad_input("parameter '" + program.parameters[i].name + "' has a gradient, but is not updated");
+    const ProgramParameter& parameter = program.parameters[i];
+    if (parameter.gradient != kNoId && !updated.contains(i)) {
+      return bad_input("parameter '" + parameter.name + "' has a gradient, but is not updated");
+    }
+    if (parameter.updated == kNoId || program.type(parameter.updated) == program.type(parameter.value)) continue;
+    return bad_input("parameter '" + parameter.name + "' does not lie after the step as it did before");
   }
   return Done{};
 }

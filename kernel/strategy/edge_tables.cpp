@@ -4,15 +4,21 @@
 
 namespace meshwright {
 
-bool serves(const Layout& compute, const Layout& needed) {
+bool serves(const Strategy& parameter, const Layout& needed) {
+  const Layout& compute = parameter.compute;
+  if (parameter.results[0].value != compute) return compute == needed;
   for (std::size_t axis = 0; axis < compute.mesh_rank(); ++axis) {
     if (compute[axis] != needed[axis] && !compute[axis].is_replicate()) return false;
   }
   return true;
 }
 
-std::string conversion_class(const AtomShape& shape, DType dtype) {
-  std::string key = std::to_string(size_bytes(dtype));
+bool reduces_each_microbatch(const Strategy& parameter, const TrainingSettings& training) {
+  return parameter.zero >= ZeroStage::gradient || !training.keep_gradients;
+}
+
+std::string conversion_class(const AtomShape& shape, std::int64_t element_bytes) {
+  std::string key = std::to_string(element_bytes);
   for (std::size_t atom = 0; atom < shape.sizes.size(); ++atom) {
     key += (shape.paddable[atom] ? " ~" : " ") + std::to_string(shape.sizes[atom]);
   }
@@ -39,22 +45,21 @@ void add_layouts(const ProblemEdge& edge, const StrategySet& from, const Strateg
 
 }  // namespace
 
-std::uint32_t EdgeTables::prices_of(ValueId value, bool of_parameter) {
+std::uint32_t EdgeTables::prices_of(ValueId value, std::int64_t element_bytes, bool of_parameter) {
   const AtomShape& shape = input_.atoms.values[value];
-  const std::pair key{conversion_class(shape, input_.graph.type(value).dtype), of_parameter};
+  const std::pair key{conversion_class(shape, element_bytes), of_parameter};
   const auto [found, inserted] = classes_.try_emplace(key, static_cast<std::uint32_t>(prices_.size()));
   if (inserted) {
     prices_.emplace_back();
-    examples_.emplace_back(value, of_parameter);
+    examples_.push_back({value, element_bytes, of_parameter});
   }
   return found->second;
 }
 
 Status EdgeTables::price_all() {
   for (std::size_t i = 0; i < prices_.size(); ++i) {
-    const auto& [value, packed] = examples_[i];
-    const ConversionProblem problem{input_.mesh, input_.atoms.values[value], input_.profile,
-                                    size_bytes(input_.graph.type(value).dtype), packed};
+    const auto& [value, element_bytes, packed] = examples_[i];
+    const ConversionProblem problem{input_.mesh, input_.atoms.values[value], input_.profile, element_bytes, packed};
     Result<std::vector<Ticks>> ticks = input_.conversions.price_all(problem, prices_[i].layouts);
     if (!ticks) return ticks.error();
     prices_[i].ticks = std::move(*ticks);
@@ -62,34 +67,47 @@ Status EdgeTables::price_all() {
   return Done{};
 }
 
+// Of all microbatches: gathers hide behind the user's computing if they are prefetched, reductions behind its backward.
+Ticks EdgeTables::step_ticks(const ProblemEdge& edge, const Strategy& parameter, const Strategy& user, Ticks gather,
+                             Ticks reduce) const {
+  const TrainingSettings& training = input_.training;
+  const std::int64_t times = training.microbatches;
+  const double in_forward = user.forward_seconds * edge.hidden_share, in_backward = user.backward_seconds * edge.hidden_share;
+  const Ticks again = parameter.regather ? gather : 0;
+  const Ticks forward = training.prefetch ? exposed(gather, in_forward) : gather;
+  const Ticks backward = training.prefetch ? exposed(again, in_backward) : again;
+  // What is gathered again and what is reduced hide behind the same backward.
+  const Ticks reducing = training.prefetch ? exposed(again + reduce, in_backward) : again + exposed(reduce, in_backward);
+  if (reduces_each_microbatch(parameter, training)) return times * (forward + reducing);
+  const bool waits = parameter.zero == ZeroStage::optimizer && times == 1;  // for the end of the backward
+  return times * forward + (times - 1) * backward + (waits ? again + reduce : reducing);
+}
+
 CostTable EdgeTables::make_table(const ProblemEdge& edge, const StrategySet& from, const StrategySet& to,
-                                 const ConversionPrices& prices) const {
-  const auto number = [&](const Layout& layout) { return prices.numbers.at(layout); };
+                                 const ConversionPrices& prices, const ConversionPrices& gradient_prices) const {
   struct Numbers {
     std::uint32_t value, gradient;
   };
   std::vector<Numbers> columns;
   for (const Strategy& strategy : to.strategies) {
     const PortLayouts& port = strategy.operands[edge.to_port];
-    columns.push_back({number(port.value), number(port.gradient)});
+    columns.push_back({prices.numbers.at(port.value), gradient_prices.numbers.at(port.gradient)});
   }
   CostTable table{static_cast<std::uint32_t>(from.strategies.size()), static_cast<std::uint32_t>(to.strategies.size()), {}};
   table.costs.reserve(from.strategies.size() * to.strategies.size());
-  const std::size_t width = prices.layouts.size();
+  const std::size_t width = prices.layouts.size(), gradient_width = gradient_prices.layouts.size();
   const bool has_gradient = input_.graph.values[edge.value].requires_gradient;
   for (const Strategy& source : from.strategies) {
     const PortLayouts& port = source.result(edge.from_port);
-    const Numbers row{number(port.value), number(port.gradient)};
+    const Numbers row{prices.numbers.at(port.value), gradient_prices.numbers.at(port.gradient)};
     for (std::size_t j = 0; j < columns.size(); ++j) {
       Ticks forward = prices.ticks[row.value * width + columns[j].value];
-      Ticks backward = has_gradient ? prices.ticks[columns[j].gradient * width + row.gradient] : 0;
-      if (edge.of_parameter) {
-        const Strategy& user = to.strategies[j];
-        if (!serves(source.compute, user.operands[edge.to_port].value)) forward = kForbidden;
-        forward = exposed(forward, user.forward_seconds * edge.hidden_share);
-        backward = exposed(backward, user.backward_seconds * edge.hidden_share);
-      }
-      table.costs.push_back(forward >= kForbidden || backward >= kForbidden ? kForbidden : forward + backward);
+      const Ticks backward = has_gradient ? gradient_prices.ticks[columns[j].gradient * gradient_width + row.gradient] : 0;
+      const Strategy& user = to.strategies[j];
+      if (edge.of_parameter && !serves(source, user.operands[edge.to_port].value)) forward = kForbidden;
+      if (forward >= kForbidden || backward >= kForbidden) table.costs.push_back(kForbidden);
+      else if (edge.of_parameter) table.costs.push_back(step_ticks(edge, source, user, forward, backward));
+      else table.costs.push_back(input_.training.microbatches * (forward + backward));
     }
   }
   return table;
@@ -98,25 +116,33 @@ CostTable EdgeTables::make_table(const ProblemEdge& edge, const StrategySet& fro
 Status EdgeTables::fill(Problem& problem) {
   // Edges between the same two sets share a table; the first of them stands for all.
   std::map<TableKey, std::uint32_t> tables;
-  std::vector<std::pair<std::size_t, std::uint32_t>> first_edges;  // and the class of their prices
+  struct First {
+    std::size_t edge;
+    std::uint32_t prices, gradient_prices;  // classes
+  };
+  std::vector<First> first_edges;
   for (std::size_t i = 0; i < problem.edges.size(); ++i) {
     const ProblemEdge& edge = problem.edges[i];
     const StrategySet& from = *problem.variables[edge.from].set;
     const StrategySet& to = *problem.variables[edge.to].set;
-    const std::uint32_t number = prices_of(edge.value, edge.of_parameter);
-    const TableKey key{from.id, edge.from_port, to.id, edge.to_port, number,
+    const DType dtype = input_.graph.type(edge.value).dtype;
+    const std::int64_t gradient_bytes = edge.of_parameter ? input_.training.gradient_bytes(dtype) : size_bytes(dtype);
+    const std::uint32_t number = prices_of(edge.value, size_bytes(dtype), edge.of_parameter);
+    const std::uint32_t gradient_number = prices_of(edge.value, gradient_bytes, edge.of_parameter);
+    const TableKey key{from.id, edge.from_port, to.id, edge.to_port, number, gradient_number,
                        static_cast<std::int64_t>(edge.hidden_share * 1e6), edge.of_parameter};
     const auto [found, inserted] = tables.try_emplace(key, static_cast<std::uint32_t>(first_edges.size()));
     problem.space.edges.push_back({edge.from, edge.to, found->second});
     if (!inserted) continue;
-    first_edges.emplace_back(i, number);
+    first_edges.push_back({i, number, gradient_number});
     add_layouts(edge, from, to, prices_[number]);
+    if (gradient_number != number) add_layouts(edge, from, to, prices_[gradient_number]);
   }
   if (Status status = price_all(); !status) return status;
-  for (const auto& [index, number] : first_edges) {
+  for (const auto& [index, number, gradient_number] : first_edges) {
     const ProblemEdge& edge = problem.edges[index];
-    problem.space.tables.push_back(
-        make_table(edge, *problem.variables[edge.from].set, *problem.variables[edge.to].set, prices_[number]));
+    problem.space.tables.push_back(make_table(edge, *problem.variables[edge.from].set, *problem.variables[edge.to].set,
+                                              prices_[number], prices_[gradient_number]));
   }
   return Done{};
 }

@@ -32,28 +32,39 @@ class EdgeTables {
 
  private:
   struct TableKey {
-    std::uint32_t from_set, from_port, to_set, to_port, prices;
+    std::uint32_t from_set, from_port, to_set, to_port, prices, gradient_prices;
     std::int64_t hidden_millionths;
     bool of_parameter;
     auto operator<=>(const TableKey&) const = default;
   };
 
-  std::uint32_t prices_of(ValueId value, bool of_parameter);
+  std::uint32_t prices_of(ValueId value, std::int64_t element_bytes, bool of_parameter);
   Status price_all();
   CostTable make_table(const ProblemEdge& edge, const StrategySet& from, const StrategySet& to,
-                       const ConversionPrices& prices) const;
+                       const ConversionPrices& prices, const ConversionPrices& gradient_prices) const;
+  [[nodiscard]] Ticks step_ticks(const ProblemEdge& edge, const Strategy& parameter, const Strategy& user, Ticks gather,
+                                 Ticks reduce) const;
 
   const ProblemInput& input_;
   std::map<std::pair<std::string, bool>, std::uint32_t> classes_;
   std::vector<ConversionPrices> prices_;
-  std::vector<std::pair<ValueId, bool>> examples_;  // a value of each class, and whether it is packed
+  struct Example {
+    ValueId value;
+    std::int64_t element_bytes;
+    bool packed;
+  };
+  std::vector<Example> examples_;  // of each class
 };
 
 // Tensors of one class convert alike: the same atoms and element size.
-std::string conversion_class(const AtomShape& shape, DType dtype);
+std::string conversion_class(const AtomShape& shape, std::int64_t element_bytes);
+
+// Rather than once a step.
+bool reduces_each_microbatch(const Strategy& parameter, const TrainingSettings& training);
 
 // Whether a parameter that is computed with in `compute` may serve an op that needs it in `needed`: only what is
-// replicated may still be sliced. Gathering is the parameter's own choice, since its memory counts the copy.
-bool serves(const Layout& compute, const Layout& needed);
+// replicated may still be sliced, and not of a gathered copy. Gathering is the parameter's own choice, since its memory
+// counts the copy.
+bool serves(const Strategy& parameter, const Layout& needed);
 
 }  // namespace meshwright

@@ -254,23 +254,67 @@ bool place_fully_sharded(Layout& stored, const AtomShape& shape, const Mesh& mes
 
 }  // namespace
 
-std::vector<Strategy> enumerate_parameter(const AtomShape& shape, const Mesh& mesh) {
-  // Per axis: replicated, sharded on an atom for storing and computing, or sharded for storing only (ZeRO-3, FSDP).
+namespace {
+
+// Over these axes, as far as the shape can be cut: whether all of them fitted.
+bool shard_over(Layout& stored, const AtomShape& shape, const Mesh& mesh, const std::vector<bool>& axes) {
+  bool all = true;
+  for (std::size_t axis = mesh.rank(); axis-- > 0;) all &= !axes[axis] || place_fully_sharded(stored, shape, mesh, axis);
+  return all;
+}
+
+// One of the stages of ZeRO: what is computed with as `compute` has what the stage shards in `sharded`.
+Strategy store_as(const Layout& compute, const Layout& sharded, ZeroStage stage, bool regather, const TrainingSettings& training) {
+  Strategy strategy;
+  strategy.compute = compute;
+  strategy.state = sharded;
+  strategy.zero = stage;
+  strategy.regather = regather;
+  const bool reduced_whole = stage == ZeroStage::optimizer && !training.keep_gradients;
+  strategy.results = {{stage == ZeroStage::value ? sharded : compute, reduced_whole ? compute : sharded}};
+  return strategy;
+}
+
+}  // namespace
+
+std::vector<Strategy> enumerate_parameter(const AtomShape& shape, const Mesh& mesh, const TrainingSettings& training,
+                                          const StrategyFilter& filter) {
+  // Per axis: replicated, sharded on an atom for storing and computing, or sharded over in a stage of ZeRO.
   const std::size_t atoms = shape.sizes.size();
+  const bool free = !filter.zero;
   std::vector<Strategy> strategies;
-  for_each_combination(atoms + 2, mesh.rank(), [&](const std::vector<std::size_t>& picked) {
+  for_each_combination(atoms + (free ? 2 : 1), mesh.rank(), [&](const std::vector<std::size_t>& picked) {
     Layout compute(mesh.rank());
+    std::vector<bool> over(mesh.rank(), false);
+    bool any = false;
     for (std::size_t axis = 0; axis < mesh.rank(); ++axis) {
+      const bool allowed = (filter.zero_axes >> axis & 1U) != 0;
       if (picked[axis] > 0 && picked[axis] <= atoms) compute.place(axis, Placement::shard(picked[axis] - 1));
+      if (picked[axis] == atoms + 1 && !allowed) return;
+      over[axis] = free ? picked[axis] == atoms + 1 : picked[axis] == 0 && allowed && *filter.zero != ZeroStage::none;
+      any |= over[axis];
     }
-    Layout stored = compute;
-    for (std::size_t axis = mesh.rank(); axis-- > 0;) {
-      if (picked[axis] == atoms + 1 && !place_fully_sharded(stored, shape, mesh, axis)) return;
+    if (!fits(compute, shape, mesh)) return;
+    Layout sharded = compute;
+    const bool all = shard_over(sharded, shape, mesh, over);
+    if (free && !all) return;
+    if (!any || sharded == compute) {
+      strategies.push_back(store_as(compute, compute, ZeroStage::none, false, training));
+      return;
     }
-    if (!fits(compute, shape, mesh) || !fits(stored, shape, mesh)) return;
-    Strategy& strategy = strategies.emplace_back();
-    strategy.compute = compute;
-    strategy.results = {{stored, stored}};
+    const auto wanted = [&](ZeroStage stage) {
+      if (!free) return *filter.zero == stage;
+      // With one microbatch stage 2 sends what stage 1 does, and holds less.
+      return stage != ZeroStage::optimizer || training.microbatches > 1;
+    };
+    for (const ZeroStage stage : {ZeroStage::optimizer, ZeroStage::gradient}) {
+      if (wanted(stage)) strategies.push_back(store_as(compute, sharded, stage, false, training));
+    }
+    for (const bool regather : {false, true}) {
+      if (wanted(ZeroStage::value) && filter.regather.value_or(regather) == regather) {
+        strategies.push_back(store_as(compute, sharded, ZeroStage::value, regather, training));
+      }
+    }
   });
   return strategies;
 }

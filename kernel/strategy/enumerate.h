@@ -27,6 +27,7 @@ bool is_in_results(const Rule& rule, FactorId factor);
 
 std::vector<Strategy> enumerate_fork(const AtomShape& shape, const Mesh& mesh);
 std::vector<Strategy> enumerate_output(const AtomShape& shape, const Mesh& mesh);
-std::vector<Strategy> enumerate_parameter(const AtomShape& shape, const Mesh& mesh);
+std::vector<Strategy> enumerate_parameter(const AtomShape& shape, const Mesh& mesh, const TrainingSettings& training,
+                                          const StrategyFilter& filter);
 
 }  // namespace meshwright

@@ -145,17 +145,23 @@ void price_fork(const AtomShape& shape, DType dtype, std::size_t uses, const Mes
   strategy.backward_seconds = static_cast<double>(uses - 1) * compute_seconds(profile, {.bytes = 3 * bytes, .dtype = dtype});
 }
 
-void price_parameter(const AtomShape& shape, DType dtype, const TrainingSettings& training, const Mesh& mesh,
-                     const CostProfile& profile, Strategy& strategy) {
+Status price_parameter(const AtomShape& shape, DType dtype, const TrainingSettings& training, const Mesh& mesh,
+                       const CostProfile& profile, const ConversionSearch& conversions, Strategy& strategy) {
   const Layout& stored = strategy.results[0].value;
-  const std::int64_t elements = local_elements(stored, shape, mesh);
-  strategy.state_bytes = elements * training.state_bytes(dtype);
-  if (strategy.compute != stored) {
-    strategy.state_bytes += local_elements(strategy.compute, shape, mesh) * size_bytes(dtype);  // the gathered copy
-  }
+  const std::int64_t elements = local_elements(strategy.state, shape, mesh);
+  strategy.state_bytes = local_elements(stored, shape, mesh) * size_bytes(dtype) + elements * training.optimizer_bytes(dtype);
+  const bool gradient_in_shards = strategy.zero >= ZeroStage::gradient;
+  strategy.gradient_bytes =
+      local_elements(gradient_in_shards ? strategy.state : strategy.compute, shape, mesh) * training.gradient_bytes(dtype);
   // One fused update of all parameters: no launch for each.
   Work update{.bytes = static_cast<double>(elements * training.step_bytes(dtype)), .dtype = dtype};
   strategy.update_seconds = std::max(0.0, compute_seconds(profile, update) - profile.device.launch_seconds);
+  if (stored == strategy.state) return Done{};
+  const ConversionProblem gather{mesh, shape, profile, size_bytes(dtype), true};
+  Result<ConversionPath> path = conversions.find(gather, strategy.state, stored);
+  if (!path) return path.error();
+  strategy.update_seconds += to_seconds(path->ticks);
+  return Done{};
 }
 
 }  // namespace meshwright

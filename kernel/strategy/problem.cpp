@@ -74,14 +74,18 @@ class Builder {
 
   Status add_parameter(ValueId id) {
     const std::string key = "parameter " + shape_key(id) + (restrictions_.limits_weight(id) ? " limited" : "");
+    Status priced = Done{};
     Result<std::shared_ptr<const StrategySet>> set = find_set(key, value(id).name, [&] {
-      std::vector<Strategy> strategies = enumerate_parameter(shape(id), input_.mesh);
+      std::vector<Strategy> strategies = enumerate_parameter(shape(id), input_.mesh, input_.training, input_.filter);
       std::erase_if(strategies, [&](const Strategy& strategy) { return !restrictions_.allow_parameter(id, strategy); });
       for (Strategy& strategy : strategies) {
-        price_parameter(shape(id), value(id).type.dtype, input_.training, input_.mesh, input_.profile, strategy);
+        Status status = price_parameter(shape(id), value(id).type.dtype, input_.training, input_.mesh, input_.profile,
+                                        input_.conversions, strategy);
+        if (!status) priced = std::move(status);
       }
       return strategies;
     });
+    if (!priced) return priced;
     if (!set) return set.error();
     const std::uint32_t at = add_variable(VariableKind::parameter, kNoId, id, value(id).name, *set);
     return settle(id, {at, 0, true});
@@ -241,7 +245,7 @@ class Builder {
                              std::shared_ptr<const StrategySet> set) {
     SpaceNode& space = problem_.space.nodes.emplace_back();
     space.name = name;
-    for (const Strategy& strategy : set->strategies) space.costs.push_back(to_ticks(strategy.seconds()));
+    for (const Strategy& strategy : set->strategies) space.costs.push_back(to_ticks(strategy.seconds(input_.training.microbatches)));
     problem_.strategies += set->strategies.size();
     problem_.variables.push_back({kind, node, id, std::move(name), std::move(set)});
     return static_cast<std::uint32_t>(problem_.variables.size() - 1);
@@ -260,7 +264,7 @@ class Builder {
       MemoryTerm term{static_cast<std::uint32_t>(i), parameter ? 0 : i, parameter ? 2 * count : 2 * count - i, {}};
       bool any = false;
       for (const Strategy& strategy : variable.set->strategies) {
-        term.bytes.push_back(strategy.state_bytes + strategy.saved_bytes);
+        term.bytes.push_back(strategy.state_bytes + strategy.gradient_bytes + strategy.saved_bytes);
         any |= term.bytes.back() > 0;
       }
       if (any) problem_.space.memory.push_back(std::move(term));

@@ -50,7 +50,7 @@ bool Restrictions::allow_node(NodeId id, const Strategy& strategy) const {
 
 bool Restrictions::allow_parameter(ValueId id, const Strategy& strategy) const {
   for (std::size_t axis = 0; axis < input_.mesh.rank(); ++axis) {
-    if (has(input_.filter.batch_axes, axis) && !strategy.results[0].value[axis].is_replicate()) return false;
+    if (has(input_.filter.batch_axes, axis) && !strategy.compute[axis].is_replicate()) return false;
     if (has(input_.filter.sharded_weight_axes, axis) && is_weight_[id] && !strategy.compute[axis].is_shard()) return false;
   }
   return true;

@@ -57,7 +57,7 @@ class CallOnMesh {
     Result<Program> program = make_program({*plan, ops_, profile_, tools_.conversions}, tools_.passes);
     if (!program) return {false, program.error().message};
     Result<Verification> result =
-        verify({graph_, *program, ops_, profile_, nullptr, tools_.backend, sources_, tolerance, 1e-3});
+        verify({graph_, *program, ops_, profile_, nullptr, tools_.backend, sources_, tolerance, 1e-3, {}});
     if (!result) return {false, result.error().message};
     if (result->equal) return {true, ""};
     if (!result->problem.empty()) return {false, result->problem};

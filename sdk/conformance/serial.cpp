@@ -93,38 +93,94 @@ class SerialRunner {
 }  // namespace
 
 double take_step(double value, double slope, Optimizer optimizer, const OptimizerSettings& settings) {
-  if (optimizer != Optimizer::adamw) return value - settings.learning_rate * slope;  // with momentum, the first step is the plain one
+  const bool adam = optimizer == Optimizer::adam || optimizer == Optimizer::adamw;
+  if (!adam) return value - settings.learning_rate * slope;  // with momentum, the first step is the plain one
   // The corrected moments are the gradient itself and its square.
   const double first = (1 - settings.beta1) * slope / (1 - settings.beta1);
   const double second = (1 - settings.beta2) * slope * slope / (1 - settings.beta2);
-  const double decayed = value * (1 - settings.learning_rate * settings.weight_decay);
+  const double decay = optimizer == Optimizer::adamw ? settings.weight_decay : 0;
+  const double decayed = value * (1 - settings.learning_rate * decay);
   return decayed - settings.learning_rate * first / (std::sqrt(second) + settings.epsilon);
 }
 
-Result<SerialStep> run_serial(const Graph& graph, const OpTable& ops, const KernelTable* kernels,
-                              const std::map<ValueId, Tensor>& sources, Optimizer optimizer, const OptimizerSettings& settings,
-                              double tie) {
-  Result<TrainingGraph> training = differentiate(graph, ops);
-  if (!training) return training.error();
-  SerialRunner runner(*training, ops, kernels, sources, tie);
-  for (const Output& output : graph.outputs) runner.keep(output.value);
-  for (const Source& source : graph.sources) {
-    if (source.kind == SourceKind::parameter && training->gradients[source.value] != kNoId) {
-      runner.keep(training->gradients[source.value]);
+namespace {
+
+// Microbatches one after the other: gradients add up to those of the mean of their losses.
+class SerialStepper {
+ public:
+  SerialStepper(const SerialInput& input, const TrainingGraph& training, std::int64_t microbatches)
+      : input_(input), training_(training), microbatches_(microbatches), sources_(input.sources) {}
+
+  Result<SerialStep> run() {
+    for (std::int64_t microbatch = 0; microbatch < microbatches_; ++microbatch) {
+      if (microbatch > 0) {
+        for (const auto& [id, tensor] : input_.further[static_cast<std::size_t>(microbatch - 1)]) sources_.insert_or_assign(id, tensor);
+      }
+      if (Status status = run_microbatch(microbatch == microbatches_ - 1); !status) return status.error();
+    }
+    for (const auto& [id, gradient] : step_.gradients) {
+      step_.updated.emplace(id, take_step(sources_.at(id), gradient, input_.optimizer, input_.settings));
+    }
+    return std::move(step_);
+  }
+
+ private:
+  Status run_microbatch(bool last) {
+    const Graph& graph = input_.graph;
+    SerialRunner runner(training_, input_.ops, input_.kernels, sources_, input_.tie);
+    for (const Output& output : graph.outputs) runner.keep(output.value);
+    for (const auto& [parameter, gradient] : gradients()) runner.keep(gradient);
+    if (Status status = runner.run(); !status) return status;
+    step_.near_ties.insert(step_.near_ties.end(), runner.near_ties().begin(), runner.near_ties().end());
+    std::map<ValueId, Tensor> changed;
+    for (const Output& output : graph.outputs) {
+      const Tensor& value = runner.value(output.value);
+      if (output.kind == OutputKind::buffer_mutation && !last) changed.emplace(buffer_named(output.target), value);
+      else if (output.kind != OutputKind::user_output || microbatches_ == 1) step_.outputs.push_back(value);
+    }
+    for (const auto& [parameter, gradient] : gradients()) add(parameter, runner.value(gradient));
+    for (auto& [id, tensor] : changed) sources_.insert_or_assign(id, std::move(tensor));
+    return Done{};
+  }
+
+  [[nodiscard]] std::vector<std::pair<ValueId, ValueId>> gradients() const {
+    std::vector<std::pair<ValueId, ValueId>> found;
+    for (const Source& source : input_.graph.sources) {
+      const ValueId gradient = training_.gradients[source.value];
+      if (source.kind == SourceKind::parameter && gradient != kNoId) found.emplace_back(source.value, gradient);
+    }
+    return found;
+  }
+
+  [[nodiscard]] ValueId buffer_named(const std::string& target) const {
+    for (const Source& source : input_.graph.sources) {
+      if (std::find(source.names.begin(), source.names.end(), target) != source.names.end()) return source.value;
+    }
+    return kNoId;
+  }
+
+  void add(ValueId parameter, const Tensor& gradient) {
+    const auto [sum, first] = step_.gradients.try_emplace(parameter, gradient);
+    if (microbatches_ == 1) return;
+    for (std::int64_t i = 0; i < gradient.elements(); ++i) {
+      const double share = gradient.get(i) / static_cast<double>(microbatches_);
+      sum->second.set(i, first ? share : sum->second.get(i) + share);
     }
   }
-  if (Status status = runner.run(); !status) return status.error();
-  SerialStep step;
-  step.near_ties = runner.near_ties();
-  for (const Output& output : graph.outputs) step.outputs.push_back(runner.value(output.value));
-  for (const Source& source : graph.sources) {
-    const ValueId gradient = training->gradients[source.value];
-    if (source.kind != SourceKind::parameter || gradient == kNoId) continue;
-    const Tensor& value = runner.value(gradient);
-    step.updated.emplace(source.value, take_step(runner.value(source.value), value, optimizer, settings));
-    step.gradients.emplace(source.value, value);
-  }
-  return step;
+
+  const SerialInput& input_;
+  const TrainingGraph& training_;
+  const std::int64_t microbatches_;
+  std::map<ValueId, Tensor> sources_;  // as the next microbatch finds them
+  SerialStep step_;
+};
+
+}  // namespace
+
+Result<SerialStep> run_serial(const SerialInput& input) {
+  Result<TrainingGraph> training = differentiate(input.graph, input.ops);
+  if (!training) return training.error();
+  return SerialStepper(input, *training, static_cast<std::int64_t>(input.further.size()) + 1).run();
 }
 
 }  // namespace meshwright

@@ -26,17 +26,26 @@ struct NearTies {
 struct SerialStep {
   std::map<ValueId, Tensor> gradients;  // of parameters
   std::map<ValueId, Tensor> updated;    // parameters after the optimizer's step
-  std::vector<Tensor> outputs;          // as graph.outputs
+  std::vector<Tensor> outputs;          // as those of the program: as graph.outputs, or of each microbatch the loss
   std::vector<NearTies> near_ties;      // one for each aten.topk that has any
 };
 
 // What the first step of an optimizer, from a state of zeros, makes of one number, as torch.optim takes it.
 double take_step(double value, double slope, Optimizer optimizer, const OptimizerSettings& settings);
 
-// Computes each op by its kernel or its family; values are dropped after their last use. `sources` holds every source
-// of the graph. `tie` is the share of a row's largest score below which two scores are near a tie. Errors: those of differentiate, and of the families.
-Result<SerialStep> run_serial(const Graph& graph, const OpTable& ops, const KernelTable* kernels,
-                              const std::map<ValueId, Tensor>& sources, Optimizer optimizer, const OptimizerSettings& settings,
-                              double tie = 1e-5);
+struct SerialInput {
+  const Graph& graph;  // of one microbatch
+  const OpTable& ops;
+  const KernelTable* kernels = nullptr;
+  const std::map<ValueId, Tensor>& sources;  // every source of the graph
+  Optimizer optimizer = Optimizer::adamw;
+  OptimizerSettings settings;
+  double tie = 1e-5;  // the share of a row's largest score below which two scores are near a tie
+  std::span<const std::map<ValueId, Tensor>> further = {};  // user inputs of the second microbatch and those behind it
+};
+
+// Computes each op by its kernel or its family; values are dropped after their last use. The step's loss is the mean of
+// the microbatches' losses; what one leaves in buffers the next one finds. Errors: those of differentiate, and of the families.
+Result<SerialStep> run_serial(const SerialInput& input);
 
 }  // namespace meshwright

@@ -157,4 +157,18 @@ Result<std::map<ValueId, Tensor>> sample_sources(const Graph& graph, const std::
   return sources;
 }
 
+Result<std::vector<std::map<ValueId, Tensor>>> sample_microbatches(const Graph& graph, const std::map<std::string, Tensor>& given,
+                                                                   std::int64_t microbatches) {
+  std::vector<std::map<ValueId, Tensor>> drawn;
+  for (std::int64_t microbatch = 1; microbatch < microbatches; ++microbatch) {
+    Result<std::map<ValueId, Tensor>> sources = sample_sources(graph, given, static_cast<std::uint64_t>(microbatch));
+    if (!sources) return sources.error();
+    std::map<ValueId, Tensor>& inputs = drawn.emplace_back();
+    for (const Source& source : graph.sources) {
+      if (source.kind == SourceKind::user_input) inputs.insert(sources->extract(source.value));
+    }
+  }
+  return drawn;
+}
+
 }  // namespace meshwright

@@ -17,4 +17,8 @@ namespace meshwright {
 Result<std::map<ValueId, Tensor>> sample_sources(const Graph& graph, const std::map<std::string, Tensor>& given,
                                                  std::uint64_t seed);
 
+// The user inputs of each microbatch behind the first, drawn likewise.
+Result<std::vector<std::map<ValueId, Tensor>>> sample_microbatches(const Graph& graph, const std::map<std::string, Tensor>& given,
+                                                                   std::int64_t microbatches);
+
 }  // namespace meshwright

@@ -33,13 +33,24 @@ class Comparison final : public RunObserver {
 
   void on_update(std::int64_t rank, std::uint32_t parameter, const Tensor& gradient, const Tensor& updated) override {
     const ProgramParameter& here = input_.program.parameters[parameter];
-    const ShardedType& type = input_.program.type(here.value);
+    ShardedType type = input_.program.type(here.value);
+    type.layout = here.state;
     const auto known = serial_.gradients.find(here.source);
     if (known == serial_.gradients.end()) return fail("the serial run has no gradient of '" + here.name + "'");
     compare(rank, "gradient of " + here.name, gradient, known->second, type,
             std::max(gradient_sizes_.at(here.source), input_.floor * largest_gradient_));
     compare(rank, here.name, updated, serial_.updated.at(here.source), type,
             std::max(parameter_sizes_.at(here.source), input_.floor), &gradient, &input_.sources.at(here.source));
+    if (here.updated != kNoId) assemble(rank, parameter, type, updated);
+  }
+
+  // Held against the shards that the ranks gathered it from, which were compared by themselves.
+  void on_gathered(std::int64_t rank, std::uint32_t parameter, const Tensor& value) override {
+    const ProgramParameter& here = input_.program.parameters[parameter];
+    const auto known = assembled_.find(parameter);
+    if (known == assembled_.end()) return fail("'" + here.name + "' was gathered without having been updated");
+    compare(rank, here.name, value, known->second, input_.program.type(here.value),
+            std::max(parameter_sizes_.at(here.source), input_.floor));
   }
 
   void on_output(std::int64_t rank, std::uint32_t output, const Tensor& value) override {
@@ -49,12 +60,14 @@ class Comparison final : public RunObserver {
     compare(rank, name, value, serial_.outputs[output], described.type, std::max(output_sizes_[output], input_.floor));
     if (here.kind != OutputKind::loss) return;
     const std::scoped_lock lock(mutex_);
-    if (rank == 0) loss_ = value.get(0);
+    if (rank == 0) loss_ += value.get(0) / static_cast<double>(input_.program.training.microbatches);
   }
 
   void finish(Verification& result) const {
     const std::int64_t ranks = input_.program.mesh.devices();
-    const auto expected = static_cast<std::int64_t>(2 * serial_.gradients.size() + serial_.outputs.size()) * ranks;
+    std::size_t gathered = 0;
+    for (const ProgramParameter& parameter : input_.program.parameters) gathered += parameter.updated != kNoId ? 1 : 0;
+    const auto expected = static_cast<std::int64_t>(2 * serial_.gradients.size() + gathered + serial_.outputs.size()) * ranks;
     result.max_relative_error = worst_;
     result.worst_tensor = worst_tensor_;
     result.worst_rank = worst_rank_;
@@ -71,6 +84,15 @@ class Comparison final : public RunObserver {
   void fail(const std::string& problem) {
     const std::scoped_lock lock(mutex_);
     if (problem_.empty()) problem_ = problem;
+  }
+
+  void assemble(std::int64_t rank, std::uint32_t parameter, const ShardedType& type, const Tensor& part) {
+    const ShardIndex index(type, input_.program.mesh, coordinates_of(input_.program.mesh, rank));
+    const std::scoped_lock lock(mutex_);
+    Tensor& whole = assembled_.try_emplace(parameter, type.type).first->second;
+    for (std::int64_t i = 0; i < part.elements(); ++i) {
+      if (const std::int64_t place = index.global(i); place >= 0) whole.set(place, part.get(i));
+    }
   }
 
   // For an updated parameter, `gradient` is the rank's own, and `before` the whole parameter before the step. AdamW's first
@@ -108,6 +130,7 @@ class Comparison final : public RunObserver {
   std::map<ValueId, double> gradient_sizes_, parameter_sizes_;
   std::vector<double> output_sizes_;
   double largest_gradient_ = 0;
+  std::map<std::uint32_t, Tensor> assembled_;  // updated parameters, from the shards of all ranks
   std::mutex mutex_;
   double worst_ = 0;
   std::string worst_tensor_;
@@ -122,21 +145,23 @@ class Comparison final : public RunObserver {
 Result<Verification> verify(const VerifyInput& input) {
   const OptimizerSettings settings;
   Result<SerialStep> serial =
-      run_serial(input.graph, input.ops, input.kernels, input.sources, input.program.training.optimizer, settings,
-                 0.1 * input.tolerance);
+      run_serial({input.graph, input.ops, input.kernels, input.sources, input.program.training.optimizer, settings,
+                  0.1 * input.tolerance, input.further});
   if (!serial) return add_context("the run on one device", serial.error());
   Comparison comparison(input, *serial, settings);
   BackendInput run{input.program, input.ops, input.profile, input.kernels, {}, &comparison, settings};
-  run.source = [&](ValueId id) -> const Tensor* {
-    const auto found = input.sources.find(id);
-    return found == input.sources.end() ? nullptr : &found->second;
+  run.source = [&](ValueId id, std::int64_t microbatch) -> const Tensor* {
+    const auto& sources = microbatch == 0 ? input.sources : input.further[static_cast<std::size_t>(microbatch - 1)];
+    const auto found = sources.find(id);
+    return found == sources.end() ? nullptr : &found->second;
   };
   Result<Report> report = input.backend.run(run);
   if (!report) return report.error();
   Verification result;
   comparison.finish(result);
-  for (std::size_t i = 0; i < input.graph.outputs.size(); ++i) {
-    if (input.graph.outputs[i].kind == OutputKind::loss) result.loss_serial = serial->outputs[i].get(0);
+  for (std::size_t i = 0; i < input.program.outputs.size(); ++i) {
+    if (input.program.outputs[i].kind != OutputKind::loss) continue;
+    result.loss_serial += serial->outputs[i].get(0) / static_cast<double>(input.program.training.microbatches);
   }
   result.near_ties = serial->near_ties;
   result.ranks = report->ranks;

@@ -38,6 +38,7 @@ struct VerifyInput {
   const std::map<ValueId, Tensor>& sources;
   double tolerance = 1e-4;
   double floor = 1e-3;  // of parameters and outputs; of gradients, this share of the largest gradient in the model
+  std::span<const std::map<ValueId, Tensor>> further = {};  // user inputs of each microbatch behind the first
 };
 
 // Runs one training step both ways and compares loss and other outputs, mutated buffers, every gradient and every

@@ -131,7 +131,7 @@ TEST_F(Experts, NearTiesOfTheRouterAreCounted) {
   ASSERT_TRUE(gather_composites(graph, *ops_));
   auto sources = sample_sources(graph, {}, 1).value();
   const auto near_ties = [&] {
-    return run_serial(graph, *ops_, nullptr, sources, Optimizer::sgd, {}).value().near_ties;
+    return run_serial({graph, *ops_, nullptr, sources, Optimizer::sgd, {}}).value().near_ties;
   };
   EXPECT_THAT(near_ties(), testing::IsEmpty());
   for (const Source& source : graph.sources) {

@@ -158,14 +158,14 @@ TEST(Problem, WorkDividesByTheShardsAndParametersAreCountedOnce) {
   profile.device.memory_bytes_per_second = profile.device.vector_flops_per_second = 1e12;
   const TrainingSettings training;
   const NoConversions conversions;
-  const ProblemInput input{model.graph, model.atoms, mesh, profile, conversions, training, {.batch_axes = 1, .sharded_weight_axes = 0}};
+  const ProblemInput input{model.graph, model.atoms, mesh, profile, conversions, training, {.batch_axes = 1, .zero = ZeroStage::none}};
   const Problem problem = build_problem(input).value();
   std::int64_t state = 0;
   for (const Variable& variable : problem.variables) {
     // Data parallelism alone: one way to do each op.
     if (variable.kind == VariableKind::parameter) {
       ASSERT_EQ(variable.set->strategies.size(), 1U) << variable.name;
-      state += variable.set->strategies[0].state_bytes;
+      state += variable.set->strategies[0].state_bytes + variable.set->strategies[0].gradient_bytes;
     }
     if (variable.name == "addmm_22") {  // 8192 x 768 x 3072 on 8 devices
       ASSERT_EQ(variable.set->strategies.size(), 1U);

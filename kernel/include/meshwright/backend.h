@@ -45,8 +45,10 @@ MESHWRIGHT_API Result<std::vector<Tensor>> compute(const OpCall& call, std::span
 class MESHWRIGHT_API RunObserver {
  public:
   virtual ~RunObserver();
-  // A parameter's gradient and what the optimizer made of the parameter, both as the rank stores them.
+  // A parameter's gradient and what the optimizer made of the parameter, both in the layout of its state.
   virtual void on_update(std::int64_t rank, std::uint32_t parameter, const Tensor& gradient, const Tensor& updated) = 0;
+  // At the end, of a parameter whose value lies otherwise than its state: the whole value, gathered again.
+  virtual void on_gathered(std::int64_t rank, std::uint32_t parameter, const Tensor& value) = 0;
   virtual void on_output(std::int64_t rank, std::uint32_t output, const Tensor& value) = 0;
 };
 
@@ -61,7 +63,8 @@ struct BackendInput {
   const OpTable& ops;
   const CostProfile& profile;
   const KernelTable* kernels = nullptr;                          // of this backend
-  std::function<const Tensor*(ValueId)> source;                  // the whole tensor of a parameter or an input, to run
+  // The whole tensor of a parameter or an input, to run; of a user input, in a microbatch.
+  std::function<const Tensor*(ValueId, std::int64_t microbatch)> source;
   RunObserver* observer = nullptr;
   OptimizerSettings optimizer;
 };

@@ -19,7 +19,7 @@
 
 namespace meshwright {
 
-inline constexpr int kPlanFormatVersion = 1;
+inline constexpr int kPlanFormatVersion = 2;
 
 struct PlannedMove {
   MoveKind kind = MoveKind::slice;
@@ -42,6 +42,7 @@ struct PlannedConversion {
   std::string target_layout;
   std::vector<PlannedMove> moves;
   double seconds = 0;
+  std::int64_t times = 1;  // a step
 };
 
 struct PlannedPort {
@@ -58,13 +59,17 @@ struct PlannedVariable {
   std::vector<std::string> axes;  // of a node: what each mesh axis does, "b", "k.1", "repeat"
   std::vector<PlannedPort> operands;
   std::vector<PlannedPort> results;
-  std::string compute_layout;  // of a parameter
-  double forward_seconds = 0;
+  std::string compute_layout;  // of a parameter, and the three behind it
+  std::string state_layout;
+  ZeroStage zero = ZeroStage::none;
+  bool regather = false;
+  double forward_seconds = 0;   // of one microbatch, and so are the next and the one behind the update
   double backward_seconds = 0;
   double update_seconds = 0;
   double communication_seconds = 0;  // inside the op, and its share of constants
   std::int64_t saved_bytes = 0;
   std::int64_t state_bytes = 0;
+  std::int64_t gradient_bytes = 0;
 };
 
 struct UsedPlugin {

@@ -5,7 +5,7 @@
 // A program is made in steps (DESIGN §2, "Program and backends"):
 //   lower            computing on whole shapes, `convert` where a value has another layout than its user needs,
 //                    `load_parameter` and `store_gradient` where a parameter meets the computing
-//   parameter_shard  a pass: gathers of stored parameters, reductions of their gradients, updates
+//   parameter_shard  a pass: gathers of stored parameters, sums and reductions of their gradients, updates
 //   communication    a pass: a `convert` becomes its moves
 //   reshape          a pass: computing on one rank's shapes, and local rewrites (MAP §6.1)
 //   finish           views marked, `free` after each last use, then validate
@@ -41,8 +41,10 @@ enum class InstructionKind : std::uint8_t {
   convert,         // the operand in the layout of the result; until the communication pass
   move,            // one step of a conversion
   load_parameter,  // the parameter in the layout of the result; until the parameter_shard pass
-  store_gradient,  // the operand is the parameter's gradient; until the parameter_shard pass
-  update,          // the optimizer's step; the operand is the gradient
+  store_gradient,  // the operand is the parameter's gradient of one microbatch; until the parameter_shard pass
+  accumulate,      // adds the second operand to the first, in place: the result shares the first one's storage
+  update,          // the optimizer's step; operands: the gradient and, where the state lies otherwise than the value
+                   // (ZeRO-1 and 2), what the value holds there, which is changed in place
   free,            // the operands are not needed any more
 };
 
@@ -80,21 +82,29 @@ struct Instruction {
 struct ProgramParameter {
   std::string name;           // in the model
   ValueId source = kNoId;     // of the graph
-  ProgramValueId value = kNoId;     // as it is stored, in the layout of its optimizer state and of its gradient
-  ProgramValueId gradient = kNoId;  // as it is stored; kNoId until the parameter_shard pass, or if it has none
+  ProgramValueId value = kNoId;     // as it is stored from step to step
+  ProgramValueId gradient = kNoId;  // in the layout of the state; kNoId until the parameter_shard pass, or if it has none
+  Layout state;                     // of what the optimizer keeps
+  ZeroStage zero = ZeroStage::none;
+  bool regather = false;            // ZeRO-3: the gathered value is dropped after the forward, and gathered again
+  ProgramValueId updated = kNoId;   // the value after the step; kNoId: `value`, which the update changes in place
 };
 
+// Microbatches are numbered from 0. Buffers and constants are inputs of the first one, and stay.
 struct ProgramInput {
   SourceKind kind = SourceKind::user_input;
   ValueId source = kNoId;  // of the graph; each layout in which it is used is an input of its own
   ProgramValueId value = kNoId;
+  std::int64_t microbatch = 0;
 };
 
+// Of each microbatch the loss; of the last one what it leaves in buffers; and where there is only one, the others too.
 struct ProgramOutput {
   OutputKind kind = OutputKind::user_output;
   std::string target;     // the buffer, for a mutation
   ValueId source = kNoId;  // of the graph
   ProgramValueId value = kNoId;
+  std::int64_t microbatch = 0;
 };
 
 struct Program {
@@ -156,6 +166,9 @@ MESHWRIGHT_API std::string to_string(const Program& program);
 MESHWRIGHT_API std::int64_t sent_bytes(const Program& program, const Instruction& move);
 // Of the whole program.
 MESHWRIGHT_API std::int64_t sent_bytes(const Program& program);
+
+// Bytes that the optimizer keeps for a parameter on one rank, from step to step; none for one without a gradient.
+MESHWRIGHT_API std::int64_t optimizer_bytes(const Program& program, const ProgramParameter& parameter);
 
 // Bytes that one rank holds after each instruction, at most while it runs: parameters, optimizer state, inputs, and the
 // storage of every value that was made and not freed: until the last value that shares it is freed. The peak is the

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,21 +44,27 @@ struct Strategy {
   std::vector<AxisChoice> axes;  // of a node; empty for others
   std::vector<PortLayouts> operands;
   std::vector<PortLayouts> results;  // of a fork: one, for all uses
-  Layout compute;                    // of a parameter: the layout that it is gathered to for computing
+  // Of a parameter, whose result is the value as it is stored and the layout that its gradient is reduced to:
+  Layout compute;                    // what it is gathered to for computing
+  Layout state;                      // of what the optimizer keeps
+  ZeroStage zero = ZeroStage::none;
+  bool regather = false;             // gathered again for the backward
   double forward_seconds = 0;        // computing, without communication
   double backward_seconds = 0;
-  double update_seconds = 0;         // of a parameter: the optimizer's step
+  double update_seconds = 0;         // of a parameter: the optimizer's step, and the gather of what it changed
   double forward_communication_seconds = 0;  // inside the op: InternalCollective
   double backward_communication_seconds = 0;
   double constant_seconds = 0;               // its share of making operands that have no gradient
   std::int64_t saved_bytes = 0;              // from its forward to its backward
-  std::int64_t state_bytes = 0;              // of a parameter: all the time
+  std::int64_t state_bytes = 0;              // of a parameter: its value and what the optimizer keeps, all the time
+  std::int64_t gradient_bytes = 0;           // of a parameter: from its backward to the update
 
   // What goes out at a port: a fork has one result for all its uses.
   [[nodiscard]] const PortLayouts& result(std::uint32_t port) const { return results.size() == 1 ? results[0] : results[port]; }
-  [[nodiscard]] double seconds() const {
-    return forward_seconds + backward_seconds + update_seconds + forward_communication_seconds +
-           backward_communication_seconds + constant_seconds;
+  [[nodiscard]] double seconds(std::int64_t microbatches) const {
+    return static_cast<double>(microbatches) * (forward_seconds + backward_seconds + forward_communication_seconds +
+                                                backward_communication_seconds + constant_seconds) +
+           update_seconds;
   }
 };
 
@@ -92,6 +99,10 @@ struct ProblemEdge {
 struct StrategyFilter {
   std::uint32_t batch_axes = 0;            // these only ever shard the batch: data parallelism
   std::uint32_t sharded_weight_axes = 0;   // over these, weights of two dimensions and more are computed with in shards
+  // Every parameter that is computed with whole over some axes is in shards over as many of them as it can be.
+  std::optional<ZeroStage> zero = std::nullopt;
+  std::uint32_t zero_axes = 0xffffffffU;   // ... of these axes: hybrid sharding. The search's own shards are over these too.
+  std::optional<bool> regather = std::nullopt;  // ZeRO-3: gather again for the backward, or keep
   bool operator==(const StrategyFilter&) const = default;
 };
 

@@ -1,4 +1,4 @@
-// How the model is trained: what a parameter costs in memory and in the optimizer's step.
+// How the model is trained: what a parameter costs in memory and in the optimizer's step, and how a step's batch is cut.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,32 @@
 
 namespace meshwright {
 
-enum class Optimizer : std::uint8_t { sgd, momentum, adamw };
+enum class Optimizer : std::uint8_t { sgd, momentum, adam, adamw };
+
+// What of a parameter is in shards over devices that all compute with the whole of it (Rajbhandari et al. 2020, ZeRO).
+enum class ZeroStage : std::uint8_t {
+  none,
+  optimizer,  // 1: the optimizer's state; the gradient is reduced to shards, and the new value gathered, once a step
+  gradient,   // 2: the gradient too, which is reduced to shards after each microbatch
+  value,      // 3: the value too, which is gathered when it is computed with
+};
 
 struct TrainingSettings {
   Optimizer optimizer = Optimizer::adamw;
   std::optional<DType> param_dtype;    // what the floating-point values of the model are retyped to; as exported if absent
   DType master_dtype = DType::float32;  // of the optimizer's own copy, where param_dtype differs, and of its state
+  std::optional<DType> reduce_dtype;    // in which gradients are reduced and kept; the parameter's own if absent
+  // Parts into which a step cuts the batch, one after the other; the graph is that of one part. Their losses are averaged.
+  std::int64_t microbatches = 1;
+  // True: gradients of microbatches add up on each device and are reduced once a step. False: after each microbatch.
+  bool keep_gradients = true;
+  bool prefetch = true;  // a gather of a parameter starts one op ahead, and hides behind it
 
   // Numbers that the optimizer keeps for each element of a parameter.
   [[nodiscard]] MESHWRIGHT_API std::int64_t optimizer_values() const;
-  // Bytes that one element of a parameter costs on the device that holds it: value, gradient, master copy, state.
-  [[nodiscard]] MESHWRIGHT_API std::int64_t state_bytes(DType dtype) const;
+  // Bytes of one element on the device that holds it: of its gradient, and of the optimizer's master copy and state.
+  [[nodiscard]] MESHWRIGHT_API std::int64_t gradient_bytes(DType dtype) const;
+  [[nodiscard]] MESHWRIGHT_API std::int64_t optimizer_bytes(DType dtype) const;
   // Bytes that the optimizer's step moves for one element.
   [[nodiscard]] MESHWRIGHT_API std::int64_t step_bytes(DType dtype) const;
 };

@@ -1,79 +1,225 @@
-// Joins the computing to the parameters as they are stored: a parameter that is computed with in another layout is
-// gathered before its first use (ZeRO-3, FSDP), its gradient is reduced to where the parameter lies as soon as it is
-// whole, and the optimizer's steps stand at the end.
+// Joins the computing to the parameters as they are stored. A parameter that is computed with in another layout is
+// gathered one op before its first use (ZeRO-3, FSDP's prefetch). Gradients of microbatches are added up and reduced,
+// once a step or after each, to where the optimizer's state lies; the optimizer's steps stand at the end, and gather
+// what they changed where the value is held whole (ZeRO-1 and 2).
+#include <map>
+
 #include "meshwright/plugin.h"
 #include "meshwright/program_pass.h"
 
 namespace meshwright {
 namespace {
 
-class ParameterShard final : public ProgramPass {
- private:
-  Result<Program> do_run(Program program, const PassContext&) const override {
-    std::vector<ProgramValueId> stands_for(program.values.size());
+class Joiner {
+ public:
+  Joiner(Program& program, const OpTable& ops) : program_(program), ops_(ops), gradients_(program.parameters.size()) {}
+
+  void run() {
+    std::vector<ProgramValueId> stands_for(program_.values.size());
     for (ProgramValueId id = 0; id < stands_for.size(); ++id) stands_for[id] = id;
-    std::vector<Instruction> instructions;
-    for (Instruction& instruction : program.instructions) {
+    std::vector<Instruction> instructions = std::move(program_.instructions);
+    program_.instructions.clear();
+    for (Instruction& instruction : instructions) {
       for (ProgramOperand& operand : instruction.operands) operand.value = stands_for[operand.value];
       if (instruction.kind == InstructionKind::load_parameter) {
-        load(program, instruction, stands_for, instructions);
+        load(instruction, stands_for);
       } else if (instruction.kind == InstructionKind::store_gradient) {
-        store(program, instruction, instructions);
+        store(instruction);
       } else {
-        instructions.push_back(std::move(instruction));
+        program_.instructions.push_back(std::move(instruction));
       }
     }
-    for (ProgramOutput& output : program.outputs) output.value = stands_for[output.value];
-    for (std::uint32_t i = 0; i < program.parameters.size(); ++i) {
-      const ProgramParameter& parameter = program.parameters[i];
-      if (parameter.gradient == kNoId) continue;
-      Instruction& update = instructions.emplace_back();
-      update.kind = InstructionKind::update;
-      update.phase = Phase::update;
-      update.name = parameter.name;
-      update.parameter = i;
-      update.operands.push_back({"", parameter.gradient, program.type(parameter.gradient).layout});
+    for (ProgramOutput& output : program_.outputs) output.value = stands_for[output.value];
+    for (std::uint32_t i = 0; i < program_.parameters.size(); ++i) {
+      if (gradients_[i].stored > 0) update(i);
     }
-    program.instructions = std::move(instructions);
-    return program;
   }
 
-  static void load(const Program& program, const Instruction& load, std::vector<ProgramValueId>& stands_for,
-                   std::vector<Instruction>& instructions) {
-    const ProgramValueId stored = program.parameters[load.parameter].value;
+ private:
+  struct Gradient {
+    ProgramValueId sum = kNoId;
+    std::int64_t stored = 0;  // of how many microbatches
+  };
+
+  [[nodiscard]] const Layout& layout_of(ProgramValueId id) const { return program_.type(id).layout; }
+
+  [[nodiscard]] bool is_last(const Gradient& gradient) const { return gradient.stored == program_.training.microbatches; }
+
+  // After each microbatch, rather than once a step.
+  [[nodiscard]] bool reduces_each(const ProgramParameter& parameter) const {
+    return parameter.zero >= ZeroStage::gradient || !program_.training.keep_gradients;
+  }
+
+  // Where the sum over devices goes: a whole gradient that is reduced again and again stays whole.
+  [[nodiscard]] const Layout& reduced_layout(const ProgramParameter& parameter) const {
+    const bool whole = parameter.zero == ZeroStage::none ||
+                       (parameter.zero == ZeroStage::optimizer && !program_.training.keep_gradients);
+    return whole ? layout_of(parameter.value) : parameter.state;
+  }
+
+  ProgramValueId make(std::string name, ShardedType type) {
+    program_.values.push_back({std::move(name), std::move(type)});
+    return static_cast<ProgramValueId>(program_.values.size() - 1);
+  }
+
+  void load(const Instruction& load, std::vector<ProgramValueId>& stands_for) {
+    const ProgramValueId stored = program_.parameters[load.parameter].value;
     const ProgramValueId wanted = load.results[0];
-    if (program.type(stored).layout == program.type(wanted).layout) {
+    if (layout_of(stored) == layout_of(wanted)) {
       stands_for[wanted] = stored;
       return;
     }
-    instructions.push_back(conversion(program, load, stored, wanted));
+    Instruction gather = conversion(load, stored, wanted);
+    auto place = program_.instructions.end();
+    if (program_.training.prefetch) place = before_last_work();
+    program_.instructions.insert(place, std::move(gather));
   }
 
-  static void store(Program& program, const Instruction& store, std::vector<Instruction>& instructions) {
-    ProgramParameter& parameter = program.parameters[store.parameter];
-    const ProgramValueId gradient = store.operands[0].value;
-    const ShardedType stored = program.type(parameter.value);
-    parameter.gradient = gradient;
-    if (program.type(gradient).layout == stored.layout) return;
-    parameter.gradient = static_cast<ProgramValueId>(program.values.size());
-    program.values.push_back({"gradient of " + parameter.name, stored});
-    instructions.push_back(conversion(program, store, gradient, parameter.gradient));
+  // The last op that takes time.
+  std::vector<Instruction>::iterator before_last_work() {
+    auto& instructions = program_.instructions;
+    for (auto at = instructions.end(); at != instructions.begin();) {
+      --at;
+      if (at->kind == InstructionKind::compute && takes_time(*at)) return at;
+    }
+    return instructions.end();
   }
 
-  static Instruction conversion(const Program& program, const Instruction& original, ProgramValueId from, ProgramValueId to) {
-    Instruction convert = original;
+  bool takes_time(const Instruction& instruction) {
+    const auto [known, inserted] = takes_time_.try_emplace(instruction.op, true);
+    if (!inserted) return known->second;
+    const OpFamily* family = ops_.find(instruction.op);
+    if (family == nullptr) return true;
+    const Node node = node_of(instruction);
+    OpCall call{node, {}, {}};
+    for (const ProgramOperand& operand : instruction.operands) call.operands.push_back(program_.type(operand.value).type);
+    for (const ProgramValueId result : instruction.results) call.results.push_back(program_.type(result).type);
+    const Result<Rule> rule = family->rule(call);
+    const Result<OpCost> cost = rule ? family->cost(call, *rule) : Result<OpCost>(rule.error());
+    return known->second = !cost || !cost->alias;
+  }
+
+  void store(const Instruction& store) {
+    const ProgramParameter& parameter = program_.parameters[store.parameter];
+    Gradient& gradient = gradients_[store.parameter];
+    ProgramValueId here = cast(store, store.operands[0].value);
+    if (reduces_each(parameter)) here = convert(store, here, reduced_layout(parameter), "gradient of " + store.name);
+    gradient.sum = add(store, gradient, here);
+    ++gradient.stored;
+    if (!is_last(gradient) || reduces_each(parameter)) return;
+    // ZeRO-1 reduces once a step. Without microbatches to add up it waits for the end, as the stages are defined: else
+    // it would be ZeRO-2.
+    if (parameter.zero == ZeroStage::optimizer && program_.training.microbatches == 1) return;
+    gradient.sum = convert(store, gradient.sum, reduced_layout(parameter), "gradient of " + store.name);
+  }
+
+  ProgramValueId cast(const Instruction& store, ProgramValueId gradient) {
+    ShardedType type = program_.type(gradient);
+    const DType wanted = program_.training.reduce_dtype.value_or(type.type.dtype);
+    if (wanted == type.type.dtype) return gradient;
+    type.type.dtype = wanted;
+    Instruction cast = local_compute(store, "aten._to_copy", {gradient});
+    cast.results = {make("gradient of " + store.name, type)};
+    cast.operands[0].name = "self";
+    program_.instructions.push_back(cast);
+    return cast.results[0];
+  }
+
+  // With several microbatches into a buffer of its own, which begins as zeros.
+  ProgramValueId add(const Instruction& store, const Gradient& gradient, ProgramValueId addend) {
+    if (program_.training.microbatches == 1) return addend;
+    ProgramValueId sum = gradient.sum;
+    if (sum == kNoId) {
+      Instruction zeros = local_compute(store, "aten.zeros", {});
+      zeros.results = {sum = make("sum of gradients of " + store.name, program_.type(addend))};
+      program_.instructions.push_back(std::move(zeros));
+    }
+    Instruction accumulate = local_compute(store, "", {sum, addend});
+    accumulate.kind = InstructionKind::accumulate;
+    accumulate.alias = true;
+    accumulate.results = {make(program_.values[sum].name, program_.type(sum))};
+    program_.instructions.push_back(accumulate);
+    return accumulate.results[0];
+  }
+
+  Instruction local_compute(const Instruction& origin, const char* op, const std::vector<ProgramValueId>& operands) const {
+    Instruction made = origin;
+    made.kind = InstructionKind::compute;
+    made.op = op;
+    made.local = true;
+    made.operands.clear();
+    for (const ProgramValueId operand : operands) made.operands.push_back({"", operand, layout_of(operand)});
+    return made;
+  }
+
+  void update(std::uint32_t index) {
+    Instruction update;
+    update.kind = InstructionKind::update;
+    update.phase = Phase::update;
+    update.name = program_.parameters[index].name;
+    update.parameter = index;
+    const ProgramParameter parameter = program_.parameters[index];
+    const ProgramValueId gradient = convert(update, gradients_[index].sum, parameter.state, "gradient of " + parameter.name);
+    program_.parameters[index].gradient = gradient;
+    update.operands = {{"", gradient, parameter.state}};
+    if (layout_of(parameter.value) == parameter.state) {
+      program_.instructions.push_back(update);
+      return;
+    }
+    const ProgramValueId part = convert(update, parameter.value, parameter.state, parameter.name);
+    update.operands.push_back({"", part, parameter.state});
+    program_.instructions.push_back(update);
+    program_.parameters[index].updated = convert(update, part, layout_of(parameter.value), parameter.name);
+  }
+
+  ProgramValueId convert(const Instruction& origin, ProgramValueId from, const Layout& to, std::string name) {
+    if (layout_of(from) == to) return from;
+    ShardedType type = program_.type(from);
+    type.layout = to;
+    const ProgramValueId result = make(std::move(name), std::move(type));
+    program_.instructions.push_back(conversion(origin, from, result));
+    return result;
+  }
+
+  [[nodiscard]] Instruction conversion(const Instruction& origin, ProgramValueId from, ProgramValueId to) const {
+    Instruction convert = origin;
     convert.kind = InstructionKind::convert;
-    convert.operands = {{"", from, program.type(from).layout}};
+    convert.operands = {{"", from, layout_of(from)}};
     convert.results = {to};
     convert.hides = true;
     return convert;
+  }
+
+  Program& program_;
+  const OpTable& ops_;
+  std::vector<Gradient> gradients_;  // by parameter
+  std::map<std::string, bool> takes_time_;  // by op
+};
+
+// Names are unique in a program; the copies made above share their origin's.
+void number_copies(Program& program, std::size_t first) {
+  std::map<std::string, int> copies;
+  for (std::size_t i = 0; i < first; ++i) copies.emplace(program.values[i].name, 0);
+  for (std::size_t i = first; i < program.values.size(); ++i) {
+    std::string& name = program.values[i].name;
+    const std::string base = name;
+    while (!copies.emplace(name, 0).second) name = base + "'" + std::to_string(++copies[base]);
+  }
+}
+
+class ParameterShard final : public ProgramPass {
+  Result<Program> do_run(Program program, const PassContext& context) const override {
+    const std::size_t before = program.values.size();
+    Joiner(program, context.ops).run();
+    number_copies(program, before);
+    return program;
   }
 };
 
 }  // namespace
 
-MESHWRIGHT_PLUGIN("passes", "parameter_shard", "0.1.0", "Apache-2.0",
-                  "Gathers stored parameters, reduces their gradients, updates them", nullptr, nullptr, 0,
+MESHWRIGHT_PLUGIN("passes", "parameter_shard", "0.2.0", "Apache-2.0",
+                  "Gathers stored parameters, adds up and reduces their gradients, updates them", nullptr, nullptr, 0,
                   (create_plugin<ProgramPass, ParameterShard>), destroy_plugin<ProgramPass>)
 
 }  // namespace meshwright

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "box_runs.h"
+#include "combine.h"
 #include "optimizer.h"
 
 namespace meshwright {
@@ -65,8 +66,7 @@ void Execution::load() {
   for (const ProgramParameter& parameter : program_.parameters) {
     take(parameter.value);
     // What the optimizer keeps from step to step is there from the start.
-    if (parameter.gradient == kNoId) continue;
-    count(states_of(program_.training.optimizer) * program_.local_bytes(parameter.value), 0);
+    count(optimizer_bytes(program_, parameter), 0);
   }
   for (const ProgramInput& input : program_.inputs) take(input.value);
 }
@@ -99,6 +99,8 @@ Result<bool> Execution::execute(std::size_t index) {
       return done(compute_op(instruction, index));
     case InstructionKind::move:
       return move(instruction, index);
+    case InstructionKind::accumulate:
+      return done(accumulate(instruction));
     case InstructionKind::update:
       return done(update(instruction));
     case InstructionKind::free:
@@ -173,15 +175,34 @@ Status Execution::update(const Instruction& instruction) {
   const ProgramParameter& parameter = program_.parameters[instruction.parameter];
   const Result<Reading> gradient = read(instruction.operands[0].value);
   if (!gradient) return gradient.error();
-  const Result<const Held*> stored = held(parameter.value);
-  if (!stored) return stored.error();
-  Tensor& storage = *(*stored)->storage;
+  const Result<const Held*> changed = held(instruction.operands.size() > 1 ? instruction.operands[1].value : parameter.value);
+  if (!changed) return changed.error();
+  Tensor& storage = *(*changed)->storage;
   Status status = take_first_step(program_.training.optimizer, input_.optimizer, **gradient, storage);
   if (status && input_.observer) input_.observer->on_update(rank_, instruction.parameter, **gradient, storage);
   return status;
 }
 
+Status Execution::accumulate(const Instruction& instruction) {
+  const Result<const Held*> held_sum = held(instruction.operands[0].value);
+  if (!held_sum) return held_sum.error();
+  const Result<Reading> addend = read(instruction.operands[1].value);
+  if (!addend) return addend.error();
+  Tensor& sum = *(*held_sum)->storage;
+  const Combine add = combine_for(sum.type().dtype, false);
+  if (add == nullptr) return bad_input("sums of " + to_string(sum.type()) + " are not computed");
+  add(sum.bytes().data(), (*addend)->bytes().data(), static_cast<std::size_t>(sum.elements()));
+  values_[instruction.results[0]] = **held_sum;
+  return Done{};
+}
+
 Status Execution::give_outputs() const {
+  for (std::uint32_t i = 0; input_.observer && i < program_.parameters.size(); ++i) {
+    if (program_.parameters[i].updated == kNoId) continue;
+    const Result<Reading> tensor = read(program_.parameters[i].updated);
+    if (!tensor) return tensor.error();
+    input_.observer->on_gathered(rank_, i, **tensor);
+  }
   for (std::uint32_t i = 0; input_.observer && i < program_.outputs.size(); ++i) {
     const Result<Reading> tensor = read(program_.outputs[i].value);
     if (!tensor) return tensor.error();

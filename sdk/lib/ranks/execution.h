@@ -67,6 +67,7 @@ class Execution {
   Status make_views(const Instruction& instruction, std::size_t index);
   Status compute_op(const Instruction& instruction, std::size_t index);
   Result<bool> move(const Instruction& instruction, std::size_t index);
+  Status accumulate(const Instruction& instruction);
   Status update(const Instruction& instruction);
 
   const BackendInput& input_;

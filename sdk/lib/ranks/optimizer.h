@@ -13,7 +13,4 @@ namespace meshwright {
 Status take_first_step(Optimizer optimizer, const OptimizerSettings& settings, const Tensor& gradient,
                        Tensor& parameter);
 
-// State tensors that the optimizer keeps for each parameter.
-std::int64_t states_of(Optimizer optimizer);
-
 }  // namespace meshwright

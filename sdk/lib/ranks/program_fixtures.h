@@ -38,13 +38,13 @@ class ProgramBuilder {
 
   ProgramValueId input(const std::string& name, Tensor whole, const std::string& layout) {
     const ProgramValueId value = make(name, whole_dimensions(whole.shape()), whole.type(), layout);
-    program.inputs.push_back({SourceKind::user_input, add_source(std::move(whole)), value});
+    program.inputs.push_back({SourceKind::user_input, add_source(std::move(whole)), value, 0});
     return value;
   }
 
   ProgramValueId parameter(const std::string& name, Tensor whole, const std::string& layout) {
     const ProgramValueId value = make(name, whole_dimensions(whole.shape()), whole.type(), layout);
-    program.parameters.push_back({name, add_source(std::move(whole)), value, kNoId});
+    program.parameters.push_back({name, add_source(std::move(whole)), value, kNoId, program.type(value).layout});
     return value;
   }
 
@@ -87,10 +87,10 @@ class ProgramBuilder {
     instruction.operands.push_back({"", gradient, program.type(gradient).layout});
   }
 
-  void output(ProgramValueId value) { program.outputs.push_back({OutputKind::user_output, "", kNoId, value}); }
+  void output(ProgramValueId value) { program.outputs.push_back({OutputKind::user_output, "", kNoId, value, 0}); }
 
   [[nodiscard]] BackendInput input_for(const OpTable& ops) const {
-    return {program, ops, profile, nullptr, [this](ValueId id) { return &sources.at(id); }, nullptr, {}};
+    return {program, ops, profile, nullptr, [this](ValueId id, std::int64_t) { return &sources.at(id); }, nullptr, {}};
   }
 
   Program program;

@@ -14,9 +14,9 @@ namespace {
 Result<std::vector<const Tensor*>> whole_sources(const BackendInput& input) {
   const Program& program = input.program;
   std::vector<const Tensor*> sources;
-  const auto add = [&](ValueId source, ProgramValueId value) -> Status {
+  const auto add = [&](ValueId source, ProgramValueId value, std::int64_t microbatch) -> Status {
     const std::string& name = program.values[value].name;
-    const Tensor* tensor = input.source ? input.source(source) : nullptr;
+    const Tensor* tensor = input.source ? input.source(source, microbatch) : nullptr;
     if (!tensor) return bad_input("there is no tensor for '" + name + "'");
     if (tensor->type() != program.type(value).type) {
       return bad_input("'" + name + "' is " + to_string(program.type(value).type) +
@@ -26,10 +26,10 @@ Result<std::vector<const Tensor*>> whole_sources(const BackendInput& input) {
     return Done{};
   };
   for (const ProgramParameter& parameter : program.parameters) {
-    if (Status status = add(parameter.source, parameter.value); !status) return status.error();
+    if (Status status = add(parameter.source, parameter.value, 0); !status) return status.error();
   }
   for (const ProgramInput& given : program.inputs) {
-    if (Status status = add(given.source, given.value); !status) return status.error();
+    if (Status status = add(given.source, given.value, given.microbatch); !status) return status.error();
   }
   return sources;
 }

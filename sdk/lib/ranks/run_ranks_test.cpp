@@ -50,6 +50,7 @@ class Observer final : public RunObserver {
     const std::lock_guard lock(mutex_);
     outputs.insert_or_assign(rank, value);
   }
+  void on_gathered(std::int64_t, std::uint32_t, const Tensor&) override {}
   std::map<std::int64_t, Tensor> gradients, updates, outputs;
 
  private:
