@@ -19,6 +19,9 @@ class Gathering {
     const bool same = results.size() >= known.size() && std::equal(known.begin(), known.end(), results.begin());
     const bool more = same && std::all_of(results.begin() + static_cast<std::ptrdiff_t>(known.size()), results.end(), is_new);
     if (!more) return plugin_failed(where + "its first results are not those of the node whose place it takes");
+    for (const Node& node : composite.before) {
+      if (!std::ranges::all_of(node.results, is_new)) return plugin_failed(where + "'" + node.name + "' makes a value that another node makes");
+    }
     const auto first = static_cast<ValueId>(graph_.values.size());
     composite.before.push_back(std::move(composite.node));
     for (Node& node : composite.before) {
@@ -26,6 +29,12 @@ class Gathering {
       for (ValueId& result : node.results) result = placed(result, first);
     }
     graph_.values.insert(graph_.values.end(), composite.values.begin(), composite.values.end());
+    for (const Node& node : composite.before) {
+      const auto unknown = [&](ValueId id) { return id >= graph_.values.size(); };
+      if (std::ranges::any_of(node.results, unknown) || std::ranges::any_of(node.operands, unknown, &Operand::value)) {
+        return plugin_failed(where + "'" + node.name + "' names a value that there is not");
+      }
+    }
     graph_.nodes[composite.at] = std::move(composite.before.back());
     composite.before.pop_back();
     if (!composite.before.empty()) before_[composite.at] = std::move(composite.before);
@@ -41,7 +50,7 @@ class Gathering {
     graph_.nodes = std::move(nodes);
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       for (const ValueId result : graph_.nodes[id].results) {
-        if (result < graph_.values.size()) graph_.values[result].producer = id;
+        graph_.values[result].producer = id;
       }
     }
     drop_dead_nodes(graph_);

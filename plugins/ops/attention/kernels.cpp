@@ -12,9 +12,16 @@ namespace {
 
 constexpr const char* kForward = "aten.scaled_dot_product_attention";
 
+// Whether a value is an attention's result, or a view of it that has the same shape.
 bool is_attention(const Graph& graph, ValueId value) {
-  const NodeId producer = graph.values[value].producer;
-  return producer != kNoId && graph.nodes[producer].op == kForward;
+  for (;;) {
+    const NodeId producer = graph.values[value].producer;
+    if (producer == kNoId) return false;
+    const Node& node = graph.nodes[producer];
+    if (node.op == kForward) return true;
+    if (node.op != "aten.view" || node.operands.size() != 1 || graph.type(node.operands[0].value) != graph.type(value)) return false;
+    value = node.operands[0].value;
+  }
 }
 
 // Whether a node swaps the heads and the queries of an attention's result.
