@@ -1,7 +1,6 @@
-// print_saved_bytes MODEL [apart]: the storages that the model's forward keeps for its backward, as JSON, for
-// tests/zoo/compare_saved.py. With `apart`, composites stay the ops that they are made of.
+// print_saved_bytes MODEL: the storages that the model's forward keeps for its backward, as JSON, for
+// tests/zoo/compare_saved.py.
 #include <cstdio>
-#include <string_view>
 
 #include "case_runner.h"
 #include "json.h"
@@ -11,7 +10,7 @@
 namespace meshwright::test {
 namespace {
 
-Status print(const std::string& model, bool apart) {
+Status print(const std::string& model) {
   Result<host::PluginHost> host = open_host();
   if (!host) return host.error();
   const Result<std::string> id = host->frontend_for(model);
@@ -22,9 +21,7 @@ Status print(const std::string& model, bool apart) {
   if (!graph) return graph.error();
   drop_dead_nodes(*graph);
   const std::unique_ptr<OpTable> ops = open_ops();
-  if (!apart) {
-    if (const auto refused = gather_composites(*graph, *ops); !refused) return refused.error();
-  }
+  if (const auto refused = gather_composites(*graph, *ops); !refused) return refused.error();
   const Result<TrainingGraph> training = differentiate(*graph, *ops);
   if (!training) return training.error();
   host::Json storages = host::Json::Array{};
@@ -50,12 +47,11 @@ Status print(const std::string& model, bool apart) {
 }  // namespace meshwright::test
 
 int main(int argc, char** argv) {
-  const bool apart = argc == 3 && std::string_view(argv[2]) == "apart";
-  if (argc != 2 && !apart) {
-    std::fprintf(stderr, "usage: print_saved_bytes MODEL [apart]\n");
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: print_saved_bytes MODEL\n");
     return 2;
   }
-  const meshwright::Status status = meshwright::test::print(argv[1], apart);
+  const meshwright::Status status = meshwright::test::print(argv[1]);
   if (status) return 0;
   std::fprintf(stderr, "print_saved_bytes: %s\n", status.error().message.c_str());
   return 1;
