@@ -46,7 +46,7 @@ TEST(Trace, IsJsonWithAnEventForEachInstruction) {
   EXPECT_EQ(spans["first"]["tid"], 0);
   EXPECT_EQ(spans["all_gather 0"]["tid"], 1);
   EXPECT_EQ(spans["all_gather 0"]["args"]["from"], "S0");
-  EXPECT_EQ(spans["second"]["ts"], 32e6);
+  EXPECT_EQ(spans["second"]["ts"], 40e6);
   EXPECT_EQ(spans["second"]["dur"], 48e6);
   EXPECT_TRUE(spans["all_gather 0"]["args"].contains("makes a \"quoted\"\\ name\n'"));
   EXPECT_EQ(peak, std::ranges::max(memory_curve(build.program)));

@@ -8,6 +8,7 @@
 #include "plan_command.h"
 #include "plan_options.h"
 #include "plugins_command.h"
+#include "profile_command.h"
 #include "program_commands.h"
 
 namespace meshwright::host {
@@ -56,6 +57,17 @@ void add_programs(CLI::App& app, ProgramOptions& options, int& exit_code) {
   add_format(simulate, options.format);
 }
 
+void add_profile(CLI::App& app, ProfileOptions& options, int& exit_code) {
+  CLI::App& profile = *app.add_subcommand("profile", "what a model on one device, or one device of a plan, holds in memory");
+  profile.add_option("MODEL|PLAN", options.input, "a model, or a file that `plan -o` wrote")->required();
+  profile.add_option("--config", options.config, "the configuration, a TOML file");
+  profile.add_option("--set", options.set, kSetHelp)->allow_extra_args(false);
+  profile.add_option("--svg", options.svg, "where the curve is drawn");
+  profile.add_option("--nodes", options.nodes, "rows of the table of nodes, or all")->capture_default_str();
+  add_format(profile, options.format);
+  profile.callback([&options, &exit_code] { exit_code = run_profile(options); });
+}
+
 CLI::App& add_plugins_command(CLI::App& parent, const char* name, const char* help, PluginsOptions& options,
                               int& exit_code, int (*run)(const PluginsOptions&)) {
   CLI::App& command = *parent.add_subcommand(name, help);
@@ -98,6 +110,8 @@ int run_command_line(int argc, const char* const* argv) {
   add_plugins(app, plugins_options, exit_code);
   PlanOptions plan_options;
   add_plan(app, plan_options, exit_code);
+  ProfileOptions profile_options;
+  add_profile(app, profile_options, exit_code);
   ProgramOptions program_options;
   add_programs(app, program_options, exit_code);
   try {

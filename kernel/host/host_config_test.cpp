@@ -54,8 +54,8 @@ TEST(HostConfig, RefusesUnknownNamesWithTheNearest) {
             "configs/demo.toml:2: unknown key \"intr\" in [search]; did you mean \"intra\"?");
   EXPECT_EQ(message_of("intra = \"x\"\n"),
             "configs/demo.toml:1: unknown key \"intra\" before the first section; there are none");
-  EXPECT_EQ(message_of("[train]\noptimizer = \"adam\"\n"),
-            "configs/demo.toml:2: \"optimizer\" in [train] can't be \"adam\"; did you mean \"adamw\"?");
+  EXPECT_EQ(message_of("[train]\noptimizer = \"adamv\"\n"),
+            "configs/demo.toml:2: \"optimizer\" in [train] can't be \"adamv\"; did you mean \"adam\"?");
   EXPECT_EQ(message_of("[train.extra]\na = 1\n"),
             "configs/demo.toml:1: unknown section [train.extra]; [train] has no sections inside");
   EXPECT_EQ(message_of("[conversions]\nname = \"x\"\n"),

@@ -1,8 +1,9 @@
 #include "module_table.h"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
+
+#include "numbered_name.h"
 
 namespace meshwright::host {
 
@@ -126,24 +127,6 @@ class Table {
     }
   }
 
-  // "h.11.mlp" → "h.#.mlp", and the number.
-  static std::string pattern_of(const std::string& module, std::string& number) {
-    std::string pattern;
-    for (std::size_t i = 0; i < module.size();) {
-      const bool starts = i == 0 || module[i - 1] == '.';
-      std::size_t end = i;
-      while (end < module.size() && std::isdigit(static_cast<unsigned char>(module[end]))) ++end;
-      if (starts && end > i && (end == module.size() || module[end] == '.') && number.empty()) {
-        number = module.substr(i, end - i);
-        pattern += '#';
-        i = end;
-      } else {
-        pattern += module[i++];
-      }
-    }
-    return pattern;
-  }
-
   std::vector<ModuleRow> fold() {
     std::vector<ModuleRow> rows;
     struct Fold {
@@ -152,8 +135,7 @@ class Table {
     };
     std::map<std::string, Fold> folds;
     for (const ModuleSum& sum : sums_) {
-      std::string number;
-      const std::string pattern = pattern_of(sum.module, number);
+      const auto [pattern, number] = numbered_name(sum.module);
       const std::string key = pattern + "\n" + sum.weights + "\n" + sum.row.in_line + "\n" + sum.row.beside;
       const auto [found, inserted] = folds.try_emplace(key, Fold{rows.size(), pattern, number, number});
       if (inserted || number.empty()) {
@@ -169,9 +151,8 @@ class Table {
       row.communication_seconds += sum.row.communication_seconds;
       row.saved_bytes += sum.row.saved_bytes;
       row.state_bytes += sum.row.state_bytes;
-      const std::size_t at = fold.pattern.find('#');
       const bool all = std::stoul(fold.last) - std::stoul(fold.first) + 1 == row.times;
-      row.module = fold.pattern.substr(0, at) + "{" + fold.first + (all ? "-" : "..") + fold.last + "}" + fold.pattern.substr(at + 1);
+      row.module = range_text(fold.pattern, fold.first, fold.last, all);
     }
     return rows;
   }

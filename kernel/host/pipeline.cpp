@@ -3,17 +3,14 @@
 #include <algorithm>
 #include <chrono>
 
-#include "attach_loss.h"
 #include "file_hash.h"
 #include "meshwright/atoms.h"
 #include "meshwright/conversion.h"
 #include "meshwright/frontend.h"
-#include "meshwright/rebind.h"
 #include "meshwright/log.h"
 #include "meshwright/reduce.h"
 #include "meshwright/solver.h"
-#include "microbatches.h"
-#include "open_dimensions.h"
+#include "model_reader.h"
 #include "plan_notes.h"
 
 namespace meshwright::host {
@@ -34,12 +31,6 @@ class Stopwatch {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-DType dtype_of(const std::string& name) {
-  if (name == "bf16") return DType::bfloat16;
-  if (name == "fp16") return DType::float16;
-  return DType::float32;
-}
-
 // One mesh's problem, solved.
 struct Solved {
   Mesh mesh;
@@ -57,7 +48,7 @@ class Pipeline {
     outcome_.phases.plugins = watch.lap();
     if (Status status = read_model(); !status) return status.error();
     outcome_.phases.frontend = watch.lap();
-    Result<AtomizedGraph> atoms = atomize(graph_, *ops_);
+    Result<AtomizedGraph> atoms = atomize(model_.graph, *ops_);
     if (!atoms) return atoms.error();
     atoms_ = std::move(*atoms);
     outcome_.phases.strategies += watch.lap();
@@ -107,48 +98,20 @@ class Pipeline {
   }
 
   Status read_model() {
-    Result<OpenDimensions> open = open_dimensions(host_.config().model);
-    if (!open) return open.error();
-    Result<Graph> graph = frontend_->read(options_.model, *open);
-    if (!graph) return graph.error();
-    graph_ = std::move(*graph);
-    drop_dead_nodes(graph_);
-    if (Status status = attach_loss(graph_, loss_settings(host_.config().model)); !status) return add_context(options_.model, status.error());
-    Result<std::vector<std::string>> refused = gather_composites(graph_, *ops_);
-    if (!refused) return add_context(options_.model, refused.error());
-    refused_composites_ = std::move(*refused);
-    if (const std::int64_t batch = host_.config().model.integer("batch"); batch > 0) {
-      graph = rebind_batch(graph_, *ops_, batch);
-      if (!graph) return add_context(options_.model, graph.error());
-      graph_ = std::move(*graph);
-    }
+    Result<TrainedModel> model = host::read_model(options_.model, *frontend_, *ops_, host_.config());
+    if (!model) return model.error();
+    model_ = std::move(*model);
     Result<Cluster> cluster = clusters_->describe(host_.config().cluster.text("file"));
     if (!cluster) return cluster.error();
     cluster_ = std::move(*cluster);
     Result<CostProfile> profile = profiler_->profile(cluster_);
     if (!profile) return profile.error();
     profile_ = std::move(*profile);
-    return read_training();
+    read_budget();
+    return Done{};
   }
 
-  Status read_training() {
-    const Config& train = host_.config().train;
-    Result<Optimizer> optimizer = parse_optimizer(train.text("optimizer"));
-    if (!optimizer) return optimizer.error();
-    training_.optimizer = *optimizer;
-    training_.master_dtype = dtype_of(train.text("master_dtype"));
-    const std::string& dtype = train.text(train.text("dtype") != "exported" ? "dtype" : "param_dtype");
-    if (dtype != "exported") {
-      training_.param_dtype = dtype_of(dtype);
-      retype(graph_, *training_.param_dtype);
-    }
-    if (const std::string& reduce = train.text("reduce_dtype"); reduce != "dtype") training_.reduce_dtype = dtype_of(reduce);
-    training_.microbatches = train.integer("microbatches");
-    training_.keep_gradients = train.text("gradients") == "kept";
-    training_.prefetch = train.boolean("prefetch");
-    Result<Graph> cut = cut_into_microbatches(graph_, *ops_, training_.microbatches, train.text("batch_coupling") == "allow");
-    if (!cut) return add_context(options_.model, cut.error());
-    graph_ = std::move(*cut);
+  void read_budget() {
     const std::int64_t free = cluster_.device.memory_bytes - cluster_.reserved_bytes;
     const std::int64_t wanted = search().integer("memory_budget");
     budget_ = wanted > 0 ? wanted : free;
@@ -156,7 +119,6 @@ class Pipeline {
       log(LogLevel::warning, "plan", "the memory budget is more than the " + std::to_string(free) +
                                          " bytes that the cluster file leaves free on a device");
     }
-    return Done{};
   }
 
   Result<std::vector<std::vector<std::int64_t>>> mesh_shapes() {
@@ -168,7 +130,7 @@ class Pipeline {
   }
 
   ProblemInput input(const Mesh& mesh, StrategyFilter filter) const {
-    return {graph_, atoms_, mesh, profile_, *conversions_, training_, filter};
+    return {model_.graph, atoms_, mesh, profile_, *conversions_, model_.training, filter};
   }
 
   // What [search] asks for.
@@ -307,7 +269,7 @@ class Pipeline {
     plan->plugins = used_;
     for (const std::string& family : op_families()) plan->plugins.push_back({"ops", family, version_of("ops", family)});
     plan->notes = notes_of(*plan);
-    plan->notes.insert(plan->notes.end(), refused_composites_.begin(), refused_composites_.end());
+    plan->notes.insert(plan->notes.end(), model_.refused_composites.begin(), model_.refused_composites.end());
     for (std::string& note : unruled_notes(*plan, profile_, atoms_.warnings)) {
       log(LogLevel::warning, "plan", note);
       plan->notes.push_back(std::move(note));
@@ -340,12 +302,10 @@ class Pipeline {
   std::shared_ptr<IntraSolver> solver_;
   std::unique_ptr<OpTable> ops_;
   std::vector<UsedPlugin> used_;
-  Graph graph_;
-  std::vector<std::string> refused_composites_;  // sentences
+  TrainedModel model_;
   AtomizedGraph atoms_;
   Cluster cluster_;
   CostProfile profile_;
-  TrainingSettings training_;
   std::int64_t budget_ = 0;
   std::optional<Solved> best_;
 };

@@ -117,13 +117,13 @@ TEST(PlanReader, SaysWhatIsWrongAndWhere) {
   };
   for (const Case& wrong : {
            Case{"meshwright-plan", "other", "this is no plan of Meshwright"},
-           Case{"\"format_version\": 1", "\"format_version\": 2",
-                "format_version: the file has version 2, and this program reads version 1; plan again"},
+           Case{"\"format_version\": 2", "\"format_version\": 1",
+                "format_version: the file has version 1, and this program reads version 2; plan again"},
            Case{"\"method\"", "\"methods\"", "the key 'method' is missing"},
            Case{"\"nodes\": 1,", "\"nodes\": \"1\",", "cluster.nodes: expected a whole number, not '1'"},
            Case{"\"nodes\": 1,", "\"nodes\": 0,", "cluster.nodes: 0 is out of range: at least 1 is allowed"},
            Case{"\"bounded\"", "\"infeasible\"", "status: 'infeasible' is none of optimal, bounded, heuristic"},
-           Case{"\"adamw\"", "\"adam\"", "training.optimizer: 'adam' is none of sgd, momentum, adamw"},
+           Case{"\"adamw\"", "\"lion\"", "training.optimizer: 'lion' is none of sgd, momentum, adam, adamw"},
            Case{"\"slowest_link\": \"link\"", "\"slowest_link\": null",
                 "mesh[0].slowest_link: expected a text, not null"},
            Case{"\"size\": 2", "\"size\": 4", "mesh: the axes make 4 devices, and the cluster has 2"},

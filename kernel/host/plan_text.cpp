@@ -6,6 +6,7 @@
 
 #include "module_table.h"
 #include "plan_notes.h"
+#include "text_table.h"
 
 namespace meshwright::host {
 
@@ -38,26 +39,6 @@ std::string status_text(const Plan& plan) {
     text += ", at most " + gap_text(plan.objective_seconds, plan.lower_bound_seconds) + " above the best";
   }
   return text + " (" + plan.method + ")";
-}
-
-// Columns as wide as their widest cell; the first ones to the left, numbers to the right.
-std::string table_text(const std::vector<std::vector<std::string>>& rows, std::size_t left_columns) {
-  std::vector<std::size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()), 0);
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      const std::string space(widths[i] - row[i].size(), ' ');
-      line += (i > 0 ? "  " : "") + (i < left_columns ? row[i] + space : space + row[i]);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += "  " + line + "\n";
-  }
-  return text;
 }
 
 std::string modules_text(const Plan& plan) {

@@ -6,6 +6,7 @@
 #include "file_hash.h"
 #include "in_float32.h"
 #include "json.h"
+#include "memory_text.h"
 #include "meshwright/frontend.h"
 #include "meshwright/log.h"
 #include "plan_reader.h"
@@ -135,6 +136,7 @@ std::string verification_text(const Verification& result) {
 struct Asked {
   Report report;
   std::vector<EmittedFile> files;
+  std::string peak;  // of memory, for people
 };
 
 Result<Asked> ask(const ProgramOptions& options, const std::string& wanted, bool run) {
@@ -151,6 +153,7 @@ Result<Asked> ask(const ProgramOptions& options, const std::string& wanted, bool
     Result<Report> report = (*backend)->run(input);
     if (!report) return report.error();
     asked.report = *report;
+    asked.peak = peak_text(*program, memory_profile(*program));
   }
   Result<std::vector<EmittedFile>> files = (*backend)->emit(input);
   if (!files) return add_context("backend '" + id + "'", files.error());
@@ -193,7 +196,7 @@ int run_simulate(const ProgramOptions& options) {
     if (const Status written = write_file_atomically(options.output, file.text); !written) return report_error(written.error());
   }
   if (options.format != "json") {
-    print(timeline);
+    print(timeline + "\n" + asked->peak);
     return 0;
   }
   Json json;

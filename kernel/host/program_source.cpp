@@ -36,18 +36,25 @@ std::string planned_with(const Plan& plan, std::string_view kind, const std::str
 }  // namespace
 
 Result<ProgramTools> open_tools(PluginHost& host, const Plan& plan) {
+  Result<ProgramTools> tools = open_passes(host, plan);
+  if (!tools) return tools;
+  std::shared_ptr<Profiler> profiler;
+  const std::string id = planned_with(plan, "profilers", host.config().search.text("profiler"));
+  if (Status status = create(host, "profilers", id, profiler); !status) return status.error();
+  Result<CostProfile> profile = profiler->profile(plan.cluster);
+  if (!profile) return profile.error();
+  tools->profile = std::move(*profile);
+  return tools;
+}
+
+Result<ProgramTools> open_passes(PluginHost& host, const Plan& plan) {
   ProgramTools tools;
   const Config &search = host.config().search, &emit = host.config().emit;
   Status status = create(host, "conversions", planned_with(plan, "conversions", search.text("conversions")), tools.conversions);
   if (status) status = create(host, "passes", emit.text("parameter_shard"), tools.parameter_shard);
   if (status) status = create(host, "passes", emit.text("communication"), tools.communication);
   if (status) status = create(host, "passes", emit.text("reshape"), tools.reshape);
-  std::shared_ptr<Profiler> profiler;
-  if (status) status = create(host, "profilers", planned_with(plan, "profilers", search.text("profiler")), profiler);
   if (!status) return status.error();
-  Result<CostProfile> profile = profiler->profile(plan.cluster);
-  if (!profile) return profile.error();
-  tools.profile = std::move(*profile);
   Result<std::unique_ptr<OpTable>> ops = host.op_table();
   if (!ops) return ops.error();
   tools.ops = std::move(*ops);

@@ -22,6 +22,8 @@ struct ProgramTools {
 // The plugins that the configuration names; the conversion search and the profiler are those with which the plan was
 // made, where the plan names them. Errors: bad_input (a name), plugin_failed.
 Result<ProgramTools> open_tools(PluginHost& host, const Plan& plan);
+// The same without the profile, for a plan that names no cluster.
+Result<ProgramTools> open_passes(PluginHost& host, const Plan& plan);
 
 // Errors: those of lower and of the passes.
 Result<Program> make_program(const Plan& plan, const ProgramTools& tools);

@@ -17,6 +17,7 @@ void LocalBuilder::emit(std::string op, const std::vector<Operand>& operands, At
   made.phase = original_.phase;
   made.name = original_.name;
   made.module_path = original_.module_path;
+  made.node = original_.node;
   made.op = std::move(op);
   for (const Operand& operand : operands) {
     if (operand.value != kNoId) made.operands.push_back({operand.name, operand.value, type(operand.value).layout});
@@ -35,6 +36,7 @@ ProgramValueId LocalBuilder::move(ProgramValueId value, MoveKind kind, std::size
   move.phase = original_.phase;
   move.name = original_.name;
   move.module_path = original_.module_path;
+  move.node = original_.node;
   move.operands.push_back({"", value, type(value).layout});
   move.move = {kind, static_cast<std::uint8_t>(axis), 0, false, false, moved.layout};
   value = make(std::move(moved));

@@ -138,6 +138,7 @@ class Lowering {
     instruction.kind = kind;
     instruction.phase = phase_;
     instruction.name = std::move(name);
+    instruction.node = serves_;
     return instruction;
   }
 
@@ -232,6 +233,7 @@ class Lowering {
     for (std::size_t i = 0; i < node.results.size(); ++i) results.push_back(make_value(name_of(node.results[i]), node.results[i], strategy.results[i].value));
     Instruction& instruction = add(InstructionKind::compute, node.name);
     instruction.module_path = node.module_path;
+    if (id < training_.first_backward) instruction.node = node.name;  // a constant is its own node, whoever uses it
     instruction.op = node.op;
     for (std::size_t i = 0; i < operands.size(); ++i) {
       instruction.operands.push_back({node.operands[i].name, operands[i], operand_layout(id, strategy, i)});
@@ -244,6 +246,7 @@ class Lowering {
 
   void run_forward(NodeId id) {
     const Node& node = graph_.nodes[id];
+    serves_ = node.name;
     const Strategy& strategy = *planned_.nodes[id];
     std::vector<ProgramValueId> operands;
     for (std::size_t i = 0; i < node.operands.size(); ++i) {
@@ -260,6 +263,7 @@ class Lowering {
   void add_output(const Output& output) {
     const std::int64_t last = plan_.training.microbatches - 1;
     if (output.kind == OutputKind::user_output && last > 0) return;  // accumulating gradients, nobody reads them
+    serves_.clear();
     const auto planned = planned_.outputs.find(output.value);
     const Layout whole(plan_.mesh.rank());
     const ProgramValueId value =
@@ -294,6 +298,7 @@ class Lowering {
 
   // The gradient of the loss is 1, and of one of several losses that are averaged its share.
   void seed() {
+    serves_.clear();
     for (const Output& output : plan_.graph.outputs) {
       if (output.kind != OutputKind::loss) continue;
       const NodeId id = training_.first_backward;
@@ -332,6 +337,7 @@ class Lowering {
   // The gradient of one op.
   void run_backward(NodeId forward) {
     const Node& node = graph_.nodes[forward];
+    serves_ = node.name;
     const Strategy& strategy = *planned_.nodes[forward];
     std::map<ValueId, ProgramValueId> at_hand;
     for (std::size_t i = 0; i < node.operands.size(); ++i) {
@@ -393,6 +399,7 @@ class Lowering {
   Program program_;
   Phase phase_ = Phase::forward;
   std::int64_t microbatch_ = 0;
+  std::string serves_;                    // Instruction::node of what is added now
   std::map<std::string, int> copies_of_name_;
   std::vector<std::string> bases_;        // by program value: its name without the number of the copy
   std::map<ValueId, std::string> names_;  // of parameters, in the model

@@ -41,6 +41,14 @@ class Validator {
         return add_context("instruction " + std::to_string(i) + " (" + text(instruction) + ")", status.error());
       }
     }
+    for (const ProgramParameter& parameter : program_.parameters) {
+      if (parameter.updated == kNoId) continue;
+      if (!known(parameter.updated) || !made_[parameter.updated]) return bad_input("the new value of '" + parameter.name + "' is never made");
+      const ShardedType &before = program_.type(parameter.value), &after = program_.type(parameter.updated);
+      if (before.layout == after.layout) continue;
+      return bad_input("parameter '" + parameter.name + "' is stored as " + to_string(before.layout, before.atoms) + " before the step, as " +
+                       to_string(after.layout, after.atoms) + " after it: " + missing_move(after.layout, before.layout));
+    }
     for (const ProgramOutput& output : program_.outputs) {
       if (!known(output.value) || !made_[output.value]) return bad_input("an output is never made");
       const ProgramValue& value = program_.values[output.value];
@@ -184,12 +192,8 @@ Status validate_finished(const Program& program) {
     }
   }
   for (std::uint32_t i = 0; i < program.parameters.size(); ++i) {
-    const ProgramParameter& parameter = program.parameters[i];
-    if (parameter.gradient != kNoId && !updated.contains(i)) {
-      return bad_input("parameter '" + parameter.name + "' has a gradient, but is not updated");
-    }
-    if (parameter.updated == kNoId || program.type(parameter.updated) == program.type(parameter.value)) continue;
-    return bad_input("parameter '" + parameter.name + "' does not lie after the step as it did before");
+    if (program.parameters[i].gradient == kNoId || updated.contains(i)) continue;
+    return bad_input("parameter '" + program.parameters[i].name + "' has a gradient, but is not updated");
   }
   return Done{};
 }

@@ -79,7 +79,7 @@ TEST(PlanProgram, RefusesWrongNamesWithTheNearestKnownOne) {
                             Case{"--set search.conversions=greedi", "greedy"},
                             Case{"--set search.memory_bugdet=1GiB", "memory_budget"},
                             Case{"--set search.elimination.max_tabel_entries=5", "max_table_entries"},
-                            Case{"--set train.optimizer=adam", "adamw"},
+                            Case{"--set train.optimizer=adamm", "adam"},
                             Case{"--mesh 3x3", "has 8"},
                             Case{"--mesh 2by4", "2x4"},
                             Case{"--memory-budget lots", "memory_budget"}}) {

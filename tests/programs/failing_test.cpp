@@ -51,6 +51,7 @@ Program without(Program program, std::size_t number) {
   }
   for (ProgramParameter& parameter : program.parameters) {
     if (parameter.gradient == result) parameter.gradient = moved;
+    if (parameter.updated == result) parameter.updated = moved;
   }
   for (ProgramOutput& output : program.outputs) {
     if (output.value == result) output.value = moved;

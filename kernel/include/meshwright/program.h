@@ -65,6 +65,7 @@ struct Instruction {
   Phase phase = Phase::forward;
   std::string name;         // of the node that it is part of
   std::string module_path;
+  std::string node;         // of the forward graph: whose forward or backward it serves; "" of the seed, an update, a free
   std::string op;           // of compute
   std::vector<ProgramOperand> operands;
   std::vector<ProgramValueId> results;

@@ -47,6 +47,7 @@ class Observer final : public RunObserver {
     std::vector<double>& numbers = outputs[output];
     for (std::int64_t i = 0; i < value.elements(); ++i) numbers.push_back(value.get(i));
   }
+  void on_gathered(std::int64_t, std::uint32_t, const Tensor&) override {}
   std::map<std::uint32_t, std::vector<double>> outputs;
 
  private:

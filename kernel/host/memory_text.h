@@ -1,0 +1,26 @@
+// A memory profile for the terminal.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "meshwright/memory_profile.h"
+
+namespace meshwright::host {
+
+// The curve, the peak with what it is made of, and a table of nodes with at most `rows` rows: nodes that are alike but
+// for the number of their layer share one, and those that make most come first.
+std::string memory_text(const Program& program, const MemoryProfile& profile, std::size_t rows);
+
+// "Peak 3.06 GiB in the backward of 'linear_12' (aten.linear in h.3.mlp)", and a table of what it is made of, by kind.
+std::string peak_text(const Program& program, const MemoryProfile& profile);
+
+// "the backward of 'linear_12' (aten.linear in h.3.mlp)"
+std::string peak_place(const Program& program, const MemoryProfile& profile);
+
+// For each of `columns` equal parts of the program the instruction after which most is held; one for each instruction
+// if there are fewer.
+std::vector<std::size_t> highest_of_columns(const MemoryProfile& profile, std::size_t columns);
+
+}  // namespace meshwright::host

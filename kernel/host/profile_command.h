@@ -1,0 +1,21 @@
+// `meshwright profile`: what one device holds in memory over a training step.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace meshwright::host {
+
+struct ProfileOptions {
+  std::string input;  // a model, profiled on one device, or a plan
+  std::string config;
+  std::vector<std::string> set;  // "section.key=value"
+  std::string format = "text";   // or "json"
+  std::string svg;               // a file for the curve; none if ""
+  std::string nodes = "20";      // rows of the table of nodes, or "all"
+};
+
+// Prints the profile and gives the exit code.
+int run_profile(const ProfileOptions& options);
+
+}  // namespace meshwright::host

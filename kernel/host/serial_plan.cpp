@@ -1,0 +1,29 @@
+#include "serial_plan.h"
+
+namespace meshwright::host {
+
+CostProfile any_profile() {
+  constexpr double kRate = 1e15;
+  CostProfile profile;
+  profile.device.name = "one device";
+  profile.device.memory_bytes_per_second = kRate;
+  profile.device.vector_flops_per_second = kRate;
+  return profile;
+}
+
+Result<Plan> serial_plan(const TrainedModel& model, const OpTable& ops, const ConversionSearch& conversions,
+                         const CostProfile& profile) {
+  Result<AtomizedGraph> atoms = atomize(model.graph, ops);
+  if (!atoms) return atoms.error();
+  const Mesh one_device;
+  const ProblemInput input{model.graph, *atoms, one_device, profile, conversions, model.training, {}};
+  Result<Problem> problem = build_problem(input);
+  if (!problem) return problem.error();
+  Assignment assignment;
+  assignment.status = SolveStatus::optimal;
+  assignment.method = "one device";
+  assignment.choice.assign(problem->variables.size(), 0);  // of one strategy each
+  return make_plan(input, *problem, assignment);
+}
+
+}  // namespace meshwright::host

@@ -1,0 +1,289 @@
+#include "meshwright/memory_profile.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <unordered_map>
+
+namespace meshwright {
+
+namespace {
+
+// What the optimizer keeps of a parameter; of 0 bytes if that is nothing.
+HeldTensor optimizer_state(const Program& program, const ProgramParameter& parameter) {
+  ShardedType state = program.type(parameter.value);
+  state.layout = parameter.state;
+  TensorType type = local_type(state, program.mesh);
+  type.dtype = program.training.master_dtype;
+  const std::int64_t bytes = optimizer_bytes(program, parameter);
+  return {parameter.name, MemoryKind::optimizer, type, bytes == 0 ? 0 : bytes / type.bytes(), bytes, ""};
+}
+
+// All that is known of one storage, by its owner.
+struct Storage {
+  std::int64_t bytes = 0;
+  MemoryKind kind = MemoryKind::temporary;
+  std::uint32_t node = kNoId;  // that made it; kNoId: nothing of a node
+  Phase made_in = Phase::forward;
+  std::size_t microbatch = 0;   // in which it was made; of an input the last whose backward reads it
+  bool made = false;            // by an instruction
+  bool crosses = false;         // made in a forward or before the step, and used in a backward
+  bool read_by_others = false;  // than the node that made it
+  std::int32_t values = 0;      // that are held now
+};
+
+class Profiling {
+ public:
+  explicit Profiling(const Program& program)
+      : program_(program), owners_(storages(program)), storages_(program.values.size()) {}
+
+  MemoryProfile run() {
+    for (ProgramValueId id = 0; id < storages_.size(); ++id) {
+      if (owners_[id] == id) storages_[id].bytes = program_.local_bytes(id);
+    }
+    add_what_is_there();
+    Phase phase = Phase::forward;
+    for (const Instruction& instruction : program_.instructions) {
+      if (instruction.phase == Phase::forward && phase == Phase::backward) ++microbatch_;
+      phase = instruction.phase;
+      meet(instruction);
+    }
+    for (const ProgramOutput& output : program_.outputs) of(output.value).read_by_others = true;
+    classify();
+    draw();
+    sum_nodes();
+    return std::move(profile_);
+  }
+
+ private:
+  Storage& of(ProgramValueId id) { return storages_[owners_[id]]; }
+
+  void add_what_is_there() {
+    for (const ProgramInput& input : program_.inputs) of(input.value).kind = MemoryKind::input;
+    for (const ProgramParameter& parameter : program_.parameters) {
+      of(parameter.value).kind = MemoryKind::parameter;
+      profile_.parameter_bytes += of(parameter.value).bytes;
+      profile_.optimizer_bytes += optimizer_state(program_, parameter).bytes;
+      if (parameter.gradient != kNoId) profile_.gradient_bytes += of(parameter.gradient).bytes;
+    }
+  }
+
+  std::uint32_t number_of(const Instruction& instruction) {
+    if (instruction.node.empty()) return kNoId;
+    const auto [found, inserted] =
+        numbers_.try_emplace(instruction.node, static_cast<std::uint32_t>(profile_.nodes.size()));
+    if (inserted) {
+      profile_.nodes.emplace_back().name = instruction.node;
+      read_.emplace_back();
+    }
+    NodeMemory& node = profile_.nodes[found->second];
+    const bool computes = instruction.kind == InstructionKind::compute && instruction.phase == Phase::forward;
+    if (computes && (node.op.empty() || instruction.name == node.name)) {
+      node.op = instruction.op;
+      node.module_path = instruction.module_path;
+    }
+    return found->second;
+  }
+
+  // Who makes a storage, and who reads it.
+  void meet(const Instruction& instruction) {
+    if (instruction.kind == InstructionKind::free) return;
+    const std::uint32_t node = number_of(instruction);
+    const bool moves = instruction.kind == InstructionKind::move || instruction.kind == InstructionKind::convert;
+    MemoryKind kind = MemoryKind::temporary;
+    for (const ProgramOperand& operand : instruction.operands) {
+      Storage& storage = of(operand.value);
+      if (moves && (storage.kind == MemoryKind::parameter || storage.kind == MemoryKind::gathered))
+        kind = MemoryKind::gathered;
+      const bool from_forward = !storage.made || storage.made_in == Phase::forward;
+      if (instruction.phase == Phase::backward && from_forward) cross(storage);
+      if (storage.node != node || node == kNoId) storage.read_by_others = true;
+      if (node == kNoId || microbatch_ > 0) continue;
+      auto& read = instruction.phase == Phase::forward ? read_[node].by_forward : read_[node].by_backward;
+      if (!moves && std::find(read.begin(), read.end(), owners_[operand.value]) == read.end())
+        read.push_back(owners_[operand.value]);
+    }
+    for (const ProgramValueId result : instruction.results) {
+      Storage& storage = of(result);
+      if (storage.made || owners_[result] != result) continue;
+      storage.made = true;
+      storage.made_in = instruction.phase;
+      storage.microbatch = microbatch_;
+      storage.node = node;
+      storage.kind = kind;
+    }
+  }
+
+  // A storage from before is read by the backward of this microbatch.
+  void cross(Storage& storage) {
+    saved_inputs_.resize(microbatch_ + 1, 0);
+    if (storage.kind == MemoryKind::input && (!storage.crosses || storage.microbatch < microbatch_)) {
+      saved_inputs_[microbatch_] += storage.bytes;
+      storage.microbatch = microbatch_;
+    }
+    storage.crosses = true;
+  }
+
+  void classify() {
+    const auto is_free = [](const Storage& storage) { return storage.kind == MemoryKind::temporary; };
+    for (const ProgramParameter& parameter : program_.parameters) {
+      if (parameter.gradient == kNoId) continue;
+      if (Storage& gradient = of(parameter.gradient); is_free(gradient)) gradient.kind = MemoryKind::gradient;
+    }
+    for (std::size_t i = program_.instructions.size(); i-- > 0;) {  // back to what a gradient is reduced from
+      const Instruction& instruction = program_.instructions[i];
+      if (instruction.kind == InstructionKind::compute || instruction.results.empty()) continue;
+      if (of(instruction.results[0]).kind != MemoryKind::gradient) continue;
+      for (const ProgramOperand& operand : instruction.operands) {
+        if (Storage& storage = of(operand.value); storage.made && is_free(storage)) storage.kind = MemoryKind::gradient;
+      }
+    }
+    for (Storage& storage : storages_) {
+      if (storage.made && storage.crosses && is_free(storage)) storage.kind = MemoryKind::activation;
+    }
+    for (const ProgramOutput& output : program_.outputs) {
+      if (Storage& storage = of(output.value); is_free(storage)) storage.kind = MemoryKind::output;
+    }
+  }
+
+  // --- the curve ---
+
+  void take(ProgramValueId value) {
+    Storage& storage = of(value);
+    if (storage.values++ == 0) held_[storage.kind] += storage.bytes;
+  }
+
+  void release(ProgramValueId value) {
+    Storage& storage = of(value);
+    if (--storage.values == 0) held_[storage.kind] -= storage.bytes;
+  }
+
+  void step(const Instruction& instruction) {
+    if (instruction.kind == InstructionKind::free) {
+      for (const ProgramOperand& operand : instruction.operands) release(operand.value);
+    }
+    for (const ProgramValueId result : instruction.results) take(result);
+  }
+
+  void start() {
+    for (Storage& storage : storages_) storage.values = 0;
+    held_ = {};
+    held_[MemoryKind::optimizer] = profile_.optimizer_bytes;
+    for (const ProgramParameter& parameter : program_.parameters) take(parameter.value);
+    for (const ProgramInput& input : program_.inputs) take(input.value);
+  }
+
+  void draw() {
+    start();
+    profile_.curve.reserve(program_.instructions.size());
+    profile_.peak_bytes = program_.instructions.empty() ? held_.sum() : 0;
+    Phase phase = Phase::update;
+    std::size_t backward = 0;
+    for (const Instruction& instruction : program_.instructions) {
+      if (instruction.phase == Phase::backward && phase != Phase::backward) {
+        const std::int64_t inputs = backward < saved_inputs_.size() ? saved_inputs_[backward] : 0;
+        profile_.saved_bytes = std::max(profile_.saved_bytes, held_[MemoryKind::activation] + inputs);
+        ++backward;
+      }
+      phase = instruction.phase;
+      step(instruction);
+      if (const std::int64_t bytes = held_.sum(); bytes > profile_.peak_bytes) {
+        profile_.peak_bytes = bytes;
+        profile_.peak = profile_.curve.size();
+      }
+      profile_.curve.push_back(held_);
+    }
+    if (!program_.instructions.empty()) explain_peak();
+  }
+
+  void explain_peak() {
+    const Instruction& at = program_.instructions[profile_.peak];
+    profile_.peak_node = at.node.empty() ? at.name : at.node;
+    start();
+    for (std::size_t i = 0; i <= profile_.peak; ++i) step(program_.instructions[i]);
+    std::vector<HeldTensor>& tensors = profile_.peak_tensors;
+    for (ProgramValueId id = 0; id < storages_.size(); ++id) {
+      const Storage& storage = storages_[id];
+      if (storage.values <= 0 || storage.bytes == 0) continue;
+      const std::string node = storage.node == kNoId ? "" : profile_.nodes[storage.node].name;
+      tensors.push_back({program_.values[id].name, storage.kind, program_.local(id), 1, storage.bytes, node});
+    }
+    for (const ProgramParameter& parameter : program_.parameters) {
+      if (HeldTensor state = optimizer_state(program_, parameter); state.bytes > 0) tensors.push_back(std::move(state));
+    }
+    std::sort(tensors.begin(), tensors.end(), [](const HeldTensor& a, const HeldTensor& b) {
+      return std::tie(b.bytes, a.kind, a.name) < std::tie(a.bytes, b.kind, b.name);
+    });
+  }
+
+  // --- nodes ---
+
+  static bool is_parameters(const Storage& storage) {
+    return storage.kind == MemoryKind::parameter || storage.kind == MemoryKind::gathered;
+  }
+
+  void sum_nodes() {
+    for (const Storage& storage : storages_) {
+      if (!storage.made || storage.node == kNoId || storage.microbatch > 0) continue;
+      NodeMemory& node = profile_.nodes[storage.node];
+      const bool forward = storage.made_in == Phase::forward;
+      const bool out = storage.read_by_others;
+      (forward ? (out ? node.fwd_out : node.fwd_tmp) : (out ? node.bwd_out : node.bwd_tmp)) += storage.bytes;
+      if (storage.kind == MemoryKind::activation) node.saved_bytes += storage.bytes;
+    }
+    for (std::uint32_t id = 0; id < read_.size(); ++id) {
+      for (const ProgramValueId owner : read_[id].by_forward) {
+        const std::vector<ProgramValueId>& again = read_[id].by_backward;
+        const Storage& storage = storages_[owner];
+        if ((storage.made && storage.node == id) || is_parameters(storage)) continue;
+        if (std::find(again.begin(), again.end(), owner) != again.end()) profile_.nodes[id].fwd_in += storage.bytes;
+      }
+    }
+  }
+
+  // Storages that a node's computing reads, by their owners.
+  struct Reads {
+    std::vector<ProgramValueId> by_forward, by_backward;
+  };
+
+  const Program& program_;
+  const std::vector<ProgramValueId> owners_;
+  std::vector<Storage> storages_;  // by owner
+  std::unordered_map<std::string, std::uint32_t> numbers_;
+  std::vector<Reads> read_;  // by node
+  std::size_t microbatch_ = 0;
+  std::vector<std::int64_t> saved_inputs_;  // by microbatch: of inputs, what its backward reads
+  MemorySplit held_;
+  MemoryProfile profile_;
+};
+
+}  // namespace
+
+const char* name(MemoryKind kind) {
+  switch (kind) {
+    case MemoryKind::parameter:
+      return "parameters";
+    case MemoryKind::optimizer:
+      return "optimizer state";
+    case MemoryKind::gradient:
+      return "gradients";
+    case MemoryKind::gathered:
+      return "gathered parameters";
+    case MemoryKind::input:
+      return "inputs";
+    case MemoryKind::activation:
+      return "saved activations";
+    case MemoryKind::output:
+      return "outputs";
+    case MemoryKind::temporary:
+      return "temporaries";
+  }
+  return "?";
+}
+
+std::int64_t MemorySplit::sum() const { return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0}); }
+
+MemoryProfile memory_profile(const Program& program) { return Profiling(program).run(); }
+
+}  // namespace meshwright
