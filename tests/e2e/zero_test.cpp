@@ -21,17 +21,16 @@ Settings with(Settings settings, const Settings& more) {
   return settings;
 }
 
+void verify_model(const std::string& model, const std::string& mesh, const Settings& settings) {
+  SCOPED_TRACE(model + " on " + mesh + ": " + joined(settings));
+  Result<PlannedProgram> planned = planned_program(model, mesh, settings);
+  ASSERT_TRUE(planned) << planned.error().message;
+  expect_verifies(*planned);
+}
+
 class Zero : public testing::TestWithParam<const char*> {
  protected:
-  static void verify_on(const std::string& mesh, const Settings& settings) {
-    const std::string model = GetParam();
-    Settings all = settings;
-    if (model == "resnet_tiny") all.emplace_back("train.batch_coupling=allow");
-    SCOPED_TRACE(model + " on " + mesh + ": " + joined(all));
-    Result<PlannedProgram> planned = planned_program(model, mesh, all);
-    ASSERT_TRUE(planned) << planned.error().message;
-    expect_verifies(*planned);
-  }
+  static void verify_on(const std::string& mesh, const Settings& settings) { verify_model(GetParam(), mesh, settings); }
 };
 
 const Settings kStages = {"search.zero=0", "search.zero=1", "search.zero=2", "search.zero=3"};
@@ -39,7 +38,8 @@ const Settings kStages = {"search.zero=0", "search.zero=1", "search.zero=2", "se
 TEST_P(Zero, EveryStageVerifies) {
   for (const std::string& stage : kStages) {
     verify_on("4", {stage, "search.batch_axes=all"});
-    verify_on("2x2x2", {stage});
+    verify_on("2x2x2", {stage, "search.batch_axes=all"});
+    verify_on("2x2", {stage});
   }
 }
 
@@ -66,8 +66,28 @@ TEST_P(Zero, HybridShardingVerifies) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Zero, testing::Values("mlp_tiny", "gpt2_tiny", "llama_tiny", "t5_tiny", "bert_tiny", "vit_tiny", "resnet_tiny"),
+INSTANTIATE_TEST_SUITE_P(Models, Zero, testing::Values("mlp_tiny", "gpt2_tiny", "llama_tiny", "t5_tiny", "bert_tiny", "vit_tiny"),
                          [](const auto& info) { return std::string(info.param); });
+
+// Batch norm's statistics are those of a microbatch, on one device and on all.
+TEST(ZeroResNet, EveryStageVerifies) {
+  for (const std::string& stage : kStages) {
+    verify_model("resnet_tiny", "4", {stage, "search.batch_axes=all"});
+    verify_model("resnet_tiny", "2x2", {stage, "search.batch_axes=all", "train.microbatches=2", "train.batch_coupling=allow"});
+  }
+}
+
+TEST(ZeroResNet, HybridShardingAndFreeLayoutsVerify) {
+  const Settings settings = {"search.zero=3", "train.microbatches=2", "train.batch_coupling=allow"};
+  verify_model("resnet_tiny", "2x2", settings);
+  verify_model("resnet_tiny", "2x2", with(settings, {"search.zero_axes=0", "train.gradients=reduced", "search.batch_axes=all"}));
+}
+
+TEST(ZeroOnEight, VerifiesWithFreeLayouts) {
+  for (const std::string& stage : kStages) {
+    for (const char* model : {"mlp_tiny", "gpt2_tiny"}) verify_model(model, "2x2x2", {stage, "train.microbatches=2"});
+  }
+}
 
 // What was forced is what is planned.
 TEST(ZeroPlan, HasTheStageThatIsAskedFor) {
