@@ -191,7 +191,10 @@ INSTANTIATE_TEST_SUITE_P(Microbatches, ZeroCollectives, testing::Values(1, 2, 4)
 
 // --- prefetch ---
 
-bool takes_time(const Instruction& instruction) { return instruction.kind == InstructionKind::compute && !instruction.alias; }
+// Of the model: not what adds up gradients.
+bool takes_time(const Instruction& instruction) {
+  return instruction.kind == InstructionKind::compute && !instruction.alias && instruction.parameter == kNoId;
+}
 
 // How many ops begin between each gather of a parameter and the first one that uses what it gathered.
 std::vector<std::int64_t> distances(const Program& program) {

@@ -75,12 +75,12 @@ class Joiner {
     program_.instructions.insert(place, std::move(gather));
   }
 
-  // The last op that takes time.
+  // The last op of the model that takes time; not what adds up gradients.
   std::vector<Instruction>::iterator before_last_work() {
     auto& instructions = program_.instructions;
     for (auto at = instructions.end(); at != instructions.begin();) {
       --at;
-      if (at->kind == InstructionKind::compute && takes_time(*at)) return at;
+      if (at->kind == InstructionKind::compute && at->parameter == kNoId && takes_time(*at)) return at;
     }
     return instructions.end();
   }
