@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "file_hash.h"
+#include "fitted_search.h"
 #include "meshwright/atoms.h"
 #include "meshwright/conversion.h"
 #include "meshwright/frontend.h"
@@ -12,6 +13,8 @@
 #include "meshwright/solver.h"
 #include "model_reader.h"
 #include "plan_notes.h"
+#include "program_source.h"
+#include "refusal.h"
 
 namespace meshwright::host {
 
@@ -31,11 +34,20 @@ class Stopwatch {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-// One mesh's problem, solved.
+// The first dimension of what the user feeds; 1 if there is none.
+std::int64_t batch_of(const Graph& graph) {
+  for (const Source& source : graph.sources) {
+    const TensorType& type = graph.type(source.value);
+    if (source.kind == SourceKind::user_input && type.rank() > 0) return type.shape[0];
+  }
+  return 1;
+}
+
+// The best plan of one mesh, and the size of its problem.
 struct Solved {
   Mesh mesh;
-  Problem problem;
-  Assignment assignment;
+  FittedPlan fitted;
+  std::size_t variables = 0, strategies = 0;
 };
 
 class Pipeline {
@@ -51,6 +63,7 @@ class Pipeline {
     Result<AtomizedGraph> atoms = atomize(model_.graph, *ops_);
     if (!atoms) return atoms.error();
     atoms_ = std::move(*atoms);
+    if (Result<BackwardMemory> backward = backward_memory(model_.graph, *ops_)) backward_ = std::move(*backward);
     outcome_.phases.strategies += watch.lap();
     Result<std::vector<std::vector<std::int64_t>>> shapes = mesh_shapes();
     if (!shapes) return shapes.error();
@@ -83,6 +96,9 @@ class Pipeline {
     Result<std::unique_ptr<OpTable>> ops = host_.op_table();
     if (!ops) return ops.error();
     ops_ = std::move(*ops);
+    Result<ProgramTools> tools = open_passes(host_, Plan{});
+    if (!tools) return tools.error();
+    tools_ = std::move(*tools);
     return Done{};
   }
 
@@ -104,6 +120,7 @@ class Pipeline {
     Result<Cluster> cluster = clusters_->describe(host_.config().cluster.text("file"));
     if (!cluster) return cluster.error();
     cluster_ = std::move(*cluster);
+    cluster_.nodes *= options_.node_factor;
     Result<CostProfile> profile = profiler_->profile(cluster_);
     if (!profile) return profile.error();
     profile_ = std::move(*profile);
@@ -130,7 +147,7 @@ class Pipeline {
   }
 
   ProblemInput input(const Mesh& mesh, StrategyFilter filter) const {
-    return {model_.graph, atoms_, mesh, profile_, *conversions_, model_.training, filter};
+    return {model_.graph, atoms_, mesh, profile_, *conversions_, model_.training, filter, backward_ ? &*backward_ : nullptr};
   }
 
   // What [search] asks for.
@@ -188,6 +205,11 @@ class Pipeline {
     return reduction.lift(problem.space, std::move(answers->front()));
   }
 
+  Result<Program> lower(const Plan& plan) const {
+    return meshwright::make_program({plan, *ops_, profile_, *conversions_},
+                                    {tools_.parameter_shard.get(), tools_.communication.get(), tools_.reshape.get()});
+  }
+
   Status try_mesh(const std::vector<std::int64_t>& shape) {
     Stopwatch watch;
     Result<Mesh> mesh = make_mesh(cluster_, shape);
@@ -204,20 +226,36 @@ class Pipeline {
       outcome_.trials.push_back(std::move(trial));
       return Done{};
     }
-    Result<Assignment> answer = solve(*problem, budget_);
-    if (!answer) return answer.error();
+    const ProblemInput given = input(*mesh, *filter);
+    Result<FittedSearch> found = fitted_.search(given, *problem, budget_);
+    if (!found) return found.error();
+    if (!found->best && found->least_bytes > 0) {
+      Result<std::optional<FittedPlan>> smallest = fitted_.smallest(given, *problem, found->least_bytes);
+      if (!smallest) return smallest.error();
+      keep_smallest(trial, std::move(found->smallest));
+      keep_smallest(trial, std::move(*smallest));
+    }
     outcome_.phases.search += watch.lap();
-    trial.status = answer->status;
-    trial.objective_seconds = to_seconds(answer->cost);
-    trial.lower_bound_seconds = to_seconds(answer->lower_bound);
-    trial.peak_bytes = answer->peak_bytes;
-    trial.binding = answer->binding;
-    if (answer->status == SolveStatus::infeasible && answer->least_bytes > 0) trial.binding += least_memory_text(*problem);
-    if (!answer->choice.empty() && (!best_ || answer->cost < best_->assignment.cost)) {
-      best_ = Solved{std::move(*mesh), std::move(*problem), std::move(*answer)};
+    trial.status = found->status;
+    trial.lower_bound_seconds = found->lower_bound_seconds;
+    trial.least_bytes = found->least_bytes;
+    trial.binding = found->binding;
+    if (found->best) {
+      trial.objective_seconds = to_seconds(found->best->assignment.cost);
+      trial.peak_bytes = found->best->plan.peak_bytes;
+      if (!best_ || found->best->assignment.cost < best_->fitted.assignment.cost) {
+        best_ = Solved{std::move(*mesh), std::move(*found->best), problem->variables.size(), problem->strategies};
+      }
     }
     outcome_.trials.push_back(std::move(trial));
     return Done{};
+  }
+
+  // The smallest plan of all meshes explains a refusal.
+  void keep_smallest(MeshTrial& trial, std::optional<FittedPlan> plan) {
+    if (!plan) return;
+    if (trial.smallest_bytes == 0 || plan->plan.peak_bytes < trial.smallest_bytes) trial.smallest_bytes = plan->plan.peak_bytes;
+    if (!smallest_ || plan->plan.peak_bytes < smallest_->plan.peak_bytes) smallest_ = std::move(plan);
   }
 
   // Data parallelism alone and Megatron's plan, on the mesh that won.
@@ -235,7 +273,8 @@ class Pipeline {
   Status compare_with(const std::string& name, StrategyFilter filter) {
     Comparison comparison;
     comparison.name = name;
-    Result<Problem> problem = build_problem(input(best_->mesh, filter));
+    const ProblemInput given = input(best_->mesh, filter);
+    Result<Problem> problem = build_problem(given);
     if (!problem && problem.error().code != ErrorCode::infeasible) return problem.error();
     if (!problem) {
       comparison.note = problem.error().message;
@@ -244,7 +283,9 @@ class Pipeline {
       if (!answer) return answer.error();
       if (!answer->choice.empty()) {
         comparison.objective_seconds = to_seconds(answer->cost);
-        comparison.peak_bytes = answer->peak_bytes;
+        Result<FittedPlan> fitted = fitted_.fit(given, *problem, std::move(*answer));
+        if (!fitted) return fitted.error();
+        comparison.peak_bytes = fitted->plan.peak_bytes;
         if (comparison.peak_bytes > budget_) comparison.note = "does not fit the budget";
       } else {
         comparison.note = answer->binding;
@@ -255,13 +296,9 @@ class Pipeline {
   }
 
   Status finish_plan() {
-    outcome_.variables = best_->problem.variables.size();
-    outcome_.strategies = best_->problem.strategies;
-    Result<StrategyFilter> filter = wanted_filter(best_->mesh);
-    if (!filter) return filter.error();
-    const ProblemInput given = input(best_->mesh, *filter);
-    Result<Plan> plan = make_plan(given, best_->problem, best_->assignment);
-    if (!plan) return plan.error();
+    outcome_.variables = best_->variables;
+    outcome_.strategies = best_->strategies;
+    Plan* plan = &best_->fitted.plan;
     plan->model_path = options_.model;
     plan->model_hash = hash_file(options_.model);
     plan->cluster = cluster_;
@@ -269,6 +306,9 @@ class Pipeline {
     plan->plugins = used_;
     for (const std::string& family : op_families()) plan->plugins.push_back({"ops", family, version_of("ops", family)});
     plan->notes = notes_of(*plan);
+    if (!best_->fitted.no_program.empty()) {
+      plan->notes.push_back("The peak is what the search counts, since the plan has no program: " + best_->fitted.no_program + ".");
+    }
     plan->notes.insert(plan->notes.end(), model_.refused_composites.begin(), model_.refused_composites.end());
     for (std::string& note : unruled_notes(*plan, profile_, atoms_.warnings)) {
       log(LogLevel::warning, "plan", note);
@@ -276,6 +316,12 @@ class Pipeline {
     }
     outcome_.plan = std::move(*plan);
     return Done{};
+  }
+
+  [[nodiscard]] bool computes_in(DType dtype) const {
+    return std::any_of(model_.graph.sources.begin(), model_.graph.sources.end(), [&](const Source& source) {
+      return source.kind == SourceKind::parameter && model_.graph.type(source.value).dtype == dtype;
+    });
   }
 
   std::vector<std::string> op_families() const { return host_.registry().ids("ops"); }
@@ -287,9 +333,10 @@ class Pipeline {
 
   void explain_refusal() {
     for (const std::string& warning : atoms_.warnings) log(LogLevel::warning, "plan", warning);
-    std::string text = "no plan fits into " + bytes_text(budget_) + " per device";
-    for (const MeshTrial& trial : outcome_.trials) text += "\n  mesh " + trial.mesh + ": " + trial.binding;
-    outcome_.refusal = std::move(text);
+    outcome_.refusal = refusal_text(outcome_.trials, smallest_ ? &*smallest_ : nullptr, budget_);
+    outcome_.changes = suggestions({options_, batch_of(model_.graph) * model_.training.microbatches, model_.training.microbatches,
+                                    search().text("zero") != "free" && search().text("zero") != "3",
+                                    !host_.config().cluster.text("mesh").empty(), computes_in(DType::float32)});
   }
 
   const PlanOptions& options_;
@@ -307,7 +354,12 @@ class Pipeline {
   Cluster cluster_;
   CostProfile profile_;
   std::int64_t budget_ = 0;
+  std::optional<BackwardMemory> backward_;  // nothing where an op has no gradient
+  ProgramTools tools_;
+  const FittedSolver fitted_{[this](const Problem& problem, std::int64_t budget) { return solve(problem, budget); },
+                             [this](const Plan& plan) { return lower(plan); }};
   std::optional<Solved> best_;
+  std::optional<FittedPlan> smallest_;  // of those that do not fit
 };
 
 }  // namespace

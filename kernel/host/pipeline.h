@@ -30,7 +30,10 @@ struct MeshTrial {
   double objective_seconds = 0;
   double lower_bound_seconds = 0;
   std::int64_t peak_bytes = 0;
-  std::string binding;  // if infeasible
+  // If infeasible:
+  std::string binding;
+  std::int64_t least_bytes = 0;     // no plan holds less, as far as it is proven
+  std::int64_t smallest_bytes = 0;  // the smallest budget for which a plan is known; 0 if none is
 };
 
 // Seconds of wall time. They go to the terminal, never into the plan file.
@@ -43,6 +46,12 @@ struct PhaseSeconds {
   double total = 0;
 };
 
+// A single change of what the user gave that may make a plan fit.
+struct Suggestion {
+  std::string change;  // "train.microbatches=4", "2 times the nodes"
+  PlanOptions options;
+};
+
 struct PlanOutcome {
   std::optional<Plan> plan;  // nothing if no mesh has a plan that fits
   std::vector<MeshTrial> trials;
@@ -51,6 +60,7 @@ struct PlanOutcome {
   std::size_t variables = 0;   // of the chosen mesh's problem
   std::size_t strategies = 0;
   std::string refusal;  // why there is no plan
+  std::vector<Suggestion> changes;  // that might help then
 };
 
 // Errors: bad_input (a file, an option), plugin_failed. That nothing fits is no error but an outcome without a plan.

@@ -6,6 +6,7 @@
 #include "plan_json.h"
 #include "plan_text.h"
 #include "plugin_host.h"
+#include "refusal.h"
 #include "report_error.h"
 #include "toml_config.h"
 #include "write_file.h"
@@ -16,12 +17,19 @@ namespace {
 
 void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
-Result<PlanOutcome> plan(const PlanOptions& options) {
+Result<PlanOutcome> plan_once(const PlanOptions& options) {
   Result<ConfigTree> tree = read_config(options.config, overrides_of(options));
   if (!tree) return tree.error();
   Result<PluginHost> host = PluginHost::open(std::move(*tree));
   if (!host) return host.error();
   return run_pipeline(options, *host);
+}
+
+// What would fit, if nothing does.
+Result<PlanOutcome> plan(const PlanOptions& options) {
+  Result<PlanOutcome> outcome = plan_once(options);
+  if (outcome && !outcome->plan) outcome->refusal += suggestions_text(outcome->changes, plan_once);
+  return outcome;
 }
 
 }  // namespace

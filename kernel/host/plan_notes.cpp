@@ -64,9 +64,7 @@ std::string bytes_text(std::int64_t bytes) {
 }
 
 std::vector<std::string> notes_of(const Plan& plan) {
-  std::vector<std::string> notes = {
-      "Memory counts every operand of a differentiable op, views apart, as saved until its backward: it is an upper "
-      "estimate until gradients say what is really saved."};
+  std::vector<std::string> notes;
   note_idle_axes(plan, notes);
   return notes;
 }
@@ -82,22 +80,6 @@ std::vector<std::string> unruled_notes(const Plan& plan, const CostProfile& prof
                     " a step.");
   }
   return notes;
-}
-
-std::string least_memory_text(const Problem& problem) {
-  std::int64_t state = 0, saved = 0;
-  for (const Variable& variable : problem.variables) {
-    const auto least = [&](std::int64_t Strategy::*bytes) {
-      const auto& all = variable.set->strategies;
-      return (*std::min_element(all.begin(), all.end(),
-                                [&](const Strategy& a, const Strategy& b) { return a.*bytes < b.*bytes; })).*
-             bytes;
-    };
-    state += least(&Strategy::state_bytes);
-    saved += least(&Strategy::saved_bytes);
-  }
-  return " (parameters with gradients and optimizer state take at least " + bytes_text(state) +
-         ", activations kept for the backward at least " + bytes_text(saved) + ")";
 }
 
 }  // namespace meshwright::host

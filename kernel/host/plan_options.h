@@ -16,6 +16,7 @@ struct PlanOptions {
   std::string output;
   std::string format = "text";   // or "json"
   std::vector<std::string> set;  // "section.key=value"
+  int node_factor = 1;           // plan for so many times the cluster's nodes
 };
 
 // The configuration overrides that the options stand for, in the order in which they apply: `set` first, then the

@@ -29,6 +29,7 @@ class PlanMaker {
       step.chosen.push_back(&problem_.variables[i].set->strategies[assignment_.choice[i]]);
     }
     for (std::size_t i = 0; i < problem_.variables.size(); ++i) add_variable(problem_.variables[i], *step.chosen[i]);
+    if (input_.backward != nullptr) count_saved();
     for (const ProblemEdge& edge : problem_.edges) {
       if (Status status = add_edge(edge, step); !status) return status.error();
     }
@@ -133,6 +134,16 @@ class PlanMaker {
       here = move.result;
     }
     return planned.seconds;
+  }
+
+  // What a variable holds between the forward and the backward; its share, where several hold it.
+  void count_saved() {
+    const auto between = static_cast<std::int32_t>(problem_.variables.size()) - 1;
+    for (PlannedVariable& planned : plan_.variables) planned.saved_bytes = 0;
+    for (const MemoryTerm& term : problem_.space.memory) {
+      if (problem_.variables[term.node].kind == VariableKind::parameter || term.begin > between || term.end <= between + 1) continue;
+      plan_.variables[term.node].saved_bytes += term.bytes[assignment_.choice[term.node]];
+    }
   }
 
   [[nodiscard]] std::int64_t times_a_step(const ProblemEdge& edge, bool backward) const {

@@ -6,9 +6,10 @@ namespace meshwright {
 
 bool serves(const Strategy& parameter, const Layout& needed) {
   const Layout& compute = parameter.compute;
-  if (parameter.results[0].value != compute) return compute == needed;
+  const bool gathered = parameter.results[0].value != compute;
   for (std::size_t axis = 0; axis < compute.mesh_rank(); ++axis) {
-    if (compute[axis] != needed[axis] && !compute[axis].is_replicate()) return false;
+    if (compute[axis] == needed[axis]) continue;
+    if (gathered || !compute[axis].is_replicate() || !needed[axis].is_partial()) return false;
   }
   return true;
 }

@@ -62,9 +62,8 @@ std::string conversion_class(const AtomShape& shape, std::int64_t element_bytes)
 // Rather than once a step.
 bool reduces_each_microbatch(const Strategy& parameter, const TrainingSettings& training);
 
-// Whether a parameter that is computed with in `compute` may serve an op that needs it in `needed`: only what is
-// replicated may still be sliced, and not of a gathered copy. Gathering is the parameter's own choice, since its memory
-// counts the copy.
+// Whether a parameter may serve an op that needs it in `needed`: as it is computed with, or, of what is not gathered, the
+// addend of a partial sum. What an op needs in shards is a parameter in shards.
 bool serves(const Strategy& parameter, const Layout& needed);
 
 }  // namespace meshwright

@@ -7,6 +7,7 @@
 #include "strategy/constants.h"
 #include "strategy/edge_tables.h"
 #include "strategy/enumerate.h"
+#include "strategy/memory_terms.h"
 #include "strategy/price.h"
 #include "strategy/restrictions.h"
 
@@ -32,7 +33,7 @@ class Builder {
       return bad_input("graph '" + input_.graph.name + "': nothing in it depends on a parameter, so there is nothing to train");
     }
     if (Status status = tables_.fill(problem_); !status) return status.error();
-    add_memory();
+    add_memory_terms(input_, problem_);
     return std::move(problem_);
   }
 
@@ -253,22 +254,6 @@ class Builder {
 
   void add_edge(Origin from, std::uint32_t to, std::uint32_t to_port, ValueId id, double hidden_share) {
     problem_.edges.push_back({from.variable, from.port, to, to_port, id, from.parameter, hidden_share});
-  }
-
-  // Parameters are held all the time; what an op saves, from its forward to its backward.
-  void add_memory() {
-    const auto count = static_cast<std::int32_t>(problem_.variables.size());
-    for (std::int32_t i = 0; i < count; ++i) {
-      const Variable& variable = problem_.variables[static_cast<std::size_t>(i)];
-      const bool parameter = variable.kind == VariableKind::parameter;
-      MemoryTerm term{static_cast<std::uint32_t>(i), parameter ? 0 : i, parameter ? 2 * count : 2 * count - i, {}};
-      bool any = false;
-      for (const Strategy& strategy : variable.set->strategies) {
-        term.bytes.push_back(strategy.state_bytes + strategy.gradient_bytes + strategy.saved_bytes);
-        any |= term.bytes.back() > 0;
-      }
-      if (any) problem_.space.memory.push_back(std::move(term));
-    }
   }
 
   const ProblemInput& input_;

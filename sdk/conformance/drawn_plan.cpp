@@ -88,6 +88,7 @@ Result<Plan> plan_of(const ProblemInput& input, const Problem& problem, std::vec
   assignment.choice = std::move(choice);
   assignment.status = SolveStatus::heuristic;
   assignment.method = "drawn";
+  assignment.peak_bytes = evaluate(problem.space, assignment.choice).peak_bytes;
   return make_plan(input, problem, assignment);
 }
 

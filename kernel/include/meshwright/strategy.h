@@ -19,6 +19,7 @@
 
 #include "meshwright/atoms.h"
 #include "meshwright/axis_choice.h"
+#include "meshwright/backward_memory.h"
 #include "meshwright/conversion.h"
 #include "meshwright/cost.h"
 #include "meshwright/export.h"
@@ -122,6 +123,7 @@ struct ProblemInput {
   const ConversionSearch& conversions;
   const TrainingSettings& training;
   StrategyFilter filter;
+  const BackwardMemory* backward = nullptr;  // of the graph; without it every operand of a differentiable op counts as saved
 };
 
 // Errors: infeasible if the filter leaves a variable without a strategy (it names the variable), or what a plugin says.

@@ -1,0 +1,36 @@
+// What the backward of each node keeps and holds, on one device: from it follow the search's memory terms on any mesh.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "meshwright/export.h"
+#include "meshwright/graph.h"
+#include "meshwright/op.h"
+#include "meshwright/result.h"
+
+namespace meshwright {
+
+// A storage that is held at a node's fullest moment. On a mesh it is cut as the ports are that have its shape.
+struct BackwardStorage {
+  std::int64_t bytes = 0;
+  std::vector<std::uint32_t> operands, results;  // ports of the forward node
+};
+
+struct NodeBackward {
+  bool view = false;  // the results share the storage of operand 0
+  std::vector<bool> saves_operand, saves_result;  // what its backward uses
+  // Of that, what is still needed at the fullest moment.
+  std::vector<bool> holds_operand, holds_result;
+  std::vector<bool> passes_gradient;    // by operand: its gradient shares the storage of a result's gradient
+  std::vector<BackwardStorage> fullest;  // besides what is saved: gradients that come in, inner values, gradients made
+};
+
+struct BackwardMemory {
+  std::vector<NodeBackward> nodes;  // as graph.nodes
+};
+
+// Errors: those of differentiate.
+MESHWRIGHT_API Result<BackwardMemory> backward_memory(const Graph& graph, const OpTable& ops);
+
+}  // namespace meshwright

@@ -1,0 +1,447 @@
+#include "strategy/memory_terms.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <tuple>
+
+#include "meshwright/backward_memory.h"
+
+namespace meshwright {
+
+namespace {
+
+using Bytes = std::vector<std::int64_t>;  // by strategy of a variable
+
+constexpr std::size_t kMostSharing = 8;  // savers of one storage that are told apart by when they begin
+
+class Terms {
+ public:
+  Terms(const ProblemInput& input, Problem& problem)
+      : input_(input),
+        problem_(problem),
+        count_(static_cast<std::int32_t>(problem.variables.size())),
+        edges_out_(problem.variables.size()),
+        edge_in_(problem.variables.size()),
+        variable_of_(input.graph.nodes.size(), kNoId) {
+    for (std::uint32_t i = 0; i < problem.edges.size(); ++i) {
+      edges_out_[problem.edges[i].from].push_back(i);
+      edge_in_[problem.edges[i].to][problem.edges[i].to_port] = i;
+    }
+    for (std::uint32_t i = 0; i < problem.variables.size(); ++i) {
+      if (problem.variables[i].kind == VariableKind::node) variable_of_[problem.variables[i].node] = i;
+    }
+  }
+
+  void run() {
+    group_storages();
+    for (std::uint32_t i = 0; i < problem_.variables.size(); ++i) find_savers(i);
+    for (auto& [root, group] : groups_) order_savers(group);
+    for (std::uint32_t i = 0; i < problem_.variables.size(); ++i) {
+      switch (problem_.variables[i].kind) {
+        case VariableKind::parameter: add_parameter(i); break;
+        case VariableKind::node: add_node(i); break;
+        case VariableKind::fork: add_fork(i); break;
+        case VariableKind::output: add_output(i); break;
+      }
+    }
+    for (const auto& [root, group] : groups_) add_saved(root, group);
+  }
+
+ private:
+  // Values that share a storage: a value and its views of the same size. A view of a part of it is a group of its own,
+  // inside of this one.
+  struct Saver {
+    std::uint32_t variable = 0;
+    Bytes bytes;
+    bool holds = false;  // at its backward's fullest moment
+  };
+  struct Group {
+    ValueId parent = kNoId;
+    std::vector<Saver> savers;  // in the order of the forward
+    std::int32_t taken_over = -1;  // the time from which an output of the step holds it; -1: none does
+  };
+
+  [[nodiscard]] const Variable& variable(std::uint32_t i) const { return problem_.variables[i]; }
+  [[nodiscard]] const std::vector<Strategy>& strategies(std::uint32_t i) const { return variable(i).set->strategies; }
+  [[nodiscard]] const NodeBackward& backward_of(std::uint32_t i) const { return input_.backward->nodes[variable(i).node]; }
+  [[nodiscard]] const Node& node_of(std::uint32_t i) const { return input_.graph.nodes[variable(i).node]; }
+  [[nodiscard]] const TensorType& type(ValueId id) const { return input_.graph.type(id); }
+
+  [[nodiscard]] static std::int32_t forward_at(std::uint32_t i) { return static_cast<std::int32_t>(i); }
+  [[nodiscard]] std::int32_t backward_at(std::uint32_t i) const { return 2 * count_ - 1 - static_cast<std::int32_t>(i); }
+  [[nodiscard]] std::int32_t after_all() const { return 2 * count_ + 1; }
+
+  void add(std::uint32_t i, std::int32_t begin, std::int32_t end, Bytes bytes) {
+    begin = std::max(begin, 0);
+    end = std::min(end, after_all());
+    if (begin >= end || std::all_of(bytes.begin(), bytes.end(), [](std::int64_t b) { return b == 0; })) return;
+    problem_.space.memory.push_back({i, begin, end, std::move(bytes)});
+  }
+
+  // --- bytes of one device ---
+
+  [[nodiscard]] std::int64_t local_bytes(const Layout& layout, ValueId id) const {
+    return local_elements(layout, input_.atoms.values[id], input_.mesh) * size_bytes(type(id).dtype);
+  }
+
+  enum class Part : std::uint8_t { operand, operand_gradient, result, result_gradient, gathered };
+
+  // By strategy; variables with the same strategies share the answer.
+  const Bytes& bytes_of(std::uint32_t i, Part part, std::uint32_t port, ValueId id) {
+    const auto [found, inserted] = known_.try_emplace({variable(i).set->id, part, port});
+    if (!inserted) return found->second;
+    for (const Strategy& strategy : strategies(i)) found->second.push_back(part_bytes(strategy, part, port, id));
+    return found->second;
+  }
+
+  [[nodiscard]] std::int64_t part_bytes(const Strategy& strategy, Part part, std::uint32_t port, ValueId id) const {
+    switch (part) {
+      case Part::operand: return local_bytes(strategy.operands[port].value, id);
+      case Part::operand_gradient: return local_bytes(strategy.operands[port].gradient, id);
+      case Part::result: return local_bytes(strategy.result(port).value, id);
+      case Part::result_gradient: return local_bytes(strategy.result(port).gradient, id);
+      case Part::gathered: return strategy.results[0].value == strategy.compute ? 0 : local_bytes(strategy.compute, id);
+    }
+    return 0;
+  }
+
+  static Bytes scaled(const Bytes& bytes, std::int64_t by, std::int64_t over) {
+    Bytes result = bytes;
+    if (by == over) return result;
+    for (std::int64_t& one : result) one = static_cast<std::int64_t>(static_cast<__int128>(one) * by / over);
+    return result;
+  }
+
+  // --- which values share a storage ---
+
+  void group_storages() {
+    root_.resize(input_.graph.values.size());
+    for (ValueId id = 0; id < root_.size(); ++id) root_[id] = id;
+    for (NodeId id = 0; id < input_.graph.nodes.size(); ++id) {
+      if (!input_.backward->nodes[id].view) continue;
+      const Node& node = input_.graph.nodes[id];
+      const ValueId seen = root_[node.operands[0].value];
+      for (const ValueId result : node.results) {
+        // An expanded view repeats the storage, and has all of it too.
+        if (type(result).bytes() >= type(seen).bytes()) root_[result] = seen;
+        else groups_[result].parent = seen;
+      }
+    }
+  }
+
+  void find_savers(std::uint32_t i) {
+    if (variable(i).kind == VariableKind::output) {
+      if (is_held_as_output(i)) groups_[root_[variable(i).value]].taken_over = forward_at(i);
+      return;
+    }
+    if (variable(i).kind != VariableKind::node) return;
+    const Node& node = node_of(i);
+    const NodeBackward& backward = backward_of(i);
+    const auto save = [&](ValueId id, const Bytes& bytes, bool holds) {
+      const ValueId root = root_[id];
+      groups_[root].savers.push_back({i, scaled(bytes, std::min(type(root).bytes(), type(id).bytes()), type(id).bytes()), holds});
+    };
+    for (std::uint32_t port = 0; port < node.results.size(); ++port) {
+      if (backward.saves_result[port]) save(node.results[port], bytes_of(i, Part::result, port, node.results[port]), backward.holds_result[port]);
+    }
+    std::vector<ValueId> seen;  // x·x saves x once
+    for (std::uint32_t port = 0; port < node.operands.size(); ++port) {
+      const ValueId operand = node.operands[port].value;
+      if (!backward.saves_operand[port] || is_parameter(operand) || std::find(seen.begin(), seen.end(), operand) != seen.end()) continue;
+      seen.push_back(operand);
+      save(operand, bytes_of(i, Part::operand, port, operand), backward.holds_operand[port]);
+    }
+  }
+
+  [[nodiscard]] bool is_parameter(ValueId id) const {
+    const ValueId root = root_[id];
+    return input_.graph.values[root].producer == kNoId && input_.graph.values[root].requires_gradient;
+  }
+
+  [[nodiscard]] bool is_held_as_output(std::uint32_t i) const {
+    if (input_.training.microbatches == 1) return true;
+    for (const Output& output : input_.graph.outputs) {
+      if (output.value == variable(i).value && output.kind != OutputKind::user_output) return true;
+    }
+    return false;
+  }
+
+  static void order_savers(Group& group) {
+    std::stable_sort(group.savers.begin(), group.savers.end(), [](const Saver& a, const Saver& b) { return a.variable < b.variable; });
+  }
+
+  // Savers of storages that contain this one, and the most of any that it contains.
+  [[nodiscard]] std::int64_t savers_outside(ValueId root) {
+    if (contained_.empty()) {
+      for (const auto& [id, group] : groups_) {
+        std::int64_t below = static_cast<std::int64_t>(group.savers.size());
+        for (ValueId up = group.parent; up != kNoId;) {
+          contained_[up] = std::max(contained_[up], below);
+          const auto parent = groups_.find(up);
+          if (parent == groups_.end()) break;
+          below += static_cast<std::int64_t>(parent->second.savers.size());
+          up = parent->second.parent;
+        }
+      }
+    }
+    std::int64_t outside = contained_.contains(root) ? contained_.at(root) : 0;
+    for (auto at = groups_.find(root); at != groups_.end() && at->second.parent != kNoId;) {
+      at = groups_.find(at->second.parent);
+      if (at != groups_.end()) outside += static_cast<std::int64_t>(at->second.savers.size());
+    }
+    return outside;
+  }
+
+  void add_saved(ValueId root, const Group& group) {
+    const std::size_t savers = group.savers.size();
+    const std::int64_t outside = savers_outside(root);
+    for (std::size_t s = 0; s < savers; ++s) {
+      const Saver& saver = group.savers[s];
+      const std::int32_t last = backward_at(saver.variable) + (saver.holds ? 1 : 0);
+      const std::int32_t until = group.taken_over >= 0 ? std::min(last, group.taken_over) : last;
+      if (savers > kMostSharing) {
+        add(saver.variable, forward_at(saver.variable), until, scaled(saver.bytes, 1, static_cast<std::int64_t>(savers) + outside));
+        continue;
+      }
+      // From when the k-th saver has begun until the next does, and again when it has ended, k of them share.
+      for (std::size_t k = s; k < savers; ++k) {
+        const Bytes share = scaled(saver.bytes, 1, static_cast<std::int64_t>(k) + 1 + outside);
+        const std::int32_t begin = forward_at(group.savers[k].variable);
+        if (k + 1 == savers) {
+          add(saver.variable, begin, std::min(until, backward_at(group.savers[k].variable) + (s == k && !saver.holds ? 0 : 1)), share);
+          continue;
+        }
+        const std::uint32_t next = group.savers[k + 1].variable;
+        add(saver.variable, begin, std::min(forward_at(next), until), share);
+        add(saver.variable, backward_at(next) + 1, std::min(until, backward_at(group.savers[k].variable) + (s == k && !saver.holds ? 0 : 1)),
+            share);
+      }
+    }
+  }
+
+  [[nodiscard]] bool is_saved(ValueId id) const {
+    const auto group = groups_.find(root_[id]);
+    return group != groups_.end() && !group->second.savers.empty();
+  }
+
+  // --- uses of a value ---
+
+  // The time at which somebody else begins to count the storage that variable i made for its port, or the last use.
+  [[nodiscard]] std::int32_t handed_over(std::uint32_t i, std::uint32_t port) const {
+    std::int32_t last = forward_at(i) + 1, first_saver = after_all();
+    for (const std::uint32_t e : edges_out_[i]) {
+      const ProblemEdge& edge = problem_.edges[e];
+      if (edge.from_port != port) continue;
+      const Variable& user = variable(edge.to);
+      std::int32_t here = forward_at(edge.to);
+      if (user.kind == VariableKind::node) {
+        const NodeBackward& backward = backward_of(edge.to);
+        if (backward.saves_operand[edge.to_port]) first_saver = std::min(first_saver, here);
+        if (backward.view) {
+          for (std::uint32_t result = 0; result < node_of(edge.to).results.size(); ++result) here = std::max(here, handed_over(edge.to, result));
+        }
+      }
+      last = std::max(last, here);
+    }
+    return std::min(last, first_saver);
+  }
+
+  // The variable at whose backward a gradient that arrives at the producer of this edge's value is used up.
+  [[nodiscard]] std::uint32_t gradient_ends_at(std::uint32_t i) const {
+    while (variable(i).kind == VariableKind::node) {
+      const NodeBackward& backward = backward_of(i);
+      std::uint32_t next = kNoId;
+      for (std::uint32_t port = 0; port < backward.passes_gradient.size(); ++port) {
+        const auto edge = edge_in_[i].find(port);
+        if (!backward.passes_gradient[port] || edge == edge_in_[i].end()) continue;
+        const std::uint32_t from = problem_.edges[edge->second].from;
+        if (variable(from).kind == VariableKind::node) next = from;
+      }
+      if (next == kNoId) return i;
+      i = next;
+    }
+    return i;
+  }
+
+  // --- the kinds of variables ---
+
+  struct Uses {
+    std::uint32_t first = kNoId, last = 0;              // variables that compute with it
+    std::uint32_t first_saver = kNoId, last_saver = 0;  // whose backward does
+  };
+
+  [[nodiscard]] Uses uses_of(std::uint32_t i) const {
+    Uses uses;
+    for (const std::uint32_t e : edges_out_[i]) {
+      const ProblemEdge& edge = problem_.edges[e];
+      Uses here;
+      if (variable(edge.to).kind == VariableKind::fork) {
+        here = uses_of(edge.to);
+      } else {
+        here.first = here.last = edge.to;
+        if (variable(edge.to).kind == VariableKind::node && backward_of(edge.to).saves_operand[edge.to_port]) {
+          here.first_saver = here.last_saver = edge.to;
+        }
+      }
+      uses.first = std::min(uses.first, here.first);
+      uses.last = std::max(uses.last, here.last);
+      uses.first_saver = std::min(uses.first_saver, here.first_saver);
+      uses.last_saver = std::max(uses.last_saver, here.last_saver);
+    }
+    return uses;
+  }
+
+  void add_parameter(std::uint32_t i) {
+    const Uses uses = uses_of(i);
+    Bytes state, kept;
+    for (const Strategy& strategy : strategies(i)) state.push_back(strategy.state_bytes);
+    add(i, 0, after_all(), std::move(state));
+    add_parameter_gradient(i, uses);
+    const Bytes& gathered = bytes_of(i, Part::gathered, 0, variable(i).value);
+    for (std::size_t s = 0; s < gathered.size(); ++s) kept.push_back(strategies(i)[s].regather ? 0 : gathered[s]);
+    add(i, forward_at(input_.training.prefetch ? work_before(uses.first) : uses.first), forward_at(uses.last) + 1, gathered);
+    if (uses.first_saver == kNoId) return;
+    // For the backward it is gathered beside the last of several ops, maybe after the fullest moment.
+    add(i, forward_at(uses.last) + 1, backward_at(uses.last_saver), std::move(kept));
+    add(i, backward_at(uses.last_saver), backward_at(uses.first_saver) + 1, gathered);
+  }
+
+  // The sum over microbatches is there in every further one. In the last one ZeRO-1 reduces it to shards, as soon as it is
+  // complete; with three or more there is one before that.
+  void add_parameter_gradient(std::uint32_t i, const Uses& uses) {
+    const std::int64_t microbatches = input_.training.microbatches;
+    Bytes whole, reduced;
+    for (const Strategy& strategy : strategies(i)) {
+      whole.push_back(strategy.gradient_bytes);
+      const bool shrinks = microbatches > 1 && strategy.zero == ZeroStage::optimizer && input_.training.keep_gradients;
+      reduced.push_back(!shrinks ? strategy.gradient_bytes
+                                 : local_elements(strategy.state, input_.atoms.values[variable(i).value], input_.mesh) *
+                                       input_.training.gradient_bytes(type(variable(i).value).dtype));
+    }
+    const std::int32_t complete = backward_at(uses.first) + 1;
+    const std::int32_t shrunk = microbatches > 2 ? 2 * count_ : complete;
+    if (microbatches > 1) add(i, 0, shrunk, std::move(whole));
+    add(i, microbatches > 1 ? shrunk : complete, after_all(), std::move(reduced));
+  }
+
+  // The node before this one that takes time.
+  [[nodiscard]] std::uint32_t work_before(std::uint32_t i) const {
+    for (std::uint32_t before = i; before-- > 0;) {
+      if (variable(before).kind == VariableKind::node && !backward_of(before).view) return before;
+    }
+    return i;
+  }
+
+  void add_node(std::uint32_t i) {
+    const Node& node = node_of(i);
+    const NodeBackward& backward = backward_of(i);
+    for (std::uint32_t port = 0; port < node.results.size(); ++port) {
+      if (backward.view || backward.saves_result[port]) continue;
+      add(i, forward_at(i), handed_over(i, port), bytes_of(i, Part::result, port, node.results[port]));
+    }
+    for (std::uint32_t port = 0; port < node.operands.size(); ++port) {
+      const ValueId operand = node.operands[port].value;
+      const auto edge = edge_in_[i].find(port);
+      if (edge == edge_in_[i].end() || is_parameter(operand)) continue;
+      const std::uint32_t from = problem_.edges[edge->second].from;
+      const bool last_use = handed_over(from, problem_.edges[edge->second].from_port) == forward_at(i);
+      if (!backward.view && !is_saved(operand) && last_use) add(i, forward_at(i), forward_at(i) + 1, bytes_of(i, Part::operand, port, operand));
+      if (!input_.graph.values[operand].requires_gradient || backward.passes_gradient[port]) continue;
+      if (variable(from).kind != VariableKind::node) continue;  // a fork counts the sum
+      add(i, backward_at(i) + 1, backward_at(gradient_ends_at(from)), bytes_of(i, Part::operand_gradient, port, operand));
+    }
+    add(i, backward_at(i), backward_at(i) + 1, fullest_bytes(i, backward));
+  }
+
+  // Variables with the same strategies and the same storages share the answer.
+  Bytes fullest_bytes(std::uint32_t i, const NodeBackward& backward) {
+    std::vector<std::int64_t> key = {variable(i).set->id};
+    for (const BackwardStorage& storage : backward.fullest) {
+      key.push_back(storage.bytes);
+      key.insert(key.end(), storage.operands.begin(), storage.operands.end());
+      key.push_back(-1);
+      key.insert(key.end(), storage.results.begin(), storage.results.end());
+      key.push_back(-1);
+    }
+    const auto [found, inserted] = fullest_.try_emplace(std::move(key));
+    if (inserted) found->second = price_fullest(i, backward);
+    return found->second;
+  }
+
+  Bytes price_fullest(std::uint32_t i, const NodeBackward& backward) const {
+    Bytes bytes;
+    const Node& node = node_of(i);
+    const auto share = [&](const Layout& layout, ValueId id) {
+      const std::int64_t whole = type(id).elements();
+      return whole == 0 ? 1.0 : static_cast<double>(local_elements(layout, input_.atoms.values[id], input_.mesh)) / static_cast<double>(whole);
+    };
+    for (const Strategy& strategy : strategies(i)) {
+      double sum = 0;
+      for (const BackwardStorage& storage : backward.fullest) {
+        double least = storage.operands.empty() && storage.results.empty() ? 1.0 / static_cast<double>(input_.mesh.devices()) : 1;
+        for (const std::uint32_t port : storage.operands) {
+          const ValueId id = node.operands[port].value;
+          least = std::min({least, share(strategy.operands[port].value, id), share(strategy.operands[port].gradient, id)});
+        }
+        for (const std::uint32_t port : storage.results) {
+          least = std::min({least, share(strategy.results[port].value, node.results[port]), share(strategy.results[port].gradient, node.results[port])});
+        }
+        sum += static_cast<double>(storage.bytes) * least;
+      }
+      bytes.push_back(static_cast<std::int64_t>(sum));
+    }
+    return bytes;
+  }
+
+  void add_fork(std::uint32_t i) {
+    const ValueId id = variable(i).value;
+    const Uses uses = uses_of(i);
+    if (uses.first == kNoId) return;
+    const std::uint32_t from = problem_.edges[edge_in_[i].at(0)].from;
+    const bool parameter = variable(from).kind == VariableKind::parameter;
+    const bool saved_by_maker = !parameter && is_saved(id) && groups_.at(root_[id]).savers.front().variable < i;
+    if (!parameter && !saved_by_maker) add(i, forward_at(i), handed_over(i, 0), bytes_of(i, Part::result, 0, id));
+    const std::int32_t used_up = parameter ? backward_at(uses.first) + 1 : backward_at(gradient_ends_at(from));
+    add(i, backward_at(uses.last) + 1, used_up, bytes_of(i, Part::result_gradient, 0, id));
+  }
+
+  void add_output(std::uint32_t i) {
+    if (is_held_as_output(i)) add(i, forward_at(i), after_all(), bytes_of(i, Part::operand, 0, variable(i).value));
+  }
+
+  const ProblemInput& input_;
+  Problem& problem_;
+  const std::int32_t count_;
+  std::vector<std::vector<std::uint32_t>> edges_out_;
+  std::vector<std::map<std::uint32_t, std::uint32_t>> edge_in_;  // by variable and port
+  std::vector<std::uint32_t> variable_of_;                       // by node
+  std::vector<ValueId> root_;                                    // by value
+  std::map<ValueId, Group> groups_;                              // by root
+  std::map<ValueId, std::int64_t> contained_;
+  std::map<std::tuple<std::uint32_t, Part, std::uint32_t>, Bytes> known_;
+  std::map<std::vector<std::int64_t>, Bytes> fullest_;
+};
+
+// Parameters are held all the time; what an op may save, from its forward to its backward.
+void add_plain_terms(Problem& problem) {
+  const auto count = static_cast<std::int32_t>(problem.variables.size());
+  for (std::int32_t i = 0; i < count; ++i) {
+    const Variable& variable = problem.variables[static_cast<std::size_t>(i)];
+    const bool parameter = variable.kind == VariableKind::parameter;
+    MemoryTerm term{static_cast<std::uint32_t>(i), parameter ? 0 : i, parameter ? 2 * count : 2 * count - i, {}};
+    for (const Strategy& strategy : variable.set->strategies) {
+      term.bytes.push_back(strategy.state_bytes + strategy.gradient_bytes + strategy.saved_bytes);
+    }
+    if (std::any_of(term.bytes.begin(), term.bytes.end(), [](std::int64_t b) { return b > 0; })) problem.space.memory.push_back(std::move(term));
+  }
+}
+
+}  // namespace
+
+void add_memory_terms(const ProblemInput& input, Problem& problem) {
+  if (input.backward == nullptr) add_plain_terms(problem);
+  else Terms(input, problem).run();
+}
+
+}  // namespace meshwright
