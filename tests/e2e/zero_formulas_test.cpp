@@ -62,12 +62,16 @@ class ZeroMemory : public testing::TestWithParam<Setting> {
     return split[MemoryKind::parameter] + split[MemoryKind::gradient] + split[MemoryKind::optimizer];
   }
 
-  // After the last instruction of the first microbatch's backward: every gradient is there, and no activation.
+  // Before the first op of the next microbatch, or the update: every gradient is there, and no activation. Gathers for that
+  // op may be, which are prefetched.
   static std::size_t end_of_first_backward(const Program& program) {
     const auto& instructions = program.instructions;
     std::size_t at = 0;
     while (instructions[at].phase != Phase::backward) ++at;
-    while (at + 1 < instructions.size() && instructions[at + 1].phase == Phase::backward) ++at;
+    const auto goes_on = [](const Instruction& next) {
+      return next.phase == Phase::backward || (next.phase == Phase::forward && next.kind != InstructionKind::compute);
+    };
+    while (at + 1 < instructions.size() && goes_on(instructions[at + 1])) ++at;
     return at;
   }
 };

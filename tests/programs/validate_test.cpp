@@ -116,7 +116,7 @@ TEST(Validate, RefusesAnUpdateOfAnotherGradient) {
 }
 
 TEST(Validate, RefusesASumOfDifferentLayouts) {
-  Program program = linear_program(ZeroStage::gradient, 2);
+  Program program = linear_program(ZeroStage::none, 2);
   Instruction& sum = first(program, InstructionKind::accumulate);
   program.values[sum.operands[0].value].type.layout = Layout(1);
   sum.operands[0].needed = Layout(1);
