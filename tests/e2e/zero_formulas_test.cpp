@@ -193,6 +193,34 @@ TEST_P(ZeroCollectives, OfStage3GatherOnceOrTwiceAMicrobatch) {
 
 INSTANTIATE_TEST_SUITE_P(Microbatches, ZeroCollectives, testing::Values(1, 2, 4), [](const auto& info) { return std::to_string(info.param); });
 
+// --- seconds ---
+
+double simulated(PlannedProgram& planned) {
+  const auto backend = planned.host.create<Backend>("backend", "simulate").value();
+  return backend->run({planned.program, *planned.tools.ops, planned.tools.profile, nullptr, {}, nullptr, {}})->step_seconds;
+}
+
+// What the search counts for gathers, reductions, sums and casts is what the program takes: within 6 %, and mostly 3.
+TEST(ZeroSeconds, AreThoseOfTheProgram) {
+  for (const char* stage : {"search.zero=0", "search.zero=1", "search.zero=2", "search.zero=3"}) {
+    for (const Settings& settings : {Settings{"train.microbatches=1"}, Settings{"train.microbatches=4"},
+                                     Settings{"train.microbatches=4", "train.gradients=reduced", "train.reduce_dtype=fp32"},
+                                     Settings{"train.microbatches=4", "search.regather=always", "train.prefetch=false"}}) {
+      SCOPED_TRACE(std::string(stage) + ", " + joined(settings));
+      host::PlanOptions options;
+      options.model = example("gpt2_small");
+      options.cluster = cluster("h100x8");
+      options.mesh = "8";
+      options.set = settings;
+      options.set.insert(options.set.end(), {stage, "search.batch_axes=all", "train.dtype=bf16", "model.batch=64"});
+      PlannedProgram planned = program_of(*plan(options)->plan).value();
+      const double seconds = simulated(planned);
+      EXPECT_NEAR(planned.plan.objective_seconds, seconds, 0.06 * seconds);
+      EXPECT_NEAR(planned.plan.step_seconds, seconds, 0.06 * seconds);
+    }
+  }
+}
+
 // --- prefetch ---
 
 // Of the model: not what adds up gradients.
@@ -216,11 +244,6 @@ std::vector<std::int64_t> distances(const Program& program) {
     found.push_back(distance);
   }
   return found;
-}
-
-double simulated(PlannedProgram& planned) {
-  const auto backend = planned.host.create<Backend>("backend", "simulate").value();
-  return backend->run({planned.program, *planned.tools.ops, planned.tools.profile, nullptr, {}, nullptr, {}})->step_seconds;
 }
 
 TEST(Prefetch, PutsEachGatherOneOpAhead) {

@@ -125,6 +125,34 @@ TEST(ZeroPlan, IsWrittenAndReadBackAsItWas) {
   std::filesystem::remove(file);
 }
 
+Plan planned_by(const std::string& config, const Settings& set = {}) {
+  host::PlanOptions options;
+  options.model = example("gpt2_small");
+  options.cluster = cluster("h100x8");
+  options.mesh = "8";
+  options.config = SOURCE_FOLDER "/configs/" + config + ".toml";
+  options.set = set;
+  return *plan(options)->plan;
+}
+
+TEST(ZeroConfigs, ShardEveryParameterAndGatherItTwice) {
+  const Plan plan = planned_by("zero3");
+  EXPECT_EQ(plan.training.reduce_dtype, DType::float32);
+  for (const PlannedVariable& variable : plan.variables) {
+    if (variable.kind != VariableKind::parameter) continue;
+    EXPECT_EQ(variable.zero, ZeroStage::value) << variable.name;
+    EXPECT_TRUE(variable.regather) << variable.name;
+    EXPECT_NE(variable.results[0].layout, variable.compute_layout) << variable.name;
+  }
+}
+
+TEST(ZeroConfigs, CutTheBatchAndHoldLess) {
+  const Plan parts = planned_by("microbatches"), whole = planned_by("microbatches", {"train.microbatches=1"});
+  EXPECT_EQ(parts.training.microbatches, 4);
+  EXPECT_LT(parts.peak_bytes, whole.peak_bytes / 2);
+  EXPECT_GT(parts.objective_seconds, whole.objective_seconds);
+}
+
 class Refused : public testing::TestWithParam<std::pair<Settings, std::string>> {};
 
 TEST_P(Refused, WithWhatIsWrong) {
