@@ -9,7 +9,7 @@ DEMO_OUTPUT ?= $(BUILD)/demo/plan.json
 # Small enough that a CPU runs it in seconds.
 DEMO_VERIFIED ?= examples/gpt2_mini.pt2
 
-.PHONY: build demo test test-torch zoo test-onnx bench fmt lint
+.PHONY: build demo test test-torch zoo saved-bytes test-onnx bench fmt lint
 
 build: packages-build
 	@echo "build: configuring $(BUILD)"
@@ -58,6 +58,17 @@ zoo: packages-torch build
 	@$(BUILD)/torch/bin/pip install --quiet --requirement tests/zoo/requirements.txt
 	@echo "zoo: exporting, planning, verifying"
 	@$(BUILD)/torch/bin/python tests/zoo/zoo.py --program $(BUILD)/bin/meshwright -o $(BUILD)/zoo $(ZOO_OPTIONS)
+
+# What the zoo's forwards save for their backwards, against PyTorch's autograd.
+saved-bytes: packages-torch build
+	@echo "saved-bytes: compiling what prints our side"
+	@cmake --build $(BUILD) --parallel $(JOBS) --target print_saved_bytes
+	@echo "saved-bytes: installing PyTorch and the models into $(BUILD)/torch"
+	@test -x $(BUILD)/torch/bin/python || python3 -m venv $(BUILD)/torch
+	@$(BUILD)/torch/bin/pip install --quiet --requirement tests/zoo/requirements.txt
+	@echo "saved-bytes: exporting and comparing"
+	@$(BUILD)/torch/bin/python tests/zoo/compare_saved.py --fake --program $(BUILD)/bin/print_saved_bytes -o $(BUILD)/zoo
+	@$(BUILD)/torch/bin/python tests/zoo/compare_saved.py --program $(BUILD)/bin/print_saved_bytes -o $(BUILD)/zoo vgg16 resnet50 vit gpt2
 
 bench: build
 	@echo "bench: compiling the benchmarks"

@@ -37,7 +37,6 @@ Result<FittedPlan> FittedSolver::fit(const ProblemInput& input, const Problem& p
     return fitted;
   }
   fitted.memory = memory_profile(*program);
-  if (getenv("DBG")) fprintf(stderr, "terms %.4f program %.4f MiB ratio %.4f at %s\n", evaluate(problem.space, fitted.assignment.choice).peak_bytes/1048576.0, fitted.memory.peak_bytes/1048576.0, double(evaluate(problem.space, fitted.assignment.choice).peak_bytes)/fitted.memory.peak_bytes, fitted.memory.peak_node.c_str());
   fitted.plan.peak_bytes = fitted.memory.peak_bytes + left_out * microbatch_bytes(*program);
   return fitted;
 }

@@ -229,7 +229,7 @@ class Pipeline {
     const ProblemInput given = input(*mesh, *filter);
     Result<FittedSearch> found = fitted_.search(given, *problem, budget_);
     if (!found) return found.error();
-    if (!found->best && found->least_bytes > 0) {
+    if (!found->best && found->least_bytes > 0 && options_.explain) {
       Result<std::optional<FittedPlan>> smallest = fitted_.smallest(given, *problem, found->least_bytes);
       if (!smallest) return smallest.error();
       keep_smallest(trial, std::move(found->smallest));
@@ -239,7 +239,7 @@ class Pipeline {
     trial.status = found->status;
     trial.lower_bound_seconds = found->lower_bound_seconds;
     trial.least_bytes = found->least_bytes;
-    trial.binding = found->binding;
+    trial.binding = found->least_bytes > 0 ? "needs at least " + bytes_text(found->least_bytes) + " per device" : found->binding;
     if (found->best) {
       trial.objective_seconds = to_seconds(found->best->assignment.cost);
       trial.peak_bytes = found->best->plan.peak_bytes;

@@ -28,7 +28,7 @@ Result<PlanOutcome> plan_once(const PlanOptions& options) {
 // What would fit, if nothing does.
 Result<PlanOutcome> plan(const PlanOptions& options) {
   Result<PlanOutcome> outcome = plan_once(options);
-  if (outcome && !outcome->plan) outcome->refusal += suggestions_text(outcome->changes, plan_once);
+  if (outcome && !outcome->plan && options.explain) outcome->refusal += suggestions_text(outcome->changes, plan_once);
   return outcome;
 }
 

@@ -17,6 +17,7 @@ struct PlanOptions {
   std::string format = "text";   // or "json"
   std::vector<std::string> set;  // "section.key=value"
   int node_factor = 1;           // plan for so many times the cluster's nodes
+  bool explain = true;           // if nothing fits, say what would
 };
 
 // The configuration overrides that the options stand for, in the order in which they apply: `set` first, then the

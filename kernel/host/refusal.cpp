@@ -11,6 +11,7 @@ namespace meshwright::host {
 namespace {
 
 constexpr std::size_t kMostTensors = 3;
+constexpr std::int64_t kWorkLimit = 200'000'000;
 
 // "parameters 0.46 GiB, gradients 0.46 GiB, ..."; nothing of what holds nothing.
 std::string split_text(const MemorySplit& split) {
@@ -83,6 +84,11 @@ std::vector<Suggestion> suggestions(const SuggestionInput& input) {
     suggestion.options.mesh.clear();
     suggestion.options.set.push_back("cluster.mesh=");
     suggestion.options.node_factor = factor;
+  }
+  // It is enough to know whether anything fits.
+  for (Suggestion& suggestion : made) {
+    suggestion.options.explain = false;
+    suggestion.options.set.push_back("search.work_limit=" + std::to_string(kWorkLimit));
   }
   return made;
 }

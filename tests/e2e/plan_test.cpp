@@ -40,7 +40,7 @@ TEST(Plan, IsProvenOptimalForEveryExample) {
 
 TEST(Plan, GetsDearerAsTheBudgetShrinksAndThenSaysWhatBinds) {
   double last = 0;
-  for (const char* budget : {"", "2GiB", "1600MiB"}) {
+  for (const char* budget : {"", "1400MiB", "1100MiB"}) {
     PlanOptions options = options_for("gpt2_small", "2x4");
     options.set = {"train.param_dtype=bf16"};
     options.memory_budget = budget;
@@ -148,7 +148,6 @@ TEST(Plan, ReadBackIsWrittenWithTheSameBytes) {
     options.set = {"train.param_dtype=bf16"};
     const Result<PlanOutcome> outcome = test::plan(options);
     ASSERT_TRUE(outcome.ok() && outcome->plan) << name;
-    EXPECT_FALSE(outcome->plan->notes.empty()) << name;
     const std::string text = host::write_json(host::plan_json(*outcome->plan));
     const Result<Plan> plan = host::parse_plan(text, "plan.json");
     ASSERT_TRUE(plan.ok()) << name << ": " << plan.error().message;

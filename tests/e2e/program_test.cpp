@@ -55,7 +55,6 @@ TEST(PlanProgram, ShowsATableByModuleAndTheAlternatives) {
   EXPECT_THAT(outcome.output, HasSubstr("data parallel"));
   EXPECT_THAT(outcome.output, HasSubstr("Megatron"));
   EXPECT_THAT(outcome.output, HasSubstr("Status       optimal"));
-  EXPECT_THAT(outcome.output, HasSubstr("as saved until its backward"));
 }
 
 TEST(PlanProgram, ThatFindsNothingSaysWhyAndWritesNothing) {

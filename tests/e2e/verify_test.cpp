@@ -220,7 +220,7 @@ TEST(Emit, HasNoMoveThatThePlanDoesNotPrice) {
     for (const char* mesh : {"2x4", "2x2x2"}) {
       const std::string file = plan(example(model), "a100x8_nvlink_pairs", std::string("--mesh ") + mesh);
       const Outcome outcome = run_program("emit " + file);
-      EXPECT_THAT(outcome.output, HasSubstr("all_reduce"));
+      EXPECT_THAT(outcome.output, HasSubstr("reduce_scatter"));
       EXPECT_THAT(outcome.output, testing::Not(HasSubstr("not in the plan"))) << model << " on " << mesh;
     }
   }

@@ -3,8 +3,8 @@
 
     python compare_models.py PATH/TO/serial_gradients
 
-Small GPT-2, BERT and ViT with random weights: every parameter's gradient must agree within 1e-4 of the larger of its
-own largest value and a thousandth of the model's. The last line says how many models did.
+Small GPT-2, BERT, ViT, and one with poolings and products of heads, with random weights: every parameter's gradient must agree
+within 1e-4 of the larger of its own largest value and a thousandth of the model's. The last line says how many models did.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import types
 from pathlib import Path
 
 import torch
@@ -53,13 +54,35 @@ def vit():
                                                             "labels": torch.tensor([3, 7])}
 
 
+class Pooled(torch.nn.Module):
+    """Maxima and means of windows, and attention written as products of batches of heads."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Conv2d(3, 8, 3, padding=1)
+        self.rows = torch.nn.Linear(8, 24)
+        self.last = torch.nn.Linear(8, 5)
+
+    def forward(self, pixel_values: torch.Tensor, labels: torch.Tensor):
+        hidden = torch.nn.functional.max_pool2d(torch.relu(self.first(pixel_values)), 3, stride=2, padding=1)
+        hidden = torch.nn.functional.adaptive_avg_pool2d(torch.nn.functional.avg_pool2d(hidden, 2), 3).flatten(2).transpose(1, 2)
+        query, key, value = self.rows(hidden).view(2, 9, 3, 2, 4).permute(2, 0, 3, 1, 4)
+        mixed = torch.softmax(query @ key.transpose(-2, -1), -1) @ value
+        scores = self.last(mixed.transpose(1, 2).reshape(2, 9, 8).mean(1))
+        return types.SimpleNamespace(loss=torch.nn.functional.cross_entropy(scores, labels))
+
+
+def pooled():
+    return Pooled(), {"pixel_values": torch.randn(2, 3, 16, 16), "labels": torch.tensor([3, 1])}
+
+
 def numbers(tensor: torch.Tensor) -> list:
     return tensor.detach().reshape(-1).tolist()
 
 
 def compare(name: str, program: str) -> float:
     torch.manual_seed(1)
-    inner, inputs = {"gpt2": gpt2, "bert": bert, "vit": vit}[name]()
+    inner, inputs = {"gpt2": gpt2, "bert": bert, "vit": vit, "pooled": pooled}[name]()
     model = WithLoss(inner).train()
     loss = model(**inputs)
     loss.backward()
@@ -87,7 +110,7 @@ def compare(name: str, program: str) -> float:
 
 def main() -> int:
     passed = failed = 0
-    for name in ("gpt2", "bert", "vit"):
+    for name in ("gpt2", "bert", "vit", "pooled"):
         try:
             error = compare(name, sys.argv[1])
         except subprocess.CalledProcessError as problem:

@@ -44,9 +44,10 @@ Status run(const std::string& model, const std::string& tensors_path) {
   if (!host) return host.error();
   Result<std::shared_ptr<Frontend>> frontend = host->create<Frontend>("frontend", "torch_export");
   if (!frontend) return frontend.error();
-  const Result<Graph> graph = (*frontend)->read(model);
+  Result<Graph> graph = (*frontend)->read(model);
   if (!graph) return graph.error();
   const std::unique_ptr<OpTable> ops = open_ops();
+  if (const auto refused = gather_composites(*graph, *ops); !refused) return refused.error();
   std::ifstream file(tensors_path);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   const Result<host::Json> tensors = host::parse_json(text, tensors_path);

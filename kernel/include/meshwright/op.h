@@ -69,12 +69,16 @@ struct OpCost {
   double backward_ratio = 0;  // the backward's FLOPs over the forward's, where that is not what the kernel derives
 };
 
-// Nodes of a graph that one op stands for: many of them spread one idea that a rule can say only as a whole (MoE
-// routing as sort, histc and index_put).
+// A node that takes another one's place. Either one op stands for many nodes, which spread one idea that a rule can say
+// only as a whole (MoE routing as sort, histc and index_put); or the graph says less than PyTorch does when it runs it: a
+// pooling also keeps where its maxima were.
 struct Composite {
-  Node node;      // reads values of the graph
-  NodeId at = 0;  // the node whose place it takes and whose results are its; what nobody needs then is dropped
+  Node node;      // reads values of the graph, and new ones that `before` makes
+  NodeId at = 0;  // the node whose place it takes; its first results are that one's; what nobody needs then is dropped
+  std::vector<Node> before;   // run right before it
+  std::vector<Value> values;  // new ones: results of `before`, and of `node` beyond those that are known; i is named kNewValue + i
 };
+inline constexpr ValueId kNewValue = 0x80000000U;
 
 struct FoundComposites {
   std::vector<Composite> composites;

@@ -117,6 +117,8 @@ class Attention final : public OpFamily {
     return gradients;
   }
 
+  FoundComposites do_find_composites(const Graph& graph) const override { return what_kernels_do(graph); }
+
   Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
     return attention_evaluate(call, operands);
   }

@@ -24,6 +24,9 @@ inline bool gives_gradient(const Node& node, std::size_t operand) {
 
 Result<std::vector<Tensor>> attention_evaluate(const OpCall& call, std::span<const Tensor* const> operands);
 
+// Nodes that say what PyTorch's fused kernels do beside computing the result.
+FoundComposites what_kernels_do(const Graph& graph);
+
 // Queries, keys and values agree in all leading dimensions, but that keys and values may have fewer heads.
 Status check_shapes(const TensorType& query, const TensorType& key, const TensorType& value);
 

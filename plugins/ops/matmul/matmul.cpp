@@ -67,6 +67,8 @@ class Matmul final : public OpFamily {
 
   Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override { return matmul_gradient(call); }
 
+  FoundComposites do_find_composites(const Graph& graph) const override { return copies_of_batches(graph); }
+
   Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
     return matmul_evaluate(call, operands);
   }

@@ -14,4 +14,7 @@ inline bool adds_to_self(const Node& node) { return node.op == "aten.addmm" || n
 std::vector<Tensor> matmul_evaluate(const OpCall& call, std::span<const Tensor* const> operands);
 std::vector<ValueId> matmul_gradient(const GradientCall& call);
 
+// Products whose factors PyTorch copies before it multiplies them, with these copies.
+FoundComposites copies_of_batches(const Graph& graph);
+
 }  // namespace meshwright

@@ -1,6 +1,8 @@
 // Pooling: batch and channels shard, space stays whole, since windows reach over the cuts.
 #include "pooling.h"
 
+#include <algorithm>
+
 #include "meshwright/plugin.h"
 
 namespace meshwright {
@@ -93,9 +95,33 @@ class Pooling final : public OpFamily {
     attributes["space"] = static_cast<std::int64_t>(pooled_dimensions(call.node));
     if (is_adaptive(call.node)) attributes["adaptive"] = true;
     std::vector<Operand> operands = {{"grad_output", call.result_gradients[0]}};
-    if (is_maximum(call.node)) operands.push_back({"self", call.node.operands[0].value});
+    if (is_maximum(call.node) || mean_saves_operand(call)) operands.push_back({"self", call.node.operands[0].value});
+    if (call.node.results.size() == 2) operands.push_back({"indices", call.node.results[1]});
     return std::vector<ValueId>{call.build.emit(is_maximum(call.node) ? kMaxBackward : kAvgBackward, operands, attributes,
                                                 call.type(call.node.operands[0].value))};
+  }
+
+  // PyTorch's formulas keep the operand, though only its shape matters; a mean of everything is a sum instead.
+  static bool mean_saves_operand(const GradientCall& call) {
+    const TensorType type = call.type(call.node.results[0]);
+    const auto space = static_cast<std::ptrdiff_t>(pooled_dimensions(call.node));
+    return !is_adaptive(call.node) || std::any_of(type.shape.end() - space, type.shape.end(), [](std::int64_t size) { return size != 1; });
+  }
+
+  // A maximum whose gradient is wanted also tells where it was, as in PyTorch.
+  FoundComposites do_find_composites(const Graph& graph) const override {
+    FoundComposites found;
+    for (NodeId id = 0; id < graph.nodes.size(); ++id) {
+      const Node& node = graph.nodes[id];
+      const bool alone = node.op == "aten.max_pool1d" || node.op == "aten.max_pool2d" || node.op == "aten.max_pool3d";
+      if (!alone || node.results.size() != 1 || !graph.values[node.results[0]].requires_gradient) continue;
+      Composite composite{node, id, {}, {}};
+      composite.node.op += "_with_indices";
+      composite.node.results.push_back(kNewValue);
+      composite.values.push_back({node.name + "_indices", {DType::int64, graph.type(node.results[0]).shape}, kNoId, false});
+      found.composites.push_back(std::move(composite));
+    }
+    return found;
   }
 
   Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
