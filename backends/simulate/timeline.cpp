@@ -21,7 +21,8 @@ Result<Timeline> make_timeline(const BackendInput& input) {
       timeline.spans.push_back(span);
       continue;
     }
-    const bool beside = instruction.kind == InstructionKind::move && instruction.hides;
+    const bool may_hide = instruction.kind == InstructionKind::move || instruction.kind == InstructionKind::accumulate;
+    const bool beside = may_hide && instruction.hides;
     span.stream = beside ? Stream::parameters : Stream::compute;
     span.start_seconds = beside ? std::max(communicating, computing) : computing;
     for (const ProgramOperand& operand : instruction.operands) {

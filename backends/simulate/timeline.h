@@ -1,8 +1,8 @@
 // When each instruction runs on a rank: all ranks of a mesh do the same at the same time, on two streams.
 //
-// Computing, and the moves that computing waits for, run one after the other. The moves of parameters run beside them,
-// one after the other too: each is issued when all computing before it in the program is done, so that a gather that
-// stands one op ahead hides behind that op.
+// Computing, and the moves that computing waits for, run one after the other. The moves of parameters, and the sums of
+// what they reduced, run beside them, one after the other too: each is issued when all computing before it in the program
+// is done, so that a gather that stands one op ahead hides behind that op.
 #pragma once
 
 #include <cstdint>

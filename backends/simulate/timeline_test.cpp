@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "test_ops.h"
 
 namespace meshwright {
@@ -49,6 +51,28 @@ TEST(Timeline, OtherMovesAreWaitedFor) {
   const ProgramBuilder build = layer(false);
   const Timeline timeline = make_timeline(build.input_for(kOps)).value();
   EXPECT_EQ(starts(build.program, timeline), (std::vector<double>{0, 8, 40, 88, 96, 128}));
+}
+
+// A sum of what was reduced waits for the reduction, and no computing waits for it.
+TEST(Timeline, SumsOfWhatWasReducedRunBehindTheReduction) {
+  for (const bool beside : {true, false}) {
+    ProgramBuilder build = layer(true);
+    auto& instructions = build.program.instructions;
+    const auto reduction = std::find_if(instructions.begin(), instructions.end(), [](const Instruction& here) {
+      return here.kind == InstructionKind::move && here.move.kind == MoveKind::reduce_scatter;
+    });
+    const ProgramValueId reduced = reduction->results[0];
+    build.program.values.push_back(build.program.values[reduced]);
+    Instruction sum;
+    sum.kind = InstructionKind::accumulate;
+    sum.operands.assign(2, {"", reduced, build.program.type(reduced).layout});
+    sum.results = {static_cast<ProgramValueId>(build.program.values.size() - 1)};
+    sum.hides = beside;
+    instructions.insert(reduction + 1, sum);
+    const Timeline timeline = make_timeline(build.input_for(kOps)).value();
+    // The reduction from 80 to 88, the sum of 3 times 8 bytes; third at once, or behind it.
+    EXPECT_EQ(starts(build.program, timeline), (std::vector<double>{0, 0, 32, 80, 88, beside ? 80.0 : 112.0, beside ? 112.0 : 144.0}));
+  }
 }
 
 TEST(Timeline, TextSumsByPhaseAndStream) {

@@ -38,7 +38,8 @@ std::string what_is_expected(std::string_view type) {
   return "a size such as \"75GiB\"";
 }
 
-// `value` as `type` demands; integers count as numbers, and a size may be an integer or a text.
+// `value` as `type` demands; integers count as numbers, a size may be an integer or a text, and a text of digits (a mesh
+// of one axis, a stage of ZeRO) an integer.
 Result<ConfigValue> convert(const ConfigValue& value, std::string_view type) {
   const auto* integer = std::get_if<std::int64_t>(&value);
   if (type == "boolean" && std::holds_alternative<bool>(value)) return value;
@@ -46,6 +47,7 @@ Result<ConfigValue> convert(const ConfigValue& value, std::string_view type) {
   if (type == "number" && integer != nullptr) return ConfigValue(static_cast<double>(*integer));
   if (type == "number" && std::holds_alternative<double>(value)) return value;
   if (type == "text" && std::holds_alternative<std::string>(value)) return value;
+  if (type == "text" && integer != nullptr) return ConfigValue(std::to_string(*integer));
   if (type == "texts" && std::holds_alternative<std::vector<std::string>>(value)) return value;
   if (type == "bytes" && integer != nullptr && *integer >= 0) return value;
   if (const auto* text = std::get_if<std::string>(&value); type == "bytes" && text != nullptr) {

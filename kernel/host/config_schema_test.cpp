@@ -13,6 +13,7 @@ constexpr meshwright_config_key_v1 kSchema[] = {
     {"budget", "bytes", "bytes", "\"1KiB\"", "a size"},
     {"names", "texts", "", "[\"a\"]", "names"},
     {"fast", "boolean", "", "false", "speed"},
+    {"mesh", "text", "", "\"\"", "a shape"},
 };
 constexpr meshwright_config_key_v1 kRequired[] = {{"seed", "integer", "", nullptr, "start of the random numbers"}};
 constexpr meshwright_config_key_v1 kWrongDefault[] = {{"seed", "integer", "", "\"x\"", "start"}};
@@ -29,7 +30,8 @@ TEST(ConfigSchema, FillsInDefaults) {
   EXPECT_EQ(config->integer("budget"), 1024);
   EXPECT_EQ(config->texts("names"), std::vector<std::string>{"a"});
   EXPECT_FALSE(config->boolean("fast"));
-  EXPECT_EQ(config->values().size(), 5U);
+  EXPECT_EQ(config->text("mesh"), "");
+  EXPECT_EQ(config->values().size(), 6U);
 }
 
 TEST(ConfigSchema, TakesWhatIsWritten) {
@@ -38,6 +40,11 @@ TEST(ConfigSchema, TakesWhatIsWritten) {
   EXPECT_EQ(config->number("share"), 2.0);
   EXPECT_EQ(config->integer("budget"), 1610612736);
   EXPECT_TRUE(config->boolean("fast"));
+}
+
+TEST(ConfigSchema, TakesDigitsForAText) {
+  EXPECT_EQ(check("[search.tap]\nmesh = 8\n")->text("mesh"), "8");
+  EXPECT_EQ(check("[search.tap]\nmesh = true\n").error().message, "demo.toml:2: \"mesh\" in [search.tap] must be a text in quotes");
 }
 
 TEST(ConfigSchema, RefusesAnUnknownKeyWithTheNearest) {

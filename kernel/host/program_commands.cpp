@@ -65,7 +65,7 @@ Result<std::map<std::string, Tensor>> weights_of(Opened& opened) {
 Result<Verification> verify_plan(const ProgramOptions& options) {
   Result<Opened> opened = open(options);
   if (!opened) return opened.error();
-  if (computes_in_half(opened->plan.graph)) {
+  if (computes_in_half(opened->plan.graph) || is_half(opened->plan.training.reduce_dtype.value_or(DType::float32))) {
     log(LogLevel::warning, "verify", "the plan computes in half precision; it is verified in float32, so bytes are those of float32");
     opened->plan.training.param_dtype.reset();
     opened->plan.training.reduce_dtype.reset();

@@ -110,8 +110,9 @@ double move_seconds(const ConversionProblem& problem, const Layout& from, const 
   const MeshAxis& axis = problem.mesh.axes[move.axis];
   const double before = bytes_of(from);
   const double after = bytes_of(move.result);
+  // A bucket holds what is gathered or reduced, whole.
   const double alpha_share =
-      problem.packed ? std::min(1.0, before / static_cast<double>(problem.profile.bucket_bytes)) : 1.0;
+      problem.packed ? std::min(1.0, std::max(before, after) / static_cast<double>(problem.profile.bucket_bytes)) : 1.0;
   const auto collective = [&](CollectiveKind kind) { return collective_seconds(kind, axis, before, alpha_share); };
   double seconds = 0;
   switch (move.kind) {
@@ -135,7 +136,7 @@ double move_seconds(const ConversionProblem& problem, const Layout& from, const 
 }
 
 Ticks move_ticks(const ConversionProblem& problem, const Layout& from, const Move& move) {
-  return to_ticks(move_seconds(problem, from, move));
+  return to_ticks(move_seconds(problem, from, move)) + 1;  // of two ways that cost the same, the one of fewer moves
 }
 
 ConversionSearch::~ConversionSearch() = default;

@@ -50,6 +50,10 @@ class Step {
 
   void run_backward(std::size_t i, bool last_microbatch) {
     const Strategy& chosen = *input_.chosen[i];
+    if (input_.problem.variables[i].kind == VariableKind::parameter) {
+      compute_ += chosen.backward_seconds;  // sums of its gradients: nothing is prefetched beside them
+      return;
+    }
     double gathered = 0;
     for (const std::size_t at : edges_[i]) {
       if (edge(at).of_parameter && parameter(at).regather) gathered = std::max(gathered, gather(at));

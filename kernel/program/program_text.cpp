@@ -106,7 +106,10 @@ class Writer {
         text += program_.parameters[instruction.parameter].name + " = update(" + names(instruction) + ")";
         break;
       case InstructionKind::load_parameter: text += "load_parameter(" + instruction.name + ")"; break;
-      default: text += std::string(name(instruction.kind)) + "(" + names(instruction) + ")"; break;
+      default:
+        text += std::string(name(instruction.kind)) + "(" + names(instruction) + ")";
+        if (instruction.hides) text += ", beside the computing";
+        break;
     }
     line(text);
   }

@@ -145,6 +145,27 @@ void price_fork(const AtomShape& shape, DType dtype, std::size_t uses, const Mes
   strategy.backward_seconds = static_cast<double>(uses - 1) * compute_seconds(profile, {.bytes = 3 * bytes, .dtype = dtype});
 }
 
+namespace {
+
+// What is done with the gradient of each microbatch before it is reduced. What is added up behind a reduction hides as that
+// does.
+void price_sums(const AtomShape& shape, DType dtype, const TrainingSettings& training, const Mesh& mesh, const CostProfile& profile,
+                Strategy& strategy) {
+  const std::int64_t elements = local_elements(strategy.compute, shape, mesh);
+  const DType reduced = training.reduce_dtype.value_or(dtype);
+  if (reduced != dtype) {
+    const auto bytes = static_cast<double>(elements * (size_bytes(dtype) + size_bytes(reduced)));
+    strategy.backward_seconds += compute_seconds(profile, {.bytes = bytes, .dtype = dtype});
+  }
+  if (training.microbatches == 1 || strategy.zero >= ZeroStage::gradient || !training.keep_gradients) return;
+  const auto sum = static_cast<double>(elements * size_bytes(reduced));
+  strategy.backward_seconds += compute_seconds(profile, {.bytes = 3 * sum, .dtype = reduced});
+  // It begins as zeros, or as the first cast.
+  if (reduced == dtype) strategy.update_seconds += compute_seconds(profile, {.bytes = sum, .dtype = reduced});
+}
+
+}  // namespace
+
 Status price_parameter(const AtomShape& shape, DType dtype, const TrainingSettings& training, const Mesh& mesh,
                        const CostProfile& profile, const ConversionSearch& conversions, Strategy& strategy) {
   const Layout& stored = strategy.results[0].value;
@@ -156,6 +177,7 @@ Status price_parameter(const AtomShape& shape, DType dtype, const TrainingSettin
   // One fused update of all parameters: no launch for each.
   Work update{.bytes = static_cast<double>(elements * training.step_bytes(dtype)), .dtype = dtype};
   strategy.update_seconds = std::max(0.0, compute_seconds(profile, update) - profile.device.launch_seconds);
+  price_sums(shape, dtype, training, mesh, profile, strategy);
   if (stored == strategy.state) return Done{};
   const ConversionProblem gather{mesh, shape, profile, size_bytes(dtype), true};
   Result<ConversionPath> path = conversions.find(gather, strategy.state, stored);

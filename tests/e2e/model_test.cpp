@@ -116,15 +116,6 @@ TEST(Gpt2, TiedWeightsAreOneParameter) {
   EXPECT_EQ(elements, 124'439'808);  // GPT-2 small
 }
 
-class NoConversions final : public ConversionSearch {
-  Result<ConversionPath> do_find(const ConversionProblem&, const Layout&, const Layout&) const override {
-    return ConversionPath{};
-  }
-  Result<std::vector<Ticks>> do_price_all(const ConversionProblem&, std::span<const Layout> layouts) const override {
-    return std::vector<Ticks>(layouts.size() * layouts.size(), 0);
-  }
-};
-
 TEST(Problem, HasTheDifferentiablePartOfTheGraphWithForks) {
   const Model model = load("gpt2_small");
   Mesh mesh;
@@ -132,8 +123,9 @@ TEST(Problem, HasTheDifferentiablePartOfTheGraphWithForks) {
   CostProfile profile;
   profile.device.memory_bytes_per_second = profile.device.vector_flops_per_second = 1e12;
   const TrainingSettings training;
-  const NoConversions conversions;
-  const Problem problem = build_problem({model.graph, model.atoms, mesh, profile, conversions, training, {}}).value();
+  host::PluginHost host = test::open_host();
+  const auto conversions = host.create<ConversionSearch>("conversions", "shortest_path").value();
+  const Problem problem = build_problem({model.graph, model.atoms, mesh, profile, *conversions, training, {}}).value();
   EXPECT_TRUE(validate(problem.space).ok());
   std::size_t forks = 0, most = 0;
   std::set<std::string> names;
@@ -157,8 +149,9 @@ TEST(Problem, WorkDividesByTheShardsAndParametersAreCountedOnce) {
   CostProfile profile;
   profile.device.memory_bytes_per_second = profile.device.vector_flops_per_second = 1e12;
   const TrainingSettings training;
-  const NoConversions conversions;
-  const ProblemInput input{model.graph, model.atoms, mesh, profile, conversions, training, {.batch_axes = 1, .zero = ZeroStage::none}};
+  host::PluginHost host = test::open_host();
+  const auto conversions = host.create<ConversionSearch>("conversions", "shortest_path").value();
+  const ProblemInput input{model.graph, model.atoms, mesh, profile, *conversions, training, {.batch_axes = 1, .zero = ZeroStage::none}};
   const Problem problem = build_problem(input).value();
   std::int64_t state = 0;
   for (const Variable& variable : problem.variables) {

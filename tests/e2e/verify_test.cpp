@@ -124,6 +124,15 @@ TEST(Verify, ComputesInFloat32WhatIsPlannedInLess) {
   EXPECT_THAT(outcome.errors, HasSubstr("verified in float32"));
 }
 
+TEST(Verify, ComputesInFloat32WhatIsReducedInLess) {
+  for (const char* dtype : {"bf16", "fp16"}) {
+    const std::string file = plan(tiny("mlp_tiny"), "h100x8", std::string("--set search.zero=2 --set train.microbatches=2 --set train.reduce_dtype=") + dtype);
+    const Outcome outcome = run_program("verify " + file + " --format json");
+    expect_equal(json_of(outcome));
+    EXPECT_THAT(outcome.errors, HasSubstr("verified in float32"));
+  }
+}
+
 // A model in half precision has its own weights, as float32.
 TEST(Verify, ComputesInFloat32WhatIsExportedInLess) {
   const std::string file = plan(tiny("mlp_bf16_weights"), "h100x8");

@@ -18,9 +18,9 @@ class Failing : public testing::Test {
     sources_ = sample_sources(model_.graph, {}, 1).value();
   }
 
-  Result<Program> program(const OpTable& ops, std::uint64_t seed) {
+  Result<Program> program(const OpTable& ops, std::uint64_t seed, const TrainingSettings& training = {}) {
     const AtomizedGraph atoms = atomize(model_.graph, ops).value();
-    const ProblemInput input{model_.graph, atoms, mesh_, profile_, *bench().tools.conversions, training_, {}};
+    const ProblemInput input{model_.graph, atoms, mesh_, profile_, *bench().tools.conversions, training, {}};
     Result<Plan> plan = draw_plan(input, build_problem(input).value(), seed);
     if (!plan) return plan.error();
     const host::ProgramTools& tools = bench().tools;
@@ -29,17 +29,17 @@ class Failing : public testing::Test {
   }
 
   Result<Verification> run(const Program& program) {
-    return verify({model_.graph, program, *bench().tools.ops, profile_, nullptr, *bench().reference, sources_, 1e-9});
+    const auto further = sample_microbatches(model_.graph, {}, program.training.microbatches).value();
+    return verify({model_.graph, program, *bench().tools.ops, profile_, nullptr, *bench().reference, sources_, 1e-9, 1e-3, further});
   }
 
   AtomizedModel model_;
   std::map<ValueId, Tensor> sources_;
   const Mesh mesh_ = plain_mesh({2, 2});
   const CostProfile profile_ = plain_profile();
-  const TrainingSettings training_;
 };
 
-// The program without move `number`, whose users take what it moved.
+// The program without move or sum `number`, whose users take what it moved, or the sum before it.
 Program without(Program program, std::size_t number) {
   const ProgramValueId moved = program.instructions[number].operands[0].value, result = program.instructions[number].results[0];
   program.instructions.erase(program.instructions.begin() + static_cast<std::ptrdiff_t>(number));
@@ -90,6 +90,23 @@ TEST_F(Failing, WithoutAnyOneOtherCollectiveTheProgramIsNotValid) {
     const Status status = validate_finished(without(whole, i));
     ASSERT_FALSE(status) << name(move.move.kind) << " of '" << whole.values[move.operands[0].value].name << "'";
     EXPECT_NE(status.error().message.find("is missing"), std::string::npos) << status.error().message;
+    ++taken_out;
+  }
+  EXPECT_GE(taken_out, 10);
+}
+
+// `validate` can't know how much a sum should hold; the numbers tell.
+TEST_F(Failing, WithoutAnyOneSumOfGradients) {
+  TrainingSettings training;
+  training.microbatches = 2;
+  const Program whole = program(*bench().tools.ops, 2, training).value();
+  ASSERT_TRUE(run(whole)->equal);
+  int taken_out = 0;
+  for (std::size_t i = 0; i < whole.instructions.size(); ++i) {
+    if (whole.instructions[i].kind != InstructionKind::accumulate) continue;
+    const Result<Verification> result = run(without(whole, i));
+    ASSERT_TRUE(result) << result.error().message;
+    EXPECT_FALSE(result->equal) << whole.instructions[i].name;
     ++taken_out;
   }
   EXPECT_GE(taken_out, 10);

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "meshwright/graph_builder.h"
+#include "draft.h"
 #include "meshwright/reduce.h"
 #include "meshwright/solver.h"
 #include "program_bench.h"
@@ -15,36 +15,6 @@
 
 namespace meshwright::test {
 namespace {
-
-// A graph in the making.
-struct Draft {
-  Graph graph;
-  GraphBuilder build{graph, "node_"};
-
-  ValueId source(SourceKind kind, const std::string& name, const TensorType& type) {
-    const auto id = static_cast<ValueId>(graph.values.size());
-    graph.values.push_back({name, type, kNoId, kind == SourceKind::parameter});
-    graph.sources.push_back({kind, id, {name}});
-    return id;
-  }
-  ValueId parameter(const std::string& name, std::vector<std::int64_t> shape) {
-    return source(SourceKind::parameter, name, {DType::float32, std::move(shape)});
-  }
-  ValueId input(const std::string& name, DType dtype, std::vector<std::int64_t> shape) {
-    return source(SourceKind::user_input, name, {dtype, std::move(shape)});
-  }
-  ValueId op(const std::string& op, const std::vector<Operand>& operands, Attributes attributes, std::vector<std::int64_t> shape) {
-    const ValueId result = build.emit(op, operands, std::move(attributes), TensorType{DType::float32, std::move(shape)});
-    graph.values[result].name = op.substr(op.find('.') + 1) + "_" + std::to_string(graph.nodes.size() - 1);
-    return result;
-  }
-  Graph finish(const std::string& name, ValueId loss) {
-    graph.name = name;
-    graph.outputs.push_back({OutputKind::loss, loss, ""});
-    mark_gradients(graph);
-    return graph;
-  }
-};
 
 // What is wanted of a variable: an op's axes ("n"), or a parameter's stored and computed layouts ("S0R computed as RR").
 using Wishes = std::vector<std::pair<std::string, std::string>>;
@@ -88,13 +58,19 @@ Plan plan_that(const ProblemInput& input, const Wishes& wishes) {
   return make_plan(input, problem, reduction.lift(problem.space, std::move(answers[0]))).value();
 }
 
-void expect_golden(const std::string& name, const Graph& graph, const std::vector<std::int64_t>& shape, const Wishes& wishes) {
+TrainingSettings sgd(std::int64_t microbatches = 1) {
+  TrainingSettings training;
+  training.optimizer = Optimizer::sgd;
+  training.microbatches = microbatches;
+  return training;
+}
+
+void expect_golden(const std::string& name, const Graph& graph, const std::vector<std::int64_t>& shape, const Wishes& wishes,
+                   const TrainingSettings& training = sgd(), const StrategyFilter& filter = {}) {
   const AtomizedGraph atoms = atomize(graph, *bench().tools.ops).value();
   const Mesh mesh = plain_mesh(shape);
   const CostProfile profile = plain_profile();
-  TrainingSettings training;
-  training.optimizer = Optimizer::sgd;
-  const ProblemInput input{graph, atoms, mesh, profile, *bench().tools.conversions, training, {}};
+  const ProblemInput input{graph, atoms, mesh, profile, *bench().tools.conversions, training, filter};
   const Program program = host::make_program(plan_that(input, wishes), bench().tools).value();
   const std::string text = to_string(program), path = SOURCE_FOLDER "/tests/programs/golden/" + name + ".txt";
   if (std::getenv("MESHWRIGHT_UPDATE_GOLDEN")) std::ofstream(path) << text;
@@ -102,9 +78,10 @@ void expect_golden(const std::string& name, const Graph& graph, const std::vecto
   expected << std::ifstream(path).rdbuf();
   EXPECT_EQ(text, expected.str());
   const auto sources = sample_sources(graph, {}, 1).value();
+  const auto further = sample_microbatches(graph, {}, training.microbatches).value();
   const std::unique_ptr<KernelTable> kernels = host::kernels_for(bench().host, "reference").value();
   const Verification result =
-      verify({graph, program, *bench().tools.ops, profile, kernels.get(), *bench().reference, sources}).value();
+      verify({graph, program, *bench().tools.ops, profile, kernels.get(), *bench().reference, sources, 1e-4, 1e-3, further}).value();
   EXPECT_TRUE(result.equal) << result.worst_tensor << " " << result.max_relative_error;
 }
 
@@ -147,6 +124,36 @@ TEST(GoldenProgram, DataParallelLinear) {
 
 TEST(GoldenProgram, Zero3Linear) {
   expect_golden("zero3_linear", linear(), {4}, {{"aten.linear", "b0"}, {"weight", "S0R computed as RR"}, {"bias", "S0 computed as R"}});
+}
+
+// Two microbatches of data parallelism: what each stage reduces and gathers, and when.
+void expect_stage(const std::string& name, ZeroStage stage, const TrainingSettings& training, bool regather = false) {
+  StrategyFilter filter;
+  filter.batch_axes = 1;
+  filter.zero = stage;
+  filter.regather = regather;
+  expect_golden(name, linear(), {4}, {{"aten.linear", "b0"}}, training, filter);
+}
+
+TEST(GoldenProgram, MicrobatchesWithKeptGradients) { expect_stage("microbatches_kept", ZeroStage::none, sgd(2)); }
+
+TEST(GoldenProgram, MicrobatchesWithReducedGradients) {
+  TrainingSettings training = sgd(2);
+  training.keep_gradients = false;
+  expect_stage("microbatches_reduced", ZeroStage::none, training);
+}
+
+TEST(GoldenProgram, Zero1WithMicrobatches) { expect_stage("zero1_microbatches", ZeroStage::optimizer, sgd(2)); }
+
+TEST(GoldenProgram, Zero2WithMicrobatches) { expect_stage("zero2_microbatches", ZeroStage::gradient, sgd(2)); }
+
+// Of two layers, so that there is an op ahead to gather beside, and a weight to gather again.
+TEST(GoldenProgram, Zero3WithMicrobatches) {
+  StrategyFilter filter;
+  filter.batch_axes = 1;
+  filter.zero = ZeroStage::value;
+  filter.regather = true;
+  expect_golden("zero3_microbatches", mlp(), {4}, {}, sgd(2), filter);
 }
 
 TEST(GoldenProgram, VocabularyShardedEmbeddingAndCrossEntropy) {

@@ -1,4 +1,5 @@
-// Any assignment is right, not only the best one: random strategies for every node of small models.
+// Any assignment is right, not only the best one: random strategies for every node of small models, stages of ZeRO
+// included, under several settings of training.
 // MESHWRIGHT_SEED=n draws that plan alone, and prints its program; MESHWRIGHT_DRAWS=n draws at most n of each kind.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,6 +8,7 @@
 #include <ostream>
 
 #include "meshwright/frontend.h"
+#include "microbatches.h"
 #include "program_bench.h"
 #include "sources.h"
 #include "verify.h"
@@ -30,33 +32,73 @@ struct Draws {
 // Stands in the names of the tests, which would hold the bytes of pointers otherwise.
 void PrintTo(const Draws& draws, std::ostream* out) { *out << draws.model << " on " << to_string(plain_mesh(draws.mesh)); }
 
-class RandomPlan : public testing::TestWithParam<Draws> {};
+// What plan `seed` is trained with.
+TrainingSettings settings_of(int seed) {
+  TrainingSettings training;
+  switch (seed % 5) {
+    case 1: training.microbatches = 2; break;
+    case 2:
+      training.microbatches = 2;
+      training.keep_gradients = false;
+      break;
+    case 3:
+      training.microbatches = 4;
+      training.prefetch = false;
+      training.optimizer = Optimizer::sgd;
+      break;
+    case 4:
+      training.prefetch = false;
+      training.optimizer = Optimizer::adam;
+      break;
+    default: break;
+  }
+  return training;
+}
+
+constexpr int kSettings = 5;
+
+class RandomPlan : public testing::TestWithParam<Draws> {
+ protected:
+  // Everything that the settings decide, for the plans that have them in common.
+  static void draw(const Graph& graph, const TrainingSettings& training, const std::vector<int>& seeds, bool print) {
+    const OpTable& ops = *bench().tools.ops;
+    const Mesh mesh = plain_mesh(GetParam().mesh);
+    const CostProfile profile = plain_profile();
+    const Result<Graph> cut = host::cut_into_microbatches(graph, ops, training.microbatches, true);
+    ASSERT_TRUE(cut) << cut.error().message;
+    const AtomizedModel model = make_float64_model(*cut, ops).value();
+    const ProblemInput input{model.graph, model.atoms, mesh, profile, *bench().tools.conversions, training, {}};
+    const Problem problem = build_problem(input).value();
+    const auto sources = sample_sources(model.graph, {}, 1).value();
+    const auto further = sample_microbatches(model.graph, {}, training.microbatches).value();
+    for (const int seed : seeds) {
+      SCOPED_TRACE(std::string(GetParam().model) + " on " + to_string(mesh) + ", seed " + std::to_string(seed));
+      const Plan plan = draw_plan(input, problem, static_cast<std::uint64_t>(seed)).value();
+      const Result<Program> program = host::make_program(plan, bench().tools);
+      ASSERT_TRUE(program) << program.error().message;
+      const Result<Verification> result =
+          verify({model.graph, *program, ops, profile, nullptr, *bench().reference, sources, 1e-9, 1e-3, further});
+      ASSERT_TRUE(result) << result.error().message;
+      if (print) std::puts(to_string(*program).c_str());
+      EXPECT_TRUE(result->equal) << result->worst_tensor << " on rank " << result->worst_rank << ": "
+                                 << result->max_relative_error << " " << result->problem;
+      EXPECT_EQ(result->bytes_sent_measured, result->bytes_sent_predicted);
+      EXPECT_EQ(result->peak_bytes_measured, result->peak_bytes_predicted);
+    }
+  }
+};
 
 TEST_P(RandomPlan, ComputesWhatOneDeviceComputes) {
-  const Draws& draws = GetParam();
-  const AtomizedModel model = make_float64_model(read_model(draws.model), *bench().tools.ops).value();
-  const Mesh mesh = plain_mesh(draws.mesh);
-  const CostProfile profile = plain_profile();
-  const TrainingSettings training;
-  const ProblemInput input{model.graph, model.atoms, mesh, profile, *bench().tools.conversions, training, {}};
-  const Problem problem = build_problem(input).value();
-  const auto sources = sample_sources(model.graph, {}, 1).value();
+  const Graph graph = read_model(GetParam().model);
   const char* only = std::getenv("MESHWRIGHT_SEED");
-  const int first = only ? std::atoi(only) : 0, count = only ? 1 : at_most_draws(draws.count);
+  const int first = only ? std::atoi(only) : 0, count = only ? 1 : at_most_draws(GetParam().count);
   std::printf("seeds %d to %d; MESHWRIGHT_SEED=N runs one and prints its program\n", first, first + count - 1);
-  for (int seed = first; seed < first + count; ++seed) {
-    SCOPED_TRACE(std::string(draws.model) + " on " + to_string(mesh) + ", seed " + std::to_string(seed));
-    const Plan plan = draw_plan(input, problem, static_cast<std::uint64_t>(seed)).value();
-    const Result<Program> program = host::make_program(plan, bench().tools);
-    ASSERT_TRUE(program) << program.error().message;
-    const Result<Verification> result =
-        verify({model.graph, *program, *bench().tools.ops, profile, nullptr, *bench().reference, sources, 1e-9});
-    ASSERT_TRUE(result) << result.error().message;
-    if (only) std::puts(to_string(*program).c_str());
-    EXPECT_TRUE(result->equal) << result->worst_tensor << " on rank " << result->worst_rank << ": "
-                               << result->max_relative_error << " " << result->problem;
-    EXPECT_EQ(result->bytes_sent_measured, result->bytes_sent_predicted);
-    EXPECT_EQ(result->peak_bytes_measured, result->peak_bytes_predicted);
+  for (int setting = 0; setting < kSettings; ++setting) {
+    std::vector<int> seeds;
+    for (int seed = first; seed < first + count; ++seed) {
+      if (seed % kSettings == setting) seeds.push_back(seed);
+    }
+    if (!seeds.empty()) draw(graph, settings_of(setting), seeds, only != nullptr);
   }
 }
 

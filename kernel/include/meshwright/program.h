@@ -76,7 +76,8 @@ struct Instruction {
   bool alias = false;               // of compute: the results share the storage of operand 0
   Move move;                        // of move
   std::uint32_t parameter = kNoId;  // of load_parameter, store_gradient and update: index into Program::parameters
-  bool hides = false;               // of convert and move: a parameter's, which runs beside the computing
+  bool hides = false;               // of convert and move: a parameter's, which runs beside the computing; of accumulate:
+                                    // adds up what such a move reduced, behind it
   bool planned = true;              // of convert and move: the plan counts it; false: lowering had to add it
 };
 

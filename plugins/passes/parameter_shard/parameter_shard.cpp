@@ -75,12 +75,12 @@ class Joiner {
     program_.instructions.insert(place, std::move(gather));
   }
 
-  // The last op that takes time.
+  // The last op of the model that takes time; not what adds up gradients.
   std::vector<Instruction>::iterator before_last_work() {
     auto& instructions = program_.instructions;
     for (auto at = instructions.end(); at != instructions.begin();) {
       --at;
-      if (at->kind == InstructionKind::compute && takes_time(*at)) return at;
+      if (at->kind == InstructionKind::compute && at->parameter == kNoId && takes_time(*at)) return at;
     }
     return instructions.end();
   }
@@ -104,7 +104,7 @@ class Joiner {
     Gradient& gradient = gradients_[store.parameter];
     ProgramValueId here = cast(store, store.operands[0].value);
     if (reduces_each(parameter)) here = convert(store, here, reduced_layout(parameter), "gradient of " + store.name);
-    gradient.sum = add(store, gradient, here);
+    gradient.sum = add(store, gradient, here, here != store.operands[0].value);
     ++gradient.stored;
     if (!is_last(gradient) || reduces_each(parameter)) return;
     // ZeRO-1 reduces once a step. Without microbatches to add up it waits for the end, as the stages are defined: else
@@ -125,10 +125,12 @@ class Joiner {
     return cast.results[0];
   }
 
-  // With several microbatches into a buffer of its own, which begins as zeros.
-  ProgramValueId add(const Instruction& store, const Gradient& gradient, ProgramValueId addend) {
+  // With several microbatches into a buffer of its own: the first gradient if that was `made` here, by a cast or a move;
+  // else others may read its storage, and the buffer begins as zeros.
+  ProgramValueId add(const Instruction& store, const Gradient& gradient, ProgramValueId addend, bool made) {
     if (program_.training.microbatches == 1) return addend;
     ProgramValueId sum = gradient.sum;
+    if (sum == kNoId && made) return addend;
     if (sum == kNoId) {
       Instruction zeros = local_compute(store, "aten.zeros", {});
       zeros.results = {sum = make("sum of gradients of " + store.name, program_.type(addend))};
@@ -137,6 +139,7 @@ class Joiner {
     Instruction accumulate = local_compute(store, "", {sum, addend});
     accumulate.kind = InstructionKind::accumulate;
     accumulate.alias = true;
+    accumulate.hides = made && reduces_each(program_.parameters[store.parameter]);
     accumulate.results = {make(program_.values[sum].name, program_.type(sum))};
     program_.instructions.push_back(accumulate);
     return accumulate.results[0];

@@ -28,6 +28,16 @@ TEST(Optimizer, AdamwDecaysAndTakesAStepOfTheLearningRate) {
   EXPECT_DOUBLE_EQ(stepped(Optimizer::adamw, 0, 0, settings), 0);  // what is padding stays zero
 }
 
+// What torch.optim.Adam(lr=0.1, betas=(0.9, 0.999), eps=0.01) gives, too. Of a parameter of 2 whose gradient is 0.5: moments 0.05 and
+// 0.00025, corrected 0.5 and 0.25, so that the step is 0.1 * 0.5 / (0.5 + 0.01).
+TEST(Optimizer, AdamTakesAStepOfTheLearningRateWithoutDecay) {
+  const OptimizerSettings settings{.learning_rate = 0.1, .epsilon = 0.01, .weight_decay = 0.5};
+  EXPECT_NEAR(stepped(Optimizer::adam, 2, 0.5, settings), 1.9019607843137254, 1e-15);
+  EXPECT_NEAR(stepped(Optimizer::adam, 2, -0.5, settings), 2.0980392156862746, 1e-15);
+  EXPECT_NEAR(stepped(Optimizer::adam, -3, 1e-4, settings), -3 - 0.1 * 1e-4 / (1e-4 + 0.01), 1e-15);
+  EXPECT_DOUBLE_EQ(stepped(Optimizer::adam, 2, 0, settings), 2);
+}
+
 TEST(Optimizer, RefusesOtherTypes) {
   Tensor value(TensorType{DType::int64, {1}}), slope(TensorType{DType::int64, {1}});
   EXPECT_FALSE(take_first_step(Optimizer::sgd, {}, slope, value).ok());

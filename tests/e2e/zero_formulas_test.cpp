@@ -1,0 +1,296 @@
+// What each stage of ZeRO holds and sends, against the published formulas: Rajbhandari et al. 2020, section 3 and figure 1,
+// for memory; DESIGN §2, "Cost and memory", for collectives. Data parallelism on a mesh of one axis; every parameter of the
+// model divides by its devices.
+#include <gmock/gmock.h>
+
+#include <map>
+#include <numeric>
+
+#include "meshwright/memory_profile.h"
+#include "planned_program.h"
+
+namespace meshwright::test {
+namespace {
+
+using Settings = std::vector<std::string>;
+
+std::int64_t parameters_of(const Plan& plan) {
+  std::int64_t count = 0;
+  for (const Source& source : plan.graph.sources) {
+    if (source.kind == SourceKind::parameter) count += plan.graph.type(source.value).elements();
+  }
+  return count;
+}
+
+// --- memory ---
+
+struct PerParameter {
+  std::int64_t value, gradient, optimizer;  // bytes of one number
+};
+
+struct Setting {
+  const char* name;
+  Settings set;
+  PerParameter bytes;
+};
+
+void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
+
+// Of all parameters, on each of N devices.
+std::int64_t held_bytes(const PerParameter& bytes, int stage, std::int64_t parameters, std::int64_t devices) {
+  const auto share = [&](std::int64_t each, int first_stage) { return each * parameters / (stage >= first_stage ? devices : 1); };
+  return share(bytes.value, 3) + share(bytes.gradient, 2) + share(bytes.optimizer, 1);
+}
+
+class ZeroMemory : public testing::TestWithParam<Setting> {
+ protected:
+  static PlannedProgram make(int stage, const std::string& devices, const Settings& more) {
+    Settings set = GetParam().set;
+    set.insert(set.end(), more.begin(), more.end());
+    set.push_back("search.zero=" + std::to_string(stage));
+    set.emplace_back("search.batch_axes=all");
+    return planned_program("mlp_tiny", devices, set).value();
+  }
+
+  static std::int64_t planned_bytes(const Plan& plan) {
+    std::int64_t sum = 0;
+    for (const PlannedVariable& variable : plan.variables) sum += variable.state_bytes + variable.gradient_bytes;
+    return sum;
+  }
+
+  static std::int64_t states(const MemorySplit& split) {
+    return split[MemoryKind::parameter] + split[MemoryKind::gradient] + split[MemoryKind::optimizer];
+  }
+
+  // Before the first op of the next microbatch, or the update: every gradient is there, and no activation. Gathers for that
+  // op may be, which are prefetched.
+  static std::size_t end_of_first_backward(const Program& program) {
+    const auto& instructions = program.instructions;
+    std::size_t at = 0;
+    while (instructions[at].phase != Phase::backward) ++at;
+    const auto goes_on = [](const Instruction& next) {
+      return next.phase == Phase::backward || (next.phase == Phase::forward && next.kind != InstructionKind::compute);
+    };
+    while (at + 1 < instructions.size() && goes_on(instructions[at + 1])) ++at;
+    return at;
+  }
+};
+
+TEST_P(ZeroMemory, IsThePublishedFormula) {
+  for (const char* devices : {"4", "8"}) {
+    const std::int64_t n = std::stoll(devices);
+    for (int stage = 0; stage <= 3; ++stage) {
+      SCOPED_TRACE("stage " + std::to_string(stage) + " on " + devices);
+      const PlannedProgram planned = make(stage, devices, {});
+      const std::int64_t expected = held_bytes(GetParam().bytes, stage, parameters_of(planned.plan), n);
+      EXPECT_EQ(planned_bytes(planned.plan), expected);
+      const MemoryProfile profile = memory_profile(planned.program);
+      EXPECT_EQ(states(profile.curve[end_of_first_backward(planned.program)]), expected);
+      // Activations are two samples at most, so that states are what the peak is made of.
+      EXPECT_GE(profile.peak_bytes, expected);
+      const std::vector<std::int64_t> curve = memory_curve(planned.program);
+      EXPECT_EQ(*std::max_element(curve.begin(), curve.end()), profile.peak_bytes);
+    }
+  }
+}
+
+// Nor do microbatches change it, kept or reduced.
+TEST_P(ZeroMemory, IsTheSameWithMicrobatches) {
+  for (const char* gradients : {"train.gradients=kept", "train.gradients=reduced"}) {
+    for (int stage = 0; stage <= 3; ++stage) {
+      SCOPED_TRACE(std::string(gradients) + ", stage " + std::to_string(stage));
+      const PlannedProgram planned = make(stage, "4", {"train.microbatches=2", gradients});
+      const std::int64_t expected = held_bytes(GetParam().bytes, stage, parameters_of(planned.plan), 4);
+      EXPECT_EQ(planned_bytes(planned.plan), expected);
+      EXPECT_EQ(states(memory_profile(planned.program).curve[end_of_first_backward(planned.program)]), expected);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Settings, ZeroMemory,
+    testing::Values(Setting{"fp32_adamw", {}, {4, 4, 8}}, Setting{"fp32_adam", {"train.optimizer=adam"}, {4, 4, 8}},
+                    Setting{"fp32_momentum", {"train.optimizer=momentum"}, {4, 4, 4}}, Setting{"fp32_sgd", {"train.optimizer=sgd"}, {4, 4, 0}},
+                    Setting{"bf16_adamw", {"train.dtype=bf16"}, {2, 2, 12}},
+                    Setting{"bf16_momentum", {"train.dtype=bf16", "train.optimizer=momentum"}, {2, 2, 8}},
+                    Setting{"bf16_sgd", {"train.dtype=bf16", "train.optimizer=sgd"}, {2, 2, 4}},
+                    Setting{"bf16_without_master", {"train.dtype=bf16", "train.master_dtype=bf16"}, {2, 2, 4}},
+                    Setting{"bf16_reduced_in_fp32", {"train.dtype=bf16", "train.reduce_dtype=fp32"}, {2, 4, 12}}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+// --- collectives ---
+
+struct Counts {
+  std::int64_t gathers = 0, reduce_scatters = 0, all_reduces = 0, others = 0;
+  bool operator==(const Counts&) const = default;
+};
+
+void PrintTo(const Counts& counts, std::ostream* out) {
+  *out << counts.gathers << " all-gathers, " << counts.reduce_scatters << " reduce-scatters, " << counts.all_reduces
+       << " all-reduces, " << counts.others << " others";
+}
+
+// By parameter. Slices are no communication.
+std::map<std::string, Counts> count_collectives(const Program& program) {
+  std::map<std::string, Counts> counts;
+  for (const ProgramParameter& parameter : program.parameters) counts[parameter.name];
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.kind != InstructionKind::move || instruction.parameter == kNoId) continue;
+    Counts& here = counts[program.parameters[instruction.parameter].name];
+    switch (instruction.move.kind) {
+      case MoveKind::all_gather: ++here.gathers; break;
+      case MoveKind::reduce_scatter: ++here.reduce_scatters; break;
+      case MoveKind::all_reduce: ++here.all_reduces; break;
+      case MoveKind::slice:
+      case MoveKind::keep_one: break;
+      default: ++here.others;
+    }
+  }
+  return counts;
+}
+
+// Those that a backward reads, of mlp_tiny; the weight of the first layer is not among them, whose input has no gradient.
+const std::vector<std::string> kReadInBackward = {"second.weight", "norm.weight", "last.weight"};
+
+class ZeroCollectives : public testing::TestWithParam<std::int64_t> {
+ protected:
+  static std::map<std::string, Counts> count(const Settings& more) {
+    Settings set = {"search.batch_axes=all", "train.microbatches=" + std::to_string(GetParam())};
+    set.insert(set.end(), more.begin(), more.end());
+    return count_collectives(planned_program("mlp_tiny", "4", set).value().program);
+  }
+
+  static void expect_each(const Settings& settings, const Counts& expected) {
+    for (const auto& [name, counts] : count(settings)) EXPECT_EQ(counts, expected) << name << ", " << joined(settings);
+  }
+};
+
+TEST_P(ZeroCollectives, OfDataParallelism) {
+  expect_each({"search.zero=0"}, {.all_reduces = 1});
+  expect_each({"search.zero=0", "train.gradients=reduced"}, {.all_reduces = GetParam()});
+}
+
+TEST_P(ZeroCollectives, OfStage1AreOneReduceScatterAndOneGatherAStep) {
+  expect_each({"search.zero=1"}, {.gathers = 1, .reduce_scatters = 1});
+  // Reduced after each microbatch they are whole, of which the update takes its part.
+  if (GetParam() > 1) expect_each({"search.zero=1", "train.gradients=reduced"}, {.gathers = 1, .all_reduces = GetParam()});
+}
+
+TEST_P(ZeroCollectives, OfStage2AreAReduceScatterEachMicrobatchAndOneGatherAStep) {
+  for (const char* gradients : {"train.gradients=kept", "train.gradients=reduced"}) {
+    expect_each({"search.zero=2", gradients}, {.gathers = 1, .reduce_scatters = GetParam()});
+  }
+}
+
+TEST_P(ZeroCollectives, OfStage3GatherOnceOrTwiceAMicrobatch) {
+  const std::int64_t m = GetParam();
+  expect_each({"search.zero=3", "search.regather=never"}, {.gathers = m, .reduce_scatters = m});
+  for (const auto& [name, counts] : count({"search.zero=3", "search.regather=always"})) {
+    const bool twice = std::find(kReadInBackward.begin(), kReadInBackward.end(), name) != kReadInBackward.end();
+    EXPECT_EQ(counts, (Counts{.gathers = twice ? 2 * m : m, .reduce_scatters = m})) << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Microbatches, ZeroCollectives, testing::Values(1, 2, 4), [](const auto& info) { return std::to_string(info.param); });
+
+// --- seconds ---
+
+double simulated(PlannedProgram& planned) {
+  const auto backend = planned.host.create<Backend>("backend", "simulate").value();
+  return backend->run({planned.program, *planned.tools.ops, planned.tools.profile, nullptr, {}, nullptr, {}})->step_seconds;
+}
+
+// What the search counts for gathers, reductions, sums and casts is what the program takes: within 6 %, and mostly 3.
+TEST(ZeroSeconds, AreThoseOfTheProgram) {
+  for (const char* stage : {"search.zero=0", "search.zero=1", "search.zero=2", "search.zero=3"}) {
+    for (const Settings& settings : {Settings{"train.microbatches=1"}, Settings{"train.microbatches=4"},
+                                     Settings{"train.microbatches=4", "train.gradients=reduced", "train.reduce_dtype=fp32"},
+                                     Settings{"train.microbatches=4", "search.regather=always", "train.prefetch=false"}}) {
+      SCOPED_TRACE(std::string(stage) + ", " + joined(settings));
+      host::PlanOptions options;
+      options.model = example("gpt2_small");
+      options.cluster = cluster("h100x8");
+      options.mesh = "8";
+      options.set = settings;
+      options.set.insert(options.set.end(), {stage, "search.batch_axes=all", "train.dtype=bf16", "model.batch=64"});
+      PlannedProgram planned = program_of(*plan(options)->plan).value();
+      const double seconds = simulated(planned);
+      EXPECT_NEAR(planned.plan.objective_seconds, seconds, 0.06 * seconds);
+      EXPECT_NEAR(planned.plan.step_seconds, seconds, 0.06 * seconds);
+    }
+  }
+}
+
+// --- prefetch ---
+
+// Of the model: not what adds up gradients.
+bool takes_time(const Instruction& instruction) {
+  return instruction.kind == InstructionKind::compute && !instruction.alias && instruction.parameter == kNoId;
+}
+
+// How many ops begin between each gather of a parameter and the first one that uses what it gathered.
+std::vector<std::int64_t> distances(const Program& program) {
+  std::vector<std::int64_t> found;
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction& gather = program.instructions[i];
+    if (gather.kind != InstructionKind::move || !gather.hides || gather.phase == Phase::update || gather.move.kind != MoveKind::all_gather) continue;
+    std::int64_t distance = 0;
+    for (std::size_t j = i + 1; j < program.instructions.size(); ++j) {
+      const Instruction& user = program.instructions[j];
+      const bool uses = std::any_of(user.operands.begin(), user.operands.end(), [&](const auto& here) { return here.value == gather.results[0]; });
+      if (uses) break;
+      distance += takes_time(user) ? 1 : 0;
+    }
+    found.push_back(distance);
+  }
+  return found;
+}
+
+TEST(Prefetch, PutsEachGatherOneOpAhead) {
+  const Settings settings = {"search.zero=3", "search.regather=always", "search.batch_axes=all", "train.microbatches=2"};
+  const PlannedProgram ahead = planned_program("mlp_tiny", "4", settings).value();
+  std::vector<std::int64_t> found = distances(ahead.program);
+  // Nothing is before the first op, which takes a weight and a bias.
+  ASSERT_GT(found.size(), 8U);
+  EXPECT_EQ(found[0], 0);
+  EXPECT_EQ(found[1], 0);
+  found.erase(found.begin(), found.begin() + 2);
+  EXPECT_THAT(found, testing::Each(1));
+}
+
+TEST(Prefetch, IsLeftOutWhereItIsNotWanted) {
+  const PlannedProgram beside =
+      planned_program("mlp_tiny", "4", {"search.zero=3", "search.regather=always", "search.batch_axes=all", "train.prefetch=false"}).value();
+  const std::vector<std::int64_t> found = distances(beside.program);
+  ASSERT_FALSE(found.empty());
+  EXPECT_THAT(found, testing::Each(0));
+}
+
+class PrefetchPays : public testing::TestWithParam<const char*> {};
+
+TEST_P(PrefetchPays, AndIsNeverSlower) {
+  for (const char* regather : {"always", "never"}) {
+    for (const char* microbatches : {"1", "2"}) {
+      const Settings settings = {"search.zero=3", "search.batch_axes=all", std::string("search.regather=") + regather,
+                                 std::string("train.microbatches=") + microbatches};
+      SCOPED_TRACE(joined(settings));
+      PlannedProgram ahead = planned_program(GetParam(), "4", settings).value();
+      Plan plan = ahead.plan;
+      plan.training.prefetch = false;
+      PlannedProgram beside = program_of(plan).value();
+      EXPECT_LT(simulated(ahead), simulated(beside));
+      EXPECT_EQ(sent_bytes(ahead.program), sent_bytes(beside.program));
+      Settings off = settings;
+      off.emplace_back("train.prefetch=false");
+      const Plan planned_off = planned_program(GetParam(), "4", off).value().plan;
+      EXPECT_LT(ahead.plan.objective_seconds, planned_off.objective_seconds);
+      EXPECT_LT(ahead.plan.step_seconds, planned_off.step_seconds);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, PrefetchPays, testing::Values("mlp_tiny", "gpt2_tiny", "llama_tiny", "vit_tiny"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace meshwright::test

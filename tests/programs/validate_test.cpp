@@ -1,0 +1,146 @@
+// What `validate` finds in programs of ZeRO and of microbatches from which something was taken, or moved.
+#include <gmock/gmock.h>
+
+#include "draft.h"
+#include "program_bench.h"
+
+namespace meshwright::test {
+namespace {
+
+using testing::HasSubstr;
+
+Program linear_program(ZeroStage stage, std::int64_t microbatches) {
+  Draft draft;
+  const ValueId x = draft.input("x", DType::float32, {8, 16});
+  const ValueId y = draft.op("aten.linear", {{"input", x}, {"weight", draft.parameter("weight", {32, 16})}}, {}, {8, 32});
+  const Graph graph = draft.finish("linear", draft.op("aten.mean", {{"self", y}}, {}, {}));
+  const AtomizedGraph atoms = atomize(graph, *bench().tools.ops).value();
+  const Mesh mesh = plain_mesh({4});
+  const CostProfile profile = plain_profile();
+  TrainingSettings training;
+  training.microbatches = microbatches;
+  StrategyFilter filter;
+  filter.batch_axes = 1;
+  filter.zero = stage;
+  const ProblemInput input{graph, atoms, mesh, profile, *bench().tools.conversions, training, filter};
+  return host::make_program(draw_plan(input, build_problem(input).value(), 0).value(), bench().tools).value();
+}
+
+// The first instruction that is as `wanted` says.
+template <class Wanted>
+std::size_t find(const Program& program, Wanted wanted) {
+  const auto found = std::find_if(program.instructions.begin(), program.instructions.end(), wanted);
+  EXPECT_NE(found, program.instructions.end());
+  return static_cast<std::size_t>(found - program.instructions.begin());
+}
+
+Instruction& first(Program& program, InstructionKind kind) {
+  return program.instructions[find(program, [&](const Instruction& here) { return here.kind == kind; })];
+}
+
+bool is_move(const Instruction& instruction, MoveKind kind) {
+  return instruction.kind == InstructionKind::move && instruction.move.kind == kind;
+}
+
+// Without this move, whose users take what it moved.
+void take_out(Program& program, std::size_t number) {
+  const Instruction move = program.instructions[number];
+  program.instructions.erase(program.instructions.begin() + static_cast<std::ptrdiff_t>(number));
+  std::erase_if(program.instructions, [](const Instruction& here) { return here.kind == InstructionKind::free; });
+  const auto replace = [&](ProgramValueId& value) {
+    if (value == move.results[0]) value = move.operands[0].value;
+  };
+  for (Instruction& instruction : program.instructions) {
+    for (ProgramOperand& operand : instruction.operands) replace(operand.value);
+  }
+  for (ProgramParameter& parameter : program.parameters) {
+    replace(parameter.gradient);
+    replace(parameter.updated);
+  }
+  place_frees(program);
+}
+
+std::string refusal(const Program& program) {
+  const Status status = validate_finished(program);
+  return status ? "valid" : status.error().message;
+}
+
+class EveryStage : public testing::TestWithParam<ZeroStage> {};
+
+TEST_P(EveryStage, IsValidAsItIsMade) {
+  for (const std::int64_t microbatches : {1, 2}) EXPECT_EQ(refusal(linear_program(GetParam(), microbatches)), "valid");
+}
+
+// The gradient's reduction is left out.
+TEST_P(EveryStage, NeedsItsReduction) {
+  Program program = linear_program(GetParam(), 2);
+  const MoveKind kind = GetParam() == ZeroStage::none ? MoveKind::all_reduce : MoveKind::reduce_scatter;
+  take_out(program, find(program, [&](const Instruction& here) { return is_move(here, kind) && here.parameter != kNoId; }));
+  EXPECT_THAT(refusal(program), HasSubstr(std::string(kind == MoveKind::all_reduce ? "an all_reduce" : "a reduce_scatter") + " over axis 0"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Stages, EveryStage, testing::Values(ZeroStage::none, ZeroStage::optimizer, ZeroStage::gradient, ZeroStage::value),
+                         [](const auto& info) { return std::to_string(static_cast<int>(info.param)); });
+
+TEST(Validate, NeedsTheGatherOfWhatZero1Changed) {
+  for (const ZeroStage stage : {ZeroStage::optimizer, ZeroStage::gradient}) {
+    Program program = linear_program(stage, 1);
+    take_out(program, find(program, [](const Instruction& here) { return is_move(here, MoveKind::all_gather) && here.phase == Phase::update; }));
+    EXPECT_EQ(refusal(program), "parameter 'weight' is stored as RR before the step, as S0R after it: an all_gather over axis 0 is missing");
+  }
+}
+
+TEST(Validate, NeedsTheGatherThatZero3ComputesWith) {
+  Program program = linear_program(ZeroStage::value, 1);
+  take_out(program, find(program, [](const Instruction& here) { return is_move(here, MoveKind::all_gather); }));
+  EXPECT_THAT(refusal(program), HasSubstr("needs 'weight' as RR, but it is S0R: an all_gather over axis 0 is missing"));
+}
+
+TEST(Validate, NeedsTheSliceThatZero1Changes) {
+  Program program = linear_program(ZeroStage::optimizer, 1);
+  take_out(program, find(program, [](const Instruction& here) { return is_move(here, MoveKind::slice) && here.phase == Phase::update; }));
+  EXPECT_THAT(refusal(program), HasSubstr("a slice over axis 0 is missing"));
+}
+
+TEST(Validate, RefusesAnUpdateWhoseGradientLiesOtherwise) {
+  Program program = linear_program(ZeroStage::optimizer, 1);
+  program.parameters[0].state = Layout(1);  // whole
+  EXPECT_THAT(refusal(program), HasSubstr("the optimizer's state of 'weight' is stored as RR, its gradient as S0R: an all_gather over axis 0 is missing"));
+}
+
+TEST(Validate, RefusesAnUpdateOfAnotherGradient) {
+  Program program = linear_program(ZeroStage::none, 1);
+  Instruction& update = first(program, InstructionKind::update);
+  update.operands[0] = {"", program.parameters[0].value, program.type(program.parameters[0].value).layout};
+  EXPECT_THAT(refusal(program), HasSubstr("does not take the gradient of 'weight'"));
+}
+
+TEST(Validate, RefusesASumOfDifferentLayouts) {
+  Program program = linear_program(ZeroStage::none, 2);
+  Instruction& sum = first(program, InstructionKind::accumulate);
+  program.values[sum.operands[0].value].type.layout = Layout(1);
+  sum.operands[0].needed = Layout(1);
+  EXPECT_THAT(refusal(program), HasSubstr("adds up what is not of one type and layout"));
+}
+
+TEST(Validate, RefusesASumOfOneThing) {
+  Program program = linear_program(ZeroStage::none, 2);
+  first(program, InstructionKind::accumulate).operands.pop_back();
+  EXPECT_THAT(refusal(program), HasSubstr("takes a sum and an addend"));
+}
+
+TEST(Validate, RefusesAParameterThatIsNotUpdated) {
+  Program program = linear_program(ZeroStage::value, 1);
+  std::erase_if(program.instructions, [](const Instruction& here) { return here.kind == InstructionKind::update; });
+  EXPECT_EQ(refusal(program), "parameter 'weight' has a gradient, but is not updated");
+}
+
+TEST(Validate, RefusesANewValueThatNobodyMakes) {
+  Program program = linear_program(ZeroStage::optimizer, 1);
+  program.values.push_back(program.values[program.parameters[0].value]);
+  program.parameters[0].updated = static_cast<ProgramValueId>(program.values.size() - 1);
+  EXPECT_EQ(refusal(program), "the new value of 'weight' is never made");
+}
+
+}  // namespace
+}  // namespace meshwright::test
