@@ -216,6 +216,8 @@ Json summary_json(const PlanOutcome& outcome) {
     one.add("mesh", trial.mesh).add("status", name(trial.status)).add("objective_seconds", trial.objective_seconds);
     one.add("peak_bytes", trial.peak_bytes);
     if (!trial.binding.empty()) one.add("binding", trial.binding);
+    if (trial.least_bytes > 0) one.add("least_bytes", trial.least_bytes);
+    if (trial.smallest_bytes > 0) one.add("smallest_known_bytes", trial.smallest_bytes);
     return one;
   }));
   json.add("comparisons", array_of(outcome.comparisons, [](const Comparison& comparison) {

@@ -11,13 +11,13 @@ namespace meshwright::host {
 namespace {
 
 constexpr std::size_t kMostTensors = 3;
-constexpr std::int64_t kWorkLimit = 200'000'000;
+constexpr std::int64_t kWorkLimit = 50'000'000;
 
-// "parameters 0.46 GiB, gradients 0.46 GiB, ..."; nothing of what holds nothing.
+// "parameters 0.46 GiB, gradients 0.46 GiB, ..."; nothing of what holds less than a hundredth.
 std::string split_text(const MemorySplit& split) {
   std::vector<std::size_t> kinds;
   for (std::size_t kind = 0; kind < kMemoryKinds; ++kind) {
-    if (split.bytes[kind] > 0) kinds.push_back(kind);
+    if (split.bytes[kind] > split.sum() / 100) kinds.push_back(kind);
   }
   std::stable_sort(kinds.begin(), kinds.end(), [&](std::size_t a, std::size_t b) { return split.bytes[a] > split.bytes[b]; });
   std::string text;
