@@ -37,6 +37,7 @@ void add_layouts(const ProblemEdge& edge, const StrategySet& from, const Strateg
   for (const Strategy& strategy : from.strategies) {
     prices.add(strategy.result(edge.from_port).value);
     prices.add(strategy.result(edge.from_port).gradient);
+    if (edge.of_parameter) prices.add(strategy.state);
   }
   for (const Strategy& strategy : to.strategies) {
     prices.add(strategy.operands[edge.to_port].value);
@@ -82,6 +83,11 @@ Ticks EdgeTables::step_ticks(const ProblemEdge& edge, const Strategy& parameter,
   if (reduces_each_microbatch(parameter, training)) return times * (forward + reducing);
   const bool waits = parameter.zero == ZeroStage::optimizer && times == 1;  // for the end of the backward
   return times * forward + (times - 1) * backward + (waits ? again + reduce : reducing);
+}
+
+Ticks EdgeTables::price(ValueId parameter, const Layout& from, const Layout& to) {
+  const ConversionPrices& prices = prices_[prices_of(parameter, size_bytes(input_.graph.type(parameter).dtype), true)];
+  return prices.ticks[prices.numbers.at(from) * prices.layouts.size() + prices.numbers.at(to)];
 }
 
 CostTable EdgeTables::make_table(const ProblemEdge& edge, const StrategySet& from, const StrategySet& to,

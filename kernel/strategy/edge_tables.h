@@ -29,6 +29,8 @@ class EdgeTables {
 
   // Fills problem.space.edges and .tables from problem.edges.
   Status fill(Problem& problem);
+  // Of a parameter's value, from the layout of its state to that in which it is stored; after `fill`.
+  [[nodiscard]] Ticks price(ValueId parameter, const Layout& from, const Layout& to);
 
  private:
   struct TableKey {

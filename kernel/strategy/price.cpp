@@ -166,11 +166,11 @@ void price_sums(const AtomShape& shape, DType dtype, const TrainingSettings& tra
 
 }  // namespace
 
-Status price_parameter(const AtomShape& shape, DType dtype, const TrainingSettings& training, const Mesh& mesh,
-                       const CostProfile& profile, const ConversionSearch& conversions, Strategy& strategy) {
-  const Layout& stored = strategy.results[0].value;
+void price_parameter(const AtomShape& shape, DType dtype, const TrainingSettings& training, const Mesh& mesh,
+                     const CostProfile& profile, Strategy& strategy) {
   const std::int64_t elements = local_elements(strategy.state, shape, mesh);
-  strategy.state_bytes = local_elements(stored, shape, mesh) * size_bytes(dtype) + elements * training.optimizer_bytes(dtype);
+  strategy.state_bytes =
+      local_elements(strategy.results[0].value, shape, mesh) * size_bytes(dtype) + elements * training.optimizer_bytes(dtype);
   const bool gradient_in_shards = strategy.zero >= ZeroStage::gradient;
   strategy.gradient_bytes =
       local_elements(gradient_in_shards ? strategy.state : strategy.compute, shape, mesh) * training.gradient_bytes(dtype);
@@ -178,12 +178,6 @@ Status price_parameter(const AtomShape& shape, DType dtype, const TrainingSettin
   Work update{.bytes = static_cast<double>(elements * training.step_bytes(dtype)), .dtype = dtype};
   strategy.update_seconds = std::max(0.0, compute_seconds(profile, update) - profile.device.launch_seconds);
   price_sums(shape, dtype, training, mesh, profile, strategy);
-  if (stored == strategy.state) return Done{};
-  const ConversionProblem gather{mesh, shape, profile, size_bytes(dtype), true};
-  Result<ConversionPath> path = conversions.find(gather, strategy.state, stored);
-  if (!path) return path.error();
-  strategy.update_seconds += to_seconds(path->ticks);
-  return Done{};
 }
 
 }  // namespace meshwright

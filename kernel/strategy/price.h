@@ -23,8 +23,8 @@ void price_node(const AtomizedNode& node, const Mesh& mesh, const CostProfile& p
 void price_fork(const AtomShape& shape, DType dtype, std::size_t uses, const Mesh& mesh, const CostProfile& profile,
                 Strategy& strategy);
 
-// With the gather of what the update changed, where the value is held whole. Errors: the search's.
-Status price_parameter(const AtomShape& shape, DType dtype, const TrainingSettings& training, const Mesh& mesh,
-                       const CostProfile& profile, const ConversionSearch& conversions, Strategy& strategy);
+// But for the gather of what the update changed, where the value is held whole: EdgeTables knows its price.
+void price_parameter(const AtomShape& shape, DType dtype, const TrainingSettings& training, const Mesh& mesh,
+                     const CostProfile& profile, Strategy& strategy);
 
 }  // namespace meshwright

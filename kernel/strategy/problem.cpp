@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cassert>
 #include <map>
+#include <set>
 
 #include "meshwright/strategy.h"
 #include "strategy/constants.h"
@@ -33,6 +34,7 @@ class Builder {
       return bad_input("graph '" + input_.graph.name + "': nothing in it depends on a parameter, so there is nothing to train");
     }
     if (Status status = tables_.fill(problem_); !status) return status.error();
+    price_gathers_of_updates();
     add_memory_terms(input_, problem_);
     return std::move(problem_);
   }
@@ -75,18 +77,14 @@ class Builder {
 
   Status add_parameter(ValueId id) {
     const std::string key = "parameter " + shape_key(id) + (restrictions_.limits_weight(id) ? " limited" : "");
-    Status priced = Done{};
     Result<std::shared_ptr<const StrategySet>> set = find_set(key, value(id).name, [&] {
       std::vector<Strategy> strategies = enumerate_parameter(shape(id), input_.mesh, input_.training, input_.filter);
       std::erase_if(strategies, [&](const Strategy& strategy) { return !restrictions_.allow_parameter(id, strategy); });
       for (Strategy& strategy : strategies) {
-        Status status = price_parameter(shape(id), value(id).type.dtype, input_.training, input_.mesh, input_.profile,
-                                        input_.conversions, strategy);
-        if (!status) priced = std::move(status);
+        price_parameter(shape(id), value(id).type.dtype, input_.training, input_.mesh, input_.profile, strategy);
       }
       return strategies;
     });
-    if (!priced) return priced;
     if (!set) return set.error();
     const std::uint32_t at = add_variable(VariableKind::parameter, kNoId, id, value(id).name, *set);
     return settle(id, {at, 0, true});
@@ -189,6 +187,25 @@ class Builder {
     return Done{};
   }
 
+  // What an update changed in shards is gathered where the value is held whole (ZeRO-1 and 2).
+  void price_gathers_of_updates() {
+    std::set<std::uint32_t> priced;
+    for (std::size_t i = 0; i < problem_.variables.size(); ++i) {
+      const Variable& variable = problem_.variables[i];
+      if (variable.kind != VariableKind::parameter) continue;
+      StrategySet& set = *owned_[variable.set->id];
+      for (std::size_t s = 0; s < set.strategies.size(); ++s) {
+        Strategy& strategy = set.strategies[s];
+        if (strategy.results[0].value == strategy.state) continue;
+        if (!priced.contains(set.id)) {
+          strategy.update_seconds += to_seconds(tables_.price(variable.value, strategy.state, strategy.results[0].value));
+        }
+        problem_.space.nodes[i].costs[s] = to_ticks(strategy.seconds(input_.training.microbatches));
+      }
+      priced.insert(set.id);
+    }
+  }
+
   // --- sets shared by identical variables ---
 
   std::string shape_key(ValueId id) const {
@@ -234,6 +251,7 @@ class Builder {
       auto set = std::make_shared<StrategySet>();
       set->id = static_cast<std::uint32_t>(sets_.size() - 1);
       set->strategies = make();
+      owned_.push_back(set);
       found->second = std::move(set);
     }
     if (found->second->strategies.empty()) return infeasible("'" + name + "' " + restrictions_.text());
@@ -264,6 +282,7 @@ class Builder {
   std::vector<std::uint32_t> uses_;   // by value: operands of differentiable nodes, and outputs
   std::map<ValueId, Origin> origins_;
   std::map<std::string, std::shared_ptr<const StrategySet>> sets_;
+  std::vector<std::shared_ptr<StrategySet>> owned_;  // the same, by id
 };
 
 }  // namespace

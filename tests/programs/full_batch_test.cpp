@@ -17,11 +17,11 @@ namespace {
 
 using Tensors = std::map<ValueId, Tensor>;
 
-class FullBatch : public testing::TestWithParam<std::tuple<const char*, std::int64_t>> {
+class FullBatch : public testing::TestWithParam<std::tuple<std::string, std::int64_t>> {
  protected:
   FullBatch() {
     const auto frontend = bench().host.create<Frontend>("frontend", "torch_export").value();
-    const Graph read = frontend->read(SOURCE_FOLDER "/tests/models/" + std::string(std::get<0>(GetParam())) + ".pt2").value();
+    const Graph read = frontend->read(SOURCE_FOLDER "/tests/models/" + std::get<0>(GetParam()) + ".pt2").value();
     whole_ = make_float64_model(read, ops_).value();
     part_ = make_float64_model(host::cut_into_microbatches(read, ops_, microbatches_, false).value(), ops_).value();
     sources_ = sample_sources(whole_.graph, {}, 1).value();
@@ -154,8 +154,8 @@ TEST_P(FullBatch, HasTheGradientsOfAProgramOverItsParts) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, FullBatch,
-                         testing::Combine(testing::Values("mlp_tiny", "gpt2_tiny"), testing::Values(std::int64_t{2}, std::int64_t{4})),
-                         [](const auto& info) { return std::string(std::get<0>(info.param)) + "_" + std::to_string(std::get<1>(info.param)); });
+                         testing::Combine(testing::Values(std::string("mlp_tiny"), std::string("gpt2_tiny")), testing::Values(std::int64_t{2}, std::int64_t{4})),
+                         [](const auto& info) { return std::get<0>(info.param) + "_" + std::to_string(std::get<1>(info.param)); });
 
 }  // namespace
 }  // namespace meshwright::test

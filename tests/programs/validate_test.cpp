@@ -65,22 +65,24 @@ std::string refusal(const Program& program) {
   return status ? "valid" : status.error().message;
 }
 
-class EveryStage : public testing::TestWithParam<ZeroStage> {};
+class EveryStage : public testing::TestWithParam<int> {
+ protected:
+  const ZeroStage stage_ = static_cast<ZeroStage>(GetParam());
+};
 
 TEST_P(EveryStage, IsValidAsItIsMade) {
-  for (const std::int64_t microbatches : {1, 2}) EXPECT_EQ(refusal(linear_program(GetParam(), microbatches)), "valid");
+  for (const std::int64_t microbatches : {1, 2}) EXPECT_EQ(refusal(linear_program(stage_, microbatches)), "valid");
 }
 
 // The gradient's reduction is left out.
 TEST_P(EveryStage, NeedsItsReduction) {
-  Program program = linear_program(GetParam(), 2);
-  const MoveKind kind = GetParam() == ZeroStage::none ? MoveKind::all_reduce : MoveKind::reduce_scatter;
+  Program program = linear_program(stage_, 2);
+  const MoveKind kind = stage_ == ZeroStage::none ? MoveKind::all_reduce : MoveKind::reduce_scatter;
   take_out(program, find(program, [&](const Instruction& here) { return is_move(here, kind) && here.parameter != kNoId; }));
   EXPECT_THAT(refusal(program), HasSubstr(std::string(kind == MoveKind::all_reduce ? "an all_reduce" : "a reduce_scatter") + " over axis 0"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Stages, EveryStage, testing::Values(ZeroStage::none, ZeroStage::optimizer, ZeroStage::gradient, ZeroStage::value),
-                         [](const auto& info) { return std::to_string(static_cast<int>(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Stages, EveryStage, testing::Values(0, 1, 2, 3), [](const auto& info) { return std::to_string(info.param); });
 
 TEST(Validate, NeedsTheGatherOfWhatZero1Changed) {
   for (const ZeroStage stage : {ZeroStage::optimizer, ZeroStage::gradient}) {
