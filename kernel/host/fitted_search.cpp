@@ -91,15 +91,15 @@ Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& pr
     answer = solve_(problem, asked);
     if (!answer) return answer.error();
   }
-  found.status = SolveStatus::infeasible;
-  if (found.smallest && found.binding.empty()) {
-    found.binding = "no plan is known that holds no more than the budget, though none is proven impossible";
-  }
+  if (found.status == SolveStatus::infeasible) return found;
+  found.status = SolveStatus::heuristic;  // nothing is proven
+  found.binding = "no plan is known that holds no more than the budget, though none is proven impossible";
   return found;
 }
 
 Result<std::optional<FittedPlan>> FittedSolver::smallest(const ProblemInput& input, Problem& problem, std::int64_t least_bytes) const {
   std::optional<FittedPlan> best;
+  if (least_bytes == 0) return best;  // nothing is known to begin from
   for (const double factor : {1.0, 1.01, 1.03, 1.1, 1.3, 2.0, 4.0}) {
     const auto budget = static_cast<std::int64_t>(factor * static_cast<double>(std::max<std::int64_t>(least_bytes, 1)));
     Result<Assignment> answer = solve_(problem, budget);

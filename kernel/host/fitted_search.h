@@ -23,8 +23,8 @@ struct FittedPlan {
 };
 
 struct FittedSearch {
-  SolveStatus status = SolveStatus::infeasible;
-  std::optional<FittedPlan> best;      // within the budget
+  SolveStatus status = SolveStatus::infeasible;  // heuristic, if nothing was found and nothing is proven
+  std::optional<FittedPlan> best;                // within the budget
   double lower_bound_seconds = 0;      // no plan within the budget costs less
   std::string binding;                 // if there is none, what binds
   std::int64_t least_bytes = 0;        // no plan holds less, as far as it is proven

@@ -153,7 +153,6 @@ class Pipeline {
   // What [search] asks for.
   Result<StrategyFilter> wanted_filter(const Mesh& mesh) const {
     StrategyFilter filter;
-    if (search().text("weights") == "sharded") filter.sharded_weight_axes = (1U << mesh.rank()) - 1;
     const std::string &zero = search().text("zero"), &regather = search().text("regather");
     if (zero != "free") filter.zero = static_cast<ZeroStage>(zero[0] - '0');
     if (regather != "free") filter.regather = regather == "always";
@@ -162,6 +161,7 @@ class Pipeline {
     if (!batch_axes) return batch_axes.error();
     filter.zero_axes = *zero_axes;
     filter.batch_axes = *batch_axes;
+    if (search().text("weights") == "sharded") filter.sharded_weight_axes = ((1U << mesh.rank()) - 1) & ~filter.batch_axes;
     return filter;
   }
 
@@ -229,10 +229,10 @@ class Pipeline {
     const ProblemInput given = input(*mesh, *filter);
     Result<FittedSearch> found = fitted_.search(given, *problem, budget_);
     if (!found) return found.error();
-    if (!found->best && found->least_bytes > 0 && options_.explain) {
+    if (!found->best && options_.explain) {
+      keep_smallest(trial, std::move(found->smallest));
       Result<std::optional<FittedPlan>> smallest = fitted_.smallest(given, *problem, found->least_bytes);
       if (!smallest) return smallest.error();
-      keep_smallest(trial, std::move(found->smallest));
       keep_smallest(trial, std::move(*smallest));
     }
     outcome_.phases.search += watch.lap();

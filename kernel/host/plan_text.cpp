@@ -63,8 +63,9 @@ std::string trials_text(const PlanOutcome& outcome) {
   std::vector<std::vector<std::string>> rows = {{"mesh", "status", "objective", "peak memory"}};
   for (const MeshTrial& trial : outcome.trials) {
     const bool won = outcome.plan && trial.mesh == to_string(outcome.plan->mesh);
-    const bool found = trial.status != SolveStatus::infeasible;
-    rows.push_back({trial.mesh + (won ? " *" : ""), std::string(name(trial.status)),
+    const bool found = trial.objective_seconds > 0;
+    const bool proven = trial.status == SolveStatus::infeasible;
+    rows.push_back({trial.mesh + (won ? " *" : ""), found || proven ? std::string(name(trial.status)) : "none found",
                     found ? milliseconds(trial.objective_seconds) : "", found ? bytes_text(trial.peak_bytes) : ""});
   }
   return "Meshes tried (* won):\n" + table_text(rows, 2);

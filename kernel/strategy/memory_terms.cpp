@@ -37,6 +37,7 @@ class Terms {
     group_storages();
     for (std::uint32_t i = 0; i < problem_.variables.size(); ++i) find_savers(i);
     for (auto& [root, group] : groups_) order_savers(group);
+    count_contained();
     for (std::uint32_t i = 0; i < problem_.variables.size(); ++i) {
       switch (problem_.variables[i].kind) {
         case VariableKind::parameter: add_parameter(i); break;
@@ -171,20 +172,22 @@ class Terms {
     std::stable_sort(group.savers.begin(), group.savers.end(), [](const Saver& a, const Saver& b) { return a.variable < b.variable; });
   }
 
-  // Savers of storages that contain this one, and the most of any that it contains.
-  [[nodiscard]] std::int64_t savers_outside(ValueId root) {
-    if (contained_.empty()) {
-      for (const auto& [id, group] : groups_) {
-        std::int64_t below = static_cast<std::int64_t>(group.savers.size());
-        for (ValueId up = group.parent; up != kNoId;) {
-          contained_[up] = std::max(contained_[up], below);
-          const auto parent = groups_.find(up);
-          if (parent == groups_.end()) break;
-          below += static_cast<std::int64_t>(parent->second.savers.size());
-          up = parent->second.parent;
-        }
+  // By group: the most savers of any storage inside of it.
+  void count_contained() {
+    for (const auto& [id, group] : groups_) {
+      auto below = static_cast<std::int64_t>(group.savers.size());
+      for (ValueId up = group.parent; up != kNoId;) {
+        contained_[up] = std::max(contained_[up], below);
+        const auto parent = groups_.find(up);
+        if (parent == groups_.end()) break;
+        below += static_cast<std::int64_t>(parent->second.savers.size());
+        up = parent->second.parent;
       }
     }
+  }
+
+  // Savers of storages that contain this one, and the most of any that it contains.
+  [[nodiscard]] std::int64_t savers_outside(ValueId root) const {
     std::int64_t outside = contained_.contains(root) ? contained_.at(root) : 0;
     for (auto at = groups_.find(root); at != groups_.end() && at->second.parent != kNoId;) {
       at = groups_.find(at->second.parent);
