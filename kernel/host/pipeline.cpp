@@ -72,7 +72,7 @@ class Pipeline {
     }
     if (best_) {
       watch.lap();
-      if (Status status = compare(); !status) return status.error();
+      if (Status status = options_.explain ? compare() : Done{}; !status) return status.error();
       outcome_.phases.comparisons = watch.lap();
       if (Status status = finish_plan(); !status) return status.error();
     } else {
@@ -140,7 +140,7 @@ class Pipeline {
 
   Result<std::vector<std::vector<std::int64_t>>> mesh_shapes() {
     const std::string& wanted = host_.config().cluster.text("mesh");
-    if (wanted.empty()) return candidate_shapes(cluster_, 3);
+    if (wanted.empty()) return candidate_shapes(cluster_, options_.explain ? 3 : 2);
     Result<std::vector<std::int64_t>> shape = parse_mesh_shape(wanted);
     if (!shape) return shape.error();
     return std::vector<std::vector<std::int64_t>>{std::move(*shape)};

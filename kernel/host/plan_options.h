@@ -17,7 +17,9 @@ struct PlanOptions {
   std::string format = "text";   // or "json"
   std::vector<std::string> set;  // "section.key=value"
   int node_factor = 1;           // plan for so many times the cluster's nodes
-  bool explain = true;           // if nothing fits, say what would
+  // Of a plan that only answers whether something fits, false: then it is compared with no other plan, a refusal gives no
+  // reasons, and meshes have at most two axes.
+  bool explain = true;
 };
 
 // The configuration overrides that the options stand for, in the order in which they apply: `set` first, then the
