@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <mutex>
+#include <optional>
 
 #include "meshwright/shard.h"
 
@@ -47,10 +48,14 @@ class Comparison final : public RunObserver {
   // Held against the shards that the ranks gathered it from, which were compared by themselves.
   void on_gathered(std::int64_t rank, std::uint32_t parameter, const Tensor& value) override {
     const ProgramParameter& here = input_.program.parameters[parameter];
-    const auto known = assembled_.find(parameter);
-    if (known == assembled_.end()) return fail("'" + here.name + "' was gathered without having been updated");
-    compare(rank, here.name, value, known->second, input_.program.type(here.value),
-            std::max(parameter_sizes_.at(here.source), input_.floor));
+    std::optional<Tensor> shards;
+    {
+      // Ranks that this one gathers nothing from may be at their update still.
+      const std::scoped_lock lock(mutex_);
+      if (const auto known = assembled_.find(parameter); known != assembled_.end()) shards = known->second;
+    }
+    if (!shards) return fail("'" + here.name + "' was gathered without having been updated");
+    compare(rank, here.name, value, *shards, input_.program.type(here.value), std::max(parameter_sizes_.at(here.source), input_.floor));
   }
 
   void on_output(std::int64_t rank, std::uint32_t output, const Tensor& value) override {
