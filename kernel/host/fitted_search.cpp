@@ -97,11 +97,12 @@ Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& pr
   return found;
 }
 
-Result<std::optional<FittedPlan>> FittedSolver::smallest(const ProblemInput& input, Problem& problem, std::int64_t least_bytes) const {
+Result<std::optional<FittedPlan>> FittedSolver::smallest(const ProblemInput& input, const Problem& problem,
+                                                             std::int64_t least_bytes) const {
   std::optional<FittedPlan> best;
   if (least_bytes == 0) return best;  // nothing is known to begin from
   for (const double factor : {1.0, 1.01, 1.03, 1.1, 1.3, 2.0, 4.0}) {
-    const auto budget = static_cast<std::int64_t>(factor * static_cast<double>(std::max<std::int64_t>(least_bytes, 1)));
+    const auto budget = static_cast<std::int64_t>(factor * static_cast<double>(least_bytes));
     Result<Assignment> answer = solve_(problem, budget);
     if (!answer) return answer.error();
     if (answer->choice.empty()) continue;

@@ -44,7 +44,7 @@ class FittedSolver {
   Result<FittedSearch> search(const ProblemInput& input, Problem& problem, std::int64_t budget) const;
 
   // A plan that holds as little as can be found: what a refusal names.
-  Result<std::optional<FittedPlan>> smallest(const ProblemInput& input, Problem& problem, std::int64_t least_bytes) const;
+  Result<std::optional<FittedPlan>> smallest(const ProblemInput& input, const Problem& problem, std::int64_t least_bytes) const;
 
   Result<FittedPlan> fit(const ProblemInput& input, const Problem& problem, Assignment assignment) const;
 

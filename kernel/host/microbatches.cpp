@@ -124,7 +124,7 @@ std::string divisors(std::int64_t number) {
 
 }  // namespace
 
-Result<Graph> cut_into_microbatches(const Graph& graph, const OpTable& ops, std::int64_t microbatches, bool allow_coupling) {
+Result<Graph> cut_into_microbatches(Graph graph, const OpTable& ops, std::int64_t microbatches, bool allow_coupling) {
   if (microbatches == 1) return graph;
   const auto input = std::find_if(graph.sources.begin(), graph.sources.end(), [&](const Source& source) {
     return source.kind == SourceKind::user_input && graph.type(source.value).rank() > 0;

@@ -51,7 +51,7 @@ Result<TrainedModel> read_model(const std::string& path, const Frontend& fronten
   }
   TrainedModel model{std::move(*graph), {}, std::move(*refused)};
   if (Status status = read_training(config.train, model); !status) return status.error();
-  graph = cut_into_microbatches(model.graph, ops, model.training.microbatches, config.train.text("batch_coupling") == "allow");
+  graph = cut_into_microbatches(std::move(model.graph), ops, model.training.microbatches, config.train.text("batch_coupling") == "allow");
   if (!graph) return add_context(path, graph.error());
   model.graph = std::move(*graph);
   return model;

@@ -60,10 +60,10 @@ class Pipeline {
     outcome_.phases.plugins = watch.lap();
     if (Status status = read_model(); !status) return status.error();
     outcome_.phases.frontend = watch.lap();
-    Result<AtomizedGraph> atoms = atomize(model_.graph, *ops_);
+    Result<AtomizedGraph> atoms = atomize(model_.graph, *tools_.ops);
     if (!atoms) return atoms.error();
     atoms_ = std::move(*atoms);
-    if (Result<BackwardMemory> backward = backward_memory(model_.graph, *ops_)) backward_ = std::move(*backward);
+    if (Result<BackwardMemory> backward = backward_memory(model_.graph, *tools_.ops)) backward_ = std::move(*backward);
     outcome_.phases.strategies += watch.lap();
     Result<std::vector<std::vector<std::int64_t>>> shapes = mesh_shapes();
     if (!shapes) return shapes.error();
@@ -91,15 +91,11 @@ class Pipeline {
     if (Status status = create("frontend", *frontend_id, frontend_); !status) return status;
     if (Status status = create("clusters", host_.config().cluster.text("plugin"), clusters_); !status) return status;
     if (Status status = create("profilers", search().text("profiler"), profiler_); !status) return status;
-    if (Status status = create("conversions", search().text("conversions"), conversions_); !status) return status;
-    if (Status status = create("intra", search().text("intra"), solver_); !status) return status;
-    Result<std::unique_ptr<OpTable>> ops = host_.op_table();
-    if (!ops) return ops.error();
-    ops_ = std::move(*ops);
     Result<ProgramTools> tools = open_passes(host_, Plan{});
     if (!tools) return tools.error();
     tools_ = std::move(*tools);
-    return Done{};
+    if (Status status = note_used("conversions", search().text("conversions")); !status) return status;
+    return create("intra", search().text("intra"), solver_);
   }
 
   template <class T>
@@ -107,6 +103,10 @@ class Pipeline {
     Result<std::shared_ptr<T>> made = host_.create<T>(kind, id);
     if (!made) return made.error();
     object = std::move(*made);
+    return note_used(kind, id);
+  }
+
+  Status note_used(std::string_view kind, const std::string& id) {
     Result<const PluginInfo*> info = host_.registry().find(kind, id);
     if (!info) return info.error();
     used_.push_back({std::string(kind), id, (*info)->version});
@@ -114,7 +114,7 @@ class Pipeline {
   }
 
   Status read_model() {
-    Result<TrainedModel> model = host::read_model(options_.model, *frontend_, *ops_, host_.config());
+    Result<TrainedModel> model = host::read_model(options_.model, *frontend_, *tools_.ops, host_.config());
     if (!model) return model.error();
     model_ = std::move(*model);
     Result<Cluster> cluster = clusters_->describe(host_.config().cluster.text("file"));
@@ -123,7 +123,7 @@ class Pipeline {
     cluster_.nodes *= options_.node_factor;
     Result<CostProfile> profile = profiler_->profile(cluster_);
     if (!profile) return profile.error();
-    profile_ = std::move(*profile);
+    tools_.profile = std::move(*profile);
     read_budget();
     return Done{};
   }
@@ -147,7 +147,7 @@ class Pipeline {
   }
 
   ProblemInput input(const Mesh& mesh, StrategyFilter filter) const {
-    return {model_.graph, atoms_, mesh, profile_, *conversions_, model_.training, filter, backward_ ? &*backward_ : nullptr};
+    return {model_.graph, atoms_, mesh, tools_.profile, *tools_.conversions, model_.training, filter, backward_ ? &*backward_ : nullptr};
   }
 
   // What [search] asks for.
@@ -203,11 +203,6 @@ class Pipeline {
     Result<std::vector<Assignment>> answers = solver_->solve(reduction.space, budgets, limits);
     if (!answers) return answers.error();
     return reduction.lift(problem.space, std::move(answers->front()));
-  }
-
-  Result<Program> lower(const Plan& plan) const {
-    return meshwright::make_program({plan, *ops_, profile_, *conversions_},
-                                    {tools_.parameter_shard.get(), tools_.communication.get(), tools_.reshape.get()});
   }
 
   Status try_mesh(const std::vector<std::int64_t>& shape) {
@@ -310,7 +305,7 @@ class Pipeline {
       plan->notes.push_back("The peak is what the search counts, since the plan has no program: " + best_->fitted.no_program + ".");
     }
     plan->notes.insert(plan->notes.end(), model_.refused_composites.begin(), model_.refused_composites.end());
-    for (std::string& note : unruled_notes(*plan, profile_, atoms_.warnings)) {
+    for (std::string& note : unruled_notes(*plan, tools_.profile, atoms_.warnings)) {
       log(LogLevel::warning, "plan", note);
       plan->notes.push_back(std::move(note));
     }
@@ -345,19 +340,16 @@ class Pipeline {
   std::shared_ptr<Frontend> frontend_;
   std::shared_ptr<ClusterSource> clusters_;
   std::shared_ptr<Profiler> profiler_;
-  std::shared_ptr<ConversionSearch> conversions_;
   std::shared_ptr<IntraSolver> solver_;
-  std::unique_ptr<OpTable> ops_;
   std::vector<UsedPlugin> used_;
   TrainedModel model_;
   AtomizedGraph atoms_;
   Cluster cluster_;
-  CostProfile profile_;
   std::int64_t budget_ = 0;
   std::optional<BackwardMemory> backward_;  // nothing where an op has no gradient
-  ProgramTools tools_;
+  ProgramTools tools_;  // its profile is the cluster's
   const FittedSolver fitted_{[this](const Problem& problem, std::int64_t budget) { return solve(problem, budget); },
-                             [this](const Plan& plan) { return lower(plan); }};
+                             [this](const Plan& plan) { return make_program(plan, tools_); }};
   std::optional<Solved> best_;
   std::optional<FittedPlan> smallest_;  // of those that do not fit
 };

@@ -22,14 +22,10 @@ class Terms {
         problem_(problem),
         count_(static_cast<std::int32_t>(problem.variables.size())),
         edges_out_(problem.variables.size()),
-        edge_in_(problem.variables.size()),
-        variable_of_(input.graph.nodes.size(), kNoId) {
+        edge_in_(problem.variables.size()) {
     for (std::uint32_t i = 0; i < problem.edges.size(); ++i) {
       edges_out_[problem.edges[i].from].push_back(i);
       edge_in_[problem.edges[i].to][problem.edges[i].to_port] = i;
-    }
-    for (std::uint32_t i = 0; i < problem.variables.size(); ++i) {
-      if (problem.variables[i].kind == VariableKind::node) variable_of_[problem.variables[i].node] = i;
     }
   }
 
@@ -418,7 +414,6 @@ class Terms {
   const std::int32_t count_;
   std::vector<std::vector<std::uint32_t>> edges_out_;
   std::vector<std::map<std::uint32_t, std::uint32_t>> edge_in_;  // by variable and port
-  std::vector<std::uint32_t> variable_of_;                       // by node
   std::vector<ValueId> root_;                                    // by value
   std::map<ValueId, Group> groups_;                              // by root
   std::map<ValueId, std::int64_t> contained_;

@@ -1,24 +1,15 @@
 // What the search counts of a plan's memory is never more than what its program holds, whatever the plan: bounds that
 // are proven with it are valid.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <ostream>
 
 #include "drawn_plan.h"
 #include "meshwright/backward_memory.h"
-#include "meshwright/frontend.h"
 #include "program_bench.h"
 
 namespace meshwright::test {
 namespace {
-
-Graph read_model(const std::string& name) {
-  const auto frontend = bench().host.create<Frontend>("frontend", "torch_export").value();
-  Graph graph = frontend->read(SOURCE_FOLDER "/tests/models/" + name + ".pt2").value();
-  EXPECT_THAT(gather_composites(graph, *bench().tools.ops).value(), testing::IsEmpty());
-  return graph;
-}
 
 struct Draws {
   const char* model;

@@ -1,11 +1,14 @@
 // What programs are made and run with in tests: the plugins in tree, opened once.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cstdlib>
 
 #include "case_runner.h"
 #include "drawn_plan.h"
+#include "meshwright/frontend.h"
 #include "program_source.h"
 
 namespace meshwright::test {
@@ -27,6 +30,13 @@ struct ProgramBench {
 inline ProgramBench& bench() {
   static ProgramBench opened;
   return opened;
+}
+
+inline Graph read_model(const std::string& name) {
+  const auto frontend = bench().host.create<Frontend>("frontend", "torch_export").value();
+  Graph graph = frontend->read(SOURCE_FOLDER "/tests/models/" + name + ".pt2").value();
+  EXPECT_TRUE(gather_composites(graph, *bench().tools.ops).value().empty());
+  return graph;
 }
 
 // How many of `count` random things to try: MESHWRIGHT_DRAWS=n says fewer, where each takes long (under a sanitizer).

@@ -1,13 +1,11 @@
 // Any assignment is right, not only the best one: random strategies for every node of small models, stages of ZeRO
 // included, under several settings of training.
 // MESHWRIGHT_SEED=n draws that plan alone, and prints its program; MESHWRIGHT_DRAWS=n draws at most n of each kind.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <ostream>
 
-#include "meshwright/frontend.h"
 #include "microbatches.h"
 #include "program_bench.h"
 #include "sources.h"
@@ -15,13 +13,6 @@
 
 namespace meshwright::test {
 namespace {
-
-Graph read_model(const std::string& name) {
-  const auto frontend = bench().host.create<Frontend>("frontend", "torch_export").value();
-  Graph graph = frontend->read(SOURCE_FOLDER "/tests/models/" + name + ".pt2").value();
-  EXPECT_THAT(gather_composites(graph, *bench().tools.ops).value(), testing::IsEmpty());
-  return graph;
-}
 
 struct Draws {
   const char* model;
