@@ -31,19 +31,23 @@ class AxisSearch {
         floating.push_back(is_floating(group.graph.type(operand.value).dtype));
       }
       for (const ValueId result : node.results) member.results.push_back(&group.atoms.values[result]);
+      const std::vector<TensorRule>& tensors = group.atoms.nodes[id].rule.operands;
+      member.reads_own = std::any_of(tensors.begin(), tensors.end(), [](const TensorRule& tensor) { return tensor.own; });
       member.choices = axis_choices(group.atoms.nodes[id], floating);
       std::erase_if(member.choices, [](const AxisChoice& choice) { return choice.use == AxisUse::pass_backward; });
     }
   }
 
-  std::vector<Strategy> run() {
+  Result<std::vector<Strategy>> run() {
     for (std::size_t axis = 0; axis < group_.mesh.rank(); ++axis) {
       axis_ = axis;
       best_cost_ = std::numeric_limits<double>::infinity();
       visits_ = 0;
+      best_.clear();
       have_.clear();
       for (const auto& [value, layout] : group_.available) have_[value] = layout[axis];
       visit(0, 0);
+      if (best_.size() < members_.size()) return cannot_work_alike();
       for (std::size_t i = 0; i < members_.size(); ++i) members_[i].axes[axis] = best_[i];
     }
     std::vector<Strategy> strategies;
@@ -57,6 +61,7 @@ class AxisSearch {
     std::vector<const AtomShape*> operands, results;
     std::vector<AxisChoice> choices;
     std::vector<AxisChoice> axes;
+    bool reads_own = false;
   };
 
   struct Option {
@@ -69,12 +74,29 @@ class AxisSearch {
     return derive_strategy(group_.atoms.nodes[member.id], group_.mesh, member.operands, member.results, member.axes);
   }
 
+  // Whether a node shares its work over this axis as the op does. Factors of both are known by their names.
+  bool works_alike(const Member& member, const AxisChoice& choice) const {
+    const AxisChoice& forward = group_.axes[axis_];
+    const auto shares = [](const AxisChoice& one) { return one.use == AxisUse::factor || one.use == AxisUse::exchange; };
+    if (!shares(choice) || !shares(forward)) return shares(choice) == shares(forward);
+    const auto name = [&](NodeId node, const AxisChoice& one) { return group_.atoms.nodes[node].rule.factors[one.factor].name; };
+    return choice.use == forward.use && choice.atom == forward.atom && choice.group == forward.group &&
+           name(member.id, choice) == name(group_.forward, forward);
+  }
+
+  [[nodiscard]] Error cannot_work_alike() const {
+    const Node& forward = group_.graph.nodes[group_.forward];
+    return plugin_failed("the gradient of '" + forward.name + "' reads what " + forward.op + " saved on the same rank, but cannot share its work over '" +
+                         to_string(group_.axes[axis_], group_.atoms.nodes[group_.forward]) + "' as the op does; its rule must allow that too");
+  }
+
   double bytes(ValueId value) const { return static_cast<double>(group_.graph.type(value).bytes()); }
 
   std::vector<Option> options(Member& member) const {
     const Node& node = group_.graph.nodes[member.id];
     std::vector<Option> options;
     for (const AxisChoice& choice : member.choices) {
+      if (member.reads_own && !works_alike(member, choice)) continue;
       member.axes[axis_] = choice;
       const std::optional<Strategy> strategy = derive(member);
       if (!strategy) continue;
@@ -135,6 +157,6 @@ class AxisSearch {
 
 }  // namespace
 
-std::vector<Strategy> choose_backward_axes(const BackwardGroup& group) { return AxisSearch(group).run(); }
+Result<std::vector<Strategy>> choose_backward_axes(const BackwardGroup& group) { return AxisSearch(group).run(); }
 
 }  // namespace meshwright

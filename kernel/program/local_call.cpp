@@ -11,6 +11,8 @@ ProgramValueId LocalBuilder::make(ShardedType type) {
   return id;
 }
 
+void LocalBuilder::retype(ProgramValueId own, ShardedType type) { program_.values[own].type = std::move(type); }
+
 void LocalBuilder::emit(std::string op, const std::vector<Operand>& operands, Attributes attributes,
                         RankAttributes rank_attributes, const std::vector<ProgramValueId>& results) {
   Instruction& made = instructions_.emplace_back();
@@ -28,7 +30,7 @@ void LocalBuilder::emit(std::string op, const std::vector<Operand>& operands, At
   made.local = true;
 }
 
-ProgramValueId LocalBuilder::move(ProgramValueId value, MoveKind kind, std::size_t axis, Placement placement) {
+ProgramValueId LocalBuilder::move(ProgramValueId value, MoveKind kind, std::size_t axis, Placement placement, ProgramValueId own) {
   ShardedType moved = type(value);
   moved.layout.place(axis, placement);
   Instruction& move = instructions_.emplace_back();
@@ -39,7 +41,12 @@ ProgramValueId LocalBuilder::move(ProgramValueId value, MoveKind kind, std::size
   move.node = original_.node;
   move.operands.push_back({"", value, type(value).layout});
   move.move = {kind, static_cast<std::uint8_t>(axis), 0, false, false, moved.layout};
-  value = make(std::move(moved));
+  if (own == kNoId) {
+    value = make(std::move(moved));
+  } else {
+    retype(own, std::move(moved));
+    value = own;
+  }
   move.results.push_back(value);
   return value;
 }
@@ -51,8 +58,8 @@ ProgramValueId LocalBuilder::reduce(ProgramValueId value) {
   return value;
 }
 
-ProgramValueId LocalBuilder::exchange(ProgramValueId value, std::size_t axis, std::size_t atom) {
-  return move(value, MoveKind::all_to_all, axis, Placement::shard(atom));
+ProgramValueId LocalBuilder::exchange(ProgramValueId value, std::size_t axis, std::size_t atom, ProgramValueId own) {
+  return move(value, MoveKind::all_to_all, axis, Placement::shard(atom), own);
 }
 
 void LocalCall::emit(Attributes attributes, RankAttributes rank_attributes) const {

@@ -60,12 +60,14 @@ class Lowering {
     program_.mesh = plan_.mesh;
     program_.training = plan_.training;
     add_parameters();
-    for (std::int64_t microbatch = 0; microbatch < plan_.training.microbatches; ++microbatch) run_microbatch(microbatch);
+    for (std::int64_t microbatch = 0; microbatch < plan_.training.microbatches; ++microbatch) {
+      if (Status status = run_microbatch(microbatch); !status) return status.error();
+    }
     return std::move(program_);
   }
 
  private:
-  void run_microbatch(std::int64_t microbatch) {
+  Status run_microbatch(std::int64_t microbatch) {
     microbatch_ = microbatch;
     begin_microbatch();
     count_contributions();
@@ -79,8 +81,10 @@ class Lowering {
     std::erase_if(loaded_, [&](const auto& loaded) { return program_.parameters[parameter_of_.at(loaded.first.first)].regather; });
     seed();
     for (NodeId id = training_.first_backward; id-- > 0;) {
-      if (!training_.contributions[id].empty()) run_backward(id);
+      if (training_.contributions[id].empty()) continue;
+      if (Status status = run_backward(id); !status) return status;
     }
+    return Done{};
   }
 
   // Everything is made anew; what earlier microbatches left in buffers stays.
@@ -335,7 +339,7 @@ class Lowering {
   }
 
   // The gradient of one op.
-  void run_backward(NodeId forward) {
+  Status run_backward(NodeId forward) {
     const Node& node = graph_.nodes[forward];
     serves_ = node.name;
     const Strategy& strategy = *planned_.nodes[forward];
@@ -351,18 +355,18 @@ class Lowering {
       at_hand[training_.gradients[node.results[i]]] =
           convert(gradient->second, node.results[i], strategy.results[i].gradient, true);
     }
-    BackwardGroup group{graph_, atoms_, plan_.mesh, {}, {}, {}};
-    group.nodes = gradient_nodes_[forward];
+    BackwardGroup group{graph_, atoms_, plan_.mesh, forward, strategy.axes, gradient_nodes_[forward], {}, {}};
     for (const auto& [value, copy] : at_hand) group.available[value] = layout_of(copy);
     const std::vector<ValueId>& contributions = training_.contributions[forward];
     for (std::size_t i = 0; i < contributions.size(); ++i) {
       if (contributions[i] != kNoId) group.wanted.emplace_back(contributions[i], strategy.operands[i].gradient);
     }
-    const std::vector<Strategy> chosen = choose_backward_axes(group);
+    const Result<std::vector<Strategy>> chosen = choose_backward_axes(group);
+    if (!chosen) return chosen.error();
     for (std::size_t n = 0; n < group.nodes.size(); ++n) {
       const NodeId id = group.nodes[n];
       const Node& backward = graph_.nodes[id];
-      const Strategy& axes = chosen[n];
+      const Strategy& axes = (*chosen)[n];
       std::vector<ProgramValueId> operands;
       for (std::size_t i = 0; i < backward.operands.size(); ++i) {
         const ValueId operand = backward.operands[i].value;
@@ -379,6 +383,7 @@ class Lowering {
       contribute(operand, at_hand.at(contributions[i]), strategy.operands[i].gradient);
       if (--awaited_[operand] == 0 && parameter_of_.contains(operand)) store(operand);
     }
+    return Done{};
   }
 
   void store(ValueId id) {

@@ -21,7 +21,7 @@ struct DimensionText {
 
 struct TensorText {
   std::vector<DimensionText> dimensions;
-  bool addend = false;
+  bool addend = false, own = false;
 };
 
 class Parser {
@@ -49,6 +49,9 @@ class Parser {
       } else if (text_[at_] == '+') {
         ++at_;
         tensor.addend = true;
+      } else if (text_[at_] == '@') {
+        ++at_;
+        tensor.own = true;
       } else if (!take_dimension(tensor)) {
         return false;
       }
@@ -109,6 +112,7 @@ class Binder {
 
   Status bind(const TensorText& text, const TensorType& type, TensorRule& tensor) {
     tensor.addend = text.addend;
+    tensor.own = text.own;
     const auto written = static_cast<std::int64_t>(text.dimensions.size());
     const auto repeats = std::any_of(text.dimensions.begin(), text.dimensions.end(), [](const auto& d) { return d.repeats; });
     const std::int64_t extra = type.rank() - written;
@@ -191,6 +195,7 @@ std::string tensors_text(const Rule& rule, const std::vector<TensorRule>& tensor
   for (const TensorRule& tensor : tensors) {
     if (&tensor != &tensors.front()) text += ", ";
     if (tensor.addend) text += '+';
+    if (tensor.own) text += '@';
     for (std::size_t i = 0; i < tensor.dimensions.size(); ++i) {
       text += (i > 0 ? " " : "") + dimension_text(rule, tensor.dimensions[i]);
     }

@@ -48,6 +48,7 @@ std::string to_string(const AxisChoice& choice, const AtomizedNode& node) {
 
 bool is_in_results(const Rule& rule, FactorId factor) {
   for (const TensorRule& result : rule.results) {
+    if (result.own) continue;
     for (const auto& dimension : result.dimensions) {
       for (const FactorId here : dimension) {
         if (here == factor) return true;
@@ -101,7 +102,7 @@ class Deriver {
       if (at != kNoId) {
         port.value.place(axis, Placement::shard(at));
         port.gradient.place(axis, Placement::shard(at));
-      } else if (!factor.internal) {
+      } else if (!factor.internal && !node_.rule.results[i].own) {
         port.value.place(axis, Placement::partial_sum());
       }
     }
@@ -124,7 +125,7 @@ class Deriver {
       }
     }
     for (std::size_t i = 0; i < strategy.results.size(); ++i) {
-      if (!apply(node_.rule.results[i], *results_[i], strategy.results[i])) {
+      if (!apply(node_.rule.results[i], *results_[i], strategy.results[i]) && !node_.rule.results[i].own) {
         strategy.results[i].value.place(axis, Placement::partial_sum());
       }
     }
@@ -138,7 +139,9 @@ class Deriver {
       strategy.operands[operand].value.place(axis, Placement::partial_sum());
       strategy.operands[operand].gradient.place(axis, Placement::replicate());
     }
-    for (PortLayouts& result : strategy.results) result.value.place(axis, Placement::partial_sum());
+    for (std::size_t i = 0; i < strategy.results.size(); ++i) {
+      if (!node_.rule.results[i].own) strategy.results[i].value.place(axis, Placement::partial_sum());
+    }
   }
 
   const AtomizedNode& node_;

@@ -88,7 +88,11 @@ class Terms {
   const Bytes& bytes_of(std::uint32_t i, Part part, std::uint32_t port, ValueId id) {
     const auto [found, inserted] = known_.try_emplace({variable(i).set->id, part, port});
     if (!inserted) return found->second;
-    for (const Strategy& strategy : strategies(i)) found->second.push_back(part_bytes(strategy, part, port, id));
+    const bool own = part == Part::result && variable(i).kind == VariableKind::node && input_.atoms.nodes[variable(i).node].rule.results[port].own;
+    for (const Strategy& strategy : strategies(i)) {
+      const std::int64_t bytes = part_bytes(strategy, part, port, id);
+      found->second.push_back(own ? static_cast<std::int64_t>(static_cast<double>(bytes) * strategy.own_share) : bytes);
+    }
     return found->second;
   }
 

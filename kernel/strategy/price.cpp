@@ -88,6 +88,7 @@ double price_exchanges(const AtomizedNode& node, const Mesh& mesh, const std::ve
     const std::int64_t capacity =
         exchange.capacity(shares[exchange.from].extent, node.rule.factors[exchange.to].size / devices, devices);
     const auto bytes = static_cast<double>(devices * capacity * exchange.row_bytes);
+    if (devices > 1) strategy.own_share = static_cast<double>(devices * capacity) / static_cast<double>(shares[exchange.from].extent * exchange.copies);
     for (std::size_t axis = 0; axis < strategy.axes.size(); ++axis) {
       const AxisChoice& choice = strategy.axes[axis];
       if (choice.use != AxisUse::exchange || choice.group != e) continue;
@@ -112,7 +113,7 @@ void price_node(const AtomizedNode& node, const Mesh& mesh, const CostProfile& p
   bool differentiable = false;
   double products = 0;  // contractions in the backward: one for each differentiable operand that is no addend
   for (std::size_t i = 0; i < results.size(); ++i) {
-    result_bytes += local_bytes(strategy.results[i].value, results[i], mesh);
+    result_bytes += local_bytes(strategy.results[i].value, results[i], mesh) * (node.rule.results[i].own ? strategy.own_share : 1);
     differentiable |= results[i].gradient;
   }
   for (std::size_t i = 0; i < operands.size(); ++i) {

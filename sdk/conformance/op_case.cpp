@@ -94,6 +94,7 @@ Result<OpCase> parse_block(const std::vector<std::string>& lines) {
       op_case.draws.push_back(rest.empty() ? rest : rest.substr(1));
     } else {
       node.results.push_back(id);
+      if (rest == " own") op_case.own.push_back(id);
     }
     graph.values.push_back(std::move(value));
   }
@@ -191,7 +192,8 @@ Graph with_loss(const OpCase& op_case, std::map<ValueId, Tensor>& sources) {
     if (is_floating(graph.type(result).dtype)) dtype = graph.type(result).dtype;
   }
   for (const ValueId result : results) {
-    if (graph.type(result).elements() == 0) continue;
+    const bool own = std::find(op_case.own.begin(), op_case.own.end(), result) != op_case.own.end();
+    if (own || graph.type(result).elements() == 0) continue;
     const TensorType type{dtype, graph.type(result).shape};
     const bool parameter = !graph.values[result].requires_gradient;
     const auto weights = static_cast<ValueId>(graph.values.size());

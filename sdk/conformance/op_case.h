@@ -11,7 +11,7 @@
 // "below N" draws integers from 0 to N-1 and floating point from 0 to N; "above N" floating point from N to N+1;
 // "positive" draws from 0.5 to 1.5; "cyclic N" counts 0 to N-1, again and again; "special" as if nothing were said, with NaN and both infinities among the numbers;
 // otherwise floating point is drawn from -1 to 1 and integers from {0, 1}. An attribute is a number, true or false, a list,
-// or a text. A result of size 0 takes no part in the loss.
+// or a text. A result of size 0 takes no part in the loss, nor does one that is "own" (TensorRule::own).
 #pragma once
 
 #include <cstdint>
@@ -30,6 +30,7 @@ struct OpCase {
   int number = 0;     // of the block
   Graph graph;        // sources, one node, its results; no loss yet
   std::vector<std::string> draws;  // by source: "below 7", "positive" or ""
+  std::vector<ValueId> own;        // results that only the op's gradient may read
 };
 
 // Errors: bad_input, "FILE, block 3: what is wrong".

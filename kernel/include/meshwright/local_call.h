@@ -19,17 +19,20 @@ class MESHWRIGHT_API LocalBuilder {
 
   // A new value, for an intermediate result.
   ProgramValueId make(ShardedType type);
+  // Says how a result of the call really lies, which is the rank's own (TensorRule::own).
+  void retype(ProgramValueId own, ShardedType type);
   // One op on local shapes. The operands' layouts are taken for what it needs.
   void emit(std::string op, const std::vector<Operand>& operands, Attributes attributes, RankAttributes rank_attributes,
             const std::vector<ProgramValueId>& results);
   // The value, reduced over every axis over which it is partial.
   ProgramValueId reduce(ProgramValueId value);
   // The value, which `axis` shards, sharded by it on another atom: each rank of the axis sends a part to each other one.
-  ProgramValueId exchange(ProgramValueId value, std::size_t axis, std::size_t atom);
+  // It becomes `own`, a result of the call that is the rank's own, if that is given.
+  ProgramValueId exchange(ProgramValueId value, std::size_t axis, std::size_t atom, ProgramValueId own = kNoId);
   [[nodiscard]] const ShardedType& type(ProgramValueId value) const { return program_.values[value].type; }
 
  private:
-  ProgramValueId move(ProgramValueId value, MoveKind kind, std::size_t axis, Placement placement);
+  ProgramValueId move(ProgramValueId value, MoveKind kind, std::size_t axis, Placement placement, ProgramValueId own = kNoId);
 
   Program& program_;
   const Instruction& original_;

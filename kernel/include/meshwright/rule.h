@@ -5,6 +5,7 @@
 //   fused qkv split    b (!3 d) -> b d, b d, b d   ( ) a dimension that is a product of factors, major to minor
 //   cross entropy      n ^~c, n ->                 ^ the op reduces over c itself; ~ its shards may be padded
 //   broadcasting       b 1, d -> b d               1 a dimension of size 1
+//   experts            t h, e i h -> t h, @t i     @ the rank's own: only the op's gradient reads it, on the same rank
 //
 // A factor absent from the results is a reduction: sharding it makes the result partial. `b*` stands for any number of
 // leading dimensions (factors b0, b1, ...). A digit alone names a factor too ("!3"), but for 1.
@@ -38,6 +39,10 @@ struct Factor {
 struct TensorRule {
   std::vector<std::vector<FactorId>> dimensions;  // factors of each dimension, major to minor; none for size 1
   bool addend = false;
+  // A result that is saved for the op's own gradient, and the operand as which that gets it: each rank reads what it made
+  // itself. So what a rank has of it need not be what a layout says: where a factor that it lacks is sharded, it is no
+  // partial sum, and an exchange leaves its rows where they were worked on. The gradient shares its work as the op does.
+  bool own = false;
 };
 
 // An all-reduce inside the op where an axis shards `over`: of a tensor with the given factors (local sizes), of

@@ -57,6 +57,7 @@ struct Strategy {
   double backward_communication_seconds = 0;
   double constant_seconds = 0;               // its share of making operands that have no gradient
   std::int64_t saved_bytes = 0;              // from its forward to its backward
+  double own_share = 1;                      // bytes of its own results (TensorRule::own) over what their layouts say: more in an exchange
   std::int64_t state_bytes = 0;              // of a parameter: its value and what the optimizer keeps, all the time
   std::int64_t gradient_bytes = 0;           // of a parameter: from its backward to the update
 

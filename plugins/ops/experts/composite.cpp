@@ -95,9 +95,24 @@ class Matcher {
     composite.node.attributes["capacity_factor"] = settings.capacity_factor;
     composite.node.attributes["imbalance"] = settings.imbalance;
     composite.node.results = sum.results;
+    const std::int64_t width = graph_.type(hidden).shape[1], inner = graph_.type(down).shape[2];
+    add_saved(composite, "rows", width);
+    add_saved(composite, "inner", 2 * inner);
+    add_saved(composite, "gate", inner);
+    add_saved(composite, "product", inner);
+    add_saved(composite, "outputs", graph_.type(down).shape[1]);
     composite.at = graph_.values[sum.results[0]].producer;
     first_ = graph_.values[first.results[0]].producer;
     return composite;
+  }
+
+  // A result for the backward: so much of each copy of a token.
+  void add_saved(Composite& composite, const std::string& name, std::int64_t width) const {
+    std::vector<std::int64_t> shape = graph_.type(operand(composite.node, "indices")).shape;
+    shape.push_back(width);
+    composite.node.results.push_back(kNewValue + static_cast<ValueId>(composite.values.size()));
+    const DType dtype = graph_.type(composite.node.operands[0].value).dtype;
+    composite.values.push_back({composite.node.name + "_" + name, {dtype, std::move(shape)}, kNoId, false});
   }
 
   // The first of the two products, after a match.

@@ -46,12 +46,11 @@ class Layer {
         down_(numbers_of(in.down)),
         width_(static_cast<std::size_t>(in.gate_up.shape()[2])),
         inner_(static_cast<std::size_t>(in.down.shape()[2])),
-        out_width_(static_cast<std::size_t>(in.down.shape()[1])),
-        before_(2 * inner_),
-        after_(inner_) {}
+        out_width_(static_cast<std::size_t>(in.down.shape()[1])) {}
 
   [[nodiscard]] std::size_t rows() const { return static_cast<std::size_t>(in_.row_experts.elements()); }
   [[nodiscard]] std::size_t width() const { return width_; }
+  [[nodiscard]] std::size_t inner() const { return inner_; }
   [[nodiscard]] std::size_t out_width() const { return out_width_; }
 
   // The expert of a row, if it is here.
@@ -62,35 +61,35 @@ class Layer {
     return local ? std::optional<std::size_t>(static_cast<std::size_t>(*local)) : std::nullopt;
   }
 
-  void forward(std::size_t row, std::size_t expert, double* out) {
-    run(row, expert);
-    for (std::size_t o = 0; o < out_width_; ++o) {
-      const double* weights = &down_[(expert * out_width_ + o) * inner_];
-      double sum = 0;
-      for (std::size_t i = 0; i < inner_; ++i) sum += weights[i] * after_[i];
-      out[o] = sum;
+  void forward(std::size_t row, std::size_t expert, ExpertRowValues& made) const {
+    double* inner = &made.inner[row * 2 * inner_];
+    multiply(&gate_up_[expert * 2 * inner_ * width_], 2 * inner_, &rows_[row * width_], width_, inner);
+    double* product = &made.product[row * inner_];
+    for (std::size_t i = 0; i < inner_; ++i) {
+      made.gate[row * inner_ + i] = activation_.value(inner[i]);
+      product[i] = made.gate[row * inner_ + i] * inner[inner_ + i];
     }
+    multiply(&down_[expert * out_width_ * inner_], out_width_, product, inner_, &made.outputs[row * out_width_]);
   }
 
-  // `gradient`: of the row's weighted result.
-  void backward(std::size_t row, std::size_t expert, double row_weight, const double* gradient,
-                ExpertRowGradients& sums) {
-    run(row, expert);
-    double* row_gradient = &sums.rows[row * width_];
+  // `gradient`: of the row's weighted result. `made`: what `forward` made.
+  void backward(std::size_t row, std::size_t expert, const ExpertRowValues& made, double row_weight, const double* gradient,
+                ExpertRowGradients& sums) const {
+    for (std::size_t o = 0; o < out_width_; ++o) sums.row_weights[row] += gradient[o] * made.outputs[row * out_width_ + o];
+    const double* before = &made.inner[row * 2 * inner_];
     Numbers inner_gradient(2 * inner_, 0.0);
     for (std::size_t i = 0; i < inner_; ++i) {
       double sum = 0;
       for (std::size_t o = 0; o < out_width_; ++o) {
         const std::size_t at = (expert * out_width_ + o) * inner_ + i;
         sum += gradient[o] * down_[at];
-        sums.down[at] += row_weight * gradient[o] * after_[i];
+        sums.down[at] += row_weight * gradient[o] * made.product[row * inner_ + i];
       }
-      sums.row_weights[row] += sum * after_[i];
-      const double gate = before_[i];
-      inner_gradient[i] = row_weight * sum * activation_.slope(gate) * before_[inner_ + i];
-      inner_gradient[inner_ + i] = row_weight * sum * activation_.value(gate);
+      inner_gradient[i] = row_weight * sum * before[inner_ + i] * activation_.slope(before[i]);
+      inner_gradient[inner_ + i] = row_weight * sum * made.gate[row * inner_ + i];
     }
     const double* input = &rows_[row * width_];
+    double* row_gradient = &sums.rows[row * width_];
     for (std::size_t j = 0; j < 2 * inner_; ++j) {
       const std::size_t at = (expert * 2 * inner_ + j) * width_;
       for (std::size_t h = 0; h < width_; ++h) {
@@ -101,15 +100,13 @@ class Layer {
   }
 
  private:
-  void run(std::size_t row, std::size_t expert) {
-    const double* input = &rows_[row * width_];
-    for (std::size_t j = 0; j < 2 * inner_; ++j) {
-      const double* weights = &gate_up_[(expert * 2 * inner_ + j) * width_];
+  // out[r] = Σ_c matrix[r, c] · vector[c]
+  static void multiply(const double* matrix, std::size_t rows, const double* vector, std::size_t columns, double* out) {
+    for (std::size_t r = 0; r < rows; ++r) {
       double sum = 0;
-      for (std::size_t h = 0; h < width_; ++h) sum += weights[h] * input[h];
-      before_[j] = sum;
+      for (std::size_t c = 0; c < columns; ++c) sum += matrix[r * columns + c] * vector[c];
+      out[r] = sum;
     }
-    for (std::size_t i = 0; i < inner_; ++i) after_[i] = activation_.value(before_[i]) * before_[inner_ + i];
   }
 
   const ExpertRows& in_;
@@ -117,7 +114,6 @@ class Layer {
   const Activation& activation_;
   const Numbers rows_, gate_up_, down_;
   const std::size_t width_, inner_, out_width_;
-  Numbers before_, after_;  // the activation, of the row at hand
 };
 
 // Every token once for each of its experts.
@@ -144,17 +140,22 @@ Numbers sum_of_each(const Numbers& rows, std::int64_t times, std::int64_t width,
 
 }  // namespace
 
-Numbers expert_rows(const ExpertRows& in) {
-  Layer layer(in);
-  Numbers out(layer.rows() * layer.out_width(), 0.0);
-  for (std::size_t row = 0; row < layer.rows(); ++row) {
-    if (const auto expert = layer.expert(row)) layer.forward(row, *expert, &out[row * layer.out_width()]);
+ExpertRowValues expert_rows(const ExpertRows& in) {
+  const Layer layer(in);
+  const std::size_t rows = layer.rows();
+  ExpertRowValues made{Numbers(rows * 2 * layer.inner(), 0.0), Numbers(rows * layer.inner(), 0.0),
+                       Numbers(rows * layer.inner(), 0.0), Numbers(rows * layer.out_width(), 0.0)};
+  for (std::size_t row = 0; row < rows; ++row) {
+    if (const auto expert = layer.expert(row)) layer.forward(row, *expert, made);
   }
-  return out;
+  return made;
 }
 
-ExpertRowGradients expert_row_gradients(const ExpertRows& in, const Tensor& row_weights, const Tensor& row_gradients) {
-  Layer layer(in);
+ExpertRowGradients expert_row_gradients(const ExpertRows& in, const ExpertRowsSaved& saved, const Tensor& row_weights,
+                                        const Tensor& row_gradients) {
+  const Layer layer(in);
+  const ExpertRowValues made{numbers_of(saved.inner), numbers_of(saved.gate), numbers_of(saved.product),
+                             numbers_of(saved.outputs)};
   const Numbers gradients = numbers_of(row_gradients);
   ExpertRowGradients sums{Numbers(layer.rows() * layer.width(), 0.0), Numbers(layer.rows(), 0.0),
                           Numbers(static_cast<std::size_t>(in.gate_up.elements()), 0.0),
@@ -162,18 +163,43 @@ ExpertRowGradients expert_row_gradients(const ExpertRows& in, const Tensor& row_
   for (std::size_t row = 0; row < layer.rows(); ++row) {
     const auto expert = layer.expert(row);
     if (!expert) continue;
-    layer.backward(row, *expert, row_weights.get(static_cast<std::int64_t>(row)), &gradients[row * layer.out_width()],
-                   sums);
+    layer.backward(row, *expert, made, row_weights.get(static_cast<std::int64_t>(row)),
+                   &gradients[row * layer.out_width()], sums);
   }
   return sums;
 }
 
-Result<std::vector<Tensor>> evaluate_experts(const OpCall& call, std::span<const Tensor* const> operands) {
-  const bool backward = call.node.op == kExpertsBackward;
-  const std::size_t first = backward ? 1 : 0;
-  const Tensor &hidden = *operands[first], &indices = *operands[first + 1], &weights = *operands[first + 2];
+namespace {
+
+Result<std::vector<Tensor>> evaluate_forward(const OpCall& call, std::span<const Tensor* const> operands) {
+  const Tensor &indices = *operands[1], &weights = *operands[2];
   const std::int64_t copies = indices.shape()[1];
-  const ShardIndex experts(call.node, "experts", operands[first + 3]->shape()[0]);
+  Tensor rows = repeated(*operands[0], copies);
+  const ExpertRowValues made = expert_rows({call, rows, indices, *operands[3], *operands[4]});
+  const Numbers sums = sum_of_each(made.outputs, copies, call.results[0].shape[1], &weights);
+  std::vector<Tensor> results = {tensor_of(call.results[0], sums), std::move(rows)};
+  const Numbers* const saved[] = {&made.inner, &made.gate, &made.product, &made.outputs};
+  for (std::size_t i = 0; i < std::size(saved); ++i) results.push_back(tensor_of(call.results[2 + i], *saved[i]));
+  return results;
+}
+
+Result<std::vector<Tensor>> evaluate_backward(const OpCall& call, std::span<const Tensor* const> operands) {
+  const Tensor &indices = *operands[1], &weights = *operands[2];
+  const std::int64_t copies = indices.shape()[1];
+  const ExpertRowGradients sums =
+      expert_row_gradients({call, *operands[5], indices, *operands[3], *operands[4]},
+                           {*operands[6], *operands[7], *operands[8], *operands[9]}, weights, repeated(*operands[0], copies));
+  return std::vector<Tensor>{
+      tensor_of(call.results[0], sum_of_each(sums.rows, copies, call.results[0].shape[1], nullptr)),
+      tensor_of(call.results[1], sums.row_weights), tensor_of(call.results[2], sums.gate_up),
+      tensor_of(call.results[3], sums.down)};
+}
+
+}  // namespace
+
+Result<std::vector<Tensor>> evaluate_experts(const OpCall& call, std::span<const Tensor* const> operands) {
+  const Tensor& indices = *operands[1];
+  const ShardIndex experts(call.node, "experts", operands[3]->shape()[0]);
   for (std::int64_t i = 0; i < indices.elements(); ++i) {
     const double index = indices.get(i);
     if (index < 0 || index >= static_cast<double>(experts.global_size())) {
@@ -181,17 +207,7 @@ Result<std::vector<Tensor>> evaluate_experts(const OpCall& call, std::span<const
                        std::to_string(experts.global_size()));
     }
   }
-  const Tensor rows = repeated(hidden, copies);
-  const ExpertRows in{call, rows, indices, *operands[first + 3], *operands[first + 4]};
-  if (!backward) {
-    return std::vector<Tensor>{
-        tensor_of(call.results[0], sum_of_each(expert_rows(in), copies, call.results[0].shape[1], &weights))};
-  }
-  const ExpertRowGradients sums = expert_row_gradients(in, weights, repeated(*operands[0], copies));
-  return std::vector<Tensor>{
-      tensor_of(call.results[0], sum_of_each(sums.rows, copies, call.results[0].shape[1], nullptr)),
-      tensor_of(call.results[1], sums.row_weights), tensor_of(call.results[2], sums.gate_up),
-      tensor_of(call.results[3], sums.down)};
+  return call.node.op == kExpertsBackward ? evaluate_backward(call, operands) : evaluate_forward(call, operands);
 }
 
 }  // namespace meshwright

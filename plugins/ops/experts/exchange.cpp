@@ -4,7 +4,7 @@
 // not depend on the data. Buffers are global tensors like any other: [a dimension for each axis that cuts the tokens
 // .., a dimension for each axis that exchanges .., capacity, width]. Before the all-to-all an exchanging axis shards
 // the first one of its dimensions, which says where a row comes from; after it the second one, which says where it
-// went.
+// went. What the backward needs stays where the experts are, as the rank's own.
 #include <algorithm>
 
 #include "experts.h"
@@ -23,12 +23,12 @@ class Exchanging {
  public:
   explicit Exchanging(const LocalCall& call)
       : call_(call),
-        hidden_(*call.type("hidden")),
+        tokens_(*call.type(call.call.node.op == kExpertsBackward ? "grad_output" : "hidden")),
         gate_up_(*call.type("gate_up")),
         build_(call.build),
         attributes_(call.call.node.attributes) {
     for (std::size_t axis = 0; axis < call.mesh.rank(); ++axis) {
-      if (!hidden_.layout[axis].is_shard()) continue;
+      if (!tokens_.layout[axis].is_shard()) continue;
       token_axes_.push_back(axis);
       if (shards_experts(axis)) exchanged_.push_back(axis);
     }
@@ -73,7 +73,7 @@ class Exchanging {
     }
     for (const std::size_t axis : exchanged_) devices_ *= call_.mesh.axes[axis].size;
     capacity_ =
-        exchange_of(call_.call).capacity(local_type(hidden_, call_.mesh).shape[0], experts / devices_, devices_);
+        exchange_of(call_.call).capacity(local_type(tokens_, call_.mesh).shape[0], experts / devices_, devices_);
     attributes_["destinations"] = destinations;
   }
 
@@ -103,20 +103,20 @@ class Exchanging {
     return buffer;
   }
 
-  // Axes that shard experts or their inner dimension, but do not exchange, leave sums to be made, as partial weights
-  // do.
+  // Axes that shard experts or their inner dimension, but do not exchange, leave sums to be made.
   ShardedType summed(ShardedType buffer) const {
     for (std::size_t axis = 0; axis < call_.mesh.rank(); ++axis) {
-      const bool shares_work = gate_up_.layout[axis].is_shard() && !hidden_.layout[axis].is_shard();
-      if (shares_work || call_.type("down")->layout[axis].is_partial())
-        buffer.layout.place(axis, Placement::partial_sum());
+      const bool shares_work = gate_up_.layout[axis].is_shard() && !tokens_.layout[axis].is_shard();
+      if (shares_work) buffer.layout.place(axis, Placement::partial_sum());
     }
     return buffer;
   }
 
-  ProgramValueId there(ProgramValueId rows) const {
-    for (std::size_t i = 0; i < exchanged_.size(); ++i)
-      rows = build_.exchange(rows, exchanged_[i], token_axes_.size() + i);
+  ProgramValueId there(ProgramValueId rows, ProgramValueId own = kNoId) const {
+    for (std::size_t i = 0; i < exchanged_.size(); ++i) {
+      const bool last = i + 1 == exchanged_.size();
+      rows = build_.exchange(rows, exchanged_[i], token_axes_.size() + i, last ? own : kNoId);
+    }
     return rows;
   }
 
@@ -129,48 +129,49 @@ class Exchanging {
   }
 
   void forward() {
-    const DType dtype = hidden_.type.dtype;
-    const std::int64_t out_width = call_.results[0].type.shape[1];
-    const ProgramValueId rows = build_.make(buffer(dtype, hidden_.type.shape[1]));
+    const DType dtype = tokens_.type.dtype;
+    const std::vector<ProgramValueId>& results = call_.call.node.results;
+    const std::int64_t inner = local_type(*call_.type("down"), call_.mesh).shape[2];
+    const ProgramValueId rows = build_.make(buffer(dtype, gate_up_.type.shape[2]));
     const ProgramValueId experts = build_.make(buffer(DType::int64, 0));
     build_.emit(kDispatch, {{"rows", call_.operand("hidden")}, {"indices", call_.operand("indices")}}, attributes_, {},
                 {rows, experts});
-    const ProgramValueId out = build_.make(summed(arrived(buffer(dtype, out_width))));
+    // Each rank's part of the inner dimension is its own, however it is cut.
+    build_.retype(results[2], arrived(buffer(dtype, 2 * inner)));
+    build_.retype(results[3], arrived(buffer(dtype, inner)));
+    build_.retype(results[4], arrived(buffer(dtype, inner)));
+    build_.retype(results[5], summed(arrived(buffer(dtype, call_.results[0].type.shape[1]))));
     build_.emit(kRows,
-                {{"rows", there(rows)},
+                {{"rows", there(rows, results[1])},
                  {"experts", there(experts)},
                  {"gate_up", call_.operand("gate_up")},
                  {"down", call_.operand("down")}},
-                attributes_, starts_, {out});
+                attributes_, starts_, {results[2], results[3], results[4], results[5]});
     build_.emit(kCombine,
-                {{"rows", back(out)}, {"indices", call_.operand("indices")}, {"weights", call_.operand("weights")}},
-                attributes_, {}, call_.call.node.results);
+                {{"rows", back(results[5])}, {"indices", call_.operand("indices")}, {"weights", call_.operand("weights")}},
+                attributes_, {}, {results[0]});
   }
 
   void backward() {
-    const DType dtype = hidden_.type.dtype;
-    const ProgramValueId rows = build_.make(buffer(dtype, hidden_.type.shape[1]));
+    const DType dtype = tokens_.type.dtype;
+    const std::vector<ProgramValueId>& results = call_.call.node.results;
+    const ProgramValueId gradients = build_.make(buffer(dtype, tokens_.type.shape[1]));
     const ProgramValueId experts = build_.make(buffer(DType::int64, 0));
     const ProgramValueId weights = build_.make(buffer(dtype, 0));
     build_.emit(kDispatch,
-                {{"rows", call_.operand("hidden")},
+                {{"rows", call_.operand("grad_output")},
                  {"indices", call_.operand("indices")},
                  {"weights", call_.operand("weights")}},
-                attributes_, {}, {rows, experts, weights});
-    const ProgramValueId gradients = build_.make(buffer(dtype, call_.type("grad_output")->type.shape[1]));
-    build_.emit(kDispatch, {{"rows", call_.operand("grad_output")}, {"indices", call_.operand("indices")}}, attributes_,
-                {}, {gradients});
-    const std::vector<ProgramValueId>& results = call_.call.node.results;
-    const ProgramValueId row_gradients = build_.make(gradient_type(arrived(buffer(dtype, hidden_.type.shape[1]))));
+                attributes_, {}, {gradients, experts, weights});
+    const ProgramValueId row_gradients = build_.make(gradient_type(arrived(buffer(dtype, gate_up_.type.shape[2]))));
     const ProgramValueId weight_gradients = build_.make(gradient_type(arrived(buffer(dtype, 0))));
-    build_.emit(kRowsBackward,
-                {{"rows", there(rows)},
-                 {"experts", there(experts)},
-                 {"weights", there(weights)},
-                 {"gradients", there(gradients)},
-                 {"gate_up", call_.operand("gate_up")},
-                 {"down", call_.operand("down")}},
-                attributes_, starts_, {row_gradients, weight_gradients, results[2], results[3]});
+    std::vector<Operand> operands = {{"experts", there(experts)},
+                                     {"weights", there(weights)},
+                                     {"gradients", there(gradients)},
+                                     {"gate_up", call_.operand("gate_up")},
+                                     {"down", call_.operand("down")}};
+    for (const char* own : {"rows", "inner", "gate", "product", "outputs"}) operands.push_back({own, call_.operand(own)});
+    build_.emit(kRowsBackward, operands, attributes_, starts_, {row_gradients, weight_gradients, results[2], results[3]});
     build_.emit(kCombine, {{"rows", back(row_gradients)}, {"indices", call_.operand("indices")}}, attributes_, {},
                 {results[0]});
     build_.emit(kCollect, {{"rows", back(weight_gradients)}, {"indices", call_.operand("indices")}}, attributes_, {},
@@ -188,7 +189,7 @@ class Exchanging {
   }
 
   const LocalCall& call_;
-  const ShardedType &hidden_, &gate_up_;
+  const ShardedType &tokens_, &gate_up_;
   LocalBuilder& build_;
   Attributes attributes_;
   RankAttributes starts_;
@@ -235,12 +236,14 @@ Result<std::vector<Tensor>> evaluate_exchange_step(const OpCall& call, std::span
   std::vector<Tensor> results;
   for (const TensorType& type : call.results) results.emplace_back(type);
   if (op == kRows) {
-    return std::vector<Tensor>{
-        tensor_of(call.results[0], expert_rows({call, *operands[0], *operands[1], *operands[2], *operands[3]}))};
+    const ExpertRowValues made = expert_rows({call, *operands[0], *operands[1], *operands[2], *operands[3]});
+    return std::vector<Tensor>{tensor_of(call.results[0], made.inner), tensor_of(call.results[1], made.gate),
+                               tensor_of(call.results[2], made.product), tensor_of(call.results[3], made.outputs)};
   }
   if (op == kRowsBackward) {
-    const ExpertRowGradients sums = expert_row_gradients({call, *operands[0], *operands[1], *operands[4], *operands[5]},
-                                                         *operands[2], *operands[3]);
+    const ExpertRowGradients sums =
+        expert_row_gradients({call, *operands[5], *operands[0], *operands[3], *operands[4]},
+                             {*operands[6], *operands[7], *operands[8], *operands[9]}, *operands[1], *operands[2]);
     return std::vector<Tensor>{tensor_of(call.results[0], sums.rows), tensor_of(call.results[1], sums.row_weights),
                                tensor_of(call.results[2], sums.gate_up), tensor_of(call.results[3], sums.down)};
   }

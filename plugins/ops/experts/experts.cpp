@@ -16,6 +16,8 @@ constexpr const char* kOps[] = {kExperts,
                                 "meshwright.experts_collect",
                                 nullptr};
 
+constexpr const char* kSaved[] = {"rows", "inner", "gate", "product", "outputs"};  // the results after the first
+
 constexpr meshwright_config_key_v1 kKeys[] = {
     {"capacity_factor", "number", "", "0.0",
      "rows that a rank may send to another one, over their number if all experts were equally busy; 0: all that can "
@@ -34,14 +36,14 @@ class Experts final : public OpFamily {
     if (is_exchange_step(call.node.op)) return bad_input("it stands in programs only");
     const bool backward = is_backward(call.node);
     Result<Rule> rule =
-        parse_rule(backward ? "t !o, t !h, t !k, t !k, e (!2 i) !h, e !o i -> t !h, t !k, e (!2 i) !h, e !o i"
-                            : "t !h, t !k, t !k, e (!2 i) !h, e !o i -> t !o",
+        parse_rule(backward ? "t !o, t !k, t !k, e (!2 i) !h, e !o i, @t !k !h, @t !k (!2 i), @t !k i, @t !k i, @t !k !o"
+                              " -> t !h, t !k, e (!2 i) !h, e !o i"
+                            : "t !h, t !k, t !k, e (!2 i) !h, e !o i"
+                              " -> t !o, @t !k !h, @t !k (!2 i), @t !k i, @t !k i, @t !k !o",
                    call.operands, call.results);
     if (!rule) return rule;
-    if (backward)
-      rule->linear = {{0}};
-    else
-      rule->linear = {{2}, {4}};  // the router's weights, and the last matrix
+    // Not in the last matrix: the gradient of the router's weights takes each rank's own outputs to be whole.
+    rule->linear = {{backward ? 0U : 2U}};
     Exchange exchange = exchange_of(call);
     exchange.from = rule->factor("t");
     exchange.to = rule->factor("e");
@@ -55,9 +57,9 @@ class Experts final : public OpFamily {
     const double share = static_cast<double>(call.operand("indices")->shape[1]) /
                          static_cast<double>(rule.factors[rule.factor("e")].size);
     const double forward = 6 * share;  // three products of each token and each of its experts
-    cost.forward.push_back({is_backward(call.node) ? 3 * forward : forward,
+    cost.forward.push_back({is_backward(call.node) ? 2 * forward : forward,
                             {rule.factor("t"), rule.factor("e"), rule.factor("h"), rule.factor("i")}});
-    cost.backward_ratio = 3;  // the inner values again, and two products for each one of the forward
+    cost.backward_ratio = 2;  // two products for each one of the forward
     return cost;
   }
 
@@ -65,7 +67,8 @@ class Experts final : public OpFamily {
     if (is_backward(call.node)) return bad_input("its op family states no gradient");
     static constexpr const char* kDifferentiable[] = {"hidden", "weights", "gate_up", "down"};
     std::vector<Operand> operands = {{"grad_output", call.result_gradients[0]}};
-    operands.insert(operands.end(), call.node.operands.begin(), call.node.operands.end());
+    for (const char* name : {"indices", "weights", "gate_up", "down"}) operands.push_back({name, call.operand(name)});
+    for (std::size_t i = 0; i < std::size(kSaved); ++i) operands.push_back({kSaved[i], call.node.results[1 + i]});
     std::vector<TensorType> types;
     for (const char* name : kDifferentiable) types.push_back(call.type(call.operand(name)));
     const std::vector<ValueId> made = call.build.emit(kExpertsBackward, operands, call.node.attributes, types);
@@ -115,9 +118,9 @@ Exchange exchange_of(const OpCall& call) {
   exchange.distinct = call.node.boolean("distinct", false);
   exchange.capacity_factor = call.node.number("capacity_factor", 0);
   exchange.imbalance = call.node.number("imbalance", 1);
-  exchange.row_bytes = call.operand("hidden")->shape[1] * size_bytes(call.operand("hidden")->dtype);
+  exchange.row_bytes = call.operand("gate_up")->shape[2] * size_bytes(call.operand("gate_up")->dtype);
   exchange.forward_moves = 2;   // rows there, results back
-  exchange.backward_moves = 3;  // rows and gradients there, gradients back
+  exchange.backward_moves = 2;  // gradients there and back
   return exchange;
 }
 

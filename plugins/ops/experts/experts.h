@@ -2,8 +2,13 @@
 // are added, weighted by the router. What a model writes as sort, histc, grouped matmul and index is this; op by op it
 // could only be replicated (DESIGN §2).
 //
-//   meshwright.experts   hidden [t, h], indices [t, k], weights [t, k], gate_up [e, 2i, h], down [e, h, i] -> [t, h]
-//     out[t] = Σ_k weights[t, k] · down[x] · (act(gate_up[x] · hidden[t])_gate · (..)_up),  x = indices[t, k]
+//   meshwright.experts   hidden [t, h], indices [t, k], weights [t, k], gate_up [e, 2i, h], down [e, h, i]
+//                        -> [t, h], and of each token's copies: rows [t, k, h], inner [t, k, 2i], gate [t, k, i],
+//                           product [t, k, i], outputs [t, k, h]
+//     rows[t, k] = hidden[t],  inner = gate_up[x] · rows,  gate = act(inner_gate),  product = gate · inner_up,
+//     outputs = down[x] · product,  out[t] = Σ_k weights[t, k] · outputs[t, k],  x = indices[t, k]
+//
+// All but the first are what PyTorch's autograd saves of it: the rank's own, for the backward alone (TensorRule::own).
 //
 // Four ways to shard it, any of them on any mesh axis:
 //   t    tokens; every rank has all experts
@@ -12,7 +17,6 @@
 //   t>e  tokens and experts on the same axis: tokens travel to their experts and back (expert parallelism). Buffers
 //        have a fixed capacity for each pair of ranks; without a capacity factor it is the most that can come
 //        (dropless). Rows beyond the capacity are an error, never dropped.
-// The backward computes the experts' inner values again.
 #pragma once
 
 #include <span>
@@ -41,8 +45,8 @@ FoundComposites find_expert_layers(const Graph& graph, const ExpertSettings& set
 // evaluate.cpp
 Result<std::vector<Tensor>> evaluate_experts(const OpCall& call, std::span<const Tensor* const> operands);
 
-// What experts do to single rows, for whoever has the rows: out[r] = expert(row_experts[r]) of rows[r]. Rows whose
-// expert is another rank's, or is -1, give zero.
+// What experts do to single rows, for whoever has the rows: outputs[r] = expert(row_experts[r]) of rows[r]. Rows whose
+// expert is another rank's, or is -1, give zeros.
 struct ExpertRows {
   const OpCall& call;
   const Tensor& rows;         // [.., h]
@@ -50,12 +54,19 @@ struct ExpertRows {
   const Tensor& gate_up;
   const Tensor& down;
 };
-Numbers expert_rows(const ExpertRows& in);
+struct ExpertRowValues {
+  Numbers inner, gate, product, outputs;
+};
+ExpertRowValues expert_rows(const ExpertRows& in);
 struct ExpertRowGradients {
   Numbers rows, row_weights, gate_up, down;
 };
 // `row_gradients`: of the weighted results, [.., h].
-ExpertRowGradients expert_row_gradients(const ExpertRows& in, const Tensor& row_weights, const Tensor& row_gradients);
+struct ExpertRowsSaved {
+  const Tensor &inner, &gate, &product, &outputs;
+};
+ExpertRowGradients expert_row_gradients(const ExpertRows& in, const ExpertRowsSaved& saved, const Tensor& row_weights,
+                                        const Tensor& row_gradients);
 
 // exchange.cpp: the steps of t>e. False: no axis exchanges.
 bool emit_exchange(const LocalCall& call);
