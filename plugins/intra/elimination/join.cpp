@@ -81,6 +81,31 @@ Strided make_strided(const JoinTable& table, const std::vector<std::size_t>& dom
   return result;
 }
 
+// Most of a search is spent in these loops: for processors with wide vectors they are compiled once more. (Sanitizers'
+// run times are not ready yet when the loader chooses between the versions.)
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#define WIDE_VECTORS __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"), optimize("O3")))
+#else
+#define WIDE_VECTORS
+#endif
+
+// target[i] = min(target[i], base + a[i])
+WIDE_VECTORS void minimize_one(Ticks* __restrict target, std::size_t count, Ticks base, const Ticks* __restrict a) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const Ticks cost = base + a[i];
+    target[i] = cost < target[i] ? cost : target[i];
+  }
+}
+
+// target[i] = min(target[i], base + a[i] + b[i])
+WIDE_VECTORS void minimize_two(Ticks* __restrict target, std::size_t count, Ticks base, const Ticks* __restrict a,
+                               const Ticks* __restrict b) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const Ticks cost = base + a[i] + b[i];
+    target[i] = cost < target[i] ? cost : target[i];
+  }
+}
+
 // target[i] = min(target[i], base + Σ rows[i]). Two rows at most: more are added up first, with saturation.
 void minimize_row(Ticks* target, std::size_t count, Ticks base, std::vector<const Ticks*>& rows,
                   std::vector<Ticks>& sum) {
@@ -89,14 +114,11 @@ void minimize_row(Ticks* target, std::size_t count, Ticks base, std::vector<cons
     for (std::size_t r = 1; r < rows.size(); ++r) {
       for (std::size_t i = 0; i < count; ++i) sum[i] = std::min(kForbidden, sum[i] + rows[r][i]);
     }
-    for (std::size_t i = 0; i < count; ++i) target[i] = std::min(target[i], base + sum[i]);
+    minimize_one(target, count, base, sum.data());
   } else if (rows.size() == 2) {
-    const Ticks* a = rows[0];
-    const Ticks* b = rows[1];
-    for (std::size_t i = 0; i < count; ++i) target[i] = std::min(target[i], base + a[i] + b[i]);
+    minimize_two(target, count, base, rows[0], rows[1]);
   } else if (rows.size() == 1) {
-    const Ticks* a = rows[0];
-    for (std::size_t i = 0; i < count; ++i) target[i] = std::min(target[i], base + a[i]);
+    minimize_one(target, count, base, rows[0]);
   } else {
     for (std::size_t i = 0; i < count; ++i) target[i] = std::min(target[i], base);
   }
