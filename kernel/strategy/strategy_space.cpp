@@ -1,6 +1,7 @@
 #include "meshwright/strategy_space.h"
 
 #include <algorithm>
+#include <map>
 
 namespace meshwright {
 
@@ -73,10 +74,40 @@ Status check_memory(const StrategySpace& space) {
   return Done{};
 }
 
+// What begins at a time, less what ends there.
 struct Event {
   std::int32_t time;
   std::int64_t change;
 };
+using Events = std::vector<Event>;
+
+// In the order of time. The space has memory terms.
+Events events_of(const StrategySpace& space, std::span<const std::uint32_t> choice) {
+  std::int32_t first = space.memory.front().begin, last = space.memory.front().end;
+  for (const MemoryTerm& term : space.memory) {
+    first = std::min(first, term.begin);
+    last = std::max(last, term.end);
+  }
+  const auto span = static_cast<std::size_t>(std::int64_t{last} - first) + 1;
+  Events events;
+  if (span <= 8 * space.memory.size()) {
+    for (std::size_t i = 0; i < span; ++i) events.push_back({first + static_cast<std::int32_t>(i), 0});
+    for (const MemoryTerm& term : space.memory) {
+      const std::int64_t bytes = term.bytes[choice[term.node]];
+      events[static_cast<std::size_t>(term.begin - first)].change += bytes;
+      events[static_cast<std::size_t>(term.end - first)].change -= bytes;
+    }
+    return events;
+  }
+  std::map<std::int32_t, std::int64_t> changes;  // times far apart
+  for (const MemoryTerm& term : space.memory) {
+    const std::int64_t bytes = term.bytes[choice[term.node]];
+    changes[term.begin] += bytes;
+    changes[term.end] -= bytes;
+  }
+  for (const auto& [time, change] : changes) events.push_back({time, change});
+  return events;
+}
 
 }  // namespace
 
@@ -102,16 +133,7 @@ Evaluation evaluate(const StrategySpace& space, std::span<const std::uint32_t> c
     add(table.costs[std::size_t{choice[edge.from]} * table.columns + choice[edge.to]]);
   }
 
-  std::vector<Event> events;
-  events.reserve(2 * space.memory.size());
-  for (const MemoryTerm& term : space.memory) {
-    const std::int64_t bytes = term.bytes[choice[term.node]];
-    events.push_back({term.begin, bytes});
-    events.push_back({term.end, -bytes});
-  }
-  // At one time what ends goes before what begins: intervals are half open.
-  std::sort(events.begin(), events.end(),
-            [](const Event& a, const Event& b) { return a.time != b.time ? a.time < b.time : a.change < b.change; });
+  const Events events = space.memory.empty() ? Events() : events_of(space, choice);
   std::int64_t bytes = space.fixed_bytes;
   result.peak_bytes = bytes;
   result.peak_time = events.empty() ? 0 : events.front().time;

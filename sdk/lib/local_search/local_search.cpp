@@ -59,10 +59,14 @@ class Improvement {
     const std::uint32_t before = choice_[node];
     std::uint32_t best_strategy = before;
     hold(node, -1);
-    Merit best = merit(node);
+    Merit best = cost_of(node);
+    best.bytes_over = bytes_over(node);
     for (std::uint32_t strategy = 0; strategy < space_.nodes[node].costs.size(); ++strategy) {
       choice_[node] = strategy;
-      if (const Merit candidate = merit(node); candidate < best) {
+      Merit candidate = cost_of(node);
+      if (candidate >= best) continue;  // whatever it holds
+      candidate.bytes_over = bytes_over(node);
+      if (candidate < best) {
         best = candidate;
         best_strategy = strategy;
       }
@@ -78,8 +82,8 @@ class Improvement {
     }
   }
 
-  // Of what changes with the node; its own memory is not in bytes_.
-  Merit merit(std::size_t node) {
+  // Of what changes with the node.
+  [[nodiscard]] Merit cost_of(std::size_t node) const {
     Merit result;
     const auto add = [&result](Ticks cost) {
       if (cost >= kForbidden) {
@@ -93,12 +97,16 @@ class Improvement {
       const CostTable& table = space_.tables[edge->table];
       add(table.costs[std::size_t{choice_[edge->from]} * table.columns + choice_[edge->to]]);
     }
-    if (terms_[node].empty()) return result;  // then the peak is the same for all its strategies
+    return result;
+  }
+
+  // At the peak; the node's own memory is not in bytes_.
+  std::int64_t bytes_over(std::size_t node) {
+    if (terms_[node].empty()) return 0;  // then the peak is the same for all its strategies
     hold(node, +1);
     const std::int64_t peak = *std::max_element(bytes_.begin(), bytes_.end());
     hold(node, -1);
-    result.bytes_over = std::max<std::int64_t>(0, peak - budget_);
-    return result;
+    return std::max<std::int64_t>(0, peak - budget_);
   }
 
   const StrategySpace& space_;
