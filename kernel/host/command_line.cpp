@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
+#include "compare_command.h"
 #include "log_sink.h"
 #include "meshwright/abi_tag.h"
 #include "plan_command.h"
@@ -20,17 +21,30 @@ void add_format(CLI::App& command, std::string& format) {
   command.add_option("--format", format, "text or json")->check(CLI::IsMember({"text", "json"}))->capture_default_str();
 }
 
+// What is planned for, in all commands that plan.
+void add_planning(CLI::App& command, PlanOptions& options) {
+  command.add_option("MODEL", options.model, "the model, a .pt2 or .onnx file")->required();
+  command.add_option("--cluster", options.cluster, "the cluster, a TOML file");
+  command.add_option("--config", options.config, "the configuration, a TOML file");
+  command.add_option("--mesh", options.mesh, "shape of the mesh, such as 2x4; the best of several if absent");
+  command.add_option("--memory-budget", options.memory_budget, "memory per device, such as 40GiB");
+  command.add_option("--set", options.set, kSetHelp)->allow_extra_args(false);
+  add_format(command, options.format);
+}
+
+void add_compare(CLI::App& app, CompareOptions& options, int& exit_code) {
+  CLI::App& compare = *app.add_subcommand("compare", "what several solvers find for a model on a cluster, in one table");
+  add_planning(compare, options.plan);
+  compare.add_option("--intra", options.solvers, "solvers, separated by commas")->required()->delimiter(',')->allow_extra_args(false);
+  compare.add_flag("!--no-verify", options.verify, "do not run the plans on simulated ranks");
+  compare.callback([&options, &exit_code] { exit_code = run_compare(options); });
+}
+
 void add_plan(CLI::App& app, PlanOptions& options, int& exit_code) {
   CLI::App& plan = *app.add_subcommand("plan", "find the fastest plan for a model on a cluster");
-  plan.add_option("MODEL", options.model, "the model, a .pt2 file")->required();
-  plan.add_option("--cluster", options.cluster, "the cluster, a TOML file");
-  plan.add_option("--config", options.config, "the configuration, a TOML file");
-  plan.add_option("--mesh", options.mesh, "shape of the mesh, such as 2x4; the best of several if absent");
-  plan.add_option("--memory-budget", options.memory_budget, "memory per device, such as 40GiB");
+  add_planning(plan, options);
   plan.add_option("--intra", options.intra, "plugin that chooses the strategies");
-  plan.add_option("--set", options.set, kSetHelp)->allow_extra_args(false);
   plan.add_option("-o,--output", options.output, "where the plan is written");
-  add_format(plan, options.format);
   plan.callback([&options, &exit_code] { exit_code = run_plan(options); });
 }
 
@@ -110,6 +124,8 @@ int run_command_line(int argc, const char* const* argv) {
   add_plugins(app, plugins_options, exit_code);
   PlanOptions plan_options;
   add_plan(app, plan_options, exit_code);
+  CompareOptions compare_options;
+  add_compare(app, compare_options, exit_code);
   ProfileOptions profile_options;
   add_profile(app, profile_options, exit_code);
   ProgramOptions program_options;

@@ -3,18 +3,13 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "file_hash.h"
-#include "in_float32.h"
 #include "json.h"
 #include "memory_text.h"
-#include "meshwright/frontend.h"
-#include "meshwright/log.h"
 #include "plan_reader.h"
+#include "plan_verification.h"
 #include "program_source.h"
 #include "report_error.h"
-#include "sources.h"
 #include "toml_config.h"
-#include "verify.h"
 #include "write_file.h"
 
 namespace meshwright::host {
@@ -47,47 +42,10 @@ int fail(const ProgramOptions& options, const Error& error) {
   return report_error(error.message.starts_with(options.plan) ? error : add_context(options.plan, error));
 }
 
-// What the model's file holds of weights and buffers; nothing where there is none, or the file is not the plan's.
-Result<std::map<std::string, Tensor>> weights_of(Opened& opened) {
-  const std::string& path = opened.plan.model_path;
-  std::map<std::string, Tensor> none;
-  if (!std::filesystem::exists(path) || hash_file(path) != opened.plan.model_hash) {
-    log(LogLevel::warning, "verify", path + " is not there as it was planned: weights are drawn");
-    return none;
-  }
-  Result<std::string> id = opened.host.frontend_for(path);
-  if (!id) return id.error();
-  Result<std::shared_ptr<Frontend>> frontend = opened.host.create<Frontend>("frontend", *id);
-  if (!frontend) return frontend.error();
-  return (*frontend)->tensors(path);
-}
-
-Result<Verification> verify_plan(const ProgramOptions& options) {
+Result<Verification> verified(const ProgramOptions& options) {
   Result<Opened> opened = open(options);
   if (!opened) return opened.error();
-  if (computes_in_half(opened->plan.graph) || is_half(opened->plan.training.reduce_dtype.value_or(DType::float32))) {
-    log(LogLevel::warning, "verify", "the plan computes in half precision; it is verified in float32, so bytes are those of float32");
-    opened->plan.training.param_dtype.reset();
-    opened->plan.training.reduce_dtype.reset();
-    opened->plan.training.master_dtype = DType::float32;
-    retype(opened->plan.graph, DType::float32);
-  }
-  Result<Program> program = make_program(opened->plan, opened->tools);
-  if (!program) return program.error();
-  Result<std::map<std::string, Tensor>> weights = weights_of(*opened);
-  if (!weights) return weights.error();
-  for (auto& [name, tensor] : *weights) tensor = in_float32(std::move(tensor));
-  Result<std::map<ValueId, Tensor>> sources = sample_sources(opened->plan.graph, *weights, 0);
-  if (!sources) return sources.error();
-  Result<std::vector<std::map<ValueId, Tensor>>> further = sample_microbatches(opened->plan.graph, *weights, opened->plan.training.microbatches);
-  if (!further) return further.error();
-  weights->clear();
-  Result<std::shared_ptr<Backend>> backend = opened->host.create<Backend>("backend", "reference");
-  if (!backend) return backend.error();
-  Result<std::unique_ptr<KernelTable>> kernels = kernels_for(opened->host, "reference");
-  if (!kernels) return kernels.error();
-  return verify({opened->plan.graph, *program, *opened->tools.ops, opened->tools.profile, kernels->get(), **backend, *sources, 1e-4, 1e-3,
-                 *further});
+  return verify_plan(std::move(opened->plan), opened->tools, opened->host);
 }
 
 Json verification_json(const Verification& result) {
@@ -164,7 +122,7 @@ Result<Asked> ask(const ProgramOptions& options, const std::string& wanted, bool
 }  // namespace
 
 int run_verify(const ProgramOptions& options) {
-  const Result<Verification> result = verify_plan(options);
+  const Result<Verification> result = verified(options);
   if (!result) return fail(options, result.error());
   print(options.format == "json" ? write_json(verification_json(*result)) : verification_text(*result));
   if (result->equal) return 0;

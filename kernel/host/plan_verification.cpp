@@ -1,0 +1,56 @@
+#include "plan_verification.h"
+
+#include <filesystem>
+
+#include "file_hash.h"
+#include "in_float32.h"
+#include "meshwright/frontend.h"
+#include "meshwright/log.h"
+#include "sources.h"
+
+namespace meshwright::host {
+
+namespace {
+
+// What the model's file holds of weights and buffers; nothing where there is none, or the file is not the plan's.
+Result<std::map<std::string, Tensor>> weights_of(const Plan& plan, PluginHost& host) {
+  const std::string& path = plan.model_path;
+  if (!std::filesystem::exists(path) || hash_file(path) != plan.model_hash) {
+    log(LogLevel::warning, "verify", path + " is not there as it was planned: weights are drawn");
+    return std::map<std::string, Tensor>();
+  }
+  Result<std::string> id = host.frontend_for(path);
+  if (!id) return id.error();
+  Result<std::shared_ptr<Frontend>> frontend = host.create<Frontend>("frontend", *id);
+  if (!frontend) return frontend.error();
+  return (*frontend)->tensors(path);
+}
+
+}  // namespace
+
+Result<Verification> verify_plan(Plan plan, const ProgramTools& tools, PluginHost& host) {
+  if (computes_in_half(plan.graph) || is_half(plan.training.reduce_dtype.value_or(DType::float32))) {
+    log(LogLevel::warning, "verify", "the plan computes in half precision; it is verified in float32, so bytes are those of float32");
+    plan.training.param_dtype.reset();
+    plan.training.reduce_dtype.reset();
+    plan.training.master_dtype = DType::float32;
+    retype(plan.graph, DType::float32);
+  }
+  Result<Program> program = make_program(plan, tools);
+  if (!program) return program.error();
+  Result<std::map<std::string, Tensor>> weights = weights_of(plan, host);
+  if (!weights) return weights.error();
+  for (auto& [name, tensor] : *weights) tensor = in_float32(std::move(tensor));
+  Result<std::map<ValueId, Tensor>> sources = sample_sources(plan.graph, *weights, 0);
+  if (!sources) return sources.error();
+  Result<std::vector<std::map<ValueId, Tensor>>> further = sample_microbatches(plan.graph, *weights, plan.training.microbatches);
+  if (!further) return further.error();
+  weights->clear();
+  Result<std::shared_ptr<Backend>> backend = host.create<Backend>("backend", "reference");
+  if (!backend) return backend.error();
+  Result<std::unique_ptr<KernelTable>> kernels = kernels_for(host, "reference");
+  if (!kernels) return kernels.error();
+  return verify({plan.graph, *program, *tools.ops, tools.profile, kernels->get(), **backend, *sources, 1e-4, 1e-3, *further});
+}
+
+}  // namespace meshwright::host

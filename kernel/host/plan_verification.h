@@ -1,0 +1,16 @@
+// Whether a plan's ranks compute what one device computes, tried on simulated ranks.
+#pragma once
+
+#include "meshwright/plan.h"
+#include "plugin_host.h"
+#include "program_source.h"
+#include "verify.h"
+
+namespace meshwright::host {
+
+// Runs one step on the `reference` backend, in float32 (with a warning where the plan computes in half precision). Weights
+// and buffers come from the model's file where it has them and is as it was when it was planned. Errors: those of
+// make_program and of the backend.
+Result<Verification> verify_plan(Plan plan, const ProgramTools& tools, PluginHost& host);
+
+}  // namespace meshwright::host
