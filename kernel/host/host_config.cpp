@@ -64,6 +64,8 @@ constexpr HostSection kSections[] = {
     {"train", kTrain}, {"emit", kEmit},       {"plugins", kPlugins},
 };
 
+constexpr std::string_view kPins = "pins";
+
 struct Choice {
   std::string_view section;
   std::string_view key;
@@ -160,6 +162,7 @@ std::string base_folder_of(const ConfigTree& tree, std::string_view section, std
 Status check_section_names(const ConfigTree& tree) {
   std::vector<std::string> known = plugin_groups();
   for (const HostSection& section : kSections) known.emplace_back(section.name);
+  known.emplace_back(kPins);
   std::sort(known.begin(), known.end());
   known.erase(std::unique(known.begin(), known.end()), known.end());
   for (const auto& [name, section] : tree.sections) {
@@ -169,10 +172,11 @@ Status check_section_names(const ConfigTree& tree) {
       return bad_input(section.where + ": unknown section [" + name + "]" + suggest(first, known));
     }
     if (name != first && kinds_of_group(first).empty()) {
-      return bad_input(section.where + ": unknown section [" + name + "]; [" + first + "] has no sections inside");
+      return bad_input(section.where + ": unknown section [" + name + "]; [" + first + "] has no sections inside" +
+                       (first == kPins ? ": put names with dots in quotes" : ""));
     }
-    // A group that the host itself has no keys for holds sections only; [ops] is read apart.
-    if (name == first && name != "ops" && schema_named(name).empty() && !section.keys.empty()) {
+    // A group that the host itself has no keys for holds sections only; [ops] and [pins] are read apart.
+    if (name == first && name != "ops" && name != kPins && schema_named(name).empty() && !section.keys.empty()) {
       const auto& [key, entry] = *section.keys.begin();
       return bad_input(entry.where + ": [" + name + "] has no key \"" + key + "\"; configure a plugin under [" + name +
                        ".ID]");
@@ -193,6 +197,20 @@ Result<std::map<std::string, std::string>> read_ops(const ConfigTree& tree) {
     op_family[op] = *family;
   }
   return op_family;
+}
+
+Result<std::vector<Pin>> read_pins(const ConfigTree& tree) {
+  std::vector<Pin> pins;
+  const ConfigSection* section = tree.section(kPins);
+  if (section == nullptr) return pins;
+  for (const auto& [name, entry] : section->keys) {
+    const auto* text = std::get_if<std::string>(&entry.value);
+    if (text == nullptr) {
+      return bad_input(entry.where + ": \"" + name + "\" in [pins] must be a layout or a strategy, a text such as \"S0R\" or \"b, repeat\"");
+    }
+    pins.push_back({name, *text, entry.where});
+  }
+  return pins;
 }
 
 }  // namespace
@@ -244,6 +262,9 @@ Result<HostConfig> check_host_config(const ConfigTree& tree) {
   Result<std::map<std::string, std::string>> op_family = read_ops(tree);
   if (!op_family) return op_family.error();
   config.op_family = std::move(*op_family);
+  Result<std::vector<Pin>> pins = read_pins(tree);
+  if (!pins) return pins.error();
+  config.pins = std::move(*pins);
   return config;
 }
 

@@ -19,6 +19,13 @@
 
 namespace meshwright::host {
 
+// What the user fixes: a value's layout or a node's strategy, as its text says (pins.h).
+struct Pin {
+  std::string name;
+  std::string text;
+  std::string where;
+};
+
 // Each Config holds every key of its section. A text that is "" and a size that is 0 mean "not given".
 struct HostConfig {
   Config model;
@@ -28,6 +35,7 @@ struct HostConfig {
   Config emit;
   std::vector<std::string> plugin_paths;         // resolved likewise
   std::map<std::string, std::string> op_family;  // [ops]: op name -> id of the family that shall serve it
+  std::vector<Pin> pins;                         // [pins], by name
 };
 
 // Errors: bad_input with the place and the nearest known name or the allowed values.

@@ -12,6 +12,7 @@
 #include "meshwright/reduce.h"
 #include "meshwright/solver.h"
 #include "model_reader.h"
+#include "pins.h"
 #include "plan_notes.h"
 #include "program_source.h"
 #include "refusal.h"
@@ -211,7 +212,8 @@ class Pipeline {
     if (!mesh) return mesh.error();
     Result<StrategyFilter> filter = wanted_filter(*mesh);
     if (!filter) return filter.error();
-    Result<Problem> problem = build_problem(input(*mesh, *filter));
+    const ProblemInput given = input(*mesh, *filter);
+    Result<Problem> problem = build_pinned(given, host_.config().pins);
     outcome_.phases.strategies += watch.lap();
     MeshTrial trial;
     trial.mesh = to_string(*mesh);
@@ -221,7 +223,6 @@ class Pipeline {
       outcome_.trials.push_back(std::move(trial));
       return Done{};
     }
-    const ProblemInput given = input(*mesh, *filter);
     Result<FittedSearch> found = fitted_.search(given, *problem, budget_);
     if (!found) return found.error();
     if (!found->best && options_.explain) {
@@ -234,6 +235,11 @@ class Pipeline {
     trial.status = found->status;
     trial.lower_bound_seconds = found->lower_bound_seconds;
     trial.least_bytes = found->least_bytes;
+    if (found->status == SolveStatus::infeasible && found->least_bytes == 0 && !host_.config().pins.empty()) {
+      Result<std::string> contradiction = contradiction_of(given);
+      if (!contradiction) return contradiction.error();
+      if (!contradiction->empty()) found->binding = std::move(*contradiction);
+    }
     trial.binding = found->least_bytes > 0 ? "needs at least " + bytes_text(found->least_bytes) + " per device" : found->binding;
     if (found->best) {
       trial.objective_seconds = to_seconds(found->best->assignment.cost);
@@ -244,6 +250,32 @@ class Pipeline {
     }
     outcome_.trials.push_back(std::move(trial));
     return Done{};
+  }
+
+  static Result<Problem> build_pinned(const ProblemInput& given, std::span<const Pin> pins) {
+    Result<Problem> problem = build_problem(given);
+    if (!problem) return problem;
+    if (Status pinned = apply_pins(pins, given, *problem); !pinned) return pinned.error();
+    return problem;
+  }
+
+  // Pins that cannot be met together, and can without any one of them. "": it is not the pins.
+  Result<std::string> contradiction_of(const ProblemInput& given) {
+    std::vector<Pin> pins = host_.config().pins;
+    for (std::size_t i = 0; i < pins.size();) {
+      std::vector<Pin> others = pins;
+      others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+      Result<Problem> problem = build_pinned(given, others);
+      if (!problem) return problem.error();
+      Result<Assignment> answer = solve(*problem, kNoBudget);
+      if (!answer) return answer.error();
+      if (answer->choice.empty()) pins = std::move(others);
+      else ++i;
+    }
+    if (pins.empty()) return std::string();
+    std::string text = pins.size() > 1 ? "these pins contradict each other: " : "no plan meets the pin ";
+    for (const Pin& pin : pins) text += (&pin == &pins.front() ? "" : ", ") + to_string(pin);
+    return text;
   }
 
   // The smallest plan of all meshes explains a refusal.
@@ -301,6 +333,7 @@ class Pipeline {
     plan->plugins = used_;
     for (const std::string& family : op_families()) plan->plugins.push_back({"ops", family, version_of("ops", family)});
     plan->notes = notes_of(*plan);
+    for (const Pin& pin : host_.config().pins) plan->notes.push_back("Pinned by the configuration: " + to_string(pin) + ".");
     if (!best_->fitted.no_program.empty()) {
       plan->notes.push_back("The peak is what the search counts, since the plan has no program: " + best_->fitted.no_program + ".");
     }
@@ -328,6 +361,12 @@ class Pipeline {
 
   void explain_refusal() {
     for (const std::string& warning : atoms_.warnings) log(LogLevel::warning, "plan", warning);
+    const auto is_no_matter_of_memory = [](const MeshTrial& trial) { return trial.status == SolveStatus::infeasible && trial.least_bytes == 0; };
+    if (!host_.config().pins.empty() && std::all_of(outcome_.trials.begin(), outcome_.trials.end(), is_no_matter_of_memory)) {
+      outcome_.refusal = "no plan meets what [pins] says";
+      for (const MeshTrial& trial : outcome_.trials) outcome_.refusal += "\n  mesh " + trial.mesh + ": " + trial.binding;
+      return;
+    }
     outcome_.refusal = refusal_text(outcome_.trials, smallest_ ? &*smallest_ : nullptr, budget_);
     outcome_.changes = suggestions({options_, batch_of(model_.graph) * model_.training.microbatches, model_.training.microbatches,
                                     search().text("zero") != "free" && search().text("zero") != "3",
