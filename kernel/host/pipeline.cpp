@@ -9,13 +9,13 @@
 #include "meshwright/conversion.h"
 #include "meshwright/frontend.h"
 #include "meshwright/log.h"
-#include "meshwright/reduce.h"
 #include "meshwright/solver.h"
 #include "model_reader.h"
 #include "pins.h"
 #include "plan_notes.h"
 #include "program_source.h"
 #include "refusal.h"
+#include "search_settings.h"
 
 namespace meshwright::host {
 
@@ -151,66 +151,15 @@ class Pipeline {
     return {model_.graph, atoms_, mesh, tools_.profile, *tools_.conversions, model_.training, filter, backward_ ? &*backward_ : nullptr};
   }
 
-  // What [search] asks for.
-  Result<StrategyFilter> wanted_filter(const Mesh& mesh) const {
-    StrategyFilter filter;
-    const std::string &zero = search().text("zero"), &regather = search().text("regather");
-    if (zero != "free") filter.zero = static_cast<ZeroStage>(zero[0] - '0');
-    if (regather != "free") filter.regather = regather == "always";
-    Result<std::uint32_t> zero_axes = parse_axes("zero_axes", mesh), batch_axes = parse_axes("batch_axes", mesh);
-    if (!zero_axes) return zero_axes.error();
-    if (!batch_axes) return batch_axes.error();
-    filter.zero_axes = *zero_axes;
-    filter.batch_axes = *batch_axes;
-    if (search().text("weights") == "sharded") filter.sharded_weight_axes = ((1U << mesh.rank()) - 1) & ~filter.batch_axes;
-    return filter;
-  }
-
-  // "none", "all", "0,2": as a bit mask.
-  Result<std::uint32_t> parse_axes(const std::string& key, const Mesh& mesh) const {
-    const std::string& text = search().text(key);
-    if (text == "none") return 0U;
-    if (text == "all") return (1U << mesh.rank()) - 1;
-    std::uint32_t axes = 0;
-    for (std::size_t at = 0; at <= text.size();) {
-      const std::size_t end = std::min(text.find(',', at), text.size());
-      const std::string axis = text.substr(at, end - at);
-      if (axis.size() != 1 || axis[0] < '0' || axis[0] > '9') {
-        return bad_input("\"" + key + "\" in [search] can't be \"" + text + "\": it is all, none, or numbers of mesh axes such as 0,2");
-      }
-      const auto number = static_cast<std::size_t>(axis[0] - '0');
-      if (number >= mesh.rank()) {
-        return bad_input("\"" + key + "\" in [search] names axis " + axis + ", but the mesh " + to_string(mesh) + " has axes 0 to " +
-                         std::to_string(mesh.rank() - 1) + "; say which mesh with --mesh");
-      }
-      axes |= 1U << number;
-      at = end + 1;
-    }
-    return axes;
-  }
-
   Result<Assignment> solve(const Problem& problem, std::int64_t budget) {
-    const Reduction reduction = reduce(problem.space);
-    if (reduction.infeasible) {
-      Assignment none;
-      none.status = SolveStatus::infeasible;
-      none.binding = "no strategies of all ops go together, whatever the memory";
-      return none;
-    }
-    SearchLimits limits;
-    limits.work_limit = search().integer("work_limit");
-    limits.deadline_seconds = search().number("deadline_seconds");
-    const std::int64_t budgets[] = {budget};
-    Result<std::vector<Assignment>> answers = solver_->solve(reduction.space, budgets, limits);
-    if (!answers) return answers.error();
-    return reduction.lift(problem.space, std::move(answers->front()));
+    return solve_reduced(*solver_, problem.space, budget, search());
   }
 
   Status try_mesh(const std::vector<std::int64_t>& shape) {
     Stopwatch watch;
     Result<Mesh> mesh = make_mesh(cluster_, shape);
     if (!mesh) return mesh.error();
-    Result<StrategyFilter> filter = wanted_filter(*mesh);
+    Result<StrategyFilter> filter = wanted_filter(search(), *mesh);
     if (!filter) return filter.error();
     const ProblemInput given = input(*mesh, *filter);
     Result<Problem> problem = build_pinned(given, host_.config().pins);

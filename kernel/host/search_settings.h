@@ -1,0 +1,16 @@
+// What [search] of the configuration means to a search on one mesh.
+#pragma once
+
+#include "meshwright/config.h"
+#include "meshwright/solver.h"
+#include "meshwright/strategy.h"
+
+namespace meshwright::host {
+
+// What it asks of strategies. Errors: bad_input for axes that the mesh does not have.
+Result<StrategyFilter> wanted_filter(const Config& search, const Mesh& mesh);
+
+// The solver's answer to the space, which is reduced before and lifted afterwards, within the limits of `search`.
+Result<Assignment> solve_reduced(const IntraSolver& solver, const StrategySpace& space, std::int64_t budget, const Config& search);
+
+}  // namespace meshwright::host
