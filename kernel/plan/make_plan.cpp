@@ -3,7 +3,6 @@
 #include "meshwright/plan.h"
 #include "plan/path_cache.h"
 #include "plan/simulate.h"
-#include "strategy/edge_tables.h"
 
 namespace meshwright {
 
@@ -151,7 +150,7 @@ class PlanMaker {
     if (!edge.of_parameter) return microbatches;
     const Strategy& parameter = problem_.variables[edge.from].set->strategies[assignment_.choice[edge.from]];
     if (!backward) return parameter.regather ? 2 * microbatches : microbatches;
-    return reduces_each_microbatch(parameter, input_.training) ? microbatches : 1;
+    return input_.training.reduces_each_microbatch(parameter.zero) ? microbatches : 1;
   }
 
   void add_unruled() {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "strategy/edge_tables.h"
-
 namespace meshwright {
 
 namespace {
@@ -62,7 +60,7 @@ class Step {
     compute_ += chosen.backward_seconds + chosen.backward_communication_seconds;
     for (const std::size_t at : edges_[i]) {
       if (!edge(at).of_parameter) compute_ += input_.backward[at];
-      else if (last_microbatch || reduces_each_microbatch(parameter(at), input_.training)) reduce(at);
+      else if (last_microbatch || input_.training.reduces_each_microbatch(parameter(at).zero)) reduce(at);
     }
   }
 

@@ -14,10 +14,6 @@ bool serves(const Strategy& parameter, const Layout& needed) {
   return true;
 }
 
-bool reduces_each_microbatch(const Strategy& parameter, const TrainingSettings& training) {
-  return parameter.zero >= ZeroStage::gradient || !training.keep_gradients;
-}
-
 std::string conversion_class(const AtomShape& shape, std::int64_t element_bytes) {
   std::string key = std::to_string(element_bytes);
   for (std::size_t atom = 0; atom < shape.sizes.size(); ++atom) {
@@ -80,9 +76,8 @@ Ticks EdgeTables::step_ticks(const ProblemEdge& edge, const Strategy& parameter,
   const Ticks backward = training.prefetch ? exposed(again, in_backward) : again;
   // What is gathered again and what is reduced hide behind the same backward.
   const Ticks reducing = training.prefetch ? exposed(again + reduce, in_backward) : again + exposed(reduce, in_backward);
-  if (reduces_each_microbatch(parameter, training)) return times * (forward + reducing);
-  const bool waits = parameter.zero == ZeroStage::optimizer && times == 1;  // for the end of the backward
-  return times * forward + (times - 1) * backward + (waits ? again + reduce : reducing);
+  if (training.reduces_each_microbatch(parameter.zero)) return times * (forward + reducing);
+  return times * forward + (times - 1) * backward + (training.reduces_at_end(parameter.zero) ? again + reduce : reducing);
 }
 
 Ticks EdgeTables::price(ValueId parameter, const Layout& from, const Layout& to) {

@@ -270,7 +270,7 @@ Strategy store_as(const Layout& compute, const Layout& sharded, ZeroStage stage,
   strategy.state = sharded;
   strategy.zero = stage;
   strategy.regather = regather;
-  const bool reduced_whole = stage == ZeroStage::optimizer && !training.keep_gradients;
+  const bool reduced_whole = stage == ZeroStage::optimizer && training.reduces_each_microbatch(stage);
   strategy.results = {{stage == ZeroStage::value ? sharded : compute, reduced_whole ? compute : sharded}};
   return strategy;
 }

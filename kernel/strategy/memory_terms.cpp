@@ -313,7 +313,7 @@ class Terms {
     Bytes whole, reduced;
     for (const Strategy& strategy : strategies(i)) {
       whole.push_back(strategy.gradient_bytes);
-      const bool shrinks = microbatches > 1 && strategy.zero == ZeroStage::optimizer && input_.training.keep_gradients;
+      const bool shrinks = microbatches > 1 && strategy.zero == ZeroStage::optimizer && !input_.training.reduces_each_microbatch(strategy.zero);
       reduced.push_back(!shrinks ? strategy.gradient_bytes
                                  : local_elements(strategy.state, input_.atoms.values[variable(i).value], input_.mesh) *
                                        input_.training.gradient_bytes(type(variable(i).value).dtype));

@@ -45,15 +45,14 @@ class Joiner {
 
   [[nodiscard]] bool is_last(const Gradient& gradient) const { return gradient.stored == program_.training.microbatches; }
 
-  // After each microbatch, rather than once a step.
   [[nodiscard]] bool reduces_each(const ProgramParameter& parameter) const {
-    return parameter.zero >= ZeroStage::gradient || !program_.training.keep_gradients;
+    return program_.training.reduces_each_microbatch(parameter.zero);
   }
 
   // Where the sum over devices goes: a whole gradient that is reduced again and again stays whole.
   [[nodiscard]] const Layout& reduced_layout(const ProgramParameter& parameter) const {
     const bool whole = parameter.zero == ZeroStage::none ||
-                       (parameter.zero == ZeroStage::optimizer && !program_.training.keep_gradients);
+                       (parameter.zero == ZeroStage::optimizer && reduces_each(parameter));
     return whole ? layout_of(parameter.value) : parameter.state;
   }
 
@@ -106,10 +105,7 @@ class Joiner {
     if (reduces_each(parameter)) here = convert(store, here, reduced_layout(parameter), "gradient of " + store.name);
     gradient.sum = add(store, gradient, here, here != store.operands[0].value);
     ++gradient.stored;
-    if (!is_last(gradient) || reduces_each(parameter)) return;
-    // ZeRO-1 reduces once a step. Without microbatches to add up it waits for the end, as the stages are defined: else
-    // it would be ZeRO-2.
-    if (parameter.zero == ZeroStage::optimizer && program_.training.microbatches == 1) return;
+    if (!is_last(gradient) || reduces_each(parameter) || program_.training.reduces_at_end(parameter.zero)) return;
     gradient.sum = convert(store, gradient.sum, reduced_layout(parameter), "gradient of " + store.name);
   }
 
