@@ -73,8 +73,7 @@ class Step {
 
   void reduce(std::size_t at) {
     if (input_.backward[at] <= 0) return;
-    const bool waits = parameter(at).zero == ZeroStage::optimizer && input_.training.microbatches == 1;
-    if (waits) update_ += input_.backward[at];
+    if (input_.training.reduces_at_end(parameter(at).zero)) update_ += input_.backward[at];
     else communication_ = std::max(communication_, compute_) + input_.backward[at];
   }
 
