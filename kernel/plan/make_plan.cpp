@@ -86,6 +86,7 @@ class PlanMaker {
       planned.state_layout = to_string(strategy.state, shape(variable.value));
       planned.zero = strategy.zero;
       planned.regather = strategy.regather;
+      planned.prefetch = strategy.prefetch;
       planned.module = planned.name.substr(0, planned.name.rfind('.') == std::string::npos ? 0 : planned.name.rfind('.'));
     }
   }

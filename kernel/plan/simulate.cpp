@@ -67,7 +67,7 @@ class Step {
   // When it is there. It starts, if it is prefetched, when the op before the one that needs it starts.
   double gather(std::size_t at) {
     if (input_.forward[at] <= 0) return 0;
-    const double issued = input_.training.prefetch ? previous_start_ : compute_;
+    const double issued = parameter(at).prefetch ? previous_start_ : compute_;
     return communication_ = std::max(communication_, issued) + input_.forward[at];
   }
 

@@ -60,6 +60,7 @@ class Terms {
   };
 
   [[nodiscard]] const Variable& variable(std::uint32_t i) const { return problem_.variables[i]; }
+  [[nodiscard]] std::uint32_t variable_count() const { return static_cast<std::uint32_t>(problem_.variables.size()); }
   [[nodiscard]] const std::vector<Strategy>& strategies(std::uint32_t i) const { return variable(i).set->strategies; }
   [[nodiscard]] const NodeBackward& backward_of(std::uint32_t i) const { return input_.backward->nodes[variable(i).node]; }
   [[nodiscard]] const Node& node_of(std::uint32_t i) const { return input_.graph.nodes[variable(i).node]; }
@@ -298,12 +299,20 @@ class Terms {
     add(i, 0, after_all(), std::move(state));
     add_parameter_gradient(i, uses);
     const Bytes& gathered = bytes_of(i, Part::gathered, 0, variable(i).value);
-    for (std::size_t s = 0; s < gathered.size(); ++s) kept.push_back(strategies(i)[s].regather ? 0 : gathered[s]);
-    add(i, forward_at(input_.training.prefetch ? work_before(uses.first) : uses.first), forward_at(uses.last) + 1, gathered);
+    Bytes ahead, ahead_again;
+    for (std::size_t s = 0; s < gathered.size(); ++s) {
+      const Strategy& strategy = strategies(i)[s];
+      ahead.push_back(strategy.prefetch ? gathered[s] : 0);
+      kept.push_back(strategy.regather ? 0 : gathered[s]);
+      ahead_again.push_back(strategy.regather ? ahead[s] : kept[s]);
+    }
+    add(i, forward_at(work_before(uses.first)), forward_at(uses.first), std::move(ahead));
+    add(i, forward_at(uses.first), forward_at(uses.last) + 1, gathered);
     if (uses.first_saver == kNoId) return;
-    // For the backward it is gathered beside the last of several ops, maybe after the fullest moment.
-    add(i, forward_at(uses.last) + 1, backward_at(uses.last_saver), std::move(kept));
-    add(i, backward_at(uses.last_saver), backward_at(uses.first_saver) + 1, gathered);
+    const std::int32_t again = backward_at(uses.last_saver), again_ahead = backward_at(work_behind(uses.last_saver));
+    add(i, forward_at(uses.last) + 1, again_ahead, std::move(kept));
+    add(i, again_ahead, again, std::move(ahead_again));
+    add(i, again, backward_at(uses.first_saver) + 1, gathered);
   }
 
   // The sum over microbatches is there in every further one. In the last one ZeRO-1 reduces it to shards, as soon as it is
@@ -324,12 +333,46 @@ class Terms {
     add(i, microbatches > 1 ? shrunk : complete, after_all(), std::move(reduced));
   }
 
-  // The node before this one that takes time.
+  // The node before this one that takes time, beside which its parameters are prefetched: itself if there is none, or if a
+  // value without a gradient may be made in between.
   [[nodiscard]] std::uint32_t work_before(std::uint32_t i) const {
+    if (makes_constants(i)) return i;
     for (std::uint32_t before = i; before-- > 0;) {
-      if (variable(before).kind == VariableKind::node && !backward_of(before).view) return before;
+      if (variable(before).kind != VariableKind::node) continue;
+      if (!backward_of(before).view) return before;
+      if (makes_constants(before)) return i;
     }
     return i;
+  }
+
+  // The same in the backward, as far as what is gathered there is held at its fullest moment: beside the last of several
+  // ops it comes after that, and sums of gradients may follow.
+  [[nodiscard]] std::uint32_t work_behind(std::uint32_t i) const {
+    for (std::uint32_t behind = i + 1; behind < variable_count(); ++behind) {
+      if (variable(behind).kind != VariableKind::node) continue;
+      if (adds_gradients(behind)) return i;
+      if (backward_of(behind).works) return backward_of(behind).fullest_last ? behind : i;
+    }
+    return i;
+  }
+
+  [[nodiscard]] bool makes_constants(std::uint32_t i) const {
+    if (variable(i).kind != VariableKind::node) return false;
+    const std::vector<Operand>& operands = node_of(i).operands;
+    for (std::uint32_t port = 0; port < operands.size(); ++port) {
+      if (!edge_in_[i].contains(port) && input_.graph.values[operands[port].value].producer != kNoId) return true;
+    }
+    return false;
+  }
+
+  // Its backward adds what it makes to the gradient of a use behind it, or of another operand.
+  [[nodiscard]] bool adds_gradients(std::uint32_t i) const {
+    return std::any_of(edge_in_[i].begin(), edge_in_[i].end(), [&](const auto& in) {
+      const std::uint32_t from = problem_.edges[in.second].from;
+      if (variable(from).kind != VariableKind::fork) return false;
+      return std::any_of(edges_out_[from].begin(), edges_out_[from].end(),
+                         [&](std::uint32_t other) { return other != in.second && problem_.edges[other].to >= i; });
+    });
   }
 
   void add_node(std::uint32_t i) {

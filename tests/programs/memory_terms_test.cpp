@@ -16,10 +16,11 @@ struct Draws {
   std::vector<std::int64_t> mesh;
   std::int64_t microbatches;
   int count;
+  bool zero3 = false;  // every parameter, kept or gathered again, prefetched or not; else any stage
 };
 
 void PrintTo(const Draws& draws, std::ostream* out) {
-  *out << draws.model << " on " << to_string(plain_mesh(draws.mesh)) << ", " << draws.microbatches << " microbatches";
+  *out << draws.model << " on " << to_string(plain_mesh(draws.mesh)) << ", " << draws.microbatches << " microbatches" << (draws.zero3 ? ", ZeRO-3" : "");
 }
 
 class MemoryTerms : public testing::TestWithParam<Draws> {};
@@ -32,7 +33,9 @@ TEST_P(MemoryTerms, AreNeverMoreThanTheProgramHolds) {
   const CostProfile profile = plain_profile();
   TrainingSettings training;
   training.microbatches = draws.microbatches;
-  const ProblemInput input{model.graph, model.atoms, mesh, profile, *bench().tools.conversions, training, {}, &backward};
+  StrategyFilter filter;
+  if (draws.zero3) filter.zero = ZeroStage::value;
+  const ProblemInput input{model.graph, model.atoms, mesh, profile, *bench().tools.conversions, training, filter, &backward};
   const Problem problem = build_problem(input).value();
   double share = 0;
   for (int seed = 0; seed < draws.count; ++seed) {
@@ -54,12 +57,15 @@ std::vector<Draws> all_draws() {
     all.push_back({model, {2, 2}, 1, 10});
     all.push_back({model, {2, 2, 2}, 1, 5});
     all.push_back({model, {4}, 2, 5});
+    all.push_back({model, {4}, 1, 10, true});
+    all.push_back({model, {2, 2}, 2, 5, true});
   }
   return all;
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, MemoryTerms, testing::ValuesIn(all_draws()), [](const auto& info) {
-  std::string name = std::string(info.param.model) + "_" + to_string(plain_mesh(info.param.mesh)) + "_" + std::to_string(info.param.microbatches);
+  std::string name = std::string(info.param.model) + "_" + to_string(plain_mesh(info.param.mesh)) + "_" + std::to_string(info.param.microbatches) +
+                     (info.param.zero3 ? "_zero3" : "");
   std::replace(name.begin(), name.end(), 'x', '_');
   return name;
 });

@@ -31,7 +31,6 @@ struct TrainingSettings {
   std::int64_t microbatches = 1;
   // True: gradients of microbatches add up on each device and are reduced once a step. False: after each microbatch.
   bool keep_gradients = true;
-  bool prefetch = true;  // a gather of a parameter starts one op ahead, and hides behind it
 
   // Whether the gradient of a parameter at this stage is reduced over its devices after each microbatch; otherwise it adds
   // up on each of them, and is reduced once a step.

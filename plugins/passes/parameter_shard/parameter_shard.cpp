@@ -1,7 +1,7 @@
 // Joins the computing to the parameters as they are stored. A parameter that is computed with in another layout is
-// gathered one op before its first use (ZeRO-3, FSDP's prefetch). Gradients of microbatches are added up and reduced,
-// once a step or after each, to where the optimizer's state lies; the optimizer's steps stand at the end, and gather
-// what they changed where the value is held whole (ZeRO-1 and 2).
+// gathered before its first use, one op ahead if it is prefetched (ZeRO-3, as FSDP does it). Gradients of microbatches are
+// added up and reduced, once a step or after each, to where the optimizer's state lies; the optimizer's steps stand at
+// the end, and gather what they changed where the value is held whole (ZeRO-1 and 2).
 #include <map>
 
 #include "meshwright/plugin.h"
@@ -62,7 +62,8 @@ class Joiner {
   }
 
   void load(const Instruction& load, std::vector<ProgramValueId>& stands_for) {
-    const ProgramValueId stored = program_.parameters[load.parameter].value;
+    const ProgramParameter& parameter = program_.parameters[load.parameter];
+    const ProgramValueId stored = parameter.value;
     const ProgramValueId wanted = load.results[0];
     if (layout_of(stored) == layout_of(wanted)) {
       stands_for[wanted] = stored;
@@ -70,7 +71,7 @@ class Joiner {
     }
     Instruction gather = conversion(load, stored, wanted);
     auto place = program_.instructions.end();
-    if (program_.training.prefetch) place = before_last_work();
+    if (parameter.prefetch) place = before_last_work();
     program_.instructions.insert(place, std::move(gather));
   }
 
