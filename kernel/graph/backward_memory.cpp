@@ -27,6 +27,7 @@ class Watcher {
     made_.saves_result.assign(node_->results.size(), false);
     made_.holds_result = made_.saves_result;
     made_.view = is_view(*node_);
+    note_passed(id);
     if (!groups_[id].empty()) follow(id);
     return std::move(made_);
   }
@@ -61,10 +62,6 @@ class Watcher {
       const auto storage = storages.find(owner_[contributions[i]]);
       if (storage == storages.end()) continue;
       storage->second.end = group.size();
-      for (const ValueId result : node_->results) {
-        const ValueId gradient = training_.gradients[result];
-        if (gradient != kNoId && owner_[gradient] == storage->first) made_.passes_gradient[i] = true;
-      }
     }
     const std::size_t moment = fullest(group.size(), storages, last_use);
     made_.fullest_last = true;
@@ -77,6 +74,17 @@ class Watcher {
       if (storage.begin <= moment && moment <= storage.end) made_.fullest.push_back(like_ports(storage.type));
     }
     note_saved(last_use, moment);
+  }
+
+  void note_passed(NodeId id) {
+    const std::vector<ValueId>& contributions = training_.contributions[id];
+    for (std::size_t i = 0; i < contributions.size(); ++i) {
+      if (contributions[i] == kNoId) continue;
+      for (const ValueId result : node_->results) {
+        const ValueId gradient = training_.gradients[result];
+        if (gradient != kNoId && owner_[gradient] == owner_[contributions[i]]) made_.passes_gradient[i] = true;
+      }
+    }
   }
 
   std::size_t fullest(std::size_t size, const std::map<ValueId, Storage>& storages,
