@@ -2,6 +2,12 @@
 
 namespace meshwright {
 
+bool TrainingSettings::reduces_each_microbatch(ZeroStage stage) const { return stage >= ZeroStage::gradient || !keep_gradients; }
+
+bool TrainingSettings::reduces_at_end(ZeroStage stage) const {
+  return stage == ZeroStage::optimizer && microbatches == 1 && !reduces_each_microbatch(stage);
+}
+
 std::int64_t TrainingSettings::optimizer_values() const {
   switch (optimizer) {
     case Optimizer::sgd: return 0;

@@ -52,6 +52,23 @@ TEST(TrainingSettings, KnowWhatAStepMoves) {
   EXPECT_EQ(training.step_bytes(DType::float32), 4 + 8);
 }
 
+// ZeRO, section 5: stage 2 and 3 reduce each gradient to shards as soon as it is there.
+TEST(TrainingSettings, KnowWhenGradientsAreReduced) {
+  for (const std::int64_t microbatches : {1, 4}) {
+    for (const bool kept : {true, false}) {
+      TrainingSettings training;
+      training.microbatches = microbatches;
+      training.keep_gradients = kept;
+      EXPECT_EQ(training.reduces_each_microbatch(ZeroStage::none), !kept);
+      EXPECT_EQ(training.reduces_each_microbatch(ZeroStage::optimizer), !kept);
+      EXPECT_TRUE(training.reduces_each_microbatch(ZeroStage::gradient));
+      EXPECT_TRUE(training.reduces_each_microbatch(ZeroStage::value));
+      for (const ZeroStage stage : {ZeroStage::none, ZeroStage::gradient, ZeroStage::value}) EXPECT_FALSE(training.reduces_at_end(stage));
+      EXPECT_EQ(training.reduces_at_end(ZeroStage::optimizer), kept && microbatches == 1);
+    }
+  }
+}
+
 TEST(TrainingSettings, ReadAnOptimizersName) {
   EXPECT_EQ(*parse_optimizer("adam"), Optimizer::adam);
   EXPECT_EQ(*parse_optimizer("momentum"), Optimizer::momentum);

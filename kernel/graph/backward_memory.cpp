@@ -26,7 +26,8 @@ class Watcher {
     made_.holds_operand = made_.passes_gradient = made_.saves_operand;
     made_.saves_result.assign(node_->results.size(), false);
     made_.holds_result = made_.saves_result;
-    for (const ValueId result : node_->results) made_.view |= owner_[result] != result;
+    made_.view = is_view(*node_);
+    note_passed(id);
     if (!groups_[id].empty()) follow(id);
     return std::move(made_);
   }
@@ -61,16 +62,29 @@ class Watcher {
       const auto storage = storages.find(owner_[contributions[i]]);
       if (storage == storages.end()) continue;
       storage->second.end = group.size();
-      for (const ValueId result : node_->results) {
-        const ValueId gradient = training_.gradients[result];
-        if (gradient != kNoId && owner_[gradient] == storage->first) made_.passes_gradient[i] = true;
-      }
     }
     const std::size_t moment = fullest(group.size(), storages, last_use);
+    made_.fullest_last = true;
+    for (std::size_t k = 0; k < group.size(); ++k) {
+      if (is_view(training_.graph.nodes[group[k]])) continue;
+      made_.works = true;
+      made_.fullest_last = k <= moment;
+    }
     for (const auto& [value, storage] : storages) {
       if (storage.begin <= moment && moment <= storage.end) made_.fullest.push_back(like_ports(storage.type));
     }
     note_saved(last_use, moment);
+  }
+
+  void note_passed(NodeId id) {
+    const std::vector<ValueId>& contributions = training_.contributions[id];
+    for (std::size_t i = 0; i < contributions.size(); ++i) {
+      if (contributions[i] == kNoId) continue;
+      for (const ValueId result : node_->results) {
+        const ValueId gradient = training_.gradients[result];
+        if (gradient != kNoId && owner_[gradient] == owner_[contributions[i]]) made_.passes_gradient[i] = true;
+      }
+    }
   }
 
   std::size_t fullest(std::size_t size, const std::map<ValueId, Storage>& storages,
@@ -83,6 +97,10 @@ class Watcher {
       for (std::size_t k = 0; k <= last; ++k) held[k] += forward_.type(value).bytes();
     }
     return static_cast<std::size_t>(std::max_element(held.begin(), held.end()) - held.begin());
+  }
+
+  [[nodiscard]] bool is_view(const Node& node) const {
+    return std::any_of(node.results.begin(), node.results.end(), [&](ValueId result) { return owner_[result] != result; });
   }
 
   [[nodiscard]] BackwardStorage like_ports(const TensorType& type) const {

@@ -36,6 +36,7 @@ constexpr meshwright_config_key_v1 kSearch[] = {
      "free: each parameter as it is fastest; 0, 1, 2, 3: every one at this stage of ZeRO, over the axes it is whole on"},
     {"zero_axes", "text", "", "\"all\"", "mesh axes that ZeRO may shard over, such as 0 or 0,2 (hybrid sharding)"},
     {"regather", "text", "", "\"free\"", "ZeRO-3, for the backward: always gather again, never (keep), or free"},
+    {"prefetch", "text", "", "\"free\"", "ZeRO-3: always gather one op ahead, never (when it is computed with), or free"},
     {"batch_axes", "text", "", "\"none\"", "mesh axes that only ever shard the batch (data parallelism): none, all, 0,2"},
 };
 constexpr meshwright_config_key_v1 kTrain[] = {
@@ -47,7 +48,6 @@ constexpr meshwright_config_key_v1 kTrain[] = {
     {"microbatches", "integer", "", "1", "parts into which a step cuts the batch; their gradients are averaged"},
     {"gradients", "text", "", "\"kept\"", "of microbatches: kept on each device and reduced once a step, or reduced after each"},
     {"batch_coupling", "text", "", "\"refuse\"", "of ops that mix the samples of a batch, with microbatches: refuse, allow"},
-    {"prefetch", "boolean", "", "true", "gathers of parameters start one op ahead, and hide behind it"},
 };
 constexpr meshwright_config_key_v1 kEmit[] = {
     {"backend", "text", "", "\"text\"", "plugin that the plan is emitted for"},
@@ -81,6 +81,7 @@ const std::vector<Choice>& choices() {
       {"search", "weights", {"free", "sharded"}},
       {"search", "zero", {"free", "0", "1", "2", "3"}},
       {"search", "regather", {"free", "always", "never"}},
+      {"search", "prefetch", {"free", "always", "never"}},
       {"train", "optimizer", {"sgd", "momentum", "adam", "adamw"}},
       {"train", "dtype", {"exported", "bf16", "fp16", "fp32"}},
       {"train", "param_dtype", {"exported", "bf16", "fp16", "fp32"}},

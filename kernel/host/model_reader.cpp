@@ -28,7 +28,6 @@ Status read_training(const Config& train, TrainedModel& model) {
   if (const std::string& reduce = train.text("reduce_dtype"); reduce != "dtype") model.training.reduce_dtype = dtype_of(reduce);
   model.training.microbatches = train.integer("microbatches");
   model.training.keep_gradients = train.text("gradients") == "kept";
-  model.training.prefetch = train.boolean("prefetch");
   return Done{};
 }
 

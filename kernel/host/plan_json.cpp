@@ -106,7 +106,8 @@ Json variable_json(const PlannedVariable& variable) {
   if (!variable.results.empty()) json.add("results", ports_json(variable.results));
   if (!variable.compute_layout.empty()) json.add("compute_layout", variable.compute_layout);
   if (!variable.state_layout.empty()) {
-    json.add("state_layout", variable.state_layout).add("zero", word(variable.zero)).add("regather", variable.regather);
+    json.add("state_layout", variable.state_layout).add("zero", word(variable.zero));
+    json.add("regather", variable.regather).add("prefetch", variable.prefetch);
   }
   json.add("forward_seconds", variable.forward_seconds).add("backward_seconds", variable.backward_seconds);
   if (variable.update_seconds > 0) json.add("update_seconds", variable.update_seconds);
@@ -183,7 +184,6 @@ Json plan_json(const Plan& plan) {
   training.add("master_dtype", name(plan.training.master_dtype));
   training.add("reduce_dtype", plan.training.reduce_dtype ? Json(name(*plan.training.reduce_dtype)) : Json(nullptr));
   training.add("microbatches", plan.training.microbatches).add("keep_gradients", plan.training.keep_gradients);
-  training.add("prefetch", plan.training.prefetch);
   json.add("training", std::move(training));
   json.add("plugins", array_of(plan.plugins, [](const UsedPlugin& plugin) {
     Json one;

@@ -84,7 +84,6 @@ TrainingSettings read_training(const JsonPlace& place) {
   if (!reduce_dtype.is_null()) training.reduce_dtype = read_dtype(reduce_dtype);
   training.microbatches = place.at("microbatches").integer(1);
   training.keep_gradients = place.at("keep_gradients").boolean();
-  training.prefetch = place.at("prefetch").boolean();
   return training;
 }
 
@@ -190,6 +189,7 @@ class PlanReader {
     if (!variable.state_layout.empty()) {
       variable.zero = place.at("zero").one_of(ZeroStage::value, [](ZeroStage stage) { return word(stage); });
       variable.regather = place.at("regather").boolean();
+      variable.prefetch = place.at("prefetch").boolean();
     }
     variable.forward_seconds = place.at("forward_seconds").number();
     variable.backward_seconds = place.at("backward_seconds").number();

@@ -55,7 +55,7 @@ Plan small_plan() {
   plan.method = "by hand";
   plan.objective_seconds = 0.1;
   plan.peak_bytes = 77;
-  PlannedVariable weight{VariableKind::parameter, "weight", "", "", {}, {}, {{"weight", "S0R", "S0R"}}, "RR", "S0R", ZeroStage::value, true};
+  PlannedVariable weight{VariableKind::parameter, "weight", "", "", {}, {}, {{"weight", "S0R", "S0R"}}, "RR", "S0R", ZeroStage::value, true, true};
   weight.update_seconds = 1e-7;
   weight.state_bytes = 64;
   PlannedVariable linear{VariableKind::node, "linear", "aten.linear", "mlp", {"b"}, {}, {{"linear", "S0R", "S0R"}}, "", "", ZeroStage::none, false};
@@ -117,8 +117,8 @@ TEST(PlanReader, SaysWhatIsWrongAndWhere) {
   };
   for (const Case& wrong : {
            Case{"meshwright-plan", "other", "this is no plan of Meshwright"},
-           Case{"\"format_version\": 2", "\"format_version\": 1",
-                "format_version: the file has version 1, and this program reads version 2; plan again"},
+           Case{"\"format_version\": 3", "\"format_version\": 2",
+                "format_version: the file has version 2, and this program reads version 3; plan again"},
            Case{"\"method\"", "\"methods\"", "the key 'method' is missing"},
            Case{"\"nodes\": 1,", "\"nodes\": \"1\",", "cluster.nodes: expected a whole number, not '1'"},
            Case{"\"nodes\": 1,", "\"nodes\": 0,", "cluster.nodes: 0 is out of range: at least 1 is allowed"},

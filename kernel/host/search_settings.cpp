@@ -35,9 +35,10 @@ Result<std::uint32_t> parse_axes(const Config& search, const std::string& key, c
 
 Result<StrategyFilter> wanted_filter(const Config& search, const Mesh& mesh) {
   StrategyFilter filter;
-  const std::string &zero = search.text("zero"), &regather = search.text("regather");
+  const std::string &zero = search.text("zero"), &regather = search.text("regather"), &prefetch = search.text("prefetch");
   if (zero != "free") filter.zero = static_cast<ZeroStage>(zero[0] - '0');
   if (regather != "free") filter.regather = regather == "always";
+  if (prefetch != "free") filter.prefetch = prefetch == "always";
   Result<std::uint32_t> zero_axes = parse_axes(search, "zero_axes", mesh), batch_axes = parse_axes(search, "batch_axes", mesh);
   if (!zero_axes) return zero_axes.error();
   if (!batch_axes) return batch_axes.error();

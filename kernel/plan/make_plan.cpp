@@ -3,7 +3,6 @@
 #include "meshwright/plan.h"
 #include "plan/path_cache.h"
 #include "plan/simulate.h"
-#include "strategy/edge_tables.h"
 
 namespace meshwright {
 
@@ -87,6 +86,7 @@ class PlanMaker {
       planned.state_layout = to_string(strategy.state, shape(variable.value));
       planned.zero = strategy.zero;
       planned.regather = strategy.regather;
+      planned.prefetch = strategy.prefetch;
       planned.module = planned.name.substr(0, planned.name.rfind('.') == std::string::npos ? 0 : planned.name.rfind('.'));
     }
   }
@@ -151,7 +151,7 @@ class PlanMaker {
     if (!edge.of_parameter) return microbatches;
     const Strategy& parameter = problem_.variables[edge.from].set->strategies[assignment_.choice[edge.from]];
     if (!backward) return parameter.regather ? 2 * microbatches : microbatches;
-    return reduces_each_microbatch(parameter, input_.training) ? microbatches : 1;
+    return input_.training.reduces_each_microbatch(parameter.zero) ? microbatches : 1;
   }
 
   void add_unruled() {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "strategy/edge_tables.h"
-
 namespace meshwright {
 
 namespace {
@@ -62,21 +60,20 @@ class Step {
     compute_ += chosen.backward_seconds + chosen.backward_communication_seconds;
     for (const std::size_t at : edges_[i]) {
       if (!edge(at).of_parameter) compute_ += input_.backward[at];
-      else if (last_microbatch || reduces_each_microbatch(parameter(at), input_.training)) reduce(at);
+      else if (last_microbatch || input_.training.reduces_each_microbatch(parameter(at).zero)) reduce(at);
     }
   }
 
   // When it is there. It starts, if it is prefetched, when the op before the one that needs it starts.
   double gather(std::size_t at) {
     if (input_.forward[at] <= 0) return 0;
-    const double issued = input_.training.prefetch ? previous_start_ : compute_;
+    const double issued = parameter(at).prefetch ? previous_start_ : compute_;
     return communication_ = std::max(communication_, issued) + input_.forward[at];
   }
 
   void reduce(std::size_t at) {
     if (input_.backward[at] <= 0) return;
-    const bool waits = parameter(at).zero == ZeroStage::optimizer && input_.training.microbatches == 1;
-    if (waits) update_ += input_.backward[at];
+    if (input_.training.reduces_at_end(parameter(at).zero)) update_ += input_.backward[at];
     else communication_ = std::max(communication_, compute_) + input_.backward[at];
   }
 

@@ -155,7 +155,8 @@ class Lowering {
       const PlannedStore& store = stored->second;
       parameter_of_[source.value] = static_cast<std::uint32_t>(program_.parameters.size());
       const ProgramValueId value = make_value(names_[source.value], source.value, store.value);
-      program_.parameters.push_back({names_[source.value], source.value, value, kNoId, store.state, store.zero, store.regather, kNoId});
+      program_.parameters.push_back({names_[source.value], source.value, value, kNoId, store.state, store.zero, store.regather,
+                                     store.prefetch, kNoId});
     }
   }
 

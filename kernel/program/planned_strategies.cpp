@@ -117,7 +117,7 @@ class StrategyReader {
   }
 
   Status read_store(const PlannedVariable& variable, ValueId id, const Layout& value) {
-    PlannedStore store{value, value, variable.zero, variable.regather};
+    PlannedStore store{value, value, variable.zero, variable.regather, variable.prefetch};
     if (!variable.state_layout.empty()) {
       Result<Layout> state = parse_layout(variable.state_layout, atoms_.values[id], plan_.mesh.rank());
       if (!state) return state.error();

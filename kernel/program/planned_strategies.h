@@ -16,6 +16,7 @@ struct PlannedStore {
   Layout state;
   ZeroStage zero = ZeroStage::none;
   bool regather = false;
+  bool prefetch = false;
 };
 
 struct PlannedStrategies {

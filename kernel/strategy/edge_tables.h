@@ -61,9 +61,6 @@ class EdgeTables {
 // Tensors of one class convert alike: the same atoms and element size.
 std::string conversion_class(const AtomShape& shape, std::int64_t element_bytes);
 
-// Rather than once a step.
-bool reduces_each_microbatch(const Strategy& parameter, const TrainingSettings& training);
-
 // Whether a parameter may serve an op that needs it in `needed`: as it is computed with, or, of what is not gathered, the
 // addend of a partial sum. What an op needs in shards is a parameter in shards.
 bool serves(const Strategy& parameter, const Layout& needed);

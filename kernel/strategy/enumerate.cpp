@@ -267,13 +267,12 @@ bool shard_over(Layout& stored, const AtomShape& shape, const Mesh& mesh, const 
 }
 
 // One of the stages of ZeRO: what is computed with as `compute` has what the stage shards in `sharded`.
-Strategy store_as(const Layout& compute, const Layout& sharded, ZeroStage stage, bool regather, const TrainingSettings& training) {
+Strategy store_as(const Layout& compute, const Layout& sharded, ZeroStage stage, const TrainingSettings& training) {
   Strategy strategy;
   strategy.compute = compute;
   strategy.state = sharded;
   strategy.zero = stage;
-  strategy.regather = regather;
-  const bool reduced_whole = stage == ZeroStage::optimizer && !training.keep_gradients;
+  const bool reduced_whole = stage == ZeroStage::optimizer && training.reduces_each_microbatch(stage);
   strategy.results = {{stage == ZeroStage::value ? sharded : compute, reduced_whole ? compute : sharded}};
   return strategy;
 }
@@ -302,7 +301,7 @@ std::vector<Strategy> enumerate_parameter(const AtomShape& shape, const Mesh& me
     const bool all = shard_over(sharded, shape, mesh, over);
     if (free && !all) return;
     if (!any || sharded == compute) {
-      strategies.push_back(store_as(compute, compute, ZeroStage::none, false, training));
+      strategies.push_back(store_as(compute, compute, ZeroStage::none, training));
       return;
     }
     const auto wanted = [&](ZeroStage stage) {
@@ -311,11 +310,16 @@ std::vector<Strategy> enumerate_parameter(const AtomShape& shape, const Mesh& me
       return stage != ZeroStage::optimizer || training.microbatches > 1;
     };
     for (const ZeroStage stage : {ZeroStage::optimizer, ZeroStage::gradient}) {
-      if (wanted(stage)) strategies.push_back(store_as(compute, sharded, stage, false, training));
+      if (wanted(stage)) strategies.push_back(store_as(compute, sharded, stage, training));
     }
+    if (!wanted(ZeroStage::value)) return;
+    // It alone gathers for each use. Of equal strategies the first one is taken, which hides its gathers.
     for (const bool regather : {false, true}) {
-      if (wanted(ZeroStage::value) && filter.regather.value_or(regather) == regather) {
-        strategies.push_back(store_as(compute, sharded, ZeroStage::value, regather, training));
+      for (const bool prefetch : {true, false}) {
+        if (filter.regather.value_or(regather) != regather || filter.prefetch.value_or(prefetch) != prefetch) continue;
+        Strategy& strategy = strategies.emplace_back(store_as(compute, sharded, ZeroStage::value, training));
+        strategy.regather = regather;
+        strategy.prefetch = prefetch;
       }
     }
   });

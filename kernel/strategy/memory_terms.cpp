@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "meshwright/backward_memory.h"
+#include "strategy/variable_flow.h"
 
 namespace meshwright {
 
@@ -21,13 +22,7 @@ class Terms {
       : input_(input),
         problem_(problem),
         count_(static_cast<std::int32_t>(problem.variables.size())),
-        edges_out_(problem.variables.size()),
-        edge_in_(problem.variables.size()) {
-    for (std::uint32_t i = 0; i < problem.edges.size(); ++i) {
-      edges_out_[problem.edges[i].from].push_back(i);
-      edge_in_[problem.edges[i].to][problem.edges[i].to_port] = i;
-    }
-  }
+        flow_(input.graph, *input.backward, problem) {}
 
   void run() {
     group_storages();
@@ -233,7 +228,7 @@ class Terms {
   // The time at which somebody else begins to count the storage that variable i made for its port, or the last use.
   [[nodiscard]] std::int32_t handed_over(std::uint32_t i, std::uint32_t port) const {
     std::int32_t last = forward_at(i) + 1, first_saver = after_all();
-    for (const std::uint32_t e : edges_out_[i]) {
+    for (const std::uint32_t e : flow_.out(i)) {
       const ProblemEdge& edge = problem_.edges[e];
       if (edge.from_port != port) continue;
       const Variable& user = variable(edge.to);
@@ -250,74 +245,39 @@ class Terms {
     return std::min(last, first_saver);
   }
 
-  // The variable at whose backward a gradient that arrives at the producer of this edge's value is used up.
-  [[nodiscard]] std::uint32_t gradient_ends_at(std::uint32_t i) const {
-    while (variable(i).kind == VariableKind::node) {
-      const NodeBackward& backward = backward_of(i);
-      std::uint32_t next = kNoId;
-      for (std::uint32_t port = 0; port < backward.passes_gradient.size(); ++port) {
-        const auto edge = edge_in_[i].find(port);
-        if (!backward.passes_gradient[port] || edge == edge_in_[i].end()) continue;
-        const std::uint32_t from = problem_.edges[edge->second].from;
-        if (variable(from).kind == VariableKind::node) next = from;
-      }
-      if (next == kNoId) return i;
-      i = next;
-    }
-    return i;
-  }
-
   // --- the kinds of variables ---
 
-  struct Uses {
-    std::uint32_t first = kNoId, last = 0;              // variables that compute with it
-    std::uint32_t first_saver = kNoId, last_saver = 0;  // whose backward does
-  };
-
-  [[nodiscard]] Uses uses_of(std::uint32_t i) const {
-    Uses uses;
-    for (const std::uint32_t e : edges_out_[i]) {
-      const ProblemEdge& edge = problem_.edges[e];
-      Uses here;
-      if (variable(edge.to).kind == VariableKind::fork) {
-        here = uses_of(edge.to);
-      } else {
-        here.first = here.last = edge.to;
-        if (variable(edge.to).kind == VariableKind::node && backward_of(edge.to).saves_operand[edge.to_port]) {
-          here.first_saver = here.last_saver = edge.to;
-        }
-      }
-      uses.first = std::min(uses.first, here.first);
-      uses.last = std::max(uses.last, here.last);
-      uses.first_saver = std::min(uses.first_saver, here.first_saver);
-      uses.last_saver = std::max(uses.last_saver, here.last_saver);
-    }
-    return uses;
-  }
-
   void add_parameter(std::uint32_t i) {
-    const Uses uses = uses_of(i);
+    const VariableFlow::Uses uses = flow_.uses_of(i);
     Bytes state, kept;
     for (const Strategy& strategy : strategies(i)) state.push_back(strategy.state_bytes);
     add(i, 0, after_all(), std::move(state));
     add_parameter_gradient(i, uses);
     const Bytes& gathered = bytes_of(i, Part::gathered, 0, variable(i).value);
-    for (std::size_t s = 0; s < gathered.size(); ++s) kept.push_back(strategies(i)[s].regather ? 0 : gathered[s]);
-    add(i, forward_at(input_.training.prefetch ? work_before(uses.first) : uses.first), forward_at(uses.last) + 1, gathered);
+    Bytes ahead, ahead_again;
+    for (std::size_t s = 0; s < gathered.size(); ++s) {
+      const Strategy& strategy = strategies(i)[s];
+      ahead.push_back(strategy.prefetch ? gathered[s] : 0);
+      kept.push_back(strategy.regather ? 0 : gathered[s]);
+      ahead_again.push_back(strategy.regather ? ahead[s] : kept[s]);
+    }
+    add(i, forward_at(flow_.work_before(uses.first)), forward_at(uses.first), std::move(ahead));
+    add(i, forward_at(uses.first), forward_at(uses.last) + 1, gathered);
     if (uses.first_saver == kNoId) return;
-    // For the backward it is gathered beside the last of several ops, maybe after the fullest moment.
-    add(i, forward_at(uses.last) + 1, backward_at(uses.last_saver), std::move(kept));
-    add(i, backward_at(uses.last_saver), backward_at(uses.first_saver) + 1, gathered);
+    const std::int32_t again = backward_at(uses.last_saver), again_ahead = backward_at(flow_.work_behind(uses.last_saver));
+    add(i, forward_at(uses.last) + 1, again_ahead, std::move(kept));
+    add(i, again_ahead, again, std::move(ahead_again));
+    add(i, again, backward_at(uses.first_saver) + 1, gathered);
   }
 
   // The sum over microbatches is there in every further one. In the last one ZeRO-1 reduces it to shards, as soon as it is
   // complete; with three or more there is one before that.
-  void add_parameter_gradient(std::uint32_t i, const Uses& uses) {
+  void add_parameter_gradient(std::uint32_t i, const VariableFlow::Uses& uses) {
     const std::int64_t microbatches = input_.training.microbatches;
     Bytes whole, reduced;
     for (const Strategy& strategy : strategies(i)) {
       whole.push_back(strategy.gradient_bytes);
-      const bool shrinks = microbatches > 1 && strategy.zero == ZeroStage::optimizer && input_.training.keep_gradients;
+      const bool shrinks = microbatches > 1 && strategy.zero == ZeroStage::optimizer && !input_.training.reduces_each_microbatch(strategy.zero);
       reduced.push_back(!shrinks ? strategy.gradient_bytes
                                  : local_elements(strategy.state, input_.atoms.values[variable(i).value], input_.mesh) *
                                        input_.training.gradient_bytes(type(variable(i).value).dtype));
@@ -328,14 +288,6 @@ class Terms {
     add(i, microbatches > 1 ? shrunk : complete, after_all(), std::move(reduced));
   }
 
-  // The node before this one that takes time.
-  [[nodiscard]] std::uint32_t work_before(std::uint32_t i) const {
-    for (std::uint32_t before = i; before-- > 0;) {
-      if (variable(before).kind == VariableKind::node && !backward_of(before).view) return before;
-    }
-    return i;
-  }
-
   void add_node(std::uint32_t i) {
     const Node& node = node_of(i);
     const NodeBackward& backward = backward_of(i);
@@ -343,16 +295,18 @@ class Terms {
       if (backward.view || backward.saves_result[port]) continue;
       add(i, forward_at(i), handed_over(i, port), bytes_of(i, Part::result, port, node.results[port]));
     }
+    const std::uint32_t addend = flow_.is_sum(i) ? flow_.longest_addend(i) : kNoId;
     for (std::uint32_t port = 0; port < node.operands.size(); ++port) {
       const ValueId operand = node.operands[port].value;
-      const auto edge = edge_in_[i].find(port);
-      if (edge == edge_in_[i].end() || is_parameter(operand)) continue;
+      const auto edge = flow_.in(i).find(port);
+      if (edge == flow_.in(i).end() || is_parameter(operand)) continue;
       const std::uint32_t from = problem_.edges[edge->second].from;
       const bool last_use = handed_over(from, problem_.edges[edge->second].from_port) == forward_at(i);
       if (!backward.view && !is_saved(operand) && last_use) add(i, forward_at(i), forward_at(i) + 1, bytes_of(i, Part::operand, port, operand));
-      if (!input_.graph.values[operand].requires_gradient || backward.passes_gradient[port]) continue;
+      if (!input_.graph.values[operand].requires_gradient || (backward.passes_gradient[port] && port != addend)) continue;
       if (variable(from).kind != VariableKind::node) continue;  // a fork counts the sum
-      add(i, backward_at(i) + 1, backward_at(gradient_ends_at(from)), bytes_of(i, Part::operand_gradient, port, operand));
+      const std::int32_t begin = backward_at(addend == kNoId ? i : flow_.shared_until(i)) + 1;
+      add(i, begin, backward_at(flow_.gradient_ends_at(from)), bytes_of(i, Part::operand_gradient, port, operand));
     }
     add(i, backward_at(i), backward_at(i) + 1, fullest_bytes(i, backward));
   }
@@ -399,14 +353,14 @@ class Terms {
 
   void add_fork(std::uint32_t i) {
     const ValueId id = variable(i).value;
-    const Uses uses = uses_of(i);
+    const VariableFlow::Uses uses = flow_.uses_of(i);
     if (uses.first == kNoId) return;
-    const std::uint32_t from = problem_.edges[edge_in_[i].at(0)].from;
+    const std::uint32_t from = problem_.edges[flow_.in(i).at(0)].from;
     const bool parameter = variable(from).kind == VariableKind::parameter;
     const bool saved_by_maker = !parameter && is_saved(id) && groups_.at(root_[id]).savers.front().variable < i;
     if (!parameter && !saved_by_maker) add(i, forward_at(i), handed_over(i, 0), bytes_of(i, Part::result, 0, id));
-    const std::int32_t used_up = parameter ? backward_at(uses.first) + 1 : backward_at(gradient_ends_at(from));
-    add(i, backward_at(uses.last) + 1, used_up, bytes_of(i, Part::result_gradient, 0, id));
+    const std::int32_t used_up = parameter ? backward_at(uses.first) + 1 : backward_at(flow_.gradient_ends_at(from));
+    add(i, backward_at(flow_.shared_until(i)) + 1, used_up, bytes_of(i, Part::result_gradient, 0, id));
   }
 
   void add_output(std::uint32_t i) {
@@ -416,8 +370,7 @@ class Terms {
   const ProblemInput& input_;
   Problem& problem_;
   const std::int32_t count_;
-  std::vector<std::vector<std::uint32_t>> edges_out_;
-  std::vector<std::map<std::uint32_t, std::uint32_t>> edge_in_;  // by variable and port
+  const VariableFlow flow_;
   std::vector<ValueId> root_;                                    // by value
   std::map<ValueId, Group> groups_;                              // by root
   std::map<ValueId, std::int64_t> contained_;

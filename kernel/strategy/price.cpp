@@ -158,7 +158,7 @@ void price_sums(const AtomShape& shape, DType dtype, const TrainingSettings& tra
     const auto bytes = static_cast<double>(elements * (size_bytes(dtype) + size_bytes(reduced)));
     strategy.backward_seconds += compute_seconds(profile, {.bytes = bytes, .dtype = dtype});
   }
-  if (training.microbatches == 1 || strategy.zero >= ZeroStage::gradient || !training.keep_gradients) return;
+  if (training.microbatches == 1 || training.reduces_each_microbatch(strategy.zero)) return;
   const auto sum = static_cast<double>(elements * size_bytes(reduced));
   strategy.backward_seconds += compute_seconds(profile, {.bytes = 3 * sum, .dtype = reduced});
   // It begins as zeros, or as the first cast.

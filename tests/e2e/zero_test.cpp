@@ -55,7 +55,14 @@ TEST_P(Zero, GatheredAgainOrKeptVerifies) {
   for (const char* regather : {"always", "never"}) {
     const Settings settings = {"search.zero=3", "search.batch_axes=all", std::string("search.regather=") + regather};
     verify_on("4", settings);
-    verify_on("2x2", with(settings, {"train.microbatches=2", "train.prefetch=false"}));
+    verify_on("2x2", with(settings, {"train.microbatches=2", "search.prefetch=never"}));
+  }
+}
+
+TEST_P(Zero, PrefetchedOrNotVerifies) {
+  for (const char* prefetch : {"always", "never"}) {
+    verify_on("2x2", {"search.zero=3", std::string("search.prefetch=") + prefetch});
+    verify_on("4", {"search.zero=3", "search.batch_axes=all", "train.microbatches=2", std::string("search.prefetch=") + prefetch});
   }
 }
 
@@ -109,7 +116,7 @@ TEST(ZeroPlan, IsWrittenAndReadBackAsItWas) {
   const std::string file = (std::filesystem::temp_directory_path() / ("meshwright-zero-" + std::to_string(::getpid()) + ".json")).string();
   for (const std::string& stage : kStages) {
     const Result<PlannedProgram> planned = planned_program("mlp_tiny", "2x2", {stage, "train.microbatches=2", "train.gradients=reduced",
-                                                                               "train.reduce_dtype=bf16", "train.prefetch=false"});
+                                                                               "train.reduce_dtype=bf16"});
     ASSERT_TRUE(planned) << planned.error().message;
     ASSERT_TRUE(host::write_file_atomically(file, host::write_json(host::plan_json(planned->plan))));
     const Result<Plan> read = host::read_plan(file);
@@ -117,7 +124,7 @@ TEST(ZeroPlan, IsWrittenAndReadBackAsItWas) {
     const Result<PlannedProgram> again = program_of(*read);
     ASSERT_TRUE(again) << again.error().message;
     EXPECT_EQ(to_string(again->program), to_string(planned->program));
-    EXPECT_EQ(read->training.prefetch, false);
+    for (std::size_t i = 0; i < read->variables.size(); ++i) EXPECT_EQ(read->variables[i].prefetch, planned->plan.variables[i].prefetch);
     EXPECT_EQ(read->training.keep_gradients, false);
     EXPECT_EQ(read->training.microbatches, 2);
     EXPECT_EQ(read->training.reduce_dtype, DType::bfloat16);
@@ -142,6 +149,7 @@ TEST(ZeroConfigs, ShardEveryParameterAndGatherItTwice) {
     if (variable.kind != VariableKind::parameter) continue;
     EXPECT_EQ(variable.zero, ZeroStage::value) << variable.name;
     EXPECT_TRUE(variable.regather) << variable.name;
+    EXPECT_TRUE(variable.prefetch) << variable.name;
     EXPECT_NE(variable.results[0].layout, variable.compute_layout) << variable.name;
   }
 }
@@ -172,6 +180,7 @@ INSTANTIATE_TEST_SUITE_P(
                     std::pair<Settings, std::string>{{"search.batch_axes=7"}, "\"batch_axes\" in [search] names axis 7"},
                     std::pair<Settings, std::string>{{"search.batch_axes=-1"}, "\"batch_axes\" in [search] can't be \"-1\""},
                     std::pair<Settings, std::string>{{"search.regather=sometimes"}, "\"regather\" in [search] can't be \"sometimes\""},
+                    std::pair<Settings, std::string>{{"search.prefetch=ahead"}, "\"prefetch\" in [search] can't be \"ahead\""},
                     std::pair<Settings, std::string>{{"train.gradients=summed"}, "\"gradients\" in [train] can't be \"summed\""},
                     std::pair<Settings, std::string>{{"train.reduce_dtype=int8"}, "\"reduce_dtype\" in [train] can't be \"int8\""},
                     std::pair<Settings, std::string>{{"train.microbatches=0"}, "\"microbatches\" in [train] must be at least 1"},

@@ -1,5 +1,5 @@
 // Any assignment is right, not only the best one: random strategies for every node of small models, stages of ZeRO
-// included, under several settings of training.
+// included, prefetched or not, under several settings of training.
 // MESHWRIGHT_SEED=n draws that plan alone, and prints its program; MESHWRIGHT_DRAWS=n draws at most n of each kind.
 #include <gtest/gtest.h>
 
@@ -34,13 +34,9 @@ TrainingSettings settings_of(int seed) {
       break;
     case 3:
       training.microbatches = 4;
-      training.prefetch = false;
       training.optimizer = Optimizer::sgd;
       break;
-    case 4:
-      training.prefetch = false;
-      training.optimizer = Optimizer::adam;
-      break;
+    case 4: training.optimizer = Optimizer::adam; break;
     default: break;
   }
   return training;
@@ -48,10 +44,16 @@ TrainingSettings settings_of(int seed) {
 
 constexpr int kSettings = 5;
 
+// Parameters that a plan gathers for each use.
+struct Gathered {
+  int ahead = 0, late = 0;  // prefetched, and not
+};
+
 class RandomPlan : public testing::TestWithParam<Draws> {
  protected:
   // Everything that the settings decide, for the plans that have them in common.
-  static void draw(const Graph& graph, const TrainingSettings& training, const std::vector<int>& seeds, bool print) {
+  static void draw(const Graph& graph, const TrainingSettings& training, const std::vector<int>& seeds, bool print,
+                   Gathered& gathered) {
     const OpTable& ops = *bench().tools.ops;
     const Mesh mesh = plain_mesh(GetParam().mesh);
     const CostProfile profile = plain_profile();
@@ -67,6 +69,9 @@ class RandomPlan : public testing::TestWithParam<Draws> {
       const Plan plan = draw_plan(input, problem, static_cast<std::uint64_t>(seed)).value();
       const Result<Program> program = host::make_program(plan, bench().tools);
       ASSERT_TRUE(program) << program.error().message;
+      for (const ProgramParameter& parameter : program->parameters) {
+        if (parameter.zero == ZeroStage::value) ++(parameter.prefetch ? gathered.ahead : gathered.late);
+      }
       const Result<Verification> result =
           verify({model.graph, *program, ops, profile, nullptr, *bench().reference, sources, 1e-9, 1e-3, further});
       ASSERT_TRUE(result) << result.error().message;
@@ -84,13 +89,17 @@ TEST_P(RandomPlan, ComputesWhatOneDeviceComputes) {
   const char* only = std::getenv("MESHWRIGHT_SEED");
   const int first = only ? std::atoi(only) : 0, count = only ? 1 : at_most_draws(GetParam().count);
   std::printf("seeds %d to %d; MESHWRIGHT_SEED=N runs one and prints its program\n", first, first + count - 1);
+  Gathered gathered;
   for (int setting = 0; setting < kSettings; ++setting) {
     std::vector<int> seeds;
     for (int seed = first; seed < first + count; ++seed) {
       if (seed % kSettings == setting) seeds.push_back(seed);
     }
-    if (!seeds.empty()) draw(graph, settings_of(setting), seeds, only != nullptr);
+    if (!seeds.empty()) draw(graph, settings_of(setting), seeds, only != nullptr, gathered);
   }
+  if (count < GetParam().count) return;
+  EXPECT_GT(gathered.ahead, 0);
+  EXPECT_GT(gathered.late, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, RandomPlan,

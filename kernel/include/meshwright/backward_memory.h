@@ -23,6 +23,8 @@ struct NodeBackward {
   // Of that, what is still needed at the fullest moment.
   std::vector<bool> holds_operand, holds_result;
   std::vector<bool> passes_gradient;    // by operand: its gradient shares the storage of a result's gradient
+  bool works = false;         // something in its backward takes time, and is no view
+  bool fullest_last = false;  // nothing that takes time follows the fullest moment
   std::vector<BackwardStorage> fullest;  // besides what is saved: gradients that come in, inner values, gradients made
 };
 

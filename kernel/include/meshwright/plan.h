@@ -19,7 +19,7 @@
 
 namespace meshwright {
 
-inline constexpr int kPlanFormatVersion = 2;
+inline constexpr int kPlanFormatVersion = 3;
 
 struct PlannedMove {
   MoveKind kind = MoveKind::slice;
@@ -63,6 +63,7 @@ struct PlannedVariable {
   std::string state_layout;
   ZeroStage zero = ZeroStage::none;
   bool regather = false;
+  bool prefetch = false;
   double forward_seconds = 0;   // of one microbatch, and so are the next and the one behind the update
   double backward_seconds = 0;
   double update_seconds = 0;

@@ -89,6 +89,7 @@ struct ProgramParameter {
   Layout state;                     // of what the optimizer keeps
   ZeroStage zero = ZeroStage::none;
   bool regather = false;            // ZeRO-3: the gathered value is dropped after the forward, and gathered again
+  bool prefetch = false;            // ZeRO-3: gathered before the op that is ahead of the first one that uses it
   ProgramValueId updated = kNoId;   // the value after the step; kNoId: `value`, which the update changes in place
 };
 

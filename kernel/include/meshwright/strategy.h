@@ -50,6 +50,7 @@ struct Strategy {
   Layout state;                      // of what the optimizer keeps
   ZeroStage zero = ZeroStage::none;
   bool regather = false;             // gathered again for the backward
+  bool prefetch = false;             // each gather starts one op ahead, and hides behind that op
   double forward_seconds = 0;        // computing, without communication
   double backward_seconds = 0;
   double update_seconds = 0;         // of a parameter: the optimizer's step, and the gather of what it changed
@@ -105,6 +106,7 @@ struct StrategyFilter {
   std::optional<ZeroStage> zero = std::nullopt;
   std::uint32_t zero_axes = 0xffffffffU;   // ... of these axes: hybrid sharding. The search's own shards are over these too.
   std::optional<bool> regather = std::nullopt;  // ZeRO-3: gather again for the backward, or keep
+  std::optional<bool> prefetch = std::nullopt;  // ZeRO-3: gather one op ahead, or when it is computed with
   bool operator==(const StrategyFilter&) const = default;
 };
 

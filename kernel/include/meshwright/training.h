@@ -31,8 +31,13 @@ struct TrainingSettings {
   std::int64_t microbatches = 1;
   // True: gradients of microbatches add up on each device and are reduced once a step. False: after each microbatch.
   bool keep_gradients = true;
-  bool prefetch = true;  // a gather of a parameter starts one op ahead, and hides behind it
 
+  // Whether the gradient of a parameter at this stage is reduced over its devices after each microbatch; otherwise it adds
+  // up on each of them, and is reduced once a step.
+  [[nodiscard]] MESHWRIGHT_API bool reduces_each_microbatch(ZeroStage stage) const;
+  // Whether that one reduction waits for the end of the step, behind all computing: of ZeRO-1 without microbatches to add
+  // up, which would be ZeRO-2 otherwise. Other reductions run beside the backward that goes on.
+  [[nodiscard]] MESHWRIGHT_API bool reduces_at_end(ZeroStage stage) const;
   // Numbers that the optimizer keeps for each element of a parameter.
   [[nodiscard]] MESHWRIGHT_API std::int64_t optimizer_values() const;
   // Bytes of one element on the device that holds it: of its gradient, and of the optimizer's master copy and state.

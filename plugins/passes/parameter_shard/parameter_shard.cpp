@@ -1,7 +1,7 @@
 // Joins the computing to the parameters as they are stored. A parameter that is computed with in another layout is
-// gathered one op before its first use (ZeRO-3, FSDP's prefetch). Gradients of microbatches are added up and reduced,
-// once a step or after each, to where the optimizer's state lies; the optimizer's steps stand at the end, and gather
-// what they changed where the value is held whole (ZeRO-1 and 2).
+// gathered before its first use, one op ahead if it is prefetched (ZeRO-3, as FSDP does it). Gradients of microbatches are
+// added up and reduced, once a step or after each, to where the optimizer's state lies; the optimizer's steps stand at
+// the end, and gather what they changed where the value is held whole (ZeRO-1 and 2).
 #include <map>
 
 #include "meshwright/plugin.h"
@@ -45,15 +45,14 @@ class Joiner {
 
   [[nodiscard]] bool is_last(const Gradient& gradient) const { return gradient.stored == program_.training.microbatches; }
 
-  // After each microbatch, rather than once a step.
   [[nodiscard]] bool reduces_each(const ProgramParameter& parameter) const {
-    return parameter.zero >= ZeroStage::gradient || !program_.training.keep_gradients;
+    return program_.training.reduces_each_microbatch(parameter.zero);
   }
 
   // Where the sum over devices goes: a whole gradient that is reduced again and again stays whole.
   [[nodiscard]] const Layout& reduced_layout(const ProgramParameter& parameter) const {
     const bool whole = parameter.zero == ZeroStage::none ||
-                       (parameter.zero == ZeroStage::optimizer && !program_.training.keep_gradients);
+                       (parameter.zero == ZeroStage::optimizer && reduces_each(parameter));
     return whole ? layout_of(parameter.value) : parameter.state;
   }
 
@@ -63,7 +62,8 @@ class Joiner {
   }
 
   void load(const Instruction& load, std::vector<ProgramValueId>& stands_for) {
-    const ProgramValueId stored = program_.parameters[load.parameter].value;
+    const ProgramParameter& parameter = program_.parameters[load.parameter];
+    const ProgramValueId stored = parameter.value;
     const ProgramValueId wanted = load.results[0];
     if (layout_of(stored) == layout_of(wanted)) {
       stands_for[wanted] = stored;
@@ -71,7 +71,7 @@ class Joiner {
     }
     Instruction gather = conversion(load, stored, wanted);
     auto place = program_.instructions.end();
-    if (program_.training.prefetch) place = before_last_work();
+    if (parameter.prefetch) place = before_last_work();
     program_.instructions.insert(place, std::move(gather));
   }
 
@@ -106,10 +106,7 @@ class Joiner {
     if (reduces_each(parameter)) here = convert(store, here, reduced_layout(parameter), "gradient of " + store.name);
     gradient.sum = add(store, gradient, here, here != store.operands[0].value);
     ++gradient.stored;
-    if (!is_last(gradient) || reduces_each(parameter)) return;
-    // ZeRO-1 reduces once a step. Without microbatches to add up it waits for the end, as the stages are defined: else
-    // it would be ZeRO-2.
-    if (parameter.zero == ZeroStage::optimizer && program_.training.microbatches == 1) return;
+    if (!is_last(gradient) || reduces_each(parameter) || program_.training.reduces_at_end(parameter.zero)) return;
     gradient.sum = convert(store, gradient.sum, reduced_layout(parameter), "gradient of " + store.name);
   }
 
