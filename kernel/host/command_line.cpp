@@ -4,6 +4,7 @@
 #include <string>
 
 #include "compare_command.h"
+#include "explain_command.h"
 #include "log_sink.h"
 #include "meshwright/abi_tag.h"
 #include "plan_command.h"
@@ -71,6 +72,17 @@ void add_programs(CLI::App& app, ProgramOptions& options, int& exit_code) {
   add_format(simulate, options.format);
 }
 
+void add_explain(CLI::App& app, ExplainOptions& options, int& exit_code) {
+  CLI::App& command = *app.add_subcommand("explain", "why a plan does what it does, and what the alternatives would cost");
+  command.add_option("PLAN", options.plan.plan, "the plan, a file that `plan -o` wrote")->required();
+  command.add_option("NODE", options.name, "a node, parameter or value; what takes most time if absent");
+  command.add_option("--config", options.plan.config, "the configuration with which it was planned");
+  command.add_option("--set", options.plan.set, kSetHelp)->allow_extra_args(false);
+  command.add_option("--alternatives", options.most, "how many of them are searched for")->check(CLI::PositiveNumber)->capture_default_str();
+  add_format(command, options.plan.format);
+  command.callback([&options, &exit_code] { exit_code = run_explain(options); });
+}
+
 void add_profile(CLI::App& app, ProfileOptions& options, int& exit_code) {
   CLI::App& profile = *app.add_subcommand("profile", "what a model on one device, or one device of a plan, holds in memory");
   profile.add_option("MODEL|PLAN", options.input, "a model, or a file that `plan -o` wrote")->required();
@@ -126,6 +138,8 @@ int run_command_line(int argc, const char* const* argv) {
   add_plan(app, plan_options, exit_code);
   CompareOptions compare_options;
   add_compare(app, compare_options, exit_code);
+  ExplainOptions explain_options;
+  add_explain(app, explain_options, exit_code);
   ProfileOptions profile_options;
   add_profile(app, profile_options, exit_code);
   ProgramOptions program_options;

@@ -5,11 +5,10 @@
 
 #include "json.h"
 #include "memory_text.h"
-#include "plan_reader.h"
+#include "open_plan.h"
 #include "plan_verification.h"
 #include "program_source.h"
 #include "report_error.h"
-#include "toml_config.h"
 #include "write_file.h"
 
 namespace meshwright::host {
@@ -18,32 +17,8 @@ namespace {
 
 void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
-// A plan, opened with the plugins that work on it.
-struct Opened {
-  Plan plan;
-  PluginHost host;
-  ProgramTools tools;
-};
-
-Result<Opened> open(const ProgramOptions& options) {
-  Result<Plan> plan = read_plan(options.plan);
-  if (!plan) return plan.error();
-  Result<ConfigTree> tree = read_config(options.config, options.set);
-  if (!tree) return tree.error();
-  Result<PluginHost> host = PluginHost::open(std::move(*tree));
-  if (!host) return host.error();
-  Result<ProgramTools> tools = open_tools(*host, *plan);
-  if (!tools) return tools.error();
-  return Opened{std::move(*plan), std::move(*host), std::move(*tools)};
-}
-
-// Names the plan, unless the message does.
-int fail(const ProgramOptions& options, const Error& error) {
-  return report_error(error.message.starts_with(options.plan) ? error : add_context(options.plan, error));
-}
-
 Result<Verification> verified(const ProgramOptions& options) {
-  Result<Opened> opened = open(options);
+  Result<OpenPlan> opened = open_plan(options);
   if (!opened) return opened.error();
   return verify_plan(std::move(opened->plan), opened->tools, opened->host);
 }
@@ -98,7 +73,7 @@ struct Asked {
 };
 
 Result<Asked> ask(const ProgramOptions& options, const std::string& wanted, bool run) {
-  Result<Opened> opened = open(options);
+  Result<OpenPlan> opened = open_plan(options);
   if (!opened) return opened.error();
   const std::string id = wanted.empty() ? opened->host.config().emit.text("backend") : wanted;
   Result<std::shared_ptr<Backend>> backend = opened->host.create<Backend>("backend", id);

@@ -8,6 +8,15 @@ namespace meshwright {
 
 namespace {
 
+// A parameter's is the model's.
+const std::string& name_of(const Graph& graph, ValueId id) {
+  if (graph.values[id].producer != kNoId) return graph.values[id].name;
+  for (const Source& source : graph.sources) {
+    if (source.value == id && source.kind == SourceKind::parameter && !source.names.empty()) return source.names[0];
+  }
+  return graph.values[id].name;
+}
+
 class PlanMaker {
  public:
   PlanMaker(const ProblemInput& input, const Problem& problem, const Assignment& assignment)
@@ -22,12 +31,12 @@ class PlanMaker {
     plan_.objective_seconds = to_seconds(assignment_.cost);
     plan_.lower_bound_seconds = to_seconds(assignment_.lower_bound);
     plan_.peak_bytes = assignment_.peak_bytes;
-    name_parameters();
+    name_values();
     StepInput step{problem_, input_.training, {}, {}, {}};
     for (std::size_t i = 0; i < problem_.variables.size(); ++i) {
       step.chosen.push_back(&problem_.variables[i].set->strategies[assignment_.choice[i]]);
     }
-    for (std::size_t i = 0; i < problem_.variables.size(); ++i) add_variable(problem_.variables[i], *step.chosen[i]);
+    for (std::size_t i = 0; i < problem_.variables.size(); ++i) plan_.variables.push_back(plan_variable(input_, problem_.variables[i], *step.chosen[i]));
     if (input_.backward != nullptr) count_saved();
     for (const ProblemEdge& edge : problem_.edges) {
       if (Status status = add_edge(edge, step); !status) return status.error();
@@ -40,55 +49,8 @@ class PlanMaker {
  private:
   const AtomShape& shape(ValueId id) const { return input_.atoms.values[id]; }
 
-  void name_parameters() {
-    names_.resize(input_.graph.values.size());
-    for (ValueId id = 0; id < names_.size(); ++id) names_[id] = input_.graph.values[id].name;
-    for (const Source& source : input_.graph.sources) {
-      if (source.kind == SourceKind::parameter && !source.names.empty()) names_[source.value] = source.names[0];
-    }
-  }
-
-  PlannedPort port(ValueId id, const PortLayouts& layouts) const {
-    const bool gradient = input_.graph.values[id].requires_gradient;
-    return {names_[id], to_string(layouts.value, shape(id)), gradient ? to_string(layouts.gradient, shape(id)) : ""};
-  }
-
-  void add_variable(const Variable& variable, const Strategy& strategy) {
-    PlannedVariable& planned = plan_.variables.emplace_back();
-    planned.kind = variable.kind;
-    planned.name = variable.name;
-    planned.forward_seconds = strategy.forward_seconds;
-    planned.backward_seconds = strategy.backward_seconds;
-    planned.update_seconds = strategy.update_seconds;
-    planned.communication_seconds = strategy.forward_communication_seconds + strategy.backward_communication_seconds +
-                                    strategy.constant_seconds;
-    planned.saved_bytes = strategy.saved_bytes;
-    planned.state_bytes = strategy.state_bytes;
-    planned.gradient_bytes = strategy.gradient_bytes;
-    if (variable.kind == VariableKind::node) {
-      const Node& node = input_.graph.nodes[variable.node];
-      planned.op = node.op;
-      planned.module = node.module_path;
-      for (const AxisChoice& choice : strategy.axes) {
-        planned.axes.push_back(to_string(choice, input_.atoms.nodes[variable.node]));
-      }
-      for (std::size_t i = 0; i < node.operands.size(); ++i) {
-        planned.operands.push_back(port(node.operands[i].value, strategy.operands[i]));
-      }
-      for (std::size_t i = 0; i < node.results.size(); ++i) planned.results.push_back(port(node.results[i], strategy.results[i]));
-      return;
-    }
-    for (const PortLayouts& operand : strategy.operands) planned.operands.push_back(port(variable.value, operand));
-    for (const PortLayouts& result : strategy.results) planned.results.push_back(port(variable.value, result));
-    if (variable.kind == VariableKind::parameter) {
-      planned.name = names_[variable.value];
-      planned.compute_layout = to_string(strategy.compute, shape(variable.value));
-      planned.state_layout = to_string(strategy.state, shape(variable.value));
-      planned.zero = strategy.zero;
-      planned.regather = strategy.regather;
-      planned.prefetch = strategy.prefetch;
-      planned.module = planned.name.substr(0, planned.name.rfind('.') == std::string::npos ? 0 : planned.name.rfind('.'));
-    }
+  void name_values() {
+    for (ValueId id = 0; id < input_.graph.values.size(); ++id) names_.push_back(name_of(input_.graph, id));
   }
 
   Status add_edge(const ProblemEdge& edge, StepInput& step) {
@@ -171,6 +133,47 @@ class PlanMaker {
 };
 
 }  // namespace
+
+PlannedVariable plan_variable(const ProblemInput& input, const Variable& variable, const Strategy& strategy) {
+  const auto port = [&](ValueId id, const PortLayouts& layouts) {
+    const AtomShape& shape = input.atoms.values[id];
+    const bool gradient = input.graph.values[id].requires_gradient;
+    return PlannedPort{name_of(input.graph, id), to_string(layouts.value, shape), gradient ? to_string(layouts.gradient, shape) : ""};
+  };
+  PlannedVariable planned;
+  planned.kind = variable.kind;
+  planned.name = variable.name;
+  planned.forward_seconds = strategy.forward_seconds;
+  planned.backward_seconds = strategy.backward_seconds;
+  planned.update_seconds = strategy.update_seconds;
+  planned.communication_seconds = strategy.forward_communication_seconds + strategy.backward_communication_seconds +
+                                  strategy.constant_seconds;
+  planned.saved_bytes = strategy.saved_bytes;
+  planned.state_bytes = strategy.state_bytes;
+  planned.gradient_bytes = strategy.gradient_bytes;
+  if (variable.kind == VariableKind::node) {
+    const Node& node = input.graph.nodes[variable.node];
+    planned.op = node.op;
+    planned.module = node.module_path;
+    for (const AxisChoice& choice : strategy.axes) planned.axes.push_back(to_string(choice, input.atoms.nodes[variable.node]));
+    for (std::size_t i = 0; i < node.operands.size(); ++i) planned.operands.push_back(port(node.operands[i].value, strategy.operands[i]));
+    for (std::size_t i = 0; i < node.results.size(); ++i) planned.results.push_back(port(node.results[i], strategy.results[i]));
+    return planned;
+  }
+  for (const PortLayouts& operand : strategy.operands) planned.operands.push_back(port(variable.value, operand));
+  for (const PortLayouts& result : strategy.results) planned.results.push_back(port(variable.value, result));
+  if (variable.kind == VariableKind::parameter) {
+    const AtomShape& shape = input.atoms.values[variable.value];
+    planned.name = name_of(input.graph, variable.value);
+    planned.compute_layout = to_string(strategy.compute, shape);
+    planned.state_layout = to_string(strategy.state, shape);
+    planned.zero = strategy.zero;
+    planned.regather = strategy.regather;
+    planned.prefetch = strategy.prefetch;
+    planned.module = planned.name.substr(0, planned.name.rfind('.') == std::string::npos ? 0 : planned.name.rfind('.'));
+  }
+  return planned;
+}
 
 Result<Plan> make_plan(const ProblemInput& input, const Problem& problem, const Assignment& assignment) {
   return PlanMaker(input, problem, assignment).run();

@@ -103,4 +103,7 @@ struct Plan {
 // Everything of the plan that follows from a solved problem; what the host knows (paths, plugins) it fills in itself.
 MESHWRIGHT_API Result<Plan> make_plan(const ProblemInput& input, const Problem& problem, const Assignment& assignment);
 
+// What one variable of the plan does if this strategy of it is chosen.
+MESHWRIGHT_API PlannedVariable plan_variable(const ProblemInput& input, const Variable& variable, const Strategy& strategy);
+
 }  // namespace meshwright

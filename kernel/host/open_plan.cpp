@@ -1,0 +1,25 @@
+#include "open_plan.h"
+
+#include "plan_reader.h"
+#include "report_error.h"
+#include "toml_config.h"
+
+namespace meshwright::host {
+
+Result<OpenPlan> open_plan(const ProgramOptions& options) {
+  Result<Plan> plan = read_plan(options.plan);
+  if (!plan) return plan.error();
+  Result<ConfigTree> tree = read_config(options.config, options.set);
+  if (!tree) return tree.error();
+  Result<PluginHost> host = PluginHost::open(std::move(*tree));
+  if (!host) return host.error();
+  Result<ProgramTools> tools = open_tools(*host, *plan);
+  if (!tools) return tools.error();
+  return OpenPlan{std::move(*plan), std::move(*host), std::move(*tools)};
+}
+
+int fail(const ProgramOptions& options, const Error& error) {
+  return report_error(error.message.starts_with(options.plan) ? error : add_context(options.plan, error));
+}
+
+}  // namespace meshwright::host
