@@ -281,7 +281,7 @@ class Pipeline {
     plan->budget_bytes = budget_;
     plan->plugins = used_;
     for (const std::string& family : op_families()) plan->plugins.push_back({"ops", family, version_of("ops", family)});
-    plan->notes = notes_of(*plan);
+    for (std::string& note : notes_of(*plan)) plan->notes.push_back(std::move(note));
     for (const Pin& pin : host_.config().pins) plan->notes.push_back("Pinned by the configuration: " + to_string(pin) + ".");
     if (!best_->fitted.no_program.empty()) {
       plan->notes.push_back("The peak is what the search counts, since the plan has no program: " + best_->fitted.no_program + ".");

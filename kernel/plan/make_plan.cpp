@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 
 #include "meshwright/plan.h"
 #include "plan/path_cache.h"
@@ -16,6 +18,8 @@ const std::string& name_of(const Graph& graph, ValueId id) {
   }
   return graph.values[id].name;
 }
+
+constexpr double kMostDifference = 0.05;  // of the simulated step from the objective, before it is explained
 
 class PlanMaker {
  public:
@@ -41,7 +45,9 @@ class PlanMaker {
     for (const ProblemEdge& edge : problem_.edges) {
       if (Status status = add_edge(edge, step); !status) return status.error();
     }
-    plan_.step_seconds = simulate_step(step);
+    const StepTimes times = simulate_step(step);
+    plan_.step_seconds = times.seconds;
+    note_difference(times);
     add_unruled();
     return std::move(plan_);
   }
@@ -114,6 +120,26 @@ class PlanMaker {
     const Strategy& parameter = problem_.variables[edge.from].set->strategies[assignment_.choice[edge.from]];
     if (!backward) return parameter.regather ? 2 * microbatches : microbatches;
     return input_.training.reduces_each_microbatch(parameter.zero) ? microbatches : 1;
+  }
+
+  // The additive cost and the simulated step count everything alike but what hides.
+  void note_difference(const StepTimes& times) {
+    const double difference = plan_.objective_seconds > 0 ? times.seconds / plan_.objective_seconds - 1 : 0;
+    if (std::abs(difference) <= kMostDifference) return;
+    TickSum counted = 0;
+    for (std::size_t i = 0; i < problem_.edges.size(); ++i) {
+      const ProblemEdge& edge = problem_.edges[i];
+      const CostTable& table = problem_.space.tables[problem_.space.edges[i].table];
+      if (edge.of_parameter) counted += table.costs[std::size_t{assignment_.choice[edge.from]} * table.columns + assignment_.choice[edge.to]];
+    }
+    char text[512];
+    std::snprintf(text, sizeof text,
+                  "The simulated step is %.1f %% %s the objective: of %.3f ms in which parameters are gathered and reduced, it "
+                  "waits for %.3f ms (%.3f ms for gathers, %.3f ms for reductions behind the last op); the search, which hides each "
+                  "parameter's behind the op that uses it, counts %.3f ms.",
+                  100 * std::abs(difference), difference > 0 ? "above" : "below", 1e3 * times.parameter_seconds, 1e3 * (times.waits_for_gathers + times.waits_at_end),
+                  1e3 * times.waits_for_gathers, 1e3 * times.waits_at_end, 1e3 * to_seconds(counted));
+    plan_.notes.emplace_back(text);
   }
 
   void add_unruled() {

@@ -21,14 +21,16 @@ class Step {
  public:
   explicit Step(const StepInput& input) : input_(input), edges_(edges_into(input.problem)) {}
 
-  double run() {
+  StepTimes run() {
     const std::int64_t microbatches = input_.training.microbatches;
     for (std::int64_t microbatch = 0; microbatch < microbatches; ++microbatch) {
       for (std::size_t i = 0; i < input_.chosen.size(); ++i) run_forward(i);
       for (std::size_t i = input_.chosen.size(); i-- > 0;) run_backward(i, microbatch + 1 == microbatches);
     }
     for (const Strategy* chosen : input_.chosen) update_ += chosen->update_seconds;
-    return std::max(compute_, communication_) + update_;
+    times_.waits_at_end += std::max(0.0, communication_ - compute_);
+    times_.seconds = std::max(compute_, communication_) + update_;
+    return times_;
   }
 
  private:
@@ -68,22 +70,30 @@ class Step {
   double gather(std::size_t at) {
     if (input_.forward[at] <= 0) return 0;
     const double issued = parameter(at).prefetch ? previous_start_ : compute_;
+    times_.parameter_seconds += input_.forward[at];
     return communication_ = std::max(communication_, issued) + input_.forward[at];
   }
 
   void reduce(std::size_t at) {
     if (input_.backward[at] <= 0) return;
-    if (input_.training.reduces_at_end(parameter(at).zero)) update_ += input_.backward[at];
-    else communication_ = std::max(communication_, compute_) + input_.backward[at];
+    times_.parameter_seconds += input_.backward[at];
+    if (input_.training.reduces_at_end(parameter(at).zero)) {
+      update_ += input_.backward[at];
+      times_.waits_at_end += input_.backward[at];
+      return;
+    }
+    communication_ = std::max(communication_, compute_) + input_.backward[at];
   }
 
   void begin(double gathered, double seconds) {
+    times_.waits_for_gathers += std::max(0.0, gathered - compute_);
     compute_ = std::max(compute_, gathered);
     if (seconds > 0) previous_start_ = compute_;
   }
 
   const StepInput& input_;
   const std::vector<std::vector<std::size_t>> edges_;
+  StepTimes times_;
   double compute_ = 0;        // when the computing stream is free
   double communication_ = 0;  // when the parameters' stream is free
   double update_ = 0;
@@ -92,6 +102,6 @@ class Step {
 
 }  // namespace
 
-double simulate_step(const StepInput& step) { return Step(step).run(); }
+StepTimes simulate_step(const StepInput& step) { return Step(step).run(); }
 
 }  // namespace meshwright

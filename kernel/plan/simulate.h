@@ -16,6 +16,13 @@ struct StepInput {
   std::vector<double> backward;         // by edge: seconds of its gradient's
 };
 
-double simulate_step(const StepInput& step);
+struct StepTimes {
+  double seconds = 0;
+  double parameter_seconds = 0;  // what gathers and reductions of parameters take
+  double waits_for_gathers = 0;  // of that, how long computing stands still
+  double waits_at_end = 0;       // ... and how long the update does, for the last reductions
+};
+
+StepTimes simulate_step(const StepInput& step);
 
 }  // namespace meshwright

@@ -1,6 +1,7 @@
 // What is planned for real models.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "plan_json.h"
@@ -208,6 +209,26 @@ TEST(Configs, DifferInANameAndAllRun) {
   EXPECT_GE(program.objective_seconds, exact.objective_seconds);
   EXPECT_LE(program.lower_bound_seconds, exact.objective_seconds);
   EXPECT_GE(outcomes.at("greedy_conversions").plan->objective_seconds, exact.objective_seconds);
+}
+
+// A small model's step may be far from its objective; GPT-2's is not, and nothing is said.
+TEST(Plan, ExplainsAStepThatIsFarFromTheObjective) {
+  PlanOptions far;
+  far.model = SOURCE_FOLDER "/tests/models/mlp_tiny.pt2";
+  far.cluster = TEST_FOLDER "/slow8.toml";
+  far.mesh = "2x4";
+  const auto explained = [](const PlanOptions& options, bool wanted) {
+    const Result<PlanOutcome> outcome = test::plan(options);
+    ASSERT_TRUE(outcome.ok()) << outcome.error().message;
+    const Plan& plan = *outcome->plan;
+    EXPECT_EQ(plan.step_seconds > 1.05 * plan.objective_seconds, wanted);
+    const bool said = std::any_of(plan.notes.begin(), plan.notes.end(), [](const std::string& note) {
+      return note.starts_with("The simulated step is ") && note.find("above the objective: of ") != std::string::npos;
+    });
+    EXPECT_EQ(said, wanted);
+  };
+  explained(far, true);
+  explained(options_for("gpt2_small", "2x4"), false);
 }
 
 }  // namespace
