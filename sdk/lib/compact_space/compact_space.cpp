@@ -92,7 +92,7 @@ void CompactSpace::add_tables(const StrategySpace& space) {
 }
 
 void CompactSpace::add_memory(const StrategySpace& space, std::int64_t budget) {
-  std::vector<std::int32_t> times;  // a peak is reached where something begins
+  std::vector<std::int32_t>& times = times_;  // a peak is reached where something begins
   for (const MemoryTerm& term : space.memory) times.push_back(term.begin);
   std::sort(times.begin(), times.end());
   times.erase(std::unique(times.begin(), times.end()), times.end());

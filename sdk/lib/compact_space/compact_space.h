@@ -53,6 +53,8 @@ class CompactSpace {
   }
   // The bytes that the nodes' terms may hold at each point; negative where nothing fits.
   [[nodiscard]] std::span<const std::int64_t> rooms() const { return rooms_; }
+  // When the points are, in the space's time; ascending.
+  [[nodiscard]] std::span<const std::int32_t> times() const { return times_; }
   [[nodiscard]] int shift() const { return shift_; }
   // Entries of all tables, once for each edge.
   [[nodiscard]] std::int64_t entries() const { return entries_; }
@@ -74,6 +76,7 @@ class CompactSpace {
   std::vector<std::size_t> first_term_;
   std::vector<std::int64_t> bytes_;
   std::vector<std::int64_t> rooms_;
+  std::vector<std::int32_t> times_;
 };
 
 }  // namespace meshwright

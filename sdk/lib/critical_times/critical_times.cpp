@@ -65,6 +65,7 @@ class Times {
   }
 
   [[nodiscard]] const std::vector<Term>& terms() const { return terms_; }
+  [[nodiscard]] std::int32_t begin_of(std::size_t segment) const { return bounds_[segment]; }
   [[nodiscard]] std::int64_t least_at(std::size_t segment) const { return least_[segment]; }
 
  private:
@@ -116,16 +117,18 @@ class Times {
 
 }  // namespace
 
-StrategySpace keep_critical_times(const StrategySpace& space, std::int64_t budget) {
+CriticalSpace keep_critical_times(const StrategySpace& space, std::int64_t budget) {
   const Times times(space, budget);
   const std::vector<std::size_t> critical = times.critical();
-  StrategySpace result;
+  CriticalSpace critical_space;
+  StrategySpace& result = critical_space.space;
   result.nodes = space.nodes;
   result.tables = space.tables;
   result.edges = space.edges;
   const auto last = static_cast<std::uint32_t>(result.nodes.size());
   result.nodes.push_back({"whatever is chosen", {0}});
   for (std::size_t t = 0; t < critical.size(); ++t) {
+    critical_space.times.push_back(times.begin_of(critical[t]));
     const auto time = static_cast<std::int32_t>(t);
     result.memory.push_back({last, time, time + 1, {times.least_at(critical[t])}});
   }
@@ -140,7 +143,7 @@ StrategySpace keep_critical_times(const StrategySpace& space, std::int64_t budge
     for (std::int64_t& bytes : kept.bytes) bytes -= term.least;
     result.memory.push_back(std::move(kept));
   }
-  return result;
+  return critical_space;
 }
 
 }  // namespace meshwright

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "meshwright/strategy_space.h"
 
@@ -12,6 +13,10 @@ namespace meshwright {
 // is chosen. Times are 0, 1, 2, ... A choice of the original fits `budget` exactly if the same choice, with 0 for the
 // last node, fits it here; peaks differ. Points go whose terms' most bytes are within the budget, and those at which
 // nothing is live that is not live at another one. `space` is valid.
-StrategySpace keep_critical_times(const StrategySpace& space, std::int64_t budget);
+struct CriticalSpace {
+  StrategySpace space;
+  std::vector<std::int32_t> times;  // of the original, by time of `space`
+};
+CriticalSpace keep_critical_times(const StrategySpace& space, std::int64_t budget);
 
 }  // namespace meshwright

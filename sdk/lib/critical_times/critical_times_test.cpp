@@ -27,7 +27,7 @@ TEST(CriticalTimes, KeepWhichChoicesFit) {
   for (std::uint32_t seed = 0; seed < 300; ++seed) {
     const StrategySpace space = random_space(seed);
     for (const std::int64_t budget : {0, 4, 8, 12, 16, 24}) {
-      const StrategySpace critical = keep_critical_times(space, budget);
+      const StrategySpace critical = keep_critical_times(space, budget).space;
       ASSERT_TRUE(validate(critical).ok());
       for (std::uint32_t bits = 0; bits < (1U << space.nodes.size()); ++bits) {
         std::vector<std::uint32_t> choice;
@@ -45,7 +45,9 @@ TEST(CriticalTimes, DropPointsThatAnotherOneCovers) {
   StrategySpace space;
   space.nodes = {{"a", {0, 0}}, {"b", {0, 0}}, {"c", {0, 0}}};
   space.memory = {{0, 0, 30, {1, 9}}, {1, 10, 20, {1, 9}}, {2, 40, 50, {1, 5}}};
-  const StrategySpace critical = keep_critical_times(space, 8);
+  const CriticalSpace kept = keep_critical_times(space, 8);
+  EXPECT_EQ(kept.times, std::vector<std::int32_t>{10});
+  const StrategySpace& critical = kept.space;
   // Only [10, 20), where a and b are live; c alone can't exceed the budget.
   ASSERT_EQ(critical.memory.size(), 3U);
   for (const MemoryTerm& term : critical.memory) EXPECT_EQ(std::pair(term.begin, term.end), std::pair(0, 1));

@@ -164,8 +164,13 @@ double ForestWindow::solve(std::span<const double> priced_before) {
   return value;
 }
 
-ForestWindow::Outcome ForestWindow::improve(const SearchState& state, std::span<const double> prices, int most_rounds) {
+ForestWindow::Outcome ForestWindow::improve(const SearchState& state, std::span<const double> prices, int most_rounds,
+                                            std::span<const double> noise) {
   load(state);
+  for (std::size_t i = 0; i < order_.size() && !noise.empty(); ++i) {
+    const double* more = noise.data() + space_.offset(order_[i]);
+    for (std::uint32_t s = 0; s < space_.domain(order_[i]); ++s) costs_[members_[i].offset + s] += more[s];
+  }
   const double now = std::min(plain_cost(current_), state.penalty());
   prices_.assign(prices.begin() + begin_, prices.begin() + end_);
   before_.assign(prices_.size() + 1, 0);

@@ -27,8 +27,10 @@ class ForestWindow {
     none,     // proven that no choice of the window costs less
     open,     // not known
   };
-  // `prices` of all points are what the rounds start from. The solution is not applied to `state`, which fits.
-  Outcome improve(const SearchState& state, std::span<const double> prices, int most_rounds);
+  // `prices` of all points are what the rounds start from. The solution is not applied to `state`, which fits. With
+  // `noise`, by strategy of the whole space, the costs are those with it.
+  Outcome improve(const SearchState& state, std::span<const double> prices, int most_rounds,
+                  std::span<const double> noise = {});
 
   // Strategies of nodes(), by the last improve().
   [[nodiscard]] std::span<const std::uint32_t> solution() const { return solution_; }

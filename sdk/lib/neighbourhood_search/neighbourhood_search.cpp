@@ -14,6 +14,8 @@ constexpr std::size_t kSmallest = 4;   // nodes of a window; each kind has four 
 constexpr int kMostRounds = 12;
 constexpr int kMostRepairs = 200;      // moves after a window, and four times the nodes at the start
 constexpr double kMemory = 0.9;        // of what a kind of window gained
+constexpr std::int64_t kIdle = 20;     // work without a gain after which kicks begin, in times of the space's size
+constexpr std::int64_t kAfterKick = 50;  // work after a kick, in times of the kick's
 
 }  // namespace
 
@@ -38,7 +40,7 @@ void NeighbourhoodSearch::set_prices(const PointPrices& prices) {
   }
 }
 
-bool NeighbourhoodSearch::consider(const std::vector<std::uint32_t>& choice, const PointPrices& prices) {
+bool NeighbourhoodSearch::start_from(const std::vector<std::uint32_t>& choice, const PointPrices& prices) {
   set_prices(prices);
   SearchState state(space_, choice);
   work_ += space_.entries() / 8 + static_cast<std::int64_t>(space_.strategies());
@@ -70,22 +72,86 @@ bool NeighbourhoodSearch::consider(const std::vector<std::uint32_t>& choice, con
   }
   if (!state.is_allowed()) return false;
   state.forget_log();
-  if (!best_ || state.cost() < best_->cost()) best_ = std::move(state);
+  state_ = std::move(state);
+  kicked_.clear();
+  idle_ = 0;
+  keep_best();
   return true;
 }
 
-void NeighbourhoodSearch::run(const PointPrices& prices, std::int64_t work) {
-  if (!best_) return;
+void NeighbourhoodSearch::keep_best() {
+  if (state_->cost() >= best_cost_) return;
+  best_ = state_->choice();
+  best_cost_ = state_->cost();
+}
+
+void NeighbourhoodSearch::go_back_to_best() {
+  if (best_cost_ == kNever) return;
+  state_.emplace(space_, best_);
+  work_ += space_.entries() / 8 + static_cast<std::int64_t>(space_.strategies());
+  kicked_.clear();
+}
+
+void NeighbourhoodSearch::run(const PointPrices& prices, std::int64_t work, double noise) {
+  if (!state_) return;
   set_prices(prices);
+  const std::int64_t end = this->work() + work;
+  // As long as windows help now and then, there are no kicks.
+  while (this->work() < end) {
+    if (idle_ < kIdle * (space_.entries() + static_cast<std::int64_t>(space_.strategies()))) {
+      improve(1);
+      state_->forget_log();
+      continue;
+    }
+    const double cost = state_->cost();
+    const std::int64_t before = this->work();
+    state_->forget_log();
+    if (kick(noise)) improve(kAfterKick * std::max<std::int64_t>(this->work() - before, 1));
+    kicked_.clear();
+    if (state_->cost() > cost) state_->go_back(0);
+    state_->forget_log();
+  }
+}
+
+// Windows, until they looked at as much.
+void NeighbourhoodSearch::improve(std::int64_t work) {
   const std::int64_t end = this->work() + work;
   while (this->work() < end) {
     Kind& kind = pick_kind();
-    const double cost = best_->cost();
+    const double cost = state_->cost();
     const std::int64_t before = this->work();
     try_window(kind);
-    kind.gained = kMemory * kind.gained + (cost - best_->cost());
-    kind.spent = kMemory * kind.spent + static_cast<double>(this->work() - before);
+    const auto spent = static_cast<double>(this->work() - before);
+    kind.gained = kMemory * kind.gained + (cost - state_->cost());
+    kind.spent = kMemory * kind.spent + spent;
+    idle_ = state_->cost() < cost ? 0 : idle_ + static_cast<std::int64_t>(spent);
+    keep_best();
   }
+}
+
+// Re-solves a few nodes with noise.
+bool NeighbourhoodSearch::kick(double noise) {
+  const std::size_t size = kSmallest << draw(4);
+  std::vector<std::uint32_t> nodes = draw(2) == 0 || space_.rooms().empty() ? ball(size) : live_together(size);
+  const double scale = noise * std::pow(10.0, -3.0 * static_cast<double>(draw(1024)) / 1024.0);
+  noise_.resize(space_.strategies());
+  for (const std::uint32_t node : nodes) {
+    for (std::uint32_t s = 0; s < space_.domain(node); ++s) {
+      noise_[space_.offset(node) + s] = std::floor(scale * static_cast<double>(draw(1024)) / 1024.0);
+    }
+  }
+  shuffle(nodes);
+  window_.set_nodes(nodes);
+  const ForestWindow::Outcome outcome = window_.improve(*state_, prices_, 1, noise_);
+  using enum ForestWindow::Outcome;
+  if (outcome == none || outcome == open) return false;
+  for (std::size_t i = 0; i < window_.nodes().size(); ++i) state_->move(window_.nodes()[i], window_.solution()[i]);
+  if (outcome == over && !repair(*state_, prices_before_, kMostRepairs, work_)) {
+    state_->go_back(0);
+    return false;
+  }
+  kicked_ = nodes;
+  return true;
 }
 
 // The kind that gains most for its work, but for every fourth draw.
@@ -107,7 +173,9 @@ void NeighbourhoodSearch::shuffle(std::vector<std::uint32_t>& nodes) {
 }
 
 std::vector<std::uint32_t> NeighbourhoodSearch::ball(std::size_t size) {
-  std::vector<std::uint32_t> nodes = {static_cast<std::uint32_t>(draw(space_.size()))};
+  const bool near = !kicked_.empty() && draw(2) == 0;
+  std::vector<std::uint32_t> nodes = {near ? kicked_[draw(kicked_.size())]
+                                           : static_cast<std::uint32_t>(draw(space_.size()))};
   ++balls_;
   seen_[nodes[0]] = balls_;
   for (std::size_t next = 0; next < nodes.size() && nodes.size() < size; ++next) {
@@ -139,7 +207,8 @@ std::vector<std::uint32_t> NeighbourhoodSearch::live_together(std::size_t size) 
   return nodes;
 }
 
-void NeighbourhoodSearch::try_window(const Kind& kind) {
+// Whether it changed anything.
+bool NeighbourhoodSearch::try_window(const Kind& kind) {
   std::vector<std::uint32_t> nodes;
   if (kind.size == space_.size()) {
     nodes.resize(space_.size());
@@ -149,18 +218,20 @@ void NeighbourhoodSearch::try_window(const Kind& kind) {
   }
   shuffle(nodes);
   window_.set_nodes(nodes);
-  const ForestWindow::Outcome outcome = window_.improve(*best_, prices_, kMostRounds);
+  const ForestWindow::Outcome outcome = window_.improve(*state_, prices_, kMostRounds);
   using enum ForestWindow::Outcome;
-  if (outcome == none || outcome == open) return;
-  best_->forget_log();
-  const double cost = best_->cost();
-  for (std::size_t i = 0; i < window_.nodes().size(); ++i) best_->move(window_.nodes()[i], window_.solution()[i]);
-  if (outcome == over && !repair(*best_, prices_before_, kMostRepairs, work_)) {
-    best_->go_back(0);
-    return;
+  if (outcome == none || outcome == open) return false;
+  const std::size_t mark = state_->mark();
+  const double cost = state_->cost();
+  for (std::size_t i = 0; i < window_.nodes().size(); ++i) state_->move(window_.nodes()[i], window_.solution()[i]);
+  if (outcome == over && !repair(*state_, prices_before_, kMostRepairs, work_)) {
+    state_->go_back(mark);
+    return false;
   }
-  descend(*best_, window_.nodes(), work_);
-  if (best_->cost() > cost) best_->go_back(0);
+  descend(*state_, window_.nodes(), work_);
+  if (state_->cost() <= cost) return true;
+  state_->go_back(mark);
+  return false;
 }
 
 }  // namespace meshwright

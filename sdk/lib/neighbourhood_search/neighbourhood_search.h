@@ -18,14 +18,20 @@ class NeighbourhoodSearch {
  public:
   NeighbourhoodSearch(const CompactSpace& space, std::uint64_t seed);
 
-  // Brings a choice within the rooms and takes it if it is the best so far. Gives whether it could.
-  bool consider(const std::vector<std::uint32_t>& choice, const PointPrices& prices);
-  // Improves the best choice, if there is one, for about as many steps of work.
-  void run(const PointPrices& prices, std::int64_t work);
+  // Brings a choice within the rooms and goes on from there. Gives whether it could; if not, the search stays where it
+  // was.
+  bool start_from(const std::vector<std::uint32_t>& choice, const PointPrices& prices);
+  // Improves the current choice, if there is one, for about as many steps of work. Where no window helps any more, some
+  // nodes are re-solved with noise of at most `noise` on their costs, and what follows is undone if it ends higher
+  // (iterated local search, Lourenço, Martin and Stützle 2003).
+  void run(const PointPrices& prices, std::int64_t work, double noise);
+  void go_back_to_best();
 
-  [[nodiscard]] bool has_choice() const { return best_.has_value(); }
-  [[nodiscard]] const std::vector<std::uint32_t>& choice() const { return best_->choice(); }
-  [[nodiscard]] double cost() const { return best_ ? best_->cost() : kNever; }  // in the space's shifted ticks
+  // The best of all; its costs in the space's shifted ticks.
+  [[nodiscard]] bool has_choice() const { return !best_.empty() || best_cost_ < kNever; }
+  [[nodiscard]] const std::vector<std::uint32_t>& choice() const { return best_; }
+  [[nodiscard]] double cost() const { return best_cost_; }
+  [[nodiscard]] double current_cost() const { return state_ ? state_->cost() : kNever; }
   [[nodiscard]] std::int64_t work() const { return work_ + window_.work(); }
 
  private:
@@ -41,15 +47,23 @@ class NeighbourhoodSearch {
   std::vector<std::uint32_t> pick_nodes(const Kind& kind);
   std::vector<std::uint32_t> ball(std::size_t size);
   std::vector<std::uint32_t> live_together(std::size_t size);
-  void try_window(const Kind& kind);
+  bool try_window(const Kind& kind);
+  void improve(std::int64_t work);
+  bool kick(double noise);
+  void keep_best();
   std::size_t draw(std::size_t count) { return static_cast<std::size_t>(random_() % count); }
   void shuffle(std::vector<std::uint32_t>& nodes);
 
   const CompactSpace& space_;
   std::mt19937_64 random_;
   ForestWindow window_;
-  std::optional<SearchState> best_;
+  std::optional<SearchState> state_;
+  std::vector<std::uint32_t> best_;
+  double best_cost_ = kNever;
   std::vector<Kind> kinds_;
+  std::vector<double> noise_;
+  std::vector<std::uint32_t> kicked_;  // nodes around which windows are looked for; none: anywhere
+  std::int64_t idle_ = 0;              // work since the last gain
   std::vector<std::uint32_t> with_memory_;
   std::vector<double> prices_, prices_before_;
   std::vector<std::uint32_t> seen_;  // by node: the number of the ball that reached it last

@@ -1,0 +1,40 @@
+// A bound and a choice for a space whose graph is too wide for exact elimination, under one budget; anytime.
+//
+//   shrinking_space.h       what can't matter goes: points in time, strategies, nodes
+//   price_ascent.h          a lower bound, and prices of the points in time
+//   neighbourhood_search.h  a choice, from what the messages point to
+//   and again: strategies that no choice as good as the best one has are dropped, until the rest can be finished
+//   exactly, or the work is spent
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "meshwright/solver.h"
+
+namespace meshwright {
+
+struct WideSearchOptions {
+  // Whether to go on, after so many more elementary steps. Once it says no, the search ends.
+  std::function<bool(std::int64_t)> spend;
+  // An exact solver for what is left when it has become small: an answer whose status is `optimal` or `infeasible` is
+  // taken, and of any other its choice and its bound. Nothing where the space is too wide for it. May be empty.
+  std::function<std::optional<Assignment>(const StrategySpace& space, std::int64_t budget)> finish;
+  std::uint64_t seed = 1;
+};
+
+struct WideSearchResult {
+  std::vector<std::uint32_t> choice;  // empty if none was found
+  TickSum cost = 0;
+  TickSum lower_bound = 0;   // valid whenever the search ends; not negative
+  bool infeasible = false;   // proven: nothing fits
+  std::string method;        // which parts did it: "message passing, neighbourhood search"
+};
+
+// `space` is valid and has nodes.
+WideSearchResult wide_search(const StrategySpace& space, std::int64_t budget, const WideSearchOptions& options);
+
+}  // namespace meshwright
