@@ -4,6 +4,7 @@
 
 #include "budgeted.h"
 #include "meshwright/plugin.h"
+#include "wide.h"
 
 namespace meshwright {
 
@@ -35,6 +36,48 @@ Assignment unshift(const StrategySpace& space, Assignment answer, int shift) {
   return answer;
 }
 
+bool is_proven(const Assignment& answer) {
+  return answer.status == SolveStatus::optimal || answer.status == SolveStatus::infeasible;
+}
+
+// What two searches of the same space and budget say together.
+Assignment better_of(Assignment first, Assignment second) {
+  if (first.method.empty() || is_proven(second)) return second;
+  const TickSum bound = std::max(first.lower_bound, second.lower_bound);
+  const bool is_first = !first.choice.empty() && (second.choice.empty() || first.cost <= second.cost);
+  const std::string method = first.method + "; " + second.method;
+  const bool cut_off = first.cut_off_by_clock || second.cut_off_by_clock;
+  Assignment result = std::move(is_first ? first : second);
+  result.method = method;
+  result.cut_off_by_clock = cut_off;
+  result.lower_bound = bound;
+  result.status = bound > 0 ? SolveStatus::bounded : SolveStatus::heuristic;
+  if (!result.choice.empty() && result.cost <= bound) {
+    result.lower_bound = result.cost;
+    result.status = SolveStatus::optimal;
+  }
+  return result;
+}
+
+// What fits a budget fits every larger one, and costs no less than what the larger one allows.
+void agree(std::vector<Assignment>& answers) {
+  for (std::size_t i = 1; i < answers.size(); ++i) {
+    const Assignment& before = answers[i - 1];
+    Assignment& answer = answers[i];
+    if (before.choice.empty() || (!answer.choice.empty() && answer.cost <= before.cost)) continue;
+    answer.choice = before.choice;
+    answer.cost = before.cost;
+    if (answer.lower_bound == answer.cost) answer.status = SolveStatus::optimal;
+  }
+  for (std::size_t i = answers.size(); i-- > 1;) {
+    Assignment& answer = answers[i - 1];
+    if (is_proven(answer) || answers[i].status == SolveStatus::infeasible) continue;
+    answer.lower_bound = std::max(answer.lower_bound, answers[i].lower_bound);
+    if (answer.lower_bound > 0) answer.status = SolveStatus::bounded;
+    if (!answer.choice.empty() && answer.lower_bound == answer.cost) answer.status = SolveStatus::optimal;
+  }
+}
+
 }  // namespace
 
 Result<std::vector<Assignment>> Elimination::do_solve(const StrategySpace& space, std::span<const std::int64_t> budgets,
@@ -42,9 +85,19 @@ Result<std::vector<Assignment>> Elimination::do_solve(const StrategySpace& space
   elimination::Meter meter(limits);
   const int shift = elimination::needed_shift(space);
   const StrategySpace shifted = shift > 0 ? elimination::shift_costs(space, shift) : StrategySpace();
-  elimination::Budgeted budgeted(shift > 0 ? shifted : space, static_cast<double>(max_table_entries_), meter);
+  const auto entries = static_cast<double>(max_table_entries_);
+  elimination::Budgeted budgeted(shift > 0 ? shifted : space, entries, meter);
   std::vector<Assignment> answers;
-  for (const std::int64_t budget : budgets) answers.push_back(unshift(space, budgeted.solve(budget), shift));
+  for (const std::int64_t budget : budgets) {
+    Assignment answer;
+    if (budgeted.is_exact()) answer = unshift(space, budgeted.solve(budget), shift);
+    if (!is_proven(answer)) {
+      const double share = 1.0 / static_cast<double>(budgets.size() - answers.size());
+      answer = better_of(std::move(answer), elimination::solve_wide(space, budget, entries, meter, share));
+    }
+    answers.push_back(std::move(answer));
+  }
+  agree(answers);
   return answers;
 }
 

@@ -24,6 +24,10 @@ class ShrinkingSpace {
   [[nodiscard]] const StrategySpace& space() const { return space_; }
   [[nodiscard]] const CompactSpace& compact() const { return *compact_; }
   [[nodiscard]] TickSum constant() const { return constant_; }
+  // The original's time of one of compact()'s points, before the first shrink().
+  [[nodiscard]] std::int32_t time_of(std::size_t point) const {
+    return times_[static_cast<std::size_t>(compact_->times()[point])];
+  }
 
   [[nodiscard]] std::vector<std::uint32_t> lift(const std::vector<std::uint32_t>& choice) const;
 

@@ -36,6 +36,8 @@ class WideSearch {
       result_.method = "reduction";
       return std::move(result_);
     }
+    if (!leaves_room()) return std::move(result_);
+    most_cost_ = most_cost();
     open_stage({}, nullptr);
     bool more = options_.spend(1);
     for (int round = 0; more && !proven_; ++round) more = do_round(round);
@@ -43,6 +45,33 @@ class WideSearch {
   }
 
  private:
+  // False, with the reason, if the least of all nodes is too much at some time.
+  bool leaves_room() {
+    const auto rooms = space_.compact().rooms();
+    const auto least = std::min_element(rooms.begin(), rooms.end());
+    if (least == rooms.end() || *least >= 0) return true;
+    result_.infeasible = true;
+    result_.least_bytes = budget_ - *least;
+    result_.time = space_.time_of(static_cast<std::size_t>(least - rooms.begin()));
+    result_.method = "fewest bytes of each node";
+    return false;
+  }
+
+  // Of any allowed choice.
+  [[nodiscard]] TickSum most_cost() const {
+    const auto largest = [](const std::vector<Ticks>& costs) {
+      Ticks result = 0;
+      for (const Ticks cost : costs) result = cost < kForbidden ? std::max(result, cost) : result;
+      return result;
+    };
+    TickSum sum = space_.constant();
+    std::vector<Ticks> of_table;
+    for (const SpaceNode& node : space_.space().nodes) sum += largest(node.costs);
+    for (const CostTable& table : space_.space().tables) of_table.push_back(largest(table.costs));
+    for (const SpaceEdge& edge : space_.space().edges) sum += of_table[edge.table];
+    return sum;
+  }
+
   // What is looked for in the space as it is now.
   void open_stage(const PointPrices& prices, const std::vector<std::uint32_t>* carried) {
     search_.reset();  // before what it refers to
@@ -114,6 +143,10 @@ class WideSearch {
   void raise_bound(TickSum bound) {
     result_.lower_bound = std::max(result_.lower_bound, bound);
     if (has_choice_ && result_.lower_bound >= result_.cost) proven_ = true;
+    if (has_choice_ || result_.lower_bound <= most_cost_) return;
+    // Prices can raise the bound above all that any choice costs only if none fits.
+    proven_ = result_.infeasible = true;
+    result_.least_bytes = budget_ + 1;
   }
 
   // A choice of the space as it is now.
@@ -164,6 +197,7 @@ class WideSearch {
     if (!answer->choice.empty()) consider(answer->choice);
     if (answer->status == SolveStatus::infeasible) {
       result_.infeasible = !has_choice_;
+      result_.least_bytes = answer->least_bytes;
       proven_ = true;
     } else {
       TickSum bound = answer->lower_bound + space_.constant();
@@ -192,6 +226,7 @@ class WideSearch {
   std::int64_t spent_ascent_ = 0, spent_search_ = 0, spent_round_ = 0;
   double known_cost_ = kNever;  // of search_
   double tried_gap_ = kNever;
+  TickSum most_cost_ = 0;
   bool idle_ = false;           // the last round of the search gained nothing
   bool has_choice_ = false, proven_ = false, shrunk_ = false;
   std::string finished_;

@@ -31,6 +31,8 @@ struct WideSearchResult {
   TickSum cost = 0;
   TickSum lower_bound = 0;   // valid whenever the search ends; not negative
   bool infeasible = false;   // proven: nothing fits
+  std::int64_t least_bytes = 0;  // then: what every allowed choice holds at its peak, at least; 0 if none is allowed
+  std::optional<std::int32_t> time;  // when, if it is one time at which it does
   std::string method;        // which parts did it: "message passing, neighbourhood search"
 };
 

@@ -1,0 +1,14 @@
+// What the plugin does where elimination alone does not get there: wide_search, which is finished by elimination when
+// enough strategies are excluded.
+#pragma once
+
+#include "meter.h"
+#include "meshwright/solver.h"
+
+namespace meshwright::elimination {
+
+// Spends at most `share` of the work that the meter has left.
+Assignment solve_wide(const StrategySpace& space, std::int64_t budget, double max_table_entries, Meter& meter,
+                      double share);
+
+}  // namespace meshwright::elimination
