@@ -37,6 +37,7 @@ class MessagePassing {
   // Strategies that every choice of at most this cost leaves out are marked while sweeping, and forbidden from then on:
   // the bound is then one of choices of at most this cost.
   void set_most_cost(double cost) { most_cost_ = cost; }
+  void forbid(std::size_t strategy) { costs_[strategy] = kNever; }
   [[nodiscard]] bool is_excluded(std::size_t strategy) const { return costs_[strategy] == kNever; }
 
  private:

@@ -29,6 +29,11 @@ class PriceAscent {
   // most this cost; infinity if there are none.
   void exclude_above(double cost, int sweeps);
 
+  // The same prices and messages, for choices in which the node has this strategy. Its steps start short.
+  [[nodiscard]] PriceAscent with(std::uint32_t node, std::uint32_t strategy) const;
+  // For what is known from elsewhere: no choice that matters has this one of all strategies.
+  void forbid(std::size_t strategy) { messages_.forbid(strategy); }
+
  private:
   static constexpr double kLeastShare = 1e-5;
   void note_bound();

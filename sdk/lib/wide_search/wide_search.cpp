@@ -5,6 +5,7 @@
 
 #include "neighbourhood_search.h"
 #include "price_ascent.h"
+#include "probing.h"
 #include "shrinking_space.h"
 
 #ifdef WDEBUG
@@ -24,6 +25,9 @@ constexpr int kExcludingSweeps = 3;
 constexpr double kCloser = 0.9;          // strategies are excluded again when the gap is as much smaller
 constexpr double kGuess = 0.1;           // how far above the bound a choice is looked for while none is known
 constexpr int kRoundsPerStart = 4;
+constexpr std::int64_t kProbingShare = 100;  // of a round, in times of the space's size
+constexpr std::int64_t kAfterProbe = 20;     // the search's, likewise
+constexpr double kManyProbed = 0.02;         // of the strategies were excluded by probing
 
 class WideSearch {
  public:
@@ -76,6 +80,7 @@ class WideSearch {
   void open_stage(const PointPrices& prices, const std::vector<std::uint32_t>* carried) {
     search_.reset();  // before what it refers to
     ascent_.reset();
+    probing_.reset();
     if (space_.space().nodes.empty()) {
       consider({});
       proven_ = true;
@@ -84,8 +89,10 @@ class WideSearch {
     if (finish()) return;
     ascent_ = std::make_unique<PriceAscent>(space_.compact(), prices);
     search_ = std::make_unique<NeighbourhoodSearch>(space_.compact(), seed_++);
+    probing_ = std::make_unique<Probing>(space_.compact());
     if (carried != nullptr) search_->start_from(*carried, ascent_->prices());
-    spent_ascent_ = spent_search_ = 0;
+    spent_ascent_ = spent_search_ = spent_probing_ = 0;
+    probed_out_ = 0;
     note_bound();
   }
 
@@ -96,6 +103,7 @@ class WideSearch {
     }
     note_bound();
     if (proven_) return true;
+    if (idle_ && search_->has_choice() && !probe()) return false;
     const double before = search_->current_cost();
     const bool start = search_->current_cost() == kNever || (idle_ && round % kRoundsPerStart == 0);
     if (start) search_->start_from(ascent_->choice(), ascent_->prices());
@@ -103,15 +111,34 @@ class WideSearch {
     search_->run(ascent_->prices(), std::max<std::int64_t>(spent_round_, 20 * space_.compact().entries()), noise());
     idle_ = search_->current_cost() >= before;
     spent_round_ = 0;
-    if (search_->has_choice() && search_->cost() < known_cost_) {
-      known_cost_ = search_->cost();
-      consider(search_->choice());
-    }
+    note_cost();
     DEBUG_ROUND
     note_bound();
     if (!spend(search_->work(), spent_search_)) return false;
     if (!proven_ && has_choice_) exclude();
     return true;
+  }
+
+  // For as much work as a round of the search.
+  bool probe() {
+    const std::int64_t end = probing_->work() + kProbingShare * space_.compact().entries();
+    do {
+      const Probing::Outcome outcome = probing_->probe(*ascent_, upper(), search_->choice());
+      if (outcome.excluded) ++probed_out_;
+      if (!outcome.choice.empty()) {
+        search_->start_from(outcome.choice, ascent_->prices());
+        search_->run(ascent_->prices(), kAfterProbe * space_.compact().entries(), noise());
+        note_cost();
+      }
+      if (!spend(probing_->work(), spent_probing_) || !spend(search_->work(), spent_search_)) return false;
+    } while (probing_->work() < end);
+    return true;
+  }
+
+  void note_cost() {
+    if (!search_->has_choice() || search_->cost() >= known_cost_) return;
+    known_cost_ = search_->cost();
+    consider(search_->choice());
   }
 
   bool spend(std::int64_t total, std::int64_t& counted) {
@@ -163,8 +190,10 @@ class WideSearch {
 
   void exclude() {
     const double gap = upper() - ascent_->bound();
-    if (gap > kCloser * tried_gap_) return;
+    const bool many = static_cast<double>(probed_out_) > kManyProbed * static_cast<double>(space_.compact().strategies());
+    if (gap > kCloser * tried_gap_ && !many) return;
     tried_gap_ = gap;
+    probed_out_ = 0;
     ascent_->exclude_above(upper(), kExcludingSweeps);
     note_bound();
     if (proven_) return;
@@ -222,8 +251,10 @@ class WideSearch {
   ShrinkingSpace space_;
   std::unique_ptr<PriceAscent> ascent_;
   std::unique_ptr<NeighbourhoodSearch> search_;
+  std::unique_ptr<Probing> probing_;
   std::uint64_t seed_;
-  std::int64_t spent_ascent_ = 0, spent_search_ = 0, spent_round_ = 0;
+  std::int64_t spent_ascent_ = 0, spent_search_ = 0, spent_probing_ = 0, spent_round_ = 0;
+  std::int64_t probed_out_ = 0;  // strategies, since strategies were excluded last
   double known_cost_ = kNever;  // of search_
   double tried_gap_ = kNever;
   TickSum most_cost_ = 0;
