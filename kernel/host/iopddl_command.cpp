@@ -55,7 +55,9 @@ void print(const std::string& text) {
 }
 
 Result<std::shared_ptr<IntraSolver>> open_solver(const IopddlOptions& options) {
-  std::vector<std::string> set = options.set;
+  // What is set by the user comes after, and wins.
+  std::vector<std::string> set = {"search.elimination.threads=2"};
+  set.insert(set.end(), options.set.begin(), options.set.end());
   if (!options.intra.empty()) set.push_back("search.intra=" + options.intra);
   Result<ConfigTree> tree = read_config(options.config, set);
   if (!tree) return tree.error();

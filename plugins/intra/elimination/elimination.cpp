@@ -11,11 +11,14 @@ namespace meshwright {
 namespace {
 
 constexpr const char* kMaxTableEntries = "max_table_entries";
+constexpr const char* kThreads = "threads";
+constexpr double kExactShare = 0.5;  // of the work, for elimination before anything else is tried
 
 constexpr meshwright_config_key_v1 kSchema[] = {
     {kMaxTableEntries, "integer", "entries", "200_000_000",
-     "the largest joint table that may be built; where elimination needs a larger one, the answer is bounded, not "
-     "exact"},
+     "the largest joint table that may be built; where elimination needs a larger one, the space is bounded and "
+     "searched by other means"},
+    {kThreads, "integer", "", "1", "1 or 2, of that search; the answer is the same"},
 };
 
 void* create(const Config& config, Error& error) {
@@ -24,7 +27,12 @@ void* create(const Config& config, Error& error) {
     error = bad_input("max_table_entries must be at least 1, not " + std::to_string(entries));
     return nullptr;
   }
-  return static_cast<IntraSolver*>(new Elimination(entries));
+  const std::int64_t threads = config.integer(kThreads);
+  if (threads < 1 || threads > 2) {
+    error = bad_input("threads must be 1 or 2, not " + std::to_string(threads));
+    return nullptr;
+  }
+  return static_cast<IntraSolver*>(new Elimination(entries, threads == 2));
 }
 
 // What the answer to a space with shifted costs says about the space itself.
@@ -83,17 +91,22 @@ void agree(std::vector<Assignment>& answers) {
 Result<std::vector<Assignment>> Elimination::do_solve(const StrategySpace& space, std::span<const std::int64_t> budgets,
                                                       const SearchLimits& limits) const {
   elimination::Meter meter(limits);
+  elimination::Meter exact(meter.left(kExactShare));
   const int shift = elimination::needed_shift(space);
   const StrategySpace shifted = shift > 0 ? elimination::shift_costs(space, shift) : StrategySpace();
-  const auto entries = static_cast<double>(max_table_entries_);
-  elimination::Budgeted budgeted(shift > 0 ? shifted : space, entries, meter);
+  const elimination::WideOptions wide = {static_cast<double>(max_table_entries_), two_threads_};
+  elimination::Budgeted budgeted(shift > 0 ? shifted : space, wide.max_table_entries, exact);
   std::vector<Assignment> answers;
   for (const std::int64_t budget : budgets) {
     Assignment answer;
-    if (budgeted.is_exact()) answer = unshift(space, budgeted.solve(budget), shift);
-    if (!is_proven(answer)) {
+    if (budgeted.is_exact()) {
+      const std::int64_t before = exact.work();
+      answer = unshift(space, budgeted.solve(budget), shift);
+      meter.spend(exact.work() - before);
+    }
+    if (!is_proven(answer) && (answer.method.empty() || !meter.exhausted())) {
       const double share = 1.0 / static_cast<double>(budgets.size() - answers.size());
-      answer = better_of(std::move(answer), elimination::solve_wide(space, budget, entries, meter, share));
+      answer = better_of(std::move(answer), elimination::solve_wide(space, budget, wide, meter, share));
     }
     answers.push_back(std::move(answer));
   }

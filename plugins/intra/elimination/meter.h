@@ -39,6 +39,9 @@ class Meter {
   // A part of the search was cut off by the clock.
   void note_cut_off() { cut_off_by_clock_ = true; }
 
+  // Whether the clock wants the search to end; other threads may ask too.
+  [[nodiscard]] bool is_late() const { return std::chrono::steady_clock::now() > end_; }
+
   [[nodiscard]] bool exhausted() const { return exhausted_; }
   [[nodiscard]] bool cut_off_by_clock() const { return cut_off_by_clock_; }
   [[nodiscard]] std::int64_t work() const { return work_; }

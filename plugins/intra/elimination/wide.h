@@ -7,8 +7,12 @@
 
 namespace meshwright::elimination {
 
+struct WideOptions {
+  double max_table_entries = 0;
+  bool two_threads = false;
+};
+
 // Spends at most `share` of the work that the meter has left.
-Assignment solve_wide(const StrategySpace& space, std::int64_t budget, double max_table_entries, Meter& meter,
-                      double share);
+Assignment solve_wide(const StrategySpace& space, std::int64_t budget, const WideOptions& wide, Meter& meter, double share);
 
 }  // namespace meshwright::elimination

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "wide_vectors.h"
+
 namespace meshwright {
 
 namespace {
@@ -10,7 +12,7 @@ namespace {
 constexpr double kMostPriced = static_cast<double>(std::int64_t{1} << 51);  // sums stay whole numbers
 
 // least[s] = min over j of table[j * count + s] - taken[j].
-void minimize(const double* table, const std::vector<double>& taken, std::size_t count, double* least) {
+MESHWRIGHT_WIDE_VECTORS void minimize(const double* table, const std::vector<double>& taken, std::size_t count, double* least) {
   std::fill(least, least + count, kNever);
   for (const double less : taken) {
     for (std::size_t s = 0; s < count; ++s) {
@@ -80,23 +82,26 @@ void MessagePassing::sweep() {
   const auto count = static_cast<std::uint32_t>(space_.size());
   for (std::uint32_t node = 0; node < count; ++node) visit(node, true);
   for (std::uint32_t node = count; node-- > 0;) visit(node, false);
+  all_taken_ = true;
 }
 
 void MessagePassing::visit(std::uint32_t node, bool forward) {
   if (constant_ == kNever) return;
-  collect(node);
+  collect(node, forward);
   if (constant_ == kNever) return;
   exclude(node);
   if (forward) decide(node);
   give(node, forward);
 }
 
-// The node takes all that its edges can give.
-void MessagePassing::collect(std::uint32_t node) {
+// The node takes all that its edges can give. Those ahead have nothing new: it took from them when it was visited last,
+// and their other ends have not been visited since.
+void MessagePassing::collect(std::uint32_t node, bool forward) {
   const std::uint32_t domain = space_.domain(node);
   double* costs = costs_.data() + space_.offset(node);
   least_.resize(std::max<std::size_t>(least_.size(), domain));
   for (const CompactSpace::Link& link : space_.links(node)) {
+    if (all_taken_ && (link.other > node) == forward) continue;
     minimize(link.by_other, taken(link.edge, !link.is_first), domain, least_.data());
     std::vector<double>& own = taken(link.edge, link.is_first);
     for (std::uint32_t s = 0; s < domain; ++s) {

@@ -42,7 +42,7 @@ class MessagePassing {
 
  private:
   void visit(std::uint32_t node, bool forward);
-  void collect(std::uint32_t node);
+  void collect(std::uint32_t node, bool forward);
   void exclude(std::uint32_t node);
   void decide(std::uint32_t node);
   void give(std::uint32_t node, bool forward);
@@ -55,6 +55,7 @@ class MessagePassing {
   std::vector<std::vector<double>> taken_;  // by edge and end: what the end's strategies took from the edge
   std::vector<double> least_;               // scratch
   std::vector<std::uint32_t> choice_;
+  bool all_taken_ = false;  // nodes have taken from every edge at least once
   double constant_ = 0;
   double priced_rooms_ = 0;
   double most_cost_ = kNever;

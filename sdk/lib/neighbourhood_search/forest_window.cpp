@@ -1,9 +1,27 @@
 #include "forest_window.h"
 
 #include <algorithm>
-#include <cmath>
+
+#include "wide_vectors.h"
 
 namespace meshwright {
+
+namespace {
+
+// least[p] = min over s of sums[s] + table[s * count + p].
+MESHWRIGHT_WIDE_VECTORS void pass(const double* table, const double* sums, std::size_t domain, std::size_t count,
+                                  double* least) {
+  std::fill(least, least + count, kNever);
+  for (std::size_t s = 0; s < domain; ++s, table += count) {
+    const double own = sums[s];
+    for (std::size_t p = 0; p < count; ++p) {
+      const double sum = own + table[p];
+      least[p] = sum < least[p] ? sum : least[p];
+    }
+  }
+}
+
+}  // namespace
 
 ForestWindow::ForestWindow(const CompactSpace& space)
     : space_(space), union_(space.size(), kNobody), position_(space.size(), kNobody) {}
@@ -129,16 +147,8 @@ double ForestWindow::solve(std::span<const double> priced_before) {
       continue;
     }
     const std::uint32_t columns = space_.domain(order_[member.parent]);
-    least.assign(columns, kNever);
-    const double* row = member.by_own;
-    for (std::uint32_t s = 0; s < domain; ++s, row += columns) {
-      const double own = sums[s];
-      double* into = least.data();
-      for (std::uint32_t p = 0; p < columns; ++p) {
-        const double sum = own + row[p];
-        into[p] = sum < into[p] ? sum : into[p];
-      }
-    }
+    least.resize(columns);
+    pass(member.by_own, sums, domain, columns, least.data());
     double* parent = sums_.data() + members_[member.parent].offset;
     for (std::uint32_t p = 0; p < columns; ++p) parent[p] += least[p];
     work_ += std::int64_t{domain} * columns;

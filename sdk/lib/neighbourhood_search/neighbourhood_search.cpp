@@ -12,7 +12,9 @@ namespace {
 
 constexpr std::size_t kSmallest = 4;   // nodes of a window; each kind has four times as many as the one before
 constexpr int kMostRounds = 12;
-constexpr int kMostRepairs = 200;      // moves after a window, and four times the nodes at the start
+// What a repair may look at, in times of the space's size.
+constexpr std::int64_t kRepairStart = 100;
+constexpr std::int64_t kRepairWindow = 2;
 constexpr double kMemory = 0.9;        // of what a kind of window gained
 constexpr std::int64_t kIdle = 20;     // work without a gain after which kicks begin, in times of the space's size
 constexpr std::int64_t kAfterKick = 50;  // work after a kick, in times of the kick's
@@ -41,10 +43,18 @@ void NeighbourhoodSearch::set_prices(const PointPrices& prices) {
 }
 
 bool NeighbourhoodSearch::start_from(const std::vector<std::uint32_t>& choice, const PointPrices& prices) {
+  return adopt(choice, prices, kNever);
+}
+
+bool NeighbourhoodSearch::offer(const std::vector<std::uint32_t>& choice, const PointPrices& prices) {
+  return adopt(choice, prices, current_cost());
+}
+
+bool NeighbourhoodSearch::adopt(const std::vector<std::uint32_t>& choice, const PointPrices& prices, double below) {
   set_prices(prices);
   SearchState state(space_, choice);
-  work_ += space_.entries() / 8 + static_cast<std::int64_t>(space_.strategies());
-  if (!repair(state, prices_before_, 4 * static_cast<int>(space_.size()), work_)) return false;
+  work_ += size();
+  if (!repair(state, prices_before_, kRepairStart * size(), work_)) return false;
   std::vector<std::uint32_t> all(space_.size());
   std::iota(all.begin(), all.end(), 0U);
   descend(state, all, work_);
@@ -70,7 +80,7 @@ bool NeighbourhoodSearch::start_from(const std::vector<std::uint32_t>& choice, c
     }
     state.recount();
   }
-  if (!state.is_allowed()) return false;
+  if (!state.is_allowed() || state.cost() >= below) return false;
   state.forget_log();
   state_ = std::move(state);
   kicked_.clear();
@@ -85,20 +95,13 @@ void NeighbourhoodSearch::keep_best() {
   best_cost_ = state_->cost();
 }
 
-void NeighbourhoodSearch::go_back_to_best() {
-  if (best_cost_ == kNever) return;
-  state_.emplace(space_, best_);
-  work_ += space_.entries() / 8 + static_cast<std::int64_t>(space_.strategies());
-  kicked_.clear();
-}
-
 void NeighbourhoodSearch::run(const PointPrices& prices, std::int64_t work, double noise) {
   if (!state_) return;
   set_prices(prices);
   const std::int64_t end = this->work() + work;
   // As long as windows help now and then, there are no kicks.
   while (this->work() < end) {
-    if (idle_ < kIdle * (space_.entries() + static_cast<std::int64_t>(space_.strategies()))) {
+    if (idle_ < kIdle * size()) {
       improve(1);
       state_->forget_log();
       continue;
@@ -131,8 +134,8 @@ void NeighbourhoodSearch::improve(std::int64_t work) {
 
 // Re-solves a few nodes with noise.
 bool NeighbourhoodSearch::kick(double noise) {
-  const std::size_t size = kSmallest << draw(4);
-  std::vector<std::uint32_t> nodes = draw(2) == 0 || space_.rooms().empty() ? ball(size) : live_together(size);
+  const std::size_t count = kSmallest << draw(4);
+  std::vector<std::uint32_t> nodes = draw(2) == 0 || space_.rooms().empty() ? ball(count) : live_together(count);
   const double scale = noise * std::pow(10.0, -3.0 * static_cast<double>(draw(1024)) / 1024.0);
   noise_.resize(space_.strategies());
   for (const std::uint32_t node : nodes) {
@@ -146,7 +149,7 @@ bool NeighbourhoodSearch::kick(double noise) {
   using enum ForestWindow::Outcome;
   if (outcome == none || outcome == open) return false;
   for (std::size_t i = 0; i < window_.nodes().size(); ++i) state_->move(window_.nodes()[i], window_.solution()[i]);
-  if (outcome == over && !repair(*state_, prices_before_, kMostRepairs, work_)) {
+  if (outcome == over && !repair(*state_, prices_before_, kRepairWindow * size(), work_)) {
     state_->go_back(0);
     return false;
   }
@@ -224,7 +227,7 @@ bool NeighbourhoodSearch::try_window(const Kind& kind) {
   const std::size_t mark = state_->mark();
   const double cost = state_->cost();
   for (std::size_t i = 0; i < window_.nodes().size(); ++i) state_->move(window_.nodes()[i], window_.solution()[i]);
-  if (outcome == over && !repair(*state_, prices_before_, kMostRepairs, work_)) {
+  if (outcome == over && !repair(*state_, prices_before_, kRepairWindow * size(), work_)) {
     state_->go_back(mark);
     return false;
   }

@@ -21,14 +21,15 @@ class NeighbourhoodSearch {
   // Brings a choice within the rooms and goes on from there. Gives whether it could; if not, the search stays where it
   // was.
   bool start_from(const std::vector<std::uint32_t>& choice, const PointPrices& prices);
+  // The same, but only if the choice is then better than the current one.
+  bool offer(const std::vector<std::uint32_t>& choice, const PointPrices& prices);
   // Improves the current choice, if there is one, for about as many steps of work. Where no window helps any more, some
   // nodes are re-solved with noise of at most `noise` on their costs, and what follows is undone if it ends higher
   // (iterated local search, Lourenço, Martin and Stützle 2003).
   void run(const PointPrices& prices, std::int64_t work, double noise);
-  void go_back_to_best();
 
   // The best of all; its costs in the space's shifted ticks.
-  [[nodiscard]] bool has_choice() const { return !best_.empty() || best_cost_ < kNever; }
+  [[nodiscard]] bool has_choice() const { return best_cost_ < kNever; }
   [[nodiscard]] const std::vector<std::uint32_t>& choice() const { return best_; }
   [[nodiscard]] double cost() const { return best_cost_; }
   [[nodiscard]] double current_cost() const { return state_ ? state_->cost() : kNever; }
@@ -42,6 +43,7 @@ class NeighbourhoodSearch {
     double spent = 1;     // work, likewise
   };
 
+  bool adopt(const std::vector<std::uint32_t>& choice, const PointPrices& prices, double below);
   void set_prices(const PointPrices& prices);
   Kind& pick_kind();
   std::vector<std::uint32_t> pick_nodes(const Kind& kind);
@@ -51,6 +53,8 @@ class NeighbourhoodSearch {
   void improve(std::int64_t work);
   bool kick(double noise);
   void keep_best();
+  // Entries and strategies: the work of one look at everything.
+  [[nodiscard]] std::int64_t size() const { return space_.entries() + static_cast<std::int64_t>(space_.strategies()); }
   std::size_t draw(std::size_t count) { return static_cast<std::size_t>(random_() % count); }
   void shuffle(std::vector<std::uint32_t>& nodes);
 

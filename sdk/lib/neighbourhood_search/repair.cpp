@@ -26,10 +26,11 @@ double priced_elsewhere(const CompactSpace& space, const Move& move, std::uint32
 
 }  // namespace
 
-bool repair(SearchState& state, std::span<const double> prices_before, int most_moves, std::int64_t& work) {
+bool repair(SearchState& state, std::span<const double> prices_before, std::int64_t most_work, std::int64_t& work) {
+  const std::int64_t end = work + most_work;
   const CompactSpace& space = state.space();
   std::vector<Move> moves;
-  for (int moved = 0; moved < most_moves; ++moved) {
+  while (work < end) {
     if (state.fits()) return true;
     const std::size_t peak = state.over().first_peak();
     const std::int64_t over = state.bytes_over();

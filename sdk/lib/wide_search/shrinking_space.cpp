@@ -9,7 +9,6 @@ namespace meshwright {
 
 namespace {
 
-constexpr std::int64_t kDominanceWork = 1'000'000'000;
 constexpr double kMuchSmaller = 0.9;  // of the strategies are left at most
 
 StrategySpace restricted(const StrategySpace& space, const std::vector<std::vector<std::uint32_t>>& kept) {
@@ -41,7 +40,8 @@ StrategySpace restricted(const StrategySpace& space, const std::vector<std::vect
 
 }  // namespace
 
-ShrinkingSpace::ShrinkingSpace(const StrategySpace& original, std::int64_t budget) : budget_(budget) {
+ShrinkingSpace::ShrinkingSpace(const StrategySpace& original, std::int64_t budget, std::int64_t reduce_work)
+    : budget_(budget), reduce_work_(reduce_work) {
   std::vector<std::vector<std::uint32_t>> all;
   for (const SpaceNode& node : original.nodes) {
     all.emplace_back(node.costs.size());
@@ -54,7 +54,7 @@ void ShrinkingSpace::add_stage(StrategySpace space, std::vector<std::vector<std:
   CriticalSpace critical = keep_critical_times(space, budget_);
   times_ = std::move(critical.times);
   ReduceOptions options;
-  options.dominance_work_limit = kDominanceWork;
+  options.dominance_work_limit = reduce_work_;
   Reduction reduction = reduce(critical.space, options);
   if (reduction.infeasible) {
     infeasible_ = true;
@@ -90,9 +90,12 @@ std::vector<std::uint32_t> ShrinkingSpace::carry(const std::vector<std::uint32_t
   return carried;
 }
 
-bool ShrinkingSpace::shrink(const std::vector<bool>& dropped, PointPrices& prices) {
-  const auto count = static_cast<double>(std::count(dropped.begin(), dropped.end(), false));
-  if (count > kMuchSmaller * static_cast<double>(dropped.size())) return false;
+bool ShrinkingSpace::is_worth_it(const std::vector<bool>& dropped) {
+  const auto left = static_cast<double>(std::count(dropped.begin(), dropped.end(), false));
+  return left <= kMuchSmaller * static_cast<double>(dropped.size());
+}
+
+void ShrinkingSpace::shrink(const std::vector<bool>& dropped, PointPrices& prices) {
   std::vector<std::vector<std::uint32_t>> kept(space_.nodes.size());
   for (std::uint32_t id = 0; id < kept.size(); ++id) {
     for (std::uint32_t s = 0; s < space_.nodes[id].costs.size(); ++s) {
@@ -100,12 +103,12 @@ bool ShrinkingSpace::shrink(const std::vector<bool>& dropped, PointPrices& price
     }
     if (!kept[id].empty()) continue;
     infeasible_ = true;
-    return true;
+    return;
   }
   const std::vector<std::int32_t> points(compact_->times().begin(), compact_->times().end());
   StrategySpace left = restricted(space_, kept);
   add_stage(std::move(left), std::move(kept));
-  if (infeasible_) return true;
+  if (infeasible_) return;
   // A price goes to the last point that is not after its own.
   const PointPrices old = std::move(prices);
   prices.assign(compact_->times().size(), 0);
@@ -115,7 +118,6 @@ bool ShrinkingSpace::shrink(const std::vector<bool>& dropped, PointPrices& price
                                         [this](std::int32_t time, std::int32_t point) { return time < times_[static_cast<std::size_t>(point)]; });
     if (after != compact_->times().begin()) prices[static_cast<std::size_t>(after - compact_->times().begin() - 1)] += old[t];
   }
-  return true;
 }
 
 }  // namespace meshwright

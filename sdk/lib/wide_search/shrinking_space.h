@@ -16,8 +16,8 @@ namespace meshwright {
 
 class ShrinkingSpace {
  public:
-  // `original` is valid and outlives this.
-  ShrinkingSpace(const StrategySpace& original, std::int64_t budget);
+  // `original` is valid and outlives this; `reduce_work` is ReduceOptions::dominance_work_limit.
+  ShrinkingSpace(const StrategySpace& original, std::int64_t budget, std::int64_t reduce_work);
 
   [[nodiscard]] bool is_infeasible() const { return infeasible_; }  // nothing is allowed, or left
   // What is left of the space: costs lack constant(), times are new. It may have no nodes.
@@ -34,9 +34,11 @@ class ShrinkingSpace {
   // A choice of the space before the last shrink(), as far as it is left.
   [[nodiscard]] std::vector<std::uint32_t> carry(const std::vector<std::uint32_t>& choice) const;
 
-  // Drops strategies of compact(), by their place among all, and reduces again. Gives false, and does nothing, if that
-  // would not make the space much smaller. Prices of compact()'s points become those of the new one's.
-  bool shrink(const std::vector<bool>& dropped, PointPrices& prices);
+  // Whether a shrink() would make the space much smaller.
+  static bool is_worth_it(const std::vector<bool>& dropped);
+  // Drops strategies of compact(), by their place among all, and reduces again. Prices of compact()'s points become
+  // those of the new one's.
+  void shrink(const std::vector<bool>& dropped, PointPrices& prices);
 
  private:
   struct Stage {
@@ -47,6 +49,7 @@ class ShrinkingSpace {
   void add_stage(StrategySpace space, std::vector<std::vector<std::uint32_t>> kept);
 
   std::int64_t budget_;
+  std::int64_t reduce_work_;
   bool infeasible_ = false;
   StrategySpace space_;
   std::unique_ptr<CompactSpace> compact_;

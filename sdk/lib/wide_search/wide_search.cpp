@@ -3,36 +3,37 @@
 #include <algorithm>
 #include <memory>
 
-#include "neighbourhood_search.h"
-#include "price_ascent.h"
-#include "probing.h"
 #include "shrinking_space.h"
+#include "stage.h"
 
-#ifdef WDEBUG
-#include <cstdio>
-#include <ctime>
-static double last_p=0; static double nowp(){timespec t;clock_gettime(CLOCK_MONOTONIC,&t);return t.tv_sec+1e-9*t.tv_nsec;}
-#define DEBUG_ROUND if(nowp()>last_p+WDEBUG||round<3){last_p=nowp();std::printf("  round %d n %zu strategies %zu entries %ld T %zu cost %ld current %ld bound %ld conv %d\n",round,space_.compact().size(),space_.compact().strategies(),(long)space_.compact().entries(),space_.compact().rooms().size(),(long)result_.cost,(long)(search_->current_cost()+(double)space_.constant()),(long)(ascent_->bound()+(double)space_.constant()),ascent_->has_converged());fflush(stdout);}
-#else
-#define DEBUG_ROUND
-#endif
 namespace meshwright {
 
 namespace {
 
-constexpr int kStepsPerRound = 50;       // of the ascent
-constexpr int kExcludingSweeps = 3;
-constexpr double kCloser = 0.9;          // strategies are excluded again when the gap is as much smaller
-constexpr double kGuess = 0.1;           // how far above the bound a choice is looked for while none is known
-constexpr int kRoundsPerStart = 4;
-constexpr std::int64_t kProbingShare = 100;  // of a round, in times of the space's size
-constexpr std::int64_t kAfterProbe = 20;     // the search's, likewise
-constexpr double kManyProbed = 0.02;         // of the strategies were excluded by probing
+constexpr double kCloser = 0.9;       // strategies are excluded again when the gap is as much smaller,
+constexpr double kManyProbed = 0.02;  // or when probing excluded as many of them
+constexpr double kGuess = 0.1;        // how far above the bound a choice is looked for while none is known
+
+Ticks largest(const std::vector<Ticks>& costs) {
+  Ticks result = 0;
+  for (const Ticks cost : costs) result = cost < kForbidden ? std::max(result, cost) : result;
+  return result;
+}
+
+// Of any allowed choice.
+TickSum most_cost(const StrategySpace& space) {
+  TickSum sum = 0;
+  std::vector<Ticks> of_table;
+  for (const SpaceNode& node : space.nodes) sum += largest(node.costs);
+  for (const CostTable& table : space.tables) of_table.push_back(largest(table.costs));
+  for (const SpaceEdge& edge : space.edges) sum += of_table[edge.table];
+  return sum;
+}
 
 class WideSearch {
  public:
   WideSearch(const StrategySpace& space, std::int64_t budget, const WideSearchOptions& options)
-      : original_(space), budget_(budget), options_(options), space_(space, budget), seed_(options.seed) {}
+      : original_(space), budget_(budget), options_(options), space_(space, budget, options.reduce_work), seed_(options.seed) {}
 
   WideSearchResult run() {
     if (space_.is_infeasible()) {
@@ -41,10 +42,14 @@ class WideSearch {
       return std::move(result_);
     }
     if (!leaves_room()) return std::move(result_);
-    most_cost_ = most_cost();
+    most_cost_ = most_cost(space_.space()) + space_.constant();
     open_stage({}, nullptr);
-    bool more = options_.spend(1);
-    for (int round = 0; more && !proven_; ++round) more = do_round(round);
+    while (!proven_ && spend()) {
+      stage_->round(upper(), target());
+      note_choice();
+      note_bound();
+      if (!proven_ && has_choice_) exclude();
+    }
     return close();
   }
 
@@ -61,90 +66,24 @@ class WideSearch {
     return false;
   }
 
-  // Of any allowed choice.
-  [[nodiscard]] TickSum most_cost() const {
-    const auto largest = [](const std::vector<Ticks>& costs) {
-      Ticks result = 0;
-      for (const Ticks cost : costs) result = cost < kForbidden ? std::max(result, cost) : result;
-      return result;
-    };
-    TickSum sum = space_.constant();
-    std::vector<Ticks> of_table;
-    for (const SpaceNode& node : space_.space().nodes) sum += largest(node.costs);
-    for (const CostTable& table : space_.space().tables) of_table.push_back(largest(table.costs));
-    for (const SpaceEdge& edge : space_.space().edges) sum += of_table[edge.table];
-    return sum;
-  }
-
-  // What is looked for in the space as it is now.
-  void open_stage(const PointPrices& prices, const std::vector<std::uint32_t>* carried) {
-    search_.reset();  // before what it refers to
-    ascent_.reset();
-    probing_.reset();
+  // For the space as it is now.
+  void open_stage(const PointPrices& prices, const std::vector<std::uint32_t>* start) {
+    stage_.reset();
+    spent_ = 0;
     if (space_.space().nodes.empty()) {
       consider({});
       proven_ = true;
       return;
     }
     if (finish()) return;
-    ascent_ = std::make_unique<PriceAscent>(space_.compact(), prices);
-    search_ = std::make_unique<NeighbourhoodSearch>(space_.compact(), seed_++);
-    probing_ = std::make_unique<Probing>(space_.compact());
-    if (carried != nullptr) search_->start_from(*carried, ascent_->prices());
-    spent_ascent_ = spent_search_ = spent_probing_ = 0;
-    probed_out_ = 0;
+    stage_ = std::make_unique<Stage>(space_.compact(), prices, seed_++, options_.two_threads, options_.is_late);
+    if (start != nullptr) stage_->start_from(*start);
     note_bound();
   }
 
-  bool do_round(int round) {
-    for (int i = 0; i < kStepsPerRound && !ascent_->has_converged(); ++i) {
-      ascent_->step(target());
-      if (!spend(ascent_->work(), spent_ascent_)) return false;
-    }
-    note_bound();
-    if (proven_) return true;
-    if (idle_ && search_->has_choice() && !probe()) return false;
-    const double before = search_->current_cost();
-    const bool start = search_->current_cost() == kNever || (idle_ && round % kRoundsPerStart == 0);
-    if (start) search_->start_from(ascent_->choice(), ascent_->prices());
-    if (idle_ && round % kRoundsPerStart == kRoundsPerStart / 2) search_->go_back_to_best();
-    search_->run(ascent_->prices(), std::max<std::int64_t>(spent_round_, 20 * space_.compact().entries()), noise());
-    idle_ = search_->current_cost() >= before;
-    spent_round_ = 0;
-    note_cost();
-    DEBUG_ROUND
-    note_bound();
-    if (!spend(search_->work(), spent_search_)) return false;
-    if (!proven_ && has_choice_) exclude();
-    return true;
-  }
-
-  // For as much work as a round of the search.
-  bool probe() {
-    const std::int64_t end = probing_->work() + kProbingShare * space_.compact().entries();
-    do {
-      const Probing::Outcome outcome = probing_->probe(*ascent_, upper(), search_->choice());
-      if (outcome.excluded) ++probed_out_;
-      if (!outcome.choice.empty()) {
-        search_->start_from(outcome.choice, ascent_->prices());
-        search_->run(ascent_->prices(), kAfterProbe * space_.compact().entries(), noise());
-        note_cost();
-      }
-      if (!spend(probing_->work(), spent_probing_) || !spend(search_->work(), spent_search_)) return false;
-    } while (probing_->work() < end);
-    return true;
-  }
-
-  void note_cost() {
-    if (!search_->has_choice() || search_->cost() >= known_cost_) return;
-    known_cost_ = search_->cost();
-    consider(search_->choice());
-  }
-
-  bool spend(std::int64_t total, std::int64_t& counted) {
-    const std::int64_t more = total - counted;
-    counted = total;
-    if (&counted == &spent_ascent_) spent_round_ += more;
+  bool spend() {
+    const std::int64_t more = stage_->work() - spent_;
+    spent_ += more;
     return options_.spend(more);
   }
 
@@ -153,18 +92,18 @@ class WideSearch {
     return has_choice_ ? static_cast<double>((result_.cost - space_.constant()) >> space_.compact().shift()) : kNever;
   }
   [[nodiscard]] double target() const {
-    if (has_choice_) return upper();
-    return ascent_->bound() + 1 + kGuess * std::max(0.0, ascent_->bound());
+    const double bound = stage_->ascent().bound();
+    return has_choice_ ? upper() : bound + 1 + kGuess * std::max(0.0, bound);
   }
-  [[nodiscard]] double noise() const { return std::max(1.0, target() - ascent_->bound()); }
 
   void note_bound() {
-    if (ascent_->bound() == kNever) {
+    const double bound = stage_->ascent().bound();
+    if (bound == kNever) {
       proven_ = true;  // nothing is left that costs as little as what is known
       result_.infeasible = !has_choice_;
       return;
     }
-    raise_bound((static_cast<TickSum>(ascent_->bound()) << space_.compact().shift()) + space_.constant());
+    raise_bound((static_cast<TickSum>(bound) << space_.compact().shift()) + space_.constant());
   }
 
   void raise_bound(TickSum bound) {
@@ -176,6 +115,12 @@ class WideSearch {
     result_.least_bytes = budget_ + 1;
   }
 
+  void note_choice() {
+    if (stage_->cost() >= known_cost_) return;
+    known_cost_ = stage_->cost();
+    consider(stage_->choice());
+  }
+
   // A choice of the space as it is now.
   void consider(const std::vector<std::uint32_t>& choice) {
     std::vector<std::uint32_t> lifted = space_.lift(choice);
@@ -185,34 +130,34 @@ class WideSearch {
     has_choice_ = true;
     result_.cost = evaluation.cost;
     result_.choice = std::move(lifted);
-    raise_bound(0);
+    if (result_.lower_bound >= result_.cost) proven_ = true;
   }
 
   void exclude() {
-    const double gap = upper() - ascent_->bound();
-    const bool many = static_cast<double>(probed_out_) > kManyProbed * static_cast<double>(space_.compact().strategies());
+    const double gap = upper() - stage_->ascent().bound();
+    const bool many = static_cast<double>(stage_->probed_out()) > kManyProbed * static_cast<double>(space_.compact().strategies());
     if (gap > kCloser * tried_gap_ && !many) return;
     tried_gap_ = gap;
-    probed_out_ = 0;
-    ascent_->exclude_above(upper(), kExcludingSweeps);
+    stage_->exclude_above(upper());
     note_bound();
     if (proven_) return;
     std::vector<bool> dropped;
-    for (std::size_t s = 0; s < space_.compact().strategies(); ++s) dropped.push_back(ascent_->messages().is_excluded(s));
-    PointPrices prices = ascent_->prices();
-    const std::vector<std::uint32_t> known = search_->has_choice() ? search_->choice() : ascent_->choice();
-    search_.reset();
-    if (!space_.shrink(dropped, prices)) {
-      search_ = std::make_unique<NeighbourhoodSearch>(space_.compact(), seed_++);
-      search_->start_from(known, prices);
-      return;
+    for (std::size_t s = 0; s < space_.compact().strategies(); ++s) {
+      dropped.push_back(stage_->ascent().messages().is_excluded(s));
     }
+    if (!ShrinkingSpace::is_worth_it(dropped)) return;
+    spend();
+    PointPrices prices = stage_->ascent().prices();
+    const std::vector<std::uint32_t> known = stage_->choice();
+    stage_.reset();  // before the space that it looks at
+    space_.shrink(dropped, prices);
     if (space_.is_infeasible()) {
       proven_ = true;
       return;
     }
     known_cost_ = kNever;
     shrunk_ = true;
+    if (known.empty()) return open_stage(prices, nullptr);
     const std::vector<std::uint32_t> carried = space_.carry(known);
     open_stage(prices, &carried);
   }
@@ -225,9 +170,9 @@ class WideSearch {
     finished_ = answer->method;
     if (!answer->choice.empty()) consider(answer->choice);
     if (answer->status == SolveStatus::infeasible) {
+      proven_ = true;
       result_.infeasible = !has_choice_;
       result_.least_bytes = answer->least_bytes;
-      proven_ = true;
     } else {
       TickSum bound = answer->lower_bound + space_.constant();
       if (has_choice_) bound = std::min(bound, result_.cost);  // what costs more than that may have been dropped
@@ -249,16 +194,12 @@ class WideSearch {
   const std::int64_t budget_;
   const WideSearchOptions& options_;
   ShrinkingSpace space_;
-  std::unique_ptr<PriceAscent> ascent_;
-  std::unique_ptr<NeighbourhoodSearch> search_;
-  std::unique_ptr<Probing> probing_;
+  std::unique_ptr<Stage> stage_;
   std::uint64_t seed_;
-  std::int64_t spent_ascent_ = 0, spent_search_ = 0, spent_probing_ = 0, spent_round_ = 0;
-  std::int64_t probed_out_ = 0;  // strategies, since strategies were excluded last
-  double known_cost_ = kNever;  // of search_
+  std::int64_t spent_ = 0;      // of the stage's work
+  double known_cost_ = kNever;  // of the stage's best choice
   double tried_gap_ = kNever;
   TickSum most_cost_ = 0;
-  bool idle_ = false;           // the last round of the search gained nothing
   bool has_choice_ = false, proven_ = false, shrunk_ = false;
   std::string finished_;
   WideSearchResult result_;
