@@ -23,13 +23,13 @@ constexpr std::int64_t kAfterKick = 50;  // work after a kick, in times of the k
 
 NeighbourhoodSearch::NeighbourhoodSearch(const CompactSpace& space, std::uint64_t seed)
     : space_(space), random_(seed), window_(space), seen_(space.size(), 0) {
-  for (std::size_t size = kSmallest;; size *= 4) {
-    kinds_.push_back({false, std::min(size, space.size())});
-    if (!space.rooms().empty()) kinds_.push_back({true, std::min(size, space.size())});
-    if (size >= space.size()) break;
-  }
   for (std::uint32_t node = 0; node < space.size(); ++node) {
     if (!space.terms(node).empty()) with_memory_.push_back(node);
+  }
+  for (std::size_t count = kSmallest;; count *= 4) {
+    kinds_.push_back({false, std::min(count, space.size())});
+    if (!with_memory_.empty()) kinds_.push_back({true, std::min(count, space.size())});
+    if (count >= space.size()) break;
   }
 }
 
@@ -134,8 +134,9 @@ void NeighbourhoodSearch::improve(std::int64_t work) {
 
 // Re-solves a few nodes with noise.
 bool NeighbourhoodSearch::kick(double noise) {
+  ++work_;
   const std::size_t count = kSmallest << draw(4);
-  std::vector<std::uint32_t> nodes = draw(2) == 0 || space_.rooms().empty() ? ball(count) : live_together(count);
+  std::vector<std::uint32_t> nodes = draw(2) == 0 || with_memory_.empty() ? ball(count) : live_together(count);
   const double scale = noise * std::pow(10.0, -3.0 * static_cast<double>(draw(1024)) / 1024.0);
   noise_.resize(space_.strategies());
   for (const std::uint32_t node : nodes) {
@@ -212,6 +213,7 @@ std::vector<std::uint32_t> NeighbourhoodSearch::live_together(std::size_t size) 
 
 // Whether it changed anything.
 bool NeighbourhoodSearch::try_window(const Kind& kind) {
+  ++work_;
   std::vector<std::uint32_t> nodes;
   if (kind.size == space_.size()) {
     nodes.resize(space_.size());

@@ -13,6 +13,8 @@ constexpr std::int64_t kWorkPerStep = 4;
 constexpr std::int64_t kAfterProbe = 20;      // the search's, from what a probe points to
 constexpr std::int64_t kWorkPerLook = 4;      // at the clock
 constexpr double kGain = 1e-3;                // of the gap; less in a round is idle
+constexpr double kDearer[] = {1.05, 1.25, 2, 4, 16, 256, 65536};
+constexpr int kSweepsPerPrice = 3;
 constexpr int kExcludingSweeps = 3;
 constexpr std::int64_t kRoundsPerStart = 4;
 
@@ -37,6 +39,7 @@ void Stage::round(double upper, double target) {
   const std::int64_t work = kStepsPerRound * kWorkPerStep * size;
   const bool climbing = !ascent_.has_converged() && !(idle_ && rounds_ % 2 == 1);
   const bool probing = !climbing && idle_ && search_.has_choice();
+  if (search_.current_cost() == kNever && other_.current_cost() == kNever && rounds_ > 0) look_for_room();
   if (idle_ || search_.current_cost() == kNever) {
     restart();
   } else {
@@ -107,6 +110,23 @@ void Stage::restart() {
   } else if (turn == kRoundsPerStart / 2 && best_search().has_choice()) {
     search_.start_from(best_search().choice(), prices_);
     other_.start_from(best_search().choice(), prices_);
+  }
+}
+
+// While no choice fits: what the messages point to when memory is dearer.
+void Stage::look_for_room() {
+  MessagePassing messages = ascent_.messages();
+  const PointPrices& prices = ascent_.prices();
+  if (prices.empty()) return;
+  const std::int64_t least = std::max<std::int64_t>(1, *std::max_element(prices.begin(), prices.end()) / 1000);
+  for (const double factor : kDearer) {
+    PointPrices dearer;
+    for (const std::int64_t price : prices) {
+      dearer.push_back(static_cast<std::int64_t>(std::min(factor * static_cast<double>(price + least), 1e18)));
+    }
+    if (is_late_() || !messages.set_prices(dearer)) return;
+    for (int i = 0; i < kSweepsPerPrice; ++i) messages.sweep();
+    if (search_.start_from(messages.choice(), dearer)) return;
   }
 }
 

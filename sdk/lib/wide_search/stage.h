@@ -41,6 +41,7 @@ class Stage {
   void search(NeighbourhoodSearch& search, std::int64_t work, double noise) const;
   void share_best();
   void restart();
+  void look_for_room();
 
   const CompactSpace& space_;
   const bool two_threads_;

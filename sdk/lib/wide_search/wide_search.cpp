@@ -84,7 +84,7 @@ class WideSearch {
   bool spend() {
     const std::int64_t more = stage_->work() - spent_;
     spent_ += more;
-    return options_.spend(more);
+    return options_.spend(std::max<std::int64_t>(more, 1000));  // a round that finds nothing to do is not for nothing
   }
 
   // In the shifted ticks of the space as it is now.
