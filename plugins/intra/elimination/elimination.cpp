@@ -12,7 +12,9 @@ namespace {
 
 constexpr const char* kMaxTableEntries = "max_table_entries";
 constexpr const char* kThreads = "threads";
-constexpr double kExactShare = 0.5;  // of the work, for elimination before anything else is tried
+// Where work is limited elimination may take all of it; where only the clock is, half of the time.
+constexpr std::int64_t kUnlimited = 1'000'000'000'000'000;
+constexpr double kExactShare = 0.5;
 
 constexpr meshwright_config_key_v1 kSchema[] = {
     {kMaxTableEntries, "integer", "entries", "200_000_000",
@@ -91,7 +93,7 @@ void agree(std::vector<Assignment>& answers) {
 Result<std::vector<Assignment>> Elimination::do_solve(const StrategySpace& space, std::span<const std::int64_t> budgets,
                                                       const SearchLimits& limits) const {
   elimination::Meter meter(limits);
-  elimination::Meter exact(meter.left(kExactShare));
+  elimination::Meter exact(meter.left(limits.work_limit < kUnlimited ? 1 : kExactShare));
   const int shift = elimination::needed_shift(space);
   const StrategySpace shifted = shift > 0 ? elimination::shift_costs(space, shift) : StrategySpace();
   const elimination::WideOptions wide = {static_cast<double>(max_table_entries_), two_threads_};

@@ -38,7 +38,7 @@ class Times {
   std::vector<std::size_t> critical() const {
     std::vector<Kept> kept;
     Kept current;
-    for (std::size_t i = 0; i < least_.size(); ++i) {
+    for (std::size_t i = 0; i < bounds_.size(); ++i) {
       for (Kept* change : {&current, kept.empty() ? &current : &kept.back()}) {
         change->ended_from = std::min(change->ended_from, first_begin_of_ended_[i]);
         change->begun_to = std::max(change->begun_to, last_end_of_begun_[i]);
@@ -131,6 +131,10 @@ CriticalSpace keep_critical_times(const StrategySpace& space, std::int64_t budge
     critical_space.times.push_back(times.begin_of(critical[t]));
     const auto time = static_cast<std::int32_t>(t);
     result.memory.push_back({last, time, time + 1, {times.least_at(critical[t])}});
+  }
+  if (critical.empty() && space.fixed_bytes > budget) {  // then nothing fits, though nothing may ever be live
+    critical_space.times.push_back(0);
+    result.memory.push_back({last, 0, 1, {space.fixed_bytes}});
   }
   for (std::size_t i = 0; i < space.memory.size(); ++i) {
     const Term& term = times.terms()[i];

@@ -99,7 +99,7 @@ TEST(WideSearch, ProvesThatNothingFits) {
 
 TEST(WideSearch, HandsWhatIsLeftToAnExactSolver) {
   int calls = 0;
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const StrategySpace space = small_space(seed);
     std::int64_t left = 1'000'000;
     WideSearchOptions options = limited(left);
