@@ -31,12 +31,29 @@ class Contraction {
     const WorkEdge edge = work_.edges[id];
     if (edge.gone) return false;
     for (const bool rows : {true, false}) {
-      if (const Map& map = partner_of(edge.table, rows)) {
-        contract(static_cast<std::uint32_t>(id), rows ? edge.from : edge.to, rows ? edge.to : edge.from, *map);
-        return true;
-      }
+      const std::uint32_t stays = rows ? edge.from : edge.to;
+      const std::uint32_t gone = rows ? edge.to : edge.from;
+      const Map& map = partner_of(edge.table, rows);
+      if (!map || grows(stays, gone)) continue;
+      contract(static_cast<std::uint32_t>(id), stays, gone, *map);
+      return true;
     }
     return false;
+  }
+
+  // Whether the tables would have more entries than before. A small node that many depend on is better kept.
+  bool grows(std::uint32_t stays, std::uint32_t gone) const {
+    const std::size_t of_stays = work_.nodes[stays].costs.size();
+    const std::size_t of_gone = work_.nodes[gone].costs.size();
+    std::size_t before = of_stays * of_gone;
+    std::size_t after = 0;
+    for (const auto& [neighbour, id] : work_.nodes[gone].edges) {
+      if (neighbour == stays) continue;
+      const std::size_t of_neighbour = work_.nodes[neighbour].costs.size();
+      before += of_gone * of_neighbour;
+      if (!work_.nodes[stays].edges.contains(neighbour)) after += of_stays * of_neighbour;
+    }
+    return after > before;
   }
 
   // For each row (or column) its only allowed partner. A row without one gets 0: its cost is forbidden.
