@@ -41,19 +41,13 @@ class Contraction {
     return false;
   }
 
-  // Whether the tables would have more entries than before. A small node that many depend on is better kept.
+  // Whether a joint table could have more entries than before: the one that stays is larger, and gets new neighbours. A
+  // small node that separates others is better kept.
   bool grows(std::uint32_t stays, std::uint32_t gone) const {
-    const std::size_t of_stays = work_.nodes[stays].costs.size();
-    const std::size_t of_gone = work_.nodes[gone].costs.size();
-    std::size_t before = of_stays * of_gone;
-    std::size_t after = 0;
-    for (const auto& [neighbour, id] : work_.nodes[gone].edges) {
-      if (neighbour == stays) continue;
-      const std::size_t of_neighbour = work_.nodes[neighbour].costs.size();
-      before += of_gone * of_neighbour;
-      if (!work_.nodes[stays].edges.contains(neighbour)) after += of_stays * of_neighbour;
-    }
-    return after > before;
+    if (work_.nodes[stays].costs.size() <= work_.nodes[gone].costs.size()) return false;
+    const auto& known = work_.nodes[stays].edges;
+    const auto& moved = work_.nodes[gone].edges;
+    return std::any_of(moved.begin(), moved.end(), [&](const auto& edge) { return edge.first != stays && !known.contains(edge.first); });
   }
 
   // For each row (or column) its only allowed partner. A row without one gets 0: its cost is forbidden.
