@@ -60,7 +60,10 @@ Assignment solve_wide(const StrategySpace& space, std::int64_t budget, const Wid
   result.cost = found.cost;
   result.lower_bound = found.lower_bound;
   result.status = found.lower_bound > 0 ? SolveStatus::bounded : SolveStatus::heuristic;
-  if (!found.choice.empty() && found.cost == found.lower_bound) result.status = SolveStatus::optimal;
+  if (!found.choice.empty() && found.cost == found.lower_bound) {
+    result.status = SolveStatus::optimal;
+    result.cut_off_by_clock = false;  // an attempt on the way was, the proof was not
+  }
   return result;
 }
 
