@@ -9,7 +9,7 @@ DEMO_OUTPUT ?= $(BUILD)/demo/plan.json
 # Small enough that a CPU runs it in seconds.
 DEMO_VERIFIED ?= examples/gpt2_mini.pt2
 
-.PHONY: build demo test test-torch zoo saved-bytes test-onnx bench fmt lint
+.PHONY: build demo test test-torch zoo saved-bytes test-onnx bench iopddl fmt lint
 
 build: packages-build
 	@echo "build: configuring $(BUILD)"
@@ -75,6 +75,10 @@ bench: build
 	@cmake -S . -B $(BUILD) -DMESHWRIGHT_BENCH=ON --log-level=WARNING
 	@cmake --build $(BUILD) --parallel $(JOBS) --target meshwright_bench
 	@$(BUILD)/bin/meshwright_bench
+
+# The instances of the contest on intra-operator parallelism, where they have been put: IOPDDL=FOLDER.
+iopddl: build
+	@bench/iopddl.sh $(IOPDDL) $(BUILD)/bin/meshwright
 
 fmt: packages-lint
 	@git ls-files '*.h' '*.cpp' | xargs clang-format -i

@@ -5,6 +5,7 @@
 
 #include "compare_command.h"
 #include "explain_command.h"
+#include "iopddl_command.h"
 #include "log_sink.h"
 #include "meshwright/abi_tag.h"
 #include "plan_command.h"
@@ -94,6 +95,17 @@ void add_profile(CLI::App& app, ProfileOptions& options, int& exit_code) {
   profile.callback([&options, &exit_code] { exit_code = run_profile(options); });
 }
 
+void add_iopddl(CLI::App& app, IopddlOptions& options, int& exit_code) {
+  CLI::App& iopddl = *app.add_subcommand("iopddl", "solve a problem file of the contest on intra-operator parallelism");
+  iopddl.add_option("FILE", options.input, "the problem, a JSON file")->required();
+  iopddl.add_option("SECONDS", options.seconds, "of wall time, for everything")->required();
+  iopddl.add_option("--intra", options.intra, "plugin that chooses the strategies");
+  iopddl.add_option("--config", options.config, "the configuration, a TOML file");
+  iopddl.add_option("--set", options.set, kSetHelp)->allow_extra_args(false);
+  add_format(iopddl, options.format);
+  iopddl.callback([&options, &exit_code] { exit_code = run_iopddl(options); });
+}
+
 CLI::App& add_plugins_command(CLI::App& parent, const char* name, const char* help, PluginsOptions& options,
                               int& exit_code, int (*run)(const PluginsOptions&)) {
   CLI::App& command = *parent.add_subcommand(name, help);
@@ -142,6 +154,8 @@ int run_command_line(int argc, const char* const* argv) {
   add_explain(app, explain_options, exit_code);
   ProfileOptions profile_options;
   add_profile(app, profile_options, exit_code);
+  IopddlOptions iopddl_options;
+  add_iopddl(app, iopddl_options, exit_code);
   ProgramOptions program_options;
   add_programs(app, program_options, exit_code);
   try {

@@ -1,6 +1,8 @@
 #include "json.h"
 
+#include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -55,6 +57,40 @@ Json from_library(const Library& json, int depth = 0) {
   return nullptr;
 }
 
+// Hands the library's events on to ours.
+class Scan final : public Library::json_sax_t {
+ public:
+  explicit Scan(JsonEvents& events) : events_(events) {}
+
+  std::string problem;
+
+  bool null() override { return events_.other("null"); }
+  bool boolean(bool /*value*/) override { return events_.other("true or false"); }
+  bool number_integer(std::int64_t value) override { return events_.number(value); }
+  bool number_unsigned(std::uint64_t value) override {
+    return events_.number(static_cast<std::int64_t>(std::min<std::uint64_t>(value, kMost)));
+  }
+  bool number_float(double value, const std::string& /*text*/) override {
+    if (value != std::floor(value) || value < -static_cast<double>(kMost)) return events_.other("a fraction");
+    return events_.number(value >= static_cast<double>(kMost) ? kMost : static_cast<std::int64_t>(value));
+  }
+  bool string(std::string& /*value*/) override { return events_.other("a text"); }
+  bool binary(Library::binary_t& /*value*/) override { return events_.other("bytes"); }
+  bool start_object(std::size_t /*count*/) override { return events_.start_object(); }
+  bool key(std::string& key) override { return events_.key(key); }
+  bool end_object() override { return events_.end_object(); }
+  bool start_array(std::size_t /*count*/) override { return events_.start_array(); }
+  bool end_array() override { return events_.end_array(); }
+  bool parse_error(std::size_t /*position*/, const std::string& /*token*/, const Library::exception& error) override {
+    problem = error.what();
+    return false;
+  }
+
+ private:
+  static constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  JsonEvents& events_;
+};
+
 }  // namespace
 
 Json& Json::add(std::string key, Json value) {
@@ -92,6 +128,14 @@ Result<Json> parse_json(std::string_view text, const std::string& name) {
   } catch (const TooDeep&) {
     return bad_input(name + ": nested more than " + std::to_string(kMostDepth) + " deep");
   }
+}
+
+Status scan_json(std::string_view text, const std::string& name, JsonEvents& events) {
+  Scan scan(events);
+  if (!Library::sax_parse(text, &scan) && !scan.problem.empty()) {
+    return bad_input(name + ": not valid JSON: " + scan.problem);
+  }
+  return Done{};
 }
 
 }  // namespace meshwright::host

@@ -54,4 +54,21 @@ std::string write_json(const Json& value, bool compact = false);
 // Error: bad_input with `name` and the place.
 Result<Json> parse_json(std::string_view text, const std::string& name);
 
+// What a document consists of, in its order, for documents that are too large to be held as values. Each gives whether
+// to read on.
+class JsonEvents {
+ public:
+  virtual ~JsonEvents() = default;
+  virtual bool number(std::int64_t value) = 0;  // also 1e18; above 2^63 - 1 it is that
+  virtual bool other(std::string_view what) = 0;  // "a text", "a fraction", "true or false", "null"
+  virtual bool start_object() = 0;
+  virtual bool key(std::string_view key) = 0;
+  virtual bool end_object() = 0;
+  virtual bool start_array() = 0;
+  virtual bool end_array() = 0;
+};
+
+// Error: bad_input with `name` and the place, if the text is not JSON. That `events` wants no more is none.
+Status scan_json(std::string_view text, const std::string& name, JsonEvents& events);
+
 }  // namespace meshwright::host

@@ -66,6 +66,7 @@ Reduction reduce(const StrategySpace& space, const ReduceOptions& options) {
   for (int round = 0; round < kMostRounds && changed && !work.infeasible; ++round) {
     changed = false;
     if (options.consistency) changed = reducing::make_consistent(work) || changed;
+    if (options.folding && !work.infeasible) changed = reducing::contract(work) || changed;
     if (options.folding && !work.infeasible) changed = reducing::fold(work) || changed;
     if (options.dominance && !work.infeasible) changed = reducing::remove_dominated(work, work_left) || changed;
   }

@@ -11,12 +11,6 @@ void add_to_costs(WorkNode& node, const std::vector<Ticks>& more) {
   for (std::size_t s = 0; s < more.size(); ++s) node.costs[s] = add_costs(node.costs[s], more[s]);
 }
 
-void drop_forbidden(Work& work, std::uint32_t node) {
-  std::vector<bool> marked;
-  for (const Ticks cost : work.nodes[node].costs) marked.push_back(cost < kForbidden);
-  work.keep(node, marked);
-}
-
 // A node with one strategy: its edges are costs of its neighbours.
 void fold_edges(Work& work, std::uint32_t id) {
   const std::map<std::uint32_t, std::uint32_t> edges = work.nodes[id].edges;

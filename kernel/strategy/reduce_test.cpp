@@ -106,5 +106,41 @@ TEST(Reduce, LeavesSumsAloneThatCouldPassForForbidden) {
   EXPECT_EQ(reduction.lift({0, 0}), (std::vector<std::uint32_t>{0, 0}));
 }
 
+TEST(Reduce, ContractsFunctionalEdges) {
+  // b is what a is; c hangs on b, and all hold memory. So b goes, and c hangs on a.
+  StrategySpace space;
+  space.nodes = {{"a", {1, 2}}, {"b", {10, 20}}, {"c", {5, 5}}};
+  space.tables = {{2, 2, {kForbidden, 3, 4, kForbidden}}, {2, 2, {0, 9, 8, 1}}};
+  space.edges = {{0, 1, 0}, {1, 2, 1}};
+  space.memory = {{0, 0, 2, {1, 2}}, {1, 0, 2, {10, 20}}, {2, 1, 3, {7, 8}}};
+  ReduceOptions options;
+  options.dominance = false;
+  const Reduction reduction = reduce(space, options);
+  ASSERT_EQ(reduction.space.nodes.size(), 2U);
+  EXPECT_EQ(reduction.space.nodes[0].costs, (std::vector<Ticks>{1 + 20 + 3, 2 + 10 + 4}));
+  ASSERT_EQ(reduction.space.edges.size(), 1U);
+  EXPECT_EQ(reduction.space.memory[0].bytes, (std::vector<std::int64_t>{1 + 20, 2 + 10}));
+  for (const std::vector<std::uint32_t>& choice : {std::vector<std::uint32_t>{0, 1}, {1, 0}}) {
+    const std::vector<std::uint32_t> lifted = reduction.lift(choice);
+    EXPECT_EQ(lifted, (std::vector<std::uint32_t>{choice[0], 1 - choice[0], choice[1]}));
+    const Evaluation reduced = evaluate(reduction.space, choice);
+    const Evaluation original = evaluate(space, lifted);
+    EXPECT_TRUE(original.allowed);
+    EXPECT_TRUE(reduced.cost + reduction.constant == original.cost);
+    EXPECT_EQ(reduced.peak_bytes, original.peak_bytes);
+  }
+}
+
+TEST(Reduce, KeepsASmallNodeThatSeparatesLargerOnes) {
+  StrategySpace space;
+  space.nodes = {{"a", {0, 0, 0}}, {"b", {0, 0}}, {"c", {0, 0, 0}}};
+  space.tables = {{3, 2, {0, kForbidden, 0, kForbidden, kForbidden, 0}}, {2, 3, {1, 2, 3, 3, 2, 1}}};
+  space.edges = {{0, 1, 0}, {1, 2, 1}};
+  space.memory = {{0, 0, 1, {1, 2, 3}}, {1, 0, 1, {1, 2}}, {2, 0, 1, {1, 2, 3}}};
+  ReduceOptions options;
+  options.dominance = false;
+  EXPECT_EQ(reduce(space, options).space.nodes.size(), 3U);
+}
+
 }  // namespace
 }  // namespace meshwright

@@ -48,7 +48,7 @@ Work::Work(const StrategySpace& space) {
     for (Ticks& cost : clamped.costs) cost = std::min(cost, kForbidden);
     ids.push_back(intern(std::move(clamped)));
   }
-  for (const SpaceEdge& edge : space.edges) add_edge(edge, ids[edge.table]);
+  for (const SpaceEdge& edge : space.edges) add_edge(edge.from, edge.to, ids[edge.table]);
   for (std::uint32_t id = 0; id < nodes.size(); ++id) {
     std::vector<bool> marked;
     for (const Ticks cost : nodes[id].costs) marked.push_back(cost < kForbidden);
@@ -67,18 +67,17 @@ std::uint32_t Work::intern(CostTable table) {
   return alike.back();
 }
 
-// A parallel edge is added to the one that is there.
-void Work::add_edge(const SpaceEdge& edge, std::uint32_t table) {
-  const auto known = nodes[edge.from].edges.find(edge.to);
-  if (known == nodes[edge.from].edges.end()) {
+void Work::add_edge(std::uint32_t from, std::uint32_t to, std::uint32_t table) {
+  const auto known = nodes[from].edges.find(to);
+  if (known == nodes[from].edges.end()) {
     const auto id = static_cast<std::uint32_t>(edges.size());
-    edges.push_back({edge.from, edge.to, table, false});
-    nodes[edge.from].edges.emplace(edge.to, id);
-    nodes[edge.to].edges.emplace(edge.from, id);
+    edges.push_back({from, to, table, false});
+    nodes[from].edges.emplace(to, id);
+    nodes[to].edges.emplace(from, id);
     return;
   }
   WorkEdge& first = edges[known->second];
-  const CostTable more = first.from == edge.from ? tables[table] : transposed(tables[table]);
+  const CostTable more = first.from == from ? tables[table] : transposed(tables[table]);
   CostTable sum = tables[first.table];
   for (std::size_t i = 0; i < sum.costs.size(); ++i) {
     sum.costs[i] = add_costs(sum.costs[i], more.costs[i]);

@@ -39,6 +39,10 @@ class Work {
   // Keeps only the marked strategies of a node, in its tables too. None left: infeasible.
   void keep(std::uint32_t node, const std::vector<bool>& marked);
   void remove_edge(std::uint32_t edge);
+  // A parallel edge is added to the one that is there.
+  void add_edge(std::uint32_t from, std::uint32_t to, std::uint32_t table);
+  // The table with these rows (or columns), in this order; they may repeat.
+  std::uint32_t select(std::uint32_t table, bool rows, const std::vector<std::uint32_t>& kept);
   std::uint32_t intern(CostTable table);
   // What choosing (strategy of `node`, strategy of the other end) costs on an edge.
   [[nodiscard]] Ticks cost(const WorkEdge& edge, std::uint32_t node, std::size_t strategy, std::size_t other) const;
@@ -46,9 +50,6 @@ class Work {
   [[nodiscard]] Reduction finish(const StrategySpace& original) &&;
 
  private:
-  void add_edge(const SpaceEdge& edge, std::uint32_t table);
-  std::uint32_t select(std::uint32_t table, bool rows, const std::vector<std::uint32_t>& kept);
-
   std::map<std::uint64_t, std::vector<std::uint32_t>> by_hash_;
   std::map<std::pair<std::pair<std::uint32_t, bool>, std::vector<std::uint32_t>>, std::uint32_t> selected_;
 };
@@ -56,9 +57,13 @@ class Work {
 // kForbidden absorbs.
 inline Ticks add_costs(Ticks a, Ticks b) { return a + b < kForbidden ? a + b : kForbidden; }
 
+// Drops the strategies of a node whose own cost is forbidden.
+void drop_forbidden(Work& work, std::uint32_t node);
+
 // Each gives whether it changed anything.
 bool make_consistent(Work& work);
 bool remove_dominated(Work& work, std::int64_t& work_left);
 bool fold(Work& work);
+bool contract(Work& work);
 
 }  // namespace meshwright::reducing

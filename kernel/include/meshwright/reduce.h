@@ -5,7 +5,8 @@
 //   consistency    a strategy with an edge but no allowed partner across it goes (arc consistency, Mackworth 1977)
 //   dominance      r goes if q costs no more whatever the neighbours choose, and holds no more in any memory term
 //                  (Goldstein 1994); identical strategies are a special case
-//   folding        a node with one strategy moves into its neighbours' costs; a node without memory terms and with
+//   folding        a node of which each strategy of a neighbour allows only one moves into that neighbour (a functional
+//                  edge); a node with one strategy moves into its neighbours' costs; a node without memory terms and with
 //                  one neighbour or none is minimized out
 //
 // A space whose allowed costs add up to kForbidden or more is left as it is. Deterministic. The reduced space is valid

@@ -102,6 +102,47 @@ TEST_P(Agreement, WithTheOracleAfterReduction) {
   }
 }
 
+// With tables of one entry nothing is narrow, and all is left to the wide search: it may not prove its answers, but
+// what it says must be so.
+TEST(WideAgreement, WithTheOracle) {
+  const auto oracle = load_solver("exhaustive");
+  Config config;
+  config.set("max_table_entries", std::int64_t{1});
+  const auto solver = load_solver("elimination", config);
+  SearchLimits limits;
+  limits.work_limit = 3'000'000;
+  limits.deadline_seconds = 1e6;
+  std::size_t optimal = 0;
+  std::size_t all = 0;
+  for (std::uint64_t seed = 0; seed < kSpaces && !testing::Test::HasFatalFailure(); ++seed) {
+    const StrategySpace space = random_space(seed);
+    const std::vector<std::int64_t> budgets = budgets_for(space, *oracle);
+    const auto expected = oracle->solve(space, budgets, {});
+    const auto actual = solver->solve(space, budgets, limits);
+    ASSERT_TRUE(expected.ok()) << expected.error().message;
+    ASSERT_TRUE(actual.ok()) << "seed " << seed << ": " << actual.error().message;
+    for (std::size_t i = 0; i < budgets.size(); ++i) {
+      const std::string where = "seed " + std::to_string(seed) + ", budget " + std::to_string(budgets[i]);
+      const Assignment& best = (*expected)[i];
+      const Assignment& answer = (*actual)[i];
+      ++all;
+      if (answer.status == SolveStatus::optimal || answer.status == SolveStatus::infeasible) {
+        ++optimal;
+        expect_agreement(best, answer, budgets[i], where);
+        continue;
+      }
+      EXPECT_FALSE(answer.cut_off_by_clock) << where;
+      if (best.status == SolveStatus::infeasible) {
+        EXPECT_TRUE(answer.choice.empty()) << where;
+        continue;
+      }
+      EXPECT_TRUE(answer.lower_bound <= best.cost) << where;
+      EXPECT_TRUE(answer.choice.empty() || answer.cost >= best.cost) << where;
+    }
+  }
+  EXPECT_GT(optimal * 10, all * 5);
+}
+
 INSTANTIATE_TEST_SUITE_P(Solvers, Agreement, testing::Values("elimination", "ilp_lp_solve", "exhaustive"),
                          [](const auto& info) { return std::string(info.param); });
 

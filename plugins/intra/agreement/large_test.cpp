@@ -76,5 +76,34 @@ TEST_F(Large, WithoutWorkThereIsNoProof) {
   EXPECT_FALSE(answers->front().cut_off_by_clock);
 }
 
+// 2,000 nodes of ten strategies, far too wide for elimination.
+TEST(Wide, RandomDagIsBoundedAndTheSameEachTime) {
+  const StrategySpace space = random_dag_space(1, 2000, 10, 200);
+  const auto solver = load_solver("elimination");
+  SearchLimits limits;
+  limits.work_limit = kWork;
+  limits.deadline_seconds = 1e6;
+  const std::vector<std::int64_t> none = {kNoBudget};
+  const auto free = solver->solve(space, none, limits);
+  ASSERT_TRUE(free.ok()) << free.error().message;
+  ASSERT_FALSE(free->front().choice.empty());
+  const std::vector<std::int64_t> budgets = {free->front().peak_bytes * 3 / 4, kNoBudget};
+  const auto first = solver->solve(space, budgets, limits);
+  const auto second = solver->solve(space, budgets, limits);
+  ASSERT_TRUE(first.ok()) << first.error().message;
+  ASSERT_TRUE(second.ok()) << second.error().message;
+  for (std::size_t i = 0; i < budgets.size(); ++i) {
+    const Assignment& answer = (*first)[i];
+    EXPECT_EQ(name(answer.status), "bounded") << answer.method;
+    EXPECT_NE(answer.method.find("message passing"), std::string::npos) << answer.method;
+    ASSERT_FALSE(answer.choice.empty());
+    EXPECT_FALSE(answer.cut_off_by_clock);
+    EXPECT_LT(static_cast<double>(answer.cost), 1.5 * static_cast<double>(answer.lower_bound));
+    EXPECT_EQ(answer.choice, (*second)[i].choice);
+    EXPECT_TRUE(answer.lower_bound == (*second)[i].lower_bound);
+  }
+  EXPECT_TRUE((*first)[0].cost >= (*first)[1].lower_bound);
+}
+
 }  // namespace
 }  // namespace meshwright::agreement

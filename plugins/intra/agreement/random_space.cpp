@@ -119,4 +119,30 @@ StrategySpace transformer_space(std::uint64_t seed, int layers, std::uint32_t st
   return space;
 }
 
+StrategySpace random_dag_space(std::uint64_t seed, std::uint32_t nodes, std::uint32_t strategies, std::uint32_t reach) {
+  constexpr Ticks kMost = 1'000'000;
+  constexpr int kTables = 40;
+  Maker make(seed);
+  StrategySpace space;
+  for (int i = 0; i < kTables; ++i) space.tables.push_back(make.table(strategies, strategies, kMost, 20));
+  for (std::uint32_t id = 0; id < nodes; ++id) {
+    SpaceNode& node = space.nodes.emplace_back();
+    node.name = "n" + std::to_string(id);
+    const auto begin = static_cast<std::int32_t>(id);
+    MemoryTerm term{id, begin, begin + 1 + static_cast<std::int32_t>(make.below(reach)), {}};
+    for (std::uint32_t s = 0; s < strategies; ++s) {
+      // What holds less costs more.
+      const std::int64_t share = 1 + make.below(8);
+      node.costs.push_back(make.below(kMost / 4) + kMost / 8 * (8 - share));
+      term.bytes.push_back(share * 10'000'000);
+    }
+    space.memory.push_back(std::move(term));
+    for (std::int64_t edges = id == 0 ? 0 : 1 + make.below(3); edges > 0; --edges) {
+      const auto back = static_cast<std::uint32_t>(1 + make.below(std::min(id, reach)));
+      space.edges.push_back({id - back, id, static_cast<std::uint32_t>(make.below(kTables))});
+    }
+  }
+  return space;
+}
+
 }  // namespace meshwright::agreement

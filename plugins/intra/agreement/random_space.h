@@ -16,4 +16,8 @@ StrategySpace random_space(std::uint64_t seed);
 // memory of weights (held throughout) and activations (held from their layer on).
 StrategySpace transformer_space(std::uint64_t seed, int layers, std::uint32_t strategies);
 
+// A random DAG: every node has edges from up to three of the `reach` nodes before it, which makes it far too wide for
+// exact elimination, and holds memory from its place on for a while.
+StrategySpace random_dag_space(std::uint64_t seed, std::uint32_t nodes, std::uint32_t strategies, std::uint32_t reach);
+
 }  // namespace meshwright::agreement

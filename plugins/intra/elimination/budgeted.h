@@ -26,6 +26,9 @@ class Budgeted {
   // `space` needs no shift (problem.h) and outlives this.
   Budgeted(const StrategySpace& space, double max_table_entries, Meter& meter);
 
+  // Whether the tables that elimination needs are within the limit.
+  [[nodiscard]] bool is_exact() const { return plan_.exact; }
+
   Assignment solve(std::int64_t budget);
 
  private:

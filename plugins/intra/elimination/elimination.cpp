@@ -4,17 +4,23 @@
 
 #include "budgeted.h"
 #include "meshwright/plugin.h"
+#include "wide.h"
 
 namespace meshwright {
 
 namespace {
 
 constexpr const char* kMaxTableEntries = "max_table_entries";
+constexpr const char* kThreads = "threads";
+// Where work is limited elimination may take all of it; where only the clock is, half of the time.
+constexpr std::int64_t kUnlimited = 1'000'000'000'000'000;
+constexpr double kExactShare = 0.5;
 
 constexpr meshwright_config_key_v1 kSchema[] = {
     {kMaxTableEntries, "integer", "entries", "200_000_000",
-     "the largest joint table that may be built; where elimination needs a larger one, the answer is bounded, not "
-     "exact"},
+     "the largest joint table that may be built; where elimination needs a larger one, the space is bounded and "
+     "searched by other means"},
+    {kThreads, "integer", "", "1", "1 or 2, of that search; the answer is the same"},
 };
 
 void* create(const Config& config, Error& error) {
@@ -23,7 +29,12 @@ void* create(const Config& config, Error& error) {
     error = bad_input("max_table_entries must be at least 1, not " + std::to_string(entries));
     return nullptr;
   }
-  return static_cast<IntraSolver*>(new Elimination(entries));
+  const std::int64_t threads = config.integer(kThreads);
+  if (threads < 1 || threads > 2) {
+    error = bad_input("threads must be 1 or 2, not " + std::to_string(threads));
+    return nullptr;
+  }
+  return static_cast<IntraSolver*>(new Elimination(entries, threads == 2));
 }
 
 // What the answer to a space with shifted costs says about the space itself.
@@ -35,16 +46,73 @@ Assignment unshift(const StrategySpace& space, Assignment answer, int shift) {
   return answer;
 }
 
+bool is_proven(const Assignment& answer) {
+  return answer.status == SolveStatus::optimal || answer.status == SolveStatus::infeasible;
+}
+
+// What two searches of the same space and budget say together.
+Assignment better_of(Assignment first, Assignment second) {
+  if (first.method.empty() || is_proven(second)) return second;
+  const TickSum bound = std::max(first.lower_bound, second.lower_bound);
+  const bool is_first = !first.choice.empty() && (second.choice.empty() || first.cost <= second.cost);
+  const std::string method = first.method + "; " + second.method;
+  const bool cut_off = first.cut_off_by_clock || second.cut_off_by_clock;
+  Assignment result = std::move(is_first ? first : second);
+  result.method = method;
+  result.cut_off_by_clock = cut_off;
+  result.lower_bound = bound;
+  result.status = bound > 0 ? SolveStatus::bounded : SolveStatus::heuristic;
+  if (!result.choice.empty() && result.cost <= bound) {
+    result.lower_bound = result.cost;
+    result.status = SolveStatus::optimal;
+  }
+  return result;
+}
+
+// What fits a budget fits every larger one, and costs no less than what the larger one allows.
+void agree(std::vector<Assignment>& answers) {
+  for (std::size_t i = 1; i < answers.size(); ++i) {
+    const Assignment& before = answers[i - 1];
+    Assignment& answer = answers[i];
+    if (before.choice.empty() || (!answer.choice.empty() && answer.cost <= before.cost)) continue;
+    answer.choice = before.choice;
+    answer.cost = before.cost;
+    if (answer.lower_bound == answer.cost) answer.status = SolveStatus::optimal;
+  }
+  for (std::size_t i = answers.size(); i-- > 1;) {
+    Assignment& answer = answers[i - 1];
+    if (is_proven(answer) || answers[i].status == SolveStatus::infeasible) continue;
+    answer.lower_bound = std::max(answer.lower_bound, answers[i].lower_bound);
+    if (answer.lower_bound > 0) answer.status = SolveStatus::bounded;
+    if (!answer.choice.empty() && answer.lower_bound == answer.cost) answer.status = SolveStatus::optimal;
+  }
+}
+
 }  // namespace
 
 Result<std::vector<Assignment>> Elimination::do_solve(const StrategySpace& space, std::span<const std::int64_t> budgets,
                                                       const SearchLimits& limits) const {
   elimination::Meter meter(limits);
+  elimination::Meter exact(meter.left(limits.work_limit < kUnlimited ? 1 : kExactShare));
   const int shift = elimination::needed_shift(space);
   const StrategySpace shifted = shift > 0 ? elimination::shift_costs(space, shift) : StrategySpace();
-  elimination::Budgeted budgeted(shift > 0 ? shifted : space, static_cast<double>(max_table_entries_), meter);
+  const elimination::WideOptions wide = {static_cast<double>(max_table_entries_), two_threads_};
+  elimination::Budgeted budgeted(shift > 0 ? shifted : space, wide.max_table_entries, exact);
   std::vector<Assignment> answers;
-  for (const std::int64_t budget : budgets) answers.push_back(unshift(space, budgeted.solve(budget), shift));
+  for (const std::int64_t budget : budgets) {
+    Assignment answer;
+    if (budgeted.is_exact()) {
+      const std::int64_t before = exact.work();
+      answer = unshift(space, budgeted.solve(budget), shift);
+      meter.spend(exact.work() - before);
+    }
+    if (!is_proven(answer) && (answer.method.empty() || !meter.exhausted())) {
+      const double share = 1.0 / static_cast<double>(budgets.size() - answers.size());
+      answer = better_of(std::move(answer), elimination::solve_wide(space, budget, wide, meter, share));
+    }
+    answers.push_back(std::move(answer));
+  }
+  agree(answers);
   return answers;
 }
 

@@ -2,6 +2,7 @@
 // clock is a last resort and is looked at rarely.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 
@@ -26,6 +27,20 @@ class Meter {
     }
     return !exhausted_;
   }
+
+  // Limits for a part of what is left.
+  [[nodiscard]] SearchLimits left(double share) const {
+    SearchLimits limits;
+    limits.work_limit = static_cast<std::int64_t>(share * static_cast<double>(std::max<std::int64_t>(0, limit_ - work_)));
+    limits.deadline_seconds = share * std::max(0.0, std::chrono::duration<double>(end_ - std::chrono::steady_clock::now()).count());
+    return limits;
+  }
+
+  // A part of the search was cut off by the clock.
+  void note_cut_off() { cut_off_by_clock_ = true; }
+
+  // Whether the clock wants the search to end; other threads may ask too.
+  [[nodiscard]] bool is_late() const { return std::chrono::steady_clock::now() > end_; }
 
   [[nodiscard]] bool exhausted() const { return exhausted_; }
   [[nodiscard]] bool cut_off_by_clock() const { return cut_off_by_clock_; }

@@ -1,0 +1,18 @@
+// What the plugin does where elimination alone does not get there: wide_search, which is finished by elimination when
+// enough strategies are excluded.
+#pragma once
+
+#include "meter.h"
+#include "meshwright/solver.h"
+
+namespace meshwright::elimination {
+
+struct WideOptions {
+  double max_table_entries = 0;
+  bool two_threads = false;
+};
+
+// Spends at most `share` of the work that the meter has left.
+Assignment solve_wide(const StrategySpace& space, std::int64_t budget, const WideOptions& wide, Meter& meter, double share);
+
+}  // namespace meshwright::elimination

@@ -1,0 +1,52 @@
+// Finds the prices of the points in time that make the bound of MessagePassing the highest: steps along the bytes that
+// the messages' choice holds over the rooms (a subgradient with momentum and Polyak's step length; Polyak 1969, Barahona
+// and Anbil, "The volume algorithm", 2000).
+#pragma once
+
+#include <vector>
+
+#include "message_passing.h"
+
+namespace meshwright {
+
+class PriceAscent {
+ public:
+  // `start` are prices of the points; none: zero.
+  PriceAscent(const CompactSpace& space, const PointPrices& start);
+
+  // One step and one sweep. `target` is what the bound is compared with: the cost of the best choice that is known.
+  void step(double target);
+
+  [[nodiscard]] double bound() const { return best_bound_; }  // the best so far, in the space's shifted ticks
+  [[nodiscard]] const PointPrices& prices() const { return best_prices_; }  // those of the best bound
+  [[nodiscard]] const std::vector<std::uint32_t>& choice() const { return messages_.choice(); }
+  [[nodiscard]] const MessagePassing& messages() const { return messages_; }
+  // Steps have become too short to matter.
+  [[nodiscard]] bool has_converged() const { return share_ < kLeastShare; }
+  [[nodiscard]] std::int64_t work() const { return work_; }
+
+  // Which strategies no choice of at most `cost` has: sweeps at the best prices. The bound is then one of choices of at
+  // most this cost; infinity if there are none.
+  void exclude_above(double cost, int sweeps);
+
+  // The same prices and messages, for choices in which the node has this strategy. Its steps start short.
+  [[nodiscard]] PriceAscent with(std::uint32_t node, std::uint32_t strategy) const;
+  // For what is known from elsewhere: no choice that matters has this one of all strategies.
+  void forbid(std::size_t strategy) { messages_.forbid(strategy); }
+
+ private:
+  static constexpr double kLeastShare = 1e-5;
+  void note_bound();
+
+  const CompactSpace& space_;
+  MessagePassing messages_;
+  std::vector<double> at_, direction_, best_at_;
+  PointPrices best_prices_;
+  double best_bound_ = 0;
+  double norm_ = 0;      // of the bytes over, at its highest of late
+  double share_ = 0.3;   // of Polyak's step
+  int idle_ = 0;         // steps since the bound rose
+  std::int64_t work_ = 0;
+};
+
+}  // namespace meshwright

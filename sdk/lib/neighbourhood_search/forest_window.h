@@ -1,0 +1,69 @@
+// Re-solves a set of nodes exactly, all others as they are: the nodes' induced graph is a forest, so that passing costs
+// from the leaves to the roots is enough (elimination of width 1). Memory comes in by prices of the points in time,
+// which are raised where the solution exceeds the rooms: each round's value bounds what the window can reach from
+// below, so the search of a window ends when nothing better is left in it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "search_state.h"
+
+namespace meshwright {
+
+class ForestWindow {
+ public:
+  explicit ForestWindow(const CompactSpace& space);
+
+  // Takes the nodes in this order, but for those that would close a cycle.
+  void set_nodes(std::span<const std::uint32_t> nodes);
+  [[nodiscard]] std::span<const std::uint32_t> nodes() const { return order_; }
+
+  enum class Outcome {
+    better,   // fits, and costs less
+    sideways, // fits, costs the same, and differs
+    over,     // costs less, and does not fit: the last round's solution
+    none,     // proven that no choice of the window costs less
+    open,     // not known
+  };
+  // `prices` of all points are what the rounds start from. The solution is not applied to `state`, which fits. With
+  // `noise`, by strategy of the whole space, the costs are those with it.
+  Outcome improve(const SearchState& state, std::span<const double> prices, int most_rounds,
+                  std::span<const double> noise = {});
+
+  // Strategies of nodes(), by the last improve().
+  [[nodiscard]] std::span<const std::uint32_t> solution() const { return solution_; }
+  // Entries looked at so far, by all calls.
+  [[nodiscard]] std::int64_t work() const { return work_; }
+
+ private:
+  static constexpr std::uint32_t kNobody = 0xffffffff;
+  struct Member {
+    std::uint32_t parent = kNobody;  // index into order_, smaller than the member's own
+    const double* by_own = nullptr;  // the table to the parent, by own strategy and parent's
+    std::size_t offset = 0;          // into costs_ and sums_
+  };
+
+  std::uint32_t root_of(std::uint32_t node);
+  void load(const SearchState& state);
+  double solve(std::span<const double> priced_before);
+  [[nodiscard]] double plain_cost(std::span<const std::uint32_t> strategies) const;
+  void hold(std::span<const std::uint32_t> strategies, std::vector<std::int64_t>& bytes) const;
+
+  const CompactSpace& space_;
+  std::vector<std::uint32_t> order_;    // parents before children
+  std::vector<Member> members_;         // as order_
+  std::vector<std::uint32_t> union_;    // by node; kNobody outside of the window
+  std::vector<std::uint32_t> position_; // in order_, by node; kNobody outside
+  std::vector<double> costs_;           // of members' strategies without the window's edges
+  std::vector<double> sums_;            // the same, priced, with what children gave
+  std::vector<std::uint32_t> current_, solution_;
+  std::uint32_t begin_ = 0, end_ = 0;   // the points that the members' terms cover
+  std::vector<std::int64_t> rooms_;     // that the others leave at these
+  std::vector<std::int64_t> bytes_;     // that the solution holds
+  std::vector<double> prices_, before_, least_;
+  std::int64_t work_ = 0;
+};
+
+}  // namespace meshwright

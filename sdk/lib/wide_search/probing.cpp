@@ -1,0 +1,66 @@
+#include "probing.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace meshwright {
+
+namespace {
+
+constexpr int kFirstSteps = 16;
+constexpr int kLook = 8;  // after as many steps it is judged whether as many steps as are left can be enough
+
+}  // namespace
+
+Probing::Probing(const CompactSpace& space) : space_(space), order_(space.size()), most_steps_(kFirstSteps) {
+  std::iota(order_.begin(), order_.end(), 0U);
+  std::stable_sort(order_.begin(), order_.end(), [&space](std::uint32_t a, std::uint32_t b) {
+    return space.links(a).size() > space.links(b).size();
+  });
+}
+
+// To the next strategy that is worth it; false if there is none.
+bool Probing::advance(const PriceAscent& ascent, const std::vector<std::uint32_t>& known) {
+  for (std::size_t looked = 0; looked <= space_.strategies() + order_.size(); ++looked) {
+    ++work_;
+    if (strategy_ >= space_.domain(order_[at_])) {
+      strategy_ = 0;
+      if (++at_ == order_.size()) {
+        at_ = 0;
+        most_steps_ *= 2;
+      }
+      continue;
+    }
+    const std::uint32_t node = order_[at_];
+    if (known[node] != strategy_ && !ascent.messages().is_excluded(space_.offset(node) + strategy_)) return true;
+    ++strategy_;
+  }
+  return false;
+}
+
+Probing::Outcome Probing::probe(PriceAscent& ascent, double upper, const std::vector<std::uint32_t>& known) {
+  Outcome outcome;
+  if (!advance(ascent, known)) return outcome;
+  const std::uint32_t node = order_[at_];
+  const std::uint32_t strategy = strategy_++;
+  PriceAscent trial = ascent.with(node, strategy);
+  work_ += space_.entries();  // the copy
+  double before = trial.bound();
+  for (int step = 0; step < most_steps_ && trial.bound() <= upper; ++step) {
+    trial.step(upper);
+    if (step % kLook != kLook - 1) continue;
+    const double gain = trial.bound() - before;
+    before = trial.bound();
+    if (trial.bound() + gain * static_cast<double>(most_steps_ - step) / kLook <= upper) break;
+  }
+  work_ += trial.work();
+  if (trial.bound() > upper) {
+    ascent.forbid(space_.offset(node) + strategy);
+    outcome.excluded = true;
+  } else {
+    outcome.choice = trial.choice();
+  }
+  return outcome;
+}
+
+}  // namespace meshwright

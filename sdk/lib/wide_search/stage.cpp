@@ -1,0 +1,138 @@
+#include "stage.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace meshwright {
+
+namespace {
+
+// Work is in times of the space's size, the entries and strategies that one look at everything takes.
+constexpr int kStepsPerRound = 50;            // of the ascent; as much work goes to the search
+constexpr std::int64_t kWorkPerStep = 4;
+constexpr std::int64_t kAfterProbe = 20;      // the search's, from what a probe points to
+constexpr std::int64_t kWorkPerLook = 4;      // at the clock
+constexpr double kGain = 1e-3;                // of the gap; less in a round is idle
+constexpr double kDearer[] = {1.05, 1.25, 2, 4, 16, 256, 65536};
+constexpr int kSweepsPerPrice = 3;
+constexpr int kExcludingSweeps = 3;
+constexpr std::int64_t kRoundsPerStart = 4;
+
+}  // namespace
+
+Stage::Stage(const CompactSpace& space, const PointPrices& prices, std::uint64_t seed, bool two_threads,
+             const std::function<bool()>& is_late)
+    : space_(space),
+      two_threads_(two_threads),
+      is_late_(is_late),
+      ascent_(space, prices),
+      search_(space, 2 * seed),
+      other_(space, 2 * seed + 1),
+      probing_(space) {}
+
+void Stage::round(double upper, double target) {
+  prices_ = ascent_.prices();
+  pointed_to_ = ascent_.choice();
+  const double before = std::min(search_.current_cost(), other_.current_cost());
+  const double noise = std::max(1.0, target - ascent_.bound());
+  const std::int64_t size = space_.entries() + static_cast<std::int64_t>(space_.strategies());
+  const std::int64_t work = kStepsPerRound * kWorkPerStep * size;
+  const bool climbing = !ascent_.has_converged() && !(idle_ && rounds_ % 2 == 1);
+  const bool probing = !climbing && idle_ && search_.has_choice();
+  if (search_.current_cost() == kNever && other_.current_cost() == kNever && rounds_ > 0) look_for_room();
+  if (idle_ || search_.current_cost() == kNever) {
+    restart();
+  } else {
+    search_.offer(pointed_to_, prices_);
+  }
+
+  const auto first = [&] {
+    if (climbing) {
+      climb(target);
+    } else {
+      search(other_, work, noise);
+    }
+  };
+  const auto second = [&] {
+    if (probing) {
+      probe(upper);
+    } else {
+      search(search_, work, noise);
+    }
+  };
+  if (two_threads_) {
+    std::thread thread(first);
+    second();
+    thread.join();
+  } else {
+    first();
+    second();
+  }
+  share_best();
+  const double after = std::min(search_.current_cost(), other_.current_cost());
+  idle_ = !(before - after > kGain * (after - ascent_.bound()));
+  ++rounds_;
+}
+
+void Stage::climb(double target) {
+  for (int step = 0; step < kStepsPerRound && !ascent_.has_converged() && !is_late_(); ++step) ascent_.step(target);
+}
+
+void Stage::search(NeighbourhoodSearch& search, std::int64_t work, double noise) const {
+  const std::int64_t look = kWorkPerLook * (space_.entries() + static_cast<std::int64_t>(space_.strategies()));
+  for (std::int64_t done = 0; done < work && !is_late_(); done += look) search.run(prices_, look, noise);
+}
+
+void Stage::probe(double upper) {
+  const std::int64_t size = space_.entries() + static_cast<std::int64_t>(space_.strategies());
+  const std::int64_t end = probing_.work() + search_.work() + kStepsPerRound * kWorkPerStep * size;
+  while (probing_.work() + search_.work() < end && !is_late_()) {
+    const Probing::Outcome outcome = probing_.probe(ascent_, upper, best_search().choice());
+    if (outcome.excluded) ++probed_out_;
+    if (outcome.choice.empty()) continue;
+    search_.start_from(outcome.choice, prices_);
+    search(search_, kAfterProbe * size, std::max(1.0, upper - ascent_.bound()));
+  }
+}
+
+// Both searches know the best; the one that has it goes on from where it is.
+void Stage::share_best() {
+  if (!best_search().has_choice()) return;
+  NeighbourhoodSearch& behind = other_.cost() < search_.cost() ? search_ : other_;
+  if (behind.current_cost() == kNever) behind.start_from(best_search().choice(), prices_);
+}
+
+// From what the messages point to, or from the best, in turns.
+void Stage::restart() {
+  const std::int64_t turn = rounds_ % kRoundsPerStart;
+  if (turn == 0 || search_.current_cost() == kNever) {
+    search_.start_from(pointed_to_, prices_);
+  } else if (turn == kRoundsPerStart / 2 && best_search().has_choice()) {
+    search_.start_from(best_search().choice(), prices_);
+    other_.start_from(best_search().choice(), prices_);
+  }
+}
+
+// While no choice fits: what the messages point to when memory is dearer.
+void Stage::look_for_room() {
+  MessagePassing messages = ascent_.messages();
+  const PointPrices& prices = ascent_.prices();
+  if (prices.empty()) return;
+  const std::int64_t least = std::max<std::int64_t>(1, *std::max_element(prices.begin(), prices.end()) / 1000);
+  for (const double factor : kDearer) {
+    PointPrices dearer;
+    for (const std::int64_t price : prices) {
+      dearer.push_back(static_cast<std::int64_t>(std::min(factor * static_cast<double>(price + least), 1e18)));
+    }
+    if (is_late_() || !messages.set_prices(dearer)) return;
+    for (int i = 0; i < kSweepsPerPrice; ++i) messages.sweep();
+    if (search_.start_from(messages.choice(), dearer)) return;
+  }
+}
+
+void Stage::exclude_above(double cost) {
+  probed_out_ = 0;
+  ascent_.exclude_above(cost, kExcludingSweeps);
+}
+
+}  // namespace meshwright

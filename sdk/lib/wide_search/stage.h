@@ -1,0 +1,58 @@
+// What is done with one CompactSpace until it is exchanged for a smaller one: the bound's ascent, two searches and
+// probing, in rounds. Two things are done in a round, and neither sees what the other finds before the round ends: so
+// they may run at the same time, and the answer is the same if they do not.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "neighbourhood_search.h"
+#include "price_ascent.h"
+#include "probing.h"
+
+namespace meshwright {
+
+class Stage {
+ public:
+  // `is_late` may be called by two threads at once; when it says so, a round ends soon.
+  Stage(const CompactSpace& space, const PointPrices& prices, std::uint64_t seed, bool two_threads,
+        const std::function<bool()>& is_late);
+
+  // `upper` is the cost of the best choice that is known anywhere, infinity if there is none, in the space's shifted
+  // ticks; `target` what is hoped for while there is none.
+  void round(double upper, double target);
+
+  void start_from(const std::vector<std::uint32_t>& choice) { search_.start_from(choice, ascent_.prices()); }
+  // The best choice of the searches; its cost is infinity if there is none.
+  [[nodiscard]] const std::vector<std::uint32_t>& choice() const { return best_search().choice(); }
+  [[nodiscard]] double cost() const { return best_search().cost(); }
+  [[nodiscard]] PriceAscent& ascent() { return ascent_; }
+  [[nodiscard]] const PriceAscent& ascent() const { return ascent_; }
+  // Strategies that probing excluded and that exclude() was not told of yet.
+  [[nodiscard]] std::int64_t probed_out() const { return probed_out_; }
+  void exclude_above(double cost);
+  [[nodiscard]] std::int64_t work() const { return ascent_.work() + search_.work() + other_.work() + probing_.work(); }
+
+ private:
+  [[nodiscard]] const NeighbourhoodSearch& best_search() const { return other_.cost() < search_.cost() ? other_ : search_; }
+  void climb(double target);
+  void probe(double upper);
+  void search(NeighbourhoodSearch& search, std::int64_t work, double noise) const;
+  void share_best();
+  void restart();
+  void look_for_room();
+
+  const CompactSpace& space_;
+  const bool two_threads_;
+  const std::function<bool()>& is_late_;
+  PriceAscent ascent_;
+  NeighbourhoodSearch search_, other_;
+  Probing probing_;
+  PointPrices prices_;  // for the searches; the ascent's of the round before
+  std::vector<std::uint32_t> pointed_to_;  // by the messages, likewise
+  std::int64_t rounds_ = 0, probed_out_ = 0;
+  bool idle_ = false;  // the searches gained nothing in the last round
+};
+
+}  // namespace meshwright
