@@ -101,14 +101,15 @@ Result<std::vector<Assignment>> Elimination::do_solve(const StrategySpace& space
   std::vector<Assignment> answers;
   for (const std::int64_t budget : budgets) {
     Assignment answer;
-    if (budgeted.is_exact()) {
+    // In mini-buckets elimination often has the best choice, and does not know it; where only time counts, others find it sooner.
+    if (budgeted.is_exact() || limits.work_limit < kUnlimited) {
       const std::int64_t before = exact.work();
       answer = unshift(space, budgeted.solve(budget), shift);
       meter.spend(exact.work() - before);
     }
     if (!is_proven(answer) && (answer.method.empty() || !meter.exhausted())) {
       const double share = 1.0 / static_cast<double>(budgets.size() - answers.size());
-      answer = better_of(std::move(answer), elimination::solve_wide(space, budget, wide, meter, share));
+      answer = better_of(std::move(answer), elimination::solve_wide(space, budget, wide, answer.choice, meter, share));
     }
     answers.push_back(std::move(answer));
   }

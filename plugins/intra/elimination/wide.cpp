@@ -17,13 +17,15 @@ constexpr std::int64_t kMostReduceWork = 1'000'000'000;
 
 }  // namespace
 
-Assignment solve_wide(const StrategySpace& space, std::int64_t budget, const WideOptions& wide, Meter& meter, double share) {
+Assignment solve_wide(const StrategySpace& space, std::int64_t budget, const WideOptions& wide, const std::vector<std::uint32_t>& start,
+                      Meter& meter, double share) {
   const SearchLimits limits = meter.left(share);
   Meter own(limits);
   WideSearchOptions options;
   options.spend = [&own](std::int64_t steps) { return own.spend(steps); };
   options.is_late = [&own] { return own.is_late(); };
   options.two_threads = wide.two_threads;
+  options.start = start;
   options.reduce_work = std::min(kMostReduceWork, limits.work_limit / 4);
   options.finish = [&](const StrategySpace& left, std::int64_t room) -> std::optional<Assignment> {
     if (needed_shift(left) > 0) return std::nullopt;

@@ -12,7 +12,8 @@ struct WideOptions {
   bool two_threads = false;
 };
 
-// Spends at most `share` of the work that the meter has left.
-Assignment solve_wide(const StrategySpace& space, std::int64_t budget, const WideOptions& wide, Meter& meter, double share);
+// Spends at most `share` of the work that the meter has left. `start`: a choice that is known; may be empty.
+Assignment solve_wide(const StrategySpace& space, std::int64_t budget, const WideOptions& wide, const std::vector<std::uint32_t>& start,
+                      Meter& meter, double share);
 
 }  // namespace meshwright::elimination

@@ -43,6 +43,7 @@ class WideSearch {
     }
     if (!leaves_room()) return std::move(result_);
     most_cost_ = most_cost(space_.space()) + space_.constant();
+    if (!options_.start.empty()) consider_lifted(options_.start);
     open_stage({}, nullptr);
     while (!proven_ && spend()) {
       stage_->round(upper(), target());
@@ -123,7 +124,10 @@ class WideSearch {
 
   // A choice of the space as it is now.
   void consider(const std::vector<std::uint32_t>& choice) {
-    std::vector<std::uint32_t> lifted = space_.lift(choice);
+    consider_lifted(space_.lift(choice));
+  }
+
+  void consider_lifted(std::vector<std::uint32_t> lifted) {
     const Evaluation evaluation = evaluate(original_, lifted);
     if (!evaluation.allowed || evaluation.peak_bytes > budget_) return;
     if (has_choice_ && evaluation.cost >= result_.cost) return;

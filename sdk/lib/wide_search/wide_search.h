@@ -29,6 +29,7 @@ struct WideSearchOptions {
   bool two_threads = false;  // the answer is the same, unless the clock ends the search
   std::int64_t reduce_work = 1'000'000'000;  // ReduceOptions::dominance_work_limit
   std::uint64_t seed = 1;
+  std::vector<std::uint32_t> start;  // a choice that is known, if there is one: what is dearer need not be looked at
 };
 
 struct WideSearchResult {
