@@ -102,7 +102,7 @@ TEST_P(Agreement, WithTheOracleAfterReduction) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Solvers, Agreement, testing::Values("elimination", "ilp_lp_solve", "exhaustive"),
+INSTANTIATE_TEST_SUITE_P(Solvers, Agreement, testing::Values("elimination", "ilp_lp_solve", "ilp_cbc", "exhaustive"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
