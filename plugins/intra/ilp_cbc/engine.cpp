@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace meshwright::ilp {
 
@@ -82,7 +85,7 @@ void tune(Cbc_Model* model, const LinearProgram& program, const EngineLimits& li
   set(model, "slog", "0");
   set(model, "threads", "0");  // none besides this one
   set(model, "timeMode", "elapsed");
-  set(model, "sec", std::to_string(limits.seconds));
+  set(model, "sec", std::to_string(std::min(limits.seconds, 1e9)));
   const std::int64_t readings = limits.work / std::max<std::int64_t>(count_entries(program), 1);
   set(model, "maxNodes", std::to_string(std::clamp<std::int64_t>(readings / kReadingsPerNode, 1, kMostNodes)));
   set(model, "primalTolerance", "1e-8");
@@ -100,7 +103,13 @@ EngineAnswer Cbc::run(const LinearProgram& program, bool integer, const EngineLi
   EngineAnswer answer;
   const Model model = make_model(program, integer);
   tune(model.get(), program, limits);
-  Cbc_solve(model.get());
+  try {
+    Cbc_solve(model.get());
+  } catch (const std::exception&) {
+    throw;
+  } catch (...) {  // CoinError, which is no std::exception: the answer is then the messages' and the local search's
+    return answer;
+  }
   if (Cbc_isProvenInfeasible(model.get()) != 0) {
     answer.status = EngineAnswer::Status::infeasible;
     return answer;

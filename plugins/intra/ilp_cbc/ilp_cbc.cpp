@@ -23,12 +23,12 @@ void* create(const Config& config, Error&) {
 }  // namespace
 
 Result<std::vector<Assignment>> IlpCbc::do_solve(const StrategySpace& space, std::span<const std::int64_t> budgets,
-                                                     const SearchLimits& limits) const {
+                                                 const SearchLimits& limits) const {
   return solve_integer_program(ilp::Cbc(), space, budgets, limits, max_columns_);
 }
 
 MESHWRIGHT_PLUGIN("intra", "ilp_cbc", "0.1.0", "Apache-2.0",
-                  "MAP's integer program (equation 1, edges by marginal constraints), solved by CBC", nullptr,
-                  kSchema, std::size(kSchema), create, destroy_plugin<IntraSolver>)
+                  "MAP's integer program (equation 1, edges by marginal constraints), solved by CBC", nullptr, kSchema,
+                  std::size(kSchema), create, destroy_plugin<IntraSolver>)
 
 }  // namespace meshwright

@@ -1,7 +1,8 @@
 // MAP's integer program (equation 1, marginal_program.h) with any engine for mixed-integer linear programs. Engines
 // compute in doubles, so nothing that they claim is taken at its word: choices are evaluated in ticks, and bounds are
 // lowered by more than the engine's tolerances. `optimal` is said only where the bound that is left rounds up to the
-// choice's cost; on costs above about 10^8 ticks an engine's proof may thus read as `bounded` with a gap of a few ticks.
+// choice's cost; on costs above about 10^8 ticks an engine's proof may thus read as `bounded` with a gap of a few
+// ticks.
 #pragma once
 
 #include <cstdint>
