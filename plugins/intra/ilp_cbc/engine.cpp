@@ -1,6 +1,7 @@
 #include "engine.h"
 
 #include <coin/Cbc_C_Interface.h>
+#include <coin/Clp_C_Interface.h>
 
 #include <algorithm>
 #include <chrono>
@@ -16,13 +17,20 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kReadingsPerNode = 100;
-constexpr std::int64_t kMostNodes = 1'000'000'000;
+constexpr std::int64_t kMostCounted = 1'000'000'000;
+constexpr double kTolerance = 1e-8;
+constexpr int kClpOutOfTime = 9;
 constexpr double kInfinity = 1e30;  // what CBC takes for infinite
 
-struct DeleteModel {
+// Both libraries' models are void to C++.
+struct DeleteCbc {
   void operator()(Cbc_Model* model) const { Cbc_deleteModel(model); }
 };
-using Model = std::unique_ptr<Cbc_Model, DeleteModel>;
+struct DeleteClp {
+  void operator()(Clp_Simplex* model) const { Clp_deleteModel(model); }
+};
+using IntegerModel = std::unique_ptr<Cbc_Model, DeleteCbc>;
+using Relaxation = std::unique_ptr<Clp_Simplex, DeleteClp>;
 
 std::int64_t count_entries(const LinearProgram& program) {
   std::int64_t count = 0;
@@ -30,13 +38,20 @@ std::int64_t count_entries(const LinearProgram& program) {
   return count;
 }
 
-// The program's entries by column, as CBC wants them.
-struct Matrix {
-  explicit Matrix(const LinearProgram& program)
+// The program in arrays, its entries by column, as CBC and Clp want them.
+struct Arrays {
+  explicit Arrays(const LinearProgram& program)
       : starts(program.columns.size() + 1, 0),
         rows(static_cast<std::size_t>(count_entries(program))),
-        factors(rows.size()) {
+        factors(rows.size()),
+        lowers(program.columns.size(), 0) {
+    for (const LinearColumn& column : program.columns) {
+      costs.push_back(column.cost);
+      uppers.push_back(std::min(column.upper, kInfinity));
+    }
     for (const LinearRow& row : program.rows) {
+      least.push_back(row.relation == Relation::equal ? row.right : -kInfinity);
+      most.push_back(row.right);
       for (const LinearEntry& entry : row.entries) ++starts[entry.column + 1];
     }
     for (std::size_t column = 0; column < program.columns.size(); ++column) starts[column + 1] += starts[column];
@@ -50,32 +65,19 @@ struct Matrix {
     }
   }
 
+  // `load` is Cbc_loadProblem or Clp_loadProblem.
+  template <class Model, class Load>
+  void load(Model* model, Load* load) const {
+    load(model, static_cast<int>(costs.size()), static_cast<int>(least.size()), starts.data(), rows.data(),
+         factors.data(), lowers.data(), uppers.data(), costs.data(), least.data(), most.data());
+  }
+
   std::vector<CoinBigIndex> starts;
   std::vector<int> rows;
   std::vector<double> factors;
+  std::vector<double> lowers, uppers, costs;  // of columns
+  std::vector<double> least, most;            // of rows
 };
-
-Model make_model(const LinearProgram& program, bool integer) {
-  std::vector<double> costs, uppers, least, most;
-  for (const LinearColumn& column : program.columns) {
-    costs.push_back(column.cost);
-    uppers.push_back(std::min(column.upper, kInfinity));
-  }
-  for (const LinearRow& row : program.rows) {
-    least.push_back(row.relation == Relation::equal ? row.right : -kInfinity);
-    most.push_back(row.right);
-  }
-  const std::vector<double> lowers(costs.size(), 0);
-  const Matrix matrix(program);
-  Model model(Cbc_newModel());
-  Cbc_loadProblem(model.get(), static_cast<int>(costs.size()), static_cast<int>(least.size()), matrix.starts.data(),
-                  matrix.rows.data(), matrix.factors.data(), lowers.data(), uppers.data(), costs.data(), least.data(),
-                  most.data());
-  for (std::size_t i = 0; i < costs.size(); ++i) {
-    if (integer && program.columns[i].integer) Cbc_setInteger(model.get(), static_cast<int>(i));
-  }
-  return model;
-}
 
 void set(Cbc_Model* model, const char* name, const std::string& value) { Cbc_setParameter(model, name, value.c_str()); }
 
@@ -87,7 +89,7 @@ void tune(Cbc_Model* model, const LinearProgram& program, const EngineLimits& li
   set(model, "timeMode", "elapsed");
   set(model, "sec", std::to_string(std::min(limits.seconds, 1e9)));
   const std::int64_t readings = limits.work / std::max<std::int64_t>(count_entries(program), 1);
-  set(model, "maxNodes", std::to_string(std::clamp<std::int64_t>(readings / kReadingsPerNode, 1, kMostNodes)));
+  set(model, "maxNodes", std::to_string(std::clamp<std::int64_t>(readings / kReadingsPerNode, 1, kMostCounted)));
   set(model, "primalTolerance", "1e-8");
   set(model, "dualTolerance", "1e-8");
   set(model, "increment", "1e-6");
@@ -95,21 +97,55 @@ void tune(Cbc_Model* model, const LinearProgram& program, const EngineLimits& li
   set(model, "ratioGap", "0");
 }
 
-}  // namespace
+Clock::time_point after(double seconds) {
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
 
-EngineAnswer Cbc::run(const LinearProgram& program, bool integer, const EngineLimits& limits) const {
-  const auto end =
-      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limits.seconds));
+// By Clp itself: CBC's interface solves relaxations without a look at the clock, and several times as slowly.
+EngineAnswer solve_relaxation(const LinearProgram& program, const EngineLimits& limits) {
+  const Clock::time_point end = after(limits.seconds);
   EngineAnswer answer;
-  const Model model = make_model(program, integer);
-  tune(model.get(), program, limits);
-  try {
-    Cbc_solve(model.get());
-  } catch (const std::exception&) {
-    throw;
-  } catch (...) {  // CoinError, which is no std::exception: the answer is then the messages' and the local search's
-    return answer;
+  const Relaxation model(Clp_newModel());
+  Clp_setLogLevel(model.get(), 0);
+  Arrays(program).load(model.get(), Clp_loadProblem);
+  const std::int64_t iterations = limits.work / std::max<std::int64_t>(std::ssize(program.rows), 1);
+  Clp_setMaximumIterations(model.get(), static_cast<int>(std::clamp<std::int64_t>(iterations, 1, kMostCounted)));
+  Clp_setMaximumSeconds(model.get(), limits.seconds);
+  Clp_setPrimalTolerance(model.get(), kTolerance);
+  Clp_setDualTolerance(model.get(), kTolerance);
+  Clp_dual(model.get(), 0);
+  const int detail = Clp_secondaryStatus(model.get());
+  switch (Clp_status(model.get())) {
+    case 0:
+      if (detail != 0) return answer;  // optimal only as scaled
+      answer.status = EngineAnswer::Status::optimal;
+      break;
+    case 1:
+      if (detail == 0) answer.status = EngineAnswer::Status::infeasible;  // else only probably
+      return answer;
+    case 3:
+      answer.status = EngineAnswer::Status::stopped;
+      answer.cut_off_by_clock = detail == kClpOutOfTime || Clock::now() >= end;
+      return answer;
+    default:
+      return answer;
   }
+  const double* values = Clp_primalColumnSolution(model.get());
+  answer.values.assign(values, values + program.columns.size());
+  answer.objective = Clp_objectiveValue(model.get());
+  return answer;
+}
+
+EngineAnswer solve_program(const LinearProgram& program, const EngineLimits& limits) {
+  const Clock::time_point end = after(limits.seconds);
+  EngineAnswer answer;
+  const IntegerModel model(Cbc_newModel());
+  Arrays(program).load(model.get(), Cbc_loadProblem);
+  for (std::size_t i = 0; i < program.columns.size(); ++i) {
+    if (program.columns[i].integer) Cbc_setInteger(model.get(), static_cast<int>(i));
+  }
+  tune(model.get(), program, limits);
+  Cbc_solve(model.get());
   if (Cbc_isProvenInfeasible(model.get()) != 0) {
     answer.status = EngineAnswer::Status::infeasible;
     return answer;
@@ -122,12 +158,24 @@ EngineAnswer Cbc::run(const LinearProgram& program, bool integer, const EngineLi
     answer.cut_off_by_clock = Clock::now() >= end || Cbc_isSecondsLimitReached(model.get()) != 0;
     const bool stopped = answer.cut_off_by_clock || Cbc_isNodeLimitReached(model.get()) != 0;
     answer.status = stopped ? EngineAnswer::Status::stopped : EngineAnswer::Status::failed;
-    if (stopped && integer) values = Cbc_bestSolution(model.get());
+    if (stopped) values = Cbc_bestSolution(model.get());
   }
   if (values == nullptr) return answer;
   answer.values.assign(values, values + program.columns.size());
   answer.objective = Cbc_getObjValue(model.get());
   return answer;
+}
+
+}  // namespace
+
+EngineAnswer Cbc::run(const LinearProgram& program, bool integer, const EngineLimits& limits) const {
+  try {
+    return integer ? solve_program(program, limits) : solve_relaxation(program, limits);
+  } catch (const std::exception&) {
+    throw;
+  } catch (...) {  // CoinError, which is no std::exception: the answer is then the messages' and the local search's
+    return {};
+  }
 }
 
 }  // namespace meshwright::ilp

@@ -1,4 +1,4 @@
-// CBC's C interface behind one class.
+// CBC, and Clp for relaxations, behind one class, by their C interfaces.
 #pragma once
 
 #include "integer_solver.h"
@@ -13,7 +13,8 @@ class Cbc final : public Engine {
   [[nodiscard]] double relative_margin() const override { return 1e-8; }
   [[nodiscard]] double absolute_margin() const override { return 2e-6; }
   // On one thread. Work is counted in nodes of the search, each of which is taken for reading the program's entries a
-  // hundred times.
+  // hundred times, and in iterations of a relaxation, each for reading its rows once. CBC's own first relaxation knows
+  // no limits.
   [[nodiscard]] EngineAnswer run(const LinearProgram& program, bool integer, const EngineLimits& limits) const override;
 };
 

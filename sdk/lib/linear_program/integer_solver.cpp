@@ -14,6 +14,17 @@ namespace {
 
 constexpr int kBoundSweeps = 200;
 
+constexpr double kIntegrality = 1e-6;
+
+// Whether a relaxation's solution chooses, so that the integer program has nothing to add to it.
+bool integral(const MarginalProgram& made, const std::vector<double>& values) {
+  if (values.empty()) return false;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (made.program.columns[i].integer && std::abs(values[i] - std::round(values[i])) > kIntegrality) return false;
+  }
+  return true;
+}
+
 class Program {
  public:
   Program(const Engine& engine, const StrategySpace& space, const SearchLimits& limits, std::int64_t max_columns)
@@ -46,7 +57,7 @@ class Program {
       raise_bound(made, relaxed.objective);
       consider(made.round(relaxed.values), budget);
     }
-    if (!proven() && relaxed.status != EngineAnswer::Status::stopped) {
+    if (!proven() && relaxed.status != EngineAnswer::Status::stopped && !integral(made, relaxed.values)) {
       const double known = static_cast<double>(lower_ - made.constant) / made.ticks_per_unit;
       const EngineAnswer whole = run(made, true, known);
       if (whole.status == EngineAnswer::Status::infeasible && !best_) return explain(std::move(answer), budget);
