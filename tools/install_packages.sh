@@ -6,7 +6,7 @@ set -eu
 
 # One build folder holds the program and its tests, so configuring it looks for what the tests need too: GoogleTest, and
 # Python for the architecture checks. nm comes with g++'s binutils.
-build="g++ make cmake ninja-build ccache pkg-config libboost1.74-dev liblpsolve55-dev libtomlplusplus-dev libspdlog-dev
+build="g++ make cmake ninja-build ccache pkg-config libboost1.74-dev liblpsolve55-dev coinor-libcbc-dev libtomlplusplus-dev libspdlog-dev
   libcli11-dev nlohmann-json3-dev libzip-dev libprotobuf-dev protobuf-compiler libdnnl-dev libgtest-dev libgmock-dev python3 binutils"
 lint="$build clang-format clang-tidy"
 torch="$build python3-venv"

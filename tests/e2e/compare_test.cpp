@@ -17,20 +17,20 @@ using testing::Not;
 const std::string kTiny = "compare " SOURCE_FOLDER "/tests/models/mlp_tiny.pt2 --cluster " TEST_FOLDER "/slow8.toml ";
 
 TEST(Compare, HasARowForEachSolver) {
-  const Outcome outcome = run_program(kTiny + "--mesh 2x4 --intra elimination,ilp_lp_solve,exhaustive");
+  const Outcome outcome = run_program(kTiny + "--mesh 2x4 --intra elimination,ilp_lp_solve,ilp_cbc,exhaustive");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
   for (const char* column : {"solver", "objective", "gap", "step", "peak memory", "search", "verified"})
     EXPECT_THAT(outcome.output, HasSubstr(column));
-  for (const char* solver : {"elimination", "ilp_lp_solve", "exhaustive"})
+  for (const char* solver : {"elimination", "ilp_lp_solve", "ilp_cbc", "exhaustive"})
     EXPECT_THAT(outcome.output, HasSubstr(std::string("\n  ") + solver));
 }
 
 // Of the same space, so they agree on its best cost to the tick; and what they chose runs.
 TEST(Compare, ExactSolversAgree) {
-  const Outcome outcome = run_program(kTiny + "--intra elimination,ilp_lp_solve,exhaustive --format json");
+  const Outcome outcome = run_program(kTiny + "--intra elimination,ilp_lp_solve,ilp_cbc,exhaustive --format json");
   ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
   const auto json = nlohmann::json::parse(outcome.output);
-  ASSERT_EQ(json["solvers"].size(), 3U);
+  ASSERT_EQ(json["solvers"].size(), 4U);
   for (const auto& row : json["solvers"]) {
     EXPECT_EQ(row["objective_seconds"], json["solvers"][0]["objective_seconds"]) << row;
     EXPECT_EQ(row["status"], "optimal") << row;

@@ -195,7 +195,7 @@ TEST(Plan, OfOneDeviceConvertsNothing) {
 
 TEST(Configs, DifferInANameAndAllRun) {
   std::map<std::string, PlanOutcome> outcomes;
-  for (const char* name : {"elimination", "greedy_conversions", "ilp_lp_solve"}) {
+  for (const char* name : {"elimination", "greedy_conversions", "ilp_lp_solve", "ilp_cbc"}) {
     PlanOptions options = options_for("gpt2_map_alpha", "2x4");
     options.config = SOURCE_FOLDER "/configs/" + std::string(name) + ".toml";
     options.set = {"search.deadline_seconds=15.0"};
@@ -205,9 +205,11 @@ TEST(Configs, DifferInANameAndAllRun) {
     outcomes.emplace(name, std::move(*outcome));
   }
   const Plan& exact = *outcomes.at("elimination").plan;
-  const Plan& program = *outcomes.at("ilp_lp_solve").plan;
-  EXPECT_GE(program.objective_seconds, exact.objective_seconds);
-  EXPECT_LE(program.lower_bound_seconds, exact.objective_seconds);
+  for (const char* name : {"ilp_lp_solve", "ilp_cbc"}) {
+    const Plan& program = *outcomes.at(name).plan;
+    EXPECT_GE(program.objective_seconds, exact.objective_seconds) << name;
+    EXPECT_LE(program.lower_bound_seconds, exact.objective_seconds) << name;
+  }
   EXPECT_GE(outcomes.at("greedy_conversions").plan->objective_seconds, exact.objective_seconds);
 }
 

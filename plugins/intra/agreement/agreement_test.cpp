@@ -143,7 +143,21 @@ TEST(WideAgreement, WithTheOracle) {
   EXPECT_GT(optimal * 10, all * 5);
 }
 
-INSTANTIATE_TEST_SUITE_P(Solvers, Agreement, testing::Values("elimination", "ilp_lp_solve", "exhaustive"),
+TEST_P(Agreement, WithItselfToTheChoice) {
+  for (std::uint64_t seed = 0; seed < kSpaces / 3; ++seed) {
+    const StrategySpace space = random_space(seed);
+    const std::vector<std::int64_t> budgets = budgets_for(space, *oracle_);
+    const auto once = solver_->solve(space, budgets, {});
+    const auto again = solver_->solve(space, budgets, {});
+    ASSERT_TRUE(once.ok() && again.ok());
+    for (std::size_t i = 0; i < budgets.size(); ++i) {
+      EXPECT_EQ((*once)[i].choice, (*again)[i].choice) << "seed " << seed << ", budget " << budgets[i];
+      EXPECT_TRUE((*once)[i].lower_bound == (*again)[i].lower_bound) << "seed " << seed << ", budget " << budgets[i];
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Solvers, Agreement, testing::Values("elimination", "ilp_lp_solve", "ilp_cbc", "exhaustive"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

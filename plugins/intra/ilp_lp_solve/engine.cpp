@@ -1,5 +1,6 @@
 #include "engine.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <memory>
@@ -63,16 +64,15 @@ void tune(lprec* model) {
 
 }  // namespace
 
-EngineAnswer run_lp_solve(const LinearProgram& program, bool integer, double seconds,
-                          std::optional<double> good_enough) {
+EngineAnswer LpSolve::run(const LinearProgram& program, bool integer, const EngineLimits& limits) const {
   EngineAnswer answer;
   const Model model = make_model(program, integer);
   if (!model) return answer;
   tune(model.get());
-  auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limits.seconds));
   put_abortfunc(model.get(), past_deadline, &end);
-  set_timeout(model.get(), static_cast<long>(std::ceil(std::max(seconds, 1.0))));
-  if (good_enough) set_break_at_value(model.get(), *good_enough);
+  set_timeout(model.get(), static_cast<long>(std::ceil(std::max(limits.seconds, 1.0))));
+  if (limits.good_enough) set_break_at_value(model.get(), *limits.good_enough);
   const int code = solve(model.get());
   switch (code) {
     case OPTIMAL:
@@ -84,10 +84,12 @@ EngineAnswer run_lp_solve(const LinearProgram& program, bool integer, double sec
       return answer;
     case SUBOPTIMAL:
       answer.status = EngineAnswer::Status::stopped;
+      answer.cut_off_by_clock = Clock::now() >= end;
       break;
     case USERABORT:
     case TIMEOUT:
       answer.status = EngineAnswer::Status::stopped;
+      answer.cut_off_by_clock = Clock::now() >= end;
       return answer;
     default:
       return answer;

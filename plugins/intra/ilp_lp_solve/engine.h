@@ -1,22 +1,18 @@
-// lp_solve behind one function, because its header defines hundreds of macros (DESIGN §6).
+// lp_solve behind one class, because its header defines hundreds of macros (DESIGN §6).
 #pragma once
 
-#include <optional>
-#include <vector>
-
-#include "linear_program.h"
+#include "integer_solver.h"
 
 namespace meshwright::ilp {
 
-struct EngineAnswer {
-  enum class Status { optimal, infeasible, stopped, failed } status = Status::failed;
-  std::vector<double> values;  // of the best solution found; empty if none was
-  double objective = 0;
+class LpSolve final : public Engine {
+ public:
+  [[nodiscard]] std::string name() const override { return "lp_solve"; }
+  // Ten times lp_solve's tolerances for gaps, 1e-9, and, in units of numbers near 1, for integrality, 1e-7.
+  [[nodiscard]] double relative_margin() const override { return 1e-8; }
+  [[nodiscard]] double absolute_margin() const override { return 1e-6; }
+  // Counts nothing: of the limits it honours seconds, and stops at a solution that is good enough.
+  [[nodiscard]] EngineAnswer run(const LinearProgram& program, bool integer, const EngineLimits& limits) const override;
 };
-
-// With `integer`, columns marked so are; else the relaxation is solved. Stops after `seconds`, or at a solution whose
-// objective is `good_enough` or less.
-EngineAnswer run_lp_solve(const LinearProgram& program, bool integer, double seconds,
-                          std::optional<double> good_enough);
 
 }  // namespace meshwright::ilp

@@ -1,151 +1,13 @@
 #include "ilp_lp_solve.h"
 
-#include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <iterator>
-#include <optional>
 
 #include "engine.h"
-#include "local_search.h"
-#include "marginal_program.h"
 #include "meshwright/plugin.h"
-#include "message_bound.h"
 
 namespace meshwright {
 
 namespace {
-
-// lp_solve's own tolerances are 1e-9 relative for gaps and 1e-7 for integrality; a bound gives up ten times the first
-// and, in units of numbers near 1, ten times the second.
-constexpr double kRelativeMargin = 1e-8;
-constexpr double kAbsoluteMargin = 1e-6;
-constexpr int kBoundSweeps = 200;
-
-class Program {
- public:
-  Program(const StrategySpace& space, std::int64_t max_columns, double seconds)
-      : space_(space),
-        max_columns_(max_columns),
-        end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))) {}
-
-  Assignment solve(std::int64_t budget) {
-    best_.reset();
-    Assignment answer;
-    answer.method = "lp_solve";
-    if (!messages_) messages_ = message_bound(space_, kBoundSweeps, seconds_left() / 4);
-    lower_ = messages_->bound;
-    consider(messages_->choice, budget);
-    if (count_columns(space_) > max_columns_) {
-      answer.method =
-          "messages and local search: " + std::to_string(count_columns(space_)) + " columns are too many for lp_solve";
-      return finish(std::move(answer), budget);
-    }
-    const MarginalProgram made = make_marginal_program(space_, budget);
-    if (made.infeasible) return nothing_allowed(std::move(answer));
-    if (space_.fixed_bytes > budget) return explain(std::move(answer), budget);
-    // The relaxation first: it is nearly integral, and its value is a bound if the rest is cut off.
-    const ilp::EngineAnswer relaxed = run(made, false, std::nullopt);
-    if (relaxed.status == ilp::EngineAnswer::Status::infeasible) return explain(std::move(answer), budget);
-    if (relaxed.status == ilp::EngineAnswer::Status::optimal) {
-      raise_bound(made, relaxed.objective);
-      consider(made.round(relaxed.values), budget);
-    }
-    if (!proven() && relaxed.status != ilp::EngineAnswer::Status::stopped) {
-      const double known = static_cast<double>(lower_ - made.constant) / made.ticks_per_unit;
-      const ilp::EngineAnswer whole = run(made, true, known);
-      if (whole.status == ilp::EngineAnswer::Status::infeasible && !best_) return explain(std::move(answer), budget);
-      if (!whole.values.empty()) consider(made.round(whole.values), budget);
-      if (whole.status == ilp::EngineAnswer::Status::optimal) raise_bound(made, whole.objective);
-    }
-    answer.cut_off_by_clock = cut_off_;
-    return finish(std::move(answer), budget);
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-
-  struct Candidate {
-    std::vector<std::uint32_t> choice;
-    TickSum cost;
-  };
-
-  [[nodiscard]] double seconds_left() const {
-    return std::max(0.0, std::chrono::duration<double>(end_ - Clock::now()).count());
-  }
-
-  ilp::EngineAnswer run(const MarginalProgram& made, bool integer, std::optional<double> good_enough) {
-    ilp::EngineAnswer answer = ilp::run_lp_solve(made.program, integer, seconds_left(), good_enough);
-    cut_off_ = cut_off_ || (answer.status == ilp::EngineAnswer::Status::stopped && seconds_left() <= 0);
-    return answer;
-  }
-
-  [[nodiscard]] bool proven() const { return best_ && best_->cost <= lower_; }
-
-  // Costs are whole ticks, so a bound rounds up.
-  void raise_bound(const MarginalProgram& made, double objective) {
-    const double safe = objective - std::abs(objective) * kRelativeMargin - kAbsoluteMargin;
-    const double ticks = std::ceil(std::max(0.0, safe) * made.ticks_per_unit);
-    lower_ = std::max(lower_, made.constant + static_cast<TickSum>(ticks));
-  }
-
-  void consider(const std::vector<std::uint32_t>& choice, std::int64_t budget) {
-    const Evaluation evaluation = evaluate(space_, choice);
-    if (!evaluation.allowed || evaluation.peak_bytes > budget) return;
-    if (!best_ || evaluation.cost < best_->cost) best_ = Candidate{choice, evaluation.cost};
-  }
-
-  Assignment finish(Assignment answer, std::int64_t budget) {
-    if (!proven()) {
-      const auto& start = best_ ? best_->choice : messages_->choice;
-      consider(local_search(space_, start, budget), budget);
-    }
-    answer.lower_bound = lower_;
-    answer.status = lower_ > 0 ? SolveStatus::bounded : SolveStatus::heuristic;
-    if (!best_) return answer;
-    answer.choice = best_->choice;
-    answer.cost = best_->cost;
-    if (answer.cost <= answer.lower_bound) {
-      answer.lower_bound = answer.cost;
-      answer.status = SolveStatus::optimal;
-    }
-    return answer;
-  }
-
-  static Assignment nothing_allowed(Assignment answer) {
-    answer.status = SolveStatus::infeasible;
-    answer.binding = kNothingAllowed;
-    return answer;
-  }
-
-  // lp_solve says that nothing fits: the least peak says why, and is checked against the claim.
-  Assignment explain(Assignment answer, std::int64_t budget) {
-    const MarginalProgram made = make_least_peak_program(space_);
-    const ilp::EngineAnswer least = run(made, true, std::nullopt);
-    if (least.status == ilp::EngineAnswer::Status::infeasible) return nothing_allowed(std::move(answer));
-    if (!least.values.empty()) consider(made.round(least.values), budget);
-    if (best_ || least.status != ilp::EngineAnswer::Status::optimal) {
-      answer.cut_off_by_clock = cut_off_;
-      return finish(std::move(answer), budget);
-    }
-    const double safe = least.objective - std::abs(least.objective) * kRelativeMargin - kAbsoluteMargin;
-    const auto bytes = static_cast<std::int64_t>(std::ceil(safe * made.bytes_per_unit));
-    const Evaluation evaluation = evaluate(space_, made.round(least.values));
-    if (bytes <= budget) return finish(std::move(answer), budget);  // too close to call in doubles
-    answer.status = SolveStatus::infeasible;
-    answer.least_bytes = bytes;
-    answer.binding = binding_text(bytes, evaluation.peak_time, budget);
-    return answer;
-  }
-
-  const StrategySpace& space_;
-  const std::int64_t max_columns_;
-  const Clock::time_point end_;
-  std::optional<MessageBound> messages_;
-  TickSum lower_ = 0;
-  std::optional<Candidate> best_;
-  bool cut_off_ = false;
-};
 
 constexpr const char* kMaxColumns = "max_columns";
 
@@ -162,10 +24,7 @@ void* create(const Config& config, Error&) {
 
 Result<std::vector<Assignment>> IlpLpSolve::do_solve(const StrategySpace& space, std::span<const std::int64_t> budgets,
                                                      const SearchLimits& limits) const {
-  Program program(space, max_columns_, limits.deadline_seconds);
-  std::vector<Assignment> answers;
-  for (const std::int64_t budget : budgets) answers.push_back(program.solve(budget));
-  return answers;
+  return solve_integer_program(ilp::LpSolve(), space, budgets, limits, max_columns_);
 }
 
 MESHWRIGHT_PLUGIN("intra", "ilp_lp_solve", "0.1.0", "Apache-2.0",

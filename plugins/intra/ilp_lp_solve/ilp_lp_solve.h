@@ -1,7 +1,4 @@
-// MAP's integer program (equation 1, marginal_program.h), solved by lp_solve. lp_solve computes in doubles, so nothing
-// that it claims is taken at its word: choices are evaluated in ticks, and its bounds are lowered by more than its
-// tolerances. `optimal` is said only where the bound that is left rounds up to the choice's cost; on costs above about
-// 10^8 ticks a proof by lp_solve may thus read as `bounded` with a gap of a few ticks.
+// MAP's integer program (integer_solver.h), solved by lp_solve.
 #pragma once
 
 #include "meshwright/solver.h"

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "integer_solver.h"
 #include "marginal_program.h"
 #include "message_bound.h"
 
@@ -58,6 +59,52 @@ TEST(MessageBound, IsExactOnAChain) {
   const MessageBound found = message_bound(space, 10, 10);
   EXPECT_EQ(static_cast<std::int64_t>(found.bound), static_cast<std::int64_t>(least));
   EXPECT_TRUE(evaluate(space, found.choice).cost == least);
+}
+
+// Says the same of every program.
+class Oracle final : public Engine {
+ public:
+  explicit Oracle(EngineAnswer answer) : answer_(std::move(answer)) {}
+  [[nodiscard]] std::string name() const override { return "oracle"; }
+  [[nodiscard]] double relative_margin() const override { return 0; }
+  [[nodiscard]] double absolute_margin() const override { return 0; }
+  [[nodiscard]] EngineAnswer run(const LinearProgram&, bool, const EngineLimits&) const override { return answer_; }
+
+ private:
+  EngineAnswer answer_;
+};
+
+Assignment solve_under_100(const EngineAnswer& answer) {
+  const std::vector<std::int64_t> budgets = {100};  // a = 0 and b = 1, the cheapest at 10, need 104
+  return solve_integer_program(Oracle(answer), pair_space(), budgets, {}, 1000).front();
+}
+
+TEST(IntegerSolver, OfAFailedEngineHasTheLocalSearchsAnswerAndTheMessagesBound) {
+  const Assignment answer = solve_under_100({});
+  EXPECT_EQ(answer.status, SolveStatus::bounded);
+  EXPECT_EQ(answer.choice, (std::vector<std::uint32_t>{1, 0}));
+  EXPECT_TRUE(answer.cost == 17 && answer.lower_bound == 10);
+  EXPECT_FALSE(answer.cut_off_by_clock);
+}
+
+TEST(IntegerSolver, SaysThatTheEngineWasCutOff) {
+  EngineAnswer cut;
+  cut.status = EngineAnswer::Status::stopped;
+  cut.cut_off_by_clock = true;
+  const Assignment answer = solve_under_100(cut);
+  EXPECT_TRUE(answer.cut_off_by_clock);
+  EXPECT_EQ(answer.status, SolveStatus::bounded);
+}
+
+TEST(IntegerSolver, BelievesNoEngineThatAChoiceIsCheaperThanItIs) {
+  EngineAnswer wrong;
+  wrong.status = EngineAnswer::Status::optimal;
+  wrong.values.assign(7, 1);  // rounds to a = 0, b = 0, which is forbidden
+  wrong.objective = 3;        // and 9 were taken off
+  const Assignment answer = solve_under_100(wrong);
+  EXPECT_EQ(answer.status, SolveStatus::bounded);
+  EXPECT_EQ(answer.choice, (std::vector<std::uint32_t>{1, 0}));
+  EXPECT_TRUE(answer.cost == 17 && answer.lower_bound == 12);
 }
 
 }  // namespace
