@@ -1,6 +1,7 @@
 #include "elimination.h"
 
 #include <iterator>
+#include <optional>
 
 #include "budgeted.h"
 #include "meshwright/plugin.h"
@@ -15,6 +16,7 @@ constexpr const char* kThreads = "threads";
 // Where work is limited elimination may take all of it; where only the clock is, half of the time.
 constexpr std::int64_t kUnlimited = 1'000'000'000'000'000;
 constexpr double kExactShare = 0.5;
+constexpr std::int64_t kMiniBucketShare = 2;  // where tables are too large: this part of the work, at most, is missing later
 
 constexpr meshwright_config_key_v1 kSchema[] = {
     {kMaxTableEntries, "integer", "entries", "200_000_000",
@@ -98,15 +100,20 @@ Result<std::vector<Assignment>> Elimination::do_solve(const StrategySpace& space
   const StrategySpace shifted = shift > 0 ? elimination::shift_costs(space, shift) : StrategySpace();
   const elimination::WideOptions wide = {static_cast<double>(max_table_entries_), two_threads_};
   elimination::Budgeted budgeted(shift > 0 ? shifted : space, wide.max_table_entries, exact);
+  // In mini-buckets elimination often has the best choice, and does not know it; where only time counts, others find it sooner.
+  elimination::Meter first(limits);
+  std::optional<elimination::Budgeted> in_mini_buckets;
+  if (!budgeted.is_exact() && limits.work_limit < kUnlimited) {
+    in_mini_buckets.emplace(shift > 0 ? shifted : space, wide.max_table_entries, first);
+  }
   std::vector<Assignment> answers;
   for (const std::int64_t budget : budgets) {
     Assignment answer;
-    // In mini-buckets elimination often has the best choice, and does not know it; where only time counts, others find it sooner.
-    if (budgeted.is_exact() || limits.work_limit < kUnlimited) {
-      const std::int64_t before = exact.work();
-      answer = unshift(space, budgeted.solve(budget), shift);
-      meter.spend(exact.work() - before);
-    }
+    const std::int64_t before = exact.work(), before_first = first.work();
+    if (budgeted.is_exact()) answer = unshift(space, budgeted.solve(budget), shift);
+    else if (in_mini_buckets) answer = unshift(space, in_mini_buckets->solve(budget), shift);
+    meter.spend(exact.work() - before);
+    meter.spend(std::min(first.work() - before_first, limits.work_limit / (kMiniBucketShare * static_cast<std::int64_t>(budgets.size()))));
     if (!is_proven(answer) && (answer.method.empty() || !meter.exhausted())) {
       const double share = 1.0 / static_cast<double>(budgets.size() - answers.size());
       answer = better_of(std::move(answer), elimination::solve_wide(space, budget, wide, answer.choice, meter, share));
