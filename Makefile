@@ -9,7 +9,7 @@ DEMO_OUTPUT ?= $(BUILD)/demo/plan.json
 # Small enough that a CPU runs it in seconds.
 DEMO_VERIFIED ?= examples/gpt2_mini.pt2
 
-.PHONY: build demo test test-torch zoo saved-bytes test-onnx bench iopddl fmt lint
+.PHONY: build demo test test-torch zoo saved-bytes search-times test-onnx bench iopddl fmt lint
 
 build: packages-build
 	@echo "build: configuring $(BUILD)"
@@ -69,6 +69,14 @@ saved-bytes: packages-torch build
 	@echo "saved-bytes: exporting and comparing"
 	@$(BUILD)/torch/bin/python tests/zoo/compare_saved.py --fake --program $(BUILD)/bin/print_saved_bytes -o $(BUILD)/zoo
 	@$(BUILD)/torch/bin/python tests/zoo/compare_saved.py --program $(BUILD)/bin/print_saved_bytes -o $(BUILD)/zoo vgg16 resnet50 vit gpt2
+
+# Whole plans of large models.
+search-times: packages-torch build
+	@echo "search-times: installing PyTorch and the models into $(BUILD)/torch"
+	@test -x $(BUILD)/torch/bin/python || python3 -m venv $(BUILD)/torch
+	@$(BUILD)/torch/bin/pip install --quiet --requirement tests/zoo/requirements.txt
+	@echo "search-times: exporting and planning"
+	@$(BUILD)/torch/bin/python bench/search/search.py --runs 2 --program $(BUILD)/bin/meshwright -o $(BUILD)/zoo
 
 bench: build
 	@echo "bench: compiling the benchmarks"

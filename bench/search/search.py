@@ -79,7 +79,7 @@ ROWS = [
     Row("t5_large", "h100x16", "2x8"),
     Row("t5_large", "h100x16", "2x2x4"),
     Row("gpt3_175b", "h100x512", "4x8x16"),
-    Row("llama_70b", "h100x64", "8x8"),
+    Row("llama_70b", "h100x64", "8x8", ["--set", "train.microbatches=4"]),
     Row("gpt2_24", "h100x64"),
 ]
 
