@@ -79,12 +79,6 @@ double bound_of(const std::vector<Row>& rows) {
   return std::isfinite(least) ? least : 0;
 }
 
-std::string milliseconds(double seconds) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3f ms", 1e3 * seconds);
-  return text;
-}
-
 std::string percent(double share) {
   char text[32];
   std::snprintf(text, sizeof text, "%.2f %%", 100 * share);

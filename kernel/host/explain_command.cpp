@@ -18,12 +18,6 @@ namespace meshwright::host {
 
 namespace {
 
-std::string milliseconds(double seconds) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3f ms", 1e3 * seconds);
-  return text;
-}
-
 std::string more(double seconds) { return (seconds < 0 ? "" : "+") + milliseconds(seconds); }
 
 // What a variable could do instead.

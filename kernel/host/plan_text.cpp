@@ -23,7 +23,6 @@ __attribute__((format(printf, 1, 2))) std::string format(const char* pattern, ..
   return text;
 }
 
-std::string milliseconds(double seconds) { return format("%.3f ms", seconds * 1e3); }
 std::string mebibytes(std::int64_t bytes) {
   return bytes == 0 ? "" : format("%.1f MiB", static_cast<double>(bytes) / 1048576.0);
 }

@@ -1,6 +1,7 @@
 #include "text_table.h"
 
 #include <algorithm>
+#include <cstdio>
 
 namespace meshwright::host {
 
@@ -20,6 +21,12 @@ std::string table_text(const std::vector<std::vector<std::string>>& rows, std::s
     line.erase(line.find_last_not_of(' ') + 1);
     text += "  " + line + "\n";
   }
+  return text;
+}
+
+std::string milliseconds(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f ms", 1e3 * seconds);
   return text;
 }
 

@@ -1,7 +1,6 @@
 #include "elimination.h"
 
 #include <iterator>
-#include <optional>
 
 #include "budgeted.h"
 #include "meshwright/plugin.h"
@@ -100,20 +99,16 @@ Result<std::vector<Assignment>> Elimination::do_solve(const StrategySpace& space
   const StrategySpace shifted = shift > 0 ? elimination::shift_costs(space, shift) : StrategySpace();
   const elimination::WideOptions wide = {static_cast<double>(max_table_entries_), two_threads_};
   elimination::Budgeted budgeted(shift > 0 ? shifted : space, wide.max_table_entries, exact);
-  // In mini-buckets elimination often has the best choice, and does not know it; where only time counts, others find it sooner.
-  elimination::Meter first(limits);
-  std::optional<elimination::Budgeted> in_mini_buckets;
-  if (!budgeted.is_exact() && limits.work_limit < kUnlimited) {
-    in_mini_buckets.emplace(shift > 0 ? shifted : space, wide.max_table_entries, first);
-  }
   std::vector<Assignment> answers;
   for (const std::int64_t budget : budgets) {
     Assignment answer;
-    const std::int64_t before = exact.work(), before_first = first.work();
-    if (budgeted.is_exact()) answer = unshift(space, budgeted.solve(budget), shift);
-    else if (in_mini_buckets) answer = unshift(space, in_mini_buckets->solve(budget), shift);
-    meter.spend(exact.work() - before);
-    meter.spend(std::min(first.work() - before_first, limits.work_limit / (kMiniBucketShare * static_cast<std::int64_t>(budgets.size()))));
+    // In mini-buckets elimination often has the best choice, and does not know it; where only time counts, others find it sooner.
+    if (budgeted.is_exact() || limits.work_limit < kUnlimited) {
+      const std::int64_t before = exact.work();
+      answer = unshift(space, budgeted.solve(budget), shift);
+      const std::int64_t most = limits.work_limit / (kMiniBucketShare * static_cast<std::int64_t>(budgets.size()));
+      meter.spend(budgeted.is_exact() ? exact.work() - before : std::min(exact.work() - before, most));
+    }
     if (!is_proven(answer) && (answer.method.empty() || !meter.exhausted())) {
       const double share = 1.0 / static_cast<double>(budgets.size() - answers.size());
       answer = better_of(std::move(answer), elimination::solve_wide(space, budget, wide, answer.choice, meter, share));
