@@ -3,17 +3,11 @@
 #include <algorithm>
 #include <map>
 
+#include "compact_space.h"
+
 namespace meshwright::elimination {
 
 namespace {
-
-TickSum largest_allowed(const std::vector<Ticks>& costs) {
-  Ticks largest = 0;
-  for (const Ticks cost : costs) {
-    if (cost < kForbidden) largest = std::max(largest, cost);
-  }
-  return largest;
-}
 
 std::vector<Ticks> scaled(const std::vector<Ticks>& costs, int shift) {
   std::vector<Ticks> result(costs.size());
@@ -24,11 +18,7 @@ std::vector<Ticks> scaled(const std::vector<Ticks>& costs, int shift) {
 }  // namespace
 
 int needed_shift(const StrategySpace& space) {
-  TickSum total = 0;
-  for (const SpaceNode& node : space.nodes) total += largest_allowed(node.costs);
-  std::vector<TickSum> of_table;
-  for (const CostTable& table : space.tables) of_table.push_back(largest_allowed(table.costs));
-  for (const SpaceEdge& edge : space.edges) total += of_table[edge.table];
+  const TickSum total = most_cost(space);
   int shift = 0;
   while ((total >> shift) >= kForbidden / 2) ++shift;
   return shift;

@@ -9,18 +9,14 @@ namespace {
 
 constexpr TickSum kMostOfAll = TickSum{1} << 50;
 
-TickSum largest(const std::vector<Ticks>& costs) {
+Ticks largest(const std::vector<Ticks>& costs) {
   Ticks result = 0;
   for (const Ticks cost : costs) result = cost < kForbidden ? std::max(result, cost) : result;
   return result;
 }
 
 int shift_for(const StrategySpace& space) {
-  TickSum total = 0;
-  for (const SpaceNode& node : space.nodes) total += largest(node.costs);
-  std::vector<TickSum> of_table;
-  for (const CostTable& table : space.tables) of_table.push_back(largest(table.costs));
-  for (const SpaceEdge& edge : space.edges) total += of_table[edge.table];
+  const TickSum total = most_cost(space);
   int shift = 0;
   while ((total >> shift) >= kMostOfAll) ++shift;
   return shift;
@@ -37,6 +33,15 @@ std::vector<double> transposed(const std::vector<double>& table, std::size_t row
 }
 
 }  // namespace
+
+TickSum most_cost(const StrategySpace& space) {
+  TickSum sum = 0;
+  std::vector<Ticks> of_table;
+  for (const SpaceNode& node : space.nodes) sum += largest(node.costs);
+  for (const CostTable& table : space.tables) of_table.push_back(largest(table.costs));
+  for (const SpaceEdge& edge : space.edges) sum += of_table[edge.table];
+  return sum;
+}
 
 CompactSpace::CompactSpace(const StrategySpace& space, std::int64_t budget) : shift_(shift_for(space)) {
   for (const SpaceNode& node : space.nodes) {

@@ -14,6 +14,9 @@ namespace meshwright {
 
 inline constexpr double kNever = std::numeric_limits<double>::infinity();
 
+// What no allowed choice of the valid `space` costs more than: the largest allowed costs of all nodes and edges together.
+TickSum most_cost(const StrategySpace& space);
+
 class CompactSpace {
  public:
   // `space` is valid; parallel edges add. Where its costs add up to more they are divided by 2^shift() and rounded

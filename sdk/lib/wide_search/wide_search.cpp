@@ -14,22 +14,6 @@ constexpr double kCloser = 0.9;       // strategies are excluded again when the 
 constexpr double kManyProbed = 0.02;  // or when probing excluded as many of them
 constexpr double kGuess = 0.1;        // how far above the bound a choice is looked for while none is known
 
-Ticks largest(const std::vector<Ticks>& costs) {
-  Ticks result = 0;
-  for (const Ticks cost : costs) result = cost < kForbidden ? std::max(result, cost) : result;
-  return result;
-}
-
-// Of any allowed choice.
-TickSum most_cost(const StrategySpace& space) {
-  TickSum sum = 0;
-  std::vector<Ticks> of_table;
-  for (const SpaceNode& node : space.nodes) sum += largest(node.costs);
-  for (const CostTable& table : space.tables) of_table.push_back(largest(table.costs));
-  for (const SpaceEdge& edge : space.edges) sum += of_table[edge.table];
-  return sum;
-}
-
 class WideSearch {
  public:
   WideSearch(const StrategySpace& space, std::int64_t budget, const WideSearchOptions& options)
