@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <compare>
+#include <deque>
+#include <limits>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "meshwright/axis_choice.h"
@@ -14,7 +18,7 @@ namespace meshwright::host {
 
 namespace {
 
-constexpr int kMostRegions = 400;
+constexpr int kMostSolved = 400;
 
 constexpr double kLeastShare = 1.0 / 50;  // of all weights' elements
 
@@ -103,61 +107,56 @@ class Search {
     const double bound = best.plan.lower_bound_seconds;
     const SolveStatus status = best.plan.status;
     const TickSum least = best.assignment.cost;
-    if (Status next = accept(found, std::move(best), {}); !next) return next.error();
+    accepted_.push_back(best.assignment.choice);
+    found.plans.push_back(std::move(best));
+    Region whole;
+    whole.cost = least;
+    split(whole, accepted_.front());
     while (found.plans.size() < count && !open_.empty()) {
       Region region = std::move(open_.extract(open_.begin()).value());
       if (region.cost >= too_much) break;
-      if (const std::size_t like = first_alike(region.choice); like < accepted_.size()) {
-        if (Status next = split(region.bans, like); !next) return next.error();
-      } else if (!region.fitted) {
-        if (Status next = fit(std::move(region)); !next) return next.error();
+      if (region.state == State::open) {
+        found.cut_off = solved_ == kMostSolved;
+        if (found.cut_off) break;
+        if (Status solved = solve(std::move(region)); !solved) return solved.error();
+      } else if (const auto* like = first_alike(region.choice)) {
+        split(region, *like);
+      } else if (region.state == State::solved) {
+        if (Status fitted = fit(std::move(region)); !fitted) return fitted.error();
       } else {
         FittedPlan plan = std::move(fitted_.at(region.number));
-        plan.plan.lower_bound_seconds = bound;
         const bool costs_more = status == SolveStatus::optimal && plan.assignment.cost > least;
+        plan.plan.lower_bound_seconds = bound;
         plan.plan.status = costs_more ? SolveStatus::bounded : status;
-        if (Status next = accept(found, std::move(plan), region.bans); !next) return next.error();
+        accepted_.push_back(plan.assignment.choice);
+        found.plans.push_back(std::move(plan));
+        split(region, accepted_.back());
       }
-      found.cut_off = number_ >= kMostRegions;
-      if (found.cut_off) break;
     }
     return found;
   }
 
  private:
-  using Bans = std::set<std::pair<std::size_t, std::size_t>>;  // kinds that may not be treated as accepted plans do
+  // How a kind may not be treated.
+  struct Ban {
+    std::size_t kind = 0;
+    std::vector<Treatment> treatments;  // of its variables
+    auto operator<=>(const Ban&) const = default;
+  };
+  using Bans = std::set<std::size_t>;  // by number
+
+  enum class State : std::uint8_t { fitted, solved, open };  // of equal costs, the one of which most is known goes first
 
   struct Region {
-    TickSum cost = 0;
-    int number = 0;  // in the order in which they were made
-    bool fitted = false;
+    TickSum cost = 0;  // if open, a bound: it costs no less than any region that it is a part of
+    State state = State::open;
+    int number = 0;
     Bans bans;
     std::vector<std::uint32_t> choice;
-    bool operator<(const Region& other) const { return std::pair(cost, number) < std::pair(other.cost, other.number); }
-  };
-
-  using Costs = std::map<std::uint32_t, std::vector<Ticks>>;  // by variable
-
-  // What the costs were before.
-  Costs forbid(const Bans& bans) {
-    Costs before;
-    for (const auto& [kind, accepted] : bans) {
-      for (const std::uint32_t variable : kinds_[kind]) {
-        std::vector<Ticks>& costs = problem_.space.nodes[variable].costs;
-        before.try_emplace(variable, costs);
-        const Treatment banned = treatment(variable, accepted_[accepted]);
-        const std::vector<Strategy>& strategies = problem_.variables[variable].set->strategies;
-        for (std::size_t s = 0; s < costs.size(); ++s) {
-          if (treatments_.of(strategies[s]) == banned) costs[s] = kForbidden;
-        }
-      }
+    bool operator<(const Region& other) const {
+      return std::tuple(cost, state, number) < std::tuple(other.cost, other.state, other.number);
     }
-    return before;
-  }
-
-  void restore(const Costs& before) {
-    for (const auto& [variable, costs] : before) problem_.space.nodes[variable].costs = costs;
-  }
+  };
 
   [[nodiscard]] Treatment treatment(std::uint32_t variable, const std::vector<std::uint32_t>& choice) const {
     return treatments_.of(problem_.variables[variable].set->strategies[choice[variable]]);
@@ -169,36 +168,45 @@ class Search {
     });
   }
 
-  // The first accepted plan that a choice is not distinct from; their number if there is none.
-  [[nodiscard]] std::size_t first_alike(const std::vector<std::uint32_t>& choice) const {
-    std::size_t at = 0;
-    while (at < accepted_.size() && !alike(choice, accepted_[at])) ++at;
-    return at;
+  // The first accepted plan that a choice is not distinct from.
+  [[nodiscard]] const std::vector<std::uint32_t>* first_alike(const std::vector<std::uint32_t>& choice) const {
+    for (const std::vector<std::uint32_t>& accepted : accepted_) {
+      if (alike(choice, accepted)) return &accepted;
+    }
+    return nullptr;
   }
 
-  Status accept(DistinctPlans& found, FittedPlan plan, const Bans& bans) {
-    accepted_.push_back(plan.assignment.choice);
-    found.plans.push_back(std::move(plan));
-    return split(bans, accepted_.size() - 1);
-  }
-
-  // The parts of a region in which one kind or another is not treated as in an accepted plan.
-  Status split(const Bans& bans, std::size_t accepted) {
-    for (std::size_t kind = 0; kind < kinds_.size() && number_ < kMostRegions; ++kind) {
-      Region part;
-      part.bans = bans;
-      part.bans.emplace(kind, accepted);
+  // The parts of a region in which one kind or another is not treated as in `choice`.
+  void split(const Region& region, const std::vector<std::uint32_t>& choice) {
+    for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
+      Ban ban{kind, {}};
+      for (const std::uint32_t variable : kinds_[kind]) ban.treatments.push_back(treatment(variable, choice));
+      const std::size_t number = numbers_.try_emplace(ban, numbers_.size()).first->second;
+      if (number == bans_.size()) bans_.push_back(std::move(ban));
+      Region part{region.cost, State::open, made_, region.bans, {}};
+      part.bans.insert(number);
       if (!tried_.insert(part.bans).second) continue;
-      part.number = number_++;
-      const Costs before = forbid(part.bans);
-      Result<Assignment> answer = solver_.assign(input_, problem_, budget_);
-      restore(before);
-      if (!answer) return answer.error();
-      if (answer->choice.empty()) continue;
-      part.cost = answer->cost;
-      part.choice = std::move(answer->choice);
+      for (const std::size_t one : part.bans) {
+        if (const auto known = cost_of_ban_.find(one); known != cost_of_ban_.end()) part.cost = std::max(part.cost, known->second);
+      }
+      ++made_;
       open_.insert(std::move(part));
     }
+  }
+
+  Status solve(Region region) {
+    ++solved_;
+    const Costs before = forbid(region.bans);
+    Result<Assignment> answer = solver_.assign(input_, problem_, budget_);
+    restore(before);
+    if (!answer) return answer.error();
+    const bool is_empty = answer->choice.empty();
+    if (region.bans.size() == 1) cost_of_ban_[*region.bans.begin()] = is_empty ? std::numeric_limits<TickSum>::max() : answer->cost;
+    if (is_empty) return Done{};
+    region.cost = answer->cost;
+    region.state = State::solved;
+    region.choice = std::move(answer->choice);
+    open_.insert(std::move(region));
     return Done{};
   }
 
@@ -209,12 +217,36 @@ class Search {
     restore(before);
     if (!fitted) return fitted.error();
     if (!fitted->best) return Done{};
-    region.fitted = true;
+    region.state = State::fitted;
     region.cost = fitted->best->assignment.cost;
     region.choice = fitted->best->assignment.choice;
     fitted_.insert_or_assign(region.number, std::move(*fitted->best));
     open_.insert(std::move(region));
     return Done{};
+  }
+
+  using Costs = std::map<std::uint32_t, std::vector<Ticks>>;  // by variable
+
+  // What the costs were before.
+  Costs forbid(const Bans& bans) {
+    Costs before;
+    for (const std::size_t number : bans) {
+      const Ban& ban = bans_[number];
+      for (std::size_t i = 0; i < ban.treatments.size(); ++i) {
+        const std::uint32_t variable = kinds_[ban.kind][i];
+        std::vector<Ticks>& costs = problem_.space.nodes[variable].costs;
+        before.try_emplace(variable, costs);
+        const std::vector<Strategy>& strategies = problem_.variables[variable].set->strategies;
+        for (std::size_t s = 0; s < costs.size(); ++s) {
+          if (treatments_.of(strategies[s]) == ban.treatments[i]) costs[s] = kForbidden;
+        }
+      }
+    }
+    return before;
+  }
+
+  void restore(const Costs& before) {
+    for (const auto& [variable, costs] : before) problem_.space.nodes[variable].costs = costs;
   }
 
   const FittedSolver& solver_;
@@ -223,11 +255,14 @@ class Search {
   const std::int64_t budget_;
   const std::vector<Kind> kinds_;
   const Treatments treatments_;
-  std::vector<std::vector<std::uint32_t>> accepted_;
+  std::deque<std::vector<std::uint32_t>> accepted_;
+  std::vector<Ban> bans_;
+  std::map<Ban, std::size_t> numbers_;           // of bans
+  std::map<std::size_t, TickSum> cost_of_ban_;  // of the best choice under it alone
   std::set<Region> open_;
   std::map<int, FittedPlan> fitted_;  // by region
   std::set<Bans> tried_;
-  int number_ = 0;
+  int made_ = 0, solved_ = 0;
 };
 
 bool same_treatment(const PlannedVariable& a, const PlannedVariable& b) {
