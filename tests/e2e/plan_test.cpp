@@ -8,6 +8,7 @@
 #include "plan_json.h"
 #include "plan_reader.h"
 #include "planning.h"
+#include "run_program.h"
 
 namespace meshwright {
 namespace {
@@ -192,6 +193,21 @@ TEST(Plan, OfOneDeviceConvertsNothing) {
   EXPECT_TRUE(outcome->plan->conversions.empty());
   EXPECT_EQ(outcome->strategies, outcome->variables);
   EXPECT_NEAR(outcome->plan->step_seconds, outcome->plan->objective_seconds, 1e-9);  // ticks are rounded
+}
+
+TEST(Plan, SaysHowFarItMayBeFromTheBest) {
+  const std::string command = "plan " + test::example("gpt2_map_alpha") + " --cluster " + test::cluster("a100x8_nvlink_pairs") + " --mesh 2x4 ";
+  const std::string unbounded = test::run_program(command + "--set search.work_limit=1").output;
+  EXPECT_NE(unbounded.find("heuristic, nothing says how far above the best"), std::string::npos) << unbounded;
+  const std::string local = command + "--set search.intra=ilp_cbc --set search.ilp_cbc.max_columns=1 --set search.ilp_cbc.messages=false ";
+  const std::string json = test::run_program(local + "--format json").output;
+  const auto read = [&](const std::string& key) { return std::stod(json.substr(json.find("\"" + key + "\":") + key.size() + 3)); };
+  const double gap = 100 * (read("objective_seconds") / read("lower_bound_seconds") - 1);  // of the bound, not of the cost
+  const std::string text = test::run_program(local).output;
+  const std::size_t at = text.find("bounded, at most ");
+  ASSERT_NE(at, std::string::npos) << text;
+  EXPECT_GT(gap, 1);
+  EXPECT_NEAR(std::stod(text.substr(at + 17)), gap, 0.01);
 }
 
 // HiGHS is not in Debian; where it is not installed there is no plugin.
