@@ -13,12 +13,14 @@ struct Case {
   const char* budget;
 };
 
-// Chains and an encoder with its decoder, two and three axes, with and without a budget that binds.
+// Chains, skips, concatenation, an encoder with its decoder; one to three axes, with and without a budget that binds.
 const Case kCases[] = {
     {"/examples/gpt2_map_alpha.pt2", "/configs/clusters/a100x8_nvlink_pairs.toml", "2x4", ""},
     {"/examples/gpt2_small.pt2", "/configs/clusters/a100x8_nvlink_pairs.toml", "2x4", "2200MiB"},  // 3.01 GiB without it
     {"/tests/models/gpt2_tiny.pt2", "/tests/e2e/slow8.toml", "2x2x2", ""},
     {"/tests/models/t5_tiny.pt2", "/tests/e2e/slow8.toml", "2x4", ""},
+    {"/tests/models/unet_tiny.pt2", "/tests/e2e/slow8.toml", "2x4", ""},
+    {"/tests/models/densenet_tiny.pt2", "/tests/e2e/slow8.toml", "2x4", ""},
     {"/tests/models/resnet_tiny.pt2", "/tests/e2e/slow8.toml", "8", ""},
 };
 

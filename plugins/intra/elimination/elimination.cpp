@@ -57,10 +57,14 @@ bool is_proven(const Assignment& answer) {
 
 // What two searches of the same space and budget say together.
 Assignment better_of(Assignment first, Assignment second) {
-  if (first.method.empty() || is_proven(second)) return second;
+  if (first.method.empty()) return second;
+  const std::string method = first.method + "; " + second.method;
+  if (is_proven(second)) {
+    second.method = method;
+    return second;
+  }
   const TickSum bound = std::max(first.lower_bound, second.lower_bound);
   const bool is_first = !first.choice.empty() && (second.choice.empty() || first.cost <= second.cost);
-  const std::string method = first.method + "; " + second.method;
   const bool cut_off = first.cut_off_by_clock || second.cut_off_by_clock;
   Assignment result = std::move(is_first ? first : second);
   result.method = method;

@@ -69,6 +69,12 @@ void tune(void* highs, const Counted& counted, double seconds) {
   Highs_setIntOptionValue(highs, "threads", 1);
   Highs_setStringOptionValue(highs, "parallel", "off");
   Highs_setStringOptionValue(highs, "solver", "simplex");
+  // Presolve may not end (1.15.1; seen on a program of 54 columns), and looks at no limit there. The space was reduced
+  // already; nor do programs that heuristics make of a part of this one get any.
+  Highs_setStringOptionValue(highs, "presolve", "off");
+  for (const char* heuristic : {"mip_heuristic_run_rins", "mip_heuristic_run_rens", "mip_heuristic_run_root_reduced_cost"}) {
+    Highs_setBoolOptionValue(highs, heuristic, 0);
+  }
   // Its analytic centre of the first relaxation would be found by a method that loads a library of its own.
   Highs_setStringOptionValue(highs, "mip_ipm_solver", "ipx");
   for (const char* tolerance :
