@@ -12,6 +12,7 @@ DEMO_VERIFIED ?= examples/gpt2_mini.pt2
 .PHONY: build demo test test-torch zoo saved-bytes search-times test-onnx bench iopddl fmt lint
 
 build: packages-build
+	@./tools/install_highs.sh $(BUILD)/highs
 	@echo "build: configuring $(BUILD)"
 	@cmake -G Ninja -S . -B $(BUILD) -DBUILD_TESTING=ON $(CMAKE_FLAGS) --log-level=WARNING
 	@echo "build: compiling the program and its plugins"

@@ -5,11 +5,13 @@
 set -eu
 
 # One build folder holds the program and its tests, so configuring it looks for what the tests need too: GoogleTest, and
-# Python for the architecture checks. nm comes with g++'s binutils.
+# Python for the architecture checks. HiGHS (tools/install_highs.sh) and PyTorch go into virtual environments. nm comes with
+# g++'s binutils.
 build="g++ make cmake ninja-build ccache pkg-config libboost1.74-dev liblpsolve55-dev coinor-libcbc-dev libtomlplusplus-dev libspdlog-dev
-  libcli11-dev nlohmann-json3-dev libzip-dev libprotobuf-dev protobuf-compiler libdnnl-dev libgtest-dev libgmock-dev python3 binutils"
+  libcli11-dev nlohmann-json3-dev libzip-dev libprotobuf-dev protobuf-compiler libdnnl-dev libgtest-dev libgmock-dev python3 python3-venv
+  binutils"
 lint="$build clang-format clang-tidy"
-torch="$build python3-venv"
+torch="$build"
 
 case "${1:-}" in
   build) wanted=$build ;;

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <initializer_list>
+#include <optional>
 
+#include "name_list.h"
 #include "nearest_name.h"
 
 namespace meshwright::host {
@@ -31,6 +33,8 @@ constexpr meshwright_config_key_v1 kSearch[] = {
     {"memory_budget", "bytes", "bytes", "0", "memory per device; all that the cluster file leaves free if 0"},
     {"work_limit", "integer", "steps", "4_000_000_000", "work after which a solver stops; the same on any machine"},
     {"deadline_seconds", "number", "seconds", "60.0", "time after which a solver stops, if the work limit has not"},
+    {"reduce", "text", "", "\"all\"",
+     "what makes the problem smaller before it is solved: all, none, or some of consistency,dominance,contraction"},
     {"weights", "text", "", "\"free\"", "free: any layout; sharded: every weight that can be sharded must be"},
     {"zero", "text", "", "\"free\"",
      "free: each parameter as it is fastest; 0, 1, 2, 3: every one at this stage of ZeRO, over the axes it is whole on"},
@@ -70,6 +74,7 @@ struct Choice {
   std::string_view section;
   std::string_view key;
   std::vector<std::string> values;
+  std::vector<std::string> listed = {};  // of which a list such as "a,b" will do too
 };
 
 // Texts that are neither free nor a plugin's name.
@@ -78,6 +83,7 @@ const std::vector<Choice>& choices() {
       {"model", "loss", {"none", "cross_entropy", "mse"}},
       {"search", "checkpoint", {"none"}},
       {"search", "inter", {"none"}},
+      {"search", "reduce", {"all", "none"}, {"consistency", "dominance", "contraction"}},
       {"search", "weights", {"free", "sharded"}},
       {"search", "zero", {"free", "0", "1", "2", "3"}},
       {"search", "regather", {"free", "always", "never"}},
@@ -118,14 +124,30 @@ Schema schema_named(std::string_view name) {
   return {};
 }
 
+// The part of `value` that no choice is, if there is one.
+std::optional<std::string> stranger(const Choice& choice, const std::string& value) {
+  const auto is_in = [](const std::vector<std::string>& names, const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  if (is_in(choice.values, value)) return std::nullopt;
+  if (choice.listed.empty()) return value;
+  for (const std::string& part : split_names(value)) {
+    if (!is_in(choice.listed, part)) return part;
+  }
+  return std::nullopt;
+}
+
 Status check_choices(const ConfigTree& tree, std::string_view section, const Config& config) {
   for (const Choice& choice : choices()) {
     if (choice.section != section) continue;
     const std::string& value = config.text(choice.key);
-    if (std::find(choice.values.begin(), choice.values.end(), value) != choice.values.end()) continue;
+    const std::optional<std::string> wrong = stranger(choice, value);
+    if (!wrong) continue;
+    std::vector<std::string> known = choice.listed;
+    if (value.find(',') == std::string::npos) known.insert(known.begin(), choice.values.begin(), choice.values.end());
     const ConfigEntry& entry = tree.section(section)->keys.find(choice.key)->second;
     return bad_input(entry.where + ": \"" + std::string(choice.key) + "\" in [" + std::string(section) +
-                     "] can't be \"" + value + "\"" + suggest(value, choice.values));
+                     "] can't be \"" + *wrong + "\"" + suggest(*wrong, known));
   }
   return Done{};
 }

@@ -56,6 +56,14 @@ TEST(HostConfig, RefusesUnknownNamesWithTheNearest) {
             "configs/demo.toml:1: unknown key \"intra\" before the first section; there are none");
   EXPECT_EQ(message_of("[train]\noptimizer = \"adamv\"\n"),
             "configs/demo.toml:2: \"optimizer\" in [train] can't be \"adamv\"; did you mean \"adam\"?");
+  EXPECT_EQ(message_of("[search]\nreduce = \"dominanse\"\n"),
+            "configs/demo.toml:2: \"reduce\" in [search] can't be \"dominanse\"; did you mean \"dominance\"?");
+  EXPECT_EQ(message_of("[search]\nreduce = \"dominance, contractions\"\n"),
+            "configs/demo.toml:2: \"reduce\" in [search] can't be \"contractions\"; did you mean \"contraction\"?");
+  EXPECT_EQ(message_of("[search]\nreduce = \"all,dominance\"\n"),
+            "configs/demo.toml:2: \"reduce\" in [search] can't be \"all\"; known are \"consistency\", \"dominance\", \"contraction\"");
+  EXPECT_EQ(message_of("[search]\nreduce = \"dominance,\"\n"),
+            "configs/demo.toml:2: \"reduce\" in [search] can't be \"\"; known are \"consistency\", \"dominance\", \"contraction\"");
   EXPECT_EQ(message_of("[train.extra]\na = 1\n"),
             "configs/demo.toml:1: unknown section [train.extra]; [train] has no sections inside");
   EXPECT_EQ(message_of("[conversions]\nname = \"x\"\n"),

@@ -28,15 +28,13 @@ std::string mebibytes(std::int64_t bytes) {
   return bytes == 0 ? "" : format("%.1f MiB", static_cast<double>(bytes) / 1048576.0);
 }
 
-std::string gap_text(double cost, double bound) {
-  if (cost <= 0) return "";
-  return format("%.2f %%", 100.0 * (cost - bound) / cost);
-}
-
 std::string status_text(const Plan& plan) {
   std::string text{name(plan.status)};
-  if (plan.status != SolveStatus::optimal) {
-    text += ", at most " + gap_text(plan.objective_seconds, plan.lower_bound_seconds) + " above the best";
+  const double bound = plan.lower_bound_seconds;
+  if (plan.status != SolveStatus::optimal && bound > 0) {
+    text += format(", at most %.2f %% above the best", 100 * (plan.objective_seconds / bound - 1));
+  } else if (plan.status != SolveStatus::optimal) {
+    text += ", nothing says how far above the best";
   }
   return text + " (" + plan.method + ")";
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "meshwright/reduce.h"
+#include "name_list.h"
 
 namespace meshwright::host {
 
@@ -31,6 +32,18 @@ Result<std::uint32_t> parse_axes(const Config& search, const std::string& key, c
   return axes;
 }
 
+// "all", "none", or a list of what is on, as the configuration's check lets it pass.
+ReduceOptions reduce_options(const Config& search) {
+  const std::string& text = search.text("reduce");
+  const std::vector<std::string> names = split_names(text);
+  const auto is_on = [&](const char* name) { return text == "all" || std::find(names.begin(), names.end(), name) != names.end(); };
+  ReduceOptions options;
+  options.consistency = is_on("consistency");
+  options.dominance = is_on("dominance");
+  options.folding = is_on("contraction");
+  return options;
+}
+
 }  // namespace
 
 Result<StrategyFilter> wanted_filter(const Config& search, const Mesh& mesh) {
@@ -49,7 +62,7 @@ Result<StrategyFilter> wanted_filter(const Config& search, const Mesh& mesh) {
 }
 
 Result<Assignment> solve_reduced(const IntraSolver& solver, const StrategySpace& space, std::int64_t budget, const Config& search) {
-  const Reduction reduction = reduce(space);
+  const Reduction reduction = reduce(space, reduce_options(search));
   if (reduction.infeasible) {
     Assignment none;
     none.status = SolveStatus::infeasible;

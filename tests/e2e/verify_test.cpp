@@ -86,7 +86,7 @@ TEST_P(VerifyTiny, IsEqualWhereSharingThePlanPays) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, VerifyTiny, testing::Values("gpt2_tiny", "gpt2_tiny_weights", "bert_tiny", "vit_tiny", "mlp_tiny", "llama_tiny",
-                                                              "resnet_tiny", "t5_tiny", "vgg_tiny", "clip_tiny", "swin_tiny", "vit_torchvision_tiny",
+                                                              "resnet_tiny", "t5_tiny", "vgg_tiny", "clip_tiny", "swin_tiny", "unet_tiny", "densenet_tiny", "vit_torchvision_tiny",
                                                               "mixtral_tiny", "qwen_moe_tiny", "encoder_open",
                                                               "encoder_torch_2_6", "encoder_torch_2_8", "encoder_torch_2_10"),
                          [](const auto& info) { return std::string(info.param); });

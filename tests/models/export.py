@@ -128,6 +128,61 @@ class Contrastive(torch.nn.Module):
         return self.inner(**inputs, return_loss=True).loss
 
 
+class UNet(torch.nn.Module):
+    """An encoder and a decoder of as many levels; each level of the one is read by that of the other (Ronneberger 2015)."""
+
+    def __init__(self, widths: tuple[int, ...]):
+        super().__init__()
+
+        def block(inner: int, outer: int) -> torch.nn.Module:
+            return torch.nn.Sequential(torch.nn.Conv2d(inner, outer, 3, padding=1, bias=False), torch.nn.GroupNorm(2, outer),
+                                       torch.nn.ReLU())
+
+        pairs = list(zip(widths, widths[1:]))[::-1]
+        self.down = torch.nn.ModuleList(block(inner, outer) for inner, outer in zip((3, *widths), widths))
+        self.rise = torch.nn.ModuleList(torch.nn.ConvTranspose2d(outer, inner, 2, stride=2) for inner, outer in pairs)
+        self.up = torch.nn.ModuleList(block(2 * inner, inner) for inner, _ in pairs)
+        self.last = torch.nn.Conv2d(widths[0], CLASSES, 1)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        hidden, skips = images, []
+        for level, block in enumerate(self.down):
+            hidden = block(torch.nn.functional.max_pool2d(hidden, 2) if level else hidden)
+            skips.append(hidden)
+        for rise, block, skip in zip(self.rise, self.up, reversed(skips[:-1])):
+            hidden = block(torch.cat([rise(hidden), skip], dim=1))
+        return self.last(hidden)
+
+
+class DenseNet(torch.nn.Module):
+    """Two blocks in which every layer reads all before it in the block (Huang et al. 2017). The norms stand behind the
+    convolutions: before them, as in torchvision's, they leave the first scale with a gradient of rounding errors."""
+
+    def __init__(self, width: int, growth: int, layers: int):
+        super().__init__()
+
+        def layer(inner: int, outer: int, size: int) -> torch.nn.Module:
+            return torch.nn.Sequential(torch.nn.Conv2d(inner, outer, size, padding=size // 2, bias=False), torch.nn.BatchNorm2d(outer),
+                                       torch.nn.ReLU())
+
+        self.stem = torch.nn.Conv2d(3, width, 3, padding=1)
+        self.blocks = torch.nn.ModuleList(
+            torch.nn.ModuleList(layer(width + i * growth, growth, 3) for i in range(layers)) for _ in range(2))
+        self.transition = layer(width + layers * growth, width, 1)
+        self.classifier = torch.nn.Linear(width + layers * growth, CLASSES)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        hidden = self.stem(images)
+        for block in self.blocks:
+            if block is not self.blocks[0]:
+                hidden = torch.nn.functional.avg_pool2d(self.transition(hidden), 2)
+            features = [hidden]
+            for layer in block:
+                features.append(layer(torch.cat(features, dim=1)))
+            hidden = torch.cat(features, dim=1)
+        return self.classifier(hidden.mean(dim=(2, 3)))
+
+
 def images(size: int) -> dict[str, torch.Tensor]:
     return {"images": torch.zeros(BATCH, 3, size, size), "labels": torch.zeros(BATCH, dtype=torch.int64)}
 
@@ -199,6 +254,15 @@ def qwen_moe():
                    moe_intermediate_size=WIDTH // 2, shared_expert_intermediate_size=WIDTH, num_experts=8)
 
 
+def densenet():
+    return Classified(DenseNet(8, 4, 3)), images(16)
+
+
+def unet():
+    """With a class for each pixel."""
+    return Classified(UNet((4, 8, 16))), {**images(16), "labels": torch.zeros(BATCH, 16, 16, dtype=torch.int64)}
+
+
 def vit_torchvision():
     model = torchvision.models.VisionTransformer(image_size=16, patch_size=8, num_layers=LAYERS, num_heads=HEADS,
                                                  hidden_dim=WIDTH, mlp_dim=2 * WIDTH, num_classes=CLASSES)
@@ -243,7 +307,7 @@ def fill(model: torch.nn.Module) -> None:
 
 MODELS: dict[str, Callable] = {"gpt2_tiny": gpt2, "gpt2_tiny_weights": gpt2, "bert_tiny": bert, "vit_tiny": vit,
                                "mlp_tiny": mlp, "mlp_bf16_weights": mlp_bf16, "llama_tiny": llama, "resnet_tiny": resnet, "t5_tiny": t5,
-                               "vgg_tiny": vgg, "clip_tiny": clip, "swin_tiny": swin, "vit_torchvision_tiny": vit_torchvision, "mixtral_tiny": mixtral,
+                               "vgg_tiny": vgg, "clip_tiny": clip, "swin_tiny": swin, "densenet_tiny": densenet, "unet_tiny": unet, "vit_torchvision_tiny": vit_torchvision, "mixtral_tiny": mixtral,
                                "mixtral_short": mixtral_short,
                                "qwen_moe_tiny": qwen_moe, "gpt2_long": gpt2_long, "encoder_open": lambda: encoder(8, 16),
                                "encoder_12x10": lambda: encoder(12, 10), "resnet50": resnet50}

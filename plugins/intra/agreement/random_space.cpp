@@ -119,6 +119,70 @@ StrategySpace transformer_space(std::uint64_t seed, int layers, std::uint32_t st
   return space;
 }
 
+namespace {
+
+using Edges = std::vector<std::pair<std::uint32_t, std::uint32_t>>;  // from earlier nodes to later ones
+
+// Nodes that hold memory from their place to that of their last reader. What holds less costs more.
+StrategySpace space_of(std::uint64_t seed, std::uint32_t nodes, std::uint32_t strategies, const Edges& edges) {
+  constexpr Ticks kMost = 1'000'000;
+  constexpr int kTables = 12;
+  Maker make(seed);
+  StrategySpace space;
+  for (int i = 0; i < kTables; ++i) space.tables.push_back(make.table(strategies, strategies, kMost, 12));
+  for (std::uint32_t id = 0; id < nodes; ++id) {
+    SpaceNode& node = space.nodes.emplace_back();
+    node.name = "n" + std::to_string(id);
+    MemoryTerm term{id, static_cast<std::int32_t>(id), static_cast<std::int32_t>(id) + 1, {}};
+    for (std::uint32_t s = 0; s < strategies; ++s) {
+      const std::int64_t share = 1 + make.below(8);
+      node.costs.push_back(make.below(kMost / 4) + kMost / 8 * (8 - share));
+      term.bytes.push_back(share * 10'000'000 + make.below(1000));
+    }
+    space.memory.push_back(std::move(term));
+  }
+  for (const auto& [from, to] : edges) {
+    space.edges.push_back({from, to, static_cast<std::uint32_t>(make.below(kTables))});
+    space.memory[from].end = std::max(space.memory[from].end, static_cast<std::int32_t>(to) + 1);
+  }
+  return space;
+}
+
+}  // namespace
+
+StrategySpace unet_space(std::uint64_t seed, std::uint32_t levels, std::uint32_t strategies) {
+  const std::uint32_t nodes = 2 * levels + 1;
+  Edges edges;
+  for (std::uint32_t id = 1; id < nodes; ++id) edges.emplace_back(id - 1, id);
+  for (std::uint32_t level = 0; level < levels; ++level) edges.emplace_back(level, nodes - 1 - level);
+  return space_of(seed, nodes, strategies, edges);
+}
+
+StrategySpace densenet_space(std::uint64_t seed, std::uint32_t blocks, std::uint32_t layers, std::uint32_t strategies) {
+  Edges edges;
+  for (std::uint32_t block = 0; block < blocks; ++block) {
+    const std::uint32_t first = block * layers;  // what the block reads, too
+    for (std::uint32_t to = first + 1; to <= first + layers; ++to) {
+      for (std::uint32_t from = first; from < to; ++from) edges.emplace_back(from, to);
+    }
+  }
+  return space_of(seed, blocks * layers + 1, strategies, edges);
+}
+
+StrategySpace encoder_decoder_space(std::uint64_t seed, std::uint32_t layers, std::uint32_t strategies) {
+  constexpr std::uint32_t kPerLayer = 2;
+  Edges edges;
+  const std::uint32_t half = kPerLayer * layers + 1;  // a position bias and its layers; the encoder's last node is a hub, too
+  for (const std::uint32_t first : {0U, half}) {
+    for (std::uint32_t id = first + 1; id < first + half; ++id) {
+      if (id > first + 1) edges.emplace_back(id - 1, id);
+      if ((id - first) % kPerLayer == 1) edges.emplace_back(first, id);
+      if (first > 0 && (id - first) % kPerLayer == 0) edges.emplace_back(half - 1, id);
+    }
+  }
+  return space_of(seed, 2 * half, strategies, edges);
+}
+
 StrategySpace random_dag_space(std::uint64_t seed, std::uint32_t nodes, std::uint32_t strategies, std::uint32_t reach) {
   constexpr Ticks kMost = 1'000'000;
   constexpr int kTables = 40;

@@ -27,13 +27,13 @@ struct Budgeted::Search {
   std::optional<Assignment> infeasible;
 };
 
-Budgeted::Budgeted(const StrategySpace& space, double max_table_entries, Meter& meter)
+Budgeted::Budgeted(const StrategySpace& space, double max_table_entries, bool memo, Meter& meter)
     : space_(space),
       max_table_entries_(max_table_entries),
       meter_(meter),
       problem_(make_problem(space)),
       plan_(make_join_plan(problem_, find_order(problem_), max_table_entries)),
-      passes_(problem_, plan_, meter) {}
+      passes_(problem_, plan_, meter, memo) {}
 
 Assignment Budgeted::solve(std::int64_t budget) {
   if (!unbudgeted_) unbudgeted_ = passes_.forward(problem_.unary, false);
@@ -187,7 +187,7 @@ LabelSearch Budgeted::search_below(Search& search, const Bounds& bounds, TickSum
   Problem problem = make_problem(reduction.space);
   const JoinPlan plan = make_join_plan(problem, find_order(problem), max_table_entries_);
   if (!plan.exact) return {};
-  Passes passes(problem, plan, meter_);
+  Passes passes(problem, plan, meter_, passes_.memo());
   Relaxation relaxation(passes, reduction.space, points, room, {}, [](const auto&) {});
   const auto forward = relaxation.forward(search.multipliers);
   if (!forward) return {};

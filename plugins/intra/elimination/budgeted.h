@@ -24,7 +24,7 @@ namespace meshwright::elimination {
 class Budgeted {
  public:
   // `space` needs no shift (problem.h) and outlives this.
-  Budgeted(const StrategySpace& space, double max_table_entries, Meter& meter);
+  Budgeted(const StrategySpace& space, double max_table_entries, bool memo, Meter& meter);
 
   // Whether the tables that elimination needs are within the limit.
   [[nodiscard]] bool is_exact() const { return plan_.exact; }

@@ -12,6 +12,7 @@ namespace {
 
 constexpr const char* kMaxTableEntries = "max_table_entries";
 constexpr const char* kThreads = "threads";
+constexpr const char* kMemo = "memo";
 // Where work is limited elimination may take all of it; where only the clock is, half of the time.
 constexpr std::int64_t kUnlimited = 1'000'000'000'000'000;
 constexpr double kExactShare = 0.5;
@@ -22,6 +23,9 @@ constexpr meshwright_config_key_v1 kSchema[] = {
      "the largest joint table that may be built; where elimination needs a larger one, the space is bounded and "
      "searched by other means"},
     {kThreads, "integer", "", "1", "1 or 2, of that search; the answer is the same"},
+    {kMemo, "boolean", "", "true",
+     "what identical parts of the model, such as its layers, have in common is computed once; false: each time, for the same "
+     "answer"},
 };
 
 void* create(const Config& config, Error& error) {
@@ -35,7 +39,7 @@ void* create(const Config& config, Error& error) {
     error = bad_input("threads must be 1 or 2, not " + std::to_string(threads));
     return nullptr;
   }
-  return static_cast<IntraSolver*>(new Elimination(entries, threads == 2));
+  return static_cast<IntraSolver*>(new Elimination(entries, threads == 2, config.boolean(kMemo)));
 }
 
 // What the answer to a space with shifted costs says about the space itself.
@@ -53,10 +57,14 @@ bool is_proven(const Assignment& answer) {
 
 // What two searches of the same space and budget say together.
 Assignment better_of(Assignment first, Assignment second) {
-  if (first.method.empty() || is_proven(second)) return second;
+  if (first.method.empty()) return second;
+  const std::string method = first.method + "; " + second.method;
+  if (is_proven(second)) {
+    second.method = method;
+    return second;
+  }
   const TickSum bound = std::max(first.lower_bound, second.lower_bound);
   const bool is_first = !first.choice.empty() && (second.choice.empty() || first.cost <= second.cost);
-  const std::string method = first.method + "; " + second.method;
   const bool cut_off = first.cut_off_by_clock || second.cut_off_by_clock;
   Assignment result = std::move(is_first ? first : second);
   result.method = method;
@@ -97,8 +105,8 @@ Result<std::vector<Assignment>> Elimination::do_solve(const StrategySpace& space
   elimination::Meter exact(meter.left(limits.work_limit < kUnlimited ? 1 : kExactShare));
   const int shift = elimination::needed_shift(space);
   const StrategySpace shifted = shift > 0 ? elimination::shift_costs(space, shift) : StrategySpace();
-  const elimination::WideOptions wide = {static_cast<double>(max_table_entries_), two_threads_};
-  elimination::Budgeted budgeted(shift > 0 ? shifted : space, wide.max_table_entries, exact);
+  const elimination::WideOptions wide = {static_cast<double>(max_table_entries_), two_threads_, memo_};
+  elimination::Budgeted budgeted(shift > 0 ? shifted : space, wide.max_table_entries, memo_, exact);
   std::vector<Assignment> answers;
   for (const std::int64_t budget : budgets) {
     Assignment answer;

@@ -9,8 +9,8 @@ namespace meshwright {
 
 class Elimination final : public IntraSolver {
  public:
-  explicit Elimination(std::int64_t max_table_entries, bool two_threads = false)
-      : max_table_entries_(max_table_entries), two_threads_(two_threads) {}
+  explicit Elimination(std::int64_t max_table_entries, bool two_threads = false, bool memo = true)
+      : max_table_entries_(max_table_entries), two_threads_(two_threads), memo_(memo) {}
 
  private:
   Result<std::vector<Assignment>> do_solve(const StrategySpace& space, std::span<const std::int64_t> budgets,
@@ -18,6 +18,7 @@ class Elimination final : public IntraSolver {
 
   std::int64_t max_table_entries_;
   bool two_threads_;
+  bool memo_;
 };
 
 }  // namespace meshwright

@@ -42,7 +42,9 @@ TEST(Elimination, StaysHonestWhereSumsDoNotFit64Bits) {
   for (int i = 0; i < 20; ++i)
     space.nodes.push_back({"n" + std::to_string(i), {kForbidden - 1, kForbidden - 2 - (Ticks{1} << 20)}});
   const std::vector<std::int64_t> budgets = {kNoBudget};
-  const auto answers = Elimination(kEntries).solve(space, budgets, {});
+  SearchLimits limits;
+  limits.work_limit = 10'000'000;
+  const auto answers = Elimination(kEntries).solve(space, budgets, limits);
   ASSERT_TRUE(answers.ok()) << answers.error().message;
   EXPECT_EQ(answers->front().choice, std::vector<std::uint32_t>(20, 1));
   EXPECT_TRUE(answers->front().lower_bound <= answers->front().cost);

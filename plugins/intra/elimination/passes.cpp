@@ -72,6 +72,7 @@ std::optional<Forward> Passes::forward(const Unaries& unary, bool masks) {
   for (const auto& costs : unary) result.unaries.push_back(problem_.store.intern(costs));
   for (const Bucket& bucket : plan_.buckets) {
     const std::vector<TableId> tables = inputs_of(bucket, result);
+    if (!memo_) joined_.clear();
     const auto [known, is_new] = joined_.emplace(key_of(bucket, tables), Joined{0, 0});
     if (is_new) {
       const JoinInput input = join_input(bucket, tables);
@@ -156,6 +157,7 @@ std::optional<Backward> Passes::backward(const Forward& forward) {
   for (std::size_t i = plan_.buckets.size(); i-- > 0;) {
     const Bucket& bucket = plan_.buckets[i];
     const std::vector<TableId> tables = inputs_of(bucket, forward);
+    if (!memo_) known.clear();
     Key key = key_of(bucket, tables);
     key.push_back(result.outside[i]);
     auto place = known.find(key);

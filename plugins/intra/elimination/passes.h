@@ -3,7 +3,7 @@
 // rises if it must be taken.
 //
 // Messages are kept less their minimum, so that identical layers, whose messages differ by a constant, make identical
-// joins; and identical joins are computed once.
+// joins; and identical joins are computed once (the memo, which can be switched off to show what it is worth).
 #pragma once
 
 #include <map>
@@ -35,7 +35,8 @@ struct Backward {
 
 class Passes {
  public:
-  Passes(Problem& problem, const JoinPlan& plan, Meter& meter) : problem_(problem), plan_(plan), meter_(meter) {}
+  Passes(Problem& problem, const JoinPlan& plan, Meter& meter, bool memo)
+      : problem_(problem), plan_(plan), meter_(meter), memo_(memo) {}
 
   // With `masks`, pairs only allow or forbid. Nothing if the meter is exhausted.
   std::optional<Forward> forward(const Unaries& unary, bool masks);
@@ -47,6 +48,7 @@ class Passes {
   [[nodiscard]] const std::vector<Ticks>& table(TableId id) const { return problem_.store[id]; }
   [[nodiscard]] TableId table_of(const Component& component, const Forward& forward) const;
   Meter& meter() { return meter_; }
+  [[nodiscard]] bool memo() const { return memo_; }
 
  private:
   using Key = std::vector<std::uint32_t>;
@@ -68,6 +70,7 @@ class Passes {
   Problem& problem_;
   const JoinPlan& plan_;
   Meter& meter_;
+  bool memo_;
   std::map<Key, Joined> joined_;
 };
 

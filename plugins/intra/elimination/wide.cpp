@@ -27,45 +27,23 @@ Assignment solve_wide(const StrategySpace& space, std::int64_t budget, const Wid
   options.two_threads = wide.two_threads;
   options.start = start;
   options.reduce_work = std::min(kMostReduceWork, limits.work_limit / 4);
-  options.finish = [&](const StrategySpace& left, std::int64_t room) -> std::optional<Assignment> {
-    if (needed_shift(left) > 0) return std::nullopt;
+  options.finish = [&](const StrategySpace& left, std::int64_t room, bool last) -> std::optional<Assignment> {
+    if (last || needed_shift(left) > 0) return std::nullopt;
     const SearchLimits part = own.left(kFinishShare);
     const double most = std::min(wide.max_table_entries, kMostFinishEntries);
     const Problem problem = make_problem(left);
     const Order order = find_order(problem);
     if (order.largest_table > most || order.work > kOrderShare * static_cast<double>(part.work_limit)) return std::nullopt;
     Meter finishing(part);
-    Assignment answer = Budgeted(left, most, finishing).solve(room);
+    Assignment answer = Budgeted(left, most, wide.memo, finishing).solve(room);
     own.spend(finishing.work());
     if (finishing.cut_off_by_clock()) own.note_cut_off();
     return answer;
   };
-  const WideSearchResult found = wide_search(space, budget, options);
+  Assignment result = to_assignment(wide_search(space, budget, options), budget);
   meter.spend(own.work());
-  Assignment result;
-  result.method = found.method;
-  result.cut_off_by_clock = own.cut_off_by_clock();
-  if (found.infeasible) {
-    result.status = SolveStatus::infeasible;
-    result.least_bytes = found.least_bytes;
-    if (found.least_bytes == 0) {
-      result.binding = kNothingAllowed;
-    } else if (found.time) {
-      result.binding = binding_text(found.least_bytes, *found.time, budget);
-    } else {
-      result.binding = "needs at least " + std::to_string(found.least_bytes) + " bytes per device; the budget is " +
-                       std::to_string(budget) + " bytes";
-    }
-    return result;
-  }
-  result.choice = found.choice;
-  result.cost = found.cost;
-  result.lower_bound = found.lower_bound;
-  result.status = found.lower_bound > 0 ? SolveStatus::bounded : SolveStatus::heuristic;
-  if (!found.choice.empty() && found.cost == found.lower_bound) {
-    result.status = SolveStatus::optimal;
-    result.cut_off_by_clock = false;  // an attempt on the way was, the proof was not
-  }
+  // Where it is proven, an attempt on the way was cut off, if any, and not the proof.
+  result.cut_off_by_clock = own.cut_off_by_clock() && result.status != SolveStatus::optimal;
   return result;
 }
 

@@ -10,6 +10,7 @@ namespace meshwright::elimination {
 struct WideOptions {
   double max_table_entries = 0;
   bool two_threads = false;
+  bool memo = true;  // passes.h
 };
 
 // Spends at most `share` of the work that the meter has left. `start`: a choice that is known; may be empty.

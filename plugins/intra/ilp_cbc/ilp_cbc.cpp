@@ -9,26 +9,17 @@ namespace meshwright {
 
 namespace {
 
-constexpr const char* kMaxColumns = "max_columns";
-
-constexpr meshwright_config_key_v1 kSchema[] = {
-    {kMaxColumns, "integer", "columns", "500_000",
-     "the largest program that is given to CBC; beyond it the answer is a local search's, with a bound"},
-};
-
-void* create(const Config& config, Error&) {
-  return static_cast<IntraSolver*>(new IlpCbc(config.integer(kMaxColumns)));
-}
+void* create(const Config& config, Error&) { return static_cast<IntraSolver*>(new IlpCbc(integer_options(config))); }
 
 }  // namespace
 
 Result<std::vector<Assignment>> IlpCbc::do_solve(const StrategySpace& space, std::span<const std::int64_t> budgets,
                                                  const SearchLimits& limits) const {
-  return solve_integer_program(ilp::Cbc(), space, budgets, limits, max_columns_);
+  return solve_integer_program(ilp::Cbc(), space, budgets, limits, options_);
 }
 
 MESHWRIGHT_PLUGIN("intra", "ilp_cbc", "0.1.0", "Apache-2.0",
-                  "MAP's integer program (equation 1, edges by marginal constraints), solved by CBC", nullptr, kSchema,
-                  std::size(kSchema), create, destroy_plugin<IntraSolver>)
+                  "MAP's integer program (equation 1, edges by marginal constraints), solved by CBC", nullptr,
+                  kIntegerSchema, std::size(kIntegerSchema), create, destroy_plugin<IntraSolver>)
 
 }  // namespace meshwright

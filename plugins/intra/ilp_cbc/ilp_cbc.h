@@ -1,19 +1,19 @@
 // MAP's integer program (integer_solver.h), solved by CBC.
 #pragma once
 
-#include "meshwright/solver.h"
+#include "integer_solver.h"
 
 namespace meshwright {
 
 class IlpCbc final : public IntraSolver {
  public:
-  explicit IlpCbc(std::int64_t max_columns) : max_columns_(max_columns) {}
+  explicit IlpCbc(const IntegerOptions& options) : options_(options) {}
 
  private:
   Result<std::vector<Assignment>> do_solve(const StrategySpace& space, std::span<const std::int64_t> budgets,
                                            const SearchLimits& limits) const override;
 
-  std::int64_t max_columns_;
+  IntegerOptions options_;
 };
 
 }  // namespace meshwright

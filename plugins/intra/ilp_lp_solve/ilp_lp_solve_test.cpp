@@ -1,39 +1,17 @@
 #include "ilp_lp_solve.h"
 
-#include <gtest/gtest.h>
-
-#include "pair_space.h"
+#include "engine.h"
+#include "engine_suite.h"
 
 namespace meshwright {
 namespace {
 
-TEST(IlpLpSolve, ProvesSmallAnswersAndExplainsWhatDoesNotFit) {
-  const std::vector<std::int64_t> budgets = {14, 30, 100};
-  const auto answers = IlpLpSolve(1000).solve(pair_space(), budgets, {});
-  ASSERT_TRUE(answers.ok()) << answers.error().message;
-  EXPECT_EQ((*answers)[0].binding, "needs at least 15 bytes per device at time 1; the budget is 14 bytes");
-  EXPECT_EQ((*answers)[1].status, SolveStatus::optimal);
-  EXPECT_EQ((*answers)[1].choice, (std::vector<std::uint32_t>{1, 0}));
-  EXPECT_EQ((*answers)[2].choice, (std::vector<std::uint32_t>{0, 1}));
-}
-
-TEST(IlpLpSolve, ATooLargeProgramGivesALocalSearchWithABound) {
-  const std::vector<std::int64_t> budgets = {kNoBudget};
-  const auto answers = IlpLpSolve(3).solve(pair_space(), budgets, {});
-  ASSERT_TRUE(answers.ok()) << answers.error().message;
-  EXPECT_NE(answers->front().method.find("too many"), std::string::npos);
-  EXPECT_TRUE(answers->front().lower_bound <= 3);
-  EXPECT_FALSE(answers->front().choice.empty());
-}
-
-TEST(IlpLpSolve, AnExpiredDeadlineStillGivesAnHonestAnswer) {
-  SearchLimits limits;
-  limits.deadline_seconds = 0;
-  const std::vector<std::int64_t> budgets = {30};
-  const auto answers = IlpLpSolve(1000).solve(pair_space(), budgets, limits);
-  ASSERT_TRUE(answers.ok()) << answers.error().message;
-  EXPECT_NE(answers->front().status, SolveStatus::infeasible);
-}
+struct OfLpSolve {
+  using Solver = IlpLpSolve;
+  using Engine = ilp::LpSolve;
+  static constexpr bool kCounts = false;  // its interface has no such limit
+};
+INSTANTIATE_TYPED_TEST_SUITE_P(IlpLpSolve, EngineSuite, OfLpSolve);
 
 }  // namespace
 }  // namespace meshwright

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "linear_program.h"
+#include "meshwright/plugin.h"
 #include "meshwright/solver.h"
 
 namespace meshwright {
@@ -41,10 +42,31 @@ class Engine {
                                          const EngineLimits& limits) const = 0;
 };
 
-// One Assignment for each budget, as IntraSolver::solve wants them. A space of more than `max_columns` columns gets a
-// local search's answer instead, with the bound of messages (message_bound.h).
+struct IntegerOptions {
+  std::int64_t max_columns = 500'000;  // the largest program that the engine is given
+  bool messages = true;                // false: the engine is given all that the reduction leaves
+};
+
+// One Assignment for each budget, as IntraSolver::solve wants them. Before the engine, and so that it has less to do,
+// messages bound the cost and strategies that no choice as good as a known one has are dropped (wide_search.h). If more
+// columns than it may have are left, the answer is that of messages and their search.
 std::vector<Assignment> solve_integer_program(const Engine& engine, const StrategySpace& space,
                                               std::span<const std::int64_t> budgets, const SearchLimits& limits,
-                                              std::int64_t max_columns);
+                                              const IntegerOptions& use);
+
+// The keys of such a solver's configuration, and what they say.
+inline constexpr meshwright_config_key_v1 kIntegerSchema[] = {
+    {"max_columns", "integer", "columns", "500_000",
+     "the largest program that is given to the engine; beyond it the answer is that of messages and a local search, "
+     "with a "
+     "bound"},
+    {"messages", "boolean", "", "true",
+     "messages bound the cost first, and strategies that the bound excludes are left out of the program; false: the "
+     "engine "
+     "is given all of it"},
+};
+inline IntegerOptions integer_options(const Config& config) {
+  return {config.integer("max_columns"), config.boolean("messages")};
+}
 
 }  // namespace meshwright

@@ -13,6 +13,7 @@ namespace {
 constexpr double kCloser = 0.9;       // strategies are excluded again when the gap is as much smaller,
 constexpr double kManyProbed = 0.02;  // or when probing excluded as many of them
 constexpr double kGuess = 0.1;        // how far above the bound a choice is looked for while none is known
+constexpr std::int64_t kLeastRound = 50'000;  // steps: a round of which little is left to do is not for nothing
 
 class WideSearch {
  public:
@@ -30,11 +31,13 @@ class WideSearch {
     if (!options_.start.empty()) consider_lifted(options_.start);
     open_stage({}, nullptr);
     while (!proven_ && spend()) {
+      searched_ = true;
       stage_->round(upper(), target());
       note_choice();
       note_bound();
       if (!proven_ && has_choice_) exclude();
     }
+    if (!proven_ && !asked_) finish(true);
     return close();
   }
 
@@ -60,7 +63,7 @@ class WideSearch {
       proven_ = true;
       return;
     }
-    if (finish()) return;
+    if (finish(false)) return;
     stage_ = std::make_unique<Stage>(space_.compact(), prices, seed_++, options_.two_threads, options_.is_late);
     if (start != nullptr) stage_->start_from(*start);
     note_bound();
@@ -69,7 +72,7 @@ class WideSearch {
   bool spend() {
     const std::int64_t more = stage_->work() - spent_;
     spent_ += more;
-    return options_.spend(std::max<std::int64_t>(more, 1000));  // a round that finds nothing to do is not for nothing
+    return options_.spend(std::max(more, kLeastRound));
   }
 
   // In the shifted ticks of the space as it is now.
@@ -151,9 +154,10 @@ class WideSearch {
   }
 
   // True if that was all.
-  bool finish() {
+  bool finish(bool last) {
     if (!options_.finish) return false;
-    const std::optional<Assignment> answer = options_.finish(space_.space(), budget_);
+    const std::optional<Assignment> answer = options_.finish(space_.space(), budget_, last);
+    asked_ = answer.has_value();
     if (!answer) return false;
     finished_ = answer->method;
     if (!answer->choice.empty()) consider(answer->choice);
@@ -172,9 +176,10 @@ class WideSearch {
   WideSearchResult close() {
     if (proven_ && has_choice_) result_.lower_bound = result_.cost;
     if (has_choice_) result_.lower_bound = std::min(result_.lower_bound, result_.cost);
-    result_.method = "message passing, neighbourhood search";
+    result_.method = searched_ ? "message passing, neighbourhood search" : space_.space().nodes.empty() ? "reduction" : "";
     if (shrunk_) result_.method += ", strategies excluded by the bound";
-    if (proven_ && !finished_.empty()) result_.method += ", then " + finished_;
+    if (!finished_.empty()) result_.method += (result_.method.empty() ? "" : ", then ") + finished_;
+    if (result_.method.empty()) result_.method = "message passing";
     return std::move(result_);
   }
 
@@ -189,6 +194,8 @@ class WideSearch {
   double tried_gap_ = kNever;
   TickSum most_cost_ = 0;
   bool has_choice_ = false, proven_ = false, shrunk_ = false;
+  bool searched_ = false;
+  bool asked_ = false;   // the exact solver has answered for the space as it is now
   std::string finished_;
   WideSearchResult result_;
 };
@@ -197,6 +204,30 @@ class WideSearch {
 
 WideSearchResult wide_search(const StrategySpace& space, std::int64_t budget, const WideSearchOptions& options) {
   return WideSearch(space, budget, options).run();
+}
+
+Assignment to_assignment(WideSearchResult found, std::int64_t budget) {
+  Assignment result;
+  result.method = std::move(found.method);
+  if (found.infeasible) {
+    result.status = SolveStatus::infeasible;
+    result.least_bytes = found.least_bytes;
+    if (found.least_bytes == 0) {
+      result.binding = kNothingAllowed;
+    } else if (found.time) {
+      result.binding = binding_text(found.least_bytes, *found.time, budget);
+    } else {
+      result.binding = "needs at least " + std::to_string(found.least_bytes) + " bytes per device; the budget is " +
+                       std::to_string(budget) + " bytes";
+    }
+    return result;
+  }
+  result.choice = std::move(found.choice);
+  result.cost = found.cost;
+  result.lower_bound = found.lower_bound;
+  result.status = found.lower_bound > 0 ? SolveStatus::bounded : SolveStatus::heuristic;
+  if (!result.choice.empty() && found.cost == found.lower_bound) result.status = SolveStatus::optimal;
+  return result;
 }
 
 }  // namespace meshwright

@@ -23,9 +23,10 @@ struct WideSearchOptions {
   std::function<bool(std::int64_t)> spend;
   // Whether the clock wants the search to end; two threads may ask at once.
   std::function<bool()> is_late = [] { return false; };
-  // An exact solver for what is left when it has become small: an answer whose status is `optimal` or `infeasible` is
-  // taken, and of any other its choice and its bound. Nothing where the space is too wide for it. May be empty.
-  std::function<std::optional<Assignment>(const StrategySpace& space, std::int64_t budget)> finish;
+  // An exact solver for what is left: an answer whose status is `optimal` or `infeasible` is taken, and of any other its
+  // choice and its bound. It is asked at the start, whenever less is left, and, where it gave nothing for want of a
+  // smaller space, once more (`last`) when the search ends. May be empty.
+  std::function<std::optional<Assignment>(const StrategySpace& space, std::int64_t budget, bool last)> finish;
   bool two_threads = false;  // the answer is the same, unless the clock ends the search
   std::int64_t reduce_work = 1'000'000'000;  // ReduceOptions::dominance_work_limit
   std::uint64_t seed = 1;
@@ -44,5 +45,8 @@ struct WideSearchResult {
 
 // `space` is valid and has nodes.
 WideSearchResult wide_search(const StrategySpace& space, std::int64_t budget, const WideSearchOptions& options);
+
+// What it says to the host: status and, where nothing fits, why. Whether the clock cut it off is not known here.
+Assignment to_assignment(WideSearchResult found, std::int64_t budget);
 
 }  // namespace meshwright

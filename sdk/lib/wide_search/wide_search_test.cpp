@@ -103,7 +103,7 @@ TEST(WideSearch, HandsWhatIsLeftToAnExactSolver) {
     const StrategySpace space = small_space(seed);
     std::int64_t left = 1'000'000;
     WideSearchOptions options = limited(left);
-    options.finish = [&calls](const StrategySpace& rest, std::int64_t budget) -> std::optional<Assignment> {
+    options.finish = [&calls](const StrategySpace& rest, std::int64_t budget, bool) -> std::optional<Assignment> {
       ++calls;
       Assignment answer;
       for_each_choice(rest, [&](const auto& choice, const Evaluation& evaluation) {
