@@ -45,12 +45,12 @@ Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& pr
   FittedSearch found;
   // Where the fastest plan of all fits, no term of memory need be looked at.
   std::vector<MemoryTerm> memory = std::exchange(problem.space.memory, {});
-  Result<Assignment> answer = solve_(problem, kNoBudget);
+  Result<Assignment> answer = solve_({input, problem}, kNoBudget);
   problem.space.memory = std::move(memory);
   if (!answer) return answer.error();
   if (!answer->choice.empty()) {
     answer->peak_bytes = evaluate(problem.space, answer->choice).peak_bytes;
-    if (answer->peak_bytes > budget) answer = solve_(problem, budget);
+    if (answer->peak_bytes > budget) answer = solve_({input, problem}, budget);
     if (!answer) return answer.error();
   }
   const Assignment first = *answer;
@@ -79,7 +79,7 @@ Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& pr
       asked = std::min(asked, counted) - over;
       keep_smaller(found.smallest, std::move(*fitted));
       if (asked > refused) {
-        answer = solve_(problem, asked);
+        answer = solve_({input, problem}, asked);
         if (!answer) return answer.error();
         continue;
       }
@@ -88,7 +88,7 @@ Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& pr
     if (!found.smallest) break;
     const std::int64_t above = found.smallest->assignment.peak_bytes;
     asked = refused + (above - refused) / 2;
-    answer = solve_(problem, asked);
+    answer = solve_({input, problem}, asked);
     if (!answer) return answer.error();
   }
   if (found.status == SolveStatus::infeasible) return found;
@@ -103,7 +103,7 @@ Result<std::optional<FittedPlan>> FittedSolver::smallest(const ProblemInput& inp
   if (least_bytes == 0) return best;  // nothing is known to begin from
   for (const double factor : {1.0, 1.01, 1.03, 1.1, 1.3, 2.0, 4.0}) {
     const auto budget = static_cast<std::int64_t>(factor * static_cast<double>(least_bytes));
-    Result<Assignment> answer = solve_(problem, budget);
+    Result<Assignment> answer = solve_({input, problem}, budget);
     if (!answer) return answer.error();
     if (answer->choice.empty()) continue;
     Result<FittedPlan> fitted = fit(input, problem, std::move(*answer));
