@@ -73,13 +73,18 @@ def gpt2_long():
     return WithLoss(transformers.GPT2LMHeadModel(config)), {"input_ids": text, "labels": text}
 
 
-def bert():
+def bert(inner: int = 2 * WIDTH):
     config = transformers.BertConfig(num_hidden_layers=LAYERS, hidden_size=WIDTH, num_attention_heads=HEADS,
-                                     intermediate_size=2 * WIDTH, vocab_size=VOCABULARY,
+                                     intermediate_size=inner, vocab_size=VOCABULARY,
                                      max_position_embeddings=LENGTH, hidden_dropout_prob=0.0,
                                      attention_probs_dropout_prob=0.0)
     return WithLoss(transformers.BertForMaskedLM(config)), {"input_ids": tokens(), "attention_mask": tokens(),
                                                             "labels": tokens()}
+
+
+def bert_narrow():
+    """Most of its weights are the attention's."""
+    return bert(WIDTH // 4)
 
 
 def vit():
@@ -241,7 +246,7 @@ def fill(model: torch.nn.Module) -> None:
             parameter.copy_((torch.rand(parameter.shape, generator=generator) - 0.5) * 0.5 + is_scale)
 
 
-MODELS: dict[str, Callable] = {"gpt2_tiny": gpt2, "gpt2_tiny_weights": gpt2, "bert_tiny": bert, "vit_tiny": vit,
+MODELS: dict[str, Callable] = {"gpt2_tiny": gpt2, "gpt2_tiny_weights": gpt2, "bert_tiny": bert, "bert_narrow_tiny": bert_narrow, "vit_tiny": vit,
                                "mlp_tiny": mlp, "mlp_bf16_weights": mlp_bf16, "llama_tiny": llama, "resnet_tiny": resnet, "t5_tiny": t5,
                                "vgg_tiny": vgg, "clip_tiny": clip, "swin_tiny": swin, "vit_torchvision_tiny": vit_torchvision, "mixtral_tiny": mixtral,
                                "mixtral_short": mixtral_short,

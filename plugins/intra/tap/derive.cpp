@@ -63,11 +63,11 @@ std::vector<Deriver::Part> Deriver::parts_of(const Block& block, std::uint32_t t
   return parts;
 }
 
-// Whether another plan than `best` of the part is better than it; `choice` and `best` are then that one's.
+// Finds the best plan of the part, given the others. Whether it is another one than before.
 bool Deriver::examine(Router& router, const Part& part, std::span<const std::uint32_t> region, std::uint32_t tensor_axes,
                       std::vector<std::uint32_t>& choice, std::vector<Pattern>& best, Examined& examined) {
   const std::vector<Pattern> before = best;
-  std::pair<TickSum, TickSum> least{router.communication(region, choice), router.cost(region, choice)};
+  std::optional<std::pair<TickSum, TickSum>> least;
   std::vector<std::uint32_t> tried = choice;
   std::vector<std::size_t> picked(part.nodes.size(), 0);
   while (!meter_.exhausted()) {
@@ -76,7 +76,7 @@ bool Deriver::examine(Router& router, const Part& part, std::span<const std::uin
     if (router.route(region, candidates_, tried)) {
       ++examined.valid;
       const std::pair<TickSum, TickSum> cost{router.communication(region, tried), router.cost(region, tried)};
-      if (cost < least) {
+      if (!least || cost < *least) {
         least = cost;
         choice = tried;
         for (std::size_t i = 0; i < part.nodes.size(); ++i) best[part.nodes[i]] = part.patterns[i][picked[i]];

@@ -189,12 +189,17 @@ const Patterns::Choices& Patterns::of(std::uint32_t graph_node, Pattern pattern,
 }
 
 std::vector<Pattern> Patterns::available(std::uint32_t graph_node, std::uint32_t tensor_axes) {
-  std::vector<Pattern> patterns = {kReplica};
-  const std::size_t dimensions = profiles_[profile_[trimmed_.nodes[graph_node].variable]].split_axes.size();
-  for (std::size_t d = 0; d < dimensions && tensor_axes != 0; ++d) {
+  const Profile& profile = profiles_[profile_[trimmed_.nodes[graph_node].variable]];
+  std::vector<Pattern> patterns;
+  for (std::size_t d = 0; d < profile.split_axes.size() && tensor_axes != 0; ++d) {
     const auto pattern = static_cast<Pattern>(d + 1);
     if (!of(graph_node, pattern, tensor_axes).empty()) patterns.push_back(pattern);
   }
+  const auto replicates = [&](std::uint32_t s) {
+    return std::all_of(profile.split_axes.begin(), profile.split_axes.end(), [&](const auto& axes) { return (axes[s] & tensor_axes) == 0; });
+  };
+  const Choices& whole = of(graph_node, kReplica, tensor_axes);
+  if (patterns.empty() || std::any_of(whole.begin(), whole.end(), replicates)) patterns.insert(patterns.begin(), kReplica);
   return patterns;
 }
 

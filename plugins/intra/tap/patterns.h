@@ -37,7 +37,8 @@ class Patterns {
   // Those that an auxiliary variable may take: data parallel over the data axes, and over all tensor axes the same or nothing.
   const Choices& following(std::uint32_t variable, std::uint32_t tensor_axes);
 
-  // The patterns that a GraphNode can have, kReplica first.
+  // The patterns that a GraphNode can have, ascending: at least one. kReplica is left out where every strategy left splits the
+  // weight, and some along one dimension.
   std::vector<Pattern> available(std::uint32_t graph_node, std::uint32_t tensor_axes);
 
  private:

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "derive.h"
+#include "meshwright/cost.h"
 #include "meshwright/log.h"
 #include "meshwright/plugin.h"
 
@@ -24,10 +25,39 @@ struct Candidate {
   std::int64_t peak_bytes = 0;
 };
 
+std::string counted(std::int64_t count, const std::string& what) { return std::to_string(count) + " " + what + (count == 1 ? "" : "s"); }
+
+std::string scope_of(const Block& block) { return block.scope.empty() ? "no name" : block.scope; }
+
+std::string axes_text(std::uint32_t axes) {
+  std::string text;
+  for (std::size_t axis = 0; axes >> axis != 0; ++axis) {
+    if ((axes >> axis & 1U) != 0) text += (text.empty() ? "" : ",") + std::to_string(axis);
+  }
+  return text.empty() ? "data parallel" : "tensor axes " + text;
+}
+
+// The patterns of the block that most GraphNodes are in.
+std::string most_frequent_block(const Folding& folding, const WholePlan& plan) {
+  const Block* most = nullptr;
+  std::size_t covered = 0, copies = 0;
+  for (const std::vector<std::uint32_t>& unique : folding.unique) {
+    const Block& first = folding.blocks[unique.front()];
+    if (first.nodes.size() * unique.size() <= covered) continue;
+    covered = first.nodes.size() * unique.size();
+    copies = unique.size();
+    most = &first;
+  }
+  if (most == nullptr) return "";
+  std::string text = "; " + scope_of(*most) + " (x" + std::to_string(copies) + "):";
+  for (const std::uint32_t node : most->nodes) text += " " + to_string(plan.patterns[node]);
+  return text;
+}
+
 class Search {
  public:
   Search(const ModelProblem& model, const Folding& folding, const TrimmedGraph& trimmed, std::int64_t max_plans, Meter& meter)
-      : model_(model), trimmed_(trimmed), meter_(meter), deriver_(model.input, model.problem, trimmed, folding, max_plans, meter) {}
+      : model_(model), trimmed_(trimmed), folding_(folding), meter_(meter), deriver_(model.input, model.problem, trimmed, folding, max_plans, meter) {}
 
   // Adds the plan of each set of tensor axes. Whether one of all that are known fits.
   bool derive(double ticks_per_byte, std::int64_t budget) {
@@ -36,6 +66,7 @@ class Search {
       std::optional<WholePlan> plan = deriver_.derive(router, axes, examined_);
       if (!plan) continue;
       const Evaluation evaluation = evaluate(model_.problem.space, plan->choice);
+      if (ticks_per_byte == 0) log_plan(axes, *plan, evaluation);
       if (evaluation.allowed) candidates_.push_back({std::move(*plan), evaluation.cost, evaluation.peak_bytes});
     }
     return best(budget) != nullptr;
@@ -72,6 +103,12 @@ class Search {
   [[nodiscard]] const Examined& examined() const { return examined_; }
 
  private:
+  void log_plan(std::uint32_t axes, const WholePlan& plan, const Evaluation& evaluation) const {
+    char text[64];
+    std::snprintf(text, sizeof text, "%.3f ms", 1e3 * to_seconds(evaluation.cost));
+    log(LogLevel::debug, "tap", "  " + axes_text(axes) + ": " + text + most_frequent_block(folding_, plan));
+  }
+
   [[nodiscard]] std::vector<std::uint32_t> sets_of_axes() const {
     const std::size_t rank = model_.input.mesh.rank();
     std::vector<std::uint32_t> sets;
@@ -85,6 +122,7 @@ class Search {
 
   const ModelProblem& model_;
   const TrimmedGraph& trimmed_;
+  const Folding& folding_;
   Meter& meter_;
   Deriver deriver_;
   Examined examined_;
@@ -102,10 +140,6 @@ TickSum sum_of_least(const StrategySpace& space) {
   return sum;
 }
 
-std::string counted(std::int64_t count, const std::string& what) { return std::to_string(count) + " " + what + (count == 1 ? "" : "s"); }
-
-std::string scope_of(const Block& block) { return block.scope.empty() ? "no name" : block.scope; }
-
 // The folding, for `meshwright --verbose`: the only place for seconds.
 void log_folding(const TrimmedGraph& trimmed, const Folding& folding, std::size_t variables, double seconds) {
   char text[64];
@@ -119,31 +153,6 @@ void log_folding(const TrimmedGraph& trimmed, const Folding& folding, std::size_
     log(LogLevel::debug, "tap", "  " + scope_of(first) + ", " + counted(static_cast<std::int64_t>(first.nodes.size()), "GraphNode") + ", x" +
                                     std::to_string(copies.size()));
   }
-}
-
-// The patterns of the block that most GraphNodes are in.
-std::string most_frequent_block(const Folding& folding, const WholePlan& plan) {
-  const Block* most = nullptr;
-  std::size_t covered = 0, copies = 0;
-  for (const std::vector<std::uint32_t>& unique : folding.unique) {
-    const Block& first = folding.blocks[unique.front()];
-    if (first.nodes.size() * unique.size() <= covered) continue;
-    covered = first.nodes.size() * unique.size();
-    copies = unique.size();
-    most = &first;
-  }
-  if (most == nullptr) return "";
-  std::string text = "; " + scope_of(*most) + " (x" + std::to_string(copies) + "):";
-  for (const std::uint32_t node : most->nodes) text += " " + to_string(plan.patterns[node]);
-  return text;
-}
-
-std::string axes_text(std::uint32_t axes) {
-  std::string text;
-  for (std::size_t axis = 0; axes >> axis != 0; ++axis) {
-    if ((axes >> axis & 1U) != 0) text += (text.empty() ? "" : ",") + std::to_string(axis);
-  }
-  return text.empty() ? "data parallel" : "tensor axes " + text;
 }
 
 std::string method_of(const TrimmedGraph& trimmed, const Folding& folding, const Examined& examined) {
