@@ -110,9 +110,13 @@ std::uint32_t Patterns::axes_not_data_parallel(const Variable& variable, const S
   return axes;
 }
 
-bool Patterns::is_uniform(const Variable& variable, const Strategy& strategy, std::uint32_t tensor_axes) const {
-  if (std::popcount(tensor_axes) < 2) return true;
+// Partial values are made by GraphNodes and summed where they go; only the gradients that meet in a fork are summed before.
+bool Patterns::follows(const Variable& variable, const Strategy& strategy, std::uint32_t tensor_axes) const {
   if (variable.kind == VariableKind::node) {
+    for (std::size_t axis = 0; axis < strategy.axes.size(); ++axis) {
+      const AxisUse use = strategy.axes[axis].use;
+      if (has(tensor_axes, axis) && (use == AxisUse::pass_forward || use == AxisUse::pass_backward)) return false;
+    }
     return same_or_nothing(tensor_axes, [&](std::size_t axis) { return strategy.axes[axis]; },
                            [](const AxisChoice& choice) { return choice.use == AxisUse::repeat; });
   }
@@ -121,7 +125,7 @@ bool Patterns::is_uniform(const Variable& variable, const Strategy& strategy, st
   };
   switch (variable.kind) {
     case VariableKind::parameter: return uniform(strategy.compute);
-    case VariableKind::fork: return uniform(strategy.results[0].value) && uniform(strategy.results[0].gradient);
+    case VariableKind::fork: return !strategy.results[0].value.has_partial() && uniform(strategy.results[0].value) && uniform(strategy.results[0].gradient);
     default: return uniform(strategy.operands[0].value);
   }
 }
@@ -164,11 +168,11 @@ const Patterns::Choices& Patterns::following(std::uint32_t v, std::uint32_t tens
   if (made) return *made;
   const std::uint32_t all = (1U << input_.mesh.rank()) - 1;
   const Choices choices = allowed(v);
-  Choices uniform;
+  Choices good;
   for (const std::uint32_t s : choices) {
-    if (is_uniform(problem_.variables[v], problem_.variables[v].set->strategies[s], tensor_axes)) uniform.push_back(s);
+    if (follows(problem_.variables[v], problem_.variables[v].set->strategies[s], tensor_axes)) good.push_back(s);
   }
-  made = std::make_unique<Choices>(fewest_violations(v, uniform.empty() ? choices : uniform, all & ~tensor_axes));
+  made = std::make_unique<Choices>(fewest_violations(v, good.empty() ? choices : good, all & ~tensor_axes));
   return *made;
 }
 

@@ -51,7 +51,7 @@ class Patterns {
   [[nodiscard]] std::string batch_key(std::uint32_t variable) const;
   [[nodiscard]] bool is_data_parallel(ValueId value, Placement placement) const;
   [[nodiscard]] std::uint32_t axes_not_data_parallel(const Variable& variable, const Strategy& strategy) const;
-  [[nodiscard]] bool is_uniform(const Variable& variable, const Strategy& strategy, std::uint32_t tensor_axes) const;
+  [[nodiscard]] bool follows(const Variable& variable, const Strategy& strategy, std::uint32_t tensor_axes) const;
   [[nodiscard]] Choices fewest_violations(std::uint32_t variable, const Choices& among, std::uint32_t axes) const;
   [[nodiscard]] Choices allowed(std::uint32_t variable) const;
 
