@@ -114,13 +114,13 @@ def scale(runner: Runner, title: str, models: list[str], path: Path) -> None:
     for model in models:
         run = runner.plan(model)
         millions = parameters(exported(model, runner.folder)) / 1e6
-        search = run.plan["search_seconds"]["search"] if "search_seconds" in run.plan else float("nan")
+        search = run.plan["phase_seconds"]["search"]
         points.append((millions, run.seconds))
         search_points.append((millions, search))
         print(f"{model:<18} {millions:>10.1f} M {run.seconds:>8.2f} {search:>9.2f} {run.fold_seconds:>8.4f} "
               f"{1e3 * run.plan['objective_seconds']:>9.1f} ms  {run.plan['method']}", flush=True)
     series = [Series("the whole plan command", points), Series("of that, search", search_points)]
-    write_plot(path, title, "parameters, millions", "seconds", [one for one in series if all(y == y for _, y in one.points)])
+    write_plot(path, title, "parameters, millions", "seconds", series)
     print(f"wrote {path}", flush=True)
 
 

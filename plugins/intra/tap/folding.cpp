@@ -45,10 +45,11 @@ std::vector<std::vector<std::uint32_t>> classes_of(const std::vector<GraphNode>&
   return classes;
 }
 
-std::int64_t most_frequent(const std::vector<std::vector<std::uint32_t>>& classes) {
-  std::size_t most = 0;
-  for (const auto& one : classes) most = std::max(most, one.size());
-  return static_cast<std::int64_t>(most);
+// How often the block occurs whose copies have most GraphNodes: two equal embeddings do not make equal halves of a model.
+std::int64_t copies_of_largest(const std::vector<Block>& blocks, const std::vector<std::vector<std::uint32_t>>& classes) {
+  std::pair<std::size_t, std::size_t> largest;  // GraphNodes, copies
+  for (const auto& one : classes) largest = std::max(largest, {one.size() * blocks[one.front()].nodes.size(), one.size()});
+  return static_cast<std::int64_t>(largest.second);
 }
 
 Folding unpruned(const std::vector<GraphNode>& nodes, bool by_name) {
@@ -83,10 +84,11 @@ Folding fold_by_name(const std::vector<GraphNode>& nodes, std::int64_t min_dupli
     deepest = std::max(deepest, depth_of(node.scope));
   }
   Folding folding = unpruned(nodes, true);
+  folding.unique = classes_of(nodes, folding.blocks);
   for (std::size_t depth = deepest; depth > 0; --depth) {
     std::vector<Block> blocks = level(nodes, calls, depth);
     std::vector<std::vector<std::uint32_t>> classes = classes_of(nodes, blocks);
-    if (most_frequent(classes) < min_duplicates) break;
+    if (copies_of_largest(blocks, classes) < min_duplicates) break;
     folding.blocks = std::move(blocks);
     folding.unique = std::move(classes);
   }

@@ -75,12 +75,37 @@ TEST(Folding, GoesDownALevelWhereTheThresholdIsHigher) {
   }
 }
 
-TEST(Folding, LeavesEverythingUnprunedAtOneAndAboveAllCounts) {
-  const std::vector<GraphNode> nodes = transformer(4);
-  for (const std::int64_t duplicates : {1, 17}) {
-    const Folding folding = fold(nodes, duplicates);
+// An encoder and a decoder with the same embedding: that is no reason to take each of them whole.
+TEST(Folding, IsNotMisledByWhatIsSmall) {
+  std::vector<GraphNode> nodes;
+  for (const char* half : {"encoder", "decoder"}) {
+    nodes.push_back(node(std::string(half) + ".embed", "embedding"));
+    for (int layer = 0; layer < 3; ++layer) {
+      const std::string scope = std::string(half) + ".block." + std::to_string(layer);
+      nodes.push_back(node(scope + ".in", "square"));
+      if (*half == 'd') nodes.push_back(node(scope + ".cross", "square"));
+      nodes.push_back(node(scope + ".out", "square"));
+    }
+  }
+  EXPECT_EQ(copies(fold(nodes, 2)), (std::vector<std::size_t>{2, 3, 3}));
+}
+
+TEST(Folding, FoldsNothingAtOne) {
+  for (const bool named : {true, false}) {
+    const std::vector<GraphNode> nodes = transformer(4, named);
+    const Folding folding = fold(nodes, 1);
     expect_partition(folding, nodes.size());
-    EXPECT_EQ(folding.unique.size(), nodes.size()) << duplicates;
+    EXPECT_EQ(folding.unique.size(), nodes.size());
+  }
+}
+
+TEST(Folding, FoldsSingleGraphNodesAboveAllCounts) {
+  for (const bool named : {true, false}) {
+    const std::vector<GraphNode> nodes = transformer(4, named);
+    const Folding folding = fold(nodes, 17);
+    expect_partition(folding, nodes.size());
+    EXPECT_EQ(folding.blocks.size(), nodes.size());
+    EXPECT_EQ(copies(folding), (std::vector<std::size_t>{1, 16, 4, 4, 1}));
   }
 }
 

@@ -108,11 +108,20 @@ class Trimmer {
     return dot == std::string::npos ? "" : name.substr(0, dot);
   }
 
+  // Not the number of its set of strategies: that tells ops apart by the constants that they read.
   std::string kind_of(std::uint32_t v) const {
-    std::string kind = input_.graph.nodes[variable(v).node].op + " " + std::to_string(variable(v).set->id);
-    for (const std::uint32_t e : in_[v]) {
-      const std::uint32_t from = parameter_[edge(e).from];
-      if (from != kNoId) kind += " " + std::to_string(edge(e).to_port) + ":" + std::to_string(variable(from).set->id);
+    const Node& node = input_.graph.nodes[variable(v).node];
+    const AtomizedNode& atoms = input_.atoms.nodes[variable(v).node];
+    std::string kind = node.op + " " + to_string(atoms.rule);
+    for (const auto& factor : atoms.factor_atoms) {
+      kind += " ";
+      for (const std::int64_t atom : factor) kind += std::to_string(atom) + ".";
+    }
+    std::vector<bool> is_weight(node.operands.size(), false);
+    for (const std::uint32_t e : in_[v]) is_weight[edge(e).to_port] = parameter_[edge(e).from] != kNoId;
+    for (std::size_t i = 0; i < node.operands.size(); ++i) {
+      const Value& value = input_.graph.values[node.operands[i].value];
+      kind += " " + to_string(value.type) + (is_weight[i] ? "w" : value.requires_gradient ? "g" : "");
     }
     return kind;
   }

@@ -17,7 +17,7 @@ struct GraphNode {
   std::uint32_t variable = 0;  // the op
   std::uint32_t port = 0;      // the operand that is its largest weight
   std::string scope;           // "encoder.block.3.layer.0.SelfAttention.q"; "" where the model has no names
-  std::string kind;            // equal where a decision about one can be taken for the other: the op, its strategies, its weights
+  std::string kind;            // equal where a decision about one can be taken for the other: the op, its rule, its tensors
   std::vector<std::uint32_t> producers;  // GraphNodes, ascending
 };
 

@@ -168,7 +168,7 @@ constexpr const char* kMinDuplicates = "min_duplicates";
 constexpr const char* kMaxPlans = "max_plans";
 
 constexpr meshwright_config_key_v1 kSchema[] = {
-    {kMinDuplicates, "integer", "", "2", "how often the most frequent block of a level of names must occur for the level to be folded; 1: nothing is folded"},
+    {kMinDuplicates, "integer", "", "2", "how often the block that most weights are in must occur on a level of names for the model to be cut there; 1: nothing is folded"},
     {kMaxPlans, "integer", "", "6_561", "plans of one block that are all examined; where there are more, its weights are divided into parts that are examined in turn"},
 };
 
