@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <map>
 
 namespace meshwright::tap {
@@ -130,6 +131,18 @@ bool Patterns::follows(const Variable& variable, const Strategy& strategy, std::
   }
 }
 
+// On how many tensor axes an op repeats its work on values of the batch.
+int Patterns::repeats(const Variable& variable, const Strategy& strategy, std::uint32_t tensor_axes) const {
+  if (variable.kind != VariableKind::node) return 0;
+  const std::vector<ValueId>& results = input_.graph.nodes[variable.node].results;
+  if (std::none_of(results.begin(), results.end(), [&](ValueId result) { return has_batch_[result]; })) return 0;
+  int count = 0;
+  for (std::size_t axis = 0; axis < strategy.axes.size(); ++axis) {
+    count += has(tensor_axes, axis) && strategy.axes[axis].use == AxisUse::repeat ? 1 : 0;
+  }
+  return count;
+}
+
 Patterns::Choices Patterns::allowed(std::uint32_t variable) const {
   Choices choices;
   const auto& costs = problem_.space.nodes[variable].costs;
@@ -139,18 +152,23 @@ Patterns::Choices Patterns::allowed(std::uint32_t variable) const {
   return choices;
 }
 
-Patterns::Choices Patterns::fewest_violations(std::uint32_t variable, const Choices& among, std::uint32_t axes) const {
-  const Profile& profile = profiles_[profile_[variable]];
-  int fewest = kMaxMeshAxes + 1;
+template <class Count>
+Patterns::Choices Patterns::fewest(const Choices& among, Count count_of) const {
+  int fewest = std::numeric_limits<int>::max();
   Choices best;
   for (const std::uint32_t s : among) {
-    const int violations = std::popcount(profile.not_data_parallel[s] & axes);
-    if (violations > fewest) continue;
-    if (violations < fewest) best.clear();
-    fewest = violations;
+    const int count = count_of(s);
+    if (count > fewest) continue;
+    if (count < fewest) best.clear();
+    fewest = count;
     best.push_back(s);
   }
   return best;
+}
+
+Patterns::Choices Patterns::fewest_violations(std::uint32_t variable, const Choices& among, std::uint32_t axes) const {
+  const Profile& profile = profiles_[profile_[variable]];
+  return fewest(among, [&](std::uint32_t s) { return std::popcount(profile.not_data_parallel[s] & axes); });
 }
 
 namespace {
@@ -172,7 +190,10 @@ const Patterns::Choices& Patterns::following(std::uint32_t v, std::uint32_t tens
   for (const std::uint32_t s : choices) {
     if (follows(problem_.variables[v], problem_.variables[v].set->strategies[s], tensor_axes)) good.push_back(s);
   }
-  made = std::make_unique<Choices>(fewest_violations(v, good.empty() ? choices : good, all & ~tensor_axes));
+  const Variable& variable = problem_.variables[v];
+  made = std::make_unique<Choices>(fewest(fewest_violations(v, good.empty() ? choices : good, all & ~tensor_axes), [&](std::uint32_t s) {
+    return repeats(variable, variable.set->strategies[s], tensor_axes);
+  }));
   return *made;
 }
 

@@ -34,7 +34,8 @@ class Patterns {
   // every strategy.
   const Choices& of(std::uint32_t graph_node, Pattern pattern, std::uint32_t tensor_axes);
 
-  // Those that an auxiliary variable may take: data parallel over the data axes, and over all tensor axes the same or nothing.
+  // Those that an auxiliary variable may take: data parallel over the data axes; over all tensor axes the same or nothing, work on
+  // values of the batch being repeated only where it can't be shared, and no partial values being passed on.
   const Choices& following(std::uint32_t variable, std::uint32_t tensor_axes);
 
   // The patterns that a GraphNode can have, ascending: at least one. kReplica is left out where every strategy left splits the
@@ -52,6 +53,9 @@ class Patterns {
   [[nodiscard]] bool is_data_parallel(ValueId value, Placement placement) const;
   [[nodiscard]] std::uint32_t axes_not_data_parallel(const Variable& variable, const Strategy& strategy) const;
   [[nodiscard]] bool follows(const Variable& variable, const Strategy& strategy, std::uint32_t tensor_axes) const;
+  [[nodiscard]] int repeats(const Variable& variable, const Strategy& strategy, std::uint32_t tensor_axes) const;
+  template <class Count>
+  [[nodiscard]] Choices fewest(const Choices& among, Count count_of) const;
   [[nodiscard]] Choices fewest_violations(std::uint32_t variable, const Choices& among, std::uint32_t axes) const;
   [[nodiscard]] Choices allowed(std::uint32_t variable) const;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <utility>
 
 namespace meshwright::tap {
 
@@ -33,7 +34,9 @@ std::vector<Ticks> communication_of(const Variable& variable, std::int64_t micro
 }  // namespace
 
 Router::Router(const ProblemInput& input, const Problem& problem, const TrimmedGraph& trimmed, double ticks_per_byte, Meter& meter)
-    : problem_(problem), meter_(meter), ends_(problem.variables.size()), is_weight_(trimmed.is_weight), is_open_(problem.variables.size(), false) {
+    : problem_(problem), meter_(meter), ends_(problem.variables.size()), trimmed_(trimmed), is_graph_node_(problem.variables.size(), false),
+      is_open_(problem.variables.size(), false), regret_(problem.variables.size(), 0) {
+  for (const GraphNode& node : trimmed.nodes) is_graph_node_[node.variable] = true;
   for (const SpaceEdge& edge : problem.space.edges) {
     ends_[edge.from].push_back({edge.to, edge.table, true});
     ends_[edge.to].push_back({edge.from, edge.table, false});
@@ -72,8 +75,26 @@ bool Router::take_cheapest(std::uint32_t v, const Choices& candidates, std::vect
   return least < kForbidden;
 }
 
-bool Router::route(std::span<const std::uint32_t> region, const std::vector<const Choices*>& candidates, std::vector<std::uint32_t>& choice) {
-  if (meter_.exhausted()) return false;
+// What the second best strategy costs more than the best, beside what is chosen.
+Ticks Router::regret(std::uint32_t v, const Choices& candidates, const std::vector<std::uint32_t>& choice) {
+  if (candidates.size() == 1) return kForbidden;
+  Ticks least = kForbidden, second = kForbidden;
+  for (const std::uint32_t s : candidates) {
+    Ticks sum = steered_by_[v][s];
+    for (const End& end : ends_[v]) {
+      if (is_open_[end.other]) continue;
+      const Ticks cost = joined(end, s, choice[end.other]);
+      sum = cost >= kForbidden || sum >= kForbidden ? kForbidden : sum + cost;
+    }
+    if (sum < least) second = std::exchange(least, sum);
+    else second = std::min(second, sum);
+  }
+  meter_.spend(static_cast<std::int64_t>(candidates.size() * (1 + ends_[v].size())));
+  return second - least;
+}
+
+bool Router::visit_in_order(std::span<const std::uint32_t> region, const std::vector<const Choices*>& candidates,
+                            std::vector<std::uint32_t>& choice) {
   for (const std::uint32_t v : region) is_open_[v] = true;
   // Of a neighbour that is still open, the cheapest of what it may do.
   const auto ahead = [&](const End& end, std::uint32_t s) {
@@ -89,12 +110,37 @@ bool Router::route(std::span<const std::uint32_t> region, const std::vector<cons
     valid = valid && take_cheapest(v, *candidates[v], choice, ahead);
   };
   for (const std::uint32_t v : region) {
-    if (!is_weight_[v]) visit(v);
+    if (is_graph_node_[v]) visit(v);
+  }
+  // The largest regret first, then the first variable. A variable is entered again when a neighbour is chosen; older entries are
+  // passed over.
+  std::vector<std::pair<Ticks, std::uint32_t>> heap;  // regret, and the variable's complement
+  const auto enter = [&](std::uint32_t v) {
+    regret_[v] = regret(v, *candidates[v], choice);
+    heap.emplace_back(regret_[v], ~v);
+    std::push_heap(heap.begin(), heap.end());
+  };
+  for (const std::uint32_t v : region) {
+    if (is_open_[v] && !trimmed_.is_weight[v]) enter(v);
+  }
+  while (!heap.empty()) {
+    std::pop_heap(heap.begin(), heap.end());
+    const auto [was, complement] = heap.back();
+    const std::uint32_t v = ~complement;
+    heap.pop_back();
+    if (!is_open_[v] || was != regret_[v]) continue;
+    visit(v);
+    for (const End& end : ends_[v]) {
+      if (is_open_[end.other] && !trimmed_.is_weight[end.other] && candidates[end.other]->size() > 1) enter(end.other);
+    }
   }
   for (auto v = region.rbegin(); v != region.rend(); ++v) {
-    if (is_weight_[*v]) visit(*v);
+    if (is_open_[*v]) visit(*v);
   }
-  if (!valid) return false;
+  return valid;
+}
+
+void Router::improve(std::span<const std::uint32_t> region, const std::vector<const Choices*>& candidates, std::vector<std::uint32_t>& choice) {
   const auto as_chosen = [&](const End& end, std::uint32_t s) { return joined(end, s, choice[end.other]); };
   bool changed = true;
   for (int sweep = 0; sweep < kMostSweeps && changed; ++sweep) {
@@ -106,6 +152,11 @@ bool Router::route(std::span<const std::uint32_t> region, const std::vector<cons
       changed |= choice[v] != before;
     }
   }
+}
+
+bool Router::route(std::span<const std::uint32_t> region, const std::vector<const Choices*>& candidates, std::vector<std::uint32_t>& choice) {
+  if (meter_.exhausted() || !visit_in_order(region, candidates, choice)) return false;
+  improve(region, candidates, choice);
   return true;
 }
 

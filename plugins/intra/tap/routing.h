@@ -1,9 +1,12 @@
 // TAP's Algorithm 3 (§4.5): from patterns to strategies of every variable, if they can be joined.
 //
-// Variables are visited as their operands become ready, in topological order; weights follow the ops that compute with them. Each
-// takes the strategy, of those that its pattern leaves, that costs least together with what was chosen before it and with the
-// cheapest of what its other neighbours may still choose; no such strategy: the candidate is not valid. Then single variables are
-// changed while that makes it cheaper (a fork that sums its gradients before they are reduced pays at once what its users save).
+// GraphNodes are visited as their operands become ready, in topological order; then the auxiliary variables between them, each time
+// the one for which another strategy than its best would cost most beside what is chosen already; then the weights, which follow the
+// ops that compute with them. Each takes the strategy, of those that its pattern leaves, that costs least together with what is
+// chosen and with the cheapest of what its other neighbours may still choose; no such strategy: the candidate is not valid. In
+// topological order alone an auxiliary variable would not know what it leads to: a bias that is added to the scores of attention
+// costs nothing if every device makes all of it, until its gradient comes back in parts. Last, single variables are changed while
+// that makes the plan cheaper.
 #pragma once
 
 #include <cstdint>
@@ -44,6 +47,9 @@ class Router {
     const CostTable& table = problem_.space.tables[end.table];
     return end.is_from ? table.costs[std::size_t{mine} * table.columns + others] : table.costs[std::size_t{others} * table.columns + mine];
   }
+  [[nodiscard]] Ticks regret(std::uint32_t v, const Choices& candidates, const std::vector<std::uint32_t>& choice);
+  bool visit_in_order(std::span<const std::uint32_t> region, const std::vector<const Choices*>& candidates, std::vector<std::uint32_t>& choice);
+  void improve(std::span<const std::uint32_t> region, const std::vector<const Choices*>& candidates, std::vector<std::uint32_t>& choice);
   template <class CostOfEdge>
   bool take_cheapest(std::uint32_t v, const Choices& candidates, std::vector<std::uint32_t>& choice, CostOfEdge cost_of_edge);
   [[nodiscard]] TickSum sum(std::span<const std::uint32_t> region, const std::vector<std::uint32_t>& choice,
@@ -54,8 +60,10 @@ class Router {
   std::vector<std::vector<End>> ends_;              // by variable
   std::vector<std::vector<Ticks>> steered_by_;      // by variable and strategy
   std::vector<std::vector<Ticks>> communicated_;    // the same, of the variable itself, without computing
-  const std::vector<bool>& is_weight_;              // by variable
+  const TrimmedGraph& trimmed_;
+  std::vector<bool> is_graph_node_;                 // by variable
   std::vector<bool> is_open_;                       // by variable: in the region that is being routed, and not yet visited
+  std::vector<Ticks> regret_;                       // of the open ones
 };
 
 }  // namespace meshwright::tap
