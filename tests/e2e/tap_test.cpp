@@ -134,7 +134,7 @@ TEST(TapFolding, OfAResNetHasAtMostTenBlocks) {
 const std::string kFarther = cluster("slow8_farther") + " --mesh 2x4 --intra tap";
 
 TEST(TapWinner, IsMegatronWhereWeightsAreDear) {
-  const Planned plan("gpt2_tiny.pt2", kFarther + " --set model.batch=8", true);
+  const Planned plan("gpt2_tiny.pt2", kFarther + " --set model.batch=16", true);
   EXPECT_THAT(plan.method(), HasSubstr("S1 S0 S1 S0"));
   EXPECT_EQ(plan.weights(R"(h\.\d\.(attn|mlp)\.\w+\.weight)").split, 8);
   EXPECT_TRUE(plan.verified);
@@ -149,7 +149,7 @@ TEST(TapWinner, IsTheFeedForwardAloneInBetween) {
 }
 
 TEST(TapWinner, IsDataParallelismWhereActivationsAreDear) {
-  const Planned plan("gpt2_tiny.pt2", kFarther + " --set model.batch=128", true);
+  const Planned plan("gpt2_tiny.pt2", kFarther + " --set model.batch=32", true);
   EXPECT_EQ(plan.weights(R"(h\.\d\.(attn|mlp)\.\w+\.weight)").whole, 8);
   EXPECT_TRUE(plan.verified);
 }
