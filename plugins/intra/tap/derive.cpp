@@ -103,7 +103,7 @@ std::optional<WholePlan> Deriver::derive(Router& router, std::uint32_t tensor_ax
   for (std::size_t unique = 0; unique < folding_.unique.size(); ++unique) {
     const Block& first = folding_.blocks[folding_.unique[unique].front()];
     const std::vector<Part> parts = parts_of(first, tensor_axes);
-    examined.blocks_in_parts += parts.size() > 1 ? 1 : 0;
+    if (parts.size() > 1) examined.in_parts.insert(unique);
     std::vector<std::uint32_t> choice = data_parallel;
     bool changed = true;
     for (int round = 0; round < kMostRounds && changed; ++round) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "folding.h"
@@ -25,7 +26,7 @@ struct WholePlan {
 struct Examined {
   std::int64_t plans = 0;
   std::int64_t valid = 0;
-  std::int64_t blocks_in_parts = 0;  // whose plans were too many to be all examined
+  std::set<std::size_t> in_parts;  // unique blocks whose plans were too many to be all examined
 };
 
 class Deriver {

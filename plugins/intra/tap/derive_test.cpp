@@ -174,7 +174,7 @@ TEST(Deriver, ExaminesAllPlansAndTakesTheOneThatCommunicatesLeast) {
     const std::optional<WholePlan> plan = deriver.derive(router, 1, examined);
     ASSERT_TRUE(plan.has_value());
     EXPECT_EQ(examined.plans, 9 + 2);  // data parallelism before, the whole model after
-    EXPECT_EQ(examined.blocks_in_parts, 0);
+    EXPECT_TRUE(examined.in_parts.empty());
     std::vector<std::uint32_t> all(model.problem.variables.size());
     std::iota(all.begin(), all.end(), 0U);
     for (Pattern up = 0; up < 3; ++up) {
@@ -211,7 +211,7 @@ TEST(Deriver, ExaminesPartsWhereThereAreTooManyPlans) {
   Router router(parts.input, model.problem, parts.trimmed, 0, parts.meter);
   Examined examined;
   ASSERT_TRUE(deriver.derive(router, 1, examined).has_value());
-  EXPECT_EQ(examined.blocks_in_parts, 1);
+  EXPECT_EQ(examined.in_parts.size(), 1U);
 }
 
 TEST(Deriver, StopsAtTheWorkLimit) {

@@ -160,7 +160,7 @@ std::string method_of(const TrimmedGraph& trimmed, const Folding& folding, const
                      counted(static_cast<std::int64_t>(folding.unique.size()), "unique block") + " of " + std::to_string(folding.blocks.size()) +
                      ", " + counted(examined.plans, "plan") + " examined";
   if (examined.valid < examined.plans) text += ", " + std::to_string(examined.valid) + " valid";
-  if (examined.blocks_in_parts > 0) text += ", " + counted(examined.blocks_in_parts, "block") + " in parts";
+  if (!examined.in_parts.empty()) text += ", " + counted(static_cast<std::int64_t>(examined.in_parts.size()), "block") + " in parts";
   return text;
 }
 
