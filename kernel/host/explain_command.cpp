@@ -10,6 +10,7 @@
 #include "open_plan.h"
 #include "pins.h"
 #include "plan_notes.h"
+#include "plan_words.h"
 #include "report_error.h"
 #include "search_settings.h"
 #include "text_table.h"
@@ -84,7 +85,7 @@ class Explainer {
     made.name = planned.name;
     made.op = planned.op;
     made.module = planned.module;
-    made.chosen = text_of(planned);
+    made.chosen = choice_text(planned);
     const auto microbatches = static_cast<double>(plan_.training.microbatches);
     made.forward_seconds = microbatches * planned.forward_seconds;
     made.backward_seconds = microbatches * planned.backward_seconds;
@@ -105,7 +106,7 @@ class Explainer {
       if (s == choice_[variable]) continue;
       Alternative& one = all.emplace_back();
       one.strategy = s;
-      one.text = text_of(plan_variable(*input_, problem_.variables[variable], strategies[s]));
+      one.text = choice_text(plan_variable(*input_, problem_.variables[variable], strategies[s]));
       std::vector<std::uint32_t> changed = choice_;
       changed[variable] = s;
       adapt_parameters(variable, changed);
@@ -166,25 +167,6 @@ class Explainer {
     return allowed ? std::optional(sum) : std::nullopt;
   }
 
-  // What a variable does, in a few words.
-  static std::string text_of(const PlannedVariable& planned) {
-    std::string text;
-    if (planned.kind == VariableKind::node) {
-      for (const std::string& axis : planned.axes) text += (text.empty() ? "" : ", ") + axis;
-      return text;
-    }
-    if (planned.kind == VariableKind::output) return planned.operands[0].layout;
-    const PlannedPort& port = planned.results[0];
-    if (planned.kind == VariableKind::fork) return port.layout + ", gradient " + port.gradient_layout;
-    text = planned.compute_layout;
-    if (port.layout != planned.compute_layout) text += " from " + port.layout;
-    if (planned.zero != ZeroStage::none) text += ", ZeRO-" + std::to_string(static_cast<int>(planned.zero));
-    if (planned.state_layout != port.layout) text += ", state " + planned.state_layout;
-    if (planned.regather) text += ", gathered again";
-    if (planned.prefetch) text += ", prefetched";
-    return text;
-  }
-
   // The strategies that the plan's file says, by what they are.
   Status find_choice() {
     const auto same = [](const PlannedVariable& a, const PlannedVariable& b) {
@@ -202,7 +184,7 @@ class Explainer {
       const auto found = std::find_if(strategies.begin(), strategies.end(), [&](const Strategy& strategy) {
         return same(plan_variable(*input_, problem_.variables[i], strategy), plan_.variables[i]);
       });
-      if (found == strategies.end()) return another_search("'" + plan_.variables[i].name + "' cannot be " + text_of(plan_.variables[i]) + " in it");
+      if (found == strategies.end()) return another_search("'" + plan_.variables[i].name + "' cannot be " + choice_text(plan_.variables[i]) + " in it");
       choice_.push_back(static_cast<std::uint32_t>(found - strategies.begin()));
     }
     return Done{};

@@ -41,18 +41,20 @@ Result<FittedPlan> FittedSolver::fit(const ProblemInput& input, const Problem& p
   return fitted;
 }
 
-Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& problem, std::int64_t budget) const {
-  FittedSearch found;
+Result<Assignment> FittedSolver::assign(const ProblemInput& input, Problem& problem, std::int64_t budget) const {
   // Where the fastest plan of all fits, no term of memory need be looked at.
   std::vector<MemoryTerm> memory = std::exchange(problem.space.memory, {});
   Result<Assignment> answer = solve_({input, problem}, kNoBudget);
   problem.space.memory = std::move(memory);
+  if (!answer || answer->choice.empty()) return answer;
+  answer->peak_bytes = evaluate(problem.space, answer->choice).peak_bytes;
+  return answer->peak_bytes > budget ? solve_({input, problem}, budget) : answer;
+}
+
+Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& problem, std::int64_t budget) const {
+  FittedSearch found;
+  Result<Assignment> answer = assign(input, problem, budget);
   if (!answer) return answer.error();
-  if (!answer->choice.empty()) {
-    answer->peak_bytes = evaluate(problem.space, answer->choice).peak_bytes;
-    if (answer->peak_bytes > budget) answer = solve_({input, problem}, budget);
-    if (!answer) return answer.error();
-  }
   const Assignment first = *answer;
   found.lower_bound_seconds = to_seconds(first.lower_bound);
   found.status = first.status;

@@ -43,6 +43,9 @@ class FittedSolver {
   // fits. The bound is that of the budget itself. `problem` is as it was when this returns.
   Result<FittedSearch> search(const ProblemInput& input, Problem& problem, std::int64_t budget) const;
 
+  // The best choice by the search's terms alone. `problem` is as it was when this returns.
+  Result<Assignment> assign(const ProblemInput& input, Problem& problem, std::int64_t budget) const;
+
   // A plan that holds as little as can be found: what a refusal names.
   Result<std::optional<FittedPlan>> smallest(const ProblemInput& input, const Problem& problem, std::int64_t least_bytes) const;
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 
+#include "distinct_plans.h"
 #include "file_hash.h"
 #include "fitted_search.h"
 #include "meshwright/atoms.h"
@@ -16,6 +18,7 @@
 #include "program_source.h"
 #include "refusal.h"
 #include "search_settings.h"
+#include "text_table.h"
 
 namespace meshwright::host {
 
@@ -44,7 +47,7 @@ std::int64_t batch_of(const Graph& graph) {
   return 1;
 }
 
-// The best plan of one mesh, and the size of its problem.
+// A plan of one mesh, and the size of its problem.
 struct Solved {
   Mesh mesh;
   FittedPlan fitted;
@@ -71,11 +74,12 @@ class Pipeline {
     for (const auto& shape : *shapes) {
       if (Status status = try_mesh(shape); !status) return status.error();
     }
+    rank();
     if (best_) {
       watch.lap();
       if (Status status = options_.explain ? compare() : Done{}; !status) return status.error();
       outcome_.phases.comparisons = watch.lap();
-      if (Status status = finish_plan(); !status) return status.error();
+      finish();
     } else {
       explain_refusal();
     }
@@ -193,12 +197,41 @@ class Pipeline {
     if (found->best) {
       trial.objective_seconds = to_seconds(found->best->assignment.cost);
       trial.peak_bytes = found->best->plan.peak_bytes;
-      if (!best_ || found->best->assignment.cost < best_->fitted.assignment.cost) {
-        best_ = Solved{std::move(*mesh), std::move(*found->best), problem->variables.size(), problem->strategies};
-      }
+      if (Status status = keep(given, *problem, std::move(*found->best)); !status) return status;
     }
+    outcome_.phases.search += watch.lap();
     outcome_.trials.push_back(std::move(trial));
     return Done{};
+  }
+
+  // A mesh's best plan, and its next ones, as far as they are among the best of all meshes so far.
+  Status keep(const ProblemInput& given, Problem& problem, FittedPlan best) {
+    const auto count = static_cast<std::size_t>(options_.top);
+    const TickSum too_much = ranked_.size() < count ? std::numeric_limits<TickSum>::max() : ranked_.back().fitted.assignment.cost;
+    if (best.assignment.cost >= too_much) return Done{};
+    Result<DistinctPlans> found = DistinctPlans{};
+    if (count == 1) found->plans.push_back(std::move(best));
+    else found = distinct_plans(fitted_, given, problem, budget_, std::move(best), count, too_much);
+    if (!found) return found.error();
+    outcome_.may_have_more = outcome_.may_have_more || found->cut_off;
+    for (FittedPlan& plan : found->plans) ranked_.push_back({given.mesh, std::move(plan), problem.variables.size(), problem.strategies});
+    std::stable_sort(ranked_.begin(), ranked_.end(), [](const Solved& a, const Solved& b) { return a.fitted.assignment.cost < b.fitted.assignment.cost; });
+    if (ranked_.size() > count) ranked_.erase(ranked_.begin() + options_.top, ranked_.end());
+    return Done{};
+  }
+
+  // By the simulated step, which knows what the objective adds up.
+  void rank() {
+    const auto slower = [](const Solved& a, const Solved& b) { return a.fitted.plan.step_seconds < b.fitted.plan.step_seconds; };
+    if (ranked_.empty()) return;
+    const double least = ranked_.front().fitted.plan.objective_seconds;
+    std::stable_sort(ranked_.begin(), ranked_.end(), slower);
+    best_ = &ranked_.front();
+    outcome_.may_have_more = outcome_.may_have_more && std::ssize(ranked_) < options_.top;
+    Plan& plan = ranked_.front().fitted.plan;
+    if (plan.objective_seconds <= least) return;
+    plan.notes.push_back("Of the " + std::to_string(ranked_.size()) + " best distinct plans this one has the shortest simulated step; the least objective is " +
+                         milliseconds(least) + ".");
   }
 
   static Result<Problem> build_pinned(const ProblemInput& given, std::span<const Pin> pins) {
@@ -271,28 +304,35 @@ class Pipeline {
     return Done{};
   }
 
-  Status finish_plan() {
+  void finish() {
     outcome_.variables = best_->variables;
     outcome_.strategies = best_->strategies;
-    Plan* plan = &best_->fitted.plan;
-    plan->model_path = options_.model;
-    plan->model_hash = hash_file(options_.model);
-    plan->cluster = cluster_;
-    plan->budget_bytes = budget_;
-    plan->plugins = used_;
-    for (const std::string& family : op_families()) plan->plugins.push_back({"ops", family, version_of("ops", family)});
-    for (std::string& note : notes_of(*plan)) plan->notes.push_back(std::move(note));
-    for (const Pin& pin : host_.config().pins) plan->notes.push_back("Pinned by the configuration: " + to_string(pin) + ".");
-    if (!best_->fitted.no_program.empty()) {
-      plan->notes.push_back("The peak is what the search counts, since the plan has no program: " + best_->fitted.no_program + ".");
+    for (const std::string& family : op_families()) used_.push_back({"ops", family, version_of("ops", family)});
+    model_hash_ = hash_file(options_.model);
+    for (const std::string& note : unruled_notes(best_->fitted.plan, tools_.profile, atoms_.warnings)) log(LogLevel::warning, "plan", note);
+    for (Solved& solved : ranked_) {
+      complete(solved.fitted);
+      if (&solved == best_) outcome_.plan = std::move(solved.fitted.plan);
+      else outcome_.next.push_back(std::move(solved.fitted.plan));
     }
-    plan->notes.insert(plan->notes.end(), model_.refused_composites.begin(), model_.refused_composites.end());
-    for (std::string& note : unruled_notes(*plan, tools_.profile, atoms_.warnings)) {
-      log(LogLevel::warning, "plan", note);
-      plan->notes.push_back(std::move(note));
+  }
+
+  // What a plan does not say of itself.
+  void complete(FittedPlan& fitted) const {
+    Plan& plan = fitted.plan;
+    plan.model_path = options_.model;
+    plan.model_hash = model_hash_;
+    plan.cluster = cluster_;
+    plan.budget_bytes = budget_;
+    plan.plugins = used_;
+    const auto add_notes = [&](const std::vector<std::string>& notes) { plan.notes.insert(plan.notes.end(), notes.begin(), notes.end()); };
+    add_notes(notes_of(plan));
+    for (const Pin& pin : host_.config().pins) plan.notes.push_back("Pinned by the configuration: " + to_string(pin) + ".");
+    if (!fitted.no_program.empty()) {
+      plan.notes.push_back("The peak is what the search counts, since the plan has no program: " + fitted.no_program + ".");
     }
-    outcome_.plan = std::move(*plan);
-    return Done{};
+    add_notes(model_.refused_composites);
+    add_notes(unruled_notes(plan, tools_.profile, atoms_.warnings));
   }
 
   [[nodiscard]] bool computes_in(DType dtype) const {
@@ -338,7 +378,9 @@ class Pipeline {
   ProgramTools tools_;  // its profile is the cluster's
   const FittedSolver fitted_{[this](const ModelProblem& model, std::int64_t budget) { return solve(model, budget); },
                              [this](const Plan& plan) { return make_program(plan, tools_); }};
-  std::optional<Solved> best_;
+  std::vector<Solved> ranked_;  // at most options_.top
+  const Solved* best_ = nullptr;  // of them
+  std::string model_hash_;
   std::optional<FittedPlan> smallest_;  // of those that do not fit
 };
 

@@ -2,6 +2,7 @@
 //
 //   frontend → atoms → for each mesh shape: strategies → reduction → solver → plan → the fastest that fits
 //
+// Where several plans are asked for, the least objectives are found first, and then ranked by the simulated step.
 // Owns nothing between calls. Deterministic: the same files and options give the same plan.
 #pragma once
 
@@ -54,6 +55,8 @@ struct Suggestion {
 
 struct PlanOutcome {
   std::optional<Plan> plan;  // nothing if no mesh has a plan that fits
+  std::vector<Plan> next;    // the other ones of PlanOptions::top, by simulated step; `plan` is the first of them all
+  bool may_have_more = false;  // fewer than asked for, since looking for more was given up
   std::vector<MeshTrial> trials;
   std::vector<Comparison> comparisons;
   PhaseSeconds phases;

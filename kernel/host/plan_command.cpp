@@ -1,6 +1,7 @@
 #include "plan_command.h"
 
 #include <cstdio>
+#include <filesystem>
 
 #include "pipeline.h"
 #include "plan_json.h"
@@ -32,14 +33,29 @@ Result<PlanOutcome> plan(const PlanOptions& options) {
   return outcome;
 }
 
+// "plan.json" → "plan.2.json"
+std::string numbered_file(const std::string& path, std::size_t number) {
+  std::filesystem::path made = path;
+  const std::string extension = made.extension().string();
+  made.replace_extension("." + std::to_string(number) + extension);
+  return made.string();
+}
+
+Status write_plans(const PlanOutcome& outcome, const std::string& path) {
+  for (std::size_t i = 0; i < outcome.next.size(); ++i) {
+    const Status written = write_file_atomically(numbered_file(path, i + 2), write_json(plan_json(outcome.next[i])));
+    if (!written) return written;
+  }
+  return write_file_atomically(path, write_json(plan_json(*outcome.plan)));
+}
+
 }  // namespace
 
 int run_plan(const PlanOptions& options) {
   Result<PlanOutcome> outcome = plan(options);
   if (!outcome) return report_error(outcome.error());
   if (outcome->plan && !options.output.empty()) {
-    const Status written = write_file_atomically(options.output, write_json(plan_json(*outcome->plan)));
-    if (!written) return report_error(written.error());
+    if (Status written = write_plans(*outcome, options.output); !written) return report_error(written.error());
   }
   print(options.format == "json" ? write_json(summary_json(*outcome)) : outcome_text(*outcome));
   if (!outcome->plan) return report_error(infeasible(outcome->refusal));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "distinct_plans.h"
 #include "plan_words.h"
 
 namespace meshwright::host {
@@ -227,6 +228,16 @@ Json summary_json(const PlanOutcome& outcome) {
     one.add("peak_bytes", comparison.peak_bytes).add("note", comparison.note);
     return one;
   }));
+  if (!outcome.next.empty()) {
+    json.add("next", array_of(outcome.next, [&](const Plan& plan) {
+      Json one;
+      add_totals(one, plan);
+      one.add("mesh", to_string(plan.mesh));
+      if (to_string(plan.mesh) == to_string(outcome.plan->mesh)) one.add("differences", texts(differences(plan, *outcome.plan)));
+      return one;
+    }));
+  }
+  if (outcome.may_have_more) json.add("may_have_more", true);
   Json phases;
   phases.add("plugins", outcome.phases.plugins).add("frontend", outcome.phases.frontend);
   phases.add("strategies", outcome.phases.strategies).add("search", outcome.phases.search);

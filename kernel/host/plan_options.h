@@ -16,6 +16,7 @@ struct PlanOptions {
   std::string output;
   std::string format = "text";   // or "json"
   std::vector<std::string> set;  // "section.key=value"
+  int top = 1;                   // so many of the best distinct plans (distinct_plans.h)
   int node_factor = 1;           // plan for so many times the cluster's nodes
   // Of a plan that only answers whether something fits, false: then it is compared with no other plan, a refusal gives no
   // reasons, and meshes have at most two axes.

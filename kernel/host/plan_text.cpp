@@ -4,6 +4,7 @@
 #include <cstdarg>
 #include <cstdio>
 
+#include "distinct_plans.h"
 #include "module_table.h"
 #include "plan_notes.h"
 #include "text_table.h"
@@ -81,6 +82,31 @@ std::string comparisons_text(const PlanOutcome& outcome) {
   return "On the same mesh and cost model:\n" + table_text(rows, 1);
 }
 
+// Nothing, if only one plan was asked for.
+std::string ranking_text(const PlanOutcome& outcome) {
+  if (outcome.next.empty()) return outcome.may_have_more ? "No second plan was found before the search for it was given up.\n\n" : "";
+  constexpr std::size_t kMostTold = 3;
+  std::vector<std::vector<std::string>> rows = {{"plan", "mesh", "what it does otherwise than the first", "step", "objective", "peak memory"}};
+  std::size_t number = 0;
+  const auto add = [&](const Plan& plan) {
+    rows.push_back({std::to_string(++number), to_string(plan.mesh), "", milliseconds(plan.step_seconds), milliseconds(plan.objective_seconds),
+                    bytes_text(plan.peak_bytes)});
+  };
+  add(*outcome.plan);
+  for (const Plan& plan : outcome.next) {
+    add(plan);
+    if (to_string(plan.mesh) != to_string(outcome.plan->mesh)) continue;
+    const std::vector<std::string> all = differences(plan, *outcome.plan);
+    for (std::size_t i = 0; i < std::min(all.size(), kMostTold); ++i) {
+      if (i > 0) rows.push_back({"", "", "", "", "", ""});
+      rows.back()[2] = all[i];
+    }
+    if (all.size() > kMostTold) rows.push_back({"", "", "and " + std::to_string(all.size() - kMostTold) + " more", "", "", ""});
+  }
+  return "The best distinct plans, by simulated step:\n" + table_text(rows, 3) +
+         (outcome.may_have_more ? "  There may be more: the search for them was given up.\n\n" : "\n");
+}
+
 std::string axes_text(const Mesh& mesh) {
   std::string text;
   for (std::size_t i = 0; i < mesh.rank(); ++i) {
@@ -100,7 +126,7 @@ std::string outcome_text(const PlanOutcome& outcome) {
   std::string text = plan.graph.name + " on " + plan.cluster.name + " (" + std::to_string(plan.cluster.devices()) + " x " +
                      plan.cluster.device.name + "), mesh " + to_string(plan.mesh) + "\n  " + axes_text(plan.mesh) + "\n\n";
   text += modules_text(plan) + "\n";
-  text += trials_text(outcome) + "\n" + comparisons_text(outcome) + "\n";
+  text += trials_text(outcome) + "\n" + ranking_text(outcome) + comparisons_text(outcome) + "\n";
   text += "Status       " + status_text(plan) + "\n";
   text += "Objective    " + milliseconds(plan.objective_seconds) + "; no plan in this space is below " +
           milliseconds(plan.lower_bound_seconds) + "\n";

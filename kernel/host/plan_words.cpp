@@ -70,4 +70,22 @@ std::string_view word(ZeroStage stage) {
   return "?";
 }
 
+std::string choice_text(const PlannedVariable& variable) {
+  std::string text;
+  if (variable.kind == VariableKind::node) {
+    for (const std::string& axis : variable.axes) text += (text.empty() ? "" : ", ") + axis;
+    return text;
+  }
+  if (variable.kind == VariableKind::output) return variable.operands[0].layout;
+  const PlannedPort& port = variable.results[0];
+  if (variable.kind == VariableKind::fork) return port.layout + ", gradient " + port.gradient_layout;
+  text = variable.compute_layout;
+  if (port.layout != variable.compute_layout) text += " from " + port.layout;
+  if (variable.zero != ZeroStage::none) text += ", ZeRO-" + std::to_string(static_cast<int>(variable.zero));
+  if (variable.state_layout != port.layout) text += ", state " + variable.state_layout;
+  if (variable.regather) text += ", gathered again";
+  if (variable.prefetch) text += ", prefetched";
+  return text;
+}
+
 }  // namespace meshwright::host

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "strategy/alike.h"
 #include "strategy/price.h"
 
 namespace meshwright {
@@ -13,13 +14,34 @@ ConstantPricer::ConstantPricer(const ProblemInput& input) : input_(input), uses_
   }
 }
 
-ConstantPricer::Made ConstantPricer::made(ValueId value, const Layout& layout) {
+bool ConstantPricer::is_at_hand(ValueId value) const {
   const NodeId producer = input_.graph.values[value].producer;
-  if (producer == kNoId) return {};
+  if (producer == kNoId) return true;
   // What comes with a differentiable result (the positions that topk gives) is made once, by its own variable.
-  for (const ValueId result : input_.graph.nodes[producer].results) {
-    if (input_.graph.values[result].requires_gradient) return {};
+  const std::vector<ValueId>& results = input_.graph.nodes[producer].results;
+  return std::any_of(results.begin(), results.end(), [&](ValueId result) { return input_.graph.values[result].requires_gradient; });
+}
+
+std::uint32_t ConstantPricer::kind(ValueId value) {
+  if (const auto known = kinds_.find(value); known != kinds_.end()) return known->second;
+  std::string key;
+  if (!is_at_hand(value)) {
+    const NodeId producer = input_.graph.values[value].producer;
+    const Node& node = input_.graph.nodes[producer];
+    key = call_key(input_, producer);
+    for (const Operand& operand : node.operands) {
+      key += " | " + shape_key(input_, operand.value) + " " + std::to_string(kind(operand.value)) + " of " +
+             std::to_string(uses_[operand.value]);
+    }
+    for (const ValueId result : node.results) key += (result == value ? " >> " : " > ") + shape_key(input_, result);
   }
+  const std::uint32_t number = kind_of_key_.try_emplace(std::move(key), static_cast<std::uint32_t>(kind_of_key_.size())).first->second;
+  kinds_.emplace(value, number);
+  return number;
+}
+
+ConstantPricer::Made ConstantPricer::made(ValueId value, const Layout& layout) {
+  if (is_at_hand(value)) return {};
   const auto known = known_.find({value, layout});
   if (known != known_.end()) return known->second;
   const Made made = make(value, layout);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <string>
 #include <vector>
 
 #include "meshwright/strategy.h"
@@ -19,6 +20,9 @@ class ConstantPricer {
   // steps would else cost 2^40 times.
   double seconds(ValueId value, const Layout& layout) { return made(value, layout).seconds; }
 
+  // The same number for values that cost the same in each layout, because they are made alike.
+  std::uint32_t kind(ValueId value);
+
   // How it is made then: the strategy of its producer, whose result may have to be sliced.
   const Strategy& strategy(ValueId value, const Layout& layout) { return *made(value, layout).strategy; }
 
@@ -28,6 +32,8 @@ class ConstantPricer {
     const Strategy* strategy = nullptr;  // none for a source
   };
 
+  // Whether it is at hand in any layout: a source, or made by a variable of the problem.
+  [[nodiscard]] bool is_at_hand(ValueId value) const;
   Made made(ValueId value, const Layout& layout);
   Made make(ValueId value, const Layout& layout);
   const std::vector<Strategy>& strategies(NodeId id);
@@ -36,6 +42,8 @@ class ConstantPricer {
   std::vector<std::uint32_t> uses_;  // by value
   std::map<std::pair<ValueId, Layout>, Made> known_;
   std::map<NodeId, std::vector<Strategy>> strategies_;
+  std::map<ValueId, std::uint32_t> kinds_;
+  std::map<std::string, std::uint32_t> kind_of_key_;
 };
 
 }  // namespace meshwright

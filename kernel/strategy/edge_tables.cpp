@@ -98,21 +98,28 @@ CostTable EdgeTables::make_table(const ProblemEdge& edge, const StrategySet& fro
     const PortLayouts& port = strategy.operands[edge.to_port];
     columns.push_back({prices.numbers.at(port.value), gradient_prices.numbers.at(port.gradient)});
   }
-  CostTable table{static_cast<std::uint32_t>(from.strategies.size()), static_cast<std::uint32_t>(to.strategies.size()), {}};
-  table.costs.reserve(from.strategies.size() * to.strategies.size());
+  CostTable table{static_cast<std::uint32_t>(from.strategies.size()), static_cast<std::uint32_t>(to.strategies.size()),
+                  std::vector<Ticks>(from.strategies.size() * to.strategies.size())};
   const std::size_t width = prices.layouts.size(), gradient_width = gradient_prices.layouts.size();
   const bool has_gradient = input_.graph.values[edge.value].requires_gradient;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, const Ticks*> rows;  // of ops, rows from the same layouts are the same
+  Ticks* costs = table.costs.data();
   for (const Strategy& source : from.strategies) {
     const PortLayouts& port = source.result(edge.from_port);
     const Numbers row{prices.numbers.at(port.value), gradient_prices.numbers.at(port.gradient)};
+    const auto [alike, is_new] = rows.try_emplace({row.value, row.gradient}, costs);
+    if (!is_new && !edge.of_parameter) {
+      costs = std::copy_n(alike->second, columns.size(), costs);
+      continue;
+    }
     for (std::size_t j = 0; j < columns.size(); ++j) {
       Ticks forward = prices.ticks[row.value * width + columns[j].value];
       const Ticks backward = has_gradient ? gradient_prices.ticks[columns[j].gradient * gradient_width + row.gradient] : 0;
       const Strategy& user = to.strategies[j];
       if (edge.of_parameter && !serves(source, user.operands[edge.to_port].value)) forward = kForbidden;
-      if (forward >= kForbidden || backward >= kForbidden) table.costs.push_back(kForbidden);
-      else if (edge.of_parameter) table.costs.push_back(step_ticks(edge, source, user, forward, backward));
-      else table.costs.push_back(input_.training.microbatches * (forward + backward));
+      if (forward >= kForbidden || backward >= kForbidden) *costs++ = kForbidden;
+      else if (edge.of_parameter) *costs++ = step_ticks(edge, source, user, forward, backward);
+      else *costs++ = input_.training.microbatches * (forward + backward);
     }
   }
   return table;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "meshwright/strategy.h"
+#include "strategy/alike.h"
 #include "strategy/constants.h"
 #include "strategy/edge_tables.h"
 #include "strategy/enumerate.h"
@@ -208,38 +209,21 @@ class Builder {
 
   // --- sets shared by identical variables ---
 
-  std::string shape_key(ValueId id) const {
-    std::string key{name(value(id).type.dtype)};
-    const AtomShape& atoms = shape(id);
-    std::size_t atom = 0;
-    for (const std::uint8_t count : atoms.atoms_of_dimension) {
-      key += '[';
-      for (std::uint8_t i = 0; i < count; ++i, ++atom) {
-        key += std::to_string(atoms.sizes[atom]) + (atoms.paddable[atom] ? "~ " : " ");
-      }
-      key += ']';
-    }
-    return key;
-  }
+  std::string shape_key(ValueId id) const { return meshwright::shape_key(input_, id); }
 
-  std::string node_key(NodeId id, const std::vector<Origin>& origins) const {
+  std::string node_key(NodeId id, const std::vector<Origin>& origins) {
     const Node& node = input_.graph.nodes[id];
-    std::string key = node.op + " " + to_string(input_.atoms.nodes[id].rule);
-    for (const Factor& factor : input_.atoms.nodes[id].rule.factors) key += " " + std::to_string(factor.size);
+    std::string key = call_key(input_, id);
     for (std::size_t i = 0; i < node.operands.size(); ++i) {
       const ValueId operand = node.operands[i].value;
       key += " | " + shape_key(operand) + restrictions_.key(operand) + (origins[i].parameter ? " parameter" : "");
       if (restrictions_.limits_weight(operand)) key += " weight";
       if (value(operand).requires_gradient) key += " gradient";
       else if (has_origin(operand)) key += " made";
-      else if (value(operand).producer != kNoId) key += " constant " + std::to_string(operand);
+      else key += " constant " + std::to_string(constants_.kind(operand)) + " of " + std::to_string(uses_[operand]);
     }
     for (const ValueId result : node.results) {
       key += " > " + shape_key(result) + (value(result).requires_gradient ? " gradient" : "");
-    }
-    // What a family reads from attributes shows in the rule, but for the work itself.
-    for (const WorkTerm& term : input_.atoms.nodes[id].cost.forward) {
-      key += " work " + std::to_string(term.flops) + (term.is_causal ? " causal" : "");
     }
     return key;
   }

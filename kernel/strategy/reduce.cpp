@@ -1,5 +1,6 @@
 #include "meshwright/reduce.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "reduce_work.h"
@@ -13,13 +14,13 @@ constexpr int kMostRounds = 4;  // each one works on what the one before left; m
 // Whether sums of allowed costs can pass for forbidden: more than eleven days in all, in a space made from a model.
 bool sums_are_too_large(const StrategySpace& space) {
   const auto largest = [](const std::vector<Ticks>& costs) {
-    TickSum result = 0;
-    for (const Ticks cost : costs) result = cost < kForbidden && cost > result ? cost : result;
+    Ticks result = 0;
+    for (const Ticks cost : costs) result = std::max(result, cost < kForbidden ? cost : 0);
     return result;
   };
   TickSum total = 0;
   for (const SpaceNode& node : space.nodes) total += largest(node.costs);
-  std::vector<TickSum> of_table;
+  std::vector<Ticks> of_table;
   for (const CostTable& table : space.tables) of_table.push_back(largest(table.costs));
   for (const SpaceEdge& edge : space.edges) total += of_table[edge.table];
   return total >= kForbidden;

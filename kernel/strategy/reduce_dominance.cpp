@@ -111,8 +111,11 @@ bool make_consistent(Work& work) {
     if (is_new) {
       const CostTable& table = work.tables[edge.table];
       place->second.resize(rows ? table.rows : table.columns, false);
-      for (std::size_t i = 0; i < table.costs.size(); ++i) {
-        if (table.costs[i] < kForbidden) place->second[rows ? i / table.columns : i % table.columns] = true;
+      const Ticks* cost = table.costs.data();
+      for (std::uint32_t row = 0; row < table.rows; ++row) {
+        for (std::uint32_t column = 0; column < table.columns; ++column, ++cost) {
+          if (*cost < kForbidden) place->second[rows ? row : column] = true;
+        }
       }
     }
     return place->second;

@@ -2,9 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <memory>
 #include <set>
 
 #include "meshwright/atoms.h"
+#include "meshwright/conversion.h"
 #include "meshwright/frontend.h"
 #include "meshwright/strategy.h"
 #include "meshwright/training_graph.h"
@@ -45,13 +48,15 @@ struct Model {
   }
 };
 
-Model load(const std::string& name) {
+Model load_file(const std::string& path) {
   host::PluginHost host = test::open_host();
   const auto frontend = host.create<Frontend>("frontend", "torch_export").value();
-  Model model{frontend->read(example(name)).value(), {}};
+  Model model{frontend->read(path).value(), {}};
   model.atoms = atomize(model.graph, *host.op_table().value()).value();
   return model;
 }
+
+Model load(const std::string& name) { return load_file(example(name)); }
 
 TEST(Examples, HaveARuleForEveryOp) {
   for (const std::string& name : test::examples()) {
@@ -116,16 +121,30 @@ TEST(Gpt2, TiedWeightsAreOneParameter) {
   EXPECT_EQ(elements, 124'439'808);  // GPT-2 small
 }
 
-TEST(Problem, HasTheDifferentiablePartOfTheGraphWithForks) {
+// On two axes of 2 and 4, or on the one given.
+class Problems : public testing::Test {
+ protected:
+  Problems() {
+    mesh_.axes = {{2, 1e-6, 1e-10, "a"}, {4, 1e-6, 1e-10, "b"}};
+    profile_.device.memory_bytes_per_second = profile_.device.vector_flops_per_second = 1e12;
+  }
+
+  Problem build(const Model& model, const StrategyFilter& filter = {}) const {
+    return build_problem({model.graph, model.atoms, mesh_, profile_, *conversions_, training_, filter}).value();
+  }
+
+  Mesh mesh_;
+
+ private:
+  CostProfile profile_;
+  const TrainingSettings training_;
+  host::PluginHost host_ = test::open_host();
+  const std::shared_ptr<ConversionSearch> conversions_ = host_.create<ConversionSearch>("conversions", "shortest_path").value();
+};
+
+TEST_F(Problems, HaveTheDifferentiablePartOfTheGraphWithForks) {
   const Model model = load("gpt2_small");
-  Mesh mesh;
-  mesh.axes = {{2, 1e-6, 1e-10, "a"}, {4, 1e-6, 1e-10, "b"}};
-  CostProfile profile;
-  profile.device.memory_bytes_per_second = profile.device.vector_flops_per_second = 1e12;
-  const TrainingSettings training;
-  host::PluginHost host = test::open_host();
-  const auto conversions = host.create<ConversionSearch>("conversions", "shortest_path").value();
-  const Problem problem = build_problem({model.graph, model.atoms, mesh, profile, *conversions, training, {}}).value();
+  const Problem problem = build(model);
   EXPECT_TRUE(validate(problem.space).ok());
   std::size_t forks = 0, most = 0;
   std::set<std::string> names;
@@ -142,17 +161,10 @@ TEST(Problem, HasTheDifferentiablePartOfTheGraphWithForks) {
   EXPECT_FALSE(names.contains("expand_2"));  // the mask is copied for each use, not chosen
 }
 
-TEST(Problem, WorkDividesByTheShardsAndParametersAreCountedOnce) {
+TEST_F(Problems, WorkDividesByTheShardsAndParametersAreCountedOnce) {
+  mesh_.axes = {{8, 1e-6, 1e-10, "a"}};
   const Model model = load("gpt2_small");
-  Mesh mesh;
-  mesh.axes = {{8, 1e-6, 1e-10, "a"}};
-  CostProfile profile;
-  profile.device.memory_bytes_per_second = profile.device.vector_flops_per_second = 1e12;
-  const TrainingSettings training;
-  host::PluginHost host = test::open_host();
-  const auto conversions = host.create<ConversionSearch>("conversions", "shortest_path").value();
-  const ProblemInput input{model.graph, model.atoms, mesh, profile, *conversions, training, {.batch_axes = 1, .zero = ZeroStage::none}};
-  const Problem problem = build_problem(input).value();
+  const Problem problem = build(model, {.batch_axes = 1, .zero = ZeroStage::none});
   std::int64_t state = 0;
   for (const Variable& variable : problem.variables) {
     // Data parallelism alone: one way to do each op.
@@ -168,6 +180,22 @@ TEST(Problem, WorkDividesByTheShardsAndParametersAreCountedOnce) {
     }
   }
   EXPECT_EQ(state, 124'439'808 * 16);  // value, gradient and two moments in fp32
+}
+
+TEST_F(Problems, LayersThatMakeTheirOwnPositionsShareStrategies) {
+  const Model model = load_file(SOURCE_FOLDER "/tests/models/llama_tiny.pt2");
+  const Problem problem = build(model);
+  std::map<char, std::vector<std::uint32_t>> sets;  // of attention, by layer
+  for (const Variable& variable : problem.variables) {
+    if (variable.kind != VariableKind::node) continue;
+    const std::string& module = model.graph.nodes[variable.node].module_path;
+    const std::size_t at = module.find("layers.");
+    if (at != std::string::npos && module.find("self_attn") != std::string::npos) sets[module[at + 7]].push_back(variable.set->id);
+  }
+  ASSERT_EQ(sets.size(), 2U);
+  EXPECT_GT(sets['0'].size(), 10U);
+  EXPECT_EQ(sets['0'], sets['1']);
+  EXPECT_LT(problem.space.tables.size(), problem.space.edges.size() * 2 / 3);
 }
 
 }  // namespace

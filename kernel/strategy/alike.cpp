@@ -1,0 +1,30 @@
+#include "strategy/alike.h"
+
+namespace meshwright {
+
+std::string shape_key(const ProblemInput& input, ValueId value) {
+  std::string key{name(input.graph.type(value).dtype)};
+  const AtomShape& atoms = input.atoms.values[value];
+  std::size_t atom = 0;
+  for (const std::uint8_t count : atoms.atoms_of_dimension) {
+    key += '[';
+    for (std::uint8_t i = 0; i < count; ++i, ++atom) {
+      key += std::to_string(atoms.sizes[atom]) + (atoms.paddable[atom] ? "~ " : " ");
+    }
+    key += ']';
+  }
+  return key;
+}
+
+std::string call_key(const ProblemInput& input, NodeId node) {
+  const AtomizedNode& atoms = input.atoms.nodes[node];
+  std::string key = input.graph.nodes[node].op + " " + to_string(atoms.rule);
+  for (const Factor& factor : atoms.rule.factors) key += " " + std::to_string(factor.size);
+  // What a family reads from attributes shows in the rule, but for the work itself.
+  for (const WorkTerm& term : atoms.cost.forward) {
+    key += " work " + std::to_string(term.flops) + (term.is_causal ? " causal" : "");
+  }
+  return key;
+}
+
+}  // namespace meshwright
