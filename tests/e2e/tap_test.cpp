@@ -105,6 +105,15 @@ TEST(TapFolding, SaysWhereABlockHasTooManyPlans) {
   EXPECT_LT(plan.count("plans examined"), 729);
 }
 
+TEST(TapFolding, SaysWhereWorkIsAtItsEnd) {
+  const std::string options = cluster("slow8") + " --mesh 8 --intra tap --set search.work_limit=";
+  const Planned all("bert_tiny.pt2", options + "4_000_000_000"), some("bert_tiny.pt2", options + "100_000");
+  ASSERT_EQ(some.outcome.exit_code, 0) << some.outcome.errors;
+  EXPECT_THAT(some.method(), HasSubstr("stopped by its limits"));
+  EXPECT_EQ(all.method().find("stopped"), std::string::npos);
+  EXPECT_LT(some.count("plans examined"), all.count("plans examined"));
+}
+
 TEST(TapFolding, IsInsensitiveToTheThresholdAsInFigure7) {
   for (const int duplicates : {2, 3, 6, 12}) {
     const Planned plan("bert_base_17.onnx", " --cluster " SOURCE_FOLDER "/tests/zoo/roomy8.toml --mesh 8 --intra tap --set search.tap.min_duplicates=" + std::to_string(duplicates));
@@ -127,6 +136,15 @@ TEST(TapFolding, OfAResNetHasAtMostTenBlocks) {
     EXPECT_EQ(plan.count("GraphNodes"), 54);
     EXPECT_EQ(plan.count("unique blocks"), 10) << model;  // four stages, each with a first block; the stem and the head
   }
+}
+
+TEST(TapFolding, IsByStructureWhereNamesAreMissing) {
+  const Planned plan("nameless_tiny.onnx", cluster("slow8") + " --mesh 2x4 --intra tap --set model.loss=mse", true);
+  ASSERT_EQ(plan.outcome.exit_code, 0) << plan.outcome.errors;
+  EXPECT_EQ(plan.count("GraphNodes"), 10);
+  EXPECT_EQ(plan.count("unique blocks"), 3);  // four layers of two, and one before and after
+  EXPECT_THAT(plan.method(), HasSubstr("without a name (x4)"));
+  EXPECT_TRUE(plan.verified);
 }
 
 // --- which plans win (§6.4.2, Figure 14) ---

@@ -19,8 +19,11 @@ class Meter {
   // Asked once for each candidate plan.
   [[nodiscard]] bool exhausted() {
     if (!cut_off_ && ++asked_ % kAsksForEachLook == 0) cut_off_ = std::chrono::steady_clock::now() > end_;
-    return left_ < 0 || cut_off_;
+    exhausted_ |= left_ < 0 || cut_off_;
+    return exhausted_;
   }
+  // Whether something was left out for it.
+  [[nodiscard]] bool was_exhausted() const { return exhausted_; }
   [[nodiscard]] bool cut_off_by_clock() const { return cut_off_; }
 
  private:
@@ -28,6 +31,7 @@ class Meter {
   std::int64_t left_;
   std::int64_t asked_ = 0;
   bool cut_off_ = false;
+  bool exhausted_ = false;
   std::chrono::steady_clock::time_point end_;
 };
 

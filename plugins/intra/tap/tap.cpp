@@ -27,7 +27,7 @@ struct Candidate {
 
 std::string counted(std::int64_t count, const std::string& what) { return std::to_string(count) + " " + what + (count == 1 ? "" : "s"); }
 
-std::string scope_of(const Block& block) { return block.scope.empty() ? "no name" : block.scope; }
+std::string scope_of(const Block& block) { return block.scope.empty() ? "without a name" : block.scope; }
 
 std::string axes_text(std::uint32_t axes) {
   std::string text;
@@ -205,6 +205,7 @@ Result<std::vector<Assignment>> Tap::do_solve_model(const ModelProblem& model, s
     Assignment& answer = answers.emplace_back();
     answer.lower_bound = bound;
     answer.method = method_of(trimmed, folding, search.examined());
+    if (meter.was_exhausted()) answer.method += ", stopped by its limits";
     answer.cut_off_by_clock = meter.cut_off_by_clock();
     const Candidate* best = search.best(budget);
     if (best == nullptr) {
