@@ -9,7 +9,7 @@ DEMO_OUTPUT ?= $(BUILD)/demo/plan.json
 # Small enough that a CPU runs it in seconds.
 DEMO_VERIFIED ?= examples/gpt2_mini.pt2
 
-.PHONY: build demo test test-torch zoo saved-bytes search-times test-onnx bench iopddl fmt lint
+.PHONY: build demo test test-torch zoo saved-bytes search-times tap-figures test-onnx bench iopddl fmt lint
 
 build: packages-build
 	@./tools/install_highs.sh $(BUILD)/highs
@@ -78,6 +78,14 @@ search-times: packages-torch build
 	@$(BUILD)/torch/bin/pip install --quiet --requirement tests/zoo/requirements.txt
 	@echo "search-times: exporting and planning"
 	@$(BUILD)/torch/bin/python bench/search/search.py --runs 2 --program $(BUILD)/bin/meshwright -o $(BUILD)/zoo
+
+# TAP's Figures 7, 9 and 10, with --intra tap.
+tap-figures: packages-torch build
+	@echo "tap-figures: installing PyTorch and the models into $(BUILD)/torch"
+	@test -x $(BUILD)/torch/bin/python || python3 -m venv $(BUILD)/torch
+	@$(BUILD)/torch/bin/pip install --quiet --requirement tests/zoo/requirements.txt
+	@echo "tap-figures: exporting and planning"
+	@$(BUILD)/torch/bin/python bench/tap/tap.py --program $(BUILD)/bin/meshwright -o $(BUILD)/zoo
 
 bench: build
 	@echo "bench: compiling the benchmarks"

@@ -201,7 +201,7 @@ class Explainer {
     for (std::size_t s = 0; s < costs.size(); ++s) {
       if (s != alternative.strategy) costs[s] = kForbidden;
     }
-    Result<Assignment> answer = solve_reduced(*solver_, problem_.space, plan_.budget_bytes, opened_.host.config().search);
+    Result<Assignment> answer = solve_problem(*solver_, {*input_, problem_}, plan_.budget_bytes, opened_.host.config().search);
     costs = before;
     if (!answer) return answer.error();
     alternative.searched = true;

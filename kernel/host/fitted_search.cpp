@@ -41,14 +41,14 @@ Result<FittedPlan> FittedSolver::fit(const ProblemInput& input, const Problem& p
   return fitted;
 }
 
-Result<Assignment> FittedSolver::assign(const ProblemInput&, Problem& problem, std::int64_t budget) const {
+Result<Assignment> FittedSolver::assign(const ProblemInput& input, Problem& problem, std::int64_t budget) const {
   // Where the fastest plan of all fits, no term of memory need be looked at.
   std::vector<MemoryTerm> memory = std::exchange(problem.space.memory, {});
-  Result<Assignment> answer = solve_(problem, kNoBudget);
+  Result<Assignment> answer = solve_({input, problem}, kNoBudget);
   problem.space.memory = std::move(memory);
   if (!answer || answer->choice.empty()) return answer;
   answer->peak_bytes = evaluate(problem.space, answer->choice).peak_bytes;
-  return answer->peak_bytes > budget ? solve_(problem, budget) : answer;
+  return answer->peak_bytes > budget ? solve_({input, problem}, budget) : answer;
 }
 
 Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& problem, std::int64_t budget) const {
@@ -81,7 +81,7 @@ Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& pr
       asked = std::min(asked, counted) - over;
       keep_smaller(found.smallest, std::move(*fitted));
       if (asked > refused) {
-        answer = solve_(problem, asked);
+        answer = solve_({input, problem}, asked);
         if (!answer) return answer.error();
         continue;
       }
@@ -90,7 +90,7 @@ Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& pr
     if (!found.smallest) break;
     const std::int64_t above = found.smallest->assignment.peak_bytes;
     asked = refused + (above - refused) / 2;
-    answer = solve_(problem, asked);
+    answer = solve_({input, problem}, asked);
     if (!answer) return answer.error();
   }
   if (found.status == SolveStatus::infeasible) return found;
@@ -105,7 +105,7 @@ Result<std::optional<FittedPlan>> FittedSolver::smallest(const ProblemInput& inp
   if (least_bytes == 0) return best;  // nothing is known to begin from
   for (const double factor : {1.0, 1.01, 1.03, 1.1, 1.3, 2.0, 4.0}) {
     const auto budget = static_cast<std::int64_t>(factor * static_cast<double>(least_bytes));
-    Result<Assignment> answer = solve_(problem, budget);
+    Result<Assignment> answer = solve_({input, problem}, budget);
     if (!answer) return answer.error();
     if (answer->choice.empty()) continue;
     Result<FittedPlan> fitted = fit(input, problem, std::move(*answer));

@@ -33,7 +33,7 @@ struct FittedSearch {
 
 class FittedSolver {
  public:
-  using Solve = std::function<Result<Assignment>(const Problem&, std::int64_t budget)>;
+  using Solve = std::function<Result<Assignment>(const ModelProblem&, std::int64_t budget)>;
   // Errors: those of lowering.
   using Lower = std::function<Result<Program>(const Plan&)>;
 

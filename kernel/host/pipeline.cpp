@@ -155,8 +155,8 @@ class Pipeline {
     return {model_.graph, atoms_, mesh, tools_.profile, *tools_.conversions, model_.training, filter, backward_ ? &*backward_ : nullptr};
   }
 
-  Result<Assignment> solve(const Problem& problem, std::int64_t budget) {
-    return solve_reduced(*solver_, problem.space, budget, search());
+  Result<Assignment> solve(const ModelProblem& model, std::int64_t budget) {
+    return solve_problem(*solver_, model, budget, search());
   }
 
   Status try_mesh(const std::vector<std::int64_t>& shape) {
@@ -249,7 +249,7 @@ class Pipeline {
       others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
       Result<Problem> problem = build_pinned(given, others);
       if (!problem) return problem.error();
-      Result<Assignment> answer = solve(*problem, kNoBudget);
+      Result<Assignment> answer = solve({given, *problem}, kNoBudget);
       if (!answer) return answer.error();
       if (answer->choice.empty()) pins = std::move(others);
       else ++i;
@@ -288,7 +288,7 @@ class Pipeline {
     if (!problem) {
       comparison.note = problem.error().message;
     } else {
-      Result<Assignment> answer = solve(*problem, kNoBudget);
+      Result<Assignment> answer = solve({given, *problem}, kNoBudget);
       if (!answer) return answer.error();
       if (!answer->choice.empty()) {
         comparison.objective_seconds = to_seconds(answer->cost);
@@ -376,7 +376,7 @@ class Pipeline {
   std::int64_t budget_ = 0;
   std::optional<BackwardMemory> backward_;  // nothing where an op has no gradient
   ProgramTools tools_;  // its profile is the cluster's
-  const FittedSolver fitted_{[this](const Problem& problem, std::int64_t budget) { return solve(problem, budget); },
+  const FittedSolver fitted_{[this](const ModelProblem& model, std::int64_t budget) { return solve(model, budget); },
                              [this](const Plan& plan) { return make_program(plan, tools_); }};
   std::vector<Solved> ranked_;  // at most options_.top
   const Solved* best_ = nullptr;  // of them

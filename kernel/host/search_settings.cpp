@@ -44,6 +44,13 @@ ReduceOptions reduce_options(const Config& search) {
   return options;
 }
 
+Assignment nothing_allowed() {
+  Assignment none;
+  none.status = SolveStatus::infeasible;
+  none.binding = "no strategies of all ops go together, whatever the memory";
+  return none;
+}
+
 }  // namespace
 
 Result<StrategyFilter> wanted_filter(const Config& search, const Mesh& mesh) {
@@ -61,18 +68,21 @@ Result<StrategyFilter> wanted_filter(const Config& search, const Mesh& mesh) {
   return filter;
 }
 
-Result<Assignment> solve_reduced(const IntraSolver& solver, const StrategySpace& space, std::int64_t budget, const Config& search) {
-  const Reduction reduction = reduce(space, reduce_options(search));
-  if (reduction.infeasible) {
-    Assignment none;
-    none.status = SolveStatus::infeasible;
-    none.binding = "no strategies of all ops go together, whatever the memory";
-    return none;
-  }
+Result<Assignment> solve_problem(const IntraSolver& solver, const ModelProblem& model, std::int64_t budget, const Config& search) {
+  const StrategySpace& space = model.problem.space;
   SearchLimits limits;
   limits.work_limit = search.integer("work_limit");
   limits.deadline_seconds = search.number("deadline_seconds");
   const std::int64_t budgets[] = {budget};
+  if (solver.reads_model()) {
+    Result<std::vector<Assignment>> answers = solver.solve_model(model, budgets, limits);
+    if (!answers) return answers.error();
+    // Such solvers try some plans and prove nothing; the reduction may.
+    const bool open = answers->front().choice.empty() && answers->front().status != SolveStatus::infeasible;
+    return open && reduce(space).infeasible ? nothing_allowed() : std::move(answers->front());
+  }
+  const Reduction reduction = reduce(space, reduce_options(search));
+  if (reduction.infeasible) return nothing_allowed();
   Result<std::vector<Assignment>> answers = solver.solve(reduction.space, budgets, limits);
   if (!answers) return answers.error();
   return reduction.lift(space, std::move(answers->front()));

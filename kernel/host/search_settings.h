@@ -10,7 +10,8 @@ namespace meshwright::host {
 // What it asks of strategies. Errors: bad_input for axes that the mesh does not have.
 Result<StrategyFilter> wanted_filter(const Config& search, const Mesh& mesh);
 
-// The solver's answer to the space, which is reduced before and lifted afterwards, within the limits of `search`.
-Result<Assignment> solve_reduced(const IntraSolver& solver, const StrategySpace& space, std::int64_t budget, const Config& search);
+// The solver's answer to the problem, within the limits of `search`. Its space is reduced before and the answer lifted
+// afterwards, but for a solver that reads the model.
+Result<Assignment> solve_problem(const IntraSolver& solver, const ModelProblem& model, std::int64_t budget, const Config& search);
 
 }  // namespace meshwright::host

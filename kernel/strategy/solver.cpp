@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <exception>
 
+#include "meshwright/strategy.h"
+
 namespace meshwright {
 
 namespace {
@@ -122,13 +124,16 @@ std::string_view name(SolveStatus status) {
   return "unknown";
 }
 
-Result<std::vector<Assignment>> IntraSolver::solve(const StrategySpace& space, std::span<const std::int64_t> budgets,
-                                                   const SearchLimits& limits) const {
+namespace {
+
+// What `ask` answers, between the checks of what it is asked and of what it says.
+template <class Ask>
+Result<std::vector<Assignment>> checked(const StrategySpace& space, std::span<const std::int64_t> budgets, Ask ask) {
   if (Status status = validate(space); !status) return status.error();
   if (Status status = check_budgets(budgets); !status) return status.error();
   if (space.nodes.empty()) return answer_empty_space(space, budgets);
   try {
-    auto answers = do_solve(space, budgets, limits);
+    Result<std::vector<Assignment>> answers = ask();
     if (!answers) return answers;
     if (answers->size() != budgets.size()) {
       return plugin_failed("the solver gave " + std::to_string(answers->size()) + " answers to " +
@@ -144,6 +149,31 @@ Result<std::vector<Assignment>> IntraSolver::solve(const StrategySpace& space, s
   } catch (...) {
     return plugin_failed("the solver threw something that is not an exception");
   }
+}
+
+}  // namespace
+
+Result<std::vector<Assignment>> IntraSolver::solve(const StrategySpace& space, std::span<const std::int64_t> budgets,
+                                                   const SearchLimits& limits) const {
+  return checked(space, budgets, [&] { return do_solve(space, budgets, limits); });
+}
+
+Result<std::vector<Assignment>> IntraSolver::solve_model(const ModelProblem& model, std::span<const std::int64_t> budgets,
+                                                         const SearchLimits& limits) const {
+  const Problem& problem = model.problem;
+  if (problem.variables.size() != problem.space.nodes.size() || problem.edges.size() != problem.space.edges.size()) {
+    return bad_input("the search problem's space is not that of its variables and edges");
+  }
+  for (std::size_t i = 0; i < problem.variables.size(); ++i) {
+    if (problem.variables[i].set->strategies.size() == problem.space.nodes[i].costs.size()) continue;
+    return bad_input("the search problem's space has other strategies of '" + problem.variables[i].name + "' than its variable");
+  }
+  return checked(problem.space, budgets, [&] { return do_solve_model(model, budgets, limits); });
+}
+
+Result<std::vector<Assignment>> IntraSolver::do_solve_model(const ModelProblem& model, std::span<const std::int64_t> budgets,
+                                                            const SearchLimits& limits) const {
+  return do_solve(model.problem.space, budgets, limits);
 }
 
 }  // namespace meshwright

@@ -5,6 +5,8 @@
 #include <functional>
 #include <stdexcept>
 
+#include "meshwright/strategy.h"
+
 namespace meshwright {
 namespace {
 
@@ -118,6 +120,81 @@ TEST(Solve, AnswersAnEmptySpaceItself) {
   ASSERT_TRUE(answers.ok());
   EXPECT_EQ((*answers)[0].status, SolveStatus::infeasible);
   EXPECT_EQ((*answers)[1].status, SolveStatus::optimal);
+}
+
+// --- with the model ---
+
+class NoConversions final : public ConversionSearch {
+  Result<ConversionPath> do_find(const ConversionProblem&, const Layout&, const Layout&) const override { return ConversionPath(); }
+};
+
+// The space of one_node, as if it were of a model with one variable.
+struct OneVariable {
+  Graph graph;
+  AtomizedGraph atoms;
+  Mesh mesh;
+  CostProfile profile;
+  NoConversions conversions;
+  TrainingSettings training;
+  ProblemInput input{graph, atoms, mesh, profile, conversions, training, {}};
+  Problem problem;
+
+  OneVariable() {
+    problem.space = one_node();
+    const auto set = std::make_shared<StrategySet>();
+    set->strategies.resize(problem.space.nodes[0].costs.size());
+    problem.variables = {{VariableKind::parameter, kNoId, 0, "a", set}};
+  }
+};
+
+// Needs the model, and answers with the strategy of that number.
+class Reader final : public IntraSolver {
+ public:
+  explicit Reader(std::uint32_t strategy) : strategy_(strategy) {}
+  [[nodiscard]] bool reads_model() const override { return true; }
+
+ private:
+  Result<std::vector<Assignment>> do_solve(const StrategySpace&, std::span<const std::int64_t>, const SearchLimits&) const override {
+    return bad_input("numbers alone");
+  }
+  Result<std::vector<Assignment>> do_solve_model(const ModelProblem& model, std::span<const std::int64_t>, const SearchLimits&) const override {
+    EXPECT_EQ(model.problem.variables[0].name, "a");
+    return std::vector<Assignment>{chosen(strategy_, SolveStatus::heuristic, 0)};
+  }
+  std::uint32_t strategy_;
+};
+
+TEST(SolveModel, ChecksAnswersAsSolveDoes) {
+  const OneVariable model;
+  const std::vector<std::int64_t> budgets = {60};
+  const auto answers = Reader(1).solve_model({model.input, model.problem}, budgets, {});
+  ASSERT_TRUE(answers.ok()) << answers.error().message;
+  EXPECT_TRUE(answers->front().cost == 8);
+  EXPECT_EQ(answers->front().peak_bytes, 20);
+  EXPECT_EQ(Reader(2).solve_model({model.input, model.problem}, budgets, {}).error().code, ErrorCode::plugin_failed);  // forbidden
+  EXPECT_EQ(Reader(3).solve_model({model.input, model.problem}, budgets, {}).error().code, ErrorCode::plugin_failed);  // there is none
+  EXPECT_EQ(Reader(1).solve_model({model.input, model.problem}, {}, {}).error().code, ErrorCode::bad_input);
+  EXPECT_EQ(Reader(1).solve(model.problem.space, budgets, {}).error().message, "numbers alone");
+}
+
+TEST(SolveModel, RefusesASpaceThatIsNotTheModels) {
+  OneVariable model;
+  model.problem.space.nodes[0].costs.pop_back();
+  model.problem.space.memory.clear();
+  const std::vector<std::int64_t> budgets = {60};
+  EXPECT_EQ(Reader(1).solve_model({model.input, model.problem}, budgets, {}).error().code, ErrorCode::bad_input);
+  model.problem.space.nodes.clear();
+  EXPECT_EQ(Reader(1).solve_model({model.input, model.problem}, budgets, {}).error().code, ErrorCode::bad_input);
+}
+
+TEST(SolveModel, IsSolveWhereNothingIsReadFromTheModel) {
+  const OneVariable model;
+  const std::vector<std::int64_t> budgets = {60};
+  const Scripted numbers([] { return std::vector<Assignment>{chosen(0, SolveStatus::optimal, 3)}; });
+  EXPECT_FALSE(numbers.reads_model());
+  const auto answers = numbers.solve_model({model.input, model.problem}, budgets, {});
+  ASSERT_TRUE(answers.ok()) << answers.error().message;
+  EXPECT_TRUE(answers->front().cost == 3);
 }
 
 TEST(BindingText, SpeaksInGibibytesWhereThatIsClear) {

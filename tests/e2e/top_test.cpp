@@ -108,9 +108,9 @@ TEST_F(DistinctPlans, AreTheCheapestCombinationsInTheirOrder) {
   ASSERT_GT(all.size(), 30U);
 
   const host::FittedSolver fitted(
-      [this](const Problem& problem, std::int64_t budget) -> Result<Assignment> {
+      [this](const ModelProblem& model, std::int64_t budget) -> Result<Assignment> {
         const std::int64_t budgets[] = {budget};
-        return solver_->solve(problem.space, budgets, {}).value().front();
+        return solver_->solve(model.problem.space, budgets, {}).value().front();
       },
       [](const Plan&) -> Result<Program> { return infeasible("none"); });
   host::FittedPlan first = fitted.fit(input_, problem_, best()).value();

@@ -222,12 +222,17 @@ def llama():
                                                              "labels": tokens()}
 
 
-def t5():
-    config = transformers.T5Config(num_layers=1, num_decoder_layers=1, d_model=WIDTH, d_kv=WIDTH // HEADS,
-                                   num_heads=HEADS, d_ff=2 * WIDTH, vocab_size=VOCABULARY, dropout_rate=0.0,
+def t5(head: int = WIDTH // HEADS, inner: int = 2 * WIDTH):
+    config = transformers.T5Config(num_layers=1, num_decoder_layers=1, d_model=WIDTH, d_kv=head,
+                                   num_heads=HEADS, d_ff=inner, vocab_size=VOCABULARY, dropout_rate=0.0,
                                    decoder_start_token_id=0, use_cache=False)
     return WithLoss(transformers.T5ForConditionalGeneration(config)), {
         "input_ids": tokens(), "attention_mask": tokens(), "labels": tokens()}
+
+
+def t5_attentive():
+    """Most of its weights are the attention's."""
+    return t5(WIDTH, WIDTH)
 
 
 def experts(config: type, model: type, **more: object):
@@ -306,7 +311,7 @@ def fill(model: torch.nn.Module) -> None:
 
 
 MODELS: dict[str, Callable] = {"gpt2_tiny": gpt2, "gpt2_tiny_weights": gpt2, "bert_tiny": bert, "vit_tiny": vit,
-                               "mlp_tiny": mlp, "mlp_bf16_weights": mlp_bf16, "llama_tiny": llama, "resnet_tiny": resnet, "t5_tiny": t5,
+                               "mlp_tiny": mlp, "mlp_bf16_weights": mlp_bf16, "llama_tiny": llama, "resnet_tiny": resnet, "t5_tiny": t5, "t5_attentive_tiny": t5_attentive,
                                "vgg_tiny": vgg, "clip_tiny": clip, "swin_tiny": swin, "densenet_tiny": densenet, "unet_tiny": unet, "vit_torchvision_tiny": vit_torchvision, "mixtral_tiny": mixtral,
                                "mixtral_short": mixtral_short,
                                "qwen_moe_tiny": qwen_moe, "gpt2_long": gpt2_long, "encoder_open": lambda: encoder(8, 16),

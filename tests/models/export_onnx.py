@@ -148,12 +148,38 @@ def image_classifier() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], producer_name="tf2onnx", ir_version=8)
 
 
+def nameless() -> onnx.ModelProto:
+    """Four equal layers of two products, between two others; no node has a name, and no weight one that says where it belongs."""
+    generator = numpy.random.default_rng(1)
+    nodes, weights = [], []
+
+    def product(value: str, rows: int, columns: int) -> str:
+        name = f"w{len(weights)}"
+        weights.append(numpy_helper.from_array((generator.random((rows, columns), dtype=numpy.float32) - 0.5) * 0.5, name))
+        nodes.append(helper.make_node("MatMul", [value, name], [f"v{len(nodes)}"]))
+        return nodes[-1].output[0]
+
+    def node(op: str, *values: str) -> str:
+        nodes.append(helper.make_node(op, values, [f"v{len(nodes)}"]))
+        return nodes[-1].output[0]
+
+    value = product("rows", 24, 16)
+    for _ in range(4):
+        value = node("Add", value, product(node("Relu", product(value, 16, 64)), 64, 16))
+    nodes.append(helper.make_node("MatMul", [value, "last"], ["result"]))
+    weights.append(numpy_helper.from_array((generator.random((16, 8), dtype=numpy.float32) - 0.5) * 0.5, "last"))
+    graph = helper.make_graph(nodes, "nameless", [helper.make_tensor_value_info("rows", TensorProto.FLOAT, [16, 24])],
+                              [helper.make_tensor_value_info("result", TensorProto.FLOAT, [16, 8])], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
 MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
     "gpt2_23_tiny": lambda: gpt2_tiny(23),
     "gpt2_17_tiny": lambda: gpt2_tiny(17),
     "bert_17_tiny": lambda: bert_tiny(17, dynamo=False),
     "resnet_23_tiny": lambda: resnet_tiny(23),
     "classifier_tiny": image_classifier,
+    "nameless_tiny": nameless,
     "gpt2_small_23": lambda: gpt2_small(23),
     "gpt2_small_17": lambda: gpt2_small(17),
     "bert_base_17": lambda: bert_base(17),

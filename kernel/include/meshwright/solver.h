@@ -1,4 +1,5 @@
-// Intra-op solvers: StrategySpace in, one strategy per node out, with a lower bound and an honest status.
+// Intra-op solvers: StrategySpace in, one strategy per node out, with a lower bound and an honest status. A solver that
+// needs more than numbers, the names of a model's layers say, is given the model too (solve_model).
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,9 @@
 #include "meshwright/strategy_space.h"
 
 namespace meshwright {
+
+struct Problem;       // strategy.h
+struct ProblemInput;
 
 enum class SolveStatus : std::uint8_t {
   optimal,     // lower_bound == cost, proven
@@ -50,9 +54,20 @@ MESHWRIGHT_API std::string binding_text(std::int64_t least_bytes, std::int32_t t
 inline constexpr std::string_view kNothingAllowed =
     "no combination of strategies is allowed, even without a memory budget";
 
+// A problem together with what it was built from. `problem.space` may lack memory terms, where no budget binds, and some of
+// its strategies may be forbidden by pins: its nodes' costs say so, not `problem.variables`.
+struct ModelProblem {
+  const ProblemInput& input;
+  const Problem& problem;
+};
+
 class MESHWRIGHT_API IntraSolver {
  public:
   virtual ~IntraSolver();
+
+  // Whether it needs the model that the numbers are of. The host then asks by `solve_model`, with the problem as it was built,
+  // and `solve` may be refused; for all others it reduces the space first.
+  [[nodiscard]] virtual bool reads_model() const { return false; }
 
   // One Assignment for each budget (bytes per device; kNoBudget for none), which ascend. The wrapper validates the
   // space, the budgets and the answers (cost and peak are recomputed, a choice over budget is the plugin's fault), so
@@ -61,9 +76,16 @@ class MESHWRIGHT_API IntraSolver {
   Result<std::vector<Assignment>> solve(const StrategySpace& space, std::span<const std::int64_t> budgets,
                                         const SearchLimits& limits) const;
 
+  // The same for the space of `model`: validation, answers and errors are those of `solve`.
+  Result<std::vector<Assignment>> solve_model(const ModelProblem& model, std::span<const std::int64_t> budgets,
+                                              const SearchLimits& limits) const;
+
  private:
   virtual Result<std::vector<Assignment>> do_solve(const StrategySpace& space, std::span<const std::int64_t> budgets,
                                                    const SearchLimits& limits) const = 0;
+  // Where nothing is read from the model, `do_solve` of its space.
+  virtual Result<std::vector<Assignment>> do_solve_model(const ModelProblem& model, std::span<const std::int64_t> budgets,
+                                                         const SearchLimits& limits) const;
 };
 
 }  // namespace meshwright
