@@ -7,8 +7,8 @@ namespace meshwright::reducing {
 
 namespace {
 
-// For each pair (q, r): the most that q can cost more than r over a table, r's forbidden partners left out; kForbidden
-// if q forbids what r allows.
+// At [r * count + q]: the most that q can cost more than r over a table, r's forbidden partners left out; kForbidden if q
+// forbids what r allows.
 std::vector<Ticks> worst_differences(const CostTable& table, bool rows) {
   const std::size_t count = rows ? table.rows : table.columns;
   const std::size_t others = rows ? table.columns : table.rows;
@@ -23,7 +23,7 @@ std::vector<Ticks> worst_differences(const CostTable& table, bool rows) {
         const Ticks of_r = table.costs[r * step + other * other_step];
         if (of_r < kForbidden) worst = std::max(worst, of_q >= kForbidden ? kForbidden : of_q - of_r);
       }
-      differences[q * count + r] = worst;
+      differences[r * count + q] = worst;
     }
   }
   return differences;
@@ -71,8 +71,8 @@ class Dominance {
     bool changed = false;
     for (std::size_t r = count; r-- > 0;) {  // from the last, so that of equal ones the first stays
       for (std::size_t q = 0; q < count && alive[r]; ++q) {
-        if (q == r || !alive[q] || !holds_no_more(node, q, r)) continue;
-        if (costs_no_more(node, of_edges, q, r)) alive[r] = false;
+        if (q == r || !alive[q] || !costs_no_more(node, of_edges, q, r)) continue;
+        if (holds_no_more(node, q, r)) alive[r] = false;
       }
       changed = changed || !alive[r];
     }
@@ -84,7 +84,7 @@ class Dominance {
                             std::size_t r) {
     TickSum difference = TickSum{node.costs[q]} - node.costs[r];
     for (const auto* of_edge : of_edges) {
-      const Ticks worst = (*of_edge)[q * node.costs.size() + r];
+      const Ticks worst = (*of_edge)[r * node.costs.size() + q];
       if (worst >= kForbidden) return false;
       difference += worst;
     }
