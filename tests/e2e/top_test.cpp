@@ -92,7 +92,7 @@ class DistinctPlans : public testing::Test {
   const AtomizedGraph atoms_ = atomize(graph_, *host_.op_table().value()).value();
   const std::shared_ptr<ConversionSearch> conversions_ = host_.create<ConversionSearch>("conversions", "shortest_path").value();
   const std::shared_ptr<IntraSolver> solver_ = host_.create<IntraSolver>("intra", "elimination").value();
-  const TrainingSettings training_;
+  const TrainingSettings training_{};
   Mesh mesh_;
   CostProfile profile_;
   const ProblemInput input_{graph_, atoms_, mesh_, profile_, *conversions_, training_, {}};
