@@ -67,17 +67,31 @@ class Dominance {
       of_edges.push_back(differences(work_.edges[edge].table, work_.edges[edge].from == id));
       if (of_edges.back() == nullptr) return false;
     }
-    std::vector<bool> alive(count, true);
-    bool changed = false;
-    for (std::size_t r = count; r-- > 0;) {  // from the last, so that of equal ones the first stays
+    const auto [place, is_new] = pruned_.try_emplace(key_of(id), count, true);
+    std::vector<bool>& alive = place->second;
+    for (std::size_t r = is_new ? count : 0; r-- > 0;) {  // from the last, so that of equal ones the first stays
       for (std::size_t q = 0; q < count && alive[r]; ++q) {
         if (q == r || !alive[q] || !costs_no_more(node, of_edges, q, r)) continue;
         if (holds_no_more(node, q, r)) alive[r] = false;
       }
-      changed = changed || !alive[r];
     }
-    if (changed) work_.keep(id, alive);
-    return changed;
+    if (std::find(alive.begin(), alive.end(), false) == alive.end()) return false;
+    work_.keep(id, alive);
+    return true;
+  }
+
+  // All that the comparison reads: the nodes of alike layers have it in common.
+  [[nodiscard]] std::vector<std::int64_t> key_of(std::uint32_t id) const {
+    const WorkNode& node = work_.nodes[id];
+    std::vector<std::int64_t> key = {std::ssize(node.costs)};
+    key.insert(key.end(), node.costs.begin(), node.costs.end());
+    for (const auto& [neighbour, edge] : node.edges) {
+      key.push_back(work_.edges[edge].table);
+      key.push_back(work_.edges[edge].from == id ? 1 : 0);
+    }
+    key.push_back(-1);  // the end of the edges
+    for (const MemoryTerm& term : node.memory) key.insert(key.end(), term.bytes.begin(), term.bytes.end());
+    return key;
   }
 
   static bool costs_no_more(const WorkNode& node, const std::vector<const std::vector<Ticks>*>& of_edges, std::size_t q,
@@ -94,6 +108,7 @@ class Dominance {
   Work& work_;
   std::int64_t& work_left_;
   std::map<std::pair<std::uint32_t, bool>, std::vector<Ticks>> known_;
+  std::map<std::vector<std::int64_t>, std::vector<bool>> pruned_;  // what stays of each key's strategies
 };
 
 }  // namespace
