@@ -19,7 +19,6 @@ namespace meshwright::host {
 namespace {
 
 constexpr int kMostSolved = 400;
-
 constexpr double kLeastShare = 1.0 / 50;  // of all weights' elements
 
 // Variables that are treated alike in all layers: the weights of one kind, or the ops that compute with them.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "name_list.h"
 #include "nearest_name.h"
 
 namespace meshwright::host {
@@ -10,17 +11,6 @@ namespace meshwright::host {
 namespace {
 
 constexpr std::size_t kMostListed = 12;
-
-std::vector<std::string> split_axes(const std::string& text) {
-  std::vector<std::string> axes;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    const std::size_t first = text.find_first_not_of(' ', at), last = text.find_last_not_of(' ', end - 1);
-    axes.push_back(first < end ? text.substr(first, last - first + 1) : "");
-    at = end + 1;
-  }
-  return axes;
-}
 
 class Pinner {
  public:
@@ -65,7 +55,7 @@ class Pinner {
   }
 
   bool pin_strategy() {
-    const std::vector<std::string> wanted = split_axes(pin_.text);
+    const std::vector<std::string> wanted = split_names(pin_.text);
     for (std::uint32_t i = 0; i < problem_.variables.size(); ++i) {
       const Variable& variable = problem_.variables[i];
       if (variable.kind != VariableKind::node || variable.name != pin_.name) continue;

@@ -26,6 +26,13 @@ class Maker {
     return result;
   }
 
+  // Adds a strategy to a node, and gives the eighths of the memory that it holds: what holds less costs more.
+  std::int64_t add_strategy(SpaceNode& node, Ticks most) {
+    const std::int64_t share = 1 + below(8);
+    node.costs.push_back(below(most / 4) + most / 8 * (8 - share));
+    return share;
+  }
+
  private:
   std::mt19937_64 random_;
 };
@@ -94,9 +101,7 @@ StrategySpace transformer_space(std::uint64_t seed, int layers, std::uint32_t st
   std::vector<std::vector<std::int64_t>> bytes(kNodes);
   for (std::uint32_t i = 0; i < kNodes; ++i) {
     for (std::uint32_t s = 0; s < strategies; ++s) {
-      // What is sharded more holds less and costs more.
-      const std::int64_t share = 1 + make.below(8);
-      kinds[i].costs.push_back(make.below(kMost / 4) + kMost / 8 * (8 - share));
+      const std::int64_t share = make.add_strategy(kinds[i], kMost);
       bytes[i].push_back(share * 10'000'000 + make.below(5'000'000));
     }
   }
@@ -123,7 +128,7 @@ namespace {
 
 using Edges = std::vector<std::pair<std::uint32_t, std::uint32_t>>;  // from earlier nodes to later ones
 
-// Nodes that hold memory from their place to that of their last reader. What holds less costs more.
+// Nodes that hold memory from their place to that of their last reader.
 StrategySpace space_of(std::uint64_t seed, std::uint32_t nodes, std::uint32_t strategies, const Edges& edges) {
   constexpr Ticks kMost = 1'000'000;
   constexpr int kTables = 12;
@@ -135,8 +140,7 @@ StrategySpace space_of(std::uint64_t seed, std::uint32_t nodes, std::uint32_t st
     node.name = "n" + std::to_string(id);
     MemoryTerm term{id, static_cast<std::int32_t>(id), static_cast<std::int32_t>(id) + 1, {}};
     for (std::uint32_t s = 0; s < strategies; ++s) {
-      const std::int64_t share = 1 + make.below(8);
-      node.costs.push_back(make.below(kMost / 4) + kMost / 8 * (8 - share));
+      const std::int64_t share = make.add_strategy(node, kMost);
       term.bytes.push_back(share * 10'000'000 + make.below(1000));
     }
     space.memory.push_back(std::move(term));
@@ -194,12 +198,7 @@ StrategySpace random_dag_space(std::uint64_t seed, std::uint32_t nodes, std::uin
     node.name = "n" + std::to_string(id);
     const auto begin = static_cast<std::int32_t>(id);
     MemoryTerm term{id, begin, begin + 1 + static_cast<std::int32_t>(make.below(reach)), {}};
-    for (std::uint32_t s = 0; s < strategies; ++s) {
-      // What holds less costs more.
-      const std::int64_t share = 1 + make.below(8);
-      node.costs.push_back(make.below(kMost / 4) + kMost / 8 * (8 - share));
-      term.bytes.push_back(share * 10'000'000);
-    }
+    for (std::uint32_t s = 0; s < strategies; ++s) term.bytes.push_back(make.add_strategy(node, kMost) * 10'000'000);
     space.memory.push_back(std::move(term));
     for (std::int64_t edges = id == 0 ? 0 : 1 + make.below(3); edges > 0; --edges) {
       const auto back = static_cast<std::uint32_t>(1 + make.below(std::min(id, reach)));

@@ -16,6 +16,12 @@ using test::SmallModel;
 struct Parts {
   explicit Parts(const SmallModel& model) : input(model.given()), trimmed(trim(input, model.problem)), folding(fold(trimmed.nodes, 2)) {}
 
+  // One block of both layers, so that all nine plans are its own.
+  void join_layers() {
+    folding.blocks = {{"all", {0, 1}}};
+    folding.unique = {{0}};
+  }
+
   ProblemInput input;
   TrimmedGraph trimmed;
   Folding folding;
@@ -165,9 +171,7 @@ TEST(Deriver, ExaminesAllPlansAndTakesTheOneThatCommunicatesLeast) {
   for (const std::int64_t batch : {4, 8, 64, 1024}) {
     const SmallModel model(batch, {4});
     Parts parts(model);
-    // One block of both layers, so that all nine plans are its own.
-    parts.folding.blocks = {{"all", {0, 1}}};
-    parts.folding.unique = {{0}};
+    parts.join_layers();
     Deriver deriver(parts.input, model.problem, parts.trimmed, parts.folding, 9, parts.meter);
     Router router(parts.input, model.problem, parts.trimmed, 0, parts.meter);
     Examined examined;
@@ -191,8 +195,7 @@ TEST(Deriver, SplitsWeightsOfFewRowsAndNoneOfMany) {
   const auto patterns = [](std::int64_t batch) {
     const SmallModel model(batch, {4});
     Parts parts(model);
-    parts.folding.blocks = {{"all", {0, 1}}};
-    parts.folding.unique = {{0}};
+    parts.join_layers();
     Deriver deriver(parts.input, model.problem, parts.trimmed, parts.folding, 9, parts.meter);
     Router router(parts.input, model.problem, parts.trimmed, 0, parts.meter);
     Examined examined;
@@ -205,8 +208,7 @@ TEST(Deriver, SplitsWeightsOfFewRowsAndNoneOfMany) {
 TEST(Deriver, ExaminesPartsWhereThereAreTooManyPlans) {
   const SmallModel model(4, {4});
   Parts parts(model);
-  parts.folding.blocks = {{"all", {0, 1}}};
-  parts.folding.unique = {{0}};
+  parts.join_layers();
   Deriver deriver(parts.input, model.problem, parts.trimmed, parts.folding, 3, parts.meter);
   Router router(parts.input, model.problem, parts.trimmed, 0, parts.meter);
   Examined examined;
