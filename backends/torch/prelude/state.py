@@ -21,6 +21,14 @@ class Planned(nn.Module):
         start()
         super().__init__()
 
+    def _apply(self, function, recurse=True):
+        """As nn.Module has it, for `to` and its like; buffers, which it makes anew, keep their layouts."""
+        layouts = {name: buffer.sharding for name, buffer in self.named_buffers()}
+        super()._apply(function, recurse)
+        for name, buffer in self.named_buffers():
+            buffer.sharding = layouts[name]
+        return self
+
     def shards(self):
         """By name the parameters and buffers that a state dict has."""
         return self.state_dict(keep_vars=True)
