@@ -29,6 +29,11 @@ class Planned(nn.Module):
             buffer.sharding = layouts[name]
         return self
 
+    def __call__(self, *inputs, **named_inputs):
+        for name, shard in self.named_parameters():
+            shard.storing.name = name
+        return super().__call__(*inputs, **named_inputs)
+
     def shards(self):
         """By name the parameters and buffers that a state dict has."""
         return self.state_dict(keep_vars=True)
