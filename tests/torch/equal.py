@@ -2,9 +2,9 @@
 """Holds emitted programs against the models that they came from: on several ranks the loss, every gradient and every
 parameter after five steps of AdamW are those of one device.
 
-    torchrun --nproc-per-node 4 tests/torch/equal.py FOLDER CASE...
+    torchrun --nproc-per-node 4 tests/torch/equal.py FOLDER [CASE...]
 
-A case is a folder in FOLDER with the emitted model.py; its name begins with the model's ("gpt2_tiny-optimal"). One
+A case is a folder in FOLDER with the emitted model.py, all of them unless some are named; its name begins with the model's ("gpt2_tiny-optimal"). One
 process group serves all cases of one number of ranks. Prints a line for each case; exits with 1 if one is wrong.
 `prepare.py` makes the folders.
 """
@@ -131,7 +131,8 @@ def main() -> int:
     torch.set_num_threads(1)
     root = Path(sys.argv[1])
     wrong, serial, known = 0, None, ""
-    for case in sys.argv[2:]:
+    cases = sys.argv[2:] or sorted(path.parent.name for path in root.glob("*/model.py"))
+    for case in cases:
         name = case.split("-")[0]
         if name != known:
             serial, known = Serial(name), name
@@ -139,7 +140,7 @@ def main() -> int:
             difference, where = check(root / case, serial)
             problem = "" if difference <= TOLERANCE else "WRONG"
         except Exception as error:  # every rank goes on with the next case, or none: the line says what it was
-            if len(sys.argv) == 3:
+            if len(cases) == 1:
                 raise
             difference, where, problem = float("nan"), f"{type(error).__name__}: {error}".splitlines()[0], "WRONG"
         if dist.get_rank() == 0:
