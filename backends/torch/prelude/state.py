@@ -21,24 +21,33 @@ class Planned(nn.Module):
     def __init__(self):
         start()
         super().__init__()
-        self.named = False  # whether parameters know their names, for traces
+        self._named = False  # whether parameters know their names, for traces
 
     def __call__(self, *inputs, **named_inputs):
-        if not self.named:
+        if not self._named:
             for name, shard in self.named_parameters():
                 shard.storing.name = name
-            self.named = True
+            self._named = True
         return super().__call__(*inputs, **named_inputs)
 
-    def shards(self):
+    def named_shards(self):
         """By name the parameters and buffers that a state dict has."""
         return self.state_dict(keep_vars=True)
 
     def local_batch(self, inputs):
         """This rank's parts of whole inputs: a tuple in the order of INPUTS, or a dict."""
         if isinstance(inputs, dict):
-            return {name: layout.cut(inputs[name]).to(device()) for name, layout in self.INPUTS.items() if name in inputs}
-        return tuple(layout.cut(x).to(device()) for layout, x in zip(self.INPUTS.values(), inputs))
+            return {name: self.local_input(name, x) for name, x in inputs.items()}
+        return tuple(self.local_input(name, x) for name, x in zip(self.INPUTS, inputs, strict=True))
+
+    def local_input(self, name, whole):
+        """This rank's part of an input."""
+        if name not in self.INPUTS:
+            raise ValueError(f"the model has no input {name}; its inputs are {', '.join(self.INPUTS)}")
+        layout = self.INPUTS[name]
+        if tuple(whole.shape) != layout.shape:
+            raise ValueError(f"the input {name} is {tuple(whole.shape)}, but the plan was made for {layout.shape}")
+        return layout.cut(whole).to(device())
 
     def gather_output(self, name, local):
         """The whole of what `forward` returned under this name, on every rank."""
@@ -52,7 +61,7 @@ class Planned(nn.Module):
         missing or not known.
         """
         found, problems, known = {}, [], set(self.TIED)
-        for name, shard in self.shards().items():
+        for name, shard in self.named_shards().items():
             given = next((other for other in self.names_of(name) if other in state_dict), None)
             known.add(name)
             if given is None:
@@ -89,7 +98,7 @@ class Planned(nn.Module):
 
     def whole_state_dict(self):
         """The state dict of the model on one device, on every rank, in its memory; tensors are gathered one by one."""
-        whole = {name: whole_of(shard.detach(), shard.sharding).cpu() for name, shard in self.shards().items()}
+        whole = {name: whole_of(shard.detach(), shard.sharding).cpu() for name, shard in self.named_shards().items()}
         whole.update({name: whole[own] for name, own in self.TIED.items()})
         return whole
 
@@ -114,7 +123,7 @@ class Planned(nn.Module):
 
         Any layout on any number of ranks loads what another one saved, and dcp_to_torch_save makes a plain file of it.
         """
-        model = {name: rows_of(shard.detach(), shard.sharding) for name, shard in self.shards().items()}
+        model = {name: rows_of(shard.detach(), shard.sharding) for name, shard in self.named_shards().items()}
         model.update({name: model[own] for name, own in self.TIED.items()})
         step = torch.tensor(-1 if RANDOM["step"] is None else int(RANDOM["step"]))
         state = {"model": model, "random_step": step}
@@ -123,10 +132,10 @@ class Planned(nn.Module):
             for name, shard in self.named_parameters():
                 kept[name] = {key: value if is_plain(value) else rows_of(value, layout_of_state(name, key, value, shard))
                               for key, value in optimizer.state.get(shard, {}).items()}
-            state["optimizer"] = {"state": kept, "param_groups": self.groups(optimizer)}
+            state["optimizer"] = {"state": kept, "param_groups": self.named_groups(optimizer)}
         return state
 
-    def groups(self, optimizer):
+    def named_groups(self, optimizer):
         """The optimizer's groups with names in place of parameters."""
         names = {shard: name for name, shard in self.named_parameters()}
         return [{**group, "params": [names[shard] for shard in group["params"]]} for group in optimizer.param_groups]
@@ -134,7 +143,7 @@ class Planned(nn.Module):
     @torch.no_grad()
     def load_checkpoint_state_dict(self, state, optimizer=None):
         """Takes each rank's part of what checkpoint_state_dict() gave, there or elsewhere."""
-        for name in self.shards():
+        for name in self.named_shards():
             self.set_shard(name, whole_of_rows(state["model"][name]))
         step = int(state["random_step"])
         RANDOM["step"] = None if step < 0 else torch.tensor(step, device=device())
@@ -158,7 +167,7 @@ class Planned(nn.Module):
         import torch.distributed.checkpoint as checkpoint
 
         saved = checkpoint.FileSystemReader(path).read_metadata().state_dict_metadata
-        state = {"model": {name: empty_rows(shard.sharding.shape, shard.dtype) for name, shard in self.shards().items()},
+        state = {"model": {name: empty_rows(shard.sharding.shape, shard.dtype) for name, shard in self.named_shards().items()},
                  "random_step": torch.tensor(0)}
         if optimizer is not None:
             kept = {}
@@ -168,7 +177,7 @@ class Planned(nn.Module):
                     keys = {key.removeprefix(prefix): entry for key, entry in saved.items() if key.startswith(prefix)}
                     kept[name] = {key: empty_rows(tuple(entry.size), entry.properties.dtype) if hasattr(entry, "size") else None
                                   for key, entry in keys.items()}
-            state["optimizer"] = {"state": kept, "param_groups": self.groups(optimizer)}
+            state["optimizer"] = {"state": kept, "param_groups": self.named_groups(optimizer)}
         checkpoint.load(state, checkpoint_id=path)
         self.load_checkpoint_state_dict(state, optimizer)
 

@@ -123,12 +123,13 @@ class Counting:
 
 @case
 def test_small_gradients_go_together():
-    shards = [parameter(ROWS, torch.float64, reduced=[all_reduce(1)]) for _ in range(5)]
-    with Counting() as counts:
-        sum(used(p).sum() for p in shards).backward()
-    assert counts == {"all_reduce": 1}, counts
-    for p in shards:
-        close(p.grad, torch.full((4, 6), 2.0, dtype=torch.float64))
+    for moves, total in (([all_reduce(1)], 2.0), ([all_reduce(0), all_reduce(1)], 4.0)):
+        shards = [parameter(ROWS, torch.float64, reduced=moves) for _ in range(5)]
+        with Counting() as counts:
+            sum(used(p).sum() for p in shards).backward()
+        assert counts == {"all_reduce": len(moves)}, counts
+        for p in shards:
+            close(p.grad, torch.full((4, 6), total, dtype=torch.float64))
 
 
 @case
@@ -299,7 +300,8 @@ def test_bfloat16_parameters():
 def test_reductions_begin_before_the_backward_ends():
     """Of a chain of products, the last one's gradient is on its way before the first one's is computed."""
     shards = [parameter(Layout((6, 6), (None, None)), torch.float64, reduced=[all_reduce(0), all_reduce(1)]) for _ in range(3)]
-    events = []
+    events, kept = [], parameters.PACK_BYTES
+    parameters.PACK_BYTES = 0
     with Counting():
         begin = all_reduce.begin
 
@@ -313,5 +315,6 @@ def test_reductions_begin_before_the_backward_ends():
             y = torch.tanh(y @ used(p).t())
             y.register_hook(lambda gradient: events.append("gradient"))
         y.sum().backward()
+    parameters.PACK_BYTES = kept
     assert events[:2] == ["gradient", "reduce"] and events.index("reduce") < len(events) - 1 - events[::-1].index("gradient"), events
     assert events.count("reduce") == 6 and events[-3:] == ["reduce"] * 3, events

@@ -131,9 +131,9 @@ def test_a_meta_model_is_made_by_loading():
     plain = Plain()
     with torch.device("meta"):
         sharded = Sharded()
-    assert all(tensor.is_meta for tensor in sharded.shards().values())
+    assert all(tensor.is_meta for tensor in sharded.named_shards().values())
     sharded.load_whole(plain.state_dict())
-    assert not any(tensor.is_meta for tensor in sharded.shards().values())
+    assert not any(tensor.is_meta for tensor in sharded.named_shards().values())
     compare(plain, sharded, "made")
     inputs = batch()
     loss = sharded(*sharded.local_batch(inputs))
@@ -285,3 +285,15 @@ def test_state_of_another_shape_is_refused():
         assert "row_var" in str(error) or "col_var" in str(error), error
     else:
         raise AssertionError("state of another shape is refused")
+
+
+@case
+def test_inputs_that_the_plan_was_not_made_for():
+    _, sharded = models()
+    for inputs, words in (({"x": draw(15)}, "is (15,), but the plan was made for (16,)"), ({"z": draw(16)}, "has no input z")):
+        try:
+            sharded.local_batch(inputs)
+        except ValueError as error:
+            assert words in str(error), error
+        else:
+            raise AssertionError("an input that the plan was not made for is refused")
