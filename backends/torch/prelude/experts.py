@@ -20,6 +20,8 @@ def experts(hidden, indices, weights, gate_up, down, activation="silu", experts=
     destinations  then: for each expert the number of the rank that has it among those that rows are sent to
     capacity      then: how many rows a rank may send to another one (t k, if it is not given); more are an error
     """
+    count = gate_up.shape[0] if experts is None else math.prod(experts.atoms)
+    torch._assert_async(((indices >= 0) & (indices < count)).all(), "a token chose an expert that the layer does not have")
     copies = indices.shape[1]
     rows = hidden.repeat_interleave(copies, 0)
     if exchanged:

@@ -20,7 +20,7 @@ class ShardedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(ctx, logits, target, weight, ignore_index, over, classes):
         numbers = logits if logits.dtype == torch.float64 else logits.float()
-        if classes is not None:
+        if classes is not None and classes.padding():
             numbers = numbers.masked_fill(classes.here < 0, -math.inf)  # what pads the vocabulary
         largest = run([all_reduce(axis, "max") for axis in over], numbers.amax(1))
         label = target if classes is None else classes.local(target)
@@ -45,7 +45,7 @@ class ShardedCrossEntropy(torch.autograd.Function):
         logits, label, is_here, largest, total, share = ctx.saved_tensors
         scale = (gradient.to(share.dtype) * share)[:, None]
         made = (logits.to(share.dtype) - largest[:, None]).exp_().mul_(scale / total[:, None])
-        if ctx.classes is not None:
+        if ctx.classes is not None and ctx.classes.padding():
             made.masked_fill_(ctx.classes.here < 0, 0)
         made.scatter_add_(1, label[:, None], -scale * is_here[:, None])
         return made.to(logits.dtype), None, None, None, None, None

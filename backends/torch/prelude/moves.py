@@ -43,7 +43,7 @@ class cut(Move):
 
     def begin(self, x):
         ranks = axes()[self.axis]
-        x = padded(viewed(x, self.view), self.dim, self.size and self.size * ranks)
+        x = zero_padded(viewed(x, self.view), self.dim, self.size and self.size * ranks)
         extent = x.shape[self.dim] // ranks
         x = x.narrow(self.dim, coordinates()[self.axis] * extent, extent)
         return viewed(x.clone(memory_format=torch.contiguous_format), self.shape)
@@ -78,7 +78,7 @@ class reduce_scatter(Move):
 
     def begin(self, x):
         ranks = axes()[self.axis]
-        x = parted(padded(viewed(x, self.view), self.dim, self.size and self.size * ranks), self.dim, ranks)
+        x = parted(zero_padded(viewed(x, self.view), self.dim, self.size and self.size * ranks), self.dim, ranks)
         part = torch.ops._c10d_functional.reduce_scatter_tensor(numbers(x), "sum", ranks, group(self.axis))
         return part, x.shape[1:]
 
@@ -113,7 +113,7 @@ class all_to_all(Move):
 
     def begin(self, x):
         ranks = axes()[self.axis]
-        x = parted(padded(viewed(x, self.view), self.cut, self.cut_size and self.cut_size * ranks), self.cut, ranks)
+        x = parted(zero_padded(viewed(x, self.view), self.cut, self.cut_size and self.cut_size * ranks), self.cut, ranks)
         counts = [x.numel() // ranks] * ranks
         parts = torch.ops._c10d_functional.all_to_all_single(numbers(x), counts, counts, group(self.axis))
         return parts, x.dtype, x.shape
@@ -182,7 +182,7 @@ def viewed(x, shape):
     return x if shape is None else x.reshape(shape)
 
 
-def padded(x, dim, size):
+def zero_padded(x, dim, size):
     """x with zeros at the end of a dimension, so that it has this size; if one is given."""
     if size is None or size == x.shape[dim]:
         return x

@@ -7,7 +7,9 @@ from .moves import all_reduce, run
 PACK_BYTES = 1 << 20  # smaller gradients are reduced together, about so much at a time
 CHUNK_BYTES = 16 << 20  # larger ones in pieces, where several moves can overlap
 
-STEPS = {"optimizer": 0, "forward": 0, "counted": False}  # how many there were
+FORWARDS = {"count": 0}
+
+OPTIMIZERS = {"counted": False}  # whether their steps are counted
 
 REDUCTIONS = {}  # by backward pass: the Reductions of its gradients
 
@@ -21,6 +23,7 @@ class Storing:
         self.stored, self.loaded, self.reduced = tuple(stored), tuple(loaded), tuple(reduced)
         self.regather, self.prefetch = regather, prefetch
         self.name = "parameter"
+        self.steps = 0  # of optimizers
         self.kept = self.kept_age = None  # the stored value, and the age that the shard had
         self.flight = self.flight_age = None  # a load that was begun ahead of its use
         self.next = {"forward": None, "backward": None}  # the parameter that was loaded after this one
@@ -48,15 +51,18 @@ def parameter(layout, dtype=torch.float32, stored=(), loaded=(), reduced=(), reg
 
 
 def count_optimizer_steps():
-    """Counts them from now on: not all of them change the version of what they update."""
+    """From now on counts the steps of what optimizers update: not all of them change its version."""
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
-    def count(*_):
-        STEPS["optimizer"] += 1
+    def count(optimizer, *_):
+        for group in optimizer.param_groups:
+            for shard in group["params"]:
+                if hasattr(shard, "storing"):
+                    shard.storing.steps += 1
 
-    if not STEPS["counted"]:
+    if not OPTIMIZERS["counted"]:
         register_optimizer_step_post_hook(count)
-        STEPS["counted"] = True
+        OPTIMIZERS["counted"] = True
 
 
 def buffer(layout, dtype=torch.float32):
@@ -107,7 +113,7 @@ class Reductions:
     def __init__(self):
         self.sums = {}  # by shard: the gradient so far, of how many uses
         self.packs = {}  # by moves and dtype: small gradients that go together
-        self.begun = []  # shards, with their numbers of elements, dimension of the pieces, and the pieces' flights
+        self.begun = []  # shards, the dimension of the pieces of their gradients, and the pieces' flights
 
     def add(self, shard, gradient):
         """The gradient of one use."""
@@ -122,7 +128,7 @@ class Reductions:
         shard.storing.uses = 0
         moves = shard.storing.reduced
         gradient = gradient if moves else gradient.clone()
-        if len(moves) == 1 and isinstance(moves[0], all_reduce) and gradient.nbytes < PACK_BYTES:
+        if moves and all(isinstance(move, all_reduce) for move in moves) and gradient.nbytes < PACK_BYTES:
             pack = self.packs.setdefault((moves, gradient.dtype), [])
             pack.append((shard, gradient))
             if sum(gradient.nbytes for _, gradient in pack) >= PACK_BYTES:
@@ -130,14 +136,14 @@ class Reductions:
             return
         with range_named("reduce", [shard]):
             dim, pieces = pieces_of(moves, gradient)
-            self.begun.append(([shard], dim, [Flight(moves, piece) for piece in pieces]))
+            self.begun.append(([shard], dim, [Flight(moves, piece, "gradients") for piece in pieces]))
 
     def begin_pack(self, moves, dtype):
         """Sends small gradients on their way, in a row."""
         pack = self.packs.pop((moves, dtype))
         with range_named("reduce", [shard for shard, _ in pack]):
             row = torch.cat([gradient.reshape(-1) for _, gradient in pack])
-            self.begun.append(([shard for shard, _ in pack], 0, [Flight(moves, row)]))
+            self.begun.append(([shard for shard, _ in pack], 0, [Flight(moves, row, "gradients")]))
 
     @torch.no_grad()
     def end(self):
@@ -170,12 +176,12 @@ def pieces_of(moves, x):
 
 
 class Flight:
-    """x on its way through moves, beside the computing: on a GPU on a stream of its own."""
+    """x on its way through moves, beside the computing: on a GPU on another stream, one for loads and one for gradients."""
 
-    def __init__(self, moves, x):
+    def __init__(self, moves, x, what):
         self.moves, self.event = list(moves), None
         if x.is_cuda:
-            stream = side_stream(x.device)
+            stream = side_stream(x.device, what)
             stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(stream):
                 self.x = run(moves, x)
@@ -200,14 +206,14 @@ class Flight:
         return self.x
 
 
-SIDE_STREAMS = {}  # by device
+SIDE_STREAMS = {}  # by device and what travels
 
 
-def side_stream(device):
-    """The stream on which parameters and gradients travel."""
-    if device not in SIDE_STREAMS:
-        SIDE_STREAMS[device] = torch.cuda.Stream(device)
-    return SIDE_STREAMS[device]
+def side_stream(device, what):
+    """The stream on which loads or gradients travel."""
+    if (device, what) not in SIDE_STREAMS:
+        SIDE_STREAMS[device, what] = torch.cuda.Stream(device)
+    return SIDE_STREAMS[device, what]
 
 
 def range_named(what, shards):
@@ -219,7 +225,7 @@ def range_named(what, shards):
 
 def age_of(shard):
     """Changes whenever the shard may have changed."""
-    return shard._version, STEPS["optimizer"]
+    return shard._version, shard.storing.steps
 
 
 def stored_value(shard):
@@ -243,7 +249,7 @@ def begin_load(shard):
         storing.flight = None
     if storing.flight is None:
         with range_named("load", [shard]):
-            storing.flight, storing.flight_age = Flight(storing.loaded, value), age_of(shard)
+            storing.flight, storing.flight_age = Flight(storing.loaded, value, "loads"), age_of(shard)
 
 
 def load(shard, phase):
@@ -266,8 +272,9 @@ def value_in_forward(shard):
     storing = shard.storing
     if not storing.loaded:
         return stored_value(shard)
-    if storing.forward != STEPS["forward"]:
-        storing.forward, storing.expected, storing.seen, storing.saved, storing.value = STEPS["forward"], storing.seen, 0, 0, None
+    if storing.forward != FORWARDS["count"]:
+        storing.forward, storing.expected, storing.seen = FORWARDS["count"], storing.seen, 0
+        storing.saved, storing.value = 0, None
     storing.seen += 1
     value = load(shard, "forward") if storing.value is None else storing.value
     if storing.regather:
@@ -278,7 +285,7 @@ def value_in_forward(shard):
 
 def regathering():
     """A context for one forward: of parameters that are gathered again for the backward, no value is saved for it."""
-    STEPS["forward"] += 1
+    FORWARDS["count"] += 1
     LAST_LOADED["forward"] = LAST_LOADED["backward"] = None
     return torch.autograd.graph.saved_tensors_hooks(pack, unpack)
 

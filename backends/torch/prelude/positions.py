@@ -13,8 +13,8 @@ POSITIONS_KEPT = 1 << 20  # so many positions are kept from use to use
 class Positions:
     """Which of the positions 0 .. n-1 along neighbouring dimensions this rank has.
 
-    Position and place here are numbers of atoms, major to minor. A rank has of each atom `extents` from a start, which
-    is `starts`, and for each mesh axis this rank's coordinate times its `steps`.
+    The dimensions are products of `atoms`, major to minor. Of each atom a rank has `extents` elements from `starts` plus,
+    for each mesh axis, its coordinate times `steps`.
     """
     atoms: tuple
     extents: tuple
@@ -25,6 +25,10 @@ class Positions:
         """The first position of each atom that this rank has."""
         here = coordinates()
         return tuple(start + sum(at * step[i] for at, step in zip(here, self.steps)) for i, start in enumerate(self.starts))
+
+    def padding(self):
+        """Whether some of what is here is padding."""
+        return any(start + extent > size for size, extent, start in zip(self.atoms, self.extents, self.first()))
 
     @property
     def here(self):
@@ -38,6 +42,7 @@ class Positions:
         return KNOWN_POSITIONS[key]
 
     def all_here(self):
+        """As here, computed."""
         found = torch.zeros(1, dtype=torch.int64, device=device())
         padding = torch.zeros(1, dtype=torch.bool, device=device())
         for size, extent, start in zip(self.atoms, self.extents, self.first()):

@@ -55,4 +55,4 @@ def native_dropout(x, p, train, stream, elements=None):
         return x, torch.ones_like(x, dtype=torch.bool)
     element = torch.arange(x.numel(), device=x.device) if elements is None else elements.here
     keeps = kept(stream, element, p).view(x.shape)
-    return x * keeps * (1 / (1 - p) if p < 1 else 0.0), keeps
+    return x.masked_fill(~keeps, 0) * (1 / (1 - p) if p < 1 else 0.0), keeps

@@ -3,8 +3,9 @@ import torch.distributed as dist
 from torch import nn
 
 from .layout import whole_of
-from .mesh import axes, coordinates, device, start
+from .mesh import MESHES, coordinates, device, start
 from .moves import waited
+from .random import RANDOM
 
 
 class Planned(nn.Module):
@@ -20,6 +21,7 @@ class Planned(nn.Module):
     def __init__(self):
         start()
         super().__init__()
+        self._named = False  # whether parameters know their names, for traces
 
     def _apply(self, function, recurse=True):
         """As nn.Module has it, for `to` and its like; buffers, which it makes anew, keep their layouts."""
@@ -30,19 +32,30 @@ class Planned(nn.Module):
         return self
 
     def __call__(self, *inputs, **named_inputs):
-        for name, shard in self.named_parameters():
-            shard.storing.name = name
+        if not self._named:
+            for name, shard in self.named_parameters():
+                shard.storing.name = name
+            self._named = True
         return super().__call__(*inputs, **named_inputs)
 
-    def shards(self):
+    def named_shards(self):
         """By name the parameters and buffers that a state dict has."""
         return self.state_dict(keep_vars=True)
 
     def local_batch(self, inputs):
         """This rank's parts of whole inputs: a tuple in the order of INPUTS, or a dict."""
         if isinstance(inputs, dict):
-            return {name: layout.cut(inputs[name]).to(device()) for name, layout in self.INPUTS.items() if name in inputs}
-        return tuple(layout.cut(x).to(device()) for layout, x in zip(self.INPUTS.values(), inputs))
+            return {name: self.local_input(name, x) for name, x in inputs.items()}
+        return tuple(self.local_input(name, x) for name, x in zip(self.INPUTS, inputs, strict=True))
+
+    def local_input(self, name, whole):
+        """This rank's part of an input."""
+        if name not in self.INPUTS:
+            raise ValueError(f"the model has no input {name}; its inputs are {', '.join(self.INPUTS)}")
+        layout = self.INPUTS[name]
+        if tuple(whole.shape) != layout.shape:
+            raise ValueError(f"the input {name} is {tuple(whole.shape)}, but the plan was made for {layout.shape}")
+        return layout.cut(whole).to(device())
 
     def gather_output(self, name, local):
         """The whole of what `forward` returned under this name, on every rank."""
@@ -56,9 +69,8 @@ class Planned(nn.Module):
         missing or not known.
         """
         found, problems, known = {}, [], set(self.TIED)
-        for name, shard in self.shards().items():
-            names = [name] + [other for other, own in self.TIED.items() if own == name]
-            given = next((other for other in names if other in state_dict), None)
+        for name, shard in self.named_shards().items():
+            given = next((other for other in self.names_of(name) if other in state_dict), None)
             known.add(name)
             if given is None:
                 problems += [f"missing {name}"] if strict else []
@@ -71,6 +83,10 @@ class Planned(nn.Module):
             raise ValueError("the state dict does not fit the model: " + "; ".join(problems))
         for name, whole in found.items():
             self.set_shard(name, whole)
+
+    def names_of(self, name):
+        """The name that a tensor has here, and its others."""
+        return [name] + [other for other, own in self.TIED.items() if own == name]
 
     def set_shard(self, name, whole):
         """Puts this rank's part of a whole tensor where the name says; makes what a meta tensor stands for."""
@@ -90,7 +106,7 @@ class Planned(nn.Module):
 
     def whole_state_dict(self):
         """The state dict of the model on one device, on every rank, in its memory; tensors are gathered one by one."""
-        whole = {name: whole_of(shard.detach(), shard.sharding).cpu() for name, shard in self.shards().items()}
+        whole = {name: whole_of(shard.detach(), shard.sharding).cpu() for name, shard in self.named_shards().items()}
         whole.update({name: whole[own] for name, own in self.TIED.items()})
         return whole
 
@@ -109,3 +125,119 @@ class Planned(nn.Module):
         for gradient, _ in gradients:
             gradient.mul_(scale.to(gradient.dtype))
         return norm
+
+    def checkpoint_state_dict(self, optimizer=None):
+        """The state of the model, and of an optimizer, for torch.distributed.checkpoint: whole tensors in rows.
+
+        Any layout on any number of ranks loads what another one saved, and dcp_to_torch_save makes a plain file of it.
+        """
+        model = {name: rows_of(shard.detach(), shard.sharding) for name, shard in self.named_shards().items()}
+        model.update({name: model[own] for name, own in self.TIED.items()})
+        step = torch.tensor(-1 if RANDOM["step"] is None else int(RANDOM["step"]))
+        state = {"model": model, "random_step": step}
+        if optimizer is not None:
+            kept = {}
+            for name, shard in self.named_parameters():
+                kept[name] = {key: value if is_plain(value) else rows_of(value, layout_of_state(name, key, value, shard))
+                              for key, value in optimizer.state.get(shard, {}).items()}
+            state["optimizer"] = {"state": kept, "param_groups": self.named_groups(optimizer)}
+        return state
+
+    def named_groups(self, optimizer):
+        """The optimizer's groups with names in place of parameters."""
+        names = {shard: name for name, shard in self.named_parameters()}
+        return [{**group, "params": [names[shard] for shard in group["params"]]} for group in optimizer.param_groups]
+
+    @torch.no_grad()
+    def load_checkpoint_state_dict(self, state, optimizer=None):
+        """Takes each rank's part of what checkpoint_state_dict() gave, there or elsewhere."""
+        for name in self.named_shards():
+            self.set_shard(name, whole_of_rows(state["model"][name]))
+        step = int(state["random_step"])
+        RANDOM["step"] = None if step < 0 else torch.tensor(step, device=device())
+        if optimizer is not None:
+            for name, shard in self.named_parameters():
+                kept = [state["optimizer"]["state"].get(other) for other in self.names_of(name)]
+                for key, value in next(filter(None, kept), {}).items():
+                    part = value if is_plain(value) else shard.sharding.cut(whole_of_rows(value)).to(shard.device)
+                    optimizer.state[shard][key] = part
+            for group, saved in zip(optimizer.param_groups, state["optimizer"]["param_groups"]):
+                group.update({key: value for key, value in saved.items() if key != "params"})
+
+    def save_checkpoint(self, path, optimizer=None):
+        """Writes a folder from which any other layout of the model can go on."""
+        import torch.distributed.checkpoint as checkpoint
+
+        checkpoint.save(self.checkpoint_state_dict(optimizer), checkpoint_id=path)
+
+    def load_checkpoint(self, path, optimizer=None):
+        """Reads what save_checkpoint wrote; a model on the meta device comes to be by it."""
+        import torch.distributed.checkpoint as checkpoint
+
+        saved = checkpoint.FileSystemReader(path).read_metadata().state_dict_metadata
+        state = {"model": {name: empty_rows(shard.sharding.shape, shard.dtype) for name, shard in self.named_shards().items()},
+                 "random_step": torch.tensor(0)}
+        if optimizer is not None:
+            kept = {}
+            for own, _ in self.named_parameters():
+                for name in self.names_of(own):
+                    prefix = f"optimizer.state.{name}."
+                    keys = {key.removeprefix(prefix): entry for key, entry in saved.items() if key.startswith(prefix)}
+                    kept[name] = {key: empty_rows(tuple(entry.size), entry.properties.dtype) if hasattr(entry, "size") else None
+                                  for key, entry in keys.items()}
+            state["optimizer"] = {"state": kept, "param_groups": self.named_groups(optimizer)}
+        checkpoint.load(state, checkpoint_id=path)
+        self.load_checkpoint_state_dict(state, optimizer)
+
+
+def is_plain(value):
+    """Whether an optimizer's value is the same on every rank: a number, like the count of its steps."""
+    return not torch.is_tensor(value) or value.dim() == 0
+
+
+def layout_of_state(name, key, value, shard):
+    """The layout of a tensor that an optimizer keeps for a parameter: the parameter's."""
+    if value.shape != shard.shape:
+        raise ValueError(f"the optimizer's {key} of {name} is {tuple(value.shape)}, not {tuple(shard.shape)} as the parameter; "
+                         "checkpoints know no layout for it")
+    return shard.sharding
+
+
+def row_mesh():
+    """All ranks, in one row."""
+    if "rows" not in MESHES:
+        MESHES["rows"] = dist.device_mesh.init_device_mesh(device().type, (dist.get_world_size(),))
+    return MESHES["rows"]
+
+
+def rows_of(local, layout):
+    """A tensor as a DTensor of which each rank has some rows; a number as it is."""
+    whole = whole_of(local, layout)
+    return whole if whole.dim() == 0 else dtensor_of(whole[row_slice(whole.shape[0])].clone(), layout.shape)
+
+
+def empty_rows(shape, dtype):
+    """As rows_of, with nothing in it yet."""
+    if len(shape) == 0:
+        return torch.zeros(shape, dtype=dtype)
+    here = row_slice(shape[0])
+    return dtensor_of(torch.zeros((here.stop - here.start, *shape[1:]), dtype=dtype, device=device()), shape)
+
+
+def row_slice(rows):
+    """The rows that this rank has of so many."""
+    share = -(-rows // dist.get_world_size())
+    return slice(min(rows, dist.get_rank() * share), min(rows, (dist.get_rank() + 1) * share))
+
+
+def dtensor_of(rows, shape):
+    """The DTensor of this shape of which this rank has these rows."""
+    from torch.distributed.tensor import DTensor, Shard
+
+    stride = torch.empty(shape, device="meta").stride()
+    return DTensor.from_local(rows, row_mesh(), [Shard(0)], run_check=False, shape=torch.Size(shape), stride=stride)
+
+
+def whole_of_rows(value):
+    """The whole of what rows_of gave."""
+    return value.full_tensor() if hasattr(value, "full_tensor") else value

@@ -123,12 +123,13 @@ class Counting:
 
 @case
 def test_small_gradients_go_together():
-    shards = [parameter(ROWS, torch.float64, reduced=[all_reduce(1)]) for _ in range(5)]
-    with Counting() as counts:
-        sum(used(p).sum() for p in shards).backward()
-    assert counts == {"all_reduce": 1}, counts
-    for p in shards:
-        close(p.grad, torch.full((4, 6), 2.0, dtype=torch.float64))
+    for moves, total in (([all_reduce(1)], 2.0), ([all_reduce(0), all_reduce(1)], 4.0)):
+        shards = [parameter(ROWS, torch.float64, reduced=moves) for _ in range(5)]
+        with Counting() as counts:
+            sum(used(p).sum() for p in shards).backward()
+        assert counts == {"all_reduce": len(moves)}, counts
+        for p in shards:
+            close(p.grad, torch.full((4, 6), total, dtype=torch.float64))
 
 
 @case
@@ -274,3 +275,46 @@ def test_traces_show_reductions():
         used(p).sum().backward()
     names = {event.name for event in profile.events()}
     assert {"meshwright: reduce block.weight", "meshwright: reduced block.weight"} <= names, names
+
+
+@case
+def test_bfloat16_parameters():
+    for name, (layout, arguments, computed) in KINDS.items():
+        whole, x = draw(8, 6), draw(16, 6)
+        p = parameter(layout, torch.bfloat16, **arguments)
+        with torch.no_grad():
+            p.copy_(layout.cut(whole))
+        plain = whole.to(torch.bfloat16).double().requires_grad_()
+        batch = Layout((16, 6), tuple(0 if place is None else None for place in computed.axes))
+        x = x.to(torch.bfloat16)
+        (x.double() @ plain.t()).tanh().sum().backward()
+        y = (batch.cut(x) @ used(p).t()).tanh()
+        y.sum().backward()
+        assert y.dtype == p.grad.dtype == torch.bfloat16
+        close(p.grad.double(), layout.cut(plain.grad), name, 0.03)
+        torch.optim.AdamW([p], 0.1).step()
+        assert not torch.equal(used(p), computed.cut(whole.to(torch.bfloat16)))
+
+
+@case
+def test_reductions_begin_before_the_backward_ends():
+    """Of a chain of products, the last one's gradient is on its way before the first one's is computed."""
+    shards = [parameter(Layout((6, 6), (None, None)), torch.float64, reduced=[all_reduce(0), all_reduce(1)]) for _ in range(3)]
+    events, kept = [], parameters.PACK_BYTES
+    parameters.PACK_BYTES = 0
+    with Counting():
+        begin = all_reduce.begin
+
+        def begun(move, x):
+            events.append("reduce")
+            return begin(move, x)
+        all_reduce.begin = begun
+        x = draw(2, 6).requires_grad_()
+        y = x
+        for p in shards:
+            y = torch.tanh(y @ used(p).t())
+            y.register_hook(lambda gradient: events.append("gradient"))
+        y.sum().backward()
+    parameters.PACK_BYTES = kept
+    assert events[:2] == ["gradient", "reduce"] and events.index("reduce") < len(events) - 1 - events[::-1].index("gradient"), events
+    assert events.count("reduce") == 6 and events[-3:] == ["reduce"] * 3, events
