@@ -259,7 +259,7 @@ def test_a_failed_backward_leaves_nothing_behind():
 
     x = torch.ones(6, dtype=torch.float64, requires_grad=True)
     try:
-        (used(p) * Fails.apply(x)).sum().backward()
+        (Fails.apply(x) * used(p)).sum().backward()
     except ValueError:
         pass
     assert parameters.REDUCTIONS
