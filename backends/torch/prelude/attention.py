@@ -24,7 +24,7 @@ def scaled_dot_product_attention(q, k, v, attn_mask=None, dropout_p=0.0, is_caus
             attn_mask = attn_mask.masked_fill(~allowed, -math.inf)
         is_causal = False
     if dropout_p == 0:
-        return F.scaled_dot_product_attention(q, k, v, attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask, 0.0, is_causal, scale=scale, enable_gqa=enable_gqa)
     k, v = (x.repeat_interleave(q.shape[-3] // x.shape[-3], -3) if enable_gqa else x for x in (k, v))
     scores = q @ k.transpose(-2, -1) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
     if attn_mask is not None:

@@ -21,32 +21,33 @@ def experts(hidden, indices, weights, gate_up, down, activation="silu", experts=
     capacity      then: how many rows a rank may send to another one (t k, if it is not given); more are an error
     """
     count = gate_up.shape[0] if experts is None else math.prod(experts.atoms)
-    torch._assert_async(((indices >= 0) & (indices < count)).all(), "a token chose an expert that the layer does not have")
+    known = ((indices >= 0) & (indices < count)).all()
+    torch._assert_async(known, "a token chose an expert that the layer does not have")
     copies = indices.shape[1]
     rows = hidden.repeat_interleave(copies, 0)
     if exchanged:
         sizes = [axes()[axis] for axis in exchanged]
         capacity = indices.numel() if capacity is None else capacity
         slots = slots_of(indices.reshape(-1), destinations, math.prod(sizes), capacity)
-        there = [all_to_all(axis, dim, dim) for dim, axis in enumerate(exchanged)]
-        back = there[::-1]
+        travel = [all_to_all(axis, dim, dim) for dim, axis in enumerate(exchanged)]  # which undoes itself
         buffer = rows.new_zeros(math.prod(sizes) * capacity, rows.shape[1]).index_copy(0, slots, rows)
         numbers = indices.new_full((buffer.shape[0],), -1).index_copy(0, slots, indices.reshape(-1))
-        arrived = convert(buffer.view(*sizes, capacity, -1), there, back).flatten(0, -2)
-        made = expert_rows(arrived, run(there, numbers.view(*sizes, capacity)).flatten(), gate_up, down, activation, experts)
-        outputs = convert(made.view(*sizes, capacity, -1), back, there).flatten(0, -2)[slots]
+        arrived = convert(buffer.view(*sizes, capacity, -1), travel, travel).flatten(0, -2)
+        numbers = run(travel, numbers.view(*sizes, capacity)).flatten()
+        made = expert_rows(arrived, numbers, gate_up, down, activation, experts)
+        outputs = convert(made.view(*sizes, capacity, -1), travel, travel).flatten(0, -2)[slots]
     else:
         outputs = expert_rows(rows, indices.reshape(-1), gate_up, down, activation, experts)
     return (outputs.view(*indices.shape, -1) * weights.unsqueeze(-1)).sum(1)
 
 
 def slots_of(numbers, destinations, ranks, capacity):
-    """Where in the buffer each row goes that is for the expert with this number: `capacity` rows for each rank, in order."""
+    """Where in the buffer each expert's row goes: `capacity` rows for each rank, in order."""
     rank = torch.tensor(destinations, device=numbers.device)[numbers]
     ones = F.one_hot(rank, ranks)
     before = (ones.cumsum(0) * ones).sum(1) - 1
-    torch._assert_async((before < capacity).all(), "more tokens chose the experts of one rank than its buffer has room for; raise "
-                        "\"capacity_factor\" in [ops.experts], or set it to 0, and plan again")
+    torch._assert_async((before < capacity).all(), "more tokens chose the experts of one rank than its buffer has room "
+                        "for; raise \"capacity_factor\" in [ops.experts], or set it to 0, and plan again")
     return rank * capacity + before
 
 

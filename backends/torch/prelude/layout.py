@@ -67,9 +67,10 @@ class Layout:
         part = whole.new_zeros(self.extents())
         if all(here[axis] == 0 for axis, place in enumerate(self.axes) if place == "sum"):
             source, target = whole.reshape(self.sizes()), part
-            for atom, (start, extent) in enumerate(zip(*self.box(here))):
-                count = max(0, min(extent, self.sizes()[atom] - start))
-                source, target = source.narrow(atom, min(start, self.sizes()[atom]), count), target.narrow(atom, 0, count)
+            for atom, (size, start, extent) in enumerate(zip(self.sizes(), *self.box(here))):
+                count = max(0, min(extent, size - start))
+                source = source.narrow(atom, min(start, size), count)
+                target = target.narrow(atom, 0, count)
             target.copy_(source)
         return part.reshape(self.local_shape())
 

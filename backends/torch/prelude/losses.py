@@ -12,9 +12,9 @@ def summed_over(x, over):
 
 
 class ShardedCrossEntropy(torch.autograd.Function):
-    """The loss of each label from logits whose classes are cut, which are never gathered (Megatron-LM, Shoeybi et al. 2019).
+    """The loss of each label, from logits whose classes are cut and never gathered (Megatron-LM, Shoeybi et al. 2019).
 
-    logits [n, c], target [n], weight [c] or None -> loss [n] and the labels' weights [n], on each rank of the axes `over`.
+    logits [n, c], target [n], weight [c] or None -> loss [n], the labels' weights [n]; on each rank of the axes `over`
     """
 
     @staticmethod
@@ -64,14 +64,16 @@ def cross_entropy(logits, target, weight=None, reduction="mean", ignore_index=-1
         if reduction == "none":
             return loss
         return loss.sum() / summed_over(share.sum(), position_axes) if reduction == "mean" else loss.sum()
-    if reduction != "mean" or not position_axes:
-        return F.cross_entropy(logits, target, weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing)
-    total = F.cross_entropy(logits, target, weight, ignore_index=ignore_index, reduction="sum", label_smoothing=label_smoothing)
+    sums = reduction == "mean" and position_axes
+    loss = F.cross_entropy(logits, target, weight, ignore_index=ignore_index, reduction="sum" if sums else reduction,
+                           label_smoothing=label_smoothing)
+    if not sums:
+        return loss
     if target.is_floating_point():  # probabilities: every position counts
         count = logits.new_tensor(logits.numel() // logits.shape[min(1, logits.dim() - 1)])
     else:
         count = labels_count(target, weight, ignore_index, None, logits.dtype)
-    return total / summed_over(count, position_axes)
+    return loss / summed_over(count, position_axes)
 
 
 def labels_count(target, weight, ignore_index, classes, dtype):
@@ -84,11 +86,12 @@ def labels_count(target, weight, ignore_index, classes, dtype):
     return weight.to(dtype)[label.where(is_here, 0)].where(is_here, 0).sum()
 
 
-def nll_loss(x, target, weight=None, reduction="mean", ignore_index=-100, class_axes=(), position_axes=(), classes=None):
+def nll_loss(x, target, weight=None, reduction="mean", ignore_index=-100, class_axes=(), position_axes=(),
+             classes=None):
     """The negative of each label's number among this rank's x [n, c, ..].
 
-    An addend of each rank of class_axes, which cut the classes (`classes`: which are here), and, where it is reduced, of
-    position_axes, which cut the labels. A mean is over the labels of them all.
+    It is an addend of each rank of class_axes, which cut the classes (`classes`: which are here), and, if it is
+    reduced, of position_axes, which cut the labels. A mean is over the labels of them all.
     """
     if not class_axes and (reduction != "mean" or not position_axes):
         return F.nll_loss(x, target, weight, ignore_index=ignore_index, reduction=reduction)

@@ -26,7 +26,8 @@ class Move:
 
     def __repr__(self):
         given = ((name, getattr(self, name)) for name in self.__dataclass_fields__)
-        return type(self).__name__ + "(" + ", ".join(f"{name}={value!r}" for name, value in given if value is not None) + ")"
+        words = ", ".join(f"{name}={value!r}" for name, value in given if value is not None)
+        return f"{type(self).__name__}({words})"
 
     def end(self, begun):
         return begun
@@ -113,7 +114,8 @@ class all_to_all(Move):
 
     def begin(self, x):
         ranks = axes()[self.axis]
-        x = parted(zero_padded(viewed(x, self.view), self.cut, self.cut_size and self.cut_size * ranks), self.cut, ranks)
+        size = self.cut_size and self.cut_size * ranks
+        x = parted(zero_padded(viewed(x, self.view), self.cut, size), self.cut, ranks)
         counts = [x.numel() // ranks] * ranks
         parts = torch.ops._c10d_functional.all_to_all_single(numbers(x), counts, counts, group(self.axis))
         return parts, x.dtype, x.shape

@@ -73,7 +73,7 @@ def buffer(layout, dtype=torch.float32):
 
 
 def empty(layout, dtype):
-    """Zeros for this rank's part of a tensor; on the meta device while that is the default, else where ranks compute."""
+    """Zeros for this rank's part of a tensor: where ranks compute, or on the meta device while that is the default."""
     place = torch.get_default_device()
     return torch.zeros(layout.local_shape(), dtype=dtype, device=place if place.type == "meta" else device())
 
@@ -176,7 +176,7 @@ def pieces_of(moves, x):
 
 
 class Flight:
-    """x on its way through moves, beside the computing: on a GPU on another stream, one for loads and one for gradients."""
+    """x on its way through moves, beside the computing: on a GPU on a stream for what travels, loads or gradients."""
 
     def __init__(self, moves, x, what):
         self.moves, self.event = list(moves), None

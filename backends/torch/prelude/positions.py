@@ -13,8 +13,8 @@ POSITIONS_KEPT = 1 << 20  # so many positions are kept from use to use
 class Positions:
     """Which of the positions 0 .. n-1 along neighbouring dimensions this rank has.
 
-    The dimensions are products of `atoms`, major to minor. Of each atom a rank has `extents` elements from `starts` plus,
-    for each mesh axis, its coordinate times `steps`.
+    The dimensions are products of `atoms`, major to minor. Of each atom a rank has `extents` elements from `starts`
+    plus, for each mesh axis, its coordinate times `steps`.
     """
     atoms: tuple
     extents: tuple
@@ -24,7 +24,8 @@ class Positions:
     def first(self):
         """The first position of each atom that this rank has."""
         here = coordinates()
-        return tuple(start + sum(at * step[i] for at, step in zip(here, self.steps)) for i, start in enumerate(self.starts))
+        return tuple(start + sum(at * step[atom] for at, step in zip(here, self.steps))
+                     for atom, start in enumerate(self.starts))
 
     def padding(self):
         """Whether some of what is here is padding."""
@@ -73,10 +74,11 @@ def positions(atoms, extents, starts, steps):
 
 
 def embedding(weight, indices, padding_idx=-1, rows=None):
-    """Rows of a table; zeros for those that other ranks have (`rows`: which are here). The padding row is not trained."""
+    """Rows of a table; zeros for those that are not here (`rows`: which are). The padding row is not trained."""
     if rows is None:
         return torch.embedding(weight, indices, padding_idx)
-    torch._assert_async(((indices >= 0) & (indices < math.prod(rows.atoms))).all(), "an index is outside of the embedding's table")
+    known = ((indices >= 0) & (indices < math.prod(rows.atoms))).all()
+    torch._assert_async(known, "an index is outside of the embedding's table")
     local = rows.local(indices)
     padding = int(rows.local(torch.tensor(padding_idx))) if padding_idx >= 0 else -1
     found = torch.embedding(weight, local.clamp(min=0), padding)
@@ -139,7 +141,10 @@ class Extremum(torch.autograd.Function):
 
 
 def extremum(x, largest, dim=(), keepdim=False, cut_by=()):
-    """The largest (or smallest) elements along dimensions (none: all), which mesh axes may cut; equal ones share the gradient."""
+    """The largest (or smallest) elements along dimensions (none: all), which the axes `cut_by` cut.
+
+    Equal ones share the gradient.
+    """
     dim = (dim,) if isinstance(dim, int) else tuple(dim)
     return Extremum.apply(x, largest, tuple(d % x.dim() for d in dim) or tuple(range(x.dim())), keepdim, tuple(cut_by))
 

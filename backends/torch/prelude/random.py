@@ -9,7 +9,8 @@ SPLIT_MIX_STEP = 0x9E3779B97F4A7C15
 
 def begin_step():
     """Counts a forward: random numbers are others than in the one before."""
-    RANDOM["step"] = torch.zeros((), dtype=torch.int64, device=device()) if RANDOM["step"] is None else RANDOM["step"] + 1
+    step = RANDOM["step"]
+    RANDOM["step"] = torch.zeros((), dtype=torch.int64, device=device()) if step is None else step + 1
 
 
 def int64(number):

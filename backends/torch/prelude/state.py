@@ -114,8 +114,8 @@ class Planned(nn.Module):
     def clip_grad_norm_(self, max_norm):
         """Scales the gradients so that their norm, over all ranks, is at most max_norm; gives the norm before that."""
         gradients = [(p.grad, p.sharding) for p in self.parameters() if p.grad is not None]
-        total = torch.zeros((), dtype=torch.float64 if any(g.dtype == torch.float64 for g, _ in gradients) else torch.float32,
-                            device=device())
+        double = any(gradient.dtype == torch.float64 for gradient, _ in gradients)
+        total = torch.zeros((), dtype=torch.float64 if double else torch.float32, device=device())
         for gradient, layout in gradients:
             # Of ranks with the same part the first one counts it.
             if all(here == 0 for here, place in zip(coordinates(), layout.axes) if place is None):
@@ -138,7 +138,7 @@ class Planned(nn.Module):
         if optimizer is not None:
             kept = {}
             for name, shard in self.named_parameters():
-                kept[name] = {key: value if is_plain(value) else rows_of(value, layout_of_state(name, key, value, shard))
+                kept[name] = {key: state_rows(name, key, value, shard)
                               for key, value in optimizer.state.get(shard, {}).items()}
             state["optimizer"] = {"state": kept, "param_groups": self.named_groups(optimizer)}
         return state
@@ -175,16 +175,15 @@ class Planned(nn.Module):
         import torch.distributed.checkpoint as checkpoint
 
         saved = checkpoint.FileSystemReader(path).read_metadata().state_dict_metadata
-        state = {"model": {name: empty_rows(shard.sharding.shape, shard.dtype) for name, shard in self.named_shards().items()},
-                 "random_step": torch.tensor(0)}
+        model = {name: empty_rows(shard.sharding.shape, shard.dtype) for name, shard in self.named_shards().items()}
+        state = {"model": model, "random_step": torch.tensor(0)}
         if optimizer is not None:
             kept = {}
             for own, _ in self.named_parameters():
                 for name in self.names_of(own):
                     prefix = f"optimizer.state.{name}."
-                    keys = {key.removeprefix(prefix): entry for key, entry in saved.items() if key.startswith(prefix)}
-                    kept[name] = {key: empty_rows(tuple(entry.size), entry.properties.dtype) if hasattr(entry, "size") else None
-                                  for key, entry in keys.items()}
+                    kept[name] = {key.removeprefix(prefix): empty_entry(entry)
+                                  for key, entry in saved.items() if key.startswith(prefix)}
             state["optimizer"] = {"state": kept, "param_groups": self.named_groups(optimizer)}
         checkpoint.load(state, checkpoint_id=path)
         self.load_checkpoint_state_dict(state, optimizer)
@@ -195,12 +194,14 @@ def is_plain(value):
     return not torch.is_tensor(value) or value.dim() == 0
 
 
-def layout_of_state(name, key, value, shard):
-    """The layout of a tensor that an optimizer keeps for a parameter: the parameter's."""
+def state_rows(name, key, value, shard):
+    """What an optimizer keeps for a parameter, as rows_of: a tensor lies as the parameter does."""
+    if is_plain(value):
+        return value
     if value.shape != shard.shape:
-        raise ValueError(f"the optimizer's {key} of {name} is {tuple(value.shape)}, not {tuple(shard.shape)} as the parameter; "
-                         "checkpoints know no layout for it")
-    return shard.sharding
+        raise ValueError(f"the optimizer's {key} of {name} is {tuple(value.shape)}, not {tuple(shard.shape)} as the "
+                         "parameter; checkpoints know no layout for it")
+    return rows_of(value, shard.sharding)
 
 
 def row_mesh():
@@ -222,6 +223,11 @@ def empty_rows(shape, dtype):
         return torch.zeros(shape, dtype=dtype)
     here = row_slice(shape[0])
     return dtensor_of(torch.zeros((here.stop - here.start, *shape[1:]), dtype=dtype, device=device()), shape)
+
+
+def empty_entry(entry):
+    """What an entry of a checkpoint is read into: rows, or nothing where it is no tensor."""
+    return empty_rows(tuple(entry.size), entry.properties.dtype) if hasattr(entry, "size") else None
 
 
 def row_slice(rows):

@@ -132,11 +132,12 @@ def test_a_mesh_is_made_while_the_default_device_is_meta():
 @case
 def test_all_files_make_one_program():
     """As the emitter writes it: the definitions of all files, without the imports between them."""
-    order = ["layout", "mesh", "moves", "parameters", "state", "losses", "norms", "positions", "random", "experts", "attention"]
+    order = ["layout", "mesh", "moves", "parameters", "state", "losses", "norms", "positions", "random", "experts",
+             "attention"]
     folder = Path(mesh.__file__).parent
     assert sorted(path.stem for path in folder.glob("*.py")) == sorted(order)
-    lines = ["import math", "import os", "import sys", "from dataclasses import dataclass", "import torch", "import torch.distributed as dist",
-             "from torch import nn", "import torch.nn.functional as F"]
+    lines = ["import math", "import os", "import sys", "from dataclasses import dataclass", "import torch",
+             "import torch.distributed as dist", "from torch import nn", "import torch.nn.functional as F"]
     for name in order:
         text = (folder / f"{name}.py").read_text()
         own = [line for line in text.splitlines() if line.startswith(("import ", "from "))]
@@ -151,6 +152,7 @@ def test_all_files_make_one_program():
     whole = draw(8, 12)
     layout = program.Layout((8, 12), (0, 1))
     close(program.whole_of(layout.cut(whole), layout), whole)
-    p = program.parameter(layout, torch.float64, loaded=[program.all_gather(1, 1)], reduced=[program.reduce_scatter(1, 1)])
+    p = program.parameter(layout, torch.float64, loaded=[program.all_gather(1, 1)],
+                          reduced=[program.reduce_scatter(1, 1)])
     program.used(p).sum().backward()
     close(p.grad, torch.full((4, 6), 2.0, dtype=torch.float64))

@@ -39,7 +39,7 @@ class Product(nn.Module):
 
 
 class Sharded(Planned):
-    """The batch on axis 0, the products' inner dimension on axis 1, the table in ZeRO-3 over axis 0, its rows padded."""
+    """The batch on axis 0, the products' inner dimension on axis 1; the table's rows, padded, in ZeRO-3 over axis 0."""
     INPUTS = {"x": Layout((16,), (0, None)), "y": Layout((16,), (0, None))}
     OUTPUTS = {"loss": Layout((), (None, None))}
     TIED = {"head.weight": "table"}
@@ -47,18 +47,21 @@ class Sharded(Planned):
     def __init__(self):
         super().__init__()
         table = Layout((10, 8), (0, None), None, (0,))
-        self.table = parameter(table, torch.float64, loaded=[all_gather(0, 0, size=10)], reduced=[reduce_scatter(0, 0, size=6)])
+        self.table = parameter(table, torch.float64, loaded=[all_gather(0, 0, size=10)],
+                               reduced=[reduce_scatter(0, 0, size=6)])
         first = Layout((12, 8), (None, 0)), Layout((12,), (None, 0))
         self.first = Product(*first, dict(reduced=[all_reduce(0)]), dict(reduced=[all_reduce(0)]))
         self.second = Product(Layout((8, 12), (0, 1)), Layout((8,), (None, None)),
-                              dict(stored=[all_gather(0, 0)], reduced=[reduce_scatter(0, 0)]), dict(reduced=[all_reduce(0)]))
+                              dict(stored=[all_gather(0, 0)], reduced=[reduce_scatter(0, 0)]),
+                              dict(reduced=[all_reduce(0)]))
         self.register_buffer("scale", buffer(Layout((8,), (None, None)), torch.float64))
 
     def forward(self, x, y):
         h = torch.nn.functional.embedding(x, used(self.table)) * self.scale
         h = convert(h, [], [all_reduce(1)])
         h = torch.tanh(torch.nn.functional.linear(h, used(self.first.weight), used(self.first.bias)))
-        h = convert(torch.nn.functional.linear(h, used(self.second.weight)), [all_reduce(1)], []) + used(self.second.bias)
+        h = convert(torch.nn.functional.linear(h, used(self.second.weight)), [all_reduce(1)], [])
+        h = h + used(self.second.bias)
         loss = torch.nn.functional.cross_entropy(h @ used(self.table).t(), y) / axes()[0]
         return convert(loss, [all_reduce(0)], [])
 
@@ -167,7 +170,8 @@ class InRows(Planned):
     def forward(self, x, y):
         table = used(self.head.weight)
         scale = all_gather(0, 0)(self.scale)
-        h = torch.tanh(nn.functional.linear(nn.functional.embedding(x, table) * scale, used(self.first.weight), used(self.first.bias)))
+        h = nn.functional.embedding(x, table) * scale
+        h = torch.tanh(nn.functional.linear(h, used(self.first.weight), used(self.first.bias)))
         h = nn.functional.linear(h, used(self.second.weight), used(self.second.bias))
         return convert(nn.functional.cross_entropy(h @ table.t(), y) / 4, [all_reduce(0)], [])
 
@@ -290,9 +294,10 @@ def test_state_of_another_shape_is_refused():
 @case
 def test_inputs_that_the_plan_was_not_made_for():
     _, sharded = models()
-    for inputs, words in (({"x": draw(15)}, "is (15,), but the plan was made for (16,)"), ({"z": draw(16)}, "has no input z")):
+    refused = {"x": "is (15,), but the plan was made for (16,)", "z": "has no input z"}
+    for name, words in refused.items():
         try:
-            sharded.local_batch(inputs)
+            sharded.local_batch({name: draw(15)})
         except ValueError as error:
             assert words in str(error), error
         else:
