@@ -104,6 +104,17 @@ class Planned(nn.Module):
         else:
             shard.copy_(part)
 
+    @torch.no_grad()
+    def draw_weights(self, seed=0):
+        """Random weights, the same on any number of ranks: normal with a deviation of 0.02; scales are 1, biases 0."""
+        for number, (name, shard) in enumerate(self.named_parameters()):
+            whole = torch.zeros(shard.sharding.shape, dtype=shard.dtype)
+            if whole.dim() > 1:
+                whole.normal_(std=0.02, generator=torch.Generator().manual_seed(seed + number))
+            elif name.endswith("weight"):
+                whole.fill_(1)
+            self.set_shard(name, whole)
+
     def whole_state_dict(self):
         """The state dict of the model on one device, on every rank, in its memory; tensors are gathered one by one."""
         whole = {name: whole_of(shard.detach(), shard.sharding).cpu() for name, shard in self.named_shards().items()}
