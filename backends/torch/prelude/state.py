@@ -163,13 +163,22 @@ class Planned(nn.Module):
         step = int(state["random_step"])
         RANDOM["step"] = None if step < 0 else torch.tensor(step, device=device())
         if optimizer is not None:
-            for name, shard in self.named_parameters():
-                saved = [state["optimizer"]["state"].get(other) for other in self.names_of(name)]
-                for key, value in next(filter(None, saved), {}).items():
-                    part = value if is_plain(value) else shard.sharding.cut(whole_of_rows(value)).to(shard.device)
-                    optimizer.state[shard][key] = part
-            for each, saved in zip(optimizer.param_groups, state["optimizer"]["param_groups"]):
-                each.update({key: value for key, value in saved.items() if key != "params"})
+            self.load_optimizer(optimizer, state["optimizer"])
+
+    def load_optimizer(self, optimizer, saved):
+        """Takes each rank's part of an optimizer's state, under any name of each parameter."""
+        names = {shard: name for name, shard in self.named_parameters()}
+        shards = [shard for each in optimizer.param_groups for shard in each["params"]]
+        found = {}
+        for i, shard in enumerate(shards):
+            entries = next(filter(None, map(saved["state"].get, self.names_of(names[shard]))), {})
+            found[i] = {key: value if is_plain(value) else shard.sharding.cut(whole_of_rows(value))
+                        for key, value in entries.items()}
+        groups, first = [], 0
+        for each, settings in zip(optimizer.param_groups, saved["param_groups"], strict=True):
+            groups.append({**settings, "params": [*range(first, first + len(each["params"]))]})
+            first += len(each["params"])
+        optimizer.load_state_dict({"state": found, "param_groups": groups})
 
     def save_checkpoint(self, path, optimizer=None):
         """Writes a folder from which any other layout of the model can go on."""
