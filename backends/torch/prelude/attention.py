@@ -32,6 +32,6 @@ def scaled_dot_product_attention(q, k, v, attn_mask=None, dropout_p=0.0, is_caus
     row = torch.arange(scores[..., 0].numel(), device=q.device) if rows is None else rows.here
     element = row[:, None] * k.shape[-2] + torch.arange(k.shape[-2], device=q.device)
     keeps = kept(stream, element.view(scores.shape), dropout_p)
-    empty = scores.amax(-1, keepdim=True) == -math.inf  # where no key is allowed the result is zero
-    weights = scores.masked_fill(empty, 0).softmax(-1).masked_fill(empty | ~keeps, 0)
+    forbidden = scores.amax(-1, keepdim=True) == -math.inf  # where no key is allowed the result is zero
+    weights = scores.masked_fill(forbidden, 0).softmax(-1).masked_fill(forbidden | ~keeps, 0)
     return (weights / (1 - dropout_p)) @ v

@@ -30,9 +30,9 @@ def experts(hidden, indices, weights, gate_up, down, activation="silu", experts=
         capacity = indices.numel() if capacity is None else capacity
         slots = slots_of(indices.reshape(-1), destinations, math.prod(sizes), capacity)
         travel = [all_to_all(axis, dim, dim) for dim, axis in enumerate(exchanged)]  # which undoes itself
-        buffer = rows.new_zeros(math.prod(sizes) * capacity, rows.shape[1]).index_copy(0, slots, rows)
-        numbers = indices.new_full((buffer.shape[0],), -1).index_copy(0, slots, indices.reshape(-1))
-        arrived = convert(buffer.view(*sizes, capacity, -1), travel, travel).flatten(0, -2)
+        sent = rows.new_zeros(math.prod(sizes) * capacity, rows.shape[1]).index_copy(0, slots, rows)
+        numbers = indices.new_full((sent.shape[0],), -1).index_copy(0, slots, indices.reshape(-1))
+        arrived = convert(sent.view(*sizes, capacity, -1), travel, travel).flatten(0, -2)
         numbers = run(travel, numbers.view(*sizes, capacity)).flatten()
         made = expert_rows(arrived, numbers, gate_up, down, activation, experts)
         outputs = convert(made.view(*sizes, capacity, -1), travel, travel).flatten(0, -2)[slots]
@@ -47,7 +47,7 @@ def slots_of(numbers, destinations, ranks, capacity):
     ones = F.one_hot(rank, ranks)
     before = (ones.cumsum(0) * ones).sum(1) - 1
     torch._assert_async((before < capacity).all(), "more tokens chose the experts of one rank than its buffer has room "
-                        "for; raise \"capacity_factor\" in [ops.experts], or set it to 0, and plan again")
+                        "for; raise capacity_factor in [ops.experts], or set it to 0, and plan again")
     return rank * capacity + before
 
 

@@ -37,11 +37,11 @@ class Layout:
         """How much of each atom one rank has, padding included."""
         extents = []
         for atom, size in enumerate(self.sizes()):
-            parts = math.prod(n for n, place in zip(axes(), self.axes) if place == atom and place != "sum")
+            shards = math.prod(n for n, place in zip(axes(), self.axes) if place == atom)
             ranks = math.prod(axes())
-            if parts > 1 and atom in self.padded and size >= ranks:
+            if shards > 1 and atom in self.padded and size >= ranks:
                 size = -(-size // ranks) * ranks
-            extents.append(size // parts)
+            extents.append(size // shards)
         return tuple(extents)
 
     def box(self, coordinates):

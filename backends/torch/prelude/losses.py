@@ -90,10 +90,11 @@ def nll_loss(x, target, weight=None, reduction="mean", ignore_index=-100, class_
              classes=None):
     """The negative of each label's number among this rank's x [n, c, ..].
 
-    It is an addend of each rank of class_axes, which cut the classes (`classes`: which are here), and, if it is
-    reduced, of position_axes, which cut the labels. A mean is over the labels of them all.
+    classes        which classes are here, where they are cut: the loss is an addend of each rank that has some
+    class_axes     mesh axes that cut them, and with them the weight
+    position_axes  those that cut the labels: a loss that is reduced is an addend, and a mean is over the labels of all
     """
-    if not class_axes and (reduction != "mean" or not position_axes):
+    if classes is None and (reduction != "mean" or not position_axes):
         return F.nll_loss(x, target, weight, ignore_index=ignore_index, reduction=reduction)
     dim = min(1, x.dim() - 1)
     whole = x.shape[dim] if classes is None else math.prod(classes.atoms)

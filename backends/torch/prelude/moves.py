@@ -61,8 +61,8 @@ class all_gather(Move):
 
     def begin(self, x):
         x, ranks = viewed(x, self.view), axes()[self.axis]
-        parts = torch.ops._c10d_functional.all_gather_into_tensor(numbers(x), ranks, group(self.axis))
-        return parts, x.dtype, (ranks, *x.shape)
+        arriving = torch.ops._c10d_functional.all_gather_into_tensor(numbers(x), ranks, group(self.axis))
+        return arriving, x.dtype, (ranks, *x.shape)
 
     def end(self, begun):
         return viewed(joined(*begun, self.dim, self.size), self.shape)
@@ -117,8 +117,8 @@ class all_to_all(Move):
         size = self.cut_size and self.cut_size * ranks
         x = parted(zero_padded(viewed(x, self.view), self.cut, size), self.cut, ranks)
         counts = [x.numel() // ranks] * ranks
-        parts = torch.ops._c10d_functional.all_to_all_single(numbers(x), counts, counts, group(self.axis))
-        return parts, x.dtype, x.shape
+        arriving = torch.ops._c10d_functional.all_to_all_single(numbers(x), counts, counts, group(self.axis))
+        return arriving, x.dtype, x.shape
 
     def end(self, begun):
         return viewed(joined(*begun, self.gathered, self.gathered_size), self.shape)
@@ -149,15 +149,15 @@ class relayout(Move):
             sent.append(block(x, self.overlap(here, there), self.before.box(here)).reshape(-1))
             received.append(math.prod(extent for _, extent in self.overlap(there, here)))
         counts = [part.numel() for part in sent]
-        parts = torch.ops._c10d_functional.all_to_all_single(
+        arriving = torch.ops._c10d_functional.all_to_all_single(
             numbers(torch.cat(sent)), received, counts, dist.group.WORLD.group_name)
-        return parts, x.dtype, received
+        return arriving, x.dtype, received
 
     def end(self, begun):
-        parts, dtype, received = begun
-        parts, here = waited(parts).view(dtype), coordinates()
-        made = parts.new_zeros(self.after.extents())
-        for rank, part in enumerate(parts.split(received)):
+        arriving, dtype, received = begun
+        arrived, here = waited(arriving).view(dtype), coordinates()
+        made = arrived.new_zeros(self.after.extents())
+        for rank, part in enumerate(arrived.split(received)):
             target = block(made, self.overlap(coordinates(rank), here), self.after.box(here))
             target.copy_(part.view(target.shape))
         return made.view(self.after.local_shape())
@@ -193,14 +193,14 @@ def zero_padded(x, dim, size):
     return torch.cat([x, x.new_zeros(shape)], dim)
 
 
-def parted(x, dim, parts):
-    """x in equal parts of a dimension, with a dimension for their number in front."""
-    return x.unflatten(dim, (parts, x.shape[dim] // parts)).movedim(dim, 0)
+def parted(x, dim, count):
+    """x in so many equal parts of a dimension, with a dimension for their number in front."""
+    return x.unflatten(dim, (count, x.shape[dim] // count)).movedim(dim, 0)
 
 
-def joined(parts, dtype, shape, dim, size):
+def joined(arriving, dtype, shape, dim, size):
     """What arrived as parts of this dtype and shape, one after the other along a dimension, without padding."""
-    x = waited(parts).view(dtype).view(shape).movedim(0, dim).flatten(dim, dim + 1)
+    x = waited(arriving).view(dtype).view(shape).movedim(0, dim).flatten(dim, dim + 1)
     return (x if size is None else x.narrow(dim, 0, size)).contiguous()
 
 
@@ -252,8 +252,8 @@ class Fork(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *gradients):
-        used = [run(back, gradient) for gradient, (_, back) in zip(gradients, ctx.uses) if gradient is not None]
-        total = sum(used[1:], used[0]) if used else None
+        given = [run(back, gradient) for gradient, (_, back) in zip(gradients, ctx.uses) if gradient is not None]
+        total = sum(given[1:], given[0]) if given else None
         return None if total is None else run(ctx.backward_moves, total), None, None, None
 
 

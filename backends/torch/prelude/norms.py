@@ -54,7 +54,7 @@ def along_channels(numbers, x):
     return numbers.view(1, -1, *[1] * (x.dim() - 2))
 
 
-def batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps, axes=()):
+def batch_norm(x, weight, bias, running_mean, running_var, training=True, momentum=0.1, eps=1e-5, axes=()):
     """Batch normalization of x [n, c, ..], of which mesh axes may cut all but the channels.
 
     Gives the result, mean and 1/deviation (empty when not training), and the running mean and variance as they are

@@ -55,8 +55,8 @@ def count_optimizer_steps():
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     def count(optimizer, *_):
-        for group in optimizer.param_groups:
-            for shard in group["params"]:
+        for each in optimizer.param_groups:
+            for shard in each["params"]:
                 if hasattr(shard, "storing"):
                     shard.storing.steps += 1
 
@@ -83,11 +83,16 @@ def used(shard):
     storing = getattr(shard, "storing", None)
     if storing is None or not (storing.stored or storing.loaded or storing.reduced):
         return shard
-    if torch._C._current_graph_task_id() == -1:
+    if not in_backward():
         REDUCTIONS.clear()  # of a backward that failed
-    if torch.is_grad_enabled() and shard.requires_grad:
-        storing.uses += 1
+        if torch.is_grad_enabled() and shard.requires_grad:
+            storing.uses += 1
     return Use.apply(shard)
+
+
+def in_backward():
+    """Whether a backward is going on: a block that is computed then is one that is computed again."""
+    return torch._C._current_graph_task_id() != -1
 
 
 class Use(torch.autograd.Function):
@@ -129,9 +134,9 @@ class Reductions:
         moves = shard.storing.reduced
         gradient = gradient if moves else gradient.clone()
         if moves and all(isinstance(move, all_reduce) for move in moves) and gradient.nbytes < PACK_BYTES:
-            pack = self.packs.setdefault((moves, gradient.dtype), [])
-            pack.append((shard, gradient))
-            if sum(gradient.nbytes for _, gradient in pack) >= PACK_BYTES:
+            together = self.packs.setdefault((moves, gradient.dtype), [])
+            together.append((shard, gradient))
+            if sum(gradient.nbytes for _, gradient in together) >= PACK_BYTES:
                 self.begin_pack(moves, gradient.dtype)
             return
         with range_named("reduce", [shard]):
@@ -140,10 +145,10 @@ class Reductions:
 
     def begin_pack(self, moves, dtype):
         """Sends small gradients on their way, in a row."""
-        pack = self.packs.pop((moves, dtype))
-        with range_named("reduce", [shard for shard, _ in pack]):
-            row = torch.cat([gradient.reshape(-1) for _, gradient in pack])
-            self.begun.append(([shard for shard, _ in pack], 0, [Flight(moves, row, "gradients")]))
+        shards, gradients = zip(*self.packs.pop((moves, dtype)))
+        with range_named("reduce", shards):
+            row = torch.cat([gradient.reshape(-1) for gradient in gradients])
+            self.begun.append((shards, 0, [Flight(moves, row, "gradients")]))
 
     @torch.no_grad()
     def end(self):
@@ -272,6 +277,8 @@ def value_in_forward(shard):
     storing = shard.storing
     if not storing.loaded:
         return stored_value(shard)
+    if in_backward():
+        return load(shard, "backward")
     if storing.forward != FORWARDS["count"]:
         storing.forward, storing.expected, storing.seen = FORWARDS["count"], storing.seen, 0
         storing.saved, storing.value = 0, None
@@ -283,10 +290,14 @@ def value_in_forward(shard):
     return value.detach()
 
 
-def regathering():
-    """A context for one forward: of parameters that are gathered again for the backward, no value is saved for it."""
+def begin_forward():
+    """Counts a forward: what is loaded in it follows nothing that was loaded before."""
     FORWARDS["count"] += 1
     LAST_LOADED["forward"] = LAST_LOADED["backward"] = None
+
+
+def regathering():
+    """A context for a forward: of parameters that are gathered again for the backward, no value is saved for it."""
     return torch.autograd.graph.saved_tensors_hooks(pack, unpack)
 
 

@@ -2,6 +2,7 @@ import math
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 
 from .mesh import axes, coordinates, device
 from .moves import all_reduce
@@ -110,11 +111,12 @@ def diagonals(x, rows, columns):
     return column - row[:, None]
 
 
-def one_hot(x, num_classes, classes=None):
+def one_hot(x, num_classes=-1, classes=None):
     """Zeros, and a one at each label; `classes`: which of them are here."""
-    torch._assert_async(((x >= 0) & (x < num_classes)).all(), "a label is outside of the classes")
-    here = torch.arange(num_classes, device=x.device) if classes is None else classes.here
-    return (x.unsqueeze(-1) == here).to(torch.int64)
+    if classes is None:
+        return F.one_hot(x, num_classes)
+    torch._assert_async(((x >= 0) & (x < math.prod(classes.atoms))).all(), "a label is outside of the classes")
+    return (x.unsqueeze(-1) == classes.here).to(torch.int64)
 
 
 class Extremum(torch.autograd.Function):
@@ -140,13 +142,13 @@ class Extremum(torch.autograd.Function):
         return ones * (gradient.reshape(found.shape) / count), None, None, None, None
 
 
-def extremum(x, largest, dim=(), keepdim=False, cut_by=()):
-    """The largest (or smallest) elements along dimensions (none: all), which the axes `cut_by` cut.
+def extremum(x, dim=(), keepdim=False, axes=(), largest=True):
+    """The largest (or smallest) elements along dimensions (none: all), which mesh axes may cut.
 
     Equal ones share the gradient.
     """
     dim = (dim,) if isinstance(dim, int) else tuple(dim)
-    return Extremum.apply(x, largest, tuple(d % x.dim() for d in dim) or tuple(range(x.dim())), keepdim, tuple(cut_by))
+    return Extremum.apply(x, largest, tuple(d % x.dim() for d in dim) or tuple(range(x.dim())), keepdim, tuple(axes))
 
 
 def squeezed(x, dim):

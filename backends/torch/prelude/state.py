@@ -5,7 +5,8 @@ from torch import nn
 from .layout import whole_of
 from .mesh import MESHES, coordinates, device, start
 from .moves import waited
-from .random import RANDOM
+from .parameters import begin_forward, regathering
+from .random import RANDOM, begin_step
 
 
 class Planned(nn.Module):
@@ -36,7 +37,13 @@ class Planned(nn.Module):
             for name, shard in self.named_parameters():
                 shard.storing.name = name
             self._named = True
-        return super().__call__(*inputs, **named_inputs)
+        if self.training:
+            begin_step()
+        begin_forward()
+        if not any(shard.storing.regather for shard in self.parameters()):
+            return super().__call__(*inputs, **named_inputs)
+        with regathering():
+            return super().__call__(*inputs, **named_inputs)
 
     def named_shards(self):
         """By name the parameters and buffers that a state dict has."""
@@ -147,17 +154,17 @@ class Planned(nn.Module):
         step = torch.tensor(-1 if RANDOM["step"] is None else int(RANDOM["step"]))
         state = {"model": model, "random_step": step}
         if optimizer is not None:
-            kept = {}
+            entries = {}
             for name, shard in self.named_parameters():
-                kept[name] = {key: state_rows(name, key, value, shard)
+                entries[name] = {key: state_rows(name, key, value, shard)
                               for key, value in optimizer.state.get(shard, {}).items()}
-            state["optimizer"] = {"state": kept, "param_groups": self.named_groups(optimizer)}
+            state["optimizer"] = {"state": entries, "param_groups": self.named_groups(optimizer)}
         return state
 
     def named_groups(self, optimizer):
         """The optimizer's groups with names in place of parameters."""
         names = {shard: name for name, shard in self.named_parameters()}
-        return [{**group, "params": [names[shard] for shard in group["params"]]} for group in optimizer.param_groups]
+        return [{**each, "params": [names[shard] for shard in each["params"]]} for each in optimizer.param_groups]
 
     @torch.no_grad()
     def load_checkpoint_state_dict(self, state, optimizer=None):
@@ -167,13 +174,22 @@ class Planned(nn.Module):
         step = int(state["random_step"])
         RANDOM["step"] = None if step < 0 else torch.tensor(step, device=device())
         if optimizer is not None:
-            for name, shard in self.named_parameters():
-                kept = [state["optimizer"]["state"].get(other) for other in self.names_of(name)]
-                for key, value in next(filter(None, kept), {}).items():
-                    part = value if is_plain(value) else shard.sharding.cut(whole_of_rows(value)).to(shard.device)
-                    optimizer.state[shard][key] = part
-            for group, saved in zip(optimizer.param_groups, state["optimizer"]["param_groups"]):
-                group.update({key: value for key, value in saved.items() if key != "params"})
+            self.load_optimizer(optimizer, state["optimizer"])
+
+    def load_optimizer(self, optimizer, saved):
+        """Takes each rank's part of an optimizer's state, under any name of each parameter."""
+        names = {shard: name for name, shard in self.named_parameters()}
+        shards = [shard for each in optimizer.param_groups for shard in each["params"]]
+        found = {}
+        for i, shard in enumerate(shards):
+            entries = next(filter(None, map(saved["state"].get, self.names_of(names[shard]))), {})
+            found[i] = {key: value if is_plain(value) else shard.sharding.cut(whole_of_rows(value))
+                        for key, value in entries.items()}
+        groups, first = [], 0
+        for each, settings in zip(optimizer.param_groups, saved["param_groups"], strict=True):
+            groups.append({**settings, "params": [*range(first, first + len(each["params"]))]})
+            first += len(each["params"])
+        optimizer.load_state_dict({"state": found, "param_groups": groups})
 
     def save_checkpoint(self, path, optimizer=None):
         """Writes a folder from which any other layout of the model can go on."""
@@ -189,13 +205,13 @@ class Planned(nn.Module):
         model = {name: empty_rows(shard.sharding.shape, shard.dtype) for name, shard in self.named_shards().items()}
         state = {"model": model, "random_step": torch.tensor(0)}
         if optimizer is not None:
-            kept = {}
+            entries = {}
             for own, _ in self.named_parameters():
                 for name in self.names_of(own):
                     prefix = f"optimizer.state.{name}."
-                    kept[name] = {key.removeprefix(prefix): empty_entry(entry)
-                                  for key, entry in saved.items() if key.startswith(prefix)}
-            state["optimizer"] = {"state": kept, "param_groups": self.named_groups(optimizer)}
+                    entries[name] = {key.removeprefix(prefix): empty_entry(entry)
+                                     for key, entry in saved.items() if key.startswith(prefix)}
+            state["optimizer"] = {"state": entries, "param_groups": self.named_groups(optimizer)}
         checkpoint.load(state, checkpoint_id=path)
         self.load_checkpoint_state_dict(state, optimizer)
 

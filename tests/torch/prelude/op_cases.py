@@ -255,7 +255,7 @@ def test_extremum():
                 kept = tuple(None if at in compared else at for at in place)
                 result = Layout(tuple(y.shape), kept)
                 here = leaf(layout, x)
-                made = extremum(here, largest, dim, keepdim, over)
+                made = extremum(here, dim, keepdim, over, largest)
                 made.backward(result.cut(g))
                 close(made.detach(), result.cut(y.detach()))
                 close(here.grad, layout.cut(x.grad), f"gradient {place} {dim}")

@@ -6,7 +6,7 @@ from cases import case, close, draw, same
 from prelude import parameters
 from prelude.layout import Layout
 from prelude.moves import all_gather, all_reduce, cut, reduce_scatter
-from prelude.parameters import buffer, parameter, regathering, used
+from prelude.parameters import begin_forward, buffer, parameter, regathering, used
 
 WHOLE = Layout((8, 6), (None, None))
 ROWS = Layout((8, 6), (0, None))
@@ -172,6 +172,7 @@ def test_values_are_gathered_again_for_the_backward():
                 expected = torch.tanh(expected @ w.t())
             expected.square().sum().backward()
             with Counting() as counts:
+                begin_forward()
                 with regathering():
                     y = chain(shards, x)
                 assert counts["all_gather"] == 3, counts
@@ -200,6 +201,7 @@ def test_no_gathered_value_outlives_the_forward():
             gathered.clear()
             shards = [parameter(layout, torch.float64, **ONCE, regather=regather) for _ in range(3)]
             x = draw(2, 46).requires_grad_()
+            begin_forward()
             with regathering():
                 y = chain(shards, x)
             assert sum(storage() is not None for storage in gathered) == (0 if regather else 3)
@@ -218,6 +220,7 @@ def test_a_value_used_twice_is_loaded_once_when_that_is_known():
     x = draw(4, 6).requires_grad_()
     for step_number, gathers in enumerate((5, 4, 4)):
         with Counting() as counts:
+            begin_forward()
             with regathering():
                 y = chain([a, b, a], x)
             y.sum().backward()
@@ -227,6 +230,38 @@ def test_a_value_used_twice_is_loaded_once_when_that_is_known():
             assert counts["all_gather"] == gathers, (step_number, counts)
         close(x.grad, first)
         x.grad = None
+
+
+@case
+def test_blocks_that_are_computed_again_for_the_backward():
+    """With activation checkpoints: gathers as many as with values gathered again, reductions on the way at once."""
+    from torch.utils.checkpoint import checkpoint
+
+    layout = Layout((6, 6), (0, None))
+    whole = [draw(6, 6) for _ in range(4)]
+    shards = [parameter(layout, torch.float64, **ONCE, regather=True, prefetch=True) for _ in whole]
+    with torch.no_grad():
+        for p, w in zip(shards, whole):
+            p.copy_(layout.cut(w))
+    plain = [w.clone().requires_grad_() for w in whole]
+    x = draw(5, 6)
+    expected = x
+    for w in plain:
+        expected = torch.tanh(expected @ w.t())
+    expected.square().sum().backward()
+    for _ in range(3):
+        with Counting() as counts:
+            begin_forward()
+            with regathering():
+                y = x.clone().requires_grad_()
+                for block in (shards[:2], shards[2:]):
+                    y = checkpoint(chain, block, y, use_reentrant=False)
+            y.square().sum().div(2).backward()
+        assert counts == {"all_gather": 8, "reduce_scatter": 4}, counts
+        assert not any(p.storing.uses or p.storing.value is not None for p in shards)
+        for p, w in zip(shards, plain):
+            close(p.grad, layout.cut(w.grad))
+            p.grad = None
 
 
 @case
