@@ -5,7 +5,7 @@ import torch
 from cases import case, close, draw, same
 from prelude import parameters
 from prelude.layout import Layout
-from prelude.moves import all_gather, all_reduce, cut, reduce_scatter
+from prelude.moves import all_gather, all_reduce, reduce_scatter
 from prelude.parameters import begin_forward, buffer, parameter, regathering, used
 
 WHOLE = Layout((8, 6), (None, None))
