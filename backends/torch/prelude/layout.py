@@ -1,7 +1,6 @@
 import math
 from dataclasses import dataclass
 
-
 from .mesh import axes, coordinates
 from .moves import all_gather, all_reduce
 
