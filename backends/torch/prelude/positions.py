@@ -37,7 +37,8 @@ class Positions:
         """The positions of what is here, in order; -1 for padding."""
         key = (self, axes(), device())
         if key not in KNOWN_POSITIONS:
-            found = self.all_here()
+            with torch.inference_mode(False):  # it is kept for training, too
+                found = self.all_here()
             if found.numel() > POSITIONS_KEPT:
                 return found
             KNOWN_POSITIONS[key] = found
