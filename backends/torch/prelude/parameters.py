@@ -183,6 +183,7 @@ def pieces_of(moves, x):
 class Flight:
     """x on its way through moves, beside the computing: on a GPU on a stream for what travels, loads or gradients."""
 
+    @torch.no_grad()
     def __init__(self, moves, x, what):
         self.moves, self.event = list(moves), None
         if x.is_cuda:
@@ -195,6 +196,7 @@ class Flight:
         else:
             self.x = self.moves[0].begin(x) if self.moves else x
 
+    @torch.no_grad()
     def step(self):
         """Ends a move, and begins the next one."""
         if self.moves:
@@ -228,6 +230,11 @@ def range_named(what, shards):
     return torch.autograd.profiler.record_function(f"meshwright: {what} {text}")
 
 
+def for_training():
+    """A context for what is kept: though it be made in inference mode, training can use it."""
+    return torch.inference_mode(False)
+
+
 def age_of(shard):
     """Changes whenever the shard may have changed."""
     return shard._version, shard.storing.steps
@@ -240,7 +247,7 @@ def stored_value(shard):
         return shard.detach()
     if storing.kept_age != age_of(shard):
         storing.kept = None
-        with range_named("gather", [shard]):
+        with range_named("gather", [shard]), for_training():
             storing.kept, storing.kept_age = run(storing.stored, shard.detach()), age_of(shard)
     return storing.kept.detach()
 
@@ -253,7 +260,7 @@ def begin_load(shard):
         storing.flight.take()
         storing.flight = None
     if storing.flight is None:
-        with range_named("load", [shard]):
+        with range_named("load", [shard]), for_training():
             storing.flight, storing.flight_age = Flight(storing.loaded, value, "loads"), age_of(shard)
 
 

@@ -115,6 +115,21 @@ def test_relayout_pads_and_leaves_sums():
         close(whole_of(relayout(before, after)(addends(before, whole)), after), whole, f"{before} -> {after}")
 
 
+@case(on=((2, 1, 2), (1, 4)))
+def test_meshes_with_an_axis_of_one_rank():
+    whole = draw(10, 8)
+    layouts = [Layout((10, 8), places, None, (0,)) for places in itertools.product((None, 0, 1), repeat=len(axes()))]
+    layouts = [layout for layout in layouts if 8 % layout.extents()[1] == 0][::2]
+    for before, after in itertools.product(layouts, layouts):
+        close(relayout(before, after)(before.cut(whole)), after.cut(whole), f"{before} -> {after}")
+    for axis in range(len(axes())):
+        total = Layout((10, 8), tuple("sum" if other == axis else None for other in range(len(axes()))))
+        close(all_reduce(axis)(addends(total, whole)), whole, "all-reduce")
+        rows = Layout((10, 8), tuple(1 if other == axis else None for other in range(len(axes()))))
+        close(reduce_scatter(axis, 1)(addends(total, whole)), rows.cut(whole), "reduce-scatter")
+        close(all_gather(axis, 1)(rows.cut(whole)), whole, "gather")
+
+
 @case
 def test_how_moves_are_written():
     assert repr(cut(0, 1)) == "cut(axis=0, dim=1)"

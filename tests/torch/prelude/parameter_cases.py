@@ -5,7 +5,7 @@ import torch
 from cases import case, close, draw, same
 from prelude import parameters
 from prelude.layout import Layout
-from prelude.moves import all_gather, all_reduce, cut, reduce_scatter
+from prelude.moves import all_gather, all_reduce, reduce_scatter
 from prelude.parameters import begin_forward, buffer, parameter, regathering, used
 
 WHOLE = Layout((8, 6), (None, None))
@@ -146,6 +146,28 @@ def test_a_stored_value_is_gathered_once_a_step():
         optimizer.step()
         used(p), used(p)
         assert counts["all_gather"] == 2, counts
+
+
+@case
+def test_what_is_gathered_in_inference_mode_serves_training():
+    whole = draw(8, 6)
+    for name in ("ZeRO-1", "ZeRO-3", "stored and loaded"):
+        layout, arguments, computed = KINDS[name]
+        first, second = (parameter(layout, torch.float64, **arguments, prefetch=True) for _ in range(2))
+        with torch.no_grad():
+            first.copy_(layout.cut(whole)), second.copy_(layout.cut(whole))
+        for mode in (torch.inference_mode, torch.enable_grad, torch.inference_mode):
+            begin_forward()
+            with mode():
+                y = (used(first) * used(first)).sum() + used(second).sum()
+            if mode is torch.enable_grad:
+                y.backward()
+        begin_forward()
+        with torch.inference_mode():
+            used(first)  # what follows is on its way
+        y = (used(second) * used(second)).sum()
+        y.backward()
+        close(used(second).detach(), computed.cut(whole), name)
 
 
 def chain(shards, x):
