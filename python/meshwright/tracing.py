@@ -1,0 +1,198 @@
+"""A model as the planner reads it, and what is needed to call the sharded one like the original."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from meshwright.arguments import Arguments
+from meshwright.errors import Error
+from meshwright.export import write
+from meshwright.ranks import summary
+
+# The inputs through which gradients come in, where the loss is outside of the model; see Traced.
+COTANGENTS = "meshwright_cotangents"
+
+
+@dataclass
+class Traced:
+    """An exported model without its weights. It is sent to all ranks, so it holds no graph.
+
+    Where the model returns no loss, it is traced with one more output, the sum of its floating-point outputs each times
+    a tensor of its shape, a further input. The gradient of that sum with respect to an output is the input that stands
+    beside it: so the plan is that of a training step whose loss is elsewhere, and the gradient which comes from there
+    is what is put into that input.
+    """
+
+    inputs: dict[str, str]              # by the name of the input: the place among the arguments
+    outputs: list[Any]                  # of the leaves that the model returns: the output's name, or a Constant
+    container: Any                      # the pytree that they are leaves of
+    cotangents: dict[str, str] = field(default_factory=dict)  # by the name of an output: its input, if the loss is outside
+    cotangent_types: dict[str, torch.dtype] = field(default_factory=dict)  # of these inputs, by name
+    surrogate: str = ""                 # the name of that sum
+    constants: dict[str, torch.Tensor] = field(default_factory=dict)
+    ops: dict[str, str] = field(default_factory=dict)           # by the name of a node
+    shapes: dict[str, list[int]] = field(default_factory=dict)  # of the inputs, by name
+    used: set[str] = field(default_factory=set)                 # the names of parameters and buffers that something reads
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A returned leaf that is no tensor."""
+
+    value: Any
+
+
+def trace(model: torch.nn.Module, args: tuple, kwargs: dict[str, Any], path: Path) -> Traced:
+    """Export the model, write it without weights to ``path``, and tell what its inputs and outputs are."""
+    args, kwargs = _fitted(model, args, kwargs)
+    program = _exported(model, args, kwargs)
+    losses = _losses(program)
+    if losses > 1:
+        raise Error(f"the model returns {losses} differentiable scalars, and nothing says which is the loss; let its forward "
+                    "return one, their sum if all are meant")
+    if losses == 0:
+        shapes = [value for value in _returned(program) if isinstance(value, torch.Tensor) and value.is_floating_point()]
+        if not shapes:
+            raise Error("the model returns no floating-point tensor, so there is nothing to train; let its forward return the "
+                        "loss, or what a loss is computed of")
+        cotangents = [torch.empty(value.shape, dtype=value.dtype, device=_device(model)) for value in shapes]
+        with _returning_surrogate(model):
+            program = _exported(model, args, {**kwargs, COTANGENTS: cotangents})
+    program = program.run_decompositions({})
+    traced = _described(model, program, Arguments(model.forward, args, kwargs))
+    _drop_weights(program)
+    write(program, path)
+    return traced
+
+
+def _device(model: torch.nn.Module) -> torch.device:
+    for tensor in (*model.parameters(), *model.buffers()):
+        return tensor.device
+    return torch.device("cpu")
+
+
+def _fitted(model: torch.nn.Module, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+    """The sample where the model is; one tensor given twice as two, because export would take them for one input."""
+    seen: set[int] = set()
+
+    def fit(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        moved = leaf.detach().to(_device(model))
+        if id(leaf) in seen:
+            moved = moved.clone()
+        seen.add(id(leaf))
+        return moved
+
+    return pytree.tree_map(fit, (args, kwargs))
+
+
+def _exported(model: torch.nn.Module, args: tuple, kwargs: dict[str, Any]) -> torch.export.ExportedProgram:
+    try:
+        return torch.export.export(model, args, kwargs, strict=False)
+    except Exception as error:
+        raise Error("torch.export can't trace the model, so it can't be planned; meshwright.export(model, inputs, 'model.pt2') "
+                    f"shows where: {summary(error)}") from error
+
+
+def _returned(program: torch.export.ExportedProgram) -> list[Any]:
+    """What the model returns: a tensor with no storage, or a constant, for each leaf."""
+    outputs = program.graph.output_node().args[0]
+    specs = program.graph_signature.output_specs
+    return [node.meta["val"] if isinstance(node, torch.fx.Node) else node
+            for node, spec in zip(outputs, specs) if spec.kind is torch.export.graph_signature.OutputKind.USER_OUTPUT]
+
+
+def _losses(program: torch.export.ExportedProgram) -> int:
+    """How many outputs could be the loss: scalars that depend on a parameter through floating-point values."""
+    trained = {name for name, target in program.graph_signature.inputs_to_parameters.items()
+               if program.state_dict[target].requires_grad}
+    differentiable: set[torch.fx.Node] = set()
+    for node in program.graph.nodes:
+        value = node.meta.get("val")
+        values = value if isinstance(value, (list, tuple)) else [value]
+        floating = any(isinstance(one, torch.Tensor) and one.is_floating_point() for one in values)
+        if node.name in trained or (floating and any(one in differentiable for one in node.all_input_nodes)):
+            differentiable.add(node)
+    outputs = zip(program.graph.output_node().args[0], program.graph_signature.output_specs)
+    return sum(isinstance(node, torch.fx.Node) and node in differentiable and node.meta["val"].dim() == 0
+               for node, spec in outputs if spec.kind is torch.export.graph_signature.OutputKind.USER_OUTPUT)
+
+
+@contextlib.contextmanager
+def _returning_surrogate(model: torch.nn.Module) -> Iterator[None]:
+    forward = model.forward
+    signature = inspect.signature(forward)
+
+    def with_surrogate(*args: Any, **kwargs: Any) -> tuple[Any, torch.Tensor]:
+        cotangents = kwargs.pop(COTANGENTS)
+        result = forward(*args, **kwargs)
+        floating = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()]
+        sums = [(leaf * cotangent).sum() for leaf, cotangent in zip(floating, cotangents)]
+        total = sums[0]
+        for one in sums[1:]:
+            total = total + one
+        return result, total
+
+    parameters = list(signature.parameters.values())
+    place = next((i for i, one in enumerate(parameters) if one.kind is one.VAR_KEYWORD), len(parameters))
+    parameters.insert(place, inspect.Parameter(COTANGENTS, inspect.Parameter.KEYWORD_ONLY))
+    with_surrogate.__signature__ = signature.replace(parameters=parameters)  # export names inputs by it
+    own = model.__dict__.get("forward")
+    model.__dict__["forward"] = with_surrogate
+    try:
+        yield
+    finally:
+        if own is None:
+            del model.__dict__["forward"]
+        else:
+            model.__dict__["forward"] = own
+
+
+def _described(model: torch.nn.Module, program: torch.export.ExportedProgram, arguments: Arguments) -> Traced:
+    signature = program.graph_signature
+    names = list(signature.user_inputs)
+    of_user = names[:len(arguments.places)]
+    inputs = {name: place for name, place, value in zip(of_user, arguments.places, arguments.values)
+              if isinstance(value, torch.Tensor)}
+    outputs = [name if isinstance(value, torch.Tensor) else Constant(value)
+               for name, value in zip(signature.user_outputs, _returned(program))]
+    container = program.call_spec.out_spec
+    traced = Traced(inputs, outputs, container)
+    if len(names) > len(of_user):
+        traced.surrogate = traced.outputs.pop()
+        traced.container = container.children()[0] if callable(getattr(container, "children", None)) else \
+            container.children_specs[0]
+        floating = [name for name, value in zip(signature.user_outputs, _returned(program)[:-1])
+                    if isinstance(value, torch.Tensor) and value.is_floating_point()]
+        traced.cotangents = dict(zip(floating, names[len(of_user):]))
+        traced.cotangent_types = {node.name: node.meta["val"].dtype for node in program.graph.nodes
+                                  if node.op == "placeholder" and node.name in names[len(of_user):]}
+    known = dict(model.named_buffers())
+    traced.constants = {name: value for name, value in program.constants.items()
+                        if isinstance(value, torch.Tensor) and name not in known}
+    targets = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+    traced.used = {targets[node.name] for node in program.graph.nodes if node.name in targets and node.users}
+    traced.ops = {node.name: str(node.target) for node in program.graph.nodes if node.op == "call_function"}
+    traced.shapes = {node.name: list(node.meta["val"].shape) for node in program.graph.nodes
+                     if node.op == "placeholder" and node.name in traced.inputs}
+    return traced
+
+
+def _drop_weights(program: torch.export.ExportedProgram) -> None:
+    """Leave the shapes of what a state dict holds; two names of one tensor stay two names of one."""
+    stand_ins: dict[Any, torch.Tensor] = {}
+    for name, value in program.state_dict.items():
+        key = (value.device, value.untyped_storage()._cdata, value.storage_offset(), tuple(value.shape), value.stride())
+        if key not in stand_ins:
+            empty = torch.empty_like(value, device="meta")
+            stand_ins[key] = torch.nn.Parameter(empty, value.requires_grad) if isinstance(value, torch.nn.Parameter) else empty
+        program.state_dict[name] = stand_ins[key]
