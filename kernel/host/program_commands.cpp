@@ -80,7 +80,8 @@ Result<Asked> ask(const ProgramOptions& options, const std::string& wanted, bool
   if (!backend) return backend.error();
   Result<Program> program = make_program(opened->plan, opened->tools);
   if (!program) return program.error();
-  const BackendInput input{*program, *opened->tools.ops, opened->tools.profile, nullptr, {}, nullptr, {}};
+  const BackendInput input{*program, *opened->tools.ops, opened->tools.profile, nullptr, {}, nullptr, {},
+                           &opened->plan, opened->tools.conversions.get()};
   Asked asked;
   if (run) {
     Result<Report> report = (*backend)->run(input);

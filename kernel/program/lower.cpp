@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
+#include <tuple>
 
 #include "meshwright/program.h"
 #include "meshwright/training_graph.h"
@@ -44,6 +46,8 @@ Result<AtomizedGraph> atomize_training(const TrainingGraph& training, const Atom
   return atoms;
 }
 
+using MaybeLayout = std::optional<Layout>;
+
 class Lowering {
  public:
   Lowering(const LowerInput& input, const TrainingGraph& training, const AtomizedGraph& atoms, const PlannedStrategies& planned)
@@ -56,26 +60,42 @@ class Lowering {
         constants_(problem_) {}
 
   Result<Program> run() {
-    program_.name = plan_.graph.name;
-    program_.mesh = plan_.mesh;
-    program_.training = plan_.training;
-    add_parameters();
+    begin();
     for (std::int64_t microbatch = 0; microbatch < plan_.training.microbatches; ++microbatch) {
       if (Status status = run_microbatch(microbatch); !status) return status.error();
     }
     return std::move(program_);
   }
 
+  Program run_for_autograd() {
+    for_autograd_ = true;
+    begin();
+    program_.training.microbatches = 1;
+    run_forward();
+    return std::move(program_);
+  }
+
  private:
+  void begin() {
+    program_.name = plan_.graph.name;
+    program_.mesh = plan_.mesh;
+    program_.training = plan_.training;
+    add_parameters();
+  }
+
+  void run_forward() {
+    for (NodeId id = 0; id < training_.first_backward; ++id) {
+      if (planned_.nodes[id]) run_forward(id);
+    }
+    for (const Output& output : plan_.graph.outputs) add_output(output);
+  }
+
   Status run_microbatch(std::int64_t microbatch) {
     microbatch_ = microbatch;
     begin_microbatch();
     count_contributions();
     phase_ = Phase::forward;
-    for (NodeId id = 0; id < training_.first_backward; ++id) {
-      if (planned_.nodes[id]) run_forward(id);
-    }
-    for (const Output& output : plan_.graph.outputs) add_output(output);
+    run_forward();
     phase_ = Phase::backward;
     // What is gathered again is another copy from here on.
     std::erase_if(loaded_, [&](const auto& loaded) { return program_.parameters[parameter_of_.at(loaded.first.first)].regather; });
@@ -109,10 +129,11 @@ class Lowering {
   // --- values ---
 
   // A copy of graph value `of`, or of its gradient, named after `base`.
-  ProgramValueId make_value(const std::string& base, ValueId of, const Layout& layout) {
+  ProgramValueId make_value(const std::string& base, ValueId of, const Layout& layout, const MaybeLayout& gradient = {}) {
     const int copies = copies_of_name_[base]++;
     program_.values.push_back({copies > 0 ? base + "." + std::to_string(copies) : base,
-                               {graph_.type(of), atoms_.values[of], layout}});
+                               {graph_.type(of), atoms_.values[of], layout},
+                               gradient});
     bases_.push_back(base);
     return static_cast<ProgramValueId>(program_.values.size() - 1);
   }
@@ -124,17 +145,22 @@ class Lowering {
 
   const Layout& layout_of(ProgramValueId id) const { return program_.values[id].type.layout; }
 
-  // `value`, which is a copy of graph value `of`, in another layout.
-  ProgramValueId convert(ProgramValueId value, ValueId of, const Layout& to, bool planned) {
-    if (layout_of(value) == to) return value;
-    const auto [known, inserted] = converted_.try_emplace({value, to}, kNoId);
+  // The layout of the gradient of graph value `of`, where the program has to know it.
+  MaybeLayout for_autograd(ValueId of, const Layout& gradient) const {
+    return for_autograd_ && graph_.values[of].requires_gradient ? MaybeLayout(gradient) : std::nullopt;
+  }
+
+  // `value`, which is a copy of graph value `of`, in another layout; and its gradient in another one, for autograd.
+  ProgramValueId convert(ProgramValueId value, ValueId of, const Layout& to, bool planned, const MaybeLayout& gradient = {}) {
+    if (layout_of(value) == to && program_.values[value].gradient == gradient) return value;
+    const auto [known, inserted] = converted_.try_emplace({value, to, gradient}, kNoId);
     if (!inserted) return known->second;
-    const ProgramValueId result = make_value(bases_[value], of, to);
+    const ProgramValueId result = make_value(bases_[value], of, to, gradient);
     Instruction& instruction = add(InstructionKind::convert, program_.values[value].name);
     instruction.operands.push_back({"", value, layout_of(value)});
     instruction.results.push_back(result);
     instruction.planned = planned;
-    return converted_[{value, to}] = result;
+    return converted_[{value, to, gradient}] = result;
   }
 
   Instruction& add(InstructionKind kind, std::string name) {
@@ -160,22 +186,22 @@ class Lowering {
     }
   }
 
-  // A value with a gradient, for one more use, in the layout that the plan gives that use.
-  ProgramValueId use(ValueId id, const Layout& needed) {
+  // A value with a gradient, for one more use, in the layouts that the plan gives that use.
+  ProgramValueId use(ValueId id, const PortLayouts& needed) {
     const auto fork = planned_.forks.find(id);
-    if (const auto parameter = parameter_of_.find(id); parameter != parameter_of_.end()) {
-      if (fork == planned_.forks.end()) return load(parameter->second, id, needed);
-      return convert(load(parameter->second, id, fork->second.value), id, needed, true);
-    }
-    ProgramValueId value = made_.at(id);
-    if (fork != planned_.forks.end()) value = convert(value, id, fork->second.value, true);
-    return convert(value, id, needed, true);
+    const PortLayouts& settled = fork != planned_.forks.end() ? fork->second : needed;
+    const auto parameter = parameter_of_.find(id);
+    const ProgramValueId value = parameter != parameter_of_.end()
+                                     ? load(parameter->second, id, settled)
+                                     : convert(made_.at(id), id, settled.value, true, for_autograd(id, settled.gradient));
+    return convert(value, id, needed.value, true, for_autograd(id, needed.gradient));
   }
 
-  ProgramValueId load(std::uint32_t parameter, ValueId id, const Layout& needed) {
+  ProgramValueId load(std::uint32_t parameter, ValueId id, const PortLayouts& ports) {
+    const Layout& needed = ports.value;
     const auto [known, inserted] = loaded_.try_emplace({id, needed}, kNoId);
     if (!inserted) return known->second;
-    const ProgramValueId result = make_value(name_of(id), id, needed);
+    const ProgramValueId result = make_value(name_of(id), id, needed, for_autograd(id, ports.gradient));
     Instruction& instruction = add(InstructionKind::load_parameter, program_.parameters[parameter].name);
     instruction.parameter = parameter;
     instruction.results.push_back(result);
@@ -235,7 +261,11 @@ class Lowering {
   std::vector<ProgramValueId> compute(NodeId id, const Strategy& strategy, const std::vector<ProgramValueId>& operands) {
     const Node& node = graph_.nodes[id];
     std::vector<ProgramValueId> results;
-    for (std::size_t i = 0; i < node.results.size(); ++i) results.push_back(make_value(name_of(node.results[i]), node.results[i], strategy.results[i].value));
+    for (std::size_t i = 0; i < node.results.size(); ++i) {
+      const ValueId result = node.results[i];
+      const PortLayouts& port = strategy.results[i];
+      results.push_back(make_value(name_of(result), result, port.value, for_autograd(result, port.gradient)));
+    }
     Instruction& instruction = add(InstructionKind::compute, node.name);
     instruction.module_path = node.module_path;
     if (id < training_.first_backward) instruction.node = node.name;  // a constant is its own node, whoever uses it
@@ -258,7 +288,8 @@ class Lowering {
       const ValueId operand = node.operands[i].value;
       const Layout layout = operand_layout(id, strategy, i);
       operands.push_back(graph_.values[operand].requires_gradient
-                             ? convert(use(operand, strategy.operands[i].value), operand, layout, true)
+                             ? convert(use(operand, strategy.operands[i]), operand, layout, true,
+                                       for_autograd(operand, strategy.operands[i].gradient))
                              : constant(operand, layout));
     }
     const std::vector<ProgramValueId> results = compute(id, strategy, operands);
@@ -272,7 +303,7 @@ class Lowering {
     const auto planned = planned_.outputs.find(output.value);
     const Layout whole(plan_.mesh.rank());
     const ProgramValueId value =
-        planned != planned_.outputs.end() ? use(output.value, planned->second) : constant(output.value, whole);
+        planned != planned_.outputs.end() ? use(output.value, {planned->second, planned->second}) : constant(output.value, whole);
     if (output.kind == OutputKind::buffer_mutation && microbatch_ < last) {
       left_in_buffers_.emplace_back(buffer_named(output.target), value);
     } else {
@@ -347,7 +378,7 @@ class Lowering {
     std::map<ValueId, ProgramValueId> at_hand;
     for (std::size_t i = 0; i < node.operands.size(); ++i) {
       const ValueId operand = node.operands[i].value;
-      if (graph_.values[operand].requires_gradient) at_hand[operand] = use(operand, strategy.operands[i].value);
+      if (graph_.values[operand].requires_gradient) at_hand[operand] = use(operand, strategy.operands[i]);
     }
     for (std::size_t i = 0; i < node.results.size(); ++i) {
       at_hand[node.results[i]] = made_.at(node.results[i]);
@@ -403,6 +434,7 @@ class Lowering {
   const ProblemInput problem_;
   ConstantPricer constants_;
   Program program_;
+  bool for_autograd_ = false;
   Phase phase_ = Phase::forward;
   std::int64_t microbatch_ = 0;
   std::string serves_;                    // Instruction::node of what is added now
@@ -411,7 +443,7 @@ class Lowering {
   std::map<ValueId, std::string> names_;  // of parameters, in the model
   std::map<ValueId, std::uint32_t> parameter_of_;
   std::map<ValueId, ProgramValueId> made_;  // by its producer, in the layout that it yields
-  std::map<std::pair<ProgramValueId, Layout>, ProgramValueId> converted_;
+  std::map<std::tuple<ProgramValueId, Layout, MaybeLayout>, ProgramValueId> converted_;
   std::map<std::pair<ValueId, Layout>, ProgramValueId> loaded_, inputs_, constant_;
   std::map<ValueId, ProgramValueId> changed_buffers_;                     // by an earlier microbatch
   std::vector<std::pair<ValueId, ProgramValueId>> left_in_buffers_;       // by this one
@@ -422,7 +454,10 @@ class Lowering {
 
 }  // namespace
 
-Result<Program> lower(const LowerInput& input) {
+namespace {
+
+template <class Run>
+Result<Program> with_lowering(const LowerInput& input, const Run& run) {
   Result<AtomizedGraph> forward = atomize(input.plan.graph, input.ops);
   if (!forward) return forward.error();
   Result<PlannedStrategies> planned = read_strategies(input.plan, *forward);
@@ -431,7 +466,17 @@ Result<Program> lower(const LowerInput& input) {
   if (!training) return training.error();
   Result<AtomizedGraph> atoms = atomize_training(*training, *forward, input.ops);
   if (!atoms) return atoms.error();
-  return Lowering(input, *training, *atoms, *planned).run();
+  return run(Lowering(input, *training, *atoms, *planned));
+}
+
+}  // namespace
+
+Result<Program> lower(const LowerInput& input) {
+  return with_lowering(input, [](Lowering&& lowering) { return lowering.run(); });
+}
+
+Result<Program> lower_forward(const LowerInput& input) {
+  return with_lowering(input, [](Lowering&& lowering) { return Result<Program>(lowering.run_for_autograd()); });
 }
 
 }  // namespace meshwright

@@ -9,9 +9,11 @@
 #include <string_view>
 #include <vector>
 
+#include "meshwright/conversion.h"
 #include "meshwright/cost.h"
 #include "meshwright/export.h"
 #include "meshwright/op.h"
+#include "meshwright/plan.h"
 #include "meshwright/program.h"
 #include "meshwright/result.h"
 #include "meshwright/tensor.h"
@@ -67,6 +69,9 @@ struct BackendInput {
   std::function<const Tensor*(ValueId, std::int64_t microbatch)> source;
   RunObserver* observer = nullptr;
   OptimizerSettings optimizer;
+  // What the program was made from and with, for a backend that makes its own; null where there is none.
+  const Plan* plan = nullptr;
+  const ConversionSearch* conversions = nullptr;
 };
 
 struct Report {

@@ -1,0 +1,537 @@
+#include "module_text.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "prelude.h"
+#include "python_text.h"
+
+namespace meshwright::torch {
+
+namespace {
+
+constexpr std::size_t kWidth = 120;
+constexpr std::size_t kSmallestBlock = 4;  // statements
+
+std::vector<std::string> split(const std::string& path) {
+  std::vector<std::string> parts;
+  std::size_t at = 0;
+  while (at <= path.size() && !path.empty()) {
+    const std::size_t dot = std::min(path.find('.', at), path.size());
+    parts.push_back(path.substr(at, dot - at));
+    at = dot + 1;
+  }
+  return parts;
+}
+
+bool is_number(const std::string& text) { return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos; }
+
+// "transformer.h.0" of "transformer.h.0.attn"; empty where nothing is numbered.
+std::string block_of(const std::string& module) {
+  std::string prefix;
+  for (const std::string& part : split(module)) {
+    if (is_number(part) && !prefix.empty()) return prefix + "." + part;
+    prefix += (prefix.empty() ? "" : ".") + part;
+  }
+  return "";
+}
+
+// "self.transformer.h[0].weight"
+std::string self_path(const std::string& path) {
+  std::string text = "self";
+  for (const std::string& part : split(path)) text += is_number(part) ? "[" + part + "]" : "." + identifier(part);
+  return text;
+}
+
+std::string relative(const std::string& path, const std::string& prefix) {
+  if (prefix.empty()) return path;
+  return path.size() > prefix.size() && path.starts_with(prefix + ".") ? path.substr(prefix.size() + 1) : "";
+}
+
+// "TransformerH" of "transformer.h.0"
+std::string class_name(const std::string& block) {
+  std::vector<std::string> parts = split(block);
+  std::string name;
+  parts.pop_back();
+  const std::size_t first = parts.size() > 2 ? parts.size() - 2 : 0;
+  for (std::size_t i = first; i < parts.size(); ++i) {
+    bool upper = true;
+    for (const char c : parts[i]) {
+      if (c == '_') upper = true;
+      else name += upper ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
+      if (c != '_') upper = false;
+    }
+  }
+  return name + "Block";
+}
+
+// Breaks a line that is too long at the commas of its outermost bracket, and again what is still too long.
+std::string wrapped(const std::string& indent, const std::string& text) {
+  if (indent.size() + text.size() <= kWidth) return indent + text + "\n";
+  std::size_t open = std::string::npos, close = std::string::npos;
+  std::vector<std::size_t> commas;
+  int depth = 0;
+  bool quoted = false;
+  // The bracket that ends the line, so that what stands before it stays on the first line.
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"') quoted = !quoted;
+    if (quoted) continue;
+    if (c == '(' || c == '[' || c == '{') {
+      if (depth++ == 0) {
+        open = i;
+        commas.clear();
+      }
+    } else if (c == ')' || c == ']' || c == '}') {
+      if (--depth == 0) close = i;
+    } else if (c == ',' && depth == 1) {
+      commas.push_back(i);
+    }
+  }
+  if (open == std::string::npos || close == std::string::npos || close < open || close == open + 1) return indent + text + "\n";
+  std::string made = indent + text.substr(0, open + 1) + "\n";
+  std::size_t at = open + 1;
+  const std::string deeper = indent + "    ";
+  const auto part = [&](std::size_t begin, std::size_t end, bool comma) {
+    while (begin < end && text[begin] == ' ') ++begin;
+    if (begin == end) return;
+    std::string line = wrapped(deeper, text.substr(begin, end - begin));
+    if (comma) line.insert(line.size() - 1, ",");
+    made += line;
+  };
+  for (const std::size_t comma : commas) {
+    part(at, comma, true);
+    at = comma + 1;
+  }
+  const bool comprehension = text.substr(at, close - at).find(" for ") != std::string::npos;
+  part(at, close, !comprehension);
+  return made + indent + text.substr(close) + "\n";
+}
+
+// Names of values in one function.
+class Names {
+ public:
+  std::string of(ProgramValueId value, const Program& program) {
+    const auto [known, fresh] = names_.try_emplace(value);
+    if (fresh) known->second = unused(base(program.values[value].name));
+    return known->second;
+  }
+  void take(ProgramValueId value, const std::string& name) { names_[value] = unused(name); }
+
+ private:
+  // "linear" of "linear_3.1": layers that are alike are then written alike.
+  static std::string base(std::string name) {
+    name = name.substr(0, name.find('~'));
+    while (true) {
+      const std::size_t end = name.find_last_not_of("0123456789");
+      if (end == std::string::npos || end == 0 || end + 1 == name.size() || (name[end] != '.' && name[end] != '_')) break;
+      name.resize(end);
+    }
+    if (const std::size_t dot = name.rfind('.'); dot != std::string::npos) name = name.substr(dot + 1);
+    std::string made = identifier(name);
+    return made == "getitem" ? "part" : made.find_first_not_of('_') == std::string::npos ? "value" : made.starts_with("_") ? made.substr(made.find_first_not_of('_')) : made;
+  }
+
+  std::string unused(const std::string& wanted) {
+    int& count = used_[wanted];
+    if (count++ == 0 && !reserved(wanted)) return wanted;
+    while (true) {
+      std::string name = wanted + "_" + std::to_string(count);
+      if (used_.try_emplace(name, 1).second) return name;
+      ++count;
+    }
+  }
+  static bool reserved(const std::string& name) {
+    static const std::set<std::string> kImported = {"self", "torch", "F", "nn", "dist", "funcol", "math", "os", "sys", "checkpoint", "dataclass", "i"};
+    static const std::set<std::string> kDefined = prelude_names();
+    return kImported.contains(name) || kDefined.contains(name);
+  }
+
+  std::map<ProgramValueId, std::string> names_;
+  std::map<std::string, int> used_;
+};
+
+// A run of statements that becomes a class.
+struct Block {
+  std::string prefix;
+  std::size_t begin = 0, end = 0;
+  std::vector<ProgramValueId> arguments, results;
+  std::string class_name;
+};
+
+// What a module has: parameters, buffers, other modules.
+struct Tree {
+  std::vector<std::pair<std::string, std::unique_ptr<Tree>>> children;  // in the model's order
+  const Member* member = nullptr;
+  const Block* block = nullptr;
+
+  Tree& child(const std::string& name) {
+    for (auto& [known, tree] : children) {
+      if (known == name) return *tree;
+    }
+    children.emplace_back(name, std::make_unique<Tree>());
+    return *children.back().second;
+  }
+};
+
+class Classes {
+ public:
+  Classes(Forward forward, const std::string& docstring, const ModuleOptions& options)
+      : forward_(std::move(forward)), docstring_(docstring), options_(options) {}
+
+  ModuleText run() {
+    gather_blocks();
+    find_blocks();
+    find_flow();
+    for (Block& block : blocks_) define(block);
+    define_model();
+    for (const std::string& wanted : options_.checkpoint) {
+      if (!matched_.contains(wanted)) made_.unknown.push_back(wanted);
+    }
+    return std::move(made_);
+  }
+
+ private:
+  using Statements = std::vector<Statement>;
+
+  // What stands among a block's statements and needs none of them (a mask that the first layer makes) goes before them.
+  void gather_blocks() {
+    std::vector<std::string> prefixes;
+    for (const Statement& statement : forward_.statements) {
+      const std::string prefix = block_of(statement.module);
+      if (!prefix.empty() && std::find(prefixes.begin(), prefixes.end(), prefix) == prefixes.end()) prefixes.push_back(prefix);
+    }
+    for (const std::string& prefix : prefixes) gather(prefix);
+  }
+
+  void gather(const std::string& prefix) {
+    Statements& statements = forward_.statements;
+    const auto is_part = [&](const Statement& statement) { return block_of(statement.module) == prefix; };
+    const auto begin = std::find_if(statements.begin(), statements.end(), is_part);
+    const auto end = std::find_if(statements.rbegin(), statements.rend(), is_part).base();
+    std::set<ProgramValueId> made_behind;
+    Statements before, behind;
+    for (auto at = begin; at != end; ++at) {
+      bool needs = is_part(*at) || at->results.empty();
+      for (const ProgramValueId value : values_in(at->text)) needs |= made_behind.contains(value);
+      if (needs) made_behind.insert(at->results.begin(), at->results.end());
+      (needs ? behind : before).push_back(std::move(*at));
+    }
+    std::move(behind.begin(), behind.end(), std::move(before.begin(), before.end(), begin));
+  }
+
+  // The longest run of each numbered module; what is left of it elsewhere stays in the model's forward.
+  void find_blocks() {
+    const Statements& statements = forward_.statements;
+    std::map<std::string, std::pair<std::size_t, std::size_t>> longest;
+    for (std::size_t begin = 0; begin < statements.size();) {
+      const std::string prefix = block_of(statements[begin].module);
+      std::size_t end = begin + 1;
+      while (end < statements.size() && block_of(statements[end].module) == prefix) ++end;
+      auto& [from, to] = longest[prefix];
+      if (end - begin > to - from) std::tie(from, to) = std::make_pair(begin, end);
+      begin = end;
+    }
+    for (const auto& [prefix, run] : longest) {
+      if (prefix.empty() || run.second - run.first < kSmallestBlock) continue;
+      if (mentions_others(prefix, run.first, run.second)) continue;
+      blocks_.push_back({prefix, run.first, run.second, {}, {}, {}});
+    }
+    std::sort(blocks_.begin(), blocks_.end(), [](const Block& a, const Block& b) { return a.begin < b.begin; });
+  }
+
+  // A block whose statements need members of other modules can't be a class.
+  bool mentions_others(const std::string& prefix, std::size_t begin, std::size_t end) const {
+    for (std::size_t i = begin; i < end; ++i) {
+      for (const std::string& member : members_in(forward_.statements[i].text)) {
+        if (!member.starts_with(prefix + ".")) return true;
+      }
+    }
+    return false;
+  }
+
+  void find_flow() {
+    std::map<ProgramValueId, std::size_t> made_at, last_use;
+    for (std::size_t i = 0; i < forward_.statements.size(); ++i) {
+      for (const ProgramValueId result : forward_.statements[i].results) made_at.try_emplace(result, i);
+      for (const ProgramValueId value : values_in(forward_.statements[i].text)) last_use[value] = i;
+    }
+    for (const std::string& output : forward_.outputs) {
+      for (const ProgramValueId value : values_in(output)) last_use[value] = forward_.statements.size();
+    }
+    for (Block& block : blocks_) {
+      for (std::size_t i = block.begin; i < block.end; ++i) {
+        for (const ProgramValueId value : values_in(forward_.statements[i].text)) {
+          const auto made = made_at.find(value);
+          const bool inside = made != made_at.end() && made->second >= block.begin && made->second < block.end;
+          if (!inside && std::find(block.arguments.begin(), block.arguments.end(), value) == block.arguments.end()) block.arguments.push_back(value);
+        }
+      }
+      for (std::size_t i = block.begin; i < block.end; ++i) {
+        for (const ProgramValueId result : forward_.statements[i].results) {
+          const auto last = last_use.find(result);
+          if (result != kNoId && last != last_use.end() && last->second >= block.end) block.results.push_back(result);
+        }
+      }
+    }
+  }
+
+  std::string rendered(const std::string& text, Names& names, const std::string& prefix) const {
+    return without_marks(text, [&](ProgramValueId value) { return names.of(value, forward_.program); },
+                         [&](const std::string& member) { return self_path(relative(member, prefix)); });
+  }
+
+  std::string assigned(const std::vector<ProgramValueId>& results, Names& names) const {
+    std::vector<std::string> left;
+    bool read = false;
+    for (const ProgramValueId result : results) {
+      read |= result != kNoId;
+      left.push_back(result == kNoId ? "_" : names.of(result, forward_.program));
+    }
+    return read ? join(left) + " = " : "";
+  }
+
+  std::string body(std::size_t begin, std::size_t end, Names& names, const std::string& prefix) {
+    std::string text, part;
+    const std::string indent(8, ' ');
+    for (std::size_t i = begin; i < end; ++i) {
+      const auto block = std::find_if(blocks_.begin(), blocks_.end(), [&](const Block& here) { return here.begin == i; });
+      if (prefix.empty() && block != blocks_.end()) {
+        text += calls(static_cast<std::size_t>(block - blocks_.begin()), names, i);
+        part.clear();
+        continue;
+      }
+      const Statement& statement = forward_.statements[i];
+      const std::vector<std::string> inside = split(relative(statement.module, prefix));
+      const std::string here = inside.empty() ? "" : inside.size() > 1 && prefix.empty() ? inside[0] + "." + inside[1] : inside[0];
+      if (here != part && !here.empty()) text += indent + "# " + here + "\n";
+      part = here;
+      // What is mentioned is named before what is made.
+      const std::string right = rendered(statement.text, names, prefix);
+      text += wrapped(indent, assigned(statement.results, names) + right);
+    }
+    return text;
+  }
+
+  // The call of a block, or a loop over neighbours of one class of which each takes what the one before gave. `at` becomes
+  // the last statement that is said with it.
+  std::string calls(std::size_t first, Names& names, std::size_t& at) {
+    const Block& block = blocks_[first];
+    std::size_t last = first;
+    std::size_t carried = block.arguments.size();
+    while (last + 1 < blocks_.size() && follows(blocks_[last], blocks_[last + 1], carried)) ++last;
+    at = blocks_[last].end - 1;
+    const std::string indent(8, ' ');
+    if (last < first + 2) {
+      at = block.end - 1;
+      return call(block, self_path(block.prefix), indent, names);
+    }
+    std::vector<std::string> arguments;
+    for (const ProgramValueId argument : block.arguments) arguments.push_back(names.of(argument, forward_.program));
+    const std::string through = arguments[carried];
+    names.take(blocks_[last].results[0], through + "_out");
+    const std::string result = names.of(blocks_[last].results[0], forward_.program);
+    const std::vector<std::string> path = split(block.prefix);
+    const std::string container = block.prefix.substr(0, block.prefix.rfind('.'));
+    const std::string range = "range(" + (path.back() == "0" ? "" : path.back() + ", ") + std::to_string(std::stoul(split(blocks_[last].prefix).back()) + 1) + ")";
+    arguments[carried] = result;
+    const bool recomputes = is_checkpointed(block.prefix);
+    std::string text = indent + result + " = " + through + "\n" + indent + "for i in " + range + ":\n";
+    const std::string callee = self_path(container) + "[i]";
+    text += wrapped(indent + "    ", result + " = " + (recomputes ? "checkpoint(" + callee + ", " + join(arguments) + ", use_reentrant=False)" : callee + "(" + join(arguments) + ")"));
+    made_.checkpoints |= recomputes;
+    return text;
+  }
+
+  // Whether `next` is the next block of a loop: same class and neighbour in the same container; all arguments are the same
+  // but one, `carried`, which is what `block` gives.
+  bool follows(const Block& block, const Block& next, std::size_t& carried) {
+    if (next.class_name != block.class_name || next.begin != block.end || block.results.size() != 1 || next.results.size() != 1) return false;
+    if (is_checkpointed(block.prefix) != is_checkpointed(next.prefix)) return false;
+    std::vector<std::string> here = split(block.prefix), there = split(next.prefix);
+    if (std::stoul(there.back()) != std::stoul(here.back()) + 1) return false;
+    here.pop_back();
+    there.pop_back();
+    if (here != there || block.arguments.size() != next.arguments.size()) return false;
+    std::size_t differs = next.arguments.size();
+    for (std::size_t i = 0; i < next.arguments.size(); ++i) {
+      if (next.arguments[i] == block.arguments[i]) continue;
+      if (differs < next.arguments.size() || next.arguments[i] != block.results[0]) return false;
+      differs = i;
+    }
+    if (differs == next.arguments.size() || (carried < next.arguments.size() && carried != differs)) return false;
+    // Nobody else reads what it gives.
+    for (std::size_t i = next.end; i < forward_.statements.size(); ++i) {
+      const std::vector<ProgramValueId> read = values_in(forward_.statements[i].text);
+      if (std::find(read.begin(), read.end(), block.results[0]) != read.end()) return false;
+    }
+    for (const std::string& output : forward_.outputs) {
+      const std::vector<ProgramValueId> read = values_in(output);
+      if (std::find(read.begin(), read.end(), block.results[0]) != read.end()) return false;
+    }
+    carried = differs;
+    return true;
+  }
+
+  std::string call(const Block& block, const std::string& callee, const std::string& indent, Names& names) {
+    std::vector<std::string> arguments;
+    for (const ProgramValueId argument : block.arguments) arguments.push_back(names.of(argument, forward_.program));
+    const bool recomputes = is_checkpointed(block.prefix);
+    made_.checkpoints |= recomputes;
+    const std::string left = assigned(block.results, names);
+    if (!recomputes) return wrapped(indent, left + callee + "(" + join(arguments) + ")");
+    arguments.insert(arguments.begin(), callee);
+    return wrapped(indent, left + "checkpoint(" + join(arguments) + ", use_reentrant=False)");
+  }
+
+  bool is_checkpointed(const std::string& prefix) {
+    bool is = false;
+    for (const std::string& wanted : options_.checkpoint) {
+      if (wanted != "*" && prefix != wanted && !prefix.starts_with(wanted + ".")) continue;
+      matched_.insert(wanted);
+      is = true;
+    }
+    return is;
+  }
+
+  // --- members ---
+
+  Tree tree_of(const std::string& prefix, bool with_blocks) const {
+    Tree root;
+    for (const Member& member : forward_.members) {
+      const std::string path = prefix.empty() ? member.path : relative(member.path, prefix);
+      if (path.empty()) continue;
+      const Block* block = with_blocks ? block_with(member.path) : nullptr;
+      Tree* here = &root;
+      for (const std::string& part : split(block != nullptr ? relative(block->prefix, prefix) : path)) here = &here->child(part);
+      if (block != nullptr) here->block = block;
+      else here->member = &member;
+    }
+    if (!with_blocks) return root;
+    for (const Block& block : blocks_) {  // those without members too
+      Tree* here = &root;
+      for (const std::string& part : split(block.prefix)) here = &here->child(part);
+      here->block = &block;
+    }
+    return root;
+  }
+
+  const Block* block_with(const std::string& path) const {
+    for (const Block& block : blocks_) {
+      if (path.starts_with(block.prefix + ".")) return &block;
+    }
+    return nullptr;
+  }
+
+  static std::string expression(const Tree& tree) {
+    if (tree.member != nullptr) return tree.member->text;
+    if (tree.block != nullptr) return tree.block->class_name + "()";
+    if (const std::string repeated = repetition(tree); !repeated.empty()) return repeated;
+    std::vector<std::string> named, numbered;
+    for (const auto& [name, child] : tree.children) {
+      if (identifier(name) == name) named.push_back(name + "=" + expression(*child));
+      else numbered.push_back(quoted(name) + ": " + expression(*child));
+    }
+    if (!numbered.empty()) named.push_back("**{" + join(numbered) + "}");
+    return "parts(" + join(named) + ")";
+  }
+
+  // Blocks 0, 1, 2, ... alone: a list of modules; of one class: said once.
+  static std::string repetition(const Tree& tree) {
+    std::vector<std::string> elements;
+    for (std::size_t i = 0; i < tree.children.size(); ++i) {
+      if (tree.children[i].first != std::to_string(i) || tree.children[i].second->block == nullptr) return "";
+      elements.push_back(expression(*tree.children[i].second));
+    }
+    if (elements.empty()) return "";
+    if (elements.size() > 1 && std::all_of(elements.begin(), elements.end(), [&](const std::string& each) { return each == elements[0]; })) {
+      return "nn.ModuleList([" + elements[0] + " for _ in range(" + std::to_string(elements.size()) + ")])";
+    }
+    return "nn.ModuleList(" + list(elements) + ")";
+  }
+
+  // The statements of __init__ that make the members of one class.
+  static std::string members_text(const Tree& root) {
+    std::string text;
+    for (const auto& [name, child] : root.children) {
+      if (child->member != nullptr && child->member->buffer) {
+        text += wrapped("        ", "self.register_buffer(" + quoted(name) + ", " + child->member->text + ")");
+      } else if (identifier(name) == name) {
+        text += wrapped("        ", "self." + name + " = " + expression(*child));
+      } else {
+        text += wrapped("        ", "self.add_module(" + quoted(name) + ", " + expression(*child) + ")");
+      }
+    }
+    return text;
+  }
+
+  // --- classes ---
+
+  void define(Block& block) {
+    Names names;
+    std::vector<std::string> arguments;
+    for (const ProgramValueId argument : block.arguments) arguments.push_back(names.of(argument, forward_.program));
+    std::string text = "    def __init__(self):\n        super().__init__()\n" + members_text(tree_of(block.prefix, false)) + "\n";
+    text += "    def forward(self" + (arguments.empty() ? "" : ", " + join(arguments)) + "):\n";
+    text += body(block.begin, block.end, names, block.prefix);
+    std::vector<std::string> results;
+    for (const ProgramValueId result : block.results) results.push_back(names.of(result, forward_.program));
+    text += "        return " + join(results) + "\n";
+    const auto [known, fresh] = class_of_text_.try_emplace(text);
+    if (fresh) {
+      const std::string wanted = torch::class_name(block.prefix);
+      const int number = ++classes_[wanted];
+      known->second = number == 1 ? wanted : wanted + std::to_string(number);
+      made_.text += "class " + known->second + "(nn.Module):\n    \"\"\"" + block.prefix + ", and what is computed like it.\"\"\"\n\n" + text + "\n\n";
+    }
+    block.class_name = known->second;
+  }
+
+  static std::string dictionary(const std::string& name, const std::vector<std::pair<std::string, std::string>>& entries) {
+    std::string text = "    " + name + " = {\n";
+    for (const auto& [key, value] : entries) text += wrapped("        ", quoted(key) + ": " + value + ",");
+    return entries.empty() ? "    " + name + " = {}\n" : text + "    }\n";
+  }
+
+  void define_model() {
+    Names names;
+    std::vector<std::string> arguments;
+    std::size_t unnamed = 0;
+    for (const auto& [name, value] : forward_.inputs) {
+      if (value == kNoId) arguments.push_back("unused" + std::to_string(unnamed++));  // nothing that is returned depends on it
+      else arguments.push_back(names.of(value, forward_.program));
+    }
+    std::string& text = made_.text;
+    text += "class Model(Planned):\n    \"\"\"" + docstring_ + "\"\"\"\n\n";
+    text += dictionary("INPUTS", forward_.input_layouts) + dictionary("OUTPUTS", forward_.output_layouts);
+    std::vector<std::pair<std::string, std::string>> tied;
+    for (const auto& [other, first] : forward_.tied) tied.emplace_back(other, quoted(first));
+    text += dictionary("TIED", tied);
+    text += "\n    def __init__(self):\n        super().__init__()\n" + members_text(tree_of("", true)) + "\n";
+    text += wrapped("    ", "def forward(self" + (arguments.empty() ? "" : ", " + join(arguments)) + "):");
+    text += body(0, forward_.statements.size(), names, "");
+    std::vector<std::string> outputs;
+    for (const std::string& output : forward_.outputs) outputs.push_back(rendered(output, names, ""));
+    text += wrapped("        ", "return " + join(outputs));
+  }
+
+  Forward forward_;
+  const std::string& docstring_;
+  const ModuleOptions& options_;
+  ModuleText made_;
+  std::vector<Block> blocks_;
+  std::map<std::string, std::string> class_of_text_;
+  std::map<std::string, int> classes_;
+  std::set<std::string> matched_;
+};
+
+}  // namespace
+
+ModuleText module_text(const Forward& forward, const std::string& docstring, const ModuleOptions& options) {
+  return Classes(forward, docstring, options).run();
+}
+
+}  // namespace meshwright::torch

@@ -1,0 +1,109 @@
+import math
+
+import torch
+import torch.nn.functional as F
+
+from .moves import all_reduce, run
+
+
+def summed_over(x, over):
+    """The sum of x over mesh axes; not differentiated."""
+    return run([all_reduce(axis) for axis in over], x.detach())
+
+
+class ShardedCrossEntropy(torch.autograd.Function):
+    """The loss of each label from logits whose classes are cut, which are never gathered (Megatron-LM, Shoeybi et al. 2019).
+
+    logits [n, c], target [n], weight [c] or None -> loss [n] and the labels' weights [n], on each rank of the axes `over`.
+    """
+
+    @staticmethod
+    def forward(ctx, logits, target, weight, ignore_index, over, classes):
+        numbers = logits if logits.dtype == torch.float64 else logits.float()
+        if classes is not None:
+            numbers = numbers.masked_fill(classes.here < 0, -math.inf)  # what pads the vocabulary
+        largest = run([all_reduce(axis, "max") for axis in over], numbers.amax(1))
+        label = target if classes is None else classes.local(target)
+        counts = target != ignore_index
+        whole = logits.shape[1] if classes is None else math.prod(classes.atoms)
+        torch._assert_async((~counts | ((target >= 0) & (target < whole))).all(), "a label is outside of the classes")
+        is_here = counts & (label >= 0)
+        label = label.where(is_here, 0)
+        zero = numbers.new_zeros(())
+        terms = torch.stack([
+            (numbers - largest[:, None]).exp().sum(1),
+            (numbers.gather(1, label[:, None])[:, 0] - largest).where(is_here, zero),
+            (torch.ones_like(largest) if weight is None else weight.to(largest.dtype)[label]).where(is_here, zero)])
+        total, of_label, share = summed_over(terms, over)
+        ctx.save_for_backward(logits, label, is_here, largest, total, share)
+        ctx.classes = classes
+        loss = (share * (total.log() - of_label)).where(counts, zero)
+        return loss.to(logits.dtype), share.to(logits.dtype)
+
+    @staticmethod
+    def backward(ctx, gradient, _):
+        logits, label, is_here, largest, total, share = ctx.saved_tensors
+        scale = (gradient.to(share.dtype) * share)[:, None]
+        made = (logits.to(share.dtype) - largest[:, None]).exp_().mul_(scale / total[:, None])
+        if ctx.classes is not None:
+            made.masked_fill_(ctx.classes.here < 0, 0)
+        made.scatter_add_(1, label[:, None], -scale * is_here[:, None])
+        return made.to(logits.dtype), None, None, None, None, None
+
+
+def cross_entropy(logits, target, weight=None, reduction="mean", ignore_index=-100, label_smoothing=0.0, class_axes=(),
+                  position_axes=(), classes=None):
+    """Cross entropy of this rank's logits [n, c, ..].
+
+    class_axes     mesh axes that cut the classes (logits [n, c] with labels, not smoothed); `classes`: which are here
+    position_axes  those that cut the labels: a loss that is reduced is an addend of each of their ranks, and a mean is
+                   over the labels of them all
+    """
+    if class_axes:
+        loss, share = ShardedCrossEntropy.apply(logits, target, weight, ignore_index, class_axes, classes)
+        if reduction == "none":
+            return loss
+        return loss.sum() / summed_over(share.sum(), position_axes) if reduction == "mean" else loss.sum()
+    if reduction != "mean" or not position_axes:
+        return F.cross_entropy(logits, target, weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing)
+    total = F.cross_entropy(logits, target, weight, ignore_index=ignore_index, reduction="sum", label_smoothing=label_smoothing)
+    if target.is_floating_point():  # probabilities: every position counts
+        count = logits.new_tensor(logits.numel() // logits.shape[min(1, logits.dim() - 1)])
+    else:
+        count = labels_count(target, weight, ignore_index, None, logits.dtype)
+    return total / summed_over(count, position_axes)
+
+
+def labels_count(target, weight, ignore_index, classes, dtype):
+    """How many labels are not ignored, or the sum of their weights, of those classes that are here."""
+    counts = target != ignore_index
+    if weight is None:
+        return counts.sum().to(dtype)
+    label = target if classes is None else classes.local(target)
+    is_here = counts & (label >= 0)
+    return weight.to(dtype)[label.where(is_here, 0)].where(is_here, 0).sum()
+
+
+def nll_loss(x, target, weight=None, reduction="mean", ignore_index=-100, class_axes=(), position_axes=(), classes=None):
+    """The negative of each label's number among this rank's x [n, c, ..].
+
+    An addend of each rank of class_axes, which cut the classes (`classes`: which are here), and, where it is reduced, of
+    position_axes, which cut the labels. A mean is over the labels of them all.
+    """
+    if not class_axes and (reduction != "mean" or not position_axes):
+        return F.nll_loss(x, target, weight, ignore_index=ignore_index, reduction=reduction)
+    dim = min(1, x.dim() - 1)
+    whole = x.shape[dim] if classes is None else math.prod(classes.atoms)
+    is_label = (target == ignore_index) | ((target >= 0) & (target < whole))
+    torch._assert_async(is_label.all(), "a label is outside of the classes")
+    label = target if classes is None else classes.local(target)
+    is_here = (target != ignore_index) & (label >= 0)
+    label = label.where(is_here, 0)
+    loss = -x.gather(dim, label.unsqueeze(dim)).squeeze(dim)
+    loss = (loss if weight is None else loss * weight[label]).where(is_here, 0)
+    if reduction == "none":
+        return loss
+    if reduction == "sum":
+        return loss.sum()
+    over = (*position_axes, *(class_axes if weight is not None else ()))
+    return loss.sum() / summed_over(labels_count(target, weight, ignore_index, classes, x.dtype), over)

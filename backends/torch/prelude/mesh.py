@@ -1,0 +1,68 @@
+import math
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+
+AXES = ()  # the sizes of the mesh axes; the emitted program has its own
+
+MESHES = {}  # by sizes of the axes: the DeviceMesh that start() made
+
+
+def axes():
+    """The sizes of the mesh axes."""
+    return AXES
+
+
+def start():
+    """Joins the other ranks, unless that was done before, and makes a process group for each mesh axis."""
+    ranks = math.prod(axes())
+    ours = not dist.is_initialized()
+    if ours:
+        world = int(os.environ.get("WORLD_SIZE", "1"))
+        if world != ranks:
+            refuse(world, int(os.environ.get("RANK", "0")))
+        backend = "nccl" if torch.cuda.is_available() else "gloo"
+        if backend == "nccl":
+            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+        if "WORLD_SIZE" in os.environ:
+            dist.init_process_group(backend)
+        else:
+            dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
+    if dist.get_world_size() != ranks:
+        refuse(dist.get_world_size(), dist.get_rank())
+    if axes() not in MESHES:
+        names = tuple("axis%d" % axis for axis in range(len(axes())))
+        MESHES[axes()] = dist.device_mesh.init_device_mesh(device().type, axes() or (1,), mesh_dim_names=names or ("one",))
+
+
+def refuse(world, rank):
+    """Ends a program that runs on another number of ranks than it was written for."""
+    ranks = math.prod(axes())
+    if rank == 0:
+        print(f"This model is sharded over {ranks} ranks (a mesh of {' x '.join(map(str, axes())) or '1'}) but runs on {world}; "
+              f"start it with: torchrun --nproc-per-node {ranks} {os.path.basename(sys.argv[0])}", file=sys.stderr, flush=True)
+    raise SystemExit(1)
+
+
+def device():
+    """Where this rank computes."""
+    if "nccl" in dist.get_backend():
+        return torch.device("cuda", torch.cuda.current_device())
+    return torch.device("cpu")
+
+
+def coordinates(rank=None):
+    """Where a rank (without a number: this one) stands on each mesh axis; ranks count row-major."""
+    rank = dist.get_rank() if rank is None else rank
+    found = []
+    for size in reversed(axes()):
+        found.append(rank % size)
+        rank //= size
+    return tuple(reversed(found))
+
+
+def group(axis):
+    """The name of the process group of the ranks that differ from this one along a mesh axis only."""
+    return MESHES[axes()].get_group(axis).group_name

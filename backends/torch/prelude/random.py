@@ -1,0 +1,58 @@
+import torch
+
+from .mesh import device
+
+RANDOM = {"step": None}  # the number of the step, a tensor; None before the first one
+
+SPLIT_MIX_STEP = 0x9E3779B97F4A7C15
+
+
+def begin_step():
+    """Counts a forward: random numbers are others than in the one before."""
+    RANDOM["step"] = torch.zeros((), dtype=torch.int64, device=device()) if RANDOM["step"] is None else RANDOM["step"] + 1
+
+
+def int64(number):
+    """The number with the same 64 bits that has a sign."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def split_mix(x):
+    """Mixes the bits of each element (SplitMix64; Steele, Lea, Flood 2014)."""
+    x = (x ^ shifted(x, 30)) * int64(0xBF58476D1CE4E5B9)
+    x = (x ^ shifted(x, 27)) * int64(0x94D049BB133111EB)
+    return x ^ shifted(x, 31)
+
+
+def shifted(x, bits):
+    """x shifted to the right, zeros coming in."""
+    return (x >> bits) & ((1 << (64 - bits)) - 1)
+
+
+def uniform(stream, elements):
+    """For each global element a number in [0, 1) that depends on nothing but the stream, the step and the element."""
+    key = 0xCBF29CE484222325
+    for byte in stream.encode():
+        key = (key ^ byte) * 0x100000001B3 % (1 << 64)
+    step = 0 if RANDOM["step"] is None else RANDOM["step"]
+    key = split_mix(torch.as_tensor(int64(key), device=elements.device) + step)
+    return shifted(split_mix(key + elements * int64(SPLIT_MIX_STEP)), 11).to(torch.float64) * 2.0**-53
+
+
+def kept(stream, elements, p):
+    """Which elements dropout with probability p keeps."""
+    return uniform(stream, elements) >= p
+
+
+def dropout(x, p, train, stream, elements=None):
+    """Dropout by the number of the global element (`elements`: which are here), so that any layout drops the same."""
+    return native_dropout(x, p, train, stream, elements)[0]
+
+
+def native_dropout(x, p, train, stream, elements=None):
+    """As dropout, and which elements were kept."""
+    if not train or p == 0:
+        return x, torch.ones_like(x, dtype=torch.bool)
+    element = torch.arange(x.numel(), device=x.device) if elements is None else elements.here
+    keeps = kept(stream, element, p).view(x.shape)
+    return x * keeps * (1 / (1 - p) if p < 1 else 0.0), keeps

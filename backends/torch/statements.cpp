@@ -1,0 +1,453 @@
+#include "statements.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "meshwright/local_call.h"
+#include "op_text.h"
+#include "python_text.h"
+
+namespace meshwright::torch {
+
+namespace {
+
+constexpr char kValueBegin = '\x01', kMemberBegin = '\x02', kEnd = '\x03';
+
+// Calls `visit(is_value, content)` for every mark and `keep(text)` for what is between.
+template <class Visit, class Keep>
+void scan(const std::string& text, Visit visit, Keep keep) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t mark = text.find_first_of(std::string{kValueBegin, kMemberBegin}, at);
+    keep(text.substr(at, mark - at));
+    if (mark == std::string::npos) return;
+    const std::size_t end = text.find(kEnd, mark);
+    visit(text[mark] == kValueBegin, text.substr(mark + 1, end - mark - 1));
+    at = end + 1;
+  }
+}
+
+// Whether two layouts of one tensor have the same shards: what a rank holds is then of one shape.
+bool same_shards(const Layout& a, const Layout& b) {
+  for (std::size_t axis = 0; axis < a.mesh_rank(); ++axis) {
+    if ((a[axis].is_shard() || b[axis].is_shard()) && a[axis] != b[axis]) return false;
+  }
+  return true;
+}
+
+class Writer {
+ public:
+  explicit Writer(const BackendInput& input) : input_(input) {}
+
+  Result<Forward> run() {
+    Result<Program> lowered = lower_forward({*input_.plan, input_.ops, input_.profile, *input_.conversions});
+    if (!lowered) return lowered.error();
+    forward_.program = std::move(*lowered);
+    for (const Node& node : graph().nodes) module_of_[node.name] = node.module_path;
+    for (const Instruction& instruction : program().instructions) {
+      for (const ProgramOperand& operand : instruction.operands) ++uses_[operand.value];
+    }
+    for (const ProgramOutput& output : program().outputs) ++uses_[output.value];
+    add_inputs();
+    if (Status status = add_statements(); !status) return status.error();
+    if (Status status = add_outputs(); !status) return status.error();
+    if (Status status = add_members(); !status) return status.error();
+    return std::move(forward_);
+  }
+
+ private:
+  [[nodiscard]] Program& program() { return forward_.program; }
+  [[nodiscard]] const Graph& graph() const { return input_.plan->graph; }
+  [[nodiscard]] const Mesh& mesh() { return forward_.program.mesh; }
+
+  // --- moves ---
+
+  // Errors: of the conversion search.
+  Result<std::vector<std::string>> path(const ShardedType& from, const Layout& to, bool packed = false) {
+    const auto key = std::make_tuple(from.atoms.sizes, from.atoms.paddable, from.type.shape, from.layout, to, packed);
+    const auto known = paths_.find(key);
+    if (known != paths_.end()) return known->second;
+    const ConversionProblem problem{mesh(), from.atoms, input_.profile, size_bytes(from.type.dtype), packed};
+    Result<ConversionPath> found = input_.conversions->find(problem, from.layout, to);
+    if (!found) return found.error();
+    std::vector<std::string> texts;
+    ShardedType here = from;
+    for (const Move& move : found->moves) {
+      for (std::string& text : moves(here, move, mesh())) texts.push_back(std::move(text));
+      here.layout = move.result;
+    }
+    return paths_[key] = texts;
+  }
+
+  // Of the gradient of a value, back from where one copy of it has its own to where another one has.
+  Result<std::vector<std::string>> path_back(ProgramValueId from, const Layout& to, bool packed = false) {
+    ShardedType gradient = program().values[from].type;
+    gradient.layout = *program().values[from].gradient;
+    return path(gradient, to, packed);
+  }
+
+  // --- inputs, parameters ---
+
+  [[nodiscard]] const Source& source_of(ValueId id) const {
+    return *std::find_if(graph().sources.begin(), graph().sources.end(), [&](const Source& source) { return source.value == id; });
+  }
+
+  // A buffer or an input that is used in several layouts is kept in what these have in common, and cut further at its use.
+  void add_inputs() {
+    for (const ProgramInput& input : program().inputs) {
+      const auto [kept, first] = kept_.try_emplace(input.source, program().type(input.value));
+      if (first) continue;
+      for (std::size_t axis = 0; axis < mesh().rank(); ++axis) {
+        const Placement placement = program().type(input.value).layout[axis];
+        if (kept->second.layout[axis] != placement) kept->second.layout.place(axis, Placement::replicate());
+      }
+    }
+    for (const ProgramOutput& output : program().outputs) {
+      if (output.kind != OutputKind::buffer_mutation) continue;
+      for (auto& [source, type] : kept_) {
+        const std::vector<std::string>& names = source_of(source).names;
+        if (std::find(names.begin(), names.end(), output.target) == names.end()) continue;
+        const Layout& left = program().type(output.value).layout;
+        for (std::size_t axis = 0; axis < mesh().rank(); ++axis) {
+          if (type.layout[axis] != left[axis]) type.layout.place(axis, Placement::replicate());
+        }
+      }
+    }
+    for (const Source& source : graph().sources) {
+      const auto kept = kept_.find(source.value);
+      if (source.kind != SourceKind::user_input) continue;
+      const std::string name = input_name(graph(), source);
+      ShardedType type = kept != kept_.end() ? kept->second : whole(source.value);
+      forward_.inputs.emplace_back(name, kNoId);
+      forward_.input_layouts.emplace_back(name, layout(type, mesh()));
+    }
+  }
+
+  ShardedType whole(ValueId id) {
+    const TensorType& type = graph().type(id);
+    return {type, whole_dimensions(type.shape), Layout(mesh().rank())};
+  }
+
+  std::string member_name(ValueId id) const {
+    const Source& source = source_of(id);
+    return source.names.empty() ? graph().values[id].name : source.names[0];
+  }
+
+  // Inputs and buffers before the first statement: their text wherever they are used as they are kept.
+  Status begin() {
+    std::map<ValueId, ProgramValueId> argument;
+    for (const ProgramInput& input : program().inputs) {
+      const ShardedType& kept = kept_.at(input.source);
+      std::string text;
+      if (input.kind == SourceKind::user_input) {
+        const auto [known, first] = argument.try_emplace(input.source, kNoId);
+        if (first) {
+          known->second = static_cast<ProgramValueId>(program().values.size());
+          program().values.push_back({input_name(graph(), source_of(input.source)), kept});
+        }
+        for (auto& [name, value] : forward_.inputs) {
+          if (name == input_name(graph(), source_of(input.source))) value = known->second;
+        }
+        text = value_mark(known->second);
+      } else {
+        text = member_mark(member_name(input.source));
+      }
+      const Result<std::vector<std::string>> cuts = path(kept, program().type(input.value).layout);
+      if (!cuts) return cuts.error();
+      texts_[input.value] = cuts->empty() ? text : "run(" + list(*cuts) + ", " + text + ")";
+    }
+    return Done{};
+  }
+
+  // --- statements ---
+
+  [[nodiscard]] std::string text_of(ProgramValueId value) const {
+    const auto known = texts_.find(value);
+    return known != texts_.end() ? known->second : value_mark(value);
+  }
+
+  std::string module_of(const Instruction& instruction) const {
+    if (!instruction.module_path.empty()) return instruction.module_path;
+    const auto found = module_of_.find(instruction.node);
+    return found == module_of_.end() ? "" : found->second;
+  }
+
+  void state(const Instruction& instruction, std::vector<ProgramValueId> results, std::string text) {
+    for (ProgramValueId& result : results) {
+      if (uses_[result] == 0) result = kNoId;
+    }
+    forward_.statements.push_back({module_of(instruction), std::move(results), std::move(text)});
+    add_mutations(instruction);
+  }
+
+  Status add_statements() {
+    if (Status status = begin(); !status) return status;
+    const std::vector<Instruction> instructions = program().instructions;
+    for (const Instruction& instruction : instructions) {
+      Status status = Done{};
+      if (instruction.kind == InstructionKind::load_parameter) load(instruction);
+      else if (instruction.kind == InstructionKind::convert) status = convert(instruction, instructions);
+      else status = compute(instruction);
+      if (!status) return status;
+    }
+    return Done{};
+  }
+
+  void load(const Instruction& instruction) {
+    const ProgramValueId result = instruction.results[0];
+    const ProgramParameter& parameter = program().parameters[instruction.parameter];
+    loads_[instruction.parameter] = result;
+    const std::string text = "used(" + member_mark(parameter.name) + ")";
+    if (uses_[result] == 1) texts_[result] = text;
+    else state(instruction, {result}, text);
+  }
+
+  // A fork's value whose gradient lies in other shards.
+  bool is_split(ProgramValueId value) {
+    const ProgramValue& here = program().values[value];
+    return here.gradient && !same_shards(here.type.layout, *here.gradient);
+  }
+
+  Status convert(const Instruction& instruction, const std::vector<Instruction>& all) {
+    const ProgramValueId from = instruction.operands[0].value, to = instruction.results[0];
+    if (is_split(from)) return forked_.contains(from) ? Status(Done{}) : fork(from, all);
+    if (is_split(to)) {
+      pending_[to] = from;  // said with the fork's uses
+      return Done{};
+    }
+    const Result<std::vector<std::string>> forward = path(program().type(from), program().type(to).layout);
+    if (!forward) return forward.error();
+    if (!program().values[to].gradient) {
+      if (forward->empty()) texts_[to] = text_of(from);
+      else state(instruction, {to}, "run(" + list(*forward) + ", " + text_of(from) + ")");
+      return Done{};
+    }
+    const Result<std::vector<std::string>> backward = path_back(to, *program().values[from].gradient);
+    if (!backward) return backward.error();
+    if (forward->empty() && backward->empty()) texts_[to] = text_of(from);
+    else state(instruction, {to}, "convert(" + text_of(from) + ", forward=" + list(*forward) + ", backward=" + list(*backward) + ")");
+    return Done{};
+  }
+
+  // All uses of a fork's value at once: their gradients are added up before they go on.
+  Status fork(ProgramValueId value, const std::vector<Instruction>& all) {
+    forked_.insert(value);
+    const auto made = pending_.find(value);
+    const bool is_load = made == pending_.end();
+    const ProgramValueId from = is_load ? value : made->second;
+    const Layout end = is_load ? program().type(value).layout : *program().values[from].gradient;
+    const Result<std::vector<std::string>> forward = path(program().type(from), program().type(value).layout);
+    if (!forward) return forward.error();
+    const Result<std::vector<std::string>> backward = path_back(value, end);
+    if (!backward) return backward.error();
+    std::vector<std::string> uses;
+    std::vector<ProgramValueId> results;
+    const Instruction* first = nullptr;
+    for (const Instruction& use : all) {
+      if (use.kind != InstructionKind::convert || use.operands[0].value != value) continue;
+      if (first == nullptr) first = &use;
+      const Result<std::vector<std::string>> there = path(program().type(value), program().type(use.results[0]).layout);
+      if (!there) return there.error();
+      const Result<std::vector<std::string>> back = path_back(use.results[0], *program().values[value].gradient);
+      if (!back) return back.error();
+      uses.push_back("(" + list(*there) + ", " + list(*back) + ")");
+      results.push_back(use.results[0]);
+    }
+    const std::string text = "fork(" + text_of(from) + ", forward=" + list(*forward) + ", backward=" + list(*backward) + ", uses=" + list(uses) + ")";
+    state(*first, results, results.size() == 1 ? text + "[0]" : text);
+    return Done{};
+  }
+
+  Status compute(const Instruction& instruction) {
+    const OpFamily* family = input_.ops.find(instruction.op);
+    std::vector<Instruction> steps;
+    if (family == nullptr) {
+      steps.push_back(instruction);  // an op that nobody knows runs replicated, on whole shapes
+    } else {
+      const Node node = node_of(instruction);
+      std::vector<ShardedType> operands, results;
+      OpCall call{node, {}, {}};
+      for (const ProgramOperand& operand : instruction.operands) {
+        operands.push_back(program().type(operand.value));
+        call.operands.push_back(operands.back().type);
+      }
+      for (const ProgramValueId result : instruction.results) {
+        results.push_back(program().type(result));
+        call.results.push_back(results.back().type);
+      }
+      LocalBuilder build(program(), instruction, steps);
+      if (Status status = family->localize({call, std::move(operands), std::move(results), mesh(), build}); !status) return status;
+    }
+    const ValueText value = [&](ProgramValueId id) { return text_of(id); };
+    if (steps.size() > 1 && !are_plain(steps)) {
+      const Result<std::string> text = steps_text(instruction, steps, program(), value);
+      if (!text) return text.error();
+      state(instruction, instruction.results, *text);
+      return Done{};
+    }
+    for (const Instruction& step : steps) {
+      for (const ProgramOperand& operand : step.operands) ++uses_[operand.value];
+    }
+    for (const Instruction& step : steps) {
+      const Result<std::string> text = op_text(step, program(), value);
+      if (!text) return text.error();
+      const bool renames = step.results.size() == 1 && (*text == value_mark(ProgramValueId(step.operands.empty() ? kNoId : step.operands[0].value)));
+      if (renames) texts_[step.results[0]] = *text;
+      else state(step, step.results, *text);
+    }
+    return Done{};
+  }
+
+  // --- outputs ---
+
+  // What an instruction leaves in a buffer is put there right behind it, where nothing lies between.
+  void add_mutations(const Instruction& instruction) {
+    for (std::size_t i = 0; i < program().outputs.size(); ++i) {
+      const ProgramOutput& output = program().outputs[i];
+      const bool here = std::find(instruction.results.begin(), instruction.results.end(), output.value) != instruction.results.end();
+      if (output.kind != OutputKind::buffer_mutation || !here || left_.contains(i)) continue;
+      left_.insert(i);
+      mutate(output, module_of(instruction));
+    }
+  }
+
+  void mutate(const ProgramOutput& output, const std::string& module) {
+    ValueId buffer = kNoId;
+    for (const Source& source : graph().sources) {
+      if (std::find(source.names.begin(), source.names.end(), output.target) != source.names.end()) buffer = source.value;
+    }
+    const auto kept = kept_.find(buffer);
+    if (kept == kept_.end()) kept_.emplace(buffer, program().type(output.value));
+    const Result<std::vector<std::string>> moves = path(program().type(output.value), kept_.at(buffer).layout);
+    const std::string text = text_of(output.value);
+    forward_.statements.push_back({module, {}, "leave(" + member_mark(member_name(buffer)) + ", " +
+                                                   (!moves || moves->empty() ? text : "run(" + list(*moves) + ", " + text + ")") + ")"});
+  }
+
+  Status add_outputs() {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < program().outputs.size(); ++i) {
+      const ProgramOutput output = program().outputs[i];
+      if (output.kind == OutputKind::buffer_mutation) {
+        if (!left_.contains(i)) mutate(output, "");
+        continue;
+      }
+      const std::string name = output.kind == OutputKind::loss ? "loss" : graph().values[output.source].name;
+      forward_.outputs.push_back(text_of(output.value));
+      forward_.output_layouts.emplace_back(name, layout(program().type(output.value), mesh()));
+      ++count;
+    }
+    if (count == 0) return bad_input("the model returns nothing");
+    return Done{};
+  }
+
+  // --- members ---
+
+  Status add_members() {
+    std::map<ValueId, std::uint32_t> index;
+    for (std::uint32_t i = 0; i < program().parameters.size(); ++i) index[program().parameters[i].source] = i;
+    for (const Source& source : graph().sources) {
+      if (source.kind == SourceKind::user_input) continue;
+      const std::string name = member_name(source.value);
+      for (std::size_t i = 1; i < source.names.size(); ++i) forward_.tied.emplace_back(source.names[i], name);
+      const auto found = index.find(source.value);
+      if (source.kind == SourceKind::parameter) {
+        Result<std::string> text = found != index.end() ? parameter_text(found->second) : parameter_of_nothing(source.value);
+        if (!text) return text.error();
+        forward_.members.push_back({name, std::move(*text), false});
+        continue;
+      }
+      const auto kept = kept_.find(source.value);
+      const ShardedType type = kept != kept_.end() ? kept->second : whole(source.value);
+      std::string text = "buffer(" + layout(type, mesh());
+      if (type.type.dtype != DType::float32) text += ", dtype=" + dtype(type.type.dtype);
+      forward_.members.push_back({name, text + ")", true});
+    }
+    return Done{};
+  }
+
+  // A parameter that the loss does not depend on is kept, whole, so that checkpoints have it.
+  Result<std::string> parameter_of_nothing(ValueId id) { return "parameter(" + layout(whole(id), mesh()) + dtype_argument(graph().type(id)) + ")"; }
+
+  static std::string dtype_argument(const TensorType& type) { return type.dtype == DType::float32 ? "" : ", dtype=" + dtype(type.dtype); }
+
+  Result<std::string> parameter_text(std::uint32_t index) {
+    const ProgramParameter& parameter = program().parameters[index];
+    const ShardedType stored = program().type(parameter.value);
+    ShardedType state = stored;
+    state.layout = parameter.state;
+    std::string text = "parameter(" + layout(state, mesh()) + dtype_argument(state.type);
+    const auto add = [&](const char* name, const std::vector<std::string>& moves) {
+      if (!moves.empty()) text += std::string(", ") + name + "=" + list(moves);
+    };
+    const Result<std::vector<std::string>> kept = path(state, stored.layout);
+    if (!kept) return kept.error();
+    add("stored", *kept);
+    const auto load = loads_.find(index);
+    if (load == loads_.end()) return text + ")";
+    const ProgramValue& loaded = program().values[load->second];
+    const Result<std::vector<std::string>> gathered = path(stored, loaded.type.layout);
+    if (!gathered) return gathered.error();
+    add("loaded", *gathered);
+    ShardedType gradient = loaded.type;
+    if (!is_split(load->second) && loaded.gradient) gradient.layout = *loaded.gradient;
+    const Result<std::vector<std::string>> reduced = path(gradient, parameter.state, true);
+    if (!reduced) return reduced.error();
+    add("reduced", *reduced);
+    if (parameter.regather) text += ", regather=True";
+    if (parameter.prefetch) text += ", prefetch=True";
+    return text + ")";
+  }
+
+  using PathKey = std::tuple<std::vector<std::int64_t>, std::vector<bool>, std::vector<std::int64_t>, Layout, Layout, bool>;
+
+  const BackendInput& input_;
+  Forward forward_;
+  std::map<PathKey, std::vector<std::string>> paths_;
+  std::map<std::string, std::string, std::less<>> module_of_;  // by node
+  std::map<ProgramValueId, int> uses_;
+  std::map<ProgramValueId, std::string> texts_;                // of values that are no variables
+  std::map<ValueId, ShardedType> kept_;                        // inputs and buffers
+  std::map<std::uint32_t, ProgramValueId> loads_;              // by parameter
+  std::map<ProgramValueId, ProgramValueId> pending_;           // a fork's value, and what it is made from
+  std::set<ProgramValueId> forked_;
+  std::set<std::size_t> left_;                                 // outputs that are in their buffer already
+};
+
+}  // namespace
+
+std::string value_mark(ProgramValueId value) { return kValueBegin + std::to_string(value) + kEnd; }
+std::string member_mark(const std::string& path) { return kMemberBegin + path + kEnd; }
+
+std::vector<ProgramValueId> values_in(const std::string& text) {
+  std::vector<ProgramValueId> values;
+  scan(text, [&](bool is_value, const std::string& content) { if (is_value) values.push_back(static_cast<ProgramValueId>(std::stoul(content))); },
+       [](const std::string&) {});
+  return values;
+}
+
+std::vector<std::string> members_in(const std::string& text) {
+  std::vector<std::string> members;
+  scan(text, [&](bool is_value, const std::string& content) { if (!is_value) members.push_back(content); }, [](const std::string&) {});
+  return members;
+}
+
+std::string without_marks(const std::string& text, const std::function<std::string(ProgramValueId)>& value,
+                          const std::function<std::string(const std::string&)>& member) {
+  std::string made;
+  scan(text,
+       [&](bool is_value, const std::string& content) {
+         made += is_value ? value(static_cast<ProgramValueId>(std::stoul(content))) : member(content);
+       },
+       [&](const std::string& between) { made += between; });
+  return made;
+}
+
+std::string input_name(const Graph& graph, const Source& source) {
+  return source.names.empty() ? graph.values[source.value].name : source.names[0];
+}
+
+Result<Forward> forward_statements(const BackendInput& input) { return Writer(input).run(); }
+
+}  // namespace meshwright::torch

@@ -1,0 +1,56 @@
+// A plan's forward as a list of Python statements, in order, and what they need around them: parameters, buffers, inputs.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "meshwright/backend.h"
+#include "meshwright/program.h"
+#include "meshwright/result.h"
+
+namespace meshwright::torch {
+
+// In a statement's text, a value of the program and a member of the model ("transformer.wte.weight"): what they are
+// called depends on the class that the statement ends up in.
+std::string value_mark(ProgramValueId value);
+std::string member_mark(const std::string& path);
+
+struct Statement {
+  std::string module;                   // whose part of the forward this is: "transformer.h.0.attn"
+  std::vector<ProgramValueId> results;  // kNoId: nobody reads it
+  std::string text;                     // with marks
+};
+
+struct Member {
+  std::string path;  // "transformer.wte.weight"
+  std::string text;  // of the expression that makes it
+  bool buffer = false;
+};
+
+struct Forward {
+  Program program;  // whose values the statements are about
+  std::vector<Statement> statements;
+  std::vector<Member> members;                              // parameters and buffers, in the model's order
+  std::vector<std::pair<std::string, std::string>> tied;    // another name, and the one that stands for it
+  std::vector<std::pair<std::string, ProgramValueId>> inputs;
+  std::vector<std::pair<std::string, std::string>> input_layouts, output_layouts;  // name and layout, in order
+  std::vector<std::string> outputs;                         // texts with marks
+};
+
+// The name under which the model takes an input.
+std::string input_name(const Graph& graph, const Source& source);
+
+// Errors: bad_input, an op that can't be written as PyTorch.
+Result<Forward> forward_statements(const BackendInput& input);
+
+// The values and members that a text mentions, in order.
+std::vector<ProgramValueId> values_in(const std::string& text);
+std::vector<std::string> members_in(const std::string& text);
+
+// The text with every mark replaced.
+std::string without_marks(const std::string& text, const std::function<std::string(ProgramValueId)>& value,
+                          const std::function<std::string(const std::string&)>& member);
+
+}  // namespace meshwright::torch

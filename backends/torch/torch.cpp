@@ -1,0 +1,66 @@
+// Writes a plan down as an ordinary PyTorch program: model.py, a module whose forward is one rank's, and train.py, which
+// trains it under torchrun (DESIGN §2, "Program and backends"; MAP §3). Both import torch alone.
+#include "meshwright/backend.h"
+#include "meshwright/plugin.h"
+#include "module_text.h"
+#include "prelude.h"
+#include "python_text.h"
+#include "statements.h"
+#include "train_text.h"
+
+namespace meshwright::torch {
+namespace {
+
+constexpr meshwright_config_key_v1 kKeys[] = {
+    {"checkpoint", "texts", "", "[]", "modules whose numbered blocks are recomputed in the backward: \"transformer.h\", a block's path, or \"*\""},
+};
+
+constexpr const char* kImports = R"PY(import math
+import os
+import sys
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as funcol
+import torch.nn.functional as F
+from torch import nn
+)PY";
+
+class TorchBackend final : public Backend {
+ public:
+  explicit TorchBackend(std::vector<std::string> checkpoint) : options_{std::move(checkpoint)} {}
+
+ private:
+  Result<std::vector<EmittedFile>> do_emit(const BackendInput& input) const override {
+    if (input.plan == nullptr || input.conversions == nullptr) return bad_input("a PyTorch program is made from a plan, and there is none");
+    Result<Forward> forward = forward_statements(input);
+    if (!forward) return forward.error();
+    const Plan& plan = *input.plan;
+    std::vector<std::int64_t> sizes;
+    for (const MeshAxis& axis : plan.mesh.axes) sizes.push_back(axis.size);
+    const std::string name = plan.graph.name.empty() ? "The model" : plan.graph.name;
+    const ModuleText module = module_text(*forward, name + " on one rank of a mesh " + to_string(plan.mesh) + ": takes this rank's part of the batch.", options_);
+    if (!module.unknown.empty()) {
+      return bad_input("[emit.torch] checkpoint: the model has no numbered blocks under '" + module.unknown[0] + "'");
+    }
+    const std::string prelude = prelude_for(module.text);
+    std::string text = "\"\"\"" + name + ", as Meshwright planned it for a mesh " + to_string(plan.mesh) + " (" + std::to_string(plan.mesh.devices()) +
+                       " ranks).\n\nRuns under torchrun; train.py shows how. What comes before the model is the same for every plan.\n\"\"\"\n";
+    text += kImports;
+    if (module.checkpoints) text += "from torch.utils.checkpoint import checkpoint\n";
+    text += "\nAXES = " + tuple(sizes) + "  # ranks along each axis of the mesh\n\n\n" + prelude + "\n\n" + module.text;
+    return std::vector<EmittedFile>{{"model.py", std::move(text)}, {"train.py", train_text(plan, *forward)}};
+  }
+
+  ModuleOptions options_;
+};
+
+void* create(const Config& config, Error&) { return static_cast<Backend*>(new TorchBackend(config.texts("checkpoint"))); }
+
+}  // namespace
+
+MESHWRIGHT_PLUGIN("backend", "torch", "0.1.0", "Apache-2.0", "Writes an ordinary PyTorch program", nullptr, kKeys, std::size(kKeys), create,
+                  destroy_plugin<Backend>)
+
+}  // namespace meshwright::torch

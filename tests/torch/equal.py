@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Holds emitted programs against the models that they came from: on several ranks the loss, every gradient and every
+parameter after five steps of AdamW are those of one device.
+
+    torchrun --nproc-per-node 4 tests/torch/equal.py FOLDER CASE...
+
+A case is a folder in FOLDER with the emitted model.py; its name begins with the model's ("gpt2_tiny-optimal"). One
+process group serves all cases of one number of ranks. Prints a line for each case; exits with 1 if one is wrong.
+`prepare.py` makes the folders.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import sys
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "models"))
+
+import export  # noqa: E402  (found through the path above)
+
+STEPS = 5
+TOLERANCE = 1e-4  # as `meshwright verify` has it: of the largest element
+
+
+def emitted(path: Path):
+    spec = importlib.util.spec_from_file_location(f"emitted_{path.parent.name}".replace("-", "_"), path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def sample(inputs: dict[str, torch.Tensor], step: int) -> dict[str, torch.Tensor]:
+    """Inputs in the place of those that the model was exported with."""
+    generator = torch.Generator().manual_seed(step)
+    made = {}
+    for name, like in inputs.items():
+        if name == "attention_mask":
+            made[name] = torch.ones(like.shape, dtype=like.dtype)
+            made[name][0, -2:] = 0
+        elif like.dtype.is_floating_point:
+            made[name] = torch.randn(like.shape, generator=generator)
+        else:
+            limit = export.CLASSES if name == "labels" and "images" in inputs or "pixel_values" in inputs and name == "labels" else export.VOCABULARY
+            made[name] = torch.randint(2, limit, like.shape, generator=generator)
+            if name == "labels" and like.dim() == 2:
+                made[name][:3, 1] = -100
+    return made
+
+
+def optimizer_of(parameters) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(parameters, lr=1e-3, eps=1e-3, weight_decay=0.01)
+
+
+class Serial:
+    """What one device computes, once for each model."""
+
+    def __init__(self, name: str):
+        torch.manual_seed(0)
+        model, inputs = export.MODELS[name]()
+        model.train()
+        export.fill(model) if not name.startswith("resnet") else None
+        self.inputs = inputs
+        self.start = copy.deepcopy({**dict(model.named_buffers()), **model.state_dict()})
+        optimizer = optimizer_of(model.parameters())
+        self.losses, self.gradients = [], {}
+        for step in range(STEPS):
+            loss = model(**sample(inputs, step))
+            loss.backward()
+            if step == 0:
+                self.gradients = {key: value.grad.clone() for key, value in model.named_parameters() if value.grad is not None}
+            self.losses.append(loss.item())
+            optimizer.step()
+            optimizer.zero_grad()
+        self.end = copy.deepcopy(model.state_dict())
+
+
+def worst(found: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> tuple[float, str]:
+    """The largest difference of an element over its tensor's largest element, and where it is."""
+    largest = (0.0, "-")
+    for name, want in wanted.items():
+        if name not in found:
+            return float("inf"), name + " (missing)"
+        if not want.is_floating_point():
+            difference = float((found[name] != want).sum())
+        else:
+            difference = float((found[name].double() - want.double()).abs().max() / max(float(want.abs().max()), 1e-3))
+        if not difference <= largest[0]:
+            largest = (difference, name)
+    return largest
+
+
+def check(folder: Path, serial: Serial) -> tuple[float, str]:
+    module = emitted(folder / "model.py")
+    model = module.Model()
+    known = {*model.state_dict(), *model.TIED}
+    model.load_whole({name: value for name, value in serial.start.items() if name in known})
+    optimizer = optimizer_of(model.parameters())
+    largest = (0.0, "-")
+
+    def hold(difference: tuple[float, str]) -> None:
+        nonlocal largest
+        if not difference[0] <= largest[0]:
+            largest = difference
+
+    for step in range(STEPS):
+        local = model.local_batch(sample(serial.inputs, step))
+        loss = model(*local.values())
+        loss.backward()
+        hold((abs(loss.item() - serial.losses[step]) / max(abs(serial.losses[step]), 1e-3), f"loss of step {step}"))
+        if step == 0:
+            gradients = {name: module.whole_of(value.grad, value.sharding) for name, value in model.named_parameters() if value.grad is not None}
+            hold(worst(gradients, {name: value for name, value in serial.gradients.items() if name not in model.TIED}))
+        optimizer.step()
+        optimizer.zero_grad()
+    hold(worst(model.whole_state_dict(), serial.end))
+    return largest
+
+
+def main() -> int:
+    torch.set_num_threads(1)
+    root = Path(sys.argv[1])
+    wrong, serial, known = 0, None, ""
+    for case in sys.argv[2:]:
+        name = case.split("-")[0]
+        if name != known:
+            serial, known = Serial(name), name
+        try:
+            difference, where = check(root / case, serial)
+            problem = "" if difference <= TOLERANCE else "WRONG"
+        except Exception as error:  # every rank goes on with the next case, or none: the line says what it was
+            if len(sys.argv) == 3:
+                raise
+            difference, where, problem = float("nan"), f"{type(error).__name__}: {error}".splitlines()[0], "WRONG"
+        if dist.get_rank() == 0:
+            print(f"{case:44} {difference:8.1e}  {where}  {problem}", flush=True)
+        wrong += bool(problem)
+    dist.destroy_process_group()
+    return wrong > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

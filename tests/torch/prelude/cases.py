@@ -1,0 +1,60 @@
+"""What the cases share."""
+import math
+
+import torch
+
+from prelude.layout import Layout, whole_of
+from prelude.mesh import axes, coordinates
+from prelude.positions import positions
+
+CASES = []
+
+
+def case(function=None, on=((2, 2),)):
+    """Adds a case, on each of these meshes."""
+    def add(body):
+        CASES.extend((body.__name__, mesh, body) for mesh in on)
+        return body
+    return add(function) if function else add
+
+
+def close(a, b, what="", tolerance=1e-12):
+    assert a.shape == b.shape, f"{what}: shape {tuple(a.shape)}, not {tuple(b.shape)}"
+    assert a.dtype == b.dtype, f"{what}: {a.dtype}, not {b.dtype}"
+    if a.numel() == 0:
+        return
+    if not a.dtype.is_floating_point:
+        assert torch.equal(a, b), f"{what}: {a} is not {b}"
+        return
+    difference = (a - b).abs().max().item()
+    assert difference <= tolerance * max(1.0, b.abs().max().item()), f"{what}: differs by {difference}"
+
+
+def same(local, layout, whole, what="", tolerance=1e-12):
+    """The parts of all ranks are those of a whole tensor, put together and each by itself."""
+    close(whole_of(local.detach(), layout), whole.detach(), what + ", put together", tolerance)
+    if "sum" not in layout.axes:
+        close(local.detach(), layout.cut(whole.detach()), what + ", here", tolerance)
+
+
+def draw(*shape):
+    """The same numbers on every rank."""
+    return torch.randn(shape, dtype=torch.float64)
+
+
+def leaf(layout, whole):
+    """This rank's part, to be differentiated."""
+    return layout.cut(whole.detach()).requires_grad_()
+
+
+def positions_of(layout, first, last):
+    """The positions that a rank has along dimensions [first, last) of a tensor, as the emitter describes them."""
+    counts = [len(factors) for factors in layout.factors()]
+    atoms = range(sum(counts[:first]), sum(counts[:last]))
+    extents, sizes = layout.extents(), layout.sizes()
+    steps = []
+    for axis in range(len(axes())):
+        place = layout.axes[axis]
+        inner = math.prod(axes()[b] for b in range(axis + 1, len(axes())) if layout.axes[b] == place)
+        steps.append(tuple(extents[atom] * inner if place == atom else 0 for atom in atoms))
+    return positions([sizes[a] for a in atoms], [extents[a] for a in atoms], [0] * len(atoms), steps)

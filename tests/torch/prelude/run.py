@@ -1,0 +1,76 @@
+"""Tests of what emitted PyTorch programs are made of: one process group of 4 ranks runs all cases, each of which
+compares with PyTorch in one process, in float64. Usage: run.py [WORD], which runs the cases whose names have the word.
+"""
+import datetime
+import importlib
+import os
+import sys
+import tempfile
+import traceback
+import warnings
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[2] / "backends" / "torch")]
+
+RANKS = 4
+FILES = ["layout_cases", "move_cases", "parameter_cases", "state_cases", "op_cases"]
+
+
+def run_rank(rank, rendezvous, word):
+    import torch
+    import torch.distributed as dist
+
+    from cases import CASES
+    from prelude import mesh
+
+    torch.set_num_threads(1)
+    warnings.simplefilter("error", FutureWarning)
+    dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=RANKS,
+                            timeout=datetime.timedelta(seconds=60))
+    for name in FILES:
+        importlib.import_module(name)
+    failed = run = 0
+    for name, axes, body in CASES:
+        if word not in name:
+            continue
+        mesh.AXES = axes
+        mesh.start()
+        torch.manual_seed(7)
+        problem = None
+        try:
+            body()
+        except Exception:  # told with the case's name, by rank 0
+            problem = traceback.format_exc()
+        problems = [None] * RANKS
+        dist.all_gather_object(problems, problem)
+        told = [(at, text) for at, text in enumerate(problems) if text]
+        run += 1
+        failed += bool(told)
+        if rank == 0:
+            print(("FAILED " if told else "ok     ") + f"{name} on {'x'.join(map(str, axes))}", flush=True)
+            for at, text in told[:1]:
+                print(f"rank {at}: {text}", flush=True)
+    if rank == 0:
+        print(f"{run - failed} of {run} cases hold")
+    dist.destroy_process_group()
+    sys.exit(1 if failed or run == 0 else 0)
+
+
+def main():
+    import torch.multiprocessing as mp
+
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    with tempfile.TemporaryDirectory() as folder:
+        context = mp.get_context("spawn")
+        word = sys.argv[1] if len(sys.argv) > 1 else ""
+        ranks = [context.Process(target=run_rank, args=(rank, f"{folder}/meeting", word)) for rank in range(RANKS)]
+        for rank in ranks:
+            rank.start()
+        for rank in ranks:
+            rank.join()
+        sys.exit(max(abs(rank.exitcode) for rank in ranks))
+
+
+if __name__ == "__main__":
+    main()
