@@ -93,12 +93,15 @@ def _built(model: torch.nn.Module, arguments: Arguments, planned: Planned, outpu
     with torch.device("meta") if on_meta else contextlib.nullcontext():
         sharded = kind()
     state = model.state_dict(keep_vars=True)
+    _mark_not_saved(sharded, state)
     of_plan = dict(sharded.shards())
     same_name, unused = _other_names(state, {**dict.fromkeys(of_plan), **dict.fromkeys(sharded.TIED)})
     rows = Rows(module, [layout for name, layout in sharded.INPUTS.items() if name in traced.inputs])
     outputs = outputs or ("gathered" if traced.surrogate else "planned")
-    sharded._call = Call(module, arguments, traced, rows, outputs, same_name, unused, list(state))
     sharded.plan = json.loads(planned.plan)
+    layouts = dict(zip(_output_names(sharded.plan["graph"]), sharded.OUTPUTS.values(), strict=True))
+    sharded._call = Call(module, arguments, traced, rows, layouts, outputs, model.training, traced.either_mode, same_name, unused,
+                         list(state))
     sharded.source = planned.source
     if not on_meta:
         sharded.load_whole({name: tensor.detach() for name, tensor in state.items()})
@@ -107,6 +110,12 @@ def _built(model: torch.nn.Module, arguments: Arguments, planned: Planned, outpu
         if not parameter.requires_grad and isinstance(shard := of_plan.get(name), torch.nn.Parameter):
             shard.requires_grad_(False)
     return sharded.train(model.training)
+
+
+def _output_names(graph: dict[str, Any]) -> list[str]:
+    """What the program returns, each once, by the names that torch.export gave."""
+    return list(dict.fromkeys(graph["values"][output["value"]][0] for output in graph["outputs"]
+                              if output["kind"] != "buffer_mutation"))
 
 
 def _imported(source: str) -> ModuleType:
@@ -139,6 +148,14 @@ def _place(tensor: torch.Tensor) -> Any:
     if tensor.is_meta or tensor.numel() == 0:
         return id(tensor)
     return tensor.data_ptr(), tuple(tensor.shape), tensor.stride()
+
+
+def _mark_not_saved(sharded: torch.nn.Module, state: dict[str, torch.Tensor]) -> None:
+    """Buffers that the original's state dict leaves out, and constants, are left out of this one's too."""
+    for path, module in sharded.named_modules():
+        for name in module._buffers:
+            if (f"{path}.{name}" if path else name) not in state:
+                module._non_persistent_buffers_set.add(name)
 
 
 def _fill_other_buffers(sharded: torch.nn.Module, model: torch.nn.Module, constants: dict[str, torch.Tensor],

@@ -22,11 +22,14 @@ OUTPUTS = ("planned", "rows", "gathered")
 class Call:
     """How the original is called."""
 
-    module: ModuleType      # the emitted program
+    module: ModuleType                     # the emitted program
     arguments: Arguments
     traced: Traced
     rows: Rows
-    outputs: str            # one of OUTPUTS
+    layouts: dict[str, Any]                # of the program's outputs, by their names in the graph
+    outputs: str                           # one of OUTPUTS
+    training: bool                         # the mode that the model was planned in
+    either_mode: bool                      # it computes the same in the other one
     same_name: dict[str, str]              # other names of a tensor of the model, with the name that the program has
     unused: dict[str, torch.Tensor]        # what the state dict has and nothing computes with
     order: list[str]                       # of the original state dict
@@ -51,6 +54,10 @@ class Sharded:
             Error: an argument is not as the model was planned.
         """
         call = self._call
+        if self.training != call.training and not call.either_mode:
+            mode, other = ("training", "eval") if call.training else ("eval", "training")
+            raise Error(f"the model was planned in {mode} mode, and with its dropout or batch norm it computes something else in {other} "
+                        f"mode; call autoparallelize with the model in {other} mode for that")
         leaves = call.arguments.tensors(args, kwargs)
         local = []
         for name, layout in self.INPUTS.items():
@@ -60,7 +67,7 @@ class Sharded:
                 dtype = call.traced.cotangent_types[name]
                 local.append(torch.zeros(layout.local_shape(), dtype=dtype, device=call.module.device()))
         results = super().forward(*local)
-        found = dict(zip(self.OUTPUTS, results if isinstance(results, tuple) else (results,)))
+        found = dict(zip(call.layouts, results if isinstance(results, tuple) else (results,)))
         if call.traced.surrogate:
             found = self._outside(found, dict(zip(self.INPUTS, local)))
         else:
@@ -138,7 +145,7 @@ class Sharded:
         return self._as_asked(name, value.detach())
 
     def _as_asked(self, name: str, value: torch.Tensor) -> torch.Tensor:
-        layout = self.OUTPUTS[name]
+        layout = self._call.layouts[name]
         if self._call.outputs == "gathered":
             return self._call.module.whole_of(value, layout)
         return self._call.rows.give(value, layout) if self._call.outputs == "rows" else value
@@ -169,7 +176,7 @@ class Sharded:
     def _gradient_part(self, name: str, gradient: torch.Tensor) -> torch.Tensor:
         """The plan's part of a gradient that arrived at a result as the user has it."""
         call = self._call
-        wanted, result = self.INPUTS[call.traced.cotangents[name]], self.OUTPUTS[name]
+        wanted, result = self.INPUTS[call.traced.cotangents[name]], call.layouts[name]
         if call.outputs == "gathered":
             return wanted.cut(gradient)
         if call.outputs == "rows":

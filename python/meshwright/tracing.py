@@ -36,6 +36,7 @@ class Traced:
     container: Any                      # the pytree that they are leaves of
     cotangents: dict[str, str] = field(default_factory=dict)  # by the name of an output: its input, if the loss is outside
     cotangent_types: dict[str, torch.dtype] = field(default_factory=dict)  # of these inputs, by name
+    either_mode: bool = True            # whether nothing of the model depends on train() and eval()
     surrogate: str = ""                 # the name of that sum
     constants: dict[str, torch.Tensor] = field(default_factory=dict)
     ops: dict[str, str] = field(default_factory=dict)           # by the name of a node
@@ -181,10 +182,24 @@ def _described(model: torch.nn.Module, program: torch.export.ExportedProgram, ar
                         if isinstance(value, torch.Tensor) and name not in known}
     targets = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
     traced.used = {targets[node.name] for node in program.graph.nodes if node.name in targets and node.users}
+    traced.either_mode = not any(map(_has_modes, model.modules())) and not any(map(_draws, program.graph.nodes))
     traced.ops = {node.name: str(node.target) for node in program.graph.nodes if node.op == "call_function"}
     traced.shapes = {node.name: list(node.meta["val"].shape) for node in program.graph.nodes
                      if node.op == "placeholder" and node.name in traced.inputs}
     return traced
+
+
+def _has_modes(module: torch.nn.Module) -> bool:
+    if isinstance(module, torch.nn.modules.dropout._DropoutNd):
+        return module.p > 0
+    return isinstance(module, (torch.nn.modules.batchnorm._NormBase, torch.nn.RReLU))
+
+
+def _draws(node: torch.fx.Node) -> bool:
+    """Whether an op draws numbers or takes statistics, as some do in training mode."""
+    name = str(node.target)
+    return "dropout" in name or "batch_norm" in name or bool(node.kwargs.get("dropout_p")) or (
+        "scaled_dot_product_attention" in name and len(node.args) > 4 and bool(node.args[4]))
 
 
 def _drop_weights(program: torch.export.ExportedProgram) -> None:

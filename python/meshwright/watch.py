@@ -81,10 +81,10 @@ class Watch:
                     except OSError:
                         received = b""
                     heard[key.data] += received
-                    if received and not heard[key.data].endswith(_END):
+                    if received and _END not in received:
                         continue
                     selector.unregister(key.fileobj)
-                    self._gone(key.data, heard[key.data].removesuffix(_END))
+                    self._gone(key.data, heard[key.data].split(_END)[0])
 
     def _gone(self, rank: int, words: bytes) -> None:
         if words == _LEFT:
@@ -95,7 +95,7 @@ class Watch:
             why = f"stopped with {words.removeprefix(_FAILED).decode(errors='replace')}" if told else \
                 "ended without a word (it was killed, or ran out of memory)"
             os.write(2, f"meshwright: error: rank {rank} {why}; all ranks end\n".encode())
-        self._tell(_FAILED)
+        self._tell(_FAILED)  # so that rank 1 does not tell of rank 0
         os._exit(_EXIT_CODE)  # the main thread may wait in a collective for ever
 
     def _tell(self, words: bytes) -> None:
