@@ -107,13 +107,23 @@ class Sharded:
         return {name: whole[name] for name in call.order if name in whole}
 
     def load_whole(self, state_dict: dict[str, torch.Tensor], strict: bool = True) -> None:
-        """Take this rank's shards of a state dict of the original.
+        """Take this rank's shards of a state dict of the original; buffers that it leaves out may stand in it too.
+
+        A model that was planned on the ``meta`` device is then where it computes, and needs those buffers.
 
         Raises:
             ValueError: names are missing or not known, or a shape differs.
         """
         call = self._call
         given = dict(state_dict)
+        beside = {name: part for name, part in self.named_buffers() if name not in self.shards() and hasattr(part, "sharding")}
+        missing = [name for name, part in beside.items() if part.is_meta and name not in given]
+        if missing and strict:
+            raise ValueError("the state dict does not fit the model: no state dict has its buffer" + "s" * (len(missing) > 1) +
+                             f" {', '.join(missing)}, and planned on the meta device it has no value either; add it")
+        for name in beside:
+            if name in given:
+                self.set_shard(name, given.pop(name))
         for name, own in call.same_name.items():
             value = given.pop(name, None)
             if value is not None:

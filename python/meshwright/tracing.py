@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import inspect
-from collections.abc import Iterator
+import operator
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,55 +54,85 @@ class Constant:
 
 def trace(model: torch.nn.Module, args: tuple, kwargs: dict[str, Any], path: Path) -> Traced:
     """Export the model, write it without weights to ``path``, and tell what its inputs and outputs are."""
-    args, kwargs = _fitted(model, args, kwargs)
-    program = _exported(model, args, kwargs)
+    flat = _Flat(model, args, kwargs)
+    program = flat.exported()
     losses = _losses(program)
     if losses > 1:
         raise Error(f"the model returns {losses} differentiable scalars, and nothing says which is the loss; let its forward "
                     "return one, their sum if all are meant")
     if losses == 0:
-        shapes = [value for value in _returned(program) if isinstance(value, torch.Tensor) and value.is_floating_point()]
-        if not shapes:
+        floating = [value for value in _returned(program) if _is_floating(value)]
+        if not floating:
             raise Error("the model returns no floating-point tensor, so there is nothing to train; let its forward return the "
                         "loss, or what a loss is computed of")
-        cotangents = [torch.empty(value.shape, dtype=value.dtype, device=_device(model)) for value in shapes]
-        with _returning_surrogate(model):
-            program = _exported(model, args, {**kwargs, COTANGENTS: cotangents})
+        flat.cotangents = [torch.empty(value.shape, dtype=value.dtype, device=_device(model)) for value in floating]
+        program = flat.exported()
     program = program.run_decompositions({})
-    traced = _described(model, program, Arguments(model.forward, args, kwargs))
+    traced = _described(model, program, flat)
     _drop_weights(program)
     write(program, path)
     return traced
+
+
+def _is_floating(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+class _Flat:
+    """A model with its tensors as keyword arguments and its results as a tuple: an export can hold no other containers than
+    those that PyTorch knows. ``places`` are those of the tensors among the arguments.
+    """
+
+    def __init__(self, model: torch.nn.Module, args: tuple, kwargs: dict[str, Any]):
+        arguments = Arguments(model.forward, args, kwargs)
+        self.places: list[str] = []
+        self.cotangents: list[torch.Tensor] = []
+        self.container: Any = None  # what the model returned when it was traced
+        self._model, self._forward = model, model.forward
+        self._leaves, self._spec = pytree.tree_flatten((args, kwargs))
+        self._tensors: dict[str, torch.Tensor] = {}
+        self._numbers: dict[str, int] = {}  # by the name of an input, which leaf it is
+        device = _device(model)
+        for number, (leaf, place) in enumerate(zip(self._leaves, arguments.places)):
+            if isinstance(leaf, torch.Tensor):
+                name = re.sub(r"\W+", "_", place).strip("_")
+                while name in self._tensors or name == "self":
+                    name += "_"
+                # A copy, because one tensor given twice would be one input.
+                self._tensors[name], self._numbers[name] = leaf.detach().to(device, copy=True), number
+                self.places.append(place)
+
+    def exported(self) -> torch.export.ExportedProgram:
+        given = {**self._tensors, **{f"{COTANGENTS}_{i}": one for i, one in enumerate(self.cotangents)}}
+
+        def flat(**tensors: torch.Tensor) -> tuple[Any, ...]:
+            leaves = list(self._leaves)
+            for name, number in self._numbers.items():
+                leaves[number] = tensors[name]
+            args, kwargs = pytree.tree_unflatten(leaves, self._spec)
+            results, self.container = pytree.tree_flatten(self._forward(*args, **kwargs))
+            floating = filter(_is_floating, results)
+            sums = [(one * tensors[f"{COTANGENTS}_{i}"]).sum() for i, one in zip(range(len(self.cotangents)), floating)]
+            return (*results, functools.reduce(operator.add, sums)) if sums else tuple(results)
+
+        flat.__signature__ = inspect.Signature([inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in given])
+        own = self._model.__dict__.get("forward")
+        self._model.__dict__["forward"] = flat
+        try:
+            return torch.export.export(self._model, (), given, strict=False)
+        except Exception as error:
+            raise Error("torch.export can't trace the model, so it can't be planned; meshwright.export(model, inputs, 'model.pt2') "
+                        f"shows where: {summary(error)}") from error
+        finally:
+            del self._model.__dict__["forward"]
+            if own is not None:
+                self._model.__dict__["forward"] = own
 
 
 def _device(model: torch.nn.Module) -> torch.device:
     for tensor in (*model.parameters(), *model.buffers()):
         return tensor.device
     return torch.device("cpu")
-
-
-def _fitted(model: torch.nn.Module, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
-    """The sample where the model is; one tensor given twice as two, because export would take them for one input."""
-    seen: set[int] = set()
-
-    def fit(leaf: Any) -> Any:
-        if not isinstance(leaf, torch.Tensor):
-            return leaf
-        moved = leaf.detach().to(_device(model))
-        if id(leaf) in seen:
-            moved = moved.clone()
-        seen.add(id(leaf))
-        return moved
-
-    return pytree.tree_map(fit, (args, kwargs))
-
-
-def _exported(model: torch.nn.Module, args: tuple, kwargs: dict[str, Any]) -> torch.export.ExportedProgram:
-    try:
-        return torch.export.export(model, args, kwargs, strict=False)
-    except Exception as error:
-        raise Error("torch.export can't trace the model, so it can't be planned; meshwright.export(model, inputs, 'model.pt2') "
-                    f"shows where: {summary(error)}") from error
 
 
 def _returned(program: torch.export.ExportedProgram) -> list[Any]:
@@ -128,55 +159,18 @@ def _losses(program: torch.export.ExportedProgram) -> int:
                for node, spec in outputs if spec.kind is torch.export.graph_signature.OutputKind.USER_OUTPUT)
 
 
-@contextlib.contextmanager
-def _returning_surrogate(model: torch.nn.Module) -> Iterator[None]:
-    forward = model.forward
-    signature = inspect.signature(forward)
-
-    def with_surrogate(*args: Any, **kwargs: Any) -> tuple[Any, torch.Tensor]:
-        cotangents = kwargs.pop(COTANGENTS)
-        result = forward(*args, **kwargs)
-        floating = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()]
-        sums = [(leaf * cotangent).sum() for leaf, cotangent in zip(floating, cotangents)]
-        total = sums[0]
-        for one in sums[1:]:
-            total = total + one
-        return result, total
-
-    parameters = list(signature.parameters.values())
-    place = next((i for i, one in enumerate(parameters) if one.kind is one.VAR_KEYWORD), len(parameters))
-    parameters.insert(place, inspect.Parameter(COTANGENTS, inspect.Parameter.KEYWORD_ONLY))
-    with_surrogate.__signature__ = signature.replace(parameters=parameters)  # export names inputs by it
-    own = model.__dict__.get("forward")
-    model.__dict__["forward"] = with_surrogate
-    try:
-        yield
-    finally:
-        if own is None:
-            del model.__dict__["forward"]
-        else:
-            model.__dict__["forward"] = own
-
-
-def _described(model: torch.nn.Module, program: torch.export.ExportedProgram, arguments: Arguments) -> Traced:
+def _described(model: torch.nn.Module, program: torch.export.ExportedProgram, flat: _Flat) -> Traced:
     signature = program.graph_signature
     names = list(signature.user_inputs)
-    of_user = names[:len(arguments.places)]
-    inputs = {name: place for name, place, value in zip(of_user, arguments.places, arguments.values)
-              if isinstance(value, torch.Tensor)}
-    outputs = [name if isinstance(value, torch.Tensor) else Constant(value)
-               for name, value in zip(signature.user_outputs, _returned(program))]
-    container = program.call_spec.out_spec
-    traced = Traced(inputs, outputs, container)
-    if len(names) > len(of_user):
-        traced.surrogate = traced.outputs.pop()
-        traced.container = container.children()[0] if callable(getattr(container, "children", None)) else \
-            container.children_specs[0]
-        floating = [name for name, value in zip(signature.user_outputs, _returned(program)[:-1])
-                    if isinstance(value, torch.Tensor) and value.is_floating_point()]
-        traced.cotangents = dict(zip(floating, names[len(of_user):]))
-        traced.cotangent_types = {node.name: node.meta["val"].dtype for node in program.graph.nodes
-                                  if node.op == "placeholder" and node.name in names[len(of_user):]}
+    returned = _returned(program)
+    outputs = [name if isinstance(value, torch.Tensor) else Constant(value) for name, value in zip(signature.user_outputs, returned)]
+    traced = Traced(dict(zip(names, flat.places)), outputs, flat.container)
+    if flat.cotangents:
+        traced.surrogate = outputs.pop()
+        floating = [name for name, value in zip(outputs, returned) if _is_floating(value)]
+        own = names[len(flat.places):]
+        traced.cotangents = dict(zip(floating, own))
+        traced.cotangent_types = {name: one.dtype for name, one in zip(own, flat.cotangents)}
     known = dict(model.named_buffers())
     traced.constants = {name: value for name, value in program.constants.items()
                         if isinstance(value, torch.Tensor) and name not in known}
