@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,9 +53,12 @@ def make_plan(model: torch.nn.Module, args: tuple, kwargs: dict[str, Any], hosts
         else:
             path = Path(wishes.plan)
         plan = _read(path)
-        _check_ranks(plan, path, len(hosts))
         if wishes.plan is not None:
+            _check_ranks(plan, path, len(hosts))
             check_model(plan, model, traced, path)
+        elif (count := _ranks_of(plan)) != len(hosts):
+            raise Error(f"the cluster {plan['cluster']['name']} has {count} devices, and {len(hosts)} ranks run; start torchrun for "
+                        f"{count} of them, or describe with cluster= what there is")
         _check_microbatches(plan)
         program.run(["emit", path, "--backend", "torch", "-o", folder])
     except Error as error:  # the folder may be a temporary one: its name says nothing
@@ -115,11 +119,15 @@ def _read(path: Path) -> dict[str, Any]:
     return plan
 
 
+def _ranks_of(plan: dict[str, Any]) -> int:
+    return math.prod(axis["size"] for axis in plan["mesh"])
+
+
 def _check_ranks(plan: dict[str, Any], path: Path, ranks: int) -> None:
-    sizes = [axis["size"] for axis in plan["mesh"]]
-    if math.prod(sizes) != ranks:
-        raise Error(f"{path}: the plan is for {math.prod(sizes)} ranks (a mesh of {'x'.join(map(str, sizes)) or '1'}), and {ranks} "
-                    f"run; start torchrun with --nproc-per-node {math.prod(sizes)}, or plan again for {ranks}")
+    if (count := _ranks_of(plan)) != ranks:
+        mesh = "x".join(str(axis["size"]) for axis in plan["mesh"]) or "1"
+        raise Error(f"{path}: the plan is for {count} ranks (a mesh of {mesh}), and {ranks} run; start torchrun with "
+                    f"--nproc-per-node {count}, or plan again for {ranks}")
 
 
 def _check_microbatches(plan: dict[str, Any]) -> None:
@@ -153,8 +161,14 @@ def check_model(plan: dict[str, Any], model: torch.nn.Module, traced: Traced, pa
     known_tensors = {id(state[name]) for name in known if name in state}
     changes += [f"parameter '{name}' is not in the plan" for name, tensor in model.named_parameters(remove_duplicate=False)
                 if name in traced.used and name not in known and id(tensor) not in known_tensors]
-    changes += [f"node '{node['name']}' computes {_op(traced.ops[node['name']])}, and did {node['op']}" for node in nodes
-                if node["op"].startswith("aten.") and _op(traced.ops.get(node["name"], node["op"])) != node["op"]]
+    # A frontend gathers some nodes into one and adds a loss, so a plan may have fewer of an op than the model, and not more.
+    here = Counter(map(_op, traced.ops.values()))
+    for node in nodes:
+        if not node["op"].startswith("aten.") or node["module"] == "loss":
+            continue
+        here[node["op"]] -= 1
+        if here[node["op"]] < 0:
+            changes.append(f"nothing computes {node['op']} as node '{node['name']}' did")
     if changes:
         more = f" (and {len(changes) - 1} more)" if len(changes) > 1 else ""
         raise Error(f"{path}: the model has changed since the plan was made: {changes[0]}{more}; plan it again, without plan=")

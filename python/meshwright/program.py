@@ -39,8 +39,8 @@ def run(arguments: Sequence[str | os.PathLike[str]]) -> str:
     done = subprocess.run([path(), *map(os.fspath, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode == 0:
         return done.stdout
-    said = [line for line in done.stderr.splitlines() if line.startswith("meshwright: error: ")]
-    message = said[-1].removeprefix("meshwright: error: ") if said else done.stderr.strip() or "it said nothing"
+    said = done.stderr.rpartition("meshwright: error: ")[2].splitlines()
+    message = "; ".join(line.strip() for line in said if line.strip()) or "it said nothing"
     if done.returncode < 0:
         raise Error(f"the meshwright program was ended by signal {-done.returncode}: {message}", 1)
     raise Error(message, done.returncode)

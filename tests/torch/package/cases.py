@@ -282,6 +282,8 @@ def evaluation_mode():
 def plan_given():
     with tempfile.TemporaryDirectory() as folder:
         names = [folder]
+        if not dist.is_initialized():
+            dist.init_process_group("gloo")
         dist.broadcast_object_list(names)
         model = seeded(WithLoss)
         first = meshwright.autoparallelize(model, (letters(1), letters(2)), mesh=(2, 2), config=HYBRID, folder=names[0])
