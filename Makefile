@@ -27,6 +27,7 @@ demo: build
 	@$(BUILD)/bin/meshwright verify $(DEMO_OUTPUT:.json=_verified.json)
 
 test: build
+	@./tools/install_torch.sh $(BUILD)/torch tests/zoo/requirements.txt
 	@echo "test: compiling the tests"
 	@cmake --build $(BUILD) --parallel $(JOBS)
 	@echo "test: running them"
@@ -36,9 +37,7 @@ test: build
 test-torch: packages-torch build
 	@echo "test-torch: compiling what prints our side"
 	@cmake --build $(BUILD) --parallel $(JOBS) --target print_gradient_cases serial_gradients
-	@echo "test-torch: installing PyTorch into $(BUILD)/torch"
-	@test -x $(BUILD)/torch/bin/python || python3 -m venv $(BUILD)/torch
-	@$(BUILD)/torch/bin/pip install --quiet --requirement tests/gradients/requirements.txt
+	@./tools/install_torch.sh $(BUILD)/torch tests/gradients/requirements.txt
 	@echo "test-torch: comparing"
 	@$(BUILD)/bin/print_gradient_cases >$(BUILD)/gradient_cases.json
 	@$(BUILD)/torch/bin/python tests/gradients/compare_with_pytorch.py <$(BUILD)/gradient_cases.json
@@ -54,9 +53,7 @@ test-onnx: packages-torch build
 
 # The zoo, full-sized and small: exported, planned on 8 and 2x4, verified.
 zoo: packages-torch build
-	@echo "zoo: installing PyTorch and the models into $(BUILD)/torch"
-	@test -x $(BUILD)/torch/bin/python || python3 -m venv $(BUILD)/torch
-	@$(BUILD)/torch/bin/pip install --quiet --requirement tests/zoo/requirements.txt
+	@./tools/install_torch.sh $(BUILD)/torch tests/zoo/requirements.txt
 	@echo "zoo: exporting, planning, verifying"
 	@$(BUILD)/torch/bin/python tests/zoo/zoo.py --program $(BUILD)/bin/meshwright -o $(BUILD)/zoo $(ZOO_OPTIONS)
 
@@ -64,26 +61,20 @@ zoo: packages-torch build
 saved-bytes: packages-torch build
 	@echo "saved-bytes: compiling what prints our side"
 	@cmake --build $(BUILD) --parallel $(JOBS) --target print_saved_bytes
-	@echo "saved-bytes: installing PyTorch and the models into $(BUILD)/torch"
-	@test -x $(BUILD)/torch/bin/python || python3 -m venv $(BUILD)/torch
-	@$(BUILD)/torch/bin/pip install --quiet --requirement tests/zoo/requirements.txt
+	@./tools/install_torch.sh $(BUILD)/torch tests/zoo/requirements.txt
 	@echo "saved-bytes: exporting and comparing"
 	@$(BUILD)/torch/bin/python tests/zoo/compare_saved.py --fake --program $(BUILD)/bin/print_saved_bytes -o $(BUILD)/zoo
 	@$(BUILD)/torch/bin/python tests/zoo/compare_saved.py --program $(BUILD)/bin/print_saved_bytes -o $(BUILD)/zoo vgg16 resnet50 vit gpt2
 
 # Whole plans of large models.
 search-times: packages-torch build
-	@echo "search-times: installing PyTorch and the models into $(BUILD)/torch"
-	@test -x $(BUILD)/torch/bin/python || python3 -m venv $(BUILD)/torch
-	@$(BUILD)/torch/bin/pip install --quiet --requirement tests/zoo/requirements.txt
+	@./tools/install_torch.sh $(BUILD)/torch tests/zoo/requirements.txt
 	@echo "search-times: exporting and planning"
 	@$(BUILD)/torch/bin/python bench/search/search.py --runs 2 --program $(BUILD)/bin/meshwright -o $(BUILD)/zoo
 
 # TAP's Figures 7, 9 and 10, with --intra tap.
 tap-figures: packages-torch build
-	@echo "tap-figures: installing PyTorch and the models into $(BUILD)/torch"
-	@test -x $(BUILD)/torch/bin/python || python3 -m venv $(BUILD)/torch
-	@$(BUILD)/torch/bin/pip install --quiet --requirement tests/zoo/requirements.txt
+	@./tools/install_torch.sh $(BUILD)/torch tests/zoo/requirements.txt
 	@echo "tap-figures: exporting and planning"
 	@$(BUILD)/torch/bin/python bench/tap/tap.py --program $(BUILD)/bin/meshwright -o $(BUILD)/zoo
 

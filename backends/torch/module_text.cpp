@@ -3,31 +3,17 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
-#include <memory>
 #include <set>
 
-#include "prelude.h"
+#include "members_text.h"
 #include "python_text.h"
+#include "source_lines.h"
 
 namespace meshwright::torch {
 
 namespace {
 
-constexpr std::size_t kWidth = 120;
 constexpr std::size_t kSmallestBlock = 4;  // statements
-
-std::vector<std::string> split(const std::string& path) {
-  std::vector<std::string> parts;
-  std::size_t at = 0;
-  while (at <= path.size() && !path.empty()) {
-    const std::size_t dot = std::min(path.find('.', at), path.size());
-    parts.push_back(path.substr(at, dot - at));
-    at = dot + 1;
-  }
-  return parts;
-}
-
-bool is_number(const std::string& text) { return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos; }
 
 // "transformer.h.0" of "transformer.h.0.attn"; empty where nothing is numbered.
 std::string block_of(const std::string& module) {
@@ -37,18 +23,6 @@ std::string block_of(const std::string& module) {
     prefix += (prefix.empty() ? "" : ".") + part;
   }
   return "";
-}
-
-// "self.transformer.h[0].weight"
-std::string self_path(const std::string& path) {
-  std::string text = "self";
-  for (const std::string& part : split(path)) text += is_number(part) ? "[" + part + "]" : "." + identifier(part);
-  return text;
-}
-
-std::string relative(const std::string& path, const std::string& prefix) {
-  if (prefix.empty()) return path;
-  return path.size() > prefix.size() && path.starts_with(prefix + ".") ? path.substr(prefix.size() + 1) : "";
 }
 
 // "TransformerH" of "transformer.h.0"
@@ -67,115 +41,6 @@ std::string class_name(const std::string& block) {
   }
   return name + "Block";
 }
-
-// Breaks a line that is too long at the commas of its outermost bracket, and again what is still too long.
-std::string wrapped(const std::string& indent, const std::string& text) {
-  if (indent.size() + text.size() <= kWidth) return indent + text + "\n";
-  std::size_t open = std::string::npos, close = std::string::npos;
-  std::vector<std::size_t> commas;
-  int depth = 0;
-  bool quoted = false;
-  // The bracket that ends the line, so that what stands before it stays on the first line.
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '"') quoted = !quoted;
-    if (quoted) continue;
-    if (c == '(' || c == '[' || c == '{') {
-      if (depth++ == 0) {
-        open = i;
-        commas.clear();
-      }
-    } else if (c == ')' || c == ']' || c == '}') {
-      if (--depth == 0) close = i;
-    } else if (c == ',' && depth == 1) {
-      commas.push_back(i);
-    }
-  }
-  if (open == std::string::npos || close == std::string::npos || close < open || close == open + 1) return indent + text + "\n";
-  std::string made = indent + text.substr(0, open + 1) + "\n";
-  std::size_t at = open + 1;
-  const std::string deeper = indent + "    ";
-  const auto part = [&](std::size_t begin, std::size_t end, bool comma) {
-    while (begin < end && text[begin] == ' ') ++begin;
-    if (begin == end) return;
-    std::string line = wrapped(deeper, text.substr(begin, end - begin));
-    if (comma) line.insert(line.size() - 1, ",");
-    made += line;
-  };
-  for (const std::size_t comma : commas) {
-    part(at, comma, true);
-    at = comma + 1;
-  }
-  const bool comprehension = text.substr(at, close - at).find(" for ") != std::string::npos;
-  part(at, close, !comprehension);
-  return made + indent + text.substr(close) + "\n";
-}
-
-// Names of values in one function.
-class Names {
- public:
-  std::string of(ProgramValueId value, const Program& program) {
-    const auto [known, fresh] = names_.try_emplace(value);
-    if (fresh) known->second = unused(base(program.values[value].name));
-    return known->second;
-  }
-  void take(ProgramValueId value, const std::string& name) { names_[value] = unused(name); }
-
- private:
-  // "linear" of "linear_3.1": layers that are alike are then written alike.
-  static std::string base(std::string name) {
-    name = name.substr(0, name.find('~'));
-    while (true) {
-      const std::size_t end = name.find_last_not_of("0123456789");
-      if (end == std::string::npos || end == 0 || end + 1 == name.size() || (name[end] != '.' && name[end] != '_')) break;
-      name.resize(end);
-    }
-    if (const std::size_t dot = name.rfind('.'); dot != std::string::npos) name = name.substr(dot + 1);
-    std::string made = identifier(name);
-    return made == "getitem" ? "part" : made.find_first_not_of('_') == std::string::npos ? "value" : made.starts_with("_") ? made.substr(made.find_first_not_of('_')) : made;
-  }
-
-  std::string unused(const std::string& wanted) {
-    int& count = used_[wanted];
-    if (count++ == 0 && !reserved(wanted)) return wanted;
-    while (true) {
-      std::string name = wanted + "_" + std::to_string(count);
-      if (used_.try_emplace(name, 1).second) return name;
-      ++count;
-    }
-  }
-  static bool reserved(const std::string& name) {
-    static const std::set<std::string> kImported = {"self", "torch", "F", "nn", "dist", "funcol", "math", "os", "sys", "checkpoint", "dataclass", "i"};
-    static const std::set<std::string> kDefined = prelude_names();
-    return kImported.contains(name) || kDefined.contains(name);
-  }
-
-  std::map<ProgramValueId, std::string> names_;
-  std::map<std::string, int> used_;
-};
-
-// A run of statements that becomes a class.
-struct Block {
-  std::string prefix;
-  std::size_t begin = 0, end = 0;
-  std::vector<ProgramValueId> arguments, results;
-  std::string class_name;
-};
-
-// What a module has: parameters, buffers, other modules.
-struct Tree {
-  std::vector<std::pair<std::string, std::unique_ptr<Tree>>> children;  // in the model's order
-  const Member* member = nullptr;
-  const Block* block = nullptr;
-
-  Tree& child(const std::string& name) {
-    for (auto& [known, tree] : children) {
-      if (known == name) return *tree;
-    }
-    children.emplace_back(name, std::make_unique<Tree>());
-    return *children.back().second;
-  }
-};
 
 class Classes {
  public:
@@ -397,84 +262,13 @@ class Classes {
     return is;
   }
 
-  // --- members ---
-
-  Tree tree_of(const std::string& prefix, bool with_blocks) const {
-    Tree root;
-    for (const Member& member : forward_.members) {
-      const std::string path = prefix.empty() ? member.path : relative(member.path, prefix);
-      if (path.empty()) continue;
-      const Block* block = with_blocks ? block_with(member.path) : nullptr;
-      Tree* here = &root;
-      for (const std::string& part : split(block != nullptr ? relative(block->prefix, prefix) : path)) here = &here->child(part);
-      if (block != nullptr) here->block = block;
-      else here->member = &member;
-    }
-    if (!with_blocks) return root;
-    for (const Block& block : blocks_) {  // those without members too
-      Tree* here = &root;
-      for (const std::string& part : split(block.prefix)) here = &here->child(part);
-      here->block = &block;
-    }
-    return root;
-  }
-
-  const Block* block_with(const std::string& path) const {
-    for (const Block& block : blocks_) {
-      if (path.starts_with(block.prefix + ".")) return &block;
-    }
-    return nullptr;
-  }
-
-  static std::string expression(const Tree& tree) {
-    if (tree.member != nullptr) return tree.member->text;
-    if (tree.block != nullptr) return tree.block->class_name + "()";
-    if (const std::string repeated = repetition(tree); !repeated.empty()) return repeated;
-    std::vector<std::string> named, numbered;
-    for (const auto& [name, child] : tree.children) {
-      if (identifier(name) == name) named.push_back(name + "=" + expression(*child));
-      else numbered.push_back(quoted(name) + ": " + expression(*child));
-    }
-    if (!numbered.empty()) named.push_back("**{" + join(numbered) + "}");
-    return "parts(" + join(named) + ")";
-  }
-
-  // Blocks 0, 1, 2, ... alone: a list of modules; of one class: said once.
-  static std::string repetition(const Tree& tree) {
-    std::vector<std::string> elements;
-    for (std::size_t i = 0; i < tree.children.size(); ++i) {
-      if (tree.children[i].first != std::to_string(i) || tree.children[i].second->block == nullptr) return "";
-      elements.push_back(expression(*tree.children[i].second));
-    }
-    if (elements.empty()) return "";
-    if (elements.size() > 1 && std::all_of(elements.begin(), elements.end(), [&](const std::string& each) { return each == elements[0]; })) {
-      return "nn.ModuleList([" + elements[0] + " for _ in range(" + std::to_string(elements.size()) + ")])";
-    }
-    return "nn.ModuleList(" + list(elements) + ")";
-  }
-
-  // The statements of __init__ that make the members of one class.
-  static std::string members_text(const Tree& root) {
-    std::string text;
-    for (const auto& [name, child] : root.children) {
-      if (child->member != nullptr && child->member->buffer) {
-        text += wrapped("        ", "self.register_buffer(" + quoted(name) + ", " + child->member->text + ")");
-      } else if (identifier(name) == name) {
-        text += wrapped("        ", "self." + name + " = " + expression(*child));
-      } else {
-        text += wrapped("        ", "self.add_module(" + quoted(name) + ", " + expression(*child) + ")");
-      }
-    }
-    return text;
-  }
-
   // --- classes ---
 
   void define(Block& block) {
     Names names;
     std::vector<std::string> arguments;
     for (const ProgramValueId argument : block.arguments) arguments.push_back(names.of(argument, forward_.program));
-    std::string text = "    def __init__(self):\n        super().__init__()\n" + members_text(tree_of(block.prefix, false)) + "\n";
+    std::string text = "    def __init__(self):\n        super().__init__()\n" + members_text(forward_.members, blocks_, block.prefix) + "\n";
     text += "    def forward(self" + (arguments.empty() ? "" : ", " + join(arguments)) + "):\n";
     text += body(block.begin, block.end, names, block.prefix);
     std::vector<std::string> results;
@@ -510,7 +304,7 @@ class Classes {
     std::vector<std::pair<std::string, std::string>> tied;
     for (const auto& [other, first] : forward_.tied) tied.emplace_back(other, quoted(first));
     text += dictionary("TIED", tied);
-    text += "\n    def __init__(self):\n        super().__init__()\n" + members_text(tree_of("", true)) + "\n";
+    text += "\n    def __init__(self):\n        super().__init__()\n" + members_text(forward_.members, blocks_, "") + "\n";
     text += wrapped("    ", "def forward(self" + (arguments.empty() ? "" : ", " + join(arguments)) + "):");
     text += body(0, forward_.statements.size(), names, "");
     std::vector<std::string> outputs;

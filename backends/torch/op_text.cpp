@@ -75,8 +75,6 @@ const std::map<std::string, const char*, std::less<>>& forms() {
       {"aten.abs", "{self}.abs()"},
       {"aten.cat", "torch.cat({tensors}[, dim={dim}])"},
       {"aten.stack", "torch.stack({tensors}[, dim={dim}])"},
-      {"aten.chunk", "{self}.chunk({chunks}[, dim={dim}])"},
-      {"aten.split.Tensor", "{self}.split({split_size}[, dim={dim}])"},
       {"aten.to.dtype", "{self}.to({dtype})"},
       {"aten._to_copy", "{self}.to({dtype})"},
       {"aten.mean", "{self}.mean()"},
@@ -257,6 +255,18 @@ std::string slice_text(const Instruction& call, const Program& program, const Va
   return value(call.operands[0].value) + "[" + index + "]";
 }
 
+bool splits(const std::string& op) { return op.starts_with("aten.split") || op == "aten.chunk"; }
+
+// The pieces' sizes are those on one rank, which attributes repeat for the whole tensor.
+std::string split_text(const Instruction& call, const Program& program, const ValueText& value) {
+  const std::int64_t rank = program.type(call.operands[0].value).type.rank();
+  std::int64_t dim = node_of(call).integer("dim", 0);
+  if (dim < 0) dim += rank;
+  std::vector<std::string> sizes;
+  for (const ProgramValueId result : call.results) sizes.push_back(std::to_string(program.local(result).shape[static_cast<std::size_t>(dim)]));
+  return value(call.operands[0].value) + ".split(" + list(sizes) + ", dim=" + std::to_string(dim) + ")";
+}
+
 // Ops that the prelude computes, since they depend on where a rank's part lies or draw random numbers; empty: none such.
 std::string by_prelude(const Instruction& call, const CallText& text) {
   const std::string& op = call.op;
@@ -324,6 +334,7 @@ Result<std::string> op_text(const Instruction& call, const Program& program, con
   const CallText text(call, value);
   if (std::string made = by_prelude(call, text); !made.empty()) return made;
   if (!call.rank_attributes.empty()) return not_emitted(call, "its result depends on which part a rank has, and there is no function for that yet");
+  if (splits(call.op)) return split_text(call, program, value);
   if (call.op == "aten.slice.Tensor") return slice_text(call, program, value);
   if (const auto form = forms().find(call.op); form != forms().end()) {
     if (std::string made = text.in_form(form->second); !made.empty()) return made;

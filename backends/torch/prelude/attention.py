@@ -24,7 +24,7 @@ def scaled_dot_product_attention(q, k, v, attn_mask=None, dropout_p=0.0, is_caus
             attn_mask = attn_mask.masked_fill(~allowed, -math.inf)
         is_causal = False
     if dropout_p == 0:
-        return F.scaled_dot_product_attention(q, k, v, attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask, 0.0, is_causal, scale=scale, enable_gqa=enable_gqa)
     k, v = (x.repeat_interleave(q.shape[-3] // x.shape[-3], -3) if enable_gqa else x for x in (k, v))
     scores = q @ k.transpose(-2, -1) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
     if attn_mask is not None:
@@ -32,4 +32,6 @@ def scaled_dot_product_attention(q, k, v, attn_mask=None, dropout_p=0.0, is_caus
     row = torch.arange(scores[..., 0].numel(), device=q.device) if rows is None else rows.here
     element = row[:, None] * k.shape[-2] + torch.arange(k.shape[-2], device=q.device)
     keeps = kept(stream, element.view(scores.shape), dropout_p)
-    return (scores.softmax(-1) * keeps.to(q.dtype) / (1 - dropout_p)) @ v
+    forbidden = scores.amax(-1, keepdim=True) == -math.inf  # where no key is allowed the result is zero
+    weights = scores.masked_fill(forbidden, 0).softmax(-1).masked_fill(forbidden | ~keeps, 0)
+    return (weights / (1 - dropout_p)) @ v

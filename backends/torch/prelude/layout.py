@@ -37,11 +37,11 @@ class Layout:
         """How much of each atom one rank has, padding included."""
         extents = []
         for atom, size in enumerate(self.sizes()):
-            parts = math.prod(n for n, place in zip(axes(), self.axes) if place == atom and place != "sum")
+            shards = math.prod(n for n, place in zip(axes(), self.axes) if place == atom)
             ranks = math.prod(axes())
-            if parts > 1 and atom in self.padded and size >= ranks:
+            if shards > 1 and atom in self.padded and size >= ranks:
                 size = -(-size // ranks) * ranks
-            extents.append(size // parts)
+            extents.append(size // shards)
         return tuple(extents)
 
     def box(self, coordinates):
@@ -67,9 +67,10 @@ class Layout:
         part = whole.new_zeros(self.extents())
         if all(here[axis] == 0 for axis, place in enumerate(self.axes) if place == "sum"):
             source, target = whole.reshape(self.sizes()), part
-            for atom, (start, extent) in enumerate(zip(*self.box(here))):
-                count = max(0, min(extent, self.sizes()[atom] - start))
-                source, target = source.narrow(atom, min(start, self.sizes()[atom]), count), target.narrow(atom, 0, count)
+            for atom, (size, start, extent) in enumerate(zip(self.sizes(), *self.box(here))):
+                count = max(0, min(extent, size - start))
+                source = source.narrow(atom, min(start, size), count)
+                target = target.narrow(atom, 0, count)
             target.copy_(source)
         return part.reshape(self.local_shape())
 

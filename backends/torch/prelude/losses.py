@@ -12,15 +12,15 @@ def summed_over(x, over):
 
 
 class ShardedCrossEntropy(torch.autograd.Function):
-    """The loss of each label from logits whose classes are cut, which are never gathered (Megatron-LM, Shoeybi et al. 2019).
+    """The loss of each label, from logits whose classes are cut and never gathered (Megatron-LM, Shoeybi et al. 2019).
 
-    logits [n, c], target [n], weight [c] or None -> loss [n] and the labels' weights [n], on each rank of the axes `over`.
+    logits [n, c], target [n], weight [c] or None -> loss [n], the labels' weights [n]; on each rank of the axes `over`
     """
 
     @staticmethod
     def forward(ctx, logits, target, weight, ignore_index, over, classes):
         numbers = logits if logits.dtype == torch.float64 else logits.float()
-        if classes is not None:
+        if classes is not None and classes.padding():
             numbers = numbers.masked_fill(classes.here < 0, -math.inf)  # what pads the vocabulary
         largest = run([all_reduce(axis, "max") for axis in over], numbers.amax(1))
         label = target if classes is None else classes.local(target)
@@ -45,7 +45,7 @@ class ShardedCrossEntropy(torch.autograd.Function):
         logits, label, is_here, largest, total, share = ctx.saved_tensors
         scale = (gradient.to(share.dtype) * share)[:, None]
         made = (logits.to(share.dtype) - largest[:, None]).exp_().mul_(scale / total[:, None])
-        if ctx.classes is not None:
+        if ctx.classes is not None and ctx.classes.padding():
             made.masked_fill_(ctx.classes.here < 0, 0)
         made.scatter_add_(1, label[:, None], -scale * is_here[:, None])
         return made.to(logits.dtype), None, None, None, None, None
@@ -64,14 +64,16 @@ def cross_entropy(logits, target, weight=None, reduction="mean", ignore_index=-1
         if reduction == "none":
             return loss
         return loss.sum() / summed_over(share.sum(), position_axes) if reduction == "mean" else loss.sum()
-    if reduction != "mean" or not position_axes:
-        return F.cross_entropy(logits, target, weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing)
-    total = F.cross_entropy(logits, target, weight, ignore_index=ignore_index, reduction="sum", label_smoothing=label_smoothing)
+    sums = reduction == "mean" and position_axes
+    loss = F.cross_entropy(logits, target, weight, ignore_index=ignore_index, reduction="sum" if sums else reduction,
+                           label_smoothing=label_smoothing)
+    if not sums:
+        return loss
     if target.is_floating_point():  # probabilities: every position counts
         count = logits.new_tensor(logits.numel() // logits.shape[min(1, logits.dim() - 1)])
     else:
         count = labels_count(target, weight, ignore_index, None, logits.dtype)
-    return total / summed_over(count, position_axes)
+    return loss / summed_over(count, position_axes)
 
 
 def labels_count(target, weight, ignore_index, classes, dtype):
@@ -84,13 +86,15 @@ def labels_count(target, weight, ignore_index, classes, dtype):
     return weight.to(dtype)[label.where(is_here, 0)].where(is_here, 0).sum()
 
 
-def nll_loss(x, target, weight=None, reduction="mean", ignore_index=-100, class_axes=(), position_axes=(), classes=None):
+def nll_loss(x, target, weight=None, reduction="mean", ignore_index=-100, class_axes=(), position_axes=(),
+             classes=None):
     """The negative of each label's number among this rank's x [n, c, ..].
 
-    An addend of each rank of class_axes, which cut the classes (`classes`: which are here), and, where it is reduced, of
-    position_axes, which cut the labels. A mean is over the labels of them all.
+    classes        which classes are here, where they are cut: the loss is an addend of each rank that has some
+    class_axes     mesh axes that cut them, and with them the weight
+    position_axes  those that cut the labels: a loss that is reduced is an addend, and a mean is over the labels of all
     """
-    if not class_axes and (reduction != "mean" or not position_axes):
+    if classes is None and (reduction != "mean" or not position_axes):
         return F.nll_loss(x, target, weight, ignore_index=ignore_index, reduction=reduction)
     dim = min(1, x.dim() - 1)
     whole = x.shape[dim] if classes is None else math.prod(classes.atoms)

@@ -17,32 +17,35 @@ def axes():
 
 def start():
     """Joins the other ranks, unless that was done before, and makes a process group for each mesh axis."""
-    ranks = math.prod(axes())
-    ours = not dist.is_initialized()
-    if ours:
-        world = int(os.environ.get("WORLD_SIZE", "1"))
-        if world != ranks:
-            refuse(world, int(os.environ.get("RANK", "0")))
-        backend = "nccl" if torch.cuda.is_available() else "gloo"
-        if backend == "nccl":
-            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-        if "WORLD_SIZE" in os.environ:
-            dist.init_process_group(backend)
-        else:
-            dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
-    if dist.get_world_size() != ranks:
-        refuse(dist.get_world_size(), dist.get_rank())
+    if not dist.is_initialized():
+        join()
+    if dist.get_world_size() != math.prod(axes()):
+        refuse()
     if axes() not in MESHES:
-        names = tuple("axis%d" % axis for axis in range(len(axes())))
-        MESHES[axes()] = dist.device_mesh.init_device_mesh(device().type, axes() or (1,), mesh_dim_names=names or ("one",))
+        names = tuple(f"axis{axis}" for axis in range(len(axes()))) or ("one",)
+        MESHES[axes()] = dist.device_mesh.init_device_mesh(device().type, axes() or (1,), mesh_dim_names=names)
 
 
-def refuse(world, rank):
+def join():
+    """Makes the default process group: of what torchrun started, or of this process alone."""
+    fits = int(os.environ.get("WORLD_SIZE", "1")) == math.prod(axes())
+    backend = "nccl" if torch.cuda.is_available() and fits else "gloo"
+    if backend == "nccl":
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    if "WORLD_SIZE" in os.environ:
+        dist.init_process_group(backend)
+    else:
+        dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
+
+
+def refuse():
     """Ends a program that runs on another number of ranks than it was written for."""
-    ranks = math.prod(axes())
-    if rank == 0:
-        print(f"This model is sharded over {ranks} ranks (a mesh of {' x '.join(map(str, axes())) or '1'}) but runs on {world}; "
-              f"start it with: torchrun --nproc-per-node {ranks} {os.path.basename(sys.argv[0])}", file=sys.stderr, flush=True)
+    if dist.get_rank() == 0:
+        ranks, mesh = math.prod(axes()), " x ".join(map(str, axes())) or "1"
+        print(f"This model is sharded over {ranks} ranks (a mesh of {mesh}) but runs on {dist.get_world_size()}; "
+              f"start it with: torchrun --nproc-per-node {ranks} {os.path.basename(sys.argv[0])}",
+              file=sys.stderr, flush=True)
+    dist.barrier()  # who ends first ends the others
     raise SystemExit(1)
 
 

@@ -1,3 +1,4 @@
+import torch
 from torch import nn
 
 
@@ -20,5 +21,9 @@ def parts(**members):
 
 
 def leave(buffer, value):
-    """Leaves a value in a buffer. Through `.data`, since autograd may have kept the buffer, whose old value it does not read."""
-    buffer.data.copy_(value.detach())
+    """Leaves a value in a buffer; not again where a block is recomputed in the backward.
+
+    Through `.data`, since autograd may have kept the buffer, whose old value it does not read.
+    """
+    if torch._C._current_graph_task_id() == -1:
+        buffer.data.copy_(value.detach())

@@ -26,7 +26,8 @@ class Move:
 
     def __repr__(self):
         given = ((name, getattr(self, name)) for name in self.__dataclass_fields__)
-        return type(self).__name__ + "(" + ", ".join(f"{name}={value!r}" for name, value in given if value is not None) + ")"
+        words = ", ".join(f"{name}={value!r}" for name, value in given if value is not None)
+        return f"{type(self).__name__}({words})"
 
     def end(self, begun):
         return begun
@@ -43,7 +44,7 @@ class cut(Move):
 
     def begin(self, x):
         ranks = axes()[self.axis]
-        x = padded(viewed(x, self.view), self.dim, self.size and self.size * ranks)
+        x = zero_padded(viewed(x, self.view), self.dim, self.size and self.size * ranks)
         extent = x.shape[self.dim] // ranks
         x = x.narrow(self.dim, coordinates()[self.axis] * extent, extent)
         return viewed(x.clone(memory_format=torch.contiguous_format), self.shape)
@@ -60,8 +61,8 @@ class all_gather(Move):
 
     def begin(self, x):
         x, ranks = viewed(x, self.view), axes()[self.axis]
-        parts = torch.ops._c10d_functional.all_gather_into_tensor(numbers(x), ranks, group(self.axis))
-        return parts, x.dtype, (ranks, *x.shape)
+        arriving = torch.ops._c10d_functional.all_gather_into_tensor(numbers(x), ranks, group(self.axis))
+        return arriving, x.dtype, (ranks, *x.shape)
 
     def end(self, begun):
         return viewed(joined(*begun, self.dim, self.size), self.shape)
@@ -78,7 +79,7 @@ class reduce_scatter(Move):
 
     def begin(self, x):
         ranks = axes()[self.axis]
-        x = parted(padded(viewed(x, self.view), self.dim, self.size and self.size * ranks), self.dim, ranks)
+        x = parted(zero_padded(viewed(x, self.view), self.dim, self.size and self.size * ranks), self.dim, ranks)
         part = torch.ops._c10d_functional.reduce_scatter_tensor(numbers(x), "sum", ranks, group(self.axis))
         return part, x.shape[1:]
 
@@ -113,10 +114,11 @@ class all_to_all(Move):
 
     def begin(self, x):
         ranks = axes()[self.axis]
-        x = parted(padded(viewed(x, self.view), self.cut, self.cut_size and self.cut_size * ranks), self.cut, ranks)
+        size = self.cut_size and self.cut_size * ranks
+        x = parted(zero_padded(viewed(x, self.view), self.cut, size), self.cut, ranks)
         counts = [x.numel() // ranks] * ranks
-        parts = torch.ops._c10d_functional.all_to_all_single(numbers(x), counts, counts, group(self.axis))
-        return parts, x.dtype, x.shape
+        arriving = torch.ops._c10d_functional.all_to_all_single(numbers(x), counts, counts, group(self.axis))
+        return arriving, x.dtype, x.shape
 
     def end(self, begun):
         return viewed(joined(*begun, self.gathered, self.gathered_size), self.shape)
@@ -147,15 +149,15 @@ class relayout(Move):
             sent.append(block(x, self.overlap(here, there), self.before.box(here)).reshape(-1))
             received.append(math.prod(extent for _, extent in self.overlap(there, here)))
         counts = [part.numel() for part in sent]
-        parts = torch.ops._c10d_functional.all_to_all_single(
+        arriving = torch.ops._c10d_functional.all_to_all_single(
             numbers(torch.cat(sent)), received, counts, dist.group.WORLD.group_name)
-        return parts, x.dtype, received
+        return arriving, x.dtype, received
 
     def end(self, begun):
-        parts, dtype, received = begun
-        parts, here = waited(parts).view(dtype), coordinates()
-        made = parts.new_zeros(self.after.extents())
-        for rank, part in enumerate(parts.split(received)):
+        arriving, dtype, received = begun
+        arrived, here = waited(arriving).view(dtype), coordinates()
+        made = arrived.new_zeros(self.after.extents())
+        for rank, part in enumerate(arrived.split(received)):
             target = block(made, self.overlap(coordinates(rank), here), self.after.box(here))
             target.copy_(part.view(target.shape))
         return made.view(self.after.local_shape())
@@ -182,7 +184,7 @@ def viewed(x, shape):
     return x if shape is None else x.reshape(shape)
 
 
-def padded(x, dim, size):
+def zero_padded(x, dim, size):
     """x with zeros at the end of a dimension, so that it has this size; if one is given."""
     if size is None or size == x.shape[dim]:
         return x
@@ -191,14 +193,14 @@ def padded(x, dim, size):
     return torch.cat([x, x.new_zeros(shape)], dim)
 
 
-def parted(x, dim, parts):
-    """x in equal parts of a dimension, with a dimension for their number in front."""
-    return x.unflatten(dim, (parts, x.shape[dim] // parts)).movedim(dim, 0)
+def parted(x, dim, count):
+    """x in so many equal parts of a dimension, with a dimension for their number in front."""
+    return x.unflatten(dim, (count, x.shape[dim] // count)).movedim(dim, 0)
 
 
-def joined(parts, dtype, shape, dim, size):
+def joined(arriving, dtype, shape, dim, size):
     """What arrived as parts of this dtype and shape, one after the other along a dimension, without padding."""
-    x = waited(parts).view(dtype).view(shape).movedim(0, dim).flatten(dim, dim + 1)
+    x = waited(arriving).view(dtype).view(shape).movedim(0, dim).flatten(dim, dim + 1)
     return (x if size is None else x.narrow(dim, 0, size)).contiguous()
 
 
@@ -250,8 +252,8 @@ class Fork(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *gradients):
-        used = [run(back, gradient) for gradient, (_, back) in zip(gradients, ctx.uses) if gradient is not None]
-        total = sum(used[1:], used[0]) if used else None
+        given = [run(back, gradient) for gradient, (_, back) in zip(gradients, ctx.uses) if gradient is not None]
+        total = sum(given[1:], given[0]) if given else None
         return None if total is None else run(ctx.backward_moves, total), None, None, None
 
 

@@ -26,7 +26,7 @@ class ShardedBatchNorm(torch.autograd.Function):
         y = (numbers - along_channels(mean, x)) * along_channels(scale, x)
         y = y if bias is None else y + along_channels(bias, x)
         ctx.save_for_backward(x, weight, mean, invstd)
-        ctx.count, ctx.sums, ctx.others, ctx.has_bias = count, sums, others, bias is not None
+        ctx.count, ctx.sums, ctx.others, ctx.bias_dtype = count, sums, others, None if bias is None else bias.dtype
         ctx.mark_non_differentiable(mean, invstd, variance)
         return y.to(x.dtype), mean, invstd, variance
 
@@ -40,7 +40,8 @@ class ShardedBatchNorm(torch.autograd.Function):
         scale = invstd if weight is None else invstd * weight
         of_x = (gradient - along_channels(sums[0], x) - y * along_channels(sums[1], x)) * along_channels(scale, x)
         of_weight = None if weight is None else here[1].to(weight.dtype)
-        return of_x.to(x.dtype), of_weight, here[0].to(x.dtype) if ctx.has_bias else None, None, None
+        of_bias = None if ctx.bias_dtype is None else here[0].to(ctx.bias_dtype)
+        return of_x.to(x.dtype), of_weight, of_bias, None, None
 
 
 def ranks_of(over):
@@ -53,16 +54,15 @@ def along_channels(numbers, x):
     return numbers.view(1, -1, *[1] * (x.dim() - 2))
 
 
-def batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps, axes=()):
+def batch_norm(x, weight, bias, running_mean, running_var, training=True, momentum=0.1, eps=1e-5, axes=()):
     """Batch normalization of x [n, c, ..], of which mesh axes may cut all but the channels.
 
     Gives the result, mean and 1/deviation (empty when not training), and the running mean and variance as they are
     afterwards. The gradients of weight and bias are addends of each rank of `axes`.
     """
     if not training or not axes:
-        running_mean = running_mean if running_mean is None or not training else running_mean.clone()
-        running_var = running_var if running_var is None or not training else running_var.clone()
-        return *torch.native_batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps), running_mean, running_var
+        running = [None if numbers is None else numbers.clone() for numbers in (running_mean, running_var)]
+        return *torch.native_batch_norm(x, weight, bias, *running, training, momentum, eps), *running
     y, mean, invstd, variance = ShardedBatchNorm.apply(x, weight, bias, eps, tuple(axes))
     if running_mean is not None:
         count = x.numel() // x.shape[1] * ranks_of(axes)

@@ -2,6 +2,7 @@ import math
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 
 from .mesh import axes, coordinates, device
 from .moves import all_reduce
@@ -13,8 +14,8 @@ POSITIONS_KEPT = 1 << 20  # so many positions are kept from use to use
 class Positions:
     """Which of the positions 0 .. n-1 along neighbouring dimensions this rank has.
 
-    Position and place here are numbers of atoms, major to minor. A rank has of each atom `extents` from a start, which
-    is `starts`, and for each mesh axis this rank's coordinate times its `steps`.
+    The dimensions are products of `atoms`, major to minor. Of each atom a rank has `extents` elements from `starts`
+    plus, for each mesh axis, its coordinate times `steps`.
     """
     atoms: tuple
     extents: tuple
@@ -24,7 +25,12 @@ class Positions:
     def first(self):
         """The first position of each atom that this rank has."""
         here = coordinates()
-        return tuple(start + sum(at * step[i] for at, step in zip(here, self.steps)) for i, start in enumerate(self.starts))
+        return tuple(start + sum(at * step[atom] for at, step in zip(here, self.steps))
+                     for atom, start in enumerate(self.starts))
+
+    def padding(self):
+        """Whether some of what is here is padding."""
+        return any(start + extent > size for size, extent, start in zip(self.atoms, self.extents, self.first()))
 
     @property
     def here(self):
@@ -38,6 +44,7 @@ class Positions:
         return KNOWN_POSITIONS[key]
 
     def all_here(self):
+        """As here, computed."""
         found = torch.zeros(1, dtype=torch.int64, device=device())
         padding = torch.zeros(1, dtype=torch.bool, device=device())
         for size, extent, start in zip(self.atoms, self.extents, self.first()):
@@ -68,10 +75,11 @@ def positions(atoms, extents, starts, steps):
 
 
 def embedding(weight, indices, padding_idx=-1, rows=None):
-    """Rows of a table; zeros for those that other ranks have (`rows`: which are here). The padding row is not trained."""
+    """Rows of a table; zeros for those that are not here (`rows`: which are). The padding row is not trained."""
     if rows is None:
         return torch.embedding(weight, indices, padding_idx)
-    torch._assert_async(((indices >= 0) & (indices < math.prod(rows.atoms))).all(), "an index is outside of the embedding's table")
+    known = ((indices >= 0) & (indices < math.prod(rows.atoms))).all()
+    torch._assert_async(known, "an index is outside of the embedding's table")
     local = rows.local(indices)
     padding = int(rows.local(torch.tensor(padding_idx))) if padding_idx >= 0 else -1
     found = torch.embedding(weight, local.clamp(min=0), padding)
@@ -103,11 +111,12 @@ def diagonals(x, rows, columns):
     return column - row[:, None]
 
 
-def one_hot(x, num_classes, classes=None):
+def one_hot(x, num_classes=-1, classes=None):
     """Zeros, and a one at each label; `classes`: which of them are here."""
-    torch._assert_async(((x >= 0) & (x < num_classes)).all(), "a label is outside of the classes")
-    here = torch.arange(num_classes, device=x.device) if classes is None else classes.here
-    return (x.unsqueeze(-1) == here).to(torch.int64)
+    if classes is None:
+        return F.one_hot(x, num_classes)
+    torch._assert_async(((x >= 0) & (x < math.prod(classes.atoms))).all(), "a label is outside of the classes")
+    return (x.unsqueeze(-1) == classes.here).to(torch.int64)
 
 
 class Extremum(torch.autograd.Function):
@@ -133,10 +142,13 @@ class Extremum(torch.autograd.Function):
         return ones * (gradient.reshape(found.shape) / count), None, None, None, None
 
 
-def extremum(x, largest, dim=(), keepdim=False, cut_by=()):
-    """The largest (or smallest) elements along dimensions (none: all), which mesh axes may cut; equal ones share the gradient."""
+def extremum(x, dim=(), keepdim=False, axes=(), largest=True):
+    """The largest (or smallest) elements along dimensions (none: all), which mesh axes may cut.
+
+    Equal ones share the gradient.
+    """
     dim = (dim,) if isinstance(dim, int) else tuple(dim)
-    return Extremum.apply(x, largest, tuple(d % x.dim() for d in dim) or tuple(range(x.dim())), keepdim, tuple(cut_by))
+    return Extremum.apply(x, largest, tuple(d % x.dim() for d in dim) or tuple(range(x.dim())), keepdim, tuple(axes))
 
 
 def squeezed(x, dim):

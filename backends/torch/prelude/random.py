@@ -9,7 +9,8 @@ SPLIT_MIX_STEP = 0x9E3779B97F4A7C15
 
 def begin_step():
     """Counts a forward: random numbers are others than in the one before."""
-    RANDOM["step"] = torch.zeros((), dtype=torch.int64, device=device()) if RANDOM["step"] is None else RANDOM["step"] + 1
+    step = RANDOM["step"]
+    RANDOM["step"] = torch.zeros((), dtype=torch.int64, device=device()) if step is None else step + 1
 
 
 def int64(number):
@@ -44,15 +45,15 @@ def kept(stream, elements, p):
     return uniform(stream, elements) >= p
 
 
-def dropout(x, p, train, stream, elements=None):
+def dropout(x, p=0.5, train=True, stream="", elements=None):
     """Dropout by the number of the global element (`elements`: which are here), so that any layout drops the same."""
     return native_dropout(x, p, train, stream, elements)[0]
 
 
-def native_dropout(x, p, train, stream, elements=None):
+def native_dropout(x, p=0.5, train=True, stream="", elements=None):
     """As dropout, and which elements were kept."""
     if not train or p == 0:
         return x, torch.ones_like(x, dtype=torch.bool)
     element = torch.arange(x.numel(), device=x.device) if elements is None else elements.here
     keeps = kept(stream, element, p).view(x.shape)
-    return x * keeps * (1 / (1 - p) if p < 1 else 0.0), keeps
+    return x.masked_fill(~keeps, 0) * (1 / (1 - p) if p < 1 else 0.0), keeps

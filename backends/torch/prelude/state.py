@@ -3,8 +3,10 @@ import torch.distributed as dist
 from torch import nn
 
 from .layout import whole_of
-from .mesh import axes, coordinates, device, start
+from .mesh import MESHES, coordinates, device, start
 from .moves import waited
+from .parameters import begin_forward, regathering
+from .random import RANDOM, begin_step
 
 
 class Planned(nn.Module):
@@ -20,16 +22,47 @@ class Planned(nn.Module):
     def __init__(self):
         start()
         super().__init__()
+        self._named = False  # whether parameters know their names, for traces
 
-    def shards(self):
+    def _apply(self, function, recurse=True):
+        """As nn.Module has it, for `to` and its like; buffers, which it makes anew, keep their layouts."""
+        layouts = {name: buffer.sharding for name, buffer in self.named_buffers()}
+        super()._apply(function, recurse)
+        for name, buffer in self.named_buffers():
+            buffer.sharding = layouts[name]
+        return self
+
+    def __call__(self, *inputs, **named_inputs):
+        if not self._named:
+            for name, shard in self.named_parameters():
+                shard.storing.name = name
+            self._named = True
+        if self.training:
+            begin_step()
+        begin_forward()
+        if not any(shard.storing.regather for shard in self.parameters()):
+            return super().__call__(*inputs, **named_inputs)
+        with regathering():
+            return super().__call__(*inputs, **named_inputs)
+
+    def named_shards(self):
         """By name the parameters and buffers that a state dict has."""
         return self.state_dict(keep_vars=True)
 
     def local_batch(self, inputs):
         """This rank's parts of whole inputs: a tuple in the order of INPUTS, or a dict."""
         if isinstance(inputs, dict):
-            return {name: layout.cut(inputs[name]).to(device()) for name, layout in self.INPUTS.items() if name in inputs}
-        return tuple(layout.cut(x).to(device()) for layout, x in zip(self.INPUTS.values(), inputs))
+            return {name: self.local_input(name, x) for name, x in inputs.items()}
+        return tuple(self.local_input(name, x) for name, x in zip(self.INPUTS, inputs, strict=True))
+
+    def local_input(self, name, whole):
+        """This rank's part of an input."""
+        if name not in self.INPUTS:
+            raise ValueError(f"the model has no input {name}; its inputs are {', '.join(self.INPUTS)}")
+        layout = self.INPUTS[name]
+        if tuple(whole.shape) != layout.shape:
+            raise ValueError(f"the input {name} is {tuple(whole.shape)}, but the plan was made for {layout.shape}")
+        return layout.cut(whole).to(device())
 
     def gather_output(self, name, local):
         """The whole of what `forward` returned under this name, on every rank."""
@@ -43,9 +76,8 @@ class Planned(nn.Module):
         missing or not known.
         """
         found, problems, known = {}, [], set(self.TIED)
-        for name, shard in self.shards().items():
-            names = [name] + [other for other, own in self.TIED.items() if own == name]
-            given = next((other for other in names if other in state_dict), None)
+        for name, shard in self.named_shards().items():
+            given = next((other for other in self.names_of(name) if other in state_dict), None)
             known.add(name)
             if given is None:
                 problems += [f"missing {name}"] if strict else []
@@ -58,6 +90,10 @@ class Planned(nn.Module):
             raise ValueError("the state dict does not fit the model: " + "; ".join(problems))
         for name, whole in found.items():
             self.set_shard(name, whole)
+
+    def names_of(self, name):
+        """The name that a tensor has here, and its others."""
+        return [name] + [other for other, own in self.TIED.items() if own == name]
 
     def set_shard(self, name, whole):
         """Puts this rank's part of a whole tensor where the name says; makes what a meta tensor stands for."""
@@ -75,9 +111,20 @@ class Planned(nn.Module):
         else:
             shard.copy_(part)
 
+    @torch.no_grad()
+    def draw_weights(self, seed=0):
+        """Random weights, the same on any number of ranks: normal with a deviation of 0.02; scales are 1, biases 0."""
+        for number, (name, shard) in enumerate(self.named_parameters()):
+            whole = torch.zeros(shard.sharding.shape, dtype=shard.dtype)
+            if whole.dim() > 1:
+                whole.normal_(std=0.02, generator=torch.Generator().manual_seed(seed + number))
+            elif name.endswith("weight"):
+                whole.fill_(1)
+            self.set_shard(name, whole)
+
     def whole_state_dict(self):
         """The state dict of the model on one device, on every rank, in its memory; tensors are gathered one by one."""
-        whole = {name: whole_of(shard.detach(), shard.sharding).cpu() for name, shard in self.shards().items()}
+        whole = {name: whole_of(shard.detach(), shard.sharding).cpu() for name, shard in self.named_shards().items()}
         whole.update({name: whole[own] for name, own in self.TIED.items()})
         return whole
 
@@ -85,8 +132,8 @@ class Planned(nn.Module):
     def clip_grad_norm_(self, max_norm):
         """Scales the gradients so that their norm, over all ranks, is at most max_norm; gives the norm before that."""
         gradients = [(p.grad, p.sharding) for p in self.parameters() if p.grad is not None]
-        total = torch.zeros((), dtype=torch.float64 if any(g.dtype == torch.float64 for g, _ in gradients) else torch.float32,
-                            device=device())
+        double = any(gradient.dtype == torch.float64 for gradient, _ in gradients)
+        total = torch.zeros((), dtype=torch.float64 if double else torch.float32, device=device())
         for gradient, layout in gradients:
             # Of ranks with the same part the first one counts it.
             if all(here == 0 for here, place in zip(coordinates(), layout.axes) if place is None):
@@ -96,3 +143,134 @@ class Planned(nn.Module):
         for gradient, _ in gradients:
             gradient.mul_(scale.to(gradient.dtype))
         return norm
+
+    def checkpoint_state_dict(self, optimizer=None):
+        """The state of the model, and of an optimizer, for torch.distributed.checkpoint: whole tensors in rows.
+
+        Any layout on any number of ranks loads what another one saved, and dcp_to_torch_save makes a plain file of it.
+        """
+        model = {name: rows_of(shard.detach(), shard.sharding) for name, shard in self.named_shards().items()}
+        model.update({name: model[own] for name, own in self.TIED.items()})
+        step = torch.tensor(-1 if RANDOM["step"] is None else int(RANDOM["step"]))
+        state = {"model": model, "random_step": step}
+        if optimizer is not None:
+            entries = {}
+            for name, shard in self.named_parameters():
+                entries[name] = {key: state_rows(name, key, value, shard)
+                              for key, value in optimizer.state.get(shard, {}).items()}
+            state["optimizer"] = {"state": entries, "param_groups": self.named_groups(optimizer)}
+        return state
+
+    def named_groups(self, optimizer):
+        """The optimizer's groups with names in place of parameters."""
+        names = {shard: name for name, shard in self.named_parameters()}
+        return [{**each, "params": [names[shard] for shard in each["params"]]} for each in optimizer.param_groups]
+
+    @torch.no_grad()
+    def load_checkpoint_state_dict(self, state, optimizer=None):
+        """Takes each rank's part of what checkpoint_state_dict() gave, there or elsewhere."""
+        for name in self.named_shards():
+            self.set_shard(name, whole_of_rows(state["model"][name]))
+        step = int(state["random_step"])
+        RANDOM["step"] = None if step < 0 else torch.tensor(step, device=device())
+        if optimizer is not None:
+            self.load_optimizer(optimizer, state["optimizer"])
+
+    def load_optimizer(self, optimizer, saved):
+        """Takes each rank's part of an optimizer's state, under any name of each parameter."""
+        names = {shard: name for name, shard in self.named_parameters()}
+        shards = [shard for each in optimizer.param_groups for shard in each["params"]]
+        found = {}
+        for i, shard in enumerate(shards):
+            entries = next(filter(None, map(saved["state"].get, self.names_of(names[shard]))), {})
+            found[i] = {key: value if is_plain(value) else shard.sharding.cut(whole_of_rows(value))
+                        for key, value in entries.items()}
+        groups, first = [], 0
+        for each, settings in zip(optimizer.param_groups, saved["param_groups"], strict=True):
+            groups.append({**settings, "params": [*range(first, first + len(each["params"]))]})
+            first += len(each["params"])
+        optimizer.load_state_dict({"state": found, "param_groups": groups})
+
+    def save_checkpoint(self, path, optimizer=None):
+        """Writes a folder from which any other layout of the model can go on."""
+        import torch.distributed.checkpoint as checkpoint
+
+        checkpoint.save(self.checkpoint_state_dict(optimizer), checkpoint_id=path)
+
+    def load_checkpoint(self, path, optimizer=None):
+        """Reads what save_checkpoint wrote; a model on the meta device comes to be by it."""
+        import torch.distributed.checkpoint as checkpoint
+
+        saved = checkpoint.FileSystemReader(path).read_metadata().state_dict_metadata
+        model = {name: empty_rows(shard.sharding.shape, shard.dtype) for name, shard in self.named_shards().items()}
+        state = {"model": model, "random_step": torch.tensor(0)}
+        if optimizer is not None:
+            entries = {}
+            for own, _ in self.named_parameters():
+                for name in self.names_of(own):
+                    prefix = f"optimizer.state.{name}."
+                    entries[name] = {key.removeprefix(prefix): empty_entry(entry)
+                                     for key, entry in saved.items() if key.startswith(prefix)}
+            state["optimizer"] = {"state": entries, "param_groups": self.named_groups(optimizer)}
+        checkpoint.load(state, checkpoint_id=path)
+        self.load_checkpoint_state_dict(state, optimizer)
+
+
+def is_plain(value):
+    """Whether an optimizer's value is the same on every rank: a number, like the count of its steps."""
+    return not torch.is_tensor(value) or value.dim() == 0
+
+
+def state_rows(name, key, value, shard):
+    """What an optimizer keeps for a parameter, as rows_of: a tensor lies as the parameter does."""
+    if is_plain(value):
+        return value
+    if value.shape != shard.shape:
+        raise ValueError(f"the optimizer's {key} of {name} is {tuple(value.shape)}, not {tuple(shard.shape)} as the "
+                         "parameter; checkpoints know no layout for it")
+    return rows_of(value, shard.sharding)
+
+
+def row_mesh():
+    """All ranks, in one row."""
+    if "rows" not in MESHES:
+        MESHES["rows"] = dist.device_mesh.init_device_mesh(device().type, (dist.get_world_size(),))
+    return MESHES["rows"]
+
+
+def rows_of(local, layout):
+    """A tensor as a DTensor of which each rank has some rows; a number as it is."""
+    whole = whole_of(local, layout)
+    return whole if whole.dim() == 0 else dtensor_of(whole[row_slice(whole.shape[0])].clone(), layout.shape)
+
+
+def empty_rows(shape, dtype):
+    """As rows_of, with nothing in it yet."""
+    if len(shape) == 0:
+        return torch.zeros(shape, dtype=dtype)
+    here = row_slice(shape[0])
+    return dtensor_of(torch.zeros((here.stop - here.start, *shape[1:]), dtype=dtype, device=device()), shape)
+
+
+def empty_entry(entry):
+    """What an entry of a checkpoint is read into: rows, or nothing where it is no tensor."""
+    return empty_rows(tuple(entry.size), entry.properties.dtype) if hasattr(entry, "size") else None
+
+
+def row_slice(rows):
+    """The rows that this rank has of so many."""
+    share = -(-rows // dist.get_world_size())
+    return slice(min(rows, dist.get_rank() * share), min(rows, (dist.get_rank() + 1) * share))
+
+
+def dtensor_of(rows, shape):
+    """The DTensor of this shape of which this rank has these rows."""
+    from torch.distributed.tensor import DTensor, Shard
+
+    stride = torch.empty(shape, device="meta").stride()
+    return DTensor.from_local(rows, row_mesh(), [Shard(0)], run_check=False, shape=torch.Size(shape), stride=stride)
+
+
+def whole_of_rows(value):
+    """The whole of what rows_of gave."""
+    return value.full_tensor() if hasattr(value, "full_tensor") else value

@@ -1,5 +1,6 @@
 """What the cases share."""
 import math
+import traceback
 
 import torch
 
@@ -8,6 +9,8 @@ from prelude.mesh import axes, coordinates
 from prelude.positions import positions
 
 CASES = []
+
+PROBLEMS = []  # of the case that runs; told at its end, since ranks that go on must meet the others
 
 
 def case(function=None, on=((2, 2),)):
@@ -19,15 +22,20 @@ def case(function=None, on=((2, 2),)):
 
 
 def close(a, b, what="", tolerance=1e-12):
-    assert a.shape == b.shape, f"{what}: shape {tuple(a.shape)}, not {tuple(b.shape)}"
-    assert a.dtype == b.dtype, f"{what}: {a.dtype}, not {b.dtype}"
-    if a.numel() == 0:
-        return
-    if not a.dtype.is_floating_point:
-        assert torch.equal(a, b), f"{what}: {a} is not {b}"
-        return
-    difference = (a - b).abs().max().item()
-    assert difference <= tolerance * max(1.0, b.abs().max().item()), f"{what}: differs by {difference}"
+    """Notes a problem unless the tensors are alike."""
+    problem = None
+    if a.shape != b.shape:
+        problem = f"shape {tuple(a.shape)}, not {tuple(b.shape)}"
+    elif a.dtype != b.dtype:
+        problem = f"{a.dtype}, not {b.dtype}"
+    elif not a.dtype.is_floating_point:
+        problem = None if torch.equal(a, b) else f"{a} is not {b}"
+    elif a.numel() > 0:
+        difference = (a - b).abs().max().item()
+        if not difference <= tolerance * max(1.0, b.abs().max().item()):  # nor if it is no number
+            problem = f"differs by {difference}"
+    if problem:
+        PROBLEMS.append(f"{what}: {problem}\n" + "".join(traceback.format_stack(limit=4)[:-1]))
 
 
 def same(local, layout, whole, what="", tolerance=1e-12):

@@ -1,9 +1,17 @@
+import contextlib
+import io
+import sys
+import types
+from pathlib import Path
+
 import torch
 import torch.distributed as dist
 
 from cases import case, close, draw
+from prelude import mesh
 from prelude.layout import Layout, whole_of
 from prelude.mesh import axes, coordinates, group
+from prelude.moves import all_reduce
 
 
 LAYOUTS = [  # of a [8, 12], on two axes
@@ -91,3 +99,60 @@ def test_groups_are_lines_of_the_mesh():
                 if all(a == b for i, (a, b) in enumerate(zip(coordinates(rank), coordinates())) if i != axis)]
         found = dist.distributed_c10d._resolve_process_group(group(axis))
         assert dist.get_process_group_ranks(found) == line
+
+
+@case
+def test_another_number_of_ranks_is_refused():
+    told = io.StringIO()
+    mesh.AXES = (2, 4)
+    try:
+        with contextlib.redirect_stderr(told):
+            mesh.start()
+    except SystemExit as ended:
+        assert ended.code == 1
+    else:
+        raise AssertionError("a mesh of 8 ranks does not start on 4")
+    finally:
+        mesh.AXES = (2, 2)
+    words = "sharded over 8 ranks (a mesh of 2 x 4) but runs on 4; start it with: torchrun --nproc-per-node 8"
+    assert (words in told.getvalue()) == (dist.get_rank() == 0), told.getvalue()
+
+
+@case
+def test_a_mesh_is_made_while_the_default_device_is_meta():
+    known = mesh.MESHES.pop((2, 2))
+    try:
+        with torch.device("meta"):
+            mesh.start()
+        assert all_reduce(0)(torch.ones(3)).tolist() == [2.0, 2.0, 2.0]
+    finally:
+        mesh.MESHES[2, 2] = known
+
+
+@case
+def test_all_files_make_one_program():
+    """As the emitter writes it: the definitions of all files, without the imports between them."""
+    order = ["layout", "mesh", "moves", "parameters", "modules", "state", "losses", "norms", "positions", "random",
+             "experts", "attention"]
+    folder = Path(mesh.__file__).parent
+    assert sorted(path.stem for path in folder.glob("*.py")) == sorted(order)
+    lines = ["import math", "import os", "import sys", "from dataclasses import dataclass", "import torch",
+             "import torch.distributed as dist", "from torch import nn", "import torch.nn.functional as F"]
+    for name in order:
+        text = (folder / f"{name}.py").read_text()
+        own = [line for line in text.splitlines() if line.startswith(("import ", "from "))]
+        assert all(line in lines or line.startswith("from .") for line in own), (name, own)
+        lines += [line for line in text.splitlines() if line not in own and not line.startswith("AXES = ")]
+    scope = {"AXES": (2, 2), "__name__": "model"}
+    program = types.ModuleType("model")
+    sys.modules["model"] = program
+    program.__dict__.update(scope)
+    exec(compile("\n".join(lines), "model.py", "exec"), program.__dict__)
+    program.start()
+    whole = draw(8, 12)
+    layout = program.Layout((8, 12), (0, 1))
+    close(program.whole_of(layout.cut(whole), layout), whole)
+    p = program.parameter(layout, torch.float64, loaded=[program.all_gather(1, 1)],
+                          reduced=[program.reduce_scatter(1, 1)])
+    program.used(p).sum().backward()
+    close(p.grad, torch.full((4, 6), 2.0, dtype=torch.float64))

@@ -6,7 +6,8 @@ from cases import case, close, draw, leaf, same
 from layout_cases import LAYOUTS
 from prelude.layout import Layout, whole_of
 from prelude.mesh import axes, coordinates
-from prelude.moves import all_gather, all_reduce, all_to_all, convert, cut, fork, keep_one, reduce_scatter, relayout, run
+from prelude.moves import (all_gather, all_reduce, all_to_all, convert, cut, fork, keep_one, reduce_scatter, relayout,
+                           run)
 
 ATOMS = ((2, 4), (3, 4))
 
@@ -14,7 +15,8 @@ ATOMS = ((2, 4), (3, 4))
 def addends(layout, whole):
     """Parts that are random addends over the axes that are "sum": those but the last draw, the last makes it right."""
     sums = [axis for axis, place in enumerate(layout.axes) if place == "sum"]
-    plain = Layout(layout.shape, tuple(None if place == "sum" else place for place in layout.axes), layout.atoms, layout.padded)
+    places = tuple(None if place == "sum" else place for place in layout.axes)
+    plain = Layout(layout.shape, places, layout.atoms, layout.padded)
     drawn = [draw(*whole.shape) for _ in range(4)]
     if not whole.dtype.is_floating_point:
         drawn = [(x * 8).to(whole.dtype) for x in drawn]
@@ -28,10 +30,12 @@ def addends(layout, whole):
 def test_each_move_on_dimensions():
     moves = [
         (cut(0, 1), (None, None), (1, None)), (cut(1, 0), (1, None), (1, 0)), (cut(1, 0), (0, None), (0, 0)),
-        (all_gather(0, 1), (1, None), (None, None)), (all_gather(1, 0), (0, 0), (0, None)), (all_gather(1, 1), (0, 1), (0, None)),
+        (all_gather(0, 1), (1, None), (None, None)), (all_gather(1, 0), (0, 0), (0, None)),
+        (all_gather(1, 1), (0, 1), (0, None)),
         (all_reduce(0), ("sum", 1), (None, 1)), (all_reduce(1), ("sum", "sum"), ("sum", None)),
         (reduce_scatter(0, 1), ("sum", 0), (1, 0)), (reduce_scatter(1, 0), (0, "sum"), (0, 0)),
-        (all_to_all(0, 0, 1), (0, None), (1, None)), (all_to_all(1, 0, 1), (0, 0), (0, 1)), (all_to_all(1, 1, 0), (None, 1), (None, 0)),
+        (all_to_all(0, 0, 1), (0, None), (1, None)), (all_to_all(1, 0, 1), (0, 0), (0, 1)),
+        (all_to_all(1, 1, 0), (None, 1), (None, 0)),
         (keep_one(0), (None, 0), ("sum", 0)),
     ]
     for dtype in (torch.float64, torch.int64):
@@ -144,7 +148,8 @@ def test_fork_adds_up_before_it_reduces():
     ((x * w1).sin().sum() + (x * w2).cos().sum()).backward()
     rows, both = Layout((8, 12), (0, None)), Layout((8, 12), (0, 1))
     here = leaf(rows, x)
-    first, second, unused = fork(here, [], [], [([], []), ([cut(1, 1)], [all_gather(1, 1)]), ([all_gather(0, 0)], [cut(0, 0)])])
+    uses = [([], []), ([cut(1, 1)], [all_gather(1, 1)]), ([all_gather(0, 0)], [cut(0, 0)])]
+    first, second, unused = fork(here, [], [], uses)
     assert unused.shape == (8, 12)
     ((first * rows.cut(w1)).sin().sum() + (second * both.cut(w2)).cos().sum()).backward()
     same(here.grad, rows, x.grad, "x")
@@ -167,11 +172,14 @@ def test_converts_are_compiled():
         return graph.forward
 
     x = draw(4, 6).requires_grad_()
-    step = torch.compile(lambda x: convert(convert(x * 2, [all_reduce(0)], [all_reduce(0)]), [all_gather(1, 0)], [cut(1, 0)]).sin(),
-                         backend=backend, fullgraph=True)
-    y = step(x)
+    def step(x):
+        x = convert(x * 2, [all_reduce(0)], [all_reduce(0)])
+        return convert(x, [all_gather(1, 0)], [reduce_scatter(1, 0)]).sin()
+
+    y = torch.compile(step, backend=backend, fullgraph=True)(x)
     y.sum().backward()
     plain = x.detach().clone().requires_grad_()
-    expected = torch.cat([(plain * 4)] * 2).sin()
-    close(y.detach(), expected.detach())
+    expected = torch.cat([plain * 4] * 2).sin()
+    close(y.detach(), expected.detach(), "compiled")
+    close(x.grad, torch.autograd.grad(expected.sum(), plain)[0], "compiled gradient")
     assert len(graphs) == 1

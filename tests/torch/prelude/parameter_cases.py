@@ -1,13 +1,18 @@
+import weakref
+
 import torch
 
 from cases import case, close, draw, same
+from prelude import parameters
 from prelude.layout import Layout
 from prelude.moves import all_gather, all_reduce, cut, reduce_scatter
-from prelude.parameters import buffer, parameter, used
+from prelude.parameters import begin_forward, buffer, parameter, regathering, used
 
 WHOLE = Layout((8, 6), (None, None))
 ROWS = Layout((8, 6), (0, None))
 BOTH = Layout((8, 6), (0, 1))
+
+ONCE = dict(loaded=[all_gather(0, 0)], reduced=[reduce_scatter(0, 0)])  # gathered for each use
 
 # How a parameter is kept: its layout, what `parameter` gets, and the layout that it is computed with.
 KINDS = {
@@ -81,3 +86,273 @@ def test_without_gradients():
     assert used(plain) is plain
     assert buffer(ROWS, torch.int64).shape == (4, 6) and buffer(ROWS).sharding is ROWS
     assert not parameter(ROWS, torch.int64).requires_grad
+
+
+@case
+def test_packs_and_pieces_give_the_same():
+    kept = parameters.PACK_BYTES, parameters.CHUNK_BYTES
+    try:
+        for pack, chunk in ((0, 1 << 30), (1 << 30, 1 << 30), (500, 1 << 30), (0, 100), (0, 48)):
+            parameters.PACK_BYTES, parameters.CHUNK_BYTES = pack, chunk
+            step([*KINDS], 2, lambda p: torch.optim.SGD(p, 0.1))
+    finally:
+        parameters.PACK_BYTES, parameters.CHUNK_BYTES = kept
+
+
+class Counting:
+    """Counts the collectives that begin, by kind."""
+
+    KINDS = (all_gather, all_reduce, reduce_scatter)
+
+    def __enter__(self):
+        self.counts, self.begins = {}, {kind: kind.begin for kind in self.KINDS}
+        for kind in self.KINDS:
+            kind.begin = self.counted(kind)
+        return self.counts
+
+    def counted(self, kind):
+        begin = kind.begin
+
+        def count(move, x):
+            self.counts[kind.__name__] = self.counts.get(kind.__name__, 0) + 1
+            return begin(move, x)
+        return count
+
+    def __exit__(self, *_):
+        for kind, begin in self.begins.items():
+            kind.begin = begin
+
+
+@case
+def test_small_gradients_go_together():
+    for moves, total in (([all_reduce(1)], 2.0), ([all_reduce(0), all_reduce(1)], 4.0)):
+        shards = [parameter(ROWS, torch.float64, reduced=moves) for _ in range(5)]
+        with Counting() as counts:
+            sum(used(p).sum() for p in shards).backward()
+        assert counts == {"all_reduce": len(moves)}, counts
+        for p in shards:
+            close(p.grad, torch.full((4, 6), total, dtype=torch.float64))
+
+
+@case
+def test_a_stored_value_is_gathered_once_a_step():
+    p = parameter(ROWS, torch.float64, stored=[all_gather(0, 0)], reduced=[reduce_scatter(0, 0)])
+    optimizer = torch.optim.SGD([p], 0.1)
+    with Counting() as counts:
+        for _ in range(3):
+            used(p).sum().backward()
+            (used(p) * used(p)).sum().backward()
+        assert counts["all_gather"] == 1 and counts["reduce_scatter"] == 6, counts
+        optimizer.step()
+        used(p), used(p)
+        assert counts["all_gather"] == 2, counts
+
+
+def chain(shards, x):
+    for p in shards:
+        x = torch.tanh(x @ used(p).t())
+    return x
+
+
+@case
+def test_values_are_gathered_again_for_the_backward():
+    for prefetch in (False, True):
+        layout = Layout((6, 6), (0, None))
+        whole = [draw(6, 6) for _ in range(3)]
+        shards = [parameter(layout, torch.float64, **ONCE, regather=True, prefetch=prefetch) for _ in whole]
+        with torch.no_grad():
+            for p, w in zip(shards, whole):
+                p.copy_(layout.cut(w))
+        plain = [w.clone().requires_grad_() for w in whole]
+        ours, theirs = torch.optim.SGD(shards, 0.1), torch.optim.SGD(plain, 0.1)
+        for step_number in range(3):
+            x = draw(5, 6)
+            expected = x
+            for w in plain:
+                expected = torch.tanh(expected @ w.t())
+            expected.square().sum().backward()
+            with Counting() as counts:
+                begin_forward()
+                with regathering():
+                    y = chain(shards, x)
+                assert counts["all_gather"] == 3, counts
+                # Of the first product, whose input needs no gradient, nothing is saved.
+                close(y.detach(), expected.detach())
+                y.square().sum().div(2).backward()
+                assert counts["all_gather"] == 5, counts
+            for p, w in zip(shards, plain):
+                close(p.grad, layout.cut(w.grad), f"gradient in step {step_number}")
+            ours.step(), theirs.step()
+            ours.zero_grad(), theirs.zero_grad()
+
+
+@case
+def test_no_gathered_value_outlives_the_forward():
+    layout, gathered, end = Layout((46, 46), (0, None)), [], all_gather.end
+
+    def watched(move, begun):
+        value = end(move, begun)
+        gathered.append(weakref.ref(value.untyped_storage()))
+        return value
+
+    try:
+        all_gather.end = watched
+        for regather in (False, True):
+            gathered.clear()
+            shards = [parameter(layout, torch.float64, **ONCE, regather=regather) for _ in range(3)]
+            x = draw(2, 46).requires_grad_()
+            begin_forward()
+            with regathering():
+                y = chain(shards, x)
+            assert sum(storage() is not None for storage in gathered) == (0 if regather else 3)
+            y.sum().backward()
+            assert len(gathered) == (6 if regather else 3) and not any(storage() for storage in gathered)
+    finally:
+        all_gather.end = end
+
+
+@case
+def test_a_value_used_twice_is_loaded_once_when_that_is_known():
+    layout = Layout((6, 6), (0, None))
+    a, b = (parameter(layout, torch.float64, **ONCE, regather=True, prefetch=True) for _ in range(2))
+    with torch.no_grad():
+        a.fill_(0.1), b.fill_(0.2)
+    x = draw(4, 6).requires_grad_()
+    for step_number, gathers in enumerate((5, 4, 4)):
+        with Counting() as counts:
+            begin_forward()
+            with regathering():
+                y = chain([a, b, a], x)
+            y.sum().backward()
+        if step_number == 0:
+            first = x.grad.clone()
+        else:
+            assert counts["all_gather"] == gathers, (step_number, counts)
+        close(x.grad, first)
+        x.grad = None
+
+
+@case
+def test_blocks_that_are_computed_again_for_the_backward():
+    """With activation checkpoints: gathers as many as with values gathered again, reductions on the way at once."""
+    from torch.utils.checkpoint import checkpoint
+
+    layout = Layout((6, 6), (0, None))
+    whole = [draw(6, 6) for _ in range(4)]
+    shards = [parameter(layout, torch.float64, **ONCE, regather=True, prefetch=True) for _ in whole]
+    with torch.no_grad():
+        for p, w in zip(shards, whole):
+            p.copy_(layout.cut(w))
+    plain = [w.clone().requires_grad_() for w in whole]
+    x = draw(5, 6)
+    expected = x
+    for w in plain:
+        expected = torch.tanh(expected @ w.t())
+    expected.square().sum().backward()
+    for _ in range(3):
+        with Counting() as counts:
+            begin_forward()
+            with regathering():
+                y = x.clone().requires_grad_()
+                for block in (shards[:2], shards[2:]):
+                    y = checkpoint(chain, block, y, use_reentrant=False)
+            y.square().sum().div(2).backward()
+        assert counts == {"all_gather": 8, "reduce_scatter": 4}, counts
+        assert not any(p.storing.uses or p.storing.value is not None for p in shards)
+        for p, w in zip(shards, plain):
+            close(p.grad, layout.cut(w.grad))
+            p.grad = None
+
+
+@case
+def test_a_change_between_forward_and_backward_is_told():
+    p = parameter(ROWS, torch.float64, **ONCE, regather=True)
+    with regathering():
+        y = draw(3, 6).requires_grad_() @ used(p).t()
+    with torch.no_grad():
+        p.add_(1)
+    try:
+        y.sum().backward()
+    except RuntimeError as error:
+        assert "was changed between" in str(error)
+    else:
+        raise AssertionError("a value that is not the forward's any more is refused")
+
+
+@case
+def test_a_failed_backward_leaves_nothing_behind():
+    p = parameter(ROWS, torch.float64, reduced=[all_reduce(1)])
+
+    class Fails(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            raise ValueError("on purpose")
+
+    x = torch.ones(6, dtype=torch.float64, requires_grad=True)
+    try:
+        (Fails.apply(x) * used(p)).sum().backward()
+    except ValueError:
+        pass
+    assert parameters.REDUCTIONS
+    loss = used(p).sum()
+    assert not parameters.REDUCTIONS
+    loss.backward()
+    close(p.grad, torch.full((4, 6), 2.0, dtype=torch.float64))
+
+
+@case
+def test_traces_show_reductions():
+    p = parameter(ROWS, torch.float64, reduced=[all_reduce(1)])
+    p.storing.name = "block.weight"
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        used(p).sum().backward()
+    names = {event.name for event in profile.events()}
+    assert {"meshwright: reduce block.weight", "meshwright: reduced block.weight"} <= names, names
+
+
+@case
+def test_bfloat16_parameters():
+    for name, (layout, arguments, computed) in KINDS.items():
+        whole, x = draw(8, 6), draw(16, 6)
+        p = parameter(layout, torch.bfloat16, **arguments)
+        with torch.no_grad():
+            p.copy_(layout.cut(whole))
+        plain = whole.to(torch.bfloat16).double().requires_grad_()
+        batch = Layout((16, 6), tuple(0 if place is None else None for place in computed.axes))
+        x = x.to(torch.bfloat16)
+        (x.double() @ plain.t()).tanh().sum().backward()
+        y = (batch.cut(x) @ used(p).t()).tanh()
+        y.sum().backward()
+        assert y.dtype == p.grad.dtype == torch.bfloat16
+        close(p.grad.double(), layout.cut(plain.grad), name, 0.03)
+        torch.optim.AdamW([p], 0.1).step()
+        assert not torch.equal(used(p), computed.cut(whole.to(torch.bfloat16)))
+
+
+@case
+def test_reductions_begin_before_the_backward_ends():
+    """Of a chain of products, the last one's gradient is on its way before the first one's is computed."""
+    moves = [all_reduce(0), all_reduce(1)]
+    shards = [parameter(Layout((6, 6), (None, None)), torch.float64, reduced=moves) for _ in range(3)]
+    events, kept = [], parameters.PACK_BYTES
+    parameters.PACK_BYTES = 0
+    with Counting():
+        begin = all_reduce.begin
+
+        def begun(move, x):
+            events.append("reduce")
+            return begin(move, x)
+        all_reduce.begin = begun
+        x = draw(2, 6).requires_grad_()
+        y = x
+        for p in shards:
+            y = torch.tanh(y @ used(p).t())
+            y.register_hook(lambda gradient: events.append("gradient"))
+        y.sum().backward()
+    parameters.PACK_BYTES = kept
+    # Of each gradient the first sum begins at once, the second when the backward ends.
+    assert events == ["gradient", "reduce"] * 3 + ["reduce"] * 3, events

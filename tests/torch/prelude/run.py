@@ -21,13 +21,13 @@ def run_rank(rank, rendezvous, word):
     import torch
     import torch.distributed as dist
 
-    from cases import CASES
+    from cases import CASES, PROBLEMS
     from prelude import mesh
 
     torch.set_num_threads(1)
     warnings.simplefilter("error", FutureWarning)
     dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=RANKS,
-                            timeout=datetime.timedelta(seconds=60))
+                            timeout=datetime.timedelta(seconds=40))
     for name in FILES:
         importlib.import_module(name)
     failed = run = 0
@@ -37,11 +37,12 @@ def run_rank(rank, rendezvous, word):
         mesh.AXES = axes
         mesh.start()
         torch.manual_seed(7)
-        problem = None
+        PROBLEMS.clear()
         try:
             body()
         except Exception:  # told with the case's name, by rank 0
-            problem = traceback.format_exc()
+            PROBLEMS.append(traceback.format_exc())
+        problem = PROBLEMS[0] if PROBLEMS else None
         problems = [None] * RANKS
         dist.all_gather_object(problems, problem)
         told = [(at, text) for at, text in enumerate(problems) if text]

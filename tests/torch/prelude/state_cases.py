@@ -1,7 +1,12 @@
+import shutil
+import tempfile
+
 import torch
+import torch.distributed as dist
 from torch import nn
 
 from cases import case, close, draw, same
+from prelude import mesh, random
 from prelude.layout import Layout
 from prelude.mesh import axes
 from prelude.moves import all_gather, all_reduce, convert, reduce_scatter
@@ -34,7 +39,7 @@ class Product(nn.Module):
 
 
 class Sharded(Planned):
-    """The batch on axis 0, the products' inner dimension on axis 1, the table in ZeRO-3 over axis 0, its rows padded."""
+    """The batch on axis 0, the products' inner dimension on axis 1; the table's rows, padded, in ZeRO-3 over axis 0."""
     INPUTS = {"x": Layout((16,), (0, None)), "y": Layout((16,), (0, None))}
     OUTPUTS = {"loss": Layout((), (None, None))}
     TIED = {"head.weight": "table"}
@@ -42,18 +47,21 @@ class Sharded(Planned):
     def __init__(self):
         super().__init__()
         table = Layout((10, 8), (0, None), None, (0,))
-        self.table = parameter(table, torch.float64, loaded=[all_gather(0, 0, size=10)], reduced=[reduce_scatter(0, 0, size=6)])
+        self.table = parameter(table, torch.float64, loaded=[all_gather(0, 0, size=10)],
+                               reduced=[reduce_scatter(0, 0, size=6)])
         first = Layout((12, 8), (None, 0)), Layout((12,), (None, 0))
         self.first = Product(*first, dict(reduced=[all_reduce(0)]), dict(reduced=[all_reduce(0)]))
         self.second = Product(Layout((8, 12), (0, 1)), Layout((8,), (None, None)),
-                              dict(stored=[all_gather(0, 0)], reduced=[reduce_scatter(0, 0)]), dict(reduced=[all_reduce(0)]))
+                              dict(stored=[all_gather(0, 0)], reduced=[reduce_scatter(0, 0)]),
+                              dict(reduced=[all_reduce(0)]))
         self.register_buffer("scale", buffer(Layout((8,), (None, None)), torch.float64))
 
     def forward(self, x, y):
         h = torch.nn.functional.embedding(x, used(self.table)) * self.scale
         h = convert(h, [], [all_reduce(1)])
         h = torch.tanh(torch.nn.functional.linear(h, used(self.first.weight), used(self.first.bias)))
-        h = convert(torch.nn.functional.linear(h, used(self.second.weight)), [all_reduce(1)], []) + used(self.second.bias)
+        h = convert(torch.nn.functional.linear(h, used(self.second.weight)), [all_reduce(1)], [])
+        h = h + used(self.second.bias)
         loss = torch.nn.functional.cross_entropy(h @ used(self.table).t(), y) / axes()[0]
         return convert(loss, [all_reduce(0)], [])
 
@@ -126,9 +134,9 @@ def test_a_meta_model_is_made_by_loading():
     plain = Plain()
     with torch.device("meta"):
         sharded = Sharded()
-    assert all(tensor.is_meta for tensor in sharded.shards().values())
+    assert all(tensor.is_meta for tensor in sharded.named_shards().values())
     sharded.load_whole(plain.state_dict())
-    assert not any(tensor.is_meta for tensor in sharded.shards().values())
+    assert not any(tensor.is_meta for tensor in sharded.named_shards().values())
     compare(plain, sharded, "made")
     inputs = batch()
     loss = sharded(*sharded.local_batch(inputs))
@@ -137,3 +145,160 @@ def test_a_meta_model_is_made_by_loading():
     expected.backward()
     close(loss.detach(), expected.detach())
     same(sharded.second.weight.grad, sharded.second.weight.sharding, plain.second.weight.grad)
+
+
+class InRows(Planned):
+    """The parameters of Plain over all ranks of one axis, and computed with whole."""
+    INPUTS = {"x": Layout((16,), (0,)), "y": Layout((16,), (0,))}
+    TIED = {"table": "head.weight"}
+
+    def __init__(self):
+        super().__init__()
+
+        def rows(*shape):
+            padded = (0,) if shape[0] % 4 else ()
+            size, share = (shape[0], -(-shape[0] // 4)) if padded else (None, None)
+            return parameter(Layout(shape, (0,), None, padded), torch.float64, loaded=[all_gather(0, 0, size=size)],
+                             reduced=[reduce_scatter(0, 0, size=share)])
+
+        self.head, self.first, self.second = nn.Module(), nn.Module(), nn.Module()
+        self.head.weight = rows(10, 8)
+        self.first.weight, self.first.bias = rows(12, 8), rows(12)
+        self.second.weight, self.second.bias = rows(8, 12), rows(8)
+        self.register_buffer("scale", buffer(Layout((8,), (0,)), torch.float64))
+
+    def forward(self, x, y):
+        table = used(self.head.weight)
+        scale = all_gather(0, 0)(self.scale)
+        h = nn.functional.embedding(x, table) * scale
+        h = torch.tanh(nn.functional.linear(h, used(self.first.weight), used(self.first.bias)))
+        h = nn.functional.linear(h, used(self.second.weight), used(self.second.bias))
+        return convert(nn.functional.cross_entropy(h @ table.t(), y) / 4, [all_reduce(0)], [])
+
+
+def train(model, optimizer, batches):
+    for inputs in batches:
+        optimizer.zero_grad()
+        model(*(model.local_batch(inputs) if isinstance(model, Planned) else inputs)).backward()
+        optimizer.step()
+
+
+def shared_folder():
+    """A new folder, the same for all ranks."""
+    path = [tempfile.mkdtemp() if dist.get_rank() == 0 else None]
+    dist.broadcast_object_list(path)
+    return path[0]
+
+
+def remove(path):
+    dist.barrier()
+    if dist.get_rank() == 0:
+        shutil.rmtree(path)
+
+
+@case
+def test_a_checkpoint_goes_on_in_the_same_layout_and_in_another():
+    plain, sharded = models()
+    theirs, ours = (torch.optim.AdamW(model.parameters(), 0.01) for model in (plain, sharded))
+    batches = [batch() for _ in range(4)]
+    train(plain, theirs, batches[:2]), train(sharded, ours, batches[:2])
+    ours.param_groups[0]["lr"] = theirs.param_groups[0]["lr"] = 0.02
+    random.RANDOM["step"] = torch.tensor(41)
+    path = shared_folder()
+    try:
+        sharded.save_checkpoint(path, ours)
+        train(plain, theirs, batches[2:])
+        random.RANDOM["step"] = None
+        with torch.device("meta"):
+            again = Sharded()
+        for model in (again, sharded):
+            model.load_checkpoint(path)
+            optimizer = torch.optim.AdamW(model.parameters(), 0.5)
+            model.load_checkpoint(path, optimizer)
+            assert int(random.RANDOM["step"]) == 41 and optimizer.param_groups[0]["lr"] == 0.02
+            train(model, optimizer, batches[2:])
+            compare(plain, model, "went on")
+        mesh.AXES = (4,)
+        mesh.start()
+        other = InRows()
+        optimizer = torch.optim.AdamW(other.parameters(), 0.5)
+        other.load_checkpoint(path, optimizer)
+        train(other, optimizer, batches[2:])
+        compare(plain, other, "went on in another layout")
+    finally:
+        mesh.AXES = (2, 2)
+        random.RANDOM["step"] = None
+        remove(path)
+
+
+@case
+def test_a_checkpoint_becomes_a_plain_file():
+    from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
+
+    plain, sharded = models()
+    theirs, ours = (torch.optim.AdamW(model.parameters(), 0.01) for model in (plain, sharded))
+    batches = [batch() for _ in range(2)]
+    train(plain, theirs, batches), train(sharded, ours, batches)
+    path = shared_folder()
+    try:
+        sharded.save_checkpoint(path + "/saved", ours)
+        if dist.get_rank() == 0:
+            dcp_to_torch_save(path + "/saved", path + "/plain.pt")
+        dist.barrier()
+        file = torch.load(path + "/plain.pt", weights_only=False)
+    finally:
+        remove(path)
+    made = Plain()
+    made.load_state_dict(file["model"])
+    for name, tensor in plain.state_dict().items():
+        close(made.state_dict()[name], tensor, name)
+    for name, p in plain.named_parameters():
+        for key, value in theirs.state[p].items():
+            close(file["optimizer"]["state"][name][key], value, f"{name} {key}")
+    groups = file["optimizer"]["param_groups"]
+    assert groups[0]["lr"] == 0.01 and groups[0]["params"] == [name for name, _ in sharded.named_parameters()], groups
+
+
+@case
+def test_checkpoints_of_state_without_tensors():
+    for momentum in (0.0, 0.9):
+        plain, sharded = models()
+        theirs, ours = (torch.optim.SGD(model.parameters(), 0.01, momentum=momentum) for model in (plain, sharded))
+        batches = [batch() for _ in range(3)]
+        train(plain, theirs, batches), train(sharded, ours, batches[:2])
+        path = shared_folder()
+        try:
+            sharded.save_checkpoint(path, ours)
+            again = Sharded()
+            optimizer = torch.optim.SGD(again.parameters(), 0.5, momentum=0.1)
+            again.load_checkpoint(path, optimizer)
+        finally:
+            remove(path)
+        train(again, optimizer, batches[2:])
+        compare(plain, again, f"momentum {momentum}")
+
+
+@case
+def test_state_of_another_shape_is_refused():
+    _, sharded = models()
+    optimizer = torch.optim.Adafactor(sharded.parameters(), 0.01)
+    train(sharded, optimizer, [batch()])
+    try:
+        sharded.checkpoint_state_dict(optimizer)
+    except ValueError as error:
+        assert "row_var" in str(error) or "col_var" in str(error), error
+    else:
+        raise AssertionError("state of another shape is refused")
+
+
+@case
+def test_inputs_that_the_plan_was_not_made_for():
+    _, sharded = models()
+    refused = {"x": "is (15,), but the plan was made for (16,)", "z": "has no input z"}
+    for name, words in refused.items():
+        try:
+            sharded.local_batch({name: draw(15)})
+        except ValueError as error:
+            assert words in str(error), error
+        else:
+            raise AssertionError("an input that the plan was not made for is refused")

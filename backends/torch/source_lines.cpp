@@ -1,0 +1,119 @@
+#include "source_lines.h"
+
+#include <algorithm>
+#include <set>
+
+#include "prelude.h"
+#include "python_text.h"
+
+namespace meshwright::torch {
+
+namespace {
+
+constexpr std::size_t kWidth = 120;
+
+// "linear" of "linear_3.1": layers that are alike are then written alike.
+std::string base(std::string name) {
+  name = name.substr(0, name.find('~'));
+  while (true) {
+    const std::size_t end = name.find_last_not_of("0123456789");
+    if (end == std::string::npos || end == 0 || end + 1 == name.size() || (name[end] != '.' && name[end] != '_')) break;
+    name.resize(end);
+  }
+  if (const std::size_t dot = name.rfind('.'); dot != std::string::npos) name = name.substr(dot + 1);
+  std::string made = identifier(name);
+  return made == "getitem" ? "part" : made.find_first_not_of('_') == std::string::npos ? "value" : made.starts_with("_") ? made.substr(made.find_first_not_of('_')) : made;
+}
+
+bool reserved(const std::string& name) {
+  static const std::set<std::string> kImported = {"self", "torch", "F", "nn", "dist", "funcol", "math", "os", "sys", "checkpoint", "dataclass", "i"};
+  static const std::set<std::string> kDefined = prelude_names();
+  return kImported.contains(name) || kDefined.contains(name);
+}
+
+}  // namespace
+
+std::string wrapped(const std::string& indent, const std::string& text) {
+  if (indent.size() + text.size() <= kWidth) return indent + text + "\n";
+  std::size_t open = std::string::npos, close = std::string::npos;
+  std::vector<std::size_t> commas;
+  int depth = 0;
+  bool quoted = false;
+  // The bracket that ends the line, so that what stands before it stays on the first line.
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"') quoted = !quoted;
+    if (quoted) continue;
+    if (c == '(' || c == '[' || c == '{') {
+      if (depth++ == 0) {
+        open = i;
+        commas.clear();
+      }
+    } else if (c == ')' || c == ']' || c == '}') {
+      if (--depth == 0) close = i;
+    } else if (c == ',' && depth == 1) {
+      commas.push_back(i);
+    }
+  }
+  if (open == std::string::npos || close == std::string::npos || close < open || close == open + 1) return indent + text + "\n";
+  std::string made = indent + text.substr(0, open + 1) + "\n";
+  std::size_t at = open + 1;
+  const std::string deeper = indent + "    ";
+  const auto part = [&](std::size_t begin, std::size_t end, bool comma) {
+    while (begin < end && text[begin] == ' ') ++begin;
+    if (begin == end) return;
+    std::string line = wrapped(deeper, text.substr(begin, end - begin));
+    if (comma) line.insert(line.size() - 1, ",");
+    made += line;
+  };
+  for (const std::size_t comma : commas) {
+    part(at, comma, true);
+    at = comma + 1;
+  }
+  const bool comprehension = text.substr(at, close - at).find(" for ") != std::string::npos;
+  part(at, close, !comprehension);
+  return made + indent + text.substr(close) + "\n";
+}
+
+std::vector<std::string> split(const std::string& path) {
+  std::vector<std::string> parts;
+  std::size_t at = 0;
+  while (at <= path.size() && !path.empty()) {
+    const std::size_t dot = std::min(path.find('.', at), path.size());
+    parts.push_back(path.substr(at, dot - at));
+    at = dot + 1;
+  }
+  return parts;
+}
+
+bool is_number(const std::string& text) { return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos; }
+
+std::string self_path(const std::string& path) {
+  std::string text = "self";
+  for (const std::string& part : split(path)) text += is_number(part) ? "[" + part + "]" : "." + identifier(part);
+  return text;
+}
+
+std::string relative(const std::string& path, const std::string& prefix) {
+  if (prefix.empty()) return path;
+  return path.size() > prefix.size() && path.starts_with(prefix + ".") ? path.substr(prefix.size() + 1) : "";
+}
+
+std::string Names::of(ProgramValueId value, const Program& program) {
+  const auto [known, fresh] = names_.try_emplace(value);
+  if (fresh) known->second = unused(base(program.values[value].name));
+  return known->second;
+}
+
+void Names::take(ProgramValueId value, const std::string& name) { names_[value] = unused(name); }
+
+std::string Names::unused(const std::string& wanted) {
+  int& count = used_[wanted];
+  if (count++ == 0 && !reserved(wanted)) return wanted;
+  while (true) {
+    std::string name = wanted + "_" + std::to_string(count);
+    if (used_.try_emplace(name, 1).second) return name;
+    ++count;
+  }
+}
+}  // namespace meshwright::torch

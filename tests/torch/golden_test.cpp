@@ -1,0 +1,79 @@
+// The classes of emitted programs, as people read them. MESHWRIGHT_UPDATE_GOLDEN=1 writes the files anew.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "run_program.h"
+
+namespace meshwright::test {
+namespace {
+
+struct Emitted {
+  std::string name;     // of the golden file
+  std::string model;    // of tests/models
+  std::string options;  // of `plan`
+  std::string first;    // the text that is kept begins here ...
+  std::string behind;   // ... and ends before this; "": at the end of the file
+};
+
+void PrintTo(const Emitted& emitted, std::ostream* out) { *out << emitted.name; }
+
+std::string read(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class EmittedClass : public testing::TestWithParam<Emitted> {
+ protected:
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  const std::filesystem::path folder_ = std::filesystem::temp_directory_path() / ("emitted" + std::to_string(::getpid()));
+};
+
+TEST_P(EmittedClass, IsAsAPersonWouldWriteIt) {
+  const Emitted& asked = GetParam();
+  const std::string plan = (folder_ / "plan.json").string();
+  std::filesystem::create_directories(folder_);
+  const Outcome planned = run_program("plan " SOURCE_FOLDER "/tests/models/" + asked.model + ".pt2 --cluster " SOURCE_FOLDER
+                                      "/tests/e2e/slow8.toml " + asked.options + " -o " + plan);
+  ASSERT_EQ(planned.exit_code, 0) << planned.errors;
+  const Outcome emitted = run_program("emit " + plan + " --backend torch -o " + folder_.string());
+  ASSERT_EQ(emitted.exit_code, 0) << emitted.errors;
+  std::string text = read(folder_ / "model.py");
+  const std::size_t begin = text.find(asked.first);
+  ASSERT_NE(begin, std::string::npos);
+  const std::size_t end = asked.behind.empty() ? std::string::npos : text.find(asked.behind, begin);
+  text = text.substr(begin, end == std::string::npos ? end : end - begin);
+
+  const std::filesystem::path golden = std::filesystem::path(TEST_FOLDER) / "golden" / (asked.name + ".py.txt");
+  if (std::getenv("MESHWRIGHT_UPDATE_GOLDEN") != nullptr) std::ofstream(golden) << text;
+  EXPECT_EQ(text, read(golden)) << "MESHWRIGHT_UPDATE_GOLDEN=1 writes " << golden;
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, EmittedClass,
+                         testing::Values(Emitted{"mlp", "mlp_tiny", "--mesh 2x4 --set search.weights=sharded", "class Model(", ""},
+                                         Emitted{"gpt2_block", "gpt2_tiny", "--mesh 2x4 --set search.batch_axes=0 --set search.weights=sharded",
+                                                 "class TransformerHBlock(", "\n\nclass "},
+                                         Emitted{"resnet_block", "resnet_tiny", "--mesh 2x4 --set search.batch_axes=all --set search.zero=2",
+                                                 "class InnerLayer1Block(", "\n\nclass "}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(EmittedTorch, RefusesBlocksThatAreNotThere) {
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / ("emitted" + std::to_string(::getpid()));
+  const std::string plan = (folder / "plan.json").string();
+  std::filesystem::create_directories(folder);
+  ASSERT_EQ(run_program("plan " SOURCE_FOLDER "/tests/models/gpt2_tiny.pt2 --cluster " SOURCE_FOLDER "/tests/e2e/slow8.toml --mesh 8 -o " + plan).exit_code, 0);
+  const Outcome emitted = run_program("emit " + plan + " --backend torch --set 'emit.torch.checkpoint=[\"inner.transformer.layers\"]'");
+  EXPECT_NE(emitted.exit_code, 0);
+  EXPECT_NE(emitted.errors.find("no numbered blocks under 'inner.transformer.layers'"), std::string::npos) << emitted.errors;
+  EXPECT_EQ(run_program("emit " + plan + " --backend torch --set 'emit.torch.checkpoint=[\"inner.transformer.h\"]'").exit_code, 0);
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace meshwright::test
