@@ -18,7 +18,7 @@ import torch
 import transformers
 
 ROOT = Path(__file__).resolve().parent
-sys.path.insert(0, str(ROOT.parent / "sdk" / "python"))
+sys.path.insert(0, str(ROOT.parent / "python"))
 
 import meshwright  # noqa: E402  (found through the path above)
 

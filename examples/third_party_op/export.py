@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 ROOT = Path(__file__).resolve().parent
-sys.path.insert(0, str(ROOT.parents[1] / "sdk" / "python"))
+sys.path.insert(0, str(ROOT.parents[1] / "python"))
 
 import meshwright  # noqa: E402  (found through the path above)
 

@@ -20,7 +20,7 @@ import torch
 import transformers
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "sdk" / "python"), str(ROOT / "examples")]
+sys.path[:0] = [str(ROOT / "python"), str(ROOT / "examples")]
 
 import meshwright  # noqa: E402  (found through the path above)
 from export import WithLoss  # noqa: E402  (the script that makes the examples)

@@ -20,7 +20,7 @@ import torchvision
 import transformers
 
 ROOT = Path(__file__).resolve().parent
-sys.path.insert(0, str(ROOT.parents[1] / "sdk" / "python"))
+sys.path.insert(0, str(ROOT.parents[1] / "python"))
 
 import meshwright  # noqa: E402  (found through the path above)
 from encoder import encoder, open_dimensions  # noqa: E402

@@ -26,7 +26,7 @@ import torchvision
 import transformers as hf
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "sdk" / "python"), str(ROOT / "tests" / "models")]
+sys.path[:0] = [str(ROOT / "python"), str(ROOT / "tests" / "models")]
 
 import export as small  # noqa: E402  (found through the path above)
 import meshwright  # noqa: E402

@@ -55,14 +55,18 @@ def export(model: torch.nn.Module,
                         f"not {type(sample_inputs).__name__}")
     torch = _import_torch()
 
-    program = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes).run_decompositions({})
-    _forget_where_it_was_traced(program)
+    write(torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes).run_decompositions({}), path)
+    return path
 
+
+def write(program: torch.export.ExportedProgram, path: Path) -> None:
+    """Write a decomposed program to ``path``, whole or not at all. The same program gives the same bytes."""
+    torch = _import_torch()
+    _forget_where_it_was_traced(program)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         temporary = Path(folder) / path.name  # the archive's root folder is named after the file
         torch.export.save(program, temporary)
         os.replace(temporary, path)
-    return path
 
 
 def _import_torch():

@@ -1,0 +1,3 @@
+from meshwright.program import main
+
+main()

@@ -1,0 +1,167 @@
+"""``autoparallelize``: one line between a model and its training loop."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import linecache
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from meshwright import ranks
+from meshwright.arguments import Arguments, split
+from meshwright.planning import Planned, Wishes, make_plan
+from meshwright.rows import Rows
+from meshwright.sharded import OUTPUTS, Call, Sharded
+
+_numbers = itertools.count(1)
+
+
+def autoparallelize(model: torch.nn.Module,
+                    sample_inputs: Sequence[Any] | Mapping[str, Any],
+                    *,
+                    cluster: str | os.PathLike[str] | None = None,
+                    mesh: Sequence[int] | None = None,
+                    config: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+                    plan: str | os.PathLike[str] | None = None,
+                    memory_budget: int | str | None = None,
+                    outputs: str | None = None,
+                    folder: str | os.PathLike[str] | None = None) -> torch.nn.Module:
+    """Plan ``model`` for the ranks that run, and give the sharded model, with this rank's part of the weights.
+
+    Every rank calls it with a model of the same weights. Rank 0 plans; all get the same plan. Train the result as the
+    original, with any optimizer of its ``parameters()``, and feed it this rank's rows of each global batch
+    (``local_batch``, or a ``Sampler``). Clip gradients with its ``clip_grad_norm_``.
+
+    Args:
+        model: any module that ``torch.export`` accepts, in the mode (train or eval) and the types in which it will run.
+            One on the ``meta`` device gives a sharded one there, until ``load_whole`` brings weights.
+        sample_inputs: the global batch that each step computes: positional arguments (a tuple) or keyword arguments (a
+            dict). Only shapes and types matter.
+        cluster: a cluster file; without it, what the ranks see of their machines.
+        mesh: sizes of the mesh's axes, such as ``(2, 2)``; without it, the best of all shapes.
+        config: a configuration file, or a dict of its keys: ``{"search.zero": 3}``.
+        plan: a plan file made before for this model; nothing is searched then.
+        memory_budget: per device, in bytes or as ``"40GiB"``; without it, what the device has.
+        outputs: of what the model returns besides its loss: "planned", each rank its part as the plan has it, without
+            communication; "rows", this rank's rows of the batch; "gathered", all of it. By default "planned" where the model
+            returns its loss, else "gathered": the loss is then computed of it, alike on all ranks. A loss that each rank
+            computes of its "rows" is averaged over them, as in DistributedDataParallel.
+        folder: where ``model.pt2``, ``plan.json`` and ``model.py`` are kept; without it they are not.
+
+    Raises:
+        Error: what is wrong, in one sentence, on every rank alike.
+    """
+    ranks.start()
+    if outputs is not None and outputs not in OUTPUTS:
+        ranks.fail(f"outputs={outputs!r} is not one of {', '.join(map(repr, OUTPUTS))}")
+    wishes = Wishes(cluster, mesh, config, plan, memory_budget)
+    hosts = ranks.all_gathered(ranks.this_host())
+    args, kwargs = split(sample_inputs)
+
+    def work() -> Planned:
+        with _work_folder(folder) as path:
+            return make_plan(model, args, kwargs, hosts, wishes, path)
+
+    planned = ranks.agree(work)
+    return _built(model, Arguments(model.forward, args, kwargs), planned, outputs)
+
+
+@contextlib.contextmanager
+def _work_folder(folder: str | os.PathLike[str] | None) -> Iterator[Path]:
+    if folder is None:
+        with tempfile.TemporaryDirectory(prefix="meshwright_") as temporary:
+            yield Path(temporary)
+    else:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        yield Path(folder).resolve()
+
+
+def _built(model: torch.nn.Module, arguments: Arguments, planned: Planned, outputs: str | None) -> torch.nn.Module:
+    module = _imported(planned.source)
+    traced = planned.traced
+    kind = type(module.Model.__name__, (Sharded, module.Model), {"__module__": module.__name__, "__doc__": module.Model.__doc__})
+    on_meta = any(parameter.is_meta for parameter in model.parameters())
+    with torch.device("meta") if on_meta else contextlib.nullcontext():
+        sharded = kind()
+    state = model.state_dict(keep_vars=True)
+    _mark_not_saved(sharded, state)
+    of_plan = dict(sharded.shards())
+    same_name, unused = _other_names(state, {**dict.fromkeys(of_plan), **dict.fromkeys(sharded.TIED)})
+    rows = Rows(module, [layout for name, layout in sharded.INPUTS.items() if name in traced.inputs])
+    outputs = outputs or ("gathered" if traced.surrogate else "planned")
+    sharded.plan = json.loads(planned.plan)
+    layouts = dict(zip(_output_names(sharded.plan["graph"]), sharded.OUTPUTS.values(), strict=True))
+    sharded._call = Call(module, arguments, traced, rows, layouts, outputs, model.training, traced.either_mode, same_name, unused,
+                         list(state))
+    sharded.source = planned.source
+    if not on_meta:
+        sharded.load_whole({name: tensor.detach() for name, tensor in state.items()})
+    _fill_other_buffers(sharded, model, traced.constants, set(of_plan))
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        if not parameter.requires_grad and isinstance(shard := of_plan.get(name), torch.nn.Parameter):
+            shard.requires_grad_(False)
+    return sharded.train(model.training)
+
+
+def _output_names(graph: dict[str, Any]) -> list[str]:
+    """What the program returns, each once, by the names that torch.export gave."""
+    return list(dict.fromkeys(graph["values"][output["value"]][0] for output in graph["outputs"]
+                              if output["kind"] != "buffer_mutation"))
+
+
+def _imported(source: str) -> ModuleType:
+    """The emitted program as a module, whose lines tracebacks show."""
+    name = f"meshwright_model_{next(_numbers)}"
+    file = f"<{name}.py, from rank 0>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    module = ModuleType(name)
+    module.__file__ = file
+    sys.modules[name] = module
+    exec(compile(source, file, "exec"), module.__dict__)
+    return module
+
+
+def _other_names(state: dict[str, torch.Tensor], known: dict[str, Any]) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
+    """Of the names that the program does not have: those of a tensor that it has by another, and the rest."""
+    name_of = {_place(state[name]): name for name in known if name in state}
+    same_name, unused = {}, {}
+    for name, tensor in state.items():
+        if name in known:
+            continue
+        if (own := name_of.get(_place(tensor))) is not None:
+            same_name[name] = own
+        else:
+            unused[name] = tensor.detach()
+    return same_name, unused
+
+
+def _place(tensor: torch.Tensor) -> Any:
+    if tensor.is_meta or tensor.numel() == 0:
+        return id(tensor)
+    return tensor.data_ptr(), tuple(tensor.shape), tensor.stride()
+
+
+def _mark_not_saved(sharded: torch.nn.Module, state: dict[str, torch.Tensor]) -> None:
+    """Buffers that the original's state dict leaves out, and constants, are left out of this one's too."""
+    for path, module in sharded.named_modules():
+        for name in module._buffers:
+            if (f"{path}.{name}" if path else name) not in state:
+                module._non_persistent_buffers_set.add(name)
+
+
+def _fill_other_buffers(sharded: torch.nn.Module, model: torch.nn.Module, constants: dict[str, torch.Tensor],
+                        done: set[str]) -> None:
+    """Buffers that no state dict has, and constants."""
+    given = {**constants, **dict(model.named_buffers(remove_duplicate=False))}
+    for name, part in sharded.named_buffers():
+        if name not in done and name in given and hasattr(part, "sharding") and not given[name].is_meta:
+            sharded.set_shard(name, given[name].detach())

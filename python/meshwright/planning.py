@@ -1,0 +1,182 @@
+"""From a model to a plan and its program, on rank 0: export, ``meshwright plan``, ``meshwright emit``."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from meshwright import program
+from meshwright.cluster import write_cluster
+from meshwright.errors import Error
+from meshwright.ranks import Host
+from meshwright.tracing import Traced, trace
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the caller of autoparallelize gave."""
+
+    cluster: str | os.PathLike[str] | None
+    mesh: Sequence[int] | None
+    config: str | os.PathLike[str] | Mapping[str, Any] | None
+    plan: str | os.PathLike[str] | None
+    memory_budget: int | str | None
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What every rank gets."""
+
+    traced: Traced
+    plan: str    # the plan file's text
+    source: str  # model.py's
+
+
+def make_plan(model: torch.nn.Module, args: tuple, kwargs: dict[str, Any], hosts: Sequence[Host], wishes: Wishes,
+              folder: Path) -> Planned:
+    """Plan the model for these ranks, or take the plan given; write everything into ``folder``."""
+    traced = trace(model, args, kwargs, folder / "model.pt2")
+    path = folder / "plan.json"
+    try:
+        if wishes.plan is None:
+            program.run(["plan", folder / "model.pt2", "-o", path, "--format", "json",
+                         *_options(model, hosts, wishes, folder)])
+        else:
+            path = Path(wishes.plan)
+        plan = _read(path)
+        if wishes.plan is not None:
+            _check_ranks(plan, path, len(hosts))
+            check_model(plan, model, traced, path)
+        elif (count := _ranks_of(plan)) != len(hosts):
+            raise Error(f"the cluster {plan['cluster']['name']} has {count} devices, and {len(hosts)} ranks run; start torchrun for "
+                        f"{count} of them, or describe with cluster= what there is")
+        _check_microbatches(plan)
+        program.run(["emit", path, "--backend", "torch", "-o", folder])
+    except Error as error:  # the folder may be a temporary one: its name says nothing
+        raise Error(error.message.replace(f"{folder}/", ""), error.code) from error
+    return Planned(traced, path.read_text(encoding="utf-8"), (folder / "model.py").read_text(encoding="utf-8"))
+
+
+def _options(model: torch.nn.Module, hosts: Sequence[Host], wishes: Wishes, folder: Path) -> list[str]:
+    options: list[str] = []
+    text = ""
+    if isinstance(wishes.config, Mapping):
+        for key, value in wishes.config.items():
+            options += ["--set", f"{key}={_toml(value)}"]
+        text = "\n".join(wishes.config)
+    elif wishes.config is not None:
+        options += ["--config", os.fspath(wishes.config)]
+        if os.path.isfile(wishes.config):  # if not, the program says so
+            text = Path(wishes.config).read_text(encoding="utf-8")
+    budget = wishes.memory_budget
+    if wishes.cluster is not None:
+        options += ["--cluster", os.fspath(wishes.cluster)]
+    elif not re.search(r"(?ms)^\s*\[cluster\][^\[]*^\s*file\s*=|^cluster\.file$", text):
+        cluster, found = write_cluster(hosts, folder)
+        options += ["--cluster", str(cluster)]
+        if budget is None and "memory_budget" not in text:
+            budget = found
+    if budget is not None:
+        options += ["--memory-budget", str(budget)]
+    if wishes.mesh is not None:
+        if math.prod(wishes.mesh) != len(hosts):
+            raise Error(f"mesh={tuple(wishes.mesh)} has {math.prod(wishes.mesh)} ranks, and {len(hosts)} run; start torchrun with "
+                        f"--nproc-per-node {math.prod(wishes.mesh)}, or give a mesh of {len(hosts)}")
+        options += ["--mesh", "x".join(map(str, wishes.mesh))]
+    # The user's optimizer keeps its state in the parameters' own type.
+    if "master_dtype" not in text and (dtype := _one_half_type(model)):
+        options += ["--set", f"train.master_dtype={dtype}"]
+    return options
+
+
+def _toml(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, (bool, str)) else str(value)
+
+
+def _one_half_type(model: torch.nn.Module) -> str | None:
+    types = {parameter.dtype for parameter in model.parameters() if parameter.is_floating_point()}
+    return {torch.bfloat16: "bf16", torch.float16: "fp16"}.get(types.pop()) if len(types) == 1 else None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        plan = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise Error(f"{path}: the plan can't be read: {error.strerror}") from error
+    except ValueError as error:
+        raise Error(f"{path}: this is no plan file: {error}; write one with: meshwright plan -o") from error
+    if not isinstance(plan, dict) or plan.get("format") != "meshwright-plan":
+        raise Error(f"{path}: this is no plan file; write one with: meshwright plan -o")
+    return plan
+
+
+def _ranks_of(plan: dict[str, Any]) -> int:
+    return math.prod(axis["size"] for axis in plan["mesh"])
+
+
+def _check_ranks(plan: dict[str, Any], path: Path, ranks: int) -> None:
+    if (count := _ranks_of(plan)) != ranks:
+        mesh = "x".join(str(axis["size"]) for axis in plan["mesh"]) or "1"
+        raise Error(f"{path}: the plan is for {count} ranks (a mesh of {mesh}), and {ranks} run; start torchrun with "
+                    f"--nproc-per-node {count}, or plan again for {ranks}")
+
+
+def _check_microbatches(plan: dict[str, Any]) -> None:
+    if (count := plan["training"].get("microbatches", 1)) > 1:
+        raise Error(f"the plan cuts each step into {count} microbatches, and here the training loop is yours: leave "
+                    "train.microbatches out, and add up gradients by calling backward several times before the optimizer's step")
+
+
+def check_model(plan: dict[str, Any], model: torch.nn.Module, traced: Traced, path: Path) -> None:
+    """Refuse a plan that was made of another model, or of this one before it was changed."""
+    values, nodes = plan["graph"]["values"], plan["graph"]["nodes"]
+    state = {**dict(model.named_buffers(remove_duplicate=False)), **model.state_dict(keep_vars=True)}
+    changes = []
+    for source in plan["graph"]["sources"]:
+        name, (_, dtype, shape, _) = source["names"][0], values[source["value"]]
+        if source["kind"] == "user_input":
+            here, what = traced.shapes.get(name) or _cotangent_shape(name, traced, shape), f"input '{name}'"
+        elif source["kind"] in ("parameter", "buffer"):
+            tensor = state.get(name)
+            here, what = None if tensor is None else list(tensor.shape), f"{source['kind']} '{name}'"
+            if tensor is not None and (type_here := str(tensor.dtype).removeprefix("torch.")) != dtype and \
+                    plan["training"]["param_dtype"] is None:
+                changes.append(f"{what} is {type_here}, and was {dtype}")
+        else:
+            continue
+        if here is None:
+            changes.append(f"{what} is not in the model")
+        elif here != shape:
+            changes.append(f"{what} is {here}, and was {shape}")
+    known = {name for source in plan["graph"]["sources"] for name in source["names"]}
+    known_tensors = {id(state[name]) for name in known if name in state}
+    changes += [f"parameter '{name}' is not in the plan" for name, tensor in model.named_parameters(remove_duplicate=False)
+                if name in traced.used and name not in known and id(tensor) not in known_tensors]
+    # A frontend gathers some nodes into one and adds a loss, so a plan may have fewer of an op than the model, and not more.
+    here = Counter(map(_op, traced.ops.values()))
+    for node in nodes:
+        if not node["op"].startswith("aten.") or node["module"] == "loss":
+            continue
+        here[node["op"]] -= 1
+        if here[node["op"]] < 0:
+            changes.append(f"nothing computes {node['op']} as node '{node['name']}' did")
+    if changes:
+        more = f" (and {len(changes) - 1} more)" if len(changes) > 1 else ""
+        raise Error(f"{path}: the model has changed since the plan was made: {changes[0]}{more}; plan it again, without plan=")
+
+
+def _op(target: str) -> str:
+    return target.removesuffix(".default")
+
+
+def _cotangent_shape(name: str, traced: Traced, shape: list[int]) -> list[int] | None:
+    return shape if name in traced.cotangents.values() else None

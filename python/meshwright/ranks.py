@@ -1,0 +1,152 @@
+"""The ranks of this run: who they are, how they agree, and how they end together."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from meshwright.errors import Error
+from meshwright.watch import Watch
+
+# The oldest PyTorch that the emitted programs were run with.
+OLDEST_TORCH = (2, 15)
+
+_watch: Watch | None = None
+
+
+@dataclass(frozen=True)
+class Host:
+    """What one rank says of the machine that it runs on."""
+
+    name: str
+    device: str           # "cpu", or the name that CUDA gives the GPU
+    memory_bytes: int     # of the device, or this rank's share of the host's
+    linked: bool          # its GPUs are joined by NVLink
+
+
+def start() -> None:
+    """Join the process group, or make it; watch the other ranks. Without torchrun, one rank."""
+    global _watch
+    check_torch()
+    if not dist.is_initialized():
+        _initialize()
+    if _watch is None and dist.get_world_size() > 1:
+        _watch = Watch.start(dist.get_rank(), dist.get_world_size(), _from_rank_0)
+
+
+def check_torch() -> None:
+    """Refuse a PyTorch that is too old; every rank of a run has the same."""
+    version = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
+    if version < OLDEST_TORCH:
+        wanted = ".".join(map(str, OLDEST_TORCH))
+        fail(f"PyTorch {torch.__version__} is too old: sharded models need {wanted} or newer; install it with: pip "
+             f"install 'torch>={wanted}'")
+
+
+def fail(message: str, code: int = 2) -> None:
+    """End this rank, as all others do at the same place; rank 0 says why."""
+    if int(os.environ.get("RANK", "0")) == 0:
+        print(f"meshwright: error: {message}", file=sys.stderr, flush=True)
+    raise Error(message, code)
+
+
+def _initialize() -> None:
+    backend = "nccl" if torch.cuda.is_available() else "gloo"
+    if "RANK" not in os.environ:
+        dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
+        return
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    if backend == "nccl":
+        gpus = torch.cuda.device_count()
+        if here > gpus:
+            fail(f"{here} ranks were started on a host with {gpus} GPU{'s' * (gpus > 1)}, and each needs one of its own; start "
+                 f"torchrun with --nproc-per-node {gpus}")
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    dist.init_process_group(backend)
+
+
+def _from_rank_0(value: Any) -> Any:
+    box = [value]
+    dist.broadcast_object_list(box, src=0)
+    return box[0]
+
+
+def agree(work: Callable[[], Any]) -> Any:
+    """What ``work`` gives on rank 0, on every rank. Where it fails there, every rank raises the same Error."""
+    outcome = None
+    if dist.get_rank() == 0:
+        try:
+            outcome = ("done", work())
+        except Error as error:
+            outcome = ("failed", error.message, error.code)
+        except Exception as error:  # the other ranks wait for an answer, whatever it is
+            logging.getLogger("meshwright").debug("rank 0 can't go on", exc_info=True)
+            outcome = ("failed", f"our own fault, please report it: {summary(error)}", 1)
+    outcome = _from_rank_0(outcome)
+    if outcome[0] == "failed":
+        fail(*outcome[1:])
+    return outcome[1]
+
+
+def refuse_together(message: str | None) -> None:
+    """End all ranks if any of them has something to refuse; the lowest rank's sentence is told."""
+    messages = all_gathered(message)
+    for text in messages:
+        if text is not None:
+            fail(text)
+
+
+def all_gathered(value: Any) -> list[Any]:
+    """The values of all ranks, in their order."""
+    if dist.get_world_size() == 1:
+        return [value]
+    values = [None] * dist.get_world_size()
+    dist.all_gather_object(values, value)
+    return values
+
+
+def summary(error: BaseException) -> str:
+    """The first line of an exception, with its kind."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def this_host() -> Host:
+    """What this rank knows of its machine."""
+    name = socket.gethostname()
+    if torch.cuda.is_available():
+        device = torch.cuda.get_device_properties(torch.cuda.current_device())
+        return Host(name, device.name, device.total_memory, _nvlinked())
+    return Host(name, "cpu", _host_memory_bytes() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")), False)
+
+
+def _host_memory_bytes() -> int:
+    with open("/proc/meminfo", encoding="ascii") as file:
+        kib = next(int(line.split()[1]) for line in file if line.startswith("MemTotal:"))
+    total = kib * 1024
+    try:  # a container may be given less
+        with open("/sys/fs/cgroup/memory.max", encoding="ascii") as file:
+            limit = file.read().strip()
+    except OSError:
+        return total
+    return min(total, int(limit)) if limit.isdigit() else total
+
+
+def _nvlinked() -> bool:
+    """Whether every pair of this host's GPUs is joined by NVLink, as nvidia-smi sees it."""
+    import subprocess
+    try:
+        said = subprocess.run(["nvidia-smi", "topo", "-m"], capture_output=True, text=True, timeout=20).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    rows = [line.split() for line in said.splitlines() if line.startswith("GPU") and "X" in line.split()]
+    count = len(rows)
+    return count > 1 and all(cell == "X" or cell.startswith("NV") for row in rows for cell in row[1:count + 1])

@@ -1,0 +1,50 @@
+"""A sampler that gives each rank its rows of each global batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sized
+
+import torch
+from torch.utils.data import Sampler as TorchSampler
+
+from meshwright.errors import Error
+
+
+class Sampler(TorchSampler[int]):
+    """The indices of this rank's rows, batch after batch; ranks that share rows get the same.
+
+    For ``DataLoader(dataset, batch_size=model.local_batch_size, sampler=Sampler(dataset, model))``. All ranks together see
+    each element at most once in an epoch; the last batch is left out if it is not full, because the plan is for a full one.
+
+    Args:
+        dataset: anything with a length.
+        model: what ``autoparallelize`` gave.
+        shuffle: a new order in each epoch: call ``set_epoch`` before each.
+        seed: of that order, the same on every rank.
+
+    Raises:
+        Error: the dataset has less than one batch.
+    """
+
+    def __init__(self, dataset: Sized, model: torch.nn.Module, *, shuffle: bool = True, seed: int = 0):
+        self._length = len(dataset)
+        self._batch = model.global_batch_size
+        self._rows = model.local_batch(torch.arange(self._batch)).cpu()
+        self._shuffle, self._seed, self._epoch = shuffle, seed, 0
+        if self._length < self._batch:
+            raise Error(f"the dataset has {self._length} elements, and one batch of the plan has {self._batch}; plan the model with "
+                        "a smaller sample batch")
+
+    def set_epoch(self, epoch: int) -> None:
+        """Which epoch comes next."""
+        self._epoch = epoch
+
+    def __iter__(self) -> Iterator[int]:
+        order = torch.arange(self._length)
+        if self._shuffle:
+            order = torch.randperm(self._length, generator=torch.Generator().manual_seed(self._seed + self._epoch))
+        for start in range(0, self._length - self._batch + 1, self._batch):
+            yield from order[start + self._rows].tolist()
+
+    def __len__(self) -> int:
+        return self._length // self._batch * len(self._rows)

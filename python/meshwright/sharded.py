@@ -1,0 +1,231 @@
+"""What a sharded model has besides the emitted program: it is called, fed and saved like the original."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.utils import _pytree as pytree
+
+from meshwright.arguments import Arguments
+from meshwright.errors import Error
+from meshwright.rows import Rows
+from meshwright.tracing import Constant, Traced
+
+OUTPUTS = ("planned", "rows", "gathered")
+
+
+@dataclass
+class Call:
+    """How the original is called."""
+
+    module: ModuleType                     # the emitted program
+    arguments: Arguments
+    traced: Traced
+    rows: Rows
+    layouts: dict[str, Any]                # of the program's outputs, by their names in the graph
+    outputs: str                           # one of OUTPUTS
+    training: bool                         # the mode that the model was planned in
+    either_mode: bool                      # it computes the same in the other one
+    same_name: dict[str, str]              # other names of a tensor of the model, with the name that the program has
+    unused: dict[str, torch.Tensor]        # what the state dict has and nothing computes with
+    order: list[str]                       # of the original state dict
+    unchecked: bool = True                 # whether the way of outside gradients is still to be looked at
+
+
+class Sharded:
+    """Mixed into the emitted ``Model``: each rank holds its shards, and feeds its rows of the global batch."""
+
+    _call: Call
+    plan: dict[str, Any]    # the plan file
+    source: str             # the emitted program's text
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """As the original's, with this rank's rows of the batch.
+
+        A loss that the model returns is that of the global batch, the same on every rank. Other results come as
+        ``outputs`` of autoparallelize said: "gathered" whole on every rank, "rows" this rank's rows, "planned" as the
+        plan has them (``OUTPUTS`` tells).
+
+        Raises:
+            Error: an argument is not as the model was planned.
+        """
+        call = self._call
+        if self.training != call.training and not call.either_mode:
+            mode, other = ("training", "eval") if call.training else ("eval", "training")
+            raise Error(f"the model was planned in {mode} mode, and with its dropout or batch norm it computes something else in {other} "
+                        f"mode; call autoparallelize with the model in {other} mode for that")
+        leaves = call.arguments.tensors(args, kwargs)
+        local = []
+        for name, layout in self.INPUTS.items():
+            if name in call.traced.inputs:
+                local.append(self._part(call.traced.inputs[name], leaves, layout))
+            else:
+                dtype = call.traced.cotangent_types[name]
+                local.append(torch.zeros(layout.local_shape(), dtype=dtype, device=call.module.device()))
+        results = super().forward(*local)
+        found = dict(zip(call.layouts, results if isinstance(results, tuple) else (results,)))
+        if call.traced.surrogate:
+            found = self._outside(found, dict(zip(self.INPUTS, local)))
+        else:
+            found = {name: self._shown(name, value) for name, value in found.items()}
+        leaves = [leaf.value if isinstance(leaf, Constant) else found[leaf] for leaf in call.traced.outputs]
+        return pytree.tree_unflatten(leaves, call.traced.container)
+
+    def local_batch(self, inputs: Any) -> Any:
+        """This rank's rows of a global batch: of a tensor, or of each in a tuple, list or dict, labels as well.
+
+        Tensors whose first dimension is not the batch stay whole. They are put where this rank computes.
+        """
+        rows, device = self._call.rows, self._call.module.device()
+        return pytree.tree_map(lambda leaf: rows.cut(leaf).to(device) if isinstance(leaf, torch.Tensor) else leaf, inputs)
+
+    @property
+    def global_batch_size(self) -> int:
+        """Rows of the batch that the plan is for."""
+        return self._call.rows.batch
+
+    @property
+    def local_batch_size(self) -> int:
+        """Rows of each batch that one rank feeds."""
+        return self._call.rows.size
+
+    def mean(self, value: torch.Tensor) -> torch.Tensor:
+        """The mean over all ranks of a number that each computed of its rows, such as a loss; without a gradient."""
+        total = value.detach().clone()
+        dist.all_reduce(total)
+        return total / dist.get_world_size()
+
+    def whole_state_dict(self) -> dict[str, torch.Tensor]:
+        """The state dict of the original, with all of its names, on every rank, in the CPU's memory."""
+        call = self._call
+        whole = {**super().whole_state_dict(), **call.unused}
+        whole.update({name: whole[own] for name, own in call.same_name.items()})
+        return {name: whole[name] for name in call.order if name in whole}
+
+    def load_whole(self, state_dict: dict[str, torch.Tensor], strict: bool = True) -> None:
+        """Take this rank's shards of a state dict of the original; buffers that it leaves out may stand in it too.
+
+        A model that was planned on the ``meta`` device is then where it computes, and needs those buffers.
+
+        Raises:
+            ValueError: names are missing or not known, or a shape differs.
+        """
+        call = self._call
+        given = dict(state_dict)
+        beside = {name: part for name, part in self.named_buffers() if name not in self.shards() and hasattr(part, "sharding")}
+        missing = [name for name, part in beside.items() if part.is_meta and name not in given]
+        if missing and strict:
+            raise ValueError("the state dict does not fit the model: no state dict has its buffer" + "s" * (len(missing) > 1) +
+                             f" {', '.join(missing)}, and planned on the meta device it has no value either; add it")
+        for name in beside:
+            if name in given:
+                self.set_shard(name, given.pop(name))
+        for name, own in call.same_name.items():
+            value = given.pop(name, None)
+            if value is not None:
+                given.setdefault(own, value)
+        for name in call.unused:
+            if name in given:
+                call.unused[name] = given.pop(name).detach().cpu()
+        super().load_whole(given, strict=strict)
+
+    # --- inputs ---
+
+    def _part(self, place: str, leaves: dict[str, Any], layout: Any) -> torch.Tensor:
+        rows = self._call.rows
+        value = leaves[place]
+        expected = rows.layout(layout.shape).local_shape()
+        if tuple(value.shape) != tuple(expected):
+            whole = tuple(value.shape) == tuple(layout.shape)
+            raise Error(f"'{place}' has the shape {tuple(value.shape)}, and this rank's rows of a batch of {rows.batch} are "
+                        f"{tuple(expected)}; " + ("cut a global batch with model.local_batch" if whole else
+                                                  "for another batch, plan the model with sample inputs like it"))
+        return rows.take(value.detach().to(self._call.module.device()), layout)
+
+    # --- outputs ---
+
+    def _shown(self, name: str, value: torch.Tensor) -> torch.Tensor:
+        """A result beside the loss. Gradients come from the loss alone, so it has none."""
+        if value.dim() == 0 and value.requires_grad:
+            return value
+        return self._as_asked(name, value.detach())
+
+    def _as_asked(self, name: str, value: torch.Tensor) -> torch.Tensor:
+        layout = self._call.layouts[name]
+        if self._call.outputs == "gathered":
+            return self._call.module.whole_of(value, layout)
+        return self._call.rows.give(value, layout) if self._call.outputs == "rows" else value
+
+    def _outside(self, found: dict[str, torch.Tensor], inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Results that carry a gradient into the program: see Traced."""
+        call = self._call
+        surrogate = found.pop(call.traced.surrogate)
+        values = {name: self._as_asked(name, value.detach()) for name, value in found.items()}
+        if not surrogate.requires_grad:
+            return values
+        names = list(call.traced.cotangents)
+        buffers = [inputs[call.traced.cotangents[name]] for name in names]
+        if call.unchecked:
+            _check_way(surrogate, buffers)
+            call.unchecked = False
+
+        def put(gradients: tuple[torch.Tensor | None, ...]) -> None:
+            for name, buffer, gradient in zip(names, buffers, gradients):
+                # Through .data, because autograd keeps this very tensor for the product's backward.
+                if gradient is None:
+                    buffer.data.zero_()
+                else:
+                    buffer.data.copy_(self._gradient_part(name, gradient))
+
+        return {**values, **dict(zip(names, FromOutside.apply(surrogate, put, *(values[name] for name in names))))}
+
+    def _gradient_part(self, name: str, gradient: torch.Tensor) -> torch.Tensor:
+        """The plan's part of a gradient that arrived at a result as the user has it."""
+        call = self._call
+        wanted, result = self.INPUTS[call.traced.cotangents[name]], call.layouts[name]
+        if call.outputs == "gathered":
+            return wanted.cut(gradient)
+        if call.outputs == "rows":
+            return call.rows.take(gradient / call.rows.parts, wanted)
+        return gradient if wanted == result else wanted.cut(call.module.whole_of(gradient, result))
+
+
+class FromOutside(torch.autograd.Function):
+    """Hands results out, and the gradients that come back for them in."""
+
+    @staticmethod
+    def forward(ctx: Any, surrogate: torch.Tensor, put: Any, *values: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        ctx.put = put
+        ctx.set_materialize_grads(False)
+        ctx.seed = torch.ones_like(surrogate)
+        return tuple(value.view_as(value) for value in values)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        ctx.put(gradients)
+        return (ctx.seed, None, *(None for _ in gradients))
+
+
+def _check_way(surrogate: torch.Tensor, buffers: list[torch.Tensor]) -> None:
+    """Make sure that the program computes with the very buffers that gradients from outside are put into."""
+    wanted = {buffer.data_ptr() for buffer in buffers if buffer.numel()}
+    ahead, seen = [surrogate.grad_fn], set()
+    while ahead and wanted:
+        node = ahead.pop(0)
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        for name in ("_saved_self", "_saved_other"):
+            saved = getattr(node, name, None)
+            if isinstance(saved, torch.Tensor):
+                wanted.discard(saved.data_ptr())
+        if not hasattr(node, "_saved_other"):  # past the products lies the model
+            ahead.extend(following for following, _ in node.next_functions)
+    if wanted:
+        raise Error("our own fault, please report it: the emitted program copies the gradient that comes from a loss outside "
+                    "of the model before it is there; return the loss from the model's forward instead", 1)
+

@@ -1,0 +1,207 @@
+"""A model as the planner reads it, and what is needed to call the sharded one like the original."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from meshwright.arguments import Arguments
+from meshwright.errors import Error
+from meshwright.export import write
+from meshwright.ranks import summary
+
+# The inputs through which gradients come in, where the loss is outside of the model; see Traced.
+COTANGENTS = "meshwright_cotangents"
+
+
+@dataclass
+class Traced:
+    """An exported model without its weights. It is sent to all ranks, so it holds no graph.
+
+    Where the model returns no loss, it is traced with one more output, the sum of its floating-point outputs each times
+    a tensor of its shape, a further input. The gradient of that sum with respect to an output is the input that stands
+    beside it: so the plan is that of a training step whose loss is elsewhere, and the gradient which comes from there
+    is what is put into that input.
+    """
+
+    inputs: dict[str, str]              # by the name of the input: the place among the arguments
+    outputs: list[Any]                  # of the leaves that the model returns: the output's name, or a Constant
+    container: Any                      # the pytree that they are leaves of
+    cotangents: dict[str, str] = field(default_factory=dict)  # by the name of an output: its input, if the loss is outside
+    cotangent_types: dict[str, torch.dtype] = field(default_factory=dict)  # of these inputs, by name
+    either_mode: bool = True            # whether nothing of the model depends on train() and eval()
+    surrogate: str = ""                 # the name of that sum
+    constants: dict[str, torch.Tensor] = field(default_factory=dict)
+    ops: dict[str, str] = field(default_factory=dict)           # by the name of a node
+    shapes: dict[str, list[int]] = field(default_factory=dict)  # of the inputs, by name
+    used: set[str] = field(default_factory=set)                 # the names of parameters and buffers that something reads
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A returned leaf that is no tensor."""
+
+    value: Any
+
+
+def trace(model: torch.nn.Module, args: tuple, kwargs: dict[str, Any], path: Path) -> Traced:
+    """Export the model, write it without weights to ``path``, and tell what its inputs and outputs are."""
+    flat = _Flat(model, args, kwargs)
+    program = flat.exported()
+    losses = _losses(program)
+    if losses > 1:
+        raise Error(f"the model returns {losses} differentiable scalars, and nothing says which is the loss; let its forward "
+                    "return one, their sum if all are meant")
+    if losses == 0:
+        floating = [value for value in _returned(program) if _is_floating(value)]
+        if not floating:
+            raise Error("the model returns no floating-point tensor, so there is nothing to train; let its forward return the "
+                        "loss, or what a loss is computed of")
+        flat.cotangents = [torch.empty(value.shape, dtype=value.dtype, device=_device(model)) for value in floating]
+        program = flat.exported()
+    program = program.run_decompositions({})
+    traced = _described(model, program, flat)
+    _drop_weights(program)
+    write(program, path)
+    return traced
+
+
+def _is_floating(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+class _Flat:
+    """A model with its tensors as keyword arguments and its results as a tuple: an export can hold no other containers than
+    those that PyTorch knows. ``places`` are those of the tensors among the arguments.
+    """
+
+    def __init__(self, model: torch.nn.Module, args: tuple, kwargs: dict[str, Any]):
+        arguments = Arguments(model.forward, args, kwargs)
+        self.places: list[str] = []
+        self.cotangents: list[torch.Tensor] = []
+        self.container: Any = None  # what the model returned when it was traced
+        self._model, self._forward = model, model.forward
+        self._leaves, self._spec = pytree.tree_flatten((args, kwargs))
+        self._tensors: dict[str, torch.Tensor] = {}
+        self._numbers: dict[str, int] = {}  # by the name of an input, which leaf it is
+        device = _device(model)
+        for number, (leaf, place) in enumerate(zip(self._leaves, arguments.places)):
+            if isinstance(leaf, torch.Tensor):
+                name = re.sub(r"\W+", "_", place).strip("_")
+                while name in self._tensors or name == "self":
+                    name += "_"
+                # A copy, because one tensor given twice would be one input.
+                self._tensors[name], self._numbers[name] = leaf.detach().to(device, copy=True), number
+                self.places.append(place)
+
+    def exported(self) -> torch.export.ExportedProgram:
+        given = {**self._tensors, **{f"{COTANGENTS}_{i}": one for i, one in enumerate(self.cotangents)}}
+
+        def flat(**tensors: torch.Tensor) -> tuple[Any, ...]:
+            leaves = list(self._leaves)
+            for name, number in self._numbers.items():
+                leaves[number] = tensors[name]
+            args, kwargs = pytree.tree_unflatten(leaves, self._spec)
+            results, self.container = pytree.tree_flatten(self._forward(*args, **kwargs))
+            floating = filter(_is_floating, results)
+            sums = [(one * tensors[f"{COTANGENTS}_{i}"]).sum() for i, one in zip(range(len(self.cotangents)), floating)]
+            return (*results, functools.reduce(operator.add, sums)) if sums else tuple(results)
+
+        flat.__signature__ = inspect.Signature([inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in given])
+        own = self._model.__dict__.get("forward")
+        self._model.__dict__["forward"] = flat
+        try:
+            return torch.export.export(self._model, (), given, strict=False)
+        except Exception as error:
+            raise Error("torch.export can't trace the model, so it can't be planned; meshwright.export(model, inputs, 'model.pt2') "
+                        f"shows where: {summary(error)}") from error
+        finally:
+            del self._model.__dict__["forward"]
+            if own is not None:
+                self._model.__dict__["forward"] = own
+
+
+def _device(model: torch.nn.Module) -> torch.device:
+    for tensor in (*model.parameters(), *model.buffers()):
+        return tensor.device
+    return torch.device("cpu")
+
+
+def _returned(program: torch.export.ExportedProgram) -> list[Any]:
+    """What the model returns: a tensor with no storage, or a constant, for each leaf."""
+    outputs = program.graph.output_node().args[0]
+    specs = program.graph_signature.output_specs
+    return [node.meta["val"] if isinstance(node, torch.fx.Node) else node
+            for node, spec in zip(outputs, specs) if spec.kind is torch.export.graph_signature.OutputKind.USER_OUTPUT]
+
+
+def _losses(program: torch.export.ExportedProgram) -> int:
+    """How many outputs could be the loss: scalars that depend on a parameter through floating-point values."""
+    trained = {name for name, target in program.graph_signature.inputs_to_parameters.items()
+               if program.state_dict[target].requires_grad}
+    differentiable: set[torch.fx.Node] = set()
+    for node in program.graph.nodes:
+        value = node.meta.get("val")
+        values = value if isinstance(value, (list, tuple)) else [value]
+        floating = any(isinstance(one, torch.Tensor) and one.is_floating_point() for one in values)
+        if node.name in trained or (floating and any(one in differentiable for one in node.all_input_nodes)):
+            differentiable.add(node)
+    outputs = zip(program.graph.output_node().args[0], program.graph_signature.output_specs)
+    return sum(isinstance(node, torch.fx.Node) and node in differentiable and node.meta["val"].dim() == 0
+               for node, spec in outputs if spec.kind is torch.export.graph_signature.OutputKind.USER_OUTPUT)
+
+
+def _described(model: torch.nn.Module, program: torch.export.ExportedProgram, flat: _Flat) -> Traced:
+    signature = program.graph_signature
+    names = list(signature.user_inputs)
+    returned = _returned(program)
+    outputs = [name if isinstance(value, torch.Tensor) else Constant(value) for name, value in zip(signature.user_outputs, returned)]
+    traced = Traced(dict(zip(names, flat.places)), outputs, flat.container)
+    if flat.cotangents:
+        traced.surrogate = outputs.pop()
+        floating = [name for name, value in zip(outputs, returned) if _is_floating(value)]
+        own = names[len(flat.places):]
+        traced.cotangents = dict(zip(floating, own))
+        traced.cotangent_types = {name: one.dtype for name, one in zip(own, flat.cotangents)}
+    known = dict(model.named_buffers())
+    traced.constants = {name: value for name, value in program.constants.items()
+                        if isinstance(value, torch.Tensor) and name not in known}
+    targets = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+    traced.used = {targets[node.name] for node in program.graph.nodes if node.name in targets and node.users}
+    traced.either_mode = not any(map(_has_modes, model.modules())) and not any(map(_draws, program.graph.nodes))
+    traced.ops = {node.name: str(node.target) for node in program.graph.nodes if node.op == "call_function"}
+    traced.shapes = {node.name: list(node.meta["val"].shape) for node in program.graph.nodes
+                     if node.op == "placeholder" and node.name in traced.inputs}
+    return traced
+
+
+def _has_modes(module: torch.nn.Module) -> bool:
+    if isinstance(module, torch.nn.modules.dropout._DropoutNd):
+        return module.p > 0
+    return isinstance(module, (torch.nn.modules.batchnorm._NormBase, torch.nn.RReLU))
+
+
+def _draws(node: torch.fx.Node) -> bool:
+    """Whether an op draws numbers or takes statistics, as some do in training mode."""
+    name = str(node.target)
+    return "dropout" in name or "batch_norm" in name or bool(node.kwargs.get("dropout_p")) or (
+        "scaled_dot_product_attention" in name and len(node.args) > 4 and bool(node.args[4]))
+
+
+def _drop_weights(program: torch.export.ExportedProgram) -> None:
+    """Leave the shapes of what a state dict holds; two names of one tensor stay two names of one."""
+    stand_ins: dict[Any, torch.Tensor] = {}
+    for name, value in program.state_dict.items():
+        key = (value.device, value.untyped_storage()._cdata, value.storage_offset(), tuple(value.shape), value.stride())
+        if key not in stand_ins:
+            empty = torch.empty_like(value, device="meta")
+            stand_ins[key] = torch.nn.Parameter(empty, value.requires_grad) if isinstance(value, torch.nn.Parameter) else empty
+        program.state_dict[name] = stand_ins[key]

@@ -1,0 +1,308 @@
+"""What autoparallelize promises, on the ranks that run this: each case trains a model and its copy on one device.
+
+Run by run.py. A case that is wrong raises, and so ends all ranks.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+
+sys.path.insert(0, str(Path(__file__).parent))
+from models import BATCH, LENGTH, LETTERS, Dropping, WithLoss, WithoutLoss, letters, seeded  # noqa: E402
+
+import meshwright  # noqa: E402
+
+CASES: list[Callable[[], str]] = []
+# Plans that leave nothing whole on a mesh of 2x2: batch on one axis or both, weights on the rest.
+DATA = {"search.batch_axes": "all"}
+HYBRID = {"search.batch_axes": "0", "search.weights": "sharded"}
+TENSOR = {"search.weights": "sharded"}
+
+
+def case(function: Callable[[], str]) -> Callable[[], str]:
+    CASES.append(function)
+    return function
+
+
+def same(got: torch.Tensor, wanted: torch.Tensor, what: str, tolerance: float = 2e-5) -> float:
+    assert got.shape == wanted.shape and got.dtype == wanted.dtype, f"{what}: {got.shape} {got.dtype}, not {wanted.shape} {wanted.dtype}"
+    worst = ((got.double() - wanted.double()).abs().max() / wanted.double().abs().max().clamp(min=1e-12)).item()
+    assert worst <= tolerance, f"{what} differs by {worst:.2g} of its largest element"
+    return worst
+
+
+def trained(model: torch.nn.Module, step: Callable[[torch.nn.Module, int], torch.Tensor], steps: int = 4) -> list[torch.Tensor]:
+    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.3, momentum=0.9)
+    losses = []
+    for number in range(steps):
+        loss = step(model, number)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return losses
+
+
+def compared(sharded: torch.nn.Module, serial: torch.nn.Module, step: Callable, serial_step: Callable, tolerance: float = 2e-5) -> str:
+    losses, wanted = trained(sharded, step), trained(serial, serial_step)
+    for got, one in zip(losses, wanted):
+        same(got, one, "loss", tolerance)
+    assert wanted[-1] < wanted[0], "the loss on one device does not fall"
+    whole = sharded.whole_state_dict()
+    assert list(whole) == list(serial.state_dict()), "the state dict has other names"
+    worst = max(same(whole[name], one, name, tolerance) for name, one in serial.state_dict().items())
+    return f"loss {wanted[0]:.4f} to {wanted[-1]:.4f}, weights within {worst:.1e}"
+
+
+def with_loss(config: dict, **given) -> str:
+    model = seeded(WithLoss)
+    serial = copy.deepcopy(model)
+    sharded = meshwright.autoparallelize(model, (letters(1), letters(2)), mesh=(2, 2), config=config, **given)
+
+    def step(model, number):
+        result = model(*model.local_batch((letters(number), letters(number + 1))))
+        assert type(result).__name__ == "Result", "not the container that the model returns"
+        alike = [torch.empty_like(result.loss) for _ in range(dist.get_world_size())]
+        dist.all_gather(alike, result.loss.detach())
+        assert all(one == alike[0] for one in alike), "the loss is not the same on every rank"
+        return result.loss
+
+    said = compared(sharded, serial, step, lambda model, number: model(letters(number), letters(number + 1)).loss)
+    return f"{said}; {sharded.local_batch_size} of {sharded.global_batch_size} rows a rank"
+
+
+@case
+def data_parallel():
+    return with_loss(DATA)
+
+
+@case
+def hybrid():
+    return with_loss(HYBRID)
+
+
+@case
+def tensor_parallel():
+    return with_loss(TENSOR)
+
+
+@case
+def fully_sharded():
+    return with_loss({"search.zero": 3, **DATA})
+
+
+@case
+def mesh_and_cluster_found():
+    model = seeded(WithLoss)
+    serial = copy.deepcopy(model)
+    sharded = meshwright.autoparallelize(model, {"following": letters(2), "letters": letters(1), "scale": 2.0})
+    sizes = [axis["size"] for axis in sharded.plan["mesh"]]
+
+    def step(model, number):
+        return model(scale=2.0, **model.local_batch({"letters": letters(number), "following": letters(number + 1)})).loss
+
+    said = compared(sharded, serial, step, lambda model, number: model(letters(number), letters(number + 1), 2.0).loss)
+    return f"mesh {sizes} of {sharded.plan['cluster']['name']}; {said}"
+
+
+def outside(outputs: str | None, config: dict) -> str:
+    """MAP's Listing 1: the loss is computed of what the model returns."""
+    model = seeded(WithoutLoss)
+    serial = copy.deepcopy(model)
+    sharded = meshwright.autoparallelize(model, ({"letters": letters(1)},), mesh=(2, 2), config=config, outputs=outputs)
+    wanted_rows = sharded.local_batch_size if outputs == "rows" else BATCH
+
+    def loss_of(result, following):
+        return F.cross_entropy(result["logits"].flatten(0, 1), following.flatten()) + 0.1 * result["pooled"].square().mean()
+
+    def step(model, number):
+        result = model(model.local_batch({"letters": letters(number)}))
+        assert list(result) == ["logits", "nothing", "pooled"] and result["nothing"] is None
+        assert result["logits"].shape == (wanted_rows, LENGTH, LETTERS), f"the outputs have the shape {result['logits'].shape}"
+        following = letters(number + 1)
+        return loss_of(result, model.local_batch(following) if outputs == "rows" else following)
+
+    losses = trained(sharded, step)
+    wanted = trained(serial, lambda model, number: loss_of(model({"letters": letters(number)}), letters(number + 1)))
+    for got, one in zip(losses, wanted):
+        same(sharded.mean(got), one, "loss")
+    whole = sharded.whole_state_dict()
+    worst = max(same(whole[name], one, name) for name, one in serial.state_dict().items())
+    return f"loss {wanted[0]:.4f} to {wanted[-1]:.4f}, weights within {worst:.1e}"
+
+
+@case
+def loss_outside_gathered():
+    return outside(None, HYBRID)
+
+
+@case
+def loss_outside_of_rows():
+    return outside("rows", HYBRID)
+
+
+@case
+def loss_outside_of_planned_parts():
+    """Each rank has a part of the sum; the parts' gradients are the whole's."""
+    model = seeded(WithoutLoss)
+    serial = copy.deepcopy(model)
+    sharded = meshwright.autoparallelize(model, ({"letters": letters(1)},), mesh=(2, 2), config=DATA, outputs="planned")
+    trained(sharded, lambda model, number: 1e-3 * model(model.local_batch({"letters": letters(number)}))["logits"].square().sum(), 2)
+    trained(serial, lambda model, number: 1e-3 * model({"letters": letters(number)})["logits"].square().sum(), 2)
+    whole = sharded.whole_state_dict()
+    return f"weights within {max(same(whole[name], one, name) for name, one in serial.state_dict().items()):.1e}"
+
+
+@case
+def outputs_beside_the_loss():
+    model = seeded(WithLoss)
+    wanted = model(letters(1), letters(2)).logits.detach()
+    inputs = (letters(1), letters(2))
+    gathered = meshwright.autoparallelize(model, inputs, mesh=(2, 2), config=HYBRID, outputs="gathered")
+    same(gathered(*gathered.local_batch(inputs)).logits, wanted, "gathered logits")
+    rows = meshwright.autoparallelize(model, inputs, mesh=(2, 2), config=HYBRID, outputs="rows")
+    result = rows(*rows.local_batch(inputs))
+    same(result.logits, rows.local_batch(wanted), "rows of logits")
+    assert not result.logits.requires_grad and result.loss.requires_grad
+    return f"{tuple(result.logits.shape)} of {tuple(wanted.shape)}"
+
+
+@case
+def loader_with_sampler():
+    """One epoch of a DataLoader: together the ranks see what one device sees."""
+    model = seeded(WithLoss)
+    serial = copy.deepcopy(model)
+    data = torch.utils.data.TensorDataset(letters(3, 37), letters(4, 37))
+    sharded = meshwright.autoparallelize(model, (letters(1), letters(2)), mesh=(2, 2), config=HYBRID)
+    sampler = meshwright.Sampler(data, sharded, seed=5)
+    loader = torch.utils.data.DataLoader(data, batch_size=sharded.local_batch_size, sampler=sampler)
+    optimizer = torch.optim.SGD(sharded.parameters(), lr=0.3)
+    reference = torch.optim.SGD(serial.parameters(), lr=0.3)
+    seen = []
+    for epoch in range(2):
+        sampler.set_epoch(epoch)
+        order = torch.randperm(37, generator=torch.Generator().manual_seed(5 + epoch))
+        batches = list(loader)
+        assert len(batches) == 37 // BATCH and len(sampler) == len(batches) * sharded.local_batch_size
+        for number, batch in enumerate(batches):
+            loss = sharded(*batch).loss
+            chosen = order[number * BATCH:(number + 1) * BATCH]
+            wanted = serial(*data[chosen]).loss
+            same(loss.detach(), wanted.detach(), "loss")
+            for one, used in ((loss, optimizer), (wanted, reference)):
+                used.zero_grad()
+                one.backward()
+                used.step()
+            seen.append(wanted.item())
+    return f"{len(seen)} batches, loss {seen[0]:.4f} to {seen[-1]:.4f}"
+
+
+@case
+def clipped_and_accumulated():
+    """Two backward passes before each step, and the norm of whole gradients."""
+    model = seeded(WithLoss)
+    serial = copy.deepcopy(model)
+    sharded = meshwright.autoparallelize(model, (letters(1), letters(2)), mesh=(2, 2), config={"search.zero": 2, **HYBRID})
+    norms = []
+    for one, clip in ((sharded, sharded.clip_grad_norm_),
+                      (serial, lambda limit: torch.nn.utils.clip_grad_norm_(serial.parameters(), limit))):
+        optimizer = torch.optim.SGD(one.parameters(), lr=0.3)
+        for number in range(2):
+            optimizer.zero_grad()
+            for half in range(2):
+                inputs = (letters(2 * number + half), letters(9 + half))
+                one(*(inputs if one is serial else one.local_batch(inputs))).loss.backward()
+            norms.append(clip(0.1))
+            optimizer.step()
+    for got, wanted in zip(norms[:2], norms[2:]):
+        same(got.float(), wanted, "norm")
+    whole = sharded.whole_state_dict()
+    return f"norm {norms[0]:.4f}, weights within {max(same(whole[name], one, name) for name, one in serial.state_dict().items()):.1e}"
+
+
+@case
+def frozen_parameters():
+    model = seeded(WithLoss)
+    for parameter in model.body.up.parameters():
+        parameter.requires_grad_(False)
+    serial = copy.deepcopy(model)
+    sharded = meshwright.autoparallelize(model, (letters(1), letters(2)), mesh=(2, 2), config=HYBRID)
+    assert not sharded.get_parameter("body.up.weight").requires_grad
+    return compared(sharded, serial, lambda model, number: model(*model.local_batch((letters(number), letters(number + 1)))).loss,
+                    lambda model, number: model(letters(number), letters(number + 1)).loss)
+
+
+@case
+def bfloat16():
+    model = seeded(WithLoss).bfloat16()
+    serial = copy.deepcopy(model)
+    sharded = meshwright.autoparallelize(model, (letters(1), letters(2)), mesh=(2, 2), config=HYBRID)
+    assert {parameter.dtype for parameter in sharded.parameters()} == {torch.bfloat16}
+    assert sharded.plan["training"]["master_dtype"] == "bfloat16"
+    return compared(sharded, serial, lambda model, number: model(*model.local_batch((letters(number), letters(number + 1)))).loss,
+                    lambda model, number: model(letters(number), letters(number + 1)).loss, tolerance=0.05)
+
+
+@case
+def meta_then_weights():
+    with torch.device("meta"):
+        model = WithLoss()
+    sharded = meshwright.autoparallelize(model, (letters(1), letters(2)), mesh=(2, 2), config=HYBRID)
+    assert all(parameter.is_meta for parameter in sharded.parameters())
+    serial = seeded(WithLoss)
+    sharded.load_whole({**serial.state_dict(), "body.ramp": serial.body.ramp})
+    return compared(sharded, serial, lambda model, number: model(*model.local_batch((letters(number), letters(number + 1)))).loss,
+                    lambda model, number: model(letters(number), letters(number + 1)).loss)
+
+
+@case
+def evaluation_mode():
+    model = seeded(Dropping).eval()
+    wanted = model(letters(1)).detach()
+    sharded = meshwright.autoparallelize(model, (letters(1),), mesh=(2, 2), config=HYBRID)
+    assert not sharded.training
+    with torch.no_grad():
+        same(sharded(sharded.local_batch(letters(1))), wanted, "loss")
+    try:
+        sharded.train()(sharded.local_batch(letters(1)))
+    except meshwright.Error as error:
+        return str(error)
+    raise AssertionError("a model planned in eval mode ran in training mode")
+
+
+@case
+def plan_given():
+    with tempfile.TemporaryDirectory() as folder:
+        names = [folder]
+        if not dist.is_initialized():
+            dist.init_process_group("gloo")
+        dist.broadcast_object_list(names)
+        model = seeded(WithLoss)
+        first = meshwright.autoparallelize(model, (letters(1), letters(2)), mesh=(2, 2), config=HYBRID, folder=names[0])
+        again = meshwright.autoparallelize(model, (letters(1), letters(2)), plan=Path(names[0]) / "plan.json")
+        dist.barrier()
+    assert again.plan == first.plan and again.source == first.source
+    inputs = first.local_batch((letters(1), letters(2)))
+    same(again(*inputs).loss.detach(), first(*inputs).loss.detach(), "loss", 0.0)
+    return f"{len(first.source.splitlines())} lines of model.py"
+
+
+def main() -> None:
+    wanted = sys.argv[1:]
+    for one in CASES:
+        if wanted and one.__name__ not in wanted:
+            continue
+        said = one()
+        if dist.get_rank() == 0:
+            print(f"ok    {one.__name__}: {said}", flush=True)
+
+
+main()

@@ -1,0 +1,82 @@
+"""A rank of a run that fails: `failing.py CASE FOLDER`, started by run.py with the environment that torchrun gives.
+
+What rank 0 has to say of each case stands in run.py.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+sys.path.insert(0, str(Path(__file__).parent))
+from models import Branching, OtherActivation, Wider, WithLoss, letters, seeded  # noqa: E402
+
+import meshwright  # noqa: E402
+
+INPUTS = (letters(1), letters(2))
+
+
+def steps(model: torch.nn.Module, at_step_2) -> None:
+    """Trains for ever, or until something happens in rank 2."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    inputs = model.local_batch(INPUTS)
+    for step in range(10**9):
+        if step == 2 and dist.get_rank() == 2:
+            at_step_2()
+        optimizer.zero_grad()
+        model(*inputs).loss.backward()
+        optimizer.step()
+
+
+def fail() -> None:
+    raise KeyError("no such letter")
+
+
+def main(case: str, folder: str) -> None:
+    if case == "make_plan":
+        meshwright.autoparallelize(seeded(WithLoss), INPUTS, folder=folder)
+    elif case in ("other_world_size", "model_changed", "op_changed"):
+        kind = {"model_changed": Wider, "op_changed": OtherActivation}.get(case, WithLoss)
+        meshwright.autoparallelize(seeded(kind), INPUTS, plan=f"{folder}/plan.json")
+    elif case == "batch_changed":
+        meshwright.autoparallelize(seeded(WithLoss), (letters(1, 16), letters(2, 16)), plan=f"{folder}/plan.json")
+    elif case == "old_torch":
+        torch.__version__ = "2.4.1"
+        meshwright.autoparallelize(seeded(WithLoss), INPUTS)
+    elif case == "no_fit":
+        meshwright.autoparallelize(seeded(WithLoss), INPUTS, memory_budget=5000)
+    elif case == "wrong_mesh":
+        meshwright.autoparallelize(seeded(WithLoss), INPUTS, mesh=(2, 4))
+    elif case == "unknown_key":
+        meshwright.autoparallelize(seeded(WithLoss), INPUTS, config={"search.zerro": 3})
+    elif case == "other_cluster":
+        meshwright.autoparallelize(seeded(WithLoss), INPUTS, cluster=f"{os.environ['CONFIGS']}/clusters/h100x8.toml")
+    elif case == "no_export":
+        meshwright.autoparallelize(seeded(Branching), INPUTS[:1])
+    elif case == "microbatches":
+        meshwright.autoparallelize(seeded(WithLoss), INPUTS, config={"train.microbatches": 2})
+    elif case == "whole_batch":
+        model = meshwright.autoparallelize(seeded(WithLoss), INPUTS, config={"search.batch_axes": "all"})
+        model(*INPUTS)
+    elif case == "killed":
+        steps(meshwright.autoparallelize(seeded(WithLoss), INPUTS), lambda: os.kill(os.getpid(), signal.SIGKILL))
+    elif case == "raised":
+        steps(meshwright.autoparallelize(seeded(WithLoss), INPUTS), fail)
+    elif case == "killed_while_planning":
+        if dist.is_initialized():
+            raise AssertionError("too early")
+        dist.init_process_group("gloo")
+        if dist.get_rank() == 2:
+            real = meshwright.parallel.ranks.this_host
+            meshwright.parallel.ranks.this_host = lambda: os.kill(os.getpid(), signal.SIGKILL) or real()
+        meshwright.autoparallelize(seeded(WithLoss), INPUTS)
+    else:
+        raise SystemExit(f"no case {case}")
+
+
+main(*sys.argv[1:])

@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Tests the Python package on ranks of this machine, with gloo: run.py --program build/bin/meshwright [CASE...]
+
+First cases.py, what autoparallelize promises; then failing.py, where each case must end every rank with the same exit code, and
+soon, after rank 0 has said one sentence. The ranks of those are started without torchrun, which would end them itself.
+Needs PyTorch. Exits with 1 if anything is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+RANKS = 4
+# Until the slowest start of four PyTorch processes on a busy machine is over; a rank that hangs takes all of it.
+LIMIT_SECONDS = 240
+KILLED = -9
+
+# By case: how many ranks, the exit code of all, and what rank 0 says after "meshwright: error: ".
+FAILURES = {
+    "other_world_size": (2, 2, r"PLAN: the plan is for 4 ranks \(a mesh of [x\d]+\), and 2 run; start torchrun with --nproc-per-node 4, or plan "
+                               r"again for 2"),
+    "model_changed": (RANKS, 2, r"PLAN: the model has changed since the plan was made: parameter 'body\.(up|down)\.\w+' is \[[\d, ]+\], and was "
+                                r"\[[\d, ]+\] \(and \d more\); plan it again, without plan="),
+    "op_changed": (RANKS, 2, r"PLAN: the model has changed since the plan was made: .*; plan it again, without plan="),
+    "batch_changed": (RANKS, 2, r"PLAN: the model has changed since the plan was made: input 'letters' is \[16, 16\], and was \[8, 16\] .*; plan it "
+                                r"again, without plan="),
+    "old_torch": (RANKS, 2, r"PyTorch 2\.4\.1 is too old: sharded models need 2\.15 or newer; install it with: pip install 'torch>=2\.15'"),
+    "no_fit": (RANKS, 3, r"no plan fits into .* per device; mesh .*needs at least .*"),
+    "wrong_mesh": (RANKS, 2, r"mesh=\(2, 4\) has 8 ranks, and 4 run; start torchrun with --nproc-per-node 8, or give a mesh of 4"),
+    "unknown_key": (RANKS, 2, r"--set search\.zerro=3: unknown key \"zerro\" in \[search\]; did you mean \"zero\"\?"),
+    "other_cluster": (RANKS, 2, r"the cluster h100x8 has 8 devices, and 4 ranks run; start torchrun for 8 of them, or describe with cluster= what there is"),
+    "no_export": (RANKS, 2, r"torch\.export can't trace the model, so it can't be planned; meshwright\.export\(model, inputs, 'model\.pt2'\) shows "
+                            r"where: .+"),
+    "microbatches": (RANKS, 2, r"the plan cuts each step into 2 microbatches, and here the training loop is yours: .*"),
+    "whole_batch": (RANKS, 2, r"'letters' has the shape \(8, 16\), and this rank's rows of a batch of 8 are \(2, 16\); cut a global batch with "
+                              r"model\.local_batch"),
+    "killed": (RANKS, 1, r"rank 2 ended without a word \(it was killed, or ran out of memory\); all ranks end"),
+    "raised": (RANKS, 1, r"rank 2 stopped with KeyError: 'no such letter'; all ranks end"),
+    "killed_while_planning": (RANKS, 1, r"rank 2 ended without a word \(it was killed, or ran out of memory\); all ranks end"),
+}
+
+
+def environment(program: Path) -> dict[str, str]:
+    return {**os.environ, "MESHWRIGHT_PROGRAM": str(program), "PYTHONPATH": str(ROOT / "python"), "OMP_NUM_THREADS": "1",
+            "PYTHONDONTWRITEBYTECODE": "1", "CONFIGS": str(ROOT / "configs")}
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def run_ranks(case: str, count: int, folder: str, variables: dict[str, str]) -> tuple[list[int | None], list[str]]:
+    """Exit codes and what was written to standard error, by rank; None for one that hangs."""
+    variables = {**variables, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(count),
+                 "LOCAL_WORLD_SIZE": str(count)}
+    files = [tempfile.TemporaryFile("w+") for _ in range(count)]
+    processes = [subprocess.Popen([sys.executable, HERE / "failing.py", case, folder], stdout=files[rank], stderr=files[rank],
+                                  env={**variables, "RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(count)]
+    deadline = time.monotonic() + LIMIT_SECONDS
+    codes: list[int | None] = []
+    for process in processes:
+        try:
+            codes.append(process.wait(max(0.1, deadline - time.monotonic())))
+        except subprocess.TimeoutExpired:
+            codes.append(None)
+    said = []
+    for process, file in zip(processes, files):
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        file.seek(0)
+        said.append(file.read())
+        file.close()
+    return codes, said
+
+
+def check_failure(case: str, folder: str, variables: dict[str, str]) -> str | None:
+    """What is wrong, if something is."""
+    count, code, sentence = FAILURES[case]
+    codes, said = run_ranks(case, count, folder, variables)
+    wanted = [code] * count
+    if case.startswith("killed"):
+        wanted[2] = KILLED
+    if codes != wanted:
+        return f"exit codes {codes}, not {wanted}; ranks said:\n" + "\n".join(said)
+    pattern = "meshwright: error: " + sentence.replace("PLAN", re.escape(f"{folder}/plan.json"))
+    lines = [line for line in said[0].splitlines() if not line.startswith("[W")]  # what PyTorch warns of
+    if len(lines) != 1 or not re.fullmatch(pattern, lines[0]):
+        return f"rank 0 said:\n{said[0]}\nwhich is not one line like: {pattern}"
+    for rank, text in enumerate(said[1:], 1):
+        if text and not (case == "raised" and rank == 2) and not all(line.startswith("[W") for line in text.splitlines()):
+            return f"rank {rank} said:\n{text}"
+    print(f"ok    {case}: exit code {code}, {lines[0]}", flush=True)
+    return None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--program", type=Path, required=True, help="the meshwright program")
+    parser.add_argument("cases", nargs="*", help="names of cases in cases.py, and of those that fail; all of them if none is given")
+    options = parser.parse_args()
+    variables = environment(options.program.resolve())
+    failing = [case for case in FAILURES if not options.cases or case in options.cases]
+    good = [case for case in options.cases if case not in FAILURES]
+    wrong = 0
+    if good or not options.cases:
+        done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS),
+                               HERE / "cases.py", *good], env=variables)
+        wrong += done.returncode != 0
+    with tempfile.TemporaryDirectory() as folder:
+        if failing:
+            codes, said = run_ranks("make_plan", RANKS, folder, variables)
+            if any(codes):
+                print(f"FAILED: no plan: {codes}\n" + "\n".join(said))
+                return 1
+        for case in failing:
+            problem = check_failure(case, folder, variables)
+            if problem is not None:
+                wrong += 1
+                print(f"FAILED {case}: {problem}", flush=True)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
