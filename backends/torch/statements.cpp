@@ -317,7 +317,7 @@ class Writer {
       for (std::size_t i = 1; i < source.names.size(); ++i) forward_.tied.emplace_back(source.names[i], name);
       const auto found = index.find(source.value);
       if (source.kind == SourceKind::parameter) {
-        Result<std::string> text = found != index.end() ? parameter_text(found->second) : parameter_of_nothing(source.value);
+        Result<std::string> text = found != index.end() ? parameter_text(found->second) : untrained_parameter(source.value);
         if (!text) return text.error();
         forward_.members.push_back({name, std::move(*text), false});
         continue;
@@ -331,8 +331,14 @@ class Writer {
     return Done{};
   }
 
-  // A parameter that the loss does not depend on is kept, whole, so that checkpoints have it.
-  Result<std::string> parameter_of_nothing(ValueId id) { return "parameter(" + layout(whole(id), mesh()) + dtype_argument(graph().type(id)) + ")"; }
+  // A frozen parameter lies as it is computed with. One that the loss does not depend on is kept, whole, so that checkpoints
+  // have it.
+  Result<std::string> untrained_parameter(ValueId id) {
+    const auto kept = kept_.find(id);
+    const bool used = kept != kept_.end();
+    const std::string text = "parameter(" + layout(used ? kept->second : whole(id), mesh()) + dtype_argument(graph().type(id)) + ")";
+    return used ? text + ".requires_grad_(False)" : text;
+  }
 
   static std::string dtype_argument(const TensorType& type) { return type.dtype == DType::float32 ? "" : ", dtype=" + dtype(type.dtype); }
 

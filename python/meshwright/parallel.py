@@ -94,7 +94,7 @@ def _built(model: torch.nn.Module, arguments: Arguments, planned: Planned, outpu
         sharded = kind()
     state = model.state_dict(keep_vars=True)
     _mark_not_saved(sharded, state)
-    of_plan = dict(sharded.shards())
+    of_plan = dict(sharded.named_shards())
     same_name, unused = _other_names(state, {**dict.fromkeys(of_plan), **dict.fromkeys(sharded.TIED)})
     rows = Rows(module, [layout for name, layout in sharded.INPUTS.items() if name in traced.inputs])
     outputs = outputs or ("gathered" if traced.surrogate else "planned")

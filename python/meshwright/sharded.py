@@ -116,7 +116,7 @@ class Sharded:
         """
         call = self._call
         given = dict(state_dict)
-        beside = {name: part for name, part in self.named_buffers() if name not in self.shards() and hasattr(part, "sharding")}
+        beside = {name: part for name, part in self.named_buffers() if name not in self.named_shards() and hasattr(part, "sharding")}
         missing = [name for name, part in beside.items() if part.is_meta and name not in given]
         if missing and strict:
             raise ValueError("the state dict does not fit the model: no state dict has its buffer" + "s" * (len(missing) > 1) +
