@@ -36,10 +36,13 @@ def start() -> None:
     """Join the process group, or make it; watch the other ranks. Without torchrun, one rank."""
     global _watch
     check_torch()
-    if not dist.is_initialized():
-        _initialize()
-    if _watch is None and dist.get_world_size() > 1:
-        _watch = Watch.start(dist.get_rank(), dist.get_world_size(), _from_rank_0)
+    try:
+        if not dist.is_initialized():
+            _initialize()
+        if _watch is None and dist.get_world_size() > 1:
+            _watch = Watch.start(dist.get_rank(), dist.get_world_size(), _from_rank_0)
+    except RuntimeError as error:
+        fail(f"the ranks could not meet, because one of them is gone or can't be reached: {summary(error)}", 1)
 
 
 def check_torch() -> None:
