@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from meshwright.errors import Error
 
 
 def split(sample_inputs: Any) -> tuple[tuple, dict[str, Any]]:
@@ -56,19 +55,24 @@ class Arguments:
         return leaves
 
     def tensors(self, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
-        """The leaves of a call, by place. What is no tensor must be as it was in the sample."""
+        """The leaves of a call, by place.
+
+        Raises:
+            TypeError: the model takes no such arguments.
+            ValueError: there are other tensors than in the sample, or what is no tensor is not as it was there.
+        """
         leaves = self._leaves(args, kwargs)
         planned = dict(zip(self.places, self.values))
         for place, leaf in leaves.items():
             sample = planned.get(place)
             if isinstance(leaf, torch.Tensor) != isinstance(sample, torch.Tensor):
-                raise Error(f"'{place}' is {_kind(leaf)}, but the sample inputs that the model was planned with had "
+                raise ValueError(f"'{place}' is {_kind(leaf)}, but the sample inputs that the model was planned with had "
                             f"{_kind(sample)} there; plan it with inputs like these")
             if not isinstance(leaf, torch.Tensor) and leaf is not sample and leaf != sample:
-                raise Error(f"'{place}' is {leaf!r}, but the model was planned with {sample!r}, which is part of the plan")
+                raise ValueError(f"'{place}' is {leaf!r}, but the model was planned with {sample!r}, which is part of the plan")
         for place, sample in planned.items():
             if place not in leaves and isinstance(sample, torch.Tensor):
-                raise Error(f"'{place}' is missing: the model was planned with a tensor there")
+                raise ValueError(f"'{place}' is missing: the model was planned with a tensor there")
         return leaves
 
 

@@ -60,23 +60,26 @@ def make_plan(model: torch.nn.Module, args: tuple, kwargs: dict[str, Any], hosts
             raise Error(f"the cluster {plan['cluster']['name']} has {count} devices, and {len(hosts)} ranks run; start torchrun for "
                         f"{count} of them, or describe with cluster= what there is")
         _check_microbatches(plan)
-        program.run(["emit", path, "--backend", "torch", "-o", folder])
+        program.run(["emit", path, "--backend", "torch", "-o", folder, *_config_options(wishes)])
     except Error as error:  # the folder may be a temporary one: its name says nothing
         raise Error(error.message.replace(f"{folder}/", ""), error.code) from error
     return Planned(traced, path.read_text(encoding="utf-8"), (folder / "model.py").read_text(encoding="utf-8"))
 
 
+def _config_options(wishes: Wishes) -> list[str]:
+    """What the user configures, for `plan` and for `emit`."""
+    if isinstance(wishes.config, Mapping):
+        return [part for key, value in wishes.config.items() for part in ("--set", f"{key}={_toml(value)}")]
+    return [] if wishes.config is None else ["--config", os.fspath(wishes.config)]
+
+
 def _options(model: torch.nn.Module, hosts: Sequence[Host], wishes: Wishes, folder: Path) -> list[str]:
-    options: list[str] = []
+    options = _config_options(wishes)
     text = ""
     if isinstance(wishes.config, Mapping):
-        for key, value in wishes.config.items():
-            options += ["--set", f"{key}={_toml(value)}"]
         text = "\n".join(wishes.config)
-    elif wishes.config is not None:
-        options += ["--config", os.fspath(wishes.config)]
-        if os.path.isfile(wishes.config):  # if not, the program says so
-            text = Path(wishes.config).read_text(encoding="utf-8")
+    elif wishes.config is not None and os.path.isfile(wishes.config):  # if it is no file, the program says so
+        text = Path(wishes.config).read_text(encoding="utf-8")
     budget = wishes.memory_budget
     if wishes.cluster is not None:
         options += ["--cluster", os.fspath(wishes.cluster)]

@@ -36,10 +36,16 @@ def start() -> None:
     """Join the process group, or make it; watch the other ranks. Without torchrun, one rank."""
     global _watch
     check_torch()
-    if not dist.is_initialized():
-        _initialize()
-    if _watch is None and dist.get_world_size() > 1:
-        _watch = Watch.start(dist.get_rank(), dist.get_world_size(), _from_rank_0)
+    try:
+        if not dist.is_initialized():
+            _initialize()
+        if _watch is None and dist.get_world_size() > 1:
+            _watch = Watch.start(dist.get_rank(), dist.get_world_size(), _from_rank_0)
+    except RuntimeError as error:
+        if int(os.environ.get("RANK", "0")) == 0:
+            print(f"meshwright: error: the ranks could not meet, because one of them is gone or can't be reached: {summary(error)}",
+                  file=sys.stderr, flush=True)
+        os._exit(1)  # PyTorch's threads, left in a collective, may abort a process that ends in order
 
 
 def check_torch() -> None:

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sized
 import torch
 from torch.utils.data import Sampler as TorchSampler
 
-from meshwright.errors import Error
-
 
 class Sampler(TorchSampler[int]):
     """The indices of this rank's rows, batch after batch; ranks that share rows get the same.
@@ -23,7 +21,7 @@ class Sampler(TorchSampler[int]):
         seed: of that order, the same on every rank.
 
     Raises:
-        Error: the dataset has less than one batch.
+        ValueError: the dataset has less than one batch.
     """
 
     def __init__(self, dataset: Sized, model: torch.nn.Module, *, shuffle: bool = True, seed: int = 0):
@@ -32,7 +30,7 @@ class Sampler(TorchSampler[int]):
         self._rows = model.local_batch(torch.arange(self._batch)).cpu()
         self._shuffle, self._seed, self._epoch = shuffle, seed, 0
         if self._length < self._batch:
-            raise Error(f"the dataset has {self._length} elements, and one batch of the plan has {self._batch}; plan the model with "
+            raise ValueError(f"the dataset has {self._length} elements, and one batch of the plan has {self._batch}; plan the model with "
                         "a smaller sample batch")
 
     def set_epoch(self, epoch: int) -> None:

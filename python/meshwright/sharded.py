@@ -11,7 +11,6 @@ import torch.distributed as dist
 from torch.utils import _pytree as pytree
 
 from meshwright.arguments import Arguments
-from meshwright.errors import Error
 from meshwright.rows import Rows
 from meshwright.tracing import Constant, Traced
 
@@ -51,12 +50,12 @@ class Sharded:
         plan has them (``OUTPUTS`` tells).
 
         Raises:
-            Error: an argument is not as the model was planned.
+            ValueError: an argument, or train() or eval(), is not as the model was planned.
         """
         call = self._call
         if self.training != call.training and not call.either_mode:
             mode, other = ("training", "eval") if call.training else ("eval", "training")
-            raise Error(f"the model was planned in {mode} mode, and with its dropout or batch norm it computes something else in {other} "
+            raise ValueError(f"the model was planned in {mode} mode, and with its dropout or batch norm it computes something else in {other} "
                         f"mode; call autoparallelize with the model in {other} mode for that")
         leaves = call.arguments.tensors(args, kwargs)
         local = []
@@ -141,7 +140,7 @@ class Sharded:
         expected = rows.layout(layout.shape).local_shape()
         if tuple(value.shape) != tuple(expected):
             whole = tuple(value.shape) == tuple(layout.shape)
-            raise Error(f"'{place}' has the shape {tuple(value.shape)}, and this rank's rows of a batch of {rows.batch} are "
+            raise ValueError(f"'{place}' has the shape {tuple(value.shape)}, and this rank's rows of a batch of {rows.batch} are "
                         f"{tuple(expected)}; " + ("cut a global batch with model.local_batch" if whole else
                                                   "for another batch, plan the model with sample inputs like it"))
         return rows.take(value.detach().to(self._call.module.device()), layout)
@@ -226,6 +225,6 @@ def _check_way(surrogate: torch.Tensor, buffers: list[torch.Tensor]) -> None:
         if not hasattr(node, "_saved_other"):  # past the products lies the model
             ahead.extend(following for following, _ in node.next_functions)
     if wanted:
-        raise Error("our own fault, please report it: the emitted program copies the gradient that comes from a loss outside "
-                    "of the model before it is there; return the loss from the model's forward instead", 1)
+        raise RuntimeError("our own fault, please report it: the emitted program copies the gradient that comes from a loss outside of "
+                           "the model before it is there; return the loss from the model's forward instead")
 

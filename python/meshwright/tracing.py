@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
+import io
+import logging
 import operator
 import re
 from dataclasses import dataclass, field
@@ -118,9 +121,12 @@ class _Flat:
         flat.__signature__ = inspect.Signature([inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in given])
         own = self._model.__dict__.get("forward")
         self._model.__dict__["forward"] = flat
+        printed = io.StringIO()  # export shows the whole graph where it fails
         try:
-            return torch.export.export(self._model, (), given, strict=False)
+            with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+                return torch.export.export(self._model, (), given, strict=False)
         except Exception as error:
+            logging.getLogger("meshwright").debug("%s", printed.getvalue(), exc_info=True)
             raise Error("torch.export can't trace the model, so it can't be planned; meshwright.export(model, inputs, 'model.pt2') "
                         f"shows where: {summary(error)}") from error
         finally:

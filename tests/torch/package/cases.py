@@ -39,6 +39,15 @@ def same(got: torch.Tensor, wanted: torch.Tensor, what: str, tolerance: float = 
     return worst
 
 
+def refused(call: Callable[[], object], beginning: str) -> str:
+    try:
+        call()
+    except ValueError as error:
+        assert str(error).startswith(beginning), f"another sentence: {error}"
+        return str(error)
+    raise AssertionError(f"it was not refused: {beginning}")
+
+
 def trained(model: torch.nn.Module, step: Callable[[torch.nn.Module, int], torch.Tensor], steps: int = 4) -> list[torch.Tensor]:
     optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.3, momentum=0.9)
     losses = []
@@ -97,6 +106,16 @@ def tensor_parallel():
 @case
 def fully_sharded():
     return with_loss({"search.zero": 3, **DATA})
+
+
+@case
+def configuration_reaches_the_emitter():
+    try:
+        meshwright.autoparallelize(seeded(WithLoss), (letters(1), letters(2)), config={"emit.torch.checkpoint": ["body.layers"]})
+    except meshwright.Error as error:
+        assert "no numbered blocks under 'body.layers'" in error.message, error.message
+        return error.message
+    raise AssertionError("a block that is not there was taken")
 
 
 @case
@@ -271,11 +290,24 @@ def evaluation_mode():
     assert not sharded.training
     with torch.no_grad():
         same(sharded(sharded.local_batch(letters(1))), wanted, "loss")
-    try:
-        sharded.train()(sharded.local_batch(letters(1)))
-    except meshwright.Error as error:
-        return str(error)
-    raise AssertionError("a model planned in eval mode ran in training mode")
+    return refused(lambda: sharded.train()(sharded.local_batch(letters(1))), "the model was planned in eval mode")
+
+
+@case
+def calls_that_do_not_fit():
+    inputs = (letters(1), letters(2))
+    sharded = meshwright.autoparallelize(seeded(WithLoss), inputs, mesh=(2, 2), config=DATA)
+    local = sharded.local_batch(inputs)
+    said = [
+        refused(lambda: sharded(*inputs), "'letters' has the shape (8, 16), and this rank's rows of a batch of 8 are (2, 16); cut"),
+        refused(lambda: sharded(local[0][:1], local[1]), "'letters' has the shape (1, 16)"),
+        refused(lambda: sharded(local[0]), "'following' is missing"),
+        refused(lambda: sharded(*local, mask=local[0]), "'mask' is a tensor, but the sample inputs"),
+        refused(lambda: sharded(*local, scale=3.0), "'scale' is 3.0, but"),
+        refused(lambda: meshwright.Sampler(range(7), sharded), "the dataset has 7 elements, and one batch of the plan has 8"),
+        refused(lambda: sharded.load_whole({"body.norm.weight": torch.ones(3)}), "the state dict does not fit the model"),
+    ]
+    return f"{len(said)} refusals"
 
 
 @case

@@ -42,10 +42,9 @@ FAILURES = {
     "no_export": (RANKS, 2, r"torch\.export can't trace the model, so it can't be planned; meshwright\.export\(model, inputs, 'model\.pt2'\) shows "
                             r"where: .+"),
     "microbatches": (RANKS, 2, r"the plan cuts each step into 2 microbatches, and here the training loop is yours: .*"),
-    "whole_batch": (RANKS, 2, r"'letters' has the shape \(8, 16\), and this rank's rows of a batch of 8 are \(2, 16\); cut a global batch with "
-                              r"model\.local_batch"),
     "killed": (RANKS, 1, r"rank 2 ended without a word \(it was killed, or ran out of memory\); all ranks end"),
     "raised": (RANKS, 1, r"rank 2 stopped with KeyError: 'no such letter'; all ranks end"),
+    "killed_before": (RANKS, 1, r"the ranks could not meet, because one of them is gone or can't be reached: \w+: .+"),
     "killed_while_planning": (RANKS, 1, r"rank 2 ended without a word \(it was killed, or ran out of memory\); all ranks end"),
 }
 
