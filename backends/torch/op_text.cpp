@@ -267,6 +267,16 @@ std::string split_text(const Instruction& call, const Program& program, const Va
   return value(call.operands[0].value) + ".split(" + list(sizes) + ", dim=" + std::to_string(dim) + ")";
 }
 
+bool is_nll(const std::string& op) { return op == "aten.nll_loss_nd" || op == "aten.nll_loss"; }
+
+// Ops whose numbers PyTorch draws on each rank anew, where they must be those of one device.
+bool draws(const std::string& op) {
+  for (const char* beginning : {"aten.rand", "aten.bernoulli", "aten.exponential", "aten.normal", "aten.uniform", "aten.multinomial", "aten.rrelu", "aten.poisson"}) {
+    if (op.starts_with(beginning)) return true;
+  }
+  return false;
+}
+
 // Ops that the prelude computes, since they depend on where a rank's part lies or draw random numbers; empty: none such.
 std::string by_prelude(const Instruction& call, const CallText& text) {
   const std::string& op = call.op;
@@ -282,7 +292,7 @@ std::string by_prelude(const Instruction& call, const CallText& text) {
                        {named("queries", queries), named("rows", rows), drops ? "stream=" + quoted(call.node) : ""});
   }
   if (op == "aten.dropout" || op == "aten.native_dropout") {
-    return text.helper("dropout", {"input"}, {"p", "train"},
+    return text.helper(op.substr(5), {"input"}, {"p", "train"},
                        {"stream=" + quoted(call.node), named("elements", positions(call, "elements"))});
   }
   if (op.starts_with("aten.arange") && call.rank_attributes.contains("positions_starts")) {
@@ -292,6 +302,16 @@ std::string by_prelude(const Instruction& call, const CallText& text) {
     const std::string rows = positions(call, "rows"), columns = positions(call, "columns");
     if (rows.empty() && columns.empty()) return "";
     return text.helper(op.substr(5), {"self"}, {"diagonal"}, {named("rows", rows), named("columns", columns)});
+  }
+  if (op == "aten.eye" || op == "aten.eye.m") {
+    const std::string rows = positions(call, "rows"), columns = positions(call, "columns");
+    if (!rows.empty() || !columns.empty()) return text.helper("eye", {"n"}, {"m", "dtype"}, {named("rows", rows), named("columns", columns)});
+  }
+  if (op == "aten.rand" || op == "aten.randn") {
+    return text.helper(op.substr(5), {"size"}, {"dtype"}, {"stream=" + quoted(call.node), named("elements", positions(call, "elements"))});
+  }
+  if (is_nll(op) && call.rank_attributes.contains("classes_starts")) {
+    return text.helper("nll_loss", {"self", "target"}, {"weight", "reduction", "ignore_index"}, {named("classes", positions(call, "classes"))});
   }
   if (op == "aten.one_hot" && call.rank_attributes.contains("classes_starts")) {
     return text.helper("one_hot", {"self"}, {"num_classes"}, {named("classes", positions(call, "classes"))});
@@ -334,6 +354,7 @@ Result<std::string> op_text(const Instruction& call, const Program& program, con
   const CallText text(call, value);
   if (std::string made = by_prelude(call, text); !made.empty()) return made;
   if (!call.rank_attributes.empty()) return not_emitted(call, "its result depends on which part a rank has, and there is no function for that yet");
+  if (draws(call.op)) return not_emitted(call, "the ranks would draw other numbers than one device, and there is no function for that yet");
   if (splits(call.op)) return split_text(call, program, value);
   if (call.op == "aten.slice.Tensor") return slice_text(call, program, value);
   if (const auto form = forms().find(call.op); form != forms().end()) {
@@ -364,10 +385,13 @@ Result<std::string> steps_text(const Instruction& whole, const std::vector<Instr
                         axes_argument("position_axes", axes_where(mesh, logits.layout, is_position)),
                         named("classes", positions(steps.front(), "classes"))});
   }
-  if (op == "aten.nll_loss_nd" || op == "aten.nll_loss" || op == "aten.nll_loss_forward") {
-    const ShardedType& target = *operand_type(whole, program, "target");
+  if (is_nll(op)) {
+    const ShardedType &target = *operand_type(whole, program, "target"), &scores = *operand_type(whole, program, "self");
+    const std::size_t dimension = scores.type.rank() > 1 ? 1 : 0;
+    const auto is_class = [&](Placement placement) { return placement.is_shard() && scores.atoms.dimension_of(placement.atom()) == dimension; };
     return text.helper("nll_loss", {"self", "target"}, {"weight", "reduction", "ignore_index"},
-                       {axes_argument("position_axes", axes_where(mesh, target.layout, [](Placement p) { return p.is_shard(); })),
+                       {axes_argument("class_axes", axes_where(mesh, scores.layout, is_class)),
+                        axes_argument("position_axes", axes_where(mesh, target.layout, [](Placement p) { return p.is_shard(); })),
                         named("classes", positions(steps.front(), "classes"))});
   }
   if (op.starts_with("aten._native_batch_norm") || op.starts_with("aten.batch_norm") || op.starts_with("aten.native_batch_norm")) {
@@ -376,8 +400,9 @@ Result<std::string> steps_text(const Instruction& whole, const std::vector<Instr
       const std::int64_t axis = step.kind == InstructionKind::move ? step.move.axis : -1;
       if (axis >= 0 && std::find(axes.begin(), axes.end(), axis) == axes.end()) axes.push_back(axis);
     }
+    const std::string results = whole.results.size() == 1 ? "[0]" : whole.results.size() < 5 ? "[:" + std::to_string(whole.results.size()) + "]" : "";
     return text.helper("batch_norm", {"input", "weight", "bias", "running_mean", "running_var"}, {"training", "momentum", "eps"},
-                       {axes_argument("axes", axes)});
+                       {axes_argument("axes", axes)}) + results;
   }
   if (op == "meshwright.experts") {
     std::vector<std::int64_t> axes;

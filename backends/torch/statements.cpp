@@ -188,7 +188,7 @@ class Writer {
     for (const Instruction& instruction : instructions) {
       Status status = Done{};
       if (instruction.kind == InstructionKind::load_parameter) load(instruction);
-      else if (instruction.kind == InstructionKind::convert) status = convert(instruction, instructions);
+      else if (instruction.kind == InstructionKind::convert) status = convert(instruction);
       else status = compute(instruction);
       if (!status) return status;
     }
@@ -204,19 +204,8 @@ class Writer {
     else state(instruction, {result}, text);
   }
 
-  // A fork's value whose gradient lies in other shards.
-  bool is_split(ProgramValueId value) {
-    const ProgramValue& here = program().values[value];
-    return here.gradient && !same_shards(here.type.layout, *here.gradient);
-  }
-
-  Status convert(const Instruction& instruction, const std::vector<Instruction>& all) {
+  Status convert(const Instruction& instruction) {
     const ProgramValueId from = instruction.operands[0].value, to = instruction.results[0];
-    if (is_split(from)) return forked_.contains(from) ? Status(Done{}) : fork(from, all);
-    if (is_split(to)) {
-      pending_[to] = from;  // said with the fork's uses
-      return Done{};
-    }
     const Result<std::vector<std::string>> forward = path(program().type(from), program().type(to).layout);
     if (!forward) return forward.error();
     if (!program().values[to].gradient) {
@@ -224,39 +213,13 @@ class Writer {
       else state(instruction, {to}, "run(" + list(*forward) + ", " + text_of(from) + ")");
       return Done{};
     }
+    if (!same_shards(program().type(to).layout, *program().values[to].gradient)) {  // no plan of ours has such a fork
+      return bad_input("'" + program().values[to].name + "' and its gradient lie in different shards, which autograd does not allow");
+    }
     const Result<std::vector<std::string>> backward = path_back(to, *program().values[from].gradient);
     if (!backward) return backward.error();
     if (forward->empty() && backward->empty()) texts_[to] = text_of(from);
     else state(instruction, {to}, "convert(" + text_of(from) + ", forward=" + list(*forward) + ", backward=" + list(*backward) + ")");
-    return Done{};
-  }
-
-  // All uses of a fork's value at once: their gradients are added up before they go on.
-  Status fork(ProgramValueId value, const std::vector<Instruction>& all) {
-    forked_.insert(value);
-    const auto made = pending_.find(value);
-    const bool is_load = made == pending_.end();
-    const ProgramValueId from = is_load ? value : made->second;
-    const Layout end = is_load ? program().type(value).layout : *program().values[from].gradient;
-    const Result<std::vector<std::string>> forward = path(program().type(from), program().type(value).layout);
-    if (!forward) return forward.error();
-    const Result<std::vector<std::string>> backward = path_back(value, end);
-    if (!backward) return backward.error();
-    std::vector<std::string> uses;
-    std::vector<ProgramValueId> results;
-    const Instruction* first = nullptr;
-    for (const Instruction& use : all) {
-      if (use.kind != InstructionKind::convert || use.operands[0].value != value) continue;
-      if (first == nullptr) first = &use;
-      const Result<std::vector<std::string>> there = path(program().type(value), program().type(use.results[0]).layout);
-      if (!there) return there.error();
-      const Result<std::vector<std::string>> back = path_back(use.results[0], *program().values[value].gradient);
-      if (!back) return back.error();
-      uses.push_back("(" + list(*there) + ", " + list(*back) + ")");
-      results.push_back(use.results[0]);
-    }
-    const std::string text = "fork(" + text_of(from) + ", forward=" + list(*forward) + ", backward=" + list(*backward) + ", uses=" + list(uses) + ")";
-    state(*first, results, results.size() == 1 ? text + "[0]" : text);
     return Done{};
   }
 
@@ -398,7 +361,7 @@ class Writer {
     if (!gathered) return gathered.error();
     add("loaded", *gathered);
     ShardedType gradient = loaded.type;
-    if (!is_split(load->second) && loaded.gradient) gradient.layout = *loaded.gradient;
+    if (loaded.gradient) gradient.layout = *loaded.gradient;
     const Result<std::vector<std::string>> reduced = path(gradient, parameter.state, true);
     if (!reduced) return reduced.error();
     add("reduced", *reduced);
@@ -417,8 +380,6 @@ class Writer {
   std::map<ProgramValueId, std::string> texts_;                // of values that are no variables
   std::map<ValueId, ShardedType> kept_;                        // inputs and buffers
   std::map<std::uint32_t, ProgramValueId> loads_;              // by parameter
-  std::map<ProgramValueId, ProgramValueId> pending_;           // a fork's value, and what it is made from
-  std::set<ProgramValueId> forked_;
   std::set<std::size_t> left_;                                 // outputs that are in their buffer already
 };
 

@@ -1,10 +1,8 @@
 import math
 from dataclasses import dataclass
 
-import torch
-
 from .mesh import axes, coordinates
-from .moves import all_gather, all_reduce, run
+from .moves import all_gather, all_reduce
 
 
 @dataclass(frozen=True)

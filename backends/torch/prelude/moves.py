@@ -238,28 +238,3 @@ class Convert(torch.autograd.Function):
 def convert(x, forward, backward):
     """x after the moves `forward`; its gradient comes back by the moves `backward`."""
     return Convert.apply(x, forward, backward) if forward or backward else x
-
-
-class Fork(torch.autograd.Function):
-    """See fork."""
-
-    @staticmethod
-    def forward(ctx, x, forward, backward, uses):
-        ctx.set_materialize_grads(False)
-        ctx.backward_moves, ctx.uses = backward, uses
-        x = run(forward, x)
-        return tuple(run(there, x) if there else x.view_as(x) for there, _ in uses)
-
-    @staticmethod
-    def backward(ctx, *gradients):
-        given = [run(back, gradient) for gradient, (_, back) in zip(gradients, ctx.uses) if gradient is not None]
-        total = sum(given[1:], given[0]) if given else None
-        return None if total is None else run(ctx.backward_moves, total), None, None, None
-
-
-def fork(x, forward, backward, uses):
-    """x for several uses: x after `forward`, and after each use's own moves.
-
-    uses: a pair of moves for each, there and back. The gradients that come back are added up before `backward`.
-    """
-    return Fork.apply(x, forward, backward, uses)

@@ -24,6 +24,7 @@ class Storing:
         self.regather, self.prefetch = regather, prefetch
         self.name = "parameter"
         self.steps = 0  # of optimizers
+        self.optimizer = None  # and its group, where the backward makes the steps (see `step_in_backward`)
         self.kept = self.kept_age = None  # the stored value, and the age that the shard had
         self.flight = self.flight_age = None  # a load that was begun ahead of its use
         self.next = {"forward": None, "backward": None}  # the parameter that was loaded after this one
@@ -162,6 +163,9 @@ class Reductions:
             for flight in flights:
                 flight.step()
         for shards, dim, pieces in self.begun:
+            if len(pieces) > 1 and shards[0].storing.optimizer and shards[0].grad is None:
+                step_by_pieces(shards[0], dim, pieces)
+                continue
             with range_named("reduced", shards):
                 made = [flight.take() for flight in pieces]
                 made = made[0] if len(made) == 1 else torch.cat(made, dim)
@@ -169,6 +173,59 @@ class Reductions:
                 for shard, gradient in zip(shards, gradients):
                     gradient = gradient.view(shard.shape)
                     shard.grad = gradient if shard.grad is None else shard.grad.add_(gradient)
+                    if shard.storing.optimizer:
+                        step_alone(shard)
+
+
+def step_in_backward(optimizer):
+    """From now on `backward` makes the optimizer's steps: a parameter's when its gradient has arrived, while others travel.
+
+    Large gradients travel in pieces, and each piece of the parameter is updated when its own has arrived. For optimizers
+    that treat each element by itself (SGD, Adam, AdamW). `optimizer.step()` then finds no gradients.
+    """
+    for group in optimizer.param_groups:
+        for shard in group["params"]:
+            shard.storing.optimizer = optimizer, group
+
+
+def step_alone(shard, of=None):
+    """A step of the optimizer for one parameter, or for a part `of` one; its gradient is gone then."""
+    optimizer, group = (shard if of is None else of).storing.optimizer
+    groups, optimizer.param_groups = optimizer.param_groups, [{**group, "params": [shard]}]
+    try:
+        with range_named("update", [shard if of is None else of]):
+            optimizer.step()
+    finally:
+        optimizer.param_groups = groups
+    shard.grad = None
+
+
+def step_by_pieces(shard, dim, pieces):
+    """Updates a parameter piece by piece, each while the next one's gradient travels."""
+    optimizer, _ = shard.storing.optimizer
+    state, begin, left = optimizer.state[shard], 0, {}
+    if not state:  # what the optimizer keeps it makes in its first step, of the whole
+        shard.grad = torch.cat([flight.take() for flight in pieces], dim)
+        return step_alone(shard)
+    for flight, following in zip(pieces, [*pieces[1:], None]):
+        gradient = flight.take()
+        if following is not None:
+            following.step()
+        size = gradient.shape[dim]
+        part = shard.detach().narrow(dim, begin, size)
+        part.grad = gradient
+        optimizer.state[part] = {key: part_of_state(value, shard, dim, begin, size) for key, value in state.items()}
+        step_alone(part, shard)
+        left, begin = optimizer.state.pop(part), begin + size
+    state.update({key: value for key, value in left.items() if not torch.is_tensor(state[key]) or state[key].shape != shard.shape})
+    shard.storing.steps += 1
+
+
+def part_of_state(value, shard, dim, begin, size):
+    """Of what the optimizer keeps for each element the part; of the rest a copy, since each part's step counts it on."""
+    if torch.is_tensor(value):
+        return value.narrow(dim, begin, size) if value.shape == shard.shape else value.clone()
+    return value
 
 
 def pieces_of(moves, x):
@@ -183,6 +240,7 @@ def pieces_of(moves, x):
 class Flight:
     """x on its way through moves, beside the computing: on a GPU on a stream for what travels, loads or gradients."""
 
+    @torch.no_grad()
     def __init__(self, moves, x, what):
         self.moves, self.event = list(moves), None
         if x.is_cuda:
@@ -195,6 +253,7 @@ class Flight:
         else:
             self.x = self.moves[0].begin(x) if self.moves else x
 
+    @torch.no_grad()
     def step(self):
         """Ends a move, and begins the next one."""
         if self.moves:
@@ -228,6 +287,11 @@ def range_named(what, shards):
     return torch.autograd.profiler.record_function(f"meshwright: {what} {text}")
 
 
+def for_training():
+    """A context for what is kept: though it be made in inference mode, training can use it."""
+    return torch.inference_mode(False)
+
+
 def age_of(shard):
     """Changes whenever the shard may have changed."""
     return shard._version, shard.storing.steps
@@ -240,7 +304,7 @@ def stored_value(shard):
         return shard.detach()
     if storing.kept_age != age_of(shard):
         storing.kept = None
-        with range_named("gather", [shard]):
+        with range_named("gather", [shard]), for_training():
             storing.kept, storing.kept_age = run(storing.stored, shard.detach()), age_of(shard)
     return storing.kept.detach()
 
@@ -253,7 +317,7 @@ def begin_load(shard):
         storing.flight.take()
         storing.flight = None
     if storing.flight is None:
-        with range_named("load", [shard]):
+        with range_named("load", [shard]), for_training():
             storing.flight, storing.flight_age = Flight(storing.loaded, value, "loads"), age_of(shard)
 
 
@@ -267,7 +331,7 @@ def load(shard, phase):
     with range_named("loaded", [shard]):
         value, storing.flight = storing.flight.take(), None
     following = storing.next[phase]
-    if following is not None and following.storing.prefetch and following is not shard:
+    if following is not None and following.storing.prefetch and following.storing.value is None and following is not shard:
         begin_load(following)
     return value
 

@@ -5,7 +5,7 @@ from torch import nn
 from .layout import whole_of
 from .mesh import MESHES, coordinates, device, start
 from .moves import waited
-from .parameters import begin_forward, regathering
+from .parameters import begin_forward, regathering, step_in_backward
 from .random import RANDOM, begin_step
 
 
@@ -127,6 +127,10 @@ class Planned(nn.Module):
         whole = {name: whole_of(shard.detach(), shard.sharding).cpu() for name, shard in self.named_shards().items()}
         whole.update({name: whole[own] for name, own in self.TIED.items()})
         return whole
+
+    def step_in_backward(self, optimizer):
+        """See the function of this name. Gradients are gone when `backward` returns: they can't be added up or clipped."""
+        step_in_backward(optimizer)
 
     @torch.no_grad()
     def clip_grad_norm_(self, max_norm):

@@ -145,8 +145,7 @@ MESHWRIGHT_API Result<Program> lower(const LowerInput& input);
 
 // The forward of one microbatch, for a backend whose autograd makes the backward. A gradient goes the way back that its
 // value came: a `convert` takes it from the layout of its result's gradient to that of its operand's, so there is one
-// too where only these differ; a `load_parameter` takes it to the parameter's state. Of a fork whose value lies in other
-// shards than its gradient, the sum of the uses' gradients has the gradient's shards. No backward, no update.
+// too where only these differ; a `load_parameter` takes it to the parameter's state. No backward, no update.
 MESHWRIGHT_API Result<Program> lower_forward(const LowerInput& input);
 
 // Puts `free` after the last use of each value that is no parameter and no output. Removes instructions whose results

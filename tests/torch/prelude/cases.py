@@ -4,9 +4,12 @@ import traceback
 
 import torch
 
-from prelude.layout import Layout, whole_of
-from prelude.mesh import axes, coordinates
+from prelude.layout import whole_of
+from prelude.mesh import axes
+from prelude.moves import all_reduce, run
 from prelude.positions import positions
+
+MESHES = ((2, 2), (4,))
 
 CASES = []
 
@@ -66,3 +69,13 @@ def positions_of(layout, first, last):
         inner = math.prod(axes()[b] for b in range(axis + 1, len(axes())) if layout.axes[b] == place)
         steps.append(tuple(extents[atom] * inner if place == atom else 0 for atom in atoms))
     return positions([sizes[a] for a in atoms], [extents[a] for a in atoms], [0] * len(atoms), steps)
+
+
+def cut_if(layout, whole):
+    """This rank's part of what there may be."""
+    return None if whole is None else layout.cut(whole)
+
+
+def reduced(gradient, layout, over):
+    """A gradient that is an addend of each rank of these axes, added up."""
+    return run([all_reduce(axis) for axis in over], gradient)

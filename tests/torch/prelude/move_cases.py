@@ -6,7 +6,7 @@ from cases import case, close, draw, leaf, same
 from layout_cases import LAYOUTS
 from prelude.layout import Layout, whole_of
 from prelude.mesh import axes, coordinates
-from prelude.moves import (all_gather, all_reduce, all_to_all, convert, cut, fork, keep_one, reduce_scatter, relayout,
+from prelude.moves import (all_gather, all_reduce, all_to_all, convert, cut, keep_one, reduce_scatter, relayout,
                            run)
 
 ATOMS = ((2, 4), (3, 4))
@@ -115,6 +115,21 @@ def test_relayout_pads_and_leaves_sums():
         close(whole_of(relayout(before, after)(addends(before, whole)), after), whole, f"{before} -> {after}")
 
 
+@case(on=((2, 1, 2), (1, 4)))
+def test_meshes_with_an_axis_of_one_rank():
+    whole = draw(10, 8)
+    layouts = [Layout((10, 8), places, None, (0,)) for places in itertools.product((None, 0, 1), repeat=len(axes()))]
+    layouts = [layout for layout in layouts if 8 % layout.extents()[1] == 0][::2]
+    for before, after in itertools.product(layouts, layouts):
+        close(relayout(before, after)(before.cut(whole)), after.cut(whole), f"{before} -> {after}")
+    for axis in range(len(axes())):
+        total = Layout((10, 8), tuple("sum" if other == axis else None for other in range(len(axes()))))
+        close(all_reduce(axis)(addends(total, whole)), whole, "all-reduce")
+        rows = Layout((10, 8), tuple(1 if other == axis else None for other in range(len(axes()))))
+        close(reduce_scatter(axis, 1)(addends(total, whole)), rows.cut(whole), "reduce-scatter")
+        close(all_gather(axis, 1)(rows.cut(whole)), whole, "gather")
+
+
 @case
 def test_how_moves_are_written():
     assert repr(cut(0, 1)) == "cut(axis=0, dim=1)"
@@ -139,27 +154,6 @@ def test_a_megatron_pair_is_differentiated():
     same(hx.grad, lx, x.grad, "x")
     same(all_reduce(0)(h1.grad), l1, w1.grad, "w1")
     same(all_reduce(0)(h2.grad), l2, w2.grad, "w2")
-
-
-@case
-def test_fork_adds_up_before_it_reduces():
-    """x is used in rows on axis 0 and in columns on axis 1; its gradient is summed in rows."""
-    x, w1, w2 = draw(8, 12).requires_grad_(), draw(8, 12), draw(8, 12)
-    ((x * w1).sin().sum() + (x * w2).cos().sum()).backward()
-    rows, both = Layout((8, 12), (0, None)), Layout((8, 12), (0, 1))
-    here = leaf(rows, x)
-    uses = [([], []), ([cut(1, 1)], [all_gather(1, 1)]), ([all_gather(0, 0)], [cut(0, 0)])]
-    first, second, unused = fork(here, [], [], uses)
-    assert unused.shape == (8, 12)
-    ((first * rows.cut(w1)).sin().sum() + (second * both.cut(w2)).cos().sum()).backward()
-    same(here.grad, rows, x.grad, "x")
-    again = leaf(rows, x)
-    gathered, = fork(again, [all_gather(0, 0)], [cut(0, 0)], [([], [])])
-    (gathered * w1).sin().sum().backward()
-    close(again.grad, rows.cut(torch.autograd.grad((x * w1).sin().sum(), x)[0]))
-    again = leaf(rows, x)
-    _, none = fork(again, [], [], [([], []), ([], [])])
-    assert none.requires_grad and run([], again) is again
 
 
 @case

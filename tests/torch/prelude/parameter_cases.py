@@ -5,7 +5,7 @@ import torch
 from cases import case, close, draw, same
 from prelude import parameters
 from prelude.layout import Layout
-from prelude.moves import all_gather, all_reduce, cut, reduce_scatter
+from prelude.moves import all_gather, all_reduce, reduce_scatter
 from prelude.parameters import begin_forward, buffer, parameter, regathering, used
 
 WHOLE = Layout((8, 6), (None, None))
@@ -99,6 +99,41 @@ def test_packs_and_pieces_give_the_same():
         parameters.PACK_BYTES, parameters.CHUNK_BYTES = kept
 
 
+@case
+def test_steps_in_the_backward_are_the_optimizers():
+    """Whole and piece by piece, with what the optimizer keeps; the gradient's pieces arrive one after the other."""
+    kept = parameters.CHUNK_BYTES
+    for optimizer_of in (lambda p: torch.optim.AdamW(p, 0.01), lambda p: torch.optim.SGD(p, 0.1, momentum=0.9),
+                         lambda p: torch.optim.SGD(p, 0.1)):
+        for chunk in (1 << 30, 48):
+            parameters.CHUNK_BYTES = chunk
+            try:
+                deep = Layout((4, 8, 6), (1, 2))
+                moves = dict(stored=[all_gather(1, 2)], loaded=[all_gather(0, 1)], reduced=[reduce_scatter(0, 1), reduce_scatter(1, 2)])
+                whole = draw(4, 8, 6)
+                plain, shard = torch.nn.Parameter(whole.clone()), parameter(deep, torch.float64, **moves)
+                with torch.no_grad():
+                    shard.copy_(deep.cut(whole))
+                ours, theirs = optimizer_of([shard]), optimizer_of([plain])
+                parameters.step_in_backward(ours)
+                for _ in range(4):
+                    x = draw(4, 8, 6)
+                    # Every rank adds the same, so that sums over both axes are four times as large.
+                    (used(shard) * x).tanh().sum().div(4).backward()
+                    (plain * x).tanh().sum().backward()
+                    theirs.step(), theirs.zero_grad()
+                    assert shard.grad is None
+                    same(shard, deep, plain, f"in pieces of {chunk} bytes")
+                    for key, value in theirs.state[plain].items():
+                        if torch.is_tensor(value) and value.dim():
+                            same(ours.state[shard][key], deep, value, key)
+                        elif torch.is_tensor(value):
+                            close(ours.state[shard][key], value, key)
+                assert len(ours.state) <= 1 and ours.param_groups[0]["params"][0] is shard
+            finally:
+                parameters.CHUNK_BYTES = kept
+
+
 class Counting:
     """Counts the collectives that begin, by kind."""
 
@@ -146,6 +181,28 @@ def test_a_stored_value_is_gathered_once_a_step():
         optimizer.step()
         used(p), used(p)
         assert counts["all_gather"] == 2, counts
+
+
+@case
+def test_what_is_gathered_in_inference_mode_serves_training():
+    whole = draw(8, 6)
+    for name in ("ZeRO-1", "ZeRO-3", "stored and loaded"):
+        layout, arguments, computed = KINDS[name]
+        first, second = (parameter(layout, torch.float64, **arguments, prefetch=True) for _ in range(2))
+        with torch.no_grad():
+            first.copy_(layout.cut(whole)), second.copy_(layout.cut(whole))
+        for mode in (torch.inference_mode, torch.enable_grad, torch.inference_mode):
+            begin_forward()
+            with mode():
+                y = (used(first) * used(first)).sum() + used(second).sum()
+            if mode is torch.enable_grad:
+                y.backward()
+        begin_forward()
+        with torch.inference_mode():
+            used(first)  # what follows is on its way
+        y = (used(second) * used(second)).sum()
+        y.backward()
+        close(used(second).detach(), computed.cut(whole), name)
 
 
 def chain(shards, x):

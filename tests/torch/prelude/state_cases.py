@@ -302,3 +302,16 @@ def test_inputs_that_the_plan_was_not_made_for():
             assert words in str(error), error
         else:
             raise AssertionError("an input that the plan was not made for is refused")
+
+
+@case
+def test_a_compiled_model_trains():
+    plain, sharded = models()
+    theirs, ours = (torch.optim.AdamW(model.parameters(), 0.01) for model in (plain, sharded))
+    compiled = torch.compile(sharded, backend="aot_eager")
+    for inputs in [batch() for _ in range(2)]:
+        train(plain, theirs, [inputs])
+        ours.zero_grad()
+        compiled(*sharded.local_batch(inputs)).backward()
+        ours.step()
+    compare(plain, sharded, "compiled")

@@ -1,0 +1,110 @@
+import math
+
+import torch
+
+from cases import MESHES, case, close, draw, leaf, positions_of, reduced, same
+from prelude import random
+from prelude.attention import scaled_dot_product_attention
+from prelude.layout import Layout
+from prelude.mesh import axes
+
+
+def mixed(x):
+    """The finalizer of SplitMix64, on Python's integers."""
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    x = (x ^ x >> 27) * 0x94D049BB133111EB % 2**64
+    return x ^ x >> 31
+
+
+def drawn(stream, step, element):
+    key = 0xCBF29CE484222325
+    for byte in stream.encode():
+        key = (key ^ byte) * 0x100000001B3 % 2**64
+    key = mixed((key + step) % 2**64)
+    return (mixed((key + element * 0x9E3779B97F4A7C15) % 2**64) >> 11) * 2.0**-53
+
+
+@case
+def test_random_numbers_are_those_of_the_reference_backend():
+    random.RANDOM["step"] = None
+    for step in range(3):
+        random.begin_step()
+        for stream in ("dropout_1", "h.0.attn"):
+            elements = torch.tensor([0, 1, 2, 12345678901, 2**40])
+            expected = [drawn(stream, step, element) for element in elements.tolist()]
+            assert random.uniform(stream, elements).tolist() == expected
+    many = random.uniform("s", torch.arange(100000))
+    assert 0 <= many.min() and many.max() < 1 and abs(many.mean() - 0.5) < 0.01
+
+
+@case(on=MESHES)
+def test_dropout_drops_the_same_elements_in_every_layout():
+    random.begin_step()
+    x, g = draw(8, 12).requires_grad_(), draw(8, 12)
+    y = random.dropout(x, 0.3, True, "a")
+    y.backward(g)
+    dropped = (y == 0).double().mean().item()
+    assert 0.1 < dropped < 0.5, dropped
+    close(y[y != 0].detach(), (x[y != 0] / 0.7).detach())
+    for place in {(2, 2): [(0, 1), (1, 0), (0, 0), (None, 1)], (4,): [(0,), (1,)]}[axes()]:
+        layout = Layout((8, 12), place)
+        here = leaf(layout, x)
+        made, keeps = random.native_dropout(here, 0.3, True, "a", positions_of(layout, 0, 2))
+        made.backward(layout.cut(g))
+        close(made.detach(), layout.cut(y.detach()))
+        close(keeps, layout.cut(y != 0))
+        close(here.grad, layout.cut(x.grad))
+    random.begin_step()
+    assert not torch.equal(random.dropout(x, 0.3, True, "a"), y), "another step drops others"
+    assert random.dropout(x, 0.3, False, "a") is x and random.dropout(x, 0.0, True, "a") is x
+    assert not random.dropout(x, 1.0, True, "a").any()
+
+
+@case(on=MESHES)
+def test_random_tensors_are_the_same_in_every_layout():
+    random.begin_step()
+    double, p = torch.float64, torch.rand(8, 12, dtype=torch.float64)
+    for place in {(2, 2): [(0, 1), (1, 0), (0, 0), (None, 1)], (4,): [(0,), (1,)]}[axes()]:
+        layout = Layout((8, 12), place)
+        size, elements = layout.local_shape(), positions_of(layout, 0, 2)
+        whole = random.rand((8, 12), "r", None, double, -1, 3)
+        close(random.rand(size, "r", elements, double, -1, 3), layout.cut(whole))
+        close(random.randn(size, "r", elements, double), layout.cut(random.randn((8, 12), "r", None, double)))
+        close(random.randint(2, 9, size, "r", elements), layout.cut(random.randint(2, 9, (8, 12), "r")))
+        whole = random.exponential((8, 12), "r", None, double)
+        close(random.exponential(size, "r", elements, double), layout.cut(whole))
+        close(random.bernoulli(layout.cut(p), "r", elements), layout.cut(random.bernoulli(p, "r")))
+    whole = random.rand((8, 12), "r", None, double, -1, 3)
+    expected = [-1 + 4 * drawn("r", int(random.RANDOM["step"]), element) for element in range(96)]
+    close(whole.view(-1), torch.tensor(expected, dtype=double), "as drawn")
+    many = random.randn((40000,), "n", None, double)
+    assert abs(many.mean()) < 0.03 and abs(many.std() - 1) < 0.03
+    assert abs(random.exponential((40000,), "n", None, double, 2.0).mean() - 0.5) < 0.02
+    counts = random.randint(2, 9, (7000,), "n").bincount()
+    assert len(counts) == 9 and not counts[:2].any() and counts[2:].min() > 800
+    assert abs(random.bernoulli(torch.full((40000,), 0.3), "n").mean() - 0.3) < 0.02
+
+
+@case(on=MESHES)
+def test_attention_with_dropout():
+    q, k, v = (draw(2, 4, 8, 4).requires_grad_() for _ in range(3))
+    causal = torch.ones(8, 8, dtype=torch.bool).tril()
+    for is_causal in (False, True):
+        scores = q @ k.transpose(-2, -1) / 2
+        scores = scores.masked_fill(~causal, -math.inf) if is_causal else scores
+        keeps = random.uniform("s", torch.arange(scores.numel())).view(scores.shape) >= 0.25
+        y = (scores.softmax(-1) * keeps / 0.75) @ v
+        g = draw(*y.shape)
+        gradients = torch.autograd.grad(y, (q, k, v), g)
+        for place in {(2, 2): [(2, 0), (0, 1), (1, 2)], (4,): [(2,)]}[axes()]:
+            layout = Layout(tuple(q.shape), place)
+            of_keys = Layout(tuple(k.shape), tuple(None if at == 2 else at for at in place))
+            hq, hk, hv = leaf(layout, q), leaf(of_keys, k), leaf(of_keys, v)
+            made = scaled_dot_product_attention(hq, hk, hv, None, 0.25, is_causal, queries=positions_of(layout, 2, 3),
+                                                rows=positions_of(layout, 0, 3), stream="s")
+            made.backward(layout.cut(g))
+            same(made, layout, y, "result")
+            same(hq.grad, layout, gradients[0], "queries")
+            over = [axis for axis, at in enumerate(place) if at == 2]
+            same(reduced(hk.grad, of_keys, over), of_keys, gradients[1], "keys")
+            same(reduced(hv.grad, of_keys, over), of_keys, gradients[2], "values")
