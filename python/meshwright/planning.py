@@ -60,7 +60,7 @@ def make_plan(model: torch.nn.Module, args: tuple, kwargs: dict[str, Any], hosts
             raise Error(f"the cluster {plan['cluster']['name']} has {count} devices, and {len(hosts)} ranks run; start torchrun for "
                         f"{count} of them, or describe with cluster= what there is")
         _check_microbatches(plan)
-        program.run(["emit", path, "--backend", "torch", "-o", folder, *_config_options(wishes)])
+        program.run(["emit", path, "--backend", "torch", "-o", folder, *_config(wishes)])
     except Error as error:  # the folder may be a temporary one: its name says nothing
         raise Error(error.message.replace(f"{folder}/", ""), error.code) from error
     return Planned(traced, path.read_text(encoding="utf-8"), (folder / "model.py").read_text(encoding="utf-8"))
@@ -74,11 +74,11 @@ def _config_options(wishes: Wishes) -> list[str]:
 
 
 def _options(model: torch.nn.Module, hosts: Sequence[Host], wishes: Wishes, folder: Path) -> list[str]:
-    options = _config_options(wishes)
+    options = _config(wishes)
     text = ""
     if isinstance(wishes.config, Mapping):
         text = "\n".join(wishes.config)
-    elif wishes.config is not None and os.path.isfile(wishes.config):  # if it is no file, the program says so
+    elif wishes.config is not None and os.path.isfile(wishes.config):  # if not, the program says so
         text = Path(wishes.config).read_text(encoding="utf-8")
     budget = wishes.memory_budget
     if wishes.cluster is not None:
@@ -101,8 +101,13 @@ def _options(model: torch.nn.Module, hosts: Sequence[Host], wishes: Wishes, fold
     return options
 
 
-def _toml(value: Any) -> str:
-    return json.dumps(value) if isinstance(value, (bool, str)) else str(value)
+def _config(wishes: Wishes) -> list[str]:
+    """The configuration as options of the program."""
+    if wishes.config is None:
+        return []
+    if not isinstance(wishes.config, Mapping):
+        return ["--config", os.fspath(wishes.config)]
+    return [option for key, value in wishes.config.items() for option in ("--set", f"{key}={json.dumps(value)}")]
 
 
 def _one_half_type(model: torch.nn.Module) -> str | None:

@@ -34,14 +34,14 @@ FAILURES = {
     "op_changed": (RANKS, 2, r"PLAN: the model has changed since the plan was made: .*; plan it again, without plan="),
     "batch_changed": (RANKS, 2, r"PLAN: the model has changed since the plan was made: input 'letters' is \[16, 16\], and was \[8, 16\] .*; plan it "
                                 r"again, without plan="),
-    "old_torch": (RANKS, 2, r"PyTorch 2\.4\.1 is too old: sharded models need 2\.15 or newer; install it with: pip install 'torch>=2\.15'"),
-    "no_fit": (RANKS, 3, r"no plan fits into .* per device; mesh .*needs at least .*"),
-    "wrong_mesh": (RANKS, 2, r"mesh=\(2, 4\) has 8 ranks, and 4 run; start torchrun with --nproc-per-node 8, or give a mesh of 4"),
-    "unknown_key": (RANKS, 2, r"--set search\.zerro=3: unknown key \"zerro\" in \[search\]; did you mean \"zero\"\?"),
-    "other_cluster": (RANKS, 2, r"the cluster h100x8 has 8 devices, and 4 ranks run; start torchrun for 8 of them, or describe with cluster= what there is"),
-    "no_export": (RANKS, 2, r"torch\.export can't trace the model, so it can't be planned; meshwright\.export\(model, inputs, 'model\.pt2'\) shows "
+    "old_torch": (2, 2, r"PyTorch 2\.4\.1 is too old: sharded models need 2\.15 or newer; install it with: pip install 'torch>=2\.15'"),
+    "no_fit": (2, 3, r"no plan fits into .* per device; mesh .*needs at least .*"),
+    "wrong_mesh": (2, 2, r"mesh=\(2, 4\) has 8 ranks, and 2 run; start torchrun with --nproc-per-node 8, or give a mesh of 2"),
+    "unknown_key": (2, 2, r"--set search\.zerro=3: unknown key \"zerro\" in \[search\]; did you mean \"zero\"\?"),
+    "other_cluster": (2, 2, r"the cluster h100x8 has 8 devices, and 2 ranks run; start torchrun for 8 of them, or describe with cluster= what there is"),
+    "no_export": (2, 2, r"torch\.export can't trace the model, so it can't be planned; meshwright\.export\(model, inputs, 'model\.pt2'\) shows "
                             r"where: .+"),
-    "microbatches": (RANKS, 2, r"the plan cuts each step into 2 microbatches, and here the training loop is yours: .*"),
+    "microbatches": (2, 2, r"the plan cuts each step into 2 microbatches, and here the training loop is yours: .*"),
     "killed": (RANKS, 1, r"rank 2 ended without a word \(it was killed, or ran out of memory\); all ranks end"),
     "raised": (RANKS, 1, r"rank 2 stopped with KeyError: 'no such letter'; all ranks end"),
     "killed_before": (RANKS, 1, r"the ranks could not meet, because one of them is gone or can't be reached: \w+: .+"),
