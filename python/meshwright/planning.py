@@ -66,13 +66,6 @@ def make_plan(model: torch.nn.Module, args: tuple, kwargs: dict[str, Any], hosts
     return Planned(traced, path.read_text(encoding="utf-8"), (folder / "model.py").read_text(encoding="utf-8"))
 
 
-def _config_options(wishes: Wishes) -> list[str]:
-    """What the user configures, for `plan` and for `emit`."""
-    if isinstance(wishes.config, Mapping):
-        return [part for key, value in wishes.config.items() for part in ("--set", f"{key}={_toml(value)}")]
-    return [] if wishes.config is None else ["--config", os.fspath(wishes.config)]
-
-
 def _options(model: torch.nn.Module, hosts: Sequence[Host], wishes: Wishes, folder: Path) -> list[str]:
     options = _config(wishes)
     text = ""
