@@ -96,11 +96,10 @@ class Writer {
   // A buffer or an input that is used in several layouts is kept in what these have in common, and cut further at its use.
   void add_inputs() {
     for (const ProgramInput& input : program().inputs) {
-      const auto [kept, first] = kept_.try_emplace(input.source, program().type(input.value));
-      if (first) continue;
+      Layout& kept = kept_.try_emplace(input.source, program().type(input.value)).first->second.layout;
       for (std::size_t axis = 0; axis < mesh().rank(); ++axis) {
         const Placement placement = program().type(input.value).layout[axis];
-        if (kept->second.layout[axis] != placement) kept->second.layout.place(axis, Placement::replicate());
+        if (placement.is_partial() || kept[axis] != placement) kept.place(axis, Placement::replicate());
       }
     }
     for (const ProgramOutput& output : program().outputs) {
