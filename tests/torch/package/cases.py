@@ -250,11 +250,13 @@ def clipped_and_accumulated():
 @case
 def frozen_parameters():
     model = seeded(WithLoss)
-    for parameter in model.body.up.parameters():
+    for parameter in (*model.body.up.parameters(), model.body.down.bias):
         parameter.requires_grad_(False)
     serial = copy.deepcopy(model)
     sharded = meshwright.autoparallelize(model, (letters(1), letters(2)), mesh=(2, 2), config=HYBRID)
     assert not sharded.get_parameter("body.up.weight").requires_grad
+    # An addend under a sharded sum: added once, and held whole.
+    assert "keep_one(1)], self.body.down.bias)" in sharded.source and None in sharded.get_parameter("body.down.bias").sharding.axes
     return compared(sharded, serial, lambda model, number: model(*model.local_batch((letters(number), letters(number + 1)))).loss,
                     lambda model, number: model(letters(number), letters(number + 1)).loss)
 
