@@ -12,17 +12,23 @@ namespace {
 
 constexpr std::size_t kWidth = 120;
 
-// "linear" of "linear_3.1": layers that are alike are then written alike.
+// "linear" of "linear_3.1", "attention_bias" of "attention_2_bias": layers that are alike are then written alike.
 std::string base(std::string name) {
   name = name.substr(0, name.find('~'));
-  while (true) {
-    const std::size_t end = name.find_last_not_of("0123456789");
-    if (end == std::string::npos || end == 0 || end + 1 == name.size() || (name[end] != '.' && name[end] != '_')) break;
-    name.resize(end);
+  const std::size_t path = name.rfind('.');
+  if (path != std::string::npos && path + 1 < name.size()) {
+    const bool copy = is_number(name.substr(path + 1));
+    const std::size_t before = copy ? name.rfind('.', path - 1) : path;
+    name = name.substr(before == std::string::npos ? 0 : before + 1, copy ? path - (before == std::string::npos ? 0 : before + 1) : std::string::npos);
   }
-  if (const std::size_t dot = name.rfind('.'); dot != std::string::npos) name = name.substr(dot + 1);
-  std::string made = identifier(name);
-  return made == "getitem" ? "part" : made.find_first_not_of('_') == std::string::npos ? "value" : made.starts_with("_") ? made.substr(made.find_first_not_of('_')) : made;
+  std::string made;
+  for (std::size_t at = 0; at < name.size();) {
+    const std::size_t end = std::min(name.find('_', at), name.size());
+    const std::string word = name.substr(at, end - at);
+    if (!word.empty() && !is_number(word)) made += (made.empty() ? "" : "_") + word;
+    at = end + 1;
+  }
+  return made.empty() ? "value" : made == "getitem" ? "part" : identifier(made);
 }
 
 bool reserved(const std::string& name) {

@@ -60,8 +60,8 @@ def tokens() -> torch.Tensor:
     return torch.zeros(BATCH, LENGTH, dtype=torch.int64)
 
 
-def gpt2():
-    config = transformers.GPT2Config(n_layer=LAYERS, n_embd=WIDTH, n_head=HEADS, n_positions=LENGTH,
+def gpt2(layers: int = LAYERS):
+    config = transformers.GPT2Config(n_layer=layers, n_embd=WIDTH, n_head=HEADS, n_positions=LENGTH,
                                      vocab_size=VOCABULARY, bos_token_id=0, eos_token_id=0, resid_pdrop=0.0,
                                      embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False)
     return WithLoss(transformers.GPT2LMHeadModel(config)), {"input_ids": tokens(), "labels": tokens()}
@@ -310,7 +310,7 @@ def fill(model: torch.nn.Module) -> None:
             parameter.copy_((torch.rand(parameter.shape, generator=generator) - 0.5) * 0.5 + is_scale)
 
 
-MODELS: dict[str, Callable] = {"gpt2_tiny": gpt2, "gpt2_tiny_weights": gpt2, "bert_tiny": bert, "vit_tiny": vit,
+MODELS: dict[str, Callable] = {"gpt2_tiny": gpt2, "gpt2_deep_tiny": lambda: gpt2(5), "gpt2_tiny_weights": gpt2, "bert_tiny": bert, "vit_tiny": vit,
                                "mlp_tiny": mlp, "mlp_bf16_weights": mlp_bf16, "llama_tiny": llama, "resnet_tiny": resnet, "t5_tiny": t5, "t5_attentive_tiny": t5_attentive,
                                "vgg_tiny": vgg, "clip_tiny": clip, "swin_tiny": swin, "densenet_tiny": densenet, "unet_tiny": unet, "vit_torchvision_tiny": vit_torchvision, "mixtral_tiny": mixtral,
                                "mixtral_short": mixtral_short,
