@@ -207,7 +207,6 @@ class Classes {
     std::string text = indent + result + " = " + through + "\n" + indent + "for i in " + range + ":\n";
     const std::string callee = self_path(container) + "[i]";
     text += wrapped(indent + "    ", result + " = " + (recomputes ? "checkpoint(" + callee + ", " + join(arguments) + ", use_reentrant=False)" : callee + "(" + join(arguments) + ")"));
-    made_.checkpoints |= recomputes;
     return text;
   }
 
@@ -245,7 +244,6 @@ class Classes {
     std::vector<std::string> arguments;
     for (const ProgramValueId argument : block.arguments) arguments.push_back(names.of(argument, forward_.program));
     const bool recomputes = is_checkpointed(block.prefix);
-    made_.checkpoints |= recomputes;
     const std::string left = assigned(block.results, names);
     if (!recomputes) return wrapped(indent, left + callee + "(" + join(arguments) + ")");
     arguments.insert(arguments.begin(), callee);

@@ -15,9 +15,8 @@ struct ModuleOptions {
 };
 
 struct ModuleText {
-  std::string text;                       // of all classes
-  bool checkpoints = false;
-  std::vector<std::string> unknown;       // of ModuleOptions::checkpoint: what is no block of the model
+  std::string text;                  // of all classes
+  std::vector<std::string> unknown;  // of ModuleOptions::checkpoint: what is no block of the model
 };
 
 ModuleText module_text(const Forward& forward, const std::string& docstring, const ModuleOptions& options);

@@ -15,17 +15,24 @@ constexpr meshwright_config_key_v1 kKeys[] = {
     {"checkpoint", "texts", "", "[]", "modules whose numbered blocks are recomputed in the backward: \"transformer.h\", a block's path, or \"*\""},
 };
 
-constexpr const char* kImports = R"PY(import math
-import os
-import sys
-from dataclasses import dataclass
+// What is imported, where the text has the second.
+constexpr std::pair<const char*, const char*> kImports[] = {
+    {"import math\n", "math."},
+    {"import os\n", "os."},
+    {"import sys\n", "sys."},
+    {"from dataclasses import dataclass\n", "@dataclass"},
+    {"\nimport torch\n", ""},
+    {"import torch.distributed as dist\n", "dist."},
+    {"import torch.nn.functional as F\n", "F."},
+    {"from torch import nn\n", "nn."},
+    {"from torch.utils.checkpoint import checkpoint\n", "= checkpoint("},
+};
 
-import torch
-import torch.distributed as dist
-import torch.distributed._functional_collectives as funcol
-import torch.nn.functional as F
-from torch import nn
-)PY";
+std::string imports_for(const std::string& text) {
+  std::string imports;
+  for (const auto& [line, mark] : kImports) imports += text.find(mark) != std::string::npos ? line : "";
+  return imports;
+}
 
 class TorchBackend final : public Backend {
  public:
@@ -44,12 +51,10 @@ class TorchBackend final : public Backend {
     if (!module.unknown.empty()) {
       return bad_input("[emit.torch] checkpoint: the model has no numbered blocks under '" + module.unknown[0] + "'");
     }
-    const std::string prelude = prelude_for(module.text);
     std::string text = "\"\"\"" + name + ", as Meshwright planned it for a mesh " + to_string(plan.mesh) + " (" + std::to_string(plan.mesh.devices()) +
                        " ranks).\n\nRuns under torchrun; train.py shows how. What comes before the model is the same for every plan.\n\"\"\"\n";
-    text += kImports;
-    if (module.checkpoints) text += "from torch.utils.checkpoint import checkpoint\n";
-    text += "\nAXES = " + tuple(sizes) + "  # ranks along each axis of the mesh\n\n\n" + prelude + "\n\n" + module.text;
+    const std::string body = prelude_for(module.text) + "\n\n" + module.text;
+    text += imports_for(body) + "\nAXES = " + tuple(sizes) + "  # ranks along each axis of the mesh\n\n\n" + body;
     return std::vector<EmittedFile>{{"model.py", std::move(text)}, {"train.py", train_text(plan, *forward)}};
   }
 
