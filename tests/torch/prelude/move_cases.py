@@ -6,8 +6,7 @@ from cases import case, close, draw, leaf, same
 from layout_cases import LAYOUTS
 from prelude.layout import Layout, whole_of
 from prelude.mesh import axes, coordinates
-from prelude.moves import (all_gather, all_reduce, all_to_all, convert, cut, keep_one, reduce_scatter, relayout,
-                           run)
+from prelude.moves import all_gather, all_reduce, all_to_all, convert, cut, keep_one, reduce_scatter, relayout
 
 ATOMS = ((2, 4), (3, 4))
 
