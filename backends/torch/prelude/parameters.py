@@ -25,6 +25,7 @@ class Storing:
         self.name = "parameter"
         self.steps = 0  # of optimizers
         self.optimizer = None  # and its group, where the backward makes the steps (see `step_in_backward`)
+        self.stateless = False  # whether that is known to keep nothing
         self.kept = self.kept_age = None  # the stored value, and the age that the shard had
         self.flight = self.flight_age = None  # a load that was begun ahead of its use
         self.next = {"forward": None, "backward": None}  # the parameter that was loaded after this one
@@ -141,7 +142,7 @@ class Reductions:
                 self.begin_pack(moves, gradient.dtype)
             return
         with range_named("reduce", [shard]):
-            dim, pieces = pieces_of(moves, gradient)
+            dim, pieces = pieces_of(moves, gradient, shard.storing.optimizer is not None)
             self.begun.append(([shard], dim, [Flight(moves, piece, "gradients") for piece in pieces]))
 
     def begin_pack(self, moves, dtype):
@@ -204,9 +205,11 @@ def step_by_pieces(shard, dim, pieces):
     """Updates a parameter piece by piece, each while the next one's gradient travels."""
     optimizer, _ = shard.storing.optimizer
     state, begin, left = optimizer.state[shard], 0, {}
-    if not state:  # what the optimizer keeps it makes in its first step, of the whole
+    if not state and not shard.storing.stateless:  # what the optimizer keeps it makes in its first step, of the whole
         shard.grad = torch.cat([flight.take() for flight in pieces], dim)
-        return step_alone(shard)
+        step_alone(shard)
+        shard.storing.stateless = not optimizer.state[shard]
+        return
     for flight, following in zip(pieces, [*pieces[1:], None]):
         gradient = flight.take()
         if following is not None:
@@ -228,13 +231,15 @@ def part_of_state(value, shard, dim, begin, size):
     return value
 
 
-def pieces_of(moves, x):
-    """A dimension that no move touches, and x in pieces along it, if x is large and the moves are several."""
+def pieces_of(moves, x, steps):
+    """A dimension that no move touches, and x in equal pieces along it, if x is large and something overlaps: a piece's
+    move with another piece's next one, or with the step of the optimizer.
+    """
     count = -(-x.nbytes // CHUNK_BYTES)
     touched = {getattr(move, "dim", None) for move in moves}
     free = [dim for dim in range(x.dim()) if dim not in touched and x.shape[dim] >= count]
     plain = all(isinstance(move, all_reduce) or hasattr(move, "dim") and move.view is None for move in moves)
-    return (free[0], x.chunk(count, free[0])) if count > 1 and len(moves) > 1 and plain and free else (0, [x])
+    return (free[0], x.chunk(count, free[0])) if count > 1 and len(moves) > (0 if steps else 1) and plain and free else (0, [x])
 
 
 class Flight:

@@ -102,36 +102,45 @@ def test_packs_and_pieces_give_the_same():
 @case
 def test_steps_in_the_backward_are_the_optimizers():
     """Whole and piece by piece, with what the optimizer keeps; the gradient's pieces arrive one after the other."""
-    kept = parameters.CHUNK_BYTES
+    kept = parameters.PACK_BYTES, parameters.CHUNK_BYTES, parameters.step_alone
+    parts = []
+
+    def counted(shard, of=None):
+        parts.extend([] if of is None else [shard.shape])
+        kept[2](shard, of)
+
+    deep, whole_layout = Layout((4, 8, 6), (1, 2)), Layout((4, 8, 6), (None, None))
+    gathered = dict(stored=[all_gather(1, 2)], loaded=[all_gather(0, 1)], reduced=[reduce_scatter(0, 1), reduce_scatter(1, 2)])
     for optimizer_of in (lambda p: torch.optim.AdamW(p, 0.01), lambda p: torch.optim.SGD(p, 0.1, momentum=0.9),
                          lambda p: torch.optim.SGD(p, 0.1)):
-        for chunk in (1 << 30, 48):
-            parameters.CHUNK_BYTES = chunk
+        for chunk, layout, moves, ranks in ((1 << 30, deep, gathered, 4), (400, deep, gathered, 4),
+                                            (400, whole_layout, dict(reduced=[all_reduce(0)]), 2)):
+            parameters.PACK_BYTES, parameters.CHUNK_BYTES, parameters.step_alone = 0, chunk, counted
+            parts.clear()
             try:
-                deep = Layout((4, 8, 6), (1, 2))
-                moves = dict(stored=[all_gather(1, 2)], loaded=[all_gather(0, 1)], reduced=[reduce_scatter(0, 1), reduce_scatter(1, 2)])
                 whole = draw(4, 8, 6)
-                plain, shard = torch.nn.Parameter(whole.clone()), parameter(deep, torch.float64, **moves)
+                plain, shard = torch.nn.Parameter(whole.clone()), parameter(layout, torch.float64, **moves)
                 with torch.no_grad():
-                    shard.copy_(deep.cut(whole))
+                    shard.copy_(layout.cut(whole))
                 ours, theirs = optimizer_of([shard]), optimizer_of([plain])
                 parameters.step_in_backward(ours)
                 for _ in range(4):
                     x = draw(4, 8, 6)
-                    # Every rank adds the same, so that sums over both axes are four times as large.
-                    (used(shard) * x).tanh().sum().div(4).backward()
+                    # Every rank adds the same, so that sums are as many times as large as there are ranks.
+                    (used(shard) * x).tanh().sum().div(ranks).backward()
                     (plain * x).tanh().sum().backward()
                     theirs.step(), theirs.zero_grad()
                     assert shard.grad is None
-                    same(shard, deep, plain, f"in pieces of {chunk} bytes")
+                    same(shard, layout, plain, f"in pieces of {chunk} bytes")
                     for key, value in theirs.state[plain].items():
                         if torch.is_tensor(value) and value.dim():
-                            same(ours.state[shard][key], deep, value, key)
+                            same(ours.state[shard][key], layout, value, key)
                         elif torch.is_tensor(value):
                             close(ours.state[shard][key], value, key)
+                assert len(parts) == (0 if chunk == 1 << 30 else 3 * 4), parts  # all steps but the first
                 assert len(ours.state) <= 1 and ours.param_groups[0]["params"][0] is shard
             finally:
-                parameters.CHUNK_BYTES = kept
+                parameters.PACK_BYTES, parameters.CHUNK_BYTES, parameters.step_alone = kept
 
 
 class Counting:
