@@ -31,7 +31,7 @@ test: build
 	@echo "test: compiling the tests"
 	@cmake --build $(BUILD) --parallel $(JOBS)
 	@echo "test: running them"
-	@cd $(BUILD) && ctest --output-on-failure --parallel $(JOBS) --repeat after-timeout:2
+	@cd $(BUILD) && ctest --output-on-failure --parallel $(JOBS)
 
 # Op families against PyTorch, which is large: it goes into a virtual environment under $(BUILD).
 test-torch: packages-torch build
