@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import socket
@@ -61,7 +62,14 @@ def fail(message: str, code: int = 2) -> None:
     """End this rank, as all others do at the same place; rank 0 says why."""
     if int(os.environ.get("RANK", "0")) == 0:
         print(f"meshwright: error: {message}", file=sys.stderr, flush=True)
+    atexit.register(_leave_group)
     raise Error(message, code)
+
+
+def _leave_group() -> None:
+    """Ends PyTorch's threads, which may abort a process that ends with them, so that its exit code is lost."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def _initialize() -> None:
