@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+# Before there is a group: its functions have the group of that moment as a default, and so would keep its threads to the end.
+import torch.distributed.nn.functional  # noqa: F401
 
 from meshwright.errors import Error
 from meshwright.watch import Watch
@@ -40,6 +42,8 @@ def start() -> None:
     try:
         if not dist.is_initialized():
             _initialize()
+        if _watch is None:
+            atexit.register(_leave_group)
         if _watch is None and dist.get_world_size() > 1:
             _watch = Watch.start(dist.get_rank(), dist.get_world_size(), _from_rank_0)
     except RuntimeError as error:
@@ -62,12 +66,11 @@ def fail(message: str, code: int = 2) -> None:
     """End this rank, as all others do at the same place; rank 0 says why."""
     if int(os.environ.get("RANK", "0")) == 0:
         print(f"meshwright: error: {message}", file=sys.stderr, flush=True)
-    atexit.register(_leave_group)
     raise Error(message, code)
 
 
 def _leave_group() -> None:
-    """Ends PyTorch's threads, which may abort a process that ends with them, so that its exit code is lost."""
+    """Ends PyTorch's threads: those that are left may abort the process at its end, and its exit code is lost."""
     if dist.is_initialized():
         dist.destroy_process_group()
 

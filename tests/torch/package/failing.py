@@ -5,6 +5,7 @@ What rank 0 has to say of each case stands in run.py.
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -33,11 +34,20 @@ def steps(model: torch.nn.Module, at_step_2) -> None:
         optimizer.step()
 
 
+def tell_of_threads() -> None:
+    """Says which of PyTorch's threads are left at the end, where they may abort the process."""
+    names = {Path(f"/proc/self/task/{thread}/comm").read_text().strip() for thread in os.listdir("/proc/self/task")}
+    left = sorted(name for name in names if "gloo" in name)
+    if left:
+        print(f"threads are left: {', '.join(left)}", file=sys.stderr)
+
+
 def fail() -> None:
     raise KeyError("no such letter")
 
 
 def main(case: str, folder: str) -> None:
+    atexit.register(tell_of_threads)  # before the package's, and so called after it
     if case == "make_plan":
         meshwright.autoparallelize(seeded(WithLoss), INPUTS, folder=folder)
     elif case in ("other_world_size", "model_changed", "op_changed"):
