@@ -241,12 +241,16 @@ class CallText {
 
 std::string named(const char* name, const std::string& text) { return text.empty() ? "" : std::string(name) + "=" + text; }
 
+// The attribute "dim", counted from the front.
+std::int64_t dimension_of(const Instruction& call, const Program& program) {
+  const std::int64_t dim = node_of(call).integer("dim", 0);
+  return dim < 0 ? dim + program.type(call.operands[0].value).type.rank() : dim;
+}
+
 // x[:, 2:5] for aten.slice.Tensor.
 std::string slice_text(const Instruction& call, const Program& program, const ValueText& value) {
   const Node node = node_of(call);
-  const std::int64_t rank = program.type(call.operands[0].value).type.rank();
-  std::int64_t dim = node.integer("dim", 0);
-  if (dim < 0) dim += rank;
+  const std::int64_t dim = dimension_of(call, program);
   const std::int64_t start = node.integer("start", 0), end = node.integer("end", INT64_MAX), step = node.integer("step", 1);
   std::string index;
   for (std::int64_t i = 0; i < dim; ++i) index += ":, ";
@@ -259,9 +263,7 @@ bool splits(const std::string& op) { return op.starts_with("aten.split") || op =
 
 // The pieces' sizes are those on one rank, which attributes repeat for the whole tensor.
 std::string split_text(const Instruction& call, const Program& program, const ValueText& value) {
-  const std::int64_t rank = program.type(call.operands[0].value).type.rank();
-  std::int64_t dim = node_of(call).integer("dim", 0);
-  if (dim < 0) dim += rank;
+  const std::int64_t dim = dimension_of(call, program);
   std::vector<std::string> sizes;
   for (const ProgramValueId result : call.results) sizes.push_back(std::to_string(program.local(result).shape[static_cast<std::size_t>(dim)]));
   return value(call.operands[0].value) + ".split(" + list(sizes) + ", dim=" + std::to_string(dim) + ")";
@@ -341,6 +343,23 @@ std::string axes_argument(const char* name, const std::vector<std::int64_t>& axe
   return axes.empty() ? "" : std::string(name) + "=" + tuple(axes);
 }
 
+// Those along which the steps communicate, in the order in which they first do.
+std::vector<std::int64_t> moved_axes(const std::vector<Instruction>& steps) {
+  std::vector<std::int64_t> axes;
+  for (const Instruction& step : steps) {
+    const bool known = std::find(axes.begin(), axes.end(), step.move.axis) != axes.end();
+    if (step.kind == InstructionKind::move && !known) axes.push_back(step.move.axis);
+  }
+  return axes;
+}
+
+// Whether a placement cuts the classes of `scores` [n, c, ...] or [c].
+auto cuts_classes(const ShardedType& scores) {
+  return [&scores](Placement placement) {
+    return placement.is_shard() && scores.atoms.dimension_of(placement.atom()) == (scores.type.rank() > 1 ? 1U : 0U);
+  };
+}
+
 const ShardedType* operand_type(const Instruction& call, const Program& program, std::string_view name) {
   for (const ProgramOperand& operand : call.operands) {
     if (operand.name == name) return &program.type(operand.value);
@@ -377,8 +396,7 @@ Result<std::string> steps_text(const Instruction& whole, const std::vector<Instr
   const std::string& op = whole.op;
   if (op == "aten.cross_entropy_loss") {
     const ShardedType& logits = *operand_type(whole, program, "self");
-    const std::size_t dimension = logits.type.rank() > 1 ? 1 : 0;
-    const auto is_class = [&](Placement placement) { return placement.is_shard() && logits.atoms.dimension_of(placement.atom()) == dimension; };
+    const auto is_class = cuts_classes(logits);
     const auto is_position = [&](Placement placement) { return placement.is_shard() && !is_class(placement); };
     return text.helper("cross_entropy", {"self", "target"}, {"weight", "reduction", "ignore_index", "label_smoothing"},
                        {axes_argument("class_axes", axes_where(mesh, logits.layout, is_class)),
@@ -387,29 +405,17 @@ Result<std::string> steps_text(const Instruction& whole, const std::vector<Instr
   }
   if (is_nll(op)) {
     const ShardedType &target = *operand_type(whole, program, "target"), &scores = *operand_type(whole, program, "self");
-    const std::size_t dimension = scores.type.rank() > 1 ? 1 : 0;
-    const auto is_class = [&](Placement placement) { return placement.is_shard() && scores.atoms.dimension_of(placement.atom()) == dimension; };
     return text.helper("nll_loss", {"self", "target"}, {"weight", "reduction", "ignore_index"},
-                       {axes_argument("class_axes", axes_where(mesh, scores.layout, is_class)),
+                       {axes_argument("class_axes", axes_where(mesh, scores.layout, cuts_classes(scores))),
                         axes_argument("position_axes", axes_where(mesh, target.layout, [](Placement p) { return p.is_shard(); })),
                         named("classes", positions(steps.front(), "classes"))});
   }
   if (op.starts_with("aten._native_batch_norm") || op.starts_with("aten.batch_norm") || op.starts_with("aten.native_batch_norm")) {
-    std::vector<std::int64_t> axes;
-    for (const Instruction& step : steps) {
-      const std::int64_t axis = step.kind == InstructionKind::move ? step.move.axis : -1;
-      if (axis >= 0 && std::find(axes.begin(), axes.end(), axis) == axes.end()) axes.push_back(axis);
-    }
     const std::string results = whole.results.size() == 1 ? "[0]" : whole.results.size() < 5 ? "[:" + std::to_string(whole.results.size()) + "]" : "";
     return text.helper("batch_norm", {"input", "weight", "bias", "running_mean", "running_var"}, {"training", "momentum", "eps"},
-                       {axes_argument("axes", axes)}) + results;
+                       {axes_argument("axes", moved_axes(steps))}) + results;
   }
   if (op == "meshwright.experts") {
-    std::vector<std::int64_t> axes;
-    for (const Instruction& step : steps) {
-      const std::int64_t axis = step.kind == InstructionKind::move ? step.move.axis : -1;
-      if (axis >= 0 && std::find(axes.begin(), axes.end(), axis) == axes.end()) axes.push_back(axis);
-    }
     const auto rows = std::find_if(steps.begin(), steps.end(), [](const Instruction& step) { return step.op == "meshwright.experts_rows"; });
     const auto dispatch = steps.begin();
     std::string capacity;
@@ -419,16 +425,12 @@ Result<std::string> steps_text(const Instruction& whole, const std::vector<Instr
     }
     const auto destinations = dispatch->attributes.find("destinations");
     return text.helper("experts", {"hidden", "indices", "weights", "gate_up", "down"}, {"activation"},
-                       {rows != steps.end() ? named("experts", positions(*rows, "experts")) : "", axes_argument("exchanged", axes), capacity,
+                       {rows != steps.end() ? named("experts", positions(*rows, "experts")) : "", axes_argument("exchanged", moved_axes(steps)), capacity,
                         destinations != dispatch->attributes.end() ? "destinations=" + literal(destinations->second) : ""});
   }
   if (op.ends_with("amax") || op.ends_with("amin") || op == "aten.max" || op == "aten.min") {
-    std::vector<std::int64_t> axes;
-    for (const Instruction& step : steps) {
-      if (step.kind == InstructionKind::move) axes.push_back(step.move.axis);
-    }
     const bool smallest = op.ends_with("min");
-    return text.helper("extremum", {"self"}, {"dim", "keepdim"}, {axes_argument("axes", axes), smallest ? "largest=False" : ""});
+    return text.helper("extremum", {"self"}, {"dim", "keepdim"}, {axes_argument("axes", moved_axes(steps)), smallest ? "largest=False" : ""});
   }
   return not_emitted(whole, "sharded as planned it takes several steps, and there is no function for them yet");
 }

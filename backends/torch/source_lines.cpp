@@ -13,14 +13,10 @@ namespace {
 constexpr std::size_t kWidth = 120;
 
 // "linear" of "linear_3.1", "attention_bias" of "attention_2_bias": layers that are alike are then written alike.
-std::string base(std::string name) {
-  name = name.substr(0, name.find('~'));
-  const std::size_t path = name.rfind('.');
-  if (path != std::string::npos && path + 1 < name.size()) {
-    const bool copy = is_number(name.substr(path + 1));
-    const std::size_t before = copy ? name.rfind('.', path - 1) : path;
-    name = name.substr(before == std::string::npos ? 0 : before + 1, copy ? path - (before == std::string::npos ? 0 : before + 1) : std::string::npos);
-  }
+std::string base(const std::string& value) {
+  std::vector<std::string> path = split(value.substr(0, value.find('~')));
+  while (path.size() > 1 && is_number(path.back())) path.pop_back();
+  const std::string& name = path.back();
   std::string made;
   for (std::size_t at = 0; at < name.size();) {
     const std::size_t end = std::min(name.find('_', at), name.size());

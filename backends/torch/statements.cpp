@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <tuple>
 
 #include "meshwright/local_call.h"
 #include "op_text.h"
@@ -38,7 +37,7 @@ bool same_shards(const Layout& a, const Layout& b) {
 
 class Writer {
  public:
-  explicit Writer(const BackendInput& input) : input_(input) {}
+  explicit Writer(const BackendInput& input) : input_(input), paths_(*input.conversions) {}
 
   Result<Forward> run() {
     Result<Program> lowered = lower_forward({*input_.plan, input_.ops, input_.profile, *input_.conversions});
@@ -65,19 +64,16 @@ class Writer {
 
   // Errors: of the conversion search.
   Result<std::vector<std::string>> path(const ShardedType& from, const Layout& to, bool packed = false) {
-    const auto key = std::make_tuple(from.atoms.sizes, from.atoms.paddable, from.type.shape, from.layout, to, packed);
-    const auto known = paths_.find(key);
-    if (known != paths_.end()) return known->second;
     const ConversionProblem problem{mesh(), from.atoms, input_.profile, size_bytes(from.type.dtype), packed};
-    Result<ConversionPath> found = input_.conversions->find(problem, from.layout, to);
+    const Result<const ConversionPath*> found = paths_.find(problem, from.layout, to);
     if (!found) return found.error();
     std::vector<std::string> texts;
     ShardedType here = from;
-    for (const Move& move : found->moves) {
+    for (const Move& move : (*found)->moves) {
       for (std::string& text : moves(here, move, mesh())) texts.push_back(std::move(text));
       here.layout = move.result;
     }
-    return paths_[key] = texts;
+    return texts;
   }
 
   // Of the gradient of a value, back from where one copy of it has its own to where another one has.
@@ -116,7 +112,7 @@ class Writer {
     for (const Source& source : graph().sources) {
       const auto kept = kept_.find(source.value);
       if (source.kind != SourceKind::user_input) continue;
-      const std::string name = input_name(graph(), source);
+      const std::string name = source_name(graph(), source);
       ShardedType type = kept != kept_.end() ? kept->second : whole(source.value);
       forward_.inputs.emplace_back(name, kNoId);
       forward_.input_layouts.emplace_back(name, layout(type, mesh()));
@@ -128,29 +124,21 @@ class Writer {
     return {type, whole_dimensions(type.shape), Layout(mesh().rank())};
   }
 
-  std::string member_name(ValueId id) const {
-    const Source& source = source_of(id);
-    return source.names.empty() ? graph().values[id].name : source.names[0];
-  }
+  std::string name_of(ValueId source) const { return source_name(graph(), source_of(source)); }
 
   // Inputs and buffers before the first statement: their text wherever they are used as they are kept.
   Status begin() {
-    std::map<ValueId, ProgramValueId> argument;
     for (const ProgramInput& input : program().inputs) {
       const ShardedType& kept = kept_.at(input.source);
-      std::string text;
-      if (input.kind == SourceKind::user_input) {
-        const auto [known, first] = argument.try_emplace(input.source, kNoId);
-        if (first) {
-          known->second = static_cast<ProgramValueId>(program().values.size());
-          program().values.push_back({input_name(graph(), source_of(input.source)), kept});
+      const std::string source = name_of(input.source);
+      std::string text = member_mark(source);
+      for (auto& [name, value] : forward_.inputs) {
+        if (input.kind != SourceKind::user_input || name != source) continue;
+        if (value == kNoId) {
+          value = static_cast<ProgramValueId>(program().values.size());
+          program().values.push_back({name, kept});
         }
-        for (auto& [name, value] : forward_.inputs) {
-          if (name == input_name(graph(), source_of(input.source))) value = known->second;
-        }
-        text = value_mark(known->second);
-      } else {
-        text = member_mark(member_name(input.source));
+        text = value_mark(value);
       }
       const Result<std::vector<std::string>> cuts = path(kept, program().type(input.value).layout);
       if (!cuts) return cuts.error();
@@ -172,35 +160,41 @@ class Writer {
     return found == module_of_.end() ? "" : found->second;
   }
 
-  void state(const Instruction& instruction, std::vector<ProgramValueId> results, std::string text) {
+  Status state(const Instruction& instruction, std::vector<ProgramValueId> results, std::string text) {
     if (instruction.op == "meshwright.experts") results.resize(1);  // the others are for its own gradient, which autograd makes
     for (ProgramValueId& result : results) {
       if (uses_[result] == 0) result = kNoId;
     }
     forward_.statements.push_back({module_of(instruction), std::move(results), std::move(text)});
-    add_mutations(instruction);
+    return add_mutations(instruction);
   }
 
   Status add_statements() {
     if (Status status = begin(); !status) return status;
     const std::vector<Instruction> instructions = program().instructions;
     for (const Instruction& instruction : instructions) {
-      Status status = Done{};
-      if (instruction.kind == InstructionKind::load_parameter) load(instruction);
-      else if (instruction.kind == InstructionKind::convert) status = convert(instruction);
-      else status = compute(instruction);
-      if (!status) return status;
+      if (Status status = add(instruction); !status) return status;
     }
     return Done{};
   }
 
-  void load(const Instruction& instruction) {
+  Status add(const Instruction& instruction) {
+    if (instruction.kind == InstructionKind::load_parameter) return load(instruction);
+    return instruction.kind == InstructionKind::convert ? convert(instruction) : compute(instruction);
+  }
+
+  Status load(const Instruction& instruction) {
     const ProgramValueId result = instruction.results[0];
     const ProgramParameter& parameter = program().parameters[instruction.parameter];
     loads_[instruction.parameter] = result;
     const std::string text = "used(" + member_mark(parameter.name) + ")";
-    if (uses_[result] == 1) texts_[result] = text;
-    else state(instruction, {result}, text);
+    return uses_[result] == 1 ? rename(result, text) : state(instruction, {result}, text);
+  }
+
+  // A value that is no variable: its text stands wherever it is used.
+  Status rename(ProgramValueId value, std::string text) {
+    texts_[value] = std::move(text);
+    return Done{};
   }
 
   Status convert(const Instruction& instruction) {
@@ -208,18 +202,16 @@ class Writer {
     const Result<std::vector<std::string>> forward = path(program().type(from), program().type(to).layout);
     if (!forward) return forward.error();
     if (!program().values[to].gradient) {
-      if (forward->empty()) texts_[to] = text_of(from);
-      else state(instruction, {to}, "run(" + list(*forward) + ", " + text_of(from) + ")");
-      return Done{};
+      if (forward->empty()) return rename(to, text_of(from));
+      return state(instruction, {to}, "run(" + list(*forward) + ", " + text_of(from) + ")");
     }
     if (!same_shards(program().type(to).layout, *program().values[to].gradient)) {  // no plan of ours has such a fork
       return bad_input("'" + program().values[to].name + "' and its gradient lie in different shards, which autograd does not allow");
     }
     const Result<std::vector<std::string>> backward = path_back(to, *program().values[from].gradient);
     if (!backward) return backward.error();
-    if (forward->empty() && backward->empty()) texts_[to] = text_of(from);
-    else state(instruction, {to}, "convert(" + text_of(from) + ", forward=" + list(*forward) + ", backward=" + list(*backward) + ")");
-    return Done{};
+    if (forward->empty() && backward->empty()) return rename(to, text_of(from));
+    return state(instruction, {to}, "convert(" + text_of(from) + ", forward=" + list(*forward) + ", backward=" + list(*backward) + ")");
   }
 
   Status compute(const Instruction& instruction) {
@@ -227,27 +219,14 @@ class Writer {
     std::vector<Instruction> steps;
     if (family == nullptr) {
       steps.push_back(instruction);  // an op that nobody knows runs replicated, on whole shapes
-    } else {
-      const Node node = node_of(instruction);
-      std::vector<ShardedType> operands, results;
-      OpCall call{node, {}, {}};
-      for (const ProgramOperand& operand : instruction.operands) {
-        operands.push_back(program().type(operand.value));
-        call.operands.push_back(operands.back().type);
-      }
-      for (const ProgramValueId result : instruction.results) {
-        results.push_back(program().type(result));
-        call.results.push_back(results.back().type);
-      }
-      LocalBuilder build(program(), instruction, steps);
-      if (Status status = family->localize({call, std::move(operands), std::move(results), mesh(), build}); !status) return status;
+    } else if (Status status = localize(*family, instruction, program(), steps); !status) {
+      return status;
     }
     const ValueText value = [&](ProgramValueId id) { return text_of(id); };
     if (steps.size() > 1 && !are_plain(steps)) {
       const Result<std::string> text = steps_text(instruction, steps, program(), value);
       if (!text) return text.error();
-      state(instruction, instruction.results, *text);
-      return Done{};
+      return state(instruction, instruction.results, *text);
     }
     for (const Instruction& step : steps) {
       for (const ProgramOperand& operand : step.operands) ++uses_[operand.value];
@@ -255,9 +234,9 @@ class Writer {
     for (const Instruction& step : steps) {
       const Result<std::string> text = op_text(step, program(), value);
       if (!text) return text.error();
-      const bool renames = step.results.size() == 1 && (*text == value_mark(ProgramValueId(step.operands.empty() ? kNoId : step.operands[0].value)));
-      if (renames) texts_[step.results[0]] = *text;
-      else state(step, step.results, *text);
+      const bool renames = step.results.size() == 1 && !step.operands.empty() && *text == value_mark(step.operands[0].value);
+      Status status = renames ? rename(step.results[0], *text) : state(step, step.results, *text);
+      if (!status) return status;
     }
     return Done{};
   }
@@ -265,17 +244,18 @@ class Writer {
   // --- outputs ---
 
   // What an instruction leaves in a buffer is put there right behind it, where nothing lies between.
-  void add_mutations(const Instruction& instruction) {
+  Status add_mutations(const Instruction& instruction) {
     for (std::size_t i = 0; i < program().outputs.size(); ++i) {
       const ProgramOutput& output = program().outputs[i];
       const bool here = std::find(instruction.results.begin(), instruction.results.end(), output.value) != instruction.results.end();
       if (output.kind != OutputKind::buffer_mutation || !here || left_.contains(i)) continue;
       left_.insert(i);
-      mutate(output, module_of(instruction));
+      if (Status status = mutate(output, module_of(instruction)); !status) return status;
     }
+    return Done{};
   }
 
-  void mutate(const ProgramOutput& output, const std::string& module) {
+  Status mutate(const ProgramOutput& output, const std::string& module) {
     ValueId buffer = kNoId;
     for (const Source& source : graph().sources) {
       if (std::find(source.names.begin(), source.names.end(), output.target) != source.names.end()) buffer = source.value;
@@ -283,9 +263,11 @@ class Writer {
     const auto kept = kept_.find(buffer);
     if (kept == kept_.end()) kept_.emplace(buffer, program().type(output.value));
     const Result<std::vector<std::string>> moves = path(program().type(output.value), kept_.at(buffer).layout);
+    if (!moves) return moves.error();
     const std::string text = text_of(output.value);
-    forward_.statements.push_back({module, {}, "leave(" + member_mark(member_name(buffer)) + ", " +
-                                                   (!moves || moves->empty() ? text : "run(" + list(*moves) + ", " + text + ")") + ")"});
+    forward_.statements.push_back({module, {}, "leave(" + member_mark(name_of(buffer)) + ", " +
+                                                   (moves->empty() ? text : "run(" + list(*moves) + ", " + text + ")") + ")"});
+    return Done{};
   }
 
   Status add_outputs() {
@@ -293,7 +275,8 @@ class Writer {
     for (std::size_t i = 0; i < program().outputs.size(); ++i) {
       const ProgramOutput output = program().outputs[i];
       if (output.kind == OutputKind::buffer_mutation) {
-        if (!left_.contains(i)) mutate(output, "");
+        if (left_.contains(i)) continue;
+        if (Status status = mutate(output, ""); !status) return status;
         continue;
       }
       const std::string name = output.kind == OutputKind::loss ? "loss" : graph().values[output.source].name;
@@ -312,7 +295,7 @@ class Writer {
     for (std::uint32_t i = 0; i < program().parameters.size(); ++i) index[program().parameters[i].source] = i;
     for (const Source& source : graph().sources) {
       if (source.kind == SourceKind::user_input) continue;
-      const std::string name = member_name(source.value);
+      const std::string name = source_name(graph(), source);
       for (std::size_t i = 1; i < source.names.size(); ++i) forward_.tied.emplace_back(source.names[i], name);
       const auto found = index.find(source.value);
       if (source.kind == SourceKind::parameter) {
@@ -323,9 +306,7 @@ class Writer {
       }
       const auto kept = kept_.find(source.value);
       const ShardedType type = kept != kept_.end() ? kept->second : whole(source.value);
-      std::string text = "buffer(" + layout(type, mesh());
-      if (type.type.dtype != DType::float32) text += ", dtype=" + dtype(type.type.dtype);
-      forward_.members.push_back({name, text + ")", true});
+      forward_.members.push_back({name, "buffer(" + layout(type, mesh()) + dtype_argument(type.type) + ")", true});
     }
     return Done{};
   }
@@ -369,11 +350,9 @@ class Writer {
     return text + ")";
   }
 
-  using PathKey = std::tuple<std::vector<std::int64_t>, std::vector<bool>, std::vector<std::int64_t>, Layout, Layout, bool>;
-
   const BackendInput& input_;
   Forward forward_;
-  std::map<PathKey, std::vector<std::string>> paths_;
+  ConversionPaths paths_;
   std::map<std::string, std::string, std::less<>> module_of_;  // by node
   std::map<ProgramValueId, int> uses_;
   std::map<ProgramValueId, std::string> texts_;                // of values that are no variables
@@ -411,7 +390,7 @@ std::string without_marks(const std::string& text, const std::function<std::stri
   return made;
 }
 
-std::string input_name(const Graph& graph, const Source& source) {
+std::string source_name(const Graph& graph, const Source& source) {
   return source.names.empty() ? graph.values[source.value].name : source.names[0];
 }
 

@@ -39,8 +39,8 @@ struct Forward {
   std::vector<std::string> outputs;                         // texts with marks
 };
 
-// The name under which the model takes an input.
-std::string input_name(const Graph& graph, const Source& source);
+// The name that the model has for an input, a parameter or a buffer: the first, where it has several.
+std::string source_name(const Graph& graph, const Source& source);
 
 // Errors: bad_input, an op that can't be written as PyTorch.
 Result<Forward> forward_statements(const BackendInput& input);

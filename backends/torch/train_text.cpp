@@ -1,43 +1,21 @@
 #include "train_text.h"
 
 #include <algorithm>
-#include <map>
-#include <optional>
-#include <set>
 
 #include "python_text.h"
+#include "sources.h"
 
 namespace meshwright::torch {
 
 namespace {
-
-// What integers of an input stand for: rows of a table or classes. Read from where they go, through ops that only move
-// them; nothing if they go nowhere that says so.
-std::optional<std::int64_t> limit_of(const Graph& graph, ValueId input) {
-  static const std::set<std::string_view> kMoving = {"aten.view",       "aten.reshape",   "aten.clone",   "aten.alias",  "aten.slice.Tensor", "aten.unsqueeze", "aten.squeeze.dim",
-                                                     "aten.contiguous", "aten.transpose.int", "aten.expand", "aten.constant_pad_nd", "aten.pad", "aten.flatten.using_ints", "aten._to_copy"};
-  std::set<ValueId> same = {input};
-  std::optional<std::int64_t> limit;
-  const auto at_most = [&](std::int64_t size) { limit = std::min(limit.value_or(size), size); };
-  for (const Node& node : graph.nodes) {
-    for (const Operand& operand : node.operands) {
-      if (!same.contains(operand.value)) continue;
-      const TensorType& first = graph.type(node.operands[0].value);
-      if (kMoving.contains(node.op)) same.insert(node.results.begin(), node.results.end());
-      else if (operand.name == "indices" && node.op == "aten.embedding") at_most(first.shape[0]);
-      else if (operand.name == "target") at_most(first.shape[first.rank() > 1 ? 1 : 0]);
-    }
-  }
-  return limit;
-}
 
 std::string batch_entry(const Graph& graph, const Source& source) {
   const TensorType& type = graph.type(source.value);
   const std::string shape = tuple(type.shape);
   if (type.dtype == DType::boolean) return "torch.ones(" + shape + ", dtype=torch.bool)";
   if (is_floating(type.dtype)) return "torch.randn(" + shape + ", generator=generator, dtype=" + dtype(type.dtype) + ")";
-  const std::int64_t limit = limit_of(graph, source.value).value_or(2);
-  return "torch.randint(0, " + std::to_string(limit) + ", " + shape + ", generator=generator, dtype=" + dtype(type.dtype) + ")";
+  const std::int64_t limit = index_limit(graph, source.value);
+  return "torch.randint(0, " + std::to_string(limit > 0 ? limit : 2) + ", " + shape + ", generator=generator, dtype=" + dtype(type.dtype) + ")";
 }
 
 }  // namespace
@@ -47,7 +25,7 @@ std::string train_text(const Plan& plan, const Forward& forward) {
   std::string batch;
   for (const Source& source : plan.graph.sources) {
     if (source.kind != SourceKind::user_input) continue;
-    batch += "        " + quoted(input_name(plan.graph, source)) + ": " + batch_entry(plan.graph, source) + ",\n";
+    batch += "        " + quoted(source_name(plan.graph, source)) + ": " + batch_entry(plan.graph, source) + ",\n";
   }
   const bool has_loss = std::any_of(plan.graph.outputs.begin(), plan.graph.outputs.end(), [](const Output& output) { return output.kind == OutputKind::loss; });
   std::string text = "\"\"\"Trains model.py on " + std::to_string(ranks) + " ranks:\n\n    torchrun --nproc-per-node " + std::to_string(ranks) +

@@ -204,4 +204,17 @@ Result<std::vector<Ticks>> ConversionSearch::do_price_all(const ConversionProble
   return ticks;
 }
 
+Result<const ConversionPath*> ConversionPaths::find(const ConversionProblem& problem, const Layout& from, const Layout& to) {
+  static const ConversionPath kNothing;
+  if (from == to) return &kNothing;
+  const auto [found, inserted] = paths_.try_emplace(
+      {problem.shape.sizes, problem.shape.paddable, problem.element_bytes, problem.packed, from, to});
+  if (inserted) {
+    Result<ConversionPath> path = search_.find(problem, from, to);
+    if (!path) return path.error();
+    found->second = std::move(*path);
+  }
+  return &found->second;
+}
+
 }  // namespace meshwright

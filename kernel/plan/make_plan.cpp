@@ -3,7 +3,6 @@
 #include <cstdio>
 
 #include "meshwright/plan.h"
-#include "plan/path_cache.h"
 #include "plan/simulate.h"
 
 namespace meshwright {
@@ -24,7 +23,7 @@ constexpr double kMostDifference = 0.05;  // of the simulated step from the obje
 class PlanMaker {
  public:
   PlanMaker(const ProblemInput& input, const Problem& problem, const Assignment& assignment)
-      : input_(input), problem_(problem), assignment_(assignment), paths_(input) {}
+      : input_(input), problem_(problem), assignment_(assignment), paths_(input.conversions) {}
 
   Result<Plan> run() {
     plan_.graph = input_.graph;
@@ -79,7 +78,8 @@ class PlanMaker {
     const DType dtype = input_.graph.type(edge.value).dtype;
     const std::int64_t element_bytes =
         edge.of_parameter && backward ? input_.training.gradient_bytes(dtype) : size_bytes(dtype);
-    Result<const ConversionPath*> path = paths_.find(edge.value, element_bytes, edge.of_parameter, from, to);
+    const ConversionProblem problem{input_.mesh, shape(edge.value), input_.profile, element_bytes, edge.of_parameter};
+    Result<const ConversionPath*> path = paths_.find(problem, from, to);
     if (!path) return path.error();
     if ((*path)->moves.empty()) return 0.0;
     PlannedConversion& planned = plan_.conversions.emplace_back();
@@ -93,7 +93,6 @@ class PlanMaker {
     planned.target_layout = to_string(to, shape(edge.value));
     planned.seconds = to_seconds((*path)->ticks);
     planned.times = times_a_step(edge, backward);
-    const ConversionProblem problem = paths_.problem(edge.value, element_bytes, edge.of_parameter);
     Layout here = from;
     for (const Move& move : (*path)->moves) {
       planned.moves.push_back({move.kind, move.axis, move.other_axis, to_string(move.result, shape(edge.value)),
@@ -153,7 +152,7 @@ class PlanMaker {
   const ProblemInput& input_;
   const Problem& problem_;
   const Assignment& assignment_;
-  PathCache paths_;
+  ConversionPaths paths_;
   std::vector<std::string> names_;  // by value; a parameter's is its name in the model
   Plan plan_;
 };

@@ -66,4 +66,20 @@ void LocalCall::emit(Attributes attributes, RankAttributes rank_attributes) cons
   build.emit(call.node.op, call.node.operands, std::move(attributes), std::move(rank_attributes), call.node.results);
 }
 
+Status localize(const OpFamily& family, const Instruction& compute, Program& program, std::vector<Instruction>& instructions) {
+  const Node node = node_of(compute);
+  std::vector<ShardedType> operands, results;
+  OpCall call{node, {}, {}};
+  for (const ProgramOperand& operand : compute.operands) {
+    operands.push_back(program.type(operand.value));
+    call.operands.push_back(operands.back().type);
+  }
+  for (const ProgramValueId result : compute.results) {
+    results.push_back(program.type(result));
+    call.results.push_back(results.back().type);
+  }
+  LocalBuilder build(program, compute, instructions);
+  return family.localize({call, std::move(operands), std::move(results), program.mesh, build});
+}
+
 }  // namespace meshwright

@@ -126,6 +126,8 @@ void draw_reals(Tensor& tensor, SourceKind kind, const std::string& name, Drawer
 
 }  // namespace
 
+std::int64_t index_limit(const Graph& graph, ValueId source) { return UseFinder(graph).find(source).below; }
+
 Result<std::map<ValueId, Tensor>> sample_sources(const Graph& graph, const std::map<std::string, Tensor>& given,
                                                  std::uint64_t seed) {
   std::map<ValueId, Tensor> sources;

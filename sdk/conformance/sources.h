@@ -17,6 +17,9 @@ namespace meshwright {
 Result<std::map<ValueId, Tensor>> sample_sources(const Graph& graph, const std::map<std::string, Tensor>& given,
                                                  std::uint64_t seed);
 
+// What the integers of a source index: the rows of a table that they reach, the classes of a loss; 0: nothing.
+std::int64_t index_limit(const Graph& graph, ValueId source);
+
 // The user inputs of each microbatch behind the first, drawn likewise.
 Result<std::vector<std::map<ValueId, Tensor>>> sample_microbatches(const Graph& graph, const std::map<std::string, Tensor>& given,
                                                                    std::int64_t microbatches);

@@ -34,13 +34,17 @@ class Move:
 
 
 @dataclass(frozen=True, repr=False)
-class cut(Move):
-    """Each rank keeps its part of what all had."""
+class Along(Move):
+    """One that cuts or gathers a dimension along an axis."""
     axis: int
     dim: int
     view: tuple = None
     shape: tuple = None
     size: int = None
+
+
+class cut(Along):
+    """Each rank keeps its part of what all had."""
 
     def begin(self, x):
         ranks = axes()[self.axis]
@@ -50,14 +54,8 @@ class cut(Move):
         return viewed(x.clone(memory_format=torch.contiguous_format), self.shape)
 
 
-@dataclass(frozen=True, repr=False)
-class all_gather(Move):
+class all_gather(Along):
     """The parts of all ranks of the axis, one after the other."""
-    axis: int
-    dim: int
-    view: tuple = None
-    shape: tuple = None
-    size: int = None
 
     def begin(self, x):
         x, ranks = viewed(x, self.view), axes()[self.axis]
@@ -68,14 +66,8 @@ class all_gather(Move):
         return viewed(joined(*begun, self.dim, self.size), self.shape)
 
 
-@dataclass(frozen=True, repr=False)
-class reduce_scatter(Move):
+class reduce_scatter(Along):
     """The sum over the ranks of the axis, of which each keeps its part."""
-    axis: int
-    dim: int
-    view: tuple = None
-    shape: tuple = None
-    size: int = None
 
     def begin(self, x):
         ranks = axes()[self.axis]

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "meshwright/cost.h"
@@ -77,6 +79,21 @@ class MESHWRIGHT_API ConversionSearch {
                                          const Layout& to) const = 0;
   virtual Result<std::vector<Ticks>> do_price_all(const ConversionProblem& problem,
                                                   std::span<const Layout> layouts) const;
+};
+
+// The paths of one mesh and profile, each searched once: layers convert alike. The search outlives it.
+class MESHWRIGHT_API ConversionPaths {
+ public:
+  explicit ConversionPaths(const ConversionSearch& search) : search_(search) {}
+
+  // `ConversionSearch::find`; no moves if the layouts are the same. The pointer stays valid.
+  Result<const ConversionPath*> find(const ConversionProblem& problem, const Layout& from, const Layout& to);
+
+ private:
+  using Key = std::tuple<std::vector<std::int64_t>, std::vector<bool>, std::int64_t, bool, Layout, Layout>;
+
+  const ConversionSearch& search_;
+  std::map<Key, ConversionPath> paths_;
 };
 
 }  // namespace meshwright

@@ -60,4 +60,9 @@ struct LocalCall {
   MESHWRIGHT_API void emit(Attributes attributes, RankAttributes rank_attributes = {}) const;
 };
 
+// Appends to `instructions` what one rank executes of a compute on whole shapes; `program` gets its new values. Errors: the
+// family's.
+MESHWRIGHT_API Status localize(const OpFamily& family, const Instruction& compute, Program& program,
+                               std::vector<Instruction>& instructions);
+
 }  // namespace meshwright

@@ -24,23 +24,6 @@ class Reshape final : public ProgramPass {
     program.instructions = std::move(instructions);
     return program;
   }
-
-  static Status localize(const OpFamily& family, const Instruction& instruction, Program& program,
-                         std::vector<Instruction>& instructions) {
-    const Node node = node_of(instruction);
-    std::vector<ShardedType> operands, results;
-    OpCall call{node, {}, {}};
-    for (const ProgramOperand& operand : instruction.operands) {
-      operands.push_back(program.type(operand.value));
-      call.operands.push_back(operands.back().type);
-    }
-    for (const ProgramValueId result : instruction.results) {
-      results.push_back(program.type(result));
-      call.results.push_back(results.back().type);
-    }
-    LocalBuilder build(program, instruction, instructions);
-    return family.localize({call, std::move(operands), std::move(results), program.mesh, build});
-  }
 };
 
 }  // namespace
