@@ -279,7 +279,27 @@ bool draws(const std::string& op) {
   return false;
 }
 
-// Ops that the prelude computes, since they depend on where a rank's part lies or draw random numbers; empty: none such.
+bool is_dropout(const std::string& op) { return op == "aten.dropout" || op == "aten.native_dropout"; }
+
+// What eval mode turns off.
+bool is_on(const Node& node) {
+  if (is_dropout(node.op)) return node.boolean("train", true) && node.number("p", 0.5) > 0;
+  if (node.op == "aten.scaled_dot_product_attention") return node.number("dropout_p", 0) > 0;
+  return is_batch_norm(node.op) && !node.op.ends_with("no_training") && node.boolean("training", true);
+}
+
+// Of dropout or a batch norm; one of those without running statistics takes the batch's in either mode.
+std::string mode_argument(const Node& node) {
+  return std::string("training=") + (follows_mode(node) ? "self.training" : is_on(node) ? "True" : "False");
+}
+
+std::string batch_norm_text(const Instruction& call, const CallText& text, const std::string& axes) {
+  return text.helper("batch_norm", {"input", "weight", "bias", "running_mean", "running_var"}, {"momentum", "eps"},
+                     {mode_argument(node_of(call)), axes});
+}
+
+// Ops that the prelude computes, since they depend on where a rank's part lies or on the mode, or draw random numbers; empty:
+// none such.
 std::string by_prelude(const Instruction& call, const CallText& text) {
   const std::string& op = call.op;
   const Node node = node_of(call);
@@ -291,12 +311,14 @@ std::string by_prelude(const Instruction& call, const CallText& text) {
     const bool drops = node.number("dropout_p", 0) > 0;
     if (queries.empty() && rows.empty() && !drops) return "";
     return text.helper("scaled_dot_product_attention", {"query", "key", "value"}, {"attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa"},
-                       {named("queries", queries), named("rows", rows), drops ? "stream=" + quoted(call.node) : ""});
+                       {named("queries", queries), named("rows", rows), drops ? mode_argument(node) : "",
+                        drops ? "stream=" + quoted(call.node) : ""});
   }
-  if (op == "aten.dropout" || op == "aten.native_dropout") {
-    return text.helper(op.substr(5), {"input"}, {"p", "train"},
-                       {"stream=" + quoted(call.node), named("elements", positions(call, "elements"))});
+  if (is_dropout(op)) {
+    return text.helper(op.substr(5), {"input"}, {"p"},
+                       {mode_argument(node), "stream=" + quoted(call.node), named("elements", positions(call, "elements"))});
   }
+  if (is_batch_norm(op)) return batch_norm_text(call, text, "");
   if (op.starts_with("aten.arange") && call.rank_attributes.contains("positions_starts")) {
     return text.helper("arange", {}, {"end", "start", "step", "dtype"}, {named("here", positions(call, "positions"))});
   }
@@ -383,6 +405,14 @@ Result<std::string> op_text(const Instruction& call, const Program& program, con
   return text.by_schema();
 }
 
+bool is_batch_norm(const std::string& op) {
+  return op.starts_with("aten._native_batch_norm") || op.starts_with("aten.batch_norm") || op.starts_with("aten.native_batch_norm");
+}
+
+bool follows_mode(const Node& node) {
+  return is_on(node) && (!is_batch_norm(node.op) || node.operand_index("running_mean"));
+}
+
 bool are_plain(const std::vector<Instruction>& steps) {
   return std::all_of(steps.begin(), steps.end(), [](const Instruction& step) {
     return step.kind == InstructionKind::compute && step.op.starts_with("aten.");
@@ -410,11 +440,7 @@ Result<std::string> steps_text(const Instruction& whole, const std::vector<Instr
                         axes_argument("position_axes", axes_where(mesh, target.layout, [](Placement p) { return p.is_shard(); })),
                         named("classes", positions(steps.front(), "classes"))});
   }
-  if (op.starts_with("aten._native_batch_norm") || op.starts_with("aten.batch_norm") || op.starts_with("aten.native_batch_norm")) {
-    const std::string results = whole.results.size() == 1 ? "[0]" : whole.results.size() < 5 ? "[:" + std::to_string(whole.results.size()) + "]" : "";
-    return text.helper("batch_norm", {"input", "weight", "bias", "running_mean", "running_var"}, {"training", "momentum", "eps"},
-                       {axes_argument("axes", moved_axes(steps))}) + results;
-  }
+  if (is_batch_norm(op)) return batch_norm_text(whole, text, axes_argument("axes", moved_axes(steps)));
   if (op == "meshwright.experts") {
     const auto rows = std::find_if(steps.begin(), steps.end(), [](const Instruction& step) { return step.op == "meshwright.experts_rows"; });
     const auto dispatch = steps.begin();

@@ -13,6 +13,12 @@ namespace meshwright::torch {
 
 using ValueText = std::function<std::string(ProgramValueId)>;
 
+bool is_batch_norm(const std::string& op);
+
+// Whether a node of a graph in training mode is another one in eval mode: dropout, and batch norm that has running statistics.
+// It is written such that it follows the mode of its module.
+bool follows_mode(const Node& node);
+
 // `call` is local: its attributes are one rank's. Errors: bad_input, an op that depends on where a rank's part lies and
 // that the prelude has no function for, or an op that only Meshwright has.
 Result<std::string> op_text(const Instruction& call, const Program& program, const ValueText& value);

@@ -48,6 +48,7 @@ class Writer {
       for (const ProgramOperand& operand : instruction.operands) ++uses_[operand.value];
     }
     for (const ProgramOutput& output : program().outputs) ++uses_[output.value];
+    add_counting();
     add_inputs();
     if (Status status = add_statements(); !status) return status.error();
     if (Status status = add_outputs(); !status) return status.error();
@@ -124,6 +125,20 @@ class Writer {
     return {type, whole_dimensions(type.shape), Layout(mesh().rank())};
   }
 
+  // Batch norms, whose buffers change in training alone.
+  void add_counting() {
+    std::set<ValueId> means;
+    for (const Node& node : graph().nodes) {
+      const std::optional<std::size_t> mean = node.operand_index("running_mean");
+      if (mean && follows_mode(node)) means.insert(node.operands[*mean].value);
+    }
+    for (const Source& source : graph().sources) {
+      if (means.contains(source.value)) counting_.insert(parent(source_name(graph(), source)));
+    }
+  }
+
+  static std::string parent(const std::string& path) { return path.substr(0, path.rfind('.') == std::string::npos ? 0 : path.rfind('.')); }
+
   std::string name_of(ValueId source) const { return source_name(graph(), source_of(source)); }
 
   // Inputs and buffers before the first statement: their text wherever they are used as they are kept.
@@ -162,6 +177,7 @@ class Writer {
 
   Status state(const Instruction& instruction, std::vector<ProgramValueId> results, std::string text) {
     if (instruction.op == "meshwright.experts") results.resize(1);  // the others are for its own gradient, which autograd makes
+    if (is_batch_norm(instruction.op)) results.resize(5, kNoId);  // the prelude's gives what any kind has
     for (ProgramValueId& result : results) {
       if (uses_[result] == 0) result = kNoId;
     }
@@ -266,7 +282,8 @@ class Writer {
     if (!moves) return moves.error();
     const std::string text = text_of(output.value);
     forward_.statements.push_back({module, {}, "leave(" + member_mark(name_of(buffer)) + ", " +
-                                                   (moves->empty() ? text : "run(" + list(*moves) + ", " + text + ")") + ")"});
+                                                   (moves->empty() ? text : "run(" + list(*moves) + ", " + text + ")") +
+                                                   (counting_.contains(parent(name_of(buffer))) ? ", training=self.training)" : ")")});
     return Done{};
   }
 
@@ -358,6 +375,7 @@ class Writer {
   std::map<ProgramValueId, std::string> texts_;                // of values that are no variables
   std::map<ValueId, ShardedType> kept_;                        // inputs and buffers
   std::map<std::uint32_t, ProgramValueId> loads_;              // by parameter
+  std::set<std::string> counting_;                             // paths of modules
   std::set<std::size_t> left_;                                 // outputs that are in their buffer already
 };
 

@@ -28,7 +28,7 @@ class Call:
     layouts: dict[str, Any]                # of the program's outputs, by their names in the graph
     outputs: str                           # one of OUTPUTS
     training: bool                         # the mode that the model was planned in
-    either_mode: bool                      # it computes the same in the other one
+    either_mode: bool                      # the program follows train() and eval()
     same_name: dict[str, str]              # other names of a tensor of the model, with the name that the program has
     unused: dict[str, torch.Tensor]        # what the state dict has and nothing computes with
     order: list[str]                       # of the original state dict
@@ -55,8 +55,8 @@ class Sharded:
         call = self._call
         if self.training != call.training and not call.either_mode:
             mode, other = ("training", "eval") if call.training else ("eval", "training")
-            raise ValueError(f"the model was planned in {mode} mode, and with its dropout or batch norm it computes something else in {other} "
-                        f"mode; call autoparallelize with the model in {other} mode for that")
+            raise ValueError(f"the model was planned in {mode} mode, and {other} mode is more than another setting of that program; call "
+                        f"autoparallelize with the model in {other} mode for that")
         leaves = call.arguments.tensors(args, kwargs)
         local = []
         for name, layout in self.INPUTS.items():

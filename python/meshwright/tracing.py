@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 from meshwright.arguments import Arguments
 from meshwright.errors import Error
 from meshwright.export import write
+from meshwright.modes import follows, other_mode
 from meshwright.ranks import summary
 
 # The inputs through which gradients come in, where the loss is outside of the model; see Traced.
@@ -40,7 +41,7 @@ class Traced:
     container: Any                      # the pytree that they are leaves of
     cotangents: dict[str, str] = field(default_factory=dict)  # by the name of an output: its input, if the loss is outside
     cotangent_types: dict[str, torch.dtype] = field(default_factory=dict)  # of these inputs, by name
-    either_mode: bool = True            # whether nothing of the model depends on train() and eval()
+    either_mode: bool = True            # whether train() and eval() choose as they do in the model; see modes.py
     surrogate: str = ""                 # the name of that sum
     constants: dict[str, torch.Tensor] = field(default_factory=dict)
     ops: dict[str, str] = field(default_factory=dict)           # by the name of a node
@@ -72,6 +73,7 @@ def trace(model: torch.nn.Module, args: tuple, kwargs: dict[str, Any], path: Pat
         program = flat.exported()
     program = program.run_decompositions({})
     traced = _described(model, program, flat)
+    traced.either_mode = flat.follows_mode(program)
     _drop_weights(program)
     write(program, path)
     return traced
@@ -134,6 +136,17 @@ class _Flat:
             if own is not None:
                 self._model.__dict__["forward"] = own
 
+    def follows_mode(self, program: torch.export.ExportedProgram) -> bool:
+        """See modes.follows; what can't be exported in the other mode, or returns another container there, does not."""
+        container = self.container
+        try:
+            with other_mode(self._model):
+                other = self.exported().run_decompositions({})
+        except Error:
+            return False
+        other_container, self.container = self.container, container
+        return container == other_container and follows(self._model, program, other)
+
 
 def _device(model: torch.nn.Module) -> torch.device:
     for tensor in (*model.parameters(), *model.buffers()):
@@ -182,24 +195,10 @@ def _described(model: torch.nn.Module, program: torch.export.ExportedProgram, fl
                         if isinstance(value, torch.Tensor) and name not in known}
     targets = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
     traced.used = {targets[node.name] for node in program.graph.nodes if node.name in targets and node.users}
-    traced.either_mode = not any(map(_has_modes, model.modules())) and not any(map(_draws, program.graph.nodes))
     traced.ops = {node.name: str(node.target) for node in program.graph.nodes if node.op == "call_function"}
     traced.shapes = {node.name: list(node.meta["val"].shape) for node in program.graph.nodes
                      if node.op == "placeholder" and node.name in traced.inputs}
     return traced
-
-
-def _has_modes(module: torch.nn.Module) -> bool:
-    if isinstance(module, torch.nn.modules.dropout._DropoutNd):
-        return module.p > 0
-    return isinstance(module, (torch.nn.modules.batchnorm._NormBase, torch.nn.RReLU))
-
-
-def _draws(node: torch.fx.Node) -> bool:
-    """Whether an op draws numbers or takes statistics, as some do in training mode."""
-    name = str(node.target)
-    return "dropout" in name or "batch_norm" in name or bool(node.kwargs.get("dropout_p")) or (
-        "scaled_dot_product_attention" in name and len(node.args) > 4 and bool(node.args[4]))
 
 
 def _drop_weights(program: torch.export.ExportedProgram) -> None:

@@ -7,12 +7,13 @@ from .random import kept
 
 
 def scaled_dot_product_attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False,
-                                 queries=None, rows=None, stream=""):
+                                 queries=None, rows=None, training=True, stream=""):
     """Attention of this rank's queries; keys and values have all positions.
 
     queries  which positions are here, for the causal mask, where they are cut
     rows     which rows of all queries [.., l] are here, for dropout, which draws from `stream` (see `dropout`)
     """
+    dropout_p = dropout_p if training else 0.0
     if is_causal and (queries is not None or dropout_p > 0 or attn_mask is not None):
         here = torch.arange(q.shape[-2], device=q.device) if queries is None else queries.here
         allowed = torch.arange(k.shape[-2], device=q.device) <= here[:, None]

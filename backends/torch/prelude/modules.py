@@ -20,10 +20,10 @@ def parts(**members):
     return module
 
 
-def leave(buffer, value):
-    """Leaves a value in a buffer; not again where a block is recomputed in the backward.
+def leave(buffer, value, training=True):
+    """Leaves a value in a buffer in training mode; not again where a block is recomputed in the backward.
 
     Through `.data`, since autograd may have kept the buffer, whose old value it does not read.
     """
-    if torch._C._current_graph_task_id() == -1:
+    if training and torch._C._current_graph_task_id() == -1:
         buffer.data.copy_(value.detach())

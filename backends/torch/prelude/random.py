@@ -47,14 +47,14 @@ def kept(stream, elements, p):
     return uniform(stream, elements) >= p
 
 
-def dropout(x, p=0.5, train=True, stream="", elements=None):
+def dropout(x, p=0.5, training=True, stream="", elements=None):
     """Dropout by the number of the global element (`elements`: which are here), so that any layout drops the same."""
-    return native_dropout(x, p, train, stream, elements)[0]
+    return native_dropout(x, p, training, stream, elements)[0]
 
 
-def native_dropout(x, p=0.5, train=True, stream="", elements=None):
+def native_dropout(x, p=0.5, training=True, stream="", elements=None):
     """As dropout, and which elements were kept."""
-    if not train or p == 0:
+    if not training or p == 0:
         return x, torch.ones_like(x, dtype=torch.bool)
     element = torch.arange(x.numel(), device=x.device) if elements is None else elements.here
     keeps = kept(stream, element, p).view(x.shape)

@@ -16,7 +16,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 sys.path.insert(0, str(Path(__file__).parent))
-from models import BATCH, LENGTH, LETTERS, Dropping, WithLoss, WithoutLoss, letters, seeded  # noqa: E402
+from models import BATCH, LENGTH, LETTERS, AlwaysDropping, Counting, Dropping, WithLoss, WithoutLoss, letters, seeded  # noqa: E402
 
 import meshwright  # noqa: E402
 
@@ -273,6 +273,26 @@ def bfloat16():
 
 
 @case
+def autocast():
+    """Weights in float32, products in bfloat16, in two layouts."""
+    said = []
+    for config in (HYBRID, {**DATA, "search.zero": 3}):
+        model = seeded(WithLoss)
+        serial = copy.deepcopy(model)
+        sharded = meshwright.autoparallelize(model, (letters(1), letters(2)), mesh=(2, 2), config=config)
+
+        def loss(model: torch.nn.Module, *inputs: torch.Tensor) -> torch.Tensor:
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                result = model(*inputs)
+            assert result.logits.dtype == torch.bfloat16 and result.loss.dtype == torch.float32, result
+            return result.loss
+
+        said.append(compared(sharded, serial, lambda model, number: loss(model, *model.local_batch((letters(number), letters(number + 1)))),
+                             lambda model, number: loss(model, letters(number), letters(number + 1)), tolerance=0.05))
+    return "; ".join(said)
+
+
+@case
 def meta_then_weights():
     with torch.device("meta"):
         model = WithLoss()
@@ -282,6 +302,42 @@ def meta_then_weights():
     sharded.load_whole({**serial.state_dict(), "body.ramp": serial.body.ramp})
     return compared(sharded, serial, lambda model, number: model(*model.local_batch((letters(number), letters(number + 1)))).loss,
                     lambda model, number: model(letters(number), letters(number + 1)).loss)
+
+
+@case
+def evaluation_between_steps():
+    """Training, evaluation on the running statistics without dropout, training again, in two layouts."""
+    said = []
+    for config in (HYBRID, {**DATA, "search.zero": 3}):
+        model = seeded(Counting)
+        modes = [module.training for module in model.modules()]
+        serial = copy.deepcopy(model)
+        sharded = meshwright.autoparallelize(model, (letters(1),), mesh=(2, 2), config=config)
+        assert modes == [module.training for module in model.modules()]
+        optimizer = torch.optim.SGD(sharded.parameters(), lr=0.1)
+        for step in range(3):
+            sharded.train()
+            optimizer.zero_grad()
+            sharded(sharded.local_batch(letters(step))).backward()
+            optimizer.step()
+            state = sharded.whole_state_dict()
+            assert state["norm.num_batches_tracked"] == step + 1 and state["frozen.num_batches_tracked"] == 0
+            serial.load_state_dict(state)
+            serial.eval()
+            sharded.eval()
+            for number in range(2):
+                with torch.no_grad():
+                    worst = same(sharded(sharded.local_batch(letters(9 + number))), serial(letters(9 + number)), "loss")
+            for name, value in sharded.whole_state_dict().items():
+                assert torch.equal(value, state[name]), f"evaluation changed {name}"
+        said.append(f"{worst:.1e}")
+    return "loss without dropout within " + ", ".join(said)
+
+
+@case
+def modes_that_differ():
+    sharded = meshwright.autoparallelize(seeded(AlwaysDropping), (letters(1),), mesh=(2, 2), config=DATA)
+    return refused(lambda: sharded.eval()(sharded.local_batch(letters(1))), "the model was planned in training mode, and eval mode is more")
 
 
 @case

@@ -67,6 +67,33 @@ class Dropping(nn.Module):
         return self.drop(self.body(letters)).square().mean()
 
 
+class Counting(nn.Module):
+    """Everything that another mode turns off or on: batch norm, dropout of several kinds."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.drop = Body(), nn.Dropout(0.5)
+        self.norm, self.frozen = nn.BatchNorm1d(LENGTH), nn.BatchNorm1d(LENGTH, affine=False)
+        self.frozen.eval()
+
+    def forward(self, letters):
+        x = self.frozen(self.norm(self.body(letters)))
+        queries = x.unflatten(-1, (4, -1)).transpose(1, 2)
+        x = x + F.scaled_dot_product_attention(queries, queries, queries, dropout_p=0.3 * self.training).transpose(1, 2).flatten(2)
+        return F.dropout(self.drop(x), 0.1, self.training).square().mean()
+
+
+class AlwaysDropping(nn.Module):
+    """Drops in eval mode too."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = Body()
+
+    def forward(self, letters):
+        return F.dropout(self.body(letters), 0.5).square().mean()
+
+
 class Wider(nn.Module):
     """WithLoss after a change of its sizes."""
 

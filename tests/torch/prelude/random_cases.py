@@ -56,7 +56,7 @@ def test_dropout_drops_the_same_elements_in_every_layout():
         close(here.grad, layout.cut(x.grad))
     random.begin_step()
     assert not torch.equal(random.dropout(x, 0.3, True, "a"), y), "another step drops others"
-    assert random.dropout(x, 0.3, False, "a") is x and random.dropout(x, 0.0, True, "a") is x
+    assert random.dropout(x, 0.3, training=False, stream="a") is x and random.dropout(x, 0.0, True, "a") is x
     assert not random.dropout(x, 1.0, True, "a").any()
 
 
