@@ -42,6 +42,7 @@ class Sharded:
     plan: dict[str, Any]    # the plan file
     source: str             # the emitted program's text
 
+    @torch.compiler.disable(recursive=False)
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """As the original's, with this rank's rows of the batch.
 
@@ -57,22 +58,8 @@ class Sharded:
             mode, other = ("training", "eval") if call.training else ("eval", "training")
             raise ValueError(f"the model was planned in {mode} mode, and {other} mode is more than another setting of that program; call "
                         f"autoparallelize with the model in {other} mode for that")
-        leaves = call.arguments.tensors(args, kwargs)
-        local = []
-        for name, layout in self.INPUTS.items():
-            if name in call.traced.inputs:
-                local.append(self._part(call.traced.inputs[name], leaves, layout))
-            else:
-                dtype = call.traced.cotangent_types[name]
-                local.append(torch.zeros(layout.local_shape(), dtype=dtype, device=call.module.device()))
-        results = super().forward(*local)
-        found = dict(zip(call.layouts, results if isinstance(results, tuple) else (results,)))
-        if call.traced.surrogate:
-            found = self._outside(found, dict(zip(self.INPUTS, local)))
-        else:
-            found = {name: self._shown(name, value) for name, value in found.items()}
-        leaves = [leaf.value if isinstance(leaf, Constant) else found[leaf] for leaf in call.traced.outputs]
-        return pytree.tree_unflatten(leaves, call.traced.container)
+        local = self._local(args, kwargs)
+        return self._returned(super().forward(*local), local)
 
     def local_batch(self, inputs: Any) -> Any:
         """This rank's rows of a global batch: of a tensor, or of each in a tuple, list or dict, labels as well.
@@ -134,6 +121,19 @@ class Sharded:
 
     # --- inputs ---
 
+    @torch.compiler.disable
+    def _local(self, args: tuple, kwargs: dict[str, Any]) -> list[torch.Tensor]:
+        """What the program is called with."""
+        traced = self._call.traced
+        leaves = self._call.arguments.tensors(args, kwargs)
+        local = []
+        for name, layout in self.INPUTS.items():
+            if name in traced.inputs:
+                local.append(self._part(traced.inputs[name], leaves, layout))
+            else:
+                local.append(torch.zeros(layout.local_shape(), dtype=traced.cotangent_types[name], device=self._call.module.device()))
+        return local
+
     def _part(self, place: str, leaves: dict[str, Any], layout: Any) -> torch.Tensor:
         rows = self._call.rows
         value = leaves[place]
@@ -146,6 +146,18 @@ class Sharded:
         return rows.take(value.detach().to(self._call.module.device()), layout)
 
     # --- outputs ---
+
+    @torch.compiler.disable
+    def _returned(self, results: Any, local: list[torch.Tensor]) -> Any:
+        """What the program returned for the inputs ``local``, as the original has it."""
+        call = self._call
+        found = dict(zip(call.layouts, results if isinstance(results, tuple) else (results,)))
+        if call.traced.surrogate:
+            found = self._outside(found, dict(zip(self.INPUTS, local)))
+        else:
+            found = {name: self._shown(name, value) for name, value in found.items()}
+        leaves = [leaf.value if isinstance(leaf, Constant) else found[leaf] for leaf in call.traced.outputs]
+        return pytree.tree_unflatten(leaves, call.traced.container)
 
     def _shown(self, name: str, value: torch.Tensor) -> torch.Tensor:
         """A result beside the loss. Gradients come from the loss alone, so it has none."""

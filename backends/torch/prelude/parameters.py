@@ -85,10 +85,16 @@ def used(shard):
     storing = getattr(shard, "storing", None)
     if storing is None or not (storing.stored or storing.loaded or storing.reduced):
         return shard
+    return use(shard)
+
+
+@torch.compiler.disable
+def use(shard):
+    """The value of a parameter, which is loaded, and whose gradient is reduced, beside the computing."""
     if not in_backward():
         REDUCTIONS.clear()  # of a backward that failed
         if torch.is_grad_enabled() and shard.requires_grad:
-            storing.uses += 1
+            shard.storing.uses += 1
     return Use.apply(shard)
 
 
@@ -98,7 +104,7 @@ def in_backward():
 
 
 class Use(torch.autograd.Function):
-    """See used. The gradient goes to the shard's .grad by way of Reductions."""
+    """See use. The gradient goes to the shard's .grad by way of Reductions."""
 
     @staticmethod
     def forward(ctx, shard):

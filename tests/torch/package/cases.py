@@ -273,6 +273,16 @@ def bfloat16():
 
 
 @case
+def compiled():
+    model = seeded(WithLoss)
+    serial = copy.deepcopy(model)
+    sharded = meshwright.autoparallelize(model, (letters(1), letters(2)), mesh=(2, 2), config=HYBRID)
+    faster = torch.compile(sharded, backend="aot_eager")
+    return compared(sharded, serial, lambda model, number: faster(*model.local_batch((letters(number), letters(number + 1)))).loss,
+                    lambda model, number: model(letters(number), letters(number + 1)).loss)
+
+
+@case
 def autocast():
     """Weights in float32, products in bfloat16, in two layouts."""
     said = []
