@@ -1,4 +1,5 @@
 # cmake -DBUILD=... -DSOURCE=... -DWORK=... -DCOMPILER=... -DFLAGS=... -P build_outside.cmake
+# -DPYTHON=... instead of -DBUILD=...: of the package that its pip makes of the source.
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE code OUTPUT_VARIABLE output ERROR_VARIABLE errors)
   if(NOT code EQUAL 0)
@@ -24,11 +25,23 @@ endfunction()
 
 file(REMOVE_RECURSE ${WORK})
 set(prefix ${WORK}/prefix)
+if(PYTHON)
+  set(prefix ${WORK}/package/meshwright)
+endif()
 set(program ${prefix}/bin/meshwright)
 set(plugin ${WORK}/template/bin/plugins/intra/cheapest_node.so)
 
-run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix})
-run(${program} plugins list)
+if(PYTHON)
+  set(ENV{CXX} ${COMPILER})
+  run(${PYTHON} -m pip install --quiet --disable-pip-version-check --no-deps --target ${WORK}/package ${SOURCE})
+  set(ENV{PYTHONPATH} ${WORK}/package)
+  run(${PYTHON} -c "import torch, meshwright\nmodel = meshwright.autoparallelize(torch.nn.Linear(8, 4), (torch.ones(2, 8),))\nprint(*model(torch.ones(2, 8)).shape)")
+  expect("^2 4\n$")
+  run(${PYTHON} -m meshwright plugins list)
+else()
+  run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix})
+  run(${program} plugins list)
+endif()
 expect("matmul")
 
 build(${SOURCE}/sdk/template)
