@@ -70,8 +70,12 @@ def fail(message: str, code: int = 2) -> None:
 
 
 def _leave_group() -> None:
-    """Ends PyTorch's threads: those that are left may abort the process at its end, and its exit code is lost."""
-    if dist.is_initialized():
+    """Ends PyTorch's threads: those that are left may abort the process at its end, and its exit code is lost.
+
+    Not NCCL's of a rank that failed, which may wait for ranks that are gone.
+    """
+    failed = _watch is not None and _watch.failed
+    if dist.is_initialized() and not (failed and dist.get_backend() == "nccl"):
         dist.destroy_process_group()
 
 

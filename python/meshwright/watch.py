@@ -44,6 +44,11 @@ class Watch:
         os.register_at_fork(after_in_child=self._forget)
         threading.Thread(target=self._follow, name="meshwright watch", daemon=True).start()
 
+    @property
+    def failed(self) -> bool:
+        """Whether this rank is ending with an exception."""
+        return self._failure is not None
+
     @classmethod
     def start(cls, rank: int, ranks: int, from_rank_0: Callable[[Any], Any]) -> Watch | None:
         """Connect all ranks; ``from_rank_0`` broadcasts a value. None where rank 0 can't be reached."""
