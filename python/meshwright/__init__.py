@@ -7,10 +7,10 @@ import importlib
 from meshwright.errors import Error
 from meshwright.export import export
 
-__all__ = ["Error", "Sampler", "autoparallelize", "export"]
+__all__ = ["Error", "GradScaler", "Sampler", "autoparallelize", "export"]
 
 # These need PyTorch, and are read when they are first asked for.
-_LATER = {"autoparallelize": "meshwright.parallel", "Sampler": "meshwright.sampler"}
+_LATER = {"autoparallelize": "meshwright.parallel", "GradScaler": "meshwright.scaler", "Sampler": "meshwright.sampler"}
 
 
 def __getattr__(name: str):

@@ -303,6 +303,31 @@ def autocast():
 
 
 @case
+def scaled_losses():
+    """A gradient that is infinite on one rank leaves out the step on all."""
+    model = seeded(WithLoss)
+    serial = copy.deepcopy(model)
+    sharded = meshwright.autoparallelize(model, (letters(1), letters(2)), mesh=(2, 2), config=TENSOR)
+    scales = []
+    for one, scaler in ((sharded, meshwright.GradScaler("cpu")), (serial, torch.amp.GradScaler("cpu"))):
+        optimizer = torch.optim.SGD(one.parameters(), lr=0.3)
+        for number in range(4):
+            inputs = (letters(number), letters(number + 1))
+            optimizer.zero_grad()
+            scaler.scale(one(*(inputs if one is serial else one.local_batch(inputs))).loss).backward()
+            if number == 1 and (one is serial or dist.get_rank() == 2):
+                one.get_parameter("body.up.weight").grad[0, 0] = float("inf")
+            if number == 2:
+                scaler.unscale_(optimizer)
+            scaler.step(optimizer)
+            scaler.update()
+        scales.append(scaler.get_scale())
+    assert scales == [2.0**15, 2.0**15], scales
+    whole = sharded.whole_state_dict()
+    return f"weights within {max(same(whole[name], one, name) for name, one in serial.state_dict().items()):.1e}"
+
+
+@case
 def meta_then_weights():
     with torch.device("meta"):
         model = WithLoss()
