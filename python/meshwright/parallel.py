@@ -95,14 +95,16 @@ def _built(model: torch.nn.Module, arguments: Arguments, planned: Planned, outpu
     state = model.state_dict(keep_vars=True)
     _mark_not_saved(sharded, state)
     of_plan = dict(sharded.named_shards())
-    same_name, unused = _other_names(state, {**dict.fromkeys(of_plan), **dict.fromkeys(sharded.TIED)})
+    same_name, unused = _other_names(state, {**{name: name for name in of_plan}, **sharded.TIED})
+    sharded.TIED = {**sharded.TIED, **same_name}
     rows = Rows(module, [layout for name, layout in sharded.INPUTS.items() if name in traced.inputs])
     outputs = outputs or ("gathered" if traced.surrogate else "planned")
     sharded.plan = json.loads(planned.plan)
     layouts = dict(zip(_output_names(sharded.plan["graph"]), sharded.OUTPUTS.values(), strict=True))
-    sharded._call = Call(module, arguments, traced, rows, layouts, outputs, model.training, traced.either_mode, same_name, unused,
-                         list(state))
+    sharded._call = Call(module, arguments, traced, rows, layouts, outputs, model.training, traced.either_mode, unused, list(state))
     sharded.source = planned.source
+    sharded.register_state_dict_post_hook(Sharded._put_unused)
+    sharded.register_load_state_dict_pre_hook(Sharded._take_unused)
     if not on_meta:
         sharded.load_whole({name: tensor.detach() for name, tensor in state.items()})
     _fill_other_buffers(sharded, model, traced.constants, set(of_plan))
@@ -130,9 +132,9 @@ def _imported(source: str) -> ModuleType:
     return module
 
 
-def _other_names(state: dict[str, torch.Tensor], known: dict[str, Any]) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
-    """Of the names that the program does not have: those of a tensor that it has by another, and the rest."""
-    name_of = {_place(state[name]): name for name in known if name in state}
+def _other_names(state: dict[str, torch.Tensor], known: dict[str, str]) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
+    """Of the names that are not ``known``: those of a tensor that is, with the program's name for it, and the rest."""
+    name_of = {_place(state[name]): own for name, own in known.items() if name in state}
     same_name, unused = {}, {}
     for name, tensor in state.items():
         if name in known:

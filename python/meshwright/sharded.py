@@ -29,7 +29,6 @@ class Call:
     outputs: str                           # one of OUTPUTS
     training: bool                         # the mode that the model was planned in
     either_mode: bool                      # the program follows train() and eval()
-    same_name: dict[str, str]              # other names of a tensor of the model, with the name that the program has
     unused: dict[str, torch.Tensor]        # what the state dict has and nothing computes with
     order: list[str]                       # of the original state dict
     unchecked: bool = True                 # whether the way of outside gradients is still to be looked at
@@ -89,7 +88,6 @@ class Sharded:
         """The state dict of the original, with all of its names, on every rank, in the CPU's memory."""
         call = self._call
         whole = {**super().whole_state_dict(), **call.unused}
-        whole.update({name: whole[own] for name, own in call.same_name.items()})
         return {name: whole[name] for name in call.order if name in whole}
 
     def load_whole(self, state_dict: dict[str, torch.Tensor], strict: bool = True) -> None:
@@ -110,14 +108,18 @@ class Sharded:
         for name in beside:
             if name in given:
                 self.set_shard(name, given.pop(name))
-        for name, own in call.same_name.items():
-            value = given.pop(name, None)
-            if value is not None:
-                given.setdefault(own, value)
-        for name in call.unused:
-            if name in given:
-                call.unused[name] = given.pop(name).detach().cpu()
+        self._take_unused(given, "")
         super().load_whole(given, strict=strict)
+
+    def _put_unused(self, state: dict[str, Any], prefix: str, _: Any) -> None:
+        """Into a state dict that is made: what the original's has and nothing computes with."""
+        state.update({prefix + name: torch.zeros_like(value, device="cpu") if value.is_meta else value
+                      for name, value in self._call.unused.items()})
+
+    def _take_unused(self, state: dict[str, Any], prefix: str, *_: Any) -> None:
+        """Out of one that is loaded."""
+        unused = self._call.unused
+        unused.update({name: state.pop(prefix + name).detach().cpu() for name in unused if prefix + name in state})
 
     # --- inputs ---
 

@@ -3,6 +3,7 @@ from torch import nn
 
 from .mesh import device
 from .moves import all_reduce, run
+from .rows import follow, is_shard
 
 PACK_BYTES = 1 << 20  # smaller gradients are reduced together, about so much at a time
 CHUNK_BYTES = 16 << 20  # larger ones in pieces, where several moves can overlap
@@ -53,14 +54,15 @@ def parameter(layout, dtype=torch.float32, stored=(), loaded=(), reduced=(), reg
 
 
 def count_optimizer_steps():
-    """From now on counts the steps of what optimizers update: not all of them change its version."""
+    """From now on counts the steps of what optimizers update: not all of them change its version. And follows them."""
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     def count(optimizer, *_):
-        for each in optimizer.param_groups:
-            for shard in each["params"]:
-                if hasattr(shard, "storing"):
-                    shard.storing.steps += 1
+        shards = [shard for each in optimizer.param_groups for shard in each["params"] if is_shard(shard)]
+        for shard in shards:
+            shard.storing.steps += 1
+        if shards:
+            follow(optimizer)
 
     if not OPTIMIZERS["counted"]:
         register_optimizer_step_post_hook(count)

@@ -3,10 +3,11 @@ import torch.distributed as dist
 from torch import nn
 
 from .layout import whole_of
-from .mesh import MESHES, coordinates, device, start
+from .mesh import coordinates, device, start
 from .moves import waited
 from .parameters import begin_forward, regathering, step_in_backward
 from .random import RANDOM, begin_step
+from .rows import empty_entry, empty_rows, rows_of, state_part, state_rows, whole_of_rows
 
 
 class Planned(nn.Module):
@@ -23,6 +24,8 @@ class Planned(nn.Module):
         start()
         super().__init__()
         self._named = False  # whether parameters know their names, for traces
+        self.register_state_dict_post_hook(put_rows)
+        self.register_load_state_dict_pre_hook(take_parts)
 
     def _apply(self, function, recurse=True):
         """As nn.Module has it, for `to` and its like; buffers, which it makes anew, keep their layouts."""
@@ -47,7 +50,9 @@ class Planned(nn.Module):
 
     def named_shards(self):
         """By name the parameters and buffers that a state dict has."""
-        return self.state_dict(keep_vars=True)
+        return {f"{path}.{name}".lstrip("."): tensor for path, module in self.named_modules()
+                for name, tensor in (*module._parameters.items(), *module._buffers.items())
+                if tensor is not None and name not in module._non_persistent_buffers_set}
 
     def local_batch(self, inputs):
         """This rank's parts of whole inputs: a tuple in the order of INPUTS, or a dict."""
@@ -153,10 +158,8 @@ class Planned(nn.Module):
 
         Any layout on any number of ranks loads what another one saved, and dcp_to_torch_save makes a plain file of it.
         """
-        model = {name: rows_of(shard.detach(), shard.sharding) for name, shard in self.named_shards().items()}
-        model.update({name: model[own] for name, own in self.TIED.items()})
         step = torch.tensor(-1 if RANDOM["step"] is None else int(RANDOM["step"]))
-        state = {"model": model, "random_step": step}
+        state = {"model": self.state_dict(), "random_step": step}
         if optimizer is not None:
             entries = {}
             for name, shard in self.named_parameters():
@@ -187,8 +190,7 @@ class Planned(nn.Module):
         found = {}
         for i, shard in enumerate(shards):
             entries = next(filter(None, map(saved["state"].get, self.names_of(names[shard]))), {})
-            found[i] = {key: value if is_plain(value) else shard.sharding.cut(whole_of_rows(value))
-                        for key, value in entries.items()}
+            found[i] = {key: state_part(value, shard) for key, value in entries.items()}
         groups, first = [], 0
         for each, settings in zip(optimizer.param_groups, saved["param_groups"], strict=True):
             groups.append({**settings, "params": [*range(first, first + len(each["params"]))]})
@@ -220,61 +222,22 @@ class Planned(nn.Module):
         self.load_checkpoint_state_dict(state, optimizer)
 
 
-def is_plain(value):
-    """Whether an optimizer's value is the same on every rank: a number, like the count of its steps."""
-    return not torch.is_tensor(value) or value.dim() == 0
+def put_rows(model, state, prefix, *_):
+    """Makes a state dict one for torch.distributed.checkpoint, as checkpoint_state_dict has it. All ranks call state_dict()."""
+    for name, shard in model.named_shards().items():
+        state[prefix + name] = (empty_rows(shard.sharding.shape, shard.dtype) if shard.is_meta else
+                                rows_of(shard.detach(), shard.sharding))
+    state.update({prefix + other: state[prefix + own] for other, own in model.TIED.items()})
 
 
-def state_rows(name, key, value, shard):
-    """What an optimizer keeps for a parameter, as rows_of: a tensor lies as the parameter does."""
-    if is_plain(value):
-        return value
-    if value.shape != shard.shape:
-        raise ValueError(f"the optimizer's {key} of {name} is {tuple(value.shape)}, not {tuple(shard.shape)} as the "
-                         "parameter; checkpoints know no layout for it")
-    return rows_of(value, shard.sharding)
-
-
-def row_mesh():
-    """All ranks, in one row."""
-    if "rows" not in MESHES:
-        MESHES["rows"] = dist.device_mesh.init_device_mesh(device().type, (dist.get_world_size(),))
-    return MESHES["rows"]
-
-
-def rows_of(local, layout):
-    """A tensor as a DTensor of which each rank has some rows; a number as it is."""
-    whole = whole_of(local, layout)
-    return whole if whole.dim() == 0 else dtensor_of(whole[row_slice(whole.shape[0])].clone(), layout.shape)
-
-
-def empty_rows(shape, dtype):
-    """As rows_of, with nothing in it yet."""
-    if len(shape) == 0:
-        return torch.zeros(shape, dtype=dtype)
-    here = row_slice(shape[0])
-    return dtensor_of(torch.zeros((here.stop - here.start, *shape[1:]), dtype=dtype, device=device()), shape)
-
-
-def empty_entry(entry):
-    """What an entry of a checkpoint is read into: rows, or nothing where it is no tensor."""
-    return empty_rows(tuple(entry.size), entry.properties.dtype) if hasattr(entry, "size") else None
-
-
-def row_slice(rows):
-    """The rows that this rank has of so many."""
-    share = -(-rows // dist.get_world_size())
-    return slice(min(rows, dist.get_rank() * share), min(rows, (dist.get_rank() + 1) * share))
-
-
-def dtensor_of(rows, shape):
-    """The DTensor of this shape of which this rank has these rows."""
-    from torch.distributed.tensor import DTensor, Shard
-
-    stride = torch.empty(shape, device="meta").stride()
-    return DTensor.from_local(rows, row_mesh(), [Shard(0)], run_check=False, shape=torch.Size(shape), stride=stride)
-
-
-def whole_of_rows(value):
-    """The whole of what rows_of gave."""
-    return value.full_tensor() if hasattr(value, "full_tensor") else value
+@torch.no_grad()
+def take_parts(model, state, prefix, *_):
+    """Makes of a state dict of whole tensors, in rows or not, one of this rank's parts."""
+    for name, shard in model.named_shards().items():
+        given = [state.pop(prefix + other) for other in model.names_of(name) if prefix + other in state]
+        if given:
+            whole = whole_of_rows(given[0])
+            fits = tuple(whole.shape) == shard.sharding.shape  # else nn.Module says what does not
+            if fits and shard.is_meta:
+                model.set_shard(name, whole)
+            state[prefix + name] = shard.sharding.cut(whole) if fits else whole

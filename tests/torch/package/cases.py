@@ -6,6 +6,7 @@ Run by run.py. A case that is wrong raises, and so ends all ranks.
 from __future__ import annotations
 
 import copy
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable
@@ -325,6 +326,41 @@ def scaled_losses():
     assert scales == [2.0**15, 2.0**15], scales
     whole = sharded.whole_state_dict()
     return f"weights within {max(same(whole[name], one, name) for name, one in serial.state_dict().items()):.1e}"
+
+
+@case
+def state_dicts_through_pytorch_itself():
+    """Saved with torch.distributed.checkpoint alone; loaded on one device, and into another layout that begins on the meta device."""
+    import torch.distributed.checkpoint as checkpoint
+
+    inputs = (letters(1), letters(2))
+    sharded = meshwright.autoparallelize(seeded(WithLoss), inputs, mesh=(2, 2), config=HYBRID)
+    trained(sharded, lambda model, number: model(*model.local_batch(inputs)).loss)
+    wanted = sharded.whole_state_dict()
+    with torch.device("meta"):
+        model = WithLoss()
+    other = meshwright.autoparallelize(model, inputs, mesh=(2, 2), config={**DATA, "search.zero": 3})
+    serial = WithLoss()
+    folder = [tempfile.mkdtemp() if dist.get_rank() == 0 else None]
+    dist.broadcast_object_list(folder)
+    try:
+        state = sharded.state_dict()
+        assert sorted(state) == sorted(serial.state_dict())
+        checkpoint.save({"model": state}, checkpoint_id=folder[0])
+        for one in (serial, other):
+            state = {"model": one.state_dict()}
+            checkpoint.load(state, checkpoint_id=folder[0])
+            one.load_state_dict(state["model"])
+    finally:
+        dist.barrier()
+        if dist.get_rank() == 0:
+            shutil.rmtree(folder[0])
+    other.load_whole({"body.ramp": serial.body.ramp}, strict=False)
+    whole = other.whole_state_dict()
+    for name, value in wanted.items():
+        assert torch.equal(value, serial.state_dict()[name]) and torch.equal(value, whole[name]), name
+    same(other(*other.local_batch(inputs)).loss, serial(*inputs).loss, "loss")
+    return f"{len(wanted)} names"
 
 
 @case

@@ -132,7 +132,7 @@ def test_a_mesh_is_made_while_the_default_device_is_meta():
 @case
 def test_all_files_make_one_program():
     """As the emitter writes it: the definitions of all files, without the imports between them."""
-    order = ["layout", "mesh", "moves", "parameters", "modules", "state", "losses", "norms", "positions", "random",
+    order = ["layout", "mesh", "moves", "parameters", "modules", "rows", "state", "losses", "norms", "positions", "random",
              "experts", "attention"]
     folder = Path(mesh.__file__).parent
     assert sorted(path.stem for path in folder.glob("*.py")) == sorted(order)

@@ -260,6 +260,84 @@ def test_a_checkpoint_becomes_a_plain_file():
 
 
 @case
+def test_state_dicts_go_through_pytorch_itself():
+    """Saved, and loaded into another layout and one device: with torch.distributed.checkpoint's own functions alone."""
+    import torch.distributed.checkpoint as checkpoint
+    from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
+
+    plain, sharded = models()
+    theirs, ours = (torch.optim.AdamW(model.parameters(), 0.01) for model in (plain, sharded))
+    batches = [batch() for _ in range(4)]
+    train(plain, theirs, batches[:2]), train(sharded, ours, batches[:2])
+    wrapped = nn.Sequential(sharded)
+    path = shared_folder()
+    try:
+        by_name = get_optimizer_state_dict(sharded, ours)
+        checkpoint.save({"model": wrapped.state_dict(), "optimizer": ours.state_dict(), "by_name": by_name}, checkpoint_id=path)
+        alone = Plain()
+        state = {"model": {f"0.{name}": torch.zeros_like(tensor) for name, tensor in alone.state_dict().items()}}
+        checkpoint.load(state, checkpoint_id=path)
+        alone.load_state_dict({name[2:]: tensor for name, tensor in state["model"].items()})
+        for name, tensor in plain.state_dict().items():
+            close(alone.state_dict()[name], tensor, name)
+        train(plain, theirs, batches[2:])
+
+        with torch.device("meta"):
+            again = nn.Sequential(Sharded())
+        state = {"model": again.state_dict()}
+        checkpoint.load(state, checkpoint_id=path)
+        again.load_state_dict(state["model"])
+        for by_name in (False, True):
+            optimizer = torch.optim.AdamW(again.parameters(), 0.01)
+            train(again[0], optimizer, batches[:1])  # so that it has a state to load into
+            state = {"model": again.state_dict(), "optimizer": optimizer.state_dict(), "by_name": get_optimizer_state_dict(again[0], optimizer)}
+            checkpoint.load(state, checkpoint_id=path)
+            again.load_state_dict(state["model"])
+            if by_name:
+                set_optimizer_state_dict(again[0], optimizer, state["by_name"])
+            else:
+                optimizer.load_state_dict(state["optimizer"])
+            train(again[0], optimizer, batches[2:])
+            compare(plain, again[0], "went on")
+
+        wanted = sharded.whole_state_dict()
+        mesh.AXES = (4,)
+        mesh.start()
+        other = nn.Sequential(InRows())
+        state = {"model": other.state_dict()}
+        checkpoint.load(state, checkpoint_id=path)
+        other.load_state_dict(state["model"])
+        for name, tensor in other[0].whole_state_dict().items():
+            close(tensor, wanted[name], f"in another layout: {name}")
+    finally:
+        mesh.AXES = (2, 2)
+        remove(path)
+
+
+@case
+def test_whole_state_dicts_are_loaded_by_pytorch_itself():
+    plain, sharded = Plain(), Sharded()
+    theirs, ours = (torch.optim.SGD(model.parameters(), 0.01, momentum=0.9) for model in (plain, sharded))
+    batches = [batch() for _ in range(3)]
+    train(plain, theirs, batches[:2]), train(sharded, ours, batches[:1])
+    sharded.load_state_dict(plain.state_dict())
+    compare(plain, sharded, "loaded")
+    names = [name for name, _ in plain.named_parameters()]
+    order = [names.index(name) for name, _ in sharded.named_parameters()]
+    whole = theirs.state_dict()
+    ours.load_state_dict({**whole, "state": {i: whole["state"][at] for i, at in enumerate(order)}})
+    train(plain, theirs, batches[2:]), train(sharded, ours, batches[2:])
+    compare(plain, sharded, "went on")
+    given = plain.state_dict()
+    given["first.bias"] = given["first.bias"][:3]
+    try:
+        sharded.load_state_dict(given)
+        raise AssertionError("loaded what does not fit")
+    except RuntimeError as error:
+        assert "size mismatch for first.bias" in str(error), error
+
+
+@case
 def test_checkpoints_of_state_without_tensors():
     for momentum in (0.0, 0.9):
         plain, sharded = models()
