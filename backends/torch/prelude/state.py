@@ -35,6 +35,10 @@ class Planned(nn.Module):
             buffer.sharding = layouts[name]
         return self
 
+    def __deepcopy__(self, memo):
+        raise TypeError("a model of shards can't be copied: copies of parameters don't know their layouts; make another model, and "
+                        "let it load_state_dict(model.state_dict())")
+
     def __call__(self, *inputs, **named_inputs):
         if not self._named:
             for name, shard in self.named_parameters():

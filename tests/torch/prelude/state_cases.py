@@ -1,3 +1,4 @@
+import copy
 import shutil
 import tempfile
 
@@ -312,6 +313,15 @@ def test_state_dicts_go_through_pytorch_itself():
     finally:
         mesh.AXES = (2, 2)
         remove(path)
+
+
+@case
+def test_a_copy_is_refused():
+    try:
+        copy.deepcopy(Sharded())
+        raise AssertionError("copied")
+    except TypeError as error:
+        assert "make another model" in str(error), error
 
 
 @case
