@@ -5,11 +5,11 @@ Run by run.py. A case that is wrong raises, and so ends all ranks.
 
 from __future__ import annotations
 
+import contextlib
 import copy
-import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
@@ -61,31 +61,61 @@ def trained(model: torch.nn.Module, step: Callable[[torch.nn.Module, int], torch
     return losses
 
 
-def compared(sharded: torch.nn.Module, serial: torch.nn.Module, step: Callable, serial_step: Callable, tolerance: float = 2e-5) -> str:
-    losses, wanted = trained(sharded, step), trained(serial, serial_step)
-    for got, one in zip(losses, wanted):
-        same(got, one, "loss", tolerance)
-    assert wanted[-1] < wanted[0], "the loss on one device does not fall"
+def pair(config: dict, model: torch.nn.Module | None = None) -> tuple[torch.nn.Module, torch.nn.Module]:
+    """A model sharded over 2x2 ranks, and its copy on one device."""
+    model = seeded(WithLoss) if model is None else model
+    serial = copy.deepcopy(model)
+    return meshwright.autoparallelize(model, (letters(1), letters(2)), mesh=(2, 2), config=config), serial
+
+
+def own(model: torch.nn.Module, inputs):
+    """What a model is fed of a global batch: its rows, if it is sharded."""
+    return model.local_batch(inputs) if hasattr(model, "local_batch") else inputs
+
+
+def loss(model: torch.nn.Module, number: int) -> torch.Tensor:
+    return model(*own(model, (letters(number), letters(number + 1)))).loss
+
+
+@contextlib.contextmanager
+def shared_folder() -> Iterator[str]:
+    """A folder of rank 0's, for all ranks."""
+    if not dist.is_initialized():
+        dist.init_process_group("gloo")
+    with tempfile.TemporaryDirectory() as folder:
+        names = [folder]
+        dist.broadcast_object_list(names)
+        yield names[0]
+        dist.barrier()
+
+
+def weights_within(sharded: torch.nn.Module, serial: torch.nn.Module, tolerance: float = 2e-5) -> str:
     whole = sharded.whole_state_dict()
     assert list(whole) == list(serial.state_dict()), "the state dict has other names"
     worst = max(same(whole[name], one, name, tolerance) for name, one in serial.state_dict().items())
-    return f"loss {wanted[0]:.4f} to {wanted[-1]:.4f}, weights within {worst:.1e}"
+    return f"weights within {worst:.1e}"
 
 
-def with_loss(config: dict, **given) -> str:
-    model = seeded(WithLoss)
-    serial = copy.deepcopy(model)
-    sharded = meshwright.autoparallelize(model, (letters(1), letters(2)), mesh=(2, 2), config=config, **given)
+def compared(sharded: torch.nn.Module, serial: torch.nn.Module, step: Callable = loss, tolerance: float = 2e-5) -> str:
+    losses, wanted = trained(sharded, step), trained(serial, step)
+    for got, one in zip(losses, wanted):
+        same(got, one, "loss", tolerance)
+    assert wanted[-1] < wanted[0], "the loss on one device does not fall"
+    return f"loss {wanted[0]:.4f} to {wanted[-1]:.4f}, {weights_within(sharded, serial, tolerance)}"
+
+
+def with_loss(config: dict) -> str:
+    sharded, serial = pair(config)
 
     def step(model, number):
-        result = model(*model.local_batch((letters(number), letters(number + 1))))
+        result = model(*own(model, (letters(number), letters(number + 1))))
         assert type(result).__name__ == "Result", "not the container that the model returns"
         alike = [torch.empty_like(result.loss) for _ in range(dist.get_world_size())]
         dist.all_gather(alike, result.loss.detach())
         assert all(one == alike[0] for one in alike), "the loss is not the same on every rank"
         return result.loss
 
-    said = compared(sharded, serial, step, lambda model, number: model(letters(number), letters(number + 1)).loss)
+    said = compared(sharded, serial, step)
     return f"{said}; {sharded.local_batch_size} of {sharded.global_batch_size} rows a rank"
 
 
@@ -127,10 +157,9 @@ def mesh_and_cluster_found():
     sizes = [axis["size"] for axis in sharded.plan["mesh"]]
 
     def step(model, number):
-        return model(scale=2.0, **model.local_batch({"letters": letters(number), "following": letters(number + 1)})).loss
+        return model(scale=2.0, **own(model, {"letters": letters(number), "following": letters(number + 1)})).loss
 
-    said = compared(sharded, serial, step, lambda model, number: model(letters(number), letters(number + 1), 2.0).loss)
-    return f"mesh {sizes} of {sharded.plan['cluster']['name']}; {said}"
+    return f"mesh {sizes} of {sharded.plan['cluster']['name']}; {compared(sharded, serial, step)}"
 
 
 def outside(outputs: str | None, config: dict) -> str:
@@ -154,9 +183,7 @@ def outside(outputs: str | None, config: dict) -> str:
     wanted = trained(serial, lambda model, number: loss_of(model({"letters": letters(number)}), letters(number + 1)))
     for got, one in zip(losses, wanted):
         same(sharded.mean(got), one, "loss")
-    whole = sharded.whole_state_dict()
-    worst = max(same(whole[name], one, name) for name, one in serial.state_dict().items())
-    return f"loss {wanted[0]:.4f} to {wanted[-1]:.4f}, weights within {worst:.1e}"
+    return f"loss {wanted[0]:.4f} to {wanted[-1]:.4f}, {weights_within(sharded, serial)}"
 
 
 @case
@@ -175,10 +202,9 @@ def loss_outside_of_planned_parts():
     model = seeded(WithoutLoss)
     serial = copy.deepcopy(model)
     sharded = meshwright.autoparallelize(model, ({"letters": letters(1)},), mesh=(2, 2), config=DATA, outputs="planned")
-    trained(sharded, lambda model, number: 1e-3 * model(model.local_batch({"letters": letters(number)}))["logits"].square().sum(), 2)
-    trained(serial, lambda model, number: 1e-3 * model({"letters": letters(number)})["logits"].square().sum(), 2)
-    whole = sharded.whole_state_dict()
-    return f"weights within {max(same(whole[name], one, name) for name, one in serial.state_dict().items()):.1e}"
+    for one in (sharded, serial):
+        trained(one, lambda model, number: 1e-3 * model(own(model, {"letters": letters(number)}))["logits"].square().sum(), 2)
+    return weights_within(sharded, serial)
 
 
 @case
@@ -198,10 +224,8 @@ def outputs_beside_the_loss():
 @case
 def loader_with_sampler():
     """One epoch of a DataLoader: together the ranks see what one device sees."""
-    model = seeded(WithLoss)
-    serial = copy.deepcopy(model)
     data = torch.utils.data.TensorDataset(letters(3, 37), letters(4, 37))
-    sharded = meshwright.autoparallelize(model, (letters(1), letters(2)), mesh=(2, 2), config=HYBRID)
+    sharded, serial = pair(HYBRID)
     sampler = meshwright.Sampler(data, sharded, seed=5)
     loader = torch.utils.data.DataLoader(data, batch_size=sharded.local_batch_size, sampler=sampler)
     optimizer = torch.optim.SGD(sharded.parameters(), lr=0.3)
@@ -213,11 +237,11 @@ def loader_with_sampler():
         batches = list(loader)
         assert len(batches) == 37 // BATCH and len(sampler) == len(batches) * sharded.local_batch_size
         for number, batch in enumerate(batches):
-            loss = sharded(*batch).loss
+            got = sharded(*batch).loss
             chosen = order[number * BATCH:(number + 1) * BATCH]
             wanted = serial(*data[chosen]).loss
-            same(loss.detach(), wanted.detach(), "loss")
-            for one, used in ((loss, optimizer), (wanted, reference)):
+            same(got.detach(), wanted.detach(), "loss")
+            for one, used in ((got, optimizer), (wanted, reference)):
                 used.zero_grad()
                 one.backward()
                 used.step()
@@ -228,9 +252,7 @@ def loader_with_sampler():
 @case
 def clipped_and_accumulated():
     """Two backward passes before each step, and the norm of whole gradients."""
-    model = seeded(WithLoss)
-    serial = copy.deepcopy(model)
-    sharded = meshwright.autoparallelize(model, (letters(1), letters(2)), mesh=(2, 2), config={"search.zero": 2, **HYBRID})
+    sharded, serial = pair({"search.zero": 2, **HYBRID})
     norms = []
     for one, clip in ((sharded, sharded.clip_grad_norm_),
                       (serial, lambda limit: torch.nn.utils.clip_grad_norm_(serial.parameters(), limit))):
@@ -238,14 +260,12 @@ def clipped_and_accumulated():
         for number in range(2):
             optimizer.zero_grad()
             for half in range(2):
-                inputs = (letters(2 * number + half), letters(9 + half))
-                one(*(inputs if one is serial else one.local_batch(inputs))).loss.backward()
+                one(*own(one, (letters(2 * number + half), letters(9 + half)))).loss.backward()
             norms.append(clip(0.1))
             optimizer.step()
     for got, wanted in zip(norms[:2], norms[2:]):
         same(got.float(), wanted, "norm")
-    whole = sharded.whole_state_dict()
-    return f"norm {norms[0]:.4f}, weights within {max(same(whole[name], one, name) for name, one in serial.state_dict().items()):.1e}"
+    return f"norm {norms[0]:.4f}, {weights_within(sharded, serial)}"
 
 
 @case
@@ -253,69 +273,49 @@ def frozen_parameters():
     model = seeded(WithLoss)
     for parameter in (*model.body.up.parameters(), model.body.down.bias):
         parameter.requires_grad_(False)
-    serial = copy.deepcopy(model)
-    sharded = meshwright.autoparallelize(model, (letters(1), letters(2)), mesh=(2, 2), config=HYBRID)
+    sharded, serial = pair(HYBRID, model)
     assert not sharded.get_parameter("body.up.weight").requires_grad
     # An addend under a sharded sum: added once, and held whole.
     assert "keep_one(1)], self.body.down.bias)" in sharded.source and None in sharded.get_parameter("body.down.bias").sharding.axes
-    return compared(sharded, serial, lambda model, number: model(*model.local_batch((letters(number), letters(number + 1)))).loss,
-                    lambda model, number: model(letters(number), letters(number + 1)).loss)
+    return compared(sharded, serial)
 
 
 @case
 def bfloat16():
-    model = seeded(WithLoss).bfloat16()
-    serial = copy.deepcopy(model)
-    sharded = meshwright.autoparallelize(model, (letters(1), letters(2)), mesh=(2, 2), config=HYBRID)
+    sharded, serial = pair(HYBRID, seeded(WithLoss).bfloat16())
     assert {parameter.dtype for parameter in sharded.parameters()} == {torch.bfloat16}
     assert sharded.plan["training"]["master_dtype"] == "bfloat16"
-    return compared(sharded, serial, lambda model, number: model(*model.local_batch((letters(number), letters(number + 1)))).loss,
-                    lambda model, number: model(letters(number), letters(number + 1)).loss, tolerance=0.05)
+    return compared(sharded, serial, tolerance=0.05)
 
 
 @case
 def compiled():
-    model = seeded(WithLoss)
-    serial = copy.deepcopy(model)
-    sharded = meshwright.autoparallelize(model, (letters(1), letters(2)), mesh=(2, 2), config=HYBRID)
-    faster = torch.compile(sharded, backend="aot_eager")
-    return compared(sharded, serial, lambda model, number: faster(*model.local_batch((letters(number), letters(number + 1)))).loss,
-                    lambda model, number: model(letters(number), letters(number + 1)).loss)
+    sharded, serial = pair(HYBRID)
+    return compared(torch.compile(sharded, backend="aot_eager"), serial)
 
 
 @case
 def autocast():
     """Weights in float32, products in bfloat16, in two layouts."""
-    said = []
-    for config in (HYBRID, {**DATA, "search.zero": 3}):
-        model = seeded(WithLoss)
-        serial = copy.deepcopy(model)
-        sharded = meshwright.autoparallelize(model, (letters(1), letters(2)), mesh=(2, 2), config=config)
+    def step(model, number):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            result = model(*own(model, (letters(number), letters(number + 1))))
+        assert result.logits.dtype == torch.bfloat16 and result.loss.dtype == torch.float32, result
+        return result.loss
 
-        def loss(model: torch.nn.Module, *inputs: torch.Tensor) -> torch.Tensor:
-            with torch.autocast("cpu", dtype=torch.bfloat16):
-                result = model(*inputs)
-            assert result.logits.dtype == torch.bfloat16 and result.loss.dtype == torch.float32, result
-            return result.loss
-
-        said.append(compared(sharded, serial, lambda model, number: loss(model, *model.local_batch((letters(number), letters(number + 1)))),
-                             lambda model, number: loss(model, letters(number), letters(number + 1)), tolerance=0.05))
-    return "; ".join(said)
+    return "; ".join(compared(*pair(config), step, tolerance=0.05) for config in (HYBRID, {**DATA, "search.zero": 3}))
 
 
 @case
 def scaled_losses():
     """A gradient that is infinite on one rank leaves out the step on all."""
-    model = seeded(WithLoss)
-    serial = copy.deepcopy(model)
-    sharded = meshwright.autoparallelize(model, (letters(1), letters(2)), mesh=(2, 2), config=TENSOR)
+    sharded, serial = pair(TENSOR)
     scales = []
     for one, scaler in ((sharded, meshwright.GradScaler("cpu")), (serial, torch.amp.GradScaler("cpu"))):
         optimizer = torch.optim.SGD(one.parameters(), lr=0.3)
         for number in range(4):
-            inputs = (letters(number), letters(number + 1))
             optimizer.zero_grad()
-            scaler.scale(one(*(inputs if one is serial else one.local_batch(inputs))).loss).backward()
+            scaler.scale(loss(one, number)).backward()
             if number == 1 and (one is serial or dist.get_rank() == 2):
                 one.get_parameter("body.up.weight").grad[0, 0] = float("inf")
             if number == 2:
@@ -324,8 +324,7 @@ def scaled_losses():
             scaler.update()
         scales.append(scaler.get_scale())
     assert scales == [2.0**15, 2.0**15], scales
-    whole = sharded.whole_state_dict()
-    return f"weights within {max(same(whole[name], one, name) for name, one in serial.state_dict().items()):.1e}"
+    return weights_within(sharded, serial)
 
 
 @case
@@ -333,34 +332,21 @@ def state_dicts_through_pytorch_itself():
     """Saved with torch.distributed.checkpoint alone; loaded on one device, and into another layout that begins on the meta device."""
     import torch.distributed.checkpoint as checkpoint
 
-    inputs = (letters(1), letters(2))
-    sharded = meshwright.autoparallelize(seeded(WithLoss), inputs, mesh=(2, 2), config=HYBRID)
-    trained(sharded, lambda model, number: model(*model.local_batch(inputs)).loss)
-    wanted = sharded.whole_state_dict()
+    sharded, serial = pair(HYBRID)
+    trained(sharded, loss)
     with torch.device("meta"):
-        model = WithLoss()
-    other = meshwright.autoparallelize(model, inputs, mesh=(2, 2), config={**DATA, "search.zero": 3})
-    serial = WithLoss()
-    folder = [tempfile.mkdtemp() if dist.get_rank() == 0 else None]
-    dist.broadcast_object_list(folder)
-    try:
+        other, _ = pair({**DATA, "search.zero": 3}, WithLoss())
+    with shared_folder() as folder:
         state = sharded.state_dict()
         assert sorted(state) == sorted(serial.state_dict())
-        checkpoint.save({"model": state}, checkpoint_id=folder[0])
+        checkpoint.save({"model": state}, checkpoint_id=folder)
         for one in (serial, other):
             state = {"model": one.state_dict()}
-            checkpoint.load(state, checkpoint_id=folder[0])
+            checkpoint.load(state, checkpoint_id=folder)
             one.load_state_dict(state["model"])
-    finally:
-        dist.barrier()
-        if dist.get_rank() == 0:
-            shutil.rmtree(folder[0])
     other.load_whole({"body.ramp": serial.body.ramp}, strict=False)
-    whole = other.whole_state_dict()
-    for name, value in wanted.items():
-        assert torch.equal(value, serial.state_dict()[name]) and torch.equal(value, whole[name]), name
-    same(other(*other.local_batch(inputs)).loss, serial(*inputs).loss, "loss")
-    return f"{len(wanted)} names"
+    same(loss(other, 1), loss(serial, 1), "loss")
+    return f"{weights_within(sharded, serial, 0.0)}, {weights_within(other, serial, 0.0)}"
 
 
 @case
@@ -371,8 +357,7 @@ def meta_then_weights():
     assert all(parameter.is_meta for parameter in sharded.parameters())
     serial = seeded(WithLoss)
     sharded.load_whole({**serial.state_dict(), "body.ramp": serial.body.ramp})
-    return compared(sharded, serial, lambda model, number: model(*model.local_batch((letters(number), letters(number + 1)))).loss,
-                    lambda model, number: model(letters(number), letters(number + 1)).loss)
+    return compared(sharded, serial)
 
 
 @case
@@ -441,18 +426,12 @@ def calls_that_do_not_fit():
 
 @case
 def plan_given():
-    with tempfile.TemporaryDirectory() as folder:
-        names = [folder]
-        if not dist.is_initialized():
-            dist.init_process_group("gloo")
-        dist.broadcast_object_list(names)
+    with shared_folder() as folder:
         model = seeded(WithLoss)
-        first = meshwright.autoparallelize(model, (letters(1), letters(2)), mesh=(2, 2), config=HYBRID, folder=names[0])
-        again = meshwright.autoparallelize(model, (letters(1), letters(2)), plan=Path(names[0]) / "plan.json")
-        dist.barrier()
+        first = meshwright.autoparallelize(model, (letters(1), letters(2)), mesh=(2, 2), config=HYBRID, folder=folder)
+        again = meshwright.autoparallelize(model, (letters(1), letters(2)), plan=Path(folder) / "plan.json")
     assert again.plan == first.plan and again.source == first.source
-    inputs = first.local_batch((letters(1), letters(2)))
-    same(again(*inputs).loss.detach(), first(*inputs).loss.detach(), "loss", 0.0)
+    same(loss(again, 1).detach(), loss(first, 1).detach(), "loss", 0.0)
     return f"{len(first.source.splitlines())} lines of model.py"
 
 
