@@ -98,9 +98,8 @@ class Sharded:
         Raises:
             ValueError: names are missing or not known, or a shape differs.
         """
-        call = self._call
-        given = dict(state_dict)
-        beside = {name: part for name, part in self.named_buffers() if name not in self.named_shards() and hasattr(part, "sharding")}
+        given, saved = dict(state_dict), self.named_shards()
+        beside = {name: part for name, part in self.named_buffers() if name not in saved and hasattr(part, "sharding")}
         missing = [name for name, part in beside.items() if part.is_meta and name not in given]
         if missing and strict:
             raise ValueError("the state dict does not fit the model: no state dict has its buffer" + "s" * (len(missing) > 1) +

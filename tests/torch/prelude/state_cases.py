@@ -1,5 +1,5 @@
+import contextlib
 import copy
-import shutil
 import tempfile
 
 import torch
@@ -184,17 +184,25 @@ def train(model, optimizer, batches):
         optimizer.step()
 
 
+@contextlib.contextmanager
 def shared_folder():
-    """A new folder, the same for all ranks."""
-    path = [tempfile.mkdtemp() if dist.get_rank() == 0 else None]
-    dist.broadcast_object_list(path)
-    return path[0]
+    """A folder of rank 0's, for all ranks."""
+    with tempfile.TemporaryDirectory() as folder:
+        names = [folder]
+        dist.broadcast_object_list(names)
+        yield names[0]
+        dist.barrier()
 
 
-def remove(path):
-    dist.barrier()
-    if dist.get_rank() == 0:
-        shutil.rmtree(path)
+@contextlib.contextmanager
+def in_one_row():
+    """On a mesh of one axis, instead of 2x2."""
+    mesh.AXES = (4,)
+    mesh.start()
+    try:
+        yield
+    finally:
+        mesh.AXES = (2, 2)
 
 
 @case
@@ -205,8 +213,7 @@ def test_a_checkpoint_goes_on_in_the_same_layout_and_in_another():
     train(plain, theirs, batches[:2]), train(sharded, ours, batches[:2])
     ours.param_groups[0]["lr"] = theirs.param_groups[0]["lr"] = 0.02
     random.RANDOM["step"] = torch.tensor(41)
-    path = shared_folder()
-    try:
+    with shared_folder() as path:
         sharded.save_checkpoint(path, ours)
         train(plain, theirs, batches[2:])
         random.RANDOM["step"] = None
@@ -219,17 +226,13 @@ def test_a_checkpoint_goes_on_in_the_same_layout_and_in_another():
             assert int(random.RANDOM["step"]) == 41 and optimizer.param_groups[0]["lr"] == 0.02
             train(model, optimizer, batches[2:])
             compare(plain, model, "went on")
-        mesh.AXES = (4,)
-        mesh.start()
-        other = InRows()
-        optimizer = torch.optim.AdamW(other.parameters(), 0.5)
-        other.load_checkpoint(path, optimizer)
-        train(other, optimizer, batches[2:])
-        compare(plain, other, "went on in another layout")
-    finally:
-        mesh.AXES = (2, 2)
-        random.RANDOM["step"] = None
-        remove(path)
+        with in_one_row():
+            other = InRows()
+            optimizer = torch.optim.AdamW(other.parameters(), 0.5)
+            other.load_checkpoint(path, optimizer)
+            train(other, optimizer, batches[2:])
+            compare(plain, other, "went on in another layout")
+    random.RANDOM["step"] = None
 
 
 @case
@@ -240,15 +243,12 @@ def test_a_checkpoint_becomes_a_plain_file():
     theirs, ours = (torch.optim.AdamW(model.parameters(), 0.01) for model in (plain, sharded))
     batches = [batch() for _ in range(2)]
     train(plain, theirs, batches), train(sharded, ours, batches)
-    path = shared_folder()
-    try:
+    with shared_folder() as path:
         sharded.save_checkpoint(path + "/saved", ours)
         if dist.get_rank() == 0:
             dcp_to_torch_save(path + "/saved", path + "/plain.pt")
         dist.barrier()
         file = torch.load(path + "/plain.pt", weights_only=False)
-    finally:
-        remove(path)
     made = Plain()
     made.load_state_dict(file["model"])
     for name, tensor in plain.state_dict().items():
@@ -271,8 +271,7 @@ def test_state_dicts_go_through_pytorch_itself():
     batches = [batch() for _ in range(4)]
     train(plain, theirs, batches[:2]), train(sharded, ours, batches[:2])
     wrapped = nn.Sequential(sharded)
-    path = shared_folder()
-    try:
+    with shared_folder() as path:
         by_name = get_optimizer_state_dict(sharded, ours)
         checkpoint.save({"model": wrapped.state_dict(), "optimizer": ours.state_dict(), "by_name": by_name}, checkpoint_id=path)
         alone = Plain()
@@ -302,17 +301,13 @@ def test_state_dicts_go_through_pytorch_itself():
             compare(plain, again[0], "went on")
 
         wanted = sharded.whole_state_dict()
-        mesh.AXES = (4,)
-        mesh.start()
-        other = nn.Sequential(InRows())
-        state = {"model": other.state_dict()}
-        checkpoint.load(state, checkpoint_id=path)
-        other.load_state_dict(state["model"])
-        for name, tensor in other[0].whole_state_dict().items():
-            close(tensor, wanted[name], f"in another layout: {name}")
-    finally:
-        mesh.AXES = (2, 2)
-        remove(path)
+        with in_one_row():
+            other = nn.Sequential(InRows())
+            state = {"model": other.state_dict()}
+            checkpoint.load(state, checkpoint_id=path)
+            other.load_state_dict(state["model"])
+            for name, tensor in other[0].whole_state_dict().items():
+                close(tensor, wanted[name], f"in another layout: {name}")
 
 
 @case
@@ -354,14 +349,11 @@ def test_checkpoints_of_state_without_tensors():
         theirs, ours = (torch.optim.SGD(model.parameters(), 0.01, momentum=momentum) for model in (plain, sharded))
         batches = [batch() for _ in range(3)]
         train(plain, theirs, batches), train(sharded, ours, batches[:2])
-        path = shared_folder()
-        try:
+        with shared_folder() as path:
             sharded.save_checkpoint(path, ours)
             again = Sharded()
             optimizer = torch.optim.SGD(again.parameters(), 0.5, momentum=0.1)
             again.load_checkpoint(path, optimizer)
-        finally:
-            remove(path)
         train(again, optimizer, batches[2:])
         compare(plain, again, f"momentum {momentum}")
 
