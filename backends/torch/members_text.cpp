@@ -88,12 +88,12 @@ std::string members_text(const std::vector<Member>& members, const std::vector<B
   const Tree root = tree_of(members, blocks, prefix);
   std::string text;
   for (const auto& [name, child] : root.children) {
-    if (child->member != nullptr && child->member->buffer) {
+    if (!is_attribute(name, true)) {
+      text += wrapped("        ", "self[" + (is_number(name) ? name : quoted(name)) + "] = " + expression(*child));
+    } else if (child->member != nullptr && child->member->buffer) {
       text += wrapped("        ", "self.register_buffer(" + quoted(name) + ", " + child->member->text + ")");
-    } else if (identifier(name) == name) {
-      text += wrapped("        ", "self." + name + " = " + expression(*child));
     } else {
-      text += wrapped("        ", "self.add_module(" + quoted(name) + ", " + expression(*child) + ")");
+      text += wrapped("        ", "self." + name + " = " + expression(*child));
     }
   }
   return text;

@@ -34,12 +34,13 @@ std::string class_name(const std::string& block) {
   for (std::size_t i = first; i < parts.size(); ++i) {
     bool upper = true;
     for (const char c : parts[i]) {
-      if (c == '_') upper = true;
-      else name += upper ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
-      if (c != '_') upper = false;
+      const auto letter = static_cast<unsigned char>(c);
+      if (std::isalnum(letter) == 0) upper = true;
+      else name += upper ? static_cast<char>(std::toupper(letter)) : c;
+      if (std::isalnum(letter) != 0) upper = false;
     }
   }
-  return name + "Block";
+  return identifier(name) + "Block";
 }
 
 class Classes {
@@ -277,7 +278,8 @@ class Classes {
       const std::string wanted = torch::class_name(block.prefix);
       const int number = ++classes_[wanted];
       known->second = number == 1 ? wanted : wanted + std::to_string(number);
-      made_.text += "class " + known->second + "(nn.Module):\n    \"\"\"" + block.prefix + ", and what is computed like it.\"\"\"\n\n" + text + "\n\n";
+      const std::string base = text.find("self[") != std::string::npos ? "Parts" : "nn.Module";
+      made_.text += "class " + known->second + "(" + base + "):\n    \"\"\"" + block.prefix + ", and what is computed like it.\"\"\"\n\n" + text + "\n\n";
     }
     block.class_name = known->second;
   }

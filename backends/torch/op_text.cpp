@@ -109,12 +109,23 @@ const std::map<std::string, const char*, std::less<>>& forms() {
   return kForms;
 }
 
-// What PyTorch takes where a call says nothing, and what an op on local tensors need not be told.
-bool is_default(const std::string& op, const std::string& attribute, const Attribute& value) {
+// What an op on local tensors need not be told.
+bool is_of_no_concern(const std::string& op, const std::string& attribute, const Attribute& value) {
   static const std::set<std::string, std::less<>> kOfNoConcern = {"device",        "layout",       "pin_memory", "implicit", "cudnn_enable",
                                                                   "memory_format", "non_blocking", "copy"};
-  if (std::holds_alternative<std::monostate>(value)) return true;
-  if (kOfNoConcern.contains(attribute)) return !(op == "aten.clone" && attribute == "memory_format") || value == Attribute(std::string("contiguous"));
+  if (!kOfNoConcern.contains(attribute)) return false;
+  return !(op == "aten.clone" && attribute == "memory_format") || value == Attribute(std::string("contiguous"));
+}
+
+// Whether the schema of every op that has this optional argument gives it this default.
+bool is_usual(const std::string& attribute, const Attribute& value) {
+  static const std::set<std::string, std::less<>> kKeywords = {"dtype", "generator"};
+  return std::holds_alternative<std::monostate>(value) && kKeywords.contains(attribute);
+}
+
+// What PyTorch's functions that people write take where a call says nothing.
+bool is_default(const std::string& op, const std::string& attribute, const Attribute& value) {
+  if (std::holds_alternative<std::monostate>(value) || is_of_no_concern(op, attribute, value)) return true;
   if (attribute == "padding_idx") return value == Attribute(std::int64_t{-1}) || value == Attribute();
   if (attribute == "alpha" || attribute == "beta") return value == Attribute(std::int64_t{1}) || value == Attribute(1.0);
   if (attribute == "approximate") return value == Attribute(std::string("none"));
@@ -160,6 +171,9 @@ class CallText {
     }
   }
 
+  // Of an operand, or a list of operands, that the call has.
+  const std::string& text_of(const std::string& operand) const { return texts_.at(operand); }
+
   // The form's text; empty if it leaves out something that the call says.
   std::string in_form(std::string_view form) const {
     std::set<std::string> mentioned;
@@ -173,11 +187,13 @@ class CallText {
     return text;
   }
 
+  // Says every argument, since a schema has no default for some that may be None.
   std::string by_schema() const {
     std::vector<std::string> arguments;
     for (const auto& [name, text] : texts_) arguments.push_back(name + "=" + text);
     for (const auto& [name, attribute] : call_.attributes) {
-      if (said_.contains(name)) arguments.push_back(name + "=" + attribute_text(name, attribute, true));
+      const bool defaulted = is_of_no_concern(call_.op, name, attribute) || is_usual(name, attribute);
+      if (!is_position(name) && !defaulted) arguments.push_back(name + "=" + attribute_text(name, attribute, true));
     }
     if (call_.operands.empty()) arguments.push_back("device=device()");
     std::string op = call_.op;
@@ -257,6 +273,28 @@ std::string slice_text(const Instruction& call, const Program& program, const Va
   index += (start != 0 ? std::to_string(start) : "") + ":" + (end != INT64_MAX ? std::to_string(end) : "");
   if (step != 1) index += ":" + std::to_string(step);
   return value(call.operands[0].value) + "[" + index + "]";
+}
+
+// What is copied, in the shape and type of what it is copied over: PyTorch's functional copy has no derivative.
+std::string copy_text(const Instruction& call, const Program& program, const ValueText& value) {
+  const TensorType& result = program.local(call.results[0]);
+  for (const ProgramOperand& operand : call.operands) {
+    if (operand.name != "src") continue;
+    const TensorType& source = program.local(operand.value);
+    std::string text = value(operand.value);
+    if (source.dtype != result.dtype) text += ".to(" + dtype(result.dtype) + ")";
+    return source.shape == result.shape ? text : text + ".expand(" + tuple(result.shape) + ")";
+  }
+  return "";
+}
+
+// Ops that return a list of tensors, even if it has one element.
+bool returns_list(const std::string& op) {
+  for (const char* beginning : {"aten.split", "aten.chunk", "aten.unbind", "aten.tensor_split", "aten.meshgrid", "aten.broadcast_tensors",
+                                "aten.unsafe_split", "aten.unsafe_chunk", "aten.hsplit", "aten.vsplit", "aten.dsplit"}) {
+    if (op.starts_with(beginning)) return true;
+  }
+  return false;
 }
 
 bool splits(const std::string& op) { return op.starts_with("aten.split") || op == "aten.chunk"; }
@@ -344,6 +382,7 @@ std::string by_prelude(const Instruction& call, const CallText& text) {
     return text.helper("experts", {"hidden", "indices", "weights", "gate_up", "down"}, {"activation"},
                        {named("experts", positions(call, "experts"))});
   }
+  if (op == "meshwright_function.call") return "function(" + quoted(node.text("name", "")) + ", *" + text.text_of("tensors") + ")";
   return "";
 }
 
@@ -393,15 +432,19 @@ const ShardedType* operand_type(const Instruction& call, const Program& program,
 
 Result<std::string> op_text(const Instruction& call, const Program& program, const ValueText& value) {
   const CallText text(call, value);
+  if (returns_list(call.op) && call.results.size() == 1) {
+    return (splits(call.op) ? split_text(call, program, value) : text.by_schema()) + "[0]";
+  }
   if (std::string made = by_prelude(call, text); !made.empty()) return made;
   if (!call.rank_attributes.empty()) return not_emitted(call, "its result depends on which part a rank has, and there is no function for that yet");
   if (draws(call.op)) return not_emitted(call, "the ranks would draw other numbers than one device, and there is no function for that yet");
   if (splits(call.op)) return split_text(call, program, value);
   if (call.op == "aten.slice.Tensor") return slice_text(call, program, value);
+  if (call.op == "aten.copy") return copy_text(call, program, value);
   if (const auto form = forms().find(call.op); form != forms().end()) {
     if (std::string made = text.in_form(form->second); !made.empty()) return made;
   }
-  if (!call.op.starts_with("aten.")) return not_emitted(call, "PyTorch has no such op");
+  if (call.op.starts_with("meshwright.") || call.op.find('.') == std::string::npos) return not_emitted(call, "PyTorch has no such op");
   return text.by_schema();
 }
 

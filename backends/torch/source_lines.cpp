@@ -90,9 +90,23 @@ std::vector<std::string> split(const std::string& path) {
 
 bool is_number(const std::string& text) { return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos; }
 
+bool is_attribute(const std::string& name, bool root) {
+  // What every planned model has besides its members (prelude/state.py, and the Python package's models).
+  static const std::set<std::string> kOwn = {"INPUTS", "OUTPUTS", "TIED", "DRAWS", "plan", "source", "mean", "statistics", "local_batch", "local_input",
+      "gather_output", "load_whole", "names_of", "named_shards", "set_shard", "draw_weights", "whole_state_dict", "step_in_backward",
+      "clip_grad_norm_", "checkpoint_state_dict", "named_groups", "load_checkpoint_state_dict", "load_optimizer", "save_checkpoint",
+      "load_checkpoint", "global_batch_size", "local_batch_size", "load_pretrained"};
+  return identifier(name) == name && !(root && kOwn.contains(name));
+}
+
 std::string self_path(const std::string& path) {
   std::string text = "self";
-  for (const std::string& part : split(path)) text += is_number(part) ? "[" + part + "]" : "." + identifier(part);
+  bool root = true;
+  for (const std::string& part : split(path)) {
+    if (is_number(part)) text += "[" + part + "]";
+    else text += is_attribute(part, root) ? "." + part : "[" + quoted(part) + "]";
+    root = false;
+  }
   return text;
 }
 

@@ -16,6 +16,10 @@ std::string wrapped(const std::string& indent, const std::string& text);
 std::vector<std::string> split(const std::string& path);  // at dots
 bool is_number(const std::string& text);
 
+// Whether a member can be written as `self.NAME`: an identifier that, at the root of a class, no method of a planned
+// model hides. Others are written as `self["NAME"]` (prelude/modules.py, Parts).
+bool is_attribute(const std::string& name, bool root);
+
 // "self.transformer.h[0].weight" of "transformer.h.0.weight"
 std::string self_path(const std::string& path);
 

@@ -141,10 +141,21 @@ class Writer {
 
   std::string name_of(ValueId source) const { return source_name(graph(), source_of(source)); }
 
+  // How a rank holds it between steps: a parameter that is trained, and read without a gradient besides, as its shard.
+  [[nodiscard]] ShardedType held(ValueId source) const {
+    for (const ProgramParameter& parameter : forward_.program.parameters) {
+      if (parameter.source != source) continue;
+      ShardedType shard = forward_.program.type(parameter.value);
+      shard.layout = parameter.state;
+      return shard;
+    }
+    return kept_.at(source);
+  }
+
   // Inputs and buffers before the first statement: their text wherever they are used as they are kept.
   Status begin() {
     for (const ProgramInput& input : program().inputs) {
-      const ShardedType& kept = kept_.at(input.source);
+      const ShardedType kept = held(input.source);
       const std::string source = name_of(input.source);
       std::string text = member_mark(source);
       for (auto& [name, value] : forward_.inputs) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "graph/foreign_gradient.h"
 #include "meshwright/training_graph.h"
 
 namespace meshwright {
@@ -43,10 +44,8 @@ class Differentiator {
     std::vector<bool> wanted;
     for (const Operand& operand : node.operands) wanted.push_back(forward_.values[operand.value].requires_gradient);
     if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) return Done{};
-    const OpFamily* family = ops_.find(node.op);
-    if (!family) return bad_input(node.op + " at '" + node.name + "': no op family serves it, so it has no gradient");
     build_.set_module_path(node.module_path);
-    Result<std::vector<ValueId>> gradients = family->gradient({node, result_gradients, wanted, build_});
+    Result<std::vector<ValueId>> gradients = gradients_of({node, result_gradients, wanted, build_});
     if (!gradients) return gradients.error();
     own(id);
     made_.contributions[id] = *gradients;
@@ -55,6 +54,18 @@ class Differentiator {
     }
     own(kNoId);
     return Done{};
+  }
+
+  // What the op's family states; PyTorch's own gradient where it states none.
+  Result<std::vector<ValueId>> gradients_of(const GradientCall& call) {
+    const OpFamily* family = ops_.find(call.node.op);
+    if (family == nullptr || has_complex(make_call(made_.graph, call.node))) return foreign_gradient(call);
+    const std::size_t nodes = made_.graph.nodes.size(), values = made_.graph.values.size();
+    Result<std::vector<ValueId>> gradients = family->gradient(call);
+    if (gradients || gradients.error().code != ErrorCode::bad_input) return gradients;
+    made_.graph.nodes.resize(nodes);
+    made_.graph.values.resize(values);
+    return foreign_gradient(call);
   }
 
   // Several uses of a value add their gradients, the later use first.

@@ -70,6 +70,7 @@ namespace {
 
 // The values that a node makes differentiable: a floating-point operand with a gradient makes floating-point results.
 bool has_gradient_operand(const Graph& graph, const Node& node) {
+  if (node.op == "aten.detach") return false;
   for (const Operand& operand : node.operands) {
     if (graph.values[operand.value].requires_gradient) return true;
   }

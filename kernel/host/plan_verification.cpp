@@ -7,6 +7,7 @@
 #include "meshwright/frontend.h"
 #include "meshwright/log.h"
 #include "sources.h"
+#include "stand_ins.h"
 
 namespace meshwright::host {
 
@@ -50,7 +51,11 @@ Result<Verification> verify_plan(Plan plan, const ProgramTools& tools, PluginHos
   if (!backend) return backend.error();
   Result<std::unique_ptr<KernelTable>> kernels = kernels_for(host, "reference");
   if (!kernels) return kernels.error();
-  return verify({plan.graph, *program, *tools.ops, tools.profile, kernels->get(), **backend, *sources, 1e-4, 1e-3, *further});
+  const StandIns stand_ins(*tools.ops, kernels->get());
+  Result<Verification> verification =
+      verify({plan.graph, *program, *tools.ops, tools.profile, &stand_ins, **backend, *sources, 1e-4, 1e-3, *further});
+  if (verification) verification->not_computed = stand_ins.ops();
+  return verification;
 }
 
 }  // namespace meshwright::host

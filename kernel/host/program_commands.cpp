@@ -40,6 +40,9 @@ Json verification_json(const Verification& result) {
   Json::Array ties;
   for (const NearTies& tie : result.near_ties) ties.push_back(Json().add("node", tie.node).add("rows", tie.rows).add("near_ties", tie.ties));
   json.add("near_ties", std::move(ties));
+  Json::Array not_computed;
+  for (const std::string& op : result.not_computed) not_computed.push_back(op);
+  json.add("not_computed", std::move(not_computed));
   if (!result.problem.empty()) json.add("problem", result.problem);
   return json;
 }
@@ -61,6 +64,9 @@ std::string verification_text(const Verification& result) {
   for (const NearTies& tie : result.near_ties) {
     all += "  near a tie      " + std::to_string(tie.ties) + " of " + std::to_string(tie.rows) + " rows of '" + tie.node +
            "': ranks that round differently may choose differently there\n";
+  }
+  for (const std::string& op : result.not_computed) {
+    all += "  not computed    " + op + ": nobody here computes it; all else was checked, with other numbers in its place\n";
   }
   return all;
 }

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <set>
 
+#include "graph/foreign_gradient.h"
+
 namespace meshwright {
 
 namespace {
@@ -67,8 +69,8 @@ class Atomizer {
       const OpCall call = make_call(graph_, node);
       AtomizedNode& made = result_.nodes.emplace_back();
       const OpFamily* family = ops_.find(node.op);
-      std::string problem = family ? "" : "no op family serves it";
-      if (family) {
+      std::string problem = family ? why_unruled(*family, call) : "no op family serves it";
+      if (problem.empty()) {
         Result<Rule> rule = family->rule(call);
         if (rule) {
           Result<OpCost> cost = family->cost(call, *rule);
@@ -88,6 +90,16 @@ class Atomizer {
       }
     }
     return Done{};
+  }
+
+  // What a rule would not be enough for: empty if nothing.
+  std::string why_unruled(const OpFamily& family, const OpCall& call) const {
+    if (has_complex(call)) return "its numbers are complex";
+    const auto is_wanted = [&](ValueId id) { return graph_.values[id].requires_gradient; };
+    if (!std::ranges::any_of(call.node.results, is_wanted)) return "";
+    std::vector<bool> wanted;
+    for (const Operand& operand : call.node.operands) wanted.push_back(is_wanted(operand.value));
+    return states_gradient(family, call, wanted) ? "" : "its op family states no gradient for this call";
   }
 
   // Carries cuts between dimensions and factors until nothing changes. Cuts and whole marks only grow, so it ends.

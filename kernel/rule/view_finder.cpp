@@ -1,12 +1,14 @@
 #include "rule/view_finder.h"
 
+#include "graph/foreign_gradient.h"
+
 namespace meshwright {
 
 namespace {
 
 bool asks_family(const OpTable& ops, const OpCall& call) {
   const OpFamily* family = ops.find(call.node.op);
-  if (!family || call.operands.size() != 1) return false;  // of one tensor, and nothing else is read
+  if (!family || call.operands.size() != 1 || has_complex(call)) return false;  // of one tensor, and nothing else is read
   const Result<Rule> rule = family->rule(call);
   if (!rule) return false;
   const Result<OpCost> cost = family->cost(call, *rule);

@@ -37,6 +37,7 @@ bool Restrictions::allow_batch(ValueId id, const PortLayouts& port) const {
 bool Restrictions::limits_weight(ValueId id) const { return input_.filter.sharded_weight_axes != 0 && is_weight_[id]; }
 
 bool Restrictions::allow_node(NodeId id, const Strategy& strategy) const {
+  if (!input_.atoms.nodes[id].ruled) return true;  // it runs replicated, whatever is wanted of the others
   const Node& node = input_.graph.nodes[id];
   for (std::size_t i = 0; i < node.operands.size(); ++i) {
     const ValueId operand = node.operands[i].value;

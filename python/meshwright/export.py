@@ -54,9 +54,19 @@ def export(model: torch.nn.Module,
         raise TypeError("sample_inputs must be a sequence of positional or a mapping of keyword arguments, "
                         f"not {type(sample_inputs).__name__}")
     torch = _import_torch()
+    from meshwright.functions import Functions
 
-    write(torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes).run_decompositions({}), path)
+    with Functions().captured():
+        write(decomposed(torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes)), path)
     return path
+
+
+def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """The program in the form that the planner reads; what runs without gradients has none."""
+    from meshwright.regions import detach_regions
+
+    detach_regions(program)
+    return program.run_decompositions({})
 
 
 def write(program: torch.export.ExportedProgram, path: Path) -> None:

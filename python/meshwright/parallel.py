@@ -88,6 +88,8 @@ def _work_folder(folder: str | os.PathLike[str] | None) -> Iterator[Path]:
 def _built(model: torch.nn.Module, arguments: Arguments, planned: Planned, outputs: str | None) -> torch.nn.Module:
     module = _imported(planned.source)
     traced = planned.traced
+    if traced.functions:
+        module.FUNCTIONS.update(traced.functions)
     kind = type(module.Model.__name__, (Sharded, module.Model), {"__module__": module.__name__, "__doc__": module.Model.__doc__})
     on_meta = any(parameter.is_meta for parameter in model.parameters())
     with torch.device("meta") if on_meta else contextlib.nullcontext():

@@ -16,9 +16,11 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from meshwright import frozen
 from meshwright.arguments import Arguments
 from meshwright.errors import Error
-from meshwright.export import write
+from meshwright.export import decomposed, write
+from meshwright.functions import FunctionCall, Functions
 from meshwright.modes import follows, other_mode
 from meshwright.ranks import summary
 
@@ -47,6 +49,7 @@ class Traced:
     ops: dict[str, str] = field(default_factory=dict)           # by the name of a node
     shapes: dict[str, list[int]] = field(default_factory=dict)  # of the inputs, by name
     used: set[str] = field(default_factory=set)                 # the names of parameters and buffers that something reads
+    functions: dict[str, FunctionCall] = field(default_factory=dict)  # the model's own autograd functions
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,22 @@ class Constant:
 
 def trace(model: torch.nn.Module, args: tuple, kwargs: dict[str, Any], path: Path) -> Traced:
     """Export the model, write it without weights to ``path``, and tell what its inputs and outputs are."""
+    functions = Functions()
+    with frozen.refused(model), functions.captured():
+        traced = _traced(model, args, kwargs, path)
+    traced.functions = functions.calls
+    functions.check_sendable()
+    return traced
+
+
+def _traced(model: torch.nn.Module, args: tuple, kwargs: dict[str, Any], path: Path) -> Traced:
     flat = _Flat(model, args, kwargs)
+    state = frozen.State(model)
     program = flat.exported()
+    if state.changed():
+        program = flat.exported()
+        if state.changed():
+            state.refuse()
     losses = _losses(program)
     if losses > 1:
         raise Error(f"the model returns {losses} differentiable scalars, and nothing says which is the loss; let its forward "
@@ -71,7 +88,7 @@ def trace(model: torch.nn.Module, args: tuple, kwargs: dict[str, Any], path: Pat
                         "loss, or what a loss is computed of")
         flat.cotangents = [torch.empty(value.shape, dtype=value.dtype, device=_device(model)) for value in floating]
         program = flat.exported()
-    program = program.run_decompositions({})
+    program = decomposed(program)
     traced = _described(model, program, flat)
     traced.either_mode = flat.follows_mode(program)
     _drop_weights(program)
@@ -141,7 +158,7 @@ class _Flat:
         container = self.container
         try:
             with other_mode(self._model):
-                other = self.exported().run_decompositions({})
+                other = decomposed(self.exported())
         except Error:
             return False
         other_container, self.container = self.container, container
@@ -170,7 +187,9 @@ def _losses(program: torch.export.ExportedProgram) -> int:
     for node in program.graph.nodes:
         value = node.meta.get("val")
         values = value if isinstance(value, (list, tuple)) else [value]
-        floating = any(isinstance(one, torch.Tensor) and one.is_floating_point() for one in values)
+        floating = any(isinstance(one, torch.Tensor) and (one.is_floating_point() or one.is_complex()) for one in values)
+        if node.target is torch.ops.aten.detach.default:
+            continue
         if node.name in trained or (floating and any(one in differentiable for one in node.all_input_nodes)):
             differentiable.add(node)
     outputs = zip(program.graph.output_node().args[0], program.graph_signature.output_specs)

@@ -25,6 +25,7 @@ struct Verification {
   std::int64_t ranks = 0;
   std::int64_t tensors = 0;       // compared, on all ranks together
   std::vector<NearTies> near_ties;  // where ranks may have chosen otherwise: then the numbers differ for no fault
+  std::vector<std::string> not_computed;  // ops that nobody here computes: numbers stood in for theirs (stand_ins.h)
   std::string problem;            // why not equal, where it is not for an error: a tensor that no rank holds
 };
 

@@ -3,10 +3,15 @@ from torch import nn
 
 
 class Parts(nn.Module):
-    """A module that only holds others: `parts.name`, or `parts[0]` where the name is a number."""
+    """A module with members of any name: `parts.name`, or `parts[0]` and `parts["a-b"]` where that is no attribute."""
 
-    def __getitem__(self, number):
-        return getattr(self, str(number))
+    def __getitem__(self, name):
+        return nn.Module.__getattr__(self, str(name))
+
+    def __setitem__(self, name, member):
+        kinds = {nn.Parameter: self._parameters, nn.Module: self._modules}
+        held = next((held for kind, held in kinds.items() if isinstance(member, kind)), self._buffers)
+        held[str(name)] = member
 
 
 def parts(**members):

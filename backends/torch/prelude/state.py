@@ -4,13 +4,14 @@ from torch import nn
 
 from .layout import whole_of
 from .mesh import coordinates, device, start
+from .modules import Parts
 from .moves import waited
 from .parameters import begin_forward, regathering, step_in_backward
 from .random import RANDOM, begin_step
 from .rows import empty_entry, empty_rows, rows_of, state_part, state_rows, whole_of_rows
 
 
-class Planned(nn.Module):
+class Planned(Parts):
     """A model of which each rank has its part: what does not depend on the plan.
 
     INPUTS and OUTPUTS name the arguments and the results of `forward`, with their layouts; TIED gives, for other names
