@@ -204,10 +204,9 @@ class Classes {
     const std::string container = block.prefix.substr(0, block.prefix.rfind('.'));
     const std::string range = "range(" + (path.back() == "0" ? "" : path.back() + ", ") + std::to_string(std::stoul(split(blocks_[last].prefix).back()) + 1) + ")";
     arguments[carried] = result;
-    const bool recomputes = is_checkpointed(block.prefix);
     std::string text = indent + result + " = " + through + "\n" + indent + "for i in " + range + ":\n";
     const std::string callee = self_path(container) + "[i]";
-    text += wrapped(indent + "    ", result + " = " + (recomputes ? "checkpoint(" + callee + ", " + join(arguments) + ", use_reentrant=False)" : callee + "(" + join(arguments) + ")"));
+    text += wrapped(indent + "    ", result + " = " + called(block, callee, arguments));
     return text;
   }
 
@@ -244,11 +243,20 @@ class Classes {
   std::string call(const Block& block, const std::string& callee, const std::string& indent, Names& names) {
     std::vector<std::string> arguments;
     for (const ProgramValueId argument : block.arguments) arguments.push_back(names.of(argument, forward_.program));
-    const bool recomputes = is_checkpointed(block.prefix);
-    const std::string left = assigned(block.results, names);
-    if (!recomputes) return wrapped(indent, left + callee + "(" + join(arguments) + ")");
+    return wrapped(indent, assigned(block.results, names) + called(block, callee, arguments));
+  }
+
+  // A block with these arguments, computed again in the backward if that is wanted.
+  std::string called(const Block& block, const std::string& callee, std::vector<std::string> arguments) {
+    if (!is_checkpointed(block.prefix)) return callee + "(" + join(arguments) + ")";
     arguments.insert(arguments.begin(), callee);
-    return wrapped(indent, left + "checkpoint(" + join(arguments) + ", use_reentrant=False)");
+    if (draws(block.begin, block.end)) return "recomputed(" + join(arguments) + ")";
+    return "checkpoint(" + join(arguments) + ", use_reentrant=False)";
+  }
+
+  [[nodiscard]] bool draws(std::size_t begin, std::size_t end) const {
+    return std::any_of(forward_.statements.begin() + static_cast<std::ptrdiff_t>(begin), forward_.statements.begin() + static_cast<std::ptrdiff_t>(end),
+                       [](const Statement& statement) { return statement.text.find("stream=") != std::string::npos; });
   }
 
   bool is_checkpointed(const std::string& prefix) {
@@ -300,6 +308,7 @@ class Classes {
     }
     std::string& text = made_.text;
     text += "class Model(Planned):\n    \"\"\"" + docstring_ + "\"\"\"\n\n";
+    if (draws(0, forward_.statements.size())) text += "    DRAWS = True\n";
     text += dictionary("INPUTS", forward_.input_layouts) + dictionary("OUTPUTS", forward_.output_layouts);
     std::vector<std::pair<std::string, std::string>> tied;
     for (const auto& [other, first] : forward_.tied) tied.emplace_back(other, quoted(first));

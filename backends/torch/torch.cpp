@@ -17,6 +17,7 @@ constexpr meshwright_config_key_v1 kKeys[] = {
 
 // What is imported, where the text has the second.
 constexpr std::pair<const char*, const char*> kImports[] = {
+    {"import contextlib\n", "contextlib."},
     {"import math\n", "math."},
     {"import os\n", "os."},
     {"import sys\n", "sys."},
@@ -25,7 +26,7 @@ constexpr std::pair<const char*, const char*> kImports[] = {
     {"import torch.distributed as dist\n", "dist."},
     {"import torch.nn.functional as F\n", "F."},
     {"from torch import nn\n", "nn."},
-    {"from torch.utils.checkpoint import checkpoint\n", "= checkpoint("},
+    {"from torch.utils.checkpoint import checkpoint\n", " checkpoint("},
 };
 
 std::string imports_for(const std::string& text) {

@@ -1,18 +1,51 @@
+import contextlib
 import math
 
 import torch
+import torch.distributed as dist
+from torch.utils.checkpoint import checkpoint
 
 from .mesh import device
+from .moves import waited
 
-RANDOM = {"step": None}  # the number of the step, a tensor; None before the first one
+RANDOM = {"step": None}  # what this forward's random numbers depend on, an integer in a tensor; None before the first one
 
 SPLIT_MIX_STEP = 0x9E3779B97F4A7C15
 
 
 def begin_step():
-    """Counts a forward: random numbers are others than in the one before."""
-    step = RANDOM["step"]
-    RANDOM["step"] = torch.zeros((), dtype=torch.int64, device=device()) if step is None else step + 1
+    """Begins a forward with random numbers of its own. They come from rank 0's generator: torch.manual_seed repeats them."""
+    step = torch.randint(1 << 62, ()).to(device())
+    RANDOM["step"] = waited(torch.ops._c10d_functional.broadcast(step, 0, dist.group.WORLD.group_name))
+
+
+class at_step:
+    """A context in which random numbers are those of a forward that began earlier."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def __enter__(self):
+        self.before, RANDOM["step"] = RANDOM["step"], self.step
+
+    def __exit__(self, *_):
+        RANDOM["step"] = self.before
+
+
+def same_numbers():
+    """The contexts in which a block is computed, and computed again in the backward."""
+    return contextlib.nullcontext(), at_step(RANDOM["step"])
+
+
+def recomputed(block, *inputs):
+    """What the block gives; its backward computes it again, with the random numbers that it had."""
+    return checkpoint(block, *inputs, use_reentrant=False, context_fn=same_numbers)
+
+
+def generator_state():
+    """The state of rank 0's generator, on every rank."""
+    state = torch.get_rng_state().to(device())
+    return waited(torch.ops._c10d_functional.broadcast(state, 0, dist.group.WORLD.group_name)).cpu()
 
 
 def int64(number):

@@ -7,7 +7,7 @@ from .mesh import coordinates, device, start
 from .modules import Parts
 from .moves import waited
 from .parameters import begin_forward, regathering, step_in_backward
-from .random import RANDOM, begin_step
+from .random import begin_step, generator_state
 from .rows import empty_entry, empty_rows, rows_of, state_part, state_rows, whole_of_rows
 
 
@@ -20,6 +20,7 @@ class Planned(Parts):
     INPUTS = {}
     OUTPUTS = {}
     TIED = {}
+    DRAWS = False  # whether it draws random numbers
 
     def __init__(self):
         start()
@@ -45,7 +46,7 @@ class Planned(Parts):
             for name, shard in self.named_parameters():
                 shard.storing.name = name
             self._named = True
-        if self.training:
+        if self.DRAWS:
             begin_step()
         begin_forward()
         if not any(shard.storing.regather for shard in self.parameters()):
@@ -163,8 +164,7 @@ class Planned(Parts):
 
         Any layout on any number of ranks loads what another one saved, and dcp_to_torch_save makes a plain file of it.
         """
-        step = torch.tensor(-1 if RANDOM["step"] is None else int(RANDOM["step"]))
-        state = {"model": self.state_dict(), "random_step": step}
+        state = {"model": self.state_dict(), "random_state": generator_state()}
         if optimizer is not None:
             entries = {}
             for name, shard in self.named_parameters():
@@ -183,8 +183,7 @@ class Planned(Parts):
         """Takes each rank's part of what checkpoint_state_dict() gave, there or elsewhere."""
         for name in self.named_shards():
             self.set_shard(name, whole_of_rows(state["model"][name]))
-        step = int(state["random_step"])
-        RANDOM["step"] = None if step < 0 else torch.tensor(step, device=device())
+        torch.set_rng_state(state["random_state"])
         if optimizer is not None:
             self.load_optimizer(optimizer, state["optimizer"])
 
@@ -214,7 +213,7 @@ class Planned(Parts):
 
         saved = checkpoint.FileSystemReader(path).read_metadata().state_dict_metadata
         model = {name: empty_rows(shard.sharding.shape, shard.dtype) for name, shard in self.named_shards().items()}
-        state = {"model": model, "random_step": torch.tensor(0)}
+        state = {"model": model, "random_state": torch.get_rng_state()}
         if optimizer is not None:
             entries = {}
             for own, _ in self.named_parameters():

@@ -1,6 +1,7 @@
 import math
 
 import torch
+import torch.distributed as dist
 
 from cases import MESHES, case, close, draw, leaf, positions_of, reduced, same
 from prelude import random
@@ -26,15 +27,50 @@ def drawn(stream, step, element):
 
 @case
 def test_random_numbers_are_those_of_the_reference_backend():
-    random.RANDOM["step"] = None
-    for step in range(3):
+    for _ in range(3):
         random.begin_step()
+        step = int(random.RANDOM["step"])
         for stream in ("dropout_1", "h.0.attn"):
             elements = torch.tensor([0, 1, 2, 12345678901, 2**40])
             expected = [drawn(stream, step, element) for element in elements.tolist()]
             assert random.uniform(stream, elements).tolist() == expected
     many = random.uniform("s", torch.arange(100000))
     assert 0 <= many.min() and many.max() < 1 and abs(many.mean() - 0.5) < 0.01
+
+
+@case
+def test_a_seed_repeats_what_is_drawn_on_every_rank():
+    steps = []
+    for seed in (3, 3, 4):
+        torch.manual_seed(seed if dist.get_rank() == 0 else 99 + dist.get_rank() + len(steps))
+        for _ in range(2):
+            random.begin_step()
+            steps.append(int(random.RANDOM["step"]))
+    assert steps[0:2] == steps[2:4] and len(set(steps)) == 4, steps
+    everywhere = [None] * dist.get_world_size()
+    dist.all_gather_object(everywhere, steps)
+    assert all(one == steps for one in everywhere)
+
+
+@case
+def test_a_block_that_is_recomputed_drops_what_it_dropped_with_two_forwards_in_flight():
+    def block(x):
+        return random.dropout(x, 0.5, True, "a") * x
+
+    gradients = []
+    for recompute in (False, True):
+        torch.manual_seed(0)
+        inputs = [torch.ones(64, requires_grad=True) for _ in range(2)]
+        results = []
+        for x in inputs:
+            random.begin_step()
+            results.append(random.recomputed(block, x) if recompute else block(x))
+        for result in results:
+            result.sum().backward()
+        gradients.append([x.grad for x in inputs])
+    for whole, again in zip(*gradients):
+        assert torch.equal(whole, again)
+    assert not torch.equal(*gradients[0])
 
 
 @case(on=MESHES)
