@@ -66,7 +66,26 @@ def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedPr
     from meshwright.regions import detach_regions
 
     detach_regions(program)
-    return program.run_decompositions({})
+    made = program.run_decompositions({})
+    _name_tied_weights(made)
+    return made
+
+
+def _name_tied_weights(program: torch.export.ExportedProgram) -> None:
+    """Give a parameter with several names the one that the model's ``named_parameters`` has, its first."""
+    torch = _import_torch()
+    places = {name: id(tensor) if tensor.is_meta or tensor.numel() == 0 else (tensor.data_ptr(), tensor.shape, tensor.stride())
+              for name, tensor in program.state_dict.items()}
+    first: dict[Any, str] = {}
+    for name, place in places.items():
+        first.setdefault(place, name)
+    own = {name: first[place] for name, place in places.items()}
+    specs = {spec.target: spec for spec in program.graph_signature.input_specs
+             if spec.kind is torch.export.graph_signature.InputKind.PARAMETER}
+    read = {node.name for node in program.graph.find_nodes(op="placeholder") if node.users}
+    for name, spec in specs.items():
+        if own[name] != name and spec.arg.name in read and own[name] in specs:
+            spec.target, specs[own[name]].target = own[name], name
 
 
 def write(program: torch.export.ExportedProgram, path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from meshwright import ranks
+from meshwright import guards, ranks
 from meshwright.arguments import Arguments, split
 from meshwright.planning import Planned, Wishes, make_plan
 from meshwright.rows import Rows
@@ -61,6 +61,7 @@ def autoparallelize(model: torch.nn.Module,
         Error: what is wrong, in one sentence, on every rank alike.
     """
     ranks.start()
+    guards.install()
     if outputs is not None and outputs not in OUTPUTS:
         ranks.fail(f"outputs={outputs!r} is not one of {', '.join(map(repr, OUTPUTS))}")
     wishes = Wishes(cluster, mesh, config, plan, memory_budget)

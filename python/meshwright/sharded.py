@@ -41,6 +41,14 @@ class Sharded:
     plan: dict[str, Any]    # the plan file
     source: str             # the emitted program's text
 
+    def _apply(self, function: Any, recurse: bool = True) -> Any:
+        """As nn.Module has it; the plan is for the parameters' types as they are."""
+        for name, shard in self.named_parameters():
+            if (other := function(shard.detach().flatten()[:0]).dtype) != shard.dtype:
+                raise TypeError(f"the plan is for '{name}' in {shard.dtype}, and {other} is another program; convert the model before "
+                                "autoparallelize")
+        return super()._apply(function, recurse)
+
     @torch.compiler.disable(recursive=False)
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """As the original's, with this rank's rows of the batch.

@@ -67,7 +67,7 @@ def main() -> int:
 
     names = [family.name for family in all_families() if not options.names or any(family.name.startswith(name) for name in options.names)]
     if options.draw is not None:
-        names = sorted(random.Random(options.seed).sample(names, min(options.draw, len(names))))
+        names = random.Random(options.seed).sample(names, min(options.draw, len(names)))
     with tempfile.TemporaryDirectory() as folder:
         path = options.results or Path(folder) / "results.jsonl"
         path.unlink(missing_ok=True)

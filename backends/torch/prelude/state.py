@@ -29,6 +29,15 @@ class Planned(Parts):
         self.register_state_dict_post_hook(put_rows)
         self.register_load_state_dict_pre_hook(take_parts)
 
+    def __init_subclass__(cls, **arguments):
+        super().__init_subclass__(**arguments)
+        if any(base.__name__ == "FSDPModule" for base in cls.__mro__):
+            refuse_wrapping("fully_shard")
+
+    @property
+    def _ddp_params_and_buffers_to_ignore(self):  # DistributedDataParallel asks for it first
+        refuse_wrapping("DistributedDataParallel")
+
     def _apply(self, function, recurse=True):
         """As nn.Module has it, for `to` and its like; buffers, which it makes anew, keep their layouts."""
         layouts = {name: buffer.sharding for name, buffer in self.named_buffers()}
@@ -224,6 +233,12 @@ class Planned(Parts):
             state["optimizer"] = {"state": entries, "param_groups": self.named_groups(optimizer)}
         checkpoint.load(state, checkpoint_id=path)
         self.load_checkpoint_state_dict(state, optimizer)
+
+
+def refuse_wrapping(name):
+    """Says why a sharded model can't be wrapped once more."""
+    raise TypeError(f"{name} takes each rank's shards for whole parameters and mixes them up; train the sharded model as it is: its "
+                    "backward reduces the gradients")
 
 
 def put_rows(model, state, prefix, *_):

@@ -123,5 +123,85 @@ def functions_keep_their_backward():
     return held(Adversarial, (DATA, HYBRID, TENSOR))
 
 
+def raises(kind: type[Exception], beginning: str, call: Callable[[], object]) -> None:
+    try:
+        call()
+    except kind as error:
+        assert str(error).startswith(beginning), f"another sentence: {error}"
+        return
+    raise AssertionError(f"it was not refused: {beginning}")
+
+
+@case
+def what_wraps_or_converts_a_sharded_model():
+    from torch.distributed.fsdp import fully_shard
+    from torch.nn.parallel import DistributedDataParallel
+    from torch.nn.utils import clip_grad_norm_
+
+    sharded, _ = pair(Distilled, HYBRID)
+    raises(TypeError, "DistributedDataParallel takes each rank's shards", lambda: DistributedDataParallel(sharded))
+    raises(TypeError, "the plan is for '", lambda: sharded.bfloat16())
+    raises(TypeError, "the plan is for '", lambda: sharded.to(torch.float64))
+    sharded.to("cpu").float()
+    loss(sharded, 0).backward()
+    raises(ValueError, "torch.nn.utils.clip_grad_norm_ takes the norm of this rank's shards", lambda: clip_grad_norm_(sharded.parameters(), 1.0))
+    sharded.clip_grad_norm_(1.0)
+    for optimizer in (torch.optim.Adafactor(sharded.parameters()), torch.optim.LBFGS(sharded.parameters())):
+        raises(ValueError, f"{type(optimizer).__name__} looks at whole matrices", lambda: optimizer.step(lambda: loss(sharded, 0)))
+    matrices = [p for p in sharded.parameters() if p.dim() == 2]
+    raises(ValueError, "Muon looks at whole matrices", torch.optim.Muon(matrices).step)
+    for kind in (torch.optim.SGD, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adagrad):
+        kind(sharded.parameters(), lr=1e-3).step()
+    raises(TypeError, "fully_shard takes each rank's shards", lambda: fully_shard(sharded))
+    return "9 refusals, 4 optimizers that are right"
+
+
+class Plain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = Body()
+
+    def forward(self, x, following):
+        return F.cross_entropy(self.body(x).flatten(0, 1), following.flatten())
+
+
+@case
+def optimizers_of_matrices_on_whole_parameters():
+    sharded, serial = pair(Plain, {**DATA, "search.zero": 0})
+    for model in (sharded, serial):
+        optimizer = torch.optim.Adafactor(model.parameters(), lr=0.1)
+        for number in range(3):
+            optimizer.zero_grad()
+            loss(model, number).backward()
+            optimizer.step()
+    return weights_within(sharded, serial)
+
+
+class TiedFirst(nn.Module):
+    """A head that is named before the embedding whose tensor it has, and two more names of one."""
+
+    def __init__(self):
+        super().__init__()
+        self.head, self.body = nn.Linear(WIDTH, LETTERS, bias=False), Body()
+        self.head.weight = self.body.letter.weight
+        self.body.down.bias = self.body.norm.bias
+
+    def forward(self, x, following):
+        body = self.body
+        hidden = body.norm(body.letter(x) + body.down(F.gelu(body.up(body.letter(x)))))
+        return F.cross_entropy(self.head(hidden).flatten(0, 1), following.flatten())
+
+
+@case
+def tied_weights_keep_the_model_s_names():
+    sharded, serial = pair(TiedFirst, HYBRID)
+    names = [name for name, _ in sharded.named_parameters()]
+    known = [name for name, _ in serial.named_parameters() if "spare" not in name]
+    assert sorted(names) == sorted(known), f"{names}, not {known}"
+    for got, wanted in zip(trained(sharded, loss), trained(serial, loss)):
+        same(got, wanted, "loss")
+    return weights_within(sharded, serial)
+
+
 if __name__ == "__main__":
     main(CASES)
