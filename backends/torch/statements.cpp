@@ -168,7 +168,12 @@ class Writer {
       }
       const Result<std::vector<std::string>> cuts = path(kept, program().type(input.value).layout);
       if (!cuts) return cuts.error();
-      texts_[input.value] = cuts->empty() ? text : "run(" + list(*cuts) + ", " + text + ")";
+      const bool wants_gradient = program().values[input.value].gradient.has_value();
+      const Result<std::vector<std::string>> back = wants_gradient ? path_back(input.value, kept.layout) : std::vector<std::string>{};
+      if (!back) return back.error();
+      if (cuts->empty() && back->empty()) texts_[input.value] = text;
+      else if (wants_gradient) texts_[input.value] = "convert(" + text + ", forward=" + list(*cuts) + ", backward=" + list(*back) + ")";
+      else texts_[input.value] = "run(" + list(*cuts) + ", " + text + ")";
     }
     return Done{};
   }

@@ -87,10 +87,11 @@ class Translator {
       }
       auto value = add_value(input.value, kNoId);
       if (!value) return value.error();
-      const bool parameter = input.kind == InputSpec::Kind::parameter;
+      // A user's input too, if the sample wanted its gradient: what is in front of the model is trained through it.
+      const SourceKind kind = source_kind(input.kind);
       Value& added = graph_.values[*value];
-      added.requires_gradient =
-          parameter && program_.tensors.at(input.value).requires_gradient && is_floating(added.type.dtype);
+      added.requires_gradient = (kind == SourceKind::parameter || kind == SourceKind::user_input) &&
+                                program_.tensors.at(input.value).requires_gradient && is_floating(added.type.dtype);
       graph_.sources.push_back({source_kind(input.kind), *value, {input.target.empty() ? input.value : input.target}});
     }
     return merge_tied(unused);

@@ -84,6 +84,12 @@ class Lowering {
   }
 
   void run_forward() {
+    for (const Source& source : plan_.graph.sources) {
+      const bool wanted = source.kind == SourceKind::user_input && graph_.values[source.value].requires_gradient;
+      if (const auto planned = planned_.forks.find(source.value); wanted && planned != planned_.forks.end()) {
+        made_[source.value] = differentiable_input(source.value, planned->second);
+      }
+    }
     for (NodeId id = 0; id < training_.first_backward; ++id) {
       if (planned_.nodes[id]) run_forward(id);
     }
@@ -240,6 +246,13 @@ class Lowering {
     const SourceKind kind = source_of(id).kind;
     program_.inputs.push_back({kind, id, value, kind == SourceKind::user_input ? microbatch_ : 0});
     return inputs_[{id, needed}] = value;
+  }
+
+  // An input of a user whose gradient goes back to where it came from.
+  ProgramValueId differentiable_input(ValueId id, const PortLayouts& ports) {
+    const ProgramValueId value = make_value(name_of(id), id, ports.value, for_autograd(id, ports.gradient));
+    program_.inputs.push_back({SourceKind::user_input, id, value, microbatch_});
+    return value;
   }
 
   // --- computing ---

@@ -152,6 +152,9 @@ class StrategyReader {
                      "; was the plan made with other op families?");
   }
 
+  // Of a parameter, or of an input whose gradient is wanted: how it lies is planned.
+  [[nodiscard]] bool has_layouts(ValueId id) const { return read_.stored.contains(id) || read_.forks.contains(id); }
+
   // Everything differentiable has its variable.
   Status check_complete() const {
     const auto missing = [](const std::string& name) { return bad_input("the plan says nothing of '" + name + "'"); };
@@ -162,14 +165,14 @@ class StrategyReader {
       if (!read_.nodes[id]) return missing(node.name);
       for (const Operand& operand : node.operands) {
         const Value& value = plan_.graph.values[operand.value];
-        const bool parameter = value.producer == kNoId && value.requires_gradient;
-        if (parameter && !read_.stored.contains(operand.value)) return missing(value.name);
+        const bool source = value.producer == kNoId && value.requires_gradient;
+        if (source && !has_layouts(operand.value)) return missing(value.name);
       }
     }
     for (const Output& output : plan_.graph.outputs) {
       const Value& value = plan_.graph.values[output.value];
       if (value.requires_gradient && !read_.outputs.contains(output.value)) return missing("output " + value.name);
-      if (value.producer != kNoId || !value.requires_gradient || read_.stored.contains(output.value)) continue;
+      if (value.producer != kNoId || !value.requires_gradient || has_layouts(output.value)) continue;
       return missing(value.name);
     }
     for (const auto& [id, store] : read_.stored) {

@@ -354,7 +354,7 @@ class Terms {
   void add_fork(std::uint32_t i) {
     const ValueId id = variable(i).value;
     const VariableFlow::Uses uses = flow_.uses_of(i);
-    if (uses.first == kNoId) return;
+    if (uses.first == kNoId || flow_.in(i).empty()) return;  // nobody, or an input, which is there anyway
     const std::uint32_t from = problem_.edges[flow_.in(i).at(0)].from;
     const bool parameter = variable(from).kind == VariableKind::parameter;
     const bool saved_by_maker = !parameter && is_saved(id) && groups_.at(root_[id]).savers.front().variable < i;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cassert>
 #include <map>
+#include <ranges>
 #include <set>
 
 #include "meshwright/strategy.h"
@@ -71,9 +72,34 @@ class Builder {
   Result<Origin> origin(ValueId id) {
     const auto known = origins_.find(id);
     if (known != origins_.end()) return known->second;
-    assert(value(id).producer == kNoId);  // a parameter: every other value was added with its producer
-    if (Status status = add_parameter(id); !status) return status.error();
+    assert(value(id).producer == kNoId);  // a source: every other value was added with its producer
+    if (Status status = is_user_input(id) ? add_input(id) : add_parameter(id); !status) return status.error();
     return origins_.at(id);
+  }
+
+  [[nodiscard]] bool is_user_input(ValueId id) const {
+    return std::ranges::any_of(input_.graph.sources, [&](const Source& source) {
+      return source.value == id && source.kind == SourceKind::user_input;
+    });
+  }
+
+  // An input whose gradient is wanted: each rank takes its part, and gives that part's gradient, whole, for all its uses.
+  Status add_input(ValueId id) {
+    const std::string key = "input " + shape_key(id) + " " + std::to_string(uses_[id]) + restrictions_.key(id);
+    Result<std::shared_ptr<const StrategySet>> set = find_set(key, value(id).name, [&] {
+      std::vector<Strategy> strategies = enumerate_fork(shape(id), input_.mesh);
+      std::erase_if(strategies, [&](const Strategy& strategy) {
+        const PortLayouts& port = strategy.results[0];
+        return port.value.has_partial() || port.gradient.has_partial() || !restrictions_.allow_batch(id, port);
+      });
+      for (Strategy& strategy : strategies) {
+        price_fork(shape(id), value(id).type.dtype, uses_[id], input_.mesh, input_.profile, strategy);
+      }
+      return strategies;
+    });
+    if (!set) return set.error();
+    origins_[id] = {add_variable(VariableKind::fork, kNoId, id, value(id).name, *set), 0, false};
+    return Done{};
   }
 
   Status add_parameter(ValueId id) {

@@ -18,6 +18,7 @@ import torch
 
 from meshwright import guards, ranks
 from meshwright.arguments import Arguments, split
+from meshwright.errors import Error
 from meshwright.planning import Planned, Wishes, make_plan
 from meshwright.rows import Rows
 from meshwright.sharded import OUTPUTS, Call, Sharded
@@ -114,7 +115,31 @@ def _built(model: torch.nn.Module, arguments: Arguments, planned: Planned, outpu
     for name, parameter in model.named_parameters(remove_duplicate=False):
         if not parameter.requires_grad and isinstance(shard := of_plan.get(name), torch.nn.Parameter):
             shard.requires_grad_(False)
+    _carry_hooks(model, of_plan, sharded.TIED, module)
     return sharded.train(model.training)
+
+
+def _carry_hooks(model: torch.nn.Module, shards: dict[str, torch.Tensor], tied: dict[str, str], module: ModuleType) -> None:
+    """Hooks on the original's parameters are called with whole gradients, on every rank; what they give is cut again."""
+    for name, parameter in model.named_parameters():
+        if parameter._post_accumulate_grad_hooks:
+            raise Error(f"the parameter '{name}' has a hook for its accumulated gradient (register_post_accumulate_grad_hook), which is "
+                        "called with the parameter itself: put it on the sharded model's parameters, behind autoparallelize")
+        shard = shards.get(tied.get(name, name))
+        if shard is not None and shard.requires_grad:
+            for hook in (parameter._backward_hooks or {}).values():
+                shard.register_hook(_OfWhole(hook, shard.sharding, module))
+
+
+class _OfWhole:
+    """A hook on a parameter's gradient, called with the whole of it."""
+
+    def __init__(self, hook: Any, layout: Any, module: ModuleType):
+        self._hook, self._layout, self._module = hook, layout, module
+
+    def __call__(self, gradient: torch.Tensor) -> torch.Tensor | None:
+        changed = self._hook(self._module.whole_of(gradient, self._layout))
+        return None if changed is None else self._layout.cut(changed)
 
 
 def _output_names(graph: dict[str, Any]) -> list[str]:

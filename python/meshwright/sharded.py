@@ -138,12 +138,12 @@ class Sharded:
         local = []
         for name, layout in self.INPUTS.items():
             if name in traced.inputs:
-                local.append(self._part(traced.inputs[name], leaves, layout))
+                local.append(self._part(traced.inputs[name], leaves, layout, name in traced.wanted))
             else:
                 local.append(torch.zeros(layout.local_shape(), dtype=traced.cotangent_types[name], device=self._call.module.device()))
         return local
 
-    def _part(self, place: str, leaves: dict[str, Any], layout: Any) -> torch.Tensor:
+    def _part(self, place: str, leaves: dict[str, Any], layout: Any, wanted: bool) -> torch.Tensor:
         rows = self._call.rows
         value = leaves[place]
         expected = rows.layout(layout.shape).local_shape()
@@ -152,7 +152,11 @@ class Sharded:
             raise ValueError(f"'{place}' has the shape {tuple(value.shape)}, and this rank's rows of a batch of {rows.batch} are "
                         f"{tuple(expected)}; " + ("cut a global batch with model.local_batch" if whole else
                                                   "for another batch, plan the model with sample inputs like it"))
-        return rows.take(value.detach().to(self._call.module.device()), layout)
+        value = value.to(self._call.module.device())
+        if value.requires_grad and not wanted and torch.is_grad_enabled():
+            raise ValueError(f"'{place}' requires a gradient, and the model was planned with a sample that does not; call autoparallelize "
+                             "with one that does (requires_grad_()), or detach it")
+        return Taken.apply(value, rows, layout) if wanted else rows.take(value.detach(), layout)
 
     # --- outputs ---
 
@@ -212,6 +216,20 @@ class Sharded:
         if call.outputs == "rows":
             return call.rows.take(gradient / call.rows.parts, wanted)
         return gradient if wanted == result else wanted.cut(call.module.whole_of(gradient, result))
+
+
+class Taken(torch.autograd.Function):
+    """What the plan wants of an input, from this rank's rows; its gradient is that of these rows in the global loss."""
+
+    @staticmethod
+    def forward(ctx: Any, value: torch.Tensor, rows: Rows, layout: Any) -> torch.Tensor:
+        ctx.rows, ctx.layout = rows, layout
+        part = rows.take(value, layout)
+        return part.view_as(part) if part is value else part
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        return ctx.rows.give(gradient, ctx.layout), None, None
 
 
 class FromOutside(torch.autograd.Function):

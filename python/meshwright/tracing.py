@@ -49,6 +49,7 @@ class Traced:
     ops: dict[str, str] = field(default_factory=dict)           # by the name of a node
     shapes: dict[str, list[int]] = field(default_factory=dict)  # of the inputs, by name
     used: set[str] = field(default_factory=set)                 # the names of parameters and buffers that something reads
+    wanted: set[str] = field(default_factory=set)               # the names of inputs whose gradient goes back to the caller
     functions: dict[str, FunctionCall] = field(default_factory=dict)  # the model's own autograd functions
 
 
@@ -121,7 +122,8 @@ class _Flat:
                 while name in self._tensors or name == "self":
                     name += "_"
                 # A copy, because one tensor given twice would be one input.
-                self._tensors[name], self._numbers[name] = leaf.detach().to(device, copy=True), number
+                copied = leaf.detach().to(device, copy=True).requires_grad_(leaf.requires_grad)
+                self._tensors[name], self._numbers[name] = copied, number
                 self.places.append(place)
 
     def exported(self) -> torch.export.ExportedProgram:
@@ -183,6 +185,7 @@ def _losses(program: torch.export.ExportedProgram) -> int:
     """How many outputs could be the loss: scalars that depend on a parameter through floating-point values."""
     trained = {name for name, target in program.graph_signature.inputs_to_parameters.items()
                if program.state_dict[target].requires_grad}
+    trained |= _wanted(program)
     differentiable: set[torch.fx.Node] = set()
     for node in program.graph.nodes:
         value = node.meta.get("val")
@@ -195,6 +198,13 @@ def _losses(program: torch.export.ExportedProgram) -> int:
     outputs = zip(program.graph.output_node().args[0], program.graph_signature.output_specs)
     return sum(isinstance(node, torch.fx.Node) and node in differentiable and node.meta["val"].dim() == 0
                for node, spec in outputs if spec.kind is torch.export.graph_signature.OutputKind.USER_OUTPUT)
+
+
+def _wanted(program: torch.export.ExportedProgram) -> set[str]:
+    """The names of the inputs whose gradient is wanted."""
+    inputs = set(program.graph_signature.user_inputs)
+    return {node.name for node in program.graph.find_nodes(op="placeholder")
+            if node.name in inputs and isinstance(value := node.meta["val"], torch.Tensor) and value.requires_grad}
 
 
 def _described(model: torch.nn.Module, program: torch.export.ExportedProgram, flat: _Flat) -> Traced:
@@ -214,6 +224,7 @@ def _described(model: torch.nn.Module, program: torch.export.ExportedProgram, fl
                         if isinstance(value, torch.Tensor) and name not in known}
     targets = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
     traced.used = {targets[node.name] for node in program.graph.nodes if node.name in targets and node.users}
+    traced.wanted = _wanted(program)
     traced.ops = {node.name: str(node.target) for node in program.graph.nodes if node.op == "call_function"}
     traced.shapes = {node.name: list(node.meta["val"].shape) for node in program.graph.nodes
                      if node.op == "placeholder" and node.name in traced.inputs}

@@ -97,7 +97,7 @@ def use(shard):
         REDUCTIONS.clear()  # of a backward that failed
         if torch.is_grad_enabled() and shard.requires_grad:
             shard.storing.uses += 1
-    return Use.apply(shard)
+    return Use.apply(torch.empty(0, requires_grad=shard.requires_grad), [shard])
 
 
 def in_backward():
@@ -106,12 +106,14 @@ def in_backward():
 
 
 class Use(torch.autograd.Function):
-    """See use. The gradient goes to the shard's .grad by way of Reductions."""
+    """See use. The gradient goes to the shard's .grad by way of Reductions: autograd, which would call the shard's hooks
+    before it is there, knows an empty tensor in its place.
+    """
 
     @staticmethod
-    def forward(ctx, shard):
-        ctx.shard = shard
-        return value_in_forward(shard)
+    def forward(ctx, empty, shards):
+        ctx.shard, = shards
+        return value_in_forward(ctx.shard)
 
     @staticmethod
     def backward(ctx, gradient):
@@ -120,6 +122,7 @@ class Use(torch.autograd.Function):
             REDUCTIONS[task] = Reductions()
             torch.autograd.Variable._execution_engine.queue_callback(lambda: REDUCTIONS.pop(task).end())
         REDUCTIONS[task].add(ctx.shard, gradient)
+        return None, None
 
 
 class Reductions:
@@ -172,7 +175,7 @@ class Reductions:
             for flight in flights:
                 flight.step()
         for shards, dim, pieces in self.begun:
-            if len(pieces) > 1 and shards[0].storing.optimizer and shards[0].grad is None:
+            if len(pieces) > 1 and shards[0].storing.optimizer and shards[0].grad is None and not has_hooks(shards[0]):
                 step_by_pieces(shards[0], dim, pieces)
                 continue
             with range_named("reduced", shards):
@@ -180,10 +183,25 @@ class Reductions:
                 made = made[0] if len(made) == 1 else torch.cat(made, dim)
                 gradients = [made] if len(shards) == 1 else made.split([shard.numel() for shard in shards])
                 for shard, gradient in zip(shards, gradients):
-                    gradient = gradient.view(shard.shape)
+                    gradient = hooked(shard, gradient.view(shard.shape))
                     shard.grad = gradient if shard.grad is None else shard.grad.add_(gradient)
+                    for hook in list((shard._post_accumulate_grad_hooks or {}).values()):
+                        hook(shard)
                     if shard.storing.optimizer:
                         step_alone(shard)
+
+
+def has_hooks(shard):
+    """Whether something is to be called when its gradient is there."""
+    return bool(shard._backward_hooks or shard._post_accumulate_grad_hooks)
+
+
+def hooked(shard, gradient):
+    """What the shard's hooks (register_hook) make of its gradient."""
+    for hook in list((shard._backward_hooks or {}).values()):
+        changed = hook(gradient)
+        gradient = gradient if changed is None else changed
+    return gradient
 
 
 def step_in_backward(optimizer):

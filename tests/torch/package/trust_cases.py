@@ -48,6 +48,15 @@ def held(kind: type[nn.Module], configs=(DATA, HYBRID)) -> str:
     return "; ".join(said)
 
 
+def raises(kind: type[Exception], beginning: str, call: Callable[[], object]) -> None:
+    try:
+        call()
+    except kind as error:
+        assert str(error).startswith(beginning), f"another sentence: {error}"
+        return
+    raise AssertionError(f"it was not refused: {beginning}")
+
+
 class Distilled(nn.Module):
     """A teacher whose parameters could be trained, and what a student gives it inside of no_grad."""
 
@@ -123,15 +132,6 @@ def functions_keep_their_backward():
     return held(Adversarial, (DATA, HYBRID, TENSOR))
 
 
-def raises(kind: type[Exception], beginning: str, call: Callable[[], object]) -> None:
-    try:
-        call()
-    except kind as error:
-        assert str(error).startswith(beginning), f"another sentence: {error}"
-        return
-    raise AssertionError(f"it was not refused: {beginning}")
-
-
 @case
 def what_wraps_or_converts_a_sharded_model():
     from torch.distributed.fsdp import fully_shard
@@ -175,6 +175,67 @@ def optimizers_of_matrices_on_whole_parameters():
             loss(model, number).backward()
             optimizer.step()
     return weights_within(sharded, serial)
+
+
+class Decoder(nn.Module):
+    """Takes what an encoder made, twice, and what needs no gradient."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.mix = Body(), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, hidden, following):
+        body = self.body
+        x = body.norm(hidden + body.down(F.gelu(body.up(self.mix(hidden).transpose(1, 2).transpose(1, 2)))))
+        return F.cross_entropy(body.head(x).flatten(0, 1), following.flatten()) + 0.1 * hidden.square().mean()
+
+
+@case
+def inputs_get_gradients():
+    said = []
+    for config in (DATA, HYBRID, TENSOR, {"search.zero": 3}):
+        encoder, model = seeded(nn.Embedding, num_embeddings=LETTERS, embedding_dim=WIDTH), seeded(Decoder)
+        serial_encoder, serial = copy.deepcopy(encoder), copy.deepcopy(model)
+        sample = torch.zeros(8, 16, WIDTH, requires_grad=True)
+        sharded = meshwright.autoparallelize(model, (sample, letters(2)), mesh=(2, 2), config=config)
+        for number in range(2):
+            wanted = serial(serial_encoder(letters(number)), letters(number + 1))
+            wanted.backward()
+            x, following = sharded.local_batch((letters(number), letters(number + 1)))
+            got = sharded(encoder(x), following)
+            got.backward()
+            same(got.detach(), wanted.detach(), "loss")
+        # Ranks with the same rows have the same gradient; those of different rows add up.
+        total = encoder.weight.grad.clone()
+        torch.distributed.all_reduce(total)
+        ranks_with_the_same = 4 * sharded.local_batch_size // sharded.global_batch_size
+        same(total / ranks_with_the_same, serial_encoder.weight.grad, "gradient of the encoder")
+        said.append(f"{sharded.local_batch_size} rows a rank")
+    unplanned = meshwright.autoparallelize(seeded(Decoder), (sample.detach(), letters(2)), mesh=(2, 2), config=DATA)
+    raises(ValueError, "'hidden' requires a gradient", lambda: unplanned(*unplanned.local_batch((sample, letters(2)))))
+    return "; ".join(said)
+
+
+@case
+def hooks_on_parameters():
+    """On the model before it is planned: of the whole gradient. Behind: of the shard."""
+    said = []
+    for config in (DATA, {**DATA, "search.zero": 3}, HYBRID):
+        model, serial = seeded(Plain), seeded(Plain)
+        for one in (model, serial):
+            one.body.up.weight.register_hook(lambda gradient: gradient / gradient.norm())
+            one.body.norm.bias.register_hook(lambda gradient: gradient.flip(0))
+        sharded = meshwright.autoparallelize(model, (letters(1), letters(2)), mesh=(2, 2), config=config)
+        seen: list[int] = []
+        for one in (sharded, serial):
+            parameter = one.get_parameter("body.down.weight")
+            parameter.register_hook(lambda gradient: 2 * gradient)
+            parameter.register_post_accumulate_grad_hook(lambda parameter: seen.append(parameter.grad.numel()))
+        for got, wanted in zip(trained(sharded, loss), trained(serial, loss)):
+            same(got, wanted, "loss")
+        assert len(seen) == 8 and seen[-1] == serial.body.down.weight.numel(), seen
+        said.append(weights_within(sharded, serial))
+    return "; ".join(said)
 
 
 class TiedFirst(nn.Module):
