@@ -1,259 +1,14 @@
 #include "op_text.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
 
+#include "call_text.h"
+#include "op_forms.h"
 #include "python_text.h"
 
 namespace meshwright::torch {
 
 namespace {
-
-// How people write an op: {name} stands for an operand or an attribute, [..] is left out where the call does not have
-// what it mentions. A form is taken if it mentions everything that the call says.
-const std::map<std::string, const char*, std::less<>>& forms() {
-  static const std::map<std::string, const char*, std::less<>> kForms = {
-      {"aten.linear", "F.linear({input}, {weight}[, {bias}])"},
-      {"aten.matmul", "{self} @ {other}"},
-      {"aten.mm", "{self} @ {mat2}"},
-      {"aten.bmm", "{self} @ {mat2}"},
-      {"aten.addmm", "torch.addmm({self}, {mat1}, {mat2}[, beta={beta}][, alpha={alpha}])"},
-      {"aten.add.Tensor", "{self} + {other}"},
-      {"aten.add.Scalar", "{self} + {other}"},
-      {"aten.sub.Tensor", "{self} - {other}"},
-      {"aten.rsub.Scalar", "{other} - {self}"},
-      {"aten.mul.Tensor", "{self} * {other}"},
-      {"aten.mul.Scalar", "{self} * {other}"},
-      {"aten.div.Tensor", "{self} / {other}"},
-      {"aten.div.Scalar", "{self} / {other}"},
-      {"aten.neg", "-{self}"},
-      {"aten.pow.Tensor_Scalar", "{self}.pow({exponent})"},
-      {"aten.exp", "{self}.exp()"},
-      {"aten.sqrt", "{self}.sqrt()"},
-      {"aten.rsqrt", "{self}.rsqrt()"},
-      {"aten.tanh", "torch.tanh({self})"},
-      {"aten.sigmoid", "torch.sigmoid({self})"},
-      {"aten.cos", "{self}.cos()"},
-      {"aten.sin", "{self}.sin()"},
-      {"aten.eq.Scalar", "{self} == {other}"},
-      {"aten.eq.Tensor", "{self} == {other}"},
-      {"aten.ne.Scalar", "{self} != {other}"},
-      {"aten.ne.Tensor", "{self} != {other}"},
-      {"aten.lt.Scalar", "{self} < {other}"},
-      {"aten.lt.Tensor", "{self} < {other}"},
-      {"aten.le.Scalar", "{self} <= {other}"},
-      {"aten.le.Tensor", "{self} <= {other}"},
-      {"aten.gt.Scalar", "{self} > {other}"},
-      {"aten.gt.Tensor", "{self} > {other}"},
-      {"aten.ge.Scalar", "{self} >= {other}"},
-      {"aten.ge.Tensor", "{self} >= {other}"},
-      {"aten.bitwise_and.Tensor", "{self} & {other}"},
-      {"aten.bitwise_or.Tensor", "{self} | {other}"},
-      {"aten.__and__.Tensor", "{self} & {other}"},
-      {"aten.__or__.Tensor", "{self} | {other}"},
-      {"aten.bitwise_not", "~{self}"},
-      {"aten.logical_not", "{self}.logical_not()"},
-      {"aten.where.self", "torch.where({condition}, {self}, {other})"},
-      {"aten.masked_fill.Scalar", "{self}.masked_fill({mask}, {value})"},
-      {"aten.view", "{self}.reshape({size})"},
-      {"aten.reshape", "{self}.reshape({shape})"},
-      {"aten._unsafe_view", "{self}.reshape({size})"},
-      {"aten.transpose.int", "{self}.transpose({dim0}, {dim1})"},
-      {"aten.permute", "{self}.permute({dims})"},
-      {"aten.t", "{self}.t()"},
-      {"aten.unsqueeze", "{self}.unsqueeze({dim})"},
-      {"aten.squeeze.dim", "{self}.squeeze({dim})"},
-      {"aten.expand", "{self}.expand({size})"},
-      {"aten.flatten.using_ints", "{self}.flatten({start_dim}[, {end_dim}])"},
-      {"aten.select.int", "{self}.select({dim}, {index})"},
-      {"aten.clone", "{self}.clone()"},
-      {"aten.contiguous", "{self}.contiguous()"},
-      {"aten.alias", "{self}"},
-      {"aten.detach", "{self}.detach()"},
-      {"aten.log", "{self}.log()"},
-      {"aten.abs", "{self}.abs()"},
-      {"aten.cat", "torch.cat({tensors}[, dim={dim}])"},
-      {"aten.stack", "torch.stack({tensors}[, dim={dim}])"},
-      {"aten.to.dtype", "{self}.to({dtype})"},
-      {"aten._to_copy", "{self}.to({dtype})"},
-      {"aten.mean", "{self}.mean()"},
-      {"aten.mean.dim", "{self}.mean({dim}[, keepdim={keepdim}])"},
-      {"aten.sum", "{self}.sum()"},
-      {"aten.sum.dim_IntList", "{self}.sum({dim}[, keepdim={keepdim}])"},
-      {"aten.relu", "F.relu({self})"},
-      {"aten.gelu", "F.gelu({self}[, approximate={approximate}])"},
-      {"aten.silu", "F.silu({self})"},
-      {"aten.softmax.int", "F.softmax({self}, dim={dim}[, dtype={dtype}])"},
-      {"aten.layer_norm", "F.layer_norm({input}, {normalized_shape}[, {weight}][, bias={bias}][, eps={eps}])"},
-      {"aten.rms_norm", "F.rms_norm({input}, {normalized_shape}[, {weight}][, eps={eps}])"},
-      {"aten.embedding", "F.embedding({indices}, {weight}[, padding_idx={padding_idx}])"},
-      {"aten.scaled_dot_product_attention",
-       "F.scaled_dot_product_attention({query}, {key}, {value}[, attn_mask={attn_mask}][, dropout_p={dropout_p}][, is_causal={is_causal}][, "
-       "scale={scale}][, enable_gqa={enable_gqa}])"},
-      {"aten.conv2d",
-       "F.conv2d({input}, {weight}[, {bias}][, stride={stride}][, padding={padding}][, dilation={dilation}][, groups={groups}])"},
-      {"aten.cross_entropy_loss",
-       "F.cross_entropy({self}, {target}[, weight={weight}][, reduction={reduction}][, ignore_index={ignore_index}][, "
-       "label_smoothing={label_smoothing}])"},
-      {"aten.nll_loss_nd",
-       "F.nll_loss({self}, {target}[, weight={weight}][, reduction={reduction}][, ignore_index={ignore_index}])"},
-      {"aten.mse_loss", "F.mse_loss({self}, {target}[, reduction={reduction}])"},
-      {"aten.zeros", "torch.zeros({size}[, dtype={dtype}], device=device())"},
-      {"aten.ones", "torch.ones({size}[, dtype={dtype}], device=device())"},
-      {"aten.full", "torch.full({size}, {fill_value}[, dtype={dtype}], device=device())"},
-      {"aten.arange", "torch.arange({end}[, dtype={dtype}], device=device())"},
-      {"aten.arange.start", "torch.arange({start}, {end}[, dtype={dtype}], device=device())"},
-      {"aten.arange.start_step", "torch.arange({start}, {end}[, {step}][, dtype={dtype}], device=device())"},
-  };
-  return kForms;
-}
-
-// What an op on local tensors need not be told.
-bool is_of_no_concern(const std::string& op, const std::string& attribute, const Attribute& value) {
-  static const std::set<std::string, std::less<>> kOfNoConcern = {"device",        "layout",       "pin_memory", "implicit", "cudnn_enable",
-                                                                  "memory_format", "non_blocking", "copy"};
-  if (!kOfNoConcern.contains(attribute)) return false;
-  return !(op == "aten.clone" && attribute == "memory_format") || value == Attribute(std::string("contiguous"));
-}
-
-// Whether the schema of every op that has this optional argument gives it this default.
-bool is_usual(const std::string& attribute, const Attribute& value) {
-  static const std::set<std::string, std::less<>> kKeywords = {"dtype", "generator"};
-  return std::holds_alternative<std::monostate>(value) && kKeywords.contains(attribute);
-}
-
-// What PyTorch's functions that people write take where a call says nothing.
-bool is_default(const std::string& op, const std::string& attribute, const Attribute& value) {
-  if (std::holds_alternative<std::monostate>(value) || is_of_no_concern(op, attribute, value)) return true;
-  if (attribute == "padding_idx") return value == Attribute(std::int64_t{-1}) || value == Attribute();
-  if (attribute == "alpha" || attribute == "beta") return value == Attribute(std::int64_t{1}) || value == Attribute(1.0);
-  if (attribute == "approximate") return value == Attribute(std::string("none"));
-  if (attribute == "groups") return value == Attribute(std::int64_t{1});
-  if (attribute == "ignore_index") return value == Attribute(std::int64_t{-100});
-  if (attribute == "end_dim") return value == Attribute(std::int64_t{-1});
-  if (attribute == "reduction") return value == Attribute(std::int64_t{1});
-  if (attribute == "label_smoothing" || attribute == "dropout_p") return value == Attribute(0.0);
-  for (const char* flag : {"keepdim", "scale_grad_by_freq", "sparse", "is_causal", "enable_gqa", "half_to_float"}) {
-    if (attribute == flag) return value == Attribute(false);
-  }
-  return false;
-}
-
-std::string attribute_text(const std::string& name, const Attribute& value, bool by_schema) {
-  if (const auto* text = std::get_if<std::string>(&value)) {
-    if (name == "dtype") return "torch." + *text;
-    if (name == "memory_format") return "torch." + *text + "_format";
-  }
-  if (const auto* code = std::get_if<std::int64_t>(&value); code != nullptr && name == "reduction" && !by_schema) {
-    return *code == 0 ? "\"none\"" : *code == 1 ? "\"mean\"" : "\"sum\"";
-  }
-  return literal(value);
-}
-
-class CallText {
- public:
-  CallText(const Instruction& call, const ValueText& value) : call_(call) {
-    for (const ProgramOperand& operand : call.operands) {
-      const std::size_t dot = operand.name.rfind('.');
-      const bool element = dot != std::string::npos && operand.name.find_first_not_of("0123456789", dot + 1) == std::string::npos;
-      if (!element) {
-        texts_[operand.name] = value(operand.value);
-        continue;
-      }
-      std::vector<std::string>& elements = lists_[operand.name.substr(0, dot)];
-      elements.resize(std::stoul(operand.name.substr(dot + 1)) + 1, "None");  // what is absent is none
-      elements.back() = value(operand.value);
-    }
-    for (const auto& [name, elements] : lists_) texts_[name] = list(elements);
-    for (const auto& [name, attribute] : call.attributes) {
-      if (!is_position(name) && !is_default(call.op, name, attribute)) said_.insert(name);
-    }
-  }
-
-  // Of an operand, or a list of operands, that the call has.
-  const std::string& text_of(const std::string& operand) const { return texts_.at(operand); }
-
-  // The form's text; empty if it leaves out something that the call says.
-  std::string in_form(std::string_view form) const {
-    std::set<std::string> mentioned;
-    const std::string text = filled(form, mentioned);
-    for (const std::string& name : said_) {
-      if (!mentioned.contains(name)) return "";
-    }
-    for (const auto& [name, operand] : texts_) {
-      if (!mentioned.contains(name)) return "";
-    }
-    return text;
-  }
-
-  // Says every argument, since a schema has no default for some that may be None.
-  std::string by_schema() const {
-    std::vector<std::string> arguments;
-    for (const auto& [name, text] : texts_) arguments.push_back(name + "=" + text);
-    for (const auto& [name, attribute] : call_.attributes) {
-      const bool defaulted = is_of_no_concern(call_.op, name, attribute) || is_usual(name, attribute);
-      if (!is_position(name) && !defaulted) arguments.push_back(name + "=" + attribute_text(name, attribute, true));
-    }
-    if (call_.operands.empty()) arguments.push_back("device=device()");
-    std::string op = call_.op;
-    if (std::count(op.begin(), op.end(), '.') == 1) op += ".default";
-    return "torch.ops." + op + "(" + join(arguments) + ")";
-  }
-
-  // "name(first, second, ...)": operands and attributes under these names, where the call has them, then `more`.
-  std::string helper(const std::string& name, const std::vector<std::string>& positional, const std::vector<std::string>& named,
-                     const std::vector<std::string>& more) const {
-    std::vector<std::string> arguments;
-    for (const std::string& each : positional) arguments.push_back(has(each) ? text(each) : "None");
-    for (const std::string& each : named) {
-      if (has(each)) arguments.push_back(each + "=" + text(each));
-    }
-    for (const std::string& each : more) {
-      if (!each.empty()) arguments.push_back(each);
-    }
-    return name + "(" + join(arguments) + ")";
-  }
-
- private:
-  static bool is_position(const std::string& name) { return name.ends_with("_atoms") || name.ends_with("_extents") || name.ends_with("_starts"); }
-
-  bool has(const std::string& name) const { return texts_.contains(name) || said_.contains(name); }
-
-  std::string text(const std::string& name) const {
-    const auto operand = texts_.find(name);
-    return operand != texts_.end() ? operand->second : attribute_text(name, call_.attributes.at(name), false);
-  }
-
-  std::string filled(std::string_view form, std::set<std::string>& mentioned) const {
-    std::string made;
-    for (std::size_t at = 0; at < form.size();) {
-      if (form[at] == '[') {
-        const std::size_t end = form.find(']', at);
-        const std::string_view inner = form.substr(at + 1, end - at - 1);
-        const std::size_t open = inner.find('{');
-        if (has(std::string(inner.substr(open + 1, inner.find('}') - open - 1)))) made += filled(inner, mentioned);
-        at = end + 1;
-      } else if (form[at] == '{') {
-        const std::size_t end = form.find('}', at);
-        const std::string name(form.substr(at + 1, end - at - 1));
-        mentioned.insert(name);
-        const auto attribute = call_.attributes.find(name);
-        if (!texts_.contains(name) && attribute == call_.attributes.end()) made += "None";
-        else made += texts_.contains(name) ? texts_.at(name) : attribute_text(name, attribute->second, false);
-        at = end + 1;
-      } else {
-        made += form[at++];
-      }
-    }
-    return made;
-  }
-
-  const Instruction& call_;
-  std::map<std::string, std::vector<std::string>> lists_;
-  std::map<std::string, std::string> texts_;  // of operands
-  std::set<std::string> said_;                // attributes that are not what they are by default
-};
 
 std::string named(const char* name, const std::string& text) { return text.empty() ? "" : std::string(name) + "=" + text; }
 
@@ -317,6 +72,33 @@ bool draws(const std::string& op) {
   return false;
 }
 
+// Random numbers of the prelude, which are those of the global elements that are here. Empty: no op that has them.
+std::string drawn_text(const Instruction& call, const Program& program, const ValueText& value) {
+  const std::string& op = call.op;
+  if (!draws(op) || call.results.size() != 1) return "";
+  const Node node = node_of(call);
+  const ShardedType& type = program.type(call.results[0]);
+  const TensorType local = program.local(call.results[0]);
+  const std::string elements = positions(call, "elements");
+  if (elements.empty() && local.shape != type.type.shape) return "";
+  const std::string stream = "stream=" + quoted(call.node) + (elements.empty() ? "" : ", elements=" + elements);
+  const std::string made = ", dtype=" + dtype(local.dtype), size = tuple(local.shape);
+  const auto real = [&](const char* name, double otherwise) { return number(node.number(name, otherwise)); };
+  const auto is = [&](const char* beginning) { return op.starts_with(beginning); };
+  if (is("aten.randint")) {
+    return "randint(" + std::to_string(node.integer("low", 0)) + ", " + std::to_string(node.integer("high", 1)) + ", " + size + ", " + stream + made + ")";
+  }
+  if (is("aten.randperm")) return "rand(" + size + ", " + stream + ", dtype=torch.float64).argsort(stable=True)" + (local.dtype == DType::int64 ? "" : ".to(" + dtype(local.dtype) + ")");
+  if (is("aten.randn")) return "randn(" + size + ", " + stream + made + ")";
+  if (is("aten.rand")) return "rand(" + size + ", " + stream + made + ")";
+  if (op == "aten.uniform") return "rand(" + size + ", " + stream + made + ", low=" + real("from", 0) + ", high=" + real("to", 1) + ")";
+  if (op == "aten.normal_functional") return "randn(" + size + ", " + stream + made + ", mean=" + real("mean", 0) + ", std=" + real("std", 1) + ")";
+  if (op == "aten.exponential") return "exponential(" + size + ", " + stream + made + ", lambd=" + real("lambd", 1) + ")";
+  if (op == "aten.bernoulli.p") return "(rand(" + size + ", " + stream + ", dtype=torch.float64) < " + real("p", 0.5) + ").to(" + dtype(local.dtype) + ")";
+  if (op == "aten.bernoulli" && call.operands.size() == 1) return "bernoulli(" + value(call.operands[0].value) + ", " + stream + ")";
+  return "";
+}
+
 bool is_dropout(const std::string& op) { return op == "aten.dropout" || op == "aten.native_dropout"; }
 
 // What eval mode turns off.
@@ -368,9 +150,6 @@ std::string by_prelude(const Instruction& call, const CallText& text) {
   if (op == "aten.eye" || op == "aten.eye.m") {
     const std::string rows = positions(call, "rows"), columns = positions(call, "columns");
     if (!rows.empty() || !columns.empty()) return text.helper("eye", {"n"}, {"m", "dtype"}, {named("rows", rows), named("columns", columns)});
-  }
-  if (op == "aten.rand" || op == "aten.randn") {
-    return text.helper(op.substr(5), {"size"}, {"dtype"}, {"stream=" + quoted(call.node), named("elements", positions(call, "elements"))});
   }
   if (is_nll(op) && call.rank_attributes.contains("classes_starts")) {
     return text.helper("nll_loss", {"self", "target"}, {"weight", "reduction", "ignore_index"}, {named("classes", positions(call, "classes"))});
@@ -432,6 +211,7 @@ const ShardedType* operand_type(const Instruction& call, const Program& program,
 
 Result<std::string> op_text(const Instruction& call, const Program& program, const ValueText& value) {
   const CallText text(call, value);
+  if (std::string made = drawn_text(call, program, value); !made.empty()) return made;
   if (returns_list(call.op) && call.results.size() == 1) {
     return (splits(call.op) ? split_text(call, program, value) : text.by_schema()) + "[0]";
   }
@@ -441,8 +221,8 @@ Result<std::string> op_text(const Instruction& call, const Program& program, con
   if (splits(call.op)) return split_text(call, program, value);
   if (call.op == "aten.slice.Tensor") return slice_text(call, program, value);
   if (call.op == "aten.copy") return copy_text(call, program, value);
-  if (const auto form = forms().find(call.op); form != forms().end()) {
-    if (std::string made = text.in_form(form->second); !made.empty()) return made;
+  if (const std::string_view form = form_of(call.op); !form.empty()) {
+    if (std::string made = text.in_form(form); !made.empty()) return made;
   }
   if (call.op.starts_with("meshwright.") || call.op.find('.') == std::string::npos) return not_emitted(call, "PyTorch has no such op");
   return text.by_schema();
