@@ -29,7 +29,8 @@ from closeness import distance, distance_of_numbers  # noqa: E402
 
 STEPS = 5
 LIMIT_SECONDS = 480
-TOLERANCE = 1e-4  # as `meshwright verify` has it: of the largest element
+# Of the largest element. What is exported in float32 keeps constants and casts to float32 when it computes in float64.
+TOLERANCES = {torch.float64: 1e-5, torch.float32: 1e-4}
 
 
 def emitted(path: Path):
@@ -59,7 +60,7 @@ def sample(inputs: dict[str, torch.Tensor], step: int) -> dict[str, torch.Tensor
 
 
 def optimizer_of(parameters) -> torch.optim.Optimizer:
-    return torch.optim.AdamW(parameters, lr=1e-3, eps=1e-3, weight_decay=0.01)
+    return torch.optim.AdamW(parameters, lr=1e-3, eps=1e-5, weight_decay=0.01)  # eps as OptimizerSettings has it
 
 
 class Serial:
@@ -69,10 +70,10 @@ class Serial:
         torch.manual_seed(0)
         model, inputs = export.MODELS[name]()
         model.train()
-        # Batch norms over a handful of numbers make five steps of float32 chaotic.
-        self.dtype = torch.float64 if any(isinstance(part, torch.nn.BatchNorm2d) for part in model.modules()) else torch.float32
-        if self.dtype == torch.float32:
-            export.fill(model)
+        # In float32, batch norms over a handful of numbers and AdamW on gradients near zero make five steps chaotic; but
+        # PyTorch multiplies by groups, as experts do, in no wider type.
+        self.dtype = torch.float32 if "mixtral" in name else torch.float64
+        export.fill(model)
         model.to(self.dtype)
         self.inputs = {key: value.to(self.dtype) if value.is_floating_point() else value for key, value in inputs.items()}
         self.start = copy.deepcopy({**dict(model.named_buffers()), **model.state_dict()})
@@ -156,7 +157,7 @@ def main() -> int:
             serial, known = Serial(name), name
         try:
             difference, where = check(root / case, serial)
-            problem = "" if difference <= TOLERANCE else "WRONG"
+            problem = "" if difference <= TOLERANCES[serial.dtype] else "WRONG"
         except Exception as error:  # every rank goes on with the next case, or none: the line says what it was
             if len(cases) == 1:
                 raise
