@@ -64,9 +64,10 @@ CLI::App& add_program_command(CLI::App& app, const char* name, const char* help,
 }
 
 void add_programs(CLI::App& app, ProgramOptions& options, int& exit_code) {
-  add_format(add_program_command(app, "verify", "run a plan on simulated ranks, compare it with one device", options,
-                                 exit_code, run_verify),
-             options.format);
+  CLI::App& verify = add_program_command(app, "verify", "run a plan on simulated ranks, compare it with one device", options,
+                                         exit_code, run_verify);
+  verify.add_flag("--exact", options.exact, "in float64, each element within 1e-9 of the largest in its row");
+  add_format(verify, options.format);
   CLI::App& emit = add_program_command(app, "emit", "write down what a plan's ranks execute", options, exit_code, run_emit);
   emit.add_option("--backend", options.backend, "the plugin that writes");
   emit.add_option("-o,--output", options.output, "the folder to write into; the terminal if absent");

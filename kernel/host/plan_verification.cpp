@@ -27,21 +27,37 @@ Result<std::map<std::string, Tensor>> weights_of(const Plan& plan, PluginHost& h
   return (*frontend)->tensors(path);
 }
 
+// The plan with everything that is float32 or less computed, kept and reduced in one type.
+void compute_in(DType dtype, Plan& plan) {
+  plan.training.param_dtype.reset();
+  plan.training.reduce_dtype.reset();
+  plan.training.master_dtype = dtype;
+  retype(plan.graph, dtype);
+}
+
+// What "equal" means; see verify_plan.
+struct Measure {
+  double tolerance = 1e-4;
+  double floor = 1e-3;
+  bool by_rows = false;
+};
+constexpr Measure kUsual{};
+constexpr Measure kExact{1e-9, 1e-6, true};
+
 }  // namespace
 
-Result<Verification> verify_plan(Plan plan, const ProgramTools& tools, PluginHost& host) {
-  if (computes_in_half(plan.graph) || is_half(plan.training.reduce_dtype.value_or(DType::float32))) {
+Result<Verification> verify_plan(Plan plan, const ProgramTools& tools, PluginHost& host, bool exact) {
+  if (exact) {
+    compute_in(DType::float64, plan);
+  } else if (computes_in_half(plan.graph) || is_half(plan.training.reduce_dtype.value_or(DType::float32))) {
     log(LogLevel::warning, "verify", "the plan computes in half precision; it is verified in float32, so bytes are those of float32");
-    plan.training.param_dtype.reset();
-    plan.training.reduce_dtype.reset();
-    plan.training.master_dtype = DType::float32;
-    retype(plan.graph, DType::float32);
+    compute_in(DType::float32, plan);
   }
   Result<Program> program = make_program(plan, tools);
   if (!program) return program.error();
   Result<std::map<std::string, Tensor>> weights = weights_of(plan, host);
   if (!weights) return weights.error();
-  for (auto& [name, tensor] : *weights) tensor = in_float32(std::move(tensor));
+  for (auto& [name, tensor] : *weights) tensor = exact ? in_float64(std::move(tensor)) : in_float32(std::move(tensor));
   Result<std::map<ValueId, Tensor>> sources = sample_sources(plan.graph, *weights, 0);
   if (!sources) return sources.error();
   Result<std::vector<std::map<ValueId, Tensor>>> further = sample_microbatches(plan.graph, *weights, plan.training.microbatches);
@@ -51,9 +67,10 @@ Result<Verification> verify_plan(Plan plan, const ProgramTools& tools, PluginHos
   if (!backend) return backend.error();
   Result<std::unique_ptr<KernelTable>> kernels = kernels_for(host, "reference");
   if (!kernels) return kernels.error();
+  const Measure& measure = exact ? kExact : kUsual;
   const StandIns stand_ins(*tools.ops, kernels->get());
-  Result<Verification> verification =
-      verify({plan.graph, *program, *tools.ops, tools.profile, &stand_ins, **backend, *sources, 1e-4, 1e-3, *further});
+  Result<Verification> verification = verify({plan.graph, *program, *tools.ops, tools.profile, &stand_ins, **backend, *sources,
+                                              measure.tolerance, measure.floor, *further, measure.by_rows});
   if (verification) verification->not_computed = stand_ins.ops();
   return verification;
 }

@@ -20,7 +20,7 @@ void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), s
 Result<Verification> verified(const ProgramOptions& options) {
   Result<OpenPlan> opened = open_plan(options);
   if (!opened) return opened.error();
-  return verify_plan(std::move(opened->plan), opened->tools, opened->host);
+  return verify_plan(std::move(opened->plan), opened->tools, opened->host, options.exact);
 }
 
 Json verification_json(const Verification& result) {

@@ -13,6 +13,7 @@ struct ProgramOptions {
   std::string format = "text";   // or "json"
   std::string backend;           // emit: the plugin; the configuration's if ""
   std::string output;            // emit: a folder; simulate: the trace's file
+  bool exact = false;            // verify: in float64, every element against its row's largest
 };
 
 // Runs the plan on simulated ranks and compares it with one device. 1 if they differ.

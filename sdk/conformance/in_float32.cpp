@@ -38,4 +38,12 @@ Tensor in_float32(Tensor tensor) {
   return made;
 }
 
+Tensor in_float64(Tensor tensor) {
+  tensor = in_float32(std::move(tensor));
+  if (tensor.type().dtype != DType::float32) return tensor;
+  Tensor made(TensorType{DType::float64, tensor.shape()});
+  std::ranges::copy(std::as_const(tensor).as<float>(), made.as<double>().begin());
+  return made;
+}
+
 }  // namespace meshwright

@@ -93,13 +93,19 @@ class UseFinder {
   std::vector<bool> seen_;
 };
 
+// Most booleans, and integers that index nothing, are masks: mostly ones, so that hardly any row is masked as a whole.
+bool draw_mask(Drawer& drawer) { return drawer.uniform() < 0.875; }
+
+void draw_booleans(Tensor& tensor, Drawer& drawer) {
+  for (std::int64_t i = 0; i < tensor.elements(); ++i) tensor.set(i, draw_mask(drawer) ? 1 : 0);
+}
+
 void draw_integers(Tensor& tensor, const IntegerUse& use, Drawer& drawer) {
   const std::int64_t below = use.below > 0 ? use.below : 2;
   for (std::int64_t i = 0; i < tensor.elements(); ++i) {
     const bool ignored = use.ignored && use.only_labels && drawer.uniform() < 0.125;
-    // Where nothing indexes with it, it is a mask more often than not: mostly ones.
     const auto drawn = use.below > 0 ? static_cast<std::int64_t>(drawer.next() % static_cast<std::uint64_t>(below))
-                                     : std::int64_t{drawer.uniform() < 0.875};
+                                     : std::int64_t{draw_mask(drawer)};
     tensor.set(i, static_cast<double>(ignored ? *use.ignored : drawn));
   }
 }
@@ -151,7 +157,7 @@ Result<std::map<ValueId, Tensor>> sample_sources(const Graph& graph, const std::
     if (is_floating(dtype)) {
       draw_reals(tensor, source.kind, source.names.empty() ? value.name : source.names[0], drawer);
     } else if (dtype == DType::boolean) {
-      for (std::int64_t i = 0; i < tensor.elements(); ++i) tensor.set(i, 1);
+      draw_booleans(tensor, drawer);
     } else {
       draw_integers(tensor, uses.find(source.value), drawer);
     }

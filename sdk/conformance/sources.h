@@ -12,8 +12,8 @@
 namespace meshwright {
 
 // One tensor for each source. `given`, by the value's name, goes before what is drawn. Integers are drawn below what
-// indexes with them: the rows of a table that they reach, the classes of a loss (some are its `ignore_index`); below 2
-// otherwise. Errors: bad_input for a type that the CPU does not compute in, or a given tensor of another type.
+// indexes with them: the rows of a table that they reach, the classes of a loss (some are its `ignore_index`). Other
+// integers and booleans are taken for masks: seven of eight are 1, the rest 0. Errors: bad_input for a type that the CPU does not compute in, or a given tensor of another type.
 Result<std::map<ValueId, Tensor>> sample_sources(const Graph& graph, const std::map<std::string, Tensor>& given,
                                                  std::uint64_t seed);
 

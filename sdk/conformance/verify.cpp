@@ -6,30 +6,22 @@
 #include <optional>
 
 #include "meshwright/shard.h"
+#include "tensor_scale.h"
 
 namespace meshwright {
 
 namespace {
-
-double largest_of(const Tensor& tensor) {
-  double largest = 0;
-  for (std::int64_t i = 0; i < tensor.elements(); ++i) {
-    const double here = std::abs(tensor.get(i));
-    if (!(here <= largest)) largest = here;  // and if it is not a number
-  }
-  return largest;
-}
 
 class Comparison final : public RunObserver {
  public:
   Comparison(const VerifyInput& input, const SerialStep& serial, const OptimizerSettings& settings)
       : input_(input), serial_(serial), settings_(settings) {
     for (const auto& [id, gradient] : serial.gradients) {
-      gradient_sizes_[id] = largest_of(gradient);
-      largest_gradient_ = std::max(largest_gradient_, gradient_sizes_[id]);
+      gradient_scales_[id] = TensorScale(gradient, input.by_rows);
+      largest_gradient_ = std::max(largest_gradient_, gradient_scales_[id].largest());
     }
-    for (const auto& [id, updated] : serial.updated) parameter_sizes_[id] = largest_of(updated);
-    for (const Tensor& output : serial.outputs) output_sizes_.push_back(largest_of(output));
+    for (const auto& [id, updated] : serial.updated) parameter_scales_[id] = TensorScale(updated, input.by_rows);
+    for (const Tensor& output : serial.outputs) output_scales_.emplace_back(output, input.by_rows);
   }
 
   void on_update(std::int64_t rank, std::uint32_t parameter, const Tensor& gradient, const Tensor& updated) override {
@@ -38,10 +30,10 @@ class Comparison final : public RunObserver {
     type.layout = here.state;
     const auto known = serial_.gradients.find(here.source);
     if (known == serial_.gradients.end()) return fail("the serial run has no gradient of '" + here.name + "'");
-    compare(rank, "gradient of " + here.name, gradient, known->second, type,
-            std::max(gradient_sizes_.at(here.source), input_.floor * largest_gradient_));
-    compare(rank, here.name, updated, serial_.updated.at(here.source), type,
-            std::max(parameter_sizes_.at(here.source), input_.floor), &gradient, &input_.sources.at(here.source));
+    compare(rank, "gradient of " + here.name, gradient, known->second, type, gradient_scales_.at(here.source),
+            input_.floor * largest_gradient_);
+    compare(rank, here.name, updated, serial_.updated.at(here.source), type, parameter_scales_.at(here.source), input_.floor,
+            &gradient, &input_.sources.at(here.source));
     if (here.updated != kNoId) assemble(rank, parameter, type, updated);
   }
 
@@ -55,14 +47,14 @@ class Comparison final : public RunObserver {
       if (const auto known = assembled_.find(parameter); known != assembled_.end()) shards = known->second;
     }
     if (!shards) return fail("'" + here.name + "' was gathered without having been updated");
-    compare(rank, here.name, value, *shards, input_.program.type(here.value), std::max(parameter_sizes_.at(here.source), input_.floor));
+    compare(rank, here.name, value, *shards, input_.program.type(here.value), parameter_scales_.at(here.source), input_.floor);
   }
 
   void on_output(std::int64_t rank, std::uint32_t output, const Tensor& value) override {
     const ProgramOutput& here = input_.program.outputs[output];
     const ProgramValue& described = input_.program.values[here.value];
     const std::string name = here.kind == OutputKind::loss ? "loss" : here.target.empty() ? described.name : here.target;
-    compare(rank, name, value, serial_.outputs[output], described.type, std::max(output_sizes_[output], input_.floor));
+    compare(rank, name, value, serial_.outputs[output], described.type, output_scales_[output], input_.floor);
     if (here.kind != OutputKind::loss) return;
     const std::scoped_lock lock(mutex_);
     if (rank == 0) loss_ += value.get(0) / static_cast<double>(input_.program.training.microbatches);
@@ -104,13 +96,14 @@ class Comparison final : public RunObserver {
   // step is nearly the gradient's sign, so that where a gradient is nearly zero rounding decides it. There the step is held
   // against what this very gradient gives; that the gradient is right is compared by itself.
   void compare(std::int64_t rank, const std::string& name, const Tensor& part, const Tensor& whole, const ShardedType& type,
-               double scale, const Tensor* gradient = nullptr, const Tensor* before = nullptr) {
+               const TensorScale& scales, double floor, const Tensor* gradient = nullptr, const Tensor* before = nullptr) {
     const Mesh& mesh = input_.program.mesh;
     const ShardIndex index(type, mesh, coordinates_of(mesh, rank));
     double worst = 0;
     for (std::int64_t i = 0; i < part.elements(); ++i) {
       const std::int64_t place = index.global(i);
       if (place < 0) continue;  // padding
+      const double scale = std::max(scales.at(place), floor);
       double difference = std::abs(part.get(i) - whole.get(place));
       if (gradient && difference > input_.tolerance * scale) {
         const double step = take_step(before->get(place), gradient->get(i), input_.program.training.optimizer, settings_);
@@ -132,8 +125,8 @@ class Comparison final : public RunObserver {
   const VerifyInput& input_;
   const SerialStep& serial_;
   const OptimizerSettings settings_;
-  std::map<ValueId, double> gradient_sizes_, parameter_sizes_;
-  std::vector<double> output_sizes_;
+  std::map<ValueId, TensorScale> gradient_scales_, parameter_scales_;
+  std::vector<TensorScale> output_scales_;
   double largest_gradient_ = 0;
   std::map<std::uint32_t, Tensor> assembled_;  // updated parameters, from the shards of all ranks
   std::mutex mutex_;

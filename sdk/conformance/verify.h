@@ -13,7 +13,8 @@ namespace meshwright {
 
 struct Verification {
   bool equal = false;
-  double max_relative_error = 0;  // |Δ| / max(max|t|, floor), the largest over all elements of all tensors and ranks
+  double max_relative_error = 0;  // |Δ| / max(max|t|, floor), the largest over all elements of all tensors and ranks; t: the
+                                  // tensor, or the row in which the element stands
   std::string worst_tensor;       // "gradient of transformer.wte.weight"
   std::int64_t worst_rank = 0;
   double loss_serial = 0;
@@ -40,6 +41,7 @@ struct VerifyInput {
   double tolerance = 1e-4;
   double floor = 1e-3;  // of parameters and outputs; of gradients, this share of the largest gradient in the model
   std::span<const std::map<ValueId, Tensor>> further = {};  // user inputs of each microbatch behind the first
+  bool by_rows = false;  // an element is measured by the largest of its row, so that rows with tiny gradients count
 };
 
 // Runs one training step both ways and compares loss and other outputs, mutated buffers, every gradient and every

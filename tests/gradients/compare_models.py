@@ -20,9 +20,10 @@ import torch
 import transformers
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "python"), str(ROOT / "examples")]
+sys.path[:0] = [str(ROOT / "python"), str(ROOT / "examples"), str(ROOT / "tests" / "closeness")]
 
-import meshwright  # noqa: E402  (found through the path above)
+import meshwright  # noqa: E402  (found through the paths above)
+from closeness import distance, distance_of_numbers  # noqa: E402
 from export import WithLoss  # noqa: E402  (the script that makes the examples)
 
 TOLERANCE = 1e-4
@@ -93,19 +94,19 @@ def compare(name: str, program: str) -> float:
         (Path(folder) / "tensors.json").write_text(json.dumps(tensors))
         ran = subprocess.run([program, str(path), str(Path(folder) / "tensors.json")], check=True, capture_output=True)
     ours = json.loads(ran.stdout)
-    worst = abs(ours["loss"] - loss.item()) / abs(loss.item())
-    theirs = {key: value.grad for key, value in model.named_parameters(remove_duplicate=False)}
-    floor = 1e-3 * max(gradient.abs().max().item() for gradient in theirs.values() if gradient is not None)
-    for key, gradient in ours["gradients"].items():
-        expected = theirs[key].reshape(-1).to(torch.float64)
-        error = (torch.tensor(gradient, dtype=torch.float64) - expected).abs().max().item()
-        worst = max(worst, error / max(expected.abs().max().item(), floor))
-    missing = {id(value) for key, value in model.named_parameters(remove_duplicate=False)
-               if value.grad is not None} - {id(dict(model.named_parameters(remove_duplicate=False))[key])
-                                             for key in ours["gradients"]}
+    known = dict(model.named_parameters(remove_duplicate=False))
+    missing = {id(value) for value in known.values() if value.grad is not None} - {id(known[key]) for key in ours["gradients"]}
     if missing:
         raise AssertionError(f"{len(missing)} parameters have no gradient")
-    return worst
+    return max(distance_of_numbers(float(ours["loss"]), loss.item()),
+               gradient_error(ours["gradients"], {key: value.grad for key, value in known.items()}))
+
+
+def gradient_error(ours: dict[str, list], theirs: dict[str, torch.Tensor | None]) -> float:
+    """Of each gradient against the larger of its own largest element and a thousandth of the model's; the worst of them."""
+    floor = 1e-3 * max(gradient.abs().max().item() for gradient in theirs.values() if gradient is not None)
+    return max(distance(torch.tensor([float(number) for number in gradient], dtype=torch.float64), theirs[key].reshape(-1), floor)
+               for key, gradient in ours.items())
 
 
 def main() -> int:

@@ -232,7 +232,7 @@ def outcome(case: Case, program: Path, folder: Path) -> str:
         return verified.stderr.strip()
     found = json.loads(verified.stdout)
     scale = max(abs(wanted), 0.1 * float(numpy.abs(result * weights).sum()), 1e-3)
-    if abs(found["loss_serial"] - wanted) > TOLERANCE * scale or not found["equal"]:
+    if not abs(found["loss_serial"] - wanted) <= TOLERANCE * scale or not found["equal"]:  # NaN differs too
         return f"computes {found['loss_serial']} where the reference computes {wanted}; ranks agree: {found['equal']}"
     return ""
 

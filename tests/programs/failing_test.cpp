@@ -1,10 +1,15 @@
 // That the comparison can fail: programs with one collective taken out, rules changed in memory.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <functional>
+#include <limits>
+
 #include "altered_ops.h"
 #include "meshwright/frontend.h"
 #include "program_bench.h"
 #include "sources.h"
+#include "tensor_scale.h"
 #include "verify.h"
 
 namespace meshwright::test {
@@ -28,9 +33,11 @@ class Failing : public testing::Test {
                         {tools.parameter_shard.get(), tools.communication.get(), tools.reshape.get()});
   }
 
-  Result<Verification> run(const Program& program) {
+  Result<Verification> run(const Program& program) { return run(program, *bench().reference); }
+
+  Result<Verification> run(const Program& program, const Backend& backend, double floor = 1e-3, bool by_rows = false) {
     const auto further = sample_microbatches(model_.graph, {}, program.training.microbatches).value();
-    return verify({model_.graph, program, *bench().tools.ops, profile_, nullptr, *bench().reference, sources_, 1e-9, 1e-3, further});
+    return verify({model_.graph, program, *bench().tools.ops, profile_, nullptr, backend, sources_, 1e-9, floor, further, by_rows});
   }
 
   AtomizedModel model_;
@@ -110,6 +117,85 @@ TEST_F(Failing, WithoutAnyOneSumOfGradients) {
     ++taken_out;
   }
   EXPECT_GE(taken_out, 10);
+}
+
+// Runs the program as another backend does, and reports one gradient with a row that is a little wrong.
+class WrongInOneRow final : public Backend {
+ public:
+  // `change` is handed the gradients of the parameter of this name.
+  WrongInOneRow(const Backend& inner, std::string parameter, std::function<void(Tensor&)> change)
+      : inner_(inner), parameter_(std::move(parameter)), change_(std::move(change)) {}
+
+ private:
+  struct Altered final : RunObserver {
+    Altered(const WrongInOneRow& owner, const BackendInput& input) : owner(owner), input(input) {}
+    void on_update(std::int64_t rank, std::uint32_t parameter, const Tensor& gradient, const Tensor& updated) override {
+      Tensor altered = gradient;
+      if (input.program.parameters[parameter].name == owner.parameter_) owner.change_(altered);
+      input.observer->on_update(rank, parameter, altered, updated);
+    }
+    void on_gathered(std::int64_t rank, std::uint32_t parameter, const Tensor& value) override {
+      input.observer->on_gathered(rank, parameter, value);
+    }
+    void on_output(std::int64_t rank, std::uint32_t output, const Tensor& value) override {
+      input.observer->on_output(rank, output, value);
+    }
+    const WrongInOneRow& owner;
+    const BackendInput& input;
+  };
+
+  Result<Report> do_run(const BackendInput& input) const override {
+    Altered observer(*this, input);
+    BackendInput changed = input;
+    changed.observer = &observer;
+    return inner_.run(changed);
+  }
+
+  const Backend& inner_;
+  const std::string parameter_;
+  const std::function<void(Tensor&)> change_;
+};
+
+// A letter that hardly occurs has a row of small gradients. What is wrong there is little in shares of the tensor's largest
+// gradient, and is found in shares of the row's.
+TEST_F(Failing, WithARowOfTinyGradientsIsFoundByRows) {
+  const Mesh one = plain_mesh({1});
+  const AtomizedGraph atoms = atomize(model_.graph, *bench().tools.ops).value();
+  const ProblemInput input{model_.graph, atoms, one, profile_, *bench().tools.conversions, {}, {}};
+  const Plan plan = draw_plan(input, build_problem(input).value(), 0).value();
+  const Program whole = host::make_program(plan, bench().tools).value();
+  const auto scaled = [](double factor) {
+    return [factor](Tensor& gradient) {
+      const TensorScale rows(gradient, true);
+      const std::int64_t columns = gradient.shape().back();
+      std::int64_t smallest = 0;
+      for (std::int64_t i = 0; i < gradient.elements(); i += columns) smallest = rows.at(i) < rows.at(smallest) ? i : smallest;
+      for (std::int64_t i = smallest; i < smallest + columns; ++i) gradient.set(i, gradient.get(i) + factor * rows.largest());
+    };
+  };
+  const std::string name = "inner.lm_head.weight";  // tied to the embedding
+  const WrongInOneRow right(*bench().reference, name, scaled(0)), wrong(*bench().reference, name, scaled(0.9e-9));
+  ASSERT_TRUE(run(whole, right, 1e-6, true)->equal);
+  EXPECT_TRUE(run(whole, wrong, 1e-6, false)->equal);
+  const Verification found = run(whole, wrong, 1e-6, true).value();
+  EXPECT_FALSE(found.equal);
+  EXPECT_EQ(found.worst_tensor, "gradient of " + name);
+}
+
+TEST(TensorScale, IsTheLargestOfARowOrOfTheTensor) {
+  Tensor tensor(TensorType{DType::float64, {2, 3}});
+  const double numbers[] = {1, -4, 2, 1e-6, 0, -3e-6};
+  for (std::int64_t i = 0; i < 6; ++i) tensor.set(i, numbers[i]);
+  const TensorScale rows(tensor, true), whole(tensor, false);
+  for (const std::int64_t place : {0, 1, 2}) EXPECT_EQ(rows.at(place), 4);
+  for (const std::int64_t place : {3, 4, 5}) EXPECT_EQ(rows.at(place), 3e-6);
+  EXPECT_EQ(whole.at(5), 4);
+  EXPECT_EQ(rows.largest(), 4);
+  tensor.set(4, std::numeric_limits<double>::quiet_NaN());
+  EXPECT_TRUE(std::isnan(TensorScale(tensor, true).at(3)));
+  EXPECT_EQ(TensorScale(tensor, true).at(0), 4);
+  EXPECT_TRUE(std::isnan(TensorScale(tensor, false).at(0)));
+  EXPECT_TRUE(std::isnan(TensorScale(tensor, true).largest()));
 }
 
 // One rule changed: most draws shard what must be whole, or take for linear what is not.

@@ -17,6 +17,9 @@ namespace {
 
 using Tensors = std::map<ValueId, Tensor>;
 
+// The larger of two numbers; NaN where either is none, which std::max would lose.
+double larger(double a, double b) { return std::isnan(a) || b <= a ? a : b; }
+
 class FullBatch : public testing::TestWithParam<std::tuple<std::string, std::int64_t>> {
  protected:
   FullBatch() {
@@ -55,12 +58,12 @@ class FullBatch : public testing::TestWithParam<std::tuple<std::string, std::int
 
   [[nodiscard]] std::span<const Tensors> further() const { return std::span(parts_).subspan(1); }
 
-  // In shares of the largest number.
+  // In shares of the largest number; NaN where any number is none.
   static double difference(const Tensor& a, const Tensor& b) {
     double largest = 0, worst = 0;
     for (std::int64_t i = 0; i < a.elements(); ++i) {
-      largest = std::max(largest, std::abs(a.get(i)));
-      worst = std::max(worst, std::abs(a.get(i) - b.get(i)));
+      largest = larger(largest, std::abs(a.get(i)));
+      worst = larger(worst, std::abs(a.get(i) - b.get(i)));
     }
     return worst == 0 ? 0 : worst / largest;
   }
@@ -114,12 +117,12 @@ class Against final : public RunObserver {
   void compare(std::int64_t rank, const ShardedType& type, const Tensor& part, const Tensor& whole) {
     const ShardIndex index(type, program_.mesh, coordinates_of(program_.mesh, rank));
     double largest = 0, difference = 0;
-    for (std::int64_t i = 0; i < whole.elements(); ++i) largest = std::max(largest, std::abs(whole.get(i)));
+    for (std::int64_t i = 0; i < whole.elements(); ++i) largest = larger(largest, std::abs(whole.get(i)));
     for (std::int64_t i = 0; i < part.elements(); ++i) {
-      if (const std::int64_t place = index.global(i); place >= 0) difference = std::max(difference, std::abs(part.get(i) - whole.get(place)));
+      if (const std::int64_t place = index.global(i); place >= 0) difference = larger(difference, std::abs(part.get(i) - whole.get(place)));
     }
     const std::scoped_lock lock(mutex_);
-    if (difference > 0) worst = std::max(worst, difference / largest);
+    if (difference != 0) worst = larger(worst, difference / largest);
     ++compared;
   }
 

@@ -1,0 +1,29 @@
+// The sizes that differences between two tensors are measured by.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "meshwright/tensor.h"
+
+namespace meshwright {
+
+// Of a whole tensor, or of each of its rows: the elements that share all indices but the last. A tensor whose rows have
+// very unlike sizes (an embedding's gradient, say) may be wrong in its small rows and right in shares of its largest element.
+class TensorScale {
+ public:
+  TensorScale() = default;
+  // NaN where an element is none, so that every difference from such a tensor or row is NaN too.
+  TensorScale(const Tensor& tensor, bool by_rows);
+
+  // The largest element of the tensor, or of the row in which the element at `place` stands (row-major).
+  [[nodiscard]] double at(std::int64_t place) const { return largest_[static_cast<std::size_t>(place / row_)]; }
+  // That of the whole tensor.
+  [[nodiscard]] double largest() const;
+
+ private:
+  std::int64_t row_ = 1;         // elements in a row
+  std::vector<double> largest_;  // by row
+};
+
+}  // namespace meshwright
