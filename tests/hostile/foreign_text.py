@@ -86,7 +86,7 @@ def check_plan(program, plan, folder, what, may_refuse):
 def check_words(program, plan, folder):
     """Texts of attributes, and names of ops and of arguments."""
     for text in HOSTILE:
-        for what in ("value", "key", "op"):
+        for what in ("value", "key", "operand", "op"):
             changed = json.loads(json.dumps(plan))
             for node in changed["graph"]["nodes"]:
                 if what == "value":

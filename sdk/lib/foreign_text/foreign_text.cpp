@@ -18,7 +18,8 @@ std::string escape(char32_t code) {
 
 bool is_hidden(char32_t code) {
   return code < 0x20 || (code >= 0x7f && code < 0xa0) || (code >= 0x200b && code <= 0x200f) ||
-         (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) || code == 0xfeff;
+         (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f) || code == 0xfeff ||
+         (code >= 0xfff0 && code <= 0xffff && code != 0xfffd) || (code >= 0xe0000 && code <= 0xe007f);
 }
 
 // Calls `visit(character, its bytes)` for every character.
