@@ -3,28 +3,12 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "foreign_text.h"
 #include "timeline.h"
 
 namespace meshwright {
 
 namespace {
-
-std::string quoted(const std::string& text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      result += '\\';
-      result += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      char escape[8];
-      std::snprintf(escape, sizeof escape, "\\u%04x", static_cast<unsigned>(c));
-      result += escape;
-    } else {
-      result += c;
-    }
-  }
-  return result + '"';
-}
 
 std::string microseconds(double seconds) {
   char text[48];
@@ -34,26 +18,26 @@ std::string microseconds(double seconds) {
 
 std::string metadata(const char* what, int thread, const std::string& text) {
   return R"({"ph": "M", "pid": 0, "tid": )" + std::to_string(thread) + R"(, "name": ")" + what +
-         R"(", "args": {"name": )" + quoted(text) + "}}";
+         R"(", "args": {"name": )" + json_string(text) + "}}";
 }
 
 std::string complete(const Program& program, std::size_t index, const Span& span) {
   const Instruction& instruction = program.instructions[index];
-  std::string arguments = "\"instruction\": " + std::to_string(index) + ", \"name\": " + quoted(instruction.name);
-  if (!instruction.module_path.empty()) arguments += ", \"module\": " + quoted(instruction.module_path);
+  std::string arguments = "\"instruction\": " + std::to_string(index) + ", \"name\": " + json_string(instruction.name);
+  if (!instruction.module_path.empty()) arguments += ", \"module\": " + json_string(instruction.module_path);
   if (instruction.kind == InstructionKind::move) {
     const ShardedType& from = program.type(instruction.operands[0].value);
-    arguments += ", \"from\": " + quoted(to_string(from.layout, from.atoms)) +
-                 ", \"to\": " + quoted(to_string(instruction.move.result, from.atoms)) +
+    arguments += ", \"from\": " + json_string(to_string(from.layout, from.atoms)) +
+                 ", \"to\": " + json_string(to_string(instruction.move.result, from.atoms)) +
                  ", \"sent_bytes\": " + std::to_string(sent_bytes(program, instruction));
   }
   for (const ProgramValueId result : instruction.results) {
     arguments +=
-        ", " + quoted("makes " + program.values[result].name) + ": " + quoted(to_string(program.local(result)));
+        ", " + json_string("makes " + program.values[result].name) + ": " + json_string(to_string(program.local(result)));
   }
   return R"({"ph": "X", "pid": 0, "tid": )" + std::to_string(static_cast<int>(span.stream)) +
          ", \"ts\": " + microseconds(span.start_seconds) + ", \"dur\": " + microseconds(span.seconds) +
-         ", \"name\": " + quoted(title(instruction)) + R"(, "cat": ")" + name(instruction.phase) + R"(", "args": {)" +
+         ", \"name\": " + json_string(title(instruction)) + R"(, "cat": ")" + name(instruction.phase) + R"(", "args": {)" +
          arguments + "}}";
 }
 

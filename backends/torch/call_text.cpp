@@ -41,8 +41,8 @@ bool is_default(const std::string& op, const std::string& attribute, const Attri
 
 std::string attribute_text(const std::string& name, const Attribute& value, bool by_schema) {
   if (const auto* text = std::get_if<std::string>(&value)) {
-    if (name == "dtype") return "torch." + *text;
-    if (name == "memory_format") return "torch." + *text + "_format";
+    if (name == "dtype") return named_dtype(*text);
+    if (name == "memory_format") return memory_format(*text);
   }
   if (const auto* code = std::get_if<std::int64_t>(&value); code != nullptr && name == "reduction" && !by_schema) {
     return *code == 0 ? "\"none\"" : *code == 1 ? "\"mean\"" : "\"sum\"";
@@ -88,15 +88,15 @@ std::string CallText::in_form(std::string_view form) const {
 
 std::string CallText::by_schema() const {
   std::vector<std::string> arguments;
-  for (const auto& [name, text] : texts_) arguments.push_back(name + "=" + text);
+  for (const auto& [name, text] : texts_) arguments.push_back(identifier(name) + "=" + text);
   for (const auto& [name, attribute] : call_.attributes) {
     const bool defaulted = is_of_no_concern(call_.op, name, attribute) || is_usual(name, attribute);
-    if (!is_position(name) && !defaulted) arguments.push_back(name + "=" + attribute_text(name, attribute, true));
+    if (!is_position(name) && !defaulted) arguments.push_back(identifier(name) + "=" + attribute_text(name, attribute, true));
   }
   if (call_.operands.empty() && call_.op.starts_with("aten.")) arguments.push_back("device=device()");
   std::string op = call_.op;
   if (std::count(op.begin(), op.end(), '.') == 1) op += ".default";
-  return "torch.ops." + op + "(" + join(arguments) + ")";
+  return "torch.ops." + dotted_name(op) + "(" + join(arguments) + ")";
 }
 
 std::string CallText::helper(const std::string& name, const std::vector<std::string>& positional, const std::vector<std::string>& named,

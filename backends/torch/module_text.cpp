@@ -40,7 +40,7 @@ std::string class_name(const std::string& block) {
       if (std::isalnum(letter) != 0) upper = false;
     }
   }
-  return identifier(name) + "Block";
+  return identifier(name + "Block");
 }
 
 class Classes {
@@ -173,7 +173,7 @@ class Classes {
       const Statement& statement = forward_.statements[i];
       const std::vector<std::string> inside = split(relative(statement.module, prefix));
       const std::string here = inside.empty() ? "" : inside.size() > 1 && prefix.empty() ? inside[0] + "." + inside[1] : inside[0];
-      if (here != part && !here.empty()) text += indent + "# " + here + "\n";
+      if (here != part && !here.empty()) text += indent + "# " + comment(here) + "\n";
       part = here;
       // What is mentioned is named before what is made.
       const std::string right = rendered(statement.text, names, prefix);
@@ -287,7 +287,7 @@ class Classes {
       const int number = ++classes_[wanted];
       known->second = number == 1 ? wanted : wanted + std::to_string(number);
       const std::string base = text.find("self[") != std::string::npos ? "Parts" : "nn.Module";
-      made_.text += "class " + known->second + "(" + base + "):\n    \"\"\"" + block.prefix + ", and what is computed like it.\"\"\"\n\n" + text + "\n\n";
+      made_.text += "class " + known->second + "(" + base + "):\n    \"\"\"" + comment(block.prefix) + ", and what is computed like it.\"\"\"\n\n" + text + "\n\n";
     }
     block.class_name = known->second;
   }
@@ -307,7 +307,7 @@ class Classes {
       else arguments.push_back(names.of(value, forward_.program));
     }
     std::string& text = made_.text;
-    text += "class Model(Planned):\n    \"\"\"" + docstring_ + "\"\"\"\n\n";
+    text += "class Model(Planned):\n    \"\"\"" + comment(docstring_) + "\"\"\"\n\n";
     if (draws(0, forward_.statements.size())) text += "    DRAWS = True\n";
     text += dictionary("INPUTS", forward_.input_layouts) + dictionary("OUTPUTS", forward_.output_layouts);
     std::vector<std::pair<std::string, std::string>> tied;

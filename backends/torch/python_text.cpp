@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -15,13 +14,6 @@ std::vector<std::string> texts(const std::vector<std::int64_t>& numbers) {
   std::vector<std::string> parts;
   for (const std::int64_t value : numbers) parts.push_back(std::to_string(value));
   return parts;
-}
-
-bool is_keyword(std::string_view name) {
-  static constexpr std::array kKeywords = {"and",  "as",     "assert", "async",  "await", "break",  "class", "continue", "def", "del",    "elif",  "else",
-                                           "except", "False", "finally", "for",  "from",  "global", "if",    "import",   "in",  "is",     "lambda", "None",
-                                           "nonlocal", "not", "or",   "pass",   "raise",  "return", "True",     "try", "while", "with",  "yield"};
-  return std::find(kKeywords.begin(), kKeywords.end(), name) != kKeywords.end();
 }
 
 bool has_single_atoms(const AtomShape& atoms) {
@@ -85,15 +77,6 @@ std::string number(double value) {
   const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
   std::string text(buffer.data(), end);
   return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
-}
-
-std::string quoted(std::string_view text) {
-  std::string all = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') all += '\\';
-    all += c == '\n' ? ' ' : c;
-  }
-  return all + "\"";
 }
 
 std::string dtype(DType type) { return "torch." + std::string(name(type)); }
@@ -180,14 +163,6 @@ std::string positions(const Instruction& call, const std::string& name) {
   std::vector<std::string> steps;
   for (const auto& step : starts->second.steps) steps.push_back(tuple(step));
   return "positions(" + integers("_atoms") + ", " + integers("_extents") + ", " + tuple(starts->second.base) + ", " + tuple(steps) + ")";
-}
-
-std::string identifier(std::string_view name) {
-  std::string made;
-  for (const char c : name) made += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
-  if (made.empty() || std::isdigit(static_cast<unsigned char>(made[0])) != 0) made = "_" + made;
-  if (is_keyword(made)) made += "_";
-  return made;
 }
 
 }  // namespace meshwright::torch

@@ -12,7 +12,20 @@ namespace meshwright::torch {
 
 namespace {
 
-constexpr char kValueBegin = '\x01', kMemberBegin = '\x02', kEnd = '\x03';
+constexpr char kValueBegin = '\x01', kMemberBegin = '\x02', kEnd = '\x03', kEscape = '\x04';
+
+// A model's name may have the bytes that marks are made of.
+std::string escaped(const std::string& path) {
+  std::string made;
+  for (const char c : path) made += c > 0 && c <= kEscape ? std::string{kEscape, static_cast<char>(c + '0')} : std::string(1, c);
+  return made;
+}
+
+std::string unescaped(const std::string& content) {
+  std::string made;
+  for (std::size_t i = 0; i < content.size(); ++i) made += content[i] == kEscape ? static_cast<char>(content[++i] - '0') : content[i];
+  return made;
+}
 
 // Calls `visit(is_value, content)` for every mark and `keep(text)` for what is between.
 template <class Visit, class Keep>
@@ -22,7 +35,7 @@ void scan(const std::string& text, Visit visit, Keep keep) {
     keep(text.substr(at, mark - at));
     if (mark == std::string::npos) return;
     const std::size_t end = text.find(kEnd, mark);
-    visit(text[mark] == kValueBegin, text.substr(mark + 1, end - mark - 1));
+    visit(text[mark] == kValueBegin, unescaped(text.substr(mark + 1, end - mark - 1)));
     at = end + 1;
   }
 }
@@ -398,7 +411,7 @@ class Writer {
 }  // namespace
 
 std::string value_mark(ProgramValueId value) { return kValueBegin + std::to_string(value) + kEnd; }
-std::string member_mark(const std::string& path) { return kMemberBegin + path + kEnd; }
+std::string member_mark(const std::string& path) { return kMemberBegin + escaped(path) + kEnd; }
 
 std::vector<ProgramValueId> values_in(const std::string& text) {
   std::vector<ProgramValueId> values;

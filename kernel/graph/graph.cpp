@@ -1,6 +1,9 @@
 #include "meshwright/graph.h"
 
+#include <algorithm>
 #include <set>
+
+#include "aten/check_call.h"
 
 namespace meshwright {
 
@@ -77,6 +80,34 @@ bool has_gradient_operand(const Graph& graph, const Node& node) {
   return false;
 }
 
+// A petabyte: larger tensors are a mistake, and sums over a graph of smaller ones stay numbers.
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
+constexpr std::size_t kMostDimensions = 64;  // as PyTorch
+
+Status check_type(const Graph& graph, const Value& value) {
+  const std::string where = "graph '" + graph.name + "', value '" + value.name + "'";
+  if (value.type.shape.size() > kMostDimensions) return bad_input(where + ": has more than " + std::to_string(kMostDimensions) + " dimensions");
+  std::int64_t bytes = size_bytes(value.type.dtype);
+  for (const std::int64_t size : value.type.shape) {
+    if (size < 0 || __builtin_mul_overflow(bytes, std::max<std::int64_t>(size, 1), &bytes) || bytes > kMostBytes)
+      return bad_input(where + ": has a negative size, or an impossibly large one");
+  }
+  if (value.requires_gradient && !is_floating(value.type.dtype))
+    return bad_input(where + ": is " + std::string(name(value.type.dtype)) + ", which has no gradient, and is marked as if it had");
+  return Done{};
+}
+
+// What one op says of a call (aten/check_call.h), and that nobody reads an empty tensor, of which no rule knows how to cut it.
+Status check_call(const Graph& graph, const Node& node) {
+  const std::string where = "graph '" + graph.name + "', node '" + node.name + "' (" + node.op + ")";
+  for (const Operand& operand : node.operands) {
+    if (graph.type(operand.value).elements() == 0)
+      return bad_input(where + ": its '" + operand.name + "' has no elements; export the model without empty tensors");
+  }
+  if (Status status = aten::check_call(graph, node); !status) return add_context(where, status.error());
+  return Done{};
+}
+
 Status check_node(const Graph& graph, NodeId id, std::vector<bool>& defined) {
   const Node& node = graph.nodes[id];
   const std::string where = "graph '" + graph.name + "', node '" + node.name + "'";
@@ -103,6 +134,9 @@ Status check_node(const Graph& graph, NodeId id, std::vector<bool>& defined) {
 }  // namespace
 
 Status validate(const Graph& graph) {
+  for (const Value& value : graph.values) {
+    if (Status status = check_type(graph, value); !status) return status;
+  }
   std::vector<bool> defined(graph.values.size(), false);
   for (const Source& source : graph.sources) {
     if (source.value >= graph.values.size()) return bad_input("graph '" + graph.name + "': a source has no value");
@@ -117,6 +151,7 @@ Status validate(const Graph& graph) {
       return bad_input("graph '" + graph.name + "': two nodes are named '" + graph.nodes[id].name + "'");
     }
     if (Status status = check_node(graph, id, defined); !status) return status;
+    if (Status status = check_call(graph, graph.nodes[id]); !status) return status;
   }
   for (const Output& output : graph.outputs) {
     if (output.value >= graph.values.size() || !defined[output.value]) {

@@ -5,6 +5,8 @@
 
 #include <memory>
 
+#include "foreign_text.h"
+
 namespace meshwright::host {
 namespace {
 
@@ -28,7 +30,7 @@ spdlog::logger& logger() {
 }
 
 void write_line(LogLevel level, std::string_view source, std::string_view message) {
-  logger().log(level_of(level), "{}: {}", source, message);
+  logger().log(level_of(level), "{}: {}", source, message_line(message, 2000));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <exception>
 
 #include "command_line.h"
+#include "report_error.h"
 
 int main(int argc, char** argv) {
   try {
@@ -10,7 +11,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "meshwright: error: the results can't be written to standard output\n");
     return exit_code == 0 ? 2 : exit_code;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "meshwright: error: our own fault, please report it: %s\n", error.what());
+    meshwright::host::report_error(meshwright::internal_error(std::string("our own fault, please report it: ") + error.what()));
   } catch (...) {
     std::fprintf(stderr, "meshwright: error: our own fault, please report it: an unknown exception\n");
   }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 
+#include "foreign_text.h"
 #include "memory_text.h"
 #include "size_text.h"
 
@@ -27,32 +28,9 @@ std::string number(double value) {
   return text;
 }
 
-std::string escaped(const std::string& text) {
-  std::string safe;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        safe += "&amp;";
-        break;
-      case '<':
-        safe += "&lt;";
-        break;
-      case '>':
-        safe += "&gt;";
-        break;
-      case '"':
-        safe += "&quot;";
-        break;
-      default:
-        safe += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
-  }
-  return safe;
-}
-
 std::string text_at(double x, double y, const char* anchor, const std::string& text, const char* more = "") {
   return "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" text-anchor=\"" + anchor + "\"" + more + ">" +
-         escaped(text) + "</text>\n";
+         xml_text(text) + "</text>\n";
 }
 
 std::string line(double x1, double y1, double x2, double y2, const char* kind) {
@@ -87,7 +65,7 @@ class Drawing {
            "<style>text{fill:#333}.grid{stroke:#888;stroke-opacity:.3}.axis{stroke:#888}.phase{stroke:#888;stroke-"
            "dasharray:4 3}"
            ".peak{stroke:#cc3311;stroke-width:1.5}@media(prefers-color-scheme:dark){text{fill:#ddd}}</style>\n";
-    svg_ += "<title>" + escaped("Memory of " + program_.name) + "</title>\n";
+    svg_ += "<title>" + xml_text("Memory of " + program_.name) + "</title>\n";
     title();
     bytes_axis();
     for (std::size_t kind = 0; kind < kMemoryKinds; ++kind) area(kind);

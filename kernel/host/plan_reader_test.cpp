@@ -18,7 +18,7 @@ Graph small_graph() {
                   {"linear", {DType::float32, {8, 4}}, 0, true},
                   {"loss", {DType::float32, {}}, 1, true}};
   graph.sources = {{SourceKind::parameter, 0, {"weight", "tied"}}, {SourceKind::user_input, 1, {"x"}}};
-  Node linear{"aten.linear", "linear", "mlp", {{"input", 1}, {"weight", 0}}, {}, {2}};
+  Node linear{"test.linear", "linear", "mlp", {{"input", 1}, {"weight", 0}}, {}, {2}};
   linear.attributes = {{"none", {}},
                        {"yes", true},
                        {"one", std::int64_t{1}},
@@ -58,7 +58,7 @@ Plan small_plan() {
   PlannedVariable weight{VariableKind::parameter, "weight", "", "", {}, {}, {{"weight", "S0R", "S0R"}}, "RR", "S0R", ZeroStage::value, true, true};
   weight.update_seconds = 1e-7;
   weight.state_bytes = 64;
-  PlannedVariable linear{VariableKind::node, "linear", "aten.linear", "mlp", {"b"}, {}, {{"linear", "S0R", "S0R"}}, "", "", ZeroStage::none, false};
+  PlannedVariable linear{VariableKind::node, "linear", "test.linear", "mlp", {"b"}, {}, {{"linear", "S0R", "S0R"}}, "", "", ZeroStage::none, false};
   linear.operands = {{"x", "S0R", ""}, {"weight", "RR", "RR+P0"}};
   linear.forward_seconds = 0.25;
   plan.variables = {weight, linear};

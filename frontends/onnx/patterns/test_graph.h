@@ -27,9 +27,10 @@ class TestGraph {
   ValueId with(const std::string& op, ValueId x, double number, const std::string& name = "other") {
     return emit(op, {{"self", x}}, {{name, number}}, graph.type(x).shape);
   }
+  // Of two shapes of which one broadcasts to the other.
   ValueId both(const std::string& op, ValueId a, ValueId b) {
-    return emit(op, {{"self", a}, {"other", b}}, {},
-                graph.type(graph.type(a).rank() >= graph.type(b).rank() ? a : b).shape);
+    const bool first = graph.type(a).elements() >= graph.type(b).elements();
+    return emit(op, {{"self", a}, {"other", b}}, {}, graph.type(first ? a : b).shape);
   }
   ValueId mean(ValueId x) {
     Shape shape = graph.type(x).shape;
