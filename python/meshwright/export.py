@@ -62,11 +62,13 @@ def export(model: torch.nn.Module,
 
 
 def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """The program in the form that the planner reads; what runs without gradients has none."""
+    """The program in the form that the planner reads (see simplify.py); what runs without gradients has none."""
     from meshwright.regions import detach_regions
+    from meshwright.simplify import simplify
 
     detach_regions(program)
     made = program.run_decompositions({})
+    simplify(made)
     _name_tied_weights(made)
     return made
 

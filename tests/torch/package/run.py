@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests the Python package on ranks of this machine, with gloo: run.py --program build/bin/meshwright [CASE...]
 
-First cases.py, what autoparallelize promises; then failing.py, where each case must end every rank with the same exit code, and
+First cases.py, what autoparallelize promises, and trust_cases.py, what must not go wrong silently; then failing.py, where each case must end every rank with the same exit code, and
 soon, after rank 0 has said one sentence. The ranks of those are started without torchrun, which would end them itself.
 Needs PyTorch. Exits with 1 if anything is wrong.
 """
@@ -21,6 +21,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 RANKS = 4
+FILES = ("cases.py", "trust_cases.py")  # each a run of these ranks
 # Until the slowest start of four PyTorch processes on a busy machine is over; a rank that hangs takes all of it.
 LIMIT_SECONDS = 240
 KILLED = -9
@@ -108,15 +109,15 @@ def check_failure(case: str, folder: str, variables: dict[str, str]) -> str | No
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--program", type=Path, required=True, help="the meshwright program")
-    parser.add_argument("cases", nargs="*", help="names of cases in cases.py, and of those that fail; all of them if none is given")
+    parser.add_argument("cases", nargs="*", help="names of cases, and of those that fail; all of them if none is given")
     options = parser.parse_args()
     variables = environment(options.program.resolve())
     failing = [case for case in FAILURES if not options.cases or case in options.cases]
     good = [case for case in options.cases if case not in FAILURES]
     wrong = 0
-    if good or not options.cases:
-        done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS),
-                               HERE / "cases.py", *good], env=variables)
+    for file in FILES if good or not options.cases else ():
+        done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS), HERE / file, *good],
+                              env=variables)
         wrong += done.returncode != 0
     with tempfile.TemporaryDirectory() as folder:
         if failing:
