@@ -7,10 +7,13 @@ do would not happen any more, without a word: so it is refused here, where it ca
 from __future__ import annotations
 
 import contextlib
+import random
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from meshwright.errors import Error
 
@@ -33,17 +36,63 @@ def refused(model: torch.nn.Module) -> Iterator[None]:
                 if not type(hook).__module__.startswith("torch.nn.utils."):  # weight_norm's sets the weight that is computed with
                     saved.append((hooks, key, hook))
                     hooks[key] = _watched(hook, path, silent)
-    register = torch.Tensor.register_hook
+    register, rand = torch.Tensor.register_hook, torch.rand
     torch.Tensor.register_hook = _refuse_tensor_hook
+    torch.rand = lambda *size, **named: _Draw(rand) if size in ((), ([],), ((),)) and not named else rand(*size, **named)
+    before = _generators()
     try:
         yield
     finally:
-        torch.Tensor.register_hook = register
+        torch.Tensor.register_hook, torch.rand = register, rand
         for hooks, key, hook in saved:
             hooks[key] = hook
+    if _generators() != before:
+        raise Error("the model's forward draws random numbers with Python's random module or NumPy, and a traced program would compute "
+                    "with the same ones for ever; draw them with PyTorch")
     if silent:
         raise Error(f"{_called(min(silent))} has a forward hook that returns nothing: it only looks on, and a traced program would not "
                     "call it; remove it, or let it return what is computed with")
+
+
+def _generators() -> tuple[Any, ...]:
+    """The states of the generators that are not PyTorch's."""
+    numpy = sys.modules.get("numpy")
+    state = numpy.random.get_state() if numpy is not None else ()
+    return (random.getstate(), *(one.tobytes() if hasattr(one, "tobytes") else one for one in state))
+
+
+class _Draw:
+    """A number in [0, 1) that a forward draws to decide what it does, such as which layers it leaves out. It can't be traced
+    but where it decides nothing: no number is below 0, and all are below 1.
+    """
+
+    def __init__(self, rand: Callable[..., torch.Tensor]):
+        self._rand = rand
+
+    def _below(self, limit: Any) -> bool:
+        if isinstance(limit, (int, float)) and (limit <= 0 or limit >= 1):
+            return limit >= 1
+        raise Error(f"the model's forward draws a random number and decides by it, with a probability of {limit}, what it computes (as "
+                    "layerdrop does); a traced program computes the same each time: set that probability to 0")
+
+    def __lt__(self, limit: Any) -> bool:
+        return self._below(limit)
+
+    __le__ = __lt__
+
+    def __gt__(self, limit: Any) -> bool:
+        return not self._below(limit)
+
+    __ge__ = __gt__
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        """Anything else that is done with it is done with a tensor."""
+        args, kwargs = pytree.tree_map(lambda leaf: leaf._rand([]) if isinstance(leaf, cls) else leaf, (args, kwargs or {}))
+        return function(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._rand([]), name)
 
 
 def _watched(hook: Callable[..., Any], path: str, silent: set[str]) -> Callable[..., Any]:

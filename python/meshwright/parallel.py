@@ -99,6 +99,8 @@ def _built(model: torch.nn.Module, arguments: Arguments, planned: Planned, outpu
     state = model.state_dict(keep_vars=True)
     _mark_not_saved(sharded, state)
     of_plan = dict(sharded.named_shards())
+    # Of a file without weights the program guesses which names are of one tensor; here it is known.
+    sharded.TIED = {name: own for name, own in sharded.TIED.items() if _place(state[name]) == _place(state[own])}
     same_name, unused = _other_names(state, {**{name: name for name in of_plan}, **sharded.TIED})
     sharded.TIED = {**sharded.TIED, **same_name}
     rows = Rows(module, [layout for name, layout in sharded.INPUTS.items() if name in traced.inputs])

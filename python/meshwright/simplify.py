@@ -35,8 +35,11 @@ def simplify(program: torch.export.ExportedProgram) -> None:
 
 
 def _has_effect(node: torch.fx.Node) -> bool:
-    """Whether it must stay though nobody reads it: not checks of metadata, which the export has made."""
-    return node.op in ("placeholder", "output") or (node.is_impure() and node.target is not _ATEN._assert_tensor_metadata.default)
+    """Whether it must stay though nobody reads it: not checks, which compute nothing, nor numbers read for them."""
+    if node.op in ("placeholder", "output"):
+        return True
+    name = getattr(getattr(node.target, "_schema", None), "name", "")
+    return node.is_impure() and not name.startswith(("aten::_assert_", "aten::sym_constrain_range", "aten::item", "aten::_local_scalar_dense"))
 
 
 def _replace(old: torch.fx.Node, new: torch.fx.Node, program: torch.export.ExportedProgram) -> None:

@@ -97,6 +97,16 @@ def _traced(model: torch.nn.Module, args: tuple, kwargs: dict[str, Any], path: P
     return traced
 
 
+def _with_one_loss(results: Any) -> tuple[list[Any], Any]:
+    """The leaves of what a model returned. Of several scalars, one called "loss" is the loss, and the others are only shown."""
+    places, spec = pytree.tree_flatten_with_path(results)
+    named = {str(getattr(path[-1], "key", getattr(path[-1], "name", ""))) if path else "": leaf for path, leaf in places}
+    loss = named.get("loss")
+    if _is_floating(loss) and loss.dim() == 0:
+        return [leaf if leaf is loss or not _is_floating(leaf) or leaf.dim() else leaf.detach() for _, leaf in places], spec
+    return [leaf for _, leaf in places], spec
+
+
 def _is_floating(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.is_floating_point()
 
@@ -134,7 +144,7 @@ class _Flat:
             for name, number in self._numbers.items():
                 leaves[number] = tensors[name]
             args, kwargs = pytree.tree_unflatten(leaves, self._spec)
-            results, self.container = pytree.tree_flatten(self._forward(*args, **kwargs))
+            results, self.container = _with_one_loss(self._forward(*args, **kwargs))
             floating = filter(_is_floating, results)
             sums = [(one * tensors[f"{COTANGENTS}_{i}"]).sum() for i, one in zip(range(len(self.cotangents)), floating)]
             return (*results, functools.reduce(operator.add, sums)) if sums else tuple(results)

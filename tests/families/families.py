@@ -45,13 +45,15 @@ SMALL = {
 
 def shrunk(config: Any, changes: dict[str, Any]) -> Any:
     for key, value in {**SMALL, **changes}.items():
-        if hasattr(config, key) and value is not None:
-            try:
+        try:
+            if hasattr(config, key) and value is not None:
                 setattr(config, key, value)
-            except Exception:  # a field that is derived of others
-                pass
-    if getattr(config, "layer_types", None) is not None:
+        except Exception:  # a field that is derived of others
+            pass
+    try:
         config.layer_types = list(config.layer_types)[: config.num_hidden_layers]
+    except Exception:  # it has none, or derives them
+        pass
     config.return_dict = True
     return config
 
@@ -87,16 +89,18 @@ gpt_neox_japanese xlnet trocr glm4_moe ernie4_5_moe nanochat cwm vaultgemma olmo
 MASKED_LM = """bert roberta albert distilbert electra deberta deberta-v2 mpnet mobilebert convbert camembert xlm-roberta roformer squeezebert rembert
 layoutlm ibert nystromformer big_bird yoso fnet megatron-bert funnel ernie esm data2vec-text xmod modernbert mra luke perceiver reformer
 longformer roberta-prelayernorm xlm flaubert eurobert tapas mvp""".split()
-CLASSIFIERS = """bert roberta gpt2 llama distilbert electra albert deberta-v2 xlnet mpnet funnel longformer canine ernie_m biogpt opt t5 bart
-modernbert qwen2 gemma led mbart plbart umt5 nezha""".split()
+CLASSIFIERS = """bert roberta gpt2 llama distilbert electra albert deberta-v2 xlnet mpnet funnel longformer canine biogpt opt t5 bart
+modernbert qwen2 gemma mbart plbart umt5""".split()
 SEQ2SEQ = """t5 mt5 umt5 bart mbart pegasus marian m2m_100 blenderbot blenderbot-small led longt5 plbart prophetnet fsmt switch_transformers
-bigbird_pegasus pegasus_x nllb-moe mvp t5gemma encoder-decoder""".split()
+bigbird_pegasus pegasus_x nllb-moe mvp t5gemma""".split()
 IMAGES = """vit deit beit swin swinv2 convnext convnextv2 resnet regnet mobilenet_v1 mobilenet_v2 mobilevit mobilevitv2 efficientnet bit poolformer
-segformer pvt pvt_v2 levit cvt van focalnet dinat efficientformer dinov2 dinov2_with_registers data2vec-vision hiera siglip swiftformer vit_msn
+segformer pvt pvt_v2 levit cvt focalnet dinat dinov2 dinov2_with_registers data2vec-vision hiera siglip swiftformer vit_msn
 ijepa textnet pvt clip siglip2 hgnet_v2 perceiver donut-swin""".split()
 AUDIO = "wav2vec2 hubert wavlm unispeech unispeech-sat data2vec-audio sew wav2vec2-conformer".split()
 
 CHANGES: dict[str, dict[str, Any]] = {
+    "deepseek_v2": {"head_dim": 8}, "deepseek_v3": {"head_dim": 8}, "convnextv2": {"hidden_sizes": [16, 32], "depths": [1, 1], "num_stages": 2},
+    "clip": {"image_size": 224}, "siglip": {"image_size": 224}, "t5": {"decoder_start_token_id": None},
     "gpt_neo": {"attention_types": [[["global", "local"], 1]]}, "convnext": {"hidden_sizes": [16, 32], "depths": [1, 1], "num_stages": 2},
     "resnet": {"hidden_sizes": [16, 32], "depths": [1, 1], "embedding_size": 16, "layer_type": "basic"}, "swin": {"embed_dim": 16, "depths": [1, 1],
     "num_heads": [2, 2], "patch_size": 4}, "swinv2": {"embed_dim": 16, "depths": [1, 1], "num_heads": [2, 2], "patch_size": 4},

@@ -39,9 +39,10 @@ def without_chance(model: torch.nn.Module) -> torch.nn.Module:
     """In training mode; nothing is dropped, for a device and two ranks draw different numbers."""
     model.train()
     for module in model.modules():
-        for name, value in vars(module).items():
-            if isinstance(value, float) and ("drop" in name or name == "p"):
-                setattr(module, name, 0.0)
+        for owner in (module, getattr(module, "config", None)):
+            for name, value in list(vars(owner).items()) if hasattr(owner, "__dict__") else ():
+                if isinstance(value, float) and ("drop" in name or name == "p" or name.startswith("mask_")):
+                    setattr(owner, name, 0.0)
         if isinstance(module, torch.nn.modules.dropout._DropoutNd):
             module.p = 0.0
     return model

@@ -253,6 +253,27 @@ class TiedFirst(nn.Module):
         return F.cross_entropy(self.head(hidden).flatten(0, 1), following.flatten())
 
 
+class WithSpare(Plain):
+    """A head that nothing computes with, of the shape of one that is used, and a layer whose norm alone is counted."""
+
+    def __init__(self):
+        super().__init__()
+        self.spare = nn.Linear(WIDTH, LETTERS, bias=False)
+        self.counted = nn.BatchNorm1d(16)
+
+    def forward(self, x, following):
+        self.counted(self.body.letter(x))
+        return super().forward(x, following)
+
+
+@case
+def what_nothing_computes_with_keeps_its_weights():
+    sharded, serial = pair(WithSpare, DATA)
+    for got, wanted in zip(trained(sharded, loss), trained(serial, loss)):
+        same(got, wanted, "loss")
+    return weights_within(sharded, serial)
+
+
 @case
 def tied_weights_keep_the_model_s_names():
     sharded, serial = pair(TiedFirst, HYBRID)
