@@ -9,7 +9,7 @@ DEMO_OUTPUT ?= $(BUILD)/demo/plan.json
 # Small enough that a CPU runs it in seconds.
 DEMO_VERIFIED ?= examples/gpt2_mini.pt2
 
-.PHONY: build demo test test-torch zoo saved-bytes search-times tap-figures test-onnx bench iopddl fmt lint
+.PHONY: build demo test test-torch zoo models saved-bytes search-times tap-figures test-onnx bench iopddl fmt lint
 
 build: packages-build
 	@./tools/install_highs.sh $(BUILD)/highs
@@ -56,6 +56,12 @@ zoo: packages-torch build
 	@./tools/install_torch.sh $(BUILD)/torch tests/zoo/requirements.txt
 	@echo "zoo: exporting, planning, verifying"
 	@$(BUILD)/torch/bin/python tests/zoo/zoo.py --program $(BUILD)/bin/meshwright -o $(BUILD)/zoo $(ZOO_OPTIONS)
+
+# One step of 300 models of transformers, torchvision and timm, drawn, on two ranks against one device; a table.
+models: packages-torch build
+	@./tools/install_torch.sh $(BUILD)/torch tests/zoo/requirements.txt
+	@echo "models: training"
+	@$(BUILD)/torch/bin/python tests/families/run.py --program $(BUILD)/bin/meshwright --draw 300 $(MODELS_OPTIONS)
 
 # What the zoo's forwards save for their backwards, against PyTorch's autograd.
 saved-bytes: packages-torch build

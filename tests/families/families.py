@@ -65,6 +65,8 @@ def transformers_model(model_type: str, head: str, kind: str, **changes: Any) ->
     import transformers
 
     config = shrunk(transformers.AutoConfig.for_model(model_type), changes)
+    if kind == PAIRED:
+        config.decoder_start_token_id = 0
     model = getattr(transformers, f"AutoModelFor{head}").from_config(config)
     generator = torch.Generator().manual_seed(1)
     ids = torch.randint(3, VOCABULARY, (BATCH, LENGTH), generator=generator)
@@ -75,6 +77,7 @@ def transformers_model(model_type: str, head: str, kind: str, **changes: Any) ->
     if kind == HEARD:
         return model, {"input_values": torch.randn(BATCH, 400, generator=generator), "labels": classes}
     if kind == CLASSIFIED:
+        ids[:, -1] = 2  # the end, which some look for
         return model, {"input_ids": ids, "labels": classes}
     if kind == PAIRED:
         return model, {"input_ids": ids, "labels": torch.randint(3, VOCABULARY, (BATCH, LENGTH), generator=generator)}
@@ -100,7 +103,7 @@ AUDIO = "wav2vec2 hubert wavlm unispeech unispeech-sat data2vec-audio sew wav2ve
 
 CHANGES: dict[str, dict[str, Any]] = {
     "deepseek_v2": {"head_dim": 8}, "deepseek_v3": {"head_dim": 8}, "convnextv2": {"hidden_sizes": [16, 32], "depths": [1, 1], "num_stages": 2},
-    "clip": {"image_size": 224}, "siglip": {"image_size": 224}, "t5": {"decoder_start_token_id": None},
+    "clip": {"image_size": 224}, "siglip": {"image_size": 224},
     "gpt_neo": {"attention_types": [[["global", "local"], 1]]}, "convnext": {"hidden_sizes": [16, 32], "depths": [1, 1], "num_stages": 2},
     "resnet": {"hidden_sizes": [16, 32], "depths": [1, 1], "embedding_size": 16, "layer_type": "basic"}, "swin": {"embed_dim": 16, "depths": [1, 1],
     "num_heads": [2, 2], "patch_size": 4}, "swinv2": {"embed_dim": 16, "depths": [1, 1], "num_heads": [2, 2], "patch_size": 4},
