@@ -100,11 +100,11 @@ def _traced(model: torch.nn.Module, args: tuple, kwargs: dict[str, Any], path: P
 def _with_one_loss(results: Any) -> tuple[list[Any], Any]:
     """The leaves of what a model returned. Of several scalars, one called "loss" is the loss, and the others are only shown."""
     places, spec = pytree.tree_flatten_with_path(results)
-    named = {str(getattr(path[-1], "key", getattr(path[-1], "name", ""))) if path else "": leaf for path, leaf in places}
-    loss = named.get("loss")
-    if _is_floating(loss) and loss.dim() == 0:
-        return [leaf if leaf is loss or not _is_floating(leaf) or leaf.dim() else leaf.detach() for _, leaf in places], spec
-    return [leaf for _, leaf in places], spec
+    names = [str(getattr(path[-1], "key", getattr(path[-1], "name", ""))) if path else "" for path, _ in places]
+    scalar = [_is_floating(leaf) and leaf.dim() == 0 for _, leaf in places]
+    named = any(is_scalar and name == "loss" for is_scalar, name in zip(scalar, names))
+    shown = [named and is_scalar and name != "loss" for is_scalar, name in zip(scalar, names)]
+    return [leaf.detach() if only_shown else leaf for (_, leaf), only_shown in zip(places, shown)], spec
 
 
 def _is_floating(value: Any) -> bool:

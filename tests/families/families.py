@@ -102,7 +102,7 @@ ijepa textnet pvt clip siglip2 hgnet_v2 perceiver donut-swin""".split()
 AUDIO = "wav2vec2 hubert wavlm unispeech unispeech-sat data2vec-audio sew wav2vec2-conformer".split()
 
 CHANGES: dict[str, dict[str, Any]] = {
-    "deepseek_v2": {"head_dim": 8}, "deepseek_v3": {"head_dim": 8}, "convnextv2": {"hidden_sizes": [16, 32], "depths": [1, 1], "num_stages": 2},
+    "deepseek_v2": {"head_dim": 8, "num_key_value_heads": 4}, "deepseek_v3": {"head_dim": 8, "num_key_value_heads": 4}, "convnextv2": {"hidden_sizes": [16, 32], "depths": [1, 1], "num_stages": 2},
     "clip": {"image_size": 224}, "siglip": {"image_size": 224},
     "gpt_neo": {"attention_types": [[["global", "local"], 1]]}, "convnext": {"hidden_sizes": [16, 32], "depths": [1, 1], "num_stages": 2},
     "resnet": {"hidden_sizes": [16, 32], "depths": [1, 1], "embedding_size": 16, "layer_type": "basic"}, "swin": {"embed_dim": 16, "depths": [1, 1],
