@@ -20,6 +20,7 @@ from meshwright import ranks
 from meshwright.arguments import Arguments, keywords_among_positions, misfit, split
 from meshwright.errors import Error
 from meshwright.planning import Planned, Wishes, make_plan
+from meshwright.pretrained import Pretrained
 from meshwright.progress import Progress
 from meshwright.rows import Rows
 from meshwright.sharded import OUTPUTS, Call, Sharded
@@ -131,7 +132,7 @@ def _work_folder(folder: str | os.PathLike[str] | None) -> Iterator[Path]:
 def _built(model: torch.nn.Module, arguments: Arguments, planned: Planned, outputs: str | None) -> torch.nn.Module:
     module = _imported(planned.source)
     traced = planned.traced
-    kind = type(module.Model.__name__, (Measured, Sharded, module.Model), {"__module__": module.__name__, "__doc__": module.Model.__doc__})
+    kind = type(module.Model.__name__, (Measured, Pretrained, Sharded, module.Model), {"__module__": module.__name__, "__doc__": module.Model.__doc__})
     on_meta = any(parameter.is_meta for parameter in model.parameters())
     with torch.device("meta") if on_meta else contextlib.nullcontext():
         sharded = kind()
