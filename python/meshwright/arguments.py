@@ -6,6 +6,7 @@ given by position or by keyword: ``input_ids``, ``batch['x']``, ``args[0]``.
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,18 +14,62 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+_MOST_NAMES = 8  # of a forward's arguments, in a sentence
 
 
-def split(sample_inputs: Any) -> tuple[tuple, dict[str, Any]]:
-    """A batch as positional and keyword arguments: a mapping is keywords, a sequence positions, a tensor one position."""
+def split(sample_inputs: Any, sample_kwargs: Any = None) -> tuple[tuple, dict[str, Any]]:
+    """A batch as positional and keyword arguments: a mapping is keywords, a sequence positions, a tensor one position.
+
+    Raises:
+        TypeError: it is something else, or keywords are given twice; the text is a sentence for the caller.
+    """
+    if sample_kwargs is not None and not isinstance(sample_kwargs, Mapping):
+        raise TypeError(f"sample_kwargs must be a dict of keyword arguments, not {_type_name(sample_kwargs)}")
+    keywords = dict(sample_kwargs or {})
     if isinstance(sample_inputs, torch.Tensor):
-        return (sample_inputs,), {}
+        return (sample_inputs,), keywords
     if isinstance(sample_inputs, Mapping):
+        if keywords:
+            raise TypeError("the sample inputs are a dict, which is keyword arguments, and sample_kwargs are given as well; "
+                            "give all of them in one, or positional ones as a tuple")
         return (), dict(sample_inputs)
     if isinstance(sample_inputs, Sequence) and not isinstance(sample_inputs, (str, bytes)):
-        return tuple(sample_inputs), {}
-    raise TypeError("inputs must be a tuple of positional or a dict of keyword arguments, "
-                    f"not {type(sample_inputs).__name__}")
+        return tuple(sample_inputs), keywords
+    raise TypeError("the sample inputs must be a tuple of positional or a dict of keyword arguments, "
+                    f"not {_type_name(sample_inputs)}")
+
+
+def misfit(forward: Any, args: tuple, kwargs: dict[str, Any]) -> str | None:
+    """Why a model's forward can't be called like this, in one sentence; None where it can."""
+    signature = inspect.signature(forward)
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        nearest = [close for name in kwargs if name not in signature.parameters
+                   for close in difflib.get_close_matches(name, signature.parameters, n=1)]
+        hint = f"; did you mean '{nearest[0]}'?" if nearest else ""
+        return f"the sample inputs do not fit the model, whose forward takes {_names(signature)}: {error}{hint}"
+    return None
+
+
+def keywords_among_positions(forward: Any, args: tuple) -> str | None:
+    """A hint where a dict stands among the positional arguments whose keys are names of arguments."""
+    names = inspect.signature(forward).parameters
+    for value in args:
+        if isinstance(value, Mapping) and value and all(key in names for key in value):
+            return (f"a dict with {', '.join(map(repr, value))} stands among the positional arguments, where it is one "
+                    "argument; give keyword arguments as sample_kwargs=")
+    return None
+
+
+def _names(signature: inspect.Signature) -> str:
+    marks = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    names = [marks.get(parameter.kind, "") + name for name, parameter in signature.parameters.items()]
+    return "(" + ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "") + ")"
+
+
+def _type_name(value: Any) -> str:
+    return "None" if value is None else type(value).__name__
 
 
 class Arguments:

@@ -17,17 +17,22 @@ from typing import Any
 import torch
 
 from meshwright import guards, ranks
-from meshwright.arguments import Arguments, split
+from meshwright.arguments import Arguments, keywords_among_positions, misfit, split
 from meshwright.errors import Error
 from meshwright.planning import Planned, Wishes, make_plan
+from meshwright.pretrained import Pretrained
+from meshwright.progress import Progress
 from meshwright.rows import Rows
 from meshwright.sharded import OUTPUTS, Call, Sharded
+from meshwright.statistics import Measured, Meter, count_moves
+from meshwright.summary import six_lines
 
 _numbers = itertools.count(1)
 
 
 def autoparallelize(model: torch.nn.Module,
-                    sample_inputs: Sequence[Any] | Mapping[str, Any],
+                    sample_inputs: Sequence[Any] | Mapping[str, Any] = (),
+                    sample_kwargs: Mapping[str, Any] | None = None,
                     *,
                     cluster: str | os.PathLike[str] | None = None,
                     mesh: Sequence[int] | None = None,
@@ -35,7 +40,8 @@ def autoparallelize(model: torch.nn.Module,
                     plan: str | os.PathLike[str] | None = None,
                     memory_budget: int | str | None = None,
                     outputs: str | None = None,
-                    folder: str | os.PathLike[str] | None = None) -> torch.nn.Module:
+                    folder: str | os.PathLike[str] | None = None,
+                    verbose: bool = True) -> torch.nn.Module:
     """Plan ``model`` for the ranks that run, and give the sharded model, with this rank's part of the weights.
 
     Every rank calls it with a model of the same weights. Rank 0 plans; all get the same plan. Train the result as the
@@ -47,6 +53,7 @@ def autoparallelize(model: torch.nn.Module,
             One on the ``meta`` device gives a sharded one there, until ``load_whole`` brings weights.
         sample_inputs: the global batch that each step computes: positional arguments (a tuple) or keyword arguments (a
             dict). Only shapes and types matter.
+        sample_kwargs: keyword arguments beside positional ones.
         cluster: a cluster file; without it, what the ranks see of their machines.
         mesh: sizes of the mesh's axes, such as ``(2, 2)``; without it, the best of all shapes.
         config: a configuration file, or a dict of its keys: ``{"search.zero": 3}``.
@@ -57,6 +64,7 @@ def autoparallelize(model: torch.nn.Module,
             returns its loss, else "gathered": the loss is then computed of it, alike on all ranks. A loss that each rank
             computes of its "rows" is averaged over them, as in DistributedDataParallel.
         folder: where ``model.pt2``, ``plan.json`` and ``model.py`` are kept; without it they are not.
+        verbose: whether rank 0 says on standard error what it does, how long it took, and the plan in six lines.
 
     Raises:
         Error: what is wrong, in one sentence, on every rank alike.
@@ -66,15 +74,50 @@ def autoparallelize(model: torch.nn.Module,
     if outputs is not None and outputs not in OUTPUTS:
         ranks.fail(f"outputs={outputs!r} is not one of {', '.join(map(repr, OUTPUTS))}")
     wishes = Wishes(cluster, mesh, config, plan, memory_budget)
+    args, kwargs = _sample(model, sample_inputs, sample_kwargs)
     hosts = ranks.all_gathered(ranks.this_host())
-    args, kwargs = split(sample_inputs)
+    progress = Progress(verbose)
 
     def work() -> Planned:
         with _work_folder(folder) as path:
-            return make_plan(model, args, kwargs, hosts, wishes, path)
+            try:
+                return make_plan(model, args, kwargs, hosts, wishes, path, progress)
+            except Error as error:
+                if (hint := keywords_among_positions(model.forward, args)) is None:
+                    raise
+                raise Error(f"{error.message}; {hint}", error.code) from error
 
     planned = ranks.agree(work)
-    return _built(model, Arguments(model.forward, args, kwargs), planned, outputs)
+    sharded = _built(model, Arguments(model.forward, args, kwargs), planned, outputs)
+    _measure(sharded, progress)
+    return sharded
+
+
+def _sample(model: Any, sample_inputs: Any, sample_kwargs: Any) -> tuple[tuple, dict[str, Any]]:
+    """The arguments of a call of the model; what can't be any ends all ranks, with a sentence."""
+    args, kwargs, problem = (), {}, None
+    if not isinstance(model, torch.nn.Module):
+        problem = f"the model is a {type(model).__name__}, and must be a torch.nn.Module"
+    elif isinstance(model, Sharded):
+        problem = ("the model is sharded already; call autoparallelize with the original, and "
+                   "load_whole(model.whole_state_dict()) afterwards")
+    else:
+        try:
+            args, kwargs = split(sample_inputs, sample_kwargs)
+            problem = misfit(model.forward, args, kwargs)
+        except TypeError as error:
+            problem = str(error)
+    ranks.refuse_together(problem)
+    return args, kwargs
+
+
+def _measure(sharded: Any, progress: Progress) -> None:
+    """Say what was planned, and begin to count what steps take."""
+    rows = sharded._call.rows
+    for line in six_lines(sharded.plan, rows.batch, rows.batch_axes()):
+        progress.say(line)
+    sharded._meter = Meter(sharded.plan, progress, sharded._call.module.device())
+    count_moves(sharded._call.module, sharded._meter)
 
 
 @contextlib.contextmanager
@@ -92,7 +135,7 @@ def _built(model: torch.nn.Module, arguments: Arguments, planned: Planned, outpu
     traced = planned.traced
     if traced.functions:
         module.FUNCTIONS.update(traced.functions)
-    kind = type(module.Model.__name__, (Sharded, module.Model), {"__module__": module.__name__, "__doc__": module.Model.__doc__})
+    kind = type(module.Model.__name__, (Measured, Pretrained, Sharded, module.Model), {"__module__": module.__name__, "__doc__": module.Model.__doc__})
     on_meta = any(parameter.is_meta for parameter in model.parameters())
     with torch.device("meta") if on_meta else contextlib.nullcontext():
         sharded = kind()

@@ -17,6 +17,7 @@ import torch
 from meshwright import program
 from meshwright.cluster import write_cluster
 from meshwright.errors import Error
+from meshwright.progress import Progress
 from meshwright.ranks import Host
 from meshwright.tracing import Traced, trace
 
@@ -42,28 +43,52 @@ class Planned:
 
 
 def make_plan(model: torch.nn.Module, args: tuple, kwargs: dict[str, Any], hosts: Sequence[Host], wishes: Wishes,
-              folder: Path) -> Planned:
+              folder: Path, progress: Progress) -> Planned:
     """Plan the model for these ranks, or take the plan given; write everything into ``folder``."""
-    traced = trace(model, args, kwargs, folder / "model.pt2")
-    path = folder / "plan.json"
+    check_wishes(wishes, len(hosts))
+    path = folder / "plan.json" if wishes.plan is None else Path(wishes.plan)
+    if wishes.plan is not None:
+        _check_ranks(_read(path), path, len(hosts))
+    with progress.phase("exporting the model", "exported"):
+        traced = trace(model, args, kwargs, folder / "model.pt2")
     try:
         if wishes.plan is None:
-            program.run(["plan", folder / "model.pt2", "-o", path, "--format", "json",
-                         *_options(model, hosts, wishes, folder)])
-        else:
-            path = Path(wishes.plan)
+            with progress.phase(f"planning for {len(hosts)} rank{'s' * (len(hosts) > 1)}", "planned"):
+                program.run(["plan", folder / "model.pt2", "-o", path, "--format", "json",
+                             *_options(model, hosts, wishes, folder)])
         plan = _read(path)
         if wishes.plan is not None:
-            _check_ranks(plan, path, len(hosts))
             check_model(plan, model, traced, path)
         elif (count := _ranks_of(plan)) != len(hosts):
             raise Error(f"the cluster {plan['cluster']['name']} has {count} devices, and {len(hosts)} ranks run; start torchrun for "
                         f"{count} of them, or describe with cluster= what there is")
         _check_microbatches(plan)
-        program.run(["emit", path, "--backend", "torch", "-o", folder, *_config(wishes)])
+        with progress.phase("writing the program", "written"):
+            program.run(["emit", path, "--backend", "torch", "-o", folder, *_config(wishes)])
     except Error as error:  # the folder may be a temporary one: its name says nothing
         raise Error(error.message.replace(f"{folder}/", ""), error.code) from error
     return Planned(traced, path.read_text(encoding="utf-8"), (folder / "model.py").read_text(encoding="utf-8"))
+
+
+def check_wishes(wishes: Wishes, ranks: int) -> None:
+    """Refuse what can be refused before an export, which may take minutes."""
+    mesh, budget = wishes.mesh, wishes.memory_budget
+    if mesh is not None:
+        sizes = list(mesh) if isinstance(mesh, Sequence) and not isinstance(mesh, (str, bytes)) else None
+        if not sizes or not all(type(size) is int and size > 0 for size in sizes):
+            raise Error(f"mesh={mesh!r} is not a tuple of sizes of axes; for {ranks} ranks give mesh=({ranks},), or leave it "
+                        "out for the best of all shapes")
+        if (count := math.prod(sizes)) != ranks:
+            raise Error(f"mesh={tuple(sizes)} has {count} ranks, and {ranks} run; start torchrun with --nproc-per-node "
+                        f"{count}, or give a mesh of {ranks}")
+    if budget is not None and not isinstance(budget, str) and (type(budget) is not int or budget <= 0):
+        raise Error(f"memory_budget={budget!r} is neither a number of bytes above 0 nor a text such as '40GiB'")
+    if wishes.config is not None and not isinstance(wishes.config, (str, os.PathLike, Mapping)):
+        raise Error(f"config={wishes.config!r} is neither a configuration file nor a dict of its keys, such as "
+                    "{'search.zero': 3}")
+    for name, path in (("cluster", wishes.cluster), ("plan", wishes.plan)):
+        if path is not None and not isinstance(path, (str, os.PathLike)):
+            raise Error(f"{name}={path!r} is not the path of a file")
 
 
 def _options(model: torch.nn.Module, hosts: Sequence[Host], wishes: Wishes, folder: Path) -> list[str]:
@@ -84,9 +109,6 @@ def _options(model: torch.nn.Module, hosts: Sequence[Host], wishes: Wishes, fold
     if budget is not None:
         options += ["--memory-budget", str(budget)]
     if wishes.mesh is not None:
-        if math.prod(wishes.mesh) != len(hosts):
-            raise Error(f"mesh={tuple(wishes.mesh)} has {math.prod(wishes.mesh)} ranks, and {len(hosts)} run; start torchrun with "
-                        f"--nproc-per-node {math.prod(wishes.mesh)}, or give a mesh of {len(hosts)}")
         options += ["--mesh", "x".join(map(str, wishes.mesh))]
     # The user's optimizer keeps its state in the parameters' own type.
     if "master_dtype" not in text and (dtype := _one_half_type(model)):

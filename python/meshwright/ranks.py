@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import itertools
 import logging
 import os
 import socket
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +24,11 @@ from meshwright.watch import Watch
 # The oldest PyTorch that the emitted programs were run with.
 OLDEST_TORCH = (2, 15)
 
+# Between two looks at whether rank 0 has an answer.
+_SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.01, 0.5
+
 _watch: Watch | None = None
+_waits = itertools.count()  # alike on all ranks
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,21 @@ def _initialize() -> None:
     dist.init_process_group(backend)
 
 
+def _wait_for_rank_0() -> None:
+    """Returns when rank 0 has come here too. A collective would end with the group's timeout, while an export may take
+    longer than that; and that rank 0 is gone is seen by the watch.
+    """
+    store = dist.distributed_c10d._get_default_store()
+    key = f"meshwright/rank_0_is_here/{next(_waits)}"
+    if dist.get_rank() == 0:
+        store.set(key, b"1")
+        return
+    pause = _SHORTEST_PAUSE_SECONDS
+    while not store.check([key]):
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+
 def _from_rank_0(value: Any) -> Any:
     box = [value]
     dist.broadcast_object_list(box, src=0)
@@ -101,16 +122,22 @@ def _from_rank_0(value: Any) -> Any:
 
 
 def agree(work: Callable[[], Any]) -> Any:
-    """What ``work`` gives on rank 0, on every rank. Where it fails there, every rank raises the same Error."""
+    """What ``work`` gives on rank 0, on every rank, however long it takes there. Where it fails there, every rank raises
+    the same Error.
+    """
     outcome = None
     if dist.get_rank() == 0:
         try:
             outcome = ("done", work())
         except Error as error:
             outcome = ("failed", error.message, error.code)
+        except OSError as error:  # a file that the caller named, or a disk that is full
+            logging.getLogger("meshwright").debug("rank 0 can't go on", exc_info=True)
+            outcome = ("failed", f"{error.filename}: {error.strerror}" if error.filename else summary(error), 2)
         except Exception as error:  # the other ranks wait for an answer, whatever it is
             logging.getLogger("meshwright").debug("rank 0 can't go on", exc_info=True)
             outcome = ("failed", f"our own fault, please report it: {summary(error)}", 1)
+    _wait_for_rank_0()
     outcome = _from_rank_0(outcome)
     if outcome[0] == "failed":
         fail(*outcome[1:])

@@ -37,6 +37,10 @@ class Rows:
         """How many rows a rank feeds."""
         return self.batch // self.parts
 
+    def batch_axes(self) -> list[bool]:
+        """Of each mesh axis, whether it cuts the batch."""
+        return [axis is not None for axis in self._axes]
+
     def layout(self, shape: Sequence[int]) -> Any:
         """Rows of a tensor of this whole shape; one that has no batch is whole everywhere."""
         shape = tuple(shape)

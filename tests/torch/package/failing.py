@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 
 sys.path.insert(0, str(Path(__file__).parent))
+from bad_input import BAD_INPUT  # noqa: E402
 from models import Branching, OtherActivation, Wider, WithLoss, letters, seeded  # noqa: E402
 
 import meshwright.ranks  # noqa: E402
@@ -83,6 +84,14 @@ def main(case: str, folder: str) -> None:
         if os.environ["RANK"] == "2":
             meshwright.ranks.this_host = lambda: os.kill(os.getpid(), signal.SIGKILL)
         meshwright.autoparallelize(seeded(WithLoss), INPUTS)
+    elif case == "no_module":
+        meshwright.autoparallelize(lambda letters: letters, INPUTS)
+    elif case == "other_inputs_on_a_rank":
+        dist.init_process_group("gloo")
+        meshwright.autoparallelize(seeded(WithLoss), INPUTS if dist.get_rank() == 0 else {"letter": INPUTS[0]})
+    elif case in BAD_INPUT:
+        args, kwargs, _ = BAD_INPUT[case]
+        meshwright.autoparallelize(seeded(WithLoss), *args, **kwargs)
     else:
         raise SystemExit(f"no case {case}")
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Tests the Python package on ranks of this machine, with gloo: run.py --program build/bin/meshwright [CASE...]
 
-First cases.py, what autoparallelize promises, and trust_cases.py, what must not go wrong silently; then failing.py, where each case must end every rank with the same exit code, and
-soon, after rank 0 has said one sentence. The ranks of those are started without torchrun, which would end them itself.
+First cases.py and all *_cases.py, what autoparallelize promises; then failing.py, where each case must end every rank with the same exit
+code, and soon, after rank 0 has said one sentence. The ranks of those are started without torchrun, which would end them itself.
 Needs PyTorch. Exits with 1 if anything is wrong.
 """
 
@@ -19,9 +19,11 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+from bad_input import BAD_INPUT  # noqa: E402  (found through the path above)
+
 ROOT = HERE.parents[2]
 RANKS = 4
-FILES = ("cases.py", "trust_cases.py")  # each a run of these ranks
 # Until the slowest start of four PyTorch processes on a busy machine is over; a rank that hangs takes all of it.
 LIMIT_SECONDS = 240
 KILLED = -9
@@ -46,6 +48,9 @@ FAILURES = {
     "killed": (RANKS, 1, r"rank 2 ended without a word \(it was killed, or ran out of memory\); all ranks end"),
     "raised": (RANKS, 1, r"rank 2 stopped with KeyError: 'no such letter'; all ranks end"),
     "killed_before": (RANKS, 1, r"the ranks could not meet, because one of them is gone or can't be reached: \w+: .+"),
+    "no_module": (2, 2, r"the model is a function, and must be a torch\.nn\.Module"),
+    "other_inputs_on_a_rank": (2, 2, r"the sample inputs do not fit the model, .*: missing a required argument: 'letters'.*"),
+    **{name: (2, 2, sentence) for name, (_, _, sentence) in BAD_INPUT.items()},
     "killed_while_planning": (RANKS, 1, r"rank 2 ended without a word \(it was killed, or ran out of memory\); all ranks end"),
 }
 
@@ -96,7 +101,8 @@ def check_failure(case: str, folder: str, variables: dict[str, str]) -> str | No
     if codes != wanted:
         return f"exit codes {codes}, not {wanted}; ranks said:\n" + "\n".join(said)
     pattern = "meshwright: error: " + sentence.replace("PLAN", re.escape(f"{folder}/plan.json"))
-    lines = [line for line in said[0].splitlines() if not line.startswith("[W")]  # what PyTorch warns of
+    # Beside what PyTorch warns of and the work that rank 0 tells of.
+    lines = [line for line in said[0].splitlines() if not line.startswith("[W") and not re.match("meshwright: (?!error: )", line)]
     if len(lines) != 1 or not re.fullmatch(pattern, lines[0]):
         return f"rank 0 said:\n{said[0]}\nwhich is not one line like: {pattern}"
     for rank, text in enumerate(said[1:], 1):
@@ -109,16 +115,17 @@ def check_failure(case: str, folder: str, variables: dict[str, str]) -> str | No
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--program", type=Path, required=True, help="the meshwright program")
-    parser.add_argument("cases", nargs="*", help="names of cases, and of those that fail; all of them if none is given")
+    parser.add_argument("cases", nargs="*", help="names of cases that hold, and of those that fail; all of them if none is given")
     options = parser.parse_args()
     variables = environment(options.program.resolve())
     failing = [case for case in FAILURES if not options.cases or case in options.cases]
     good = [case for case in options.cases if case not in FAILURES]
     wrong = 0
-    for file in FILES if good or not options.cases else ():
-        done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS), HERE / file, *good],
-                              env=variables)
-        wrong += done.returncode != 0
+    if good or not options.cases:
+        for cases in sorted(HERE.glob("*cases.py")):
+            done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS), cases, *good],
+                                  env=variables)
+            wrong += done.returncode != 0
     with tempfile.TemporaryDirectory() as folder:
         if failing:
             codes, said = run_ranks("make_plan", RANKS, folder, variables)

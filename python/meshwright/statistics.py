@@ -1,0 +1,149 @@
+"""What a sharded model's steps took: ``model.statistics()``."""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import sys
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from meshwright.flops import step_flops
+from meshwright.progress import Progress, bytes_text, seconds_text
+
+_REMEMBERED = 100  # steps that the median is of
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Of this rank, a step being the time from one training forward to the next. None where nothing is known yet."""
+
+    steps: int                           # that ended
+    first_step_seconds: float | None
+    step_seconds: float | None           # the median of the last hundred, without the first
+    predicted_step_seconds: float        # of the plan, with its cluster's figures
+    model_flops: int                     # of one step's products of matrices, over all ranks
+    mfu: float | None                    # their share of what the devices could do in step_seconds; None: peak unknown
+    bytes_sent: int | None               # by this rank in the last step; None where torch.compile hides it
+    peak_bytes: int                      # on a GPU what tensors took at most, on a CPU the whole process
+    predicted_peak_bytes: int            # of the plan
+
+    def __str__(self) -> str:
+        step = "no step has ended" if self.step_seconds is None else f"step {seconds_text(self.step_seconds)}"
+        mfu = "unknown" if self.mfu is None else f"{100 * self.mfu:.3g} %"
+        sent = "unknown" if self.bytes_sent is None else bytes_text(self.bytes_sent)
+        return (f"{step} ({seconds_text(self.predicted_step_seconds)} predicted), MFU {mfu}, {sent} sent a step, peak "
+                f"{bytes_text(self.peak_bytes)} ({bytes_text(self.predicted_peak_bytes)} predicted)")
+
+
+@dataclass
+class Meter:
+    """Counts a model's training steps."""
+
+    plan: dict[str, Any]
+    progress: Progress
+    device: torch.device
+    seconds: deque[float] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    first_seconds: float | None = None
+    steps: int = 0
+    begun: float | None = None  # when the step that goes on began
+    sent: int = 0               # in it
+    last_sent: int | None = None
+    hidden: bool = False        # whether moves went on that could not be counted
+
+    @torch.compiler.disable
+    def begin_step(self, hidden: bool) -> None:
+        """A training forward begins, and the step before has ended. ``hidden``: compiled, its moves are not counted."""
+        now = time.perf_counter()
+        if self.begun is not None:
+            self._end_step(now - self.begun)
+        self.begun, self.sent, self.hidden = now, 0, hidden
+
+    def _end_step(self, seconds: float) -> None:
+        self.steps += 1
+        self.last_sent = None if self.hidden else self.sent
+        if self.steps == 1:
+            self.first_seconds = seconds
+            self.progress.say(f"first step in {seconds_text(seconds)}")
+        else:
+            self.seconds.append(seconds)
+
+    def statistics(self) -> Statistics:
+        flops = step_flops(self.plan)
+        seconds = statistics.median(self.seconds) if self.seconds else None
+        return Statistics(self.steps, self.first_seconds, seconds, self.plan["step_seconds"], sum(flops.values()),
+                          self._utilization(flops, seconds), self.last_sent, self._peak_bytes(), self.plan["peak_bytes"])
+
+    def _utilization(self, flops: dict[str, int], seconds: float | None) -> float | None:
+        rates = self.plan["cluster"]["matrix_flops_per_second"]
+        if seconds is None or not flops or any(not rates.get(dtype) for dtype in flops):
+            return None
+        devices = 1
+        for axis in self.plan["mesh"]:
+            devices *= axis["size"]
+        return sum(count / rates[dtype] for dtype, count in flops.items()) / devices / seconds
+
+    def _peak_bytes(self) -> int:
+        if self.device.type == "cuda":
+            return torch.cuda.max_memory_allocated(self.device)
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+class Measured:
+    """Mixed into a sharded model, in front of what computes."""
+
+    _meter: Meter
+
+    @torch.compiler.disable(recursive=False)
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        if self.training and torch.is_grad_enabled():
+            self._meter.begin_step(hidden=callable(torch._C._dynamo.eval_frame.get_eval_frame_callback()))
+        return super().forward(*args, **kwargs)
+
+    def statistics(self) -> Statistics:
+        """What the training steps took so far, next to what the plan said; of this rank, without communication."""
+        return self._meter.statistics()
+
+
+def count_moves(module: Any, meter: Meter) -> None:
+    """From now on what the emitted program's collectives send is counted: by this rank, as in a ring."""
+    for name, share in (("all_gather", lambda x, n: (n - 1) * x.nbytes),
+                        ("reduce_scatter", lambda x, n: x.nbytes * (n - 1) // n),
+                        ("all_to_all", lambda x, n: x.nbytes * (n - 1) // n),
+                        ("all_reduce", lambda x, n: 2 * x.nbytes * (n - 1) // n)):
+        kind = getattr(module, name, None)
+        if kind is not None:
+            _count(kind, meter, lambda move, x, share=share: share(x, module.AXES[move.axis]))
+    relayout = getattr(module, "relayout", None)
+    if relayout is not None:
+        _count(relayout, meter, lambda move, x: _relayout_bytes(module, move, x))
+
+
+def _count(kind: type, meter: Meter, sent: Any) -> None:
+    begin = kind.begin
+
+    def counted(move: Any, x: torch.Tensor) -> Any:
+        if not torch.compiler.is_compiling():
+            meter.sent += sent(move, x)
+        return begin(move, x)
+
+    kind.begin = counted
+
+
+def _relayout_bytes(module: Any, move: Any, x: torch.Tensor) -> int:
+    """What this rank sends to others: its parts that they lack."""
+    here, elements = module.coordinates(), 0
+    for rank in range(dist.get_world_size()):
+        there = module.coordinates(rank)
+        if rank != dist.get_rank():
+            size = 1
+            for _, extent in move.overlap(here, there):
+                size *= extent
+            elements += size
+    return elements * x.element_size()
