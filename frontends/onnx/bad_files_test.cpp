@@ -1,6 +1,7 @@
 // What is refused, and in which words.
 #include <gmock/gmock.h>
 
+#include "meshwright/log.h"
 #include "test_model.h"
 
 namespace meshwright::onnx {
@@ -248,6 +249,21 @@ TEST_F(ExternalData, ThatIsCutShort) {
   const auto tensors = make_onnx()->tensors(model_.write());
   ASSERT_FALSE(tensors.ok());
   EXPECT_THAT(tensors.error().message, HasSubstr("tensor 'w' goes beyond the end of"));
+}
+
+TEST_F(ExternalData, ThatIsMissingIsSaid) {
+  static std::string said;
+  said.clear();
+  set_log_sink([](LogLevel, std::string_view, std::string_view message) { said += message; });
+  EXPECT_EQ(model_.error(), "");
+  set_log_sink(nullptr);
+  EXPECT_THAT(said, HasSubstr("1 of the model's tensors lie in files that are not there, the first 'w' in 'w.bin'"));
+}
+
+TEST_F(ExternalData, ThatALinkLeadsOutOfTheFolderIsRefused) {
+  std::filesystem::create_symlink("/etc/hostname", TestModel::folder() / "w.bin");
+  EXPECT_THAT(model_.error(), HasSubstr("outside of the model's folder"));
+  std::filesystem::remove(TestModel::folder() / "w.bin");
 }
 
 TEST_F(ExternalData, OutsideOfTheFolderIsNotRead) {

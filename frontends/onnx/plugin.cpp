@@ -22,7 +22,24 @@ class Onnx final : public Frontend {
     Result<Model> model = parse_model(path);
     if (!model) return model;
     if (Status status = inline_functions(*model); !status) return add_context(path, status.error());
+    if (Status status = check_stored(*model, path); !status) return status.error();
     return model;
+  }
+
+  // What lies in other files: nothing that is wrong or missing stays unsaid, whether it is read later or not.
+  static Status check_stored(const Model& model, const std::string& path) {
+    const StoredBytes bytes(path);
+    std::size_t missing = 0;
+    std::string first;
+    for (const auto& [name, tensor] : model.initializers) {
+      if (Status status = bytes.check(tensor); !status) return status.error();
+      if (bytes.has(tensor)) continue;
+      if (missing++ == 0) first = "'" + name + "' in '" + tensor.external->location + "'";
+    }
+    if (missing == 0) return Done{};
+    log(LogLevel::warning, "onnx", std::to_string(missing) + " of the model's tensors lie in files that are not there, the first " + first +
+                                       "; it is read without them: put the files beside the model if their numbers matter");
+    return Done{};
   }
 
   Result<Graph> do_read(const std::string& path, const OpenDimensions& open_dimensions) const override {

@@ -15,17 +15,21 @@ bool StoredBytes::has(const StoredTensor& tensor) const {
   return !tensor.external || std::filesystem::is_regular_file(path_of(*tensor.external), ignored);
 }
 
-Result<Tensor> StoredBytes::read(const StoredTensor& tensor) const {
-  Tensor result(tensor.type);
-  if (!tensor.external) {
-    std::memcpy(result.bytes().data(), tensor.bytes.data(), tensor.bytes.size());
-    return result;
-  }
+Status StoredBytes::check(const StoredTensor& tensor) const {
+  if (!tensor.external) return Done{};
   const ExternalPlace& place = *tensor.external;
   const std::string where = model_path_ + ": tensor '" + tensor.name + "'";
   const std::filesystem::path location(place.location);
   bool leaves = location.is_absolute();
   for (const std::filesystem::path& part : location) leaves |= part == "..";
+  std::error_code failure;
+  const std::filesystem::path path = path_of(place);
+  const bool exists = std::filesystem::exists(path, failure);
+  if (exists && !leaves) {  // a link may lead anywhere
+    const std::filesystem::path folder = std::filesystem::canonical(std::filesystem::absolute(model_path_).parent_path(), failure);
+    const std::string inside = std::filesystem::canonical(path, failure).lexically_relative(folder).string();
+    leaves = failure || inside.empty() || inside.starts_with("..");
+  }
   if (leaves)
     return bad_input(where + " lies in '" + place.location +
                      "', outside of the model's folder; such files are not read");
@@ -33,6 +37,24 @@ Result<Tensor> StoredBytes::read(const StoredTensor& tensor) const {
     return bad_input(where + " is a " + to_string(tensor.type) + " of " + std::to_string(tensor.type.bytes()) +
                      " bytes, and its place in '" + place.location + "' has " + std::to_string(place.length));
   }
+  if (!exists) return Done{};
+  if (!std::filesystem::is_regular_file(path, failure)) return bad_input(where + " lies in '" + path.string() + "', which is no regular file");
+  const auto size = static_cast<std::int64_t>(std::filesystem::file_size(path, failure));
+  std::int64_t end = 0;
+  if (failure || __builtin_add_overflow(place.offset, tensor.type.bytes(), &end) || end > size)
+    return bad_input(where + " goes beyond the end of '" + path.string() + "'; the file was cut short");
+  return Done{};
+}
+
+Result<Tensor> StoredBytes::read(const StoredTensor& tensor) const {
+  if (Status status = check(tensor); !status) return status.error();
+  Tensor result(tensor.type);
+  if (!tensor.external) {
+    std::memcpy(result.bytes().data(), tensor.bytes.data(), tensor.bytes.size());
+    return result;
+  }
+  const ExternalPlace& place = *tensor.external;
+  const std::string where = model_path_ + ": tensor '" + tensor.name + "'";
   std::ifstream file(path_of(place), std::ios::binary);
   if (!file)
     return bad_input(where + " lies in '" + path_of(place) + "', which can't be opened; put it beside the model");

@@ -16,6 +16,10 @@ class StoredBytes {
   // Whether they can be had: in the file, or in one that exists.
   [[nodiscard]] bool has(const StoredTensor& tensor) const;
 
+  // Whether its place is one that may be read, if there is a file: inside of the model's folder, links resolved, a regular
+  // file and long enough. Errors: bad_input, as of `read`.
+  [[nodiscard]] Status check(const StoredTensor& tensor) const;
+
   // Errors: bad_input, naming the tensor and the file: one outside of the model's folder, or one that is too short.
   [[nodiscard]] Result<Tensor> read(const StoredTensor& tensor) const;
 

@@ -38,10 +38,27 @@ Error open_error(const std::string& path, int code) {
   return bad_input(path + ": cannot read the file: " + reason);
 }
 
-// In chunks, because the size in the archive's directory may be anything.
+// Text of an export shrinks about tenfold. What would grow a thousandfold was made to fill the memory.
+constexpr std::uint64_t kMostGrowth = 1000, kSmallText = std::uint64_t{1} << 24;
+
+// As large as the archive's directory says, and no larger than can be.
+Result<std::uint64_t> declared_size(zip_t* archive, zip_uint64_t index, const std::string& where, std::size_t most_bytes) {
+  zip_stat_t stat;
+  constexpr zip_uint64_t kNeeded = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE;
+  if (zip_stat_index(archive, index, 0, &stat) != 0 || (stat.valid & kNeeded) != kNeeded) return bad_input(where + ": its size is not known");
+  if (stat.size > most_bytes) return bad_input(where + ": it is larger than " + std::to_string(most_bytes) + " bytes");
+  if (stat.size > kSmallText && stat.size / kMostGrowth > stat.comp_size) {
+    return bad_input(where + ": it would grow from " + std::to_string(stat.comp_size) + " to " + std::to_string(stat.size) + " bytes, which no export does");
+  }
+  return stat.size;
+}
+
+// In chunks, because what is stored may be another size than the archive's directory says.
 Result<std::string> read_entry(zip_t* archive, zip_uint64_t index, const std::string& path, std::string_view name,
                                std::size_t most_bytes) {
   const std::string where = path + ": cannot read " + std::string(name) + " from the archive";
+  const Result<std::uint64_t> size = declared_size(archive, index, where, most_bytes);
+  if (!size) return size.error();
   const std::unique_ptr<zip_file_t, CloseEntry> entry(zip_fopen_index(archive, index, 0));
   if (!entry) return bad_input(where + ": " + zip_strerror(archive));
   std::string text;
@@ -49,9 +66,9 @@ Result<std::string> read_entry(zip_t* archive, zip_uint64_t index, const std::st
   for (;;) {
     const zip_int64_t count = zip_fread(entry.get(), chunk.data(), chunk.size());
     if (count < 0) return bad_input(where + ": " + zip_file_strerror(entry.get()));
-    if (count == 0) return text;
     text.append(chunk.data(), static_cast<std::size_t>(count));
-    if (text.size() > most_bytes) return bad_input(where + ": it is larger than 2 GiB");
+    if (text.size() > *size || (count == 0 && text.size() < *size)) return bad_input(where + ": it has another size than the archive's directory says");
+    if (count == 0) return text;
   }
 }
 

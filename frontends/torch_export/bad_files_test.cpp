@@ -24,14 +24,14 @@ class BadFiles : public testing::Test {
 
   void write_bytes(const std::string& bytes) { std::ofstream(path_, std::ios::binary) << bytes; }
 
-  void write_zip(const std::string& name, const std::string& text) {
+  void write_zip(const std::string& name, const std::string& text, int compression = ZIP_CM_STORE) {
     std::filesystem::remove(path_);
     zip_t* archive = zip_open(path_.c_str(), ZIP_CREATE, nullptr);
     ASSERT_NE(archive, nullptr);
     zip_source_t* source = zip_source_buffer(archive, text.data(), text.size(), 0);
     const zip_int64_t index = zip_file_add(archive, name.c_str(), source, ZIP_FL_ENC_UTF_8);
     ASSERT_GE(index, 0);
-    zip_set_file_compression(archive, static_cast<zip_uint64_t>(index), ZIP_CM_STORE, 0);
+    zip_set_file_compression(archive, static_cast<zip_uint64_t>(index), compression, 0);
     ASSERT_EQ(zip_close(archive), 0);
   }
 
@@ -72,6 +72,48 @@ class BadFiles : public testing::Test {
 
 TEST_F(BadFiles, AGoodOneReads) {
   EXPECT_EQ(message_for_model(model(node("torch.ops.aten.relu.default"), y(), "y")), "");
+}
+
+// A hundred megabytes of blanks, in a hundred kilobytes.
+TEST_F(BadFiles, ABombIsNotUnpacked) {
+  write_zip("m/models/model.json", std::string(100'000'000, ' '), ZIP_CM_DEFLATE);
+  EXPECT_NE(message().find("which no export does"), std::string::npos) << message();
+}
+
+// The directory at the archive's end says 8 bytes less, or 8 more, than are stored.
+TEST_F(BadFiles, AnEntryOfAnotherSizeThanDeclared) {
+  const std::string good = model(node("torch.ops.aten.relu.default"), y(), "y");
+  for (const int change : {-8, 8}) {
+    write_zip("m/models/model.json", good, ZIP_CM_DEFLATE);
+    std::string bytes = (std::ostringstream() << std::ifstream(path_, std::ios::binary).rdbuf()).str();
+    const auto size = static_cast<std::uint32_t>(good.size()), other = size + static_cast<std::uint32_t>(change);
+    const std::string written(reinterpret_cast<const char*>(&size), 4);
+    for (std::size_t at = bytes.find(written); at != std::string::npos; at = bytes.find(written, at + 1)) bytes.replace(at, 4, reinterpret_cast<const char*>(&other), 4);
+    write_bytes(bytes);
+    EXPECT_NE(message(), "") << change;
+  }
+}
+
+TEST_F(BadFiles, DeepJson) {
+  EXPECT_EQ(message_for_model(std::string(100'000, '[')), "models/model.json is nested more than 500 deep");
+  const std::string deep = std::string(400, '[') + std::string(400, ']');
+  EXPECT_NE(message_for_model(model(node("torch.ops.aten.relu.default", R"({"as_int": )" + deep + "}"), y(), "y")), "");
+}
+
+TEST_F(BadFiles, OpsOfThePlannersOwn) {
+  EXPECT_EQ(message_for_model(model(node("torch.ops.meshwright.experts.default"), y(), "y")),
+            "node 'y': 'meshwright.experts' is an op of the planner's own; no model has it");
+}
+
+TEST_F(BadFiles, CallsThatPyTorchWouldNotMake) {
+  EXPECT_NE(message_for_model(model(node("torch.ops.aten.relu.default", R"({"as_none": true})"), y(), "y")).find("its tensor 'self' is missing"), std::string::npos);
+  EXPECT_NE(message_for_model(model(node("torch.ops.aten.t.default"), y(), "y")).find("what it computes is [3, 2]"), std::string::npos);
+}
+
+TEST_F(BadFiles, SpecialFiles) {
+  const auto graph = make_torch_export()->read("/dev/zero");
+  ASSERT_FALSE(graph);
+  EXPECT_EQ(graph.error().message, "/dev/zero: is no regular file; a model is read from one");
 }
 
 TEST_F(BadFiles, Missing) { EXPECT_EQ(message(), "there is no such file"); }

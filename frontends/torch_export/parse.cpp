@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "exported_program.h"
+#include "foreign_text.h"
 
 namespace meshwright::torch_export {
 
@@ -11,6 +12,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::int64_t kSchemaMajor = 8;
+constexpr std::size_t kMostDepth = 500;  // an export has about 20
 
 struct StructureError : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -281,6 +283,7 @@ using Places = std::unordered_map<std::string, WeightPlace>;
 
 Result<Places> parse_places(const std::string& text, const std::string& file) {
   if (text.empty()) return Places{};
+  if (nests_deeper(text, kMostDepth)) return bad_input(file + " is nested more than " + std::to_string(kMostDepth) + " deep");
   const Json json = Json::parse(text, nullptr, false);
   if (json.is_discarded()) return bad_input(file + " is not valid JSON");
   try {
@@ -297,6 +300,7 @@ Result<Places> parse_places(const std::string& text, const std::string& file) {
 }  // namespace
 
 Result<ExportedProgram> parse_program(const std::string& text) {
+  if (nests_deeper(text, kMostDepth)) return bad_input("models/model.json is nested more than " + std::to_string(kMostDepth) + " deep");
   const Json json = Json::parse(text, nullptr, false);
   if (json.is_discarded())
     return bad_input("models/model.json is not valid JSON, or it was cut short; export the model again");

@@ -86,6 +86,9 @@ Status check_dtypes(const Call& call) {
   }
   if (is_one_of(op, kFloating)) {
     if (!is_floating(first)) return refused(call, call.operand(0));
+    for (std::size_t i = 0; i < call.operands(); ++i) {
+      if (is_complex(call.operand(i).dtype)) return refused(call, call.operand(i));
+    }
     if (!is_floating(call.result(0).dtype)) return refused(call, call.result(0));
   }
   // Complex numbers come of complex ones alone.

@@ -16,13 +16,9 @@ Status into(const Call& call, std::string_view addend, const Shape& product) {
 Result<Shapes> linear(const Call& call) {
   Shape made = call.shape("input");
   const Shape& weight = call.shape("weight");
-  if (made.empty() || (weight.size() != 1 && weight.size() != 2) || made.back() != weight.back()) return mismatch(made, weight);
-  made.pop_back();
-  if (weight.size() == 2) made.push_back(weight[0]);
-  if (call.has("bias")) {
-    if (call.type("bias").rank() > 1) return bad_input("its bias has more than one dimension");
-    if (Status status = into(call, "bias", made); !status) return status.error();
-  }
+  if (made.empty() || weight.size() != 2 || made.back() != weight[1]) return mismatch(made, weight);
+  made.back() = weight[0];
+  if (call.has("bias") && call.shape("bias") != Shape{weight[0]}) return bad_input("its bias must have " + std::to_string(weight[0]) + " elements");
   return Shapes{made};
 }
 

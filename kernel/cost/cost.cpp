@@ -1,7 +1,6 @@
 #include "meshwright/cost.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 #include <exception>
 
@@ -61,9 +60,12 @@ double collective_seconds(CollectiveKind kind, const MeshAxis& axis, double byte
   return 0;
 }
 
+// Sizes in a model and rates in a cluster file are each possible by themselves, and may still make an op that takes
+// longer than ticks can count (eleven days): that costs as much as can be said.
 Ticks to_ticks(double seconds) {
-  assert(std::isfinite(seconds) && seconds >= 0);
-  return std::llround(seconds * static_cast<double>(kTicksPerSecond));
+  const double ticks = seconds * static_cast<double>(kTicksPerSecond);
+  if (!(ticks < static_cast<double>(kForbidden))) return kForbidden - 1;
+  return std::max<Ticks>(0, std::llround(ticks));
 }
 
 Profiler::~Profiler() = default;

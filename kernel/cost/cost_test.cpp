@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace meshwright {
 namespace {
 
@@ -40,6 +42,13 @@ TEST(ComputeSeconds, IsTheSlowerOfArithmeticAndMemoryPlusALaunch) {
   EXPECT_DOUBLE_EQ(compute_seconds(profile, {.matrix_flops = 1e12, .dtype = DType::float32}), 1e-1 + 1e-6);
   EXPECT_DOUBLE_EQ(compute_seconds(profile, {.vector_flops = 1, .bytes = 1e9}), 1e-3 + 1e-6);
   EXPECT_EQ(compute_seconds(profile, {}), 0);
+}
+
+TEST(ToTicks, WhatCannotBeCountedCostsAsMuchAsCan) {
+  EXPECT_EQ(to_ticks(1e300), kForbidden - 1);
+  EXPECT_EQ(to_ticks(HUGE_VAL), kForbidden - 1);
+  EXPECT_EQ(to_ticks(std::nan("")), kForbidden - 1);
+  EXPECT_EQ(to_ticks(-1), 0);
 }
 
 }  // namespace

@@ -4,8 +4,10 @@
 #include <string>
 
 #include "compare_command.h"
+#include "config_schema.h"
 #include "explain_command.h"
 #include "iopddl_command.h"
+#include "count_limits.h"
 #include "log_sink.h"
 #include "meshwright/abi_tag.h"
 #include "plan_command.h"
@@ -17,10 +19,21 @@
 namespace meshwright::host {
 namespace {
 
+// A budget of nothing is a mistake, not the configuration's "all that is free".
+std::string check_budget(const std::string& text) {
+  const Result<std::int64_t> bytes = parse_bytes(text);
+  if (!bytes) return bytes.error().message;
+  return *bytes > 0 ? std::string() : "\"" + text + "\" is no memory at all; write it as 75GiB, or leave the option out for all that is free";
+}
+
 constexpr const char* kSetHelp = "override a key of the configuration: section.key=value (repeatable)";
 
 void add_format(CLI::App& command, std::string& format) {
   command.add_option("--format", format, "text or json")->check(CLI::IsMember({"text", "json"}))->capture_default_str();
+}
+
+void add_allow_changed(CLI::App& command, bool& allow) {
+  command.add_flag("--allow-changed-model", allow, "use the plan though its model's file is another one now");
 }
 
 // What is planned for, in all commands that plan.
@@ -29,7 +42,7 @@ void add_planning(CLI::App& command, PlanOptions& options) {
   command.add_option("--cluster", options.cluster, "the cluster, a TOML file");
   command.add_option("--config", options.config, "the configuration, a TOML file");
   command.add_option("--mesh", options.mesh, "shape of the mesh, such as 2x4; the best of several if absent");
-  command.add_option("--memory-budget", options.memory_budget, "memory per device, such as 40GiB");
+  command.add_option("--memory-budget", options.memory_budget, "memory per device, such as 40GiB")->check(check_budget, "SIZE");
   command.add_option("--set", options.set, kSetHelp)->allow_extra_args(false);
   add_format(command, options.format);
 }
@@ -49,7 +62,7 @@ void add_plan(CLI::App& app, PlanOptions& options, int& exit_code) {
   plan.add_option("-o,--output", options.output, "where the plan is written");
   plan.add_option("--top", options.top, "so many of the best distinct plans, ranked by the simulated step; the first is the plan, and "
                                         "with -o plan.json the others are plan.2.json, plan.3.json, ...")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, kMostPlans));
   plan.callback([&options, &exit_code] { exit_code = run_plan(options); });
 }
 
@@ -59,6 +72,7 @@ CLI::App& add_program_command(CLI::App& app, const char* name, const char* help,
   command.add_option("PLAN", options.plan, "the plan, a file that `plan -o` wrote")->required();
   command.add_option("--config", options.config, "the configuration, a TOML file");
   command.add_option("--set", options.set, kSetHelp)->allow_extra_args(false);
+  add_allow_changed(command, options.allow_changed_model);
   command.callback([&options, &exit_code, run] { exit_code = run(options); });
   return command;
 }
@@ -83,8 +97,9 @@ void add_explain(CLI::App& app, ExplainOptions& options, int& exit_code) {
   command.add_option("NODE", options.name, "a node, parameter or value; what takes most time if absent");
   command.add_option("--config", options.plan.config, "the configuration with which it was planned");
   command.add_option("--set", options.plan.set, kSetHelp)->allow_extra_args(false);
-  command.add_option("--alternatives", options.most, "how many of them are searched for")->check(CLI::PositiveNumber)->capture_default_str();
+  command.add_option("--alternatives", options.most, "how many of them are searched for")->check(CLI::Range(1, kMostPlans))->capture_default_str();
   add_format(command, options.plan.format);
+  add_allow_changed(command, options.plan.allow_changed_model);
   command.callback([&options, &exit_code] { exit_code = run_explain(options); });
 }
 
@@ -96,6 +111,7 @@ void add_profile(CLI::App& app, ProfileOptions& options, int& exit_code) {
   profile.add_option("--svg", options.svg, "where the curve is drawn");
   profile.add_option("--nodes", options.nodes, "rows of the table of nodes, or all")->capture_default_str();
   add_format(profile, options.format);
+  add_allow_changed(profile, options.allow_changed_model);
   profile.callback([&options, &exit_code] { exit_code = run_profile(options); });
 }
 

@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <optional>
 
+#include "count_limits.h"
 #include "name_list.h"
 #include "nearest_name.h"
 
@@ -154,7 +155,9 @@ Status check_choices(const ConfigTree& tree, std::string_view section, const Con
 
 // A number that makes no sense whoever reads it.
 Status check_ranges(const HostConfig& config) {
-  if (config.train.integer("microbatches") < 1) return bad_input("\"microbatches\" in [train] must be at least 1");
+  if (config.train.integer("microbatches") < 1 || config.train.integer("microbatches") > kMostMicrobatches) {
+    return bad_input("\"microbatches\" in [train] must be at least 1, and at most " + std::to_string(kMostMicrobatches));
+  }
   if (config.model.integer("batch") < 0) return bad_input("\"batch\" in [model] must be at least 1, or 0 for the exported one");
   const std::string& dtype = config.train.text("dtype");
   const std::string& param_dtype = config.train.text("param_dtype");
@@ -163,8 +166,8 @@ Status check_ranges(const HostConfig& config) {
                      param_dtype + "\"; leave one out");
   }
   if (config.search.integer("work_limit") < 1) return bad_input("\"work_limit\" in [search] must be at least 1");
-  if (!(config.search.number("deadline_seconds") > 0)) {
-    return bad_input("\"deadline_seconds\" in [search] must be more than 0");
+  if (const double seconds = config.search.number("deadline_seconds"); !(seconds > 0 && seconds <= kMostDeadlineSeconds)) {
+    return bad_input("\"deadline_seconds\" in [search] must be more than 0, and at most 1e8");
   }
   return Done{};
 }

@@ -71,11 +71,11 @@ TEST(HostConfig, RefusesUnknownNamesWithTheNearest) {
 }
 
 TEST(HostConfig, RefusesNumbersWithoutSense) {
-  EXPECT_EQ(message_of("[train]\nmicrobatches = 0\n"), "\"microbatches\" in [train] must be at least 1");
+  EXPECT_EQ(message_of("[train]\nmicrobatches = 0\n"), "\"microbatches\" in [train] must be at least 1, and at most 4096");
   EXPECT_EQ(message_of("[model]\nbatch = -1\n"), "\"batch\" in [model] must be at least 1, or 0 for the exported one");
   EXPECT_EQ(message_of("[train]\ndtype = \"bf16\"\nparam_dtype = \"fp16\"\n"),
             "\"dtype\" and \"param_dtype\" in [train] are one setting, but say \"bf16\" and \"fp16\"; leave one out");
-  EXPECT_EQ(message_of("[search]\ndeadline_seconds = nan\n"), "\"deadline_seconds\" in [search] must be more than 0");
+  EXPECT_EQ(message_of("[search]\ndeadline_seconds = nan\n"), "\"deadline_seconds\" in [search] must be more than 0, and at most 1e8");
   EXPECT_EQ(message_of("[search]\nwork_limit = 0\n"), "\"work_limit\" in [search] must be at least 1");
 }
 

@@ -10,6 +10,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "input_file.h"
 #include "json.h"
 
 namespace meshwright::host {
@@ -245,6 +246,7 @@ Result<IopddlProblem> parse_iopddl(std::string_view text, const std::string& nam
 }
 
 Result<IopddlProblem> read_iopddl(const std::string& path) {
+  if (Status status = check_regular(path); !status) return status.error();
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) return bad_input(path + ": can't be opened: " + std::strerror(errno));
   const std::streamoff size = file.tellg();

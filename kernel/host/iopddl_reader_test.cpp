@@ -91,7 +91,7 @@ TEST(IopddlReader, SaysWhatIsWrongAndWhere) {
 
 TEST(IopddlReader, RefusesFilesThatAreNone) {
   EXPECT_NE(read_iopddl("/no/such/file.json").error().message.find("can't be opened"), std::string::npos);
-  EXPECT_NE(read_iopddl("/tmp").error().message.find("is not a file"), std::string::npos);
+  EXPECT_NE(read_iopddl("/tmp").error().message.find("is no regular file"), std::string::npos);
 }
 
 }  // namespace

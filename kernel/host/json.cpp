@@ -6,6 +6,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "foreign_text.h"
+
 namespace meshwright::host {
 namespace {
 
@@ -31,12 +33,9 @@ Library to_library(const Json& json) {
 }
 
 // Far more than any of our files has. Deeper ones would not fit the stack of those who walk through them.
-constexpr int kMostDepth = 500;
+constexpr std::size_t kMostDepth = 500;
 
-struct TooDeep {};
-
-Json from_library(const Library& json, int depth = 0) {
-  if (depth > kMostDepth) throw TooDeep{};
+Json from_library(const Library& json) {
   if (json.is_boolean()) return json.get<bool>();
   if (json.is_number_unsigned() && json.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max()) {
     return json.get<double>();
@@ -46,12 +45,12 @@ Json from_library(const Library& json, int depth = 0) {
   if (json.is_string()) return json.get<std::string>();
   if (json.is_array()) {
     Json::Array array;
-    for (const Library& element : json) array.push_back(from_library(element, depth + 1));
+    for (const Library& element : json) array.push_back(from_library(element));
     return array;
   }
   if (json.is_object()) {
     Json::Object object;
-    for (const auto& [key, member] : json.items()) object.emplace_back(key, from_library(member, depth + 1));
+    for (const auto& [key, member] : json.items()) object.emplace_back(key, from_library(member));
     return object;
   }
   return nullptr;
@@ -121,16 +120,16 @@ std::string write_json(const Json& value, bool compact) {
 }
 
 Result<Json> parse_json(std::string_view text, const std::string& name) {
+  if (nests_deeper(text, kMostDepth)) return bad_input(name + ": nested more than " + std::to_string(kMostDepth) + " deep");
   try {
     return from_library(Library::parse(text));
   } catch (const Library::exception& error) {
     return bad_input(name + ": not valid JSON: " + error.what());
-  } catch (const TooDeep&) {
-    return bad_input(name + ": nested more than " + std::to_string(kMostDepth) + " deep");
   }
 }
 
 Status scan_json(std::string_view text, const std::string& name, JsonEvents& events) {
+  if (nests_deeper(text, kMostDepth)) return bad_input(name + ": nested more than " + std::to_string(kMostDepth) + " deep");
   Scan scan(events);
   if (!Library::sax_parse(text, &scan) && !scan.problem.empty()) {
     return bad_input(name + ": not valid JSON: " + scan.problem);

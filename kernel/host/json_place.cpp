@@ -1,5 +1,8 @@
 #include "json_place.h"
 
+#include <array>
+#include <charconv>
+
 namespace meshwright::host {
 
 namespace {
@@ -10,7 +13,10 @@ std::string describe(const Json& json) {
     std::string operator()(std::nullptr_t) const { return "null"; }
     std::string operator()(bool value) const { return value ? "true" : "false"; }
     std::string operator()(std::int64_t value) const { return std::to_string(value); }
-    std::string operator()(double value) const { return std::to_string(value); }
+    std::string operator()(double value) const {
+      std::array<char, 40> text{};
+      return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
+    }
     std::string operator()(const std::string& value) const { return "'" + value.substr(0, 40) + "'"; }
     std::string operator()(const Json::Array&) const { return "an array"; }
     std::string operator()(const Json::Object&) const { return "an object"; }
@@ -100,10 +106,14 @@ std::uint32_t JsonPlace::index(std::size_t size, std::string_view of) const {
   return 0;
 }
 
-double JsonPlace::number() const {
-  if (const auto* whole = std::get_if<std::int64_t>(&json_->value())) return static_cast<double>(*whole);
-  const auto* real = expect<double>("a number");
-  return real ? *real : 0;
+double JsonPlace::number(double least, double most) const {
+  const auto* whole = std::get_if<std::int64_t>(&json_->value());
+  const auto* real = whole != nullptr ? nullptr : expect<double>("a number");
+  if (whole == nullptr && real == nullptr) return 0;
+  const double found = whole != nullptr ? static_cast<double>(*whole) : *real;
+  if (found >= least && found <= most) return found;  // a NaN is in no range
+  fail(describe(*json_) + " is out of range");
+  return 0;
 }
 
 bool JsonPlace::boolean() const {

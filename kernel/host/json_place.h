@@ -35,7 +35,10 @@ class JsonPlace {
                                      std::int64_t most = std::numeric_limits<std::int64_t>::max()) const;
   // An index into something of `size` elements, which `of` names: "values".
   [[nodiscard]] std::uint32_t index(std::size_t size, std::string_view of) const;
-  [[nodiscard]] double number() const;  // whole or not
+  // Whole or not, in this range.
+  [[nodiscard]] double number(double least = -std::numeric_limits<double>::max(),
+                              double most = std::numeric_limits<double>::max()) const;
+  [[nodiscard]] double seconds() const { return number(0, 1e9); }
   [[nodiscard]] bool boolean() const;
   [[nodiscard]] std::string text() const;
   [[nodiscard]] std::vector<std::string> texts() const;

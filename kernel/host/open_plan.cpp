@@ -1,5 +1,6 @@
 #include "open_plan.h"
 
+#include "input_file.h"
 #include "plan_reader.h"
 #include "report_error.h"
 #include "toml_config.h"
@@ -9,6 +10,7 @@ namespace meshwright::host {
 Result<OpenPlan> open_plan(const ProgramOptions& options) {
   Result<Plan> plan = read_plan(options.plan);
   if (!plan) return plan.error();
+  if (Status status = check_planned_model(*plan, options.allow_changed_model); !status) return status.error();
   Result<ConfigTree> tree = read_config(options.config, options.set);
   if (!tree) return tree.error();
   Result<PluginHost> host = PluginHost::open(std::move(*tree));

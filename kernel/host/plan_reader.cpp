@@ -5,7 +5,9 @@
 #include <unordered_set>
 
 #include "graph_reader.h"
+#include "input_file.h"
 #include "json_place.h"
+#include "count_limits.h"
 #include "plan_words.h"
 
 namespace meshwright::host {
@@ -62,8 +64,8 @@ Mesh read_mesh(const JsonPlace& place, const Cluster& cluster) {
   Mesh mesh;
   std::int64_t devices = 1;
   for (const JsonPlace& axis : place.elements()) {
-    mesh.axes.push_back({axis.at("size").integer(2, kMostDevices), axis.at("alpha_seconds").number(),
-                         axis.at("beta_seconds_per_byte").number(), axis.at("slowest_link").text()});
+    mesh.axes.push_back({axis.at("size").integer(2, kMostDevices), axis.at("alpha_seconds").seconds(),
+                         axis.at("beta_seconds_per_byte").number(0, 1), axis.at("slowest_link").text()});
     if (__builtin_mul_overflow(devices, mesh.axes.back().size, &devices)) place.fail("the mesh is impossibly large");
   }
   if (mesh.axes.size() > kMaxMeshAxes) place.fail("more than " + std::to_string(kMaxMeshAxes) + " axes");
@@ -82,7 +84,7 @@ TrainingSettings read_training(const JsonPlace& place) {
   training.master_dtype = read_dtype(place.at("master_dtype"));
   const JsonPlace reduce_dtype = place.at("reduce_dtype");
   if (!reduce_dtype.is_null()) training.reduce_dtype = read_dtype(reduce_dtype);
-  training.microbatches = place.at("microbatches").integer(1);
+  training.microbatches = place.at("microbatches").integer(1, kMostMicrobatches);
   training.keep_gradients = place.at("keep_gradients").boolean();
   return training;
 }
@@ -96,6 +98,7 @@ class PlanReader {
     plan_.graph = read_graph(root_.at("graph"));
     if (root_.failed()) return std::move(plan_);
     if (const Status status = validate(plan_.graph); !status) root_.at("graph").fail(status.error().message);
+    check_ops();
     collect_names();
     for (const JsonPlace& variable : root_.at("variables").elements())
       plan_.variables.push_back(read_variable(variable));
@@ -123,9 +126,9 @@ class PlanReader {
     plan_.model_hash = root_.at("model").at("hash").text();
     plan_.status = root_.at("status").one_of(SolveStatus::heuristic, [](SolveStatus status) { return name(status); });
     plan_.method = root_.at("method").text();
-    plan_.objective_seconds = root_.at("objective_seconds").number();
-    plan_.lower_bound_seconds = root_.at("lower_bound_seconds").number();
-    plan_.step_seconds = root_.at("step_seconds").number();
+    plan_.objective_seconds = root_.at("objective_seconds").seconds();
+    plan_.lower_bound_seconds = root_.at("lower_bound_seconds").seconds();
+    plan_.step_seconds = root_.at("step_seconds").seconds();
     plan_.peak_bytes = root_.at("peak_bytes").integer(0);
     plan_.budget_bytes = root_.at("budget_bytes").integer(0);
     plan_.cluster = read_cluster(root_.at("cluster"));
@@ -137,6 +140,13 @@ class PlanReader {
     plan_.unruled_ops = root_.at("unruled_ops").texts();
     plan_.notes = root_.at("notes").texts();
     return !root_.failed();
+  }
+
+  // Of the planner's own ops a plan has those that it makes of a model's; all others stand in programs only.
+  void check_ops() const {
+    for (const Node& node : plan_.graph.nodes) {
+      if (node.op.starts_with("meshwright.") && node.op != "meshwright.experts") root_.at("graph").fail("node '" + node.name + "': no plan has the op '" + node.op + "'");
+    }
   }
 
   // A parameter goes by its name in the model, any other value by the graph's.
@@ -168,9 +178,9 @@ class PlanReader {
   }
 
   PlannedVariable read_variable(const JsonPlace& place) const {
-    const auto number = [&](std::string_view key) {
+    const auto seconds = [&](std::string_view key) {
       const auto member = place.find(key);
-      return member ? member->number() : 0.0;
+      return member ? member->seconds() : 0.0;
     };
     const auto bytes = [&](std::string_view key) {
       const auto member = place.find(key);
@@ -191,10 +201,10 @@ class PlanReader {
       variable.regather = place.at("regather").boolean();
       variable.prefetch = place.at("prefetch").boolean();
     }
-    variable.forward_seconds = place.at("forward_seconds").number();
-    variable.backward_seconds = place.at("backward_seconds").number();
-    variable.update_seconds = number("update_seconds");
-    variable.communication_seconds = number("communication_seconds");
+    variable.forward_seconds = place.at("forward_seconds").seconds();
+    variable.backward_seconds = place.at("backward_seconds").seconds();
+    variable.update_seconds = seconds("update_seconds");
+    variable.communication_seconds = seconds("communication_seconds");
     variable.saved_bytes = bytes("saved_bytes");
     variable.state_bytes = bytes("state_bytes");
     variable.gradient_bytes = bytes("gradient_bytes");
@@ -208,7 +218,7 @@ class PlanReader {
     if (move.kind == MoveKind::permute) move.other_axis = place.at("other_axis").index(plan_.mesh.rank(), "mesh axes");
     move.layout = place.at("layout").text();
     move.bytes = place.at("bytes").integer(0);
-    move.seconds = place.at("seconds").number();
+    move.seconds = place.at("seconds").seconds();
     return move;
   }
 
@@ -230,8 +240,8 @@ class PlanReader {
     conversion.source_layout = place.at("source_layout").text();
     conversion.target_layout = place.at("target_layout").text();
     for (const JsonPlace& move : place.at("moves").elements()) conversion.moves.push_back(read_move(move));
-    conversion.seconds = place.at("seconds").number();
-    conversion.times = place.at("times").integer(1);
+    conversion.seconds = place.at("seconds").seconds();
+    conversion.times = place.at("times").integer(1, kMostMicrobatches);
     return conversion;
   }
 
@@ -252,6 +262,7 @@ Result<Plan> parse_plan(std::string_view text, const std::string& name) {
 }
 
 Result<Plan> read_plan(const std::string& path) {
+  if (Status status = check_regular(path); !status) return status.error();
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   if (!file || !(text << file.rdbuf()))

@@ -150,6 +150,10 @@ TEST(PlanReader, SaysWhatIsWrongAndWhere) {
                 "graph.values[0][1]: 'float33' is no dtype"},
            Case{"          4,\n          2", "          -4,\n          2",
                 "graph.values[0][2][0]: -4 is out of range: at least 0 is allowed"},
+           Case{"\"microbatches\": 1", "\"microbatches\": 4000000000", "training.microbatches: 4000000000 is out of range: at most 4096 is allowed"},
+           Case{"\"forward_seconds\": 0.25", "\"forward_seconds\": -0.25", "variables[1].forward_seconds: -0.25 is out of range"},
+           Case{"\"objective_seconds\": 0.1", "\"objective_seconds\": 1e300", "objective_seconds: 1e+300 is out of range"},
+           Case{"\"op\": \"test.linear\",\n        \"module\"", "\"op\": \"meshwright.pad_backward\",\n        \"module\"", "graph: node 'linear': no plan has the op 'meshwright.pad_backward'"},
            Case{"\"name\": \"mean\"", "\"name\": \"linear\"", "graph: graph 'small': two nodes are named 'linear'"},
        }) {
     EXPECT_EQ(message_of(replaced(good, wrong.from, wrong.to)), wrong.message) << wrong.from;

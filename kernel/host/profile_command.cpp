@@ -17,6 +17,7 @@
 #include "report_error.h"
 #include "serial_plan.h"
 #include "toml_config.h"
+#include "input_file.h"
 #include "write_file.h"
 
 namespace meshwright::host {
@@ -25,15 +26,17 @@ namespace {
 
 // Whether the file is one that `plan -o` wrote: a JSON object, as no model file is.
 Result<bool> is_plan(const std::string& path) {
+  if (Status status = check_regular(path); !status) return status.error();
   std::ifstream file(path, std::ios::binary);
   if (!file) return bad_input(path + ": can't be opened: " + std::strerror(errno));
   char first = 0;
   return file >> first && first == '{';
 }
 
-Result<Program> program_of_plan(const std::string& path, PluginHost& host) {
-  const Result<Plan> plan = read_plan(path);
+Result<Program> program_of_plan(const ProfileOptions& options, PluginHost& host) {
+  const Result<Plan> plan = read_plan(options.input);
   if (!plan) return plan.error();
+  if (Status status = check_planned_model(*plan, options.allow_changed_model); !status) return status.error();
   const Result<ProgramTools> tools = open_tools(host, *plan);
   if (!tools) return tools.error();
   return make_program(*plan, *tools);
@@ -69,7 +72,7 @@ Result<Program> read_program(const ProfileOptions& options) {
   if (!tree) return tree.error();
   Result<PluginHost> host = PluginHost::open(std::move(*tree));
   if (!host) return host.error();
-  return *plan ? program_of_plan(options.input, *host) : program_of_model(options.input, *host);
+  return *plan ? program_of_plan(options, *host) : program_of_model(options.input, *host);
 }
 
 Result<std::size_t> row_limit(const std::string& text) {

@@ -7,6 +7,7 @@
 namespace meshwright::host {
 
 struct ProfileOptions {
+  bool allow_changed_model = false;  // as of the commands on plans
   std::string input;  // a model, profiled on one device, or a plan
   std::string config;
   std::vector<std::string> set;  // "section.key=value"

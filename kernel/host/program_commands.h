@@ -12,6 +12,7 @@ struct ProgramOptions {
   std::vector<std::string> set;  // "section.key=value"
   std::string format = "text";   // or "json"
   std::string backend;           // emit: the plugin; the configuration's if ""
+  bool allow_changed_model = false;  // whether a model that is another one than was planned is none of our concern
   std::string output;            // emit: a folder; simulate: the trace's file
   bool exact = false;            // verify: in float64, every element against its row's largest
 };

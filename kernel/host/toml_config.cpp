@@ -7,6 +7,8 @@
 #include <sstream>
 #include <utility>
 
+#include "input_file.h"
+
 namespace meshwright::host {
 namespace {
 
@@ -113,8 +115,7 @@ Result<ConfigTree> parse_config(std::string_view text, const std::string& name,
 
 Result<ConfigTree> read_config(const std::string& path, std::span<const std::string> overrides) {
   if (path.empty()) return parse_config("", "", overrides);
-  std::error_code failure;
-  if (std::filesystem::is_directory(path, failure)) return bad_input(path + ": a folder, not a configuration file");
+  if (Status status = check_regular(path); !status) return status.error();
   std::ifstream file(path);
   if (!file) return bad_input(path + ": the configuration file can't be read");
   std::ostringstream text;

@@ -65,7 +65,7 @@ TEST(TomlConfig, RefusesWhatIsNoOverride) {
 
 TEST(TomlConfig, RefusesAFileThatCannotBeRead) {
   const std::string folder = std::filesystem::temp_directory_path().string();
-  EXPECT_EQ(read_config(folder, {}).error().message, folder + ": a folder, not a configuration file");
+  EXPECT_EQ(read_config(folder, {}).error().message, folder + ": is no regular file; give a file that is stored on disk");
   EXPECT_EQ(read_config("/no/such.toml", {}).error().message, "/no/such.toml: the configuration file can't be read");
   EXPECT_EQ(read_config("/no/such.toml", {}).error().code, ErrorCode::bad_input);
 }

@@ -1,6 +1,8 @@
 #include "write_file.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -71,6 +73,28 @@ TEST_F(WriteFile, AFailureLeavesTheOldFileAndNoOther) {
   const Status full = write_file_atomically("/dev/full", "x");
   ASSERT_FALSE(full.ok());
   EXPECT_EQ(full.error().message, "/dev/full: can't be written (No space left on device)");
+}
+
+// The program is killed while it writes, again and again, at another moment each time.
+TEST_F(WriteFile, NoSignalLeavesAPart) {
+  const std::string path = (folder_ / "file").string(), content(1 << 22, 'x');
+  fs::create_directories(folder_);
+  for (int i = 0; i < 40; ++i) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      while (write_file_atomically(path, content).ok()) {
+      }
+      ::_exit(1);
+    }
+    ::usleep(static_cast<useconds_t>(1000 + 300 * i));
+    ::kill(child, SIGTERM);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFSIGNALED(status));
+    for (const auto& entry : fs::directory_iterator(folder_)) EXPECT_EQ(entry.path().filename(), "file");
+    EXPECT_TRUE(!fs::exists(path) || fs::file_size(path) == content.size());
+  }
 }
 
 }  // namespace

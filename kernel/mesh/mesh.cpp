@@ -21,6 +21,9 @@ std::string to_string(const Mesh& mesh) {
   return text;
 }
 
+// Of which those of size 1 are left out later.
+static constexpr std::size_t kMostSizes = 64;
+
 Result<std::vector<std::int64_t>> parse_mesh_shape(std::string_view text) {
   std::vector<std::int64_t> shape;
   const char* at = text.data();
@@ -31,6 +34,7 @@ Result<std::vector<std::int64_t>> parse_mesh_shape(std::string_view text) {
     if (error != std::errc() || size < 1 || (after != end && *after != 'x')) {
       return bad_input("mesh '" + std::string(text) + "': write axis sizes like 8, 2x4 or 2x2x2");
     }
+    if (shape.size() == kMostSizes) return bad_input("a mesh of more than " + std::to_string(kMostSizes) + " axes: at most " + std::to_string(kMaxMeshAxes) + " are supported");
     shape.push_back(size);
     if (after == end) return shape;
     at = after + 1;
@@ -106,7 +110,9 @@ std::vector<std::vector<std::int64_t>> factorizations(std::int64_t number, std::
 
 Result<Mesh> make_mesh(const Cluster& cluster, const std::vector<std::int64_t>& shape) {
   std::int64_t product = 1;
-  for (const std::int64_t size : shape) product *= size;
+  for (const std::int64_t size : shape) {
+    if (size < 1 || __builtin_mul_overflow(product, size, &product)) return bad_input("a mesh with axes that are impossibly large, or smaller than 1");
+  }
   if (product != cluster.devices()) {
     return bad_input("a mesh of " + std::to_string(product) + " devices does not cover the cluster '" + cluster.name +
                      "', which has " + std::to_string(cluster.devices()));

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace meshwright {
 namespace {
 
@@ -26,6 +28,45 @@ std::vector<std::string> slowest(const Mesh& mesh) {
   std::vector<std::string> links;
   for (const MeshAxis& axis : mesh.axes) links.push_back(axis.slowest_link);
   return links;
+}
+
+TEST(MakeMesh, ProductsThatOverflowAreRefused) {
+  const std::int64_t half = std::int64_t{1} << 32;
+  EXPECT_FALSE(make_mesh(nvlink_pairs(), {half, half}));
+  EXPECT_FALSE(make_mesh(nvlink_pairs(), {half, half, 8}));
+  EXPECT_FALSE(make_mesh(nvlink_pairs(), {-2, -4}));
+  std::string ones = "8";
+  for (int i = 0; i < 100'000; ++i) ones += "x1";
+  EXPECT_FALSE(parse_mesh_shape(ones));
+}
+
+TEST(ValidateCluster, NumbersThatAreNoneAreRefused) {
+  EXPECT_TRUE(validate(nvlink_pairs()));
+  for (const double number : {std::nan(""), HUGE_VAL, -HUGE_VAL, -1.0, 1e-320, 1e300}) {
+    const auto refuses = [&](auto change) {
+      Cluster cluster = nvlink_pairs();
+      change(cluster);
+      EXPECT_FALSE(validate(cluster)) << number;
+    };
+    refuses([&](Cluster& c) { c.device.memory_bytes_per_second = number; });
+    refuses([&](Cluster& c) { c.device.vector_flops_per_second = number; });
+    refuses([&](Cluster& c) { c.device.matrix_flops_per_second[DType::float32] = number; });
+    refuses([&](Cluster& c) { c.device.matrix_efficiency = number; });
+    refuses([&](Cluster& c) { c.device.memory_efficiency = number; });
+    refuses([&](Cluster& c) { c.levels[1].bytes_per_second = number; });
+    if (number == 1e-320) continue;  // of seconds, nothing
+    refuses([&](Cluster& c) { c.device.launch_seconds = number; });
+    refuses([&](Cluster& c) { c.levels[1].latency_seconds = number; });
+  }
+}
+
+TEST(ValidateCluster, CountsWithoutLimitAreRefused) {
+  Cluster cluster = nvlink_pairs();
+  cluster.nodes = cluster.devices_per_node = std::int64_t{1} << 32;
+  EXPECT_FALSE(validate(cluster));
+  cluster = nvlink_pairs();
+  cluster.device.memory_bytes = INT64_MAX;
+  EXPECT_FALSE(validate(cluster));
 }
 
 TEST(MakeMesh, PricesEachAxisByItsSlowestLink) {

@@ -62,7 +62,12 @@ Result<Rule> OpFamily::rule(const OpCall& call) const {
   return guard(call, [&]() -> Result<Rule> {
     if (Status status = check_dimensions(call); !status) return status.error();
     Result<Rule> rule = do_rule(call);
-    if (!rule) return add_context(call.node.op + " at '" + call.node.name + "'", rule.error());
+    if (!rule) {
+      // A rule's text that does not fit these shapes, which PyTorch allows: the call runs replicated, and the plan says so.
+      Error error = add_context(call.node.op + " at '" + call.node.name + "'", rule.error());
+      if (error.code == ErrorCode::internal) error.code = ErrorCode::bad_input;
+      return error;
+    }
     if (Status status = validate(*rule, call.operands, call.results); !status) {
       return plugin_failed(call.node.op + " at '" + call.node.name + "': " + status.error().message);
     }
@@ -111,11 +116,30 @@ Result<std::vector<ValueId>> OpFamily::do_gradient(const GradientCall&) const {
   return bad_input("its op family states no gradient");
 }
 
+namespace {
+
+// What a Tensor can be computed with (tensor.h).
+Status check_computed(const TensorType& type) {
+  switch (type.dtype) {
+    case DType::float16:
+    case DType::bfloat16:
+    case DType::complex64:
+    case DType::complex128: return bad_input(std::string(name(type.dtype)) + " is not computed here");
+    default: return Done{};
+  }
+}
+
+}  // namespace
+
 Result<std::vector<Tensor>> OpFamily::evaluate(const OpCall& call, std::span<const Tensor* const> operands) const {
   return guard(call, [&]() -> Result<std::vector<Tensor>> {
     const std::string where = call.node.op + " at '" + call.node.name + "'";
     for (std::size_t i = 0; i < call.operands.size(); ++i) {
       if (operands[i]->type() != call.operands[i]) return internal_error(where + ": operand " + std::to_string(i) + " has another type");
+      if (Status status = check_computed(call.operands[i]); !status) return add_context(where, status.error());
+    }
+    for (const TensorType& result : call.results) {
+      if (Status status = check_computed(result); !status) return add_context(where, status.error());
     }
     if (Status status = check_dimensions(call); !status) return status.error();
     Result<std::vector<Tensor>> results = do_evaluate(call, operands);

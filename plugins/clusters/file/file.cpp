@@ -30,6 +30,14 @@ class TableReader {
   }
   double number(const std::string& key) { return required<double>(key, "a number"); }
 
+  // A whole number of bytes that an integer holds; the cluster's own checks come later.
+  std::int64_t bytes(const std::string& key) {
+    const double value = quantity(key, "B", "80GiB");
+    if (value >= 0 && value < 9e18) return static_cast<std::int64_t>(value);
+    fail(key, "is no possible size");
+    return 0;
+  }
+
   double quantity(const std::string& key, const char* unit, const char* example) {
     const std::string written = text(key);
     const auto value = parse_quantity(written, unit);
@@ -99,7 +107,7 @@ Result<DeviceSpec> read_device(const std::string& path) {
   TableReader reader(*table, path);
   DeviceSpec device;
   device.name = reader.text("name");
-  device.memory_bytes = static_cast<std::int64_t>(reader.quantity("memory", "B", "80GiB"));
+  device.memory_bytes = reader.bytes("memory");
   device.memory_bytes_per_second = reader.quantity("memory_bandwidth", "B/s", "2039GB/s");
   device.vector_flops_per_second = reader.quantity("vector_flops", "FLOP/s", "19.5TFLOP/s");
   device.launch_seconds = reader.quantity("launch", "s", "4us");
@@ -143,10 +151,10 @@ class File final : public ClusterSource {
     cluster.name = reader.text("name");
     cluster.nodes = reader.integer("nodes");
     cluster.devices_per_node = reader.integer("devices_per_node");
-    cluster.reserved_bytes = static_cast<std::int64_t>(reader.quantity("reserved_bytes", "B", "2GiB"));
+    cluster.reserved_bytes = reader.bytes("reserved_bytes");
     const std::string device = reader.text("device");
     // A single device has no links.
-    const bool linked = table->contains("level") || cluster.devices() != 1;
+    const bool linked = table->contains("level") || cluster.nodes != 1 || cluster.devices_per_node != 1;
     if (const toml::array* levels = linked ? reader.tables("level") : nullptr) {
       for (const toml::node& node : *levels) {
         Result<LinkLevel> level = read_level(*node.as_table(), path + ", [[level]] " + std::to_string(cluster.levels.size() + 1));

@@ -18,5 +18,11 @@ TEST(ParseQuantity, RefusesOtherUnits) {
   EXPECT_EQ(parse_quantity("3 parsec", "s"), std::nullopt);
 }
 
+TEST(ParseQuantity, RefusesWhatIsNoNumber) {
+  for (const char* text : {"nanGB/s", "infGB/s", "-infGB/s", "1e400GB/s", "1e308GB/s", "GB/s", ""}) {
+    EXPECT_EQ(parse_quantity(text, "B/s"), std::nullopt) << text;
+  }
+}
+
 }  // namespace
 }  // namespace meshwright

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <utility>
 
 namespace meshwright {
@@ -18,7 +19,7 @@ std::optional<double> parse_quantity(std::string_view text, std::string_view uni
   if (!rest.ends_with(unit)) return std::nullopt;
   rest.remove_suffix(unit.size());
   for (const auto& [prefix, scale] : kPrefixes) {
-    if (rest == prefix) return number * scale;
+    if (rest == prefix && std::isfinite(number * scale)) return number * scale;
   }
   return std::nullopt;
 }

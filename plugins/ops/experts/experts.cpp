@@ -30,11 +30,24 @@ class Experts final : public OpFamily {
   explicit Experts(const ExpertSettings& settings) : settings_(settings) {}
 
  private:
+  // A plan file may say anything of it; PyTorch's schemas have no such op.
+  static Status check_operands(const OpCall& call) {
+    static constexpr const char* kNames[] = {"hidden", "indices", "weights", "gate_up", "down"};
+    bool fits = call.operands.size() == std::size(kNames) && call.results.size() == 1 + std::size(kSaved);
+    for (std::size_t i = 0; fits && i < std::size(kNames); ++i) {
+      fits = call.node.operands[i].name == kNames[i] && is_floating(call.operands[i].dtype) == (i != 1);
+    }
+    for (const TensorType& result : call.results) fits = fits && is_floating(result.dtype);
+    if (fits) return Done{};
+    return bad_input("a layer of experts has the operands hidden, indices, weights, gate_up and down, and six results");
+  }
+
   static bool is_backward(const Node& node) { return node.op == kExpertsBackward; }
 
   Result<Rule> do_rule(const OpCall& call) const override {
     if (is_exchange_step(call.node.op)) return bad_input("it stands in programs only");
     const bool backward = is_backward(call.node);
+    if (Status status = backward ? Status(Done{}) : check_operands(call); !status) return status.error();
     Result<Rule> rule =
         parse_rule(backward ? "t !o, t !k, t !k, e (!2 i) !h, e !o i, @t !k !h, @t !k (!2 i), @t !k i, @t !k i, @t !k !o"
                               " -> t !h, t !k, e (!2 i) !h, e !o i"

@@ -97,4 +97,18 @@ std::string message_line(std::string_view text, std::size_t most) {
   return made.substr(0, head) + " ... " + made.substr(tail);
 }
 
+bool nests_deeper(std::string_view json, std::size_t most) {
+  std::size_t depth = 0;
+  bool quoted = false;
+  for (std::size_t at = 0; at < json.size(); ++at) {
+    const char c = json[at];
+    if (quoted && c == '\\') ++at;
+    else if (c == '"') quoted = !quoted;
+    else if (!quoted && (c == '[' || c == '{')) ++depth;
+    else if (!quoted && (c == ']' || c == '}') && depth > 0) --depth;
+    if (depth > most) return true;
+  }
+  return false;
+}
+
 }  // namespace meshwright

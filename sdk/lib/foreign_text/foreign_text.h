@@ -28,4 +28,8 @@ std::string xml_text(std::string_view text);
 // bytes the middle is left out.
 std::string message_line(std::string_view text, std::size_t most);
 
+// Whether brackets of a JSON text stand more than `most` deep in each other. Those who parse and walk through such a text
+// call themselves for each, so this is asked first.
+bool nests_deeper(std::string_view json, std::size_t most);
+
 }  // namespace meshwright

@@ -31,5 +31,12 @@ TEST(ForeignText, OfALongMessageTheMiddleIsLeftOut) {
   EXPECT_EQ(message_line("\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9", 6), "\xc3\xa9 ... \xc3\xa9") << "no character is cut";
 }
 
+TEST(ForeignText, KnowsHowDeepBracketsAre) {
+  EXPECT_FALSE(nests_deeper(R"([[1, {"a": [2]}], [3]])", 4));
+  EXPECT_TRUE(nests_deeper(R"([[1, {"a": [2]}], [3]])", 3));
+  EXPECT_FALSE(nests_deeper(R"(["[[[[\"[[[["])", 1)) << "in a text they are letters";
+  EXPECT_TRUE(nests_deeper(std::string(100'000, '['), 500));
+}
+
 }  // namespace
 }  // namespace meshwright
