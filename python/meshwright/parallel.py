@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from meshwright import guards, ranks
+from meshwright.alike import check_weights
 from meshwright.arguments import Arguments, keywords_among_positions, misfit, split
 from meshwright.errors import Error
 from meshwright.planning import Planned, Wishes, make_plan
@@ -88,6 +89,7 @@ def autoparallelize(model: torch.nn.Module,
                 raise Error(f"{error.message}; {hint}", error.code) from error
 
     planned = ranks.agree(work)
+    check_weights(model.state_dict())
     sharded = _built(model, Arguments(model.forward, args, kwargs), planned, outputs)
     _measure(sharded, progress)
     return sharded

@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 from torch.utils import _pytree as pytree
 
+from meshwright.alike import check_batches, digest
 from meshwright.arguments import Arguments
 from meshwright.rows import Rows
 from meshwright.tracing import Constant, Traced
@@ -31,6 +32,8 @@ class Call:
     either_mode: bool                      # the program follows train() and eval()
     unused: dict[str, torch.Tensor]        # what the state dict has and nothing computes with
     order: list[str]                       # of the original state dict
+    fed: int | None = None                 # of the first global batch that was cut here, what tells it from others
+    unfed: bool = True                     # nothing was computed yet
     unchecked: bool = True                 # whether the way of outside gradients is still to be looked at
 
 
@@ -74,6 +77,8 @@ class Sharded:
         Tensors whose first dimension is not the batch stay whole. They are put where this rank computes.
         """
         rows, device = self._call.rows, self._call.module.device()
+        if self._call.unfed and self._call.fed is None:
+            self._call.fed = hash(tuple(digest(leaf) for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, torch.Tensor)))
         return pytree.tree_map(lambda leaf: rows.cut(leaf).to(device) if isinstance(leaf, torch.Tensor) else leaf, inputs)
 
     @property
@@ -135,6 +140,9 @@ class Sharded:
         """What the program is called with."""
         traced = self._call.traced
         leaves = self._call.arguments.tensors(args, kwargs)
+        if self._call.unfed:
+            self._call.unfed = False
+            check_batches(self._call.fed, hash(tuple(self._call.rows.indices().tolist())), list(leaves.values()))
         local = []
         for name, layout in self.INPUTS.items():
             if name in traced.inputs:

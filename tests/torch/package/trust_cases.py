@@ -6,6 +6,7 @@ Run by run.py, as cases.py.
 from __future__ import annotations
 
 import copy
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -48,11 +49,11 @@ def held(kind: type[nn.Module], configs=(DATA, HYBRID)) -> str:
     return "; ".join(said)
 
 
-def raises(kind: type[Exception], beginning: str, call: Callable[[], object]) -> None:
+def raises(kind: type[BaseException], beginning: str, call: Callable[[], object]) -> None:
     try:
         call()
     except kind as error:
-        assert str(error).startswith(beginning), f"another sentence: {error}"
+        assert str(getattr(error, "message", error)).startswith(beginning), f"another sentence: {error}"
         return
     raise AssertionError(f"it was not refused: {beginning}")
 
@@ -163,6 +164,26 @@ class Plain(nn.Module):
 
     def forward(self, x, following):
         return F.cross_entropy(self.body(x).flatten(0, 1), following.flatten())
+
+
+@case
+def weights_and_batches_that_differ_between_ranks():
+    rank = int(os.environ.get("RANK", "0"))
+    model = seeded(Plain)
+    if rank == 3:
+        with torch.no_grad():
+            model.body.down.weight[5, 7] += 1e-3
+    raises(meshwright.Error, "the weights differ between ranks: 'body.down.weight' of rank 3 is not that of rank 0 (1 of ", lambda:
+           meshwright.autoparallelize(model, (letters(1), letters(2)), mesh=(2, 2), config=DATA))
+    sharded, _ = pair(Plain, HYBRID)
+    raises(ValueError, "the ranks cut their rows out of different global batches", lambda:
+           sharded(*sharded.local_batch((letters(rank), letters(9)))))
+    sharded, _ = pair(Plain, HYBRID)
+    rows = [one[:4] for one in (letters(rank), letters(9))]
+    raises(ValueError, "ranks that have the same rows of the batch were fed different ones", lambda: sharded(*rows))
+    sharded, _ = pair(Plain, DATA)
+    sharded(*(one[:2] for one in (letters(rank), letters(9))))  # each has rows of its own
+    return "3 refusals"
 
 
 @case
