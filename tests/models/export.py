@@ -183,6 +183,27 @@ class DenseNet(torch.nn.Module):
         return self.classifier(hidden.mean(dim=(2, 3)))
 
 
+class Spectral(torch.nn.Module):
+    """Mixes by FFTs and complex products, which no op family serves; a teacher without gradients; an input that has one."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = torch.nn.Linear(WIDTH, 2 * WIDTH), torch.nn.Linear(2 * WIDTH, WIDTH)
+        self.teacher, self.norm = torch.nn.Linear(WIDTH, WIDTH), torch.nn.LayerNorm(WIDTH)
+        self.filter = torch.nn.Parameter(torch.randn(LENGTH, WIDTH, 2))
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        x = hidden + self.down(torch.nn.functional.gelu(self.up(self.norm(hidden))))
+        mixed = torch.fft.ifft(torch.fft.fft(x, dim=1) * torch.view_as_complex(self.filter), dim=1).real
+        with torch.no_grad():
+            wanted = self.teacher(x)
+        return (mixed + x - wanted).square().mean()
+
+
+def spectral():
+    return Spectral(), {"hidden": torch.randn(BATCH, LENGTH, WIDTH, requires_grad=True)}
+
+
 def images(size: int) -> dict[str, torch.Tensor]:
     return {"images": torch.zeros(BATCH, 3, size, size), "labels": torch.zeros(BATCH, dtype=torch.int64)}
 
@@ -310,7 +331,7 @@ def fill(model: torch.nn.Module) -> None:
             parameter.copy_((torch.rand(parameter.shape, generator=generator) - 0.5) * 0.5 + is_scale)
 
 
-MODELS: dict[str, Callable] = {"gpt2_tiny": gpt2, "gpt2_deep_tiny": lambda: gpt2(5), "gpt2_tiny_weights": gpt2, "bert_tiny": bert, "vit_tiny": vit,
+MODELS: dict[str, Callable] = {"spectral_tiny": spectral, "gpt2_tiny": gpt2, "gpt2_deep_tiny": lambda: gpt2(5), "gpt2_tiny_weights": gpt2, "bert_tiny": bert, "vit_tiny": vit,
                                "mlp_tiny": mlp, "mlp_bf16_weights": mlp_bf16, "llama_tiny": llama, "resnet_tiny": resnet, "t5_tiny": t5, "t5_attentive_tiny": t5_attentive,
                                "vgg_tiny": vgg, "clip_tiny": clip, "swin_tiny": swin, "densenet_tiny": densenet, "unet_tiny": unet, "vit_torchvision_tiny": vit_torchvision, "mixtral_tiny": mixtral,
                                "mixtral_short": mixtral_short,
