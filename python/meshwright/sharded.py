@@ -143,7 +143,7 @@ class Sharded:
             whole = tuple(value.shape) == tuple(layout.shape)
             raise ValueError(f"'{place}' has the shape {tuple(value.shape)}, and this rank's rows of a batch of {rows.batch} are "
                         f"{tuple(expected)}; " + ("cut a global batch with model.local_batch" if whole else
-                                                  "for another batch, plan the model with sample inputs like it"))
+                                                  "feed a batch of another shape whole, through model.call_whole"))
         return rows.take(value.detach().to(self._call.module.device()), layout)
 
     # --- outputs ---
