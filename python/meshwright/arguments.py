@@ -83,10 +83,11 @@ class Arguments:
         self.signature = inspect.signature(forward)
         self.values, spec = pytree.tree_flatten((args, kwargs))
         numbered = pytree.tree_unflatten(list(range(len(self.values))), spec)
-        place_of = {number: place for place, number in self._leaves(*numbered).items()}
+        place_of = {number: place for place, number in self.leaves(*numbered).items()}
         self.places = [place_of[number] for number in range(len(self.values))]
 
-    def _leaves(self, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
+    def leaves(self, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """What a call is made of, by place, whether it fits the sample or not."""
         bound = self.signature.bind(*args, **kwargs)
         leaves = {}
         for name, value in bound.arguments.items():
@@ -106,7 +107,7 @@ class Arguments:
             TypeError: the model takes no such arguments.
             ValueError: there are other tensors than in the sample, or what is no tensor is not as it was there.
         """
-        leaves = self._leaves(args, kwargs)
+        leaves = self.leaves(args, kwargs)
         planned = dict(zip(self.places, self.values))
         for place, leaf in leaves.items():
             sample = planned.get(place)

@@ -9,7 +9,8 @@ import linecache
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,6 +20,7 @@ import torch
 from meshwright import guards, ranks
 from meshwright.alike import check_weights
 from meshwright.arguments import Arguments, keywords_among_positions, misfit, split
+from meshwright.batches import AnyBatch, OtherBatches, without_weights
 from meshwright.errors import Error
 from meshwright.planning import Planned, Wishes, make_plan
 from meshwright.pretrained import Pretrained
@@ -29,6 +31,8 @@ from meshwright.statistics import Measured, Meter, count_moves
 from meshwright.summary import six_lines
 
 _numbers = itertools.count(1)
+_BATCH_AXES = "search.batch_axes"
+_NO_PLAN_FITS = 3  # the exit code
 
 
 def autoparallelize(model: torch.nn.Module,
@@ -92,7 +96,38 @@ def autoparallelize(model: torch.nn.Module,
     check_weights(model.state_dict())
     sharded = _built(model, Arguments(model.forward, args, kwargs), planned, outputs)
     _measure(sharded, progress)
+    sharded._others = OtherBatches(_planner(model, sharded, hosts, wishes, outputs, progress))
     return sharded
+
+
+def _planner(model: torch.nn.Module, sharded: Any, hosts: Sequence[ranks.Host], wishes: Wishes, outputs: str | None,
+             progress: Progress) -> Callable[[tuple, dict[str, Any]], torch.nn.Module]:
+    """What plans the model for batches of other shapes, on the same mesh. It keeps no weights."""
+    skeleton = without_weights(model)
+    mesh = [axis["size"] for axis in sharded.plan["mesh"]] or None
+    wishes = replace(wishes, mesh=mesh, plan=None)
+
+    def work(args: tuple, kwargs: dict[str, Any]) -> Planned:
+        with _work_folder(None) as path:
+            try:
+                return make_plan(skeleton, args, kwargs, hosts, wishes, path, progress)
+            except Error as error:
+                if error.code != _NO_PLAN_FITS or not isinstance(wishes.config, Mapping) or _BATCH_AXES not in wishes.config:
+                    raise
+                # This batch can't be cut as the planned one is.
+                config = {key: value for key, value in wishes.config.items() if key != _BATCH_AXES}
+                return make_plan(skeleton, args, kwargs, hosts, replace(wishes, config=config), path, progress)
+
+    def plan(args: tuple, kwargs: dict[str, Any]) -> torch.nn.Module:
+        if skeleton is None:
+            ranks.fail("a batch of another shape needs another program, and the model can't be copied for that (copy.deepcopy "
+                       "fails); feed batches of the planned shape")
+        progress.say("a batch of another shape: one more program")
+        made = _built(skeleton, Arguments(skeleton.forward, args, kwargs), ranks.agree(lambda: work(args, kwargs)), outputs)
+        made._meter = Meter(made.plan, Progress(False), made._call.module.device())
+        return made
+
+    return plan
 
 
 def _sample(model: Any, sample_inputs: Any, sample_kwargs: Any) -> tuple[tuple, dict[str, Any]]:
@@ -137,7 +172,7 @@ def _built(model: torch.nn.Module, arguments: Arguments, planned: Planned, outpu
     traced = planned.traced
     if traced.functions:
         module.FUNCTIONS.update(traced.functions)
-    kind = type(module.Model.__name__, (Measured, Pretrained, Sharded, module.Model), {"__module__": module.__name__, "__doc__": module.Model.__doc__})
+    kind = type(module.Model.__name__, (Measured, AnyBatch, Pretrained, Sharded, module.Model), {"__module__": module.__name__, "__doc__": module.Model.__doc__})
     on_meta = any(parameter.is_meta for parameter in model.parameters())
     with torch.device("meta") if on_meta else contextlib.nullcontext():
         sharded = kind()

@@ -12,7 +12,7 @@ class Sampler(TorchSampler[int]):
     """The indices of this rank's rows, batch after batch; ranks that share rows get the same.
 
     For ``DataLoader(dataset, batch_size=model.local_batch_size, sampler=Sampler(dataset, model))``. All ranks together see
-    each element at most once in an epoch; the last batch is left out if it is not full, because the plan is for a full one.
+    each element at most once in an epoch; what does not fill a batch is left to ``rest``.
 
     Args:
         dataset: anything with a length.
@@ -38,11 +38,18 @@ class Sampler(TorchSampler[int]):
         self._epoch = epoch
 
     def __iter__(self) -> Iterator[int]:
-        order = torch.arange(self._length)
-        if self._shuffle:
-            order = torch.randperm(self._length, generator=torch.Generator().manual_seed(self._seed + self._epoch))
+        order = self._order()
         for start in range(0, self._length - self._batch + 1, self._batch):
             yield from order[start + self._rows].tolist()
+
+    def rest(self) -> list[int]:
+        """The elements of this epoch that fill no batch, the same on every rank: for ``model.call_whole``."""
+        return self._order()[self._length // self._batch * self._batch:].tolist()
+
+    def _order(self) -> torch.Tensor:
+        if not self._shuffle:
+            return torch.arange(self._length)
+        return torch.randperm(self._length, generator=torch.Generator().manual_seed(self._seed + self._epoch))
 
     def __len__(self) -> int:
         return self._length // self._batch * len(self._rows)

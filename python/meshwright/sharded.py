@@ -159,7 +159,7 @@ class Sharded:
             whole = tuple(value.shape) == tuple(layout.shape)
             raise ValueError(f"'{place}' has the shape {tuple(value.shape)}, and this rank's rows of a batch of {rows.batch} are "
                         f"{tuple(expected)}; " + ("cut a global batch with model.local_batch" if whole else
-                                                  "for another batch, plan the model with sample inputs like it"))
+                                                  "feed a batch of another shape whole, through model.call_whole"))
         value = value.to(self._call.module.device())
         if value.requires_grad and not wanted and torch.is_grad_enabled():
             raise ValueError(f"'{place}' requires a gradient, and the model was planned with a sample that does not; call autoparallelize "
