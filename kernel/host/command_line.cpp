@@ -4,7 +4,6 @@
 #include <string>
 
 #include "compare_command.h"
-#include "config_schema.h"
 #include "explain_command.h"
 #include "iopddl_command.h"
 #include "count_limits.h"
@@ -18,13 +17,6 @@
 
 namespace meshwright::host {
 namespace {
-
-// A budget of nothing is a mistake, not the configuration's "all that is free".
-std::string check_budget(const std::string& text) {
-  const Result<std::int64_t> bytes = parse_bytes(text);
-  if (!bytes) return bytes.error().message;
-  return *bytes > 0 ? std::string() : "\"" + text + "\" is no memory at all; write it as 75GiB, or leave the option out for all that is free";
-}
 
 constexpr const char* kSetHelp = "override a key of the configuration: section.key=value (repeatable)";
 
@@ -42,7 +34,7 @@ void add_planning(CLI::App& command, PlanOptions& options) {
   command.add_option("--cluster", options.cluster, "the cluster, a TOML file");
   command.add_option("--config", options.config, "the configuration, a TOML file");
   command.add_option("--mesh", options.mesh, "shape of the mesh, such as 2x4; the best of several if absent");
-  command.add_option("--memory-budget", options.memory_budget, "memory per device, such as 40GiB")->check(check_budget, "SIZE");
+  command.add_option("--memory-budget", options.memory_budget, "memory per device, such as 40GiB");
   command.add_option("--set", options.set, kSetHelp)->allow_extra_args(false);
   add_format(command, options.format);
 }

@@ -129,18 +129,21 @@ class Pipeline {
     Result<CostProfile> profile = profiler_->profile(cluster_);
     if (!profile) return profile.error();
     tools_.profile = std::move(*profile);
-    read_budget();
-    return Done{};
+    return read_budget();
   }
 
-  void read_budget() {
+  Status read_budget() {
     const std::int64_t free = cluster_.device.memory_bytes - cluster_.reserved_bytes;
     const std::int64_t wanted = search().integer("memory_budget");
+    if (wanted == 0 && !options_.memory_budget.empty()) {  // the configuration's 0 is all, but nobody says so in an option
+      return bad_input("--memory-budget " + options_.memory_budget + " is no memory at all; leave it out for all that the cluster file leaves free");
+    }
     budget_ = wanted > 0 ? wanted : free;
     if (budget_ > free) {
       log(LogLevel::warning, "plan", "the memory budget is more than the " + std::to_string(free) +
                                          " bytes that the cluster file leaves free on a device");
     }
+    return Done{};
   }
 
   Result<std::vector<std::vector<std::int64_t>>> mesh_shapes() {

@@ -50,7 +50,10 @@ TEST_F(Experts, StayInPiecesWhereTheyDoSomethingElseAndSaySo) {
   const auto put = std::find_if(graph.nodes.begin(), graph.nodes.end(),
                                 [](const Node& node) { return node.op == "aten.index_put"; });
   const NodeId numbers = graph.values[put->operands[*put->operand_index("values")].value].producer;
-  graph.nodes[numbers].attributes["start"] = std::int64_t{1};
+  Node& arange = graph.nodes[numbers];  // as many numbers, from 1 on
+  arange.attributes["start"] = std::int64_t{1};
+  arange.attributes["end"] = arange.integer("end", 0) + 1;
+  arange.op = "aten.arange.start";
   const std::vector<std::string> refused = gather_composites(graph, *ops_).value();
   EXPECT_EQ(count(graph, "meshwright.experts"), 1U);
   ASSERT_EQ(refused.size(), 2U);

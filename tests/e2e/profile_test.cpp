@@ -261,7 +261,7 @@ TEST(ProfileProgram, RefusesWhatItCantProfile) {
       {old, "version 99"},
       {cut, "zip"},
       {SOURCE_FOLDER "/configs/clusters/h100x8.toml", "a model, or a file that `plan -o` wrote"},
-      {SOURCE_FOLDER "/tests/models", "suffix"},
+      {SOURCE_FOLDER "/tests/models", "is no regular file"},
       {SOURCE_FOLDER "/tests/models/gpt2_17_tiny.onnx", "--set model.loss="},
       {tiny("mlp_tiny") + " --nodes some", "a number of rows, or all"},
       {tiny("mlp_tiny") + " --set train.optimizer=adamm", "adam"},

@@ -95,7 +95,8 @@ TEST(PlanProgram, RefusesWrongNamesWithTheNearestKnownOne) {
                             Case{"--set train.optimizer=adamm", "adam"},
                             Case{"--mesh 3x3", "has 8"},
                             Case{"--mesh 2by4", "2x4"},
-                            Case{"--memory-budget lots", "memory_budget"}}) {
+                            Case{"--memory-budget lots", "memory_budget"}, Case{"--memory-budget 0", "no memory at all"},
+                            Case{"--top 0", "--top"}, Case{"--mesh 4294967296x4294967296", "impossibly large"}}) {
     const Outcome outcome = run_program("plan " + kModel + kCluster + " " + wrong.arguments);
     EXPECT_EQ(outcome.exit_code, 2) << wrong.arguments;
     EXPECT_EQ(outcome.output, "") << wrong.arguments;
