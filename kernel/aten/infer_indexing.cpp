@@ -40,7 +40,15 @@ Result<Shapes> index(const Call& call) {
   return Shapes{std::move(*made)};
 }
 
+// Under a mask it changes as many places as the data say.
+bool has_mask(const Call& call) {
+  return std::ranges::any_of(call.node().operands, [&](const Operand& operand) {
+    return operand.name.starts_with("indices.") && call.type(operand.name).dtype == DType::boolean;
+  });
+}
+
 Result<Shapes> index_put(const Call& call) {
+  if (has_mask(call)) return Shapes{call.shape("self")};
   const Result<Shape> place = picked(call);
   if (!place) return place.error();
   const Result<Shape> filled = broadcast(*place, call.shape("values"));

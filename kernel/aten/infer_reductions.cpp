@@ -9,6 +9,8 @@ namespace {
 
 // Along the dimensions that "dim" names: one, several, or all where it names none.
 Result<Shapes> over_dim(const Call& call) {
+  const bool of_none = call.op() == "aten.any.dims" || call.op() == "aten.all.dims";  // with an empty list these reduce nothing
+  if (of_none && call.says("dim") && call.list("dim").empty()) return Shapes{call.shape("self")};
   const Shape& self = call.operand(0).shape;
   const Result<std::vector<std::size_t>> dims = dimensions(call.list("dim"), self.size());
   if (!dims) return dims.error();

@@ -155,12 +155,13 @@ Result<Shapes> padded(const Call& call) {
   Shape made = call.operand(0).shape;
   const Shape pads = call.list(call.says("pad") ? "pad" : "padding");
   if (pads.size() % 2 != 0 || pads.size() / 2 > made.size()) return bad_input("its padding has " + std::to_string(pads.size()) + " numbers");
-  const bool constant = call.op() == "aten.constant_pad_nd" || (call.op() == "aten.pad" && call.node().text("mode", "constant") == "constant");
+  const std::string mode = call.node().text("mode", "constant");
+  const bool cuts = call.op() == "aten.constant_pad_nd" || (call.op() == "aten.pad" && (mode == "constant" || mode == "circular"));
   const bool reflects = call.op().find("reflection") != std::string::npos || call.node().text("mode", "constant") == "reflect";
   for (std::size_t i = 0; i < pads.size() / 2; ++i) {
     std::int64_t& size = made[made.size() - 1 - i];
     const std::int64_t before = pads[2 * i], behind = pads[2 * i + 1];
-    if (std::abs(before) > kMostStep || std::abs(behind) > kMostStep || (!constant && (before < 0 || behind < 0)) ||
+    if (std::abs(before) > kMostStep || std::abs(behind) > kMostStep || (!cuts && (before < 0 || behind < 0)) ||
         (reflects && (before >= size || behind >= size)) || (before < 0 && -before > size) || (behind < 0 && -behind > size)) {
       return bad_input("its padding " + text(pads) + " does not fit " + text(call.operand(0).shape));
     }

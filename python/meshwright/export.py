@@ -11,9 +11,11 @@ needs it.
 
 from __future__ import annotations
 
+import contextlib
+import keyword
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,10 +69,30 @@ def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedPr
     from meshwright.simplify import simplify
 
     detach_regions(program)
-    made = program.run_decompositions({})
-    simplify(made)
+    with _keywords_as_names():
+        made = program.run_decompositions({})
+        simplify(made)
     _name_tied_weights(made)
     return made
+
+
+@contextlib.contextmanager
+def _keywords_as_names() -> Iterator[None]:
+    """A context in which PyTorch writes ``self.class`` as ``getattr(self, "class")``: a module may have such a name."""
+    from torch.fx import graph
+
+    written = graph._format_target
+
+    def format_target(base: str, target: str) -> str:
+        for part in target.split("."):
+            base = written(base, part) if not keyword.iskeyword(part) else f'getattr({base}, "{part}")'
+        return base
+
+    graph._format_target = format_target
+    try:
+        yield
+    finally:
+        graph._format_target = written
 
 
 def _name_tied_weights(program: torch.export.ExportedProgram) -> None:

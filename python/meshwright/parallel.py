@@ -185,10 +185,10 @@ def _built(model: torch.nn.Module, arguments: Arguments, planned: Planned, outpu
     sharded.TIED = {**sharded.TIED, **same_name}
     rows = Rows(module, [layout for name, layout in sharded.INPUTS.items() if name in traced.inputs])
     outputs = outputs or ("gathered" if traced.surrogate else "planned")
-    sharded.plan = json.loads(planned.plan)
+    object.__setattr__(sharded, "plan", json.loads(planned.plan))  # the model may have members of these names
     layouts = dict(zip(_output_names(sharded.plan["graph"]), sharded.OUTPUTS.values(), strict=True))
     sharded._call = Call(module, arguments, traced, rows, layouts, outputs, model.training, traced.either_mode, unused, list(state))
-    sharded.source = planned.source
+    object.__setattr__(sharded, "source", planned.source)
     sharded.register_state_dict_post_hook(Sharded._put_unused)
     sharded.register_load_state_dict_pre_hook(Sharded._take_unused)
     if not on_meta:

@@ -89,12 +89,21 @@ def _traced(model: torch.nn.Module, args: tuple, kwargs: dict[str, Any], path: P
                         "loss, or what a loss is computed of")
         flat.cotangents = [torch.empty(value.shape, dtype=value.dtype, device=_device(model)) for value in floating]
         program = flat.exported()
-    program = decomposed(program)
+    program = _decomposed(program)
     traced = _described(model, program, flat)
     traced.either_mode = flat.follows_mode(program)
     _drop_weights(program)
     write(program, path)
     return traced
+
+
+def _decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    try:
+        return decomposed(program)
+    except Exception as error:
+        logging.getLogger("meshwright").debug("the export can't be decomposed", exc_info=True)
+        raise Error("torch.export traces the model, but its run_decompositions({}) fails, so it can't be planned: "
+                    f"{summary(error)}") from error
 
 
 def _with_one_loss(results: Any) -> tuple[list[Any], Any]:
@@ -170,7 +179,7 @@ class _Flat:
         container = self.container
         try:
             with other_mode(self._model):
-                other = decomposed(self.exported())
+                other = _decomposed(self.exported())
         except Error:
             return False
         other_container, self.container = self.container, container

@@ -119,7 +119,7 @@ class Planned(Parts):
         """Puts this rank's part of a whole tensor where the name says; makes what a meta tensor stands for."""
         path, _, last = name.rpartition(".")
         module = self.get_submodule(path)
-        shard = getattr(module, last)
+        shard = module._parameters[last] if last in module._parameters else module._buffers[last]
         part = shard.sharding.cut(whole)
         if shard.is_meta:
             made = part.to(device(), shard.dtype)

@@ -166,6 +166,37 @@ class Plain(nn.Module):
         return F.cross_entropy(self.body(x).flatten(0, 1), following.flatten())
 
 
+class Bulky(nn.Sequential):
+    """Numbered children of the model and of numbered blocks, names that are no identifiers, a buffer called as a method is."""
+
+    def __init__(self):
+        super().__init__(nn.Embedding(LETTERS, WIDTH), nn.Sequential(*(self.block() for _ in range(3))))
+        self.named = nn.ModuleDict({"a-b": nn.Linear(WIDTH, WIDTH), "class": nn.LayerNorm(WIDTH), "import": nn.Linear(WIDTH, LETTERS)})
+        self.register_buffer("mean", torch.linspace(0, 1, WIDTH))
+        self.plan = nn.Parameter(torch.ones(WIDTH))
+        self.bag = nn.EmbeddingBag(LETTERS, WIDTH, mode="sum")
+
+    @staticmethod
+    def block():
+        return nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Sequential(nn.GELU(), nn.Linear(WIDTH, WIDTH), nn.LayerNorm(WIDTH)), nn.GELU())
+
+    def forward(self, x, following):
+        bag = self.bag(x)
+        x = self[1](self[0](x) + self.mean * self.plan)
+        x = F.interpolate(x.transpose(1, 2), scale_factor=2.0, mode="linear").transpose(1, 2)[:, ::2]
+        parts = torch.zeros_like(x)
+        parts[:, :, : WIDTH // 2] = x[..., WIDTH // 2:]
+        parts[:, 1:, WIDTH // 2:] = self.named["a-b"](x)[:, :-1, : WIDTH // 2] + bag[:, None, : WIDTH // 2]
+        (alone,) = parts.split(parts.shape[1], dim=1)
+        scores = self.named["import"](self.named["class"](alone))
+        return F.cross_entropy(scores.flatten(0, 1), following.flatten())
+
+
+@case
+def members_of_any_name_and_ops_of_any_arguments():
+    return held(Bulky, ({"search.zero": 3}, {"search.zero": 1}))
+
+
 @case
 def weights_and_batches_that_differ_between_ranks():
     rank = int(os.environ.get("RANK", "0"))
