@@ -17,6 +17,7 @@ constexpr meshwright_config_key_v1 kKeys[] = {
 
 // What is imported, where the text has the second.
 constexpr std::pair<const char*, const char*> kImports[] = {
+    {"import atexit\n", "atexit."},
     {"import contextlib\n", "contextlib."},
     {"import math\n", "math."},
     {"import os\n", "os."},

@@ -1,3 +1,4 @@
+import atexit
 import math
 import os
 import sys
@@ -22,8 +23,19 @@ def start():
     if dist.get_world_size() != math.prod(axes()):
         refuse()
     if axes() not in MESHES:
+        if not MESHES:
+            atexit.register(forget_meshes)
         names = tuple(f"axis{axis}" for axis in range(len(axes()))) or ("one",)
         MESHES[axes()] = dist.device_mesh.init_device_mesh(device().type, axes() or (1,), mesh_dim_names=names)
+
+
+def forget_meshes():
+    """Lets go of the groups when the process ends. A group that is kept, though it was destroyed, keeps its threads, and
+    those of gloo may abort a process that Python has left. What PyTorch caches for DTensors keeps the meshes themselves.
+    """
+    for mesh in MESHES.values():
+        getattr(mesh, "_pg_registry", {}).clear()
+    MESHES.clear()
 
 
 def join():

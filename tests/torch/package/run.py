@@ -132,6 +132,9 @@ def main() -> int:
             if any(codes):
                 print(f"FAILED: no plan: {codes}\n" + "\n".join(said))
                 return 1
+            if any("threads are left" in text for text in said):
+                print("FAILED: threads of PyTorch outlive a run that ended well, and may abort it:\n" + "\n".join(said))
+                wrong += 1
         for case in failing:
             problem = check_failure(case, folder, variables)
             if problem is not None:

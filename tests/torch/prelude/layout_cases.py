@@ -136,8 +136,8 @@ def test_all_files_make_one_program():
              "functions", "experts", "attention"]
     folder = Path(mesh.__file__).parent
     assert sorted(path.stem for path in folder.glob("*.py")) == sorted(order)
-    lines = ["import contextlib", "import math", "import os", "import sys", "from dataclasses import dataclass", "import torch",
-             "import torch.distributed as dist", "from torch import nn", "import torch.nn.functional as F",
+    lines = ["import atexit", "import contextlib", "import math", "import os", "import sys", "from dataclasses import dataclass",
+             "import torch", "import torch.distributed as dist", "from torch import nn", "import torch.nn.functional as F",
              "from torch.utils.checkpoint import checkpoint"]
     for name in order:
         text = (folder / f"{name}.py").read_text()
