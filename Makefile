@@ -9,7 +9,7 @@ DEMO_OUTPUT ?= $(BUILD)/demo/plan.json
 # Small enough that a CPU runs it in seconds.
 DEMO_VERIFIED ?= examples/gpt2_mini.pt2
 
-.PHONY: build demo test test-torch zoo models saved-bytes search-times tap-figures test-onnx bench iopddl fmt lint
+.PHONY: build demo test fuzz test-torch zoo models saved-bytes search-times tap-figures test-onnx bench iopddl fmt lint
 
 build: packages-build
 	@./tools/install_highs.sh $(BUILD)/highs
@@ -32,6 +32,18 @@ test: build
 	@cmake --build $(BUILD) --parallel $(JOBS)
 	@echo "test: running them"
 	@cd $(BUILD) && ctest --output-on-failure --parallel $(JOBS)
+
+# Files that no exporter wrote, with libFuzzer and sanitizers: so many seconds for each of four formats.
+FUZZ_SECONDS ?= 600
+FUZZ_BUILD ?= $(BUILD)-fuzz
+fuzz: packages-fuzz
+	@./tools/install_highs.sh $(FUZZ_BUILD)/highs
+	@echo "fuzz: compiling with clang, which takes a while"
+	@cmake -G Ninja -S . -B $(FUZZ_BUILD) -DBUILD_TESTING=ON -DMESHWRIGHT_FUZZ=ON -DCMAKE_BUILD_TYPE=None -DMESHWRIGHT_PLAIN_GEMM=ON \
+	  -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_CXX_STANDARD_LIBRARIES=-Wl,-z,undefs \
+	  -DCMAKE_CXX_FLAGS="-O1 -g1 -w -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined" --log-level=WARNING
+	@cmake --build $(FUZZ_BUILD) --parallel $(JOBS) --target meshwright_plugins fuzz_pt2 fuzz_onnx fuzz_plan fuzz_cluster
+	@tests/fuzz/run.sh $(FUZZ_BUILD) $(FUZZ_SECONDS)
 
 # Op families against PyTorch, which is large: it goes into a virtual environment under $(BUILD).
 test-torch: packages-torch build

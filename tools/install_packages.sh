@@ -1,6 +1,6 @@
 #!/bin/sh
-# tools/install_packages.sh build|lint|torch: installs the Debian packages that are missing for building and testing, for
-# formatting and linting too, or for a virtual environment with PyTorch too. Does nothing, and needs no rights, if all
+# tools/install_packages.sh build|lint|torch|fuzz: installs the Debian packages that are missing for building and testing,
+# for formatting and linting too, for a virtual environment with PyTorch too, or for fuzzing too. Does nothing, and needs no rights, if all
 # are there.
 set -eu
 
@@ -12,12 +12,14 @@ build="g++ make cmake ninja-build ccache pkg-config libboost1.74-dev liblpsolve5
   binutils"
 lint="$build clang-format clang-tidy"
 torch="$build"
+fuzz="$build clang libclang-rt-14-dev"
 
 case "${1:-}" in
   build) wanted=$build ;;
   lint) wanted=$lint ;;
   torch) wanted=$torch ;;
-  *) echo "usage: tools/install_packages.sh build|lint|torch" >&2; exit 2 ;;
+  fuzz) wanted=$fuzz ;;
+  *) echo "usage: tools/install_packages.sh build|lint|torch|fuzz" >&2; exit 2 ;;
 esac
 
 missing=""

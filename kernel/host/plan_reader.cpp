@@ -128,6 +128,9 @@ class PlanReader {
     plan_.method = root_.at("method").text();
     plan_.objective_seconds = root_.at("objective_seconds").seconds();
     plan_.lower_bound_seconds = root_.at("lower_bound_seconds").seconds();
+    if (plan_.lower_bound_seconds > plan_.objective_seconds * (1 + 1e-9)) {
+      root_.at("lower_bound_seconds").fail("it is above objective_seconds, which it bounds from below");
+    }
     plan_.step_seconds = root_.at("step_seconds").seconds();
     plan_.peak_bytes = root_.at("peak_bytes").integer(0);
     plan_.budget_bytes = root_.at("budget_bytes").integer(0);
@@ -241,7 +244,7 @@ class PlanReader {
     conversion.target_layout = place.at("target_layout").text();
     for (const JsonPlace& move : place.at("moves").elements()) conversion.moves.push_back(read_move(move));
     conversion.seconds = place.at("seconds").seconds();
-    conversion.times = place.at("times").integer(1, kMostMicrobatches);
+    conversion.times = place.at("times").integer(1, 2 * plan_.training.microbatches);  // gathered twice
     return conversion;
   }
 

@@ -152,6 +152,8 @@ TEST(PlanReader, SaysWhatIsWrongAndWhere) {
                 "graph.values[0][2][0]: -4 is out of range: at least 0 is allowed"},
            Case{"\"microbatches\": 1", "\"microbatches\": 4000000000", "training.microbatches: 4000000000 is out of range: at most 4096 is allowed"},
            Case{"\"forward_seconds\": 0.25", "\"forward_seconds\": -0.25", "variables[1].forward_seconds: -0.25 is out of range"},
+           Case{"\"lower_bound_seconds\": 0.0", "\"lower_bound_seconds\": 0.2", "lower_bound_seconds: it is above objective_seconds, which it bounds from below"},
+           Case{"\"times\": 1", "\"times\": 3", "conversions[0].times: 3 is out of range: at most 2 is allowed"},
            Case{"\"objective_seconds\": 0.1", "\"objective_seconds\": 1e300", "objective_seconds: 1e+300 is out of range"},
            Case{"\"op\": \"test.linear\",\n        \"module\"", "\"op\": \"meshwright.pad_backward\",\n        \"module\"", "graph: node 'linear': no plan has the op 'meshwright.pad_backward'"},
            Case{"\"name\": \"mean\"", "\"name\": \"linear\"", "graph: graph 'small': two nodes are named 'linear'"},

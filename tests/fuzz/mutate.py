@@ -6,11 +6,11 @@
 """
 import argparse
 import collections
-import os
 import pathlib
 import random
 import re
 import resource
+import signal
 import subprocess
 import sys
 
@@ -18,19 +18,22 @@ from mutations import MUTATE
 
 MODELS = ["mlp_tiny.pt2", "gpt2_tiny.pt2", "resnet_tiny.pt2", "mixtral_tiny.pt2", "swin_tiny.pt2", "unet_tiny.pt2", "encoder_open.pt2", "gpt2_tiny_weights.pt2",
           "mlp_bf16_weights.pt2", "classifier_tiny.onnx", "nameless_tiny.onnx", "gpt2_17_tiny.onnx", "resnet_23_tiny.onnx", "bert_17_tiny.onnx", "vit_tiny.pt2", "t5_tiny.pt2"]
-SECONDS = 60
+SECONDS = 60  # of CPU time, so that a busy machine hangs nothing
 MEMORY = 8 << 30
 
 
 def limit():
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 5))
 
 
 def run(program, arguments):
     try:
-        done = subprocess.run([program, *arguments], capture_output=True, timeout=SECONDS, preexec_fn=limit)
+        done = subprocess.run([program, *arguments], capture_output=True, timeout=40 * SECONDS, preexec_fn=limit)
     except subprocess.TimeoutExpired:
+        return "hang", ""
+    if done.returncode == -signal.SIGXCPU:
         return "hang", ""
     return done.returncode, done.stderr.decode("utf-8", "replace")
 

@@ -111,4 +111,26 @@ bool nests_deeper(std::string_view json, std::size_t most) {
   return false;
 }
 
+bool has_deep_key(std::string_view toml) {
+  constexpr std::size_t kMost = 200;
+  std::size_t dots = 0;
+  char quote = '\0';
+  for (std::size_t at = 0; at < toml.size(); ++at) {
+    const char c = toml[at];
+    if (c == '\n') {
+      dots = 0;
+      quote = '\0';  // texts of several lines count as if they were none
+    } else if (quote == '"' && c == '\\') {
+      ++at;
+    } else if (quote != '\0') {
+      quote = c == quote ? '\0' : quote;
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == '.' && ++dots > kMost) {
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace meshwright

@@ -32,4 +32,8 @@ std::string message_line(std::string_view text, std::size_t most);
 // call themselves for each, so this is asked first.
 bool nests_deeper(std::string_view json, std::size_t most);
 
+// The same of TOML, where a key with dots is a table in a table for each: whether a line has more than 200 of them outside
+// of texts. Brackets are counted by the parser itself.
+bool has_deep_key(std::string_view toml);
+
 }  // namespace meshwright

@@ -38,5 +38,13 @@ TEST(ForeignText, KnowsHowDeepBracketsAre) {
   EXPECT_TRUE(nests_deeper(std::string(100'000, '['), 500));
 }
 
+TEST(ForeignText, KnowsHowDeepAKeyIs) {
+  std::string deep;
+  for (int i = 0; i < 1000; ++i) deep += "a.";
+  EXPECT_TRUE(has_deep_key(deep + "a = 1"));
+  EXPECT_TRUE(has_deep_key("x = {" + deep + "a = 1}"));
+  EXPECT_FALSE(has_deep_key("name = \"" + deep + "\"\n[a.b.c]\nx = 1.5")) << "in a text they are dots";
+}
+
 }  // namespace
 }  // namespace meshwright
