@@ -1,7 +1,9 @@
 #include "source_lines.h"
 
 #include <algorithm>
+#include <cctype>
 #include <set>
+#include <string_view>
 
 #include "prelude.h"
 #include "python_text.h"
@@ -73,7 +75,10 @@ std::string wrapped(const std::string& indent, const std::string& text) {
     at = comma + 1;
   }
   const bool comprehension = text.substr(at, close - at).find(" for ") != std::string::npos;
-  part(at, close, !comprehension);
+  // x[0] and (a + b) are other things with a comma in them; f(a) and [a] are not.
+  const bool follows_name = open > 0 && (std::isalnum(static_cast<unsigned char>(text[open - 1])) != 0 || std::string_view("_])").find(text[open - 1]) != std::string_view::npos);
+  const bool changes = commas.empty() && (text[open] == '[' ? follows_name : text[open] == '(' && !follows_name);
+  part(at, close, !comprehension && !changes);
   return made + indent + text.substr(close) + "\n";
 }
 
