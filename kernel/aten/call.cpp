@@ -16,7 +16,8 @@ Result<Shape> Call::spread(std::string_view attribute, std::size_t count, std::i
   if (given.empty()) given.push_back(otherwise);
   if (given.size() == 1) given.assign(count, given[0]);
   if (given.size() == count) return given;
-  return bad_input("its argument '" + std::string(attribute) + "' has " + std::to_string(given.size()) + " numbers, and " + std::to_string(count) + " are needed");
+  return bad_input("its argument '" + std::string(attribute) + "' has " + std::to_string(given.size()) +
+                   " numbers, and " + std::to_string(count) + " are needed");
 }
 
 Result<std::size_t> dimension(std::int64_t dim, std::size_t rank) {
@@ -30,7 +31,8 @@ Result<std::vector<std::size_t>> dimensions(const Shape& dims, std::size_t rank)
   for (const std::int64_t dim : dims) {
     const Result<std::size_t> one = dimension(dim, rank);
     if (!one) return one.error();
-    if (std::find(found.begin(), found.end(), *one) != found.end()) return bad_input("dimension " + std::to_string(dim) + " is named twice");
+    if (std::find(found.begin(), found.end(), *one) != found.end())
+      return bad_input("dimension " + std::to_string(dim) + " is named twice");
     found.push_back(*one);
   }
   for (std::size_t d = 0; dims.empty() && d < rank; ++d) found.push_back(d);
@@ -42,7 +44,8 @@ Result<Shape> broadcast(const Shape& a, const Shape& b) {
   Shape made(std::max(a.size(), b.size()));
   for (std::size_t i = 0; i < made.size(); ++i) {  // from the last dimension
     const std::int64_t left = i < a.size() ? a[a.size() - 1 - i] : 1, right = i < b.size() ? b[b.size() - 1 - i] : 1;
-    if (left != right && left != 1 && right != 1) return bad_input("shapes " + text(a) + " and " + text(b) + " do not go together");
+    if (left != right && left != 1 && right != 1)
+      return bad_input("shapes " + text(a) + " and " + text(b) + " do not go together");
     made[made.size() - 1 - i] = left == 1 ? right : left;
   }
   return made;

@@ -24,7 +24,9 @@ class Call {
   [[nodiscard]] std::size_t operands() const { return node_.operands.size(); }
   [[nodiscard]] const TensorType& operand(std::size_t index) const { return graph_.type(node_.operands[index].value); }
   // Of an operand that the schema requires, or that `has` says is there.
-  [[nodiscard]] const TensorType& type(std::string_view operand) const { return this->operand(*node_.operand_index(operand)); }
+  [[nodiscard]] const TensorType& type(std::string_view operand) const {
+    return this->operand(*node_.operand_index(operand));
+  }
   [[nodiscard]] const Shape& shape(std::string_view operand) const { return type(operand).shape; }
   [[nodiscard]] const TensorType& result(std::size_t index) const { return graph_.type(node_.results[index]); }
   [[nodiscard]] std::size_t results() const { return node_.results.size(); }
@@ -33,7 +35,9 @@ class Call {
     const auto found = node_.attributes.find(attribute);
     return found != node_.attributes.end() && !std::holds_alternative<std::monostate>(found->second);
   }
-  [[nodiscard]] std::int64_t integer(std::string_view attribute, std::int64_t otherwise) const { return node_.integer(attribute, otherwise); }
+  [[nodiscard]] std::int64_t integer(std::string_view attribute, std::int64_t otherwise) const {
+    return node_.integer(attribute, otherwise);
+  }
   [[nodiscard]] bool truth(std::string_view attribute) const { return node_.boolean(attribute, false); }
   // A list; one number is a list of one.
   [[nodiscard]] Shape list(std::string_view attribute) const;

@@ -13,11 +13,13 @@ Status check_shapes(const Call& call) {
   if (!*inferred) return Done{};
   const Shapes& shapes = **inferred;
   if (call.results() > shapes.size()) {
-    return bad_input("it gives " + std::to_string(shapes.size()) + " tensors, and the node has " + std::to_string(call.results()));
+    return bad_input("it gives " + std::to_string(shapes.size()) + " tensors, and the node has " +
+                     std::to_string(call.results()));
   }
   for (std::size_t i = 0; i < call.results(); ++i) {
     if (call.result(i).shape == shapes[i]) continue;
-    return bad_input("its result is written as " + text(call.result(i).shape) + ", and what it computes is " + text(shapes[i]));
+    return bad_input("its result is written as " + text(call.result(i).shape) + ", and what it computes is " +
+                     text(shapes[i]));
   }
   return Done{};
 }

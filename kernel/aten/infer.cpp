@@ -9,8 +9,8 @@ namespace {
 const std::map<std::string, Infer, std::less<>>& functions() {
   static const std::map<std::string, Infer, std::less<>> kFunctions = [] {
     std::map<std::string, Infer, std::less<>> made;
-    for (const auto table : {pointwise_table, reduction_table, view_table, product_table, window_table, joining_table, indexing_table,
-                             factory_table, layer_table}) {
+    for (const auto table : {pointwise_table, reduction_table, view_table, product_table, window_table, joining_table,
+                             indexing_table, factory_table, layer_table}) {
       for (const auto& [ops, infer] : table()) {
         for (std::size_t at = 0; at < ops.size();) {
           const std::size_t end = std::min(ops.find(' ', at), ops.size());

@@ -16,14 +16,14 @@ struct Inferred {
 };
 using Table = std::vector<Inferred>;
 
-Table pointwise_table();   // and what keeps the shape of one operand
+Table pointwise_table();  // and what keeps the shape of one operand
 Table reduction_table();
 Table view_table();
 Table product_table();
-Table window_table();      // convolutions, poolings, paddings, interpolation
-Table joining_table();     // pieces joined and cut
+Table window_table();   // convolutions, poolings, paddings, interpolation
+Table joining_table();  // pieces joined and cut
 Table indexing_table();
 Table factory_table();
-Table layer_table();       // norms, losses, attention, embeddings
+Table layer_table();  // norms, losses, attention, embeddings
 
 }  // namespace meshwright::aten

@@ -16,9 +16,11 @@ Result<Shapes> sized(const Call& call) {
 }
 
 Result<Shapes> arange(const Call& call) {
-  const double start = call.node().number("start", 0), end = call.node().number("end", 0), step = call.node().number("step", 1);
+  const double start = call.node().number("start", 0), end = call.node().number("end", 0),
+               step = call.node().number("step", 1);
   const double count = std::ceil((end - start) / step);
-  if (!(count >= 0 && count < static_cast<double>(kMostElements)) || step == 0) return bad_input("from its start to its end there are no steps");
+  if (!(count >= 0 && count < static_cast<double>(kMostElements)) || step == 0)
+    return bad_input("from its start to its end there are no steps");
   return Shapes{{static_cast<std::int64_t>(count)}};
 }
 
@@ -37,7 +39,9 @@ Result<Shapes> scalar(const Call&) { return Shapes{Shape{}}; }
 
 Table factory_table() {
   return {
-      {"empty.memory_format empty_strided full new_empty new_full new_ones new_zeros ones rand randint randint.low randn zeros", sized},
+      {"empty.memory_format empty_strided full new_empty new_full new_ones new_zeros ones rand randint randint.low "
+       "randn zeros",
+       sized},
       {"arange arange.start arange.start_step", arange},
       {"eye eye.m linspace randperm", counted},
       {"scalar_tensor", scalar},

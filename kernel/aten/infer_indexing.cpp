@@ -16,7 +16,8 @@ Result<Shape> picked(const Call& call) {
     if (!operand.name.starts_with("indices.")) continue;
     const std::size_t at = std::stoul(operand.name.substr(sizeof("indices.") - 1));
     const TensorType& index = call.type(operand.name);
-    if (index.dtype == DType::boolean) return bad_input("a boolean index makes a shape that depends on the data; every shape must be a fixed number");
+    if (index.dtype == DType::boolean)
+      return bad_input("a boolean index makes a shape that depends on the data; every shape must be a fixed number");
     if (at >= self.size()) return bad_input("it indexes dimension " + std::to_string(at) + " of " + text(self));
     Result<Shape> wider = broadcast(positions, index.shape);
     if (!wider) return wider.error();
@@ -52,16 +53,19 @@ Result<Shapes> index_put(const Call& call) {
   const Result<Shape> place = picked(call);
   if (!place) return place.error();
   const Result<Shape> filled = broadcast(*place, call.shape("values"));
-  if (!filled || *filled != *place) return bad_input("its values of " + text(call.shape("values")) + " do not fit into " + text(*place));
+  if (!filled || *filled != *place)
+    return bad_input("its values of " + text(call.shape("values")) + " do not fit into " + text(*place));
   return Shapes{call.shape("self")};
 }
 
 // No longer than `self` along the other dimensions.
 Status check_positions(const Call& call, std::size_t dim, const Shape& self) {
   const Shape& positions = call.shape("index");
-  if (positions.size() != self.size()) return bad_input("its index of " + text(positions) + " has another rank than " + text(self));
+  if (positions.size() != self.size())
+    return bad_input("its index of " + text(positions) + " has another rank than " + text(self));
   for (std::size_t d = 0; d < self.size(); ++d) {
-    if (d != dim && positions[d] > self[d]) return bad_input("its index of " + text(positions) + " is larger than " + text(self));
+    if (d != dim && positions[d] > self[d])
+      return bad_input("its index of " + text(positions) + " is larger than " + text(self));
   }
   return Done{};
 }
@@ -112,7 +116,8 @@ Result<Shapes> index_add(const Call& call) {
   const Result<std::int64_t> count = listed(call);
   if (!count) return count.error();
   if (!place.empty()) place[*dim] = *count;
-  if (call.shape("source") != place) return bad_input("its source of " + text(call.shape("source")) + " does not fit into " + text(place));
+  if (call.shape("source") != place)
+    return bad_input("its source of " + text(call.shape("source")) + " does not fit into " + text(place));
   return Shapes{call.shape("self")};
 }
 
@@ -141,21 +146,26 @@ Result<Shapes> embedding(const Call& call) {
 Result<Shapes> embedding_backward(const Call& call) {
   const Shape &gradient = call.shape("grad_output"), &positions = call.shape("indices");
   const std::int64_t rows = call.integer("num_weights", 0);
-  if (rows < 1 || gradient.size() != positions.size() + 1 || !std::equal(positions.begin(), positions.end(), gradient.begin())) return bad_input("its gradient does not fit its indices");
+  if (rows < 1 || gradient.size() != positions.size() + 1 ||
+      !std::equal(positions.begin(), positions.end(), gradient.begin()))
+    return bad_input("its gradient does not fit its indices");
   return Shapes{{rows, gradient.back()}};
 }
 
 // Bags of indices, and what their families keep for the gradient.
 Result<Shapes> bags(const Call& call) {
   const Shape &table = call.shape("weight"), &positions = call.shape("indices"), &offsets = call.shape("offsets");
-  if (table.size() != 2 || positions.size() != 1 || offsets.size() != 1) return bad_input("it needs a table of two dimensions, and indices and offsets of one");
+  if (table.size() != 2 || positions.size() != 1 || offsets.size() != 1)
+    return bad_input("it needs a table of two dimensions, and indices and offsets of one");
   const std::int64_t count = offsets[0] - (call.truth("include_last_offset") ? 1 : 0), mode = call.integer("mode", 0);
   if (count < 1 || mode < 0 || mode > 2) return bad_input("it has no bags, or a mode that there is not");
-  if (call.has("per_sample_weights") && call.shape("per_sample_weights") != positions) return bad_input("its per_sample_weights have another shape than its indices");
+  if (call.has("per_sample_weights") && call.shape("per_sample_weights") != positions)
+    return bad_input("its per_sample_weights have another shape than its indices");
   Shapes made = {{count, table[1]}};
   for (std::size_t i = 1; i < call.results(); ++i) made.push_back(call.result(i).shape);
   for (std::size_t i = 1; i < made.size(); ++i) {  // which depend on mode and device
-    if (made[i].size() > 2) return bad_input("its result " + std::to_string(i) + " has another rank than PyTorch gives it");
+    if (made[i].size() > 2)
+      return bad_input("its result " + std::to_string(i) + " has another rank than PyTorch gives it");
   }
   return made;
 }

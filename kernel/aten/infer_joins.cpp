@@ -14,10 +14,12 @@ Result<Shapes> joined(Shapes shapes, std::int64_t at) {
   Shape made = shapes[0];
   made[*dim] = 0;
   for (Shape& shape : shapes) {
-    if (shape.size() != made.size()) return bad_input("tensors of " + text(shapes[0]) + " and " + text(shape) + " can't be joined");
+    if (shape.size() != made.size())
+      return bad_input("tensors of " + text(shapes[0]) + " and " + text(shape) + " can't be joined");
     const std::int64_t extent = shape[*dim];
     shape[*dim] = shapes[0][*dim];
-    if (shape != shapes[0]) return bad_input("tensors of " + text(shapes[0]) + " and " + text(shape) + " can't be joined");
+    if (shape != shapes[0])
+      return bad_input("tensors of " + text(shapes[0]) + " and " + text(shape) + " can't be joined");
     if (__builtin_add_overflow(made[*dim], extent, &made[*dim])) return bad_input("what is joined is impossibly large");
   }
   return Shapes{made};
@@ -60,12 +62,14 @@ Result<Shapes> pieces(const Call& call, const std::vector<std::int64_t>& extents
   std::int64_t sum = 0;
   Shapes made;
   for (const std::int64_t extent : extents) {
-    if (extent < 1 || extent > self[dim]) return bad_input("a piece of " + std::to_string(extent) + " of " + std::to_string(self[dim]));
+    if (extent < 1 || extent > self[dim])
+      return bad_input("a piece of " + std::to_string(extent) + " of " + std::to_string(self[dim]));
     sum += extent;
     made.push_back(self);
     made.back()[dim] = extent;
   }
-  if (sum != self[dim]) return bad_input("its pieces make " + std::to_string(sum) + ", and there are " + std::to_string(self[dim]));
+  if (sum != self[dim])
+    return bad_input("its pieces make " + std::to_string(sum) + ", and there are " + std::to_string(self[dim]));
   return made;
 }
 
@@ -116,7 +120,8 @@ Result<Shape> selected(const Call& call, Shape self) {
   const Result<std::size_t> dim = dimension(call.integer("dim", 0), self.size());
   if (!dim) return dim.error();
   const std::int64_t index = call.integer("index", 0);
-  if (self.empty() || index < -self[*dim] || index >= self[*dim]) return bad_input("index " + std::to_string(index) + " is outside of " + text(self));
+  if (self.empty() || index < -self[*dim] || index >= self[*dim])
+    return bad_input("index " + std::to_string(index) + " is outside of " + text(self));
   self.erase(self.begin() + static_cast<std::ptrdiff_t>(*dim));
   return self;
 }
@@ -137,7 +142,8 @@ Result<Shapes> back(const Call& call) {
   }
   const Result<Shape> piece = call.op() == "aten.slice_backward" ? sliced(call, sizes) : selected(call, sizes);
   if (!piece) return piece.error();
-  if (*piece != call.shape("grad_output")) return bad_input("its gradient of " + text(call.shape("grad_output")) + " is none of a piece of " + text(*piece));
+  if (*piece != call.shape("grad_output"))
+    return bad_input("its gradient of " + text(call.shape("grad_output")) + " is none of a piece of " + text(*piece));
   return Shapes{sizes};
 }
 
@@ -145,7 +151,8 @@ Result<Shapes> overwritten(const Call& call) {
   const Shape& self = call.shape("self");
   const Result<Shape> piece = call.op() == "aten.slice_scatter" ? sliced(call, self) : selected(call, self);
   if (!piece) return piece.error();
-  if (*piece != call.shape("src")) return bad_input("what is written is of " + text(call.shape("src")) + ", and its place of " + text(*piece));
+  if (*piece != call.shape("src"))
+    return bad_input("what is written is of " + text(call.shape("src")) + ", and its place of " + text(*piece));
   return Shapes{self};
 }
 

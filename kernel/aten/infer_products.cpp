@@ -5,12 +5,15 @@ namespace meshwright::aten {
 
 namespace {
 
-Error mismatch(const Shape& a, const Shape& b) { return bad_input("there is no product of " + text(a) + " and " + text(b)); }
+Error mismatch(const Shape& a, const Shape& b) {
+  return bad_input("there is no product of " + text(a) + " and " + text(b));
+}
 
 Status into(const Call& call, std::string_view addend, const Shape& product) {
   const Result<Shape> both = broadcast(call.shape(addend), product);
   if (both && *both == product) return Done{};
-  return bad_input("'" + std::string(addend) + "' of " + text(call.shape(addend)) + " does not fit into " + text(product));
+  return bad_input("'" + std::string(addend) + "' of " + text(call.shape(addend)) + " does not fit into " +
+                   text(product));
 }
 
 Result<Shapes> linear(const Call& call) {
@@ -18,7 +21,8 @@ Result<Shapes> linear(const Call& call) {
   const Shape& weight = call.shape("weight");
   if (made.empty() || weight.size() != 2 || made.back() != weight[1]) return mismatch(made, weight);
   made.back() = weight[0];
-  if (call.has("bias") && call.shape("bias") != Shape{weight[0]}) return bad_input("its bias must have " + std::to_string(weight[0]) + " elements");
+  if (call.has("bias") && call.shape("bias") != Shape{weight[0]})
+    return bad_input("its bias must have " + std::to_string(weight[0]) + " elements");
   return Shapes{made};
 }
 
@@ -33,13 +37,15 @@ Result<Shape> bmm(const Shape& a, const Shape& b) {
 }
 
 Result<Shapes> plain(const Call& call) {
-  Result<Shape> made = call.op() == "aten.mm" ? mm(call.shape("self"), call.shape("mat2")) : bmm(call.shape("self"), call.shape("mat2"));
+  Result<Shape> made =
+      call.op() == "aten.mm" ? mm(call.shape("self"), call.shape("mat2")) : bmm(call.shape("self"), call.shape("mat2"));
   if (!made) return made.error();
   return Shapes{*made};
 }
 
 Result<Shapes> added(const Call& call) {
-  Result<Shape> made = call.op() == "aten.addmm" ? mm(call.shape("mat1"), call.shape("mat2")) : bmm(call.shape("batch1"), call.shape("batch2"));
+  Result<Shape> made = call.op() == "aten.addmm" ? mm(call.shape("mat1"), call.shape("mat2"))
+                                                 : bmm(call.shape("batch1"), call.shape("batch2"));
   if (!made) return made.error();
   if (Status status = into(call, "self", *made); !status) return status.error();
   return Shapes{*made};
@@ -72,7 +78,8 @@ Result<Shapes> vectors(const Call& call) {
 // Rows of x1 against rows of x2.
 Result<Shapes> cdist(const Call& call) {
   const Shape &a = call.shape("x1"), &b = call.shape("x2");
-  if (a.size() < 2 || b.size() < 2 || a.back() != b.back()) return bad_input("there are no distances between rows of " + text(a) + " and " + text(b));
+  if (a.size() < 2 || b.size() < 2 || a.back() != b.back())
+    return bad_input("there are no distances between rows of " + text(a) + " and " + text(b));
   const Result<Shape> batch = broadcast(Shape(a.begin(), a.end() - 2), Shape(b.begin(), b.end() - 2));
   if (!batch) return batch.error();
   Shape made = *batch;
@@ -101,9 +108,10 @@ Result<Shapes> cosine(const Call& call) {
 
 Table product_table() {
   return {
-      {"linear", linear},         {"mm bmm", plain},           {"addmm baddbmm", added},
-      {"matmul", matmul},         {"dot mv outer", vectors},   {"cdist _cdist_forward", cdist},
-      {"_pdist_forward", pdist},  {"cosine_similarity", cosine},
+      {"linear", linear},        {"mm bmm", plain},
+      {"addmm baddbmm", added},  {"matmul", matmul},
+      {"dot mv outer", vectors}, {"cdist _cdist_forward", cdist},
+      {"_pdist_forward", pdist}, {"cosine_similarity", cosine},
   };
 }
 

@@ -17,8 +17,10 @@ Result<Shapes> over_dim(const Call& call) {
   Shape made;
   for (std::size_t d = 0; d < self.size(); ++d) {
     const bool reduced = std::find(dims->begin(), dims->end(), d) != dims->end();
-    if (!reduced) made.push_back(self[d]);
-    else if (call.truth("keepdim")) made.push_back(1);
+    if (!reduced)
+      made.push_back(self[d]);
+    else if (call.truth("keepdim"))
+      made.push_back(1);
   }
   return Shapes(call.results(), made);
 }
@@ -31,7 +33,8 @@ Result<Shapes> topk(const Call& call) {
   const Result<std::size_t> dim = dimension(call.integer("dim", -1), made.size());
   if (!dim) return dim.error();
   const std::int64_t k = call.integer("k", 0);
-  if (k < 1 || k > (made.empty() ? 1 : made[*dim])) return bad_input("k is " + std::to_string(k) + ", of " + std::to_string(made.empty() ? 1 : made[*dim]));
+  if (k < 1 || k > (made.empty() ? 1 : made[*dim]))
+    return bad_input("k is " + std::to_string(k) + ", of " + std::to_string(made.empty() ? 1 : made[*dim]));
   if (!made.empty()) made[*dim] = k;
   return Shapes(call.results(), made);
 }
@@ -60,8 +63,10 @@ Result<Shapes> diff(const Call& call) {
 
 Table reduction_table() {
   return {
-      {"sum.dim_IntList mean.dim amax amin argmax argmin max.dim min.dim all.dim all.dims any.dim any.dims logsumexp prod.dim_int "
-       "std.correction std.dim std_mean.correction std_mean.dim var.correction var.dim var_mean.correction var_mean.dim "
+      {"sum.dim_IntList mean.dim amax amin argmax argmin max.dim min.dim all.dim all.dims any.dim any.dims logsumexp "
+       "prod.dim_int "
+       "std.correction std.dim std_mean.correction std_mean.dim var.correction var.dim var_mean.correction "
+       "var_mean.dim "
        "linalg_norm linalg_vector_norm",
        over_dim},
       {"sum mean all any max min prod std std_mean var var_mean", whole},

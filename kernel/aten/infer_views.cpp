@@ -14,7 +14,9 @@ Error no_view(const Shape& from, const Shape& to) {
 // `sizes` with its -1, if it has one, so that it holds as many elements as `from`.
 Result<Shape> resolved(const Shape& from, Shape sizes) {
   const auto open = std::find(sizes.begin(), sizes.end(), -1);
-  if (std::any_of(sizes.begin(), sizes.end(), [](std::int64_t size) { return size < -1; }) || std::count(sizes.begin(), sizes.end(), -1) > 1) return no_view(from, sizes);
+  if (std::any_of(sizes.begin(), sizes.end(), [](std::int64_t size) { return size < -1; }) ||
+      std::count(sizes.begin(), sizes.end(), -1) > 1)
+    return no_view(from, sizes);
   const std::int64_t count = elements(from);
   if (open != sizes.end()) {
     *open = 1;
@@ -56,7 +58,8 @@ Result<Shapes> squeeze(const Call& call) {
 
 Result<Shapes> transpose(const Call& call) {
   Shape made = call.shape("self");
-  const Result<std::size_t> first = dimension(call.integer("dim0", 0), made.size()), second = dimension(call.integer("dim1", 1), std::max<std::size_t>(made.size(), 2));
+  const Result<std::size_t> first = dimension(call.integer("dim0", 0), made.size()),
+                            second = dimension(call.integer("dim1", 1), std::max<std::size_t>(made.size(), 2));
   if (!first) return first.error();
   if (!second) return second.error();
   if (made.empty()) return Shapes{made};
@@ -99,12 +102,14 @@ Result<Shapes> expand(const Call& call) {
 Result<Shapes> flatten(const Call& call) {
   const Shape& self = call.shape("self");
   if (self.empty()) return Shapes{{1}};
-  const Result<std::size_t> first = dimension(call.integer("start_dim", 0), self.size()), last = dimension(call.integer("end_dim", -1), self.size());
+  const Result<std::size_t> first = dimension(call.integer("start_dim", 0), self.size()),
+                            last = dimension(call.integer("end_dim", -1), self.size());
   if (!first) return first.error();
   if (!last) return last.error();
   if (*first > *last) return bad_input("start_dim stands behind end_dim");
   Shape made(self.begin(), self.begin() + static_cast<std::ptrdiff_t>(*first));
-  made.push_back(elements(Shape(self.begin() + static_cast<std::ptrdiff_t>(*first), self.begin() + static_cast<std::ptrdiff_t>(*last) + 1)));
+  made.push_back(elements(Shape(self.begin() + static_cast<std::ptrdiff_t>(*first),
+                                self.begin() + static_cast<std::ptrdiff_t>(*last) + 1)));
   made.insert(made.end(), self.begin() + static_cast<std::ptrdiff_t>(*last) + 1, self.end());
   return Shapes{made};
 }
@@ -131,7 +136,8 @@ Result<Shapes> repeat(const Call& call) {
   }
   for (std::size_t i = 0; i < times.size(); ++i) {
     const std::int64_t size = i + self.size() < times.size() ? 1 : self[i + self.size() - times.size()];
-    if (times[i] < 0 || __builtin_mul_overflow(times[i], size, &times[i])) return bad_input("it can't be repeated so many times");
+    if (times[i] < 0 || __builtin_mul_overflow(times[i], size, &times[i]))
+      return bad_input("it can't be repeated so many times");
   }
   return Shapes{times};
 }
@@ -142,22 +148,26 @@ Result<Shapes> repeat_interleave(const Call& call) {
   if (!call.says("dim")) self = {elements(self)};
   const Result<std::size_t> dim = dimension(call.integer("dim", 0), self.size());
   if (!dim) return dim.error();
-  if (self.empty() || repeats < 0 || __builtin_mul_overflow(repeats, self[*dim], &self[*dim])) return bad_input("it can't be repeated so many times");
+  if (self.empty() || repeats < 0 || __builtin_mul_overflow(repeats, self[*dim], &self[*dim]))
+    return bad_input("it can't be repeated so many times");
   return Shapes{self};
 }
 
 Result<Shapes> diagonal(const Call& call) {
   const Shape& self = call.shape("self");
-  const Result<std::vector<std::size_t>> dims = dimensions({call.integer("dim1", 0), call.integer("dim2", 1)}, self.size());
+  const Result<std::vector<std::size_t>> dims =
+      dimensions({call.integer("dim1", 0), call.integer("dim2", 1)}, self.size());
   if (!dims) return dims.error();
   if (self.size() < 2) return bad_input("its tensor must have two dimensions at least");
   const std::int64_t offset = call.integer("offset", 0);
-  const std::int64_t rows = self[*dimension(call.integer("dim1", 0), self.size())], columns = self[*dimension(call.integer("dim2", 1), self.size())];
+  const std::int64_t rows = self[*dimension(call.integer("dim1", 0), self.size())],
+                     columns = self[*dimension(call.integer("dim2", 1), self.size())];
   Shape made;
   for (std::size_t d = 0; d < self.size(); ++d) {
     if (d != (*dims)[0] && d != (*dims)[1]) made.push_back(self[d]);
   }
-  made.push_back(std::max<std::int64_t>(0, offset >= 0 ? std::min(rows, columns - offset) : std::min(rows + offset, columns)));
+  made.push_back(
+      std::max<std::int64_t>(0, offset >= 0 ? std::min(rows, columns - offset) : std::min(rows + offset, columns)));
   return Shapes{made};
 }
 
@@ -166,7 +176,8 @@ Result<Shapes> unfold(const Call& call) {
   const Result<std::size_t> dim = dimension(call.integer("dimension", 0), made.size());
   if (!dim) return dim.error();
   const std::int64_t size = call.integer("size", 0), step = call.integer("step", 0);
-  if (made.empty() || size < 1 || step < 1 || size > made[*dim]) return bad_input("windows of " + std::to_string(size) + " in steps of " + std::to_string(step) + " do not fit");
+  if (made.empty() || size < 1 || step < 1 || size > made[*dim])
+    return bad_input("windows of " + std::to_string(size) + " in steps of " + std::to_string(step) + " do not fit");
   made[*dim] = (made[*dim] - size) / step + 1;
   made.push_back(size);
   return Shapes{made};

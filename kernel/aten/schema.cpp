@@ -17,16 +17,35 @@ Parameter parse_parameter(std::string_view word) {
   Parameter made{word.substr(0, end), Kind::other, word[end] == ':', false};
   const std::string_view kind = word.substr(end + 1);
   switch (kind[0]) {
-    case 'T': made.kind = kind.ends_with('*') ? Kind::tensors : Kind::tensor; break;
-    case 'i': made.kind = Kind::integer; break;
-    case 'I': made.kind = Kind::integers; break;
-    case 'f': made.kind = Kind::number; break;
-    case 'F': made.kind = Kind::numbers; break;
-    case 's': made.kind = Kind::scalar; break;
-    case 'b': made.kind = Kind::truth; break;
-    case 't': made.kind = Kind::text; break;
-    case 'd': made.kind = Kind::dtype; break;
-    default: break;
+    case 'T':
+      made.kind = kind.ends_with('*') ? Kind::tensors : Kind::tensor;
+      break;
+    case 'i':
+      made.kind = Kind::integer;
+      break;
+    case 'I':
+      made.kind = Kind::integers;
+      break;
+    case 'f':
+      made.kind = Kind::number;
+      break;
+    case 'F':
+      made.kind = Kind::numbers;
+      break;
+    case 's':
+      made.kind = Kind::scalar;
+      break;
+    case 'b':
+      made.kind = Kind::truth;
+      break;
+    case 't':
+      made.kind = Kind::text;
+      break;
+    case 'd':
+      made.kind = Kind::dtype;
+      break;
+    default:
+      break;
   }
   made.holes = kind == "T?*";
   return made;
@@ -83,7 +102,8 @@ bool may_be_number(const Schema& schema, const Parameter& parameter) {
 }
 
 bool is_number(const Attribute& value) {
-  return std::holds_alternative<std::int64_t>(value) || std::holds_alternative<double>(value) || std::holds_alternative<bool>(value);
+  return std::holds_alternative<std::int64_t>(value) || std::holds_alternative<double>(value) ||
+         std::holds_alternative<bool>(value);
 }
 
 Status check_operands(const Schema& schema, const Node& node) {
@@ -98,8 +118,10 @@ Status check_operands(const Schema& schema, const Node& node) {
     const auto [list, element] = split_element(name);
     const bool whole = parameter != nullptr && parameter->kind == Kind::tensor;
     if (!whole) parameter = schema.find(list);
-    if (parameter == nullptr || (!whole && (!element || parameter->kind != Kind::tensors))) return bad_input("it takes no tensor '" + name + "'");
-    if (before != nullptr && parameter < before) return bad_input("its tensor '" + name + "' stands behind those that follow it in the op's schema");
+    if (parameter == nullptr || (!whole && (!element || parameter->kind != Kind::tensors)))
+      return bad_input("it takes no tensor '" + name + "'");
+    if (before != nullptr && parameter < before)
+      return bad_input("its tensor '" + name + "' stands behind those that follow it in the op's schema");
     before = parameter;
     if (whole) continue;
     std::size_t& next = elements[list];
@@ -112,7 +134,8 @@ Status check_operands(const Schema& schema, const Node& node) {
     if (!parameter.required) continue;
     const auto number = node.attributes.find(parameter.name);
     if (number != node.attributes.end() && may_be_number(schema, parameter) && is_number(number->second)) continue;
-    const bool given = parameter.kind == Kind::tensor ? node.operand_index(parameter.name).has_value() : elements.contains(parameter.name);
+    const bool given = parameter.kind == Kind::tensor ? node.operand_index(parameter.name).has_value()
+                                                      : elements.contains(parameter.name);
     if (!given) return bad_input("its tensor '" + std::string(parameter.name) + "' is missing");
   }
   return Done{};
@@ -123,32 +146,49 @@ bool is_kind(const Attribute& value, Kind kind) {
   const bool real = std::holds_alternative<double>(value), text = std::holds_alternative<std::string>(value);
   const auto* integers = std::get_if<std::vector<std::int64_t>>(&value);
   switch (kind) {
-    case Kind::integer: return integer;
-    case Kind::integers: return integers != nullptr || integer;  // one number for all dimensions
+    case Kind::integer:
+      return integer;
+    case Kind::integers:
+      return integers != nullptr || integer;  // one number for all dimensions
     case Kind::number:
-    case Kind::scalar: return integer || real || truth;
-    case Kind::numbers: return integers != nullptr || std::holds_alternative<std::vector<double>>(value);
-    case Kind::truth: return truth;
-    case Kind::text: return text;
-    case Kind::dtype: return text && parse_dtype(std::get<std::string>(value)).has_value();
-    case Kind::other: return true;
+    case Kind::scalar:
+      return integer || real || truth;
+    case Kind::numbers:
+      return integers != nullptr || std::holds_alternative<std::vector<double>>(value);
+    case Kind::truth:
+      return truth;
+    case Kind::text:
+      return text;
+    case Kind::dtype:
+      return text && parse_dtype(std::get<std::string>(value)).has_value();
+    case Kind::other:
+      return true;
     case Kind::tensor:
-    case Kind::tensors: break;
+    case Kind::tensors:
+      break;
   }
   return false;
 }
 
 std::string_view expected(Kind kind) {
   switch (kind) {
-    case Kind::integer: return "a whole number";
-    case Kind::integers: return "a list of whole numbers";
+    case Kind::integer:
+      return "a whole number";
+    case Kind::integers:
+      return "a list of whole numbers";
     case Kind::number:
-    case Kind::scalar: return "a number";
-    case Kind::numbers: return "a list of numbers";
-    case Kind::truth: return "true or false";
-    case Kind::text: return "a text";
-    case Kind::dtype: return "the name of a dtype";
-    default: return "a tensor";
+    case Kind::scalar:
+      return "a number";
+    case Kind::numbers:
+      return "a list of numbers";
+    case Kind::truth:
+      return "true or false";
+    case Kind::text:
+      return "a text";
+    case Kind::dtype:
+      return "the name of a dtype";
+    default:
+      return "a tensor";
   }
 }
 
@@ -170,8 +210,10 @@ Status check_attributes(const Schema& schema, const Node& node) {
     if (parameter == nullptr) return bad_input("it takes no argument '" + name + "'");
     if (std::holds_alternative<std::monostate>(value)) continue;
     if (may_be_number(schema, *parameter) && is_number(value) && !node.operand_index(name)) continue;
-    if (!is_kind(value, parameter->kind)) return bad_input("its argument '" + name + "' must be " + std::string(expected(parameter->kind)));
-    if (parameter->kind != Kind::scalar && !is_sane(value)) return bad_input("its argument '" + name + "' is impossibly large");
+    if (!is_kind(value, parameter->kind))
+      return bad_input("its argument '" + name + "' must be " + std::string(expected(parameter->kind)));
+    if (parameter->kind != Kind::scalar && !is_sane(value))
+      return bad_input("its argument '" + name + "' is impossibly large");
   }
   return Done{};
 }
@@ -179,7 +221,8 @@ Status check_attributes(const Schema& schema, const Node& node) {
 }  // namespace
 
 const Parameter* Schema::find(std::string_view name) const {
-  const auto found = std::find_if(parameters.begin(), parameters.end(), [&](const Parameter& each) { return each.name == name; });
+  const auto found =
+      std::find_if(parameters.begin(), parameters.end(), [&](const Parameter& each) { return each.name == name; });
   return found == parameters.end() ? nullptr : &*found;
 }
 
@@ -192,8 +235,13 @@ Status check_arguments(const Schema& schema, const Node& node) {
   if (Status status = check_operands(schema, node); !status) return status;
   if (Status status = check_attributes(schema, node); !status) return status;
   // A backward gives as many as its mask asks for, and a batch norm nothing for what it does not keep.
-  const bool fits = schema.listed ? !node.results.empty() : node.results.size() == schema.results || (schema.results > 1 && !node.results.empty() && node.results.size() < schema.results);
-  if (!fits) return bad_input("it gives " + std::to_string(schema.results) + " tensors, and the node has " + std::to_string(node.results.size()));
+  const bool fits = schema.listed
+                        ? !node.results.empty()
+                        : node.results.size() == schema.results ||
+                              (schema.results > 1 && !node.results.empty() && node.results.size() < schema.results);
+  if (!fits)
+    return bad_input("it gives " + std::to_string(schema.results) + " tensors, and the node has " +
+                     std::to_string(node.results.size()));
   return Done{};
 }
 

@@ -14,7 +14,17 @@
 namespace meshwright::aten {
 
 enum class Kind : std::uint8_t {
-  tensor, tensors, integer, integers, number, numbers, scalar, truth, text, dtype, other,
+  tensor,
+  tensors,
+  integer,
+  integers,
+  number,
+  numbers,
+  scalar,
+  truth,
+  text,
+  dtype,
+  other,
 };
 
 struct Parameter {

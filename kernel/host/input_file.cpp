@@ -18,8 +18,8 @@ Status check_planned_model(const Plan& plan, bool allow_changed) {
   if (allow_changed || !std::filesystem::is_regular_file(plan.model_path, failure)) return Done{};
   const std::string hash = hash_file(plan.model_path);
   if (hash == plan.model_hash) return Done{};
-  return bad_input("the model " + plan.model_path + " has changed since it was planned (" + plan.model_hash + ", now " + hash +
-                   "); plan it again, or say --allow-changed-model to use the plan as it is");
+  return bad_input("the model " + plan.model_path + " has changed since it was planned (" + plan.model_hash + ", now " +
+                   hash + "); plan it again, or say --allow-changed-model to use the plan as it is");
 }
 
 }  // namespace meshwright::host

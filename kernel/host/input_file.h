@@ -8,8 +8,8 @@
 
 namespace meshwright::host {
 
-// Nothing but a regular file is read: a pipe may never begin, and a device never end. A file that is not there is left to
-// whoever opens it. Errors: bad_input.
+// Nothing but a regular file is read: a pipe may never begin, and a device never end. A file that is not there is left
+// to whoever opens it. Errors: bad_input.
 Status check_regular(const std::string& path);
 
 // That the plan's model, if it is still there, is the one that was planned. Errors: bad_input; none if `allow_changed`.

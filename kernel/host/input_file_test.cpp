@@ -20,7 +20,8 @@ class InputFile : public testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
   [[nodiscard]] std::string path(const char* name) const { return (folder_ / name).string(); }
 
-  const std::filesystem::path folder_ = std::filesystem::temp_directory_path() / ("input_file" + std::to_string(::getpid()));
+  const std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / ("input_file" + std::to_string(::getpid()));
 };
 
 TEST_F(InputFile, PipesFoldersAndDevicesAreRefused) {

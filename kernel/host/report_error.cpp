@@ -22,7 +22,8 @@ std::string shown_message(const Error& error) {
   for (; at <= message.size() && lines < most; ++lines) {
     const std::size_t end = std::min(message.find('\n', at), message.size());
     const bool more = lines + 1 == most && end < message.size();
-    shown += (lines > 0 ? "\n" : "") + (more ? "  ..." : message_line(std::string_view(message).substr(at, end - at), kMostBytesOfLine));
+    shown += (lines > 0 ? "\n" : "") +
+             (more ? "  ..." : message_line(std::string_view(message).substr(at, end - at), kMostBytesOfLine));
     at = end + 1;
   }
   return shown;

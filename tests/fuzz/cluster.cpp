@@ -9,7 +9,8 @@
 using namespace meshwright;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const std::shared_ptr<ClusterSource> clusters = fuzz::plugins().create<ClusterSource>("clusters", "file").value();
+  static const std::shared_ptr<ClusterSource> clusters =
+      fuzz::plugins().create<ClusterSource>("clusters", "file").value();
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   const std::size_t middle = std::min(input.find("#device\n"), input.size());
   const fuzz::MemoryFile device(input.substr(middle));

@@ -16,14 +16,20 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Random = std::minstd_rand;
 
-constexpr std::array<std::int64_t, 20> kNumbers = {0,   1,     -1,         2,           3,           7,           64,     255,       65536,     INT32_MAX,
-                                                   1LL << 31, -(1LL << 31), 1LL << 32, 1LL << 40, 1LL << 53, 1LL << 62, INT64_MAX, INT64_MIN, -2, 5};
+constexpr std::array<std::int64_t, 20> kNumbers = {0,         1,         -1,        2,         3,         7,
+                                                   64,        255,       65536,     INT32_MAX, 1LL << 31, -(1LL << 31),
+                                                   1LL << 32, 1LL << 40, 1LL << 53, 1LL << 62, INT64_MAX, INT64_MIN,
+                                                   -2,        5};
 constexpr std::array<double, 7> kReals = {0.0, -1.5, 0.5, 1e-320, 1e-300, 1e300, 1.7e308};
-constexpr std::array<const char*, 12> kTexts = {"", "x", "nan", "-inf", "float32", "int64", "bool", "complex64", "S0R", "R+P0", "\xff", "torch.ops.aten.view.default"};
+constexpr std::array<const char*, 12> kTexts = {"",        "x",     "nan",  "-inf",
+                                                "float32", "int64", "bool", "complex64",
+                                                "S0R",     "R+P0",  "\xff", "torch.ops.aten.view.default"};
 
 std::size_t below(Random& random, std::size_t count) { return count == 0 ? 0 : random() % count; }
 template <class List>
-auto any_of(Random& random, const List& list) { return list[below(random, std::size(list))]; }
+auto any_of(Random& random, const List& list) {
+  return list[below(random, std::size(list))];
+}
 
 void collect(Json& value, std::vector<Json*>& places) {
   for (Json& child : value) {
@@ -37,7 +43,8 @@ void change(Random& random, Json& value, const std::vector<Json*>& places) {
   if (how == 0) {
     value = Json(*places[below(random, places.size())]);  // a value of elsewhere
   } else if (value.is_number_integer() && how < 8) {
-    value = how < 4 ? Json(value.get<std::int64_t>() ^ static_cast<std::int64_t>(1 + below(random, 3))) : Json(any_of(random, kNumbers));
+    value = how < 4 ? Json(value.get<std::int64_t>() ^ static_cast<std::int64_t>(1 + below(random, 3)))
+                    : Json(any_of(random, kNumbers));
   } else if (value.is_number_float() && how < 8) {
     value = any_of(random, kReals);
   } else if (value.is_boolean() && how < 8) {
@@ -47,8 +54,10 @@ void change(Random& random, Json& value, const std::vector<Json*>& places) {
     value = other != nullptr && other->is_string() ? Json(*other) : Json(any_of(random, kTexts));
   } else if (value.is_structured() && !value.empty() && how < 9) {
     const auto at = static_cast<std::ptrdiff_t>(below(random, value.size()));
-    if (how < 5 || value.is_object()) value.erase(std::next(value.begin(), at));
-    else value.insert(value.begin() + at, Json(value[static_cast<std::size_t>(at)]));
+    if (how < 5 || value.is_object())
+      value.erase(std::next(value.begin(), at));
+    else
+      value.insert(value.begin() + at, Json(value[static_cast<std::size_t>(at)]));
   } else {
     const std::array<Json, 6> others = {nullptr, 0, "", Json::array(), Json::object(), 1.5};
     value = any_of(random, others);
@@ -117,7 +126,8 @@ std::string write_fields(const std::vector<Field>& fields) {
 
 std::string mutated_message(Random& random, std::string_view data, int depth) {
   std::vector<Field> fields;
-  if (depth > 20 || !read_fields(data, fields)) return below(random, 3) == 0 ? std::string(data.substr(0, data.size() / 2)) : std::string(any_of(random, kTexts));
+  if (depth > 20 || !read_fields(data, fields))
+    return below(random, 3) == 0 ? std::string(data.substr(0, data.size() / 2)) : std::string(any_of(random, kTexts));
   std::size_t at = below(random, fields.size());
   if (depth == 0 && below(random, 10) > 0) {  // most of a model is its graph
     for (std::size_t i = 0; i < fields.size(); ++i) at = fields[i].content.size() > fields[at].content.size() ? i : at;
@@ -128,12 +138,21 @@ std::string mutated_message(Random& random, std::string_view data, int depth) {
     return write_fields(fields);
   }
   switch (below(random, 4)) {
-    case 0: fields.erase(fields.begin() + static_cast<std::ptrdiff_t>(at)); break;
-    case 1: fields.insert(fields.begin() + static_cast<std::ptrdiff_t>(at), Field(fields[below(random, fields.size())])); break;
-    case 2: std::swap(fields[at], fields[below(random, fields.size())]); break;
+    case 0:
+      fields.erase(fields.begin() + static_cast<std::ptrdiff_t>(at));
+      break;
+    case 1:
+      fields.insert(fields.begin() + static_cast<std::ptrdiff_t>(at), Field(fields[below(random, fields.size())]));
+      break;
+    case 2:
+      std::swap(fields[at], fields[below(random, fields.size())]);
+      break;
     default:
-      if ((field.key & 7) == 0) field.number = below(random, 2) == 0 ? field.number ^ (1 + below(random, 7)) : static_cast<std::uint64_t>(any_of(random, kNumbers));
-      else if ((field.key & 7) == 2) field.content = any_of(random, kTexts);
+      if ((field.key & 7) == 0)
+        field.number = below(random, 2) == 0 ? field.number ^ (1 + below(random, 7))
+                                             : static_cast<std::uint64_t>(any_of(random, kNumbers));
+      else if ((field.key & 7) == 2)
+        field.content = any_of(random, kTexts);
   }
   return write_fields(fields);
 }
@@ -143,7 +162,8 @@ std::string mutated_message(Random& random, std::string_view data, int depth) {
 std::size_t mutate_json(std::uint8_t* data, std::size_t size, std::size_t most, unsigned seed) {
   Random random(seed);
   Json document = Json::parse(data, data + size, nullptr, false);
-  if (document.is_discarded() || !document.is_structured() || document.empty() || below(random, 50) == 0) return LLVMFuzzerMutate(data, size, most);
+  if (document.is_discarded() || !document.is_structured() || document.empty() || below(random, 50) == 0)
+    return LLVMFuzzerMutate(data, size, most);
   for (std::size_t times = 1 + below(random, 3); times > 0; --times) {
     std::vector<Json*> places;
     collect(document, places);
@@ -161,21 +181,28 @@ std::size_t mutate_wire(std::uint8_t* data, std::size_t size, std::size_t most, 
 }
 
 std::size_t mutate_toml(std::uint8_t* data, std::size_t size, std::size_t most, unsigned seed) {
-  static constexpr std::array<const char*, 20> kValues = {"0", "-1", "1", "3", "2147483648", "9223372036854775807", "nan", "inf", "-inf", "1e-320", "1e308", "\"0GB/s\"",
-                                                          "\"nanGB/s\"", "\"1e308GiB\"", "\"-1us\"", "\"1e400s\"", "true", "[]", "\"x\"", "1979-05-27"};
+  static constexpr std::array<const char*, 20> kValues = {
+      "0",        "-1",         "1",      "3",     "2147483648", "9223372036854775807", "nan",
+      "inf",      "-inf",       "1e-320", "1e308", "\"0GB/s\"",  "\"nanGB/s\"",         "\"1e308GiB\"",
+      "\"-1us\"", "\"1e400s\"", "true",   "[]",    "\"x\"",      "1979-05-27"};
   Random random(seed);
   if (below(random, 20) == 0) return LLVMFuzzerMutate(data, size, most);
   std::vector<std::string> lines(1);
   for (std::size_t i = 0; i < size; ++i) {
-    if (data[i] == '\n') lines.emplace_back();
-    else lines.back() += static_cast<char>(data[i]);
+    if (data[i] == '\n')
+      lines.emplace_back();
+    else
+      lines.back() += static_cast<char>(data[i]);
   }
   const std::size_t at = below(random, lines.size());
   const std::size_t equals = lines[at].find('=');
   const std::size_t how = below(random, 5);
-  if (how == 0) lines.erase(lines.begin() + static_cast<std::ptrdiff_t>(at));
-  else if (how == 1) lines.insert(lines.begin() + static_cast<std::ptrdiff_t>(at), std::string(lines[below(random, lines.size())]));
-  else if (equals != std::string::npos) lines[at] = lines[at].substr(0, equals + 1) + " " + any_of(random, kValues);
+  if (how == 0)
+    lines.erase(lines.begin() + static_cast<std::ptrdiff_t>(at));
+  else if (how == 1)
+    lines.insert(lines.begin() + static_cast<std::ptrdiff_t>(at), std::string(lines[below(random, lines.size())]));
+  else if (equals != std::string::npos)
+    lines[at] = lines[at].substr(0, equals + 1) + " " + any_of(random, kValues);
   std::string text;
   for (std::size_t i = 0; i < lines.size(); ++i) text += (i > 0 ? "\n" : "") + lines[i];
   return put(text, data, size, most);

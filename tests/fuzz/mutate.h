@@ -8,7 +8,8 @@
 
 namespace meshwright::fuzz {
 
-// Another value somewhere: numbers at the edges, texts and values of elsewhere in the document, members left out or twice.
+// Another value somewhere: numbers at the edges, texts and values of elsewhere in the document, members left out or
+// twice.
 std::size_t mutate_json(std::uint8_t* data, std::size_t size, std::size_t most, unsigned seed);
 // A field of a protocol buffer's message, at any depth: left out, repeated, swapped, or with another number or content.
 std::size_t mutate_wire(std::uint8_t* data, std::size_t size, std::size_t most, unsigned seed);

@@ -11,8 +11,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   OpenDimensions open;
   open.batch = 4;
   Result<Graph> graph = frontend->read(file.path(), open);
-  if (!graph) fuzz::expect_refusal(graph.error());
-  else fuzz::exercise(std::move(*graph));
+  if (!graph)
+    fuzz::expect_refusal(graph.error());
+  else
+    fuzz::exercise(std::move(*graph));
   if (const auto tensors = frontend->tensors(file.path()); !tensors) fuzz::expect_refusal(tensors.error());
   return 0;
 }

@@ -21,7 +21,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string written = host::write_json(host::plan_json(*plan));
   const Result<Plan> again = host::parse_plan(written, "plan.json");
   if (again && host::write_json(host::plan_json(*again)) == written) return 0;
-  std::fprintf(stderr, "fuzz: a plan that was read is not read again: %s\n", again ? "other bytes" : again.error().message.c_str());
+  std::fprintf(stderr, "fuzz: a plan that was read is not read again: %s\n",
+               again ? "other bytes" : again.error().message.c_str());
   std::abort();
 }
 

@@ -1,7 +1,7 @@
 // replay FOLDER: gives every file of the folder to the target that this is linked with, in order of their names. A file
 // that once ended the program in another way than it should must not do so again.
-// replay FOLDER COUNT SEED LAST: then COUNT files made of these by the target's mutator; each is kept in LAST before it is
-// run, so that the one that ends the process is there. No search, as libFuzzer's is, but in an ordinary build.
+// replay FOLDER COUNT SEED LAST: then COUNT files made of these by the target's mutator; each is kept in LAST before it
+// is run, so that the one that ends the process is there. No search, as libFuzzer's is, but in an ordinary build.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -26,7 +26,8 @@ using Bytes = std::vector<std::uint8_t>;
 void run(const Bytes& bytes) { LLVMFuzzerTestOneInput(bytes.data(), bytes.size()); }
 
 void keep(const Bytes& bytes, const char* path) {
-  std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
 }
 
 Bytes mutated(Bytes bytes) {

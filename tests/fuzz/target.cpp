@@ -44,21 +44,25 @@ void exercise(Graph graph) {
     return std::move(*table);
   }();
   drop_dead_nodes(graph);
-  if (Status status = validate(graph); !status) give_up("a graph that was read is not valid: " + status.error().message);
+  if (Status status = validate(graph); !status)
+    give_up("a graph that was read is not valid: " + status.error().message);
   for (const Node& node : graph.nodes) {
     const OpFamily* family = ops->find(node.op);
     if (family == nullptr) continue;
     const OpCall call = make_call(graph, node);
     const Result<Rule> rule = family->rule(call);
-    if (!rule) expect_refusal(rule.error());
-    else if (const Result<OpCost> cost = family->cost(call, *rule); !cost) expect_refusal(cost.error());
+    if (!rule)
+      expect_refusal(rule.error());
+    else if (const Result<OpCost> cost = family->cost(call, *rule); !cost)
+      expect_refusal(cost.error());
   }
   const Result<TrainingGraph> training = differentiate(graph, *ops);
   if (!training) expect_refusal(training.error());
 }
 
 MemoryFile::MemoryFile(std::string_view bytes) : file_(::memfd_create("input", MFD_CLOEXEC)) {
-  if (file_ < 0 || ::write(file_, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) give_up("no memory for a file");
+  if (file_ < 0 || ::write(file_, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()))
+    give_up("no memory for a file");
 }
 
 MemoryFile::~MemoryFile() { ::close(file_); }
@@ -68,7 +72,8 @@ std::string zipped_model(std::string_view json) {
   zip_source_t* archive = zip_source_buffer_create(nullptr, 0, 0, &error);
   zip_source_keep(archive);
   zip_t* zip = zip_open_from_source(archive, ZIP_TRUNCATE, &error);
-  const zip_int64_t index = zip_file_add(zip, "m/models/model.json", zip_source_buffer(zip, json.data(), json.size(), 0), 0);
+  const zip_int64_t index =
+      zip_file_add(zip, "m/models/model.json", zip_source_buffer(zip, json.data(), json.size(), 0), 0);
   zip_set_file_compression(zip, static_cast<zip_uint64_t>(index), ZIP_CM_STORE, 0);
   if (zip_close(zip) != 0) give_up("no archive can be made");
   zip_source_open(archive);

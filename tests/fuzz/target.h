@@ -1,5 +1,5 @@
-// What the fuzz targets share. Each target is one function over bytes (libFuzzer's), linked with libFuzzer in a build for
-// fuzzing and with replay.cpp in an ordinary one, where it runs the files in corpus/.
+// What the fuzz targets share. Each target is one function over bytes (libFuzzer's), linked with libFuzzer in a build
+// for fuzzing and with replay.cpp in an ordinary one, where it runs the files in corpus/.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,8 @@ host::PluginHost& plugins();
 // Ends the process with a message unless an input was read, or refused as input is: no fault of ours, of no plugin.
 void expect_refusal(const Error& error);
 
-// Does with a graph what every command does first: rules, costs, gradients of each node, where the op families are there.
+// Does with a graph what every command does first: rules, costs, gradients of each node, where the op families are
+// there.
 void exercise(Graph graph);
 
 // A file in memory that has a path.

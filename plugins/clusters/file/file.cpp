@@ -77,7 +77,11 @@ class TableReader {
   template <class T>
   T required(const std::string& key, const char* expected) {
     known_.insert(key);
-    const auto value = table_[key].value<T>();
+    // A fraction is no integer, and one of 1e308 can't be read as one; an integer is a number.
+    const auto value = [&] {
+      if constexpr (std::is_same_v<T, std::int64_t>) return table_[key].value_exact<T>();
+      else return table_[key].value<T>();
+    }();
     if (!value) fail(key, table_.contains(key) ? std::string("must be ") + expected : "is missing");
     return value.value_or(T{});
   }

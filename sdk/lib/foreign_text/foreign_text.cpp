@@ -70,14 +70,22 @@ std::string json_string(std::string_view text) {
 std::string xml_text(std::string_view text) {
   std::string made;
   for_each_character(text, [&](char32_t code, std::string_view bytes) {
-    if (code == '&') made += "&amp;";
-    else if (code == '<') made += "&lt;";
-    else if (code == '>') made += "&gt;";
-    else if (code == '"') made += "&quot;";
-    else if (code == '\'') made += "&#39;";
-    else if (code == '\t' || code == '\n' || code == '\r') made += ' ';
-    else if (code < 0x20 || code == 0xfffe || code == 0xffff || code == kNoCharacter) made += kReplacement;
-    else made += bytes;
+    if (code == '&')
+      made += "&amp;";
+    else if (code == '<')
+      made += "&lt;";
+    else if (code == '>')
+      made += "&gt;";
+    else if (code == '"')
+      made += "&quot;";
+    else if (code == '\'')
+      made += "&#39;";
+    else if (code == '\t' || code == '\n' || code == '\r')
+      made += ' ';
+    else if (code < 0x20 || code == 0xfffe || code == 0xffff || code == kNoCharacter)
+      made += kReplacement;
+    else
+      made += bytes;
   });
   return made;
 }
@@ -85,9 +93,12 @@ std::string xml_text(std::string_view text) {
 std::string message_line(std::string_view text, std::size_t most) {
   std::string made;
   for_each_character(text, [&](char32_t code, std::string_view bytes) {
-    if (code == kNoCharacter) made += escape(static_cast<unsigned char>(bytes[0]));
-    else if (is_hidden(code)) made += escape(code);
-    else made += bytes;
+    if (code == kNoCharacter)
+      made += escape(static_cast<unsigned char>(bytes[0]));
+    else if (is_hidden(code))
+      made += escape(code);
+    else
+      made += bytes;
   });
   if (made.size() <= most) return made;
   const auto begins_character = [&](std::size_t at) { return (static_cast<unsigned char>(made[at]) & 0xc0U) != 0x80U; };
@@ -102,10 +113,14 @@ bool nests_deeper(std::string_view json, std::size_t most) {
   bool quoted = false;
   for (std::size_t at = 0; at < json.size(); ++at) {
     const char c = json[at];
-    if (quoted && c == '\\') ++at;
-    else if (c == '"') quoted = !quoted;
-    else if (!quoted && (c == '[' || c == '{')) ++depth;
-    else if (!quoted && (c == ']' || c == '}') && depth > 0) --depth;
+    if (quoted && c == '\\')
+      ++at;
+    else if (c == '"')
+      quoted = !quoted;
+    else if (!quoted && (c == '[' || c == '{'))
+      ++depth;
+    else if (!quoted && (c == ']' || c == '}') && depth > 0)
+      --depth;
     if (depth > most) return true;
   }
   return false;

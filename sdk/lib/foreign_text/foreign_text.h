@@ -1,6 +1,6 @@
-// Text that a file or a user chose (names of models, modules and nodes, paths, words in a configuration) on its way into
-// something that is parsed or read again. No other code of ours puts such text into JSON, SVG or a message by hand;
-// Python has functions of its own (backends/torch/python_text.h). Any bytes are taken, UTF-8 or not.
+// Text that a file or a user chose (names of models, modules and nodes, paths, words in a configuration) on its way
+// into something that is parsed or read again. No other code of ours puts such text into JSON, SVG or a message by
+// hand; Python has functions of its own (backends/torch/python_text.h). Any bytes are taken, UTF-8 or not.
 #pragma once
 
 #include <cstddef>
@@ -28,12 +28,12 @@ std::string xml_text(std::string_view text);
 // bytes the middle is left out.
 std::string message_line(std::string_view text, std::size_t most);
 
-// Whether brackets of a JSON text stand more than `most` deep in each other. Those who parse and walk through such a text
-// call themselves for each, so this is asked first.
+// Whether brackets of a JSON text stand more than `most` deep in each other. Those who parse and walk through such a
+// text call themselves for each, so this is asked first.
 bool nests_deeper(std::string_view json, std::size_t most);
 
-// The same of TOML, where a key with dots is a table in a table for each: whether a line has more than 200 of them outside
-// of texts. Brackets are counted by the parser itself.
+// The same of TOML, where a key with dots is a table in a table for each: whether a line has more than 200 of them
+// outside of texts. Brackets are counted by the parser itself.
 bool has_deep_key(std::string_view toml);
 
 }  // namespace meshwright
