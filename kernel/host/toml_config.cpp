@@ -73,10 +73,15 @@ Status add_table(const toml::table& table, const std::string& path, const Source
   return Done{};
 }
 
-Error deep_key(const Source& source) { return bad_input(message_line(source.name, 200) + ": a key has more than 200 dots"); }
+// Errors: bad_input, what the parser must not see.
+Status check(std::string_view toml, const Source& source) {
+  const std::string_view why = why_not_toml(toml);
+  if (why.empty()) return Done{};
+  return bad_input(message_line(source.name, 200) + ": " + std::string(why));
+}
 
 Status add_text(std::string_view text, const Source& source, ConfigTree& tree) {
-  if (has_deep_key(text)) return deep_key(source);
+  if (Status status = check(text, source); !status) return status;
   const toml::parse_result parsed = toml::parse(text, source.name);
   if (!parsed) {
     const toml::parse_error& error = parsed.error();
@@ -97,13 +102,13 @@ std::string text_literal(std::string_view text) {
 
 Status add_override(const std::string& text, ConfigTree& tree) {
   const Source source{"--set " + text, "", false};
-  if (has_deep_key(text.substr(0, text.find('=')))) return deep_key(source);
+  if (Status status = check(text.substr(0, text.find('=')), source); !status) return status;
   const std::size_t equals = text.find('=');
   const std::string key = text.substr(0, equals);
   const bool sound = equals != std::string::npos && text.find('\n') == std::string::npos && toml::parse(key + " = 0");
   if (!sound) return bad_input(source.name + ": not of the form section.key=value");
   const std::string value = text.substr(equals + 1);
-  const toml::parse_result as_toml = toml::parse(key + " = " + (has_deep_key(value) ? text_literal(value) : value));
+  const toml::parse_result as_toml = toml::parse(key + " = " + (why_not_toml(value).empty() ? value : text_literal(value)));
   if (as_toml) return add_table(as_toml.table(), "", source, tree);
   const toml::parse_result as_text = toml::parse(key + " = " + text_literal(value));
   if (!as_text) return bad_input(source.name + ": the value is neither TOML nor a text");
@@ -134,6 +139,7 @@ Result<ConfigTree> read_config(const std::string& path, std::span<const std::str
 }
 
 Result<ConfigValue> parse_config_value(std::string_view text) {
+  if (!why_not_toml(text).empty()) return bad_input("not a TOML value: " + message_line(text, 200));
   const toml::parse_result parsed = toml::parse("value = " + std::string(text));
   if (!parsed) return bad_input("not a TOML value: " + std::string(text));
   const toml::table& table = parsed.table();

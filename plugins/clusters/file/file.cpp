@@ -106,7 +106,7 @@ Result<toml::table> parse(const std::string& path) {
   if (!fs::is_regular_file(path)) return bad_input(path + ": no such file");
   std::ostringstream text;
   text << std::ifstream(path, std::ios::binary).rdbuf();
-  if (has_deep_key(text.view())) return bad_input(path + ": a key has more than 200 dots");
+  if (const std::string_view why = why_not_toml(text.view()); !why.empty()) return bad_input(path + ": " + std::string(why));
   toml::parse_result parsed = toml::parse(text.view(), path);
   if (parsed.failed()) {
     return bad_input(path + ":" + std::to_string(parsed.error().source().begin.line) + ": " +

@@ -126,26 +126,39 @@ bool nests_deeper(std::string_view json, std::size_t most) {
   return false;
 }
 
-bool has_deep_key(std::string_view toml) {
+namespace {
+
+// How many bytes the text or comment that begins at `at` takes; 0: none begins there. One that is not closed ends with its
+// line, or, of several lines, with everything.
+std::size_t length_of_text(std::string_view toml, std::size_t at) {
+  const char c = toml[at];
+  if (c == '#') return std::min(toml.find('\n', at), toml.size()) - at;
+  if (c != '"' && c != '\'') return 0;
+  const std::string close = toml.substr(at, 3) == std::string(3, c) ? std::string(3, c) : std::string(1, c);
+  std::size_t end = at + close.size();
+  while (end < toml.size() && toml.substr(end, close.size()) != close) {
+    if (close.size() == 1 && toml[end] == '\n') return end - at;
+    end += c == '"' && toml[end] == '\\' ? 2 : 1;
+  }
+  return std::min(end + close.size(), toml.size()) - at;
+}
+
+}  // namespace
+
+std::string_view why_not_toml(std::string_view toml) {
   constexpr std::size_t kMost = 200;
   std::size_t dots = 0;
-  char quote = '\0';
-  for (std::size_t at = 0; at < toml.size(); ++at) {
-    const char c = toml[at];
-    if (c == '\n') {
-      dots = 0;
-      quote = '\0';  // texts of several lines count as if they were none
-    } else if (quote == '"' && c == '\\') {
-      ++at;
-    } else if (quote != '\0') {
-      quote = c == quote ? '\0' : quote;
-    } else if (c == '"' || c == '\'') {
-      quote = c;
-    } else if (c == '.' && ++dots > kMost) {
-      return true;
+  for (std::size_t at = 0; at < toml.size();) {
+    if (const std::size_t text = length_of_text(toml, at); text > 0) {
+      at += text;
+      continue;
     }
+    const char c = toml[at++];
+    if (static_cast<unsigned char>(c) > 0x7f) return "outside of texts and comments stands a character that is not ASCII";
+    dots = c == '\n' ? 0 : dots + (c == '.' ? 1 : 0);
+    if (dots > kMost) return "a key has more than 200 dots";
   }
-  return false;
+  return "";
 }
 
 }  // namespace meshwright

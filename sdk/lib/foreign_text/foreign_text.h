@@ -32,8 +32,8 @@ std::string message_line(std::string_view text, std::size_t most);
 // text call themselves for each, so this is asked first.
 bool nests_deeper(std::string_view json, std::size_t most);
 
-// The same of TOML, where a key with dots is a table in a table for each: whether a line has more than 200 of them
-// outside of texts. Brackets are counted by the parser itself.
-bool has_deep_key(std::string_view toml);
+// Why a text must not be given to the TOML parser, which would call itself for each dot of a key, or end up where its
+// authors say that it can't; "" if it may. Whether the text is TOML otherwise the parser says.
+std::string_view why_not_toml(std::string_view toml);
 
 }  // namespace meshwright

@@ -41,9 +41,20 @@ TEST(ForeignText, KnowsHowDeepBracketsAre) {
 TEST(ForeignText, KnowsHowDeepAKeyIs) {
   std::string deep;
   for (int i = 0; i < 1000; ++i) deep += "a.";
-  EXPECT_TRUE(has_deep_key(deep + "a = 1"));
-  EXPECT_TRUE(has_deep_key("x = {" + deep + "a = 1}"));
-  EXPECT_FALSE(has_deep_key("name = \"" + deep + "\"\n[a.b.c]\nx = 1.5")) << "in a text they are dots";
+  constexpr std::string_view kDeep = "a key has more than 200 dots";
+  EXPECT_EQ(why_not_toml(deep + "a = 1"), kDeep);
+  EXPECT_EQ(why_not_toml("x = {" + deep + "a = 1}"), kDeep);
+  EXPECT_EQ(why_not_toml("name = \"" + deep + "\"\n[a.b.c]\nx = 1.5"), "") << "in a text they are dots";
+  EXPECT_EQ(why_not_toml("name = 'open\n" + deep + "a = 1"), kDeep) << "a text that is not closed ends with its line";
+}
+
+TEST(ForeignText, TomlHasOtherLettersInTextsAndCommentsAlone) {
+  constexpr std::string_view kStray = "outside of texts and comments stands a character that is not ASCII";
+  EXPECT_EQ(why_not_toml("efficiency = 1\nvector_\u041a = 2"), kStray);
+  EXPECT_EQ(why_not_toml("a = 1 \u00b7"), kStray);
+  EXPECT_EQ(why_not_toml("# \u041a\nname = \"\u041a\" # \u041a\nother = '\u041a'\nlong = \"\"\"\n\u041a \"quoted\"\n\u041a\"\"\"\nx = 1"), "");
+  EXPECT_EQ(why_not_toml("a = \"b\\\" \u041a\""), "") << "a quote can be escaped";
+  EXPECT_EQ(why_not_toml("a = \"b\" \u041a"), kStray);
 }
 
 }  // namespace
