@@ -24,6 +24,14 @@ class SmallFamily final : public OpFamily {
     cost.forward = {{cost.matrix ? 2.0 : 1.0, rule.all_factors()}};
     return cost;
   }
+  // What it is nobody asks here, but an op without one would run replicated.
+  Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override {
+    std::vector<ValueId> gradients;
+    for (const Operand& operand : call.node.operands) {
+      gradients.push_back(call.build.emit("slope", {{"gradient", call.result_gradients[0]}}, {}, call.type(operand.value)));
+    }
+    return gradients;
+  }
 };
 
 class SmallOps final : public OpTable {
