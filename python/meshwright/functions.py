@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.utils.checkpoint
 from torch.utils import _pytree as pytree
 
 from meshwright.errors import Error
