@@ -113,7 +113,8 @@ def _kind(mask: torch.Tensor) -> str:
 def _computed(node: torch.fx.Node, program: torch.export.ExportedProgram) -> torch.Tensor | None:
     """The value of what depends on constants alone; None for what depends on more, or is large."""
     constants = {name: program.constants.get(target) for name, target in program.graph_signature.inputs_to_lifted_tensor_constants.items()}
-    order, seen, ahead = [], set(), [node]
+    seen: set[torch.fx.Node] = set()
+    ahead = [node]
     while ahead:
         here = ahead.pop()
         if here in seen:
