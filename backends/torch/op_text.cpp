@@ -43,6 +43,17 @@ std::string copy_text(const Instruction& call, const Program& program, const Val
   return "";
 }
 
+// Recurrent layers, on as many examples as this rank has.
+std::string recurrent_text(const Instruction& call, const CallText& text) {
+  const Node node = node_of(call);
+  const std::string cell = node.text("cell", "");
+  const auto truth = [&](const char* name) { return std::string(node.boolean(name, false) ? "True" : "False"); };
+  return "torch." + std::string(cell == "tanh" || cell == "relu" ? "rnn_" : "") + cell + "(" + text.text_of("input") + ", " +
+         (cell == "lstm" ? "(" + text.text_of("hx") + ", " + text.text_of("cx") + ")" : text.text_of("hx")) + ", " + text.text_of("params") +
+         ", has_biases=" + truth("has_biases") + ", num_layers=" + std::to_string(node.integer("num_layers", 1)) +
+         ", dropout=0.0, train=" + truth("train") + ", bidirectional=" + truth("bidirectional") + ", batch_first=" + truth("batch_first") + ")";
+}
+
 // Ops that return a list of tensors, even if it has one element.
 bool returns_list(const std::string& op) {
   for (const char* beginning : {"aten.split", "aten.chunk", "aten.unbind", "aten.tensor_split", "aten.meshgrid", "aten.broadcast_tensors",
@@ -65,17 +76,22 @@ std::string split_text(const Instruction& call, const Program& program, const Va
 bool is_nll(const std::string& op) { return op == "aten.nll_loss_nd" || op == "aten.nll_loss"; }
 
 // Ops whose numbers PyTorch draws on each rank anew, where they must be those of one device.
-bool draws(const std::string& op) {
-  for (const char* beginning : {"aten.rand", "aten.bernoulli", "aten.exponential", "aten.normal", "aten.uniform", "aten.multinomial", "aten.rrelu", "aten.poisson"}) {
-    if (op.starts_with(beginning)) return true;
-  }
-  return false;
+bool draws(const Instruction& call) {
+  static constexpr const char* kBeginnings[] = {
+      "aten.rand", "aten.bernoulli", "aten.exponential", "aten.normal", "aten.uniform", "aten.multinomial", "aten.rrelu", "aten.poisson", "aten.binomial",
+      "aten.log_normal", "aten.cauchy", "aten.geometric", "aten._sample_dirichlet", "aten._standard_gamma", "aten.alpha_dropout", "aten.feature_dropout",
+      "aten.feature_alpha_dropout"};
+  const auto begins = [&](const char* beginning) { return call.op.starts_with(beginning); };
+  if (std::any_of(std::begin(kBeginnings), std::end(kBeginnings), begins)) return true;
+  const Node node = node_of(call);
+  const bool is_recurrent = begins("aten.lstm.") || begins("aten.gru.") || begins("aten.rnn_");
+  return is_recurrent && node.number("dropout", 0) != 0 && node.boolean("train", false);  // between its layers
 }
 
 // Random numbers of the prelude, which are those of the global elements that are here. Empty: no op that has them.
 std::string drawn_text(const Instruction& call, const Program& program, const ValueText& value) {
   const std::string& op = call.op;
-  if (!draws(op) || call.results.size() != 1) return "";
+  if (!draws(call) || call.results.size() != 1) return "";
   const Node node = node_of(call);
   const ShardedType& type = program.type(call.results[0]);
   const TensorType local = program.local(call.results[0]);
@@ -161,6 +177,7 @@ std::string by_prelude(const Instruction& call, const CallText& text) {
     return text.helper("experts", {"hidden", "indices", "weights", "gate_up", "down"}, {"activation"},
                        {named("experts", positions(call, "experts"))});
   }
+  if (op == "meshwright.recurrent") return recurrent_text(call, text);
   if (op == "meshwright_function.call") return "function(" + quoted(node.text("name", "")) + ", *" + text.text_of("tensors") + ")";
   return "";
 }
@@ -207,6 +224,15 @@ const ShardedType* operand_type(const Instruction& call, const Program& program,
   return nullptr;
 }
 
+// PyTorch's own random numbers: where every rank draws all of them, their generators are seeded alike.
+Result<std::string> drawn_alike(const Instruction& call, const Program& program, const CallText& text) {
+  const auto is_whole = [&](ProgramValueId value) { return value == kNoId || program.local(value).shape == program.type(value).type.shape; };
+  bool whole = std::all_of(call.results.begin(), call.results.end(), is_whole);
+  for (const ProgramOperand& operand : call.operands) whole = whole && is_whole(operand.value);
+  if (!whole) return not_emitted(call, "the ranks would draw other numbers than one device, and there is no function for that yet");
+  return "drawn_alike(lambda: " + text.by_schema() + ", stream=" + quoted(call.node) + ")";
+}
+
 }  // namespace
 
 Result<std::string> op_text(const Instruction& call, const Program& program, const ValueText& value) {
@@ -217,7 +243,7 @@ Result<std::string> op_text(const Instruction& call, const Program& program, con
   }
   if (std::string made = by_prelude(call, text); !made.empty()) return made;
   if (!call.rank_attributes.empty()) return not_emitted(call, "its result depends on which part a rank has, and there is no function for that yet");
-  if (draws(call.op)) return not_emitted(call, "the ranks would draw other numbers than one device, and there is no function for that yet");
+  if (draws(call)) return drawn_alike(call, program, text);
   if (splits(call.op)) return split_text(call, program, value);
   if (call.op == "aten.slice.Tensor") return slice_text(call, program, value);
   if (call.op == "aten.copy") return copy_text(call, program, value);

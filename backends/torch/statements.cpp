@@ -206,6 +206,7 @@ class Writer {
 
   Status state(const Instruction& instruction, std::vector<ProgramValueId> results, std::string text) {
     if (instruction.op == "meshwright.experts") results.resize(1);  // the others are for its own gradient, which autograd makes
+    if (instruction.op == "meshwright.recurrent") results.pop_back();
     if (is_batch_norm(instruction.op)) results.resize(5, kNoId);  // the prelude's gives what any kind has
     for (ProgramValueId& result : results) {
       if (uses_[result] == 0) result = kNoId;

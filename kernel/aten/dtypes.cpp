@@ -62,8 +62,6 @@ bool is_index(DType dtype) {
          dtype == DType::uint8;
 }
 
-bool is_complex(DType dtype) { return dtype == DType::complex64 || dtype == DType::complex128; }
-
 Error refused(const Call& call, const TensorType& type) {
   return bad_input("'" + call.op().substr(sizeof("aten.") - 1) + "' neither takes nor gives " +
                    std::string(name(type.dtype)) + " here");

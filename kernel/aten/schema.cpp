@@ -98,7 +98,7 @@ std::pair<std::string_view, std::optional<std::size_t>> split_element(std::strin
 
 // "aten.add.Tensor" of a tensor and a number, as exports have it; their functions take one under this name alone.
 bool may_be_number(const Schema& schema, const Parameter& parameter) {
-  return parameter.name == "other" && (schema.op.ends_with(".Tensor") || schema.op == "aten.floor_divide");
+  return parameter.name == "other" && (schema.op.ends_with(".Tensor") || schema.op.ends_with(".Tensor_mode") || schema.op == "aten.floor_divide");
 }
 
 bool is_number(const Attribute& value) {

@@ -32,6 +32,8 @@ std::string_view name(DType dtype) { return traits(dtype).name; }
 
 bool is_floating(DType dtype) { return traits(dtype).floating; }
 
+bool is_complex(DType dtype) { return dtype == DType::complex64 || dtype == DType::complex128; }
+
 std::optional<DType> parse_dtype(std::string_view name) {
   for (const Traits& candidate : kTraits) {
     if (candidate.name == name) return candidate.dtype;

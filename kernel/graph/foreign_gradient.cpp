@@ -1,13 +1,6 @@
 #include "graph/foreign_gradient.h"
 
-#include <algorithm>
-
 namespace meshwright {
-
-bool has_complex(const OpCall& call) {
-  const auto is_complex = [](const TensorType& type) { return type.dtype == DType::complex64 || type.dtype == DType::complex128; };
-  return std::ranges::any_of(call.operands, is_complex) || std::ranges::any_of(call.results, is_complex);
-}
 
 std::vector<ValueId> foreign_gradient(const GradientCall& call) {
   std::vector<Operand> operands = call.node.operands;

@@ -11,9 +11,6 @@ namespace meshwright {
 
 inline constexpr const char* kForeignGradient = "meshwright.autograd";
 
-// Whether an operand or a result holds complex numbers, of which no rule, gradient or meaning of a family speaks.
-bool has_complex(const OpCall& call);
-
 // Emits one node, kForeignGradient, that reads the call's operands and the gradients of its results, and makes the
 // gradients that are wanted. Its attribute "op" names the op. As OpFamily::gradient.
 std::vector<ValueId> foreign_gradient(const GradientCall& call);

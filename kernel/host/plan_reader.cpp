@@ -148,7 +148,8 @@ class PlanReader {
   // Of the planner's own ops a plan has those that it makes of a model's; all others stand in programs only.
   void check_ops() const {
     for (const Node& node : plan_.graph.nodes) {
-      if (node.op.starts_with("meshwright.") && node.op != "meshwright.experts") root_.at("graph").fail("node '" + node.name + "': no plan has the op '" + node.op + "'");
+      const bool is_composite = node.op == "meshwright.experts" || node.op == "meshwright.recurrent";
+      if (node.op.starts_with("meshwright.") && !is_composite) root_.at("graph").fail("node '" + node.name + "': no plan has the op '" + node.op + "'");
     }
   }
 

@@ -14,6 +14,11 @@ OpCall make_call(const Graph& graph, const Node& node) {
   return call;
 }
 
+bool has_complex(const OpCall& call) {
+  const auto is_of_pairs = [](const TensorType& type) { return is_complex(type.dtype); };
+  return std::ranges::any_of(call.operands, is_of_pairs) || std::ranges::any_of(call.results, is_of_pairs);
+}
+
 OpFamily::~OpFamily() = default;
 OpTable::~OpTable() = default;
 

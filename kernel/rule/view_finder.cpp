@@ -1,7 +1,5 @@
 #include "rule/view_finder.h"
 
-#include "graph/foreign_gradient.h"
-
 namespace meshwright {
 
 namespace {

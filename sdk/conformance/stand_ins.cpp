@@ -9,12 +9,6 @@ namespace meshwright {
 
 namespace {
 
-bool is_complex(const TensorType& type) { return type.dtype == DType::complex64 || type.dtype == DType::complex128; }
-
-bool has_complex(const OpCall& call) {
-  return std::ranges::any_of(call.operands, is_complex) || std::ranges::any_of(call.results, is_complex);
-}
-
 std::string described(const Node& node) {
   return node.op == "meshwright.autograd" ? "gradient of " + node.text("op", "an op") : node.op;
 }
@@ -22,7 +16,7 @@ std::string described(const Node& node) {
 // The elements as real numbers: complex ones are pairs.
 template <class Visit>
 void for_each_real(const TensorType& type, Visit visit) {
-  const std::int64_t count = type.elements() * (is_complex(type) ? 2 : 1);
+  const std::int64_t count = type.elements() * (is_complex(type.dtype) ? 2 : 1);
   for (std::int64_t i = 0; i < count; ++i) visit(i);
 }
 

@@ -64,7 +64,10 @@ TOKENS, CLASSIFIED, MASKED, PAIRED, SEEN, HEARD, TRANSCRIBED = "tokens", "classi
 def transformers_model(model_type: str, head: str, kind: str, **changes: Any) -> tuple[nn.Module, dict[str, Any]]:
     import transformers
 
-    config = shrunk(transformers.AutoConfig.for_model(model_type), changes)
+    config = transformers.AutoConfig.for_model(model_type)
+    for part in changes.pop("parts", ()):
+        shrunk(getattr(config, part), {})
+    shrunk(config, changes)
     if kind == PAIRED:
         config.decoder_start_token_id = 0
     model = getattr(transformers, f"AutoModelFor{head}").from_config(config)
@@ -103,6 +106,7 @@ AUDIO = "wav2vec2 hubert wavlm unispeech unispeech-sat data2vec-audio sew wav2ve
 
 CHANGES: dict[str, dict[str, Any]] = {
     "deepseek_v2": {"head_dim": 8, "num_key_value_heads": 4}, "deepseek_v3": {"head_dim": 8, "num_key_value_heads": 4}, "convnextv2": {"hidden_sizes": [16, 32], "depths": [1, 1], "num_stages": 2},
+    "t5gemma": {"parts": ["encoder", "decoder"]},
     "clip": {"image_size": 224}, "siglip": {"image_size": 224},
     "gpt_neo": {"attention_types": [[["global", "local"], 1]]}, "convnext": {"hidden_sizes": [16, 32], "depths": [1, 1], "num_stages": 2},
     "resnet": {"hidden_sizes": [16, 32], "depths": [1, 1], "embedding_size": 16, "layer_type": "basic"}, "swin": {"embed_dim": 16, "depths": [1, 1],

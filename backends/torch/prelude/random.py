@@ -121,6 +121,14 @@ def bernoulli(p, stream, elements=None):
     return (uniform(stream, elements_of(p.shape, elements)).view(p.shape) < p).to(p.dtype)
 
 
+def drawn_alike(draw, stream):
+    """What `draw` makes with PyTorch's own generator, which is seeded alike on every rank, and then put back."""
+    seed = int(uniform(stream, torch.zeros(1, dtype=torch.int64, device=device())) * 2.0**53)
+    with torch.random.fork_rng([device()] if device().type == "cuda" else []):
+        torch.manual_seed(seed)
+        return draw()
+
+
 def elements_of(size, elements):
     """The numbers of the elements that are here, of a tensor of this size here."""
     return torch.arange(math.prod(size), device=device()) if elements is None else elements.here

@@ -3,6 +3,7 @@ import torch.distributed as dist
 
 from .layout import Layout, whole_of
 from .mesh import MESHES, device
+from .moves import rows_arriving, waited, zero_padded
 
 
 def is_plain(value):
@@ -62,7 +63,12 @@ def dtensor_of(rows, shape):
 
 def whole_of_rows(value):
     """The whole of what rows_of gave."""
-    return value.full_tensor() if hasattr(value, "full_tensor") else value
+    if not hasattr(value, "to_local") or value.dim() == 0:
+        return value
+    rows, ranks, count = value.to_local(), dist.get_world_size(), value.shape[0]
+    sent = zero_padded(rows.contiguous(), 0, -(-count // ranks))
+    name = row_mesh().get_group().group_name
+    return waited(rows_arriving(sent.view(-1), ranks, name)).view(ranks * sent.shape[0], *value.shape[1:])[:count]
 
 
 def state_part(value, shard):

@@ -17,5 +17,6 @@ MESHWRIGHT_API std::int64_t size_bytes(DType dtype);
 MESHWRIGHT_API std::string_view name(DType dtype);  // "float32"
 MESHWRIGHT_API std::optional<DType> parse_dtype(std::string_view name);
 MESHWRIGHT_API bool is_floating(DType dtype);  // complex counts: it has gradients
+MESHWRIGHT_API bool is_complex(DType dtype);
 
 }  // namespace meshwright

@@ -30,6 +30,9 @@ struct OpCall {
 
 MESHWRIGHT_API OpCall make_call(const Graph& graph, const Node& node);
 
+// Whether an operand or a result holds complex numbers, of which no rule, gradient or meaning of a family speaks.
+MESHWRIGHT_API bool has_complex(const OpCall& call);
+
 // One call whose gradient is wanted.
 struct GradientCall {
   const Node& node;

@@ -53,6 +53,21 @@ def test_a_seed_repeats_what_is_drawn_on_every_rank():
 
 
 @case
+def test_pytorch_s_own_numbers_are_the_same_on_every_rank():
+    torch.manual_seed(dist.get_rank())
+    random.begin_step()
+    before = torch.get_rng_state()
+    first, second = (random.drawn_alike(lambda: torch.rand(5), stream) for stream in ("a", "b"))
+    assert torch.equal(torch.get_rng_state(), before)
+    random.begin_step()
+    drawn = [first.tolist(), second.tolist(), random.drawn_alike(lambda: torch.rand(5), "a").tolist()]
+    assert len({tuple(numbers) for numbers in drawn}) == 3, drawn
+    everywhere = [None] * dist.get_world_size()
+    dist.all_gather_object(everywhere, drawn)
+    assert all(one == drawn for one in everywhere)
+
+
+@case
 def test_a_block_that_is_recomputed_drops_what_it_dropped_with_two_forwards_in_flight():
     def block(x):
         return random.dropout(x, 0.5, True, "a") * x
