@@ -22,6 +22,7 @@ _LARGEST_MASK = 1 << 29
 def simplify(program: torch.export.ExportedProgram) -> None:
     """Change the graph of a decomposed program, which computes the same."""
     graph = program.graph_module.graph
+    _put_tensors_first(program)
     _fold_identities(program)
     masks: dict[torch.fx.Node, str] = {}
     for node in graph.find_nodes(op="call_function", target=_ATTENTION):
@@ -55,7 +56,31 @@ def _value(node: torch.fx.Node) -> torch.Tensor:
     return node.meta["val"]
 
 
-# --- arithmetic with 0 and 1 ---
+# --- arithmetic with numbers ---
+
+def _put_tensors_first(program: torch.export.ExportedProgram) -> None:
+    """``torch.add(2, x)`` has a number where the op's schema has a tensor; ``x + 2`` is the same."""
+    for node in list(program.graph_module.graph.nodes):
+        if not _called(node, _ATEN.add.Tensor, _ATEN.sub.Tensor, _ATEN.mul.Tensor, _ATEN.div.Tensor) or isinstance(node.args[0], torch.fx.Node):
+            continue
+        number, tensor, alpha = node.args[0], node.args[1], node.kwargs.get("alpha", 1)
+        with program.graph_module.graph.inserting_before(node):
+            if _called(node, _ATEN.div.Tensor):
+                tensor = _emitted(program, _ATEN.reciprocal.default, tensor)
+            elif alpha != 1:
+                tensor = _emitted(program, _ATEN.mul.Tensor, tensor, alpha)
+            target = {_ATEN.sub.Tensor: _ATEN.rsub.Scalar, _ATEN.div.Tensor: _ATEN.mul.Tensor}.get(node.target, node.target)
+            new = _emitted(program, target, tensor, number)
+        new.meta = {**node.meta, "val": new.meta["val"]}
+        _replace(node, new, program)
+
+
+def _emitted(program: torch.export.ExportedProgram, target: Any, first: torch.fx.Node, *rest: Any) -> torch.fx.Node:
+    node = program.graph_module.graph.call_function(target, (first, *rest))
+    with _value(first).fake_mode:
+        node.meta["val"] = target(_value(first), *rest)
+    return node
+
 
 def _fold_identities(program: torch.export.ExportedProgram) -> None:
     neutral = {_ATEN.add.Tensor: 0, _ATEN.sub.Tensor: 0, _ATEN.mul.Tensor: 1, _ATEN.div.Tensor: 1}

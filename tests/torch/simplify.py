@@ -132,9 +132,20 @@ def llama() -> None:
     assert names.count("rms_norm") == 3 and not {"rsqrt", "cumsum", "le", "index"} & set(names), names
 
 
+class NumbersFirst(nn.Module):
+    def forward(self, x):
+        mask = torch.add(0.5, x > 0, alpha=0.25)
+        return torch.sub(3, torch.mul(2, x), alpha=0.5) * mask + torch.div(1, torch.add(4, x.square()))
+
+
+def numbers() -> None:
+    calls = simplified(NumbersFirst(), {"x": torch.randn(BATCH, WIDTH)})
+    assert all(isinstance(node.args[0], torch.fx.Node) for *_, node in calls), [node.args for *_, node in calls]
+
+
 def main() -> int:
     torch.manual_seed(0)
-    for case in (masks, norms, llama):
+    for case in (masks, norms, llama, numbers):
         case()
         print(f"ok    {case.__name__}", flush=True)
     return 0

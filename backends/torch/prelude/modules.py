@@ -14,9 +14,20 @@ class Parts(nn.Module):
         held[str(name)] = member
 
 
+class Uncalled(Parts):
+    """Parts of a module whose forward the program spells out where it computes with them."""
+
+    def refuse_hook(self, *_, **__):
+        raise RuntimeError("the program computes with the parameters of this module itself and never calls it, so this "
+                           "hook would not run; put it on a parameter, on a block that has a forward, or on the model")
+
+    register_forward_hook = register_forward_pre_hook = refuse_hook
+    register_full_backward_hook = register_full_backward_pre_hook = refuse_hook
+
+
 def parts(**members):
     """A module with these parameters, buffers and modules."""
-    module = Parts()
+    module = Uncalled()
     for name, member in members.items():
         if isinstance(member, (nn.Module, nn.Parameter)):
             setattr(module, name, member)

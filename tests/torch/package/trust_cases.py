@@ -290,6 +290,46 @@ def hooks_on_parameters():
     return "; ".join(said)
 
 
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(2 * WIDTH, WIDTH)
+
+    def forward(self, x):
+        return x + self.down(F.gelu(self.up(x)))
+
+
+class Layered(nn.Module):
+    """Layers of one kind, which are modules of the program too."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.layers, self.head = nn.Embedding(LETTERS, WIDTH), nn.ModuleList(Layer() for _ in range(3)), nn.Linear(WIDTH, LETTERS)
+
+    def forward(self, x, following):
+        x = self.table(x)
+        for layer in self.layers:
+            x = layer(x)
+        return F.cross_entropy(self.head(x).flatten(0, 1), following.flatten())
+
+
+@case
+def hooks_on_modules_of_the_sharded_model():
+    sharded, serial = pair(Layered, DATA)
+    calls = {sharded: [], serial: []}
+    for model, called in calls.items():
+        model.layers[0].register_forward_pre_hook(lambda module, given: (given[0] * 2, *given[1:]))
+        model.layers[1].register_forward_hook(lambda module, given, made: 0.5 * (made[0] if isinstance(made, tuple) else made))
+        model.layers[2].register_full_backward_hook(lambda module, into, out, called=called: called.append("backward"))
+        model.register_forward_hook(lambda module, given, made, called=called: called.append("forward"))
+    for got, wanted in zip(trained(sharded, loss), trained(serial, loss)):
+        same(got, wanted, "loss")
+    assert calls[sharded] == calls[serial] and "backward" in calls[serial], calls
+    raises(RuntimeError, "the program computes with the parameters of this module itself",
+           lambda: sharded.table.register_forward_hook(lambda *_: None))
+    return weights_within(sharded, serial)
+
+
 class TiedFirst(nn.Module):
     """A head that is named before the embedding whose tensor it has, and two more names of one."""
 
