@@ -43,6 +43,8 @@ std::string copy_text(const Instruction& call, const Program& program, const Val
   return "";
 }
 
+const std::vector<std::string> kExpertOptions = {"gate_up_bias", "activation", "in_first", "interleaved", "alpha", "limit"};
+
 // Recurrent layers, on as many examples as this rank has.
 std::string recurrent_text(const Instruction& call, const CallText& text) {
   const Node node = node_of(call);
@@ -174,7 +176,7 @@ std::string by_prelude(const Instruction& call, const CallText& text) {
     return text.helper("one_hot", {"self"}, {"num_classes"}, {named("classes", positions(call, "classes"))});
   }
   if (op == "meshwright.experts") {
-    return text.helper("experts", {"hidden", "indices", "weights", "gate_up", "down"}, {"activation"},
+    return text.helper("experts", {"hidden", "indices", "weights", "gate_up", "down"}, kExpertOptions,
                        {named("experts", positions(call, "experts"))});
   }
   if (op == "meshwright.recurrent") return recurrent_text(call, text);
@@ -299,7 +301,7 @@ Result<std::string> steps_text(const Instruction& whole, const std::vector<Instr
       capacity = "capacity=" + std::to_string(buffer.shape.back());
     }
     const auto destinations = dispatch->attributes.find("destinations");
-    return text.helper("experts", {"hidden", "indices", "weights", "gate_up", "down"}, {"activation"},
+    return text.helper("experts", {"hidden", "indices", "weights", "gate_up", "down"}, kExpertOptions,
                        {rows != steps.end() ? named("experts", positions(*rows, "experts")) : "", axes_argument("exchanged", moved_axes(steps)), capacity,
                         destinations != dispatch->attributes.end() ? "destinations=" + literal(destinations->second) : ""});
   }

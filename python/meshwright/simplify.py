@@ -23,6 +23,7 @@ def simplify(program: torch.export.ExportedProgram) -> None:
     """Change the graph of a decomposed program, which computes the same."""
     graph = program.graph_module.graph
     _put_tensors_first(program)
+    _leave_out_empty(program)
     _fold_identities(program)
     masks: dict[torch.fx.Node, str] = {}
     for node in graph.find_nodes(op="call_function", target=_ATTENTION):
@@ -73,6 +74,18 @@ def _put_tensors_first(program: torch.export.ExportedProgram) -> None:
             new = _emitted(program, target, tensor, number)
         new.meta = {**node.meta, "val": new.meta["val"]}
         _replace(node, new, program)
+
+
+def _leave_out_empty(program: torch.export.ExportedProgram) -> None:
+    """What is joined with nothing, as rotary positions over whole heads join what they rotate with the rest."""
+    for node in program.graph_module.graph.find_nodes(op="call_function", target=_ATEN.cat.default):
+        kept = [part for part in node.args[0] if _value(part).numel() > 0]
+        if len(kept) == len(node.args[0]) or not kept or any(_value(part).dtype != _value(node).dtype for part in kept):
+            continue
+        if len(kept) == 1 and kept[0].op != "placeholder":
+            _replace(node, kept[0], program)
+        else:
+            node.args = (kept, *node.args[1:])
 
 
 def _emitted(program: torch.export.ExportedProgram, target: Any, first: torch.fx.Node, *rest: Any) -> torch.fx.Node:

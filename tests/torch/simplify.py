@@ -143,9 +143,22 @@ def numbers() -> None:
     assert all(isinstance(node.args[0], torch.fx.Node) for *_, node in calls), [node.args for *_, node in calls]
 
 
+class Rotated(nn.Module):
+    """As Phi-3 rotates all numbers of a head, and joins them with those that are left."""
+
+    def forward(self, x):
+        rotated, rest = x[..., :WIDTH] * 2, x[..., WIDTH:]
+        return torch.cat([rotated, rest], -1) + torch.cat([x[:0], rotated, x], 0).sum()
+
+
+def nothing_joined() -> None:
+    calls = simplified(Rotated(), {"x": torch.randn(BATCH, WIDTH)})
+    assert all(node.meta["val"].numel() > 0 for *_, node in calls), [name for name, *_ in calls]
+
+
 def main() -> int:
     torch.manual_seed(0)
-    for case in (masks, norms, llama, numbers):
+    for case in (masks, norms, llama, numbers, nothing_joined):
         case()
         print(f"ok    {case.__name__}", flush=True)
     return 0

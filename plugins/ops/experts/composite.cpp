@@ -7,8 +7,16 @@
 //   out   = grouped_mm(act(inner.0) · inner.1, transpose(down), ends)
 //   out   = index(out · unsqueeze(index(view(weights), [order.indices])), [inverse of order.indices])
 //   sum(view(out, [t, k, h]), 1)
+//
+// gpt-oss has its weights as [expert, in, out], without the transposes, adds each expert's bias to both products, and cuts
+// and clamps the gate and the other half, which take turns in the first product:
+//
+//   g, u = min(inner[:, ::2], limit), clamp(inner[:, 1::2], -limit, limit)
+//   out  = grouped_mm((u + 1) · g · sigmoid(alpha · g), down, ends) + index(bias, [order.values])
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <optional>
 
 #include "experts.h"
 
@@ -33,9 +41,12 @@ class Matcher {
   Composite match(NodeId last, const ExpertSettings& settings) {
     const Node& product = graph_.nodes[last];
     // Down to the sum over a token's copies.
-    const Node& weighted = only_user(product.results[0], "aten.mul.Tensor");
-    const ValueId scale =
-        weighted.operands[0].value == product.results[0] ? weighted.operands[1].value : weighted.operands[0].value;
+    ValueId outputs = product.results[0];
+    std::optional<ValueId> down_bias;
+    const Node* biased = users_[outputs].size() == 1 ? &graph_.nodes[users_[outputs][0]] : nullptr;
+    if (biased != nullptr && biased->op == "aten.add.Tensor") down_bias = bias_of(*biased, outputs), outputs = biased->results[0];
+    const Node& weighted = only_user(outputs, "aten.mul.Tensor");
+    const ValueId scale = weighted.operands[0].value == outputs ? weighted.operands[1].value : weighted.operands[0].value;
     const Node& restored = only_user(weighted.results[0], "aten.index.Tensor");
     const Node& copies = only_user(restored.results[0], "aten.view");
     const Node& sum = only_user(copies.results[0], "aten.sum.dim_IntList");
@@ -58,19 +69,19 @@ class Matcher {
     check_inverse(operand(restored, "indices.0"), order);
     check_ends(operand(product, "offs"), sort.results[0]);
 
+    if (down_bias) check_rows_of(*biased, sort.results[0]);
+
     // Up through the two products.
-    const Node& gated = made_by(product.operands[0].value, {"aten.mul.Tensor"});
-    const Node* gate = find_producer(gated.operands[0].value);
-    ValueId other = gated.operands[1].value;
-    if (gate == nullptr || activation_of(*gate).empty())
-      gate = find_producer(gated.operands[1].value), other = gated.operands[0].value;
-    require(gate != nullptr && !activation_of(*gate).empty(),
-            "what stands between its products is not silu, gelu or relu of one half, times the other");
-    const Node& split = made_by(gate->operands[0].value, {"aten.split.Tensor", "aten.chunk", "aten.split_with_sizes"});
-    require(split.results.size() == 2 && split.results[0] == gate->operands[0].value && split.results[1] == other &&
-                graph_.type(split.results[0]) == graph_.type(split.results[1]),
-            "the gate is not the first half of the first product");
-    const Node* found = find_producer(operand(split, "self"));
+    const Gating gating = gating_of(made_by(product.operands[0].value, {"aten.mul.Tensor"}));
+    const Node* found = find_producer(gating.inner);
+    std::optional<ValueId> gate_up_bias;
+    if (found != nullptr && found->op == "aten.add.Tensor") {
+      const Node* producer = find_producer(found->operands[0].value);
+      const bool is_first = producer != nullptr && is_grouped_product(producer->op);
+      gate_up_bias = bias_of(*found, found->operands[is_first ? 0 : 1].value);
+      check_rows_of(*found, sort.results[0]);
+      found = find_producer(found->operands[is_first ? 0 : 1].value);
+    }
     require(found != nullptr && is_grouped_product(found->op), "what it gates is not made by a grouped product");
     const Node& first = *found;
     require(operand(first, "offs") == operand(product, "offs"), "its two products are grouped differently");
@@ -80,7 +91,8 @@ class Matcher {
         made_by(operand(rows, "indices.0"), {"aten.floor_divide", "aten.div.Tensor_mode", "aten.floor_divide.Scalar"});
     require(token.operands[0].value == order && token.number("other", 0) == static_cast<double>(k),
             "its rows are not the tokens, once for each expert");
-    const ValueId gate_up = transposed(first.operands[1].value), down = transposed(product.operands[1].value);
+    const Weight gate_up = weight_of(first.operands[1].value), down = weight_of(product.operands[1].value);
+    require(gate_up.in_first == down.in_first, "one of its weights is stored as [expert, out, in], the other as [expert, in, out]");
     require(graph_.type(hidden).rank() == 2 && graph_.type(hidden).shape[0] == shape[0],
             "its rows are not taken from tokens");
 
@@ -89,18 +101,21 @@ class Matcher {
     composite.node.name = sum.name;
     composite.node.module_path = product.module_path;
     composite.node.operands = {
-        {"hidden", hidden}, {"indices", indices}, {"weights", weights}, {"gate_up", gate_up}, {"down", down}};
-    composite.node.attributes["activation"] = activation_of(*gate);
+        {"hidden", hidden}, {"indices", indices}, {"weights", weights}, {"gate_up", gate_up.value}, {"down", down.value}};
+    if (gate_up_bias) composite.node.operands.push_back({"gate_up_bias", *gate_up_bias});
+    composite.node.attributes = gating.attributes;
+    if (gate_up.in_first) composite.node.attributes["in_first"] = true;
     composite.node.attributes["distinct"] = comes_from_topk(indices);
     composite.node.attributes["capacity_factor"] = settings.capacity_factor;
     composite.node.attributes["imbalance"] = settings.imbalance;
     composite.node.results = sum.results;
-    const std::int64_t width = graph_.type(hidden).shape[1], inner = graph_.type(down).shape[2];
+    const std::int64_t width = graph_.type(hidden).shape[1], inner = graph_.type(down.value).shape[down.in_first ? 1 : 2];
     add_saved(composite, "rows", width);
     add_saved(composite, "inner", 2 * inner);
     add_saved(composite, "gate", inner);
     add_saved(composite, "product", inner);
-    add_saved(composite, "outputs", graph_.type(down).shape[1]);
+    add_saved(composite, "outputs", graph_.type(down.value).shape[down.in_first ? 2 : 1]);
+    if (down_bias) add_biases(composite, *down_bias);
     composite.at = graph_.values[sum.results[0]].producer;
     first_ = graph_.values[first.results[0]].producer;
     return composite;
@@ -119,6 +134,121 @@ class Matcher {
   [[nodiscard]] NodeId first_product() const { return first_; }
 
  private:
+  // What stands between the two products: of which value, and the attributes that say it.
+  struct Gating {
+    ValueId inner = kNoId;
+    Attributes attributes;
+  };
+
+  // A weight as it is stored: [expert, out, in], or [expert, in, out].
+  struct Weight {
+    ValueId value = kNoId;
+    bool in_first = false;
+  };
+
+  Gating gating_of(const Node& gated) const {
+    const ValueId one = gated.operands[0].value, other = gated.operands[1].value;
+    for (const auto& [gate, rest] : {std::pair(one, other), std::pair(other, one)}) {
+      const Node* activation = find_producer(gate);
+      if (activation == nullptr) continue;
+      if (!activation_of(*activation).empty()) return halves(*activation, rest);
+      if (activation->op == "aten.mul.Tensor") return clamped(*activation, rest);
+    }
+    throw Refusal{"what stands between its products is not silu, gelu or relu of one half, times the other"};
+  }
+
+  Gating halves(const Node& gate, ValueId other) const {
+    const Node& split = made_by(gate.operands[0].value, {"aten.split.Tensor", "aten.chunk", "aten.split_with_sizes"});
+    require(split.results.size() == 2 && split.results[0] == gate.operands[0].value && split.results[1] == other &&
+                graph_.type(split.results[0]) == graph_.type(split.results[1]),
+            "the gate is not the first half of the first product");
+    return {operand(split, "self"), {{"activation", activation_of(gate)}}};
+  }
+
+  // g · sigmoid(alpha · g) and u + 1, in either order of factors.
+  Gating clamped(const Node& gate, ValueId other) const {
+    const Node* sigmoid = find_producer(gate.operands[1].value);
+    const bool last = sigmoid != nullptr && sigmoid->op == "aten.sigmoid";
+    if (!last) sigmoid = &made_by(gate.operands[0].value, {"aten.sigmoid"});
+    const ValueId g = gate.operands[last ? 0 : 1].value;
+    const Node& scaled = made_by(sigmoid->operands[0].value, {"aten.mul.Tensor", "aten.mul.Scalar"});
+    require(scaled.operands.size() == 1 && scaled.operands[0].value == g, "its gate is not g · sigmoid(alpha · g)");
+    const Node& raised = made_by(other, {"aten.add.Tensor", "aten.add.Scalar"});
+    require(raised.operands.size() == 1 && raised.number("other", 0) == 1 && raised.number("alpha", 1) == 1, "one half is not raised by 1");
+    const Node &upper = made_by(g, {"aten.clamp", "aten.clamp_max"}), &both = made_by(raised.operands[0].value, {"aten.clamp"});
+    const double limit = upper.number("max", 0);
+    require(limit > 0 && upper.number("min", -INFINITY) == -INFINITY && both.number("max", 0) == limit && both.number("min", 0) == -limit,
+            "its halves are not cut at one limit");
+    const ValueId inner = every_other(upper.operands[0].value, 0);
+    require(every_other(both.operands[0].value, 1) == inner, "its halves are not those of one product");
+    return {inner, {{"activation", std::string("clamped")}, {"interleaved", true}, {"alpha", scaled.number("other", 0)}, {"limit", limit}}};
+  }
+
+  // x of x[:, start::2].
+  ValueId every_other(ValueId value, std::int64_t start) const {
+    const Node& slice = made_by(value, {"aten.slice.Tensor"});
+    const ValueId whole = operand(slice, "self");
+    const std::vector<std::int64_t>& shape = graph_.type(whole).shape;
+    const bool fits = shape.size() == 2 && (slice.integer("dim", 0) == 1 || slice.integer("dim", 0) == -1) && slice.integer("start", 0) == start &&
+                      slice.integer("step", 1) == 2 && slice.integer("end", INT64_MAX) >= shape[1];
+    require(fits, "its gate is not every other number of the first product");
+    return whole;
+  }
+
+  // Of rows + index(bias, [experts]), the bias.
+  ValueId bias_of(const Node& add, ValueId rows) const {
+    require(add.operands.size() == 2 && add.number("alpha", 1) == 1, "what is added to a product is no bias of each expert");
+    const ValueId other = add.operands[add.operands[0].value == rows ? 1 : 0].value;
+    const ValueId bias = operand(made_by(other, {"aten.index.Tensor"}), "self");
+    require(graph_.type(bias).rank() == 2, "what is added to a product is no bias of each expert");
+    return bias;
+  }
+
+  // The bias that is added is that of each row's expert.
+  void check_rows_of(const Node& add, ValueId sorted) const {
+    for (const Operand& of : add.operands) {
+      const Node* index = find_producer(of.value);
+      if (index != nullptr && index->op == "aten.index.Tensor" && operand(*index, "indices.0") == sorted) return;
+    }
+    throw Refusal{"what is added to a product is no bias of each expert"};
+  }
+
+  // The layer's result without biases, and what the weighted biases of a token's experts add to it.
+  void add_biases(Composite& composite, ValueId bias) const {
+    Node layer = std::move(composite.node);
+    const ValueId result = layer.results[0], indices = operand(layer, "indices"), weights = operand(layer, "weights");
+    const TensorType type = graph_.type(result);
+    std::vector<std::int64_t> each = graph_.type(indices).shape, copies = each;
+    each.push_back(1);
+    copies.push_back(type.shape[1]);
+    const auto made = [&](const char* what, std::vector<std::int64_t> shape, DType dtype) {
+      composite.values.push_back({layer.name + "_" + what, {dtype, std::move(shape)}, kNoId, false});
+      return kNewValue + static_cast<ValueId>(composite.values.size() - 1);
+    };
+    const auto emit = [&](const char* op, std::vector<Operand> operands, Attributes attributes, ValueId to) {
+      Node& node = composite.before.emplace_back();
+      node.op = op;
+      node.name = to == result ? layer.name : composite.values[to - kNewValue].name;
+      node.module_path = layer.module_path;
+      node.operands = std::move(operands);
+      node.attributes = std::move(attributes);
+      node.results = {to};
+      return to;
+    };
+    const ValueId plain = made("layer", type.shape, type.dtype);
+    const ValueId found = emit("aten.index.Tensor", {{"self", bias}, {"indices.0", indices}}, {}, made("biases", copies, graph_.type(bias).dtype));
+    const ValueId column = emit("aten.unsqueeze", {{"self", weights}}, {{"dim", std::int64_t{-1}}}, made("column", each, graph_.type(weights).dtype));
+    const ValueId weighted = emit("aten.mul.Tensor", {{"self", found}, {"other", column}}, {}, made("weighted", copies, type.dtype));
+    const ValueId sum =
+        emit("aten.sum.dim_IntList", {{"self", weighted}}, {{"dim", std::vector<std::int64_t>{1}}}, made("bias", type.shape, type.dtype));
+    emit("aten.add.Tensor", {{"self", plain}, {"other", sum}}, {}, result);
+    composite.node = std::move(composite.before.back());
+    composite.before.pop_back();
+    layer.results[0] = plain;
+    layer.name += "_layer";
+    composite.before.insert(composite.before.begin(), std::move(layer));
+  }
+
   static void require(bool condition, const std::string& reason) {
     if (!condition) throw Refusal{reason};
   }
@@ -154,16 +284,17 @@ class Matcher {
     return node->operands[0].value;
   }
 
-  // A parameter's transpose over its last two dimensions.
-  ValueId transposed(ValueId value) const {
-    const Node& node = made_by(value, {"aten.transpose.int", "aten.permute"});
+  // What is multiplied as [expert, in, out]: a transpose over the last two dimensions, or stored so.
+  Weight weight_of(ValueId value) const {
     const std::int64_t rank = graph_.type(value).rank();
-    const auto dimension = [&](const char* name) { return (node.integer(name, 0) + rank) % rank; };
-    const bool swaps = node.op == "aten.permute" ? node.integers("dims") == std::vector<std::int64_t>{0, 2, 1}
-                                                 : dimension("dim0") + dimension("dim1") == 3 &&
-                                                       dimension("dim0") != 0 && dimension("dim1") != 0;
-    require(rank == 3 && swaps, "its weights are not stored as [expert, out, in]");
-    return node.operands[0].value;
+    require(rank == 3, "its weights have other dimensions than expert, in and out");
+    const Node* node = find_producer(value);
+    if (node == nullptr || (node->op != "aten.transpose.int" && node->op != "aten.permute")) return {value, true};
+    const auto dimension = [&](const char* name) { return (node->integer(name, 0) + rank) % rank; };
+    const bool swaps = node->op == "aten.permute" ? node->integers("dims") == std::vector<std::int64_t>{0, 2, 1}
+                                                  : dimension("dim0") + dimension("dim1") == 3 && dimension("dim0") != 0 && dimension("dim1") != 0;
+    require(swaps, "its weights are not stored as [expert, out, in]");
+    return {node->operands[0].value, false};
   }
 
   // index_put(empty, [order], arange), or argsort(order).

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "experts.h"
@@ -34,24 +35,69 @@ const Activation& activation_of(const Node& node) {
   return name == "gelu" ? kGelu : name == "gelu_tanh" ? kGeluTanh : name == "relu" ? kRelu : kSilu;
 }
 
+// How a layer's weights are stored, and what its two halves are: see experts.h.
+class Form {
+ public:
+  explicit Form(const ExpertRows& in)
+      : in_first_(in.call.node.boolean("in_first", false)),
+        interleaved_(in.call.node.boolean("interleaved", false)),
+        clamped_(in.call.node.text("activation", "silu") == "clamped"),
+        alpha_(in.call.node.number("alpha", 1)),
+        limit_(in.call.node.number("limit", 0)),
+        activation_(activation_of(in.call.node)),
+        width(static_cast<std::size_t>(in.gate_up.shape()[in_first_ ? 1 : 2])),
+        inner(static_cast<std::size_t>(in.down.shape()[in_first_ ? 1 : 2])),
+        out_width(static_cast<std::size_t>(in.down.shape()[in_first_ ? 2 : 1])) {}
+
+  // Where among the 2i numbers of a row its gate and its other half are.
+  [[nodiscard]] std::size_t gate_at(std::size_t i) const { return interleaved_ ? 2 * i : i; }
+  [[nodiscard]] std::size_t up_at(std::size_t i) const { return interleaved_ ? 2 * i + 1 : inner + i; }
+
+  [[nodiscard]] std::size_t gate_up_at(std::size_t expert, std::size_t j, std::size_t h) const {
+    return in_first_ ? (expert * width + h) * 2 * inner + j : (expert * 2 * inner + j) * width + h;
+  }
+  [[nodiscard]] std::size_t down_at(std::size_t expert, std::size_t o, std::size_t i) const {
+    return in_first_ ? (expert * inner + i) * out_width + o : (expert * out_width + o) * inner + i;
+  }
+
+  [[nodiscard]] double gate(double x) const {
+    if (!clamped_) return activation_.value(x);
+    const double g = std::min(x, limit_);
+    return g * sigmoid(alpha_ * g);
+  }
+  [[nodiscard]] double gate_slope(double x) const {
+    if (!clamped_) return activation_.slope(x);
+    const double s = sigmoid(alpha_ * x);
+    return x > limit_ ? 0 : s * (1 + alpha_ * x * (1 - s));
+  }
+  [[nodiscard]] double up(double x) const { return clamped_ ? std::clamp(x, -limit_, limit_) + 1 : x; }
+  [[nodiscard]] double up_slope(double x) const { return clamped_ && std::abs(x) > limit_ ? 0 : 1; }
+
+ private:
+  const bool in_first_, interleaved_, clamped_;
+  const double alpha_, limit_;
+  const Activation& activation_;
+
+ public:
+  const std::size_t width, inner, out_width;
+};
+
 // The experts that are here, and one row's way through one of them.
 class Layer {
  public:
   explicit Layer(const ExpertRows& in)
       : in_(in),
         here_(in.call.node, "experts", in.gate_up.shape()[0]),
-        activation_(activation_of(in.call.node)),
+        form_(in),
         rows_(numbers_of(in.rows)),
         gate_up_(numbers_of(in.gate_up)),
         down_(numbers_of(in.down)),
-        width_(static_cast<std::size_t>(in.gate_up.shape()[2])),
-        inner_(static_cast<std::size_t>(in.down.shape()[2])),
-        out_width_(static_cast<std::size_t>(in.down.shape()[1])) {}
+        bias_(in.gate_up_bias == nullptr ? Numbers() : numbers_of(*in.gate_up_bias)) {}
 
   [[nodiscard]] std::size_t rows() const { return static_cast<std::size_t>(in_.row_experts.elements()); }
-  [[nodiscard]] std::size_t width() const { return width_; }
-  [[nodiscard]] std::size_t inner() const { return inner_; }
-  [[nodiscard]] std::size_t out_width() const { return out_width_; }
+  [[nodiscard]] std::size_t width() const { return form_.width; }
+  [[nodiscard]] std::size_t inner() const { return form_.inner; }
+  [[nodiscard]] std::size_t out_width() const { return form_.out_width; }
 
   // The expert of a row, if it is here.
   [[nodiscard]] std::optional<std::size_t> expert(std::size_t row) const {
@@ -62,58 +108,58 @@ class Layer {
   }
 
   void forward(std::size_t row, std::size_t expert, ExpertRowValues& made) const {
-    double* inner = &made.inner[row * 2 * inner_];
-    multiply(&gate_up_[expert * 2 * inner_ * width_], 2 * inner_, &rows_[row * width_], width_, inner);
-    double* product = &made.product[row * inner_];
-    for (std::size_t i = 0; i < inner_; ++i) {
-      made.gate[row * inner_ + i] = activation_.value(inner[i]);
-      product[i] = made.gate[row * inner_ + i] * inner[inner_ + i];
+    double* before = &made.inner[row * 2 * inner()];
+    for (std::size_t j = 0; j < 2 * inner(); ++j) {
+      double sum = bias_.empty() ? 0 : bias_[expert * 2 * inner() + j];
+      for (std::size_t h = 0; h < width(); ++h) sum += gate_up_[form_.gate_up_at(expert, j, h)] * rows_[row * width() + h];
+      before[j] = sum;
     }
-    multiply(&down_[expert * out_width_ * inner_], out_width_, product, inner_, &made.outputs[row * out_width_]);
+    double* product = &made.product[row * inner()];
+    for (std::size_t i = 0; i < inner(); ++i) {
+      made.gate[row * inner() + i] = form_.gate(before[form_.gate_at(i)]);
+      product[i] = made.gate[row * inner() + i] * form_.up(before[form_.up_at(i)]);
+    }
+    for (std::size_t o = 0; o < out_width(); ++o) {
+      double sum = 0;
+      for (std::size_t i = 0; i < inner(); ++i) sum += down_[form_.down_at(expert, o, i)] * product[i];
+      made.outputs[row * out_width() + o] = sum;
+    }
   }
 
   // `gradient`: of the row's weighted result. `made`: what `forward` made.
   void backward(std::size_t row, std::size_t expert, const ExpertRowValues& made, double row_weight, const double* gradient,
                 ExpertRowGradients& sums) const {
-    for (std::size_t o = 0; o < out_width_; ++o) sums.row_weights[row] += gradient[o] * made.outputs[row * out_width_ + o];
-    const double* before = &made.inner[row * 2 * inner_];
-    Numbers inner_gradient(2 * inner_, 0.0);
-    for (std::size_t i = 0; i < inner_; ++i) {
+    for (std::size_t o = 0; o < out_width(); ++o) sums.row_weights[row] += gradient[o] * made.outputs[row * out_width() + o];
+    const double* before = &made.inner[row * 2 * inner()];
+    Numbers inner_gradient(2 * inner(), 0.0);
+    for (std::size_t i = 0; i < inner(); ++i) {
       double sum = 0;
-      for (std::size_t o = 0; o < out_width_; ++o) {
-        const std::size_t at = (expert * out_width_ + o) * inner_ + i;
+      for (std::size_t o = 0; o < out_width(); ++o) {
+        const std::size_t at = form_.down_at(expert, o, i);
         sum += gradient[o] * down_[at];
-        sums.down[at] += row_weight * gradient[o] * made.product[row * inner_ + i];
+        sums.down[at] += row_weight * gradient[o] * made.product[row * inner() + i];
       }
-      inner_gradient[i] = row_weight * sum * before[inner_ + i] * activation_.slope(before[i]);
-      inner_gradient[inner_ + i] = row_weight * sum * made.gate[row * inner_ + i];
+      const double gate = before[form_.gate_at(i)], up = before[form_.up_at(i)];
+      inner_gradient[form_.gate_at(i)] = row_weight * sum * form_.up(up) * form_.gate_slope(gate);
+      inner_gradient[form_.up_at(i)] = row_weight * sum * made.gate[row * inner() + i] * form_.up_slope(up);
     }
-    const double* input = &rows_[row * width_];
-    double* row_gradient = &sums.rows[row * width_];
-    for (std::size_t j = 0; j < 2 * inner_; ++j) {
-      const std::size_t at = (expert * 2 * inner_ + j) * width_;
-      for (std::size_t h = 0; h < width_; ++h) {
-        row_gradient[h] += inner_gradient[j] * gate_up_[at + h];
-        sums.gate_up[at + h] += inner_gradient[j] * input[h];
+    const double* input = &rows_[row * width()];
+    double* row_gradient = &sums.rows[row * width()];
+    for (std::size_t j = 0; j < 2 * inner(); ++j) {
+      if (!bias_.empty()) sums.gate_up_bias[expert * 2 * inner() + j] += inner_gradient[j];
+      for (std::size_t h = 0; h < width(); ++h) {
+        const std::size_t at = form_.gate_up_at(expert, j, h);
+        row_gradient[h] += inner_gradient[j] * gate_up_[at];
+        sums.gate_up[at] += inner_gradient[j] * input[h];
       }
     }
   }
 
  private:
-  // out[r] = Σ_c matrix[r, c] · vector[c]
-  static void multiply(const double* matrix, std::size_t rows, const double* vector, std::size_t columns, double* out) {
-    for (std::size_t r = 0; r < rows; ++r) {
-      double sum = 0;
-      for (std::size_t c = 0; c < columns; ++c) sum += matrix[r * columns + c] * vector[c];
-      out[r] = sum;
-    }
-  }
-
   const ExpertRows& in_;
   const ShardIndex here_;
-  const Activation& activation_;
-  const Numbers rows_, gate_up_, down_;
-  const std::size_t width_, inner_, out_width_;
+  const Form form_;
+  const Numbers rows_, gate_up_, down_, bias_;
 };
 
 // Every token once for each of its experts.
@@ -159,7 +205,8 @@ ExpertRowGradients expert_row_gradients(const ExpertRows& in, const ExpertRowsSa
   const Numbers gradients = numbers_of(row_gradients);
   ExpertRowGradients sums{Numbers(layer.rows() * layer.width(), 0.0), Numbers(layer.rows(), 0.0),
                           Numbers(static_cast<std::size_t>(in.gate_up.elements()), 0.0),
-                          Numbers(static_cast<std::size_t>(in.down.elements()), 0.0)};
+                          Numbers(static_cast<std::size_t>(in.down.elements()), 0.0),
+                          Numbers(static_cast<std::size_t>(in.gate_up_bias == nullptr ? 0 : in.gate_up_bias->elements()), 0.0)};
   for (std::size_t row = 0; row < layer.rows(); ++row) {
     const auto expert = layer.expert(row);
     if (!expert) continue;
@@ -175,7 +222,7 @@ Result<std::vector<Tensor>> evaluate_forward(const OpCall& call, std::span<const
   const Tensor &indices = *operands[1], &weights = *operands[2];
   const std::int64_t copies = indices.shape()[1];
   Tensor rows = repeated(*operands[0], copies);
-  const ExpertRowValues made = expert_rows({call, rows, indices, *operands[3], *operands[4]});
+  const ExpertRowValues made = expert_rows({call, rows, indices, *operands[3], *operands[4], operands.size() > 5 ? operands[5] : nullptr});
   const Numbers sums = sum_of_each(made.outputs, copies, call.results[0].shape[1], &weights);
   std::vector<Tensor> results = {tensor_of(call.results[0], sums), std::move(rows)};
   const Numbers* const saved[] = {&made.inner, &made.gate, &made.product, &made.outputs};
@@ -187,12 +234,13 @@ Result<std::vector<Tensor>> evaluate_backward(const OpCall& call, std::span<cons
   const Tensor &indices = *operands[1], &weights = *operands[2];
   const std::int64_t copies = indices.shape()[1];
   const ExpertRowGradients sums =
-      expert_row_gradients({call, *operands[5], indices, *operands[3], *operands[4]},
+      expert_row_gradients({call, *operands[5], indices, *operands[3], *operands[4], operands.size() > 10 ? operands[10] : nullptr},
                            {*operands[6], *operands[7], *operands[8], *operands[9]}, weights, repeated(*operands[0], copies));
-  return std::vector<Tensor>{
-      tensor_of(call.results[0], sum_of_each(sums.rows, copies, call.results[0].shape[1], nullptr)),
-      tensor_of(call.results[1], sums.row_weights), tensor_of(call.results[2], sums.gate_up),
-      tensor_of(call.results[3], sums.down)};
+  std::vector<Tensor> results = {tensor_of(call.results[0], sum_of_each(sums.rows, copies, call.results[0].shape[1], nullptr)),
+                                 tensor_of(call.results[1], sums.row_weights), tensor_of(call.results[2], sums.gate_up),
+                                 tensor_of(call.results[3], sums.down)};
+  if (call.results.size() > 4) results.push_back(tensor_of(call.results[4], sums.gate_up_bias));
+  return results;
 }
 
 }  // namespace

@@ -128,11 +128,18 @@ class Exchanging {
     return rows;
   }
 
+  bool in_first() const { return call_.call.node.boolean("in_first", false); }
+  std::int64_t width() const { return gate_up_.type.shape[in_first() ? 1 : 2]; }
+
+  void add_bias(std::vector<Operand>& operands) const {
+    if (call_.call.node.operand_index("gate_up_bias")) operands.push_back({"gate_up_bias", call_.operand("gate_up_bias")});
+  }
+
   void forward() {
     const DType dtype = tokens_.type.dtype;
     const std::vector<ProgramValueId>& results = call_.call.node.results;
-    const std::int64_t inner = local_type(*call_.type("down"), call_.mesh).shape[2];
-    const ProgramValueId rows = build_.make(buffer(dtype, gate_up_.type.shape[2]));
+    const std::int64_t inner = local_type(*call_.type("down"), call_.mesh).shape[in_first() ? 1 : 2];
+    const ProgramValueId rows = build_.make(buffer(dtype, width()));
     const ProgramValueId experts = build_.make(buffer(DType::int64, 0));
     build_.emit(kDispatch, {{"rows", call_.operand("hidden")}, {"indices", call_.operand("indices")}}, attributes_, {},
                 {rows, experts});
@@ -141,12 +148,12 @@ class Exchanging {
     build_.retype(results[3], arrived(buffer(dtype, inner)));
     build_.retype(results[4], arrived(buffer(dtype, inner)));
     build_.retype(results[5], summed(arrived(buffer(dtype, call_.results[0].type.shape[1]))));
-    build_.emit(kRows,
-                {{"rows", there(rows, results[1])},
-                 {"experts", there(experts)},
-                 {"gate_up", call_.operand("gate_up")},
-                 {"down", call_.operand("down")}},
-                attributes_, starts_, {results[2], results[3], results[4], results[5]});
+    std::vector<Operand> operands = {{"rows", there(rows, results[1])},
+                                     {"experts", there(experts)},
+                                     {"gate_up", call_.operand("gate_up")},
+                                     {"down", call_.operand("down")}};
+    add_bias(operands);
+    build_.emit(kRows, operands, attributes_, starts_, {results[2], results[3], results[4], results[5]});
     build_.emit(kCombine,
                 {{"rows", back(results[5])}, {"indices", call_.operand("indices")}, {"weights", call_.operand("weights")}},
                 attributes_, {}, {results[0]});
@@ -163,7 +170,7 @@ class Exchanging {
                  {"indices", call_.operand("indices")},
                  {"weights", call_.operand("weights")}},
                 attributes_, {}, {gradients, experts, weights});
-    const ProgramValueId row_gradients = build_.make(gradient_type(arrived(buffer(dtype, gate_up_.type.shape[2]))));
+    const ProgramValueId row_gradients = build_.make(gradient_type(arrived(buffer(dtype, width()))));
     const ProgramValueId weight_gradients = build_.make(gradient_type(arrived(buffer(dtype, 0))));
     std::vector<Operand> operands = {{"experts", there(experts)},
                                      {"weights", there(weights)},
@@ -171,7 +178,10 @@ class Exchanging {
                                      {"gate_up", call_.operand("gate_up")},
                                      {"down", call_.operand("down")}};
     for (const char* own : {"rows", "inner", "gate", "product", "outputs"}) operands.push_back({own, call_.operand(own)});
-    build_.emit(kRowsBackward, operands, attributes_, starts_, {row_gradients, weight_gradients, results[2], results[3]});
+    add_bias(operands);
+    std::vector<ProgramValueId> made = {row_gradients, weight_gradients};
+    made.insert(made.end(), results.begin() + 2, results.end());
+    build_.emit(kRowsBackward, operands, attributes_, starts_, made);
     build_.emit(kCombine, {{"rows", back(row_gradients)}, {"indices", call_.operand("indices")}}, attributes_, {},
                 {results[0]});
     build_.emit(kCollect, {{"rows", back(weight_gradients)}, {"indices", call_.operand("indices")}}, attributes_, {},
@@ -236,16 +246,17 @@ Result<std::vector<Tensor>> evaluate_exchange_step(const OpCall& call, std::span
   std::vector<Tensor> results;
   for (const TensorType& type : call.results) results.emplace_back(type);
   if (op == kRows) {
-    const ExpertRowValues made = expert_rows({call, *operands[0], *operands[1], *operands[2], *operands[3]});
+    const ExpertRowValues made = expert_rows({call, *operands[0], *operands[1], *operands[2], *operands[3], operands.size() > 4 ? operands[4] : nullptr});
     return std::vector<Tensor>{tensor_of(call.results[0], made.inner), tensor_of(call.results[1], made.gate),
                                tensor_of(call.results[2], made.product), tensor_of(call.results[3], made.outputs)};
   }
   if (op == kRowsBackward) {
     const ExpertRowGradients sums =
-        expert_row_gradients({call, *operands[5], *operands[0], *operands[3], *operands[4]},
+        expert_row_gradients({call, *operands[5], *operands[0], *operands[3], *operands[4], operands.size() > 10 ? operands[10] : nullptr},
                              {*operands[6], *operands[7], *operands[8], *operands[9]}, *operands[1], *operands[2]);
-    return std::vector<Tensor>{tensor_of(call.results[0], sums.rows), tensor_of(call.results[1], sums.row_weights),
-                               tensor_of(call.results[2], sums.gate_up), tensor_of(call.results[3], sums.down)};
+    const Numbers* const made[] = {&sums.rows, &sums.row_weights, &sums.gate_up, &sums.down, &sums.gate_up_bias};
+    for (std::size_t i = 0; i < results.size(); ++i) results[i] = tensor_of(call.results[i], *made[i]);
+    return results;
   }
   const Tensor &rows = *operands[0], &indices = *operands[1];
   const std::int64_t copies = indices.shape()[1];

@@ -32,14 +32,15 @@ class Experts final : public OpFamily {
  private:
   // A plan file may say anything of it; PyTorch's schemas have no such op.
   static Status check_operands(const OpCall& call) {
-    static constexpr const char* kNames[] = {"hidden", "indices", "weights", "gate_up", "down"};
-    bool fits = call.operands.size() == std::size(kNames) && call.results.size() == 1 + std::size(kSaved);
-    for (std::size_t i = 0; fits && i < std::size(kNames); ++i) {
+    static constexpr const char* kNames[] = {"hidden", "indices", "weights", "gate_up", "down", "gate_up_bias"};
+    const std::size_t count = std::size(kNames) - (call.operand("gate_up_bias") == nullptr ? 1 : 0);
+    bool fits = call.operands.size() == count && call.results.size() == 1 + std::size(kSaved);
+    for (std::size_t i = 0; fits && i < count; ++i) {
       fits = call.node.operands[i].name == kNames[i] && is_floating(call.operands[i].dtype) == (i != 1);
     }
     for (const TensorType& result : call.results) fits = fits && is_floating(result.dtype);
     if (fits) return Done{};
-    return bad_input("a layer of experts has the operands hidden, indices, weights, gate_up and down, and six results");
+    return bad_input("a layer of experts has the operands hidden, indices, weights, gate_up, down and perhaps gate_up_bias, and six results");
   }
 
   static bool is_backward(const Node& node) { return node.op == kExpertsBackward; }
@@ -48,12 +49,13 @@ class Experts final : public OpFamily {
     if (is_exchange_step(call.node.op)) return bad_input("it stands in programs only");
     const bool backward = is_backward(call.node);
     if (Status status = backward ? Status(Done{}) : check_operands(call); !status) return status.error();
-    Result<Rule> rule =
-        parse_rule(backward ? "t !o, t !k, t !k, e (!2 i) !h, e !o i, @t !k !h, @t !k (!2 i), @t !k i, @t !k i, @t !k !o"
-                              " -> t !h, t !k, e (!2 i) !h, e !o i"
-                            : "t !h, t !k, t !k, e (!2 i) !h, e !o i"
-                              " -> t !o, @t !k !h, @t !k (!2 i), @t !k i, @t !k i, @t !k !o",
-                   call.operands, call.results);
+    const std::string both = call.node.boolean("interleaved", false) ? "(i !2)" : "(!2 i)";
+    const bool in_first = call.node.boolean("in_first", false);
+    const std::string weights = (in_first ? "e !h " + both : "e " + both + " !h") + ", " + (in_first ? "e i !o" : "e !o i");
+    const std::string saved = "@t !k !h, @t !k " + both + ", @t !k i, @t !k i, @t !k !o", bias = call.operand("gate_up_bias") ? ", e " + both : "";
+    Result<Rule> rule = parse_rule(backward ? "t !o, t !k, t !k, " + weights + ", " + saved + bias + " -> t !h, t !k, " + weights + bias
+                                            : "t !h, t !k, t !k, " + weights + bias + " -> t !o, " + saved,
+                                   call.operands, call.results);
     if (!rule) return rule;
     // Not in the last matrix: the gradient of the router's weights takes each rank's own outputs to be whole.
     rule->linear = {{backward ? 0U : 2U}};
@@ -78,16 +80,18 @@ class Experts final : public OpFamily {
 
   Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override {
     if (is_backward(call.node)) return bad_input("its op family states no gradient");
-    static constexpr const char* kDifferentiable[] = {"hidden", "weights", "gate_up", "down"};
+    std::vector<const char*> differentiable = {"hidden", "weights", "gate_up", "down"};
+    if (call.operand("gate_up_bias") != kNoId) differentiable.push_back("gate_up_bias");
     std::vector<Operand> operands = {{"grad_output", call.result_gradients[0]}};
     for (const char* name : {"indices", "weights", "gate_up", "down"}) operands.push_back({name, call.operand(name)});
     for (std::size_t i = 0; i < std::size(kSaved); ++i) operands.push_back({kSaved[i], call.node.results[1 + i]});
+    if (call.operand("gate_up_bias") != kNoId) operands.push_back({"gate_up_bias", call.operand("gate_up_bias")});
     std::vector<TensorType> types;
-    for (const char* name : kDifferentiable) types.push_back(call.type(call.operand(name)));
+    for (const char* name : differentiable) types.push_back(call.type(call.operand(name)));
     const std::vector<ValueId> made = call.build.emit(kExpertsBackward, operands, call.node.attributes, types);
     std::vector<ValueId> gradients(call.node.operands.size(), kNoId);
     for (std::size_t i = 0; i < made.size(); ++i) {
-      const std::size_t operand = *call.node.operand_index(kDifferentiable[i]);
+      const std::size_t operand = *call.node.operand_index(differentiable[i]);
       if (call.wanted[operand]) gradients[operand] = made[i];
     }
     return gradients;
@@ -131,7 +135,7 @@ Exchange exchange_of(const OpCall& call) {
   exchange.distinct = call.node.boolean("distinct", false);
   exchange.capacity_factor = call.node.number("capacity_factor", 0);
   exchange.imbalance = call.node.number("imbalance", 1);
-  exchange.row_bytes = call.operand("gate_up")->shape[2] * size_bytes(call.operand("gate_up")->dtype);
+  exchange.row_bytes = call.operand("gate_up")->shape[call.node.boolean("in_first", false) ? 1 : 2] * size_bytes(call.operand("gate_up")->dtype);
   exchange.forward_moves = 2;   // rows there, results back
   exchange.backward_moves = 2;  // gradients there and back
   return exchange;

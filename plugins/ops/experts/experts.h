@@ -8,6 +8,10 @@
 //     rows[t, k] = hidden[t],  inner = gate_up[x] · rows,  gate = act(inner_gate),  product = gate · inner_up,
 //     outputs = down[x] · product,  out[t] = Σ_k weights[t, k] · outputs[t, k],  x = indices[t, k]
 //
+// With in_first gate_up is [e, h, 2i] and down [e, i, h]; with interleaved the gate and the other half take turns along 2i; a
+// gate_up_bias [e, 2i] is added to inner. activation "clamped" (gpt-oss): gate = g · sigmoid(alpha · g) of g = min(inner_gate,
+// limit), product = gate · (clamp(inner_up, -limit, limit) + 1).
+//
 // All but the first are what PyTorch's autograd saves of it: the rank's own, for the backward alone (TensorRule::own).
 //
 // Four ways to shard it, any of them on any mesh axis:
@@ -53,13 +57,14 @@ struct ExpertRows {
   const Tensor& row_experts;  // [..], int64, numbers of the whole layer
   const Tensor& gate_up;
   const Tensor& down;
+  const Tensor* gate_up_bias;  // null: none
 };
 struct ExpertRowValues {
   Numbers inner, gate, product, outputs;
 };
 ExpertRowValues expert_rows(const ExpertRows& in);
 struct ExpertRowGradients {
-  Numbers rows, row_weights, gate_up, down;
+  Numbers rows, row_weights, gate_up, down, gate_up_bias;
 };
 // `row_gradients`: of the weighted results, [.., h].
 struct ExpertRowsSaved {

@@ -1,4 +1,5 @@
-"""Recurrent layers: cut along the batch, or the same on all ranks where they draw random numbers.
+"""Layers that are one op to the planner: recurrent ones, cut along the batch or alike on all ranks where they draw random
+numbers, and gpt-oss's experts.
 
 Run by run.py, as cases.py.
 """
@@ -77,6 +78,37 @@ def what_is_dropped_between_layers_is_the_same_on_all_ranks():
     same(loss(sharded, 1), first, "the loss of the same seed", tolerance=0)
     first.backward()
     return f"losses {first.item():.4f} and {second.item():.4f}"
+
+
+class GptOss(nn.Module):
+    """As transformers has it; of the sizes the router's and the experts' are its own."""
+
+    def __init__(self):
+        super().__init__()
+        from transformers import GptOssConfig, GptOssForCausalLM
+
+        self.net = GptOssForCausalLM(GptOssConfig(
+            vocab_size=LETTERS, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1, head_dim=8,
+            num_local_experts=4, num_experts_per_tok=2, sliding_window=8, pad_token_id=0, use_cache=False))
+
+    def forward(self, x, following):
+        return self.net(input_ids=x, labels=following).loss
+
+
+@case
+def experts_of_gpt_oss_are_one_op():
+    model = seeded(GptOss)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "bias" in name:  # which are zero when they are made
+                parameter.normal_()
+    serial = copy.deepcopy(model)
+    sharded = meshwright.autoparallelize(model, (letters(1), letters(2)), mesh=(2, 2), config=DATA)
+    layers = [layer["axes"] for layer in sharded.plan["variables"] if layer.get("op") == "meshwright.experts"]
+    assert len(layers) == 2 and all(axis.startswith("t") for axes in layers for axis in axes), layers
+    for got, wanted in zip(trained(sharded, loss), trained(serial, loss)):
+        same(got, wanted, "loss")
+    return weights_within(sharded, serial, 1e-4)
 
 
 if __name__ == "__main__":
