@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "program/planned_conversions.h"
 #include "strategy/enumerate.h"
 
 namespace meshwright {
@@ -23,9 +24,7 @@ class StrategyReader {
       Status status = variable.kind == VariableKind::node ? read_node(variable) : read_value(variable);
       if (!status) return add_context("the plan's variable '" + variable.name + "'", status.error());
     }
-    for (const PlannedConversion& conversion : plan_.conversions) {
-      if (Status status = check_conversion(conversion); !status) return add_context("the plan's conversion of '" + conversion.value + "'", status.error());
-    }
+    if (Status status = check_conversions(plan_, atoms_); !status) return status.error();
     if (Status status = check_complete(); !status) return status.error();
     return std::move(read_);
   }
@@ -153,21 +152,6 @@ class StrategyReader {
     if (follows) return Done{};
     return bad_input("its layouts do not follow from its axes and the rule " + to_string(atoms_.nodes[id].rule) +
                      "; was the plan made with other op families?");
-  }
-
-  // Its layouts are some that the value can have, and its moves end where it says.
-  Status check_conversion(const PlannedConversion& conversion) const {
-    const auto found = values_.find(conversion.value);
-    if (found == values_.end()) return bad_input("the graph has no such value");
-    std::vector<const std::string*> texts = {&conversion.source_layout, &conversion.target_layout};
-    for (const PlannedMove& move : conversion.moves) texts.push_back(&move.layout);
-    for (const std::string* text : texts) {
-      const Result<Layout> layout = parse_layout(*text, atoms_.values[found->second], plan_.mesh.rank());
-      if (!layout) return layout.error();
-      if (!fits(*layout, atoms_.values[found->second], plan_.mesh)) return bad_input("it cannot lie as " + *text + " on a mesh " + to_string(plan_.mesh));
-    }
-    if (conversion.moves.empty() || conversion.moves.back().layout == conversion.target_layout) return Done{};
-    return bad_input("its moves end in " + conversion.moves.back().layout + ", and it is said to end in " + conversion.target_layout);
   }
 
   // Of a parameter, or of an input whose gradient is wanted: how it lies is planned.

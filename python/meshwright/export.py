@@ -56,9 +56,10 @@ def export(model: torch.nn.Module,
         raise TypeError("sample_inputs must be a sequence of positional or a mapping of keyword arguments, "
                         f"not {type(sample_inputs).__name__}")
     torch = _import_torch()
+    from meshwright import overflow
     from meshwright.functions import Functions
 
-    with Functions().captured():
+    with overflow.left_out(), Functions().captured():
         write(decomposed(torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes)), path)
     return path
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from meshwright import frozen
+from meshwright import frozen, overflow
 from meshwright.arguments import Arguments
 from meshwright.errors import Error
 from meshwright.export import decomposed, write
@@ -63,7 +63,7 @@ class Constant:
 def trace(model: torch.nn.Module, args: tuple, kwargs: dict[str, Any], path: Path) -> Traced:
     """Export the model, write it without weights to ``path``, and tell what its inputs and outputs are."""
     functions = Functions()
-    with frozen.refused(model), functions.captured():
+    with frozen.refused(model), overflow.left_out(), functions.captured():
         traced = _traced(model, args, kwargs, path)
     traced.functions = functions.calls
     functions.check_sendable()

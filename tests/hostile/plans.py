@@ -35,8 +35,14 @@ def main():
             assert code == 2 and said in errors, f"{code}: {errors}, not: {said}"
 
         conversion = good["conversions"][moved]
-        refused(lambda plan: plan["conversions"][moved].update(target_layout="S9"), "layout 'S9'")
-        refused(lambda plan: plan["conversions"][moved].update(target_layout=conversion["source_layout"]), "its moves end in")
+        refused(lambda plan: plan["conversions"][moved].update(target_layout="S9"), "it is said to end as S9")
+        refused(lambda plan: plan["conversions"][moved].update(target_layout=conversion["source_layout"]), "it is said to end as")
+        refused(lambda plan: plan["conversions"][moved]["moves"][-1].update(layout=conversion["source_layout"]), "its moves end in")
+        refused(lambda plan: plan["conversions"][moved]["moves"][0].update(bytes=1), "is said to take 1 bytes")
+        refused(lambda plan: plan["conversions"][moved]["moves"][0].update(seconds=1.0), "and it is said to take")
+        refused(lambda plan: plan["conversions"][moved].update(seconds=conversion["seconds"] / 2), "and it is said to take")
+        refused(lambda plan: plan["conversions"][moved].update(hides=not conversion["hides"]), "travel")
+        refused(lambda plan: plan["conversions"][moved].update(to=conversion["from"]), "it is not operand")
         refused(lambda plan: plan["conversions"][moved].update(times=1000), "times")
         refused(lambda plan: plan["conversions"][moved].update(seconds=-1), "seconds")
         refused(lambda plan: plan["training"].update(microbatches=10**9), "microbatches")
