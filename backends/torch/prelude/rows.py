@@ -62,13 +62,18 @@ def dtensor_of(rows, shape):
 
 
 def whole_of_rows(value):
-    """The whole of what rows_of gave."""
-    if not hasattr(value, "to_local") or value.dim() == 0:
+    """The whole of what rows_of gave, or of another DTensor; anything else as it is."""
+    if not hasattr(value, "full_tensor"):
         return value
-    rows, ranks, count = value.to_local(), dist.get_world_size(), value.shape[0]
-    sent = zero_padded(rows.contiguous(), 0, -(-count // ranks))
-    name = row_mesh().get_group().group_name
-    return waited(rows_arriving(sent.view(-1), ranks, name)).view(ranks * sent.shape[0], *value.shape[1:])[:count]
+    from torch.distributed.tensor import Shard
+
+    if value.device_mesh != row_mesh() or tuple(value.placements) != (Shard(0),):
+        return value.full_tensor()
+    rows, ranks = value.to_local().contiguous(), dist.get_world_size()
+    share = -(-value.shape[0] // ranks)
+    sent = zero_padded(rows, 0, share).view(-1)
+    arriving = rows_arriving(sent, ranks, row_mesh().get_group().group_name)
+    return waited(arriving).view(ranks * share, *value.shape[1:])[:value.shape[0]]
 
 
 def state_part(value, shard):

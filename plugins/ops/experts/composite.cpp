@@ -40,12 +40,16 @@ class Matcher {
   // `last`: the second of the two grouped products.
   Composite match(NodeId last, const ExpertSettings& settings) {
     const Node& product = graph_.nodes[last];
+    require(product.operands.size() >= 3 && product.results.size() == 1, "it is no product of rows and weights");
     // Down to the sum over a token's copies.
     ValueId outputs = product.results[0];
     std::optional<ValueId> down_bias;
     const Node* biased = users_[outputs].size() == 1 ? &graph_.nodes[users_[outputs][0]] : nullptr;
-    if (biased != nullptr && biased->op == "aten.add.Tensor") down_bias = bias_of(*biased, outputs), outputs = biased->results[0];
-    const Node& weighted = only_user(outputs, "aten.mul.Tensor");
+    if (biased != nullptr && biased->op == "aten.add.Tensor") {
+      down_bias = bias_of(*biased, outputs);
+      outputs = biased->results[0];
+    }
+    const Node& weighted = of_two(only_user(outputs, "aten.mul.Tensor"));
     const ValueId scale = weighted.operands[0].value == outputs ? weighted.operands[1].value : weighted.operands[0].value;
     const Node& restored = only_user(weighted.results[0], "aten.index.Tensor");
     const Node& copies = only_user(restored.results[0], "aten.view");
@@ -72,11 +76,11 @@ class Matcher {
     if (down_bias) check_rows_of(*biased, sort.results[0]);
 
     // Up through the two products.
-    const Gating gating = gating_of(made_by(product.operands[0].value, {"aten.mul.Tensor"}));
+    const Gating gating = gating_of(of_two(made_by(product.operands[0].value, {"aten.mul.Tensor"})));
     const Node* found = find_producer(gating.inner);
     std::optional<ValueId> gate_up_bias;
     if (found != nullptr && found->op == "aten.add.Tensor") {
-      const Node* producer = find_producer(found->operands[0].value);
+      const Node* producer = find_producer(of_two(*found).operands[0].value);
       const bool is_first = producer != nullptr && is_grouped_product(producer->op);
       gate_up_bias = bias_of(*found, found->operands[is_first ? 0 : 1].value);
       check_rows_of(*found, sort.results[0]);
@@ -85,6 +89,7 @@ class Matcher {
     require(found != nullptr && is_grouped_product(found->op), "what it gates is not made by a grouped product");
     const Node& first = *found;
     require(operand(first, "offs") == operand(product, "offs"), "its two products are grouped differently");
+    require(first.operands.size() >= 3, "its first product is not of rows and weights");
     const Node& rows = made_by(first.operands[0].value, {"aten.index.Tensor"});
     const ValueId hidden = operand(rows, "self");
     const Node& token =
@@ -152,7 +157,7 @@ class Matcher {
       const Node* activation = find_producer(gate);
       if (activation == nullptr) continue;
       if (!activation_of(*activation).empty()) return halves(*activation, rest);
-      if (activation->op == "aten.mul.Tensor") return clamped(*activation, rest);
+      if (activation->op == "aten.mul.Tensor") return clamped(of_two(*activation), rest);
     }
     throw Refusal{"what stands between its products is not silu, gelu or relu of one half, times the other"};
   }
@@ -197,8 +202,8 @@ class Matcher {
 
   // Of rows + index(bias, [experts]), the bias.
   ValueId bias_of(const Node& add, ValueId rows) const {
-    require(add.operands.size() == 2 && add.number("alpha", 1) == 1, "what is added to a product is no bias of each expert");
-    const ValueId other = add.operands[add.operands[0].value == rows ? 1 : 0].value;
+    require(add.number("alpha", 1) == 1, "what is added to a product is no bias of each expert");
+    const ValueId other = of_two(add).operands[add.operands[0].value == rows ? 1 : 0].value;
     const ValueId bias = operand(made_by(other, {"aten.index.Tensor"}), "self");
     require(graph_.type(bias).rank() == 2, "what is added to a product is no bias of each expert");
     return bias;
@@ -213,11 +218,18 @@ class Matcher {
     throw Refusal{"what is added to a product is no bias of each expert"};
   }
 
+  // A call of two tensors, neither of them a number.
+  static const Node& of_two(const Node& node) {
+    require(node.operands.size() == 2, "'" + node.name + "' has a number in place of a tensor");
+    return node;
+  }
+
   // The layer's result without biases, and what the weighted biases of a token's experts add to it.
   void add_biases(Composite& composite, ValueId bias) const {
     Node layer = std::move(composite.node);
     const ValueId result = layer.results[0], indices = operand(layer, "indices"), weights = operand(layer, "weights");
     const TensorType type = graph_.type(result);
+    require(graph_.type(weights).dtype == type.dtype && graph_.type(bias).dtype == type.dtype, "its biases and weights have other dtypes");
     std::vector<std::int64_t> each = graph_.type(indices).shape, copies = each;
     each.push_back(1);
     copies.push_back(type.shape[1]);
