@@ -180,7 +180,7 @@ std::string by_prelude(const Instruction& call, const CallText& text) {
                        {named("experts", positions(call, "experts"))});
   }
   if (op == "meshwright.recurrent") return recurrent_text(call, text);
-  if (op == "meshwright_function.call") return "function(" + quoted(node.text("name", "")) + ", *" + text.text_of("tensors") + ")";
+  if (op == "meshwright_function.call" || op == "meshwright_function.pointwise") return "function(" + quoted(node.text("name", "")) + ", *" + text.text_of("tensors") + ")";
   return "";
 }
 

@@ -66,6 +66,7 @@ def export(model: torch.nn.Module,
 
 def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """The program in the form that the planner reads (see simplify.py); what runs without gradients has none."""
+    from meshwright.functions import name_pointwise
     from meshwright.regions import detach_regions
     from meshwright.simplify import simplify
 
@@ -73,6 +74,7 @@ def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedPr
     with _keywords_as_names():
         made = program.run_decompositions({})
         simplify(made)
+    name_pointwise(made)
     _name_tied_weights(made)
     return made
 

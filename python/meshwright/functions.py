@@ -1,7 +1,8 @@
 """The model's own ``torch.autograd.Function`` classes: a trace would see their forward and lose their backward.
 
 While a model is exported, a call of such a class becomes one op, ``meshwright_function::call``, which no planner looks
-into: it runs replicated, and its gradient is the class's own. What is called stands in ``Traced.functions``; every rank
+into: it runs replicated, and its gradient is the class's own. One that is element-wise becomes ``pointwise``, which runs
+on shards. What is called stands in ``Traced.functions``; every rank
 gets it, and puts it into the emitted program's ``FUNCTIONS``.
 """
 
@@ -18,6 +19,7 @@ import torch.utils.checkpoint
 from torch.utils import _pytree as pytree
 
 from meshwright.errors import Error
+from meshwright.pointwise import is_pointwise
 
 _NAMESPACE = "meshwright_function"
 _TENSOR = "tensor"  # what stands for a tensor in a FunctionCall
@@ -67,6 +69,8 @@ class Functions:
         self.calls: dict[str, FunctionCall] = {}
         self._names: dict[Any, str] = {}
         self._forwards: dict[type, Any] = {}
+        self._pointwise: dict[Any, bool] = {}
+        self._saved: dict[type, Any] = {}
 
     @contextlib.contextmanager
     def captured(self) -> Iterator[None]:
@@ -77,6 +81,7 @@ class Functions:
         checkpoint = torch.utils.checkpoint.CheckpointFunction
         saved = {kind: kind.__dict__["forward"] for kind in kinds if "forward" in kind.__dict__}
         self._forwards = {kind: kind.forward for kind in kinds}
+        self._saved = saved
         outer, _current = _current, self
         reentrant = checkpoint.__dict__["forward"]
         # A recomputed block that is traced is the block.
@@ -125,6 +130,25 @@ class Functions:
             self.calls[self._names[key]] = call
         return self._names[key]
 
+    @contextlib.contextmanager
+    def _as_written(self) -> Iterator[None]:
+        """While it lasts, calls that were captured are calls again."""
+        captured = {kind: kind.__dict__["forward"] for kind in self._saved}
+        for kind, forward in self._saved.items():
+            kind.forward = forward
+        try:
+            yield
+        finally:
+            for kind, forward in captured.items():
+                kind.forward = forward
+
+    def is_pointwise(self, name: str, given: list[torch.Tensor], made: list[torch.Tensor]) -> bool:
+        key = (name, *((one.shape, one.dtype) for one in (*given, *made)))
+        if key not in self._pointwise:
+            with self._as_written():
+                self._pointwise[key] = is_pointwise(self.calls[name], given, made)
+        return self._pointwise[key]
+
     def results(self, name: str, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         """What a call gives, by the class's forward alone."""
         call = self.calls[name]
@@ -139,6 +163,17 @@ class Functions:
 
 
 _current: Functions | None = None
+
+
+def name_pointwise(program: torch.export.ExportedProgram) -> None:
+    """Give captured calls that are element-wise the op that says so."""
+    if _current is None:
+        return
+    for node in program.graph.find_nodes(op="call_function", target=torch.ops.meshwright_function.call.default):
+        name, tensors = node.args
+        if _current.is_pointwise(name, [one.meta["val"] for one in tensors], list(node.meta["val"])):
+            node.target = torch.ops.meshwright_function.pointwise.default
+    program.graph_module.recompile()
 
 
 def _own_kinds(base: type) -> Iterator[type]:
@@ -158,12 +193,14 @@ def _operator() -> None:
     if _library is not None:
         return
     _library = torch.library.Library(_NAMESPACE, "DEF")
-    _library.define("call(str name, Tensor[] tensors) -> Tensor[]")
+    for op in ("call", "pointwise"):
+        _library.define(f"{op}(str name, Tensor[] tensors) -> Tensor[]")
 
     def call(name: str, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         if _current is None:
             raise RuntimeError("meshwright_function::call is for exports alone")
         return _current.results(name, tensors)
 
-    _library.impl("call", call, "CompositeExplicitAutograd")
-    torch.library.register_fake(f"{_NAMESPACE}::call", call, lib=_library)
+    for op in ("call", "pointwise"):
+        _library.impl(op, call, "CompositeExplicitAutograd")
+        torch.library.register_fake(f"{_NAMESPACE}::{op}", call, lib=_library)

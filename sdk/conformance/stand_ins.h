@@ -1,6 +1,7 @@
 // Numbers for ops that nobody here computes (FFTs, a third party's op without `evaluate`, complex numbers, PyTorch's own
 // gradients), so that the rest of a step can be held against one device: the same numbers wherever the op runs on the
-// same operands. They run replicated, so serial and sharded runs get the same; what such an op computes is not checked.
+// same operands. They run replicated, or are element-wise, so serial and sharded runs get the same; what such an op computes is not
+// checked.
 #pragma once
 
 #include <memory>

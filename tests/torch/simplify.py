@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What an export spells out is said again as what it is, and computes the same: see python/meshwright/simplify.py.
+"""What an export spells out is said again as what it is, and computes the same: see python/meshwright/simplify.py; which
+autograd functions are element-wise: pointwise.py.
 
 Exits with 1 if a case is wrong. Needs PyTorch and transformers, no ranks.
 """
@@ -17,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python"))
 
 from meshwright.export import decomposed  # noqa: E402
+from meshwright.pointwise import is_pointwise  # noqa: E402
 
 BATCH, LENGTH, WIDTH, HEADS = 2, 12, 32, 4
 
@@ -156,9 +158,40 @@ def nothing_joined() -> None:
     assert all(node.meta["val"].numel() > 0 for *_, node in calls), [name for name, *_ in calls]
 
 
+def of_own(forward, backward) -> type[torch.autograd.Function]:
+    """A function that keeps its input for its backward."""
+    def run(ctx, x):
+        ctx.save_for_backward(x)
+        return forward(x)
+
+    members = {"forward": staticmethod(run), "backward": staticmethod(lambda ctx, gradient: backward(gradient, *ctx.saved_tensors))}
+    return type("Own", (torch.autograd.Function,), members)
+
+
+def functions() -> None:
+    mask = torch.rand(WIDTH, WIDTH)
+    x = torch.empty(WIDTH, WIDTH)
+    cases = [
+        (True, lambda x: x.round(), lambda g, x: g * (x.abs() < 1)),
+        (True, lambda x: torch.where(x > 0, x, 0.1 * x).view_as(x), lambda g, x: -0.3 * g),
+        (False, lambda x: x / x.abs().max(), lambda g, x: g),
+        (False, lambda x: x * 2, lambda g, x: g - g.mean()),
+        (False, lambda x: x.t().contiguous(), lambda g, x: g.t()),
+        (False, lambda x: x.flip(0), lambda g, x: g),
+        (False, lambda x: x * mask, lambda g, x: g),
+        (False, lambda x: x.cumsum(0), lambda g, x: g),
+        (False, lambda x: x + torch.rand_like(x), lambda g, x: g),
+        (False, lambda x: x[:1] + x, lambda g, x: g),
+        (False, lambda x: x.clone() if x.sum() > 0 else -x, lambda g, x: g),
+    ]
+    for number, (wanted, forward, backward) in enumerate(cases):
+        assert is_pointwise(of_own(forward, backward).apply, [x], [x]) == wanted, f"function {number}"
+    assert not is_pointwise(of_own(lambda x: x.exp(), lambda g, x: g).apply, [x], [x[:1]])
+
+
 def main() -> int:
     torch.manual_seed(0)
-    for case in (masks, norms, llama, numbers, nothing_joined):
+    for case in (masks, norms, llama, numbers, nothing_joined, functions):
         case()
         print(f"ok    {case.__name__}", flush=True)
     return 0

@@ -130,7 +130,12 @@ class Adversarial(nn.Module):
 
 @case
 def functions_keep_their_backward():
-    return held(Adversarial, (DATA, HYBRID, TENSOR))
+    said = held(Adversarial, (DATA, HYBRID, TENSOR))
+    sharded, _ = pair(Adversarial, DATA)
+    nodes = {variable["op"]: variable["axes"] for variable in sharded.plan["variables"] if variable.get("op", "").startswith("meshwright_function")}
+    # One is element-wise, the other one has tensors of two shapes.
+    assert nodes == {"meshwright_function.pointwise": ["d0", "d0"], "meshwright_function.call": ["repeat", "repeat"]}, nodes
+    return said
 
 
 @case
