@@ -42,7 +42,7 @@ def main():
         refused(lambda plan: plan["conversions"][moved]["moves"][0].update(seconds=1.0), "and it is said to take")
         refused(lambda plan: plan["conversions"][moved].update(seconds=conversion["seconds"] / 2), "and it is said to take")
         refused(lambda plan: plan["conversions"][moved].update(hides=not conversion["hides"]), "travel")
-        refused(lambda plan: plan["conversions"][moved].update(to=conversion["from"]), "it is not operand")
+        refused(lambda plan: plan["conversions"][moved].update(to=conversion["from"]), "conversion of")
         refused(lambda plan: plan["conversions"][moved].update(times=1000), "times")
         refused(lambda plan: plan["conversions"][moved].update(seconds=-1), "seconds")
         refused(lambda plan: plan["training"].update(microbatches=10**9), "microbatches")
