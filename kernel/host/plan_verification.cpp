@@ -33,6 +33,7 @@ void compute_in(DType dtype, Plan& plan) {
   plan.training.reduce_dtype.reset();
   plan.training.master_dtype = dtype;
   retype(plan.graph, dtype);
+  plan.conversions.clear();  // they have the bytes of the plan's own types; the program's are made of its layouts
 }
 
 // What "equal" means; see verify_plan.
