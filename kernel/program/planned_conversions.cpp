@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 namespace meshwright {
 
@@ -12,12 +11,8 @@ constexpr double kRounding = 1e-6;  // of seconds: each is rounded to the clock'
 
 class ConversionChecker {
  public:
-  ConversionChecker(const Plan& plan, const AtomizedGraph& atoms) : plan_(plan), atoms_(atoms) {
-    for (ValueId id = 0; id < plan.graph.values.size(); ++id) values_[plan.graph.values[id].name] = id;
-    for (const Source& source : plan.graph.sources) {
-      if (source.kind == SourceKind::parameter && !source.names.empty()) values_[source.names[0]] = source.value;
-    }
-  }
+  ConversionChecker(const Plan& plan, const AtomizedGraph& atoms, const std::map<std::string, ValueId, std::less<>>& values)
+      : plan_(plan), atoms_(atoms), values_(values) {}
 
   Status check(const PlannedConversion& conversion) const {
     const auto found = values_.find(conversion.value);
@@ -84,13 +79,13 @@ class ConversionChecker {
 
   const Plan& plan_;
   const AtomizedGraph& atoms_;
-  std::map<std::string, ValueId, std::less<>> values_;
+  const std::map<std::string, ValueId, std::less<>>& values_;
 };
 
 }  // namespace
 
-Status check_conversions(const Plan& plan, const AtomizedGraph& atoms) {
-  const ConversionChecker checker(plan, atoms);
+Status check_conversions(const Plan& plan, const AtomizedGraph& atoms, const std::map<std::string, ValueId, std::less<>>& values) {
+  const ConversionChecker checker(plan, atoms, values);
   for (const PlannedConversion& conversion : plan.conversions) {
     if (Status status = checker.check(conversion); !status) return add_context("the plan's conversion of '" + conversion.value + "'", status.error());
   }

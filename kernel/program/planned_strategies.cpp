@@ -24,7 +24,7 @@ class StrategyReader {
       Status status = variable.kind == VariableKind::node ? read_node(variable) : read_value(variable);
       if (!status) return add_context("the plan's variable '" + variable.name + "'", status.error());
     }
-    if (Status status = check_conversions(plan_, atoms_); !status) return status.error();
+    if (Status status = check_conversions(plan_, atoms_, values_); !status) return status.error();
     if (Status status = check_complete(); !status) return status.error();
     return std::move(read_);
   }

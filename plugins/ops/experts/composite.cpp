@@ -43,12 +43,9 @@ class Matcher {
     require(product.operands.size() >= 3 && product.results.size() == 1, "it is no product of rows and weights");
     // Down to the sum over a token's copies.
     ValueId outputs = product.results[0];
-    std::optional<ValueId> down_bias;
     const Node* biased = users_[outputs].size() == 1 ? &graph_.nodes[users_[outputs][0]] : nullptr;
-    if (biased != nullptr && biased->op == "aten.add.Tensor") {
-      down_bias = bias_of(*biased, outputs);
-      outputs = biased->results[0];
-    }
+    if (biased != nullptr && biased->op != "aten.add.Tensor") biased = nullptr;
+    if (biased != nullptr) outputs = biased->results[0];
     const Node& weighted = of_two(only_user(outputs, "aten.mul.Tensor"));
     const ValueId scale = weighted.operands[0].value == outputs ? weighted.operands[1].value : weighted.operands[0].value;
     const Node& restored = only_user(weighted.results[0], "aten.index.Tensor");
@@ -73,7 +70,8 @@ class Matcher {
     check_inverse(operand(restored, "indices.0"), order);
     check_ends(operand(product, "offs"), sort.results[0]);
 
-    if (down_bias) check_rows_of(*biased, sort.results[0]);
+    std::optional<ValueId> down_bias;
+    if (biased != nullptr) down_bias = bias_of(*biased, product.results[0], sort.results[0]);
 
     // Up through the two products.
     const Gating gating = gating_of(of_two(made_by(product.operands[0].value, {"aten.mul.Tensor"})));
@@ -82,9 +80,9 @@ class Matcher {
     if (found != nullptr && found->op == "aten.add.Tensor") {
       const Node* producer = find_producer(of_two(*found).operands[0].value);
       const bool is_first = producer != nullptr && is_grouped_product(producer->op);
-      gate_up_bias = bias_of(*found, found->operands[is_first ? 0 : 1].value);
-      check_rows_of(*found, sort.results[0]);
-      found = find_producer(found->operands[is_first ? 0 : 1].value);
+      const ValueId made = found->operands[is_first ? 0 : 1].value;
+      gate_up_bias = bias_of(*found, made, sort.results[0]);
+      found = find_producer(made);
     }
     require(found != nullptr && is_grouped_product(found->op), "what it gates is not made by a grouped product");
     const Node& first = *found;
@@ -200,22 +198,14 @@ class Matcher {
     return whole;
   }
 
-  // Of rows + index(bias, [experts]), the bias.
-  ValueId bias_of(const Node& add, ValueId rows) const {
+  // Of rows + index(bias, [sorted]), the bias: that of each row's expert.
+  ValueId bias_of(const Node& add, ValueId rows, ValueId sorted) const {
     require(add.number("alpha", 1) == 1, "what is added to a product is no bias of each expert");
     const ValueId other = of_two(add).operands[add.operands[0].value == rows ? 1 : 0].value;
-    const ValueId bias = operand(made_by(other, {"aten.index.Tensor"}), "self");
-    require(graph_.type(bias).rank() == 2, "what is added to a product is no bias of each expert");
+    const Node& index = made_by(other, {"aten.index.Tensor"});
+    const ValueId bias = operand(index, "self");
+    require(graph_.type(bias).rank() == 2 && operand(index, "indices.0") == sorted, "what is added to a product is no bias of each expert");
     return bias;
-  }
-
-  // The bias that is added is that of each row's expert.
-  void check_rows_of(const Node& add, ValueId sorted) const {
-    for (const Operand& of : add.operands) {
-      const Node* index = find_producer(of.value);
-      if (index != nullptr && index->op == "aten.index.Tensor" && operand(*index, "indices.0") == sorted) return;
-    }
-    throw Refusal{"what is added to a product is no bias of each expert"};
   }
 
   // A call of two tensors, neither of them a number.

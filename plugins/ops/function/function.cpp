@@ -1,5 +1,7 @@
 // A model's own autograd functions that were seen to be element-wise, forward and backward (python/meshwright/pointwise.py):
 // every dimension shards. What they compute only PyTorch knows; `verify` puts other element-wise numbers in their place.
+#include <algorithm>
+
 #include "meshwright/op.h"
 #include "meshwright/plugin.h"
 
@@ -18,16 +20,16 @@ class Function final : public OpFamily {
     const std::vector<std::int64_t>& shape = call.operands[0].shape;
     std::string one;
     for (std::size_t i = 0; i < shape.size(); ++i) one += shape[i] == 1 ? std::string(" 1") : " d" + std::to_string(i);
-    std::string operands, results;
-    for (const TensorType& type : call.operands) {
-      if (type.shape != shape) return bad_input("an element-wise function's tensors have one shape");
-      operands += (operands.empty() ? "" : ",") + one;
+    const auto alike = [&](const TensorType& type) { return type.shape == shape; };
+    if (!std::ranges::all_of(call.operands, alike) || !std::ranges::all_of(call.results, alike)) {
+      return bad_input("an element-wise function's tensors have one shape");
     }
-    for (const TensorType& type : call.results) {
-      if (type.shape != shape) return bad_input("an element-wise function's tensors have one shape");
-      results += (results.empty() ? "" : ",") + one;
-    }
-    return parse_rule(operands + " ->" + results, call.operands, call.results);
+    const auto each = [&](std::size_t count) {
+      std::string text = one;
+      while (--count > 0) text += "," + one;
+      return text;
+    };
+    return parse_rule(each(call.operands.size()) + " ->" + each(call.results.size()), call.operands, call.results);
   }
 
   Result<OpCost> do_cost(const OpCall&, const Rule& rule) const override {
