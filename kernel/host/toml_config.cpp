@@ -1,11 +1,5 @@
 #include "toml_config.h"
 
-// A text such as "[[{a]]" fails an assertion of the parser's; without it, the parser says what is wrong. With NDEBUG it
-// would take the assertion for granted.
-#undef NDEBUG
-#define TOML_ASSERT(expr) static_assert(true)
-#include <toml++/toml.h>
-
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -13,6 +7,7 @@
 #include <utility>
 
 #include "foreign_text.h"
+#include "foreign_toml.h"
 #include "input_file.h"
 
 namespace meshwright::host {

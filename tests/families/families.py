@@ -65,8 +65,8 @@ def transformers_model(model_type: str, head: str, kind: str, **changes: Any) ->
     import transformers
 
     config = transformers.AutoConfig.for_model(model_type)
-    for part in changes.pop("parts", ()):
-        shrunk(getattr(config, part), {})
+    for part, of_part in changes.pop("parts", {}).items():
+        shrunk(getattr(config, part), of_part)
     shrunk(config, changes)
     if kind == PAIRED:
         config.decoder_start_token_id = 0
@@ -106,7 +106,9 @@ AUDIO = "wav2vec2 hubert wavlm unispeech unispeech-sat data2vec-audio sew wav2ve
 
 CHANGES: dict[str, dict[str, Any]] = {
     "deepseek_v2": {"head_dim": 8, "num_key_value_heads": 4}, "deepseek_v3": {"head_dim": 8, "num_key_value_heads": 4}, "convnextv2": {"hidden_sizes": [16, 32], "depths": [1, 1], "num_stages": 2},
-    "t5gemma": {"parts": ["encoder", "decoder"]},
+    "t5gemma": {"parts": {"encoder": {}, "decoder": {"cross_attention_hidden_size": 64}}},
+    "blt": {"encoder_hash_byte_group_vocab": 64, "parts": {"encoder_config": {"hidden_size_global": 128}, "decoder_config": {"hidden_size_global": 128},
+                                                           "global_config": {"hidden_size": 128, "head_dim": 32}, "patcher_config": {}}},
     "clip": {"image_size": 224}, "siglip": {"image_size": 224},
     "gpt_neo": {"attention_types": [[["global", "local"], 1]]}, "convnext": {"hidden_sizes": [16, 32], "depths": [1, 1], "num_stages": 2},
     "resnet": {"hidden_sizes": [16, 32], "depths": [1, 1], "embedding_size": 16, "layer_type": "basic"}, "swin": {"embed_dim": 16, "depths": [1, 1],

@@ -5,13 +5,8 @@
 #include <sstream>
 #include <string>
 
-// A text such as "[[{a]]" fails an assertion of the parser's; without it, the parser says what is wrong. With NDEBUG it
-// would take the assertion for granted.
-#undef NDEBUG
-#define TOML_ASSERT(expr) static_assert(true)
-#include <toml++/toml.h>
-
 #include "foreign_text.h"
+#include "foreign_toml.h"
 #include "meshwright/cluster.h"
 #include "meshwright/plugin.h"
 #include "quantity.h"
