@@ -1,8 +1,9 @@
 #include "stored_bytes.h"
 
-#include <cstring>
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <span>
 
 namespace meshwright::onnx {
 
@@ -50,7 +51,8 @@ Result<Tensor> StoredBytes::read(const StoredTensor& tensor) const {
   if (Status status = check(tensor); !status) return status.error();
   Tensor result(tensor.type);
   if (!tensor.external) {
-    std::memcpy(result.bytes().data(), tensor.bytes.data(), tensor.bytes.size());
+    const auto stored = std::as_bytes(std::span(tensor.bytes));
+    std::copy(stored.begin(), stored.end(), result.bytes().begin());
     return result;
   }
   const ExternalPlace& place = *tensor.external;
