@@ -144,6 +144,7 @@ Folded fold_concat(const ModelNode& node, const Operands& operands) {
 Folded fold_range(const Operands& operands) {
   if (operands.size() != 3 || operands[0]->size() != 1 || operands[1]->size() != 1 || operands[2]->size() != 1)
     return std::nullopt;
+  if (operands[1]->type.dtype != operands[0]->type.dtype || operands[2]->type.dtype != operands[0]->type.dtype) return std::nullopt;
   const double start = operands[0]->number(0), limit = operands[1]->number(0), delta = operands[2]->number(0);
   const double count = delta == 0 ? -1 : std::max(std::ceil((limit - start) / delta), 0.0);
   if (!(count >= 0 && count <= static_cast<double>(kLargestLiteral))) return std::nullopt;

@@ -249,6 +249,7 @@ class Parser {
       node.inputs.assign(proto.input().begin(), proto.input().end());
       node.outputs.assign(proto.output().begin(), proto.output().end());
       const std::string where = "node '" + (node.name.empty() ? node.op : node.name) + "'";
+      if (node.outputs.empty()) return bad_input(where + " has no result");
       for (const ::onnx::StringStringEntryProto& entry : proto.metadata_props()) {
         if (entry.key() == kScopes) node.module_path = module_of_scopes(entry.value());
       }
