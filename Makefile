@@ -9,7 +9,7 @@ DEMO_OUTPUT ?= $(BUILD)/demo/plan.json
 # Small enough that a CPU runs it in seconds.
 DEMO_VERIFIED ?= examples/gpt2_mini.pt2
 
-.PHONY: build demo test fuzz test-torch zoo models saved-bytes search-times tap-figures test-onnx bench iopddl fmt lint
+.PHONY: build demo test nightly fuzz test-torch zoo models saved-bytes search-times tap-figures test-onnx bench iopddl fmt lint
 
 build: packages-build
 	@./tools/install_highs.sh $(BUILD)/highs
@@ -32,6 +32,10 @@ test: build
 	@cmake --build $(BUILD) --parallel $(JOBS)
 	@echo "test: running them"
 	@cd $(BUILD) && ctest --output-on-failure --parallel $(JOBS)
+
+# The same in a build of its own, with what takes longer than a change should wait for.
+nightly:
+	@$(MAKE) test BUILD=$(BUILD)-nightly CMAKE_FLAGS="$(CMAKE_FLAGS) -DMESHWRIGHT_NIGHTLY=ON"
 
 # Files that no exporter wrote, with libFuzzer and sanitizers: so many seconds for each of four formats.
 FUZZ_SECONDS ?= 600

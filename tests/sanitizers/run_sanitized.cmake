@@ -1,4 +1,4 @@
-# Builds the sanitized tests in BUILD with PRESET, and runs those whose names match TESTS. Skips, saying so, where COMPILER
+# Builds TARGET in BUILD with PRESET, and runs those tests whose names match TESTS. Skips, saying so, where COMPILER
 # can't make or the machine can't run a program with FLAGS.
 cmake_minimum_required(VERSION 3.25)
 include(ProcessorCount)
@@ -51,6 +51,6 @@ function(run what)
 endfunction()
 
 run(configuring ${CMAKE_COMMAND} --preset ${PRESET} -S ${SOURCE} -B ${BUILD} -G ${GENERATOR}
-    -DCMAKE_CXX_COMPILER=${COMPILER} -DBUILD_TESTING=ON --log-level=WARNING)
-run(compiling ${CMAKE_COMMAND} --build ${BUILD} --parallel ${cores} --target meshwright_sanitized_tests)
+    -DCMAKE_CXX_COMPILER=${COMPILER} -DBUILD_TESTING=ON -DMESHWRIGHT_NIGHTLY=${NIGHTLY} --log-level=WARNING)
+run(compiling ${CMAKE_COMMAND} --build ${BUILD} --parallel ${cores} --target ${TARGET})
 run(testing ${CTEST} --test-dir ${BUILD} --output-on-failure --parallel ${cores} --no-tests=error -R ${TESTS})
