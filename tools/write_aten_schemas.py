@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""write_aten_schemas.py PROGRAM >kernel/aten/schemas.inc: what PyTorch says of the arguments of every op that a family
+"""write_aten_schemas.py PROGRAM >kernel/graph/aten/schemas.inc: what PyTorch says of the arguments of every op that a family
 of PROGRAM serves, a line each. Needs PyTorch; run it when a family serves another op.
 
     "aten.add.Tensor self:T other:T alpha=s -> 1"

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <exception>
+
+#include "tensor/guarded.h"
 
 namespace meshwright {
 
@@ -71,13 +72,11 @@ Ticks to_ticks(double seconds) {
 Profiler::~Profiler() = default;
 
 Result<CostProfile> Profiler::profile(const Cluster& cluster) const {
-  try {
+  return guarded([] { return std::string("the profiler"); }, [&]() -> Result<CostProfile> {
     Result<CostProfile> profile = do_profile(cluster);
     if (profile && profile->bucket_bytes <= 0) return plugin_failed("the profiler's bucket_bytes is not more than 0");
     return profile;
-  } catch (const std::exception& problem) {
-    return plugin_failed(std::string("the profiler threw an exception: ") + problem.what());
-  }
+  });
 }
 
 }  // namespace meshwright

@@ -1,7 +1,8 @@
 #include "meshwright/frontend.h"
 
-#include <exception>
 #include <filesystem>
+
+#include "tensor/guarded.h"
 
 namespace meshwright {
 
@@ -28,25 +29,21 @@ Status check_ops(const Graph& graph) {
 }  // namespace
 
 Result<Graph> Frontend::read(const std::string& path, const OpenDimensions& open) const {
-  try {
+  return guarded([&] { return path + ": the frontend"; }, [&]() -> Result<Graph> {
     if (Status status = check_file(path); !status) return status.error();
     Result<Graph> graph = do_read(path, open);
     if (!graph) return graph;
     if (Status status = check_ops(*graph); !status) return add_context(path, status.error());
     if (Status status = validate(*graph); !status) return add_context(path, status.error());
     return graph;
-  } catch (const std::exception& problem) {
-    return plugin_failed(path + ": the frontend threw an exception: " + problem.what());
-  }
+  });
 }
 
 Result<std::map<std::string, Tensor>> Frontend::tensors(const std::string& path) const {
-  try {
+  return guarded([&] { return path + ": the frontend"; }, [&]() -> Result<std::map<std::string, Tensor>> {
     if (Status status = check_file(path); !status) return status.error();
     return do_tensors(path);
-  } catch (const std::exception& problem) {
-    return plugin_failed(path + ": the frontend threw an exception: " + problem.what());
-  }
+  });
 }
 
 Result<std::map<std::string, Tensor>> Frontend::do_tensors(const std::string&) const {

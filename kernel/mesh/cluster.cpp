@@ -1,8 +1,9 @@
 #include "meshwright/cluster.h"
 
 #include <cmath>
-#include <exception>
 #include <sstream>
+
+#include "tensor/guarded.h"
 
 namespace meshwright {
 
@@ -91,14 +92,12 @@ Status validate(const Cluster& cluster) {
 ClusterSource::~ClusterSource() = default;
 
 Result<Cluster> ClusterSource::describe(const std::string& path) const {
-  try {
+  return guarded([&] { return path + ": the cluster plugin"; }, [&] {
     Result<Cluster> cluster = do_describe(path);
     if (!cluster) return cluster;
-    if (Status status = validate(*cluster); !status) return status.error();
+    if (Status status = validate(*cluster); !status) return Result<Cluster>(status.error());
     return cluster;
-  } catch (const std::exception& problem) {
-    return plugin_failed(path + ": the cluster plugin threw an exception: " + problem.what());
-  }
+  });
 }
 
 }  // namespace meshwright

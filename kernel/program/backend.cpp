@@ -1,8 +1,7 @@
 #include "meshwright/backend.h"
 
-#include <exception>
-
 #include "meshwright/program_pass.h"
+#include "tensor/guarded.h"
 
 namespace meshwright {
 
@@ -12,22 +11,9 @@ RunObserver::~RunObserver() = default;
 Backend::~Backend() = default;
 ProgramPass::~ProgramPass() = default;
 
-namespace {
-
-template <class Body>
-auto guard(const std::string& what, Body body) -> decltype(body()) {
-  try {
-    return body();
-  } catch (const std::exception& problem) {
-    return plugin_failed(what + " threw an exception: " + problem.what());
-  }
-}
-
-}  // namespace
-
 Result<std::vector<Tensor>> OpKernels::compute(const OpCall& call, std::span<const Tensor* const> operands) const {
   const std::string where = call.node.op + " at '" + call.node.name + "'";
-  return guard(where + ": the kernel", [&]() -> Result<std::vector<Tensor>> {
+  return guarded([&] { return where + ": the kernel"; }, [&]() -> Result<std::vector<Tensor>> {
     Result<std::vector<Tensor>> results = do_compute(call, operands);
     if (!results) return add_context(where, results.error());
     if (results->empty()) return results;
@@ -53,15 +39,15 @@ Result<std::vector<Tensor>> compute(const OpCall& call, std::span<const Tensor* 
 }
 
 Result<Program> ProgramPass::run(Program program, const PassContext& context) const {
-  return guard("the pass", [&] { return do_run(std::move(program), context); });
+  return guarded([] { return std::string("the pass"); }, [&] { return do_run(std::move(program), context); });
 }
 
 Result<Report> Backend::run(const BackendInput& input) const {
-  return guard("the backend", [&] { return do_run(input); });
+  return guarded([] { return std::string("the backend"); }, [&] { return do_run(input); });
 }
 
 Result<std::vector<EmittedFile>> Backend::emit(const BackendInput& input) const {
-  return guard("the backend", [&] { return do_emit(input); });
+  return guarded([] { return std::string("the backend"); }, [&] { return do_emit(input); });
 }
 
 Result<Report> Backend::do_run(const BackendInput&) const { return bad_input("this backend runs nothing"); }

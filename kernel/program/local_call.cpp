@@ -1,5 +1,7 @@
 #include "meshwright/local_call.h"
 
+#include "tensor/guarded.h"
+
 namespace meshwright {
 
 LocalBuilder::LocalBuilder(Program& program, const Instruction& original, std::vector<Instruction>& instructions)
@@ -64,6 +66,20 @@ ProgramValueId LocalBuilder::exchange(ProgramValueId value, std::size_t axis, st
 
 void LocalCall::emit(Attributes attributes, RankAttributes rank_attributes) const {
   build.emit(call.node.op, call.node.operands, std::move(attributes), std::move(rank_attributes), call.node.results);
+}
+
+// What the header of op families declares of local calls stands here, since these speak of programs.
+Status OpFamily::localize(const LocalCall& call) const {
+  const std::string where = call.call.node.op + " at '" + call.call.node.name + "'";
+  return guarded([&] { return where + ": the op family"; }, [&]() -> Status {
+    if (Status status = do_localize(call); !status) return add_context(where, status.error());
+    return Done{};
+  });
+}
+
+Status OpFamily::do_localize(const LocalCall& call) const {
+  call.emit(call.call.node.attributes);
+  return Done{};
 }
 
 Status localize(const OpFamily& family, const Instruction& compute, Program& program, std::vector<Instruction>& instructions) {

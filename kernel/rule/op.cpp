@@ -1,9 +1,8 @@
 #include "meshwright/op.h"
 
 #include <algorithm>
-#include <exception>
 
-#include "meshwright/local_call.h"
+#include "tensor/guarded.h"
 
 namespace meshwright {
 
@@ -24,14 +23,11 @@ OpTable::~OpTable() = default;
 
 namespace {
 
-// Runs `body`, and turns an exception into an error that names the call.
+std::string name_of(const OpCall& call) { return call.node.op + " at '" + call.node.name + "'"; }
+
 template <class Body>
 auto guard(const OpCall& call, Body body) -> decltype(body()) {
-  try {
-    return body();
-  } catch (const std::exception& problem) {
-    return plugin_failed(call.node.op + " at '" + call.node.name + "': the op family threw an exception: " + problem.what());
-  }
+  return guarded([&] { return name_of(call) + ": the op family"; }, body);
 }
 
 // Families index by the dimensions that an ATen op names: a file may say any number.
@@ -95,7 +91,7 @@ Result<OpCost> OpFamily::cost(const OpCall& call, const Rule& rule) const {
 
 Result<std::vector<ValueId>> OpFamily::gradient(const GradientCall& call) const {
   const std::string where = call.node.op + " at '" + call.node.name + "'";
-  try {
+  return guarded([&] { return where + ": the op family"; }, [&]() -> Result<std::vector<ValueId>> {
     std::int64_t rank = 0;
     for (const Operand& operand : call.node.operands) rank = std::max(rank, call.type(operand.value).rank());
     for (const ValueId result : call.node.results) rank = std::max(rank, call.type(result).rank());
@@ -112,9 +108,7 @@ Result<std::vector<ValueId>> OpFamily::gradient(const GradientCall& call) const 
       }
     }
     return gradients;
-  } catch (const std::exception& problem) {
-    return plugin_failed(where + ": the op family threw an exception: " + problem.what());
-  }
+  });
 }
 
 Result<std::vector<ValueId>> OpFamily::do_gradient(const GradientCall&) const {
@@ -161,29 +155,11 @@ Result<std::vector<Tensor>> OpFamily::do_evaluate(const OpCall&, std::span<const
   return bad_input("its op family does not compute it");
 }
 
-Status OpFamily::localize(const LocalCall& call) const {
-  const std::string where = call.call.node.op + " at '" + call.call.node.name + "'";
-  try {
-    if (Status status = do_localize(call); !status) return add_context(where, status.error());
-    return Done{};
-  } catch (const std::exception& problem) {
-    return plugin_failed(where + ": the op family threw an exception: " + problem.what());
-  }
-}
-
 Result<FoundComposites> OpFamily::find_composites(const Graph& graph) const {
-  try {
-    return do_find_composites(graph);
-  } catch (const std::exception& problem) {
-    return plugin_failed(std::string("looking for composite ops: the op family threw an exception: ") + problem.what());
-  }
+  return guarded([] { return std::string("looking for composite ops: the op family"); },
+                 [&]() -> Result<FoundComposites> { return do_find_composites(graph); });
 }
 
 FoundComposites OpFamily::do_find_composites(const Graph&) const { return {}; }
-
-Status OpFamily::do_localize(const LocalCall& call) const {
-  call.emit(call.call.node.attributes);
-  return Done{};
-}
 
 }  // namespace meshwright

@@ -7,7 +7,9 @@ from pathlib import Path
 import check_exports
 import check_sizes
 from arrows import include_violations, link_violations, zone_of
+
 from ninja_build import Compilation, Link, parse_deps, parse_links
+from rooms import room_violations
 
 ROOT = "/src"
 BUILD = "/src/build"
@@ -118,6 +120,23 @@ class Exports(unittest.TestCase):
                          "x.so must export meshwright_plugin and nothing else, but exports meshwright_plugin, other")
         self.assertEqual(check_exports.violation("x.so", []),
                          "x.so must export meshwright_plugin and nothing else, but exports nothing")
+
+
+class Rooms(unittest.TestCase):
+    def test_sound_ones(self):
+        self.assertEqual(room_violations({
+            "graph/graph.cpp": '#include "meshwright/graph.h"\n#include <vector>\n#include "graph/aten/call.h"\n',
+            "graph/aten/call.h": "", "graph/aten/call.cpp": '#include "call.h"\n', "include/meshwright/graph.h": "",
+            "strategy/solver_test.cpp": '#include "program/lower.h"\n', "program/lower.h": '#include "meshwright/graph.h"\n'}), [])
+
+    def test_a_later_room(self):
+        for include in ("meshwright/strategy.h", "strategy/price.h"):
+            found = room_violations({"graph/graph.cpp": f'  # include "{include}"\n', "include/meshwright/strategy.h": "", "strategy/price.h": ""})
+            self.assertEqual(found, [f"kernel/graph/graph.cpp (graph) must not include {include} (strategy), a later room"])
+
+    def test_no_room(self):
+        self.assertEqual(len(room_violations({"attic/old.cpp": ""})), 1)
+        self.assertEqual(len(room_violations({"include/meshwright/unlisted.h": ""})), 1)
 
 
 class Sizes(unittest.TestCase):

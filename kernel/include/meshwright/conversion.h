@@ -14,7 +14,7 @@
 #include "meshwright/layout.h"
 #include "meshwright/mesh.h"
 #include "meshwright/result.h"
-#include "meshwright/strategy_space.h"
+#include "meshwright/ticks.h"
 
 namespace meshwright {
 

@@ -9,7 +9,7 @@
 #include "meshwright/export.h"
 #include "meshwright/mesh.h"
 #include "meshwright/result.h"
-#include "meshwright/strategy_space.h"
+#include "meshwright/ticks.h"
 
 namespace meshwright {
 
@@ -39,10 +39,6 @@ MESHWRIGHT_API const char* name(CollectiveKind kind);
 // never dearer than an all-reduce.
 MESHWRIGHT_API double collective_seconds(CollectiveKind kind, const MeshAxis& axis, double bytes,
                                          double alpha_share = 1.0);
-
-// Rounds to the nearest tick, once. Seconds must be finite and not negative.
-MESHWRIGHT_API Ticks to_ticks(double seconds);
-constexpr double to_seconds(TickSum ticks) { return static_cast<double>(ticks) / static_cast<double>(kTicksPerSecond); }
 
 // Makes a CostProfile for a cluster.
 class MESHWRIGHT_API Profiler {

@@ -17,25 +17,13 @@
 #include "meshwright/dtype.h"
 #include "meshwright/export.h"
 #include "meshwright/result.h"
+#include "meshwright/tensor_type.h"
 
 namespace meshwright {
 
 using ValueId = std::uint32_t;
 using NodeId = std::uint32_t;
 inline constexpr std::uint32_t kNoId = 0xffffffffU;
-
-struct TensorType {
-  DType dtype = DType::float32;
-  std::vector<std::int64_t> shape;
-
-  [[nodiscard]] std::int64_t rank() const { return static_cast<std::int64_t>(shape.size()); }
-  [[nodiscard]] MESHWRIGHT_API std::int64_t elements() const;
-  [[nodiscard]] MESHWRIGHT_API std::int64_t bytes() const;
-  bool operator==(const TensorType&) const = default;
-};
-
-// "float32[8, 1024, 768]"
-MESHWRIGHT_API std::string to_string(const TensorType& type);
 
 using Attribute = std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<std::int64_t>,
                                std::vector<double>>;

@@ -4,8 +4,8 @@
 //   minimize   Σ_n node_cost[n][s_n] + Σ_(a,b) edge_cost[s_a][s_b]
 //   subject to max_t Σ_{terms live at t} bytes[s_node] + fixed_bytes ≤ budget
 //
-// Costs are ticks, rounded once when they are priced, so that solvers agree exactly. A cost of kForbidden or more
-// means that the choice is not allowed; it is never summed, averaged or scaled. Sums are 128 bits wide.
+// Costs are ticks (ticks.h). A cost of kForbidden or more means that the choice is not allowed; it is never summed,
+// averaged or scaled.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,9 @@
 
 #include "meshwright/export.h"
 #include "meshwright/result.h"
+#include "meshwright/ticks.h"
 
 namespace meshwright {
-
-using Ticks = std::int64_t;     // picoseconds, in problems made from a model
-using TickSum = __int128;       // what sums of Ticks are held in
-inline constexpr Ticks kTicksPerSecond = 1'000'000'000'000;
-inline constexpr Ticks kForbidden = 1'000'000'000'000'000'000;
 
 struct SpaceNode {
   std::string name;

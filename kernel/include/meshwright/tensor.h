@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "meshwright/export.h"
-#include "meshwright/graph.h"
+#include "meshwright/tensor_type.h"
 
 namespace meshwright {
 

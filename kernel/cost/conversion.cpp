@@ -1,7 +1,8 @@
 #include "meshwright/conversion.h"
 
 #include <algorithm>
-#include <exception>
+
+#include "tensor/guarded.h"
 
 namespace meshwright {
 
@@ -168,27 +169,23 @@ Result<ConversionPath> ConversionSearch::find(const ConversionProblem& problem, 
   if (!fits(from, problem.shape, problem.mesh) || !fits(to, problem.shape, problem.mesh)) {
     return bad_input(describe(problem, from, to) + ": a layout does not fit the shape");
   }
-  try {
+  return guarded([&] { return describe(problem, from, to) + ": the plugin"; }, [&] {
     Result<ConversionPath> path = do_find(problem, from, to);
     if (!path) return path;
-    if (Status status = check_path(problem, from, to, *path); !status) return status.error();
+    if (Status status = check_path(problem, from, to, *path); !status) return Result<ConversionPath>(status.error());
     return path;
-  } catch (const std::exception& problem_found) {
-    return plugin_failed(describe(problem, from, to) + ": the plugin threw an exception: " + problem_found.what());
-  }
+  });
 }
 
 Result<std::vector<Ticks>> ConversionSearch::price_all(const ConversionProblem& problem,
                                                        std::span<const Layout> layouts) const {
-  try {
+  return guarded([] { return std::string("conversion prices: the plugin"); }, [&]() -> Result<std::vector<Ticks>> {
     Result<std::vector<Ticks>> ticks = do_price_all(problem, layouts);
     if (ticks && ticks->size() != layouts.size() * layouts.size()) {
       return plugin_failed("conversion prices: one is needed for each pair of layouts");
     }
     return ticks;
-  } catch (const std::exception& problem_found) {
-    return plugin_failed(std::string("conversion prices: the plugin threw an exception: ") + problem_found.what());
-  }
+  });
 }
 
 Result<std::vector<Ticks>> ConversionSearch::do_price_all(const ConversionProblem& problem,

@@ -1,9 +1,9 @@
 #include "meshwright/solver.h"
 
 #include <algorithm>
-#include <exception>
 
-#include "meshwright/strategy.h"
+#include "search/checked_answers.h"
+#include "tensor/guarded.h"
 
 namespace meshwright {
 
@@ -124,15 +124,11 @@ std::string_view name(SolveStatus status) {
   return "unknown";
 }
 
-namespace {
-
-// What `ask` answers, between the checks of what it is asked and of what it says.
-template <class Ask>
-Result<std::vector<Assignment>> checked(const StrategySpace& space, std::span<const std::int64_t> budgets, Ask ask) {
+Result<std::vector<Assignment>> checked_answers(const StrategySpace& space, std::span<const std::int64_t> budgets, const Ask& ask) {
   if (Status status = validate(space); !status) return status.error();
   if (Status status = check_budgets(budgets); !status) return status.error();
   if (space.nodes.empty()) return answer_empty_space(space, budgets);
-  try {
+  return guarded([] { return std::string("the solver"); }, [&]() -> Result<std::vector<Assignment>> {
     Result<std::vector<Assignment>> answers = ask();
     if (!answers) return answers;
     if (answers->size() != budgets.size()) {
@@ -144,36 +140,12 @@ Result<std::vector<Assignment>> checked(const StrategySpace& space, std::span<co
     }
     if (Status status = check_sequence(*answers); !status) return status.error();
     return answers;
-  } catch (const std::exception& problem) {
-    return plugin_failed(std::string("the solver threw an exception: ") + problem.what());
-  } catch (...) {
-    return plugin_failed("the solver threw something that is not an exception");
-  }
+  });
 }
-
-}  // namespace
 
 Result<std::vector<Assignment>> IntraSolver::solve(const StrategySpace& space, std::span<const std::int64_t> budgets,
                                                    const SearchLimits& limits) const {
-  return checked(space, budgets, [&] { return do_solve(space, budgets, limits); });
-}
-
-Result<std::vector<Assignment>> IntraSolver::solve_model(const ModelProblem& model, std::span<const std::int64_t> budgets,
-                                                         const SearchLimits& limits) const {
-  const Problem& problem = model.problem;
-  if (problem.variables.size() != problem.space.nodes.size() || problem.edges.size() != problem.space.edges.size()) {
-    return bad_input("the search problem's space is not that of its variables and edges");
-  }
-  for (std::size_t i = 0; i < problem.variables.size(); ++i) {
-    if (problem.variables[i].set->strategies.size() == problem.space.nodes[i].costs.size()) continue;
-    return bad_input("the search problem's space has other strategies of '" + problem.variables[i].name + "' than its variable");
-  }
-  return checked(problem.space, budgets, [&] { return do_solve_model(model, budgets, limits); });
-}
-
-Result<std::vector<Assignment>> IntraSolver::do_solve_model(const ModelProblem& model, std::span<const std::int64_t> budgets,
-                                                            const SearchLimits& limits) const {
-  return do_solve(model.problem.space, budgets, limits);
+  return checked_answers(space, budgets, [&] { return do_solve(space, budgets, limits); });
 }
 
 }  // namespace meshwright

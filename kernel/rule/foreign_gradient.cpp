@@ -1,4 +1,4 @@
-#include "graph/foreign_gradient.h"
+#include "rule/foreign_gradient.h"
 
 namespace meshwright {
 

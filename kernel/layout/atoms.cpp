@@ -6,7 +6,7 @@
 #include <numeric>
 #include <set>
 
-#include "graph/foreign_gradient.h"
+#include "rule/foreign_gradient.h"
 
 namespace meshwright {
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "graph/foreign_gradient.h"
+#include "rule/foreign_gradient.h"
 #include "meshwright/training_graph.h"
 
 namespace meshwright {

@@ -1,0 +1,17 @@
+// What every answer of a solver goes through.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "meshwright/solver.h"
+
+namespace meshwright {
+
+using Ask = std::function<Result<std::vector<Assignment>>()>;
+
+// What `ask`, a solver's own function, answers, between the checks of what it is asked and of what it says.
+Result<std::vector<Assignment>> checked_answers(const StrategySpace& space, std::span<const std::int64_t> budgets, const Ask& ask);
+
+}  // namespace meshwright
