@@ -50,10 +50,10 @@ bool same_shards(const Layout& a, const Layout& b) {
 
 class Writer {
  public:
-  explicit Writer(const BackendInput& input) : input_(input), paths_(*input.conversions) {}
+  explicit Writer(const BackendInput& input) : input_(input), paths_(input.context->conversions) {}
 
   Result<Forward> run() {
-    Result<Program> lowered = lower_forward({*input_.plan, input_.ops, input_.profile, *input_.conversions});
+    Result<Program> lowered = lower_forward(*input_.plan, *input_.context);
     if (!lowered) return lowered.error();
     forward_.program = std::move(*lowered);
     for (const Node& node : graph().nodes) module_of_[node.name] = node.module_path;
@@ -71,7 +71,7 @@ class Writer {
 
  private:
   [[nodiscard]] Program& program() { return forward_.program; }
-  [[nodiscard]] const Graph& graph() const { return input_.plan->graph; }
+  [[nodiscard]] const Graph& graph() const { return *input_.plan->graph; }
   [[nodiscard]] const Mesh& mesh() { return forward_.program.mesh; }
 
   // --- moves ---

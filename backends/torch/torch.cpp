@@ -42,13 +42,13 @@ class TorchBackend final : public Backend {
 
  private:
   Result<std::vector<EmittedFile>> do_emit(const BackendInput& input) const override {
-    if (input.plan == nullptr || input.conversions == nullptr) return bad_input("a PyTorch program is made from a plan, and there is none");
+    if (input.plan == nullptr || input.context == nullptr) return bad_input("a PyTorch program is made from a plan, and there is none");
     Result<Forward> forward = forward_statements(input);
     if (!forward) return forward.error();
     const Plan& plan = *input.plan;
     std::vector<std::int64_t> sizes;
     for (const MeshAxis& axis : plan.mesh.axes) sizes.push_back(axis.size);
-    const std::string name = plan.graph.name.empty() ? "The model" : comment(plan.graph.name);
+    const std::string name = plan.graph->name.empty() ? "The model" : comment(plan.graph->name);
     const ModuleText module = module_text(*forward, name + " on one rank of a mesh " + to_string(plan.mesh) + ": takes this rank's part of the batch.", options_);
     if (!module.unknown.empty()) {
       return bad_input("[emit.torch] checkpoint: the model has no numbered blocks under '" + module.unknown[0] + "'");

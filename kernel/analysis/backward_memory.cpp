@@ -4,7 +4,6 @@
 #include <map>
 
 #include "meshwright/saved.h"
-#include "meshwright/training_graph.h"
 
 namespace meshwright {
 
@@ -139,11 +138,9 @@ class Watcher {
 
 }  // namespace
 
-Result<BackwardMemory> backward_memory(const Graph& graph, const OpTable& ops) {
-  Result<TrainingGraph> training = differentiate(graph, ops);
-  if (!training) return training.error();
-  const std::vector<ValueId> owner = storages(training->graph, ops);
-  Watcher watcher(graph, *training, owner);
+BackwardMemory backward_memory(const Graph& graph, const TrainingGraph& training, const OpTable& ops) {
+  const std::vector<ValueId> owner = storages(training.graph, ops);
+  Watcher watcher(graph, training, owner);
   BackwardMemory memory;
   for (NodeId id = 0; id < graph.nodes.size(); ++id) memory.nodes.push_back(watcher.watch(id));
   return memory;

@@ -77,7 +77,7 @@ std::map<ValueId, std::string> weights_of(const Graph& graph) {
 
 std::vector<Kind> kinds_of(const ProblemInput& input, const Problem& problem) {
   using Key = std::pair<std::string, std::uint32_t>;  // the name without its number, the strategies
-  const std::map<ValueId, std::string> names = weights_of(input.graph);
+  const std::map<ValueId, std::string> names = weights_of(input.graph());
   std::map<Key, Kind> weights, ops;
   std::set<std::uint32_t> seen;
   for (const ProblemEdge& edge : problem.edges) {
@@ -273,8 +273,8 @@ bool same_treatment(const PlannedVariable& a, const PlannedVariable& b) {
 
 std::vector<std::string> differences(const Plan& plan, const Plan& other) {
   std::map<std::string, std::string> weights;  // by the value's name, and by their own
-  for (const auto& [value, name] : weights_of(plan.graph)) {
-    weights.emplace(plan.graph.values[value].name, name);
+  for (const auto& [value, name] : weights_of(*plan.graph)) {
+    weights.emplace(plan.graph->values[value].name, name);
     weights.emplace(name, name);
   }
   struct Same {

@@ -42,15 +42,10 @@ class Explainer {
   Explainer(OpenPlan& opened, const ExplainOptions& options) : opened_(opened), plan_(opened.plan), options_(options) {}
 
   Status prepare() {
-    Result<AtomizedGraph> atoms = atomize(plan_.graph, *opened_.tools.ops);
-    if (!atoms) return atoms.error();
-    atoms_ = std::move(*atoms);
-    if (Result<BackwardMemory> backward = backward_memory(plan_.graph, *opened_.tools.ops)) backward_ = std::move(*backward);
     const Config& search = opened_.host.config().search;
     Result<StrategyFilter> filter = wanted_filter(search, plan_.mesh);
     if (!filter) return filter.error();
-    input_.emplace(ProblemInput{plan_.graph, atoms_, plan_.mesh, opened_.tools.profile, *opened_.tools.conversions, plan_.training, *filter,
-                                backward_ ? &*backward_ : nullptr});
+    input_.emplace(ProblemInput{opened_.context(), plan_.mesh, *filter});
     Result<Problem> problem = build_problem(*input_);
     if (!problem) return problem.error();
     problem_ = std::move(*problem);
@@ -214,8 +209,6 @@ class Explainer {
   OpenPlan& opened_;
   const Plan& plan_;
   const ExplainOptions& options_;
-  AtomizedGraph atoms_;
-  std::optional<BackwardMemory> backward_;
   std::optional<ProblemInput> input_;
   Problem problem_;
   std::shared_ptr<IntraSolver> solver_;

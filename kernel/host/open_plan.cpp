@@ -17,7 +17,9 @@ Result<OpenPlan> open_plan(const ProgramOptions& options) {
   if (!host) return host.error();
   Result<ProgramTools> tools = open_tools(*host, *plan);
   if (!tools) return tools.error();
-  return OpenPlan{std::move(*plan), std::move(*host), std::move(*tools)};
+  Result<ModelAnalysis> model = analyze_model(plan->graph, *tools->ops);
+  if (!model) return model.error();
+  return OpenPlan{std::move(*plan), std::move(*host), std::move(*tools), std::move(*model)};
 }
 
 int fail(const ProgramOptions& options, const Error& error) {

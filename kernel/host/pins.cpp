@@ -31,11 +31,11 @@ class Pinner {
  private:
   // What a value or a parameter is called, in the graph or in the model.
   [[nodiscard]] ValueId find_value() const {
-    for (const Source& source : input_.graph.sources) {
+    for (const Source& source : input_.graph().sources) {
       if (std::find(source.names.begin(), source.names.end(), pin_.name) != source.names.end()) return source.value;
     }
-    for (ValueId id = 0; id < input_.graph.values.size(); ++id) {
-      if (input_.graph.values[id].name == pin_.name) return id;
+    for (ValueId id = 0; id < input_.graph().values.size(); ++id) {
+      if (input_.graph().values[id].name == pin_.name) return id;
     }
     return kNoId;
   }
@@ -60,7 +60,7 @@ class Pinner {
       const Variable& variable = problem_.variables[i];
       if (variable.kind != VariableKind::node || variable.name != pin_.name) continue;
       is_node_ = true;
-      const AtomizedNode& atoms = input_.atoms.nodes[variable.node];
+      const AtomizedNode& atoms = input_.atoms().nodes[variable.node];
       const auto fits = [&](const Strategy& strategy) {
         if (strategy.axes.size() != wanted.size()) return false;
         for (std::size_t axis = 0; axis < wanted.size(); ++axis) {
@@ -80,7 +80,7 @@ class Pinner {
 
   // Where the value's users get it: at its fork, if it has one.
   bool pin_layout(ValueId value) {
-    const AtomShape& shape = input_.atoms.values[value];
+    const AtomShape& shape = input_.atoms().values[value];
     const Result<Layout> wanted = parse_layout(pin_.text, shape, input_.mesh.rank());
     const auto is_fork = [&](const ProblemEdge& edge) { return problem_.variables[edge.to].kind == VariableKind::fork; };
     std::vector<ProblemEdge> uses;
@@ -99,9 +99,9 @@ class Pinner {
 
   [[nodiscard]] Error unknown() const {
     std::vector<std::string> known;
-    for (const Source& source : input_.graph.sources) known.insert(known.end(), source.names.begin(), source.names.end());
-    for (const Value& value : input_.graph.values) known.push_back(value.name);
-    for (const Node& node : input_.graph.nodes) known.push_back(node.name);
+    for (const Source& source : input_.graph().sources) known.insert(known.end(), source.names.begin(), source.names.end());
+    for (const Value& value : input_.graph().values) known.push_back(value.name);
+    for (const Node& node : input_.graph().nodes) known.push_back(node.name);
     const std::string nearest = nearest_name(pin_.name, known);
     return bad_input(pin_.where + ": the model has no parameter, value or node '" + pin_.name + "'" +
                      (nearest.empty() ? "; a plan's file and `emit` show their names" : "; did you mean \"" + nearest + "\"?"));

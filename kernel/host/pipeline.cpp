@@ -64,10 +64,9 @@ class Pipeline {
     outcome_.phases.plugins = watch.lap();
     if (Status status = read_model(); !status) return status.error();
     outcome_.phases.frontend = watch.lap();
-    Result<AtomizedGraph> atoms = atomize(model_.graph, *tools_.ops);
-    if (!atoms) return atoms.error();
-    atoms_ = std::move(*atoms);
-    if (Result<BackwardMemory> backward = backward_memory(model_.graph, *tools_.ops)) backward_ = std::move(*backward);
+    Result<ModelAnalysis> analysis = analyze_model(std::move(model_.graph), *tools_.ops);
+    if (!analysis) return analysis.error();
+    analysis_ = std::move(*analysis);
     outcome_.phases.strategies += watch.lap();
     Result<std::vector<std::vector<std::int64_t>>> shapes = mesh_shapes();
     if (!shapes) return shapes.error();
@@ -155,7 +154,7 @@ class Pipeline {
   }
 
   ProblemInput input(const Mesh& mesh, StrategyFilter filter) const {
-    return {model_.graph, atoms_, mesh, tools_.profile, *tools_.conversions, model_.training, filter, backward_ ? &*backward_ : nullptr};
+    return {tools_.context(analysis_, model_.training), mesh, filter};
   }
 
   Result<Assignment> solve(const ModelProblem& model, std::int64_t budget) {
@@ -312,7 +311,7 @@ class Pipeline {
     outcome_.strategies = best_->strategies;
     for (const std::string& family : op_families()) used_.push_back({"ops", family, version_of("ops", family)});
     model_hash_ = hash_file(options_.model);
-    for (const std::string& note : unruled_notes(best_->fitted.plan, tools_.profile, atoms_.warnings)) log(LogLevel::warning, "plan", note);
+    for (const std::string& note : unruled_notes(best_->fitted.plan, tools_.profile, analysis_.atoms.warnings)) log(LogLevel::warning, "plan", note);
     for (Solved& solved : ranked_) {
       complete(solved.fitted);
       if (&solved == best_) outcome_.plan = std::move(solved.fitted.plan);
@@ -335,12 +334,13 @@ class Pipeline {
       plan.notes.push_back("The peak is what the search counts, since the plan has no program: " + fitted.no_program + ".");
     }
     add_notes(model_.refused_composites);
-    add_notes(unruled_notes(plan, tools_.profile, atoms_.warnings));
+    add_notes(unruled_notes(plan, tools_.profile, analysis_.atoms.warnings));
   }
 
   [[nodiscard]] bool computes_in(DType dtype) const {
-    return std::any_of(model_.graph.sources.begin(), model_.graph.sources.end(), [&](const Source& source) {
-      return source.kind == SourceKind::parameter && model_.graph.type(source.value).dtype == dtype;
+    const Graph& graph = *analysis_.graph;
+    return std::any_of(graph.sources.begin(), graph.sources.end(), [&](const Source& source) {
+      return source.kind == SourceKind::parameter && graph.type(source.value).dtype == dtype;
     });
   }
 
@@ -352,7 +352,7 @@ class Pipeline {
   }
 
   void explain_refusal() {
-    for (const std::string& warning : atoms_.warnings) log(LogLevel::warning, "plan", warning);
+    for (const std::string& warning : analysis_.atoms.warnings) log(LogLevel::warning, "plan", warning);
     const auto is_no_matter_of_memory = [](const MeshTrial& trial) { return trial.status == SolveStatus::infeasible && trial.least_bytes == 0; };
     if (!host_.config().pins.empty() && std::all_of(outcome_.trials.begin(), outcome_.trials.end(), is_no_matter_of_memory)) {
       outcome_.refusal = "no plan meets what [pins] says";
@@ -360,7 +360,7 @@ class Pipeline {
       return;
     }
     outcome_.refusal = refusal_text(outcome_.trials, smallest_ ? &*smallest_ : nullptr, budget_);
-    outcome_.changes = suggestions({options_, batch_of(model_.graph) * model_.training.microbatches, model_.training.microbatches,
+    outcome_.changes = suggestions({options_, batch_of(*analysis_.graph) * model_.training.microbatches, model_.training.microbatches,
                                     search().text("zero") != "free" && search().text("zero") != "3",
                                     !host_.config().cluster.text("mesh").empty(), computes_in(DType::float32)});
   }
@@ -373,14 +373,13 @@ class Pipeline {
   std::shared_ptr<Profiler> profiler_;
   std::shared_ptr<IntraSolver> solver_;
   std::vector<UsedPlugin> used_;
-  TrainedModel model_;
-  AtomizedGraph atoms_;
+  TrainedModel model_;  // its graph goes into the analysis
+  ModelAnalysis analysis_;
   Cluster cluster_;
   std::int64_t budget_ = 0;
-  std::optional<BackwardMemory> backward_;  // nothing where an op has no gradient
   ProgramTools tools_;  // its profile is the cluster's
   const FittedSolver fitted_{[this](const ModelProblem& model, std::int64_t budget) { return solve(model, budget); },
-                             [this](const Plan& plan) { return make_program(plan, tools_); }};
+                             [this](const Plan& plan) { return make_program(plan, analysis_, tools_); }};
   std::vector<Solved> ranked_;  // at most options_.top
   const Solved* best_ = nullptr;  // of them
   std::string model_hash_;

@@ -194,7 +194,7 @@ Json plan_json(const Plan& plan) {
   json.add("unruled_ops", texts(plan.unruled_ops)).add("notes", texts(plan.notes));
   json.add("variables", array_of(plan.variables, variable_json));
   json.add("conversions", array_of(plan.conversions, conversion_json));
-  json.add("graph", graph_json(plan.graph));
+  json.add("graph", graph_json(*plan.graph));
   return json;
 }
 

@@ -31,12 +31,12 @@ double seconds_of(const std::string& op, const Plan& plan, const CostProfile& pr
     seconds += variable.forward_seconds + variable.backward_seconds;
     planned.insert(variable.name);
   }
-  for (const Node& node : plan.graph.nodes) {
+  for (const Node& node : plan.graph->nodes) {
     if (node.op != op || planned.contains(node.name)) continue;
     Work work;
     for (const Operand& operand : node.operands)
-      work.bytes += static_cast<double>(plan.graph.type(operand.value).bytes());
-    for (const ValueId result : node.results) work.bytes += static_cast<double>(plan.graph.type(result).bytes());
+      work.bytes += static_cast<double>(plan.graph->type(operand.value).bytes());
+    for (const ValueId result : node.results) work.bytes += static_cast<double>(plan.graph->type(result).bytes());
     seconds += compute_seconds(profile, work);
   }
   return seconds;
@@ -46,7 +46,7 @@ double seconds_of(const std::string& op, const Plan& plan, const CostProfile& pr
 std::string modules_of(const std::string& op, const Plan& plan) {
   constexpr std::size_t kMostNamed = 4;
   std::vector<std::string> modules;
-  for (const Node& node : plan.graph.nodes) {
+  for (const Node& node : plan.graph->nodes) {
     const std::string module = node.module_path.empty() ? "the model itself" : node.module_path;
     if (node.op == op && std::find(modules.begin(), modules.end(), module) == modules.end()) modules.push_back(module);
   }

@@ -7,16 +7,18 @@ namespace {
 
 // Two differentiable calls of an op without a rule, and one that makes a mask.
 TEST(UnruledNotes, NameTheModulesAndTheSeconds) {
-  Plan plan;
-  plan.graph.values.push_back({"x", {DType::float32, {1000, 1000}}, kNoId, false});
+  Graph graph;
+  graph.values.push_back({"x", {DType::float32, {1000, 1000}}, kNoId, false});
   for (const char* module : {"encoder.a", "encoder.b", "encoder.a"}) {
-    const auto id = static_cast<ValueId>(plan.graph.values.size());
-    plan.graph.values.push_back({"y" + std::to_string(id),
+    const auto id = static_cast<ValueId>(graph.values.size());
+    graph.values.push_back({"y" + std::to_string(id),
                                  {DType::float32, {1000, 1000}},
-                                 static_cast<NodeId>(plan.graph.nodes.size()),
+                                 static_cast<NodeId>(graph.nodes.size()),
                                  false});
-    plan.graph.nodes.push_back({"acme.op", "node" + std::to_string(id), module, {{"self", 0}}, {}, {id}});
+    graph.nodes.push_back({"acme.op", "node" + std::to_string(id), module, {{"self", 0}}, {}, {id}});
   }
+  Plan plan;
+  plan.graph = std::make_shared<const Graph>(std::move(graph));
   for (const char* name : {"node1", "node2"}) {
     PlannedVariable& variable = plan.variables.emplace_back();
     variable.name = name;

@@ -95,9 +95,9 @@ class PlanReader {
 
   Plan run() {
     if (!read_head() || !read_settings()) return std::move(plan_);
-    plan_.graph = read_graph(root_.at("graph"));
+    plan_.graph = std::make_shared<const Graph>(read_graph(root_.at("graph")));
     if (root_.failed()) return std::move(plan_);
-    if (const Status status = validate(plan_.graph); !status) root_.at("graph").fail(status.error().message);
+    if (const Status status = validate(*plan_.graph); !status) root_.at("graph").fail(status.error().message);
     check_ops();
     collect_names();
     for (const JsonPlace& variable : root_.at("variables").elements())
@@ -147,7 +147,7 @@ class PlanReader {
 
   // Of the planner's own ops a plan has those that it makes of a model's; all others stand in programs only.
   void check_ops() const {
-    for (const Node& node : plan_.graph.nodes) {
+    for (const Node& node : plan_.graph->nodes) {
       const bool is_composite = node.op == "meshwright.experts" || node.op == "meshwright.recurrent";
       if (node.op.starts_with("meshwright.") && !is_composite) root_.at("graph").fail("node '" + node.name + "': no plan has the op '" + node.op + "'");
     }
@@ -155,8 +155,8 @@ class PlanReader {
 
   // A parameter goes by its name in the model, any other value by the graph's.
   void collect_names() {
-    for (const Value& value : plan_.graph.values) names_.insert(value.name);
-    for (const Source& source : plan_.graph.sources) names_.insert(source.names.begin(), source.names.end());
+    for (const Value& value : plan_.graph->values) names_.insert(value.name);
+    for (const Source& source : plan_.graph->sources) names_.insert(source.names.begin(), source.names.end());
   }
 
   std::string read_value_name(const JsonPlace& place) const {

@@ -40,7 +40,7 @@ Plan small_plan() {
   Plan plan;
   plan.model_path = "small.pt2";
   plan.model_hash = "fnv1a64:0123456789abcdef";
-  plan.graph = small_graph();
+  plan.graph = std::make_shared<const Graph>(small_graph());
   plan.cluster.name = "pair";
   plan.cluster.device = {"toy", 1000, 10.5, {{DType::float32, 1e12}, {DType::bfloat16, 2e12}}, 1e11, 1e-6,
                          0.5,   0.75, 1e9};
@@ -98,7 +98,7 @@ TEST(PlanReader, WritingWhatWasReadGivesTheSameBytes) {
 TEST(PlanReader, KeepsTheKindOfEveryAttribute) {
   const Result<Plan> plan = parse_plan(text_of(small_plan()), "plan.json");
   ASSERT_TRUE(plan.ok());
-  Graph graph = plan->graph;
+  Graph graph = *plan->graph;
   Graph expected = small_graph();
   EXPECT_TRUE(std::isnan(std::get<double>(graph.nodes[0].attributes.at("not_a_number"))));
   graph.nodes[0].attributes.erase("not_a_number");  // it equals nothing

@@ -60,9 +60,11 @@ Result<Program> program_of_model(const std::string& path, PluginHost& host) {
         "the model has no loss, so it has no backward to profile; --set model.loss=cross_entropy (or mse) gives it "
         "one");
   }
-  const Result<Plan> plan = serial_plan(*model, *tools->ops, *tools->conversions, tools->profile);
+  const Result<ModelAnalysis> analysis = analyze_model(model->graph, *tools->ops);
+  if (!analysis) return analysis.error();
+  const Result<Plan> plan = serial_plan(tools->context(*analysis, model->training));
   if (!plan) return plan.error();
-  return make_program(*plan, *tools);
+  return make_program(*plan, *analysis, *tools);
 }
 
 Result<Program> read_program(const ProfileOptions& options) {

@@ -17,6 +17,10 @@ struct ProgramTools {
   std::shared_ptr<ConversionSearch> conversions;
   std::shared_ptr<ProgramPass> parameter_shard, communication, reshape;
   CostProfile profile;
+
+  [[nodiscard]] PlanningContext context(const ModelAnalysis& model, const TrainingSettings& training) const {
+    return {model, training, *ops, profile, *conversions};
+  }
 };
 
 // The plugins that the configuration names; the conversion search and the profiler are those with which the plan was
@@ -25,7 +29,9 @@ Result<ProgramTools> open_tools(PluginHost& host, const Plan& plan);
 // The same without the profile, for a plan that names no cluster.
 Result<ProgramTools> open_passes(PluginHost& host, const Plan& plan);
 
-// Errors: those of lower and of the passes.
+// `model` is the analysis of the plan's graph. Errors: those of lower and of the passes.
+Result<Program> make_program(const Plan& plan, const ModelAnalysis& model, const ProgramTools& tools);
+// The same for a plan whose model nobody has analyzed. Errors: those of analyze_model too.
 Result<Program> make_program(const Plan& plan, const ProgramTools& tools);
 
 // The kernels that plugins bring for a backend ("BACKEND:OP" among what they serve). Two that claim one op: the first

@@ -11,12 +11,9 @@ CostProfile any_profile() {
   return profile;
 }
 
-Result<Plan> serial_plan(const TrainedModel& model, const OpTable& ops, const ConversionSearch& conversions,
-                         const CostProfile& profile) {
-  Result<AtomizedGraph> atoms = atomize(model.graph, ops);
-  if (!atoms) return atoms.error();
+Result<Plan> serial_plan(const PlanningContext& context) {
   const Mesh one_device;
-  const ProblemInput input{model.graph, *atoms, one_device, profile, conversions, model.training, {}};
+  const ProblemInput input{context, one_device, {}};
   Result<Problem> problem = build_problem(input);
   if (!problem) return problem.error();
   Assignment assignment;

@@ -26,7 +26,7 @@ class PlanMaker {
       : input_(input), problem_(problem), assignment_(assignment), paths_(input.conversions) {}
 
   Result<Plan> run() {
-    plan_.graph = input_.graph;
+    plan_.graph = input_.model.graph;
     plan_.mesh = input_.mesh;
     plan_.training = input_.training;
     plan_.status = assignment_.status;
@@ -40,7 +40,7 @@ class PlanMaker {
       step.chosen.push_back(&problem_.variables[i].set->strategies[assignment_.choice[i]]);
     }
     for (std::size_t i = 0; i < problem_.variables.size(); ++i) plan_.variables.push_back(plan_variable(input_, problem_.variables[i], *step.chosen[i]));
-    if (input_.backward != nullptr) count_saved();
+    if (input_.model.backward) count_saved();
     for (const ProblemEdge& edge : problem_.edges) {
       if (Status status = add_edge(edge, step); !status) return status.error();
     }
@@ -52,10 +52,10 @@ class PlanMaker {
   }
 
  private:
-  const AtomShape& shape(ValueId id) const { return input_.atoms.values[id]; }
+  const AtomShape& shape(ValueId id) const { return input_.atoms().values[id]; }
 
   void name_values() {
-    for (ValueId id = 0; id < input_.graph.values.size(); ++id) names_.push_back(name_of(input_.graph, id));
+    for (ValueId id = 0; id < input_.graph().values.size(); ++id) names_.push_back(name_of(input_.graph(), id));
   }
 
   Status add_edge(const ProblemEdge& edge, StepInput& step) {
@@ -65,7 +65,7 @@ class PlanMaker {
     const PortLayouts& target = to.operands[edge.to_port];
     Result<double> forward = add_conversion(edge, false, source.value, target.value);
     if (!forward) return forward.error();
-    Result<double> backward = input_.graph.values[edge.value].requires_gradient
+    Result<double> backward = input_.graph().values[edge.value].requires_gradient
                                   ? add_conversion(edge, true, target.gradient, source.gradient)
                                   : Result<double>(0.0);
     if (!backward) return backward.error();
@@ -75,7 +75,7 @@ class PlanMaker {
   }
 
   Result<double> add_conversion(const ProblemEdge& edge, bool backward, const Layout& from, const Layout& to) {
-    const DType dtype = input_.graph.type(edge.value).dtype;
+    const DType dtype = input_.graph().type(edge.value).dtype;
     const std::int64_t element_bytes =
         edge.of_parameter && backward ? input_.training.gradient_bytes(dtype) : size_bytes(dtype);
     const ConversionProblem problem{input_.mesh, shape(edge.value), input_.profile, element_bytes, edge.of_parameter};
@@ -142,10 +142,10 @@ class PlanMaker {
   }
 
   void add_unruled() {
-    for (NodeId id = 0; id < input_.graph.nodes.size(); ++id) {
-      const std::string& op = input_.graph.nodes[id].op;
+    for (NodeId id = 0; id < input_.graph().nodes.size(); ++id) {
+      const std::string& op = input_.graph().nodes[id].op;
       auto& unruled = plan_.unruled_ops;
-      if (!input_.atoms.nodes[id].ruled && std::find(unruled.begin(), unruled.end(), op) == unruled.end()) unruled.push_back(op);
+      if (!input_.atoms().nodes[id].ruled && std::find(unruled.begin(), unruled.end(), op) == unruled.end()) unruled.push_back(op);
     }
   }
 
@@ -161,9 +161,9 @@ class PlanMaker {
 
 PlannedVariable plan_variable(const ProblemInput& input, const Variable& variable, const Strategy& strategy) {
   const auto port = [&](ValueId id, const PortLayouts& layouts) {
-    const AtomShape& shape = input.atoms.values[id];
-    const bool gradient = input.graph.values[id].requires_gradient;
-    return PlannedPort{name_of(input.graph, id), to_string(layouts.value, shape), gradient ? to_string(layouts.gradient, shape) : ""};
+    const AtomShape& shape = input.atoms().values[id];
+    const bool gradient = input.graph().values[id].requires_gradient;
+    return PlannedPort{name_of(input.graph(), id), to_string(layouts.value, shape), gradient ? to_string(layouts.gradient, shape) : ""};
   };
   PlannedVariable planned;
   planned.kind = variable.kind;
@@ -177,10 +177,10 @@ PlannedVariable plan_variable(const ProblemInput& input, const Variable& variabl
   planned.state_bytes = strategy.state_bytes;
   planned.gradient_bytes = strategy.gradient_bytes;
   if (variable.kind == VariableKind::node) {
-    const Node& node = input.graph.nodes[variable.node];
+    const Node& node = input.graph().nodes[variable.node];
     planned.op = node.op;
     planned.module = node.module_path;
-    for (const AxisChoice& choice : strategy.axes) planned.axes.push_back(to_string(choice, input.atoms.nodes[variable.node]));
+    for (const AxisChoice& choice : strategy.axes) planned.axes.push_back(to_string(choice, input.atoms().nodes[variable.node]));
     for (std::size_t i = 0; i < node.operands.size(); ++i) planned.operands.push_back(port(node.operands[i].value, strategy.operands[i]));
     for (std::size_t i = 0; i < node.results.size(); ++i) planned.results.push_back(port(node.results[i], strategy.results[i]));
     return planned;
@@ -188,8 +188,8 @@ PlannedVariable plan_variable(const ProblemInput& input, const Variable& variabl
   for (const PortLayouts& operand : strategy.operands) planned.operands.push_back(port(variable.value, operand));
   for (const PortLayouts& result : strategy.results) planned.results.push_back(port(variable.value, result));
   if (variable.kind == VariableKind::parameter) {
-    const AtomShape& shape = input.atoms.values[variable.value];
-    planned.name = name_of(input.graph, variable.value);
+    const AtomShape& shape = input.atoms().values[variable.value];
+    planned.name = name_of(input.graph(), variable.value);
     planned.compute_layout = to_string(strategy.compute, shape);
     planned.state_layout = to_string(strategy.state, shape);
     planned.zero = strategy.zero;

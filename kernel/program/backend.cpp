@@ -38,7 +38,7 @@ Result<std::vector<Tensor>> compute(const OpCall& call, std::span<const Tensor* 
   return family->evaluate(call, operands);
 }
 
-Result<Program> ProgramPass::run(Program program, const PassContext& context) const {
+Result<Program> ProgramPass::run(Program program, const PlanningContext& context) const {
   return guarded([] { return std::string("the pass"); }, [&] { return do_run(std::move(program), context); });
 }
 

@@ -2,13 +2,10 @@
 // from them, and `convert` wherever a value has another layout than its user needs.
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <optional>
-#include <set>
 #include <tuple>
 
 #include "meshwright/program.h"
-#include "meshwright/training_graph.h"
 #include "program/backward_axes.h"
 #include "program/planned_strategies.h"
 #include "strategy/constants.h"
@@ -18,46 +15,17 @@ namespace meshwright {
 
 namespace {
 
-// The atoms of the trainable graph. Planning knew the forward only: its atoms stay, and what it may pad, the backward may
-// too, since padded gradients are zero where padded values are.
-Result<AtomizedGraph> atomize_training(const TrainingGraph& training, const AtomizedGraph& forward, const OpTable& ops) {
-  std::vector<ValueId> like(training.graph.values.size());
-  std::iota(like.begin(), like.end(), ValueId{0});
-  const auto alike = [&](ValueId gradient, ValueId value) {
-    if (gradient != kNoId && like[gradient] == gradient) like[gradient] = like[value];
-  };
-  for (ValueId id = 0; id < training.gradients.size(); ++id) alike(training.gradients[id], id);
-  for (NodeId id = 0; id < training.contributions.size(); ++id) {
-    const std::vector<ValueId>& contributions = training.contributions[id];
-    for (std::size_t i = 0; i < contributions.size(); ++i) alike(contributions[i], training.graph.nodes[id].operands[i].value);
-  }
-  Result<AtomizedGraph> atoms = atomize_further(training.graph, forward, ops, like);
-  if (!atoms) return atoms;
-  std::set<std::uint32_t> paddable;
-  for (ValueId id = 0; id < forward.values.size(); ++id) {
-    for (std::size_t atom = 0; atom < forward.values[id].sizes.size(); ++atom) {
-      if (forward.values[id].paddable[atom]) paddable.insert(atoms->classes[id][atom]);
-    }
-  }
-  for (ValueId id = 0; id < atoms->values.size(); ++id) {
-    AtomShape& shape = atoms->values[id];
-    for (std::size_t atom = 0; atom < shape.sizes.size(); ++atom) shape.paddable[atom] = paddable.contains(atoms->classes[id][atom]);
-  }
-  return atoms;
-}
-
 using MaybeLayout = std::optional<Layout>;
 
 class Lowering {
  public:
-  Lowering(const LowerInput& input, const TrainingGraph& training, const AtomizedGraph& atoms, const PlannedStrategies& planned)
-      : plan_(input.plan),
-        training_(training),
-        graph_(training.graph),
-        atoms_(atoms),
+  Lowering(const Plan& plan, const PlanningContext& context, const PlannedStrategies& planned)
+      : plan_(plan),
+        training_(context.model.backward->training),
+        graph_(training_.graph),
+        atoms_(context.model.backward->atoms),
         planned_(planned),
-        problem_{graph_, atoms_, plan_.mesh, input.profile, input.conversions, plan_.training, {}},
-        constants_(problem_) {}
+        constants_(graph_, atoms_, plan_.mesh, context.profile) {}
 
   Result<Program> run() {
     begin();
@@ -77,14 +45,14 @@ class Lowering {
 
  private:
   void begin() {
-    program_.name = plan_.graph.name;
+    program_.name = plan_.graph->name;
     program_.mesh = plan_.mesh;
     program_.training = plan_.training;
     add_parameters();
   }
 
   void run_forward() {
-    for (const Source& source : plan_.graph.sources) {
+    for (const Source& source : plan_.graph->sources) {
       const bool wanted = source.kind == SourceKind::user_input && graph_.values[source.value].requires_gradient;
       if (const auto planned = planned_.forks.find(source.value); wanted && planned != planned_.forks.end()) {
         made_[source.value] = differentiable_input(source.value, planned->second);
@@ -93,7 +61,7 @@ class Lowering {
     for (NodeId id = 0; id < training_.first_backward; ++id) {
       if (planned_.nodes[id]) run_forward(id);
     }
-    for (const Output& output : plan_.graph.outputs) add_output(output);
+    for (const Output& output : plan_.graph->outputs) add_output(output);
   }
 
   Status run_microbatch(std::int64_t microbatch) {
@@ -128,7 +96,7 @@ class Lowering {
   }
 
   [[nodiscard]] const Source& source_of(ValueId id) const {
-    return *std::find_if(plan_.graph.sources.begin(), plan_.graph.sources.end(), [&](const Source& here) { return here.value == id; });
+    return *std::find_if(plan_.graph->sources.begin(), plan_.graph->sources.end(), [&](const Source& here) { return here.value == id; });
   }
   [[nodiscard]] bool is_user_input(ValueId id) const { return source_of(id).kind == SourceKind::user_input; }
 
@@ -179,7 +147,7 @@ class Lowering {
   }
 
   void add_parameters() {
-    for (const Source& source : plan_.graph.sources) {
+    for (const Source& source : plan_.graph->sources) {
       if (source.kind != SourceKind::parameter) continue;
       names_[source.value] = source.names.empty() ? graph_.values[source.value].name : source.names[0];
       const auto stored = planned_.stored.find(source.value);
@@ -325,7 +293,7 @@ class Lowering {
   }
 
   [[nodiscard]] ValueId buffer_named(const std::string& target) const {
-    for (const Source& source : plan_.graph.sources) {
+    for (const Source& source : plan_.graph->sources) {
       if (std::find(source.names.begin(), source.names.end(), target) != source.names.end()) return source.value;
     }
     return kNoId;
@@ -348,7 +316,7 @@ class Lowering {
   // The gradient of the loss is 1, and of one of several losses that are averaged its share.
   void seed() {
     serves_.clear();
-    for (const Output& output : plan_.graph.outputs) {
+    for (const Output& output : plan_.graph->outputs) {
       if (output.kind != OutputKind::loss) continue;
       const NodeId id = training_.first_backward;
       Strategy whole;
@@ -444,7 +412,6 @@ class Lowering {
   const Graph& graph_;
   const AtomizedGraph& atoms_;
   const PlannedStrategies& planned_;
-  const ProblemInput problem_;
   ConstantPricer constants_;
   Program program_;
   bool for_autograd_ = false;
@@ -470,26 +437,22 @@ class Lowering {
 namespace {
 
 template <class Run>
-Result<Program> with_lowering(const LowerInput& input, const Run& run) {
-  Result<AtomizedGraph> forward = atomize(input.plan.graph, input.ops);
-  if (!forward) return forward.error();
-  Result<PlannedStrategies> planned = read_strategies(input.plan, *forward);
+Result<Program> with_lowering(const Plan& plan, const PlanningContext& context, const Run& run) {
+  if (plan.graph != context.model.graph) return internal_error("a plan is lowered with the analysis of another model");
+  Result<PlannedStrategies> planned = read_strategies(plan, context.model.atoms);
   if (!planned) return planned.error();
-  Result<TrainingGraph> training = differentiate(input.plan.graph, input.ops);
-  if (!training) return training.error();
-  Result<AtomizedGraph> atoms = atomize_training(*training, *forward, input.ops);
-  if (!atoms) return atoms.error();
-  return run(Lowering(input, *training, *atoms, *planned));
+  if (!context.model.backward) return context.model.no_backward;
+  return run(Lowering(plan, context, *planned));
 }
 
 }  // namespace
 
-Result<Program> lower(const LowerInput& input) {
-  return with_lowering(input, [](Lowering&& lowering) { return lowering.run(); });
+Result<Program> lower(const Plan& plan, const PlanningContext& context) {
+  return with_lowering(plan, context, [](Lowering&& lowering) { return lowering.run(); });
 }
 
-Result<Program> lower_forward(const LowerInput& input) {
-  return with_lowering(input, [](Lowering&& lowering) { return Result<Program>(lowering.run_for_autograd()); });
+Result<Program> lower_forward(const Plan& plan, const PlanningContext& context) {
+  return with_lowering(plan, context, [](Lowering&& lowering) { return Result<Program>(lowering.run_for_autograd()); });
 }
 
 }  // namespace meshwright

@@ -2,16 +2,16 @@
 
 namespace meshwright {
 
-Result<Program> make_program(const LowerInput& input, const std::vector<const ProgramPass*>& passes) {
-  Result<Program> program = lower(input);
+Result<Program> make_program(const Plan& plan, const PlanningContext& context, const std::vector<const ProgramPass*>& passes) {
+  Result<Program> program = lower(plan, context);
   if (!program) return program;
   if (Status status = validate(*program); !status) return add_context("lowering", status.error());
   for (const ProgramPass* pass : passes) {
-    program = pass->run(std::move(*program), {input.ops, input.conversions, input.profile});
+    program = pass->run(std::move(*program), context);
     if (!program) return program;
     if (Status status = validate(*program); !status) return add_context("after a pass", status.error());
   }
-  mark_views(*program, input.ops);
+  mark_views(*program, context.ops);
   place_frees(*program);
   if (Status status = validate_finished(*program); !status) return status.error();
   return program;

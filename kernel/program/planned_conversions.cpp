@@ -48,7 +48,7 @@ class ConversionChecker {
 
   Status check_moves(const PlannedConversion& conversion, ValueId value) const {
     const AtomShape& shape = atoms_.values[value];
-    const DType dtype = plan_.graph.type(value).dtype;
+    const DType dtype = plan_.graph->type(value).dtype;
     const std::int64_t element_bytes = conversion.hides && conversion.backward ? plan_.training.gradient_bytes(dtype) : size_bytes(dtype);
     const std::string* here = &conversion.source_layout;
     double seconds = 0;

@@ -14,10 +14,10 @@ class StrategyReader {
   StrategyReader(const Plan& plan, const AtomizedGraph& atoms) : plan_(plan), atoms_(atoms) {}
 
   Result<PlannedStrategies> run() {
-    read_.nodes.resize(plan_.graph.nodes.size());
-    for (NodeId id = 0; id < plan_.graph.nodes.size(); ++id) nodes_[plan_.graph.nodes[id].name] = id;
-    for (ValueId id = 0; id < plan_.graph.values.size(); ++id) values_[plan_.graph.values[id].name] = id;
-    for (const Source& source : plan_.graph.sources) {
+    read_.nodes.resize(plan_.graph->nodes.size());
+    for (NodeId id = 0; id < plan_.graph->nodes.size(); ++id) nodes_[plan_.graph->nodes[id].name] = id;
+    for (ValueId id = 0; id < plan_.graph->values.size(); ++id) values_[plan_.graph->values[id].name] = id;
+    for (const Source& source : plan_.graph->sources) {
       if (source.kind == SourceKind::parameter && !source.names.empty()) values_[source.names[0]] = source.value;
     }
     for (const PlannedVariable& variable : plan_.variables) {
@@ -78,7 +78,7 @@ class StrategyReader {
   Status read_node(const PlannedVariable& variable) {
     const auto found = nodes_.find(variable.name);
     if (found == nodes_.end()) return bad_input("the graph has no such node");
-    const Node& node = plan_.graph.nodes[found->second];
+    const Node& node = plan_.graph->nodes[found->second];
     if (variable.operands.size() != node.operands.size() || variable.results.size() != node.results.size() ||
         variable.axes.size() != plan_.mesh.rank()) {
       return bad_input("its operands, results or axes are not as many as the node's and the mesh's");
@@ -134,13 +134,13 @@ class StrategyReader {
 
   // The layouts are those that follow from the axes and the op's rule.
   Status check_follows(NodeId id, const Strategy& strategy) const {
-    const Node& node = plan_.graph.nodes[id];
+    const Node& node = plan_.graph->nodes[id];
     std::vector<const AtomShape*> operands, results;
     for (const Operand& operand : node.operands) operands.push_back(&atoms_.values[operand.value]);
     for (const ValueId result : node.results) results.push_back(&atoms_.values[result]);
     const std::optional<Strategy> derived = derive_strategy(atoms_.nodes[id], plan_.mesh, operands, results, strategy.axes);
     const auto same = [&](ValueId value, const PortLayouts& a, const PortLayouts& b) {
-      return a.value == b.value && (!plan_.graph.values[value].requires_gradient || a.gradient == b.gradient);
+      return a.value == b.value && (!plan_.graph->values[value].requires_gradient || a.gradient == b.gradient);
     };
     bool follows = derived.has_value();
     for (std::size_t i = 0; follows && i < node.operands.size(); ++i) {
@@ -160,25 +160,25 @@ class StrategyReader {
   // Everything differentiable has its variable.
   Status check_complete() const {
     const auto missing = [](const std::string& name) { return bad_input("the plan says nothing of '" + name + "'"); };
-    for (NodeId id = 0; id < plan_.graph.nodes.size(); ++id) {
-      const Node& node = plan_.graph.nodes[id];
-      const auto differentiable = [&](ValueId value) { return plan_.graph.values[value].requires_gradient; };
+    for (NodeId id = 0; id < plan_.graph->nodes.size(); ++id) {
+      const Node& node = plan_.graph->nodes[id];
+      const auto differentiable = [&](ValueId value) { return plan_.graph->values[value].requires_gradient; };
       if (std::none_of(node.results.begin(), node.results.end(), differentiable)) continue;
       if (!read_.nodes[id]) return missing(node.name);
       for (const Operand& operand : node.operands) {
-        const Value& value = plan_.graph.values[operand.value];
+        const Value& value = plan_.graph->values[operand.value];
         const bool source = value.producer == kNoId && value.requires_gradient;
         if (source && !has_layouts(operand.value)) return missing(value.name);
       }
     }
-    for (const Output& output : plan_.graph.outputs) {
-      const Value& value = plan_.graph.values[output.value];
+    for (const Output& output : plan_.graph->outputs) {
+      const Value& value = plan_.graph->values[output.value];
       if (value.requires_gradient && !read_.outputs.contains(output.value)) return missing("output " + value.name);
       if (value.producer != kNoId || !value.requires_gradient || has_layouts(output.value)) continue;
       return missing(value.name);
     }
     for (const auto& [id, store] : read_.stored) {
-      if (store.value.has_partial()) return bad_input("parameter '" + plan_.graph.values[id].name + "' is stored as a partial sum");
+      if (store.value.has_partial()) return bad_input("parameter '" + plan_.graph->values[id].name + "' is stored as a partial sum");
     }
     return Done{};
   }

@@ -128,15 +128,19 @@ class NoConversions final : public ConversionSearch {
   Result<ConversionPath> do_find(const ConversionProblem&, const Layout&, const Layout&) const override { return ConversionPath(); }
 };
 
+class NoOps final : public OpTable {
+  [[nodiscard]] const OpFamily* find(std::string_view) const override { return nullptr; }
+};
+
 // The space of one_node, as if it were of a model with one variable.
 struct OneVariable {
-  Graph graph;
-  AtomizedGraph atoms;
+  ModelAnalysis model;
+  NoOps ops;
   Mesh mesh;
   CostProfile profile;
   NoConversions conversions;
   TrainingSettings training;
-  ProblemInput input{graph, atoms, mesh, profile, conversions, training, {}};
+  ProblemInput input{{model, training, ops, profile, conversions}, mesh, {}};
   Problem problem;
 
   OneVariable() {

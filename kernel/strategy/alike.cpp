@@ -2,9 +2,8 @@
 
 namespace meshwright {
 
-std::string shape_key(const ProblemInput& input, ValueId value) {
-  std::string key{name(input.graph.type(value).dtype)};
-  const AtomShape& atoms = input.atoms.values[value];
+std::string shape_key(DType dtype, const AtomShape& atoms) {
+  std::string key{name(dtype)};
   std::size_t atom = 0;
   for (const std::uint8_t count : atoms.atoms_of_dimension) {
     key += '[';
@@ -16,9 +15,8 @@ std::string shape_key(const ProblemInput& input, ValueId value) {
   return key;
 }
 
-std::string call_key(const ProblemInput& input, NodeId node) {
-  const AtomizedNode& atoms = input.atoms.nodes[node];
-  std::string key = input.graph.nodes[node].op + " " + to_string(atoms.rule);
+std::string call_key(const Node& node, const AtomizedNode& atoms) {
+  std::string key = node.op + " " + to_string(atoms.rule);
   for (const Factor& factor : atoms.rule.factors) key += " " + std::to_string(factor.size);
   // What a family reads from attributes shows in the rule, but for the work itself.
   for (const WorkTerm& term : atoms.cost.forward) {

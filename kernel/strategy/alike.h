@@ -9,9 +9,9 @@
 namespace meshwright {
 
 // The dtype, and the atoms by dimension.
-std::string shape_key(const ProblemInput& input, ValueId value);
+std::string shape_key(DType dtype, const AtomShape& atoms);
 
 // The op, its rule and its work; the shapes of operands and results are not in it.
-std::string call_key(const ProblemInput& input, NodeId node);
+std::string call_key(const Node& node, const AtomizedNode& atoms);
 
 }  // namespace meshwright

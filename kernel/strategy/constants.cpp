@@ -3,37 +3,37 @@
 #include <algorithm>
 #include <limits>
 
-#include "strategy/alike.h"
 #include "strategy/price.h"
 
 namespace meshwright {
 
-ConstantPricer::ConstantPricer(const ProblemInput& input) : input_(input), uses_(input.graph.values.size(), 0) {
-  for (const Node& node : input.graph.nodes) {
+ConstantPricer::ConstantPricer(const Graph& graph, const AtomizedGraph& atoms, const Mesh& mesh, const CostProfile& profile)
+    : graph_(graph), atoms_(atoms), mesh_(mesh), profile_(profile), uses_(graph.values.size(), 0) {
+  for (const Node& node : graph.nodes) {
     for (const Operand& operand : node.operands) ++uses_[operand.value];
   }
 }
 
 bool ConstantPricer::is_at_hand(ValueId value) const {
-  const NodeId producer = input_.graph.values[value].producer;
+  const NodeId producer = graph_.values[value].producer;
   if (producer == kNoId) return true;
   // What comes with a differentiable result (the positions that topk gives) is made once, by its own variable.
-  const std::vector<ValueId>& results = input_.graph.nodes[producer].results;
-  return std::any_of(results.begin(), results.end(), [&](ValueId result) { return input_.graph.values[result].requires_gradient; });
+  const std::vector<ValueId>& results = graph_.nodes[producer].results;
+  return std::any_of(results.begin(), results.end(), [&](ValueId result) { return graph_.values[result].requires_gradient; });
 }
 
 std::uint32_t ConstantPricer::kind(ValueId value) {
   if (const auto known = kinds_.find(value); known != kinds_.end()) return known->second;
   std::string key;
   if (!is_at_hand(value)) {
-    const NodeId producer = input_.graph.values[value].producer;
-    const Node& node = input_.graph.nodes[producer];
-    key = call_key(input_, producer);
+    const NodeId producer = graph_.values[value].producer;
+    const Node& node = graph_.nodes[producer];
+    key = call_key(node, atoms_.nodes[producer]);
     for (const Operand& operand : node.operands) {
-      key += " | " + shape_key(input_, operand.value) + " " + std::to_string(kind(operand.value)) + " of " +
+      key += " | " + shape_key(operand.value) + " " + std::to_string(kind(operand.value)) + " of " +
              std::to_string(uses_[operand.value]);
     }
-    for (const ValueId result : node.results) key += (result == value ? " >> " : " > ") + shape_key(input_, result);
+    for (const ValueId result : node.results) key += (result == value ? " >> " : " > ") + shape_key(result);
   }
   const std::uint32_t number = kind_of_key_.try_emplace(std::move(key), static_cast<std::uint32_t>(kind_of_key_.size())).first->second;
   kinds_.emplace(value, number);
@@ -52,31 +52,31 @@ ConstantPricer::Made ConstantPricer::made(ValueId value, const Layout& layout) {
 const std::vector<Strategy>& ConstantPricer::strategies(NodeId id) {
   const auto [found, inserted] = strategies_.try_emplace(id);
   if (!inserted) return found->second;
-  const Node& node = input_.graph.nodes[id];
+  const Node& node = graph_.nodes[id];
   std::vector<const AtomShape*> operands, results;
   std::vector<TensorInfo> operand_infos, result_infos;
   const auto add = [&](ValueId value, std::vector<const AtomShape*>& shapes, std::vector<TensorInfo>& infos) {
-    shapes.push_back(&input_.atoms.values[value]);
-    infos.push_back({shapes.back(), input_.graph.type(value).dtype, false, false});
+    shapes.push_back(&atoms_.values[value]);
+    infos.push_back({shapes.back(), graph_.type(value).dtype, false, false});
   };
   for (const Operand& operand : node.operands) add(operand.value, operands, operand_infos);
   for (const ValueId result : node.results) add(result, results, result_infos);
-  for (Strategy& strategy : enumerate_strategies(input_.atoms.nodes[id], input_.mesh, operands, results,
+  for (Strategy& strategy : enumerate_strategies(atoms_.nodes[id], mesh_, operands, results,
                                                  std::vector<bool>(operands.size(), false))) {
     const auto partial = [](const PortLayouts& port) { return port.value.has_partial(); };
     if (std::any_of(strategy.results.begin(), strategy.results.end(), partial)) continue;
-    price_node(input_.atoms.nodes[id], input_.mesh, input_.profile, operand_infos, result_infos, strategy);
+    price_node(atoms_.nodes[id], mesh_, profile_, operand_infos, result_infos, strategy);
     found->second.push_back(std::move(strategy));
   }
   return found->second;
 }
 
 ConstantPricer::Made ConstantPricer::make(ValueId value, const Layout& layout) {
-  const NodeId id = input_.graph.values[value].producer;
-  const Node& node = input_.graph.nodes[id];
+  const NodeId id = graph_.values[value].producer;
+  const Node& node = graph_.nodes[id];
   const auto port = static_cast<std::size_t>(std::find(node.results.begin(), node.results.end(), value) - node.results.begin());
-  const ConversionProblem conversion{input_.mesh, input_.atoms.values[value], input_.profile,
-                                     size_bytes(input_.graph.type(value).dtype), false};
+  const ConversionProblem conversion{mesh_, atoms_.values[value], profile_,
+                                     size_bytes(graph_.type(value).dtype), false};
   Made best{std::numeric_limits<double>::infinity(), nullptr};
   for (const Strategy& strategy : strategies(id)) {
     // The node may make more than is wanted, and each device then keeps its part.

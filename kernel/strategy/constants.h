@@ -8,12 +8,14 @@
 #include <vector>
 
 #include "meshwright/strategy.h"
+#include "strategy/alike.h"
 
 namespace meshwright {
 
 class ConstantPricer {
  public:
-  explicit ConstantPricer(const ProblemInput& input);
+  // Of a graph that may be more than the forward; all four outlive it.
+  ConstantPricer(const Graph& graph, const AtomizedGraph& atoms, const Mesh& mesh, const CostProfile& profile);
 
   // Seconds to make `value`, which has no gradient, in `layout` on every device; the least over the strategies of the
   // nodes that it depends on. A value with several uses counts for each with its part: what is used twice at each of forty
@@ -38,7 +40,14 @@ class ConstantPricer {
   Made make(ValueId value, const Layout& layout);
   const std::vector<Strategy>& strategies(NodeId id);
 
-  const ProblemInput& input_;
+  [[nodiscard]] std::string shape_key(ValueId value) const {
+    return meshwright::shape_key(graph_.type(value).dtype, atoms_.values[value]);
+  }
+
+  const Graph& graph_;
+  const AtomizedGraph& atoms_;
+  const Mesh& mesh_;
+  const CostProfile& profile_;
   std::vector<std::uint32_t> uses_;  // by value
   std::map<std::pair<ValueId, Layout>, Made> known_;
   std::map<NodeId, std::vector<Strategy>> strategies_;

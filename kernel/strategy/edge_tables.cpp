@@ -44,7 +44,7 @@ void add_layouts(const ProblemEdge& edge, const StrategySet& from, const Strateg
 }  // namespace
 
 std::uint32_t EdgeTables::prices_of(ValueId value, std::int64_t element_bytes, bool of_parameter) {
-  const AtomShape& shape = input_.atoms.values[value];
+  const AtomShape& shape = input_.atoms().values[value];
   const std::pair key{conversion_class(shape, element_bytes), of_parameter};
   const auto [found, inserted] = classes_.try_emplace(key, static_cast<std::uint32_t>(prices_.size()));
   if (inserted) {
@@ -57,7 +57,7 @@ std::uint32_t EdgeTables::prices_of(ValueId value, std::int64_t element_bytes, b
 Status EdgeTables::price_all() {
   for (std::size_t i = 0; i < prices_.size(); ++i) {
     const auto& [value, element_bytes, packed] = examples_[i];
-    const ConversionProblem problem{input_.mesh, input_.atoms.values[value], input_.profile, element_bytes, packed};
+    const ConversionProblem problem{input_.mesh, input_.atoms().values[value], input_.profile, element_bytes, packed};
     Result<std::vector<Ticks>> ticks = input_.conversions.price_all(problem, prices_[i].layouts);
     if (!ticks) return ticks.error();
     prices_[i].ticks = std::move(*ticks);
@@ -84,7 +84,7 @@ Ticks EdgeTables::step_ticks(const ProblemEdge& edge, const Strategy& parameter,
 }
 
 Ticks EdgeTables::price(ValueId parameter, const Layout& from, const Layout& to) {
-  const ConversionPrices& prices = prices_[prices_of(parameter, size_bytes(input_.graph.type(parameter).dtype), true)];
+  const ConversionPrices& prices = prices_[prices_of(parameter, size_bytes(input_.graph().type(parameter).dtype), true)];
   return prices.ticks[prices.numbers.at(from) * prices.layouts.size() + prices.numbers.at(to)];
 }
 
@@ -101,7 +101,7 @@ CostTable EdgeTables::make_table(const ProblemEdge& edge, const StrategySet& fro
   CostTable table{static_cast<std::uint32_t>(from.strategies.size()), static_cast<std::uint32_t>(to.strategies.size()),
                   std::vector<Ticks>(from.strategies.size() * to.strategies.size())};
   const std::size_t width = prices.layouts.size(), gradient_width = gradient_prices.layouts.size();
-  const bool has_gradient = input_.graph.values[edge.value].requires_gradient;
+  const bool has_gradient = input_.graph().values[edge.value].requires_gradient;
   std::map<std::pair<std::uint32_t, std::uint32_t>, const Ticks*> rows;  // of ops, rows from the same layouts are the same
   Ticks* costs = table.costs.data();
   for (const Strategy& source : from.strategies) {
@@ -137,7 +137,7 @@ Status EdgeTables::fill(Problem& problem) {
     const ProblemEdge& edge = problem.edges[i];
     const StrategySet& from = *problem.variables[edge.from].set;
     const StrategySet& to = *problem.variables[edge.to].set;
-    const DType dtype = input_.graph.type(edge.value).dtype;
+    const DType dtype = input_.graph().type(edge.value).dtype;
     const std::int64_t gradient_bytes = edge.of_parameter ? input_.training.gradient_bytes(dtype) : size_bytes(dtype);
     const std::uint32_t number = prices_of(edge.value, size_bytes(dtype), edge.of_parameter);
     const std::uint32_t gradient_number = prices_of(edge.value, gradient_bytes, edge.of_parameter);

@@ -22,7 +22,7 @@ class Terms {
       : input_(input),
         problem_(problem),
         count_(static_cast<std::int32_t>(problem.variables.size())),
-        flow_(input.graph, *input.backward, problem) {}
+        flow_(input.graph(), input.model.backward->memory, problem) {}
 
   void run() {
     group_storages();
@@ -56,9 +56,9 @@ class Terms {
 
   [[nodiscard]] const Variable& variable(std::uint32_t i) const { return problem_.variables[i]; }
   [[nodiscard]] const std::vector<Strategy>& strategies(std::uint32_t i) const { return variable(i).set->strategies; }
-  [[nodiscard]] const NodeBackward& backward_of(std::uint32_t i) const { return input_.backward->nodes[variable(i).node]; }
-  [[nodiscard]] const Node& node_of(std::uint32_t i) const { return input_.graph.nodes[variable(i).node]; }
-  [[nodiscard]] const TensorType& type(ValueId id) const { return input_.graph.type(id); }
+  [[nodiscard]] const NodeBackward& backward_of(std::uint32_t i) const { return input_.model.backward->memory.nodes[variable(i).node]; }
+  [[nodiscard]] const Node& node_of(std::uint32_t i) const { return input_.graph().nodes[variable(i).node]; }
+  [[nodiscard]] const TensorType& type(ValueId id) const { return input_.graph().type(id); }
 
   [[nodiscard]] static std::int32_t forward_at(std::uint32_t i) { return static_cast<std::int32_t>(i); }
   [[nodiscard]] std::int32_t backward_at(std::uint32_t i) const { return 2 * count_ - 1 - static_cast<std::int32_t>(i); }
@@ -74,7 +74,7 @@ class Terms {
   // --- bytes of one device ---
 
   [[nodiscard]] std::int64_t local_bytes(const Layout& layout, ValueId id) const {
-    return local_elements(layout, input_.atoms.values[id], input_.mesh) * size_bytes(type(id).dtype);
+    return local_elements(layout, input_.atoms().values[id], input_.mesh) * size_bytes(type(id).dtype);
   }
 
   enum class Part : std::uint8_t { operand, operand_gradient, result, result_gradient, gathered };
@@ -83,7 +83,7 @@ class Terms {
   const Bytes& bytes_of(std::uint32_t i, Part part, std::uint32_t port, ValueId id) {
     const auto [found, inserted] = known_.try_emplace({variable(i).set->id, part, port});
     if (!inserted) return found->second;
-    const bool own = part == Part::result && variable(i).kind == VariableKind::node && input_.atoms.nodes[variable(i).node].rule.results[port].own;
+    const bool own = part == Part::result && variable(i).kind == VariableKind::node && input_.atoms().nodes[variable(i).node].rule.results[port].own;
     for (const Strategy& strategy : strategies(i)) {
       const std::int64_t bytes = part_bytes(strategy, part, port, id);
       found->second.push_back(own ? static_cast<std::int64_t>(static_cast<double>(bytes) * strategy.own_share) : bytes);
@@ -112,11 +112,11 @@ class Terms {
   // --- which values share a storage ---
 
   void group_storages() {
-    root_.resize(input_.graph.values.size());
+    root_.resize(input_.graph().values.size());
     for (ValueId id = 0; id < root_.size(); ++id) root_[id] = id;
-    for (NodeId id = 0; id < input_.graph.nodes.size(); ++id) {
-      if (!input_.backward->nodes[id].view) continue;
-      const Node& node = input_.graph.nodes[id];
+    for (NodeId id = 0; id < input_.graph().nodes.size(); ++id) {
+      if (!input_.model.backward->memory.nodes[id].view) continue;
+      const Node& node = input_.graph().nodes[id];
       const ValueId seen = root_[node.operands[0].value];
       for (const ValueId result : node.results) {
         // An expanded view repeats the storage, and has all of it too.
@@ -152,12 +152,12 @@ class Terms {
 
   [[nodiscard]] bool is_parameter(ValueId id) const {
     const ValueId root = root_[id];
-    return input_.graph.values[root].producer == kNoId && input_.graph.values[root].requires_gradient;
+    return input_.graph().values[root].producer == kNoId && input_.graph().values[root].requires_gradient;
   }
 
   [[nodiscard]] bool is_held_as_output(std::uint32_t i) const {
     if (input_.training.microbatches == 1) return true;
-    for (const Output& output : input_.graph.outputs) {
+    for (const Output& output : input_.graph().outputs) {
       if (output.value == variable(i).value && output.kind != OutputKind::user_output) return true;
     }
     return false;
@@ -279,7 +279,7 @@ class Terms {
       whole.push_back(strategy.gradient_bytes);
       const bool shrinks = microbatches > 1 && strategy.zero == ZeroStage::optimizer && !input_.training.reduces_each_microbatch(strategy.zero);
       reduced.push_back(!shrinks ? strategy.gradient_bytes
-                                 : local_elements(strategy.state, input_.atoms.values[variable(i).value], input_.mesh) *
+                                 : local_elements(strategy.state, input_.atoms().values[variable(i).value], input_.mesh) *
                                        input_.training.gradient_bytes(type(variable(i).value).dtype));
     }
     const std::int32_t complete = backward_at(uses.first) + 1;
@@ -303,7 +303,7 @@ class Terms {
       const std::uint32_t from = problem_.edges[edge->second].from;
       const bool last_use = handed_over(from, problem_.edges[edge->second].from_port) == forward_at(i);
       if (!backward.view && !is_saved(operand) && last_use) add(i, forward_at(i), forward_at(i) + 1, bytes_of(i, Part::operand, port, operand));
-      if (!input_.graph.values[operand].requires_gradient || (backward.passes_gradient[port] && port != addend)) continue;
+      if (!input_.graph().values[operand].requires_gradient || (backward.passes_gradient[port] && port != addend)) continue;
       if (variable(from).kind != VariableKind::node) continue;  // a fork counts the sum
       const std::int32_t begin = backward_at(addend == kNoId ? i : flow_.shared_until(i)) + 1;
       add(i, begin, backward_at(flow_.gradient_ends_at(from)), bytes_of(i, Part::operand_gradient, port, operand));
@@ -331,7 +331,7 @@ class Terms {
     const Node& node = node_of(i);
     const auto share = [&](const Layout& layout, ValueId id) {
       const std::int64_t whole = type(id).elements();
-      return whole == 0 ? 1.0 : static_cast<double>(local_elements(layout, input_.atoms.values[id], input_.mesh)) / static_cast<double>(whole);
+      return whole == 0 ? 1.0 : static_cast<double>(local_elements(layout, input_.atoms().values[id], input_.mesh)) / static_cast<double>(whole);
     };
     for (const Strategy& strategy : strategies(i)) {
       double sum = 0;
@@ -395,7 +395,7 @@ void add_plain_terms(Problem& problem) {
 }  // namespace
 
 void add_memory_terms(const ProblemInput& input, Problem& problem) {
-  if (input.backward == nullptr) add_plain_terms(problem);
+  if (!input.model.backward) add_plain_terms(problem);
   else Terms(input, problem).run();
 }
 

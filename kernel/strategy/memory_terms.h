@@ -11,7 +11,7 @@
 
 namespace meshwright {
 
-// Fills problem.space.memory; problem.variables and .edges are complete. Without input.backward every operand of a
+// Fills problem.space.memory; problem.variables and .edges are complete. Without a backward of the model every operand of a
 // differentiable op counts as saved.
 void add_memory_terms(const ProblemInput& input, Problem& problem);
 

@@ -20,20 +20,20 @@ namespace {
 
 class Builder {
  public:
-  explicit Builder(const ProblemInput& input) : input_(input), restrictions_(input), constants_(input), tables_(input) {}
+  explicit Builder(const ProblemInput& input) : input_(input), restrictions_(input), constants_(input.graph(), input.atoms(), input.mesh, input.profile), tables_(input) {}
 
   Result<Problem> run() {
     count_uses();
-    for (NodeId id = 0; id < input_.graph.nodes.size(); ++id) {
+    for (NodeId id = 0; id < input_.graph().nodes.size(); ++id) {
       if (!is_differentiable(id)) continue;
       if (Status status = add_node(id); !status) return status.error();
     }
-    for (const Output& output : input_.graph.outputs) {
-      if (!input_.graph.values[output.value].requires_gradient) continue;
+    for (const Output& output : input_.graph().outputs) {
+      if (!input_.graph().values[output.value].requires_gradient) continue;
       if (Status status = add_output(output); !status) return status.error();
     }
     if (problem_.variables.empty()) {
-      return bad_input("graph '" + input_.graph.name + "': nothing in it depends on a parameter, so there is nothing to train");
+      return bad_input("graph '" + input_.graph().name + "': nothing in it depends on a parameter, so there is nothing to train");
     }
     if (Status status = tables_.fill(problem_); !status) return status.error();
     price_gathers_of_updates();
@@ -42,24 +42,24 @@ class Builder {
   }
 
  private:
-  const Value& value(ValueId id) const { return input_.graph.values[id]; }
-  const AtomShape& shape(ValueId id) const { return input_.atoms.values[id]; }
+  const Value& value(ValueId id) const { return input_.graph().values[id]; }
+  const AtomShape& shape(ValueId id) const { return input_.atoms().values[id]; }
 
   bool is_differentiable(NodeId id) const {
-    for (const ValueId result : input_.graph.nodes[id].results) {
+    for (const ValueId result : input_.graph().nodes[id].results) {
       if (value(result).requires_gradient) return true;
     }
     return false;
   }
 
   void count_uses() {
-    uses_.assign(input_.graph.values.size(), 0);
-    for (NodeId id = 0; id < input_.graph.nodes.size(); ++id) {
-      for (const Operand& operand : input_.graph.nodes[id].operands) {
+    uses_.assign(input_.graph().values.size(), 0);
+    for (NodeId id = 0; id < input_.graph().nodes.size(); ++id) {
+      for (const Operand& operand : input_.graph().nodes[id].operands) {
         if (is_differentiable(id)) ++uses_[operand.value];
       }
     }
-    for (const Output& output : input_.graph.outputs) ++uses_[output.value];
+    for (const Output& output : input_.graph().outputs) ++uses_[output.value];
   }
 
   // What yields a differentiable value to one more use: its producer, its parameter, or its fork.
@@ -78,7 +78,7 @@ class Builder {
   }
 
   [[nodiscard]] bool is_user_input(ValueId id) const {
-    return std::ranges::any_of(input_.graph.sources, [&](const Source& source) {
+    return std::ranges::any_of(input_.graph().sources, [&](const Source& source) {
       return source.value == id && source.kind == SourceKind::user_input;
     });
   }
@@ -142,7 +142,7 @@ class Builder {
   bool has_origin(ValueId id) const { return value(id).requires_gradient || origins_.contains(id); }
 
   Status add_node(NodeId id) {
-    const Node& node = input_.graph.nodes[id];
+    const Node& node = input_.graph().nodes[id];
     std::vector<Origin> origins(node.operands.size());
     for (std::size_t i = 0; i < node.operands.size(); ++i) {
       if (!has_origin(node.operands[i].value)) continue;
@@ -173,8 +173,8 @@ class Builder {
   }
 
   std::vector<Strategy> node_strategies(NodeId id, const std::vector<Origin>& origins) {
-    const Node& node = input_.graph.nodes[id];
-    const AtomizedNode& atoms = input_.atoms.nodes[id];
+    const Node& node = input_.graph().nodes[id];
+    const AtomizedNode& atoms = input_.atoms().nodes[id];
     std::vector<const AtomShape*> operands, results;
     std::vector<TensorInfo> operand_infos, result_infos;
     std::vector<bool> gradients;
@@ -235,11 +235,11 @@ class Builder {
 
   // --- sets shared by identical variables ---
 
-  std::string shape_key(ValueId id) const { return meshwright::shape_key(input_, id); }
+  std::string shape_key(ValueId id) const { return meshwright::shape_key(input_.graph().type(id).dtype, input_.atoms().values[id]); }
 
   std::string node_key(NodeId id, const std::vector<Origin>& origins) {
-    const Node& node = input_.graph.nodes[id];
-    std::string key = call_key(input_, id);
+    const Node& node = input_.graph().nodes[id];
+    std::string key = call_key(input_.graph().nodes[id], input_.atoms().nodes[id]);
     for (std::size_t i = 0; i < node.operands.size(); ++i) {
       const ValueId operand = node.operands[i].value;
       key += " | " + shape_key(operand) + restrictions_.key(operand) + (origins[i].parameter ? " parameter" : "");

@@ -4,23 +4,23 @@
 
 namespace meshwright {
 
-Restrictions::Restrictions(const ProblemInput& input) : input_(input), is_weight_(input.graph.values.size(), false) {
-  for (const Source& source : input.graph.sources) {
-    const AtomShape& shape = input.atoms.values[source.value];
+Restrictions::Restrictions(const ProblemInput& input) : input_(input), is_weight_(input.graph().values.size(), false) {
+  for (const Source& source : input.graph().sources) {
+    const AtomShape& shape = input.atoms().values[source.value];
     if (source.kind == SourceKind::parameter) {
       // A class token of 1x1x768 is a vector.
       is_weight_[source.value] = std::count_if(shape.atoms_of_dimension.begin(), shape.atoms_of_dimension.end(),
                                                [](std::uint8_t atoms) { return atoms > 0; }) >= 2;
     }
     if (source.kind == SourceKind::user_input && !shape.atoms_of_dimension.empty()) {
-      const auto& classes = input.atoms.classes[source.value];
+      const auto& classes = input.atoms().classes[source.value];
       batch_.insert(classes.begin(), classes.begin() + shape.atoms_of_dimension[0]);
     }
   }
 }
 
 bool Restrictions::has_batch(ValueId id) const {
-  const auto& classes = input_.atoms.classes[id];
+  const auto& classes = input_.atoms().classes[id];
   return std::any_of(classes.begin(), classes.end(), [&](std::uint32_t atom) { return batch_.contains(atom); });
 }
 
@@ -37,8 +37,8 @@ bool Restrictions::allow_batch(ValueId id, const PortLayouts& port) const {
 bool Restrictions::limits_weight(ValueId id) const { return input_.filter.sharded_weight_axes != 0 && is_weight_[id]; }
 
 bool Restrictions::allow_node(NodeId id, const Strategy& strategy) const {
-  if (!input_.atoms.nodes[id].ruled) return true;  // it runs replicated, whatever is wanted of the others
-  const Node& node = input_.graph.nodes[id];
+  if (!input_.atoms().nodes[id].ruled) return true;  // it runs replicated, whatever is wanted of the others
+  const Node& node = input_.graph().nodes[id];
   for (std::size_t i = 0; i < node.operands.size(); ++i) {
     const ValueId operand = node.operands[i].value;
     if (!allow_batch(operand, strategy.operands[i])) return false;
@@ -60,7 +60,7 @@ bool Restrictions::allow_parameter(ValueId id, const Strategy& strategy) const {
 std::string Restrictions::key(ValueId id) const {
   if (input_.filter.batch_axes == 0) return "";
   std::string key = " batch ";
-  for (std::size_t atom = 0; atom < input_.atoms.classes[id].size(); ++atom) key += is_batch(id, atom) ? '1' : '0';
+  for (std::size_t atom = 0; atom < input_.atoms().classes[id].size(); ++atom) key += is_batch(id, atom) ? '1' : '0';
   return key;
 }
 

@@ -26,7 +26,7 @@ class Restrictions {
   [[nodiscard]] std::string text() const;
 
  private:
-  [[nodiscard]] bool is_batch(ValueId id, std::size_t atom) const { return batch_.contains(input_.atoms.classes[id][atom]); }
+  [[nodiscard]] bool is_batch(ValueId id, std::size_t atom) const { return batch_.contains(input_.atoms().classes[id][atom]); }
   [[nodiscard]] bool has_batch(ValueId id) const;
   [[nodiscard]] static bool has(std::uint32_t axes, std::size_t axis) { return (axes >> axis & 1U) != 0; }
 

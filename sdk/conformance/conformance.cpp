@@ -5,7 +5,6 @@
 
 #include "altered_ops.h"
 #include "drawn_plan.h"
-#include "meshwright/training_graph.h"
 #include "verify.h"
 
 namespace meshwright {
@@ -24,16 +23,15 @@ struct Outcome {
 class CallOnMesh {
  public:
   CallOnMesh(const OpCase& op_case, const OpTable& ops, const ConformanceTools& tools, const Mesh& mesh)
-      : ops_(ops), tools_(tools), mesh_(mesh), profile_(plain_profile()), sources_(draw_sources(op_case, 1)),
-        graph_(with_loss(op_case, sources_)) {}
+      : ops_(ops), tools_(tools), mesh_(mesh), profile_(plain_profile()), op_case_(op_case), sources_(draw_sources(op_case, 1)) {}
 
   // Errors: what stands in the way of executing it at all.
   Status prepare() {
-    if (Result<TrainingGraph> training = differentiate(graph_, ops_); !training) return training.error();
-    Result<AtomizedGraph> atoms = atomize(graph_, ops_);
-    if (!atoms) return atoms.error();
-    atoms_ = std::move(*atoms);
-    input_.emplace(ProblemInput{graph_, atoms_, mesh_, profile_, tools_.conversions, training_, {}});
+    Result<ModelAnalysis> model = analyze_model(with_loss(op_case_, sources_), ops_);
+    if (!model) return model.error();
+    if (!model->backward) return model->no_backward;
+    model_ = std::move(*model);
+    input_.emplace(ProblemInput{{model_, training_, ops_, profile_, tools_.conversions}, mesh_, {}});
     Result<Problem> problem = build_problem(*input_);
     if (!problem) return problem.error();
     problem_ = std::move(*problem);
@@ -47,17 +45,17 @@ class CallOnMesh {
   }
 
   [[nodiscard]] const std::vector<Strategy>& strategies() const { return problem_.variables[variable_].set->strategies; }
-  [[nodiscard]] bool is_ruled() const { return atoms_.nodes[0].ruled; }
-  [[nodiscard]] const std::string& warning() const { return atoms_.warnings[0]; }
+  [[nodiscard]] bool is_ruled() const { return model_.atoms.nodes[0].ruled; }
+  [[nodiscard]] const std::string& warning() const { return model_.atoms.warnings[0]; }
   [[nodiscard]] bool is_the_call() const { return problem_.variables[variable_].node == 0; }
 
   [[nodiscard]] Outcome run(std::uint32_t strategy, double tolerance) const {
     Result<Plan> plan = draw_plan_with(*input_, problem_, variable_, strategy);
     if (!plan) return {false, plan.error().message};
-    Result<Program> program = make_program({*plan, ops_, profile_, tools_.conversions}, tools_.passes);
+    Result<Program> program = make_program(*plan, *input_, tools_.passes);
     if (!program) return {false, program.error().message};
     Result<Verification> result =
-        verify({graph_, *program, ops_, profile_, nullptr, tools_.backend, sources_, tolerance, 1e-3, {}});
+        verify({*model_.graph, *program, ops_, profile_, nullptr, tools_.backend, sources_, tolerance, 1e-3, {}});
     if (!result) return {false, result.error().message};
     if (result->equal) return {true, ""};
     if (!result->problem.empty()) return {false, result->problem};
@@ -70,7 +68,7 @@ class CallOnMesh {
   [[nodiscard]] std::string assignment(std::uint32_t strategy) const {
     std::string text;
     const std::vector<AxisChoice>& axes = strategies()[strategy].axes;
-    const AtomizedNode& node = atoms_.nodes[problem_.variables[variable_].node];
+    const AtomizedNode& node = model_.atoms.nodes[problem_.variables[variable_].node];
     for (std::size_t axis = 0; axis < axes.size(); ++axis) {
       text += (axis > 0 ? ", axis " : "axis ") + std::to_string(axis) + ": " + to_string(axes[axis], node);
     }
@@ -85,7 +83,7 @@ class CallOnMesh {
     return false;
   }
 
-  [[nodiscard]] const Rule& rule() const { return atoms_.nodes[0].rule; }
+  [[nodiscard]] const Rule& rule() const { return model_.atoms.nodes[0].rule; }
 
  private:
   const OpTable& ops_;
@@ -93,9 +91,9 @@ class CallOnMesh {
   const Mesh mesh_;
   const CostProfile profile_;
   const TrainingSettings training_;
+  const OpCase& op_case_;
   std::map<ValueId, Tensor> sources_;
-  const Graph graph_;
-  AtomizedGraph atoms_;
+  ModelAnalysis model_;
   std::optional<ProblemInput> input_;
   Problem problem_;
   std::size_t variable_ = 0;

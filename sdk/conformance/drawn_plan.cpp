@@ -4,13 +4,11 @@
 
 namespace meshwright {
 
-Result<AtomizedModel> make_float64_model(Graph graph, const OpTable& ops) {
+Result<ModelAnalysis> make_float64_model(Graph graph, const OpTable& ops) {
   for (Value& value : graph.values) {
     if (value.type.dtype == DType::float32) value.type.dtype = DType::float64;
   }
-  Result<AtomizedGraph> atoms = atomize(graph, ops);
-  if (!atoms) return atoms.error();
-  return AtomizedModel{std::move(graph), std::move(*atoms)};
+  return analyze_model(std::move(graph), ops);
 }
 
 Mesh plain_mesh(const std::vector<std::int64_t>& shape) {

@@ -8,12 +8,8 @@
 
 namespace meshwright {
 
-// A model and what its plans are made with, in float64 so that an error cannot hide in rounding.
-struct AtomizedModel {
-  Graph graph;
-  AtomizedGraph atoms;
-};
-Result<AtomizedModel> make_float64_model(Graph graph, const OpTable& ops);
+// A model in float64, so that an error cannot hide in rounding.
+Result<ModelAnalysis> make_float64_model(Graph graph, const OpTable& ops);
 
 // A mesh of this shape whose figures do not matter.
 Mesh plain_mesh(const std::vector<std::int64_t>& shape);

@@ -7,7 +7,6 @@ from pathlib import Path
 import check_exports
 import check_sizes
 from arrows import include_violations, link_violations, zone_of
-
 from ninja_build import Compilation, Link, parse_deps, parse_links
 from rooms import room_violations
 

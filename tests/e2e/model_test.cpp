@@ -19,8 +19,13 @@ namespace {
 using test::example;
 
 struct Model {
-  Graph graph;
-  AtomizedGraph atoms;
+  ModelAnalysis analysis;
+  const Graph& graph = *analysis.graph;
+  const AtomizedGraph& atoms = analysis.atoms;
+
+  explicit Model(ModelAnalysis of) : analysis(std::move(of)) {}
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
 
   [[nodiscard]] ValueId parameter(const std::string& name) const {
     for (const Source& source : graph.sources) {
@@ -51,9 +56,7 @@ struct Model {
 Model load_file(const std::string& path) {
   host::PluginHost host = test::open_host();
   const auto frontend = host.create<Frontend>("frontend", "torch_export").value();
-  Model model{frontend->read(path).value(), {}};
-  model.atoms = atomize(model.graph, *host.op_table().value()).value();
-  return model;
+  return Model(analyze_model(frontend->read(path).value(), *host.op_table().value()).value());
 }
 
 Model load(const std::string& name) { return load_file(example(name)); }
@@ -130,7 +133,7 @@ class Problems : public testing::Test {
   }
 
   Problem build(const Model& model, const StrategyFilter& filter = {}) const {
-    return build_problem({model.graph, model.atoms, mesh_, profile_, *conversions_, training_, filter}).value();
+    return build_problem({{model.analysis, training_, *ops_, profile_, *conversions_}, mesh_, filter}).value();
   }
 
   Mesh mesh_;
@@ -139,6 +142,7 @@ class Problems : public testing::Test {
   CostProfile profile_;
   const TrainingSettings training_;
   host::PluginHost host_ = test::open_host();
+  const std::unique_ptr<OpTable> ops_ = host_.op_table().value();
   const std::shared_ptr<ConversionSearch> conversions_ = host_.create<ConversionSearch>("conversions", "shortest_path").value();
 };
 

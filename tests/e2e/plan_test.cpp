@@ -155,7 +155,7 @@ TEST(Plan, ReadBackIsWrittenWithTheSameBytes) {
     const Result<Plan> plan = host::parse_plan(text, "plan.json");
     ASSERT_TRUE(plan.ok()) << name << ": " << plan.error().message;
     EXPECT_EQ(host::write_json(host::plan_json(*plan)), text) << name;
-    EXPECT_EQ(plan->graph, outcome->plan->graph) << name;
+    EXPECT_EQ(*plan->graph, *outcome->plan->graph) << name;
   }
 }
 

@@ -89,13 +89,14 @@ class DistinctPlans : public testing::Test {
 
   host::PluginHost host_ = test::open_host();
   const Graph graph_ = host_.create<Frontend>("frontend", "torch_export").value()->read(SOURCE_FOLDER "/tests/models/mlp_tiny.pt2").value();
-  const AtomizedGraph atoms_ = atomize(graph_, *host_.op_table().value()).value();
+  const std::unique_ptr<OpTable> ops_ = host_.op_table().value();
+  const ModelAnalysis model_ = analyze_model(graph_, *ops_).value();
   const std::shared_ptr<ConversionSearch> conversions_ = host_.create<ConversionSearch>("conversions", "shortest_path").value();
   const std::shared_ptr<IntraSolver> solver_ = host_.create<IntraSolver>("intra", "elimination").value();
   const TrainingSettings training_{};
   Mesh mesh_;
   CostProfile profile_;
-  const ProblemInput input_{graph_, atoms_, mesh_, profile_, *conversions_, training_, {}};
+  const ProblemInput input_{{model_, training_, *ops_, profile_, *conversions_}, mesh_, {}};
   Problem problem_;
   std::vector<std::uint32_t> kinds_;  // each of one variable
 };

@@ -16,8 +16,8 @@ using Settings = std::vector<std::string>;
 
 std::int64_t parameters_of(const Plan& plan) {
   std::int64_t count = 0;
-  for (const Source& source : plan.graph.sources) {
-    if (source.kind == SourceKind::parameter) count += plan.graph.type(source.value).elements();
+  for (const Source& source : plan.graph->sources) {
+    if (source.kind == SourceKind::parameter) count += plan.graph->type(source.value).elements();
   }
   return count;
 }

@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     fuzz::expect_refusal(plan.error());
     return 0;
   }
-  fuzz::exercise(plan->graph);
+  fuzz::exercise(*plan->graph);
   const std::string written = host::write_json(host::plan_json(*plan));
   const Result<Plan> again = host::parse_plan(written, "plan.json");
   if (again && host::write_json(host::plan_json(*again)) == written) return 0;

@@ -20,27 +20,27 @@ class Failing : public testing::Test {
   Failing() {
     const auto frontend = bench().host.create<Frontend>("frontend", "torch_export").value();
     model_ = make_float64_model(frontend->read(SOURCE_FOLDER "/tests/models/gpt2_tiny.pt2").value(), *bench().tools.ops).value();
-    sources_ = sample_sources(model_.graph, {}, 1).value();
+    sources_ = sample_sources(*model_.graph, {}, 1).value();
   }
 
   Result<Program> program(const OpTable& ops, std::uint64_t seed, const TrainingSettings& training = {}) {
-    const AtomizedGraph atoms = atomize(model_.graph, ops).value();
-    const ProblemInput input{model_.graph, atoms, mesh_, profile_, *bench().tools.conversions, training, {}};
+    const ModelAnalysis model = analyze_model(model_.graph, ops).value();  // with these ops
+    const ProblemInput input{{model, training, ops, profile_, *bench().tools.conversions}, mesh_, {}};
     Result<Plan> plan = draw_plan(input, build_problem(input).value(), seed);
     if (!plan) return plan.error();
     const host::ProgramTools& tools = bench().tools;
-    return make_program({*plan, ops, profile_, *tools.conversions},
+    return make_program(*plan, input,
                         {tools.parameter_shard.get(), tools.communication.get(), tools.reshape.get()});
   }
 
   Result<Verification> run(const Program& program) { return run(program, *bench().reference); }
 
   Result<Verification> run(const Program& program, const Backend& backend, double floor = 1e-3, bool by_rows = false) {
-    const auto further = sample_microbatches(model_.graph, {}, program.training.microbatches).value();
-    return verify({model_.graph, program, *bench().tools.ops, profile_, nullptr, backend, sources_, 1e-9, floor, further, by_rows});
+    const auto further = sample_microbatches(*model_.graph, {}, program.training.microbatches).value();
+    return verify({*model_.graph, program, *bench().tools.ops, profile_, nullptr, backend, sources_, 1e-9, floor, further, by_rows});
   }
 
-  AtomizedModel model_;
+  ModelAnalysis model_;
   std::map<ValueId, Tensor> sources_;
   const Mesh mesh_ = plain_mesh({2, 2});
   const CostProfile profile_ = plain_profile();
@@ -160,10 +160,10 @@ class WrongInOneRow final : public Backend {
 // gradient, and is found in shares of the row's.
 TEST_F(Failing, WithARowOfTinyGradientsIsFoundByRows) {
   const Mesh one = plain_mesh({1});
-  const AtomizedGraph atoms = atomize(model_.graph, *bench().tools.ops).value();
-  const ProblemInput input{model_.graph, atoms, one, profile_, *bench().tools.conversions, {}, {}};
+  const TrainingSettings training;
+  const ProblemInput input{{model_, training, *bench().tools.ops, profile_, *bench().tools.conversions}, one, {}};
   const Plan plan = draw_plan(input, build_problem(input).value(), 0).value();
-  const Program whole = host::make_program(plan, bench().tools).value();
+  const Program whole = host::make_program(plan, model_, bench().tools).value();
   const auto scaled = [](double factor) {
     return [factor](Tensor& gradient) {
       const TensorScale rows(gradient, true);

@@ -27,11 +27,11 @@ class FullBatch : public testing::TestWithParam<std::tuple<std::string, std::int
     const Graph read = frontend->read(SOURCE_FOLDER "/tests/models/" + std::get<0>(GetParam()) + ".pt2").value();
     whole_ = make_float64_model(read, ops_).value();
     part_ = make_float64_model(host::cut_into_microbatches(read, ops_, microbatches_, false).value(), ops_).value();
-    sources_ = sample_sources(whole_.graph, {}, 1).value();
+    sources_ = sample_sources(*whole_.graph, {}, 1).value();
     keep_every_label();
     for (std::int64_t i = 0; i < microbatches_; ++i) {
       Tensors& inputs = parts_.emplace_back();
-      for (const Source& source : whole_.graph.sources) {
+      for (const Source& source : whole_.graph->sources) {
         if (source.kind == SourceKind::user_input) inputs.emplace(source.value, rows(source.value, i));
         else if (i == 0) inputs.emplace(source.value, sources_.at(source.value));
       }
@@ -41,7 +41,7 @@ class FullBatch : public testing::TestWithParam<std::tuple<std::string, std::int
   // With labels that are ignored microbatches hold unequal counts, and the mean of their means is another number.
   void keep_every_label() {
     for (auto& [id, tensor] : sources_) {
-      if (whole_.graph.type(id).dtype != DType::int64) continue;
+      if (whole_.graph->type(id).dtype != DType::int64) continue;
       for (std::int64_t i = 0; i < tensor.elements(); ++i) {
         if (tensor.get(i) == -100) tensor.set(i, 1);
       }
@@ -50,7 +50,7 @@ class FullBatch : public testing::TestWithParam<std::tuple<std::string, std::int
 
   // Microbatch `number` of an input.
   [[nodiscard]] Tensor rows(ValueId id, std::int64_t number) const {
-    Tensor part(part_.graph.type(id));
+    Tensor part(part_.graph->type(id));
     EXPECT_EQ(part.elements() * microbatches_, sources_.at(id).elements());
     for (std::int64_t i = 0; i < part.elements(); ++i) part.set(i, sources_.at(id).get(number * part.elements() + i));
     return part;
@@ -70,15 +70,15 @@ class FullBatch : public testing::TestWithParam<std::tuple<std::string, std::int
 
   const OpTable& ops_ = *bench().tools.ops;
   const std::int64_t microbatches_ = std::get<1>(GetParam());
-  AtomizedModel whole_, part_;
+  ModelAnalysis whole_, part_;
   Tensors sources_;             // of the whole batch
   std::vector<Tensors> parts_;  // of each microbatch; the first has the parameters too
 };
 
 TEST_P(FullBatch, HasTheGradientsOfItsParts) {
-  const SerialStep whole = run_serial({whole_.graph, ops_, nullptr, sources_, Optimizer::sgd, {}}).value();
+  const SerialStep whole = run_serial({*whole_.graph, ops_, nullptr, sources_, Optimizer::sgd, {}}).value();
   const SerialStep parts =
-      run_serial({part_.graph, ops_, nullptr, parts_[0], Optimizer::sgd, {}, 1e-5, further()}).value();
+      run_serial({*part_.graph, ops_, nullptr, parts_[0], Optimizer::sgd, {}, 1e-5, further()}).value();
   ASSERT_EQ(parts.outputs.size(), static_cast<std::size_t>(microbatches_));
   double loss = 0;
   for (const Tensor& output : parts.outputs) loss += output.get(0) / static_cast<double>(microbatches_);
@@ -87,8 +87,8 @@ TEST_P(FullBatch, HasTheGradientsOfItsParts) {
   ASSERT_FALSE(whole.gradients.empty());
   ASSERT_EQ(parts.gradients.size(), whole.gradients.size());
   for (const auto& [id, gradient] : whole.gradients) {
-    EXPECT_LT(difference(gradient, parts.gradients.at(id)), 1e-10) << whole_.graph.values[id].name;
-    EXPECT_LT(difference(whole.updated.at(id), parts.updated.at(id)), 1e-12) << whole_.graph.values[id].name;
+    EXPECT_LT(difference(gradient, parts.gradients.at(id)), 1e-10) << whole_.graph->values[id].name;
+    EXPECT_LT(difference(whole.updated.at(id), parts.updated.at(id)), 1e-12) << whole_.graph->values[id].name;
   }
 }
 
@@ -132,7 +132,7 @@ class Against final : public RunObserver {
 };
 
 TEST_P(FullBatch, HasTheGradientsOfAProgramOverItsParts) {
-  const SerialStep whole = run_serial({whole_.graph, ops_, nullptr, sources_, Optimizer::sgd, {}}).value();
+  const SerialStep whole = run_serial({*whole_.graph, ops_, nullptr, sources_, Optimizer::sgd, {}}).value();
   const Mesh mesh = plain_mesh({2, 2});
   const CostProfile profile = plain_profile();
   TrainingSettings training;
@@ -142,9 +142,9 @@ TEST_P(FullBatch, HasTheGradientsOfAProgramOverItsParts) {
     training.keep_gradients = keep;
     for (const ZeroStage stage : {ZeroStage::none, ZeroStage::optimizer, ZeroStage::gradient, ZeroStage::value}) {
       SCOPED_TRACE(std::string(keep ? "kept" : "reduced") + ", stage " + std::to_string(static_cast<int>(stage)));
-      const ProblemInput input{part_.graph, part_.atoms, mesh, profile, *bench().tools.conversions, training, {.zero = stage}};
+      const ProblemInput input{{part_, training, ops_, profile, *bench().tools.conversions}, mesh, {.zero = stage}};
       const Plan plan = draw_plan(input, build_problem(input).value(), 3).value();
-      const Program program = host::make_program(plan, bench().tools).value();
+      const Program program = host::make_program(plan, part_, bench().tools).value();
       Against against(program, whole);
       BackendInput run{program, ops_, profile, nullptr, {}, &against, {}};
       run.source = [&](ValueId id, std::int64_t microbatch) { return &parts_[static_cast<std::size_t>(microbatch)].at(id); };

@@ -41,11 +41,11 @@ Plan plan_that(const ProblemInput& input, const Wishes& wishes) {
     int found = 0;
     for (std::size_t i = 0; i < problem.variables.size(); ++i) {
       const Variable& variable = problem.variables[i];
-      const bool named = variable.kind == VariableKind::node ? input.graph.nodes[variable.node].op == name
+      const bool named = variable.kind == VariableKind::node ? input.graph().nodes[variable.node].op == name
                                                               : variable.kind == VariableKind::parameter && variable.name == name;
       if (!named) continue;
       for (std::size_t s = 0; s < variable.set->strategies.size(); ++s) {
-        if (describe(variable, variable.set->strategies[s], input.atoms) == wish) ++found;
+        if (describe(variable, variable.set->strategies[s], input.atoms()) == wish) ++found;
         else problem.space.nodes[i].costs[s] = kForbidden;
       }
     }
@@ -67,11 +67,11 @@ TrainingSettings sgd(std::int64_t microbatches = 1) {
 
 void expect_golden(const std::string& name, const Graph& graph, const std::vector<std::int64_t>& shape, const Wishes& wishes,
                    const TrainingSettings& training = sgd(), const StrategyFilter& filter = {}) {
-  const AtomizedGraph atoms = atomize(graph, *bench().tools.ops).value();
+  const ModelAnalysis model = analyze_model(graph, *bench().tools.ops).value();
   const Mesh mesh = plain_mesh(shape);
   const CostProfile profile = plain_profile();
-  const ProblemInput input{graph, atoms, mesh, profile, *bench().tools.conversions, training, filter};
-  const Program program = host::make_program(plan_that(input, wishes), bench().tools).value();
+  const ProblemInput input{{model, training, *bench().tools.ops, profile, *bench().tools.conversions}, mesh, filter};
+  const Program program = host::make_program(plan_that(input, wishes), model, bench().tools).value();
   const std::string text = to_string(program), path = SOURCE_FOLDER "/tests/programs/golden/" + name + ".txt";
   if (std::getenv("MESHWRIGHT_UPDATE_GOLDEN")) std::ofstream(path) << text;
   std::stringstream expected;

@@ -29,21 +29,20 @@ class MemoryTerms : public testing::TestWithParam<Draws> {};
 
 TEST_P(MemoryTerms, AreNeverMoreThanTheProgramHolds) {
   const Draws& draws = GetParam();
-  const AtomizedModel model = make_float64_model(read_model(draws.model), *bench().tools.ops).value();
-  const BackwardMemory backward = backward_memory(model.graph, *bench().tools.ops).value();
+  const ModelAnalysis model = make_float64_model(read_model(draws.model), *bench().tools.ops).value();
   const Mesh mesh = plain_mesh(draws.mesh);
   const CostProfile profile = plain_profile();
   TrainingSettings training;
   training.microbatches = draws.microbatches;
   StrategyFilter filter;
   if (draws.zero3) filter.zero = ZeroStage::value;
-  const ProblemInput input{model.graph, model.atoms, mesh, profile, *bench().tools.conversions, training, filter, &backward};
+  const ProblemInput input{{model, training, *bench().tools.ops, profile, *bench().tools.conversions}, mesh, filter};
   const Problem problem = build_problem(input).value();
   double share = 0;
   for (int seed = 0; seed < draws.count; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const Plan plan = draw_plan(input, problem, static_cast<std::uint64_t>(seed)).value();
-    const Program program = host::make_program(plan, bench().tools).value();
+    const Program program = host::make_program(plan, model, bench().tools).value();
     const std::vector<std::int64_t> curve = memory_curve(program);
     const std::int64_t held = *std::max_element(curve.begin(), curve.end());
     EXPECT_LE(plan.peak_bytes, held);
@@ -77,8 +76,7 @@ INSTANTIATE_TEST_SUITE_P(Models, MemoryTerms, testing::ValuesIn(all_draws()), []
 class FastestMemoryTerms : public testing::TestWithParam<const char*> {};
 
 TEST_P(FastestMemoryTerms, AreNeverMoreThanTheProgramHoldsNorMuchLess) {
-  const AtomizedModel model = make_float64_model(read_model(GetParam()), *bench().tools.ops).value();
-  const BackwardMemory backward = backward_memory(model.graph, *bench().tools.ops).value();
+  const ModelAnalysis model = make_float64_model(read_model(GetParam()), *bench().tools.ops).value();
   const Mesh mesh = plain_mesh({4});
   const CostProfile profile = plain_profile();
   for (const bool regather : {true, false}) {
@@ -86,14 +84,14 @@ TEST_P(FastestMemoryTerms, AreNeverMoreThanTheProgramHoldsNorMuchLess) {
       SCOPED_TRACE(std::string(regather ? "gathered again" : "kept") + (prefetch ? ", prefetched" : ""));
       const TrainingSettings training;
       const StrategyFilter filter{.batch_axes = 1, .zero = ZeroStage::value, .regather = regather, .prefetch = prefetch};
-      const ProblemInput input{model.graph, model.atoms, mesh, profile, *bench().tools.conversions, training, filter, &backward};
+      const ProblemInput input{{model, training, *bench().tools.ops, profile, *bench().tools.conversions}, mesh, filter};
       const Problem problem = build_problem(input).value();
       const Reduction reduction = reduce(problem.space);
       const std::int64_t budgets[] = {kNoBudget};
       std::vector<Assignment> answers =
           bench().host.create<IntraSolver>("intra", "elimination").value()->solve(reduction.space, budgets, {}).value();
       const Plan plan = make_plan(input, problem, reduction.lift(problem.space, std::move(answers[0]))).value();
-      const std::vector<std::int64_t> curve = memory_curve(host::make_program(plan, bench().tools).value());
+      const std::vector<std::int64_t> curve = memory_curve(host::make_program(plan, model, bench().tools).value());
       const std::int64_t held = *std::max_element(curve.begin(), curve.end());
       EXPECT_LE(plan.peak_bytes, held);
       EXPECT_GT(static_cast<double>(plan.peak_bytes), 0.85 * static_cast<double>(held));

@@ -59,21 +59,21 @@ class RandomPlan : public testing::TestWithParam<Draws> {
     const CostProfile profile = plain_profile();
     const Result<Graph> cut = host::cut_into_microbatches(graph, ops, training.microbatches, true);
     ASSERT_TRUE(cut) << cut.error().message;
-    const AtomizedModel model = make_float64_model(*cut, ops).value();
-    const ProblemInput input{model.graph, model.atoms, mesh, profile, *bench().tools.conversions, training, {}};
+    const ModelAnalysis model = make_float64_model(*cut, ops).value();
+    const ProblemInput input{{model, training, ops, profile, *bench().tools.conversions}, mesh, {}};
     const Problem problem = build_problem(input).value();
-    const auto sources = sample_sources(model.graph, {}, 1).value();
-    const auto further = sample_microbatches(model.graph, {}, training.microbatches).value();
+    const auto sources = sample_sources(*model.graph, {}, 1).value();
+    const auto further = sample_microbatches(*model.graph, {}, training.microbatches).value();
     for (const int seed : seeds) {
       SCOPED_TRACE(std::string(GetParam().model) + " on " + to_string(mesh) + ", seed " + std::to_string(seed));
       const Plan plan = draw_plan(input, problem, static_cast<std::uint64_t>(seed)).value();
-      const Result<Program> program = host::make_program(plan, bench().tools);
+      const Result<Program> program = host::make_program(plan, model, bench().tools);
       ASSERT_TRUE(program) << program.error().message;
       for (const ProgramParameter& parameter : program->parameters) {
         if (parameter.zero == ZeroStage::value) ++(parameter.prefetch ? gathered.ahead : gathered.late);
       }
       const Result<Verification> result =
-          verify({model.graph, *program, ops, profile, nullptr, *bench().reference, sources, 1e-9, 1e-3, further});
+          verify({*model.graph, *program, ops, profile, nullptr, *bench().reference, sources, 1e-9, 1e-3, further});
       ASSERT_TRUE(result) << result.error().message;
       if (print) std::puts(to_string(*program).c_str());
       EXPECT_TRUE(result->equal) << result->worst_tensor << " on rank " << result->worst_rank << ": "

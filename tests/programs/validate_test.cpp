@@ -14,7 +14,7 @@ Program linear_program(ZeroStage stage, std::int64_t microbatches) {
   const ValueId x = draft.input("x", DType::float32, {8, 16});
   const ValueId y = draft.op("aten.linear", {{"input", x}, {"weight", draft.parameter("weight", {32, 16})}}, {}, {8, 32});
   const Graph graph = draft.finish("linear", draft.op("aten.mean", {{"self", y}}, {}, {}));
-  const AtomizedGraph atoms = atomize(graph, *bench().tools.ops).value();
+  const ModelAnalysis model = analyze_model(graph, *bench().tools.ops).value();
   const Mesh mesh = plain_mesh({4});
   const CostProfile profile = plain_profile();
   TrainingSettings training;
@@ -22,8 +22,8 @@ Program linear_program(ZeroStage stage, std::int64_t microbatches) {
   StrategyFilter filter;
   filter.batch_axes = 1;
   filter.zero = stage;
-  const ProblemInput input{graph, atoms, mesh, profile, *bench().tools.conversions, training, filter};
-  return host::make_program(draw_plan(input, build_problem(input).value(), 0).value(), bench().tools).value();
+  const ProblemInput input{{model, training, *bench().tools.ops, profile, *bench().tools.conversions}, mesh, filter};
+  return host::make_program(draw_plan(input, build_problem(input).value(), 0).value(), model, bench().tools).value();
 }
 
 // The first instruction that is as `wanted` says.

@@ -9,11 +9,12 @@
 namespace meshwright::test {
 namespace {
 
-Result<std::vector<EmittedFile>> emit(Backend& backend, const Plan& plan) {
+Result<std::vector<EmittedFile>> emit(Backend& backend, const Plan& plan, const ModelAnalysis& model) {
   const host::ProgramTools& tools = bench().tools;
-  const Result<Program> program = host::make_program(plan, tools);
+  const Result<Program> program = host::make_program(plan, model, tools);
   if (!program) return program.error();
-  return backend.emit({*program, *tools.ops, tools.profile, nullptr, {}, nullptr, {}, &plan, tools.conversions.get()});
+  const PlanningContext context = tools.context(model, plan.training);
+  return backend.emit({*program, *tools.ops, tools.profile, nullptr, {}, nullptr, {}, &plan, &context});
 }
 
 Status emit_all(const std::filesystem::path& folder, const std::string& name, const std::string& shape, std::uint64_t count) {
@@ -22,10 +23,10 @@ Status emit_all(const std::filesystem::path& folder, const std::string& name, co
   if (!sizes) return sizes.error();
   const Mesh mesh = plain_mesh(*sizes);
   const CostProfile profile = plain_profile();
-  const Result<AtomizedGraph> atoms = atomize(graph, *bench().tools.ops);
-  if (!atoms) return atoms.error();
+  const Result<ModelAnalysis> model = analyze_model(graph, *bench().tools.ops);
+  if (!model) return model.error();
   const TrainingSettings training;
-  const ProblemInput input{graph, *atoms, mesh, profile, *bench().tools.conversions, training, {}};
+  const ProblemInput input{{*model, training, *bench().tools.ops, profile, *bench().tools.conversions}, mesh, {}};
   const Result<Problem> problem = build_problem(input);
   if (!problem) return problem.error();
   const auto backend = bench().host.create<Backend>("backend", "torch");
@@ -33,7 +34,7 @@ Status emit_all(const std::filesystem::path& folder, const std::string& name, co
   for (std::uint64_t seed = 0; seed < count; ++seed) {
     const Result<Plan> plan = draw_plan(input, *problem, seed);
     if (!plan) return plan.error();
-    const Result<std::vector<EmittedFile>> files = emit(**backend, *plan);
+    const Result<std::vector<EmittedFile>> files = emit(**backend, *plan, *model);
     if (!files) return add_context("seed " + std::to_string(seed), files.error());
     const std::filesystem::path here = folder / (name + "-random." + shape + "." + std::to_string(seed));
     std::filesystem::create_directories(here);

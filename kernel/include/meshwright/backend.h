@@ -71,7 +71,7 @@ struct BackendInput {
   OptimizerSettings optimizer;
   // What the program was made from and with, for a backend that makes its own; null where there is none.
   const Plan* plan = nullptr;
-  const ConversionSearch* conversions = nullptr;
+  const PlanningContext* context = nullptr;
 };
 
 struct Report {

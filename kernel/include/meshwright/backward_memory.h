@@ -7,7 +7,7 @@
 #include "meshwright/export.h"
 #include "meshwright/graph.h"
 #include "meshwright/op.h"
-#include "meshwright/result.h"
+#include "meshwright/training_graph.h"
 
 namespace meshwright {
 
@@ -32,7 +32,7 @@ struct BackwardMemory {
   std::vector<NodeBackward> nodes;  // as graph.nodes
 };
 
-// Errors: those of differentiate.
-MESHWRIGHT_API Result<BackwardMemory> backward_memory(const Graph& graph, const OpTable& ops);
+// `training` is what `graph` becomes (differentiate).
+MESHWRIGHT_API BackwardMemory backward_memory(const Graph& graph, const TrainingGraph& training, const OpTable& ops);
 
 }  // namespace meshwright

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -80,7 +81,7 @@ struct UsedPlugin {
 struct Plan {
   std::string model_path;
   std::string model_hash;  // of the file's bytes: "fnv1a64:..."
-  Graph graph;
+  std::shared_ptr<const Graph> graph;  // of one microbatch; never null in a plan that was made or read
   Cluster cluster;
   Mesh mesh;
   TrainingSettings training;

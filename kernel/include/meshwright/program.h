@@ -23,6 +23,7 @@
 #include "meshwright/mesh.h"
 #include "meshwright/op.h"
 #include "meshwright/plan.h"
+#include "meshwright/planning_context.h"
 #include "meshwright/result.h"
 #include "meshwright/shard.h"
 #include "meshwright/training.h"
@@ -133,20 +134,14 @@ struct Program {
 MESHWRIGHT_API Node node_of(const Instruction& instruction);
 MESHWRIGHT_API Node node_of(const Instruction& instruction, const std::vector<std::int64_t>& coordinates);
 
-// The program of a plan, before any pass. Errors: bad_input if the plan does not fit its graph, or an op on the way to
-// the loss has no gradient.
-struct LowerInput {
-  const Plan& plan;
-  const OpTable& ops;
-  const CostProfile& profile;  // to choose how values without a gradient are made
-  const ConversionSearch& conversions;
-};
-MESHWRIGHT_API Result<Program> lower(const LowerInput& input);
+// The program of a plan, before any pass. `context.model` is the analysis of the plan's own graph, which the two share.
+// Errors: bad_input if the plan does not fit its graph, or the model has no backward.
+MESHWRIGHT_API Result<Program> lower(const Plan& plan, const PlanningContext& context);
 
 // The forward of one microbatch, for a backend whose autograd makes the backward. A gradient goes the way back that its
 // value came: a `convert` takes it from the layout of its result's gradient to that of its operand's, so there is one
 // too where only these differ; a `load_parameter` takes it to the parameter's state. No backward, no update.
-MESHWRIGHT_API Result<Program> lower_forward(const LowerInput& input);
+MESHWRIGHT_API Result<Program> lower_forward(const Plan& plan, const PlanningContext& context);
 
 // Puts `free` after the last use of each value that is no parameter and no output. Removes instructions whose results
 // nobody uses.

@@ -11,22 +11,16 @@
 
 namespace meshwright {
 
-struct PassContext {
-  const OpTable& ops;
-  const ConversionSearch& conversions;
-  const CostProfile& profile;
-};
-
 class MESHWRIGHT_API ProgramPass {
  public:
   virtual ~ProgramPass();
-  Result<Program> run(Program program, const PassContext& context) const;
+  Result<Program> run(Program program, const PlanningContext& context) const;
 
  private:
-  virtual Result<Program> do_run(Program program, const PassContext& context) const = 0;
+  virtual Result<Program> do_run(Program program, const PlanningContext& context) const = 0;
 };
 
 // lower, then the passes in their order, then `free`s. Every step's result is validated.
-MESHWRIGHT_API Result<Program> make_program(const LowerInput& input, const std::vector<const ProgramPass*>& passes);
+MESHWRIGHT_API Result<Program> make_program(const Plan& plan, const PlanningContext& context, const std::vector<const ProgramPass*>& passes);
 
 }  // namespace meshwright

@@ -17,16 +17,11 @@
 #include <string>
 #include <vector>
 
-#include "meshwright/atoms.h"
 #include "meshwright/axis_choice.h"
-#include "meshwright/backward_memory.h"
-#include "meshwright/conversion.h"
-#include "meshwright/cost.h"
 #include "meshwright/export.h"
-#include "meshwright/graph.h"
 #include "meshwright/layout.h"
+#include "meshwright/planning_context.h"
 #include "meshwright/strategy_space.h"
-#include "meshwright/training.h"
 
 namespace meshwright {
 
@@ -118,15 +113,10 @@ struct Problem {
   std::size_t strategies = 0;      // in all
 };
 
-struct ProblemInput {
-  const Graph& graph;
-  const AtomizedGraph& atoms;
+// Where the model has no backward (ModelAnalysis), every operand of a differentiable op counts as saved.
+struct ProblemInput : PlanningContext {
   const Mesh& mesh;
-  const CostProfile& profile;
-  const ConversionSearch& conversions;
-  const TrainingSettings& training;
   StrategyFilter filter;
-  const BackwardMemory* backward = nullptr;  // of the graph; without it every operand of a differentiable op counts as saved
 };
 
 // Errors: infeasible if the filter leaves a variable without a strategy (it names the variable), or what a plugin says.

@@ -57,7 +57,7 @@ class Trimmer {
     if (variable(v).kind != VariableKind::node) return kNoId;
     for (const std::uint32_t e : in_[v]) {
       if (parameter_[edge(e).from] == kNoId || !loses_a_dimension(v, edge(e))) continue;
-      const std::int64_t elements = input_.graph.type(edge(e).value).elements();
+      const std::int64_t elements = input_.graph().type(edge(e).value).elements();
       if (elements > most) most = elements, best = e;
     }
     return best;
@@ -65,7 +65,7 @@ class Trimmer {
 
   // Whether the operand has two dimensions or more, one of which no result has: it is summed over, or looked up in.
   bool loses_a_dimension(std::uint32_t v, const ProblemEdge& weight) const {
-    const Rule& rule = input_.atoms.nodes[variable(v).node].rule;
+    const Rule& rule = input_.atoms().nodes[variable(v).node].rule;
     const auto& dimensions = rule.operands[weight.to_port].dimensions;
     const auto in_result = [&](FactorId factor) {
       return std::any_of(rule.results.begin(), rule.results.end(), [&](const TensorRule& result) {
@@ -87,13 +87,13 @@ class Trimmer {
   std::uint32_t made_of_parameters(std::uint32_t v) const {
     if (in_[v].empty()) return kNoId;
     const bool is_node = variable(v).kind == VariableKind::node;
-    if (is_node && input_.graph.nodes[variable(v).node].operands.size() != in_[v].size()) return kNoId;
+    if (is_node && input_.graph().nodes[variable(v).node].operands.size() != in_[v].size()) return kNoId;
     std::uint32_t largest = kNoId;
     std::int64_t most = -1;
     for (const std::uint32_t e : in_[v]) {
       const std::uint32_t from = parameter_[edge(e).from];
       if (from == kNoId) return kNoId;
-      const std::int64_t elements = input_.graph.type(variable(from).value).elements();
+      const std::int64_t elements = input_.graph().type(variable(from).value).elements();
       if (elements > most) most = elements, largest = from;
     }
     return largest;
@@ -101,7 +101,7 @@ class Trimmer {
 
   // The module that calls the op; where that has no name, what holds the weight.
   std::string scope_of(std::uint32_t v, std::uint32_t weight) const {
-    const Node& node = input_.graph.nodes[variable(v).node];
+    const Node& node = input_.graph().nodes[variable(v).node];
     if (!node.module_path.empty()) return node.module_path;
     const std::string& name = variable(parameter_[edge(weight).from]).name;
     const std::size_t dot = name.rfind('.');
@@ -110,8 +110,8 @@ class Trimmer {
 
   // Not the number of its set of strategies: that tells ops apart by the constants that they read.
   std::string kind_of(std::uint32_t v) const {
-    const Node& node = input_.graph.nodes[variable(v).node];
-    const AtomizedNode& atoms = input_.atoms.nodes[variable(v).node];
+    const Node& node = input_.graph().nodes[variable(v).node];
+    const AtomizedNode& atoms = input_.atoms().nodes[variable(v).node];
     std::string kind = node.op + " " + to_string(atoms.rule);
     for (const auto& factor : atoms.factor_atoms) {
       kind += " ";
@@ -120,7 +120,7 @@ class Trimmer {
     std::vector<bool> is_weight(node.operands.size(), false);
     for (const std::uint32_t e : in_[v]) is_weight[edge(e).to_port] = parameter_[edge(e).from] != kNoId;
     for (std::size_t i = 0; i < node.operands.size(); ++i) {
-      const Value& value = input_.graph.values[node.operands[i].value];
+      const Value& value = input_.graph().values[node.operands[i].value];
       kind += " " + to_string(value.type) + (is_weight[i] ? "w" : value.requires_gradient ? "g" : "");
     }
     return kind;

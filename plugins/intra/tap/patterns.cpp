@@ -31,13 +31,13 @@ std::string to_string(Pattern pattern) { return pattern == kReplica ? "R" : "S" 
 
 Patterns::Patterns(const ProblemInput& input, const Problem& problem, const TrimmedGraph& trimmed)
     : input_(input), problem_(problem), trimmed_(trimmed) {
-  for (const Source& source : input.graph.sources) {
-    const AtomShape& shape = input.atoms.values[source.value];
+  for (const Source& source : input.graph().sources) {
+    const AtomShape& shape = input.atoms().values[source.value];
     if (source.kind != SourceKind::user_input || shape.atoms_of_dimension.empty()) continue;
-    const auto& classes = input.atoms.classes[source.value];
+    const auto& classes = input.atoms().classes[source.value];
     batch_.insert(classes.begin(), classes.begin() + shape.atoms_of_dimension[0]);
   }
-  for (const auto& classes : input.atoms.classes) {
+  for (const auto& classes : input.atoms().classes) {
     has_batch_.push_back(std::any_of(classes.begin(), classes.end(), [&](std::uint32_t atom) { return batch_.contains(atom); }));
   }
   std::vector<std::uint32_t> port(problem.variables.size(), kNoId);
@@ -56,7 +56,7 @@ Patterns::Patterns(const ProblemInput& input, const Problem& problem, const Trim
     for (const Strategy& strategy : variable.set->strategies) {
       profile.not_data_parallel.push_back(axes_not_data_parallel(variable, strategy));
       if (port[v] == kNoId) continue;
-      const AtomShape& shape = input.atoms.values[input.graph.nodes[variable.node].operands[port[v]].value];
+      const AtomShape& shape = input.atoms().values[input.graph().nodes[variable.node].operands[port[v]].value];
       profile.split_axes.resize(shape.atoms_of_dimension.size());
       for (auto& axes : profile.split_axes) axes.push_back(0);
       const Layout& weight = strategy.operands[port[v]].value;
@@ -73,20 +73,20 @@ std::string Patterns::batch_key(std::uint32_t v) const {
   std::string key = " ";
   const auto add = [&](ValueId value) {
     key += '|';
-    for (const std::uint32_t atom : input_.atoms.classes[value]) key += batch_.contains(atom) ? '1' : '0';
+    for (const std::uint32_t atom : input_.atoms().classes[value]) key += batch_.contains(atom) ? '1' : '0';
   };
   if (variable.kind != VariableKind::node) {
     add(variable.value);
     return key;
   }
-  for (const Operand& operand : input_.graph.nodes[variable.node].operands) add(operand.value);
-  for (const ValueId result : input_.graph.nodes[variable.node].results) add(result);
+  for (const Operand& operand : input_.graph().nodes[variable.node].operands) add(operand.value);
+  for (const ValueId result : input_.graph().nodes[variable.node].results) add(result);
   return key;
 }
 
 bool Patterns::is_data_parallel(ValueId value, Placement placement) const {
   if (!has_batch_[value]) return placement.is_replicate();
-  return placement.is_shard() && batch_.contains(input_.atoms.classes[value][placement.atom()]);
+  return placement.is_shard() && batch_.contains(input_.atoms().classes[value][placement.atom()]);
 }
 
 std::uint32_t Patterns::axes_not_data_parallel(const Variable& variable, const Strategy& strategy) const {
@@ -98,7 +98,7 @@ std::uint32_t Patterns::axes_not_data_parallel(const Variable& variable, const S
       case VariableKind::fork: good = is_data_parallel(variable.value, strategy.results[0].value[axis]); break;
       case VariableKind::output: good = is_data_parallel(variable.value, strategy.operands[0].value[axis]); break;
       case VariableKind::node: {
-        const Node& node = input_.graph.nodes[variable.node];
+        const Node& node = input_.graph().nodes[variable.node];
         for (std::size_t i = 0; i < node.operands.size(); ++i) good &= is_data_parallel(node.operands[i].value, strategy.operands[i].value[axis]);
         // What a batch is summed to (a loss, a mean) is partial, and is made whole at its user.
         for (std::size_t i = 0; i < node.results.size(); ++i) {
@@ -134,7 +134,7 @@ bool Patterns::follows(const Variable& variable, const Strategy& strategy, std::
 // On how many tensor axes an op repeats its work on values of the batch.
 int Patterns::repeats(const Variable& variable, const Strategy& strategy, std::uint32_t tensor_axes) const {
   if (variable.kind != VariableKind::node) return 0;
-  const std::vector<ValueId>& results = input_.graph.nodes[variable.node].results;
+  const std::vector<ValueId>& results = input_.graph().nodes[variable.node].results;
   if (std::none_of(results.begin(), results.end(), [&](ValueId result) { return has_batch_[result]; })) return 0;
   int count = 0;
   for (std::size_t axis = 0; axis < strategy.axes.size(); ++axis) {

@@ -67,7 +67,7 @@ class CheapestPath final : public ConversionSearch {
 
 struct SmallModel {
   Graph graph;
-  AtomizedGraph atoms;
+  ModelAnalysis model;  // of `graph`
   Mesh mesh;
   CostProfile profile;
   SmallOps ops;
@@ -94,7 +94,7 @@ struct SmallModel {
     build.set_module_path("");
     graph.outputs = {{OutputKind::loss, build.emit("sum", {{"self", value}}, {}, TensorType{DType::float32, {}}), ""}};
     mark_gradients(graph);
-    atoms = atomize(graph, ops).value();
+    model = analyze_model(graph, ops).value();
     for (const std::int64_t size : axes) mesh.axes.push_back({size, 1e-6, 1e-8, "link"});
     profile.device.memory_bytes_per_second = profile.device.vector_flops_per_second = 1e12;
     Result<Problem> built = build_problem(given());
@@ -102,7 +102,7 @@ struct SmallModel {
     problem = std::move(*built);
   }
 
-  [[nodiscard]] ProblemInput given() const { return {graph, atoms, mesh, profile, conversions, training, {.zero = ZeroStage::none}}; }
+  [[nodiscard]] ProblemInput given() const { return {{model, training, ops, profile, conversions}, mesh, {.zero = ZeroStage::none}}; }
 
   [[nodiscard]] std::uint32_t variable(const std::string& name) const {
     for (std::uint32_t v = 0; v < problem.variables.size(); ++v) {

@@ -8,7 +8,7 @@ namespace {
 
 class Communication final : public ProgramPass {
  private:
-  Result<Program> do_run(Program program, const PassContext& context) const override {
+  Result<Program> do_run(Program program, const PlanningContext& context) const override {
     ConversionPaths paths(context.conversions);
     std::vector<Instruction> instructions;
     for (Instruction& instruction : program.instructions) {
@@ -22,7 +22,7 @@ class Communication final : public ProgramPass {
     return program;
   }
 
-  static Status insert_moves(const Instruction& convert, const PassContext& context, ConversionPaths& paths, Program& program,
+  static Status insert_moves(const Instruction& convert, const PlanningContext& context, ConversionPaths& paths, Program& program,
                              std::vector<Instruction>& instructions) {
     const ShardedType from = program.type(convert.operands[0].value);
     const ProgramValue result = program.values[convert.results[0]];

@@ -208,7 +208,7 @@ void number_copies(Program& program, std::size_t first) {
 }
 
 class ParameterShard final : public ProgramPass {
-  Result<Program> do_run(Program program, const PassContext& context) const override {
+  Result<Program> do_run(Program program, const PlanningContext& context) const override {
     const std::size_t before = program.values.size();
     Joiner(program, context.ops).run();
     number_copies(program, before);

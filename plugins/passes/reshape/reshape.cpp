@@ -9,7 +9,7 @@ namespace {
 
 class Reshape final : public ProgramPass {
  private:
-  Result<Program> do_run(Program program, const PassContext& context) const override {
+  Result<Program> do_run(Program program, const PlanningContext& context) const override {
     std::vector<Instruction> instructions;
     for (Instruction& instruction : program.instructions) {
       const OpFamily* family =

@@ -1,0 +1,35 @@
+// What follows from a model alone, whatever the cluster and the plan: made once, kept, and handed on by reference. Nobody
+// behind it atomizes or differentiates.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "meshwright/atoms.h"
+#include "meshwright/backward_memory.h"
+#include "meshwright/export.h"
+#include "meshwright/graph.h"
+#include "meshwright/op.h"
+#include "meshwright/result.h"
+#include "meshwright/training_graph.h"
+
+namespace meshwright {
+
+struct TrainingAnalysis {
+  TrainingGraph training;  // the forward, and the backward derived from it
+  AtomizedGraph atoms;     // of training.graph: the forward's are those of ModelAnalysis, what has no share in them included
+  BackwardMemory memory;   // what the backward of each forward node keeps and holds
+};
+
+struct ModelAnalysis {
+  std::shared_ptr<const Graph> graph;  // the forward of one microbatch; plans of the model share it
+  AtomizedGraph atoms;                 // of the forward
+  std::optional<TrainingAnalysis> backward;
+  Error no_backward;  // why there is none: no loss, or an op on the way to it that states no gradient
+};
+
+// Errors: those of atomize. That the model can't be differentiated is none.
+MESHWRIGHT_API Result<ModelAnalysis> analyze_model(std::shared_ptr<const Graph> graph, const OpTable& ops);
+MESHWRIGHT_API Result<ModelAnalysis> analyze_model(Graph graph, const OpTable& ops);
+
+}  // namespace meshwright

@@ -1,0 +1,25 @@
+// What everybody is handed who plans or makes programs: a model, how it is trained, and what answers questions about it. A
+// mesh, a filter, a budget are arguments beside it.
+#pragma once
+
+#include "meshwright/conversion.h"
+#include "meshwright/cost.h"
+#include "meshwright/model_analysis.h"
+#include "meshwright/op.h"
+#include "meshwright/training.h"
+
+namespace meshwright {
+
+// All that it refers to outlives it.
+struct PlanningContext {
+  const ModelAnalysis& model;
+  const TrainingSettings& training;
+  const OpTable& ops;
+  const CostProfile& profile;
+  const ConversionSearch& conversions;
+
+  [[nodiscard]] const Graph& graph() const { return *model.graph; }
+  [[nodiscard]] const AtomizedGraph& atoms() const { return model.atoms; }
+};
+
+}  // namespace meshwright
