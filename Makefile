@@ -9,17 +9,22 @@ DEMO_OUTPUT ?= $(BUILD)/demo/plan.json
 # Small enough that a CPU runs it in seconds.
 DEMO_VERIFIED ?= examples/gpt2_mini.pt2
 
-.PHONY: build demo test nightly fuzz test-torch zoo models saved-bytes search-times tap-figures test-onnx bench iopddl fmt lint
+.PHONY: configure build demo test nightly fuzz test-torch zoo models saved-bytes search-times tap-figures test-onnx bench iopddl fmt lint
 
-build: packages-build
+configure: packages-build
 	@./tools/install_highs.sh $(BUILD)/highs
-	@echo "build: configuring $(BUILD)"
+	@echo "configure: $(BUILD)"
 	@cmake -G Ninja -S . -B $(BUILD) -DBUILD_TESTING=ON $(CMAKE_FLAGS) --log-level=WARNING
+
+build: configure
 	@echo "build: compiling the program and its plugins"
 	@cmake --build $(BUILD) --parallel $(JOBS) --target meshwright meshwright_plugins
 	@echo "build: $(BUILD)/bin/meshwright is ready"
 
-demo: build
+# Compiles what it loads; `make build` compiles all.
+demo: configure
+	@echo "demo: compiling the program and the plugins that the demo loads"
+	@cmake --build $(BUILD) --parallel $(JOBS) --target meshwright_demo
 	@echo "demo: $(BUILD)/bin/meshwright plan $(DEMO_MODEL) $(DEMO_OPTIONS) -o $(DEMO_OUTPUT)"
 	@$(BUILD)/bin/meshwright plan $(DEMO_MODEL) $(DEMO_OPTIONS) -o $(DEMO_OUTPUT)
 	@echo "demo: the plan of a smaller one, $(DEMO_VERIFIED), is run on simulated ranks and compared with one device"

@@ -26,38 +26,26 @@ Binary comparison(Compare compare) {
           [=](double a, double b) { return compare(a, b) ? 1.0 : 0.0; }, true};
 }
 
-std::int64_t wrapped(std::int64_t a, std::int64_t b, bool (*op)(std::int64_t, std::int64_t, std::int64_t*)) {
-  std::int64_t result = 0;
-  op(a, b, &result);
-  return result;
-}
-
 const std::map<std::string, Binary, std::less<>>& binaries() {
   static const std::map<std::string, Binary, std::less<>> all = {
       {"Add",
-       {[](std::int64_t a, std::int64_t b) {
-          return wrapped(a, b, [](auto x, auto y, auto* r) { return __builtin_add_overflow(x, y, r); });
-        },
-        std::plus<>()}},
+       {wrapped_sum, std::plus<>()}},
       {"Sub",
-       {[](std::int64_t a, std::int64_t b) {
-          return wrapped(a, b, [](auto x, auto y, auto* r) { return __builtin_sub_overflow(x, y, r); });
-        },
-        std::minus<>()}},
+       {wrapped_difference, std::minus<>()}},
       {"Mul",
-       {[](std::int64_t a, std::int64_t b) {
-          return wrapped(a, b, [](auto x, auto y, auto* r) { return __builtin_mul_overflow(x, y, r); });
-        },
-        std::multiplies<>()}},
+       {wrapped_product, std::multiplies<>()}},
       {"Div", {[](std::int64_t a, std::int64_t b) { return b == 0    ? 0
-                                                           : b == -1 ? -a
+                                                           : b == -1 ? wrapped_difference(0, a)
                                                                      : a / b; }, std::divides<>()}},
       {"Mod",
-       {[](std::int64_t a, std::int64_t b) { return b == 0 || b == -1 ? 0 : ((a % b) + b) % b; },
+       {[](std::int64_t a, std::int64_t b) { 
+          const std::int64_t rest = b == 0 || b == -1 ? 0 : a % b;
+          return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+        },
         [](double a, double b) { return std::fmod(a, b); }}},
       {"Pow",
        {[](std::int64_t a, std::int64_t b) {
-          return static_cast<std::int64_t>(std::pow(static_cast<double>(a), static_cast<double>(b)));
+          return whole_number(std::pow(static_cast<double>(a), static_cast<double>(b)));
         },
         [](double a, double b) { return std::pow(a, b); }}},
       {"Min",
@@ -161,10 +149,8 @@ Folded fold_cast(const Literal& from, DType dtype) {
       result->integers.push_back(number != 0 ? 1 : 0);
     else if (!from.is_real())
       result->integers.push_back(from.integers[i]);
-    else if (!(std::fabs(number) < 9e18))
-      return std::nullopt;
     else
-      result->integers.push_back(static_cast<std::int64_t>(number));
+      result->integers.push_back(whole_number(number));
   }
   round_to_type(*result);
   return result;
@@ -174,7 +160,7 @@ Folded fold_unary(double (*function)(double), const Literal& operand) {
   Literal result = operand;
   for (double& element : result.reals) element = function(element);
   for (std::int64_t& element : result.integers)
-    element = static_cast<std::int64_t>(function(static_cast<double>(element)));
+    element = whole_number(function(static_cast<double>(element)));
   round_to_type(result);
   return result;
 }

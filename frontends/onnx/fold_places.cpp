@@ -153,7 +153,7 @@ Folded fold_range(const Operands& operands) {
     if (result->is_real())
       result->reals.push_back(start + static_cast<double>(i) * delta);
     else
-      result->integers.push_back(operands[0]->integers[0] + i * operands[2]->integers[0]);
+      result->integers.push_back(wrapped_sum(operands[0]->integers[0], wrapped_product(i, operands[2]->integers[0])));
   }
   round_to_type(*result);
   return result;
@@ -246,7 +246,7 @@ Folded fold_cumsum(const ModelNode& node, const Operands& operands) {
     if (result.is_real())
       result.reals[at] += result.reals[before];
     else
-      result.integers[at] += result.integers[before];
+      result.integers[at] = wrapped_sum(result.integers[at], result.integers[before]);
   }
   return result;
 }
@@ -266,9 +266,9 @@ Folded fold_reduction(const ModelNode& node, const Operands& operands) {
     const double next = data.number(i);
     const std::int64_t next_whole = data.is_real() ? 0 : data.integers[i];
     if (node.op == "ReduceProd")
-      real *= next, whole *= next_whole;
+      real *= next, whole = wrapped_product(whole, next_whole);
     else if (node.op == "ReduceSum")
-      real += next, whole += next_whole;
+      real += next, whole = wrapped_sum(whole, next_whole);
     else if (node.op == "ReduceMax")
       real = std::max(real, next), whole = std::max(whole, next_whole);
     else

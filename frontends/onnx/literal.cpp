@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 
 namespace meshwright::onnx {
 
@@ -51,6 +52,11 @@ std::uint16_t to_bits(double value, DType dtype) {
 }
 
 }  // namespace
+
+std::int64_t whole_number(double number) {
+  if (!(std::fabs(number) < 9.2e18)) throw std::out_of_range("a number is larger than any integer");
+  return static_cast<std::int64_t>(number);
+}
 
 Literal list_literal(std::vector<std::int64_t> integers) {
   Literal literal;

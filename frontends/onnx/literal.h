@@ -23,6 +23,20 @@ struct Literal {
 // A list of integers as ONNX writes shapes and axes: int64, one dimension.
 Literal list_literal(std::vector<std::int64_t> integers);
 
+// Integers as ONNX computes with them: sums, differences and products wrap around.
+inline std::int64_t wrapped_sum(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+}
+inline std::int64_t wrapped_difference(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
+}
+inline std::int64_t wrapped_product(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+}
+
+// The number without its fraction. Throws std::out_of_range if no integer holds it.
+std::int64_t whole_number(double number);
+
 // Every element rounded to what its dtype can hold.
 void round_to_type(Literal& literal);
 

@@ -53,6 +53,7 @@ SliceRange slice_range(std::int64_t start, std::int64_t end, std::int64_t step, 
     if (at < 0) at = at < -size ? -1 : at + size;
     return std::clamp(at, low, high);
   };
+  step = std::clamp(step, -size - 1, size + 1);  // longer ones end behind the first element too
   SliceRange range{0, 0, step};
   if (step > 0) {
     range.start = clamp(start, 0, size);

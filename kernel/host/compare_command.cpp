@@ -103,7 +103,7 @@ std::string table(const std::vector<Row>& rows, double bound) {
     const Plan& plan = *row.outcome.plan;
     cells.push_back({row.solver, to_string(plan.mesh), std::string(name(plan.status)), milliseconds(plan.objective_seconds),
                      bound > 0 ? percent(plan.objective_seconds / bound - 1) : "unknown", milliseconds(plan.step_seconds),
-                     bytes_text(plan.peak_bytes), search, verified_text(row)});
+                     size_text(plan.peak_bytes), search, verified_text(row)});
   }
   return table_text(cells, 3);
 }

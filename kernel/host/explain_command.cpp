@@ -253,7 +253,7 @@ std::string text_of(const Explanation& one) {
     }
     const bool fits = alternative.best_seconds.has_value();
     rows.push_back({alternative.text, alternative.alone_seconds ? more(*alternative.alone_seconds) : "not allowed",
-                    fits ? more(*alternative.best_seconds) : "no plan", fits ? bytes_text(alternative.peak_bytes) : ""});
+                    fits ? more(*alternative.best_seconds) : "no plan", fits ? size_text(alternative.peak_bytes) : ""});
   }
   if (rows.size() == 1) return text + "  There is no alternative.\n";
   text += table_text(rows, 1);

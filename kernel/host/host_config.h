@@ -16,15 +16,9 @@
 #include "config_tree.h"
 #include "meshwright/config.h"
 #include "meshwright/result.h"
+#include "pins.h"
 
 namespace meshwright::host {
-
-// What the user fixes: a value's layout or a node's strategy, as its text says (pins.h).
-struct Pin {
-  std::string name;
-  std::string text;
-  std::string where;
-};
 
 // Each Config holds every key of its section. A text that is "" and a size that is 0 mean "not given".
 struct HostConfig {

@@ -6,7 +6,7 @@
 
 #include "foreign_text.h"
 #include "memory_text.h"
-#include "size_text.h"
+#include "units.h"
 
 namespace meshwright::host {
 

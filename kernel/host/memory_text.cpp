@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "numbered_name.h"
-#include "size_text.h"
+#include "units.h"
 #include "text_table.h"
 
 namespace meshwright::host {

@@ -6,7 +6,7 @@
 
 #include "memory_svg.h"
 #include "numbered_name.h"
-#include "size_text.h"
+#include "units.h"
 
 namespace meshwright::host {
 namespace {

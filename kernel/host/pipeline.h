@@ -1,8 +1,7 @@
 // From a model file to a plan: composes the plugins that the configuration names.
 //
-//   frontend → atoms → for each mesh shape: strategies → reduction → solver → plan → the fastest that fits
+//   frontend → analysis → the planner (planning/planner.h) → what a plan does not say of itself
 //
-// Where several plans are asked for, the least objectives are found first, and then ranked by the simulated step.
 // Owns nothing between calls. Deterministic: the same files and options give the same plan.
 #pragma once
 
@@ -13,29 +12,10 @@
 #include "meshwright/plan.h"
 #include "meshwright/result.h"
 #include "plan_options.h"
+#include "planner.h"
 #include "plugin_host.h"
 
 namespace meshwright::host {
-
-// What another way to split the same model would take under the same cost model, without a budget.
-struct Comparison {
-  std::string name;                       // "data parallel", "Megatron 2x4"
-  std::optional<double> objective_seconds;  // nothing if the model can't be split that way
-  std::int64_t peak_bytes = 0;
-  std::string note;                       // why not, or how
-};
-
-struct MeshTrial {
-  std::string mesh;
-  SolveStatus status = SolveStatus::infeasible;
-  double objective_seconds = 0;
-  double lower_bound_seconds = 0;
-  std::int64_t peak_bytes = 0;
-  // If infeasible:
-  std::string binding;
-  std::int64_t least_bytes = 0;     // no plan holds less, as far as it is proven
-  std::int64_t smallest_bytes = 0;  // the smallest budget for which a plan is known; 0 if none is
-};
 
 // Seconds of wall time. They go to the terminal, never into the plan file.
 struct PhaseSeconds {
@@ -51,6 +31,7 @@ struct PhaseSeconds {
 struct Suggestion {
   std::string change;  // "train.microbatches=4", "2 times the nodes"
   PlanOptions options;
+  std::int64_t about_bytes = 0;  // what the smallest plan that is known would hold then, estimated; 0 if nobody can say
 };
 
 struct PlanOutcome {

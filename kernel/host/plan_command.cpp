@@ -7,7 +7,7 @@
 #include "plan_json.h"
 #include "plan_text.h"
 #include "plugin_host.h"
-#include "refusal.h"
+#include "suggestions.h"
 #include "report_error.h"
 #include "toml_config.h"
 #include "write_file.h"

@@ -64,18 +64,18 @@ std::string trials_text(const PlanOutcome& outcome) {
     const bool found = trial.objective_seconds > 0;
     const bool proven = trial.status == SolveStatus::infeasible;
     rows.push_back({trial.mesh + (won ? " *" : ""), found || proven ? std::string(name(trial.status)) : "none found",
-                    found ? milliseconds(trial.objective_seconds) : "", found ? bytes_text(trial.peak_bytes) : ""});
+                    found ? milliseconds(trial.objective_seconds) : "", found ? size_text(trial.peak_bytes) : ""});
   }
   return "Meshes tried (* won):\n" + table_text(rows, 2);
 }
 
 std::string comparisons_text(const PlanOutcome& outcome) {
   std::vector<std::vector<std::string>> rows = {{"plan", "objective", "peak memory", ""}};
-  rows.push_back({"this plan", milliseconds(outcome.plan->objective_seconds), bytes_text(outcome.plan->peak_bytes), ""});
+  rows.push_back({"this plan", milliseconds(outcome.plan->objective_seconds), size_text(outcome.plan->peak_bytes), ""});
   for (const Comparison& comparison : outcome.comparisons) {
     const bool known = comparison.objective_seconds.has_value();
     rows.push_back({comparison.name, known ? milliseconds(*comparison.objective_seconds) : "-",
-                    known ? bytes_text(comparison.peak_bytes) : "-", comparison.note});
+                    known ? size_text(comparison.peak_bytes) : "-", comparison.note});
   }
   return "On the same mesh and cost model:\n" + table_text(rows, 1);
 }
@@ -88,7 +88,7 @@ std::string ranking_text(const PlanOutcome& outcome) {
   std::size_t number = 0;
   const auto add = [&](const Plan& plan) {
     rows.push_back({std::to_string(++number), to_string(plan.mesh), "", milliseconds(plan.step_seconds), milliseconds(plan.objective_seconds),
-                    bytes_text(plan.peak_bytes)});
+                    size_text(plan.peak_bytes)});
   };
   add(*outcome.plan);
   for (const Plan& plan : outcome.next) {
@@ -129,7 +129,7 @@ std::string outcome_text(const PlanOutcome& outcome) {
   text += "Objective    " + milliseconds(plan.objective_seconds) + "; no plan in this space is below " +
           milliseconds(plan.lower_bound_seconds) + "\n";
   text += "Step         " + milliseconds(plan.step_seconds) + " (simulated, parameters' communication beside computing)\n";
-  text += "Memory       " + bytes_text(plan.peak_bytes) + " of " + bytes_text(plan.budget_bytes) + " per device\n";
+  text += "Memory       " + size_text(plan.peak_bytes) + " of " + size_text(plan.budget_bytes) + " per device\n";
   text += format("Search       %zu variables, %zu strategies; strategies %.3f s, search %.3f s, whole %.3f s\n",
                  outcome.variables, outcome.strategies, outcome.phases.strategies, outcome.phases.search, outcome.phases.total);
   for (const std::string& note : plan.notes) text += "Note         " + note + "\n";

@@ -51,7 +51,7 @@ Result<Program> program_of_model(const std::string& path, PluginHost& host) {
   Result<ProgramTools> tools = open_passes(host, {});
   if (!tools) return tools.error();
   tools->profile = any_profile();
-  const Result<TrainedModel> model = read_model(path, **frontend, *tools->ops, host.config());
+  const Result<TrainedModel> model = read_model(path, **frontend, *tools->ops, host.config().model, host.config().train);
   if (!model) return model.error();
   const std::vector<Output>& outputs = model->graph.outputs;
   if (std::none_of(outputs.begin(), outputs.end(),

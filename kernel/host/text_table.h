@@ -11,7 +11,4 @@ namespace meshwright::host {
 // line begins with two spaces. Cells are ASCII.
 std::string table_text(const std::vector<std::vector<std::string>>& rows, std::size_t left_columns);
 
-// A cell with a time: "12.345 ms".
-std::string milliseconds(double seconds);
-
 }  // namespace meshwright::host

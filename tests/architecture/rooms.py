@@ -41,7 +41,7 @@ def room_of(path: str) -> str | None:
 def target_room(source: str, include: str, kernel_files: set[str]) -> str | None:
     """The room that an #include of `source` (below kernel/) leads into; None: it leads out of the kernel."""
     beside = f"{source.rsplit('/', 1)[0]}/{include}"
-    for candidate in (beside, include, f"include/{include}", f"host/{include}"):
+    for candidate in (beside, include, f"include/{include}", *(f"{room}/{include}" for room in ORDER)):
         if candidate in kernel_files:
             return room_of(candidate)
     return None

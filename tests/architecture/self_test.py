@@ -128,6 +128,10 @@ class Rooms(unittest.TestCase):
             "graph/aten/call.h": "", "graph/aten/call.cpp": '#include "call.h"\n', "include/meshwright/graph.h": "",
             "strategy/solver_test.cpp": '#include "program/lower.h"\n', "program/lower.h": '#include "meshwright/graph.h"\n'}), [])
 
+    def test_planning_does_not_know_its_host(self):
+        found = room_violations({"planning/planner.cpp": '#include "plugin_host.h"\n', "host/plugin_host.h": ""})
+        self.assertEqual(found, ["kernel/planning/planner.cpp (planning) must not include plugin_host.h (host), a later room"])
+
     def test_a_later_room(self):
         for include in ("meshwright/strategy.h", "strategy/price.h"):
             found = room_violations({"graph/graph.cpp": f'  # include "{include}"\n', "include/meshwright/strategy.h": "", "strategy/price.h": ""})

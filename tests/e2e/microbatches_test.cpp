@@ -30,13 +30,13 @@ class NotCoupled : public testing::TestWithParam<const char*> {};
 
 TEST_P(NotCoupled, IsCut) {
   const Graph graph = read(GetParam());
-  const Result<Graph> half = host::cut_into_microbatches(graph, ops(), 2, false);
+  const Result<Graph> half = cut_into_microbatches(graph, ops(), 2, false);
   ASSERT_TRUE(half) << half.error().message;
   const ValueId input = std::find_if(graph.sources.begin(), graph.sources.end(), [](const Source& source) {
                           return source.kind == SourceKind::user_input;
                         })->value;
   EXPECT_EQ(2 * half->type(input).shape[0], graph.type(input).shape[0]);
-  EXPECT_EQ(host::cut_into_microbatches(graph, ops(), 1, false).value(), graph);
+  EXPECT_EQ(cut_into_microbatches(graph, ops(), 1, false).value(), graph);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, NotCoupled, testing::Values("mlp_tiny", "gpt2_tiny", "bert_tiny", "vit_tiny", "llama_tiny", "t5_tiny", "swin_tiny",
@@ -44,7 +44,7 @@ INSTANTIATE_TEST_SUITE_P(Models, NotCoupled, testing::Values("mlp_tiny", "gpt2_t
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(Microbatches, RefuseABatchThatDoesNotDivide) {
-  const Result<Graph> cut = host::cut_into_microbatches(read("gpt2_tiny"), ops(), 3, false);
+  const Result<Graph> cut = cut_into_microbatches(read("gpt2_tiny"), ops(), 3, false);
   ASSERT_FALSE(cut);
   EXPECT_EQ(cut.error().code, ErrorCode::bad_input);
   EXPECT_EQ(cut.error().message, "a batch of 8 can't be cut into 3 microbatches; it can be into 1, 2, 4, 8");
@@ -52,20 +52,20 @@ TEST(Microbatches, RefuseABatchThatDoesNotDivide) {
 
 TEST(Microbatches, RefuseBatchNormByNameUnlessAllowed) {
   const Graph graph = read("resnet_tiny");
-  const Result<Graph> refused = host::cut_into_microbatches(graph, ops(), 2, false);
+  const Result<Graph> refused = cut_into_microbatches(graph, ops(), 2, false);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::bad_input);
   EXPECT_THAT(refused.error().message, HasSubstr("aten._native_batch_norm_legit_functional at '_native_batch_norm_legit_functional'"));
   EXPECT_THAT(refused.error().message, HasSubstr("batch_coupling = \"allow\" in [train]"));
-  EXPECT_TRUE(host::cut_into_microbatches(graph, ops(), 2, true));
+  EXPECT_TRUE(cut_into_microbatches(graph, ops(), 2, true));
 }
 
 TEST(Microbatches, RefuseAContrastiveLossUnlessAllowed) {
   const Graph graph = read("clip_tiny");
-  const Result<Graph> refused = host::cut_into_microbatches(graph, ops(), 2, false);
+  const Result<Graph> refused = cut_into_microbatches(graph, ops(), 2, false);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("mixes the samples of a batch"));
-  EXPECT_TRUE(host::cut_into_microbatches(graph, ops(), 2, true));
+  EXPECT_TRUE(cut_into_microbatches(graph, ops(), 2, true));
 }
 
 // --- ops by themselves: hidden = x w, then one op between it and a loss that averages ---
@@ -76,7 +76,7 @@ struct Sample : Draft {
 
   Result<Graph> cut(ValueId last) {
     const ValueId loss = op("aten.mean", {{"self", last}}, {}, {});
-    return host::cut_into_microbatches(finish("sample", loss), ops(), 2, false);
+    return cut_into_microbatches(finish("sample", loss), ops(), 2, false);
   }
 };
 

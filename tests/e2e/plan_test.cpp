@@ -33,7 +33,7 @@ TEST(Plan, IsProvenOptimalForEveryExample) {
     EXPECT_EQ(outcome->plan->objective_seconds, outcome->plan->lower_bound_seconds) << name;
     EXPECT_TRUE(outcome->plan->unruled_ops.empty()) << name;
     EXPECT_LE(outcome->plan->peak_bytes, outcome->plan->budget_bytes) << name;
-    for (const host::Comparison& comparison : outcome->comparisons) {
+    for (const Comparison& comparison : outcome->comparisons) {
       ASSERT_TRUE(comparison.objective_seconds.has_value()) << name << ", " << comparison.name;
       if (!comparison.note.empty()) continue;  // it does not fit the budget
       EXPECT_GE(*comparison.objective_seconds, outcome->plan->objective_seconds) << name;
@@ -163,7 +163,7 @@ TEST(Plan, TriesEveryMeshShapeAndKeepsTheBest) {
   const Result<PlanOutcome> outcome = test::plan(options_for("gpt2_map_beta", ""));
   ASSERT_TRUE(outcome.ok() && outcome->plan.has_value());
   ASSERT_EQ(outcome->trials.size(), 4U);
-  for (const host::MeshTrial& trial : outcome->trials) {
+  for (const MeshTrial& trial : outcome->trials) {
     EXPECT_GE(trial.objective_seconds, outcome->plan->objective_seconds) << trial.mesh;
   }
 }

@@ -121,12 +121,12 @@ TEST_P(Profile, AddsUpAtEveryInstruction) {
   const auto frontend = host.create<Frontend>("frontend", "torch_export").value();
   Result<host::ProgramTools> tools = host::open_passes(host, {});
   ASSERT_TRUE(tools.ok());
-  tools->profile = host::any_profile();
-  const Result<host::TrainedModel> model = host::read_model(tiny(GetParam()), *frontend, *tools->ops, host.config());
+  tools->profile = any_profile();
+  const Result<TrainedModel> model = read_model(tiny(GetParam()), *frontend, *tools->ops, host.config().model, host.config().train);
   ASSERT_TRUE(model.ok());
   const Result<ModelAnalysis> analysis = analyze_model(model->graph, *tools->ops);
   ASSERT_TRUE(analysis.ok());
-  const Result<Plan> serial = host::serial_plan(tools->context(*analysis, model->training));
+  const Result<Plan> serial = serial_plan(tools->context(*analysis, model->training));
   ASSERT_TRUE(serial.ok());
   const Result<Program> program = host::make_program(*serial, *analysis, *tools);
   ASSERT_TRUE(program.ok());

@@ -108,15 +108,15 @@ TEST_F(DistinctPlans, AreTheCheapestCombinationsInTheirOrder) {
   std::sort(all.begin(), all.end());
   ASSERT_GT(all.size(), 30U);
 
-  const host::FittedSolver fitted(
+  const FittedSolver fitted(
       [this](const ModelProblem& model, std::int64_t budget) -> Result<Assignment> {
         const std::int64_t budgets[] = {budget};
         return solver_->solve(model.problem.space, budgets, {}).value().front();
       },
       [](const Plan&) -> Result<Program> { return infeasible("none"); });
-  host::FittedPlan first = fitted.fit(input_, problem_, best()).value();
+  FittedPlan first = fitted.fit(input_, problem_, best()).value();
   const std::vector<SpaceNode> nodes = problem_.space.nodes;
-  const auto found = host::distinct_plans(fitted, input_, problem_, kNoBudget, std::move(first), 12, all.back() + 1).value();
+  const auto found = distinct_plans(fitted, input_, problem_, kNoBudget, std::move(first), 12, all.back() + 1).value();
   ASSERT_EQ(found.plans.size(), 12U);
   EXPECT_FALSE(found.cut_off);
   for (std::size_t i = 0; i < found.plans.size(); ++i) EXPECT_TRUE(found.plans[i].assignment.cost == all[i]) << i;

@@ -26,7 +26,7 @@ class FullBatch : public testing::TestWithParam<std::tuple<std::string, std::int
     const auto frontend = bench().host.create<Frontend>("frontend", "torch_export").value();
     const Graph read = frontend->read(SOURCE_FOLDER "/tests/models/" + std::get<0>(GetParam()) + ".pt2").value();
     whole_ = make_float64_model(read, ops_).value();
-    part_ = make_float64_model(host::cut_into_microbatches(read, ops_, microbatches_, false).value(), ops_).value();
+    part_ = make_float64_model(cut_into_microbatches(read, ops_, microbatches_, false).value(), ops_).value();
     sources_ = sample_sources(*whole_.graph, {}, 1).value();
     keep_every_label();
     for (std::int64_t i = 0; i < microbatches_; ++i) {

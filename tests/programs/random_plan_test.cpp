@@ -57,7 +57,7 @@ class RandomPlan : public testing::TestWithParam<Draws> {
     const OpTable& ops = *bench().tools.ops;
     const Mesh mesh = plain_mesh(GetParam().mesh);
     const CostProfile profile = plain_profile();
-    const Result<Graph> cut = host::cut_into_microbatches(graph, ops, training.microbatches, true);
+    const Result<Graph> cut = cut_into_microbatches(graph, ops, training.microbatches, true);
     ASSERT_TRUE(cut) << cut.error().message;
     const ModelAnalysis model = make_float64_model(*cut, ops).value();
     const ProblemInput input{{model, training, ops, profile, *bench().tools.conversions}, mesh, {}};

@@ -33,9 +33,9 @@ void translate_range(Scope& scope) {
     scope.refuse("its start, limit and step must be known; every shape must be a fixed number");
   const DType dtype = scope.type(0).dtype;
   const auto number = [&](double value) {
-    return is_floating(dtype) ? Attribute(value) : Attribute(static_cast<std::int64_t>(value));
+    return is_floating(dtype) ? Attribute(value) : Attribute(whole_number(value));
   };
-  const auto count = static_cast<std::int64_t>(std::max(std::ceil((*limit - *start) / *delta), 0.0));
+  const std::int64_t count = whole_number(std::max(std::ceil((*limit - *start) / *delta), 0.0));
   scope.bind(0, scope.emit("aten.arange.start_step", {},
                            {{"start", number(*start)},
                             {"end", number(*limit)},
@@ -87,7 +87,7 @@ void translate_one_hot(Scope& scope) {
   ValueId result = scope.cast(equal, type.dtype);
   const double off = values->number(0), on = values->number(1);
   const auto number = [&](double value) {
-    return is_floating(type.dtype) ? Attribute(value) : Attribute(static_cast<std::int64_t>(value));
+    return is_floating(type.dtype) ? Attribute(value) : Attribute(whole_number(value));
   };
   if (on - off != 1) result = scope.emit("aten.mul.Tensor", {{"self", result}}, {{"other", number(on - off)}}, type);
   if (off != 0) result = scope.emit("aten.add.Tensor", {{"self", result}}, {{"other", number(off)}}, type);

@@ -121,7 +121,7 @@ void translate_pad(Scope& scope) {
   }
   const std::optional<double> filling = scope.has(2) ? scope.scalar(2) : std::optional(0.0);
   if (!filling) scope.refuse("what it fills with must be a constant");
-  attributes["value"] = is_floating(type.dtype) ? Attribute(*filling) : Attribute(static_cast<std::int64_t>(*filling));
+  attributes["value"] = is_floating(type.dtype) ? Attribute(*filling) : Attribute(whole_number(*filling));
   scope.bind(0, scope.emit("aten.constant_pad_nd", {{"self", scope.value(0)}}, attributes, type));
 }
 

@@ -1,4 +1,6 @@
 // Normalizations and softmax.
+#include <cmath>
+
 #include "../scope.h"
 
 namespace meshwright::onnx {
@@ -47,7 +49,7 @@ void translate_batch_norm(Scope& scope) {
   Attributes attributes = {{"eps", scope.number("epsilon", 1e-5)}, {"momentum", 1 - scope.number("momentum", 0.9)}};
   // 1 - 0.9 is not 0.1; PyTorch's momentum was a decimal number.
   attributes["momentum"] =
-      static_cast<double>(static_cast<std::int64_t>(std::get<double>(attributes["momentum"]) * 1e9 + 0.5)) / 1e9;
+      std::floor(std::get<double>(attributes["momentum"]) * 1e9 + 0.5) / 1e9;
   if (scope.integer("training_mode", 0) == 0 && !scope.options().batch_statistics) {
     const TensorType none{channels.dtype, {0}};
     scope.bind(0, scope.emit("aten._native_batch_norm_legit_no_training", operands, attributes, {type, none, none})[0]);

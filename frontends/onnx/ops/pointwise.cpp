@@ -9,7 +9,7 @@ namespace {
 Attribute number_for(double number, DType dtype) {
   if (is_floating(dtype)) return number;
   if (dtype == DType::boolean) return number != 0;
-  return static_cast<std::int64_t>(number);
+  return whole_number(number);
 }
 
 // The operand's number, if the other operand alone decides the result's shape.

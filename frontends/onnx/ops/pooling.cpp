@@ -1,5 +1,6 @@
 // Pools, and images made larger or smaller.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "windows.h"
@@ -77,7 +78,7 @@ void translate_resize(Scope& scope) {
       scope.refuse("its scales must be constants, one for each dimension");
     for (std::size_t i = 0; i < scales.size(); ++i) {
       scales[i] = known->reals[i];
-      type.shape[i] = static_cast<std::int64_t>(static_cast<double>(from.shape[i]) * scales[i]);
+      type.shape[i] = whole_number(static_cast<double>(from.shape[i]) * scales[i]);
     }
   }
   if (type.shape[0] != from.shape[0] || type.shape[1] != from.shape[1])
@@ -91,7 +92,7 @@ void translate_resize(Scope& scope) {
   if (mode == "nearest") {
     const bool as_pytorch = position == "asymmetric" && scope.text("nearest_mode", "round_prefer_floor") == "floor";
     const bool whole = std::ranges::all_of(
-        scales, [](double scale) { return scale == static_cast<double>(static_cast<std::int64_t>(scale)); });
+        scales, [](double scale) { return scale == std::trunc(scale); });
     if (!as_pytorch && !whole) scope.refuse("nearest neighbours with the mode '" + position + "' are not supported");
     name = "aten.upsample_nearest" + space + "d.vec";
   } else {

@@ -4,6 +4,12 @@
 
 namespace meshwright::onnx {
 
+namespace {
+
+constexpr std::int64_t kMost = std::int64_t{1} << 31;
+
+}  // namespace
+
 Windows windows_of(Scope& scope, const std::vector<std::int64_t>& kernel, bool round_up) {
   const Shape& shape = scope.shape(0);
   if (shape.size() < 3) scope.refuse("its operand has no dimensions of space");
@@ -23,6 +29,10 @@ Windows windows_of(Scope& scope, const std::vector<std::int64_t>& kernel, bool r
   windows.before.assign(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(space));
   windows.behind.assign(pads.begin() + static_cast<std::ptrdiff_t>(space), pads.end());
   const std::string automatic = scope.text("auto_pad", "NOTSET");
+  for (const std::vector<std::int64_t>& values : {windows.kernel, windows.strides, windows.dilations, pads}) {
+    if (std::ranges::any_of(values, [](std::int64_t value) { return value < -kMost || value > kMost; }))
+      scope.refuse("its kernel, strides, dilations and pads must be below " + std::to_string(kMost));
+  }
   for (std::size_t i = 0; i < space; ++i) {
     const std::int64_t size = shape[i + 2], stride = windows.strides[i],
                        reach = (windows.kernel[i] - 1) * windows.dilations[i] + 1;

@@ -1,0 +1,119 @@
+#include "fitted_search.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace meshwright {
+
+namespace {
+
+constexpr int kMostRounds = 8;
+constexpr std::int64_t kMostMicrobatches = 3;  // the first, one between, the last: further ones hold what the second does
+
+// Bytes of what one microbatch brings in, which is there from the start.
+std::int64_t microbatch_bytes(const Program& program) {
+  std::int64_t bytes = 0;
+  for (const ProgramInput& input : program.inputs) {
+    if (input.kind == SourceKind::user_input && input.microbatch == 0) bytes += program.local_bytes(input.value);
+  }
+  return bytes;
+}
+
+void keep_smaller(std::optional<FittedPlan>& smallest, FittedPlan plan) {
+  if (!smallest || plan.plan.peak_bytes < smallest->plan.peak_bytes) smallest = std::move(plan);
+}
+
+}  // namespace
+
+Result<FittedPlan> FittedSolver::fit(const ProblemInput& input, const Problem& problem, Assignment assignment) const {
+  Result<Plan> plan = make_plan(input, problem, assignment);
+  if (!plan) return plan.error();
+  FittedPlan fitted{std::move(assignment), std::move(*plan), {}, ""};
+  const std::int64_t microbatches = std::exchange(fitted.plan.training.microbatches, std::min(input.training.microbatches, kMostMicrobatches));
+  Result<Program> program = lower_(fitted.plan);
+  const std::int64_t left_out = microbatches - std::exchange(fitted.plan.training.microbatches, microbatches);
+  if (!program) {
+    fitted.no_program = program.error().message;
+    return fitted;
+  }
+  fitted.memory = memory_profile(*program);
+  fitted.plan.peak_bytes = fitted.memory.peak_bytes + left_out * microbatch_bytes(*program);
+  return fitted;
+}
+
+Result<Assignment> FittedSolver::assign(const ProblemInput& input, Problem& problem, std::int64_t budget) const {
+  // Where the fastest plan of all fits, no term of memory need be looked at.
+  std::vector<MemoryTerm> memory = std::exchange(problem.space.memory, {});
+  Result<Assignment> answer = solve_({input, problem}, kNoBudget);
+  problem.space.memory = std::move(memory);
+  if (!answer || answer->choice.empty()) return answer;
+  answer->peak_bytes = evaluate(problem.space, answer->choice).peak_bytes;
+  return answer->peak_bytes > budget ? solve_({input, problem}, budget) : answer;
+}
+
+Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& problem, std::int64_t budget) const {
+  FittedSearch found;
+  Result<Assignment> answer = assign(input, problem, budget);
+  if (!answer) return answer.error();
+  const Assignment first = *answer;
+  found.lower_bound_seconds = to_seconds(first.lower_bound);
+  found.status = first.status;
+  found.binding = first.binding;
+  found.least_bytes = first.least_bytes;
+  std::int64_t asked = budget, refused = 0;  // budgets of the terms: the least that gave a plan, the most that gave none
+  for (int round = 0; round < kMostRounds && asked > refused; ++round) {
+    if (answer->choice.empty()) {
+      refused = asked;
+    } else {
+      const std::int64_t counted = answer->peak_bytes;
+      Result<FittedPlan> fitted = fit(input, problem, std::move(*answer));
+      if (!fitted) return fitted.error();
+      const std::int64_t over = fitted->plan.peak_bytes - budget;
+      if (over <= 0) {
+        fitted->assignment.lower_bound = first.lower_bound;
+        const bool proven = fitted->assignment.cost <= first.lower_bound;
+        found.status = proven ? first.status : first.status == SolveStatus::heuristic ? SolveStatus::heuristic : SolveStatus::bounded;
+        fitted->plan.status = found.status;
+        fitted->plan.lower_bound_seconds = found.lower_bound_seconds;
+        found.best = std::move(*fitted);
+        return found;
+      }
+      asked = std::min(asked, counted) - over;
+      keep_smaller(found.smallest, std::move(*fitted));
+      if (asked > refused) {
+        answer = solve_({input, problem}, asked);
+        if (!answer) return answer.error();
+        continue;
+      }
+    }
+    // Less was asked for than any plan holds: half way back.
+    if (!found.smallest) break;
+    const std::int64_t above = found.smallest->assignment.peak_bytes;
+    asked = refused + (above - refused) / 2;
+    answer = solve_({input, problem}, asked);
+    if (!answer) return answer.error();
+  }
+  if (found.status == SolveStatus::infeasible) return found;
+  found.status = SolveStatus::heuristic;  // nothing is proven
+  found.binding = "no plan is known that holds no more than the budget, though none is proven impossible";
+  return found;
+}
+
+Result<std::optional<FittedPlan>> FittedSolver::smallest(const ProblemInput& input, const Problem& problem,
+                                                             std::int64_t least_bytes) const {
+  std::optional<FittedPlan> best;
+  if (least_bytes == 0) return best;  // nothing is known to begin from
+  for (const double factor : {1.0, 1.01, 1.03, 1.1, 1.3, 2.0, 4.0}) {
+    const auto budget = static_cast<std::int64_t>(factor * static_cast<double>(least_bytes));
+    Result<Assignment> answer = solve_({input, problem}, budget);
+    if (!answer) return answer.error();
+    if (answer->choice.empty()) continue;
+    Result<FittedPlan> fitted = fit(input, problem, std::move(*answer));
+    if (!fitted) return fitted.error();
+    keep_smaller(best, std::move(*fitted));
+    if (factor > 1.0) break;
+  }
+  return best;
+}
+
+}  // namespace meshwright

@@ -1,0 +1,59 @@
+// The best plan of one mesh within a memory budget, which is held against what the plan's program really holds.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "meshwright/memory_profile.h"
+#include "meshwright/plan.h"
+#include "meshwright/program.h"
+#include "meshwright/solver.h"
+#include "meshwright/strategy.h"
+
+namespace meshwright {
+
+// A plan with what its program holds.
+struct FittedPlan {
+  Assignment assignment;
+  Plan plan;                  // its peak is the program's
+  MemoryProfile memory;       // empty if there is no program
+  std::string no_program;     // why: then the peak is what the search's terms say
+};
+
+struct FittedSearch {
+  SolveStatus status = SolveStatus::infeasible;  // heuristic, if nothing was found and nothing is proven
+  std::optional<FittedPlan> best;                // within the budget
+  double lower_bound_seconds = 0;      // no plan within the budget costs less
+  std::string binding;                 // if there is none, what binds
+  std::int64_t least_bytes = 0;        // no plan holds less, as far as it is proven
+  std::optional<FittedPlan> smallest;  // of those that were seen and do not fit, the one that holds least
+};
+
+class FittedSolver {
+ public:
+  using Solve = std::function<Result<Assignment>(const ModelProblem&, std::int64_t budget)>;
+  // Errors: those of lowering.
+  using Lower = std::function<Result<Program>(const Plan&)>;
+
+  FittedSolver(Solve solve, Lower lower) : solve_(std::move(solve)), lower_(std::move(lower)) {}
+
+  // The terms of the search undercount: where a plan's program holds more than the budget, less is asked for, until it
+  // fits. The bound is that of the budget itself. `problem` is as it was when this returns.
+  Result<FittedSearch> search(const ProblemInput& input, Problem& problem, std::int64_t budget) const;
+
+  // The best choice by the search's terms alone. `problem` is as it was when this returns.
+  Result<Assignment> assign(const ProblemInput& input, Problem& problem, std::int64_t budget) const;
+
+  // A plan that holds as little as can be found: what a refusal names.
+  Result<std::optional<FittedPlan>> smallest(const ProblemInput& input, const Problem& problem, std::int64_t least_bytes) const;
+
+  Result<FittedPlan> fit(const ProblemInput& input, const Problem& problem, Assignment assignment) const;
+
+ private:
+  Solve solve_;
+  Lower lower_;
+};
+
+}  // namespace meshwright

@@ -1,0 +1,79 @@
+#include "plan_notes.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <set>
+
+namespace meshwright {
+
+namespace {
+
+// An axis along which every op repeats its work is worth knowing of: its devices only store.
+void note_idle_axes(const Plan& plan, std::vector<std::string>& notes) {
+  for (std::size_t axis = 0; axis < plan.mesh.rank(); ++axis) {
+    const auto works = [&](const PlannedVariable& variable) {
+      return axis < variable.axes.size() && variable.axes[axis] != "repeat";
+    };
+    if (std::any_of(plan.variables.begin(), plan.variables.end(), works)) continue;
+    notes.push_back("Mesh axis " + std::to_string(axis) + " (" + plan.mesh.axes[axis].slowest_link +
+                    ") is idle: every op repeats its work along it, because sharing the work would cost more "
+                    "communication than it saves.");
+  }
+}
+
+// Seconds of the nodes with this op. Those without a gradient have no variable: they read and write their tensors
+// whole.
+double seconds_of(const std::string& op, const Plan& plan, const CostProfile& profile) {
+  double seconds = 0;
+  std::set<std::string> planned;
+  for (const PlannedVariable& variable : plan.variables) {
+    if (variable.kind != VariableKind::node || variable.op != op) continue;
+    seconds += variable.forward_seconds + variable.backward_seconds;
+    planned.insert(variable.name);
+  }
+  for (const Node& node : plan.graph->nodes) {
+    if (node.op != op || planned.contains(node.name)) continue;
+    Work work;
+    for (const Operand& operand : node.operands)
+      work.bytes += static_cast<double>(plan.graph->type(operand.value).bytes());
+    for (const ValueId result : node.results) work.bytes += static_cast<double>(plan.graph->type(result).bytes());
+    seconds += compute_seconds(profile, work);
+  }
+  return seconds;
+}
+
+// "2 modules: encoder.a, encoder.b"
+std::string modules_of(const std::string& op, const Plan& plan) {
+  constexpr std::size_t kMostNamed = 4;
+  std::vector<std::string> modules;
+  for (const Node& node : plan.graph->nodes) {
+    const std::string module = node.module_path.empty() ? "the model itself" : node.module_path;
+    if (node.op == op && std::find(modules.begin(), modules.end(), module) == modules.end()) modules.push_back(module);
+  }
+  std::string text = std::to_string(modules.size()) + (modules.size() == 1 ? " module: " : " modules: ");
+  for (std::size_t i = 0; i < std::min(modules.size(), kMostNamed); ++i) text += (i > 0 ? ", " : "") + modules[i];
+  return text + (modules.size() > kMostNamed ? ", ..." : "");
+}
+
+}  // namespace
+
+std::vector<std::string> notes_of(const Plan& plan) {
+  std::vector<std::string> notes;
+  note_idle_axes(plan, notes);
+  return notes;
+}
+
+std::vector<std::string> unruled_notes(const Plan& plan, const CostProfile& profile,
+                                       const std::vector<std::string>& warnings) {
+  std::vector<std::string> notes;
+  for (const std::string& warning : warnings) {
+    const std::string op = warning.substr(0, warning.find(' '));
+    char text[32];
+    std::snprintf(text, sizeof(text), "%.3f ms", seconds_of(op, plan, profile) * 1e3);
+    notes.push_back(warning + ". It stands in " + modules_of(op, plan) + ", and costs every device " + text +
+                    " a step.");
+  }
+  return notes;
+}
+
+}  // namespace meshwright

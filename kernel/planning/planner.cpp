@@ -1,0 +1,215 @@
+#include "planner.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "distinct_plans.h"
+#include "plan_notes.h"
+#include "search_settings.h"
+#include "stopwatch.h"
+
+namespace meshwright {
+
+namespace {
+
+class Planner {
+ public:
+  explicit Planner(const PlanRequest& request) : request_(request) {}
+
+  Result<PlanRanking> run() {
+    Result<std::vector<std::vector<std::int64_t>>> shapes = mesh_shapes();
+    if (!shapes) return shapes.error();
+    for (const auto& shape : *shapes) {
+      if (Status status = try_mesh(shape); !status) return status.error();
+    }
+    bound_by_all_meshes();
+    rank();
+    if (!ranking_.plans.empty() && request_.explain) {
+      Stopwatch watch;
+      if (Status status = compare(); !status) return status.error();
+      ranking_.comparisons_seconds = watch.lap();
+    }
+    return std::move(ranking_);
+  }
+
+ private:
+  Result<std::vector<std::vector<std::int64_t>>> mesh_shapes() const {
+    if (request_.mesh.empty()) return candidate_shapes(request_.cluster, request_.explain ? 3 : 2);
+    Result<std::vector<std::int64_t>> shape = parse_mesh_shape(request_.mesh);
+    if (!shape) return shape.error();
+    return std::vector<std::vector<std::int64_t>>{std::move(*shape)};
+  }
+
+  Result<Assignment> solve(const ModelProblem& model, std::int64_t budget) const {
+    return solve_problem(request_.solver, model, budget, request_.search);
+  }
+
+  Status try_mesh(const std::vector<std::int64_t>& shape) {
+    Stopwatch watch;
+    Result<Mesh> mesh = make_mesh(request_.cluster, shape);
+    if (!mesh) return mesh.error();
+    Result<StrategyFilter> filter = wanted_filter(request_.search, *mesh);
+    if (!filter) return filter.error();
+    const ProblemInput given{request_.context, *mesh, *filter};
+    Result<Problem> problem = build_pinned(given, request_.pins);
+    ranking_.strategies_seconds += watch.lap();
+    MeshTrial trial;
+    trial.mesh = to_string(*mesh);
+    if (!problem) {
+      if (problem.error().code != ErrorCode::infeasible) return problem.error();
+      trial.binding = problem.error().message;
+      ranking_.trials.push_back(std::move(trial));
+      return Done{};
+    }
+    Result<FittedSearch> found = fitted_.search(given, *problem, request_.budget_bytes);
+    if (!found) return found.error();
+    if (!found->best && request_.explain) {
+      keep_smallest(trial, std::move(found->smallest));
+      Result<std::optional<FittedPlan>> smallest = fitted_.smallest(given, *problem, found->least_bytes);
+      if (!smallest) return smallest.error();
+      keep_smallest(trial, std::move(*smallest));
+    }
+    trial.status = found->status;
+    trial.lower_bound_seconds = found->lower_bound_seconds;
+    trial.least_bytes = found->least_bytes;
+    if (found->status == SolveStatus::infeasible && found->least_bytes == 0 && !request_.pins.empty()) {
+      Result<std::string> contradiction = contradiction_of(given);
+      if (!contradiction) return contradiction.error();
+      if (!contradiction->empty()) found->binding = std::move(*contradiction);
+    }
+    trial.binding = found->least_bytes > 0 ? "needs at least " + size_text(found->least_bytes) + " per device" : found->binding;
+    if (found->best) {
+      trial.objective_seconds = to_seconds(found->best->assignment.cost);
+      trial.peak_bytes = found->best->plan.peak_bytes;
+      if (Status status = keep(given, *problem, std::move(*found->best)); !status) return status;
+    }
+    ranking_.search_seconds += watch.lap();
+    ranking_.trials.push_back(std::move(trial));
+    return Done{};
+  }
+
+  // A mesh's best plan, and its next ones, as far as they are among the best of all meshes so far.
+  Status keep(const ProblemInput& given, Problem& problem, FittedPlan best) {
+    std::vector<RankedPlan>& plans = ranking_.plans;
+    const auto count = static_cast<std::size_t>(request_.top);
+    const TickSum too_much = plans.size() < count ? std::numeric_limits<TickSum>::max() : plans.back().fitted.assignment.cost;
+    if (best.assignment.cost >= too_much) return Done{};
+    Result<DistinctPlans> found = DistinctPlans{};
+    if (count == 1) found->plans.push_back(std::move(best));
+    else found = distinct_plans(fitted_, given, problem, request_.budget_bytes, std::move(best), count, too_much);
+    if (!found) return found.error();
+    ranking_.may_have_more = ranking_.may_have_more || found->cut_off;
+    for (FittedPlan& plan : found->plans) plans.push_back({std::move(plan), problem.variables.size(), problem.strategies});
+    std::stable_sort(plans.begin(), plans.end(), [](const RankedPlan& a, const RankedPlan& b) { return a.fitted.assignment.cost < b.fitted.assignment.cost; });
+    if (plans.size() > count) plans.erase(plans.begin() + request_.top, plans.end());
+    return Done{};
+  }
+
+  // A plan is optimal if no mesh may have a better one: also those that were only bounded, or where nothing was found and
+  // nothing is proven.
+  void bound_by_all_meshes() {
+    double least = std::numeric_limits<double>::infinity();
+    for (const MeshTrial& trial : ranking_.trials) {
+      if (trial.status != SolveStatus::infeasible) least = std::min(least, trial.lower_bound_seconds);
+    }
+    for (RankedPlan& ranked : ranking_.plans) {
+      Plan& plan = ranked.fitted.plan;
+      plan.lower_bound_seconds = std::min(plan.lower_bound_seconds, least);
+      if (plan.status == SolveStatus::optimal && plan.lower_bound_seconds < plan.objective_seconds) plan.status = SolveStatus::bounded;
+    }
+  }
+
+  // By the simulated step, which knows what the objective adds up.
+  void rank() {
+    std::vector<RankedPlan>& plans = ranking_.plans;
+    if (plans.empty()) return;
+    const double least = plans.front().fitted.plan.objective_seconds;
+    std::stable_sort(plans.begin(), plans.end(), [](const RankedPlan& a, const RankedPlan& b) { return a.fitted.plan.step_seconds < b.fitted.plan.step_seconds; });
+    ranking_.may_have_more = ranking_.may_have_more && std::ssize(plans) < request_.top;
+    Plan& plan = plans.front().fitted.plan;
+    if (plan.objective_seconds <= least) return;
+    plan.notes.push_back("Of the " + std::to_string(plans.size()) + " best distinct plans this one has the shortest simulated step; the least objective is " +
+                         milliseconds(least) + ".");
+  }
+
+  static Result<Problem> build_pinned(const ProblemInput& given, std::span<const Pin> pins) {
+    Result<Problem> problem = build_problem(given);
+    if (!problem) return problem;
+    if (Status pinned = apply_pins(pins, given, *problem); !pinned) return pinned.error();
+    return problem;
+  }
+
+  // Pins that cannot be met together, and can without any one of them. "": it is not the pins.
+  Result<std::string> contradiction_of(const ProblemInput& given) const {
+    std::vector<Pin> pins = request_.pins;
+    for (std::size_t i = 0; i < pins.size();) {
+      std::vector<Pin> others = pins;
+      others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+      Result<Problem> problem = build_pinned(given, others);
+      if (!problem) return problem.error();
+      Result<Assignment> answer = solve({given, *problem}, kNoBudget);
+      if (!answer) return answer.error();
+      if (answer->choice.empty()) pins = std::move(others);
+      else ++i;
+    }
+    if (pins.empty()) return std::string();
+    std::string text = pins.size() > 1 ? "these pins contradict each other: " : "no plan meets the pin ";
+    for (const Pin& pin : pins) text += (&pin == &pins.front() ? "" : ", ") + to_string(pin);
+    return text;
+  }
+
+  // The smallest plan of all meshes explains a refusal.
+  void keep_smallest(MeshTrial& trial, std::optional<FittedPlan> plan) {
+    if (!plan) return;
+    std::optional<FittedPlan>& smallest = ranking_.smallest;
+    if (trial.smallest_bytes == 0 || plan->plan.peak_bytes < trial.smallest_bytes) trial.smallest_bytes = plan->plan.peak_bytes;
+    if (!smallest || plan->plan.peak_bytes < smallest->plan.peak_bytes) smallest = std::move(plan);
+  }
+
+  // Data parallelism alone and Megatron's plan, on the mesh that won.
+  Status compare() {
+    const Mesh& mesh = ranking_.plans.front().fitted.plan.mesh;
+    const std::uint32_t all = (1U << mesh.rank()) - 1;
+    if (mesh.rank() == 0) return Done{};
+    if (Status status = compare_with("data parallel", mesh, {all, 0, ZeroStage::none}); !status) return status;
+    const std::uint32_t last = 1U << (mesh.rank() - 1);
+    std::string name = "Megatron";
+    if (mesh.rank() > 1) name += ", data parallel over axes before the last";
+    return compare_with(name, mesh, {all & ~last, last, ZeroStage::none});
+  }
+
+  Status compare_with(const std::string& name, const Mesh& mesh, StrategyFilter filter) {
+    Comparison comparison;
+    comparison.name = name;
+    const ProblemInput given{request_.context, mesh, filter};
+    Result<Problem> problem = build_problem(given);
+    if (!problem && problem.error().code != ErrorCode::infeasible) return problem.error();
+    if (!problem) {
+      comparison.note = problem.error().message;
+    } else {
+      Result<Assignment> answer = solve({given, *problem}, kNoBudget);
+      if (!answer) return answer.error();
+      if (!answer->choice.empty()) {
+        comparison.objective_seconds = to_seconds(answer->cost);
+        Result<FittedPlan> fitted = fitted_.fit(given, *problem, std::move(*answer));
+        if (!fitted) return fitted.error();
+        comparison.peak_bytes = fitted->plan.peak_bytes;
+        if (comparison.peak_bytes > request_.budget_bytes) comparison.note = "does not fit the budget";
+      } else {
+        comparison.note = answer->binding;
+      }
+    }
+    ranking_.comparisons.push_back(std::move(comparison));
+    return Done{};
+  }
+
+  const PlanRequest& request_;
+  const FittedSolver fitted_{[this](const ModelProblem& model, std::int64_t budget) { return solve(model, budget); }, request_.lower};
+  PlanRanking ranking_;
+};
+
+}  // namespace
+
+Result<PlanRanking> rank_plans(const PlanRequest& request) { return Planner(request).run(); }
+
+}  // namespace meshwright

@@ -1,0 +1,77 @@
+// The fastest plans of a model on a cluster: every mesh is searched, and what fits is ranked.
+//
+//   for each mesh: strategies and prices → pins → reduction → solver → plan → its program's peak against the budget
+//
+// Where several plans are asked for, the least objectives are found first, and then ranked by the simulated step.
+// Owns nothing between calls. Deterministic: the same request gives the same plans.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fitted_search.h"
+#include "meshwright/cluster.h"
+#include "meshwright/config.h"
+#include "meshwright/planning_context.h"
+#include "pins.h"
+
+namespace meshwright {
+
+// All that it refers to outlives the call.
+struct PlanRequest {
+  const PlanningContext& context;
+  const Cluster& cluster;
+  const IntraSolver& solver;
+  const Config& search;           // [search] of the configuration
+  FittedSolver::Lower lower;      // a plan's program, whose peak counts
+  const std::vector<Pin>& pins;
+  std::string mesh;               // "2x4"; "": all that are worth trying
+  std::int64_t budget_bytes = 0;  // per device
+  int top = 1;                    // so many of the best distinct plans (distinct_plans.h)
+  // False where it only matters whether something fits: then the best plan is compared with no other one, a refusal gives no
+  // reasons, and meshes have at most two axes.
+  bool explain = true;
+};
+
+struct MeshTrial {
+  std::string mesh;
+  SolveStatus status = SolveStatus::infeasible;
+  double objective_seconds = 0;
+  double lower_bound_seconds = 0;
+  std::int64_t peak_bytes = 0;
+  // If infeasible:
+  std::string binding;
+  std::int64_t least_bytes = 0;     // no plan holds less, as far as it is proven
+  std::int64_t smallest_bytes = 0;  // the smallest budget for which a plan is known; 0 if none is
+};
+
+// What another way to split the same model would take under the same cost model, without a budget.
+struct Comparison {
+  std::string name;                         // "data parallel", "Megatron 2x4"
+  std::optional<double> objective_seconds;  // nothing if the model can't be split that way
+  std::int64_t peak_bytes = 0;
+  std::string note;                         // why not, or how
+};
+
+// A plan of one mesh, and the size of its problem.
+struct RankedPlan {
+  FittedPlan fitted;
+  std::size_t variables = 0, strategies = 0;
+};
+
+struct PlanRanking {
+  std::vector<RankedPlan> plans;  // by simulated step; empty if no mesh has a plan that fits
+  bool may_have_more = false;     // fewer than asked for, since looking for more was given up
+  std::vector<MeshTrial> trials;
+  std::vector<Comparison> comparisons;  // with the first plan, on its mesh
+  std::optional<FittedPlan> smallest;   // if nothing fits: of the plans that were seen, the one that holds least
+  // Seconds of wall time.
+  double strategies_seconds = 0, search_seconds = 0, comparisons_seconds = 0;
+};
+
+// Errors: bad_input (the mesh, a pin, a setting of [search]), plugin_failed. That nothing fits is none.
+Result<PlanRanking> rank_plans(const PlanRequest& request);
+
+}  // namespace meshwright

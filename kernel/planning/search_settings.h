@@ -1,0 +1,17 @@
+// What [search] of the configuration means to a search on one mesh.
+#pragma once
+
+#include "meshwright/config.h"
+#include "meshwright/solver.h"
+#include "meshwright/strategy.h"
+
+namespace meshwright {
+
+// What it asks of strategies. Errors: bad_input for axes that the mesh does not have.
+Result<StrategyFilter> wanted_filter(const Config& search, const Mesh& mesh);
+
+// The solver's answer to the problem, within the limits of `search`. Its space is reduced before and the answer lifted
+// afterwards, but for a solver that reads the model.
+Result<Assignment> solve_problem(const IntraSolver& solver, const ModelProblem& model, std::int64_t budget, const Config& search);
+
+}  // namespace meshwright

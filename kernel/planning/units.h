@@ -1,0 +1,15 @@
+// Quantities as people read them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace meshwright {
+
+// "0 B", "512 B", "1.50 KiB", "12.3 MiB", "131 GiB", "1.02 TiB": three digits.
+std::string size_text(std::int64_t bytes);
+
+// "12.345 ms"
+std::string milliseconds(double seconds);
+
+}  // namespace meshwright

@@ -1,0 +1,47 @@
+# Headers that nearly every source reads, parsed once: for libraries the standard library's and what op families see of the
+# kernel, for tests GoogleTest's too. A source still includes what it uses: sanitized builds compile without them, and
+# tests/architecture reads the includes themselves.
+option(MESHWRIGHT_PRECOMPILE "Parse common headers once" ON)
+
+set(library_headers <algorithm> <array> <cmath> <cstdint> <functional> <map> <memory> <numeric> <optional> <set> <span> <string>
+    <string_view> <tuple> <utility> <variant> <vector> <meshwright/op.h> <meshwright/layout.h>)
+set(test_headers <gtest/gtest.h> ${library_headers})
+
+# precompile_for(FOLDER): all targets of this folder and of those below it.
+function(precompile_for folder)
+  get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
+  foreach(target IN LISTS targets)
+    get_target_property(type ${target} TYPE)
+    get_target_property(libraries ${target} LINK_LIBRARIES)
+    get_target_property(sources ${target} SOURCES)
+    if(NOT "${sources}" MATCHES "\\.cpp" OR target MATCHES "^meshwright_(library|test)_headers$")
+      continue()
+    endif()
+    if(type MATCHES "^(OBJECT|STATIC|SHARED)_LIBRARY$")
+      target_precompile_headers(${target} REUSE_FROM meshwright_library_headers)
+    elseif(type STREQUAL "EXECUTABLE" AND "${libraries}" MATCHES "GTest::")
+      target_precompile_headers(${target} REUSE_FROM meshwright_test_headers)
+      # Of a std::string that is precompiled, g++ 12 says that its operator+ copies what is out of bounds (GCC bug 105329).
+      target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread)
+    endif()
+  endforeach()
+  get_property(folders DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
+  foreach(below IN LISTS folders)
+    precompile_for(${below})
+  endforeach()
+endfunction()
+
+if(NOT MESHWRIGHT_PRECOMPILE OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  return()
+endif()
+file(WRITE ${CMAKE_BINARY_DIR}/generated/headers.cpp "")
+add_library(meshwright_library_headers OBJECT ${CMAKE_BINARY_DIR}/generated/headers.cpp)
+# Not linked with the kernel, which needs them itself.
+target_include_directories(meshwright_library_headers PRIVATE ${PROJECT_SOURCE_DIR}/kernel/include)
+target_precompile_headers(meshwright_library_headers PRIVATE ${library_headers})
+if(BUILD_TESTING)
+  add_executable(meshwright_test_headers ${CMAKE_BINARY_DIR}/generated/headers.cpp)
+  target_link_libraries(meshwright_test_headers PRIVATE meshwright_kernel GTest::gtest_main)
+  target_precompile_headers(meshwright_test_headers PRIVATE ${test_headers})
+endif()
+precompile_for(${PROJECT_SOURCE_DIR})
