@@ -115,7 +115,8 @@ class Planner {
     for (RankedPlan& ranked : ranking_.plans) {
       Plan& plan = ranked.fitted.plan;
       plan.lower_bound_seconds = std::min(plan.lower_bound_seconds, least);
-      if (plan.status == SolveStatus::optimal && plan.lower_bound_seconds < plan.objective_seconds) plan.status = SolveStatus::bounded;
+      if (plan.lower_bound_seconds <= 0) plan.status = SolveStatus::heuristic;
+      else if (plan.status == SolveStatus::optimal && plan.lower_bound_seconds < plan.objective_seconds) plan.status = SolveStatus::bounded;
     }
   }
 

@@ -91,6 +91,29 @@ int all_reduces(std::map<std::string, int> moves) {
   return moves["all_reduce"] + moves["reduce_scatter"];
 }
 
+// A solver that gives up early proves the winner's mesh, and leaves others open.
+TEST(Plan, IsOptimalOnlyIfNoMeshMayHaveABetterOne) {
+  for (const char* limit : {"100000", "4000000000"}) {
+    SCOPED_TRACE(limit);
+    PlanOptions options;
+    options.model = SOURCE_FOLDER "/tests/models/llama_tiny.pt2";
+    options.cluster = test::cluster("a100x8_nvlink_pairs");
+    options.set = {std::string("search.work_limit=") + limit};
+    const Result<PlanOutcome> outcome = test::plan(options);
+    ASSERT_TRUE(outcome.ok() && outcome->plan.has_value());
+    double least = outcome->plan->objective_seconds;
+    bool proven = true, any_proven = false;
+    for (const MeshTrial& trial : outcome->trials) {
+      least = std::min(least, trial.lower_bound_seconds);
+      (trial.status == SolveStatus::optimal ? any_proven : proven) = trial.status == SolveStatus::optimal;
+    }
+    EXPECT_TRUE(any_proven);
+    EXPECT_EQ(proven, limit == std::string("4000000000"));
+    EXPECT_EQ(outcome->plan->lower_bound_seconds, least);
+    EXPECT_EQ(outcome->plan->status == SolveStatus::optimal, proven);
+  }
+}
+
 TEST(Plan, WithShardedWeightsIsMegatronsOrItsSequenceParallelForm) {
   PlanOptions options;
   options.model = test::example("gpt2_small");
