@@ -11,7 +11,8 @@
 
 namespace meshwright {
 
-// A storage that is held at a node's fullest moment. On a mesh it is cut as the ports are that have its shape.
+// A storage that is resident at the moment at which the backward of a node holds most. On a mesh it is sharded as those operands
+// and results of the node are that have its shape.
 struct BackwardStorage {
   std::int64_t bytes = 0;
   std::vector<std::uint32_t> operands, results;  // ports of the forward node
@@ -20,12 +21,13 @@ struct BackwardStorage {
 struct NodeBackward {
   bool view = false;  // the results share the storage of operand 0
   std::vector<bool> saves_operand, saves_result;  // what its backward uses
-  // Of that, what is still needed at the fullest moment.
+  // Which of the saved operands and results are still needed at the moment at which the backward holds most.
   std::vector<bool> holds_operand, holds_result;
   std::vector<bool> passes_gradient;    // by operand: its gradient shares the storage of a result's gradient
   bool works = false;         // something in its backward takes time, and is no view
-  bool fullest_last = false;  // nothing that takes time follows the fullest moment
-  std::vector<BackwardStorage> fullest;  // besides what is saved: gradients that come in, inner values, gradients made
+  bool fullest_last = false;  // Nothing that takes time follows the moment at which it holds most.
+  // What is resident at that moment besides what is saved: gradients that come in, intermediate values, gradients made.
+  std::vector<BackwardStorage> fullest;
 };
 
 struct BackwardMemory {

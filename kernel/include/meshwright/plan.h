@@ -31,19 +31,20 @@ struct PlannedMove {
   double seconds = 0;
 };
 
-// One tensor on its way from one variable to another. Empty conversions are left out.
+// One tensor that changes its layout between the variable that yields it and one that uses it. Where both agree on the
+// layout there is no conversion, and none is listed.
 struct PlannedConversion {
   std::string value;
   std::uint32_t from = 0;  // index into Plan::variables; a gradient travels from the user to the maker
   std::uint32_t to = 0;
   std::uint32_t to_port = 0;  // the operand, at the user
   bool backward = false;
-  bool hides = false;  // a parameter's: runs beside the computing
+  bool hides = false;  // Overlapped: a parameter's gather or reduction, which runs concurrently with computing.
   std::string source_layout;
   std::string target_layout;
   std::vector<PlannedMove> moves;
   double seconds = 0;
-  std::int64_t times = 1;  // a step
+  std::int64_t times = 1;  // how often it runs in a step
 };
 
 struct PlannedPort {
@@ -60,18 +61,19 @@ struct PlannedVariable {
   std::vector<std::string> axes;  // of a node: what each mesh axis does, "b", "k.1", "repeat"
   std::vector<PlannedPort> operands;
   std::vector<PlannedPort> results;
-  std::string compute_layout;  // of a parameter, and the three behind it
-  std::string state_layout;
+  // Of a parameter only:
+  std::string compute_layout;        // that it is gathered to for computing
+  std::string state_layout;          // of what the optimizer keeps
   ZeroStage zero = ZeroStage::none;
-  bool regather = false;
-  bool prefetch = false;
-  double forward_seconds = 0;   // of one microbatch, and so are the next and the one behind the update
-  double backward_seconds = 0;
-  double update_seconds = 0;
-  double communication_seconds = 0;  // inside the op, and its share of constants
-  std::int64_t saved_bytes = 0;
-  std::int64_t state_bytes = 0;
-  std::int64_t gradient_bytes = 0;
+  bool regather = false;             // The gathered copy is dropped after the forward, and gathered again for the backward.
+  bool prefetch = false;             // Each gather starts one op ahead of the op that needs it.
+  double forward_seconds = 0;        // per microbatch
+  double backward_seconds = 0;       // per microbatch
+  double update_seconds = 0;         // per step
+  double communication_seconds = 0;  // per microbatch: collectives inside the op, and its share of making constants
+  std::int64_t saved_bytes = 0;      // resident from the forward to the backward, on one device
+  std::int64_t state_bytes = 0;      // of a parameter: resident all the time
+  std::int64_t gradient_bytes = 0;   // of a parameter: resident from its backward to the update
 };
 
 struct UsedPlugin {
@@ -91,9 +93,9 @@ struct Plan {
   SolveStatus status = SolveStatus::heuristic;
   std::string method;
   double objective_seconds = 0;    // the additive cost that the solver minimised
-  double lower_bound_seconds = 0;  // no assignment under the budget costs less
-  double step_seconds = 0;         // simulated: communication of parameters beside the computing
-  std::int64_t peak_bytes = 0;
+  double lower_bound_seconds = 0;  // No plan within the budget has a lower objective, on any mesh that was searched.
+  double step_seconds = 0;         // simulated, with the communication of parameters overlapped
+  std::int64_t peak_bytes = 0;     // of one device
 
   std::vector<PlannedVariable> variables;
   std::vector<PlannedConversion> conversions;

@@ -69,7 +69,7 @@ struct Instruction {
   Phase phase = Phase::forward;
   std::string name;         // of the node that it is part of
   std::string module_path;
-  std::string node;         // of the forward graph: whose forward or backward it serves; "" of the seed, an update, a free
+  std::string node;         // The node of the forward graph whose forward or backward it serves; "" for the seed, updates, frees.
   std::string op;           // of compute
   std::vector<ProgramOperand> operands;
   std::vector<ProgramValueId> results;
@@ -80,9 +80,10 @@ struct Instruction {
   bool alias = false;               // of compute: the results share the storage of operand 0
   Move move;                        // of move
   std::uint32_t parameter = kNoId;  // of load_parameter, store_gradient and update: index into Program::parameters
-  bool hides = false;               // of convert and move: a parameter's, which runs beside the computing; of accumulate:
-                                    // adds up what such a move reduced, behind it
-  bool planned = true;              // of convert and move: the plan counts it; false: lowering had to add it
+  // Runs on the communication stream, concurrently with computing: a convert or move of a parameter or of its gradient, and the
+  // accumulate that adds up what such a move reduced.
+  bool hides = false;
+  bool planned = true;              // of convert and move: the plan counts it. False: lowering had to add it.
 };
 
 struct ProgramParameter {
@@ -92,12 +93,12 @@ struct ProgramParameter {
   ProgramValueId gradient = kNoId;  // in the layout of the state; kNoId until the parameter_shard pass, or if it has none
   Layout state;                     // of what the optimizer keeps
   ZeroStage zero = ZeroStage::none;
-  bool regather = false;            // ZeRO-3: the gathered value is dropped after the forward, and gathered again
-  bool prefetch = false;            // ZeRO-3: gathered before the op that is ahead of the first one that uses it
-  ProgramValueId updated = kNoId;   // the value after the step; kNoId: `value`, which the update changes in place
+  bool regather = false;            // ZeRO-3: the gathered copy is dropped after the forward, and gathered again for the backward.
+  bool prefetch = false;            // ZeRO-3: the gather starts one op ahead of the first op that uses the value.
+  ProgramValueId updated = kNoId;   // the value after the step; kNoId where the update changes `value` in place
 };
 
-// Microbatches are numbered from 0. Buffers and constants are inputs of the first one, and stay.
+// Microbatches are numbered from 0. Buffers and constants are inputs of microbatch 0 and stay resident for all of them.
 struct ProgramInput {
   SourceKind kind = SourceKind::user_input;
   ValueId source = kNoId;  // of the graph; each layout in which it is used is an input of its own
@@ -105,7 +106,8 @@ struct ProgramInput {
   std::int64_t microbatch = 0;
 };
 
-// Of each microbatch the loss; of the last one what it leaves in buffers; and where there is only one, the others too.
+// What a step yields: the loss of each microbatch, and what the last microbatch leaves in buffers. Other results of the model
+// are outputs only where there is a single microbatch.
 struct ProgramOutput {
   OutputKind kind = OutputKind::user_output;
   std::string target;     // the buffer, for a mutation

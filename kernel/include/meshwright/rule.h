@@ -38,10 +38,10 @@ struct Factor {
 
 struct TensorRule {
   std::vector<std::vector<FactorId>> dimensions;  // factors of each dimension, major to minor; none for size 1
-  bool addend = false;
-  // A result that is saved for the op's own gradient, and the operand as which that gets it: each rank reads what it made
-  // itself. So what a rank has of it need not be what a layout says: where a factor that it lacks is sharded, it is no
-  // partial sum, and an exchange leaves its rows where they were worked on. The gradient shares its work as the op does.
+  bool addend = false;  // Added to a sum: where the sum is sharded, one rank alone adds it.
+  // Rank-private: the value differs from rank to rank, and no layout describes it. It is a result that only the gradient of the
+  // same op reads, on the same rank, or the operand of that gradient. Where a factor is sharded that it does not have, it is
+  // not a partial sum; after an exchange its rows stay where they were computed. The gradient is sharded as the op is.
   bool own = false;
 };
 

@@ -28,8 +28,8 @@ namespace meshwright {
 // "b", "k.1" (the second atom of k), "repeat", "partial forward", "partial backward".
 MESHWRIGHT_API std::string to_string(const AxisChoice& choice, const AtomizedNode& node);
 
-// At an operand: the layout that the op needs and the layout in which it yields the gradient. At a result: the layout
-// that it yields and the layout in which it needs the gradient.
+// The layouts of a tensor and of its gradient where it meets an op. An operand's value is needed in `value`, and the op
+// yields its gradient in `gradient`; a result is yielded in `value`, and its gradient is needed in `gradient`.
 struct PortLayouts {
   Layout value;
   Layout gradient;
@@ -41,21 +41,22 @@ struct Strategy {
   std::vector<PortLayouts> operands;
   std::vector<PortLayouts> results;  // of a fork: one, for all uses
   // Of a parameter, whose result is the value as it is stored and the layout that its gradient is reduced to:
-  Layout compute;                    // what it is gathered to for computing
+  Layout compute;                    // that it is gathered to for computing
   Layout state;                      // of what the optimizer keeps
   ZeroStage zero = ZeroStage::none;
-  bool regather = false;             // gathered again for the backward
-  bool prefetch = false;             // each gather starts one op ahead, and hides behind that op
+  bool regather = false;             // The gathered copy is dropped after the forward, and gathered again for the backward.
+  bool prefetch = false;             // Each gather starts one op ahead of the op that needs it, and overlaps with that op.
+  // Of any variable. Seconds are per microbatch, those of the update per step; bytes are on one device.
   double forward_seconds = 0;        // computing, without communication
-  double backward_seconds = 0;
+  double backward_seconds = 0;       // the same
   double update_seconds = 0;         // of a parameter: the optimizer's step, and the gather of what it changed
-  double forward_communication_seconds = 0;  // inside the op: InternalCollective
-  double backward_communication_seconds = 0;
-  double constant_seconds = 0;               // its share of making operands that have no gradient
-  std::int64_t saved_bytes = 0;              // from its forward to its backward
-  double own_share = 1;                      // bytes of its own results (TensorRule::own) over what their layouts say: more in an exchange
-  std::int64_t state_bytes = 0;              // of a parameter: its value and what the optimizer keeps, all the time
-  std::int64_t gradient_bytes = 0;           // of a parameter: from its backward to the update
+  double forward_communication_seconds = 0;   // collectives inside the op (InternalCollective)
+  double backward_communication_seconds = 0;  // the same
+  double constant_seconds = 0;                // its share of making operands that have no gradient
+  std::int64_t saved_bytes = 0;               // resident from its forward to its backward
+  double own_share = 1;                       // resident bytes of its rank-private results (TensorRule::own) over those that their layouts say; an exchange has more
+  std::int64_t state_bytes = 0;               // of a parameter: its value and what the optimizer keeps, resident all the time
+  std::int64_t gradient_bytes = 0;            // of a parameter: resident from its backward to the update
 
   // What goes out at a port: a fork has one result for all its uses.
   [[nodiscard]] const PortLayouts& result(std::uint32_t port) const { return results.size() == 1 ? results[0] : results[port]; }
@@ -89,11 +90,12 @@ struct ProblemEdge {
   std::uint32_t to = 0;
   std::uint32_t to_port = 0;
   ValueId value = kNoId;
-  bool of_parameter = false;   // directly from a parameter: its gather and its reduction hide behind computing
-  double hidden_share = 0;     // of the user's computing, behind which this parameter's communication hides
+  bool of_parameter = false;   // `from` is a parameter: its gather and the reduction of its gradient overlap with computing
+  double hidden_share = 0;     // the share of the using op's computing with which this parameter's communication overlaps
 };
 
-// Limits which strategies are considered: for comparisons, and for users who know what they want. Axes as bit masks.
+// Limits which strategies are considered: for comparisons, and for users who know what they want. Axes are bit masks: bit i
+// stands for mesh axis i.
 struct StrategyFilter {
   std::uint32_t batch_axes = 0;            // these only ever shard the batch: data parallelism
   std::uint32_t sharded_weight_axes = 0;   // over these, weights of two dimensions and more are computed with in shards

@@ -14,7 +14,7 @@ namespace meshwright {
 
 enum class Optimizer : std::uint8_t { sgd, momentum, adam, adamw };
 
-// What of a parameter is in shards over devices that all compute with the whole of it (Rajbhandari et al. 2020, ZeRO).
+// Which parts of a parameter are sharded over devices that all compute with the whole parameter (Rajbhandari et al. 2020, ZeRO).
 enum class ZeroStage : std::uint8_t {
   none,
   optimizer,  // 1: the optimizer's state; the gradient is reduced to shards, and the new value gathered, once a step
@@ -27,7 +27,8 @@ struct TrainingSettings {
   std::optional<DType> param_dtype;    // what the floating-point values of the model are retyped to; as exported if absent
   DType master_dtype = DType::float32;  // of the optimizer's own copy, where param_dtype differs, and of its state
   std::optional<DType> reduce_dtype;    // in which gradients are reduced and kept; the parameter's own if absent
-  // Parts into which a step cuts the batch, one after the other; the graph is that of one part. Their losses are averaged.
+  // The number of parts into which a step cuts the batch. They run one after the other, and their losses are averaged; the graph
+  // is that of one part.
   std::int64_t microbatches = 1;
   // True: gradients of microbatches add up on each device and are reduced once a step. False: after each microbatch.
   bool keep_gradients = true;
@@ -35,8 +36,8 @@ struct TrainingSettings {
   // Whether the gradient of a parameter at this stage is reduced over its devices after each microbatch; otherwise it adds
   // up on each of them, and is reduced once a step.
   [[nodiscard]] MESHWRIGHT_API bool reduces_each_microbatch(ZeroStage stage) const;
-  // Whether that one reduction waits for the end of the step, behind all computing: of ZeRO-1 without microbatches to add
-  // up, which would be ZeRO-2 otherwise. Other reductions run beside the backward that goes on.
+  // Whether the reduction of the gradient waits until all computing of the step is done: that of ZeRO-1 without microbatches to
+  // add up, which would be ZeRO-2 otherwise. Other reductions overlap with the rest of the backward.
   [[nodiscard]] MESHWRIGHT_API bool reduces_at_end(ZeroStage stage) const;
   // Numbers that the optimizer keeps for each element of a parameter.
   [[nodiscard]] MESHWRIGHT_API std::int64_t optimizer_values() const;
