@@ -69,7 +69,7 @@ Result<PluginInfo> read_plugin_info(const std::string& path) {
   return PluginInfo{path, values["kind"], values["id"], values["version"], values["description"], values["tag"]};
 }
 
-std::string host_tag() { return MESHWRIGHT_ABI_TAG; }
+std::string host_tag(std::string_view kind) { return abi::for_kind(MESHWRIGHT_ABI_TAG, kind).data; }
 
 Status check_tag(const std::string& path, const std::string& tag, const std::string& expected) {
   if (tag == expected) return Done{};

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "meshwright/result.h"
 
@@ -23,11 +24,12 @@ struct PluginInfo {
 // Errors: those of read_elf_section; plugin_failed if the section's text is not of the form above.
 Result<PluginInfo> read_plugin_info(const std::string& path);
 
-// This program's own tag.
-std::string host_tag();
+// The tag that plugins of this kind need to have here: with the hash of the headers that they see, or of all where the kind is
+// none of plugin_kinds.txt.
+std::string host_tag(std::string_view kind);
 
 // Done if a plugin with this tag may be loaded; else plugin_failed with the first field that differs, both values and
 // what to rebuild. `path` only names the plugin in the message.
-Status check_tag(const std::string& path, const std::string& tag, const std::string& expected = host_tag());
+Status check_tag(const std::string& path, const std::string& tag, const std::string& expected);
 
 }  // namespace meshwright::host

@@ -114,7 +114,7 @@ const boost::dll::shared_library& keep(boost::dll::shared_library library) {
 }  // namespace
 
 Result<const meshwright_plugin_v1*> load_plugin(const PluginInfo& info) {
-  if (Status tag = check_tag(info.path, info.tag); !tag) return tag.error();
+  if (Status tag = check_tag(info.path, info.tag, host_tag(info.kind)); !tag) return tag.error();
 
   boost::dll::shared_library library;
   std::error_code failure;

@@ -35,7 +35,7 @@ Result<PluginRegistry> open_registry(const PluginsOptions& options) {
 }
 
 Json json_of(const PluginInfo& plugin) {
-  const Status tag = check_tag(plugin.path, plugin.tag);
+  const Status tag = check_tag(plugin.path, plugin.tag, host_tag(plugin.kind));
   Json json;
   json.add("kind", plugin.kind).add("id", plugin.id).add("version", plugin.version);
   json.add("description", plugin.description).add("path", plugin.path).add("tag", plugin.tag);
@@ -51,7 +51,7 @@ std::string list_as_json(const PluginRegistry& registry) {
   for (const PluginNotice& notice : registry.notices()) {
     notices.push(Json().add("path", notice.path).add("message", notice.message));
   }
-  return write_json(Json().add("tag", host_tag()).add("plugins", plugins).add("notices", notices));
+  return write_json(Json().add("tag", host_tag("")).add("plugins", plugins).add("notices", notices));
 }
 
 std::string list_as_text(const PluginRegistry& registry) {
@@ -65,7 +65,7 @@ std::string list_as_text(const PluginRegistry& registry) {
   for (const PluginInfo& plugin : registry.list()) {
     text += padded(plugin.kind, kind_width) + "  " + padded(plugin.id, id_width) + "  " + plugin.version + "  " +
             plugin.description + "\n";
-    if (const Status tag = check_tag(plugin.path, plugin.tag); !tag) text += "  refused: " + tag.error().message + "\n";
+    if (const Status tag = check_tag(plugin.path, plugin.tag, host_tag(plugin.kind)); !tag) text += "  refused: " + tag.error().message + "\n";
   }
   if (registry.list().empty()) text += "no plugins in " + install_folder() + " or the other plugin paths\n";
   for (const PluginNotice& notice : registry.notices()) text += "note: " + notice.message + "\n";

@@ -76,14 +76,15 @@ class Suggester {
     return true;
   }
 
-  // The first axis is the one between nodes.
+  // The first axis is the one between nodes; one axis alone gets another one before it.
   bool suggest_nodes(int factor) {
     const std::int64_t about_bytes = peak_ ? peak_->scaled(1.0 / factor, 1.0 / factor, 1.0 / factor) : 0;
     if (about_bytes > input_.budget_bytes) return false;
     Suggestion& suggestion = made_.emplace_back(Suggestion{std::to_string(factor) + " times the nodes", input_.options, about_bytes});
     suggestion.options.node_factor = factor;
     std::vector<std::int64_t> shape = shape_;
-    if (!shape.empty()) shape.front() *= factor;
+    if (shape.size() == 1) shape.insert(shape.begin(), factor);
+    else if (!shape.empty()) shape.front() *= factor;
     suggestion.options.mesh = mesh_text(shape);
     if (shape.empty()) suggestion.options.set.push_back("cluster.mesh=");
     return true;

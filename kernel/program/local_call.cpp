@@ -1,11 +1,14 @@
 #include "meshwright/local_call.h"
 
+#include "meshwright/program.h"
 #include "tensor/guarded.h"
 
 namespace meshwright {
 
 LocalBuilder::LocalBuilder(Program& program, const Instruction& original, std::vector<Instruction>& instructions)
     : program_(program), original_(original), instructions_(instructions) {}
+
+const ShardedType& LocalBuilder::type(ProgramValueId value) const { return program_.values[value].type; }
 
 ProgramValueId LocalBuilder::make(ShardedType type) {
   const auto id = static_cast<ProgramValueId>(program_.values.size());

@@ -1,10 +1,11 @@
-# Headers that nearly every source reads, parsed once: for libraries the standard library's and what op families see of the
-# kernel, for tests GoogleTest's too. A source still includes what it uses: sanitized builds compile without them, and
+# Headers that nearly every source reads, parsed once: the standard library's, and for tests GoogleTest's. None of this tree:
+# ccache takes a precompiled header for the same if only comments changed, and g++ then reads a header twice that it knows
+# by `#pragma once`. A source still includes what it uses: sanitized builds compile without them, and
 # tests/architecture reads the includes themselves.
 option(MESHWRIGHT_PRECOMPILE "Parse common headers once" ON)
 
 set(library_headers <algorithm> <array> <cmath> <cstdint> <functional> <map> <memory> <numeric> <optional> <set> <span> <string>
-    <string_view> <tuple> <utility> <variant> <vector> <meshwright/op.h> <meshwright/layout.h>)
+    <string_view> <tuple> <utility> <variant> <vector>)
 set(test_headers <gtest/gtest.h> ${library_headers})
 
 # precompile_for(FOLDER): all targets of this folder and of those below it.
@@ -36,12 +37,10 @@ if(NOT MESHWRIGHT_PRECOMPILE OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 file(WRITE ${CMAKE_BINARY_DIR}/generated/headers.cpp "")
 add_library(meshwright_library_headers OBJECT ${CMAKE_BINARY_DIR}/generated/headers.cpp)
-# Not linked with the kernel, which needs them itself.
-target_include_directories(meshwright_library_headers PRIVATE ${PROJECT_SOURCE_DIR}/kernel/include)
 target_precompile_headers(meshwright_library_headers PRIVATE ${library_headers})
 if(BUILD_TESTING)
   add_executable(meshwright_test_headers ${CMAKE_BINARY_DIR}/generated/headers.cpp)
-  target_link_libraries(meshwright_test_headers PRIVATE meshwright_kernel GTest::gtest_main)
+  target_link_libraries(meshwright_test_headers PRIVATE GTest::gtest_main)
   target_precompile_headers(meshwright_test_headers PRIVATE ${test_headers})
 endif()
 precompile_for(${PROJECT_SOURCE_DIR})

@@ -39,7 +39,7 @@ TEST(Registry, ListsInOrderWithoutLoading) {
   EXPECT_EQ(registry.list()[1].kind, "fixture");
   EXPECT_EQ(registry.list()[1].version, "1.0.0");
   EXPECT_EQ(registry.list()[1].description, "Holds a number");
-  EXPECT_EQ(registry.list()[1].tag, host_tag());
+  EXPECT_EQ(registry.list()[1].tag, host_tag(registry.list()[1].kind));
   EXPECT_EQ(registry.list()[1].path, fixture("good/good.so"));
   EXPECT_TRUE(registry.notices().empty());
 }

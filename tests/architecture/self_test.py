@@ -7,6 +7,7 @@ from pathlib import Path
 import check_exports
 import check_sizes
 from arrows import include_violations, link_violations, zone_of
+from kinds import kind_violations, listed_kinds
 from ninja_build import Compilation, Link, parse_deps, parse_links
 from rooms import room_violations
 
@@ -140,6 +141,15 @@ class Rooms(unittest.TestCase):
     def test_no_room(self):
         self.assertEqual(len(room_violations({"attic/old.cpp": ""})), 1)
         self.assertEqual(len(room_violations({"include/meshwright/unlisted.h": ""})), 1)
+
+
+class Kinds(unittest.TestCase):
+    def test_what_a_kind_sees(self):
+        kinds = listed_kinds("# What they see.\nops: op\nintra: solver\n")
+        public = {"op": '#include "meshwright/rule.h"\n', "rule": "", "solver": "", "program": ""}
+        sound = {"plugins/ops/x/x.cpp": ("ops", '#include "meshwright/rule.h"\n'), "backends/y/y.cpp": ("backend", '#include "meshwright/program.h"\n')}
+        self.assertEqual(kind_violations(kinds, public, sound), [])
+        self.assertEqual(len(kind_violations(kinds, public, {"plugins/ops/x/x.cpp": ("ops", '#include "meshwright/program.h"\n')})), 1)
 
 
 class Sizes(unittest.TestCase):

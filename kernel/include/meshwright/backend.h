@@ -9,39 +9,16 @@
 #include <string_view>
 #include <vector>
 
-#include "meshwright/conversion.h"
 #include "meshwright/cost.h"
 #include "meshwright/export.h"
-#include "meshwright/op.h"
+#include "meshwright/op_kernels.h"
 #include "meshwright/plan.h"
+#include "meshwright/planning_context.h"
 #include "meshwright/program.h"
 #include "meshwright/result.h"
 #include "meshwright/tensor.h"
 
 namespace meshwright {
-
-// Computes ops faster than `evaluate` does, for one backend (plugins of kind "kernels", which serve "BACKEND:OP"). What
-// it computes is what `evaluate` computes, up to rounding. Stateless and thread-safe.
-class MESHWRIGHT_API OpKernels {
- public:
-  virtual ~OpKernels();
-  // Nothing (an empty vector) if it leaves this call to `evaluate`: another dtype, another attribute.
-  Result<std::vector<Tensor>> compute(const OpCall& call, std::span<const Tensor* const> operands) const;
-
- private:
-  virtual Result<std::vector<Tensor>> do_compute(const OpCall& call, std::span<const Tensor* const> operands) const = 0;
-};
-
-// Which kernels there are for a backend; null if an op has none.
-class MESHWRIGHT_API KernelTable {
- public:
-  virtual ~KernelTable();
-  [[nodiscard]] virtual const OpKernels* find(std::string_view op) const = 0;
-};
-
-// One op on one device: by its kernel, else by its family's `evaluate`. Errors: bad_input if nobody computes it.
-MESHWRIGHT_API Result<std::vector<Tensor>> compute(const OpCall& call, std::span<const Tensor* const> operands,
-                                                   const OpTable& ops, const KernelTable* kernels);
 
 // Called from the ranks' threads while a program runs, for several ranks at a time.
 class MESHWRIGHT_API RunObserver {

@@ -7,9 +7,13 @@
 
 #include "meshwright/export.h"
 #include "meshwright/op.h"
-#include "meshwright/program.h"
+#include "meshwright/shard.h"
 
 namespace meshwright {
+
+struct Instruction;  // program.h
+struct Program;
+enum class MoveKind : std::uint8_t;  // conversion.h
 
 // Appends what one rank executes to a program.
 class MESHWRIGHT_API LocalBuilder {
@@ -29,7 +33,7 @@ class MESHWRIGHT_API LocalBuilder {
   // The value, which `axis` shards, sharded by it on another atom: each rank of the axis sends a part to each other one.
   // It becomes `own`, a result of the call that is the rank's own, if that is given.
   ProgramValueId exchange(ProgramValueId value, std::size_t axis, std::size_t atom, ProgramValueId own = kNoId);
-  [[nodiscard]] const ShardedType& type(ProgramValueId value) const { return program_.values[value].type; }
+  [[nodiscard]] const ShardedType& type(ProgramValueId value) const;
 
  private:
   ProgramValueId move(ProgramValueId value, MoveKind kind, std::size_t axis, Placement placement, ProgramValueId own = kNoId);

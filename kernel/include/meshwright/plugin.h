@@ -8,7 +8,7 @@
 //                     std::size(kSchema), create, destroy_plugin<IntraSolver>)
 //
 // The interface behind `create` is a C++ class of libmeshwright_kernel, so a plugin must be built with the same
-// compiler, standard library and headers: `abi_tag` says which. The same tag stands as text in the ELF section
+// compiler and standard library, and with the same public headers as far as its kind sees them: `abi_tag` says which. The same tag stands as text in the ELF section
 // `.meshwright.plugin`, where the loader reads it without loading the file (docs/plugin-abi.md). Plugins are rebuilt
 // for each release. Libraries are never unloaded; strings live as long as the process.
 //
@@ -84,13 +84,14 @@ void destroy_plugin(void* object) {
 // array of names or nullptr, `schema` an array of meshwright_config_key_v1 or nullptr. The string arguments must be
 // literals. Not in an anonymous namespace, which would hide the function.
 #define MESHWRIGHT_PLUGIN(kind, id, version, licence, description, serves, schema, schema_size, create, destroy)      \
-  __attribute__((section(".meshwright.plugin"), used)) static const char meshwright_plugin_text[] =                  \
-      "meshwright-plugin\nkind=" kind "\nid=" id "\nversion=" version "\ndescription=" description                   \
-      "\ntag=" MESHWRIGHT_ABI_TAG "\n";                                                                               \
+  __attribute__((section(".meshwright.plugin"), used)) static constexpr auto meshwright_plugin_text =                \
+      ::meshwright::abi::for_kind("meshwright-plugin\nkind=" kind "\nid=" id "\nversion=" version                     \
+                                  "\ndescription=" description "\ntag=" MESHWRIGHT_ABI_TAG "\n", kind);               \
+  static constexpr auto meshwright_plugin_tag = ::meshwright::abi::for_kind(MESHWRIGHT_ABI_TAG, kind);                \
   static constexpr meshwright_plugin_v1 meshwright_plugin_data = {MESHWRIGHT_PLUGIN_MAGIC,                            \
                                                                   MESHWRIGHT_PLUGIN_ABI_VERSION,                     \
                                                                   sizeof(meshwright_plugin_v1),                      \
-                                                                  MESHWRIGHT_ABI_TAG,                                \
+                                                                  meshwright_plugin_tag.data,                        \
                                                                   kind,                                              \
                                                                   id,                                                \
                                                                   version,                                           \

@@ -30,8 +30,6 @@
 
 namespace meshwright {
 
-using ProgramValueId = std::uint32_t;
-
 struct ProgramValue {
   std::string name;  // unique in the program
   ShardedType type;

@@ -58,6 +58,8 @@ struct RankIntegers {
 
 using RankAttributes = std::map<std::string, RankIntegers, std::less<>>;
 
+using ProgramValueId = std::uint32_t;  // a value of a program, which is a ShardedType (program.h)
+
 // Which of the global positions 0 .. n-1 along some neighbouring dimensions of a tensor a rank holds: how the program of
 // one rank knows where it is in arange, a causal mask, a sharded vocabulary or a dropout's mask. It travels in an op's
 // attributes, NAME_atoms, NAME_extents and NAME_starts; an op without them holds everything.

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "meshwright/backend.h"
+#include "meshwright/op_kernels.h"
 
 namespace meshwright {
 
