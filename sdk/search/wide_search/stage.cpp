@@ -46,6 +46,9 @@ void Stage::round(double upper, double target) {
     search_.offer(pointed_to_, prices_);
   }
 
+  known_ = best_search().choice();
+  known_cost_ = best_search().cost();
+
   const auto first = [&] {
     if (climbing) {
       climb(target);
@@ -87,7 +90,8 @@ void Stage::probe(double upper) {
   const std::int64_t size = space_.entries() + static_cast<std::int64_t>(space_.strategies());
   const std::int64_t end = probing_.work() + search_.work() + kStepsPerRound * kWorkPerStep * size;
   while (probing_.work() + search_.work() < end && !is_late_()) {
-    const Probing::Outcome outcome = probing_.probe(ascent_, upper, best_search().choice());
+    const std::vector<std::uint32_t>& best = search_.cost() < known_cost_ ? search_.choice() : known_;
+    const Probing::Outcome outcome = probing_.probe(ascent_, upper, best);
     if (outcome.excluded) ++probed_out_;
     if (outcome.choice.empty()) continue;
     search_.start_from(outcome.choice, prices_);

@@ -51,6 +51,9 @@ class Stage {
   Probing probing_;
   PointPrices prices_;  // for the searches; the ascent's of the round before
   std::vector<std::uint32_t> pointed_to_;  // by the messages, likewise
+  // The best choice when the round began: what the other search finds meanwhile is another thread's.
+  std::vector<std::uint32_t> known_;
+  double known_cost_ = 0;
   std::int64_t rounds_ = 0, probed_out_ = 0;
   bool idle_ = false;  // the searches gained nothing in the last round
 };
