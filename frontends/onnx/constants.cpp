@@ -80,7 +80,7 @@ class Finder {
       if (known == found_.literals.end() && !input.empty()) return Done{};
       operands.push_back(input.empty() ? nullptr : &known->second);
     }
-    if (auto results = fold(node, operands); results && results->size() <= node.outputs.size()) {
+    if (auto results = fold(node, operands)) {
       for (std::size_t i = 0; i < results->size(); ++i) found_.literals[node.outputs[i]] = std::move((*results)[i]);
     }
     return Done{};

@@ -28,17 +28,14 @@ Binary comparison(Compare compare) {
 
 const std::map<std::string, Binary, std::less<>>& binaries() {
   static const std::map<std::string, Binary, std::less<>> all = {
-      {"Add",
-       {wrapped_sum, std::plus<>()}},
-      {"Sub",
-       {wrapped_difference, std::minus<>()}},
-      {"Mul",
-       {wrapped_product, std::multiplies<>()}},
+      {"Add", {wrapped_sum, std::plus<>()}},
+      {"Sub", {wrapped_difference, std::minus<>()}},
+      {"Mul", {wrapped_product, std::multiplies<>()}},
       {"Div", {[](std::int64_t a, std::int64_t b) { return b == 0    ? 0
                                                            : b == -1 ? wrapped_difference(0, a)
                                                                      : a / b; }, std::divides<>()}},
       {"Mod",
-       {[](std::int64_t a, std::int64_t b) { 
+       {[](std::int64_t a, std::int64_t b) {
           const std::int64_t rest = b == 0 || b == -1 ? 0 : a % b;
           return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
         },

@@ -25,9 +25,11 @@ bool is_uniform(const Literal& literal) {
 // 0, 2, 4, ...: one dimension that counts, the others of size 1.
 bool is_progression(const Literal& literal) {
   if (literal.is_real() || literal.size() < 2 || literal.type.dtype == DType::boolean) return false;
-  const std::int64_t step = wrapped_difference(literal.integers[1], literal.integers[0]);
+  constexpr std::int64_t kLargest = std::int64_t{1} << 61;  // beyond it, what is computed of two might wrap around
+  if (std::ranges::any_of(literal.integers, [](std::int64_t element) { return element < -kLargest || element > kLargest; })) return false;
+  const std::int64_t step = literal.integers[1] - literal.integers[0];
   for (std::size_t i = 1; i < literal.size(); ++i) {
-    if (wrapped_difference(literal.integers[i], literal.integers[i - 1]) != step) return false;
+    if (literal.integers[i] - literal.integers[i - 1] != step) return false;
   }
   return step != 0 && std::ranges::count_if(literal.type.shape, [](std::int64_t size) { return size != 1; }) == 1;
 }
@@ -319,10 +321,10 @@ ValueId Translator::generated(const std::string& name, const Literal& literal) {
     return emit("aten.full", {}, std::move(attributes), {type})[0];
   }
   if (is_progression(literal)) {
-    const std::int64_t step = wrapped_difference(literal.integers[1], literal.integers[0]), start = literal.integers[0];
+    const std::int64_t step = literal.integers[1] - literal.integers[0], start = literal.integers[0];
     const auto count = static_cast<std::int64_t>(literal.size());
     const ValueId line = emit("aten.arange.start_step", {},
-                              {{"start", start}, {"end", wrapped_sum(start, wrapped_product(step, count))}, {"step", step}, {"dtype", dtype}},
+                              {{"start", start}, {"end", start + step * count}, {"step", step}, {"dtype", dtype}},
                               {TensorType{type.dtype, {count}}})[0];
     return type.rank() == 1 ? line : emit("aten.view", {{"self", line}}, {{"size", type.shape}}, {type})[0];
   }

@@ -42,10 +42,13 @@ class Explainer {
   Explainer(OpenPlan& opened, const ExplainOptions& options) : opened_(opened), plan_(opened.plan), options_(options) {}
 
   Status prepare() {
+    Result<ModelAnalysis> model = analyze_model(plan_.graph, *opened_.tools.ops);
+    if (!model) return model.error();
+    model_ = std::move(*model);
     const Config& search = opened_.host.config().search;
     Result<StrategyFilter> filter = wanted_filter(search, plan_.mesh);
     if (!filter) return filter.error();
-    input_.emplace(ProblemInput{opened_.context(), plan_.mesh, *filter});
+    input_.emplace(ProblemInput{opened_.tools.context(model_, plan_.training), plan_.mesh, *filter});
     Result<Problem> problem = build_problem(*input_);
     if (!problem) return problem.error();
     problem_ = std::move(*problem);
@@ -209,6 +212,7 @@ class Explainer {
   OpenPlan& opened_;
   const Plan& plan_;
   const ExplainOptions& options_;
+  ModelAnalysis model_;
   std::optional<ProblemInput> input_;
   Problem problem_;
   std::shared_ptr<IntraSolver> solver_;

@@ -17,9 +17,7 @@ Result<OpenPlan> open_plan(const ProgramOptions& options) {
   if (!host) return host.error();
   Result<ProgramTools> tools = open_tools(*host, *plan);
   if (!tools) return tools.error();
-  Result<ModelAnalysis> model = analyze_model(plan->graph, *tools->ops);
-  if (!model) return model.error();
-  return OpenPlan{std::move(*plan), std::move(*host), std::move(*tools), std::move(*model)};
+  return OpenPlan{std::move(*plan), std::move(*host), std::move(*tools)};
 }
 
 int fail(const ProgramOptions& options, const Error& error) {

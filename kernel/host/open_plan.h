@@ -12,9 +12,6 @@ struct OpenPlan {
   Plan plan;
   PluginHost host;
   ProgramTools tools;
-  ModelAnalysis model;  // of the plan's graph
-
-  [[nodiscard]] PlanningContext context() const { return tools.context(model, plan.training); }
 };
 
 // Errors: bad_input (the file, the configuration), plugin_failed.

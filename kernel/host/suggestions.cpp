@@ -38,26 +38,22 @@ class Suggester {
   explicit Suggester(const SuggestionInput& input) : input_(input) {
     if (input.smallest == nullptr || input.smallest->memory.curve.empty()) return;
     peak_ = peak_of(input.smallest->memory);
-    for (const MeshAxis& axis : input.smallest->plan.mesh.axes) shape_.push_back(axis.size);
+    mesh_ = input.smallest->plan.mesh;
   }
 
   std::vector<Suggestion> run() {
-    if (input_.limits_zero) suggest("search.zero=free", peak_ ? peak_->scaled(1.0 / ranks(), 1, 1) : 0);
+    if (input_.limits_zero) suggest_setting("search.zero=free", about(1.0 / static_cast<double>(mesh_.devices()), 1, 1));
     for (std::int64_t parts = 2; parts <= 16 && parts * input_.microbatches <= input_.batch; parts *= 2) {
       const std::int64_t microbatches = parts * input_.microbatches;
       if (input_.batch % microbatches != 0) continue;
-      if (suggest("train.microbatches=" + std::to_string(microbatches), peak_ ? peak_->scaled(1, 1, 1.0 / static_cast<double>(parts)) : 0)) break;
+      if (suggest_setting("train.microbatches=" + std::to_string(microbatches), about(1, 1, 1.0 / static_cast<double>(parts)))) break;
     }
     // A master copy takes what the values are relieved of.
-    if (input_.is_fp32) suggest("train.dtype=bf16", peak_ ? peak_->scaled(1, 0.5, 0.5) : 0);
+    if (input_.is_fp32) suggest_setting("train.dtype=bf16", about(1, 0.5, 0.5));
     for (const int factor : {2, 4}) {
       if (suggest_nodes(factor)) break;
     }
-    if (input_.limits_mesh) {
-      Suggestion& suggestion = made_.emplace_back(Suggestion{"any other mesh", input_.options});
-      suggestion.options.mesh.clear();
-      suggestion.options.set.push_back("cluster.mesh=");
-    }
+    if (input_.limits_mesh) suggest_other_meshes(*suggest("any other mesh", 0));
     // It is enough to know whether anything fits.
     for (Suggestion& suggestion : made_) {
       suggestion.options.explain = false;
@@ -67,44 +63,46 @@ class Suggester {
   }
 
  private:
-  // Whether it may do.
-  bool suggest(const std::string& key_and_value, std::int64_t about_bytes) {
-    if (about_bytes > input_.budget_bytes) return false;
-    Suggestion& suggestion = made_.emplace_back(Suggestion{key_and_value, input_.options, about_bytes});
-    suggestion.options.set.push_back(key_and_value);
-    if (!shape_.empty()) suggestion.options.mesh = mesh_text(shape_);
+  // What the smallest plan would hold; 0 if none is known.
+  [[nodiscard]] std::int64_t about(double of_state, double of_copies, double of_activations) const {
+    return peak_ ? peak_->scaled(of_state, of_copies, of_activations) : 0;
+  }
+
+  // Null if it is estimated not to do.
+  Suggestion* suggest(const std::string& change, std::int64_t about_bytes) {
+    if (about_bytes > input_.budget_bytes) return nullptr;
+    return &made_.emplace_back(Suggestion{change, input_.options, about_bytes});
+  }
+
+  static void suggest_other_meshes(Suggestion& suggestion) {
+    suggestion.options.mesh.clear();
+    suggestion.options.set.push_back("cluster.mesh=");
+  }
+
+  bool suggest_setting(const std::string& key_and_value, std::int64_t about_bytes) {
+    Suggestion* suggestion = suggest(key_and_value, about_bytes);
+    if (suggestion == nullptr) return false;
+    suggestion->options.set.push_back(key_and_value);
+    if (!mesh_.axes.empty()) suggestion->options.mesh = to_string(mesh_);
     return true;
   }
 
   // The first axis is the one between nodes; one axis alone gets another one before it.
   bool suggest_nodes(int factor) {
-    const std::int64_t about_bytes = peak_ ? peak_->scaled(1.0 / factor, 1.0 / factor, 1.0 / factor) : 0;
-    if (about_bytes > input_.budget_bytes) return false;
-    Suggestion& suggestion = made_.emplace_back(Suggestion{std::to_string(factor) + " times the nodes", input_.options, about_bytes});
-    suggestion.options.node_factor = factor;
-    std::vector<std::int64_t> shape = shape_;
-    if (shape.size() == 1) shape.insert(shape.begin(), factor);
-    else if (!shape.empty()) shape.front() *= factor;
-    suggestion.options.mesh = mesh_text(shape);
-    if (shape.empty()) suggestion.options.set.push_back("cluster.mesh=");
+    Suggestion* suggestion = suggest(std::to_string(factor) + " times the nodes", about(1.0 / factor, 1.0 / factor, 1.0 / factor));
+    if (suggestion == nullptr) return false;
+    suggestion->options.node_factor = factor;
+    Mesh mesh = mesh_;
+    if (mesh.rank() == 1) mesh.axes.insert(mesh.axes.begin(), mesh.axes.front())->size = factor;
+    else if (mesh.rank() > 1) mesh.axes.front().size *= factor;
+    if (mesh.axes.empty()) suggest_other_meshes(*suggestion);
+    else suggestion->options.mesh = to_string(mesh);
     return true;
-  }
-
-  [[nodiscard]] double ranks() const {
-    double product = 1;
-    for (const std::int64_t size : shape_) product *= static_cast<double>(size);
-    return product;
-  }
-
-  static std::string mesh_text(const std::vector<std::int64_t>& shape) {
-    std::string text;
-    for (const std::int64_t size : shape) text += (text.empty() ? "" : "x") + std::to_string(size);
-    return text;
   }
 
   const SuggestionInput& input_;
   std::optional<Peak> peak_;
-  std::vector<std::int64_t> shape_;  // of the smallest plan's mesh
+  Mesh mesh_;  // of the smallest plan
   std::vector<Suggestion> made_;
 };
 

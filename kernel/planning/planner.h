@@ -21,7 +21,7 @@ namespace meshwright {
 
 // All that it refers to outlives the call.
 struct PlanRequest {
-  const PlanningContext& context;
+  PlanningContext context;
   const Cluster& cluster;
   const IntraSolver& solver;
   const Config& search;           // [search] of the configuration

@@ -35,7 +35,7 @@ endfunction()
 if(NOT MESHWRIGHT_PRECOMPILE OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   return()
 endif()
-file(WRITE ${CMAKE_BINARY_DIR}/generated/headers.cpp "")
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/headers.cpp CONTENT "")  # written once
 add_library(meshwright_library_headers OBJECT ${CMAKE_BINARY_DIR}/generated/headers.cpp)
 target_precompile_headers(meshwright_library_headers PRIVATE ${library_headers})
 if(BUILD_TESTING)
