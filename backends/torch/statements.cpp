@@ -7,6 +7,7 @@
 #include "meshwright/local_call.h"
 #include "op_text.h"
 #include "python_text.h"
+#include "meshwright/lower.h"
 
 namespace meshwright::torch {
 
@@ -53,7 +54,7 @@ class Writer {
   explicit Writer(const BackendInput& input) : input_(input), paths_(input.context->conversions) {}
 
   Result<Forward> run() {
-    Result<Program> lowered = lower_forward(*input_.plan, *input_.context);
+    Result<Program> lowered = lower_forward(*input_.plan);
     if (!lowered) return lowered.error();
     forward_.program = std::move(*lowered);
     for (const Node& node : graph().nodes) module_of_[node.name] = node.module_path;
@@ -71,7 +72,7 @@ class Writer {
 
  private:
   [[nodiscard]] Program& program() { return forward_.program; }
-  [[nodiscard]] const Graph& graph() const { return *input_.plan->graph; }
+  [[nodiscard]] const Graph& graph() const { return input_.plan->graph(); }
   [[nodiscard]] const Mesh& mesh() { return forward_.program.mesh; }
 
   // --- moves ---

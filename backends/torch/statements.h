@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "meshwright/backend.h"
+#include "meshwright/plan.h"
 #include "meshwright/program.h"
 #include "meshwright/result.h"
 

@@ -1,6 +1,7 @@
 // Writes a plan down as an ordinary PyTorch program: model.py, a module whose forward is one rank's, and train.py, which
 // trains it under torchrun (DESIGN §2, "Program and backends"; MAP §3). Both import torch alone.
 #include "meshwright/backend.h"
+#include "meshwright/plan.h"
 #include "meshwright/plugin.h"
 #include "module_text.h"
 #include "prelude.h"
@@ -48,7 +49,7 @@ class TorchBackend final : public Backend {
     const Plan& plan = *input.plan;
     std::vector<std::int64_t> sizes;
     for (const MeshAxis& axis : plan.mesh.axes) sizes.push_back(axis.size);
-    const std::string name = plan.graph->name.empty() ? "The model" : comment(plan.graph->name);
+    const std::string name = plan.graph().name.empty() ? "The model" : comment(plan.graph().name);
     const ModuleText module = module_text(*forward, name + " on one rank of a mesh " + to_string(plan.mesh) + ": takes this rank's part of the batch.", options_);
     if (!module.unknown.empty()) {
       return bad_input("[emit.torch] checkpoint: the model has no numbered blocks under '" + module.unknown[0] + "'");

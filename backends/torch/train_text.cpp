@@ -23,11 +23,11 @@ std::string batch_entry(const Graph& graph, const Source& source) {
 std::string train_text(const Plan& plan, const Forward& forward) {
   const std::int64_t ranks = plan.mesh.devices();
   std::string batch;
-  for (const Source& source : plan.graph->sources) {
+  for (const Source& source : plan.graph().sources) {
     if (source.kind != SourceKind::user_input) continue;
-    batch += "        " + quoted(source_name(*plan.graph, source)) + ": " + batch_entry(*plan.graph, source) + ",\n";
+    batch += "        " + quoted(source_name(plan.graph(), source)) + ": " + batch_entry(plan.graph(), source) + ",\n";
   }
-  const bool has_loss = std::any_of(plan.graph->outputs.begin(), plan.graph->outputs.end(), [](const Output& output) { return output.kind == OutputKind::loss; });
+  const bool has_loss = std::any_of(plan.graph().outputs.begin(), plan.graph().outputs.end(), [](const Output& output) { return output.kind == OutputKind::loss; });
   std::string text = "\"\"\"Trains model.py on " + std::to_string(ranks) + " ranks:\n\n    torchrun --nproc-per-node " + std::to_string(ranks) +
                      " train.py [--weights FILE] [--steps N]\n\nFILE is a state dict of the model for one device, as torch.save wrote it.\n\"\"\"\n"
                      "import argparse\n\nimport torch\nimport torch.distributed as dist\n\nfrom model import Model\n\n\n"

@@ -41,7 +41,11 @@ Result<TrainingAnalysis> analyze_training(const Graph& graph, const AtomizedGrap
   Result<AtomizedGraph> further = atomize_training(*training, atoms, ops);
   if (!further) return further.error();
   BackwardMemory memory = backward_memory(graph, *training, ops);
-  return TrainingAnalysis{std::move(*training), std::move(*further), std::move(memory)};
+  std::vector<std::vector<NodeId>> backward_of(graph.nodes.size());
+  for (std::size_t i = 0; i < training->forward_of.size(); ++i) {
+    if (training->forward_of[i] != kNoId) backward_of[training->forward_of[i]].push_back(training->first_backward + static_cast<NodeId>(i));
+  }
+  return TrainingAnalysis{std::move(*training), std::move(*further), std::move(memory), std::move(backward_of)};
 }
 
 }  // namespace
@@ -49,9 +53,9 @@ Result<TrainingAnalysis> analyze_training(const Graph& graph, const AtomizedGrap
 Result<ModelAnalysis> analyze_model(std::shared_ptr<const Graph> graph, const OpTable& ops) {
   Result<AtomizedGraph> atoms = atomize(*graph, ops);
   if (!atoms) return atoms.error();
-  ModelAnalysis analysis{std::move(graph), std::move(*atoms), std::nullopt, {}};
-  Result<TrainingAnalysis> backward = analyze_training(*analysis.graph, analysis.atoms, ops);
-  if (backward) analysis.backward = std::move(*backward);
+  ModelAnalysis analysis{std::move(graph), std::make_shared<const AtomizedGraph>(std::move(*atoms)), nullptr, {}};
+  Result<TrainingAnalysis> backward = analyze_training(*analysis.graph, *analysis.atoms, ops);
+  if (backward) analysis.backward = std::make_shared<const TrainingAnalysis>(std::move(*backward));
   else analysis.no_backward = backward.error();
   return analysis;
 }

@@ -104,6 +104,14 @@ std::vector<Move> one_step_moves(const ConversionProblem& problem, const Layout&
   return list.take();
 }
 
+std::optional<Move> find_move(const ConversionProblem& problem, const Layout& from, MoveKind kind, std::uint32_t axis, std::uint32_t other_axis,
+                              const Layout& to) {
+  for (const Move& move : one_step_moves(problem, from)) {
+    if (move.kind == kind && move.axis == axis && move.other_axis == other_axis && move.result == to) return move;
+  }
+  return std::nullopt;
+}
+
 double move_seconds(const ConversionProblem& problem, const Layout& from, const Move& move) {
   const auto bytes_of = [&](const Layout& layout) {
     return static_cast<double>(local_elements(layout, problem.shape, problem.mesh) * problem.element_bytes);

@@ -42,13 +42,10 @@ class Explainer {
   Explainer(OpenPlan& opened, const ExplainOptions& options) : opened_(opened), plan_(opened.plan), options_(options) {}
 
   Status prepare() {
-    Result<ModelAnalysis> model = analyze_model(plan_.graph, *opened_.tools.ops);
-    if (!model) return model.error();
-    model_ = std::move(*model);
     const Config& search = opened_.host.config().search;
     Result<StrategyFilter> filter = wanted_filter(search, plan_.mesh);
     if (!filter) return filter.error();
-    input_.emplace(ProblemInput{opened_.tools.context(model_, plan_.training), plan_.mesh, *filter});
+    input_.emplace(ProblemInput{opened_.tools.context(plan_.model, plan_.training), plan_.mesh, *filter});
     Result<Problem> problem = build_problem(*input_);
     if (!problem) return problem.error();
     problem_ = std::move(*problem);
@@ -68,8 +65,8 @@ class Explainer {
     std::vector<std::uint32_t> found;
     std::vector<std::string> known;
     for (std::uint32_t i = 0; i < plan_.variables.size(); ++i) {
-      known.push_back(plan_.variables[i].name);
-      if (name.empty() || plan_.variables[i].name == name) found.push_back(i);
+      known.push_back(plan_.name(plan_.variables[i]));
+      if (name.empty() || known.back() == name) found.push_back(i);
     }
     if (found.empty()) return bad_input("the plan chooses nothing for '" + name + "'" + suggest_near(name, known));
     return found;
@@ -78,20 +75,23 @@ class Explainer {
   [[nodiscard]] Explanation describe(std::uint32_t variable) const {
     const PlannedVariable& planned = plan_.variables[variable];
     Explanation made;
-    made.kind = planned.kind == VariableKind::node ? "node" : planned.kind == VariableKind::parameter ? "parameter"
-              : planned.kind == VariableKind::fork ? "fork" : "output";
-    made.name = planned.name;
-    made.op = planned.op;
-    made.module = planned.module;
-    made.chosen = choice_text(planned);
+    made.kind = word(planned.kind());
+    made.name = plan_.name(planned);
+    if (const PlannedNode* node = planned.node()) {
+      made.op = plan_.graph().nodes[node->node].op;
+      made.module = plan_.graph().nodes[node->node].module_path;
+    } else if (planned.parameter() != nullptr && made.name.rfind('.') != std::string::npos) {
+      made.module = made.name.substr(0, made.name.rfind('.'));
+    }
+    made.chosen = choice_text(plan_.model, planned);
     const auto microbatches = static_cast<double>(plan_.training.microbatches);
     made.forward_seconds = microbatches * planned.forward_seconds;
     made.backward_seconds = microbatches * planned.backward_seconds;
     made.communication_seconds = microbatches * planned.communication_seconds;
     made.update_seconds = planned.update_seconds;
     for (const PlannedConversion& conversion : plan_.conversions) {
-      const std::uint32_t user = conversion.backward ? conversion.from : conversion.to;
-      if (user == variable) made.conversion_seconds += conversion.seconds * static_cast<double>(conversion.times);
+      const std::uint32_t user = conversion.gradient ? conversion.from : conversion.to;
+      if (user == variable) made.conversion_seconds += conversion.seconds() * static_cast<double>(conversion.times);
     }
     return made;
   }
@@ -104,7 +104,7 @@ class Explainer {
       if (s == choice_[variable]) continue;
       Alternative& one = all.emplace_back();
       one.strategy = s;
-      one.text = choice_text(plan_variable(*input_, problem_.variables[variable], strategies[s]));
+      one.text = choice_text(plan_.model, plan_variable(*input_, problem_.variables[variable], strategies[s]));
       std::vector<std::uint32_t> changed = choice_;
       changed[variable] = s;
       adapt_parameters(variable, changed);
@@ -167,22 +167,13 @@ class Explainer {
 
   // The strategies that the plan's file says, by what they are.
   Status find_choice() {
-    const auto same = [](const PlannedVariable& a, const PlannedVariable& b) {
-      const auto ports = [](const std::vector<PlannedPort>& one, const std::vector<PlannedPort>& other) {
-        return std::equal(one.begin(), one.end(), other.begin(), other.end(), [](const PlannedPort& x, const PlannedPort& y) {
-          return x.layout == y.layout && x.gradient_layout == y.gradient_layout;
-        });
-      };
-      return a.kind == b.kind && a.name == b.name && a.axes == b.axes && a.compute_layout == b.compute_layout && a.state_layout == b.state_layout &&
-             a.zero == b.zero && a.regather == b.regather && a.prefetch == b.prefetch && ports(a.operands, b.operands) && ports(a.results, b.results);
-    };
     if (problem_.variables.size() != plan_.variables.size()) return another_search("it has another number of choices");
     for (std::size_t i = 0; i < plan_.variables.size(); ++i) {
       const std::vector<Strategy>& strategies = problem_.variables[i].set->strategies;
       const auto found = std::find_if(strategies.begin(), strategies.end(), [&](const Strategy& strategy) {
-        return same(plan_variable(*input_, problem_.variables[i], strategy), plan_.variables[i]);
+        return same_choice(plan_variable(*input_, problem_.variables[i], strategy), plan_.variables[i]);
       });
-      if (found == strategies.end()) return another_search("'" + plan_.variables[i].name + "' cannot be " + choice_text(plan_.variables[i]) + " in it");
+      if (found == strategies.end()) return another_search("'" + plan_.name(plan_.variables[i]) + "' cannot be " + choice_text(plan_.model, plan_.variables[i]) + " in it");
       choice_.push_back(static_cast<std::uint32_t>(found - strategies.begin()));
     }
     return Done{};
@@ -212,7 +203,6 @@ class Explainer {
   OpenPlan& opened_;
   const Plan& plan_;
   const ExplainOptions& options_;
-  ModelAnalysis model_;
   std::optional<ProblemInput> input_;
   Problem problem_;
   std::shared_ptr<IntraSolver> solver_;

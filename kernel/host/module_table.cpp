@@ -88,9 +88,16 @@ class Table {
 
   // A fork or an output belongs to the module that made its value.
   std::string module_of(const PlannedVariable& variable) {
-    if (variable.kind == VariableKind::node || variable.kind == VariableKind::parameter) return variable.module;
-    const auto made = maker_.find(variable.operands[0].value);
+    if (const PlannedNode* node = variable.node()) return plan_.graph().nodes[node->node].module_path;
+    if (const PlannedParameter* parameter = variable.parameter()) return parent_of(plan_.name(parameter->value));
+    const auto* fork = std::get_if<PlannedFork>(&variable.choice);
+    const auto made = maker_.find(fork != nullptr ? fork->value : std::get<PlannedOutput>(variable.choice).value);
     return made == maker_.end() ? "" : made->second;
+  }
+
+  static std::string parent_of(const std::string& path) {
+    const std::size_t dot = path.rfind('.');
+    return dot == std::string::npos ? "" : path.substr(0, dot);
   }
 
   ModuleSum& sum_of(const std::string& module) {
@@ -101,29 +108,35 @@ class Table {
 
   void add_variable(const PlannedVariable& variable) {
     const std::string module = module_of(variable);
-    for (const PlannedPort& result : variable.results) maker_.try_emplace(result.value, module);
+    if (const PlannedNode* node = variable.node()) {
+      for (const ValueId result : plan_.graph().nodes[node->node].results) maker_.try_emplace(result, module);
+    } else if (const PlannedParameter* parameter = variable.parameter()) {
+      maker_.try_emplace(parameter->value, module);
+    }
     ModuleSum& sum = sum_of(module);
     const auto microbatches = static_cast<double>(plan_.training.microbatches);
     sum.row.compute_seconds += microbatches * (variable.forward_seconds + variable.backward_seconds) + variable.update_seconds;
     sum.row.communication_seconds += microbatches * variable.communication_seconds;
     sum.row.saved_bytes += variable.saved_bytes;
     sum.row.state_bytes += variable.state_bytes + variable.gradient_bytes;
-    if (variable.kind != VariableKind::parameter) return;
-    std::string text = last_part(variable.name) + " " + variable.compute_layout;
-    if (variable.compute_layout != variable.results[0].layout) text += " from " + variable.results[0].layout;
-    else if (variable.state_layout != variable.compute_layout) text += " ZeRO " + variable.state_layout;
+    const PlannedParameter* parameter = variable.parameter();
+    if (parameter == nullptr) return;
+    const auto layout = [&](const Layout& of) { return to_string(of, plan_.shape(parameter->value)); };
+    std::string text = last_part(plan_.name(variable)) + " " + layout(parameter->compute);
+    if (parameter->compute != parameter->stored.value) text += " from " + layout(parameter->stored.value);
+    else if (parameter->state != parameter->compute) text += " ZeRO " + layout(parameter->state);
     sum.weights += (sum.weights.empty() ? "" : ", ") + text;
   }
 
   // A parameter's conversion belongs to the parameter, another to the module that uses the value.
   void add_conversion(const PlannedConversion& conversion) {
-    const std::uint32_t user = conversion.backward ? conversion.from : conversion.to;
-    const std::uint32_t maker = conversion.backward ? conversion.to : conversion.from;
-    ModuleSum& sum = sum_of(module_of(plan_.variables[conversion.hides ? maker : user]));
-    sum.row.communication_seconds += static_cast<double>(conversion.times) * conversion.seconds;
-    for (const PlannedMove& move : conversion.moves) {
-      const std::string kind = abbreviation(move.kind);
-      if (!kind.empty()) ++(conversion.hides ? sum.beside : sum.in_line)[kind][move.axis];
+    const std::uint32_t user = conversion.gradient ? conversion.from : conversion.to;
+    const std::uint32_t maker = conversion.gradient ? conversion.to : conversion.from;
+    ModuleSum& sum = sum_of(user == kNoId ? "" : module_of(plan_.variables[conversion.hides ? maker : user]));
+    sum.row.communication_seconds += static_cast<double>(conversion.times) * conversion.seconds();
+    for (const PlannedMove& planned : conversion.moves) {
+      const std::string kind = abbreviation(planned.move.kind);
+      if (!kind.empty()) ++(conversion.hides ? sum.beside : sum.in_line)[kind][planned.move.axis];
     }
   }
 
@@ -160,7 +173,7 @@ class Table {
   const Plan& plan_;
   std::vector<ModuleSum> sums_;
   std::map<std::string, std::size_t> numbers_;
-  std::map<std::string, std::string> maker_;  // value → module
+  std::map<ValueId, std::string> maker_;  // module by value
 };
 
 }  // namespace

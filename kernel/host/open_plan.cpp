@@ -8,13 +8,15 @@
 namespace meshwright::host {
 
 Result<OpenPlan> open_plan(const ProgramOptions& options) {
-  Result<Plan> plan = read_plan(options.plan);
-  if (!plan) return plan.error();
-  if (Status status = check_planned_model(*plan, options.allow_changed_model); !status) return status.error();
   Result<ConfigTree> tree = read_config(options.config, options.set);
   if (!tree) return tree.error();
   Result<PluginHost> host = PluginHost::open(std::move(*tree));
   if (!host) return host.error();
+  Result<std::unique_ptr<OpTable>> ops = host->op_table();
+  if (!ops) return ops.error();
+  Result<Plan> plan = read_plan(options.plan, **ops);
+  if (!plan) return plan.error();
+  if (Status status = check_planned_model(*plan, options.allow_changed_model); !status) return status.error();
   Result<ProgramTools> tools = open_tools(*host, *plan);
   if (!tools) return tools.error();
   return OpenPlan{std::move(*plan), std::move(*host), std::move(*tools)};

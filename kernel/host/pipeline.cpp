@@ -40,7 +40,7 @@ class Pipeline {
     analysis_ = std::move(*analysis);
     outcome_.phases.strategies = watch.lap();
     Result<PlanRanking> ranking = rank_plans(
-        {context(), cluster_, *solver_, search(), [this](const Plan& plan) { return make_program(plan, analysis_, tools_); },
+        {context(), cluster_, *solver_, search(), [this](const Plan& plan) { return make_program(plan, tools_); },
          host_.config().pins, host_.config().cluster.text("mesh"), budget_, options_.top, options_.explain});
     if (!ranking) return ranking.error();
     take(std::move(*ranking));
@@ -125,7 +125,7 @@ class Pipeline {
     outcome_.strategies = plans.front().strategies;
     for (const std::string& family : op_families()) used_.push_back({"ops", family, version_of("ops", family)});
     model_hash_ = hash_file(options_.model);
-    const std::vector<std::string> unruled = unruled_notes(plans.front().fitted.plan, tools_.profile, analysis_.atoms.warnings);
+    const std::vector<std::string> unruled = unruled_notes(plans.front().fitted.plan, tools_.profile, analysis_.atoms->warnings);
     for (const std::string& note : unruled) log(LogLevel::warning, "plan", note);
     for (RankedPlan& ranked : plans) complete(ranked.fitted);
     outcome_.plan = std::move(plans.front().fitted.plan);
@@ -147,7 +147,7 @@ class Pipeline {
       plan.notes.push_back("The peak is what the search counts, since the plan has no program: " + fitted.no_program + ".");
     }
     add_notes(model_.refused_composites);
-    add_notes(unruled_notes(plan, tools_.profile, analysis_.atoms.warnings));
+    add_notes(unruled_notes(plan, tools_.profile, analysis_.atoms->warnings));
   }
 
   [[nodiscard]] bool computes_in(DType dtype) const {
@@ -165,7 +165,7 @@ class Pipeline {
   }
 
   void explain_refusal(const std::optional<FittedPlan>& smallest) {
-    for (const std::string& warning : analysis_.atoms.warnings) log(LogLevel::warning, "plan", warning);
+    for (const std::string& warning : analysis_.atoms->warnings) log(LogLevel::warning, "plan", warning);
     const auto is_no_matter_of_memory = [](const MeshTrial& trial) { return trial.status == SolveStatus::infeasible && trial.least_bytes == 0; };
     if (!host_.config().pins.empty() && std::all_of(outcome_.trials.begin(), outcome_.trials.end(), is_no_matter_of_memory)) {
       outcome_.refusal = "no plan meets what [pins] says";

@@ -88,53 +88,103 @@ Json cluster_json(const Cluster& cluster) {
   return json;
 }
 
-Json ports_json(const std::vector<PlannedPort>& ports) {
-  return array_of(ports, [](const PlannedPort& port) {
-    Json one;
-    one.add("value", port.value).add("layout", port.layout);
-    if (!port.gradient_layout.empty()) one.add("gradient_layout", port.gradient_layout);
-    return one;
-  });
-}
+class PlanWriter {
+ public:
+  explicit PlanWriter(const Plan& plan) : plan_(plan) {}
 
-Json variable_json(const PlannedVariable& variable) {
-  Json json;
-  json.add("kind", word(variable.kind)).add("name", variable.name);
-  if (!variable.op.empty()) json.add("op", variable.op);
-  if (!variable.module.empty()) json.add("module", variable.module);
-  if (!variable.axes.empty()) json.add("axes", texts(variable.axes));
-  if (!variable.operands.empty()) json.add("operands", ports_json(variable.operands));
-  if (!variable.results.empty()) json.add("results", ports_json(variable.results));
-  if (!variable.compute_layout.empty()) json.add("compute_layout", variable.compute_layout);
-  if (!variable.state_layout.empty()) {
-    json.add("state_layout", variable.state_layout).add("zero", word(variable.zero));
-    json.add("regather", variable.regather).add("prefetch", variable.prefetch);
+  [[nodiscard]] Json variable(const PlannedVariable& variable) const {
+    Json json;
+    json.add("kind", word(variable.kind())).add("name", plan_.name(variable));
+    if (const PlannedNode* node = variable.node()) add_node(*node, json);
+    else if (const PlannedParameter* parameter = variable.parameter()) add_parameter(*parameter, json);
+    else if (const auto* fork = std::get_if<PlannedFork>(&variable.choice)) json.add("results", Json::Array{port(fork->value, fork->layouts)});
+    else add_output(std::get<PlannedOutput>(variable.choice), json);
+    json.add("forward_seconds", variable.forward_seconds).add("backward_seconds", variable.backward_seconds);
+    if (variable.update_seconds > 0) json.add("update_seconds", variable.update_seconds);
+    if (variable.communication_seconds > 0) json.add("communication_seconds", variable.communication_seconds);
+    if (variable.saved_bytes > 0) json.add("saved_bytes", variable.saved_bytes);
+    if (variable.state_bytes > 0) json.add("state_bytes", variable.state_bytes);
+    if (variable.gradient_bytes > 0) json.add("gradient_bytes", variable.gradient_bytes);
+    return json;
   }
-  json.add("forward_seconds", variable.forward_seconds).add("backward_seconds", variable.backward_seconds);
-  if (variable.update_seconds > 0) json.add("update_seconds", variable.update_seconds);
-  if (variable.communication_seconds > 0) json.add("communication_seconds", variable.communication_seconds);
-  if (variable.saved_bytes > 0) json.add("saved_bytes", variable.saved_bytes);
-  if (variable.state_bytes > 0) json.add("state_bytes", variable.state_bytes);
-  if (variable.gradient_bytes > 0) json.add("gradient_bytes", variable.gradient_bytes);
-  return json;
-}
 
-Json conversion_json(const PlannedConversion& conversion) {
-  Json json;
-  json.add("value", conversion.value).add("from", conversion.from).add("to", conversion.to);
-  json.add("operand", conversion.to_port);
-  json.add("direction", conversion.backward ? "backward" : "forward").add("hides", conversion.hides);
-  json.add("source_layout", conversion.source_layout).add("target_layout", conversion.target_layout);
-  json.add("moves", array_of(conversion.moves, [](const PlannedMove& move) {
+  [[nodiscard]] Json conversion(const PlannedConversion& conversion) const {
+    Json json;
+    json.add("value", plan_.name(conversion.value));
+    if (conversion.from != kNoId) json.add("from", conversion.from).add("to", conversion.to);
+    if (conversion.to_port != kNoId) json.add("operand", conversion.to_port);
+    json.add("direction", conversion.gradient ? "backward" : "forward").add("hides", conversion.hides);
+    json.add("source_layout", layout(conversion.value, conversion.source)).add("target_layout", layout(conversion.value, conversion.target));
+    Json::Array moves;
+    const Layout* here = &conversion.source;
+    for (const PlannedMove& planned : conversion.moves) {
+      const Move& move = planned.move;
+      Json one;
+      one.add("kind", name(move.kind)).add("axis", static_cast<std::int64_t>(move.axis));
+      if (move.kind == MoveKind::permute) one.add("other_axis", static_cast<std::int64_t>(move.other_axis));
+      one.add("layout", layout(conversion.value, move.result));
+      one.add("bytes", local_elements(*here, plan_.shape(conversion.value), plan_.mesh) * plan_.element_bytes(conversion));
+      one.add("seconds", planned.seconds);
+      moves.push_back(std::move(one));
+      here = &move.result;
+    }
+    json.add("moves", std::move(moves)).add("seconds", conversion.seconds()).add("times", conversion.times);
+    return json;
+  }
+
+  [[nodiscard]] Json constant(const PlannedConstant& constant) const {
+    const TrainingAnalysis* backward = plan_.model.backward.get();
+    const Graph& graph = backward != nullptr ? backward->training.graph : plan_.graph();
+    const AtomizedGraph& atoms = backward != nullptr ? backward->atoms : *plan_.model.atoms;
+    Json json;
+    json.add("value", plan_.name(constant.value)).add("layout", layout(constant.value, constant.wanted));
+    json.add("axes", axes(constant.made, atoms.nodes[graph.values[constant.value].producer]));
+    return json;
+  }
+
+ private:
+  [[nodiscard]] std::string layout(ValueId value, const Layout& layout) const { return to_string(layout, plan_.shape(value)); }
+
+  [[nodiscard]] Json port(ValueId value, const PortLayouts& layouts) const {
     Json one;
-    one.add("kind", name(move.kind)).add("axis", move.axis);
-    if (move.kind == MoveKind::permute) one.add("other_axis", move.other_axis);
-    one.add("layout", move.layout).add("bytes", move.bytes).add("seconds", move.seconds);
+    one.add("value", plan_.name(value)).add("layout", layout(value, layouts.value));
+    if (plan_.graph().values[value].requires_gradient) one.add("gradient_layout", layout(value, layouts.gradient));
     return one;
-  }));
-  json.add("seconds", conversion.seconds).add("times", conversion.times);
-  return json;
-}
+  }
+
+  static Json axes(const CallLayouts& call, const AtomizedNode& node) {
+    return array_of(call.axes, [&](const AxisChoice& choice) { return Json(to_string(choice, node)); });
+  }
+
+  void add_node(const PlannedNode& planned, Json& json) const {
+    const Node& node = plan_.graph().nodes[planned.node];
+    json.add("op", node.op);
+    if (!node.module_path.empty()) json.add("module", node.module_path);
+    json.add("axes", axes(planned.call, plan_.model.atoms->nodes[planned.node]));
+    Json::Array operands, results, backward;
+    for (std::size_t i = 0; i < node.operands.size(); ++i) operands.push_back(port(node.operands[i].value, planned.call.operands[i]));
+    for (std::size_t i = 0; i < node.results.size(); ++i) results.push_back(port(node.results[i], planned.call.results[i]));
+    json.add("operands", std::move(operands)).add("results", std::move(results));
+    for (std::size_t i = 0; i < planned.backward.size(); ++i) {
+      const NodeId id = plan_.model.backward->backward_of[planned.node][i];
+      const Node& gradient = plan_.model.backward->training.graph.nodes[id];
+      Json one;
+      one.add("node", gradient.name).add("op", gradient.op).add("axes", axes(planned.backward[i], plan_.model.backward->atoms.nodes[id]));
+      backward.push_back(std::move(one));
+    }
+    if (!backward.empty()) json.add("backward", std::move(backward));
+  }
+
+  void add_parameter(const PlannedParameter& parameter, Json& json) const {
+    json.add("results", Json::Array{port(parameter.value, parameter.stored)});
+    json.add("compute_layout", layout(parameter.value, parameter.compute)).add("state_layout", layout(parameter.value, parameter.state));
+    json.add("zero", word(parameter.zero)).add("regather", parameter.regather).add("prefetch", parameter.prefetch);
+  }
+
+  void add_output(const PlannedOutput& output, Json& json) const { json.add("operands", Json::Array{port(output.value, output.layouts)}); }
+
+  const Plan& plan_;
+};
 
 void add_totals(Json& json, const Plan& plan) {
   json.add("status", name(plan.status)).add("method", plan.method);
@@ -192,9 +242,11 @@ Json plan_json(const Plan& plan) {
     return one;
   }));
   json.add("unruled_ops", texts(plan.unruled_ops)).add("notes", texts(plan.notes));
-  json.add("variables", array_of(plan.variables, variable_json));
-  json.add("conversions", array_of(plan.conversions, conversion_json));
-  json.add("graph", graph_json(*plan.graph));
+  const PlanWriter writer(plan);
+  json.add("variables", array_of(plan.variables, [&](const PlannedVariable& variable) { return writer.variable(variable); }));
+  json.add("conversions", array_of(plan.conversions, [&](const PlannedConversion& conversion) { return writer.conversion(conversion); }));
+  json.add("constants", array_of(plan.constants, [&](const PlannedConstant& constant) { return writer.constant(constant); }));
+  json.add("graph", graph_json(plan.graph()));
   return json;
 }
 

@@ -1,8 +1,10 @@
 #include "plan_reader.h"
 
+#include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <sstream>
-#include <unordered_set>
+#include <unordered_map>
 
 #include "graph_reader.h"
 #include "input_file.h"
@@ -91,19 +93,13 @@ TrainingSettings read_training(const JsonPlace& place) {
 
 class PlanReader {
  public:
-  explicit PlanReader(const JsonPlace& root) : root_(root) {}
+  PlanReader(const JsonPlace& root, const OpTable& ops) : root_(root), ops_(ops) {}
 
   Plan run() {
-    if (!read_head() || !read_settings()) return std::move(plan_);
-    plan_.graph = std::make_shared<const Graph>(read_graph(root_.at("graph")));
+    if (!read_head() || !read_settings() || !read_model()) return std::move(plan_);
+    read_choices();
     if (root_.failed()) return std::move(plan_);
-    if (const Status status = validate(*plan_.graph); !status) root_.at("graph").fail(status.error().message);
-    check_ops();
-    collect_names();
-    for (const JsonPlace& variable : root_.at("variables").elements())
-      plan_.variables.push_back(read_variable(variable));
-    if (root_.failed()) return std::move(plan_);
-    for (const JsonPlace& one : root_.at("conversions").elements()) plan_.conversions.push_back(read_conversion(one));
+    if (const Status status = validate(plan_); !status) root_.fail(status.error().message);
     return std::move(plan_);
   }
 
@@ -145,40 +141,125 @@ class PlanReader {
     return !root_.failed();
   }
 
+  bool read_model() {
+    const JsonPlace place = root_.at("graph");
+    Graph graph = read_graph(place);
+    if (root_.failed()) return false;
+    if (const Status status = validate(graph); !status) place.fail(status.error().message);
+    check_ops(graph);
+    if (root_.failed()) return false;
+    Result<ModelAnalysis> model = analyze_model(std::move(graph), ops_);
+    if (!model) place.fail(model.error().message);
+    else plan_.model = std::move(*model);
+    return !root_.failed();
+  }
+
   // Of the planner's own ops a plan has those that it makes of a model's; all others stand in programs only.
-  void check_ops() const {
-    for (const Node& node : plan_.graph->nodes) {
+  void check_ops(const Graph& graph) const {
+    for (const Node& node : graph.nodes) {
       const bool is_composite = node.op == "meshwright.experts" || node.op == "meshwright.recurrent";
       if (node.op.starts_with("meshwright.") && !is_composite) root_.at("graph").fail("node '" + node.name + "': no plan has the op '" + node.op + "'");
     }
   }
 
-  // A parameter goes by its name in the model, any other value by the graph's.
-  void collect_names() {
-    for (const Value& value : plan_.graph->values) names_.insert(value.name);
-    for (const Source& source : plan_.graph->sources) names_.insert(source.names.begin(), source.names.end());
-  }
+  [[nodiscard]] const Graph& training_graph() const { return plan_.model.backward ? plan_.model.backward->training.graph : plan_.graph(); }
+  [[nodiscard]] const AtomizedGraph& training_atoms() const { return plan_.model.backward ? plan_.model.backward->atoms : *plan_.model.atoms; }
 
-  std::string read_value_name(const JsonPlace& place) const {
-    std::string name = place.text();
-    if (!names_.contains(name)) place.fail("the graph has no value '" + name + "'");
-    return name;
-  }
-
-  static std::string text_or_nothing(const JsonPlace& place, std::string_view key) {
-    const auto member = place.find(key);
-    return member ? member->text() : std::string();
-  }
-
-  std::vector<PlannedPort> read_ports(const JsonPlace& variable, std::string_view key) const {
-    std::vector<PlannedPort> ports;
-    const auto list = variable.find(key);
-    if (!list) return ports;
-    for (const JsonPlace& port : list->elements()) {
-      ports.push_back(
-          {read_value_name(port.at("value")), port.at("layout").text(), text_or_nothing(port, "gradient_layout")});
+  void read_choices() {
+    for (ValueId id = 0; id < training_graph().values.size(); ++id) values_[training_graph().values[id].name] = id;
+    for (const Source& source : plan_.graph().sources) {
+      if (source.kind == SourceKind::parameter && !source.names.empty()) values_[source.names[0]] = source.value;
     }
-    return ports;
+    for (NodeId id = 0; id < plan_.graph().nodes.size(); ++id) nodes_[plan_.graph().nodes[id].name] = id;
+    for (const JsonPlace& variable : root_.at("variables").elements()) plan_.variables.push_back(read_variable(variable));
+    for (const JsonPlace& constant : root_.at("constants").elements()) plan_.constants.push_back(read_constant(constant));
+    if (root_.failed()) return;
+    for (const JsonPlace& one : root_.at("conversions").elements()) {
+      plan_.conversions.push_back(read_conversion(one));
+      if (root_.failed()) return;
+    }
+  }
+
+  // A parameter goes by its name in the model, any other value by the graph's. 0 where there is none.
+  ValueId read_value(const JsonPlace& place, bool of_forward) const {
+    const std::string name = place.text();
+    const auto found = values_.find(name);
+    if (found != values_.end() && !(of_forward && found->second >= plan_.graph().values.size())) return found->second;
+    place.fail("the graph has no value '" + name + "'");
+    return 0;
+  }
+
+  Layout read_layout(const JsonPlace& place, ValueId value) const {
+    if (place.failed()) return Layout(plan_.mesh.rank());
+    const Result<Layout> layout = parse_layout(place.text(), plan_.shape(value), plan_.mesh.rank());
+    if (layout) return *layout;
+    place.fail(layout.error().message);
+    return Layout(plan_.mesh.rank());
+  }
+
+  // A port of a variable: the value's name and how it and its gradient lie.
+  PortLayouts read_port(const JsonPlace& place, ValueId value) const {
+    PortLayouts layouts{Layout(plan_.mesh.rank()), Layout(plan_.mesh.rank())};
+    const ValueId named = read_value(place.at("value"), true);
+    if (place.failed()) return layouts;
+    if (named != value) place.fail("the graph has '" + plan_.name(value) + "' here, and not '" + plan_.name(named) + "'");
+    layouts.value = read_layout(place.at("layout"), value);
+    if (plan_.graph().values[value].requires_gradient) layouts.gradient = read_layout(place.at("gradient_layout"), value);
+    return layouts;
+  }
+
+  std::vector<AxisChoice> read_axes(const JsonPlace& place, const AtomizedNode& node) const {
+    std::vector<AxisChoice> axes;
+    for (const std::string& text : place.texts()) {
+      const std::optional<AxisChoice> choice = parse_axis_choice(text, node);
+      if (!choice) place.fail("the op's rule has no factor '" + text + "' to shard; it is " + to_string(node.rule));
+      axes.push_back(choice.value_or(AxisChoice{}));
+    }
+    if (axes.size() != plan_.mesh.rank()) place.fail(std::to_string(plan_.mesh.rank()) + " axes are expected");
+    return axes;
+  }
+
+  // The layouts that follow from axes.
+  CallLayouts read_call(const JsonPlace& axes, NodeId id) const {
+    const AtomizedNode& node = training_atoms().nodes[id];
+    const std::vector<AxisChoice> choices = read_axes(axes, node);
+    if (axes.failed()) return {};
+    std::optional<CallLayouts> call = derive_layouts(training_graph(), training_atoms(), id, plan_.mesh, choices);
+    if (!call) axes.fail("its tensors cannot be sharded like this on a mesh " + to_string(plan_.mesh));
+    return std::move(call).value_or(CallLayouts{});
+  }
+
+  PlannedNode read_node(const JsonPlace& place) const {
+    PlannedNode planned;
+    const JsonPlace name = place.at("name");
+    const auto found = nodes_.find(name.text());
+    if (found == nodes_.end()) name.fail("the graph has no such node");
+    if (place.failed()) return planned;
+    planned.node = found->second;
+    const Node& node = plan_.graph().nodes[planned.node];
+    planned.call.axes = read_axes(place.at("axes"), plan_.model.atoms->nodes[planned.node]);
+    const std::vector<JsonPlace> operands = place.at("operands").elements(), results = place.at("results").elements();
+    if (operands.size() != node.operands.size()) place.at("operands").fail("the node has " + std::to_string(node.operands.size()));
+    if (results.size() != node.results.size()) place.at("results").fail("the node has " + std::to_string(node.results.size()));
+    if (place.failed()) return planned;
+    for (std::size_t i = 0; i < operands.size(); ++i) planned.call.operands.push_back(read_port(operands[i], node.operands[i].value));
+    for (std::size_t i = 0; i < results.size(); ++i) planned.call.results.push_back(read_port(results[i], node.results[i]));
+    if (!plan_.model.backward) return planned;
+    const std::vector<NodeId>& gradient = plan_.model.backward->backward_of[planned.node];
+    const auto list = place.find("backward");
+    const std::vector<JsonPlace> backward = list ? list->elements() : std::vector<JsonPlace>{};
+    if (backward.size() != gradient.size()) {
+      place.fail("its gradient has " + std::to_string(gradient.size()) + " nodes, and the plan " + std::to_string(backward.size()) +
+                 "; was the plan made with other op families?");
+    }
+    for (std::size_t i = 0; i < backward.size() && !place.failed(); ++i) {
+      const Node& known = training_graph().nodes[gradient[i]];
+      if (backward[i].at("node").text() != known.name || backward[i].at("op").text() != known.op) {
+        backward[i].fail("its gradient has " + known.op + " '" + known.name + "' here; was the plan made with other op families?");
+      }
+      planned.backward.push_back(read_call(backward[i].at("axes"), gradient[i]));
+    }
+    return planned;
   }
 
   PlannedVariable read_variable(const JsonPlace& place) const {
@@ -191,19 +272,19 @@ class PlanReader {
       return member ? member->integer(0) : 0;
     };
     PlannedVariable variable;
-    variable.kind = place.at("kind").one_of(VariableKind::output, [](VariableKind kind) { return word(kind); });
-    variable.name = place.at("name").text();
-    variable.op = text_or_nothing(place, "op");
-    variable.module = text_or_nothing(place, "module");
-    if (const auto axes = place.find("axes")) variable.axes = axes->texts();
-    variable.operands = read_ports(place, "operands");
-    variable.results = read_ports(place, "results");
-    variable.compute_layout = text_or_nothing(place, "compute_layout");
-    variable.state_layout = text_or_nothing(place, "state_layout");
-    if (!variable.state_layout.empty()) {
-      variable.zero = place.at("zero").one_of(ZeroStage::value, [](ZeroStage stage) { return word(stage); });
-      variable.regather = place.at("regather").boolean();
-      variable.prefetch = place.at("prefetch").boolean();
+    const VariableKind kind = place.at("kind").one_of(VariableKind::output, [](VariableKind each) { return word(each); });
+    if (place.failed()) return variable;
+    if (kind == VariableKind::node) {
+      variable.choice = read_node(place);
+    } else {
+      const JsonPlace port = place.at(kind == VariableKind::output ? "operands" : "results").elements(1)[0];
+      const ValueId value = read_value(port.at("value"), true);
+      if (place.failed()) return variable;
+      if (!plan_.graph().values[value].requires_gradient) port.fail("'" + plan_.name(value) + "' has no gradient, and nothing is planned for it");
+      const PortLayouts layouts = read_port(port, value);
+      if (kind == VariableKind::parameter) variable.choice = read_parameter(place, value, layouts);
+      else if (kind == VariableKind::fork) variable.choice = PlannedFork{value, layouts};
+      else variable.choice = PlannedOutput{value, layouts};
     }
     variable.forward_seconds = place.at("forward_seconds").seconds();
     variable.backward_seconds = place.at("backward_seconds").seconds();
@@ -215,63 +296,111 @@ class PlanReader {
     return variable;
   }
 
-  PlannedMove read_move(const JsonPlace& place) const {
-    PlannedMove move;
-    move.kind = place.at("kind").one_of(MoveKind::keep_one, [](MoveKind kind) { return name(kind); });
-    move.axis = place.at("axis").index(plan_.mesh.rank(), "mesh axes");
-    if (move.kind == MoveKind::permute) move.other_axis = place.at("other_axis").index(plan_.mesh.rank(), "mesh axes");
-    move.layout = place.at("layout").text();
-    move.bytes = place.at("bytes").integer(0);
-    move.seconds = place.at("seconds").seconds();
-    return move;
+  PlannedParameter read_parameter(const JsonPlace& place, ValueId value, const PortLayouts& stored) const {
+    const Layout compute = read_layout(place.at("compute_layout"), value), state = read_layout(place.at("state_layout"), value);
+    return {value, stored, compute, state, place.at("zero").one_of(ZeroStage::value, [](ZeroStage stage) { return word(stage); }),
+            place.at("regather").boolean(), place.at("prefetch").boolean()};
+  }
+
+  PlannedConstant read_constant(const JsonPlace& place) const {
+    PlannedConstant constant;
+    constant.value = read_value(place.at("value"), false);
+    if (place.failed()) return constant;
+    const NodeId producer = training_graph().values[constant.value].producer;
+    if (producer == kNoId) place.fail("nothing makes it");
+    constant.wanted = read_layout(place.at("layout"), constant.value);
+    if (!place.failed()) constant.made = read_call(place.at("axes"), producer);
+    return constant;
+  }
+
+  PlannedMove read_move(const JsonPlace& place, const PlannedConversion& conversion, const Layout& from) const {
+    const MoveKind kind = place.at("kind").one_of(MoveKind::keep_one, [](MoveKind each) { return name(each); });
+    const std::uint32_t axis = place.at("axis").index(plan_.mesh.rank(), "mesh axes");
+    const std::uint32_t other = kind == MoveKind::permute ? place.at("other_axis").index(plan_.mesh.rank(), "mesh axes") : 0;
+    const Layout to = read_layout(place.at("layout"), conversion.value);
+    const std::int64_t bytes = place.at("bytes").integer(0);
+    PlannedMove planned{{}, place.at("seconds").seconds()};
+    if (place.failed()) return planned;
+    const CostProfile unpriced;
+    const AtomShape& shape = plan_.shape(conversion.value);
+    const ConversionProblem problem{plan_.mesh, shape, unpriced, plan_.element_bytes(conversion), conversion.hides};
+    const std::optional<Move> move = find_move(problem, from, kind, axis, other, to);
+    if (!move) place.fail(std::string("no ") + name(kind) + " over axis " + std::to_string(axis) + " leads from " + to_string(from, shape) + " to " + to_string(to, shape));
+    else planned.move = *move;
+    const std::int64_t expected = local_elements(from, shape, plan_.mesh) * plan_.element_bytes(conversion);
+    if (bytes != expected) place.fail("the move is said to take " + std::to_string(bytes) + " bytes, and has " + std::to_string(expected));
+    return planned;
   }
 
   PlannedConversion read_conversion(const JsonPlace& place) const {
     PlannedConversion conversion;
-    conversion.value = read_value_name(place.at("value"));
-    conversion.from = place.at("from").index(plan_.variables.size(), "variables");
-    conversion.to = place.at("to").index(plan_.variables.size(), "variables");
+    conversion.value = read_value(place.at("value"), false);
+    if (const auto from = place.find("from")) {
+      conversion.from = from->index(plan_.variables.size(), "variables");
+      conversion.to = place.at("to").index(plan_.variables.size(), "variables");
+    }
     const JsonPlace direction = place.at("direction");
-    conversion.backward = direction.text() == "backward";
-    if (!conversion.backward && direction.text() != "forward") {
+    conversion.gradient = direction.text() == "backward";
+    if (!conversion.gradient && direction.text() != "forward") {
       direction.fail("'" + direction.text() + "' is none of forward, backward");
     }
-    if (!place.failed()) {
-      const PlannedVariable& user = plan_.variables[conversion.backward ? conversion.from : conversion.to];
-      conversion.to_port = place.at("operand").index(user.operands.size(), "operands of '" + user.name + "'");
-    }
+    if (const auto operand = place.find("operand")) conversion.to_port = operand->index(kMostOperands, "operands");
     conversion.hides = place.at("hides").boolean();
-    conversion.source_layout = place.at("source_layout").text();
-    conversion.target_layout = place.at("target_layout").text();
-    for (const JsonPlace& move : place.at("moves").elements()) conversion.moves.push_back(read_move(move));
-    conversion.seconds = place.at("seconds").seconds();
     conversion.times = place.at("times").integer(1, 2 * plan_.training.microbatches);  // gathered twice
+    if (place.failed()) return conversion;
+    if ((conversion.gradient || conversion.hides) && conversion.value >= plan_.graph().values.size()) {
+      place.fail("'" + plan_.name(conversion.value) + "' belongs to the backward of one op");
+      return conversion;
+    }
+    conversion.source = read_layout(place.at("source_layout"), conversion.value);
+    conversion.target = read_layout(place.at("target_layout"), conversion.value);
+    if (!place.failed() && !fits(conversion.source, plan_.shape(conversion.value), plan_.mesh)) place.at("source_layout").fail("it cannot lie so on a mesh " + to_string(plan_.mesh));
+    const JsonPlace moves = place.at("moves");
+    for (const JsonPlace& move : moves.elements()) {
+      if (place.failed()) return conversion;
+      const Layout from = conversion.moves.empty() ? conversion.source : conversion.moves.back().move.result;
+      conversion.moves.push_back(read_move(move, conversion, from));
+    }
+    check_seconds(place, conversion);
     return conversion;
   }
 
+  // Each is rounded to the clock's ticks by itself.
+  static void check_seconds(const JsonPlace& place, const PlannedConversion& conversion) {
+    constexpr double kRounding = 1e-6;
+    const JsonPlace said = place.at("seconds");
+    const double seconds = said.seconds(), sum = conversion.seconds();
+    if (place.failed() || std::abs(seconds - sum) <= kRounding * std::max(seconds, sum)) return;
+    said.fail("its moves take " + std::to_string(sum) + " s, and it is said to take " + std::to_string(seconds) + " s");
+  }
+
+  static constexpr std::size_t kMostOperands = 1 << 20;
+
   JsonPlace root_;
+  const OpTable& ops_;
   Plan plan_;
-  std::unordered_set<std::string> names_;
+  std::unordered_map<std::string, ValueId> values_;
+  std::unordered_map<std::string, NodeId> nodes_;
 };
 
 }  // namespace
 
-Result<Plan> parse_plan(std::string_view text, const std::string& name) {
+Result<Plan> parse_plan(std::string_view text, const std::string& name, const OpTable& ops) {
   const Result<Json> json = parse_json(text, name);
   if (!json) return json.error();
   std::optional<std::string> problem;
-  Plan plan = PlanReader(JsonPlace(*json, problem)).run();
+  Plan plan = PlanReader(JsonPlace(*json, problem), ops).run();
   if (problem) return bad_input(name + ": " + *problem);
   return plan;
 }
 
-Result<Plan> read_plan(const std::string& path) {
+Result<Plan> read_plan(const std::string& path, const OpTable& ops) {
   if (Status status = check_regular(path); !status) return status.error();
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   if (!file || !(text << file.rdbuf()))
     return bad_input(path + ": cannot read the plan: the file is missing, unreadable or empty");
-  return parse_plan(text.view(), path);
+  return parse_plan(text.view(), path, ops);
 }
 
 }  // namespace meshwright::host

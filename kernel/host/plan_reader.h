@@ -10,11 +10,11 @@
 
 namespace meshwright::host {
 
-// The plan in `path`: its graph and its cluster are validated, indices are in range, and names of values are the
-// graph's. Layouts stay text. Errors: bad_input, "FILE: PLACE: what is wrong".
-Result<Plan> read_plan(const std::string& path);
+// The plan in `path`, with its model analyzed by the families of `ops`. All that it says is checked: whoever is handed the plan
+// may take it for one that was made. Errors: bad_input, "FILE: PLACE: what is wrong".
+Result<Plan> read_plan(const std::string& path, const OpTable& ops);
 
 // The same from the file's text; `name` is what messages call the file.
-Result<Plan> parse_plan(std::string_view text, const std::string& name);
+Result<Plan> parse_plan(std::string_view text, const std::string& name, const OpTable& ops);
 
 }  // namespace meshwright::host

@@ -3,12 +3,71 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <deque>
 #include <functional>
+#include <set>
 
 #include "plan_json.h"
 
 namespace meshwright::host {
 namespace {
+
+// One family, for all ops: a product that may be sharded over its rows, and a mean.
+class Family final : public OpFamily {
+  Result<Rule> do_rule(const OpCall& call) const override {
+    const std::string& op = call.node.op;
+    return parse_rule(op == "test.linear"       ? "b !k, !n !k -> b !n"
+                      : op == "test.linear_backward" ? "b !n, b !k -> !n !k"
+                      : op == "test.mean"       ? "!b !n ->"
+                      : op == "test.mean_backward"   ? " -> !b !n"
+                                                : "->",
+                      call.operands, call.results);
+  }
+  Result<OpCost> do_cost(const OpCall&, const Rule&) const override { return OpCost{}; }
+  Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override {
+    const bool is_mean = call.node.op == "test.mean" && call.operand("self") != kNoId;
+    const bool is_linear = call.node.op == "test.linear" && call.operand("input") != kNoId && call.operand("weight") != kNoId;
+    if ((!is_mean && !is_linear) || call.node.operands.size() != (is_mean ? 1 : 2)) return bad_input("it has none");
+    if (is_mean) {
+      return std::vector<ValueId>{call.build.emit("test.mean_backward", {{"grad", call.result_gradients[0]}}, {}, call.type(call.operand("self")))};
+    }
+    return std::vector<ValueId>{kNoId, call.build.emit("test.linear_backward", {{"grad", call.result_gradients[0]}, {"input", call.operand("input")}}, {},
+                                                       call.type(call.operand("weight")))};
+  }
+};
+
+class Families final : public OpTable {
+ public:
+  [[nodiscard]] const OpFamily* find(std::string_view) const override { return &family_; }
+
+ private:
+  Family family_;
+};
+
+const Families kOps;
+
+// The fewest moves.
+class Breadth final : public ConversionSearch {
+  Result<ConversionPath> do_find(const ConversionProblem& problem, const Layout& from, const Layout& to) const override {
+    struct Reached {
+      Layout layout;
+      ConversionPath path;
+    };
+    std::deque<Reached> open = {{from, {}}};
+    std::set<Layout> seen = {from};
+    for (; !open.empty(); open.pop_front()) {
+      if (open.front().layout == to) return open.front().path;
+      for (const Move& move : one_step_moves(problem, open.front().layout)) {
+        if (!seen.insert(move.result).second) continue;
+        Reached next{move.result, open.front().path};
+        next.path.ticks += move_ticks(problem, open.front().layout, move);
+        next.path.moves.push_back(move);
+        open.push_back(std::move(next));
+      }
+    }
+    return infeasible("no way");
+  }
+};
 
 Graph small_graph() {
   Graph graph;
@@ -31,42 +90,51 @@ Graph small_graph() {
                        {"reals", std::vector<double>{1, 0.5}},
                        {"no_reals", std::vector<double>{}},
                        {"infinite_reals", std::vector<double>{1, INFINITY}}};
-  graph.nodes = {linear, {"aten.mean", "mean", "", {{"self", 2}}, {}, {3}}};
+  graph.nodes = {linear, {"test.mean", "mean", "", {{"self", 2}}, {}, {3}}};
   graph.outputs = {{OutputKind::loss, 3, ""}};
   return graph;
 }
 
+// Rows of x are shared; the weight is stored in shards, and gathered for it twice.
 Plan small_plan() {
-  Plan plan;
+  Cluster cluster;
+  cluster.name = "pair";
+  cluster.device = {"toy", 1000, 10.5, {{DType::float32, 1e12}, {DType::bfloat16, 2e12}}, 1e11, 1e-6, 0.5, 0.75, 1e9};
+  cluster.devices_per_node = 2;
+  cluster.reserved_bytes = 10;
+  cluster.levels = {{"link", 2, 1e9, 1e-6, 1, true}};
+  Mesh mesh;
+  mesh.axes = {{2, 1e-6, 1e-9, "link"}};
+  TrainingSettings training;
+  training.param_dtype = DType::bfloat16;
+  const CostProfile profile{cluster.device};
+  const ModelAnalysis model = analyze_model(small_graph(), kOps).value();
+  const Breadth conversions;
+  StrategyFilter filter;
+  filter.zero = ZeroStage::value;
+  filter.regather = filter.prefetch = true;
+  const ProblemInput input{{model, training, kOps, profile, conversions}, mesh, filter};
+  const Problem problem = build_problem(input).value();
+  Assignment assignment;
+  for (const Variable& variable : problem.variables) {
+    const std::vector<Strategy>& strategies = variable.set->strategies;
+    const auto wanted = std::find_if(strategies.begin(), strategies.end(), [&](const Strategy& one) {
+      if (variable.kind == VariableKind::parameter) return one.compute.is_replicated();
+      return variable.name == "linear" ? one.axes[0].use == AxisUse::factor : true;
+    });
+    assignment.choice.push_back(static_cast<std::uint32_t>(wanted - strategies.begin()));
+  }
+  assignment.status = SolveStatus::bounded;
+  assignment.method = "by hand";
+  assignment.peak_bytes = 77;
+  Plan plan = make_plan(input, problem, assignment).value();
   plan.model_path = "small.pt2";
   plan.model_hash = "fnv1a64:0123456789abcdef";
-  plan.graph = std::make_shared<const Graph>(small_graph());
-  plan.cluster.name = "pair";
-  plan.cluster.device = {"toy", 1000, 10.5, {{DType::float32, 1e12}, {DType::bfloat16, 2e12}}, 1e11, 1e-6,
-                         0.5,   0.75, 1e9};
-  plan.cluster.devices_per_node = 2;
-  plan.cluster.reserved_bytes = 10;
-  plan.cluster.levels = {{"link", 2, 1e9, 1e-6, 1, true}};
-  plan.mesh.axes = {{2, 1e-6, 1e-9, "link"}};
-  plan.training.param_dtype = DType::bfloat16;
+  plan.cluster = cluster;
   plan.plugins = {{"intra", "elimination", "0.1.0"}};
   plan.budget_bytes = 990;
-  plan.status = SolveStatus::bounded;
-  plan.method = "by hand";
   plan.objective_seconds = 0.1;
-  plan.peak_bytes = 77;
-  PlannedVariable weight{VariableKind::parameter, "weight", "", "", {}, {}, {{"weight", "S0R", "S0R"}}, "RR", "S0R", ZeroStage::value, true, true};
-  weight.update_seconds = 1e-7;
-  weight.state_bytes = 64;
-  PlannedVariable linear{VariableKind::node, "linear", "test.linear", "mlp", {"b"}, {}, {{"linear", "S0R", "S0R"}}, "", "", ZeroStage::none, false};
-  linear.operands = {{"x", "S0R", ""}, {"weight", "RR", "RR+P0"}};
-  linear.forward_seconds = 0.25;
-  plan.variables = {weight, linear};
-  PlannedConversion gather{"weight", 0, 1, 1, false, true, "S0R", "RR", {{MoveKind::all_gather, 0, 0, "RR", 16, 1e-6}},
-                           1e-6};
-  PlannedConversion reduce{"weight", 1, 0, 1, true, true, "RR+P0", "S0R", {{MoveKind::permute, 0, 0, "S0R", 32, 1e-6}},
-                           1e-6};
-  plan.conversions = {gather, reduce};
+  plan.variables[1].forward_seconds = 0.25;
   plan.unruled_ops = {"thirdparty.op"};
   plan.notes = {"a note"};
   return plan;
@@ -81,7 +149,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 }
 
 std::string message_of(const std::string& text) {
-  const Result<Plan> plan = parse_plan(text, "plan.json");
+  const Result<Plan> plan = parse_plan(text, "plan.json", kOps);
   if (plan.ok()) return "";
   EXPECT_EQ(plan.error().code, ErrorCode::bad_input) << plan.error().message;
   EXPECT_TRUE(plan.error().message.starts_with("plan.json: ")) << plan.error().message;
@@ -90,15 +158,15 @@ std::string message_of(const std::string& text) {
 
 TEST(PlanReader, WritingWhatWasReadGivesTheSameBytes) {
   const std::string text = text_of(small_plan());
-  const Result<Plan> plan = parse_plan(text, "plan.json");
+  const Result<Plan> plan = parse_plan(text, "plan.json", kOps);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   EXPECT_EQ(text_of(*plan), text);
 }
 
 TEST(PlanReader, KeepsTheKindOfEveryAttribute) {
-  const Result<Plan> plan = parse_plan(text_of(small_plan()), "plan.json");
+  const Result<Plan> plan = parse_plan(text_of(small_plan()), "plan.json", kOps);
   ASSERT_TRUE(plan.ok());
-  Graph graph = *plan->graph;
+  Graph graph = plan->graph();
   Graph expected = small_graph();
   EXPECT_TRUE(std::isnan(std::get<double>(graph.nodes[0].attributes.at("not_a_number"))));
   graph.nodes[0].attributes.erase("not_a_number");  // it equals nothing
@@ -117,8 +185,8 @@ TEST(PlanReader, SaysWhatIsWrongAndWhere) {
   };
   for (const Case& wrong : {
            Case{"meshwright-plan", "other", "this is no plan of Meshwright"},
-           Case{"\"format_version\": 3", "\"format_version\": 2",
-                "format_version: the file has version 2, and this program reads version 3; plan again"},
+           Case{"\"format_version\": 4", "\"format_version\": 3",
+                "format_version: the file has version 3, and this program reads version 4; plan again"},
            Case{"\"method\"", "\"methods\"", "the key 'method' is missing"},
            Case{"\"nodes\": 1,", "\"nodes\": \"1\",", "cluster.nodes: expected a whole number, not '1'"},
            Case{"\"nodes\": 1,", "\"nodes\": 0,", "cluster.nodes: 0 is out of range: at least 1 is allowed"},
@@ -129,9 +197,11 @@ TEST(PlanReader, SaysWhatIsWrongAndWhere) {
            Case{"\"size\": 2", "\"size\": 4", "mesh: the axes make 4 devices, and the cluster has 2"},
            Case{"\"kind\": \"node\"", "\"kind\": \"nod\"",
                 "variables[1].kind: 'nod' is none of parameter, node, fork, output"},
-           Case{"\"from\": 0", "\"from\": 2", "conversions[0].from: 2 is out of range: there are 2 variables"},
+           Case{"\"from\": 0", "\"from\": 9", "conversions[0].from: 9 is out of range: there are 4 variables"},
+           Case{"\"from\": 0", "\"from\": 2", "the plan's conversion of 'weight': it joins other variables than the model does"},
            Case{"\"operand\": 1", "\"operand\": 5",
-                "conversions[0].operand: 5 is out of range: there are 2 operands of 'linear'"},
+                "the plan's conversion of 'weight': it joins other variables than the model does"},
+           Case{"\"node\": \"grad_", "\"node\": \"grid_", "variables[1].backward[0]: its gradient has test.linear_backward 'grad_4' here; was the plan made with other op families?"},
            Case{"\"axis\": 0", "\"axis\": 1", "conversions[0].moves[0].axis: 1 is out of range: there are 1 mesh axes"},
            Case{"\"kind\": \"all_gather\"", "\"kind\": \"gather\"",
                 "conversions[0].moves[0].kind: 'gather' is none of slice, all_gather, all_to_all, all_reduce, "
@@ -156,7 +226,7 @@ TEST(PlanReader, SaysWhatIsWrongAndWhere) {
            Case{"\"times\": 1", "\"times\": 3", "conversions[0].times: 3 is out of range: at most 2 is allowed"},
            Case{"\"objective_seconds\": 0.1", "\"objective_seconds\": 1e300", "objective_seconds: 1e+300 is out of range"},
            Case{"\"op\": \"test.linear\",\n        \"module\"", "\"op\": \"meshwright.pad_backward\",\n        \"module\"", "graph: node 'linear': no plan has the op 'meshwright.pad_backward'"},
-           Case{"\"name\": \"mean\"", "\"name\": \"linear\"", "graph: graph 'small': two nodes are named 'linear'"},
+           Case{"\"name\": \"mean\",\n        \"op\": \"test.mean\",\n        \"module\"", "\"name\": \"linear\",\n        \"op\": \"test.mean\",\n        \"module\"", "graph: graph 'small': two nodes are named 'linear'"},
        }) {
     EXPECT_EQ(message_of(replaced(good, wrong.from, wrong.to)), wrong.message) << wrong.from;
   }
@@ -202,10 +272,10 @@ TEST(PlanReader, DamageGivesASentenceOrAPlanThatIsWrittenAgain) {
   int refused = 0;
   int read = 0;
   for_each_damage(plan_json(small_plan()), [&](const Json& damaged) {
-    const Result<Plan> plan = parse_plan(write_json(damaged, true), "plan.json");
+    const Result<Plan> plan = parse_plan(write_json(damaged, true), "plan.json", kOps);
     if (plan.ok()) {
       const std::string again = text_of(*plan);
-      const Result<Plan> second = parse_plan(again, "again");
+      const Result<Plan> second = parse_plan(again, "again", kOps);
       ASSERT_TRUE(second.ok()) << second.error().message;
       EXPECT_EQ(text_of(*second), again);
       ++read;
@@ -227,11 +297,11 @@ TEST(PlanReader, EveryCutIsRefused) {
 }
 
 TEST(PlanReader, NamesTheFileThatIsMissing) {
-  const Result<Plan> plan = read_plan("/nowhere/plan.json");
+  const Result<Plan> plan = read_plan("/nowhere/plan.json", kOps);
   ASSERT_FALSE(plan.ok());
   EXPECT_EQ(plan.error().code, ErrorCode::bad_input);
   EXPECT_EQ(plan.error().message, "/nowhere/plan.json: cannot read the plan: the file is missing, unreadable or empty");
-  EXPECT_FALSE(read_plan("/").ok());
+  EXPECT_FALSE(read_plan("/", kOps).ok());
 }
 
 }  // namespace

@@ -121,7 +121,7 @@ std::string axes_text(const Mesh& mesh) {
 std::string outcome_text(const PlanOutcome& outcome) {
   if (!outcome.plan) return trials_text(outcome);
   const Plan& plan = *outcome.plan;
-  std::string text = plan.graph->name + " on " + plan.cluster.name + " (" + std::to_string(plan.cluster.devices()) + " x " +
+  std::string text = plan.graph().name + " on " + plan.cluster.name + " (" + std::to_string(plan.cluster.devices()) + " x " +
                      plan.cluster.device.name + "), mesh " + to_string(plan.mesh) + "\n  " + axes_text(plan.mesh) + "\n\n";
   text += modules_text(plan) + "\n";
   text += trials_text(outcome) + "\n" + ranking_text(outcome) + comparisons_text(outcome) + "\n";

@@ -28,14 +28,16 @@ Result<std::map<std::string, Tensor>> weights_of(const Plan& plan, PluginHost& h
 }
 
 // The plan with everything that is float32 or less computed, kept and reduced in one type.
-void compute_in(DType dtype, Plan& plan) {
+Status compute_in(DType dtype, const OpTable& ops, Plan& plan) {
   plan.training.param_dtype.reset();
   plan.training.reduce_dtype.reset();
   plan.training.master_dtype = dtype;
-  Graph graph = *plan.graph;
+  Graph graph = plan.graph();
   retype(graph, dtype);
-  plan.graph = std::make_shared<const Graph>(std::move(graph));
-  plan.conversions.clear();  // they have the bytes of the plan's own types; the program's are made of its layouts
+  Result<ModelAnalysis> model = analyze_model(std::move(graph), ops);
+  if (!model) return model.error();
+  plan.model = std::move(*model);
+  return Done{};
 }
 
 // What "equal" means; see verify_plan.
@@ -51,19 +53,19 @@ constexpr Measure kExact{1e-9, 1e-6, true};
 
 Result<Verification> verify_plan(Plan plan, const ProgramTools& tools, PluginHost& host, bool exact) {
   if (exact) {
-    compute_in(DType::float64, plan);
-  } else if (computes_in_half(*plan.graph) || is_half(plan.training.reduce_dtype.value_or(DType::float32))) {
+    if (Status status = compute_in(DType::float64, *tools.ops, plan); !status) return status.error();
+  } else if (computes_in_half(plan.graph()) || is_half(plan.training.reduce_dtype.value_or(DType::float32))) {
     log(LogLevel::warning, "verify", "the plan computes in half precision; it is verified in float32, so bytes are those of float32");
-    compute_in(DType::float32, plan);
+    if (Status status = compute_in(DType::float32, *tools.ops, plan); !status) return status.error();
   }
   Result<Program> program = make_program(plan, tools);
   if (!program) return program.error();
   Result<std::map<std::string, Tensor>> weights = weights_of(plan, host);
   if (!weights) return weights.error();
   for (auto& [name, tensor] : *weights) tensor = exact ? in_float64(std::move(tensor)) : in_float32(std::move(tensor));
-  Result<std::map<ValueId, Tensor>> sources = sample_sources(*plan.graph, *weights, 0);
+  Result<std::map<ValueId, Tensor>> sources = sample_sources(plan.graph(), *weights, 0);
   if (!sources) return sources.error();
-  Result<std::vector<std::map<ValueId, Tensor>>> further = sample_microbatches(*plan.graph, *weights, plan.training.microbatches);
+  Result<std::vector<std::map<ValueId, Tensor>>> further = sample_microbatches(plan.graph(), *weights, plan.training.microbatches);
   if (!further) return further.error();
   weights->clear();
   Result<std::shared_ptr<Backend>> backend = host.create<Backend>("backend", "reference");
@@ -72,7 +74,7 @@ Result<Verification> verify_plan(Plan plan, const ProgramTools& tools, PluginHos
   if (!kernels) return kernels.error();
   const Measure& measure = exact ? kExact : kUsual;
   const StandIns stand_ins(*tools.ops, kernels->get());
-  Result<Verification> verification = verify({*plan.graph, *program, *tools.ops, tools.profile, &stand_ins, **backend, *sources,
+  Result<Verification> verification = verify({plan.graph(), *program, *tools.ops, tools.profile, &stand_ins, **backend, *sources,
                                               measure.tolerance, measure.floor, *further, measure.by_rows});
   if (verification) verification->not_computed = stand_ins.ops();
   return verification;

@@ -34,7 +34,9 @@ Result<bool> is_plan(const std::string& path) {
 }
 
 Result<Program> program_of_plan(const ProfileOptions& options, PluginHost& host) {
-  const Result<Plan> plan = read_plan(options.input);
+  const Result<std::unique_ptr<OpTable>> ops = host.op_table();
+  if (!ops) return ops.error();
+  const Result<Plan> plan = read_plan(options.input, **ops);
   if (!plan) return plan.error();
   if (Status status = check_planned_model(*plan, options.allow_changed_model); !status) return status.error();
   const Result<ProgramTools> tools = open_tools(host, *plan);
@@ -64,7 +66,7 @@ Result<Program> program_of_model(const std::string& path, PluginHost& host) {
   if (!analysis) return analysis.error();
   const Result<Plan> plan = serial_plan(tools->context(*analysis, model->training));
   if (!plan) return plan.error();
-  return make_program(*plan, *analysis, *tools);
+  return make_program(*plan, *tools);
 }
 
 Result<Program> read_program(const ProfileOptions& options) {

@@ -84,11 +84,9 @@ Result<Asked> ask(const ProgramOptions& options, const std::string& wanted, bool
   const std::string id = wanted.empty() ? opened->host.config().emit.text("backend") : wanted;
   Result<std::shared_ptr<Backend>> backend = opened->host.create<Backend>("backend", id);
   if (!backend) return backend.error();
-  const Result<ModelAnalysis> model = analyze_model(opened->plan.graph, *opened->tools.ops);
-  if (!model) return model.error();
-  Result<Program> program = make_program(opened->plan, *model, opened->tools);
+  Result<Program> program = make_program(opened->plan, opened->tools);
   if (!program) return program.error();
-  const PlanningContext context = opened->tools.context(*model, opened->plan.training);
+  const PlanningContext context = opened->tools.context(opened->plan.model, opened->plan.training);
   const BackendInput input{*program, *opened->tools.ops, opened->tools.profile, nullptr, {}, nullptr, {},
                            &opened->plan, &context};
   Asked asked;

@@ -62,13 +62,7 @@ Result<ProgramTools> open_passes(PluginHost& host, const Plan& plan) {
 }
 
 Result<Program> make_program(const Plan& plan, const ProgramTools& tools) {
-  Result<ModelAnalysis> model = analyze_model(plan.graph, *tools.ops);
-  if (!model) return model.error();
-  return make_program(plan, *model, tools);
-}
-
-Result<Program> make_program(const Plan& plan, const ModelAnalysis& model, const ProgramTools& tools) {
-  return meshwright::make_program(plan, tools.context(model, plan.training),
+  return meshwright::make_program(plan, tools.context(plan.model, plan.training),
                                   {tools.parameter_shard.get(), tools.communication.get(), tools.reshape.get()});
 }
 

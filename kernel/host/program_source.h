@@ -29,9 +29,7 @@ Result<ProgramTools> open_tools(PluginHost& host, const Plan& plan);
 // The same without the profile, for a plan that names no cluster.
 Result<ProgramTools> open_passes(PluginHost& host, const Plan& plan);
 
-// `model` is the analysis of the plan's graph. Errors: those of lower and of the passes.
-Result<Program> make_program(const Plan& plan, const ModelAnalysis& model, const ProgramTools& tools);
-// The same for a plan whose model nobody has analyzed. Errors: those of analyze_model too.
+// Errors: those of lower and of the passes.
 Result<Program> make_program(const Plan& plan, const ProgramTools& tools);
 
 // The kernels that plugins bring for a backend ("BACKEND:OP" among what they serve). Two that claim one op: the first

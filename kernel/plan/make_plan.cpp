@@ -3,20 +3,14 @@
 #include <cstdio>
 
 #include "meshwright/plan.h"
+#include "plan/outline.h"
 #include "plan/simulate.h"
+#include "strategy/backward_axes.h"
+#include "strategy/constants.h"
 
 namespace meshwright {
 
 namespace {
-
-// A parameter's is the model's.
-const std::string& name_of(const Graph& graph, ValueId id) {
-  if (graph.values[id].producer != kNoId) return graph.values[id].name;
-  for (const Source& source : graph.sources) {
-    if (source.value == id && source.kind == SourceKind::parameter && !source.names.empty()) return source.names[0];
-  }
-  return graph.values[id].name;
-}
 
 constexpr double kMostDifference = 0.05;  // of the simulated step from the objective, before it is explained
 
@@ -26,7 +20,7 @@ class PlanMaker {
       : input_(input), problem_(problem), assignment_(assignment), paths_(input.conversions) {}
 
   Result<Plan> run() {
-    plan_.graph = input_.model.graph;
+    plan_.model = input_.model;
     plan_.mesh = input_.mesh;
     plan_.training = input_.training;
     plan_.status = assignment_.status;
@@ -34,15 +28,12 @@ class PlanMaker {
     plan_.objective_seconds = to_seconds(assignment_.cost);
     plan_.lower_bound_seconds = to_seconds(assignment_.lower_bound);
     plan_.peak_bytes = assignment_.peak_bytes;
-    name_values();
+    if (Status status = add_variables(); !status) return status.error();
+    if (Status status = add_conversions(); !status) return status.error();
     StepInput step{problem_, input_.training, {}, {}, {}};
-    for (std::size_t i = 0; i < problem_.variables.size(); ++i) {
-      step.chosen.push_back(&problem_.variables[i].set->strategies[assignment_.choice[i]]);
-    }
-    for (std::size_t i = 0; i < problem_.variables.size(); ++i) plan_.variables.push_back(plan_variable(input_, problem_.variables[i], *step.chosen[i]));
-    if (input_.model.backward) count_saved();
+    for (std::size_t i = 0; i < problem_.variables.size(); ++i) step.chosen.push_back(&chosen(i));
     for (const ProblemEdge& edge : problem_.edges) {
-      if (Status status = add_edge(edge, step); !status) return status.error();
+      if (Status status = time_edge(edge, step); !status) return status.error();
     }
     const StepTimes times = simulate_step(step);
     plan_.step_seconds = times.seconds;
@@ -52,55 +43,61 @@ class PlanMaker {
   }
 
  private:
-  const AtomShape& shape(ValueId id) const { return input_.atoms().values[id]; }
+  [[nodiscard]] const Strategy& chosen(std::size_t i) const { return problem_.variables[i].set->strategies[assignment_.choice[i]]; }
 
-  void name_values() {
-    for (ValueId id = 0; id < input_.graph().values.size(); ++id) names_.push_back(name_of(input_.graph(), id));
+  Status add_variables() {
+    for (std::size_t i = 0; i < problem_.variables.size(); ++i) {
+      PlannedVariable planned = plan_variable(input_, problem_.variables[i], chosen(i));
+      if (auto* node = std::get_if<PlannedNode>(&planned.choice); node != nullptr && input_.model.backward) {
+        Result<BackwardLayouts> backward = BackwardAxes(*input_.model.backward, input_.mesh, node->node).choose(node->call);
+        if (!backward) return backward.error();
+        node->backward = std::move(backward->nodes);
+      }
+      plan_.variables.push_back(std::move(planned));
+    }
+    if (input_.model.backward) count_saved();
+    return Done{};
   }
 
-  Status add_edge(const ProblemEdge& edge, StepInput& step) {
-    const Strategy& from = *step.chosen[edge.from];
-    const Strategy& to = *step.chosen[edge.to];
-    const PortLayouts& source = from.result(edge.from_port);
-    const PortLayouts& target = to.operands[edge.to_port];
-    Result<double> forward = add_conversion(edge, false, source.value, target.value);
+  Status add_conversions() {
+    ConstantPricer constants(training_graph(), training_atoms(), input_.mesh, input_.profile);
+    Result<Outline> outline = outline_of(plan_, [&](ValueId value, const Layout& wanted) { return constants.strategy(value, wanted); });
+    if (!outline) return outline.error();
+    plan_.constants = std::move(outline->constants);
+    for (PlannedConversion& conversion : outline->conversions) {
+      const ConversionProblem problem{input_.mesh, plan_.shape(conversion.value), input_.profile, plan_.element_bytes(conversion), conversion.hides};
+      Result<const ConversionPath*> path = paths_.find(problem, conversion.source, conversion.target);
+      if (!path) return add_context("'" + plan_.name(conversion.value) + "'", path.error());
+      const Layout* here = &conversion.source;
+      for (const Move& move : (*path)->moves) {
+        conversion.moves.push_back({move, to_seconds(move_ticks(problem, *here, move))});
+        here = &move.result;
+      }
+      plan_.conversions.push_back(std::move(conversion));
+    }
+    return Done{};
+  }
+
+  [[nodiscard]] const Graph& training_graph() const { return input_.model.backward ? input_.model.backward->training.graph : input_.graph(); }
+  [[nodiscard]] const AtomizedGraph& training_atoms() const { return input_.model.backward ? input_.model.backward->atoms : input_.atoms(); }
+
+  Status time_edge(const ProblemEdge& edge, StepInput& step) {
+    const PortLayouts& source = step.chosen[edge.from]->result(edge.from_port);
+    const PortLayouts& target = step.chosen[edge.to]->operands[edge.to_port];
+    Result<double> forward = seconds_of(edge, false, source.value, target.value);
     if (!forward) return forward.error();
-    Result<double> backward = input_.graph().values[edge.value].requires_gradient
-                                  ? add_conversion(edge, true, target.gradient, source.gradient)
-                                  : Result<double>(0.0);
+    Result<double> backward = input_.graph().values[edge.value].requires_gradient ? seconds_of(edge, true, target.gradient, source.gradient) : Result<double>(0.0);
     if (!backward) return backward.error();
     step.forward.push_back(*forward);
     step.backward.push_back(*backward);
     return Done{};
   }
 
-  Result<double> add_conversion(const ProblemEdge& edge, bool backward, const Layout& from, const Layout& to) {
+  Result<double> seconds_of(const ProblemEdge& edge, bool backward, const Layout& from, const Layout& to) {
     const DType dtype = input_.graph().type(edge.value).dtype;
-    const std::int64_t element_bytes =
-        edge.of_parameter && backward ? input_.training.gradient_bytes(dtype) : size_bytes(dtype);
-    const ConversionProblem problem{input_.mesh, shape(edge.value), input_.profile, element_bytes, edge.of_parameter};
-    Result<const ConversionPath*> path = paths_.find(problem, from, to);
-    if (!path) return path.error();
-    if ((*path)->moves.empty()) return 0.0;
-    PlannedConversion& planned = plan_.conversions.emplace_back();
-    planned.value = names_[edge.value];
-    planned.from = backward ? edge.to : edge.from;
-    planned.to = backward ? edge.from : edge.to;
-    planned.to_port = edge.to_port;
-    planned.backward = backward;
-    planned.hides = edge.of_parameter;
-    planned.source_layout = to_string(from, shape(edge.value));
-    planned.target_layout = to_string(to, shape(edge.value));
-    planned.seconds = to_seconds((*path)->ticks);
-    planned.times = times_a_step(edge, backward);
-    Layout here = from;
-    for (const Move& move : (*path)->moves) {
-      planned.moves.push_back({move.kind, move.axis, move.other_axis, to_string(move.result, shape(edge.value)),
-                               local_elements(here, shape(edge.value), input_.mesh) * problem.element_bytes,
-                               to_seconds(move_ticks(problem, here, move))});
-      here = move.result;
-    }
-    return planned.seconds;
+    const std::int64_t element_bytes = edge.of_parameter && backward ? input_.training.gradient_bytes(dtype) : size_bytes(dtype);
+    Result<const ConversionPath*> path = paths_.find({input_.mesh, input_.atoms().values[edge.value], input_.profile, element_bytes, edge.of_parameter}, from, to);
+    return path ? to_seconds((*path)->ticks) : Result<double>(path.error());
   }
 
   // What a variable holds between the forward and the backward; its share, where several hold it.
@@ -111,14 +108,6 @@ class PlanMaker {
       if (problem_.variables[term.node].kind == VariableKind::parameter || term.begin > between || term.end <= between + 1) continue;
       plan_.variables[term.node].saved_bytes += term.bytes[assignment_.choice[term.node]];
     }
-  }
-
-  [[nodiscard]] std::int64_t times_a_step(const ProblemEdge& edge, bool backward) const {
-    const std::int64_t microbatches = input_.training.microbatches;
-    if (!edge.of_parameter) return microbatches;
-    const Strategy& parameter = problem_.variables[edge.from].set->strategies[assignment_.choice[edge.from]];
-    if (!backward) return parameter.regather ? 2 * microbatches : microbatches;
-    return input_.training.reduces_each_microbatch(parameter.zero) ? microbatches : 1;
   }
 
   // The additive cost and the simulated step count everything alike but what hides.
@@ -153,21 +142,16 @@ class PlanMaker {
   const Problem& problem_;
   const Assignment& assignment_;
   ConversionPaths paths_;
-  std::vector<std::string> names_;  // by value; a parameter's is its name in the model
   Plan plan_;
 };
 
 }  // namespace
 
 PlannedVariable plan_variable(const ProblemInput& input, const Variable& variable, const Strategy& strategy) {
-  const auto port = [&](ValueId id, const PortLayouts& layouts) {
-    const AtomShape& shape = input.atoms().values[id];
-    const bool gradient = input.graph().values[id].requires_gradient;
-    return PlannedPort{name_of(input.graph(), id), to_string(layouts.value, shape), gradient ? to_string(layouts.gradient, shape) : ""};
+  const auto normal = [&](ValueId id, const PortLayouts& layouts) {
+    return PortLayouts{layouts.value, input.graph().values[id].requires_gradient ? layouts.gradient : Layout(input.mesh.rank())};
   };
   PlannedVariable planned;
-  planned.kind = variable.kind;
-  planned.name = variable.name;
   planned.forward_seconds = strategy.forward_seconds;
   planned.backward_seconds = strategy.backward_seconds;
   planned.update_seconds = strategy.update_seconds;
@@ -176,26 +160,25 @@ PlannedVariable plan_variable(const ProblemInput& input, const Variable& variabl
   planned.saved_bytes = strategy.saved_bytes;
   planned.state_bytes = strategy.state_bytes;
   planned.gradient_bytes = strategy.gradient_bytes;
-  if (variable.kind == VariableKind::node) {
-    const Node& node = input.graph().nodes[variable.node];
-    planned.op = node.op;
-    planned.module = node.module_path;
-    for (const AxisChoice& choice : strategy.axes) planned.axes.push_back(to_string(choice, input.atoms().nodes[variable.node]));
-    for (std::size_t i = 0; i < node.operands.size(); ++i) planned.operands.push_back(port(node.operands[i].value, strategy.operands[i]));
-    for (std::size_t i = 0; i < node.results.size(); ++i) planned.results.push_back(port(node.results[i], strategy.results[i]));
-    return planned;
-  }
-  for (const PortLayouts& operand : strategy.operands) planned.operands.push_back(port(variable.value, operand));
-  for (const PortLayouts& result : strategy.results) planned.results.push_back(port(variable.value, result));
-  if (variable.kind == VariableKind::parameter) {
-    const AtomShape& shape = input.atoms().values[variable.value];
-    planned.name = name_of(input.graph(), variable.value);
-    planned.compute_layout = to_string(strategy.compute, shape);
-    planned.state_layout = to_string(strategy.state, shape);
-    planned.zero = strategy.zero;
-    planned.regather = strategy.regather;
-    planned.prefetch = strategy.prefetch;
-    planned.module = planned.name.substr(0, planned.name.rfind('.') == std::string::npos ? 0 : planned.name.rfind('.'));
+  switch (variable.kind) {
+    case VariableKind::parameter:
+      planned.choice = PlannedParameter{variable.value, normal(variable.value, strategy.results[0]), strategy.compute, strategy.state, strategy.zero,
+                                        strategy.regather, strategy.prefetch};
+      break;
+    case VariableKind::node: {
+      const Node& node = input.graph().nodes[variable.node];
+      PlannedNode made{variable.node, strategy, {}};
+      for (std::size_t i = 0; i < node.operands.size(); ++i) made.call.operands[i] = normal(node.operands[i].value, made.call.operands[i]);
+      for (std::size_t i = 0; i < node.results.size(); ++i) made.call.results[i] = normal(node.results[i], made.call.results[i]);
+      planned.choice = std::move(made);
+      break;
+    }
+    case VariableKind::fork:
+      planned.choice = PlannedFork{variable.value, normal(variable.value, strategy.results[0])};
+      break;
+    case VariableKind::output:
+      planned.choice = PlannedOutput{variable.value, normal(variable.value, strategy.operands[0])};
+      break;
   }
   return planned;
 }

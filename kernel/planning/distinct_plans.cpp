@@ -265,18 +265,15 @@ class Search {
 };
 
 bool same_treatment(const PlannedVariable& a, const PlannedVariable& b) {
-  if (a.kind == VariableKind::node) return a.axes == b.axes;
-  return a.compute_layout == b.compute_layout && a.state_layout == b.state_layout && a.results[0].layout == b.results[0].layout;
+  if (const PlannedNode* node = a.node()) return node->call.axes == b.node()->call.axes;
+  const PlannedParameter &one = *a.parameter(), &other = *b.parameter();
+  return one.compute == other.compute && one.state == other.state && one.stored.value == other.stored.value;
 }
 
 }  // namespace
 
 std::vector<std::string> differences(const Plan& plan, const Plan& other) {
-  std::map<std::string, std::string> weights;  // by the value's name, and by their own
-  for (const auto& [value, name] : weights_of(*plan.graph)) {
-    weights.emplace(plan.graph->values[value].name, name);
-    weights.emplace(name, name);
-  }
+  const std::map<ValueId, std::string> weights = weights_of(plan.graph());
   struct Same {
     std::string text;  // what is done
     NumberedName name;
@@ -286,13 +283,14 @@ std::vector<std::string> differences(const Plan& plan, const Plan& other) {
   for (std::size_t i = 0; i < plan.variables.size(); ++i) {
     const PlannedVariable& variable = plan.variables[i];
     std::string label;
-    if (variable.kind == VariableKind::parameter && weights.contains(variable.name)) label = weights.at(variable.name);
-    const auto is_weight = [&](const PlannedPort& port) { return weights.contains(port.value); };
-    if (variable.kind == VariableKind::node && std::any_of(variable.operands.begin(), variable.operands.end(), is_weight)) {
-      label = variable.module.empty() ? variable.name : variable.module;
+    if (variable.parameter() != nullptr && weights.contains(variable.parameter()->value)) label = weights.at(variable.parameter()->value);
+    if (variable.node() != nullptr) {
+      const Node& node = plan.graph().nodes[variable.node()->node];
+      const auto is_weight = [&](const Operand& operand) { return weights.contains(operand.value); };
+      if (std::ranges::any_of(node.operands, is_weight)) label = node.module_path.empty() ? node.name : node.module_path;
     }
     if (label.empty() || same_treatment(variable, other.variables[i])) continue;
-    Same one{choice_text(variable), numbered_name(label), {}};
+    Same one{choice_text(plan.model, variable), numbered_name(label), {}};
     const auto like = std::find_if(all.begin(), all.end(), [&](const Same& known) { return known.text == one.text && known.name.pattern == one.name.pattern; });
     Same& into = like == all.end() ? all.emplace_back(std::move(one)) : *like;
     into.numbers.push_back(numbered_name(label).number);

@@ -12,7 +12,7 @@ namespace {
 void note_idle_axes(const Plan& plan, std::vector<std::string>& notes) {
   for (std::size_t axis = 0; axis < plan.mesh.rank(); ++axis) {
     const auto works = [&](const PlannedVariable& variable) {
-      return axis < variable.axes.size() && variable.axes[axis] != "repeat";
+      return variable.node() != nullptr && variable.node()->call.axes[axis].use != AxisUse::repeat;
     };
     if (std::any_of(plan.variables.begin(), plan.variables.end(), works)) continue;
     notes.push_back("Mesh axis " + std::to_string(axis) + " (" + plan.mesh.axes[axis].slowest_link +
@@ -25,18 +25,20 @@ void note_idle_axes(const Plan& plan, std::vector<std::string>& notes) {
 // whole.
 double seconds_of(const std::string& op, const Plan& plan, const CostProfile& profile) {
   double seconds = 0;
-  std::set<std::string> planned;
+  std::set<NodeId> planned;
   for (const PlannedVariable& variable : plan.variables) {
-    if (variable.kind != VariableKind::node || variable.op != op) continue;
+    const PlannedNode* node = variable.node();
+    if (node == nullptr || plan.graph().nodes[node->node].op != op) continue;
     seconds += variable.forward_seconds + variable.backward_seconds;
-    planned.insert(variable.name);
+    planned.insert(node->node);
   }
-  for (const Node& node : plan.graph->nodes) {
-    if (node.op != op || planned.contains(node.name)) continue;
+  for (NodeId id = 0; id < plan.graph().nodes.size(); ++id) {
+    const Node& node = plan.graph().nodes[id];
+    if (node.op != op || planned.contains(id)) continue;
     Work work;
     for (const Operand& operand : node.operands)
-      work.bytes += static_cast<double>(plan.graph->type(operand.value).bytes());
-    for (const ValueId result : node.results) work.bytes += static_cast<double>(plan.graph->type(result).bytes());
+      work.bytes += static_cast<double>(plan.graph().type(operand.value).bytes());
+    for (const ValueId result : node.results) work.bytes += static_cast<double>(plan.graph().type(result).bytes());
     seconds += compute_seconds(profile, work);
   }
   return seconds;
@@ -46,7 +48,7 @@ double seconds_of(const std::string& op, const Plan& plan, const CostProfile& pr
 std::string modules_of(const std::string& op, const Plan& plan) {
   constexpr std::size_t kMostNamed = 4;
   std::vector<std::string> modules;
-  for (const Node& node : plan.graph->nodes) {
+  for (const Node& node : plan.graph().nodes) {
     const std::string module = node.module_path.empty() ? "the model itself" : node.module_path;
     if (node.op == op && std::find(modules.begin(), modules.end(), module) == modules.end()) modules.push_back(module);
   }

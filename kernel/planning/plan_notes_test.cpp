@@ -18,11 +18,10 @@ TEST(UnruledNotes, NameTheModulesAndTheSeconds) {
     graph.nodes.push_back({"acme.op", "node" + std::to_string(id), module, {{"self", 0}}, {}, {id}});
   }
   Plan plan;
-  plan.graph = std::make_shared<const Graph>(std::move(graph));
-  for (const char* name : {"node1", "node2"}) {
+  plan.model.graph = std::make_shared<const Graph>(std::move(graph));
+  for (const NodeId node : {0U, 1U}) {
     PlannedVariable& variable = plan.variables.emplace_back();
-    variable.name = name;
-    variable.op = "acme.op";
+    variable.choice = PlannedNode{node, {}, {}};
     variable.forward_seconds = 0.001;
     variable.backward_seconds = 0.002;
   }

@@ -70,21 +70,31 @@ std::string_view word(ZeroStage stage) {
   return "?";
 }
 
-std::string choice_text(const PlannedVariable& variable) {
+std::vector<std::string> axes_text(const ModelAnalysis& model, const PlannedNode& node) {
+  std::vector<std::string> texts;
+  for (const AxisChoice& axis : node.call.axes) texts.push_back(to_string(axis, model.atoms->nodes[node.node]));
+  return texts;
+}
+
+std::string choice_text(const ModelAnalysis& model, const PlannedVariable& variable) {
   std::string text;
-  if (variable.kind == VariableKind::node) {
-    for (const std::string& axis : variable.axes) text += (text.empty() ? "" : ", ") + axis;
+  if (const PlannedNode* node = variable.node()) {
+    for (const std::string& axis : axes_text(model, *node)) text += (text.empty() ? "" : ", ") + axis;
     return text;
   }
-  if (variable.kind == VariableKind::output) return variable.operands[0].layout;
-  const PlannedPort& port = variable.results[0];
-  if (variable.kind == VariableKind::fork) return port.layout + ", gradient " + port.gradient_layout;
-  text = variable.compute_layout;
-  if (port.layout != variable.compute_layout) text += " from " + port.layout;
-  if (variable.zero != ZeroStage::none) text += ", ZeRO-" + std::to_string(static_cast<int>(variable.zero));
-  if (variable.state_layout != port.layout) text += ", state " + variable.state_layout;
-  if (variable.regather) text += ", gathered again";
-  if (variable.prefetch) text += ", prefetched";
+  const auto layout_text = [&](const Layout& layout, ValueId value) { return to_string(layout, model.atoms->values[value]); };
+  if (const auto* output = std::get_if<PlannedOutput>(&variable.choice)) return layout_text(output->layouts.value, output->value);
+  if (const auto* fork = std::get_if<PlannedFork>(&variable.choice)) {
+    return layout_text(fork->layouts.value, fork->value) + ", gradient " + layout_text(fork->layouts.gradient, fork->value);
+  }
+  const PlannedParameter& parameter = *variable.parameter();
+  const auto own = [&](const Layout& layout) { return layout_text(layout, parameter.value); };
+  text = own(parameter.compute);
+  if (parameter.stored.value != parameter.compute) text += " from " + own(parameter.stored.value);
+  if (parameter.zero != ZeroStage::none) text += ", ZeRO-" + std::to_string(static_cast<int>(parameter.zero));
+  if (parameter.state != parameter.stored.value) text += ", state " + own(parameter.state);
+  if (parameter.regather) text += ", gathered again";
+  if (parameter.prefetch) text += ", prefetched";
   return text;
 }
 

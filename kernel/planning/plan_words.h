@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "meshwright/graph.h"
 #include "meshwright/plan.h"
@@ -18,6 +19,8 @@ std::string_view word(Optimizer optimizer);
 std::string_view word(ZeroStage stage);
 
 // What a variable does, for a reader: "b, k.1", "[S0 R]R from S01, ZeRO-3, prefetched".
-std::string choice_text(const PlannedVariable& variable);
+std::string choice_text(const ModelAnalysis& model, const PlannedVariable& variable);
+// What a node does along each mesh axis: "b", "k.1", "repeat".
+std::vector<std::string> axes_text(const ModelAnalysis& model, const PlannedNode& node);
 
 }  // namespace meshwright

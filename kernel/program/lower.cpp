@@ -1,14 +1,13 @@
-// From a plan to the first form of its program: the forward with the plan's layouts, the backward with what follows
-// from them, and `convert` wherever a value has another layout than its user needs.
+// From a plan to the first form of its program: the forward and the backward in the plan's layouts, and `convert`, with the
+// plan's moves, wherever a value has another layout than its user needs. Nothing is chosen here.
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <tuple>
 
-#include "meshwright/program.h"
-#include "program/backward_axes.h"
-#include "program/planned_strategies.h"
-#include "strategy/constants.h"
+#include "meshwright/lower.h"
+#include "plan/plan_index.h"
+#include "strategy/backward_axes.h"
 #include "strategy/enumerate.h"
 
 namespace meshwright {
@@ -19,52 +18,50 @@ using MaybeLayout = std::optional<Layout>;
 
 class Lowering {
  public:
-  Lowering(const Plan& plan, const PlanningContext& context, const PlannedStrategies& planned)
-      : plan_(plan),
-        training_(context.model.backward->training),
-        graph_(training_.graph),
-        atoms_(context.model.backward->atoms),
-        planned_(planned),
-        constants_(graph_, atoms_, plan_.mesh, context.profile) {}
+  explicit Lowering(const Plan& plan)
+      : plan_(plan), model_(*plan.model.backward), training_(model_.training), graph_(training_.graph), atoms_(model_.atoms), index_(plan) {}
 
   Result<Program> run() {
     begin();
-    for (std::int64_t microbatch = 0; microbatch < plan_.training.microbatches; ++microbatch) {
-      if (Status status = run_microbatch(microbatch); !status) return status.error();
-    }
-    return std::move(program_);
+    for (std::int64_t microbatch = 0; microbatch < plan_.training.microbatches; ++microbatch) run_microbatch(microbatch);
+    return finished();
   }
 
-  Program run_for_autograd() {
+  Result<Program> run_for_autograd() {
     for_autograd_ = true;
     begin();
     program_.training.microbatches = 1;
     run_forward();
-    return std::move(program_);
+    return finished();
   }
 
  private:
+  Result<Program> finished() {
+    if (missing_) return *missing_;
+    return std::move(program_);
+  }
+
   void begin() {
-    program_.name = plan_.graph->name;
+    program_.name = plan_.graph().name;
     program_.mesh = plan_.mesh;
     program_.training = plan_.training;
     add_parameters();
   }
 
   void run_forward() {
-    for (const Source& source : plan_.graph->sources) {
+    for (const Source& source : plan_.graph().sources) {
       const bool wanted = source.kind == SourceKind::user_input && graph_.values[source.value].requires_gradient;
-      if (const auto planned = planned_.forks.find(source.value); wanted && planned != planned_.forks.end()) {
-        made_[source.value] = differentiable_input(source.value, planned->second);
+      if (const PlannedFork* fork = index_.fork(source.value); wanted && fork != nullptr) {
+        made_[source.value] = differentiable_input(source.value, fork->layouts);
       }
     }
     for (NodeId id = 0; id < training_.first_backward; ++id) {
-      if (planned_.nodes[id]) run_forward(id);
+      if (const PlannedNode* node = index_.node(id)) run_forward(*node);
     }
-    for (const Output& output : plan_.graph->outputs) add_output(output);
+    for (const Output& output : plan_.graph().outputs) add_output(output);
   }
 
-  Status run_microbatch(std::int64_t microbatch) {
+  void run_microbatch(std::int64_t microbatch) {
     microbatch_ = microbatch;
     begin_microbatch();
     count_contributions();
@@ -75,10 +72,8 @@ class Lowering {
     std::erase_if(loaded_, [&](const auto& loaded) { return program_.parameters[parameter_of_.at(loaded.first.first)].regather; });
     seed();
     for (NodeId id = training_.first_backward; id-- > 0;) {
-      if (training_.contributions[id].empty()) continue;
-      if (Status status = run_backward(id); !status) return status;
+      if (!training_.contributions[id].empty()) run_backward(id);
     }
-    return Done{};
   }
 
   // Everything is made anew; what earlier microbatches left in buffers stays.
@@ -91,12 +86,11 @@ class Lowering {
     made_.clear();
     converted_.clear();
     gradients_.clear();
-    gradient_nodes_.clear();
     awaited_.clear();
   }
 
   [[nodiscard]] const Source& source_of(ValueId id) const {
-    return *std::find_if(plan_.graph->sources.begin(), plan_.graph->sources.end(), [&](const Source& here) { return here.value == id; });
+    return *std::find_if(plan_.graph().sources.begin(), plan_.graph().sources.end(), [&](const Source& here) { return here.value == id; });
   }
   [[nodiscard]] bool is_user_input(ValueId id) const { return source_of(id).kind == SourceKind::user_input; }
 
@@ -125,7 +119,16 @@ class Lowering {
   }
 
   // `value`, which is a copy of graph value `of`, in another layout; and its gradient in another one, for autograd.
-  ProgramValueId convert(ProgramValueId value, ValueId of, const Layout& to, bool planned, const MaybeLayout& gradient = {}) {
+  ProgramValueId convert(ProgramValueId value, ValueId of, const Layout& to, const MaybeLayout& gradient = {}) {
+    return convert(value, of, to, gradient, index_.conversion(of, false, layout_of(value), to));
+  }
+
+  // A gradient of graph value `of`, on its way from operand `port` of a variable to where `of` comes from.
+  ProgramValueId convert_back(ProgramValueId value, ValueId of, std::uint32_t user, std::uint32_t port, const Layout& to) {
+    return convert(value, of, to, {}, index_.gradient_conversion(of, user, port, layout_of(value), to));
+  }
+
+  ProgramValueId convert(ProgramValueId value, ValueId of, const Layout& to, const MaybeLayout& gradient, std::uint32_t planned) {
     if (layout_of(value) == to && program_.values[value].gradient == gradient) return value;
     const auto [known, inserted] = converted_.try_emplace({value, to, gradient}, kNoId);
     if (!inserted) return known->second;
@@ -133,8 +136,25 @@ class Lowering {
     Instruction& instruction = add(InstructionKind::convert, program_.values[value].name);
     instruction.operands.push_back({"", value, layout_of(value)});
     instruction.results.push_back(result);
-    instruction.planned = planned;
+    set_moves(instruction, planned, layout_of(value), to, of);
     return converted_[{value, to, gradient}] = result;
+  }
+
+  void set_moves(Instruction& instruction, std::uint32_t planned, const Layout& from, const Layout& to, ValueId of) {
+    if (planned == kNoId) {
+      const auto text = [&](const Layout& layout) { return to_string(layout, atoms_.values[of]); };
+      if (from != to && !missing_) missing_ = internal_error("the plan does not say how '" + instruction.name + "' gets from " + text(from) + " to " + text(to));
+      return;
+    }
+    instruction.conversion = planned;
+    instruction.moves = moves_of(planned);
+  }
+
+  [[nodiscard]] std::vector<Move> moves_of(std::uint32_t planned) const {
+    std::vector<Move> moves;
+    if (planned == kNoId) return moves;
+    for (const PlannedMove& move : plan_.conversions[planned].moves) moves.push_back(move.move);
+    return moves;
   }
 
   Instruction& add(InstructionKind kind, std::string name) {
@@ -147,28 +167,39 @@ class Lowering {
   }
 
   void add_parameters() {
-    for (const Source& source : plan_.graph->sources) {
+    for (const Source& source : plan_.graph().sources) {
       if (source.kind != SourceKind::parameter) continue;
       names_[source.value] = source.names.empty() ? graph_.values[source.value].name : source.names[0];
-      const auto stored = planned_.stored.find(source.value);
-      if (stored == planned_.stored.end()) continue;  // nothing that is trained uses it
-      const PlannedStore& store = stored->second;
+      const PlannedParameter* stored = index_.parameter(source.value);
+      if (stored == nullptr) continue;  // nothing that is trained uses it
       parameter_of_[source.value] = static_cast<std::uint32_t>(program_.parameters.size());
-      const ProgramValueId value = make_value(names_[source.value], source.value, store.value);
-      program_.parameters.push_back({names_[source.value], source.value, value, kNoId, store.state, store.zero, store.regather,
-                                     store.prefetch, kNoId});
+      ProgramParameter& parameter = program_.parameters.emplace_back();
+      parameter.name = names_[source.value];
+      parameter.source = source.value;
+      parameter.value = make_value(names_[source.value], source.value, stored->stored.value);
+      parameter.state = stored->state;
+      parameter.reduced = stored->stored.gradient;
+      parameter.zero = stored->zero;
+      parameter.regather = stored->regather;
+      parameter.prefetch = stored->prefetch;
+      const std::uint32_t at = index_.maker(source.value).variable;
+      parameter.settle = planned_path(index_.gradient_conversion(source.value, at, kNoId, parameter.reduced, parameter.state));
+      parameter.cut = planned_path(index_.conversion(source.value, true, stored->stored.value, parameter.state));
+      parameter.gather = planned_path(index_.conversion(source.value, true, parameter.state, stored->stored.value));
     }
   }
 
+  [[nodiscard]] PlannedPath planned_path(std::uint32_t planned) const { return {planned, moves_of(planned)}; }
+
   // A value with a gradient, for one more use, in the layouts that the plan gives that use.
   ProgramValueId use(ValueId id, const PortLayouts& needed) {
-    const auto fork = planned_.forks.find(id);
-    const PortLayouts& settled = fork != planned_.forks.end() ? fork->second : needed;
+    const PlannedFork* fork = index_.fork(id);
+    const PortLayouts& settled = fork != nullptr ? fork->layouts : needed;
     const auto parameter = parameter_of_.find(id);
     const ProgramValueId value = parameter != parameter_of_.end()
                                      ? load(parameter->second, id, settled)
-                                     : convert(made_.at(id), id, settled.value, true, for_autograd(id, settled.gradient));
-    return convert(value, id, needed.value, true, for_autograd(id, needed.gradient));
+                                     : convert(made_.at(id), id, settled.value, for_autograd(id, settled.gradient));
+    return convert(value, id, needed.value, for_autograd(id, needed.gradient));
   }
 
   ProgramValueId load(std::uint32_t parameter, ValueId id, const PortLayouts& ports) {
@@ -179,6 +210,8 @@ class Lowering {
     Instruction& instruction = add(InstructionKind::load_parameter, program_.parameters[parameter].name);
     instruction.parameter = parameter;
     instruction.results.push_back(result);
+    const Layout& stored = layout_of(program_.parameters[parameter].value);
+    set_moves(instruction, index_.conversion(id, true, stored, needed), stored, needed, id);
     return loaded_[{id, needed}] = result;
   }
 
@@ -186,27 +219,31 @@ class Lowering {
   ProgramValueId constant(ValueId id, const Layout& needed) {
     const NodeId producer = graph_.values[id].producer;
     if (producer == kNoId) return input(id, needed);
-    if (producer < planned_.nodes.size() && planned_.nodes[producer]) return convert(made_.at(id), id, needed, true);
+    if (index_.node(producer) != nullptr) return convert(made_.at(id), id, needed);
     const Node& node = graph_.nodes[producer];
-    const Strategy& strategy = constants_.strategy(id, needed);
+    const CallLayouts* call = index_.constant(id, needed);
+    if (call == nullptr) {
+      if (!missing_) missing_ = internal_error("the plan does not say how '" + node.name + "' makes a constant");
+      return make_value(name_of(id), id, needed);
+    }
     const auto at = std::find(node.results.begin(), node.results.end(), id) - node.results.begin();
-    const Layout& layout = strategy.results[static_cast<std::size_t>(at)].value;
+    const Layout& layout = call->results[static_cast<std::size_t>(at)].value;
     auto made = constant_.find({id, layout});
     if (made == constant_.end()) {
       std::vector<ProgramValueId> operands;
       for (std::size_t i = 0; i < node.operands.size(); ++i) {
-        operands.push_back(constant(node.operands[i].value, operand_layout(producer, strategy, i)));
+        operands.push_back(constant(node.operands[i].value, handed_layout(atoms_.nodes[producer], *call, i)));
       }
-      const std::vector<ProgramValueId> results = compute(producer, strategy, operands);
+      const std::vector<ProgramValueId> results = compute(producer, *call, operands);
       for (std::size_t i = 0; i < results.size(); ++i) constant_[{node.results[i], layout_of(results[i])}] = results[i];
       made = constant_.find({id, layout});
     }
-    return convert(made->second, id, needed, true);
+    return convert(made->second, id, needed);
   }
 
   ProgramValueId input(ValueId id, const Layout& needed) {
     if (const auto changed = changed_buffers_.find(id); changed != changed_buffers_.end()) {
-      return convert(changed->second, id, needed, false);
+      return convert(changed->second, id, needed);
     }
     const auto [known, inserted] = inputs_.try_emplace({id, needed}, kNoId);
     if (!inserted) return known->second;
@@ -225,26 +262,12 @@ class Lowering {
 
   // --- computing ---
 
-  // The layout in which operand `i` is handed over: an addend under a sharded sum is added on one rank only.
-  Layout operand_layout(NodeId id, const Strategy& strategy, std::size_t i) const {
-    Layout layout = strategy.operands[i].value;
-    const Rule& rule = atoms_.nodes[id].rule;
-    if (!rule.operands[i].addend) return layout;
-    for (std::size_t axis = 0; axis < strategy.axes.size(); ++axis) {
-      const AxisChoice& choice = strategy.axes[axis];
-      if (choice.use == AxisUse::factor && !is_in_results(rule, choice.factor) && !rule.factors[choice.factor].internal) {
-        layout.place(axis, Placement::partial_sum());
-      }
-    }
-    return layout;
-  }
-
-  std::vector<ProgramValueId> compute(NodeId id, const Strategy& strategy, const std::vector<ProgramValueId>& operands) {
+  std::vector<ProgramValueId> compute(NodeId id, const CallLayouts& call, const std::vector<ProgramValueId>& operands) {
     const Node& node = graph_.nodes[id];
     std::vector<ProgramValueId> results;
     for (std::size_t i = 0; i < node.results.size(); ++i) {
       const ValueId result = node.results[i];
-      const PortLayouts& port = strategy.results[i];
+      const PortLayouts& port = call.results[i];
       results.push_back(make_value(name_of(result), result, port.value, for_autograd(result, port.gradient)));
     }
     Instruction& instruction = add(InstructionKind::compute, node.name);
@@ -252,28 +275,28 @@ class Lowering {
     if (id < training_.first_backward) instruction.node = node.name;  // a constant is its own node, whoever uses it
     instruction.op = node.op;
     for (std::size_t i = 0; i < operands.size(); ++i) {
-      instruction.operands.push_back({node.operands[i].name, operands[i], operand_layout(id, strategy, i)});
+      instruction.operands.push_back({node.operands[i].name, operands[i], handed_layout(atoms_.nodes[id], call, i)});
     }
     instruction.results = results;
     instruction.attributes = node.attributes;
-    instruction.axes = strategy.axes;
+    instruction.axes = call.axes;
     return results;
   }
 
-  void run_forward(NodeId id) {
+  void run_forward(const PlannedNode& planned) {
+    const NodeId id = planned.node;
     const Node& node = graph_.nodes[id];
     serves_ = node.name;
-    const Strategy& strategy = *planned_.nodes[id];
     std::vector<ProgramValueId> operands;
     for (std::size_t i = 0; i < node.operands.size(); ++i) {
       const ValueId operand = node.operands[i].value;
-      const Layout layout = operand_layout(id, strategy, i);
+      const Layout layout = handed_layout(atoms_.nodes[id], planned.call, i);
+      const PortLayouts& port = planned.call.operands[i];
       operands.push_back(graph_.values[operand].requires_gradient
-                             ? convert(use(operand, strategy.operands[i]), operand, layout, true,
-                                       for_autograd(operand, strategy.operands[i].gradient))
+                             ? convert(use(operand, port), operand, layout, for_autograd(operand, port.gradient))
                              : constant(operand, layout));
     }
-    const std::vector<ProgramValueId> results = compute(id, strategy, operands);
+    const std::vector<ProgramValueId> results = compute(id, planned.call, operands);
     for (std::size_t i = 0; i < results.size(); ++i) made_[node.results[i]] = results[i];
   }
 
@@ -281,10 +304,9 @@ class Lowering {
     const std::int64_t last = plan_.training.microbatches - 1;
     if (output.kind == OutputKind::user_output && last > 0) return;  // accumulating gradients, nobody reads them
     serves_.clear();
-    const auto planned = planned_.outputs.find(output.value);
+    const PlannedOutput* planned = index_.output(output.value);
     const Layout whole(plan_.mesh.rank());
-    const ProgramValueId value =
-        planned != planned_.outputs.end() ? use(output.value, {planned->second, planned->second}) : constant(output.value, whole);
+    const ProgramValueId value = planned != nullptr ? use(output.value, planned->layouts) : constant(output.value, whole);
     if (output.kind == OutputKind::buffer_mutation && microbatch_ < last) {
       left_in_buffers_.emplace_back(buffer_named(output.target), value);
     } else {
@@ -293,7 +315,7 @@ class Lowering {
   }
 
   [[nodiscard]] ValueId buffer_named(const std::string& target) const {
-    for (const Source& source : plan_.graph->sources) {
+    for (const Source& source : plan_.graph().sources) {
       if (std::find(source.names.begin(), source.names.end(), target) != source.names.end()) return source.value;
     }
     return kNoId;
@@ -302,10 +324,6 @@ class Lowering {
   // --- gradients ---
 
   void count_contributions() {
-    for (std::size_t i = 0; i < training_.forward_of.size(); ++i) {
-      if (training_.forward_of[i] == kNoId) continue;  // the seed and sums: made as they come up
-      gradient_nodes_[training_.forward_of[i]].push_back(training_.first_backward + static_cast<NodeId>(i));
-    }
     for (NodeId id = 0; id < training_.contributions.size(); ++id) {
       for (std::size_t i = 0; i < training_.contributions[id].size(); ++i) {
         if (training_.contributions[id][i] != kNoId) ++awaited_[graph_.nodes[id].operands[i].value];
@@ -316,10 +334,10 @@ class Lowering {
   // The gradient of the loss is 1, and of one of several losses that are averaged its share.
   void seed() {
     serves_.clear();
-    for (const Output& output : plan_.graph->outputs) {
+    for (const Output& output : plan_.graph().outputs) {
       if (output.kind != OutputKind::loss) continue;
       const NodeId id = training_.first_backward;
-      Strategy whole;
+      CallLayouts whole;
       whole.axes.resize(plan_.mesh.rank());
       whole.results.assign(1, {Layout(plan_.mesh.rank()), Layout(plan_.mesh.rank())});
       const ProgramValueId made = compute(id, whole, {})[0];
@@ -327,17 +345,16 @@ class Lowering {
         program_.instructions.back().op = "aten.full";
         program_.instructions.back().attributes["fill_value"] = 1.0 / static_cast<double>(plan_.training.microbatches);
       }
-      contribute(output.value, made, planned_.outputs.at(output.value));
+      contribute(output.value, made, index_.variable_of_output(output.value), 0);
     }
   }
 
-  // One more addend of the gradient of `of`, which its use yields in `layout`.
-  void contribute(ValueId of, ProgramValueId addend, const Layout& layout) {
-    addend = convert(addend, of, layout, false);
-    const auto fork = planned_.forks.find(of);
-    if (fork != planned_.forks.end()) addend = convert(addend, of, fork->second.gradient, true);
+  // One more addend of the gradient of `of`, which its use as operand `port` of a variable yields.
+  void contribute(ValueId of, ProgramValueId addend, std::uint32_t user, std::uint32_t port) {
+    if (const PlannedFork* fork = index_.fork(of)) addend = convert_back(addend, of, user, port, fork->layouts.gradient);
     const auto [sum, first] = gradients_.try_emplace(of, addend);
-    if (!first) sum->second = add_up(of, sum->second, convert(addend, of, layout_of(sum->second), false));
+    if (first) users_[of] = {user, port};
+    else sum->second = add_up(of, sum->second, addend);
   }
 
   ProgramValueId add_up(ValueId of, ProgramValueId a, ProgramValueId b) {
@@ -352,51 +369,47 @@ class Lowering {
   }
 
   // The gradient of one op.
-  Status run_backward(NodeId forward) {
+  void run_backward(NodeId forward) {
     const Node& node = graph_.nodes[forward];
     serves_ = node.name;
-    const Strategy& strategy = *planned_.nodes[forward];
+    const PlannedNode& planned = *index_.node(forward);
     std::map<ValueId, ProgramValueId> at_hand;
     for (std::size_t i = 0; i < node.operands.size(); ++i) {
       const ValueId operand = node.operands[i].value;
-      if (graph_.values[operand].requires_gradient) at_hand[operand] = use(operand, strategy.operands[i]);
+      if (graph_.values[operand].requires_gradient) at_hand[operand] = use(operand, planned.call.operands[i]);
     }
     for (std::size_t i = 0; i < node.results.size(); ++i) {
       at_hand[node.results[i]] = made_.at(node.results[i]);
-      const auto gradient = gradients_.find(node.results[i]);
-      if (gradient == gradients_.end()) continue;
-      at_hand[training_.gradients[node.results[i]]] =
-          convert(gradient->second, node.results[i], strategy.results[i].gradient, true);
+      if (gradients_.contains(node.results[i])) at_hand[training_.gradients[node.results[i]]] = gradient(node.results[i], planned.call.results[i].gradient);
     }
-    BackwardGroup group{graph_, atoms_, plan_.mesh, forward, strategy.axes, gradient_nodes_[forward], {}, {}};
-    for (const auto& [value, copy] : at_hand) group.available[value] = layout_of(copy);
-    const std::vector<ValueId>& contributions = training_.contributions[forward];
-    for (std::size_t i = 0; i < contributions.size(); ++i) {
-      if (contributions[i] != kNoId) group.wanted.emplace_back(contributions[i], strategy.operands[i].gradient);
-    }
-    const Result<std::vector<Strategy>> chosen = choose_backward_axes(group);
-    if (!chosen) return chosen.error();
-    for (std::size_t n = 0; n < group.nodes.size(); ++n) {
-      const NodeId id = group.nodes[n];
-      const Node& backward = graph_.nodes[id];
-      const Strategy& axes = (*chosen)[n];
+    const std::vector<NodeId>& nodes = model_.backward_of[forward];
+    for (std::size_t n = 0; n < nodes.size(); ++n) {
+      const Node& backward = graph_.nodes[nodes[n]];
       std::vector<ProgramValueId> operands;
       for (std::size_t i = 0; i < backward.operands.size(); ++i) {
         const ValueId operand = backward.operands[i].value;
-        const Layout layout = operand_layout(id, axes, i);
+        const Layout layout = handed_layout(atoms_.nodes[nodes[n]], planned.backward[n], i);
         const auto here = at_hand.find(operand);
-        operands.push_back(here != at_hand.end() ? convert(here->second, operand, layout, false) : constant(operand, layout));
+        operands.push_back(here != at_hand.end() ? convert(here->second, operand, layout) : constant(operand, layout));
       }
-      const std::vector<ProgramValueId> results = compute(id, axes, operands);
+      const std::vector<ProgramValueId> results = compute(nodes[n], planned.backward[n], operands);
       for (std::size_t i = 0; i < results.size(); ++i) at_hand[backward.results[i]] = results[i];
     }
-    for (std::size_t i = 0; i < contributions.size(); ++i) {
+    const std::vector<ValueId>& contributions = training_.contributions[forward];
+    for (std::uint32_t i = 0; i < contributions.size(); ++i) {
       if (contributions[i] == kNoId) continue;
       const ValueId operand = node.operands[i].value;
-      contribute(operand, at_hand.at(contributions[i]), strategy.operands[i].gradient);
+      const ProgramValueId made = convert(at_hand.at(contributions[i]), contributions[i], planned.call.operands[i].gradient);
+      contribute(operand, made, index_.variable_of(forward), i);
       if (--awaited_[operand] == 0 && parameter_of_.contains(operand)) store(operand);
     }
-    return Done{};
+  }
+
+  // The gradient of a value with its maker: summed up in the layout of its fork, or as its one user yields it.
+  ProgramValueId gradient(ValueId of, const Layout& needed) {
+    const ProgramValueId sum = gradients_.at(of);
+    if (index_.fork(of) != nullptr) return convert_back(sum, of, index_.variable_of_fork(of), 0, needed);
+    return convert_back(sum, of, users_.at(of).first, users_.at(of).second, needed);
   }
 
   void store(ValueId id) {
@@ -405,14 +418,18 @@ class Lowering {
     Instruction& instruction = add(InstructionKind::store_gradient, program_.parameters[parameter].name);
     instruction.parameter = parameter;
     instruction.operands.push_back({"", gradient, layout_of(gradient)});
+    const Layout& reduced = program_.parameters[parameter].reduced;
+    const auto [user, port] = index_.fork(id) != nullptr ? std::pair{index_.variable_of_fork(id), std::uint32_t{0}} : users_.at(id);
+    set_moves(instruction, index_.gradient_conversion(id, user, port, layout_of(gradient), reduced), layout_of(gradient), reduced, id);
   }
 
   const Plan& plan_;
+  const TrainingAnalysis& model_;
   const TrainingGraph& training_;
   const Graph& graph_;
   const AtomizedGraph& atoms_;
-  const PlannedStrategies& planned_;
-  ConstantPricer constants_;
+  const PlanIndex index_;
+  std::optional<Error> missing_;  // what the plan should have said, and does not
   Program program_;
   bool for_autograd_ = false;
   Phase phase_ = Phase::forward;
@@ -428,7 +445,7 @@ class Lowering {
   std::map<ValueId, ProgramValueId> changed_buffers_;                     // by an earlier microbatch
   std::vector<std::pair<ValueId, ProgramValueId>> left_in_buffers_;       // by this one
   std::map<ValueId, ProgramValueId> gradients_;  // the sum so far
-  std::map<NodeId, std::vector<NodeId>> gradient_nodes_;  // by node of the forward
+  std::map<ValueId, std::pair<std::uint32_t, std::uint32_t>> users_;  // whose use yields it, without a fork: variable and operand
   std::map<ValueId, int> awaited_;               // contributions to a gradient that are still to come
 };
 
@@ -436,23 +453,21 @@ class Lowering {
 
 namespace {
 
-template <class Run>
-Result<Program> with_lowering(const Plan& plan, const PlanningContext& context, const Run& run) {
-  if (plan.graph != context.model.graph) return internal_error("a plan is lowered with the analysis of another model");
-  Result<PlannedStrategies> planned = read_strategies(plan, context.model.atoms);
-  if (!planned) return planned.error();
-  if (!context.model.backward) return context.model.no_backward;
-  return run(Lowering(plan, context, *planned));
+Status check(const Plan& plan) {
+  if (!plan.model.backward) return plan.model.no_backward;
+  return Done{};
 }
 
 }  // namespace
 
-Result<Program> lower(const Plan& plan, const PlanningContext& context) {
-  return with_lowering(plan, context, [](Lowering&& lowering) { return lowering.run(); });
+Result<Program> lower(const Plan& plan) {
+  if (Status status = check(plan); !status) return status.error();
+  return Lowering(plan).run();
 }
 
-Result<Program> lower_forward(const Plan& plan, const PlanningContext& context) {
-  return with_lowering(plan, context, [](Lowering&& lowering) { return Result<Program>(lowering.run_for_autograd()); });
+Result<Program> lower_forward(const Plan& plan) {
+  if (Status status = check(plan); !status) return status.error();
+  return Lowering(plan).run_for_autograd();
 }
 
 }  // namespace meshwright

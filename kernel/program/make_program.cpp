@@ -1,9 +1,10 @@
+#include "meshwright/lower.h"
 #include "meshwright/program_pass.h"
 
 namespace meshwright {
 
 Result<Program> make_program(const Plan& plan, const PlanningContext& context, const std::vector<const ProgramPass*>& passes) {
-  Result<Program> program = lower(plan, context);
+  Result<Program> program = lower(plan);
   if (!program) return program;
   if (Status status = validate(*program); !status) return add_context("lowering", status.error());
   for (const ProgramPass* pass : passes) {

@@ -100,7 +100,6 @@ class Writer {
         if (instruction.move.kind == MoveKind::permute) text += " and " + std::to_string(instruction.move.other_axis);
         if (instruction.move.permutes_before || instruction.move.permutes_after) text += ", permuting";
         if (instruction.hides) text += ", beside the computing";
-        if (!instruction.planned) text += ", not in the plan";
         break;
       case InstructionKind::update:
         text += program_.parameters[instruction.parameter].name + " = update(" + names(instruction) + ")";

@@ -25,8 +25,8 @@ class ConstantPricer {
   // The same number for values that cost the same in each layout, because they are made alike.
   std::uint32_t kind(ValueId value);
 
-  // How it is made then: the strategy of its producer, whose result may have to be sliced.
-  const Strategy& strategy(ValueId value, const Layout& layout) { return *made(value, layout).strategy; }
+  // How it is made then: the strategy of its producer, whose result may have to be sliced; null for what is at hand.
+  const Strategy* strategy(ValueId value, const Layout& layout) { return made(value, layout).strategy; }
 
  private:
   struct Made {

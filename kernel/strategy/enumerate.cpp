@@ -36,7 +36,7 @@ std::vector<AxisChoice> axis_choices(const AtomizedNode& node, const std::vector
 std::string to_string(const AxisChoice& choice, const AtomizedNode& node) {
   switch (choice.use) {
     case AxisUse::repeat: return "repeat";
-    case AxisUse::pass_forward: return "partial forward";
+    case AxisUse::pass_forward: return choice.group == 0 ? "partial forward" : "partial forward." + std::to_string(choice.group);
     case AxisUse::pass_backward: return "partial backward";
     case AxisUse::factor:
     case AxisUse::exchange: break;
@@ -45,6 +45,15 @@ std::string to_string(const AxisChoice& choice, const AtomizedNode& node) {
   if (choice.use == AxisUse::exchange) text += ">" + node.rule.factors[node.rule.exchanges[choice.group].to].name;
   return node.factor_atoms[choice.factor].size() > 1 ? text + "." + std::to_string(choice.atom) : text;
 }
+
+std::optional<AxisChoice> parse_axis_choice(std::string_view text, const AtomizedNode& node) {
+  for (const AxisChoice& choice : axis_choices(node, std::vector<bool>(node.rule.operands.size(), true))) {
+    if (to_string(choice, node) == text) return choice;
+  }
+  return std::nullopt;
+}
+
+namespace {
 
 bool is_in_results(const Rule& rule, FactorId factor) {
   for (const TensorRule& result : rule.results) {
@@ -58,8 +67,6 @@ bool is_in_results(const Rule& rule, FactorId factor) {
   return false;
 }
 
-namespace {
-
 // Applies one axis' choice to the layouts of a strategy.
 class Deriver {
  public:
@@ -67,7 +74,7 @@ class Deriver {
           const std::vector<const AtomShape*>& results)
       : node_(node), operands_(operands), results_(results) {}
 
-  void apply(Strategy& strategy, std::size_t axis, const AxisChoice& choice) const {
+  void apply(CallLayouts& strategy, std::size_t axis, const AxisChoice& choice) const {
     switch (choice.use) {
       case AxisUse::repeat: return;
       case AxisUse::factor: return apply_factor(strategy, axis, choice);
@@ -80,7 +87,7 @@ class Deriver {
   }
 
  private:
-  void apply_factor(Strategy& strategy, std::size_t axis, const AxisChoice& choice) const {
+  void apply_factor(CallLayouts& strategy, std::size_t axis, const AxisChoice& choice) const {
     const Factor& factor = node_.rule.factors[choice.factor];
     const bool reduces = !is_in_results(node_.rule, choice.factor);
     for (std::size_t i = 0; i < strategy.operands.size(); ++i) {
@@ -108,7 +115,7 @@ class Deriver {
     }
   }
 
-  void apply_exchange(Strategy& strategy, std::size_t axis, const AxisChoice& choice) const {
+  void apply_exchange(CallLayouts& strategy, std::size_t axis, const AxisChoice& choice) const {
     const FactorId to = node_.rule.exchanges[choice.group].to;
     const auto apply = [&](const TensorRule& tensor, const AtomShape& shape, PortLayouts& port) {
       std::uint32_t at = find_atom(node_, tensor, shape, to, 0);
@@ -131,7 +138,7 @@ class Deriver {
     }
   }
 
-  void apply_forward(Strategy& strategy, std::size_t axis, const AxisChoice& choice) const {
+  void apply_forward(CallLayouts& strategy, std::size_t axis, const AxisChoice& choice) const {
     // The gradient of an addend of a partial value is the value's own gradient; an operand outside of the group (the
     // other one of a product) gets one contribution from each rank.
     for (PortLayouts& operand : strategy.operands) operand.gradient.place(axis, Placement::partial_sum());
@@ -169,18 +176,26 @@ void for_each_combination(std::size_t options, std::size_t axes,
   }
 }
 
-std::optional<Strategy> derive_strategy(const AtomizedNode& node, const Mesh& mesh,
+std::optional<CallLayouts> derive_layouts(const AtomizedNode& node, const Mesh& mesh,
                                         const std::vector<const AtomShape*>& operands,
                                         const std::vector<const AtomShape*>& results,
                                         const std::vector<AxisChoice>& axes) {
   const Deriver deriver(node, operands, results);
-  Strategy strategy;
+  CallLayouts strategy;
   strategy.axes = axes;
   strategy.operands.assign(operands.size(), {Layout(mesh.rank()), Layout(mesh.rank())});
   strategy.results.assign(results.size(), {Layout(mesh.rank()), Layout(mesh.rank())});
   for (std::size_t axis = 0; axis < mesh.rank(); ++axis) deriver.apply(strategy, axis, axes[axis]);
   if (!all_fit(strategy.operands, operands, mesh) || !all_fit(strategy.results, results, mesh)) return std::nullopt;
   return strategy;
+}
+
+std::optional<CallLayouts> derive_layouts(const Graph& graph, const AtomizedGraph& atoms, NodeId node, const Mesh& mesh,
+                                          const std::vector<AxisChoice>& axes) {
+  std::vector<const AtomShape*> operands, results;
+  for (const Operand& operand : graph.nodes[node].operands) operands.push_back(&atoms.values[operand.value]);
+  for (const ValueId result : graph.nodes[node].results) results.push_back(&atoms.values[result]);
+  return derive_layouts(atoms.nodes[node], mesh, operands, results, axes);
 }
 
 std::vector<Strategy> enumerate_strategies(const AtomizedNode& node, const Mesh& mesh,
@@ -192,10 +207,22 @@ std::vector<Strategy> enumerate_strategies(const AtomizedNode& node, const Mesh&
   std::vector<AxisChoice> axes(mesh.rank());
   for_each_combination(choices.size(), mesh.rank(), [&](const std::vector<std::size_t>& picked) {
     for (std::size_t axis = 0; axis < mesh.rank(); ++axis) axes[axis] = choices[picked[axis]];
-    std::optional<Strategy> strategy = derive_strategy(node, mesh, operands, results, axes);
-    if (strategy) strategies.push_back(std::move(*strategy));
+    std::optional<CallLayouts> layouts = derive_layouts(node, mesh, operands, results, axes);
+    if (layouts) static_cast<CallLayouts&>(strategies.emplace_back()) = std::move(*layouts);
   });
   return strategies;
+}
+
+Layout handed_layout(const AtomizedNode& node, const CallLayouts& call, std::size_t i) {
+  Layout layout = call.operands[i].value;
+  if (!node.rule.operands[i].addend) return layout;
+  for (std::size_t axis = 0; axis < call.axes.size(); ++axis) {
+    const AxisChoice& choice = call.axes[axis];
+    if (choice.use == AxisUse::factor && !is_in_results(node.rule, choice.factor) && !node.rule.factors[choice.factor].internal) {
+      layout.place(axis, Placement::partial_sum());
+    }
+  }
+  return layout;
 }
 
 std::vector<Strategy> enumerate_fork(const AtomShape& shape, const Mesh& mesh) {

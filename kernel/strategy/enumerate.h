@@ -18,12 +18,12 @@ void for_each_combination(std::size_t options, std::size_t axes,
 std::vector<AxisChoice> axis_choices(const AtomizedNode& node, const std::vector<bool>& operand_gradients);
 
 // The layouts that follow from the choices; nothing if one does not fit its tensor.
-std::optional<Strategy> derive_strategy(const AtomizedNode& node, const Mesh& mesh,
-                                        const std::vector<const AtomShape*>& operands,
+std::optional<CallLayouts> derive_layouts(const AtomizedNode& node, const Mesh& mesh, const std::vector<const AtomShape*>& operands,
                                         const std::vector<const AtomShape*>& results,
                                         const std::vector<AxisChoice>& axes);
 
-bool is_in_results(const Rule& rule, FactorId factor);
+// The layout in which operand `i` is handed over: an addend under a sharded sum is added on one rank only.
+Layout handed_layout(const AtomizedNode& node, const CallLayouts& call, std::size_t i);
 
 std::vector<Strategy> enumerate_fork(const AtomShape& shape, const Mesh& mesh);
 std::vector<Strategy> enumerate_output(const AtomShape& shape, const Mesh& mesh);

@@ -45,8 +45,8 @@ class CallOnMesh {
   }
 
   [[nodiscard]] const std::vector<Strategy>& strategies() const { return problem_.variables[variable_].set->strategies; }
-  [[nodiscard]] bool is_ruled() const { return model_.atoms.nodes[0].ruled; }
-  [[nodiscard]] const std::string& warning() const { return model_.atoms.warnings[0]; }
+  [[nodiscard]] bool is_ruled() const { return model_.atoms->nodes[0].ruled; }
+  [[nodiscard]] const std::string& warning() const { return model_.atoms->warnings[0]; }
   [[nodiscard]] bool is_the_call() const { return problem_.variables[variable_].node == 0; }
 
   [[nodiscard]] Outcome run(std::uint32_t strategy, double tolerance) const {
@@ -68,7 +68,7 @@ class CallOnMesh {
   [[nodiscard]] std::string assignment(std::uint32_t strategy) const {
     std::string text;
     const std::vector<AxisChoice>& axes = strategies()[strategy].axes;
-    const AtomizedNode& node = model_.atoms.nodes[problem_.variables[variable_].node];
+    const AtomizedNode& node = model_.atoms->nodes[problem_.variables[variable_].node];
     for (std::size_t axis = 0; axis < axes.size(); ++axis) {
       text += (axis > 0 ? ", axis " : "axis ") + std::to_string(axis) + ": " + to_string(axes[axis], node);
     }
@@ -83,7 +83,7 @@ class CallOnMesh {
     return false;
   }
 
-  [[nodiscard]] const Rule& rule() const { return model_.atoms.nodes[0].rule; }
+  [[nodiscard]] const Rule& rule() const { return model_.atoms->nodes[0].rule; }
 
  private:
   const OpTable& ops_;

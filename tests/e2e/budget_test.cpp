@@ -98,7 +98,7 @@ TEST(Budget, IsMetByZeroWhereDataParallelismExceedsIt) {
   const PlanOutcome met = plan_within(options, between);
   ASSERT_TRUE(met.plan);
   EXPECT_LE(met.plan->peak_bytes, between);
-  const auto is_sharded = [](const PlannedVariable& variable) { return variable.zero != ZeroStage::none; };
+  const auto is_sharded = [](const PlannedVariable& variable) { return variable.parameter() != nullptr && variable.parameter()->zero != ZeroStage::none; };
   EXPECT_TRUE(std::any_of(met.plan->variables.begin(), met.plan->variables.end(), is_sharded));
   EXPECT_FALSE(plan_within(options, sharded.plan->peak_bytes / 4).plan);
 }

@@ -21,7 +21,7 @@ using test::example;
 struct Model {
   ModelAnalysis analysis;
   const Graph& graph = *analysis.graph;
-  const AtomizedGraph& atoms = analysis.atoms;
+  const AtomizedGraph& atoms = *analysis.atoms;
 
   explicit Model(ModelAnalysis of) : analysis(std::move(of)) {}
   Model(const Model&) = delete;

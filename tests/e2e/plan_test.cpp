@@ -72,13 +72,16 @@ Traffic traffic_of(const Plan& plan, const std::string& module) {
   Traffic traffic;
   const std::int64_t stream = 8 * 1024 * 768 * 4;
   for (const PlannedConversion& conversion : plan.conversions) {
-    const PlannedVariable& user = plan.variables[conversion.backward ? conversion.from : conversion.to];
-    if (conversion.hides || !user.module.starts_with(module)) continue;
-    for (const PlannedMove& move : conversion.moves) {
+    const PlannedNode* user = plan.variables[conversion.gradient ? conversion.from : conversion.to].node();
+    if (conversion.hides || user == nullptr || !plan.graph().nodes[user->node].module_path.starts_with(module)) continue;
+    const Layout* here = &conversion.source;
+    for (const PlannedMove& planned : conversion.moves) {
+      const Move& move = planned.move;
+      const std::int64_t bytes = local_elements(*here, plan.shape(conversion.value), plan.mesh) * plan.element_bytes(conversion);
+      here = &move.result;
       if (move.kind == MoveKind::slice || move.kind == MoveKind::keep_one) continue;
-      ++(conversion.backward ? traffic.backward : traffic.forward)[name(move.kind)];
-      const std::int64_t whole = move.kind == MoveKind::all_gather ? move.bytes * 4 : move.bytes;
-      traffic.all_of_the_residual_stream &= whole == stream;
+      ++(conversion.gradient ? traffic.backward : traffic.forward)[name(move.kind)];
+      traffic.all_of_the_residual_stream &= (move.kind == MoveKind::all_gather ? bytes * 4 : bytes) == stream;
     }
   }
   return traffic;
@@ -130,7 +133,10 @@ TEST(Plan, WithShardedWeightsIsMegatronsOrItsSequenceParallelForm) {
     EXPECT_EQ(all_reduces(traffic.backward), 2) << module;
   }
   std::map<std::string, std::string> layouts;
-  for (const PlannedVariable& variable : outcome->plan->variables) layouts[variable.name] = variable.compute_layout;
+  for (const PlannedVariable& variable : outcome->plan->variables) {
+    const PlannedParameter* parameter = variable.parameter();
+    if (parameter != nullptr) layouts[outcome->plan->name(variable)] = to_string(parameter->compute, outcome->plan->shape(parameter->value));
+  }
   EXPECT_EQ(layouts["inner.transformer.h.4.attn.c_attn.weight"], "R[R S0 R]");
   EXPECT_EQ(layouts["inner.transformer.h.4.attn.c_proj.weight"], "[S0 R]R");
   EXPECT_EQ(layouts["inner.transformer.h.4.mlp.c_fc.weight"], "RS0");
@@ -147,12 +153,15 @@ TEST(Plan, OfMapsLargestModelKeepsTensorParallelismInsideANumaNode) {
   ASSERT_TRUE(outcome.ok() && outcome->plan.has_value());
   int attention = 0;
   for (const PlannedVariable& variable : outcome->plan->variables) {
-    if (variable.op != "aten.addmm") continue;
-    EXPECT_TRUE(variable.axes[1].starts_with("n") || variable.axes[1].starts_with("k"))
-        << variable.name << " within a NUMA node: " << variable.axes[1];
-    if (variable.module.find(".attn.") == std::string::npos) continue;
+    const PlannedNode* planned = variable.node();
+    if (planned == nullptr || outcome->plan->graph().nodes[planned->node].op != "aten.addmm") continue;
+    const Node& node = outcome->plan->graph().nodes[planned->node];
+    const AtomizedNode& atoms = outcome->plan->model.atoms->nodes[planned->node];
+    const std::string across = to_string(planned->call.axes[0], atoms), within = to_string(planned->call.axes[1], atoms);
+    EXPECT_TRUE(within.starts_with("n") || within.starts_with("k")) << node.name << " within a NUMA node: " << within;
+    if (node.module_path.find(".attn.") == std::string::npos) continue;
     ++attention;
-    EXPECT_TRUE(variable.axes[0].starts_with("m")) << variable.name << " across NUMA nodes: " << variable.axes[0];
+    EXPECT_TRUE(across.starts_with("m")) << node.name << " across NUMA nodes: " << across;
   }
   EXPECT_EQ(attention, 8);  // two projections in each of 4 layers
 }
@@ -175,10 +184,11 @@ TEST(Plan, ReadBackIsWrittenWithTheSameBytes) {
     const Result<PlanOutcome> outcome = test::plan(options);
     ASSERT_TRUE(outcome.ok() && outcome->plan) << name;
     const std::string text = host::write_json(host::plan_json(*outcome->plan));
-    const Result<Plan> plan = host::parse_plan(text, "plan.json");
+    const host::PluginHost host = test::open_host();
+    const Result<Plan> plan = host::parse_plan(text, "plan.json", *host.op_table().value());
     ASSERT_TRUE(plan.ok()) << name << ": " << plan.error().message;
     EXPECT_EQ(host::write_json(host::plan_json(*plan)), text) << name;
-    EXPECT_EQ(*plan->graph, *outcome->plan->graph) << name;
+    EXPECT_EQ(plan->graph(), outcome->plan->graph()) << name;
   }
 }
 

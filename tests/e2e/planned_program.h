@@ -52,7 +52,7 @@ inline Result<PlannedProgram> planned_program(const std::string& model, const st
 }
 
 inline void expect_verifies(PlannedProgram& planned) {
-  const Graph& graph = *planned.plan.graph;
+  const Graph& graph = planned.plan.graph();
   const auto sources = sample_sources(graph, {}, 0).value();
   const auto further = sample_microbatches(graph, {}, planned.plan.training.microbatches).value();
   const auto backend = planned.host.create<Backend>("backend", "reference").value();

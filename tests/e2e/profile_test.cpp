@@ -128,7 +128,7 @@ TEST_P(Profile, AddsUpAtEveryInstruction) {
   ASSERT_TRUE(analysis.ok());
   const Result<Plan> serial = serial_plan(tools->context(*analysis, model->training));
   ASSERT_TRUE(serial.ok());
-  const Result<Program> program = host::make_program(*serial, *analysis, *tools);
+  const Result<Program> program = host::make_program(*serial, *tools);
   ASSERT_TRUE(program.ok());
   expect_adds_up(*program);
   ASSERT_TRUE(analysis->backward);

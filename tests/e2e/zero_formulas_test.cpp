@@ -16,8 +16,8 @@ using Settings = std::vector<std::string>;
 
 std::int64_t parameters_of(const Plan& plan) {
   std::int64_t count = 0;
-  for (const Source& source : plan.graph->sources) {
-    if (source.kind == SourceKind::parameter) count += plan.graph->type(source.value).elements();
+  for (const Source& source : plan.graph().sources) {
+    if (source.kind == SourceKind::parameter) count += plan.graph().type(source.value).elements();
   }
   return count;
 }
@@ -276,7 +276,9 @@ TEST_P(PrefetchPays, AndIsNeverSlower) {
       SCOPED_TRACE(joined(settings));
       PlannedProgram ahead = planned_program(GetParam(), "4", settings).value();
       Plan plan = ahead.plan;
-      for (PlannedVariable& variable : plan.variables) variable.prefetch = false;
+      for (PlannedVariable& variable : plan.variables) {
+        if (auto* parameter = std::get_if<PlannedParameter>(&variable.choice)) parameter->prefetch = false;
+      }
       PlannedProgram beside = program_of(plan).value();
       EXPECT_LT(simulated(ahead), simulated(beside));
       EXPECT_EQ(sent_bytes(ahead.program), sent_bytes(beside.program));
@@ -302,12 +304,12 @@ class PrefetchIsChosen : public testing::TestWithParam<const char*> {
   }
 
   static std::int64_t prefetched(const Plan& plan) {
-    return std::count_if(plan.variables.begin(), plan.variables.end(), [](const PlannedVariable& variable) { return variable.prefetch; });
+    return std::count_if(plan.variables.begin(), plan.variables.end(), [](const PlannedVariable& variable) { return variable.parameter() != nullptr && variable.parameter()->prefetch; });
   }
 
   static std::int64_t gathered(const Plan& plan) {
     return std::count_if(plan.variables.begin(), plan.variables.end(),
-                         [](const PlannedVariable& variable) { return variable.zero == ZeroStage::value; });
+                         [](const PlannedVariable& variable) { return variable.parameter() != nullptr && variable.parameter()->zero == ZeroStage::value; });
   }
 };
 

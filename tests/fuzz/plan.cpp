@@ -12,14 +12,14 @@ using namespace meshwright;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);
-  const Result<Plan> plan = host::parse_plan(input, "plan.json");
+  const Result<Plan> plan = host::parse_plan(input, "plan.json", fuzz::ops());
   if (!plan) {
     fuzz::expect_refusal(plan.error());
     return 0;
   }
-  fuzz::exercise(*plan->graph);
+  fuzz::exercise(plan->graph());
   const std::string written = host::write_json(host::plan_json(*plan));
-  const Result<Plan> again = host::parse_plan(written, "plan.json");
+  const Result<Plan> again = host::parse_plan(written, "plan.json", fuzz::ops());
   if (again && host::write_json(host::plan_json(*again)) == written) return 0;
   std::fprintf(stderr, "fuzz: a plan that was read is not read again: %s\n",
                again ? "other bytes" : again.error().message.c_str());

@@ -37,17 +37,21 @@ void expect_refusal(const Error& error) {
   if (error.message.empty()) give_up("a refusal without a word");
 }
 
-void exercise(Graph graph) {
-  static const std::unique_ptr<OpTable> ops = [] {
+const OpTable& ops() {
+  static const std::unique_ptr<OpTable> kOps = [] {
     Result<std::unique_ptr<OpTable>> table = plugins().op_table();
     if (!table) give_up(table.error().message);
     return std::move(*table);
   }();
+  return *kOps;
+}
+
+void exercise(Graph graph) {
   drop_dead_nodes(graph);
   if (Status status = validate(graph); !status)
     give_up("a graph that was read is not valid: " + status.error().message);
   for (const Node& node : graph.nodes) {
-    const OpFamily* family = ops->find(node.op);
+    const OpFamily* family = ops().find(node.op);
     if (family == nullptr) continue;
     const OpCall call = make_call(graph, node);
     const Result<Rule> rule = family->rule(call);
@@ -56,7 +60,7 @@ void exercise(Graph graph) {
     else if (const Result<OpCost> cost = family->cost(call, *rule); !cost)
       expect_refusal(cost.error());
   }
-  const Result<TrainingGraph> training = differentiate(graph, *ops);
+  const Result<TrainingGraph> training = differentiate(graph, ops());
   if (!training) expect_refusal(training.error());
 }
 

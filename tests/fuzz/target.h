@@ -19,6 +19,9 @@ host::PluginHost& plugins();
 // Ends the process with a message unless an input was read, or refused as input is: no fault of ours, of no plugin.
 void expect_refusal(const Error& error);
 
+// The families of all plugins.
+const OpTable& ops();
+
 // Does with a graph what every command does first: rules, costs, gradients of each node, where the op families are
 // there.
 void exercise(Graph graph);

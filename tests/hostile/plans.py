@@ -25,7 +25,7 @@ def main():
         code, errors = run(arguments.program, "plan", model, "--cluster", arguments.sources / "tests/e2e/slow8.toml", "--mesh", "2x4", "-o", file)
         assert code == 0, errors
         good = json.loads(file.read_text())
-        moved = next(i for i, each in enumerate(good["conversions"]) if each["moves"])
+        moved = next(i for i, each in enumerate(good["conversions"]) if "operand" in each)
 
         def refused(change, said):
             plan = json.loads(json.dumps(good))
@@ -35,13 +35,17 @@ def main():
             assert code == 2 and said in errors, f"{code}: {errors}, not: {said}"
 
         conversion = good["conversions"][moved]
-        refused(lambda plan: plan["conversions"][moved].update(target_layout="S9"), "it is said to end as S9")
-        refused(lambda plan: plan["conversions"][moved].update(target_layout=conversion["source_layout"]), "it is said to end as")
-        refused(lambda plan: plan["conversions"][moved]["moves"][-1].update(layout=conversion["source_layout"]), "its moves end in")
+        refused(lambda plan: plan["conversions"][moved].update(target_layout="S9"), "target_layout")
+        refused(lambda plan: plan["conversions"][moved].update(target_layout=conversion["source_layout"]), "the plan has no conversion from")
+        refused(lambda plan: plan["conversions"][moved]["moves"][-1].update(layout=conversion["source_layout"]), "leads from")
+        refused(lambda plan: plan["conversions"][moved]["moves"].pop(), "it is said to take")
+        refused(lambda plan: plan["conversions"].pop(moved), "the plan has no conversion from")
+        refused(lambda plan: next(v for v in plan["variables"] if v.get("backward"))["backward"].pop(), "was the plan made with other op families?")
+        refused(lambda plan: next(v for v in plan["variables"] if v.get("backward"))["backward"][0]["axes"].__setitem__(0, "z"), "has no factor 'z' to shard")
         refused(lambda plan: plan["conversions"][moved]["moves"][0].update(bytes=1), "is said to take 1 bytes")
         refused(lambda plan: plan["conversions"][moved]["moves"][0].update(seconds=1.0), "and it is said to take")
         refused(lambda plan: plan["conversions"][moved].update(seconds=conversion["seconds"] / 2), "and it is said to take")
-        refused(lambda plan: plan["conversions"][moved].update(hides=not conversion["hides"]), "travel")
+        refused(lambda plan: plan["conversions"][moved].update(hides=not conversion["hides"]), "conversion of")
         refused(lambda plan: plan["conversions"][moved].update(to=conversion["from"]), "conversion of")
         refused(lambda plan: plan["conversions"][moved].update(times=1000), "times")
         refused(lambda plan: plan["conversions"][moved].update(seconds=-1), "seconds")

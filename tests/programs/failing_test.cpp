@@ -163,7 +163,7 @@ TEST_F(Failing, WithARowOfTinyGradientsIsFoundByRows) {
   const TrainingSettings training;
   const ProblemInput input{{model_, training, *bench().tools.ops, profile_, *bench().tools.conversions}, one, {}};
   const Plan plan = draw_plan(input, build_problem(input).value(), 0).value();
-  const Program whole = host::make_program(plan, model_, bench().tools).value();
+  const Program whole = host::make_program(plan, bench().tools).value();
   const auto scaled = [](double factor) {
     return [factor](Tensor& gradient) {
       const TensorScale rows(gradient, true);

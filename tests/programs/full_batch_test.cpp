@@ -144,7 +144,7 @@ TEST_P(FullBatch, HasTheGradientsOfAProgramOverItsParts) {
       SCOPED_TRACE(std::string(keep ? "kept" : "reduced") + ", stage " + std::to_string(static_cast<int>(stage)));
       const ProblemInput input{{part_, training, ops_, profile, *bench().tools.conversions}, mesh, {.zero = stage}};
       const Plan plan = draw_plan(input, build_problem(input).value(), 3).value();
-      const Program program = host::make_program(plan, part_, bench().tools).value();
+      const Program program = host::make_program(plan, bench().tools).value();
       Against against(program, whole);
       BackendInput run{program, ops_, profile, nullptr, {}, &against, {}};
       run.source = [&](ValueId id, std::int64_t microbatch) { return &parts_[static_cast<std::size_t>(microbatch)].at(id); };

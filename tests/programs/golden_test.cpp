@@ -71,7 +71,7 @@ void expect_golden(const std::string& name, const Graph& graph, const std::vecto
   const Mesh mesh = plain_mesh(shape);
   const CostProfile profile = plain_profile();
   const ProblemInput input{{model, training, *bench().tools.ops, profile, *bench().tools.conversions}, mesh, filter};
-  const Program program = host::make_program(plan_that(input, wishes), model, bench().tools).value();
+  const Program program = host::make_program(plan_that(input, wishes), bench().tools).value();
   const std::string text = to_string(program), path = SOURCE_FOLDER "/tests/programs/golden/" + name + ".txt";
   if (std::getenv("MESHWRIGHT_UPDATE_GOLDEN")) std::ofstream(path) << text;
   std::stringstream expected;

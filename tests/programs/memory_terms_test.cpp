@@ -42,7 +42,9 @@ TEST_P(MemoryTerms, AreNeverMoreThanTheProgramHolds) {
   for (int seed = 0; seed < draws.count; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const Plan plan = draw_plan(input, problem, static_cast<std::uint64_t>(seed)).value();
-    const Program program = host::make_program(plan, model, bench().tools).value();
+    const Result<Program> made = host::make_program(plan, bench().tools);
+    ASSERT_TRUE(made) << made.error().message;
+    const Program& program = *made;
     const std::vector<std::int64_t> curve = memory_curve(program);
     const std::int64_t held = *std::max_element(curve.begin(), curve.end());
     EXPECT_LE(plan.peak_bytes, held);
@@ -91,7 +93,7 @@ TEST_P(FastestMemoryTerms, AreNeverMoreThanTheProgramHoldsNorMuchLess) {
       std::vector<Assignment> answers =
           bench().host.create<IntraSolver>("intra", "elimination").value()->solve(reduction.space, budgets, {}).value();
       const Plan plan = make_plan(input, problem, reduction.lift(problem.space, std::move(answers[0]))).value();
-      const std::vector<std::int64_t> curve = memory_curve(host::make_program(plan, model, bench().tools).value());
+      const std::vector<std::int64_t> curve = memory_curve(host::make_program(plan, bench().tools).value());
       const std::int64_t held = *std::max_element(curve.begin(), curve.end());
       EXPECT_LE(plan.peak_bytes, held);
       EXPECT_GT(static_cast<double>(plan.peak_bytes), 0.85 * static_cast<double>(held));

@@ -67,7 +67,7 @@ class RandomPlan : public testing::TestWithParam<Draws> {
     for (const int seed : seeds) {
       SCOPED_TRACE(std::string(GetParam().model) + " on " + to_string(mesh) + ", seed " + std::to_string(seed));
       const Plan plan = draw_plan(input, problem, static_cast<std::uint64_t>(seed)).value();
-      const Result<Program> program = host::make_program(plan, model, bench().tools);
+      const Result<Program> program = host::make_program(plan, bench().tools);
       ASSERT_TRUE(program) << program.error().message;
       for (const ProgramParameter& parameter : program->parameters) {
         if (parameter.zero == ZeroStage::value) ++(parameter.prefetch ? gathered.ahead : gathered.late);

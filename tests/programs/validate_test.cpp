@@ -23,7 +23,7 @@ Program linear_program(ZeroStage stage, std::int64_t microbatches) {
   filter.batch_axes = 1;
   filter.zero = stage;
   const ProblemInput input{{model, training, *bench().tools.ops, profile, *bench().tools.conversions}, mesh, filter};
-  return host::make_program(draw_plan(input, build_problem(input).value(), 0).value(), model, bench().tools).value();
+  return host::make_program(draw_plan(input, build_problem(input).value(), 0).value(), bench().tools).value();
 }
 
 // The first instruction that is as `wanted` says.

@@ -11,7 +11,7 @@ namespace {
 
 Result<std::vector<EmittedFile>> emit(Backend& backend, const Plan& plan, const ModelAnalysis& model) {
   const host::ProgramTools& tools = bench().tools;
-  const Result<Program> program = host::make_program(plan, model, tools);
+  const Result<Program> program = host::make_program(plan, tools);
   if (!program) return program.error();
   const PlanningContext context = tools.context(model, plan.training);
   return backend.emit({*program, *tools.ops, tools.profile, nullptr, {}, nullptr, {}, &plan, &context});

@@ -12,13 +12,14 @@
 #include "meshwright/cost.h"
 #include "meshwright/export.h"
 #include "meshwright/op_kernels.h"
-#include "meshwright/plan.h"
 #include "meshwright/planning_context.h"
 #include "meshwright/program.h"
 #include "meshwright/result.h"
 #include "meshwright/tensor.h"
 
 namespace meshwright {
+
+struct Plan;  // plan.h
 
 // Called from the ranks' threads while a program runs, for several ranks at a time.
 class MESHWRIGHT_API RunObserver {

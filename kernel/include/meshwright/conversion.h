@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -39,6 +40,7 @@ struct Move {
   bool permutes_before = false;
   bool permutes_after = false;
   Layout result;
+  bool operator==(const Move&) const = default;
 };
 
 // A tensor to convert. The references outlive the problem.
@@ -53,6 +55,10 @@ struct ConversionProblem {
 
 // Every layout that one move reaches from `from` and that fits the shape.
 MESHWRIGHT_API std::vector<Move> one_step_moves(const ConversionProblem& problem, const Layout& from);
+
+// The one of these moves that is meant; nothing if there is none.
+MESHWRIGHT_API std::optional<Move> find_move(const ConversionProblem& problem, const Layout& from, MoveKind kind, std::uint32_t axis,
+                                             std::uint32_t other_axis, const Layout& to);
 
 MESHWRIGHT_API double move_seconds(const ConversionProblem& problem, const Layout& from, const Move& move);
 MESHWRIGHT_API Ticks move_ticks(const ConversionProblem& problem, const Layout& from, const Move& move);

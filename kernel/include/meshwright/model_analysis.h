@@ -3,7 +3,7 @@
 #pragma once
 
 #include <memory>
-#include <optional>
+#include <vector>
 
 #include "meshwright/atoms.h"
 #include "meshwright/backward_memory.h"
@@ -19,13 +19,15 @@ struct TrainingAnalysis {
   TrainingGraph training;  // the forward, and the backward derived from it
   AtomizedGraph atoms;     // of training.graph: the forward's are those of ModelAnalysis, what has no share in them included
   BackwardMemory memory;   // what the backward of each forward node keeps and holds
+  std::vector<std::vector<NodeId>> backward_of;  // by node of the forward: the nodes of its gradient, in order; without sums over its uses
 };
 
+// Its copies share what they hold: plans of a model carry one.
 struct ModelAnalysis {
-  std::shared_ptr<const Graph> graph;  // the forward of one microbatch; plans of the model share it
-  AtomizedGraph atoms;                 // of the forward
-  std::optional<TrainingAnalysis> backward;
-  Error no_backward;  // why there is none: no loss, or an op on the way to it that states no gradient
+  std::shared_ptr<const Graph> graph;          // the forward of one microbatch
+  std::shared_ptr<const AtomizedGraph> atoms;  // of the forward
+  std::shared_ptr<const TrainingAnalysis> backward;  // null if there is none
+  Error no_backward;  // why: no loss, or an op on the way to it that states no gradient
 };
 
 // Errors: those of atomize. That the model can't be differentiated is none.

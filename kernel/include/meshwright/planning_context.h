@@ -19,7 +19,7 @@ struct PlanningContext {
   const ConversionSearch& conversions;
 
   [[nodiscard]] const Graph& graph() const { return *model.graph; }
-  [[nodiscard]] const AtomizedGraph& atoms() const { return model.atoms; }
+  [[nodiscard]] const AtomizedGraph& atoms() const { return *model.atoms; }
 };
 
 }  // namespace meshwright

@@ -22,8 +22,6 @@
 #include "meshwright/graph.h"
 #include "meshwright/mesh.h"
 #include "meshwright/op.h"
-#include "meshwright/plan.h"
-#include "meshwright/planning_context.h"
 #include "meshwright/result.h"
 #include "meshwright/shard.h"
 #include "meshwright/training.h"
@@ -81,7 +79,15 @@ struct Instruction {
   // Runs on the communication stream, concurrently with computing: a convert or move of a parameter or of its gradient, and the
   // accumulate that adds up what such a move reduced.
   bool hides = false;
-  bool planned = true;              // of convert and move: the plan counts it. False: lowering had to add it.
+  std::vector<Move> moves;          // of convert, load_parameter and store_gradient: from the operand, or the stored value, to
+                                    // the result, or the reduced gradient
+  std::uint32_t conversion = kNoId;  // of these and of move: index into the plan's conversions; kNoId: it is inside an op
+};
+
+// A conversion of a plan: its index, and its moves.
+struct PlannedPath {
+  std::uint32_t conversion = kNoId;
+  std::vector<Move> moves = {};
 };
 
 struct ProgramParameter {
@@ -94,6 +100,9 @@ struct ProgramParameter {
   bool regather = false;            // ZeRO-3: the gathered copy is dropped after the forward, and gathered again for the backward.
   bool prefetch = false;            // ZeRO-3: the gather starts one op ahead of the first op that uses the value.
   ProgramValueId updated = kNoId;   // the value after the step; kNoId where the update changes `value` in place
+  Layout reduced = {};              // to which gradients of microbatches, or their sum, are reduced
+  PlannedPath settle = {};          // of the gradient, from `reduced` to `state`
+  PlannedPath cut = {}, gather = {};  // of the value, from how it is stored to `state`, and back
 };
 
 // Microbatches are numbered from 0. Buffers and constants are inputs of microbatch 0 and stay resident for all of them.
@@ -133,15 +142,6 @@ struct Program {
 // attributes too, as they are at a rank's coordinates.
 MESHWRIGHT_API Node node_of(const Instruction& instruction);
 MESHWRIGHT_API Node node_of(const Instruction& instruction, const std::vector<std::int64_t>& coordinates);
-
-// The program of a plan, before any pass. `context.model` is the analysis of the plan's own graph, which the two share.
-// Errors: bad_input if the plan does not fit its graph, or the model has no backward.
-MESHWRIGHT_API Result<Program> lower(const Plan& plan, const PlanningContext& context);
-
-// The forward of one microbatch, for a backend whose autograd makes the backward. A gradient goes the way back that its
-// value came: a `convert` takes it from the layout of its result's gradient to that of its operand's, so there is one
-// too where only these differ; a `load_parameter` takes it to the parameter's state. No backward, no update.
-MESHWRIGHT_API Result<Program> lower_forward(const Plan& plan, const PlanningContext& context);
 
 // Puts `free` after the last use of each value that is no parameter and no output. Removes instructions whose results
 // nobody uses.

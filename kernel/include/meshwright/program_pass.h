@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "meshwright/conversion.h"
 #include "meshwright/export.h"
-#include "meshwright/op.h"
+#include "meshwright/plan.h"
+#include "meshwright/planning_context.h"
 #include "meshwright/program.h"
 #include "meshwright/result.h"
 

@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "meshwright/axis_choice.h"
@@ -25,8 +26,10 @@
 
 namespace meshwright {
 
-// "b", "k.1" (the second atom of k), "repeat", "partial forward", "partial backward".
+// "b", "k.1" (the second atom of k), "repeat", "partial forward" ("partial forward.1": of the second linear group),
+// "partial backward"; and back, nothing if the node's rule has no such choice.
 MESHWRIGHT_API std::string to_string(const AxisChoice& choice, const AtomizedNode& node);
+MESHWRIGHT_API std::optional<AxisChoice> parse_axis_choice(std::string_view text, const AtomizedNode& node);
 
 // The layouts of a tensor and of its gradient where it meets an op. An operand's value is needed in `value`, and the op
 // yields its gradient in `gradient`; a result is yielded in `value`, and its gradient is needed in `gradient`.
@@ -36,10 +39,19 @@ struct PortLayouts {
   auto operator<=>(const PortLayouts&) const = default;
 };
 
-struct Strategy {
+// How one call lies on the mesh: what each axis does, and the layouts that follow from that.
+struct CallLayouts {
   std::vector<AxisChoice> axes;  // of a node; empty for others
   std::vector<PortLayouts> operands;
   std::vector<PortLayouts> results;  // of a fork: one, for all uses
+  bool operator==(const CallLayouts&) const = default;
+};
+
+// Of a node of a graph that does this along each axis; nothing if a tensor cannot lie so.
+MESHWRIGHT_API std::optional<CallLayouts> derive_layouts(const Graph& graph, const AtomizedGraph& atoms, NodeId node, const Mesh& mesh,
+                                                         const std::vector<AxisChoice>& axes);
+
+struct Strategy : CallLayouts {
   // Of a parameter, whose result is the value as it is stored and the layout that its gradient is reduced to:
   Layout compute;                    // that it is gathered to for computing
   Layout state;                      // of what the optimizer keeps

@@ -56,11 +56,11 @@ TEST(Patterns, AreReplicaAndASplitOfEachDimension) {
   EXPECT_EQ(patterns.available(0, 1), (std::vector<Pattern>{kReplica, 1, 2}));
   EXPECT_EQ(patterns.available(0, 0), (std::vector<Pattern>{kReplica}));
   const auto& strategies = model.problem.variables[parts.trimmed.nodes[0].variable].set->strategies;
-  const auto& shape = model.model.atoms.values[model.up];
+  const auto& shape = model.model.atoms->values[model.up];
   const auto texts = [&](Pattern pattern) {
     std::vector<std::string> all;
     for (const std::uint32_t s : patterns.of(0, pattern, 1)) {
-      all.push_back(to_string(strategies[s].operands[0].value, model.model.atoms.values[model.input]) + " " + to_string(strategies[s].operands[1].value, shape));
+      all.push_back(to_string(strategies[s].operands[0].value, model.model.atoms->values[model.input]) + " " + to_string(strategies[s].operands[1].value, shape));
     }
     return all;
   };
@@ -77,7 +77,7 @@ TEST(Patterns, AreDataParallelOnTheOtherAxes) {
   for (const Pattern pattern : {Pattern{1}, Pattern{2}}) {
     ASSERT_FALSE(patterns.of(0, pattern, 2).empty());
     for (const std::uint32_t s : patterns.of(0, pattern, 2)) {
-      EXPECT_EQ(to_string(strategies[s].results[0].value, model.model.atoms.values[model.graph.nodes[0].results[0]]).substr(0, 2), "S0");
+      EXPECT_EQ(to_string(strategies[s].results[0].value, model.model.atoms->values[model.graph.nodes[0].results[0]]).substr(0, 2), "S0");
     }
   }
 }

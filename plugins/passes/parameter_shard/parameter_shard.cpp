@@ -39,6 +39,7 @@ class Joiner {
   struct Gradient {
     ProgramValueId sum = kNoId;
     std::int64_t stored = 0;  // of how many microbatches
+    PlannedPath reduction;    // from how the backward yields it
   };
 
   [[nodiscard]] const Layout& layout_of(ProgramValueId id) const { return program_.type(id).layout; }
@@ -47,13 +48,6 @@ class Joiner {
 
   [[nodiscard]] bool reduces_each(const ProgramParameter& parameter) const {
     return program_.training.reduces_each_microbatch(parameter.zero);
-  }
-
-  // Where the sum over devices goes: a whole gradient that is reduced again and again stays whole.
-  [[nodiscard]] const Layout& reduced_layout(const ProgramParameter& parameter) const {
-    const bool whole = parameter.zero == ZeroStage::none ||
-                       (parameter.zero == ZeroStage::optimizer && reduces_each(parameter));
-    return whole ? layout_of(parameter.value) : parameter.state;
   }
 
   ProgramValueId make(std::string name, ShardedType type) {
@@ -69,7 +63,7 @@ class Joiner {
       stands_for[wanted] = stored;
       return;
     }
-    Instruction gather = conversion(load, stored, wanted);
+    Instruction gather = conversion(load, stored, wanted, {load.conversion, load.moves});
     auto place = program_.instructions.end();
     if (parameter.prefetch) place = before_last_work();
     program_.instructions.insert(place, std::move(gather));
@@ -103,11 +97,12 @@ class Joiner {
     const ProgramParameter& parameter = program_.parameters[store.parameter];
     Gradient& gradient = gradients_[store.parameter];
     ProgramValueId here = cast(store, store.operands[0].value);
-    if (reduces_each(parameter)) here = convert(store, here, reduced_layout(parameter), "gradient of " + store.name);
+    const PlannedPath& reduction = gradient.reduction = {store.conversion, store.moves};
+    if (reduces_each(parameter)) here = convert(store, here, parameter.reduced, "gradient of " + store.name, reduction);
     gradient.sum = add(store, gradient, here, here != store.operands[0].value);
     ++gradient.stored;
     if (!is_last(gradient) || reduces_each(parameter) || program_.training.reduces_at_end(parameter.zero)) return;
-    gradient.sum = convert(store, gradient.sum, reduced_layout(parameter), "gradient of " + store.name);
+    gradient.sum = convert(store, gradient.sum, parameter.reduced, "gradient of " + store.name, reduction);
   }
 
   ProgramValueId cast(const Instruction& store, ProgramValueId gradient) {
@@ -147,6 +142,8 @@ class Joiner {
     made.kind = InstructionKind::compute;
     made.op = op;
     made.local = true;
+    made.moves.clear();
+    made.conversion = kNoId;
     made.operands.clear();
     for (const ProgramValueId operand : operands) made.operands.push_back({"", operand, layout_of(operand)});
     return made;
@@ -159,33 +156,38 @@ class Joiner {
     update.name = program_.parameters[index].name;
     update.parameter = index;
     const ProgramParameter parameter = program_.parameters[index];
-    const ProgramValueId gradient = convert(update, gradients_[index].sum, parameter.state, "gradient of " + parameter.name);
+    const std::string gradient_name = "gradient of " + parameter.name;
+    ProgramValueId gradient = gradients_[index].sum;
+    if (program_.training.reduces_at_end(parameter.zero)) gradient = convert(update, gradient, parameter.reduced, gradient_name, gradients_[index].reduction);
+    gradient = convert(update, gradient, parameter.state, gradient_name, parameter.settle);
     program_.parameters[index].gradient = gradient;
     update.operands = {{"", gradient, parameter.state}};
     if (layout_of(parameter.value) == parameter.state) {
       program_.instructions.push_back(update);
       return;
     }
-    const ProgramValueId part = convert(update, parameter.value, parameter.state, parameter.name);
+    const ProgramValueId part = convert(update, parameter.value, parameter.state, parameter.name, parameter.cut);
     update.operands.push_back({"", part, parameter.state});
     program_.instructions.push_back(update);
-    program_.parameters[index].updated = convert(update, part, layout_of(parameter.value), parameter.name);
+    program_.parameters[index].updated = convert(update, part, layout_of(parameter.value), parameter.name, parameter.gather);
   }
 
-  ProgramValueId convert(const Instruction& origin, ProgramValueId from, const Layout& to, std::string name) {
+  ProgramValueId convert(const Instruction& origin, ProgramValueId from, const Layout& to, std::string name, const PlannedPath& path) {
     if (layout_of(from) == to) return from;
     ShardedType type = program_.type(from);
     type.layout = to;
     const ProgramValueId result = make(std::move(name), std::move(type));
-    program_.instructions.push_back(conversion(origin, from, result));
+    program_.instructions.push_back(conversion(origin, from, result, path));
     return result;
   }
 
-  [[nodiscard]] Instruction conversion(const Instruction& origin, ProgramValueId from, ProgramValueId to) const {
+  [[nodiscard]] Instruction conversion(const Instruction& origin, ProgramValueId from, ProgramValueId to, const PlannedPath& path) const {
     Instruction convert = origin;
     convert.kind = InstructionKind::convert;
     convert.operands = {{"", from, layout_of(from)}};
     convert.results = {to};
+    convert.moves = path.moves;
+    convert.conversion = path.conversion;
     convert.hides = true;
     return convert;
   }
