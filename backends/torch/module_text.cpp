@@ -4,6 +4,7 @@
 #include <cctype>
 #include <map>
 #include <set>
+#include <span>
 
 #include "members_text.h"
 #include "python_text.h"
@@ -52,6 +53,7 @@ class Classes {
     gather_blocks();
     find_blocks();
     find_flow();
+    share_classes();
     for (Block& block : blocks_) define(block);
     define_model();
     for (const std::string& wanted : options_.checkpoint) {
@@ -120,22 +122,15 @@ class Classes {
   }
 
   void find_flow() {
-    std::map<ProgramValueId, std::size_t> made_at, last_use;
+    std::map<ProgramValueId, std::size_t> last_use;
     for (std::size_t i = 0; i < forward_.statements.size(); ++i) {
-      for (const ProgramValueId result : forward_.statements[i].results) made_at.try_emplace(result, i);
       for (const ProgramValueId value : values_in(forward_.statements[i].text)) last_use[value] = i;
     }
     for (const std::string& output : forward_.outputs) {
       for (const ProgramValueId value : values_in(output)) last_use[value] = forward_.statements.size();
     }
     for (Block& block : blocks_) {
-      for (std::size_t i = block.begin; i < block.end; ++i) {
-        for (const ProgramValueId value : values_in(forward_.statements[i].text)) {
-          const auto made = made_at.find(value);
-          const bool inside = made != made_at.end() && made->second >= block.begin && made->second < block.end;
-          if (!inside && std::find(block.arguments.begin(), block.arguments.end(), value) == block.arguments.end()) block.arguments.push_back(value);
-        }
-      }
+      block.arguments = arguments_of(statements_of(block));
       for (std::size_t i = block.begin; i < block.end; ++i) {
         for (const ProgramValueId result : forward_.statements[i].results) {
           const auto last = last_use.find(result);
@@ -143,6 +138,61 @@ class Classes {
         }
       }
     }
+  }
+
+  std::span<const Statement> statements_of(const Block& block) const {
+    return std::span(forward_.statements).subspan(block.begin, block.end - block.begin);
+  }
+
+  // What statements read and do not make, in order.
+  static std::vector<ProgramValueId> arguments_of(std::span<const Statement> statements) {
+    std::set<ProgramValueId> known;
+    std::vector<ProgramValueId> arguments;
+    for (const Statement& statement : statements) {
+      for (const ProgramValueId value : values_in(statement.text)) {
+        if (known.insert(value).second) arguments.push_back(value);
+      }
+      known.insert(statement.results.begin(), statement.results.end());
+    }
+    return arguments;
+  }
+
+  // Blocks that differ in nothing but how they cut what they are given become one class: they are then given it cut.
+  void share_classes() {
+    std::vector<Uncut> uncut;
+    std::map<std::string, std::set<std::string>> ways;  // of cutting, by the text without
+    for (const Block& block : blocks_) {
+      uncut.push_back(without_cuts(block));
+      ways[uncut.back().text].insert(class_text(block.prefix, statements_of(block), block.arguments, block.results));
+    }
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      if (uncut[i].cuts.empty() || ways[uncut[i].text].size() == 1) continue;
+      auto to = forward_.statements.begin() + static_cast<std::ptrdiff_t>(blocks_[i].begin);
+      to = std::move(uncut[i].cuts.begin(), uncut[i].cuts.end(), to);
+      std::move(uncut[i].rest.begin(), uncut[i].rest.end(), to);
+      blocks_[i].begin += uncut[i].cuts.size();
+      blocks_[i].arguments = arguments_of(statements_of(blocks_[i]));
+    }
+  }
+
+  struct Uncut {
+    Statements cuts, rest;
+    std::string text;  // of the class that has the rest
+  };
+
+  Uncut without_cuts(const Block& block) const {
+    Uncut made;
+    const auto is_argument = [&](ProgramValueId value) { return std::ranges::find(block.arguments, value) != block.arguments.end(); };
+    const auto is_result = [&](ProgramValueId value) { return std::ranges::find(block.results, value) != block.results.end(); };
+    for (const Statement& statement : statements_of(block)) {
+      const std::vector<ProgramValueId> read = values_in(statement.text);
+      const bool cuts = statement.converts && members_in(statement.text).empty() && std::ranges::all_of(read, is_argument) &&
+                        std::ranges::none_of(statement.results, is_result);
+      Statement& kept = (cuts ? made.cuts : made.rest).emplace_back(statement);
+      if (cuts) kept.module.clear();
+    }
+    made.text = class_text(block.prefix, made.rest, arguments_of(made.rest), block.results);
+    return made;
   }
 
   std::string rendered(const std::string& text, Names& names, const std::string& prefix) const {
@@ -160,24 +210,29 @@ class Classes {
     return read ? join(left) + " = " : "";
   }
 
-  std::string body(std::size_t begin, std::size_t end, Names& names, const std::string& prefix) {
-    std::string text, part;
+  // One statement, with a remark where another part of the model begins than `part`.
+  std::string line(const Statement& statement, Names& names, const std::string& prefix, std::string& part) const {
     const std::string indent(8, ' ');
-    for (std::size_t i = begin; i < end; ++i) {
+    const std::vector<std::string> inside = split(relative(statement.module, prefix));
+    const std::string here = inside.empty() ? "" : inside.size() > 1 && prefix.empty() ? inside[0] + "." + inside[1] : inside[0];
+    const std::string remark = here != part && !here.empty() ? indent + "# " + comment(here) + "\n" : "";
+    part = here;
+    // What is mentioned is named before what is made.
+    const std::string right = rendered(statement.text, names, prefix);
+    return remark + wrapped(indent, assigned(statement.results, names) + right);
+  }
+
+  // The model's forward, up to what it returns.
+  std::string body(Names& names) {
+    std::string text, part;
+    for (std::size_t i = 0; i < forward_.statements.size(); ++i) {
       const auto block = std::find_if(blocks_.begin(), blocks_.end(), [&](const Block& here) { return here.begin == i; });
-      if (prefix.empty() && block != blocks_.end()) {
-        text += calls(static_cast<std::size_t>(block - blocks_.begin()), names, i);
-        part.clear();
+      if (block == blocks_.end()) {
+        text += line(forward_.statements[i], names, "", part);
         continue;
       }
-      const Statement& statement = forward_.statements[i];
-      const std::vector<std::string> inside = split(relative(statement.module, prefix));
-      const std::string here = inside.empty() ? "" : inside.size() > 1 && prefix.empty() ? inside[0] + "." + inside[1] : inside[0];
-      if (here != part && !here.empty()) text += indent + "# " + comment(here) + "\n";
-      part = here;
-      // What is mentioned is named before what is made.
-      const std::string right = rendered(statement.text, names, prefix);
-      text += wrapped(indent, assigned(statement.results, names) + right);
+      text += calls(static_cast<std::size_t>(block - blocks_.begin()), names, i);
+      part.clear();
     }
     return text;
   }
@@ -256,7 +311,7 @@ class Classes {
 
   [[nodiscard]] bool draws(std::size_t begin, std::size_t end) const {
     return std::any_of(forward_.statements.begin() + static_cast<std::ptrdiff_t>(begin), forward_.statements.begin() + static_cast<std::ptrdiff_t>(end),
-                       [](const Statement& statement) { return statement.text.find("stream=") != std::string::npos; });
+                       [](const Statement& statement) { return statement.draws; });
   }
 
   bool is_checkpointed(const std::string& prefix) {
@@ -271,16 +326,24 @@ class Classes {
 
   // --- classes ---
 
+  // What stands below a class's head.
+  std::string class_text(const std::string& prefix, std::span<const Statement> statements, const std::vector<ProgramValueId>& arguments,
+                         const std::vector<ProgramValueId>& returned) const {
+    Names names(forward_.prelude.names());
+    const auto named = [&](const std::vector<ProgramValueId>& values) {
+      std::vector<std::string> texts;
+      for (const ProgramValueId value : values) texts.push_back(names.of(value, forward_.program));
+      return join(texts);
+    };
+    std::string text = "    def __init__(self):\n        super().__init__()\n" + members_text(forward_.members, blocks_, prefix) + "\n";
+    text += "    def forward(self" + (arguments.empty() ? "" : ", " + named(arguments)) + "):\n";
+    std::string part;
+    for (const Statement& statement : statements) text += line(statement, names, prefix, part);
+    return text + "        return " + named(returned) + "\n";
+  }
+
   void define(Block& block) {
-    Names names;
-    std::vector<std::string> arguments;
-    for (const ProgramValueId argument : block.arguments) arguments.push_back(names.of(argument, forward_.program));
-    std::string text = "    def __init__(self):\n        super().__init__()\n" + members_text(forward_.members, blocks_, block.prefix) + "\n";
-    text += "    def forward(self" + (arguments.empty() ? "" : ", " + join(arguments)) + "):\n";
-    text += body(block.begin, block.end, names, block.prefix);
-    std::vector<std::string> results;
-    for (const ProgramValueId result : block.results) results.push_back(names.of(result, forward_.program));
-    text += "        return " + join(results) + "\n";
+    const std::string text = class_text(block.prefix, statements_of(block), block.arguments, block.results);
     const auto [known, fresh] = class_of_text_.try_emplace(text);
     if (fresh) {
       const std::string wanted = torch::class_name(block.prefix);
@@ -299,7 +362,7 @@ class Classes {
   }
 
   void define_model() {
-    Names names;
+    Names names(forward_.prelude.names());
     std::vector<std::string> arguments;
     std::size_t unnamed = 0;
     for (const auto& [name, value] : forward_.inputs) {
@@ -315,7 +378,7 @@ class Classes {
     text += dictionary("TIED", tied);
     text += "\n    def __init__(self):\n        super().__init__()\n" + members_text(forward_.members, blocks_, "") + "\n";
     text += wrapped("    ", "def forward(self" + (arguments.empty() ? "" : ", " + join(arguments)) + "):");
-    text += body(0, forward_.statements.size(), names, "");
+    text += body(names);
     std::vector<std::string> outputs;
     for (const std::string& output : forward_.outputs) outputs.push_back(rendered(output, names, ""));
     text += wrapped("        ", "return " + join(outputs));

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <vector>
 
 #include "prelude_text.h"  // generated: kPrelude, the files one after the other
 
@@ -10,13 +9,7 @@ namespace meshwright::torch {
 
 namespace {
 
-struct Definition {
-  std::string name;
-  std::string text;
-  std::set<std::string, std::less<>> words;  // that are mentioned outside of comments and docstrings
-};
-
-// Identifiers, but those behind a dot, which are members of something.
+// Identifiers, but those behind a dot, which are members of something, and those that name an argument.
 std::set<std::string, std::less<>> words_of(std::string_view text) {
   std::set<std::string, std::less<>> words;
   for (std::size_t at = 0; at < text.size();) {
@@ -29,7 +22,8 @@ std::set<std::string, std::less<>> words_of(std::string_view text) {
     } else if (std::isalpha(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_') {
       const std::size_t begin = at;
       while (at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_')) ++at;
-      if (begin == 0 || text[begin - 1] != '.') words.emplace(text.substr(begin, at - begin));
+      const bool is_member = begin > 0 && text[begin - 1] == '.', names_argument = text.substr(at, 1) == "=" && text.substr(at, 2) != "==";
+      if (!is_member && !names_argument) words.emplace(text.substr(begin, at - begin));
     } else {
       ++at;
     }
@@ -47,12 +41,40 @@ std::string defined_name(std::string_view line) {
   return std::string(line.substr(0, end));
 }
 
-// A definition begins at a line that is not indented, a decorator or a comment above it included, and lasts to the next.
-std::vector<Definition> read_definitions() {
+// "a", "b as c" of "a, b as c"
+std::vector<std::string> listed(std::string_view text) {
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t comma = std::min(text.find(", ", at), text.size());
+    parts.emplace_back(text.substr(at, comma - at));
+    at = comma + 2;
+  }
+  return parts;
+}
+
+// What a line imports, each name by itself; nothing that is written beside it.
+void read_imports(std::string_view line, std::set<Import>& imports) {
+  const bool is_from = line.starts_with("from ");
+  const std::size_t listed_at = is_from ? line.find(" import ") + 8 : 7;
+  const std::string before(line.substr(0, std::min(listed_at, line.size())));
+  if (listed_at >= line.size() || before.starts_with("from .") || before.starts_with("from sharding ")) return;
+  for (const std::string& each : listed(line.substr(listed_at))) {
+    const std::size_t as = each.find(" as ");
+    imports.insert({as != std::string::npos ? each.substr(as + 4) : is_from ? each : each.substr(0, each.find('.')), before + each});
+  }
+}
+
+struct Text {
   std::vector<Definition> definitions;
+  std::set<Import> imports;
+};
+
+// A definition begins at a line that is not indented, a decorator or a comment above it included, and lasts to the next.
+Text read_text(std::string_view all) {
+  Text read;
+  std::vector<Definition>& definitions = read.definitions;
   std::string pending;  // decorators and comments
   bool imports = false, docstring = false, open = false;
-  const std::string_view all = kPrelude;
   for (std::size_t at = 0; at < all.size();) {
     const std::size_t end = std::min(all.find('\n', at), all.size());
     const std::string_view line = all.substr(at, end - at);
@@ -68,6 +90,7 @@ std::vector<Definition> read_definitions() {
     }
     imports = line.starts_with("import ") || line.starts_with("from ");
     if (imports) {
+      read_imports(line, read.imports);
       open = false;
     } else if (line.starts_with("\"\"\"")) {  // of the file
       docstring = line.find("\"\"\"", 3) == std::string_view::npos;
@@ -85,42 +108,84 @@ std::vector<Definition> read_definitions() {
     while (definition.text.ends_with("\n\n")) definition.text.pop_back();
     definition.words = words_of(definition.text);
   }
-  return definitions;
+  return read;
 }
 
-const std::vector<Definition>& definitions() {
-  static const std::vector<Definition> kDefinitions = read_definitions();
-  return kDefinitions;
+const Text& own_text() {
+  static const Text kText = read_text(kPrelude);
+  return kText;
 }
 
 }  // namespace
 
-std::set<std::string> prelude_names() {
+Prelude::Prelude() : definitions_(own_text().definitions), imports_(own_text().imports) {}
+
+Status Prelude::add(std::string_view text) {
+  if (text.empty()) return Done{};
+  Text read = read_text(text);
+  for (Definition& definition : read.definitions) {
+    const auto known = std::ranges::find(definitions_, definition.name, &Definition::name);
+    if (known == definitions_.end()) {
+      definitions_.push_back(std::move(definition));
+    } else if (known->text != definition.text) {
+      return bad_input("its prelude defines '" + definition.name + "', which the program has with another meaning; give it another name");
+    }
+  }
+  imports_.merge(read.imports);
+  return Done{};
+}
+
+std::set<std::string> Prelude::names() const {
   std::set<std::string> names;
-  for (const Definition& definition : definitions()) names.insert(definition.name);
+  for (const Definition& definition : definitions_) names.insert(definition.name);
   return names;
 }
 
-std::string prelude_for(std::string_view body) {
+Prelude::Part Prelude::used_by(std::string_view body) const {
+  Part part;
   std::set<std::string, std::less<>> wanted = words_of(body);
-  std::vector<bool> taken(definitions().size(), false);
+  for (const std::string& name : names()) {
+    if (wanted.contains(name)) part.mentioned.push_back(name);
+  }
+  std::vector<bool> taken(definitions_.size(), false);
   for (bool grows = true; grows;) {
     grows = false;
     for (std::size_t i = 0; i < taken.size(); ++i) {
-      if (taken[i] || !wanted.contains(definitions()[i].name)) continue;
+      if (taken[i] || !wanted.contains(definitions_[i].name)) continue;
       taken[i] = grows = true;
-      wanted.insert(definitions()[i].words.begin(), definitions()[i].words.end());
+      wanted.insert(definitions_[i].words.begin(), definitions_[i].words.end());
     }
   }
-  std::string text;
+  std::set<std::string, std::less<>> words;
   bool constant = false;
   for (std::size_t i = 0; i < taken.size(); ++i) {
-    if (!taken[i] || definitions()[i].name == "AXES") continue;
-    const std::string& here = definitions()[i].text;
+    if (!taken[i]) continue;
+    words.insert(definitions_[i].words.begin(), definitions_[i].words.end());
+    if (definitions_[i].name == "AXES") continue;
+    const std::string& here = definitions_[i].text;
     const bool is_constant = here.find("def ") == std::string::npos && here.find("class ") == std::string::npos;
-    if (!text.empty()) text += constant && is_constant ? "" : "\n\n";
-    text += here;
+    if (!part.definitions.empty()) part.definitions += constant && is_constant ? "" : "\n\n";
+    part.definitions += here;
     constant = is_constant;
+  }
+  std::vector<std::string> lines;
+  for (const Import& import : imports_) {
+    if (words.contains(import.name)) lines.push_back(import.line);
+  }
+  part.imports = import_lines(std::move(lines));
+  return part;
+}
+
+std::string import_lines(std::vector<std::string> lines) {
+  const auto rank = [](const std::string& line) {
+    const bool is_torch = line.starts_with("import torch") || line.starts_with("from torch");
+    return std::pair(is_torch, line.starts_with("from "));
+  };
+  std::ranges::sort(lines, [&](const std::string& a, const std::string& b) { return std::pair(rank(a), a) < std::pair(rank(b), b); });
+  std::string text;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const bool begins = i > 0 && rank(lines[i]).first && !rank(lines[i - 1]).first;
+    text += (begins ? "\n" : "") + lines[i] + "\n";
   }
   return text;
 }

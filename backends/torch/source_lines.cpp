@@ -5,7 +5,6 @@
 #include <set>
 #include <string_view>
 
-#include "prelude.h"
 #include "python_text.h"
 
 namespace meshwright::torch {
@@ -29,10 +28,10 @@ std::string base(const std::string& value) {
   return made.empty() ? "value" : made == "getitem" ? "part" : identifier(made);
 }
 
-bool reserved(const std::string& name) {
+// What a program imports.
+bool is_imported(const std::string& name) {
   static const std::set<std::string> kImported = {"self", "torch", "F", "nn", "dist", "funcol", "math", "os", "sys", "checkpoint", "dataclass", "i"};
-  static const std::set<std::string> kDefined = prelude_names();
-  return kImported.contains(name) || kDefined.contains(name);
+  return kImported.contains(name);
 }
 
 }  // namespace
@@ -130,11 +129,12 @@ void Names::take(ProgramValueId value, const std::string& name) { names_[value] 
 
 std::string Names::unused(const std::string& wanted) {
   int& count = used_[wanted];
-  if (count++ == 0 && !reserved(wanted)) return wanted;
+  if (count++ == 0 && !is_imported(wanted) && !defined_.contains(wanted)) return wanted;
   while (true) {
     std::string name = wanted + "_" + std::to_string(count);
     if (used_.try_emplace(name, 1).second) return name;
     ++count;
   }
 }
+
 }  // namespace meshwright::torch

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "meshwright/program.h"
@@ -29,12 +31,15 @@ std::string relative(const std::string& path, const std::string& prefix);
 // Names of values in one function, by the names that they have in the model.
 class Names {
  public:
+  explicit Names(std::set<std::string> defined) : defined_(std::move(defined)) {}  // what the prelude defines is no variable's name
+
   std::string of(ProgramValueId value, const Program& program);
   void take(ProgramValueId value, const std::string& name);
 
  private:
   std::string unused(const std::string& wanted);
 
+  std::set<std::string> defined_;
   std::map<ProgramValueId, std::string> names_;
   std::map<std::string, int> used_;
 };

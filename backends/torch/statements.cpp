@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "layout_text.h"
 #include "meshwright/local_call.h"
 #include "op_text.h"
 #include "python_text.h"
@@ -15,10 +16,10 @@ namespace {
 
 constexpr char kValueBegin = '\x01', kMemberBegin = '\x02', kEnd = '\x03', kEscape = '\x04';
 
-// A model's name may have the bytes that marks are made of.
+// A model's name may have the bytes that marks are made of, or end a line, which no expression does.
 std::string escaped(const std::string& path) {
   std::string made;
-  for (const char c : path) made += c > 0 && c <= kEscape ? std::string{kEscape, static_cast<char>(c + '0')} : std::string(1, c);
+  for (const char c : path) made += c >= 0 && c < ' ' ? std::string{kEscape, static_cast<char>(c + '0')} : std::string(1, c);
   return made;
 }
 
@@ -57,15 +58,15 @@ class Writer {
     Result<Program> lowered = lower_forward(*input_.plan);
     if (!lowered) return lowered.error();
     forward_.program = std::move(*lowered);
-    for (const Node& node : graph().nodes) module_of_[node.name] = node.module_path;
+    for (const Node& node : graph().nodes) nodes_[node.name] = &node;
     for (const Instruction& instruction : program().instructions) {
       for (const ProgramOperand& operand : instruction.operands) ++uses_[operand.value];
     }
     for (const ProgramOutput& output : program().outputs) ++uses_[output.value];
-    add_counting();
     add_inputs();
     if (Status status = add_statements(); !status) return status.error();
     if (Status status = add_outputs(); !status) return status.error();
+    finish_leaving();
     if (Status status = add_members(); !status) return status.error();
     return std::move(forward_);
   }
@@ -139,15 +140,14 @@ class Writer {
     return {type, whole_dimensions(type.shape), Layout(mesh().rank())};
   }
 
-  // Batch norms, whose buffers change in training alone.
-  void add_counting() {
-    std::set<ValueId> means;
-    for (const Node& node : graph().nodes) {
-      const std::optional<std::size_t> mean = node.operand_index("running_mean");
-      if (mean && follows_mode(node)) means.insert(node.operands[*mean].value);
-    }
-    for (const Source& source : graph().sources) {
-      if (means.contains(source.value)) counting_.insert(parent(source_name(graph(), source)));
+  // The module that owns the node's buffers: they change in training alone.
+  void add_counting(const std::string& node) {
+    const auto found = nodes_.find(node);
+    if (found == nodes_.end()) return;
+    for (const Operand& operand : found->second->operands) {
+      for (const Source& source : graph().sources) {
+        if (source.value == operand.value && source.kind == SourceKind::buffer) counting_.insert(parent(source_name(graph(), source)));
+      }
     }
   }
 
@@ -201,19 +201,23 @@ class Writer {
 
   std::string module_of(const Instruction& instruction) const {
     if (!instruction.module_path.empty()) return instruction.module_path;
-    const auto found = module_of_.find(instruction.node);
-    return found == module_of_.end() ? "" : found->second;
+    const auto found = nodes_.find(instruction.node);
+    return found == nodes_.end() ? "" : found->second->module_path;
   }
 
-  Status state(const Instruction& instruction, std::vector<ProgramValueId> results, std::string text) {
-    if (instruction.op == "meshwright.experts") results.resize(1);  // the others are for its own gradient, which autograd makes
-    if (instruction.op == "meshwright.recurrent") results.pop_back();
-    if (is_batch_norm(instruction.op)) results.resize(5, kNoId);  // the prelude's gives what any kind has
+  Status state(const Instruction& instruction, std::vector<ProgramValueId> results, const EmittedOp& op) {
+    if (op.values > 0) results.resize(op.values, kNoId);
     for (ProgramValueId& result : results) {
       if (uses_[result] == 0) result = kNoId;
     }
-    forward_.statements.push_back({module_of(instruction), std::move(results), std::move(text)});
+    if (op.buffers_follow_mode) add_counting(instruction.node);
+    if (Status status = forward_.prelude.add(op.prelude); !status) return add_context("the emitter of " + instruction.op, status.error());
+    forward_.statements.push_back({module_of(instruction), std::move(results), op.text, op.draws});
     return add_mutations(instruction);
+  }
+
+  Status state(const Instruction& instruction, std::vector<ProgramValueId> results, std::string text) {
+    return state(instruction, std::move(results), EmittedOp{.text = std::move(text)});
   }
 
   Status add_statements() {
@@ -250,7 +254,7 @@ class Writer {
     if (!forward) return forward.error();
     if (!program().values[to].gradient) {
       if (forward->empty()) return rename(to, text_of(from));
-      return state(instruction, {to}, "run(" + list(*forward) + ", " + text_of(from) + ")");
+      return state_convert(instruction, "run(" + list(*forward) + ", " + text_of(from) + ")");
     }
     if (!same_shards(program().type(to).layout, *program().values[to].gradient)) {  // no plan of ours has such a fork
       return bad_input("'" + program().values[to].name + "' and its gradient lie in different shards, which autograd does not allow");
@@ -258,7 +262,14 @@ class Writer {
     const Result<std::vector<std::string>> backward = path_back(to, *program().values[from].gradient);
     if (!backward) return backward.error();
     if (forward->empty() && backward->empty()) return rename(to, text_of(from));
-    return state(instruction, {to}, "convert(" + text_of(from) + ", forward=" + list(*forward) + ", backward=" + list(*backward) + ")");
+    return state_convert(instruction, "convert(" + text_of(from) + ", forward=" + list(*forward) + ", backward=" + list(*backward) + ")");
+  }
+
+  Status state_convert(const Instruction& instruction, std::string text) {
+    const std::size_t at = forward_.statements.size();
+    Status status = state(instruction, instruction.results, std::move(text));
+    forward_.statements[at].converts = true;
+    return status;
   }
 
   Status compute(const Instruction& instruction) {
@@ -270,19 +281,18 @@ class Writer {
       return status;
     }
     const ValueText value = [&](ProgramValueId id) { return text_of(id); };
-    if (steps.size() > 1 && !are_plain(steps)) {
-      const Result<std::string> text = steps_text(instruction, steps, program(), value);
-      if (!text) return text.error();
-      return state(instruction, instruction.results, *text);
+    if (steps.size() > 1 && !are_plain(steps, input_.emitters)) {
+      const Result<EmittedOp> op = op_text(instruction, steps, program(), value, input_.emitters);
+      return op ? state(instruction, instruction.results, *op) : op.error();
     }
     for (const Instruction& step : steps) {
       for (const ProgramOperand& operand : step.operands) ++uses_[operand.value];
     }
     for (const Instruction& step : steps) {
-      const Result<std::string> text = op_text(step, program(), value);
-      if (!text) return text.error();
-      const bool renames = step.results.size() == 1 && !step.operands.empty() && *text == value_mark(step.operands[0].value);
-      Status status = renames ? rename(step.results[0], *text) : state(step, step.results, *text);
+      const Result<EmittedOp> op = op_text(step, {}, program(), value, input_.emitters);
+      if (!op) return op.error();
+      const bool renames = step.results.size() == 1 && !step.operands.empty() && op->text == value_mark(step.operands[0].value);
+      Status status = renames ? rename(step.results[0], op->text) : state(step, step.results, *op);
       if (!status) return status;
     }
     return Done{};
@@ -312,10 +322,17 @@ class Writer {
     const Result<std::vector<std::string>> moves = path(program().type(output.value), kept_.at(buffer).layout);
     if (!moves) return moves.error();
     const std::string text = text_of(output.value);
-    forward_.statements.push_back({module, {}, "leave(" + member_mark(name_of(buffer)) + ", " +
-                                                   (moves->empty() ? text : "run(" + list(*moves) + ", " + text + ")") +
-                                                   (counting_.contains(parent(name_of(buffer))) ? ", training=self.training)" : ")")});
+    const std::string name = name_of(buffer);
+    leaving_.emplace_back(forward_.statements.size(), parent(name));
+    forward_.statements.push_back({module, {}, "leave(" + member_mark(name) + ", " + (moves->empty() ? text : "run(" + list(*moves) + ", " + text + ")")});
     return Done{};
+  }
+
+  // Whose buffers follow the mode is known behind the last statement: a batch norm counts before it computes.
+  void finish_leaving() {
+    for (const auto& [statement, module] : leaving_) {
+      forward_.statements[statement].text += counting_.contains(module) ? ", training=self.training)" : ")";
+    }
   }
 
   Status add_outputs() {
@@ -401,12 +418,13 @@ class Writer {
   const BackendInput& input_;
   Forward forward_;
   ConversionPaths paths_;
-  std::map<std::string, std::string, std::less<>> module_of_;  // by node
+  std::map<std::string, const Node*, std::less<>> nodes_;      // by name
   std::map<ProgramValueId, int> uses_;
   std::map<ProgramValueId, std::string> texts_;                // of values that are no variables
   std::map<ValueId, ShardedType> kept_;                        // inputs and buffers
   std::map<std::uint32_t, ProgramValueId> loads_;              // by parameter
-  std::set<std::string> counting_;                             // paths of modules
+  std::set<std::string> counting_;                             // paths of modules whose buffers follow the mode
+  std::vector<std::pair<std::size_t, std::string>> leaving_;   // statements that leave something in a buffer, and its module
   std::set<std::size_t> left_;                                 // outputs that are in their buffer already
 };
 

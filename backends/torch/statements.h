@@ -10,6 +10,7 @@
 #include "meshwright/plan.h"
 #include "meshwright/program.h"
 #include "meshwright/result.h"
+#include "prelude.h"
 
 namespace meshwright::torch {
 
@@ -22,6 +23,8 @@ struct Statement {
   std::string module;                   // whose part of the forward this is: "transformer.h.0.attn"
   std::vector<ProgramValueId> results;  // kNoId: nobody reads it
   std::string text;                     // with marks
+  bool draws = false;                   // random numbers
+  bool converts = false;                // takes a value to another layout, and does nothing else
 };
 
 struct Member {
@@ -38,12 +41,13 @@ struct Forward {
   std::vector<std::pair<std::string, ProgramValueId>> inputs;
   std::vector<std::pair<std::string, std::string>> input_layouts, output_layouts;  // name and layout, in order
   std::vector<std::string> outputs;                         // texts with marks
+  Prelude prelude;                                          // what the texts may mention
 };
 
 // The name that the model has for an input, a parameter or a buffer: the first, where it has several.
 std::string source_name(const Graph& graph, const Source& source);
 
-// Errors: bad_input, an op that can't be written as PyTorch.
+// Errors: bad_input, an op that can't be written as PyTorch, or emitters whose preludes do not go together.
 Result<Forward> forward_statements(const BackendInput& input);
 
 // The values and members that a text mentions, in order.

@@ -1,5 +1,5 @@
-// Writes a plan down as an ordinary PyTorch program: model.py, a module whose forward is one rank's, and train.py, which
-// trains it under torchrun (DESIGN §2, "Program and backends"; MAP §3). Both import torch alone.
+// Writes a plan down as an ordinary PyTorch program: model.py, a module whose forward is one rank's, sharding.py, what that is
+// made of, and train.py, which trains it under torchrun (DESIGN §2, "Program and backends"; MAP §3). They import torch alone.
 #include "meshwright/backend.h"
 #include "meshwright/plan.h"
 #include "meshwright/plugin.h"
@@ -16,25 +16,36 @@ constexpr meshwright_config_key_v1 kKeys[] = {
     {"checkpoint", "texts", "", "[]", "modules whose numbered blocks are recomputed in the backward: \"transformer.h\", a block's path, or \"*\""},
 };
 
-// What is imported, where the text has the second.
+// What model.py imports, where its text has the second.
 constexpr std::pair<const char*, const char*> kImports[] = {
-    {"import atexit\n", "atexit."},
-    {"import contextlib\n", "contextlib."},
-    {"import math\n", "math."},
-    {"import os\n", "os."},
-    {"import sys\n", "sys."},
-    {"from dataclasses import dataclass\n", "@dataclass"},
-    {"\nimport torch\n", ""},
-    {"import torch.distributed as dist\n", "dist."},
-    {"import torch.nn.functional as F\n", "F."},
-    {"from torch import nn\n", "nn."},
-    {"from torch.utils.checkpoint import checkpoint\n", " checkpoint("},
+    {"import torch", ""},
+    {"import torch.nn.functional as F", "F."},
+    {"from torch import nn", "nn."},
+    {"from torch.utils.checkpoint import checkpoint", " checkpoint("},
 };
 
 std::string imports_for(const std::string& text) {
-  std::string imports;
-  for (const auto& [line, mark] : kImports) imports += text.find(mark) != std::string::npos ? line : "";
-  return imports;
+  std::vector<std::string> lines;
+  for (const auto& [line, mark] : kImports) {
+    if (text.find(mark) != std::string::npos) lines.emplace_back(line);
+  }
+  return import_lines(std::move(lines));
+}
+
+// "from sharding import a, b", in brackets where that is more than one line.
+std::string import_of(const std::vector<std::string>& names) {
+  constexpr std::size_t kWidth = 120;
+  const std::string line = "from sharding import " + join(names);
+  if (line.size() <= kWidth) return line + "\n";
+  std::string text = "from sharding import (\n", row = "   ";
+  for (const std::string& name : names) {
+    if (row.size() + name.size() + 2 > kWidth) {
+      text += row + "\n";
+      row = "   ";
+    }
+    row += " " + name + ",";
+  }
+  return text + row + "\n)\n";
 }
 
 class TorchBackend final : public Backend {
@@ -54,11 +65,14 @@ class TorchBackend final : public Backend {
     if (!module.unknown.empty()) {
       return bad_input("[emit.torch] checkpoint: the model has no numbered blocks under '" + module.unknown[0] + "'");
     }
-    std::string text = "\"\"\"" + name + ", as Meshwright planned it for a mesh " + to_string(plan.mesh) + " (" + std::to_string(plan.mesh.devices()) +
-                       " ranks).\n\nRuns under torchrun; train.py shows how. What comes before the model is the same for every plan.\n\"\"\"\n";
-    const std::string body = prelude_for(module.text) + "\n\n" + module.text;
-    text += imports_for(body) + "\nAXES = " + tuple(sizes) + "  # ranks along each axis of the mesh\n\n\n" + body;
-    return std::vector<EmittedFile>{{"model.py", std::move(text)}, {"train.py", train_text(plan, *forward)}};
+    const Prelude::Part prelude = forward->prelude.used_by(module.text);
+    const std::string ranks = "a mesh " + to_string(plan.mesh) + " (" + std::to_string(plan.mesh.devices()) + " ranks)";
+    std::string model = "\"\"\"" + name + ", as Meshwright planned it for " + ranks + ".\n\nRuns under torchrun; train.py shows how.\n\"\"\"\n";
+    model += imports_for(module.text) + "\n" + import_of(prelude.mentioned) + "\n\n" + module.text;
+    std::string sharding = "\"\"\"What model.py is made of: layouts on " + ranks + ", moves between them, parameters in shards.\n\n"
+                           "The same for every plan but for AXES; of it what this model uses.\n\"\"\"\n";
+    sharding += prelude.imports + "\nAXES = " + tuple(sizes) + "  # ranks along each axis of the mesh\n\n\n" + prelude.definitions;
+    return std::vector<EmittedFile>{{"model.py", std::move(model)}, {"sharding.py", std::move(sharding)}, {"train.py", train_text(plan, *forward)}};
   }
 
   ModuleOptions options_;

@@ -112,7 +112,8 @@ def module_of(path: Path, name: str):
 
 
 def measure(folder: Path) -> dict[str, float]:
-    model = module_of(folder / "model.py", "model").Model()  # the name under which train.py imports it
+    module_of(folder / "sharding.py", "sharding")  # the names under which model.py and train.py import them
+    model = module_of(folder / "model.py", "model").Model()
     batch = module_of(folder / "train.py", "train").batch
     model.draw_weights()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=False)

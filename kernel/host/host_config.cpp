@@ -113,7 +113,7 @@ const std::vector<Group>& groups() {
       {"ops", {"ops"}},
       {"conversions", {"conversions"}},
       {"search", {"intra", "inter", "checkpoint"}},
-      {"emit", {"backend", "schedules", "passes", "kernels"}},
+      {"emit", {"backend", "schedules", "passes", "kernels", "emitters"}},
   };
   return all;
 }

@@ -87,8 +87,10 @@ Result<Asked> ask(const ProgramOptions& options, const std::string& wanted, bool
   Result<Program> program = make_program(opened->plan, opened->tools);
   if (!program) return program.error();
   const PlanningContext context = opened->tools.context(opened->plan.model, opened->plan.training);
+  const Result<std::unique_ptr<EmitterTable>> emitters = emitters_for(opened->host, id);
+  if (!emitters) return emitters.error();
   const BackendInput input{*program, *opened->tools.ops, opened->tools.profile, nullptr, {}, nullptr, {},
-                           &opened->plan, &context};
+                           &opened->plan, &context, emitters->get()};
   Asked asked;
   if (run) {
     Result<Report> report = (*backend)->run(input);

@@ -4,18 +4,28 @@ namespace meshwright::host {
 
 namespace {
 
-class LoadedKernels final : public KernelTable {
+// What plugins serve of a backend's ops: KernelTable or EmitterTable.
+template <class Table, class T>
+class Loaded final : public Table {
  public:
-  explicit LoadedKernels(std::map<std::string, std::shared_ptr<const OpKernels>, std::less<>> kernels)
-      : kernels_(std::move(kernels)) {}
+  [[nodiscard]] const T* find(std::string_view op) const override {
+    const auto found = objects_.find(op);
+    return found == objects_.end() ? nullptr : found->second.object.get();
+  }
 
-  [[nodiscard]] const OpKernels* find(std::string_view op) const override {
-    const auto found = kernels_.find(op);
-    return found == kernels_.end() ? nullptr : found->second.get();
+  // The id of the plugin that serves the op already; else empty, and from now on this one does.
+  std::string add(std::string op, std::string id, std::shared_ptr<const T> object) {
+    const auto [known, added] = objects_.try_emplace(std::move(op), Served{std::move(id), std::move(object)});
+    return added ? "" : known->second.id;
   }
 
  private:
-  std::map<std::string, std::shared_ptr<const OpKernels>, std::less<>> kernels_;
+  struct Served {
+    std::string id;
+    std::shared_ptr<const T> object;
+  };
+
+  std::map<std::string, Served, std::less<>> objects_;
 };
 
 template <class T>
@@ -24,6 +34,24 @@ Status create(PluginHost& host, std::string_view kind, const std::string& id, st
   if (!made) return made.error();
   object = std::move(*made);
   return Done{};
+}
+
+// `claimed(name, first, second)` says what becomes of a name that two plugins serve.
+template <class Table, class T, class Claimed>
+Result<std::unique_ptr<Table>> served(PluginHost& host, std::string_view kind, const std::string& backend, Claimed claimed) {
+  auto table = std::make_unique<Loaded<Table, T>>();
+  for (const std::string& id : host.registry().ids(kind)) {
+    const Result<std::vector<std::string>> names = host.served_by(kind, id);
+    if (!names) return names.error();
+    std::shared_ptr<T> made;
+    for (const std::string& name : *names) {
+      if (!name.starts_with(backend + ":")) continue;
+      if (Status status = made ? Status(Done{}) : create(host, kind, id, made); !status) return status.error();
+      const std::string first = table->add(name.substr(backend.size() + 1), id, made);
+      if (Status status = first.empty() ? Status(Done{}) : claimed(name, first, id); !status) return status.error();
+    }
+  }
+  return std::unique_ptr<Table>(std::move(table));
 }
 
 std::string planned_with(const Plan& plan, std::string_view kind, const std::string& otherwise) {
@@ -67,18 +95,14 @@ Result<Program> make_program(const Plan& plan, const ProgramTools& tools) {
 }
 
 Result<std::unique_ptr<KernelTable>> kernels_for(PluginHost& host, const std::string& backend) {
-  std::map<std::string, std::shared_ptr<const OpKernels>, std::less<>> kernels;
-  for (const std::string& id : host.registry().ids("kernels")) {
-    Result<std::vector<std::string>> served = host.served_by("kernels", id);
-    if (!served) return served.error();
-    std::shared_ptr<OpKernels> made;
-    for (const std::string& name : *served) {
-      if (!name.starts_with(backend + ":")) continue;
-      if (Status status = made ? Status(Done{}) : create(host, "kernels", id, made); !status) return status.error();
-      kernels.try_emplace(name.substr(backend.size() + 1), made);
-    }
-  }
-  return std::unique_ptr<KernelTable>(std::make_unique<LoadedKernels>(std::move(kernels)));
+  return served<KernelTable, OpKernels>(host, "kernels", backend, [](const auto&...) -> Status { return Done{}; });
+}
+
+Result<std::unique_ptr<EmitterTable>> emitters_for(PluginHost& host, const std::string& backend) {
+  const auto refuse = [](const std::string& name, const std::string& first, const std::string& second) -> Status {
+    return bad_input("the emitters \"" + first + "\" and \"" + second + "\" both serve " + name + "; leave one of them out of the plugins' folders");
+  };
+  return served<EmitterTable, OpEmitter>(host, "emitters", backend, refuse);
 }
 
 }  // namespace meshwright::host

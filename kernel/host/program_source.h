@@ -36,4 +36,8 @@ Result<Program> make_program(const Plan& plan, const ProgramTools& tools);
 // by id.
 Result<std::unique_ptr<KernelTable>> kernels_for(PluginHost& host, const std::string& backend);
 
+// The emitters that plugins bring for a backend, likewise. Errors: plugin_failed; bad_input that names both, where two write
+// one op.
+Result<std::unique_ptr<EmitterTable>> emitters_for(PluginHost& host, const std::string& backend);
+
 }  // namespace meshwright::host

@@ -68,7 +68,7 @@ def autoparallelize(model: torch.nn.Module,
             communication; "rows", this rank's rows of the batch; "gathered", all of it. By default "planned" where the model
             returns its loss, else "gathered": the loss is then computed of it, alike on all ranks. A loss that each rank
             computes of its "rows" is averaged over them, as in DistributedDataParallel.
-        folder: where ``model.pt2``, ``plan.json`` and ``model.py`` are kept; without it they are not.
+        folder: where ``model.pt2``, ``plan.json``, ``model.py`` and ``sharding.py`` are kept; without it they are not.
         verbose: whether rank 0 says on standard error what it does, how long it took, and the plan in six lines.
 
     Raises:
@@ -168,11 +168,12 @@ def _work_folder(folder: str | os.PathLike[str] | None) -> Iterator[Path]:
 
 
 def _built(model: torch.nn.Module, arguments: Arguments, planned: Planned, outputs: str | None) -> torch.nn.Module:
-    module = _imported(planned.source)
+    program, module = _imported(planned)
     traced = planned.traced
     if traced.functions:
         module.FUNCTIONS.update(traced.functions)
-    kind = type(module.Model.__name__, (Measured, AnyBatch, Pretrained, Sharded, module.Model), {"__module__": module.__name__, "__doc__": module.Model.__doc__})
+    kind = type(program.Model.__name__, (Measured, AnyBatch, Pretrained, Sharded, program.Model),
+                {"__module__": program.__name__, "__doc__": program.Model.__doc__})
     on_meta = any(parameter.is_meta for parameter in model.parameters())
     with torch.device("meta") if on_meta else contextlib.nullcontext():
         sharded = kind()
@@ -230,9 +231,23 @@ def _output_names(graph: dict[str, Any]) -> list[str]:
                               if output["kind"] != "buffer_mutation"))
 
 
-def _imported(source: str) -> ModuleType:
-    """The emitted program as a module, whose lines tracebacks show."""
-    name = f"meshwright_model_{next(_numbers)}"
+def _imported(planned: Planned) -> tuple[ModuleType, ModuleType]:
+    """The emitted program: the modules of model.py and of sharding.py, which the first one imports."""
+    number = next(_numbers)
+    sharding = _module(f"meshwright_sharding_{number}", planned.sharding)
+    known = sys.modules.get("sharding")
+    sys.modules["sharding"] = sharding
+    try:
+        return _module(f"meshwright_model_{number}", planned.source), sharding
+    finally:
+        if known is None:
+            del sys.modules["sharding"]
+        else:
+            sys.modules["sharding"] = known
+
+
+def _module(name: str, source: str) -> ModuleType:
+    """A text as a module, whose lines tracebacks show."""
     file = f"<{name}.py, from rank 0>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     module = ModuleType(name)

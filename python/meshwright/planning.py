@@ -38,8 +38,9 @@ class Planned:
     """What every rank gets."""
 
     traced: Traced
-    plan: str    # the plan file's text
-    source: str  # model.py's
+    plan: str      # the plan file's text
+    source: str    # model.py's
+    sharding: str  # sharding.py's
 
 
 def make_plan(model: torch.nn.Module, args: tuple, kwargs: dict[str, Any], hosts: Sequence[Host], wishes: Wishes,
@@ -67,7 +68,8 @@ def make_plan(model: torch.nn.Module, args: tuple, kwargs: dict[str, Any], hosts
             program.run(["emit", path, "--backend", "torch", "-o", folder, *_config(wishes)])
     except Error as error:  # the folder may be a temporary one: its name says nothing
         raise Error(error.message.replace(f"{folder}/", ""), error.code) from error
-    return Planned(traced, path.read_text(encoding="utf-8"), (folder / "model.py").read_text(encoding="utf-8"))
+    texts = (file.read_text(encoding="utf-8") for file in (path, folder / "model.py", folder / "sharding.py"))
+    return Planned(traced, *texts)
 
 
 def check_wishes(wishes: Wishes, ranks: int) -> None:

@@ -1,9 +1,11 @@
-# add_plugin(NAME matmul KIND ops SOURCES matmul.cpp [LINK library...] [TESTS matmul_test.cpp...] [TEST_LINK library...])
+# add_plugin(NAME matmul KIND ops SOURCES matmul.cpp [LINK library...] [TESTS matmul_test.cpp...] [TEST_LINK library...]
+#            [PRELUDE file...])
 #
 # Builds the plugin NAME (also its folder, its id and its name in `meshwright plugins list`) from SOURCES as one shared
 # library that exports exactly one symbol, and a test program from TESTS. KIND is the plugin's kind (plugin.h). LINK
 # names third-party libraries and sdk/lib libraries; they are linked statically where they can be and never exported.
-# TEST_LINK names what the tests alone need. The texts in the folder `golden` of an op family are run against its rules
+# TEST_LINK names what the tests alone need. PRELUDE names what an emitter brings in the language that it writes: the files'
+# texts, one after the other, are kPrelude in the generated "prelude_text.h". The texts in the folder `golden` of an op family are run against its rules
 # (sdk/golden); its cases.txt is what `meshwright plugins check` executes.
 set(MESHWRIGHT_SDK_CMAKE ${CMAKE_CURRENT_LIST_DIR})
 set(MESHWRIGHT_GOLDEN_MAIN ${CMAKE_CURRENT_LIST_DIR}/golden_main.cpp)  # where it is installed
@@ -12,12 +14,15 @@ if(NOT EXISTS ${MESHWRIGHT_GOLDEN_MAIN})
 endif()
 
 function(add_plugin)
-  cmake_parse_arguments(arg "" "NAME;KIND" "SOURCES;LINK;TESTS;TEST_LINK" ${ARGN})
+  cmake_parse_arguments(arg "" "NAME;KIND" "SOURCES;LINK;TESTS;TEST_LINK;PRELUDE" ${ARGN})
   set(target meshwright_${arg_KIND}_${arg_NAME})
   # The objects are shared by the plugin and its tests, so that they are compiled once.
   add_library(${target}_objects OBJECT ${arg_SOURCES})
   target_include_directories(${target}_objects PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
   target_link_libraries(${target}_objects PUBLIC meshwright_kernel ${arg_LINK})
+  if(arg_PRELUDE)
+    meshwright_embed_prelude(${target}_objects ${arg_PRELUDE})
+  endif()
   add_library(${target} MODULE)
   target_link_libraries(${target} PRIVATE ${target}_objects)
   target_link_options(${target} PRIVATE -Wl,-z,defs -Wl,-z,nodelete -Wl,--exclude-libs,ALL
@@ -46,6 +51,21 @@ function(add_plugin)
   if(arg_KIND STREQUAL "ops" AND BUILD_TESTING)
     meshwright_add_goldens(${target} ${arg_NAME})
   endif()
+endfunction()
+
+function(meshwright_embed_prelude target)
+  set(prelude "")
+  foreach(name IN LISTS ARGN)
+    get_filename_component(file ${name} ABSOLUTE)
+    file(READ ${file} text)
+    # A string literal has a limit, which pieces that are joined do not share.
+    string(APPEND prelude "R\"PY(${text})PY\"\n")
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+  endforeach()
+  set(generated ${CMAKE_BINARY_DIR}/generated/${target})
+  file(CONFIGURE OUTPUT ${generated}/prelude_text.h @ONLY
+       CONTENT "#pragma once\n\n#include <string_view>\n\ninline constexpr std::string_view kPrelude =\n${prelude}    ;\n")
+  target_include_directories(${target} PRIVATE ${generated})
 endfunction()
 
 function(meshwright_add_goldens target name)

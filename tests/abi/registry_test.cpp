@@ -8,6 +8,7 @@
 #include "meshwright/op.h"
 #include "plugin_host.h"
 #include "plugin_registry.h"
+#include "program_source.h"
 #include "toml_config.h"
 
 namespace meshwright::host {
@@ -128,6 +129,18 @@ TEST(Host, TwoFamiliesForOneOpAreAnErrorUntilTheConfigurationChooses) {
   EXPECT_EQ((*table)->find("fixture.shared"), (*table)->find("fixture.second"));
   EXPECT_NE((*table)->find("fixture.shared"), (*table)->find("fixture.first"));
   EXPECT_EQ((*table)->find("aten.no_such_op"), nullptr);
+}
+
+TEST(Host, TwoEmittersForOneOpAreAnError) {
+  Result<PluginHost> host = open_host("[plugins]\npaths = [\"" + fixture("emitters") + "\"]\n");
+  ASSERT_TRUE(host.ok()) << host.error().message;
+  EXPECT_EQ(emitters_for(*host, "fixture").error().message,
+            "the emitters \"first\" and \"second\" both serve fixture:shared; leave one of them out of the plugins' folders");
+  const auto table = emitters_for(*host, "other");
+  ASSERT_TRUE(table.ok()) << table.error().message;
+  EXPECT_NE((*table)->find("first"), nullptr);
+  EXPECT_NE((*table)->find("first"), (*table)->find("second"));
+  EXPECT_EQ((*table)->find("shared"), nullptr);
 }
 
 TEST(Host, ConfiguresAPluginByItsSection) {

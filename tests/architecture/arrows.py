@@ -54,7 +54,7 @@ def may_include(source: str, target: str) -> bool:
         return False
     if source == "kernel/host":
         return target in ("sdk", "kernel/planning")
-    if is_plugin(source):
+    if is_plugin(source) or source == "examples":  # plugins of third parties
         return target == "sdk"
     return False
 

@@ -20,7 +20,7 @@ ROOMS: dict[str, str] = {
     "search": "strategy_space solver reduce",
     "strategy": "strategy",
     "plan": "plan",
-    "program": "program lower program_pass local_call memory_profile op_kernels backend",
+    "program": "program lower program_pass local_call memory_profile op_kernels op_emitter backend",
     "planning": "",
     "host": "plugin",
 }

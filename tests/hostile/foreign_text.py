@@ -70,7 +70,7 @@ def check_plan(program, plan, folder, what, may_refuse):
     assert errors.count("\n") <= 6 and len(errors) < 4000, f"{what}: a message of {len(errors)} letters"
     if code != 0:
         return False
-    for name in ("model.py", "train.py"):
+    for name in ("model.py", "sharding.py", "train.py"):
         check_python((folder / "out" / name).read_bytes(), f"{what}, {name}")
     code, _, errors = run(program, "simulate", path, "--trace", folder / "trace.json")
     assert code == 0, f"{what}: simulate gave {code}: {errors[:400]}"

@@ -33,12 +33,15 @@ LIMIT_SECONDS = 480
 TOLERANCES = {torch.float64: 1e-5, torch.float32: 1e-4}
 
 
-def emitted(path: Path):
-    spec = importlib.util.spec_from_file_location(f"emitted_{path.parent.name}".replace("-", "_"), path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+def emitted(folder: Path):
+    """The modules model.py and sharding.py of a folder; each folder has its own."""
+    spec = importlib.util.spec_from_file_location("sharding", folder / "sharding.py")
+    sharding = sys.modules["sharding"] = importlib.util.module_from_spec(spec)  # until the next folder's
+    spec.loader.exec_module(sharding)
+    spec = importlib.util.spec_from_file_location("model", folder / "model.py")
+    model = sys.modules["model"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(model)
+    return model, sharding
 
 
 def sample(inputs: dict[str, torch.Tensor], step: int) -> dict[str, torch.Tensor]:
@@ -106,8 +109,8 @@ def worst(found: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> tu
 
 
 def check(folder: Path, serial: Serial) -> tuple[float, str]:
-    module = emitted(folder / "model.py")
-    model = module.Model().to(serial.dtype)
+    program, sharding = emitted(folder)
+    model = program.Model().to(serial.dtype)
     known = {*model.state_dict(), *model.TIED}
     model.load_whole({name: value for name, value in serial.start.items() if name in known})
     optimizer = optimizer_of(model.parameters())
@@ -124,7 +127,7 @@ def check(folder: Path, serial: Serial) -> tuple[float, str]:
         loss.backward()
         hold((distance_of_numbers(loss.item(), serial.losses[step], floor=1e-3), f"loss of step {step}"))
         if step == 0:
-            gradients = {name: module.whole_of(value.grad, value.sharding) for name, value in model.named_parameters() if value.grad is not None}
+            gradients = {name: sharding.whole_of(value.grad, value.sharding) for name, value in model.named_parameters() if value.grad is not None}
             hold(worst(gradients, {name: value for name, value in serial.gradients.items() if name not in model.TIED}))
         optimizer.step()
         optimizer.zero_grad()

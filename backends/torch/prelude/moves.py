@@ -242,3 +242,8 @@ class Convert(torch.autograd.Function):
 def convert(x, forward, backward):
     """x after the moves `forward`; its gradient comes back by the moves `backward`."""
     return Convert.apply(x, forward, backward) if forward or backward else x
+
+
+def summed_over(x, over):
+    """The sum of x over mesh axes; not differentiated."""
+    return run([all_reduce(axis) for axis in over], x.detach())

@@ -2,10 +2,8 @@ import math
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 
 from .mesh import axes, coordinates, device
-from .moves import all_reduce
 
 POSITIONS_KEPT = 1 << 20  # so many positions are kept from use to use
 
@@ -73,100 +71,3 @@ KNOWN_POSITIONS = {}  # by Positions, mesh and device
 def positions(atoms, extents, starts, steps):
     """Which positions this rank has (see Positions). starts: as for coordinates 0; steps: for each mesh axis."""
     return Positions(tuple(atoms), tuple(extents), tuple(starts), tuple(map(tuple, steps)))
-
-
-def embedding(weight, indices, padding_idx=-1, rows=None):
-    """Rows of a table; zeros for those that are not here (`rows`: which are). The padding row is not trained."""
-    if rows is None:
-        return torch.embedding(weight, indices, padding_idx)
-    known = ((indices >= 0) & (indices < math.prod(rows.atoms))).all()
-    torch._assert_async(known, "an index is outside of the embedding's table")
-    local = rows.local(indices)
-    padding = int(rows.local(torch.tensor(padding_idx))) if padding_idx >= 0 else -1
-    found = torch.embedding(weight, local.clamp(min=0), padding)
-    return found.masked_fill((local < 0).unsqueeze(-1), 0)
-
-
-def arange(end, start=0, step=1, dtype=None, here=None):
-    """start, start + step, ..; `here`: the positions of the numbers that this rank has."""
-    if here is None:
-        return torch.arange(start, end, step, dtype=dtype, device=device())
-    numbers = start + step * here.here
-    return numbers if dtype is None else numbers.to(dtype)
-
-
-def linspace(start, end, steps, dtype=None, here=None):
-    """So many numbers from start to end; `here`: the positions of those that this rank has."""
-    if here is None:
-        return torch.linspace(start, end, steps, dtype=dtype, device=device())
-    step = (end - start) / (steps - 1) if steps > 1 else 0.0
-    return (start + step * here.here.double()).to(torch.get_default_dtype() if dtype is None else dtype)
-
-
-def eye(n, m=None, dtype=None, rows=None, columns=None):
-    """Ones on the diagonal of an n x m matrix; `rows`, `columns`: which of them are here."""
-    row = torch.arange(n, device=device()) if rows is None else rows.here
-    column = torch.arange(n if m is None else m, device=device()) if columns is None else columns.here
-    return (row[:, None] == column).to(torch.get_default_dtype() if dtype is None else dtype)
-
-
-def tril(x, diagonal=0, rows=None, columns=None):
-    """x with zeros above a diagonal."""
-    return x.masked_fill(diagonals(x, rows, columns) > diagonal, 0)
-
-
-def triu(x, diagonal=0, rows=None, columns=None):
-    """x with zeros below a diagonal."""
-    return x.masked_fill(diagonals(x, rows, columns) < diagonal, 0)
-
-
-def diagonals(x, rows, columns):
-    """The number of the diagonal that each element of a matrix is on; `rows`, `columns`: which of them are here."""
-    row = torch.arange(x.shape[-2], device=x.device) if rows is None else rows.here
-    column = torch.arange(x.shape[-1], device=x.device) if columns is None else columns.here
-    return column - row[:, None]
-
-
-def one_hot(x, num_classes=-1, classes=None):
-    """Zeros, and a one at each label; `classes`: which of them are here."""
-    if classes is None:
-        return F.one_hot(x, num_classes)
-    torch._assert_async(((x >= 0) & (x < math.prod(classes.atoms))).all(), "a label is outside of the classes")
-    return (x.unsqueeze(-1) == classes.here).to(torch.int64)
-
-
-class Extremum(torch.autograd.Function):
-    """See extremum."""
-
-    @staticmethod
-    def forward(ctx, x, largest, dim, keepdim, cut_by):
-        found = x.amax(dim, keepdim=True) if largest else -x.amin(dim, keepdim=True)
-        for axis in cut_by:
-            found = all_reduce(axis, "max")(found)
-        found = found if largest else -found
-        ctx.save_for_backward(x, found)
-        ctx.dim, ctx.keepdim, ctx.cut_by = dim, keepdim, cut_by
-        return found.clone() if keepdim else squeezed(found, dim)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        x, found = ctx.saved_tensors
-        ones = (x == found).to(x.dtype)
-        count = ones.sum(ctx.dim, keepdim=True)
-        for axis in ctx.cut_by:
-            count = all_reduce(axis)(count)
-        return ones * (gradient.reshape(found.shape) / count), None, None, None, None
-
-
-def extremum(x, dim=(), keepdim=False, axes=(), largest=True):
-    """The largest (or smallest) elements along dimensions (none: all), which mesh axes may cut.
-
-    Equal ones share the gradient.
-    """
-    dim = (dim,) if isinstance(dim, int) else tuple(dim)
-    return Extremum.apply(x, largest, tuple(d % x.dim() for d in dim) or tuple(range(x.dim())), keepdim, tuple(axes))
-
-
-def squeezed(x, dim):
-    """x without these dimensions."""
-    return x.reshape([size for i, size in enumerate(x.shape) if i not in dim])

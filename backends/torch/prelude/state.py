@@ -212,15 +212,15 @@ class Planned(Parts):
 
     def save_checkpoint(self, path, optimizer=None):
         """Writes a folder from which any other layout of the model can go on."""
-        import torch.distributed.checkpoint as checkpoint
+        import torch.distributed.checkpoint as dcp
 
-        checkpoint.save(self.checkpoint_state_dict(optimizer), checkpoint_id=path)
+        dcp.save(self.checkpoint_state_dict(optimizer), checkpoint_id=path)
 
     def load_checkpoint(self, path, optimizer=None):
         """Reads what save_checkpoint wrote; a model on the meta device comes to be by it."""
-        import torch.distributed.checkpoint as checkpoint
+        import torch.distributed.checkpoint as dcp
 
-        saved = checkpoint.FileSystemReader(path).read_metadata().state_dict_metadata
+        saved = dcp.FileSystemReader(path).read_metadata().state_dict_metadata
         model = {name: empty_rows(shard.sharding.shape, shard.dtype) for name, shard in self.named_shards().items()}
         state = {"model": model, "random_state": torch.get_rng_state()}
         if optimizer is not None:
@@ -231,7 +231,7 @@ class Planned(Parts):
                     entries[name] = {key.removeprefix(prefix): empty_entry(entry)
                                      for key, entry in saved.items() if key.startswith(prefix)}
             state["optimizer"] = {"state": entries, "param_groups": self.named_groups(optimizer)}
-        checkpoint.load(state, checkpoint_id=path)
+        dcp.load(state, checkpoint_id=path)
         self.load_checkpoint_state_dict(state, optimizer)
 
 

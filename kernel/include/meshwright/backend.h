@@ -11,6 +11,7 @@
 
 #include "meshwright/cost.h"
 #include "meshwright/export.h"
+#include "meshwright/op_emitter.h"
 #include "meshwright/op_kernels.h"
 #include "meshwright/planning_context.h"
 #include "meshwright/program.h"
@@ -50,6 +51,7 @@ struct BackendInput {
   // What the program was made from and with, for a backend that makes its own; null where there is none.
   const Plan* plan = nullptr;
   const PlanningContext* context = nullptr;
+  const EmitterTable* emitters = nullptr;                        // of this backend; null: there are none
 };
 
 struct Report {

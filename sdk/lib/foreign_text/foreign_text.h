@@ -1,6 +1,6 @@
 // Text that a file or a user chose (names of models, modules and nodes, paths, words in a configuration) on its way
 // into something that is parsed or read again. No other code of ours puts such text into JSON, SVG or a message by
-// hand; Python has functions of its own (backends/torch/python_text.h). Any bytes are taken, UTF-8 or not.
+// hand; Python has functions of its own (sdk/lib/torch_text/python_text.h). Any bytes are taken, UTF-8 or not.
 #pragma once
 
 #include <cstddef>

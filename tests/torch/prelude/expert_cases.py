@@ -2,9 +2,9 @@ import torch
 import torch.nn.functional as F
 
 from cases import MESHES, case, draw, leaf, positions_of, reduced, same
-from prelude.experts import experts
 from prelude.layout import Layout
 from prelude.mesh import axes, coordinates
+from sharding import experts
 
 
 def expert_layer(hidden, indices, weights, gate_up, down, act):

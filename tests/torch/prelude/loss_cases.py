@@ -3,8 +3,8 @@ import torch.nn.functional as F
 
 from cases import MESHES, case, close, cut_if, draw, leaf, positions_of
 from prelude.layout import Layout, whole_of
-from prelude.losses import cross_entropy, nll_loss
 from prelude.mesh import axes
+from sharding import cross_entropy, nll_loss
 
 
 @case(on=MESHES)

@@ -4,11 +4,10 @@ import torch
 import torch.nn.functional as F
 
 from cases import MESHES, case, close, cut_if, draw, leaf, positions_of, reduced, same
-from prelude.attention import scaled_dot_product_attention
 from prelude.layout import Layout, whole_of
 from prelude.mesh import axes
-from prelude.norms import batch_norm
-from prelude.positions import arange, embedding, extremum, eye, linspace, one_hot, positions, tril, triu
+from prelude.positions import positions
+from sharding import arange, batch_norm, embedding, extremum, eye, linspace, one_hot, scaled_dot_product_attention, tril, triu
 
 
 @case(on=MESHES)

@@ -1,13 +1,13 @@
 import math
 
+import sharding
 import torch
 import torch.distributed as dist
 
 from cases import MESHES, case, close, draw, leaf, positions_of, reduced, same
-from prelude import random
-from prelude.attention import scaled_dot_product_attention
 from prelude.layout import Layout
 from prelude.mesh import axes
+from sharding import scaled_dot_product_attention
 
 
 def mixed(x):
@@ -28,13 +28,13 @@ def drawn(stream, step, element):
 @case
 def test_random_numbers_are_those_of_the_reference_backend():
     for _ in range(3):
-        random.begin_step()
-        step = int(random.RANDOM["step"])
+        sharding.begin_step()
+        step = int(sharding.RANDOM["step"])
         for stream in ("dropout_1", "h.0.attn"):
             elements = torch.tensor([0, 1, 2, 12345678901, 2**40])
             expected = [drawn(stream, step, element) for element in elements.tolist()]
-            assert random.uniform(stream, elements).tolist() == expected
-    many = random.uniform("s", torch.arange(100000))
+            assert sharding.uniform(stream, elements).tolist() == expected
+    many = sharding.uniform("s", torch.arange(100000))
     assert 0 <= many.min() and many.max() < 1 and abs(many.mean() - 0.5) < 0.01
 
 
@@ -44,8 +44,8 @@ def test_a_seed_repeats_what_is_drawn_on_every_rank():
     for seed in (3, 3, 4):
         torch.manual_seed(seed if dist.get_rank() == 0 else 99 + dist.get_rank() + len(steps))
         for _ in range(2):
-            random.begin_step()
-            steps.append(int(random.RANDOM["step"]))
+            sharding.begin_step()
+            steps.append(int(sharding.RANDOM["step"]))
     assert steps[0:2] == steps[2:4] and len(set(steps)) == 4, steps
     everywhere = [None] * dist.get_world_size()
     dist.all_gather_object(everywhere, steps)
@@ -55,12 +55,12 @@ def test_a_seed_repeats_what_is_drawn_on_every_rank():
 @case
 def test_pytorch_s_own_numbers_are_the_same_on_every_rank():
     torch.manual_seed(dist.get_rank())
-    random.begin_step()
+    sharding.begin_step()
     before = torch.get_rng_state()
-    first, second = (random.drawn_alike(lambda: torch.rand(5), stream) for stream in ("a", "b"))
+    first, second = (sharding.drawn_alike(lambda: torch.rand(5), stream) for stream in ("a", "b"))
     assert torch.equal(torch.get_rng_state(), before)
-    random.begin_step()
-    drawn = [first.tolist(), second.tolist(), random.drawn_alike(lambda: torch.rand(5), "a").tolist()]
+    sharding.begin_step()
+    drawn = [first.tolist(), second.tolist(), sharding.drawn_alike(lambda: torch.rand(5), "a").tolist()]
     assert len({tuple(numbers) for numbers in drawn}) == 3, drawn
     everywhere = [None] * dist.get_world_size()
     dist.all_gather_object(everywhere, drawn)
@@ -70,7 +70,7 @@ def test_pytorch_s_own_numbers_are_the_same_on_every_rank():
 @case
 def test_a_block_that_is_recomputed_drops_what_it_dropped_with_two_forwards_in_flight():
     def block(x):
-        return random.dropout(x, 0.5, True, "a") * x
+        return sharding.dropout(x, 0.5, True, "a") * x
 
     gradients = []
     for recompute in (False, True):
@@ -78,8 +78,8 @@ def test_a_block_that_is_recomputed_drops_what_it_dropped_with_two_forwards_in_f
         inputs = [torch.ones(64, requires_grad=True) for _ in range(2)]
         results = []
         for x in inputs:
-            random.begin_step()
-            results.append(random.recomputed(block, x) if recompute else block(x))
+            sharding.begin_step()
+            results.append(sharding.recomputed(block, x) if recompute else block(x))
         for result in results:
             result.sum().backward()
         gradients.append([x.grad for x in inputs])
@@ -90,9 +90,9 @@ def test_a_block_that_is_recomputed_drops_what_it_dropped_with_two_forwards_in_f
 
 @case(on=MESHES)
 def test_dropout_drops_the_same_elements_in_every_layout():
-    random.begin_step()
+    sharding.begin_step()
     x, g = draw(8, 12).requires_grad_(), draw(8, 12)
-    y = random.dropout(x, 0.3, True, "a")
+    y = sharding.dropout(x, 0.3, True, "a")
     y.backward(g)
     dropped = (y == 0).double().mean().item()
     assert 0.1 < dropped < 0.5, dropped
@@ -100,40 +100,40 @@ def test_dropout_drops_the_same_elements_in_every_layout():
     for place in {(2, 2): [(0, 1), (1, 0), (0, 0), (None, 1)], (4,): [(0,), (1,)]}[axes()]:
         layout = Layout((8, 12), place)
         here = leaf(layout, x)
-        made, keeps = random.native_dropout(here, 0.3, True, "a", positions_of(layout, 0, 2))
+        made, keeps = sharding.native_dropout(here, 0.3, True, "a", positions_of(layout, 0, 2))
         made.backward(layout.cut(g))
         close(made.detach(), layout.cut(y.detach()))
         close(keeps, layout.cut(y != 0))
         close(here.grad, layout.cut(x.grad))
-    random.begin_step()
-    assert not torch.equal(random.dropout(x, 0.3, True, "a"), y), "another step drops others"
-    assert random.dropout(x, 0.3, training=False, stream="a") is x and random.dropout(x, 0.0, True, "a") is x
-    assert not random.dropout(x, 1.0, True, "a").any()
+    sharding.begin_step()
+    assert not torch.equal(sharding.dropout(x, 0.3, True, "a"), y), "another step drops others"
+    assert sharding.dropout(x, 0.3, training=False, stream="a") is x and sharding.dropout(x, 0.0, True, "a") is x
+    assert not sharding.dropout(x, 1.0, True, "a").any()
 
 
 @case(on=MESHES)
 def test_random_tensors_are_the_same_in_every_layout():
-    random.begin_step()
+    sharding.begin_step()
     double, p = torch.float64, torch.rand(8, 12, dtype=torch.float64)
     for place in {(2, 2): [(0, 1), (1, 0), (0, 0), (None, 1)], (4,): [(0,), (1,)]}[axes()]:
         layout = Layout((8, 12), place)
         size, elements = layout.local_shape(), positions_of(layout, 0, 2)
-        whole = random.rand((8, 12), "r", None, double, -1, 3)
-        close(random.rand(size, "r", elements, double, -1, 3), layout.cut(whole))
-        close(random.randn(size, "r", elements, double), layout.cut(random.randn((8, 12), "r", None, double)))
-        close(random.randint(2, 9, size, "r", elements), layout.cut(random.randint(2, 9, (8, 12), "r")))
-        whole = random.exponential((8, 12), "r", None, double)
-        close(random.exponential(size, "r", elements, double), layout.cut(whole))
-        close(random.bernoulli(layout.cut(p), "r", elements), layout.cut(random.bernoulli(p, "r")))
-    whole = random.rand((8, 12), "r", None, double, -1, 3)
-    expected = [-1 + 4 * drawn("r", int(random.RANDOM["step"]), element) for element in range(96)]
+        whole = sharding.rand((8, 12), "r", None, double, -1, 3)
+        close(sharding.rand(size, "r", elements, double, -1, 3), layout.cut(whole))
+        close(sharding.randn(size, "r", elements, double), layout.cut(sharding.randn((8, 12), "r", None, double)))
+        close(sharding.randint(2, 9, size, "r", elements), layout.cut(sharding.randint(2, 9, (8, 12), "r")))
+        whole = sharding.exponential((8, 12), "r", None, double)
+        close(sharding.exponential(size, "r", elements, double), layout.cut(whole))
+        close(sharding.bernoulli(layout.cut(p), "r", elements), layout.cut(sharding.bernoulli(p, "r")))
+    whole = sharding.rand((8, 12), "r", None, double, -1, 3)
+    expected = [-1 + 4 * drawn("r", int(sharding.RANDOM["step"]), element) for element in range(96)]
     close(whole.view(-1), torch.tensor(expected, dtype=double), "as drawn")
-    many = random.randn((40000,), "n", None, double)
+    many = sharding.randn((40000,), "n", None, double)
     assert abs(many.mean()) < 0.03 and abs(many.std() - 1) < 0.03
-    assert abs(random.exponential((40000,), "n", None, double, 2.0).mean() - 0.5) < 0.02
-    counts = random.randint(2, 9, (7000,), "n").bincount()
+    assert abs(sharding.exponential((40000,), "n", None, double, 2.0).mean() - 0.5) < 0.02
+    counts = sharding.randint(2, 9, (7000,), "n").bincount()
     assert len(counts) == 9 and not counts[:2].any() and counts[2:].min() > 800
-    assert abs(random.bernoulli(torch.full((40000,), 0.3), "n").mean() - 0.3) < 0.02
+    assert abs(sharding.bernoulli(torch.full((40000,), 0.3), "n").mean() - 0.3) < 0.02
 
 
 @case(on=MESHES)
@@ -143,7 +143,7 @@ def test_attention_with_dropout():
     for is_causal in (False, True):
         scores = q @ k.transpose(-2, -1) / 2
         scores = scores.masked_fill(~causal, -math.inf) if is_causal else scores
-        keeps = random.uniform("s", torch.arange(scores.numel())).view(scores.shape) >= 0.25
+        keeps = sharding.uniform("s", torch.arange(scores.numel())).view(scores.shape) >= 0.25
         y = (scores.softmax(-1) * keeps / 0.75) @ v
         g = draw(*y.shape)
         gradients = torch.autograd.grad(y, (q, k, v), g)

@@ -22,6 +22,9 @@ def run_rank(rank, rendezvous, word):
     import torch
     import torch.distributed as dist
 
+    import definitions
+
+    definitions.sharding()
     from cases import CASES, PROBLEMS
     from prelude import mesh
 

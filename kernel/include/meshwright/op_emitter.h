@@ -1,0 +1,89 @@
+// Who writes single ops into the programs that a backend writes down (plugins of kind "emitters").
+//
+// An emitter is told what one rank computes of one call: the operands as the program's expressions, attributes and positions
+// as they are on one rank, the types of all tensors and how they lie. It answers with an expression, and with the definitions
+// (a prelude) that this expression uses. It is told nothing of the program around the call.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "meshwright/export.h"
+#include "meshwright/graph.h"
+#include "meshwright/mesh.h"
+#include "meshwright/result.h"
+#include "meshwright/shard.h"
+
+namespace meshwright {
+
+struct EmitterOperand {
+  std::string name;  // by the op's schema; an element of a list has its number behind a dot, "tensors.0"
+  std::string text;  // an expression of the program's language, to be put into the emitter's as it is
+  ShardedType type;
+};
+
+// One of the steps that the op's family made of a call (OpFamily::localize).
+struct EmitterStep {
+  std::string op;                   // empty: a collective
+  std::optional<std::size_t> axis;  // of a collective: the mesh axis whose ranks meet
+  Attributes attributes;            // one rank's
+  RankAttributes rank_attributes;
+  std::vector<ShardedType> results;
+};
+
+struct MESHWRIGHT_API EmitterCall {
+  const Mesh& mesh;
+  std::string name;    // of the node, for messages
+  std::string stream;  // the name of the call's random numbers: alike on every rank, another one for each node of the model
+  std::string op;
+  std::vector<EmitterOperand> operands;
+  std::vector<ShardedType> results;
+  // One rank's: sizes are local, and NAME_atoms, NAME_extents and NAME_starts say which positions are here (ShardIndex). Where
+  // there are `steps`, those of the whole call.
+  Attributes attributes;
+  RankAttributes rank_attributes;
+  // Empty where one rank computes the op itself on its shapes; else what it does in its place, collectives included.
+  std::vector<EmitterStep> steps;
+
+  [[nodiscard]] const EmitterOperand* operand(std::string_view operand_name) const;
+  // The type of what one rank has.
+  [[nodiscard]] TensorType local(const ShardedType& tensor) const { return local_type(tensor, mesh); }
+  // The call's op and attributes, to be read by type; its values are none of a graph.
+  [[nodiscard]] Node node() const;
+};
+
+struct EmittedOp {
+  // One expression on one line. Its value is the op's result, or the tuple of its results. Empty: the emitter leaves this call
+  // to the backend, which calls the op by its schema or refuses it.
+  std::string text = {};
+  std::size_t values = 0;  // how many values the expression has, from the op's first result on; 0: as many as the op
+  bool draws = false;      // the expression draws random numbers, of the call's stream
+  // Buffers of the module that owns this call's buffers change in training alone (a batch norm counts its batches).
+  bool buffers_follow_mode = false;
+  // Definitions in the program's language, of which the backend writes those that the program uses. They may use the backend's
+  // own. Stays valid: a part of the plugin, which is never unloaded.
+  std::string_view prelude = {};
+};
+
+// Stateless and thread-safe. Serves names "BACKEND:OP".
+class MESHWRIGHT_API OpEmitter {
+ public:
+  virtual ~OpEmitter();
+  // Errors: the emitter's own; plugin_failed if the text is no single line. They name the op and the node.
+  Result<EmittedOp> emit(const EmitterCall& call) const;
+
+ private:
+  virtual Result<EmittedOp> do_emit(const EmitterCall& call) const = 0;
+};
+
+// Which emitters there are for a backend; null if an op has none.
+class MESHWRIGHT_API EmitterTable {
+ public:
+  virtual ~EmitterTable();
+  [[nodiscard]] virtual const OpEmitter* find(std::string_view op) const = 0;
+};
+
+}  // namespace meshwright

@@ -1,0 +1,39 @@
+// Cross entropy; of classes that mesh axes cut without gathering them, of labels that they cut by sums
+// (cross_entropy.py).
+#include "meshwright/plugin.h"
+#include "prelude_text.h"  // generated: kPrelude
+#include "torch_ops.h"
+
+namespace meshwright::torch {
+namespace {
+
+Result<EmittedOp> cross_entropy(const EmitterCall& call, const CallText& text) {
+  if (call.steps.empty()) return EmittedOp{};
+  const ShardedType& logits = call.operand("self")->type;
+  // Of logits [n, c, ...] or [c].
+  const auto is_class = [&](Placement placement) {
+    return placement.is_shard() && logits.atoms.dimension_of(placement.atom()) == (logits.type.rank() > 1 ? 1U : 0U);
+  };
+  const auto is_position = [&](Placement placement) { return placement.is_shard() && !is_class(placement); };
+  return EmittedOp{.text = text.helper(
+                       "cross_entropy", {"self", "target"}, {"weight", "reduction", "ignore_index", "label_smoothing"},
+                       {axes_argument("class_axes", axes_where(call.mesh, logits.layout, is_class)),
+                        axes_argument("position_axes", axes_where(call.mesh, logits.layout, is_position)),
+                        positions_argument(call.steps.front(), "classes")}),
+                   .prelude = kPrelude};
+}
+
+constexpr TorchOp kOps[] = {
+    {"torch:aten.cross_entropy_loss",
+     "F.cross_entropy({self}, {target}[, weight={weight}][, reduction={reduction}]"
+     "[, ignore_index={ignore_index}][, label_smoothing={label_smoothing}])",
+     cross_entropy},
+};
+constexpr auto kServes = served(kOps);
+
+}  // namespace
+
+MESHWRIGHT_PLUGIN("emitters", "torch_loss", "0.1.0", "Apache-2.0", "Cross entropy, as PyTorch", kServes.data(), nullptr,
+                  0, create_torch_emitter<kOps>, destroy_plugin<OpEmitter>)
+
+}  // namespace meshwright::torch

@@ -1,0 +1,40 @@
+import torch
+
+from sharding import all_reduce
+
+
+class Extremum(torch.autograd.Function):
+    """See extremum."""
+
+    @staticmethod
+    def forward(ctx, x, largest, dim, keepdim, cut_by):
+        found = x.amax(dim, keepdim=True) if largest else -x.amin(dim, keepdim=True)
+        for axis in cut_by:
+            found = all_reduce(axis, "max")(found)
+        found = found if largest else -found
+        ctx.save_for_backward(x, found)
+        ctx.dim, ctx.keepdim, ctx.cut_by = dim, keepdim, cut_by
+        return found.clone() if keepdim else squeezed(found, dim)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, found = ctx.saved_tensors
+        ones = (x == found).to(x.dtype)
+        count = ones.sum(ctx.dim, keepdim=True)
+        for axis in ctx.cut_by:
+            count = all_reduce(axis)(count)
+        return ones * (gradient.reshape(found.shape) / count), None, None, None, None
+
+
+def extremum(x, dim=(), keepdim=False, axes=(), largest=True):
+    """The largest (or smallest) elements along dimensions (none: all), which mesh axes may cut.
+
+    Equal ones share the gradient.
+    """
+    dim = (dim,) if isinstance(dim, int) else tuple(dim)
+    return Extremum.apply(x, largest, tuple(d % x.dim() for d in dim) or tuple(range(x.dim())), keepdim, tuple(axes))
+
+
+def squeezed(x, dim):
+    """x without these dimensions."""
+    return x.reshape([size for i, size in enumerate(x.shape) if i not in dim])
