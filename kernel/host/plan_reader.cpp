@@ -233,7 +233,7 @@ class PlanReader {
     PlannedNode planned;
     const JsonPlace name = place.at("name");
     const auto found = nodes_.find(name.text());
-    if (found == nodes_.end()) name.fail("the graph has no such node");
+    if (found == nodes_.end()) name.fail("the graph has no node '" + name.text() + "'");
     if (place.failed()) return planned;
     planned.node = found->second;
     const Node& node = plan_.graph().nodes[planned.node];

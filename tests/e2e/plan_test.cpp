@@ -184,7 +184,7 @@ TEST(Plan, ReadBackIsWrittenWithTheSameBytes) {
     const Result<PlanOutcome> outcome = test::plan(options);
     ASSERT_TRUE(outcome.ok() && outcome->plan) << name;
     const std::string text = host::write_json(host::plan_json(*outcome->plan));
-    const host::PluginHost host = test::open_host();
+    host::PluginHost host = test::open_host();
     const Result<Plan> plan = host::parse_plan(text, "plan.json", *host.op_table().value());
     ASSERT_TRUE(plan.ok()) << name << ": " << plan.error().message;
     EXPECT_EQ(host::write_json(host::plan_json(*plan)), text) << name;

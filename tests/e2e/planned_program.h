@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "plan_reader.h"
 #include "planning.h"
 #include "program_source.h"
 #include "sources.h"

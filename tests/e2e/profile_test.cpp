@@ -133,7 +133,7 @@ TEST_P(Profile, AddsUpAtEveryInstruction) {
   expect_adds_up(*program);
   ASSERT_TRUE(analysis->backward);
   EXPECT_EQ(memory_profile(*program).saved_bytes, saved_bytes(analysis->backward->training, *tools->ops));
-  const Result<Plan> spread = host::read_plan(plan(tiny(GetParam()), "slow8", "--mesh 2x4"));
+  const Result<Plan> spread = host::read_plan(plan(tiny(GetParam()), "slow8", "--mesh 2x4"), *tools->ops);
   ASSERT_TRUE(spread.ok());
   const Result<host::ProgramTools> its_tools = host::open_tools(host, *spread);
   ASSERT_TRUE(its_tools.ok());
