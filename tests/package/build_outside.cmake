@@ -44,13 +44,15 @@ else()
 endif()
 expect("matmul")
 
-build(${SOURCE}/sdk/template)
-run(${program} plugins check ${plugin})
-expect("accepted, intra/cheapest_node")
+if(NOT PYTHON)  # that headers and the CMake package are in pip's package too, the op below shows
+  build(${SOURCE}/sdk/template)
+  run(${program} plugins check ${plugin})
+  expect("accepted, intra/cheapest_node")
 
-set(ENV{MESHWRIGHT_PLUGIN_PATH} ${WORK}/template/bin/plugins)
-run(${program} plugins describe cheapest_node)
-expect("prefer_last = false")
+  set(ENV{MESHWRIGHT_PLUGIN_PATH} ${WORK}/template/bin/plugins)
+  run(${program} plugins describe cheapest_node)
+  expect("prefer_last = false")
+endif()
 
 # A third party's op: its rule is held against the truth, and a model that uses it is planned, run and compared.
 build(${SOURCE}/examples/third_party_op)

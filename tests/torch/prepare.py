@@ -31,6 +31,8 @@ WAYS = {
 }
 COUPLED = {"clip": {"data_parallel": ["search.zero=0"], "megatron": ["search.weights=sharded", "search.zero=0"],
                     "zero3": ["search.zero=3", "search.regather=always"], "zero2": ["search.zero=2"]}}
+# Only with --nightly: these two ways but for models that stand for the others.
+STANDING_FOR_OTHERS = {"zero2": {"gpt2", "llama", "clip"}, "checkpoint": {"gpt2", "gpt2_deep", "mixtral"}}
 NO_TEXT = {"vit", "resnet", "clip"}  # an image's patches and a class token are an odd number
 
 CLUSTER = """name = "slow{ranks}"
@@ -71,6 +73,7 @@ def main() -> None:
     parser.add_argument("--program", type=Path, required=True)
     parser.add_argument("--random", type=Path, required=True)
     parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--nightly", action="store_true", help="each model in each way")
     options = parser.parse_args()
     shutil.rmtree(options.output, ignore_errors=True)
     for ranks, mesh, models in ((4, "2x2", MODELS), (8, "2x2x2", ON_EIGHT)):
@@ -87,18 +90,23 @@ def main() -> None:
             more = [part for each in settings for part in ("--set", each)]
             run(options.program, "emit", file, "--backend", "torch", "-o", folder / case, *more)
 
+        def wanted(model: str, way: str) -> bool:
+            return options.nightly or model in STANDING_FOR_OTHERS.get(way, {model})
+
         for model in models:
             for way, settings in WAYS.items():
                 if way == "sequence" and model in NO_TEXT or ranks == 8 and way in ("data_parallel", "zero2"):
                     continue
                 if model == "gpt2_deep" and way not in ("optimal", "megatron"):  # for blocks in a loop, computed again or not
                     continue
+                if not wanted(model, way):
+                    continue
                 file = folder / f"{model}.{way}.json"
                 plan(model, file, COUPLED.get(model, {}).get(way, settings))
                 if way == "sequence":
                     plan(model, file, settings + sequence_pins(file, mesh.count("x") + 1))
                 emit(f"{model}_tiny-{way}", file)
-                if way == "optimal":
+                if way == "optimal" and wanted(model, "checkpoint"):
                     emit(f"{model}_tiny-checkpoint", file, 'emit.torch.checkpoint=["*"]')
         if ranks == 4:
             for model, count in RANDOM.items():

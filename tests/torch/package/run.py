@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
 """Tests the Python package on ranks of this machine, with gloo: run.py --program build/bin/meshwright [CASE...]
 
-First cases.py and all *_cases.py, what autoparallelize promises; then failing.py, where each case must end every rank with the same exit
-code, and soon, after rank 0 has said one sentence. The ranks of those are started without torchrun, which would end them itself.
+First cases.py and all *_cases.py, what autoparallelize promises; then failing.py, where each case must end every rank with the
+same exit code, and soon, after rank 0 has said one sentence. The ranks of those are started without torchrun, which would end them itself.
 Needs PyTorch. Exits with 1 if anything is wrong.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import socket
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -66,35 +66,30 @@ def free_port() -> int:
         return one.getsockname()[1]
 
 
-def run_ranks(case: str, count: int, folder: str, variables: dict[str, str]) -> tuple[list[int | None], list[str]]:
-    """Exit codes and what was written to standard error, by rank; None for one that hangs."""
-    variables = {**variables, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(count),
-                 "LOCAL_WORLD_SIZE": str(count)}
-    files = [tempfile.TemporaryFile("w+") for _ in range(count)]
-    processes = [subprocess.Popen([sys.executable, HERE / "failing.py", case, folder], stdout=files[rank], stderr=files[rank],
-                                  env={**variables, "RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(count)]
-    deadline = time.monotonic() + LIMIT_SECONDS
-    codes: list[int | None] = []
-    for process in processes:
-        try:
-            codes.append(process.wait(max(0.1, deadline - time.monotonic())))
-        except subprocess.TimeoutExpired:
-            codes.append(None)
-    said = []
-    for process, file in zip(processes, files):
-        if process.poll() is None:
-            process.kill()
-            process.wait()
-        file.seek(0)
-        said.append(file.read())
-        file.close()
-    return codes, said
+class Ranks:
+    """What makes ranks of runs that fail: failing.py, started once."""
+
+    def __init__(self, variables: dict[str, str]):
+        self._maker = subprocess.Popen([sys.executable, HERE / "failing.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=variables)
+
+    def run(self, case: str, count: int, folder: str) -> tuple[list[int | None], list[str]]:
+        """Exit codes and what was written to standard output and error, by rank; None for one that hangs."""
+        said = [Path(folder) / f"said_{rank}" for rank in range(count)]
+        variables = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
+        asked = {"case": case, "folder": folder, "said": [str(path) for path in said], "variables": variables, "seconds": LIMIT_SECONDS}
+        self._maker.stdin.write(json.dumps(asked) + "\n")
+        self._maker.stdin.flush()
+        return json.loads(self._maker.stdout.readline()), [path.read_text() for path in said]
+
+    def end(self) -> None:
+        self._maker.stdin.close()
+        self._maker.wait()
 
 
-def check_failure(case: str, folder: str, variables: dict[str, str]) -> str | None:
+def check_failure(case: str, folder: str, ranks: Ranks) -> str | None:
     """What is wrong, if something is."""
     count, code, sentence = FAILURES[case]
-    codes, said = run_ranks(case, count, folder, variables)
+    codes, said = ranks.run(case, count, folder)
     wanted = [code] * count
     if case.startswith("killed"):
         wanted[2] = KILLED
@@ -128,7 +123,8 @@ def main() -> int:
             wrong += done.returncode != 0
     with tempfile.TemporaryDirectory() as folder:
         if failing:
-            codes, said = run_ranks("make_plan", RANKS, folder, variables)
+            ranks = Ranks(variables)
+            codes, said = ranks.run("make_plan", RANKS, folder)
             if any(codes):
                 print(f"FAILED: no plan: {codes}\n" + "\n".join(said))
                 return 1
@@ -136,10 +132,12 @@ def main() -> int:
                 print("FAILED: threads of PyTorch outlive a run that ended well, and may abort it:\n" + "\n".join(said))
                 wrong += 1
         for case in failing:
-            problem = check_failure(case, folder, variables)
+            problem = check_failure(case, folder, ranks)
             if problem is not None:
                 wrong += 1
                 print(f"FAILED {case}: {problem}", flush=True)
+        if failing:
+            ranks.end()
     return 1 if wrong else 0
 
 
