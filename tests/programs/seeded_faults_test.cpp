@@ -234,7 +234,7 @@ class Gpt2 {
     TrainingSettings training;
     training.microbatches = 2;
     const ProblemInput input{{model_, training, *bench().tools.ops, profile_, *bench().tools.conversions}, mesh_, {}};
-    return host::make_program(draw_plan(input, build_problem(input).value(), 2).value(), model_, bench().tools).value();
+    return host::make_program(draw_plan(input, build_problem(input).value(), 2).value(), bench().tools).value();
   }
 
   // Whether a step computes what it computes on one device; a run that is refused does not.
@@ -266,7 +266,7 @@ bool memory_is_right(const std::function<void(StrategySpace&)>& change) {
   std::vector<Assignment> answers =
       bench().host.create<IntraSolver>("intra", "elimination").value()->solve(problem.space, budgets, {}).value();
   const Plan plan = make_plan(input, problem, answers[0]).value();
-  const std::vector<std::int64_t> curve = memory_curve(host::make_program(plan, model, bench().tools).value());
+  const std::vector<std::int64_t> curve = memory_curve(host::make_program(plan, bench().tools).value());
   const std::int64_t held = *std::max_element(curve.begin(), curve.end());
   return plan.peak_bytes <= held && static_cast<double>(plan.peak_bytes) > 0.85 * static_cast<double>(held);
 }
