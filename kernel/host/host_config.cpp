@@ -100,13 +100,13 @@ const std::vector<Choice>& choices() {
   return all;
 }
 
-struct Group {
+struct KindGroup {
   std::string_view name;
   std::vector<std::string> kinds;
 };
 
-const std::vector<Group>& groups() {
-  static const std::vector<Group> all = {
+const std::vector<KindGroup>& groups() {
+  static const std::vector<KindGroup> all = {
       {"frontend", {"frontend"}},
       {"cluster", {"clusters"}},
       {"profiler", {"profilers"}},
@@ -245,19 +245,19 @@ std::span<const HostSection> host_sections() { return kSections; }
 
 std::vector<std::string> plugin_groups() {
   std::vector<std::string> names;
-  for (const Group& group : groups()) names.emplace_back(group.name);
+  for (const KindGroup& group : groups()) names.emplace_back(group.name);
   return names;
 }
 
 std::vector<std::string> kinds_of_group(std::string_view group) {
-  for (const Group& candidate : groups()) {
+  for (const KindGroup& candidate : groups()) {
     if (candidate.name == group) return candidate.kinds;
   }
   return {};
 }
 
 std::string plugin_section(std::string_view kind, std::string_view id) {
-  for (const Group& group : groups()) {
+  for (const KindGroup& group : groups()) {
     if (std::find(group.kinds.begin(), group.kinds.end(), kind) != group.kinds.end()) {
       return std::string(group.name) + "." + std::string(id);
     }

@@ -1,6 +1,5 @@
 #include "plan_command.h"
 
-#include <cstdio>
 #include <filesystem>
 
 #include "pipeline.h"
@@ -15,8 +14,6 @@
 namespace meshwright::host {
 
 namespace {
-
-void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 Result<PlanOutcome> plan_once(const PlanOptions& options) {
   Result<ConfigTree> tree = read_config(options.config, overrides_of(options));

@@ -1,7 +1,6 @@
 #include "plugins_command.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <optional>
 #include <string_view>
@@ -15,11 +14,10 @@
 #include "program_source.h"
 #include "report_error.h"
 #include "toml_config.h"
+#include "write_file.h"
 
 namespace meshwright::host {
 namespace {
-
-void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 std::string padded(std::string text, std::size_t width) {
   text.resize(std::max(width, text.size()), ' ');

@@ -1,6 +1,5 @@
 #include "program_commands.h"
 
-#include <cstdio>
 #include <filesystem>
 
 #include "json.h"
@@ -14,8 +13,6 @@
 namespace meshwright::host {
 
 namespace {
-
-void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 Result<Verification> verified(const ProgramOptions& options) {
   Result<OpenPlan> opened = open_plan(options);

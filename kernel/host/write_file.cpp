@@ -100,4 +100,6 @@ Status write_file_atomically(const std::string& path, std::string_view content) 
   return Done{};
 }
 
+void print(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
 }  // namespace meshwright::host

@@ -14,4 +14,7 @@ namespace meshwright::host {
 // (/dev/null, a pipe) is written to directly. Error: bad_input with the system's reason.
 Status write_file_atomically(const std::string& path, std::string_view content);
 
+// Writes to standard output.
+void print(std::string_view text);
+
 }  // namespace meshwright::host

@@ -1,6 +1,6 @@
 # Headers that nearly every source reads, parsed once: the standard library's, and for tests GoogleTest's. None of this tree:
 # ccache takes a precompiled header for the same if only comments changed, and g++ then reads a header twice that it knows
-# by `#pragma once`. A source still includes what it uses: sanitized builds compile without them, and
+# by `#pragma once`. A source still includes what it uses: `make nightly` compiles each by itself and without them, and
 # tests/architecture reads the includes themselves.
 option(MESHWRIGHT_PRECOMPILE "Parse common headers once" ON)
 
@@ -8,7 +8,13 @@ set(library_headers <algorithm> <array> <cmath> <cstdint> <functional> <map> <me
     <string_view> <tuple> <utility> <variant> <vector>)
 set(test_headers <gtest/gtest.h> ${library_headers})
 
-# precompile_for(FOLDER): all targets of this folder and of those below it.
+set(precompile OFF)
+if(MESHWRIGHT_PRECOMPILE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  set(precompile ON)
+endif()
+
+# precompile_for(FOLDER): all targets of this folder and of those below it. A test program stays one source at a time under
+# CMAKE_UNITY_BUILD: files of tests call their helpers what their neighbours do.
 function(precompile_for folder)
   get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
   foreach(target IN LISTS targets)
@@ -16,6 +22,12 @@ function(precompile_for folder)
     get_target_property(libraries ${target} LINK_LIBRARIES)
     get_target_property(sources ${target} SOURCES)
     if(NOT "${sources}" MATCHES "\\.cpp" OR target MATCHES "^meshwright_(library|test)_headers$")
+      continue()
+    endif()
+    if("${libraries}" MATCHES "GTest::")
+      set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
+    endif()
+    if(NOT precompile)
       continue()
     endif()
     if(type MATCHES "^(OBJECT|STATIC|SHARED)_LIBRARY$")
@@ -32,13 +44,12 @@ function(precompile_for folder)
   endforeach()
 endfunction()
 
-if(NOT MESHWRIGHT_PRECOMPILE OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  return()
+if(precompile)
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/headers.cpp CONTENT "")  # written once
+  add_library(meshwright_library_headers OBJECT ${CMAKE_BINARY_DIR}/generated/headers.cpp)
+  target_precompile_headers(meshwright_library_headers PRIVATE ${library_headers})
 endif()
-file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/headers.cpp CONTENT "")  # written once
-add_library(meshwright_library_headers OBJECT ${CMAKE_BINARY_DIR}/generated/headers.cpp)
-target_precompile_headers(meshwright_library_headers PRIVATE ${library_headers})
-if(BUILD_TESTING)
+if(precompile AND BUILD_TESTING)
   add_executable(meshwright_test_headers ${CMAKE_BINARY_DIR}/generated/headers.cpp)
   target_link_libraries(meshwright_test_headers PRIVATE GTest::gtest_main)
   target_precompile_headers(meshwright_test_headers PRIVATE ${test_headers})

@@ -50,7 +50,12 @@ function(run what)
   endif()
 endfunction()
 
+# Each source by itself, as a missing include would have it.
+set(unity "")
+if(NIGHTLY)
+  set(unity -DCMAKE_UNITY_BUILD=OFF)
+endif()
 run(configuring ${CMAKE_COMMAND} --preset ${PRESET} -S ${SOURCE} -B ${BUILD} -G ${GENERATOR}
-    -DCMAKE_CXX_COMPILER=${COMPILER} -DBUILD_TESTING=ON -DMESHWRIGHT_NIGHTLY=${NIGHTLY} --log-level=WARNING)
+    ${unity} -DCMAKE_CXX_COMPILER=${COMPILER} -DBUILD_TESTING=ON -DMESHWRIGHT_NIGHTLY=${NIGHTLY} --log-level=WARNING)
 run(compiling ${CMAKE_COMMAND} --build ${BUILD} --parallel ${cores} --target ${TARGET})
 run(testing ${CTEST} --test-dir ${BUILD} --output-on-failure --parallel ${cores} --no-tests=error -R ${TESTS})

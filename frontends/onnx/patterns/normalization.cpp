@@ -89,7 +89,7 @@ Node* next_with(const Reader& read, ValueId value, const char* op, const std::ve
   return &user;
 }
 
-int recognise(Graph& graph, bool with_mean) {
+int recognise_norms(Graph& graph, bool with_mean) {
   const Reader read(graph);
   const Normalization normalization(read);
   int found = 0;
@@ -118,7 +118,7 @@ int recognise(Graph& graph, bool with_mean) {
 
 }  // namespace
 
-int recognise_layer_norm(Graph& graph) { return recognise(graph, true); }
-int recognise_rms_norm(Graph& graph) { return recognise(graph, false); }
+int recognise_layer_norm(Graph& graph) { return recognise_norms(graph, true); }
+int recognise_rms_norm(Graph& graph) { return recognise_norms(graph, false); }
 
 }  // namespace meshwright::onnx

@@ -2,12 +2,19 @@
 #pragma once
 
 #include <initializer_list>
+#include <utility>
 
 #include "call.h"
 
 namespace meshwright::aten {
 
 using Infer = Result<Shapes> (*)(const Call& call);
+
+// The shapes of an op with one result.
+inline Result<Shapes> one(Result<Shape> shape) {
+  if (!shape) return shape.error();
+  return Shapes{std::move(*shape)};
+}
 
 // The names that follow "aten.", with spaces between them.
 struct Inferred {

@@ -126,11 +126,6 @@ Result<Shape> selected(const Call& call, Shape self) {
   return self;
 }
 
-Result<Shapes> one(Result<Shape> shape) {
-  if (!shape) return shape.error();
-  return Shapes{std::move(*shape)};
-}
-
 Result<Shapes> slice(const Call& call) { return one(sliced(call, call.shape("self"))); }
 Result<Shapes> select(const Call& call) { return one(selected(call, call.shape("self"))); }
 

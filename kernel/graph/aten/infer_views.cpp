@@ -28,11 +28,6 @@ Result<Shape> resolved(const Shape& from, Shape sizes) {
   return sizes;
 }
 
-Result<Shapes> one(Result<Shape> shape) {
-  if (!shape) return shape.error();
-  return Shapes{std::move(*shape)};
-}
-
 Result<Shapes> view(const Call& call) {
   return one(resolved(call.shape("self"), call.list(call.says("size") ? "size" : "shape")));
 }

@@ -133,7 +133,7 @@ Result<Shapes> pooling(const Call& call) {
   return Shapes(call.results(), made);
 }
 
-Result<Shapes> sized(const Call& call) {
+Result<Shapes> of_output_size(const Call& call) {
   const std::size_t space = space_of(call.op());
   const auto parts = cut(call, space);
   if (!parts) return parts.error();
@@ -147,7 +147,7 @@ Result<Shapes> sized(const Call& call) {
 
 // By its sizes, or by how many times as large as before.
 Result<Shapes> scaled(const Call& call) {
-  if (call.says("output_size")) return sized(call);
+  if (call.says("output_size")) return of_output_size(call);
   const std::size_t space = space_of(call.op());
   const auto parts = cut(call, space);
   if (!parts) return parts.error();
@@ -278,7 +278,7 @@ Table window_table() {
        "upsample_bicubic2d upsample_bilinear2d upsample_linear1d upsample_nearest1d upsample_nearest2d "
        "upsample_nearest3d "
        "upsample_trilinear3d",
-       sized},
+       of_output_size},
       {"_upsample_bicubic2d_aa.vec _upsample_bilinear2d_aa.vec _upsample_nearest_exact2d.vec upsample_bicubic2d.vec "
        "upsample_bilinear2d.vec upsample_linear1d.vec upsample_nearest1d.vec upsample_nearest2d.vec "
        "upsample_nearest3d.vec "

@@ -31,9 +31,9 @@ void add(double* to, double factor, const double* from, std::size_t count) {
 }
 
 // One attention: [batches, l, d], [key batches, s, d], [key batches, s, e]; grouped queries share a batch of keys.
-class Attention {
+class AttentionCall {
  public:
-  Attention(const Node& node, const Tensor& query, const Tensor& key, const Tensor& value, const Tensor* mask)
+  AttentionCall(const Node& node, const Tensor& query, const Tensor& key, const Tensor& value, const Tensor* mask)
       : query_(numbers_of(query)),
         key_(numbers_of(key)),
         value_(numbers_of(value)),
@@ -160,9 +160,9 @@ Result<std::vector<Tensor>> attention_evaluate(const OpCall& call, std::span<con
   };
   const auto type = [&](std::string_view name) -> const TensorType& { return operand(name)->type(); };
   if (Status status = check_shapes(type("query"), type("key"), type("value")); !status) return status.error();
-  const Attention attention(call.node, *operand("query"), *operand("key"), *operand("value"), operand("attn_mask"));
+  const AttentionCall attention(call.node, *operand("query"), *operand("key"), *operand("value"), operand("attn_mask"));
   if (!is_backward(call.node)) return std::vector<Tensor>{tensor_of(call.results[0], attention.forward())};
-  const Attention::Gradients made =
+  const AttentionCall::Gradients made =
       attention.backward(numbers_of(*operand("grad_output")), numbers_of(*operand("output")));
   const Numbers* gradients[] = {&made.query, &made.key, &made.value, &made.mask};
   std::vector<Tensor> results;

@@ -7,10 +7,6 @@ namespace meshwright {
 
 namespace {
 
-bool is_one_of(std::string_view op, std::initializer_list<std::string_view> names) {
-  return std::find(names.begin(), names.end(), op) != names.end();
-}
-
 Term of_product(const Formula& f, std::size_t i) {
   return f.node().operands.size() == 2 ? f.gradient() * f.operand(1 - i) : f.gradient() * f.node().number("other", 1);
 }

@@ -44,10 +44,6 @@ constexpr const char* kOps[] = {
     "aten.mish_backward", "aten.hardsigmoid", "aten.hardsigmoid_backward", "aten.hardswish", "aten.hardswish_backward",
     nullptr};
 
-bool is_one_of(std::string_view op, std::initializer_list<std::string_view> names) {
-  return std::find(names.begin(), names.end(), op) != names.end();
-}
-
 using Groups = std::vector<std::vector<std::uint32_t>>;
 
 Groups linear_groups(const OpCall& call) {

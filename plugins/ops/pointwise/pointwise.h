@@ -1,7 +1,9 @@
 // What pointwise ops compute, and their gradients. Private to the family.
 #pragma once
 
+#include <algorithm>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -11,6 +13,10 @@
 #include "term.h"
 
 namespace meshwright {
+
+inline bool is_one_of(std::string_view op, std::initializer_list<std::string_view> names) {
+  return std::find(names.begin(), names.end(), op) != names.end();
+}
 
 // x[0], x[1], ... are the operands' elements; a number in place of the second tensor stands behind them.
 using Function = std::function<double(const double* x)>;
