@@ -1,4 +1,4 @@
-#include "price.h"
+#include "meshwright/timeline.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ using testing::ProgramBuilder;
 const testing::TestOps kOps;
 
 double last_seconds(const ProgramBuilder& build) {
-  return seconds_of(build.input_for(kOps), build.program.instructions.back()).value();
+  return to_seconds(instruction_ticks(build.program, build.program.instructions.back(), kOps, build.profile).value());
 }
 
 TEST(Price, AProductByItsLocalFlops) {
@@ -54,7 +54,7 @@ TEST(Price, MovesAndUpdates) {
   build.update(0, build.input("g", count_up({8}), "S0"));
   EXPECT_DOUBLE_EQ(last_seconds(build), static_cast<double>(2 * build.program.training.step_bytes(DType::float32)));
   build.program.instructions.back().kind = InstructionKind::convert;
-  EXPECT_FALSE(seconds_of(build.input_for(kOps), build.program.instructions.back()).ok());
+  EXPECT_FALSE(instruction_ticks(build.program, build.program.instructions.back(), kOps, build.profile).ok());
 }
 
 }  // namespace

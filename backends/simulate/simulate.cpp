@@ -3,14 +3,14 @@
 
 #include "meshwright/backend.h"
 #include "meshwright/plugin.h"
-#include "timeline.h"
+#include "timeline_text.h"
 
 namespace meshwright {
 namespace {
 
 class Simulate final : public Backend {
   Result<Report> do_run(const BackendInput& input) const override {
-    const Result<Timeline> timeline = make_timeline(input);
+    const Result<Timeline> timeline = make_timeline(input.program, input.ops, input.profile);
     if (!timeline) return timeline.error();
     Report report;
     report.ranks = input.program.mesh.devices();
@@ -26,7 +26,7 @@ class Simulate final : public Backend {
   }
 
   Result<std::vector<EmittedFile>> do_emit(const BackendInput& input) const override {
-    const Result<Timeline> timeline = make_timeline(input);
+    const Result<Timeline> timeline = make_timeline(input.program, input.ops, input.profile);
     if (!timeline) return timeline.error();
     return std::vector<EmittedFile>{{"trace.json", trace_json(input.program, *timeline)},
                                     {"timeline.txt", timeline_text(input.program, *timeline)}};

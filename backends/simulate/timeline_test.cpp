@@ -1,4 +1,4 @@
-#include "timeline.h"
+#include "timeline_text.h"
 
 #include <gtest/gtest.h>
 
@@ -33,14 +33,14 @@ ProgramBuilder layer(bool beside) {
 std::vector<double> starts(const Program& program, const Timeline& timeline) {
   std::vector<double> starts;
   for (std::size_t i = 0; i < timeline.spans.size(); ++i) {
-    if (program.instructions[i].kind != InstructionKind::free) starts.push_back(timeline.spans[i].start_seconds);
+    if (program.instructions[i].kind != InstructionKind::free) starts.push_back(timeline.spans[i].start_seconds());
   }
   return starts;
 }
 
 TEST(Timeline, ParametersMovesRunBesideTheComputing) {
   const ProgramBuilder build = layer(true);
-  const Timeline timeline = make_timeline(build.input_for(kOps)).value();
+  const Timeline timeline = make_timeline(build.program, kOps, build.profile).value();
   // The gather, 8 s, beside first's 32 s; second 48 s; the reduction, 8 s, beside third's 32 s; the update.
   EXPECT_EQ(starts(build.program, timeline), (std::vector<double>{0, 0, 32, 80, 80, 112}));
   EXPECT_DOUBLE_EQ(timeline.step_seconds,
@@ -49,7 +49,7 @@ TEST(Timeline, ParametersMovesRunBesideTheComputing) {
 
 TEST(Timeline, OtherMovesAreWaitedFor) {
   const ProgramBuilder build = layer(false);
-  const Timeline timeline = make_timeline(build.input_for(kOps)).value();
+  const Timeline timeline = make_timeline(build.program, kOps, build.profile).value();
   EXPECT_EQ(starts(build.program, timeline), (std::vector<double>{0, 8, 40, 88, 96, 128}));
 }
 
@@ -69,7 +69,7 @@ TEST(Timeline, SumsOfWhatWasReducedRunBehindTheReduction) {
     sum.results = {static_cast<ProgramValueId>(build.program.values.size() - 1)};
     sum.hides = beside;
     instructions.insert(reduction + 1, sum);
-    const Timeline timeline = make_timeline(build.input_for(kOps)).value();
+    const Timeline timeline = make_timeline(build.program, kOps, build.profile).value();
     // The reduction from 80 to 88, the sum of 3 times 8 bytes; third at once, or behind it.
     EXPECT_EQ(starts(build.program, timeline), (std::vector<double>{0, 0, 32, 80, 88, beside ? 80.0 : 112.0, beside ? 112.0 : 144.0}));
   }
@@ -77,7 +77,7 @@ TEST(Timeline, SumsOfWhatWasReducedRunBehindTheReduction) {
 
 TEST(Timeline, TextSumsByPhaseAndStream) {
   const ProgramBuilder build = layer(true);
-  const std::string text = timeline_text(build.program, make_timeline(build.input_for(kOps)).value());
+  const std::string text = timeline_text(build.program, make_timeline(build.program, kOps, build.profile).value());
   EXPECT_NE(text.find("computing                   112000.000     0.000"), std::string::npos) << text;
   EXPECT_NE(text.find("parameters' moves beside it  16000.000"), std::string::npos) << text;
   EXPECT_NE(text.find(" 48000.000 ms  at 32000.000  forward   second"), std::string::npos) << text;
@@ -86,7 +86,7 @@ TEST(Timeline, TextSumsByPhaseAndStream) {
 TEST(Timeline, RefusesAProgramThatIsNotFinished) {
   ProgramBuilder build = layer(true);
   build.program.instructions[0].kind = InstructionKind::convert;
-  EXPECT_FALSE(make_timeline(build.input_for(kOps)).ok());
+  EXPECT_FALSE(make_timeline(build.program, kOps, build.profile).ok());
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <numeric>
 
-#include "timeline.h"
+#include "timeline_text.h"
 
 namespace meshwright {
 
@@ -31,12 +31,18 @@ Row row_of(const Instruction& instruction, const Span& span) {
 
 }  // namespace
 
+std::string title(const Instruction& instruction) {
+  if (instruction.kind == InstructionKind::compute) return instruction.op;
+  if (instruction.kind != InstructionKind::move) return name(instruction.kind);
+  return std::string(name(instruction.move.kind)) + " " + std::to_string(instruction.move.axis);
+}
+
 std::string timeline_text(const Program& program, const Timeline& timeline) {
   double sums[3][3] = {};
   for (std::size_t i = 0; i < timeline.spans.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
     sums[static_cast<int>(row_of(instruction, timeline.spans[i]))][static_cast<int>(instruction.phase)] +=
-        timeline.spans[i].seconds;
+        timeline.spans[i].seconds();
   }
   std::string text =
       "Step " + milliseconds(timeline.step_seconds) + " ms, simulated on mesh " + to_string(program.mesh) + "\n\n";
@@ -50,13 +56,13 @@ std::string timeline_text(const Program& program, const Timeline& timeline) {
   std::vector<std::size_t> order(timeline.spans.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return timeline.spans[a].seconds > timeline.spans[b].seconds; });
+                   [&](std::size_t a, std::size_t b) { return timeline.spans[a].seconds() > timeline.spans[b].seconds(); });
   text += "\nLongest instructions\n";
   for (std::size_t i = 0; i < std::min(kLongest, order.size()); ++i) {
     const Instruction& instruction = program.instructions[order[i]];
     const Span& span = timeline.spans[order[i]];
-    if (span.seconds <= 0) break;
-    text += milliseconds(span.seconds) + " ms  at" + milliseconds(span.start_seconds) + "  " +
+    if (span.seconds() <= 0) break;
+    text += milliseconds(span.seconds()) + " ms  at" + milliseconds(span.start_seconds()) + "  " +
             padded(name(instruction.phase), 10) + padded(title(instruction), 28) + instruction.name + "\n";
   }
   return text;

@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "foreign_text.h"
-#include "timeline.h"
+#include "timeline_text.h"
 
 namespace meshwright {
 
@@ -36,7 +36,7 @@ std::string complete(const Program& program, std::size_t index, const Span& span
         ", " + json_string("makes " + program.values[result].name) + ": " + json_string(to_string(program.local(result)));
   }
   return R"({"ph": "X", "pid": 0, "tid": )" + std::to_string(static_cast<int>(span.stream)) +
-         ", \"ts\": " + microseconds(span.start_seconds) + ", \"dur\": " + microseconds(span.seconds) +
+         ", \"ts\": " + microseconds(span.start_seconds()) + ", \"dur\": " + microseconds(span.seconds()) +
          ", \"name\": " + json_string(title(instruction)) + R"(, "cat": ")" + name(instruction.phase) + R"(", "args": {)" +
          arguments + "}}";
 }
@@ -53,9 +53,9 @@ std::string trace_json(const Program& program, const Timeline& timeline) {
   double now = 0;  // the curve goes by the order of the program, so an early gather counts from its turn
   for (std::size_t i = 0; i < timeline.spans.size(); ++i) {
     const Span& span = timeline.spans[i];
-    if (span.seconds > 0) events.push_back(complete(program, i, span));
+    if (span.seconds() > 0) events.push_back(complete(program, i, span));
     if (i > 0 && held[i] == held[i - 1]) continue;
-    now = std::max(now, span.start_seconds);
+    now = std::max(now, span.start_seconds());
     events.push_back(R"({"ph": "C", "pid": 0, "name": "memory", "ts": )" + microseconds(now) +
                      R"(, "args": {"bytes": )" + std::to_string(held[i]) + "}}");
   }

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "test_ops.h"
-#include "timeline.h"
+#include "timeline_text.h"
 
 namespace meshwright {
 namespace {
@@ -26,7 +26,7 @@ TEST(Trace, IsJsonWithAnEventForEachInstruction) {
   build.program.instructions.back().hides = true;
   build.output(build.compute("second", {first, gathered}, "R"));
   place_frees(build.program);
-  const Timeline timeline = make_timeline(build.input_for(kOps)).value();
+  const Timeline timeline = make_timeline(build.program, kOps, build.profile).value();
   const json trace = json::parse(trace_json(build.program, timeline));
 
   std::map<std::string, json> spans;

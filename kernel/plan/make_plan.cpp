@@ -4,15 +4,12 @@
 
 #include "meshwright/plan.h"
 #include "plan/outline.h"
-#include "plan/simulate.h"
 #include "strategy/backward_axes.h"
 #include "strategy/constants.h"
 
 namespace meshwright {
 
 namespace {
-
-constexpr double kMostDifference = 0.05;  // of the simulated step from the objective, before it is explained
 
 class PlanMaker {
  public:
@@ -25,19 +22,11 @@ class PlanMaker {
     plan_.training = input_.training;
     plan_.status = assignment_.status;
     plan_.method = assignment_.method;
-    plan_.objective_seconds = to_seconds(assignment_.cost);
+    plan_.objective_seconds = plan_.step_seconds = to_seconds(assignment_.cost);
     plan_.lower_bound_seconds = to_seconds(assignment_.lower_bound);
     plan_.peak_bytes = assignment_.peak_bytes;
     if (Status status = add_variables(); !status) return status.error();
     if (Status status = add_conversions(); !status) return status.error();
-    StepInput step{problem_, input_.training, {}, {}, {}};
-    for (std::size_t i = 0; i < problem_.variables.size(); ++i) step.chosen.push_back(&chosen(i));
-    for (const ProblemEdge& edge : problem_.edges) {
-      if (Status status = time_edge(edge, step); !status) return status.error();
-    }
-    const StepTimes times = simulate_step(step);
-    plan_.step_seconds = times.seconds;
-    note_difference(times);
     add_unruled();
     return std::move(plan_);
   }
@@ -60,7 +49,7 @@ class PlanMaker {
   }
 
   Status add_conversions() {
-    ConstantPricer constants(training_graph(), training_atoms(), input_.mesh, input_.profile);
+    ConstantPricer constants(training_graph(input_.model), training_atoms(input_.model), input_.ops, input_.mesh, input_.profile);
     Result<Outline> outline = outline_of(plan_, [&](ValueId value, const Layout& wanted) { return constants.strategy(value, wanted); });
     if (!outline) return outline.error();
     plan_.constants = std::move(outline->constants);
@@ -70,34 +59,12 @@ class PlanMaker {
       if (!path) return add_context("'" + plan_.name(conversion.value) + "'", path.error());
       const Layout* here = &conversion.source;
       for (const Move& move : (*path)->moves) {
-        conversion.moves.push_back({move, to_seconds(move_ticks(problem, *here, move))});
+        conversion.moves.push_back({move, to_seconds(to_ticks(move_seconds(problem, *here, move)))});
         here = &move.result;
       }
       plan_.conversions.push_back(std::move(conversion));
     }
     return Done{};
-  }
-
-  [[nodiscard]] const Graph& training_graph() const { return input_.model.backward ? input_.model.backward->training.graph : input_.graph(); }
-  [[nodiscard]] const AtomizedGraph& training_atoms() const { return input_.model.backward ? input_.model.backward->atoms : input_.atoms(); }
-
-  Status time_edge(const ProblemEdge& edge, StepInput& step) {
-    const PortLayouts& source = step.chosen[edge.from]->result(edge.from_port);
-    const PortLayouts& target = step.chosen[edge.to]->operands[edge.to_port];
-    Result<double> forward = seconds_of(edge, false, source.value, target.value);
-    if (!forward) return forward.error();
-    Result<double> backward = input_.graph().values[edge.value].requires_gradient ? seconds_of(edge, true, target.gradient, source.gradient) : Result<double>(0.0);
-    if (!backward) return backward.error();
-    step.forward.push_back(*forward);
-    step.backward.push_back(*backward);
-    return Done{};
-  }
-
-  Result<double> seconds_of(const ProblemEdge& edge, bool backward, const Layout& from, const Layout& to) {
-    const DType dtype = input_.graph().type(edge.value).dtype;
-    const std::int64_t element_bytes = edge.of_parameter && backward ? input_.training.gradient_bytes(dtype) : size_bytes(dtype);
-    Result<const ConversionPath*> path = paths_.find({input_.mesh, input_.atoms().values[edge.value], input_.profile, element_bytes, edge.of_parameter}, from, to);
-    return path ? to_seconds((*path)->ticks) : Result<double>(path.error());
   }
 
   // What a variable holds between the forward and the backward; its share, where several hold it.
@@ -108,26 +75,6 @@ class PlanMaker {
       if (problem_.variables[term.node].kind == VariableKind::parameter || term.begin > between || term.end <= between + 1) continue;
       plan_.variables[term.node].saved_bytes += term.bytes[assignment_.choice[term.node]];
     }
-  }
-
-  // The additive cost and the simulated step count everything alike but what hides.
-  void note_difference(const StepTimes& times) {
-    const double difference = plan_.objective_seconds > 0 ? times.seconds / plan_.objective_seconds - 1 : 0;
-    if (std::abs(difference) <= kMostDifference) return;
-    TickSum counted = 0;
-    for (std::size_t i = 0; i < problem_.edges.size(); ++i) {
-      const ProblemEdge& edge = problem_.edges[i];
-      const CostTable& table = problem_.space.tables[problem_.space.edges[i].table];
-      if (edge.of_parameter) counted += table.costs[std::size_t{assignment_.choice[edge.from]} * table.columns + assignment_.choice[edge.to]];
-    }
-    char text[512];
-    std::snprintf(text, sizeof text,
-                  "The simulated step is %.1f %% %s the objective: of %.3f ms in which parameters are gathered and reduced, it "
-                  "waits for %.3f ms (%.3f ms for gathers, %.3f ms for reductions behind the last op); the search, which hides each "
-                  "parameter's behind the op that uses it, counts %.3f ms.",
-                  100 * std::abs(difference), difference > 0 ? "above" : "below", 1e3 * times.parameter_seconds, 1e3 * (times.waits_for_gathers + times.waits_at_end),
-                  1e3 * times.waits_for_gathers, 1e3 * times.waits_at_end, 1e3 * to_seconds(counted));
-    plan_.notes.emplace_back(text);
   }
 
   void add_unruled() {

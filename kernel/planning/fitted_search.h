@@ -49,9 +49,13 @@ class FittedSolver {
   // A plan that holds as little as can be found: what a refusal names.
   Result<std::optional<FittedPlan>> smallest(const ProblemInput& input, const Problem& problem, std::int64_t least_bytes) const;
 
+  // The plan of an assignment, with its peak; with its step too, if it has no more microbatches than tell the peak.
   Result<FittedPlan> fit(const ProblemInput& input, const Problem& problem, Assignment assignment) const;
 
  private:
+  // The step of the plan's program, and a note where the objective says something else.
+  static Status add_step(const ProblemInput& input, const Problem& problem, const Program& program, FittedPlan& fitted);
+
   Solve solve_;
   Lower lower_;
 };

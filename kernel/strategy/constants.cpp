@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <limits>
 
-#include "strategy/price.h"
+#include "strategy/call_pricer.h"
+#include "strategy/enumerate.h"
 
 namespace meshwright {
 
-ConstantPricer::ConstantPricer(const Graph& graph, const AtomizedGraph& atoms, const Mesh& mesh, const CostProfile& profile)
-    : graph_(graph), atoms_(atoms), mesh_(mesh), profile_(profile), uses_(graph.values.size(), 0) {
+ConstantPricer::ConstantPricer(const Graph& graph, const AtomizedGraph& atoms, const OpTable& ops, const Mesh& mesh, const CostProfile& profile)
+    : graph_(graph), atoms_(atoms), ops_(ops), mesh_(mesh), profile_(profile), uses_(graph.values.size(), 0) {
   for (const Node& node : graph.nodes) {
     for (const Operand& operand : node.operands) ++uses_[operand.value];
   }
@@ -54,18 +55,16 @@ const std::vector<Strategy>& ConstantPricer::strategies(NodeId id) {
   if (!inserted) return found->second;
   const Node& node = graph_.nodes[id];
   std::vector<const AtomShape*> operands, results;
-  std::vector<TensorInfo> operand_infos, result_infos;
-  const auto add = [&](ValueId value, std::vector<const AtomShape*>& shapes, std::vector<TensorInfo>& infos) {
-    shapes.push_back(&atoms_.values[value]);
-    infos.push_back({shapes.back(), graph_.type(value).dtype, false, false});
-  };
-  for (const Operand& operand : node.operands) add(operand.value, operands, operand_infos);
-  for (const ValueId result : node.results) add(result, results, result_infos);
-  for (Strategy& strategy : enumerate_strategies(atoms_.nodes[id], mesh_, operands, results,
-                                                 std::vector<bool>(operands.size(), false))) {
+  for (const Operand& operand : node.operands) operands.push_back(&atoms_.values[operand.value]);
+  for (const ValueId result : node.results) results.push_back(&atoms_.values[result]);
+  CallPricer pricer(graph_, atoms_, id, ops_, profile_, mesh_);
+  for (Strategy& strategy : enumerate_strategies(atoms_.nodes[id], mesh_, operands, results, std::vector<bool>(operands.size(), false))) {
     const auto partial = [](const PortLayouts& port) { return port.value.has_partial(); };
     if (std::any_of(strategy.results.begin(), strategy.results.end(), partial)) continue;
-    price_node(atoms_.nodes[id], mesh_, profile_, operand_infos, result_infos, strategy);
+    const Result<CallPrice> price = pricer.price(strategy);
+    if (!price) continue;  // a family that cannot say what one rank executes
+    strategy.forward_seconds = price->seconds;
+    strategy.forward_communication_seconds = price->communication_seconds;
     found->second.push_back(std::move(strategy));
   }
   return found->second;
@@ -87,15 +86,16 @@ ConstantPricer::Made ConstantPricer::make(ValueId value, const Layout& layout) {
     for (std::size_t axis = 0; axis < layout.mesh_rank() && usable; ++axis) {
       if (made[axis] == layout[axis]) continue;
       usable = made[axis].is_replicate();
-      Move slice{MoveKind::slice, static_cast<std::uint8_t>(axis), 0, false, false, here};
+      const MoveKind kind = layout[axis].is_partial() ? MoveKind::keep_one : MoveKind::slice;
+      Move slice{kind, static_cast<std::uint8_t>(axis), 0, false, false, here};
       slice.result.place(axis, layout[axis]);
-      seconds += usable ? move_seconds(conversion, here, slice) : 0;
+      seconds += usable ? to_seconds(move_ticks(conversion, here, slice)) : 0;
       here = slice.result;
     }
     if (!usable) continue;
     for (std::size_t i = 0; i < node.operands.size() && seconds < best.seconds; ++i) {
       const ValueId operand = node.operands[i].value;
-      seconds += this->seconds(operand, strategy.operands[i].value) / uses_[operand];
+      seconds += share(operand, handed_layout(atoms_.nodes[id], strategy, i));
     }
     if (seconds < best.seconds) best = {seconds, &strategy};
   }

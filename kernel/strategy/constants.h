@@ -14,13 +14,17 @@ namespace meshwright {
 
 class ConstantPricer {
  public:
-  // Of a graph that may be more than the forward; all four outlive it.
-  ConstantPricer(const Graph& graph, const AtomizedGraph& atoms, const Mesh& mesh, const CostProfile& profile);
+  // Of a graph that may be more than the forward; all of them outlive it.
+  ConstantPricer(const Graph& graph, const AtomizedGraph& atoms, const OpTable& ops, const Mesh& mesh, const CostProfile& profile);
 
   // Seconds to make `value`, which has no gradient, in `layout` on every device; the least over the strategies of the
   // nodes that it depends on. A value with several uses counts for each with its part: what is used twice at each of forty
   // steps would else cost 2^40 times.
   double seconds(ValueId value, const Layout& layout) { return made(value, layout).seconds; }
+
+  // What one of its uses pays of that.
+  double share(ValueId value, const Layout& layout) { return seconds(value, layout) / uses_[value]; }
+  [[nodiscard]] std::uint32_t uses(ValueId value) const { return uses_[value]; }
 
   // The same number for values that cost the same in each layout, because they are made alike.
   std::uint32_t kind(ValueId value);
@@ -46,6 +50,7 @@ class ConstantPricer {
 
   const Graph& graph_;
   const AtomizedGraph& atoms_;
+  const OpTable& ops_;
   const Mesh& mesh_;
   const CostProfile& profile_;
   std::vector<std::uint32_t> uses_;  // by value

@@ -83,8 +83,10 @@ Ticks EdgeTables::step_ticks(const ProblemEdge& edge, const Strategy& parameter,
   return times * forward + (times - 1) * backward + (training.reduces_at_end(parameter.zero) ? again + reduce : reducing);
 }
 
-Ticks EdgeTables::price(ValueId parameter, const Layout& from, const Layout& to) {
-  const ConversionPrices& prices = prices_[prices_of(parameter, size_bytes(input_.graph().type(parameter).dtype), true)];
+Ticks EdgeTables::price(ValueId parameter, bool gradient, const Layout& from, const Layout& to) {
+  if (from == to) return 0;
+  const DType dtype = input_.graph().type(parameter).dtype;
+  const ConversionPrices& prices = prices_[prices_of(parameter, gradient ? input_.training.gradient_bytes(dtype) : size_bytes(dtype), true)];
   return prices.ticks[prices.numbers.at(from) * prices.layouts.size() + prices.numbers.at(to)];
 }
 

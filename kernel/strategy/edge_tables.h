@@ -29,8 +29,9 @@ class EdgeTables {
 
   // Fills problem.space.edges and .tables from problem.edges.
   Status fill(Problem& problem);
-  // Of a parameter's value, from the layout of its state to that in which it is stored; after `fill`.
-  [[nodiscard]] Ticks price(ValueId parameter, const Layout& from, const Layout& to);
+  // Of a parameter's value, or of its gradient, between the layouts in which it is stored and reduced and that of its state;
+  // after `fill`.
+  [[nodiscard]] Ticks price(ValueId parameter, bool gradient, const Layout& from, const Layout& to);
 
  private:
   struct TableKey {

@@ -2,183 +2,192 @@
 
 #include <algorithm>
 
+#include "strategy/enumerate.h"
+
 namespace meshwright {
 
 namespace {
 
-double local_bytes(const Layout& layout, const TensorInfo& tensor, const Mesh& mesh) {
-  return static_cast<double>(local_elements(layout, *tensor.shape, mesh) * size_bytes(tensor.dtype));
-}
-
-// Over how many devices a strategy cuts a factor, and the largest local extent that is left of it.
-struct FactorShare {
-  std::int64_t shards = 1;
-  std::int64_t extent = 1;
-};
-
-std::vector<FactorShare> factor_shares(const AtomizedNode& node, const Mesh& mesh, const Strategy& strategy) {
-  std::vector<FactorShare> shares(node.rule.factors.size());
-  for (FactorId factor = 0; factor < shares.size(); ++factor) {
-    // A whole factor may have cuts of others inside, and no atoms of its own.
-    if (node.rule.factors[factor].whole) {
-      shares[factor].extent = node.rule.factors[factor].size;
-      continue;
-    }
-    for (std::size_t atom = 0; atom < node.factor_atoms[factor].size(); ++atom) {
-      std::int64_t shards = 1;
-      for (std::size_t axis = 0; axis < strategy.axes.size(); ++axis) {
-        const AxisChoice& choice = strategy.axes[axis];
-        const bool shards_factor = choice.use == AxisUse::factor || choice.use == AxisUse::exchange;
-        if (shards_factor && choice.factor == factor && choice.atom == atom) shards *= mesh.axes[axis].size;
-      }
-      shares[factor].shards *= shards;
-      shares[factor].extent *= (node.factor_atoms[factor][atom] + shards - 1) / shards;
-    }
-  }
-  return shares;
-}
-
-double forward_flops(const AtomizedNode& node, const std::vector<FactorShare>& shares) {
-  double sum = 0;
-  for (const WorkTerm& term : node.cost.forward) {
-    double flops = term.flops;
-    for (const FactorId factor : term.factors) flops *= static_cast<double>(shares[factor].extent);
-    if (term.is_causal) {
-      const auto shards = static_cast<double>(shares[term.causal].shards);
-      flops *= (2 * shards - 1) / (2 * shards);
-    }
-    sum += flops;
-  }
-  return sum;
-}
-
-DType working_dtype(const std::vector<TensorInfo>& operands, const std::vector<TensorInfo>& results) {
-  for (const auto* tensors : {&operands, &results}) {
-    for (const TensorInfo& tensor : *tensors) {
-      if (is_floating(tensor.dtype)) return tensor.dtype;
-    }
-  }
-  return DType::float32;
-}
-
-void price_internal(const AtomizedNode& node, const Mesh& mesh, const std::vector<FactorShare>& shares, Strategy& strategy) {
-  for (const InternalCollective& collective : node.rule.internal) {
-    double bytes = static_cast<double>(collective.element_bytes);
-    for (const FactorId factor : collective.tensor) bytes *= static_cast<double>(shares[factor].extent);
-    for (std::size_t axis = 0; axis < strategy.axes.size(); ++axis) {
-      const AxisChoice& choice = strategy.axes[axis];
-      if (choice.use != AxisUse::factor || choice.factor != collective.over) continue;
-      const double seconds = collective_seconds(CollectiveKind::all_reduce, mesh.axes[axis], bytes);
-      (collective.backward ? strategy.backward_communication_seconds : strategy.forward_communication_seconds) += seconds;
-    }
-  }
-}
-
-// What an exchange sends, and how much longer the work takes where the data decides who does it.
-double price_exchanges(const AtomizedNode& node, const Mesh& mesh, const std::vector<FactorShare>& shares, Strategy& strategy) {
-  double imbalance = 1;
+// Resident bytes of rank-private results over those that their layouts say: an exchange makes room for what may come.
+double own_share(const AtomizedNode& node, const Mesh& mesh, const CallLayouts& call) {
+  double share = 1;
+  if (node.rule.exchanges.empty()) return share;
+  const std::vector<FactorShare> shares = factor_shares(node, mesh, call.axes);
   for (std::size_t e = 0; e < node.rule.exchanges.size(); ++e) {
     const Exchange& exchange = node.rule.exchanges[e];
     std::int64_t devices = 1;
-    for (std::size_t axis = 0; axis < strategy.axes.size(); ++axis) {
-      const AxisChoice& choice = strategy.axes[axis];
+    for (std::size_t axis = 0; axis < call.axes.size(); ++axis) {
+      const AxisChoice& choice = call.axes[axis];
       if (choice.use == AxisUse::exchange && choice.group == e) devices *= mesh.axes[axis].size;
     }
-    if (devices > 1 || shares[exchange.to].shards > 1) imbalance = std::max(imbalance, exchange.imbalance);
-    const std::int64_t capacity =
-        exchange.capacity(shares[exchange.from].extent, node.rule.factors[exchange.to].size / devices, devices);
-    const auto bytes = static_cast<double>(devices * capacity * exchange.row_bytes);
-    if (devices > 1) strategy.own_share = static_cast<double>(devices * capacity) / static_cast<double>(shares[exchange.from].extent * exchange.copies);
-    for (std::size_t axis = 0; axis < strategy.axes.size(); ++axis) {
-      const AxisChoice& choice = strategy.axes[axis];
-      if (choice.use != AxisUse::exchange || choice.group != e) continue;
-      const double seconds = collective_seconds(CollectiveKind::all_to_all, mesh.axes[axis], bytes);
-      strategy.forward_communication_seconds += static_cast<double>(exchange.forward_moves) * seconds;
-      strategy.backward_communication_seconds += static_cast<double>(exchange.backward_moves) * seconds;
-    }
+    if (devices == 1) continue;
+    const std::int64_t rows = shares[exchange.from].extent;
+    const std::int64_t capacity = exchange.capacity(rows, node.rule.factors[exchange.to].size / devices, devices);
+    share = static_cast<double>(devices * capacity) / static_cast<double>(rows * exchange.copies);
   }
-  return imbalance;
+  return share;
+}
+
+// Of a model without a backward: on the matrix units one more contraction for each differentiable operand that is no addend,
+// elsewhere twice the forward's work; it reads what the forward did and the gradients, and writes gradients.
+double assumed_backward_seconds(const AtomizedNode& node, const Graph& graph, const Node& call, const AtomizedGraph& atoms, const Mesh& mesh,
+                                const CostProfile& profile, const Strategy& strategy) {
+  if (node.cost.alias_backward) return 0;
+  OpCost cost = node.cost;
+  cost.alias = false;
+  CallShare share;
+  for (const FactorShare& factor : factor_shares(node, mesh, strategy.axes)) {
+    share.extents.push_back(factor.extent);
+    share.shards.push_back(factor.shards);
+  }
+  double products = 0;
+  std::vector<DType> operand_dtypes, result_dtypes;
+  const auto bytes = [&](ValueId value, const Layout& layout) { return local_elements(layout, atoms.values[value], mesh) * size_bytes(graph.type(value).dtype); };
+  for (std::size_t i = 0; i < call.results.size(); ++i) {
+    share.result_bytes.push_back(bytes(call.results[i], strategy.results[i].value));
+    result_dtypes.push_back(graph.type(call.results[i]).dtype);
+  }
+  for (std::size_t i = 0; i < call.operands.size(); ++i) {
+    const ValueId operand = call.operands[i].value;
+    share.operand_bytes.push_back(bytes(operand, strategy.operands[i].value));
+    operand_dtypes.push_back(graph.type(operand).dtype);
+    if (!graph.values[operand].requires_gradient) continue;
+    share.operand_bytes.push_back(share.operand_bytes.back());
+    if (!node.rule.operands[i].addend) products += 1;
+  }
+  share.dtype = computing_dtype(operand_dtypes, result_dtypes);
+  const double ratio = node.cost.backward_ratio > 0 ? node.cost.backward_ratio : node.cost.matrix ? products : 2.0;
+  for (WorkTerm& term : cost.forward) term.flops *= ratio;
+  return call_seconds(profile, cost, share);
 }
 
 }  // namespace
 
-void price_node(const AtomizedNode& node, const Mesh& mesh, const CostProfile& profile,
-                const std::vector<TensorInfo>& operands, const std::vector<TensorInfo>& results, Strategy& strategy) {
-  const std::vector<FactorShare> shares = factor_shares(node, mesh, strategy);
-  const double flops = forward_flops(node, shares) * price_exchanges(node, mesh, shares, strategy);
-  Work forward, backward;
-  forward.dtype = backward.dtype = working_dtype(operands, results);
-
-  double result_bytes = 0, read_bytes = 0, gradient_bytes = 0;
-  bool differentiable = false;
-  double products = 0;  // contractions in the backward: one for each differentiable operand that is no addend
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    result_bytes += local_bytes(strategy.results[i].value, results[i], mesh) * (node.rule.results[i].own ? strategy.own_share : 1);
-    differentiable |= results[i].gradient;
-  }
-  for (std::size_t i = 0; i < operands.size(); ++i) {
-    const double bytes = local_bytes(strategy.operands[i].value, operands[i], mesh);
-    read_bytes += node.cost.gathers ? std::min(bytes, result_bytes) : bytes;
-    if (operands[i].gradient) {
-      gradient_bytes += bytes;
-      if (!node.rule.operands[i].addend) products += 1;
-    }
-    if (differentiable && !node.cost.alias && !operands[i].parameter) strategy.saved_bytes += static_cast<std::int64_t>(bytes);
-  }
-  if (!node.cost.alias) {
-    (node.cost.matrix ? forward.matrix_flops : forward.vector_flops) = flops;
-    forward.bytes = read_bytes + result_bytes;
-  }
-  strategy.forward_seconds = compute_seconds(profile, forward);
-  if (differentiable && !node.cost.alias_backward) {
-    const double backward_ratio = node.cost.backward_ratio > 0 ? node.cost.backward_ratio : node.cost.matrix ? products : 2.0;
-    (node.cost.matrix ? backward.matrix_flops : backward.vector_flops) = flops * backward_ratio;
-    backward.bytes = result_bytes + read_bytes + gradient_bytes;
-    strategy.backward_seconds = compute_seconds(profile, backward);
-  }
-  price_internal(node, mesh, shares, strategy);
+NodePricer::NodePricer(const ProblemInput& input, NodeId node, ConversionPaths& paths)
+    : input_(input), node_(node), paths_(paths), forward_(input.graph(), input.atoms(), node, input.ops, input.profile, input.mesh) {
+  if (!input.model.backward) return;
+  const TrainingAnalysis& model = *input.model.backward;
+  axes_.emplace(model, input.mesh, node);
+  for (const NodeId id : model.backward_of[node]) backward_.emplace_back(model.training.graph, model.atoms, id, input.ops, input.profile, input.mesh);
 }
 
-void price_fork(const AtomShape& shape, DType dtype, std::size_t uses, const Mesh& mesh, const CostProfile& profile,
-                Strategy& strategy) {
-  const double bytes = local_bytes(strategy.results[0].gradient, {&shape, dtype, true, false}, mesh);
-  // Each further gradient is read, and so is the sum so far, which is written again.
-  strategy.backward_seconds = static_cast<double>(uses - 1) * compute_seconds(profile, {.bytes = 3 * bytes, .dtype = dtype});
+Result<std::vector<ConstantUse>> NodePricer::price(Strategy& strategy) {
+  const Node& call = input_.graph().nodes[node_];
+  const AtomizedNode& atoms = input_.atoms().nodes[node_];
+  std::vector<ConstantUse> constants;
+  Result<CallPrice> forward = forward_.price(strategy);
+  if (!forward) return forward.error();
+  strategy.forward_seconds = forward->seconds;
+  strategy.forward_communication_seconds = forward->communication_seconds;
+  strategy.own_share = own_share(atoms, input_.mesh, strategy);
+  bool differentiable = false;
+  for (const ValueId result : call.results) differentiable |= input_.graph().values[result].requires_gradient;
+  for (std::size_t i = 0; i < call.operands.size(); ++i) {
+    const ValueId operand = call.operands[i].value;
+    const Layout handed = handed_layout(atoms, strategy, i);
+    if (!input_.graph().values[operand].requires_gradient) constants.push_back({operand, handed});
+    else if (Status status = add_conversion(operand, strategy.operands[i].value, handed, strategy.forward_communication_seconds); !status) return status.error();
+    if (differentiable && !atoms.cost.alias && input_.graph().values[operand].producer != kNoId) {
+      strategy.saved_bytes += local_elements(strategy.operands[i].value, input_.atoms().values[operand], input_.mesh) * size_bytes(input_.graph().type(operand).dtype);
+    }
+  }
+  if (axes_) {
+    if (Status status = price_backward(strategy, constants); !status) return status.error();
+  } else if (differentiable) {
+    strategy.backward_seconds = assumed_backward_seconds(atoms, input_.graph(), call, input_.atoms(), input_.mesh, input_.profile, strategy);
+  }
+  return constants;
+}
+
+Status NodePricer::price_backward(Strategy& strategy, std::vector<ConstantUse>& constants) {
+  const TrainingAnalysis& model = *input_.model.backward;
+  Result<BackwardLayouts> backward = axes_->choose(strategy);
+  if (!backward) return backward.error();
+  std::map<ValueId, Layout> have = at_hand_in_backward(model.training, node_, strategy);
+  const std::vector<NodeId>& nodes = model.backward_of[node_];
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    Result<CallPrice> price = backward_[n].price(backward->nodes[n]);
+    if (!price) return price.error();
+    strategy.backward_seconds += price->seconds;
+    strategy.backward_communication_seconds += price->communication_seconds;
+    const Node& node = model.training.graph.nodes[nodes[n]];
+    for (std::size_t i = 0; i < node.operands.size(); ++i) {
+      if (!have.contains(node.operands[i].value)) constants.push_back({node.operands[i].value, handed_layout(model.atoms.nodes[nodes[n]], backward->nodes[n], i)});
+    }
+    for (std::size_t i = 0; i < node.results.size(); ++i) have[node.results[i]] = backward->nodes[n].results[i].value;
+  }
+  for (const InnerConversion& inner : backward->conversions) {
+    if (Status status = add_conversion(inner.value, inner.from, inner.to, strategy.backward_communication_seconds); !status) return status;
+  }
+  return Done{};
+}
+
+Status NodePricer::add_conversion(ValueId value, const Layout& from, const Layout& to, double& seconds) {
+  if (from == to) return Done{};
+  const TrainingAnalysis* model = input_.model.backward.get();
+  const AtomShape& shape = model != nullptr ? model->atoms.values[value] : input_.atoms().values[value];
+  const DType dtype = model != nullptr ? model->training.graph.type(value).dtype : input_.graph().type(value).dtype;
+  const Result<const ConversionPath*> path = paths_.find({input_.mesh, shape, input_.profile, size_bytes(dtype), false}, from, to);
+  if (!path) return path.error();
+  seconds += to_seconds((*path)->ticks);
+  return Done{};
+}
+
+void price_fork(const AtomShape& shape, const TensorType& type, std::size_t sums, const ProblemInput& input, Strategy& strategy) {
+  if (sums == 0) return;
+  const ShardedType gradient{type, shape, strategy.results[0].gradient};
+  Node sum;
+  sum.op = "aten.add.Tensor";
+  sum.operands = {{"self", 0}, {"other", 1}};
+  sum.results = {2};
+  strategy.backward_seconds = static_cast<double>(sums) * call_seconds(input.profile, input.ops, input.mesh, sum, {&gradient, &gradient}, {&gradient});
+}
+
+void price_seed(const AtomShape& shape, const TensorType& type, const ProblemInput& input, Strategy& strategy) {
+  const ShardedType gradient{type, shape, Layout(input.mesh.rank())};
+  Node seed;
+  seed.op = input.training.microbatches > 1 ? "aten.full" : "aten.ones";
+  seed.results = {0};
+  strategy.backward_seconds = call_seconds(input.profile, input.ops, input.mesh, seed, {}, {&gradient});
 }
 
 namespace {
 
 // What is done with the gradient of each microbatch before it is reduced. What is added up behind a reduction hides as that
 // does.
-void price_sums(const AtomShape& shape, DType dtype, const TrainingSettings& training, const Mesh& mesh, const CostProfile& profile,
-                Strategy& strategy) {
-  const std::int64_t elements = local_elements(strategy.compute, shape, mesh);
-  const DType reduced = training.reduce_dtype.value_or(dtype);
-  if (reduced != dtype) {
-    const auto bytes = static_cast<double>(elements * (size_bytes(dtype) + size_bytes(reduced)));
-    strategy.backward_seconds += compute_seconds(profile, {.bytes = bytes, .dtype = dtype});
+void price_sums(const AtomShape& shape, const TensorType& type, const ProblemInput& input, Strategy& strategy) {
+  const TrainingSettings& training = input.training;
+  const ShardedType made{type, shape, strategy.compute};
+  ShardedType reduced = made;
+  reduced.type.dtype = training.reduce_dtype.value_or(type.dtype);
+  Node node;
+  node.results = {1};
+  if (reduced.type.dtype != type.dtype) {
+    node.op = "aten._to_copy";
+    node.operands = {{"self", 0}};
+    strategy.backward_seconds += call_seconds(input.profile, input.ops, input.mesh, node, {&made}, {&reduced});
   }
   if (training.microbatches == 1 || training.reduces_each_microbatch(strategy.zero)) return;
-  const auto sum = static_cast<double>(elements * size_bytes(reduced));
-  strategy.backward_seconds += compute_seconds(profile, {.bytes = 3 * sum, .dtype = reduced});
-  // It begins as zeros, or as the first cast.
-  if (reduced == dtype) strategy.update_seconds += compute_seconds(profile, {.bytes = sum, .dtype = reduced});
+  strategy.backward_seconds += accumulate_seconds(input.profile, local_type(reduced, input.mesh).bytes());
+  if (reduced.type.dtype != type.dtype) return;  // the sum begins as the first cast, else as zeros
+  node.op = "aten.zeros";
+  node.operands.clear();
+  strategy.update_seconds += call_seconds(input.profile, input.ops, input.mesh, node, {}, {&reduced});
 }
 
 }  // namespace
 
-void price_parameter(const AtomShape& shape, DType dtype, const TrainingSettings& training, const Mesh& mesh,
-                     const CostProfile& profile, Strategy& strategy) {
-  const std::int64_t elements = local_elements(strategy.state, shape, mesh);
+void price_parameter(const AtomShape& shape, const TensorType& type, const ProblemInput& input, Strategy& strategy) {
+  const TrainingSettings& training = input.training;
+  const DType dtype = type.dtype;
+  const std::int64_t elements = local_elements(strategy.state, shape, input.mesh);
   strategy.state_bytes =
-      local_elements(strategy.results[0].value, shape, mesh) * size_bytes(dtype) + elements * training.optimizer_bytes(dtype);
+      local_elements(strategy.results[0].value, shape, input.mesh) * size_bytes(dtype) + elements * training.optimizer_bytes(dtype);
   const bool gradient_in_shards = strategy.zero >= ZeroStage::gradient;
   strategy.gradient_bytes =
-      local_elements(gradient_in_shards ? strategy.state : strategy.compute, shape, mesh) * training.gradient_bytes(dtype);
-  // One fused update of all parameters: no launch for each.
-  Work update{.bytes = static_cast<double>(elements * training.step_bytes(dtype)), .dtype = dtype};
-  strategy.update_seconds = std::max(0.0, compute_seconds(profile, update) - profile.device.launch_seconds);
-  price_sums(shape, dtype, training, mesh, profile, strategy);
+      local_elements(gradient_in_shards ? strategy.state : strategy.compute, shape, input.mesh) * training.gradient_bytes(dtype);
+  strategy.update_seconds = update_seconds(input.profile, elements, training.step_bytes(dtype), dtype);
+  price_sums(shape, type, input, strategy);
 }
 
 }  // namespace meshwright

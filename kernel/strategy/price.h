@@ -2,29 +2,50 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <optional>
 #include <vector>
 
 #include "meshwright/strategy.h"
+#include "strategy/backward_axes.h"
+#include "strategy/call_pricer.h"
 
 namespace meshwright {
 
-// What pricing needs to know of the tensors at a node.
-struct TensorInfo {
-  const AtomShape* shape = nullptr;
-  DType dtype = DType::float32;
-  bool gradient = false;   // differentiable
-  bool parameter = false;  // comes directly from a parameter, whose own variable counts its memory
+// A value without a gradient that an op, or its backward, wants in one layout.
+struct ConstantUse {
+  ValueId value = kNoId;  // of the training graph
+  Layout layout;
 };
 
-void price_node(const AtomizedNode& node, const Mesh& mesh, const CostProfile& profile,
-                const std::vector<TensorInfo>& operands, const std::vector<TensorInfo>& results, Strategy& strategy);
+class NodePricer {
+ public:
+  // Of one node of the forward; the references must outlive it.
+  NodePricer(const ProblemInput& input, NodeId node, ConversionPaths& paths);
 
-// Sums `uses` gradients in the layout in which the fork keeps them.
-void price_fork(const AtomShape& shape, DType dtype, std::size_t uses, const Mesh& mesh, const CostProfile& profile,
-                Strategy& strategy);
+  // Fills in the seconds of the op and of the nodes of its gradient, with what they send inside and what is converted between
+  // them, but for the constants: these it gives. Errors: an op family's.
+  Result<std::vector<ConstantUse>> price(Strategy& strategy);
 
-// But for the gather of what the update changed, where the value is held whole: EdgeTables knows its price.
-void price_parameter(const AtomShape& shape, DType dtype, const TrainingSettings& training, const Mesh& mesh,
-                     const CostProfile& profile, Strategy& strategy);
+ private:
+  Status price_backward(Strategy& strategy, std::vector<ConstantUse>& constants);
+  Status add_conversion(ValueId value, const Layout& from, const Layout& to, double& seconds);
+
+  const ProblemInput& input_;
+  const NodeId node_;
+  ConversionPaths& paths_;
+  CallPricer forward_;
+  std::optional<BackwardAxes> axes_;
+  std::deque<CallPricer> backward_;  // as the nodes of the gradient
+};
+
+// Makes so many sums of gradients in the layout in which the fork keeps them.
+void price_fork(const AtomShape& shape, const TensorType& type, std::size_t sums, const ProblemInput& input, Strategy& strategy);
+
+// The gradient of the loss, from which the backward begins.
+void price_seed(const AtomShape& shape, const TensorType& type, const ProblemInput& input, Strategy& strategy);
+
+// But for what the update gathers and cuts, where the value is held otherwise than its state: EdgeTables knows its price.
+void price_parameter(const AtomShape& shape, const TensorType& type, const ProblemInput& input, Strategy& strategy);
 
 }  // namespace meshwright

@@ -20,7 +20,8 @@ namespace {
 
 class Builder {
  public:
-  explicit Builder(const ProblemInput& input) : input_(input), restrictions_(input), constants_(input.graph(), input.atoms(), input.mesh, input.profile), tables_(input) {}
+  explicit Builder(const ProblemInput& input)
+      : input_(input), restrictions_(input), constants_(training_graph(input.model), training_atoms(input.model), input.ops, input.mesh, input.profile), paths_(input.conversions), tables_(input) {}
 
   Result<Problem> run() {
     count_uses();
@@ -60,6 +61,19 @@ class Builder {
       }
     }
     for (const Output& output : input_.graph().outputs) ++uses_[output.value];
+    sums_.assign(uses_.size(), 0);
+    for (ValueId id = 0; id < uses_.size(); ++id) sums_[id] = uses_[id] > 0 ? uses_[id] - 1 : 0;
+    if (!input_.model.backward) return;
+    // Of gradients there is one from each operand that has one, and the loss' own.
+    std::vector<std::uint32_t> addends(uses_.size(), 0);
+    const auto& contributions = input_.model.backward->training.contributions;
+    for (NodeId id = 0; id < contributions.size(); ++id) {
+      for (std::size_t i = 0; i < contributions[id].size(); ++i) {
+        if (contributions[id][i] != kNoId) ++addends[input_.graph().nodes[id].operands[i].value];
+      }
+    }
+    for (const Output& output : input_.graph().outputs) addends[output.value] += output.kind == OutputKind::loss ? 1 : 0;
+    for (ValueId id = 0; id < uses_.size(); ++id) sums_[id] = addends[id] > 0 ? addends[id] - 1 : 0;
   }
 
   // What yields a differentiable value to one more use: its producer, its parameter, or its fork.
@@ -85,7 +99,7 @@ class Builder {
 
   // An input whose gradient is wanted: each rank takes its part, and gives that part's gradient, whole, for all its uses.
   Status add_input(ValueId id) {
-    const std::string key = "input " + shape_key(id) + " " + std::to_string(uses_[id]) + restrictions_.key(id);
+    const std::string key = "input " + shape_key(id) + " " + std::to_string(sums_[id]) + restrictions_.key(id);
     Result<std::shared_ptr<const StrategySet>> set = find_set(key, value(id).name, [&] {
       std::vector<Strategy> strategies = enumerate_fork(shape(id), input_.mesh);
       std::erase_if(strategies, [&](const Strategy& strategy) {
@@ -93,9 +107,9 @@ class Builder {
         return port.value.has_partial() || port.gradient.has_partial() || !restrictions_.allow_batch(id, port);
       });
       for (Strategy& strategy : strategies) {
-        price_fork(shape(id), value(id).type.dtype, uses_[id], input_.mesh, input_.profile, strategy);
+        price_fork(shape(id), value(id).type, sums_[id], input_, strategy);
       }
-      return strategies;
+      return Result<std::vector<Strategy>>(std::move(strategies));
     });
     if (!set) return set.error();
     origins_[id] = {add_variable(VariableKind::fork, kNoId, id, value(id).name, *set), 0, false};
@@ -108,9 +122,9 @@ class Builder {
       std::vector<Strategy> strategies = enumerate_parameter(shape(id), input_.mesh, input_.training, input_.filter);
       std::erase_if(strategies, [&](const Strategy& strategy) { return !restrictions_.allow_parameter(id, strategy); });
       for (Strategy& strategy : strategies) {
-        price_parameter(shape(id), value(id).type.dtype, input_.training, input_.mesh, input_.profile, strategy);
+        price_parameter(shape(id), value(id).type, input_, strategy);
       }
-      return strategies;
+      return Result<std::vector<Strategy>>(std::move(strategies));
     });
     if (!set) return set.error();
     const std::uint32_t at = add_variable(VariableKind::parameter, kNoId, id, value(id).name, *set);
@@ -120,14 +134,14 @@ class Builder {
   // Makes the origin of a value known, behind a fork if several use it.
   Status settle(ValueId id, Origin from) {
     if (uses_[id] > 1 && value(id).requires_gradient) {
-      const std::string key = "fork " + shape_key(id) + " " + std::to_string(uses_[id]) + restrictions_.key(id);
+      const std::string key = "fork " + shape_key(id) + " " + std::to_string(sums_[id]) + restrictions_.key(id);
       Result<std::shared_ptr<const StrategySet>> set = find_set(key, value(id).name, [&] {
         std::vector<Strategy> strategies = enumerate_fork(shape(id), input_.mesh);
         std::erase_if(strategies, [&](const Strategy& strategy) { return !restrictions_.allow_batch(id, strategy.results[0]); });
         for (Strategy& strategy : strategies) {
-          price_fork(shape(id), value(id).type.dtype, uses_[id], input_.mesh, input_.profile, strategy);
+          price_fork(shape(id), value(id).type, sums_[id], input_, strategy);
         }
-        return strategies;
+        return Result<std::vector<Strategy>>(std::move(strategies));
       });
       if (!set) return set.error();
       const std::uint32_t at = add_variable(VariableKind::fork, kNoId, id, value(id).name, *set);
@@ -151,7 +165,7 @@ class Builder {
       origins[i] = *found;
     }
     Result<std::shared_ptr<const StrategySet>> set =
-        find_set(node_key(id, origins), node.name, [&] { return node_strategies(id, origins); });
+        find_set(node_key(id, origins), node.name, [&] { return node_strategies(id); });
     if (!set) return set.error();
     const std::uint32_t at = add_variable(VariableKind::node, id, kNoId, node.name, *set);
     double parameter_elements = 0;
@@ -172,49 +186,51 @@ class Builder {
     return Done{};
   }
 
-  std::vector<Strategy> node_strategies(NodeId id, const std::vector<Origin>& origins) {
+  Result<std::vector<Strategy>> node_strategies(NodeId id) {
     const Node& node = input_.graph().nodes[id];
-    const AtomizedNode& atoms = input_.atoms().nodes[id];
     std::vector<const AtomShape*> operands, results;
-    std::vector<TensorInfo> operand_infos, result_infos;
     std::vector<bool> gradients;
-    for (std::size_t i = 0; i < node.operands.size(); ++i) {
-      const ValueId operand = node.operands[i].value;
-      gradients.push_back(value(operand).requires_gradient);
-      operands.push_back(&shape(operand));
-      operand_infos.push_back({operands.back(), value(operand).type.dtype, gradients.back(), origins[i].parameter});
+    for (const Operand& operand : node.operands) {
+      gradients.push_back(value(operand.value).requires_gradient);
+      operands.push_back(&shape(operand.value));
     }
-    for (const ValueId result : node.results) {
-      results.push_back(&shape(result));
-      result_infos.push_back({results.back(), value(result).type.dtype, value(result).requires_gradient, false});
-    }
-    std::vector<Strategy> strategies = enumerate_strategies(atoms, input_.mesh, operands, results, gradients);
+    for (const ValueId result : node.results) results.push_back(&shape(result));
+    std::vector<Strategy> strategies = enumerate_strategies(input_.atoms().nodes[id], input_.mesh, operands, results, gradients);
     std::erase_if(strategies, [&](const Strategy& strategy) { return !restrictions_.allow_node(id, strategy); });
+    NodePricer pricer(input_, id, paths_);
     for (Strategy& strategy : strategies) {
-      price_node(atoms, input_.mesh, input_.profile, operand_infos, result_infos, strategy);
-      for (std::size_t i = 0; i < node.operands.size(); ++i) {
-        const ValueId operand = node.operands[i].value;
-        if (has_origin(operand)) continue;
-        // Uses that want one layout share one copy; each pays its part.
-        strategy.constant_seconds += constants_.seconds(operand, strategy.operands[i].value) / uses_[operand];
+      const Result<std::vector<ConstantUse>> constants = pricer.price(strategy);
+      if (!constants) return constants.error();
+      // Uses that want one layout share one copy; each pays its part.
+      for (const ConstantUse& use : *constants) {
+        if (!is_made(use.value)) strategy.constant_seconds += constants_.share(use.value, use.layout);
       }
     }
     return strategies;
   }
 
+  // Whether a variable yields it.
+  [[nodiscard]] bool is_made(ValueId id) const { return id < uses_.size() && has_origin(id); }
+
   Status add_output(const Output& output) {
     Result<Origin> from = origin(output.value);
     if (!from) return from.error();
-    const std::string key = "output " + shape_key(output.value);
-    Result<std::shared_ptr<const StrategySet>> set =
-        find_set(key, value(output.value).name, [&] { return enumerate_output(shape(output.value), input_.mesh); });
+    const bool seeds = output.kind == OutputKind::loss && input_.model.backward;
+    const std::string key = "output " + shape_key(output.value) + (seeds ? " seeded" : "");
+    Result<std::shared_ptr<const StrategySet>> set = find_set(key, value(output.value).name, [&] {
+      std::vector<Strategy> strategies = enumerate_output(shape(output.value), input_.mesh);
+      for (Strategy& strategy : strategies) {
+        if (seeds) price_seed(shape(output.value), value(output.value).type, input_, strategy);
+      }
+      return Result<std::vector<Strategy>>(std::move(strategies));
+    });
     if (!set) return set.error();
     const std::uint32_t at = add_variable(VariableKind::output, kNoId, output.value, "output " + value(output.value).name, *set);
     add_edge(*from, at, 0, output.value, 0);
     return Done{};
   }
 
-  // What an update changed in shards is gathered where the value is held whole (ZeRO-1 and 2).
+  // What an update changes in shards is cut first, and gathered again, where the value is held whole (ZeRO-1 and 2).
   void price_gathers_of_updates() {
     std::set<std::uint32_t> priced;
     for (std::size_t i = 0; i < problem_.variables.size(); ++i) {
@@ -225,7 +241,9 @@ class Builder {
         Strategy& strategy = set.strategies[s];
         if (strategy.results[0].value == strategy.state) continue;
         if (!priced.contains(set.id)) {
-          strategy.update_seconds += to_seconds(tables_.price(variable.value, strategy.state, strategy.results[0].value));
+          strategy.update_seconds += to_seconds(tables_.price(variable.value, false, strategy.results[0].value, strategy.state) +
+                                                tables_.price(variable.value, true, strategy.results[0].gradient, strategy.state) +
+                                                tables_.price(variable.value, false, strategy.state, strategy.results[0].value));
         }
         problem_.space.nodes[i].costs[s] = to_ticks(strategy.seconds(input_.training.microbatches));
       }
@@ -246,11 +264,45 @@ class Builder {
       if (restrictions_.limits_weight(operand)) key += " weight";
       if (value(operand).requires_gradient) key += " gradient";
       else if (has_origin(operand)) key += " made";
-      else key += " constant " + std::to_string(constants_.kind(operand)) + " of " + std::to_string(uses_[operand]);
+      else key += " constant " + std::to_string(constants_.kind(operand)) + " of " + std::to_string(constants_.uses(operand));
     }
     for (const ValueId result : node.results) {
       key += " > " + shape_key(result) + (value(result).requires_gradient ? " gradient" : "");
     }
+    return input_.model.backward ? key + backward_key(id) : key;
+  }
+
+  // The nodes of its gradient, and from where they have what they use: as which operand, result or gradient of one, or as
+  // the result of which of them.
+  std::string backward_key(NodeId id) {
+    const TrainingAnalysis& model = *input_.model.backward;
+    const Graph& graph = model.training.graph;
+    std::map<ValueId, std::string> names;
+    const Node& node = graph.nodes[id];
+    for (std::size_t i = 0; i < node.operands.size(); ++i) {
+      if (value(node.operands[i].value).requires_gradient) names[node.operands[i].value] = "o" + std::to_string(i);
+    }
+    for (std::size_t i = 0; i < node.results.size(); ++i) {
+      names[node.results[i]] = "r" + std::to_string(i);
+      const ValueId gradient = model.training.gradients[node.results[i]];
+      if (gradient != kNoId) names[gradient] = "g" + std::to_string(i);
+    }
+    std::string key;
+    for (const NodeId each : model.backward_of[id]) {
+      const Node& backward = graph.nodes[each];
+      key += " < " + call_key(backward, model.atoms.nodes[each]);
+      for (const Operand& operand : backward.operands) {
+        const auto known = names.find(operand.value);
+        key += " " + operand.name + " " + meshwright::shape_key(graph.type(operand.value).dtype, model.atoms.values[operand.value]) + " " +
+               (known != names.end() ? known->second : "constant " + std::to_string(constants_.kind(operand.value)) + " of " + std::to_string(constants_.uses(operand.value)));
+      }
+      for (const ValueId result : backward.results) {
+        const std::string number = std::to_string(names.size());
+        names.try_emplace(result, "m" + number);
+        key += " > " + meshwright::shape_key(graph.type(result).dtype, model.atoms.values[result]);
+      }
+    }
+    for (const ValueId contribution : model.training.contributions[id]) key += contribution == kNoId ? " -" : " " + names[contribution];
     return key;
   }
 
@@ -260,7 +312,9 @@ class Builder {
     if (inserted) {
       auto set = std::make_shared<StrategySet>();
       set->id = static_cast<std::uint32_t>(sets_.size() - 1);
-      set->strategies = make();
+      Result<std::vector<Strategy>> strategies = make();
+      if (!strategies) return strategies.error();
+      set->strategies = std::move(*strategies);
       owned_.push_back(set);
       found->second = std::move(set);
     }
@@ -287,9 +341,11 @@ class Builder {
   const ProblemInput& input_;
   const Restrictions restrictions_;
   ConstantPricer constants_;
+  ConversionPaths paths_;
   EdgeTables tables_;
   Problem problem_;
   std::vector<std::uint32_t> uses_;   // by value: operands of differentiable nodes, and outputs
+  std::vector<std::uint32_t> sums_;   // by value: how often gradients of it are added up
   std::map<ValueId, Origin> origins_;
   std::map<std::string, std::shared_ptr<const StrategySet>> sets_;
   std::vector<std::shared_ptr<StrategySet>> owned_;  // the same, by id

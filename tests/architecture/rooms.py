@@ -16,11 +16,11 @@ ROOMS: dict[str, str] = {
     "mesh": "cluster mesh",
     "layout": "layout shard atoms",
     "analysis": "training training_graph saved backward_memory model_analysis rebind interpret",
-    "cost": "ticks cost conversion planning_context",
+    "cost": "ticks cost conversion call_price local_call planning_context",
     "search": "strategy_space solver reduce",
     "strategy": "strategy",
     "plan": "plan",
-    "program": "program lower program_pass local_call memory_profile op_kernels op_emitter backend",
+    "program": "program lower program_pass memory_profile timeline op_kernels op_emitter backend",
     "planning": "",
     "host": "plugin",
 }

@@ -180,7 +180,8 @@ TEST_F(Problems, WorkDividesByTheShardsAndParametersAreCountedOnce) {
       ASSERT_EQ(variable.set->strategies.size(), 1U);
       EXPECT_EQ(to_string(variable.set->strategies[0].operands[1].value, model.atoms.values[model.graph.nodes[variable.node].operands[1].value]), "[S0 R]R");
       EXPECT_NEAR(variable.set->strategies[0].forward_seconds, 2.0 * 1024 * 768 * 3072 / 1e12, 1e-12);
-      EXPECT_NEAR(variable.set->strategies[0].backward_seconds, 4.0 * 1024 * 768 * 3072 / 1e12, 1e-12);
+      // Two products, and the sum over rows that is the bias' gradient.
+      EXPECT_NEAR(variable.set->strategies[0].backward_seconds, 4.0 * 1024 * 768 * 3072 / 1e12 + (1024 + 1) * 3072 * 4 / 1e12, 1e-12);
     }
   }
   EXPECT_EQ(state, 124'439'808 * 16);  // value, gradient and two moments in fp32

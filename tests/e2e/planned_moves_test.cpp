@@ -47,7 +47,7 @@ TEST_P(PlannedMoves, AreThoseThatRun) {
       EXPECT_EQ(ran[i][m]->hides, conversion.hides);
       EXPECT_EQ(program.type(ran[i][m]->operands[0].value).layout, from);
       EXPECT_EQ(program.local_bytes(ran[i][m]->operands[0].value), local_elements(from, problem.shape, plan.mesh) * problem.element_bytes);
-      EXPECT_EQ(to_seconds(move_ticks(problem, from, said.move)), said.seconds);
+      EXPECT_EQ(to_seconds(to_ticks(move_seconds(problem, from, said.move))), said.seconds);
     }
   }
 }

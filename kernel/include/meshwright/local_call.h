@@ -11,36 +11,31 @@
 
 namespace meshwright {
 
-struct Instruction;  // program.h
-struct Program;
 enum class MoveKind : std::uint8_t;  // conversion.h
 
-// Appends what one rank executes to a program.
+// Takes down what one rank executes of a call: into a program, or to sum up what it costs.
 class MESHWRIGHT_API LocalBuilder {
  public:
-  // `original` is the instruction that is rewritten; `program` receives new values, `instructions` the new instructions.
-  LocalBuilder(Program& program, const Instruction& original, std::vector<Instruction>& instructions);
+  virtual ~LocalBuilder();
 
   // A new value, for an intermediate result.
-  ProgramValueId make(ShardedType type);
+  virtual ProgramValueId make(ShardedType type) = 0;
   // Says how a result of the call really lies, which is the rank's own (TensorRule::own).
-  void retype(ProgramValueId own, ShardedType type);
+  virtual void retype(ProgramValueId own, ShardedType type) = 0;
   // One op on local shapes. The operands' layouts are taken for what it needs.
-  void emit(std::string op, const std::vector<Operand>& operands, Attributes attributes, RankAttributes rank_attributes,
-            const std::vector<ProgramValueId>& results);
+  virtual void emit(std::string op, const std::vector<Operand>& operands, Attributes attributes, RankAttributes rank_attributes,
+                    const std::vector<ProgramValueId>& results) = 0;
+  [[nodiscard]] virtual const ShardedType& type(ProgramValueId value) const = 0;
+
   // The value, reduced over every axis over which it is partial.
   ProgramValueId reduce(ProgramValueId value);
   // The value, which `axis` shards, sharded by it on another atom: each rank of the axis sends a part to each other one.
   // It becomes `own`, a result of the call that is the rank's own, if that is given.
   ProgramValueId exchange(ProgramValueId value, std::size_t axis, std::size_t atom, ProgramValueId own = kNoId);
-  [[nodiscard]] const ShardedType& type(ProgramValueId value) const;
 
  private:
-  ProgramValueId move(ProgramValueId value, MoveKind kind, std::size_t axis, Placement placement, ProgramValueId own = kNoId);
-
-  Program& program_;
-  const Instruction& original_;
-  std::vector<Instruction>& instructions_;
+  // One move along an axis, which ends in `placement` there; into `own`, if that is given.
+  virtual ProgramValueId move(ProgramValueId value, MoveKind kind, std::size_t axis, Placement placement, ProgramValueId own) = 0;
 };
 
 // One sharded call. Ids of operands and results are values of the program.
@@ -63,10 +58,5 @@ struct LocalCall {
   // The same op on local shapes, with these attributes.
   MESHWRIGHT_API void emit(Attributes attributes, RankAttributes rank_attributes = {}) const;
 };
-
-// Appends to `instructions` what one rank executes of a compute on whole shapes; `program` gets its new values. Errors: the
-// family's.
-MESHWRIGHT_API Status localize(const OpFamily& family, const Instruction& compute, Program& program,
-                               std::vector<Instruction>& instructions);
 
 }  // namespace meshwright

@@ -30,6 +30,10 @@ struct ModelAnalysis {
   Error no_backward;  // why: no loss, or an op on the way to it that states no gradient
 };
 
+// The training graph, or the forward where there is none, and its atoms.
+inline const Graph& training_graph(const ModelAnalysis& model) { return model.backward ? model.backward->training.graph : *model.graph; }
+inline const AtomizedGraph& training_atoms(const ModelAnalysis& model) { return model.backward ? model.backward->atoms : *model.atoms; }
+
 // Errors: those of atomize. That the model can't be differentiated is none.
 MESHWRIGHT_API Result<ModelAnalysis> analyze_model(std::shared_ptr<const Graph> graph, const OpTable& ops);
 MESHWRIGHT_API Result<ModelAnalysis> analyze_model(Graph graph, const OpTable& ops);

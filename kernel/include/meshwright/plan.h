@@ -117,7 +117,7 @@ struct Plan {
   std::string method;
   double objective_seconds = 0;    // the additive cost that the solver minimised
   double lower_bound_seconds = 0;  // No plan within the budget has a lower objective, on any mesh that was searched.
-  double step_seconds = 0;         // simulated, with the communication of parameters overlapped
+  double step_seconds = 0;         // of its program, simulated (timeline.h); the objective, where it has none
   std::int64_t peak_bytes = 0;     // of one device
 
   std::vector<PlannedVariable> variables;

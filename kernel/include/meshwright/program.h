@@ -143,6 +143,11 @@ struct Program {
 MESHWRIGHT_API Node node_of(const Instruction& instruction);
 MESHWRIGHT_API Node node_of(const Instruction& instruction, const std::vector<std::int64_t>& coordinates);
 
+// Appends to `instructions` what one rank executes of a compute on whole shapes; `program` gets its new values. Errors: the
+// family's.
+MESHWRIGHT_API Status localize(const OpFamily& family, const Instruction& compute, Program& program,
+                               std::vector<Instruction>& instructions);
+
 // Puts `free` after the last use of each value that is no parameter and no output. Removes instructions whose results
 // nobody uses.
 MESHWRIGHT_API void place_frees(Program& program);

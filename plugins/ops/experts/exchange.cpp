@@ -75,6 +75,8 @@ class Exchanging {
     capacity_ =
         exchange_of(call_.call).capacity(local_type(tokens_, call_.mesh).shape[0], experts / devices_, devices_);
     attributes_["destinations"] = destinations;
+    // What a rank works on if all experts are equally busy.
+    attributes_["balanced_rows"] = local_type(tokens_, call_.mesh).shape[0] * call_.call.operand("indices")->shape[1] * devices_ / blocks;
   }
 
   // A buffer of rows of `width` elements, 0: of one element without a dimension.
@@ -235,6 +237,20 @@ bool emit_exchange(const LocalCall& call) {
   if (!exchanging.any()) return false;
   exchanging.emit();
   return true;
+}
+
+// Products of the rows that come if all experts are equally busy, and as much longer as the busiest rank takes.
+OpCost exchange_step_cost(const OpCall& call) {
+  OpCost cost;
+  const double products = call.node.op == kRows ? 3 : call.node.op == kRowsBackward ? 6 : 0;
+  if (products == 0) return cost;
+  cost.matrix = true;
+  const bool in_first = call.node.boolean("in_first", false);
+  const TensorType &gate_up = *call.operand("gate_up"), &down = *call.operand("down");
+  const double one = static_cast<double>(gate_up.shape[in_first ? 1 : 2]) * static_cast<double>(down.shape[in_first ? 1 : 2]);
+  const double rows = static_cast<double>(call.node.integer("balanced_rows", 0)) * call.node.number("imbalance", 1);
+  cost.forward.push_back({2 * products * rows * one, {}});
+  return cost;
 }
 
 bool is_exchange_step(const std::string& op) {

@@ -46,7 +46,7 @@ class Experts final : public OpFamily {
   static bool is_backward(const Node& node) { return node.op == kExpertsBackward; }
 
   Result<Rule> do_rule(const OpCall& call) const override {
-    if (is_exchange_step(call.node.op)) return bad_input("it stands in programs only");
+    if (is_exchange_step(call.node.op)) return replicated_rule(call.operands, call.results);  // it is sharded already
     const bool backward = is_backward(call.node);
     if (Status status = backward ? Status(Done{}) : check_operands(call); !status) return status.error();
     const std::string both = call.node.boolean("interleaved", false) ? "(i !2)" : "(!2 i)";
@@ -67,11 +67,14 @@ class Experts final : public OpFamily {
   }
 
   Result<OpCost> do_cost(const OpCall& call, const Rule& rule) const override {
+    if (is_exchange_step(call.node.op)) return exchange_step_cost(call);
     OpCost cost;
     cost.matrix = true;
-    const double share = static_cast<double>(call.operand("indices")->shape[1]) /
-                         static_cast<double>(rule.factors[rule.factor("e")].size);
-    const double forward = 6 * share;  // three products of each token and each of its experts
+    // A rank that has some of the experts works on the tokens that go there, and the busiest rank is what is priced.
+    const std::int64_t here = rule.factors[rule.factor("e")].size, experts = ShardIndex(call.node, "experts", here).global_size();
+    const double share = static_cast<double>(call.operand("indices")->shape[1]) / static_cast<double>(experts);
+    const double longer = here < experts ? exchange_of(call).imbalance : 1;
+    const double forward = 6 * share * longer;  // three products of each token and each of its experts
     cost.forward.push_back({is_backward(call.node) ? 2 * forward : forward,
                             {rule.factor("t"), rule.factor("e"), rule.factor("h"), rule.factor("i")}});
     cost.backward_ratio = 2;  // two products for each one of the forward

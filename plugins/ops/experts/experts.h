@@ -76,6 +76,7 @@ ExpertRowGradients expert_row_gradients(const ExpertRows& in, const ExpertRowsSa
 // exchange.cpp: the steps of t>e. False: no axis exchanges.
 bool emit_exchange(const LocalCall& call);
 bool is_exchange_step(const std::string& op);
+OpCost exchange_step_cost(const OpCall& call);
 Result<std::vector<Tensor>> evaluate_exchange_step(const OpCall& call, std::span<const Tensor* const> operands);
 
 }  // namespace meshwright

@@ -1,0 +1,97 @@
+#include "meshwright/call_price.h"
+
+#include <algorithm>
+
+namespace meshwright {
+
+namespace {
+
+double flops_of(const OpCost& cost, const CallShare& share) {
+  double sum = 0;
+  for (const WorkTerm& term : cost.forward) {
+    double flops = term.flops;
+    for (const FactorId factor : term.factors) flops *= static_cast<double>(share.extents[factor]);
+    if (term.is_causal) {
+      const auto shards = static_cast<double>(share.shards[term.causal]);
+      flops *= (2 * shards - 1) / (2 * shards);
+    }
+    sum += flops;
+  }
+  return sum;
+}
+
+// How many ranks share each factor, read off a dimension that is this factor alone; 1 where there is none.
+std::vector<std::int64_t> shards_of(const Rule& rule, const Mesh& mesh, const std::vector<const ShardedType*>& operands) {
+  std::vector<std::int64_t> shards(rule.factors.size(), 1);
+  for (std::size_t i = rule.operands.size(); i-- > 0;) {
+    const ShardedType& type = *operands[i];
+    const std::vector<std::int64_t> local = local_shape(type.layout, type.atoms, mesh);
+    for (std::size_t d = local.size(); d-- > 0;) {
+      const std::vector<FactorId>& factors = rule.operands[i].dimensions[d];
+      if (factors.size() == 1 && local[d] > 0) shards[factors[0]] = (type.type.shape[d] + local[d] - 1) / local[d];
+    }
+  }
+  return shards;
+}
+
+}  // namespace
+
+DType computing_dtype(const std::vector<DType>& operands, const std::vector<DType>& results) {
+  for (const auto* dtypes : {&operands, &results}) {
+    const auto floating = std::find_if(dtypes->begin(), dtypes->end(), is_floating);
+    if (floating != dtypes->end()) return *floating;
+  }
+  return DType::float32;
+}
+
+double call_seconds(const CostProfile& profile, const OpCost& cost, const CallShare& share) {
+  if (cost.alias) return 0;
+  Work work;
+  work.dtype = share.dtype;
+  (cost.matrix ? work.matrix_flops : work.vector_flops) = share.longer * flops_of(cost, share);
+  double written = 0;
+  for (const std::int64_t bytes : share.result_bytes) written += static_cast<double>(bytes);
+  work.bytes = written;
+  for (const std::int64_t one : share.operand_bytes) {
+    const auto bytes = static_cast<double>(one);
+    work.bytes += cost.gathers ? std::min(bytes, written) : bytes;
+  }
+  return compute_seconds(profile, work);
+}
+
+double call_seconds(const CostProfile& profile, const OpTable& ops, const Mesh& mesh, const Node& node,
+                    const std::vector<const ShardedType*>& operands, const std::vector<const ShardedType*>& results) {
+  OpCall call{node, {}, {}};
+  CallShare share;
+  std::vector<DType> operand_dtypes, result_dtypes;
+  const auto add = [&](const ShardedType& type, std::vector<TensorType>& types, std::vector<std::int64_t>& bytes, std::vector<DType>& dtypes) {
+    types.push_back(local_type(type, mesh));
+    bytes.push_back(types.back().bytes());
+    dtypes.push_back(types.back().dtype);
+  };
+  for (const ShardedType* operand : operands) add(*operand, call.operands, share.operand_bytes, operand_dtypes);
+  for (const ShardedType* result : results) add(*result, call.results, share.result_bytes, result_dtypes);
+  share.dtype = computing_dtype(operand_dtypes, result_dtypes);
+  OpCost cost;  // of what nobody knows, or knows only on whole shapes
+  if (const OpFamily* family = ops.find(node.op)) {
+    const Result<Rule> rule = family->rule(call);
+    if (const Result<OpCost> stated = rule ? family->cost(call, *rule) : Result<OpCost>(rule.error())) {
+      cost = *stated;
+      for (const Factor& factor : rule->factors) share.extents.push_back(factor.size);
+      const bool causal = std::any_of(cost.forward.begin(), cost.forward.end(), [](const WorkTerm& term) { return term.is_causal; });
+      share.shards = causal ? shards_of(*rule, mesh, operands) : std::vector<std::int64_t>(share.extents.size(), 1);
+    }
+  }
+  return call_seconds(profile, cost, share);
+}
+
+double update_seconds(const CostProfile& profile, std::int64_t elements, std::int64_t bytes, DType dtype) {
+  const Work work{.bytes = static_cast<double>(elements * bytes), .dtype = dtype};
+  return std::max(0.0, compute_seconds(profile, work) - profile.device.launch_seconds);
+}
+
+double accumulate_seconds(const CostProfile& profile, std::int64_t bytes) {
+  return compute_seconds(profile, {.bytes = 3 * static_cast<double>(bytes)});  // both are read, and one is written
+}
+
+}  // namespace meshwright

@@ -1,0 +1,47 @@
+// When each instruction of a program runs on a rank: all ranks of a mesh do the same at the same time, on two streams. The only
+// simulation of a step: what a plan says of its step, and what `simulate` draws.
+//
+// Computing, and the moves that computing waits for, run one after the other. The moves of parameters, and the sums of what they
+// reduced, overlap with them, one after the other too: each is issued when all computing before it in the program is done,
+// so that a gather that stands one op ahead overlaps with that op.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "meshwright/cost.h"
+#include "meshwright/export.h"
+#include "meshwright/op.h"
+#include "meshwright/program.h"
+#include "meshwright/result.h"
+#include "meshwright/ticks.h"
+
+namespace meshwright {
+
+enum class Stream : std::uint8_t { compute, parameters };
+
+struct Span {
+  Stream stream = Stream::compute;
+  Ticks start = 0;
+  Ticks ticks = 0;
+
+  [[nodiscard]] Ticks end() const { return start + ticks; }
+  [[nodiscard]] double start_seconds() const { return to_seconds(start); }
+  [[nodiscard]] double seconds() const { return to_seconds(ticks); }
+};
+
+struct Timeline {
+  std::vector<Span> spans;  // by instruction
+  double step_seconds = 0;
+  // Of the stream of parameters: all that runs on it, and how long computing, and at the end the updates, stand still for it.
+  double parameter_seconds = 0;
+  double waits_for_gathers = 0;
+  double waits_at_end = 0;
+};
+
+// What one instruction of a finished program takes. Errors: bad_input if a pass is left to be run.
+MESHWRIGHT_API Result<Ticks> instruction_ticks(const Program& program, const Instruction& instruction, const OpTable& ops, const CostProfile& profile);
+
+MESHWRIGHT_API Result<Timeline> make_timeline(const Program& program, const OpTable& ops, const CostProfile& profile);
+
+}  // namespace meshwright

@@ -1,0 +1,87 @@
+#include "meshwright/local_call.h"
+#include "meshwright/program.h"
+
+namespace meshwright {
+
+namespace {
+
+// Appends to a program what one rank executes of one of its instructions.
+class InstructionBuilder final : public LocalBuilder {
+ public:
+  InstructionBuilder(Program& program, const Instruction& original, std::vector<Instruction>& instructions)
+      : program_(program), original_(original), instructions_(instructions) {}
+
+  ProgramValueId make(ShardedType type) override {
+    const auto id = static_cast<ProgramValueId>(program_.values.size());
+    program_.values.push_back({original_.name + "." + std::to_string(id), std::move(type)});
+    return id;
+  }
+
+  void retype(ProgramValueId own, ShardedType type) override { program_.values[own].type = std::move(type); }
+
+  void emit(std::string op, const std::vector<Operand>& operands, Attributes attributes, RankAttributes rank_attributes,
+            const std::vector<ProgramValueId>& results) override {
+    Instruction& made = add();
+    made.op = std::move(op);
+    for (const Operand& operand : operands) {
+      if (operand.value != kNoId) made.operands.push_back({operand.name, operand.value, type(operand.value).layout});
+    }
+    made.results = results;
+    made.attributes = std::move(attributes);
+    made.rank_attributes = std::move(rank_attributes);
+    made.local = true;
+  }
+
+  [[nodiscard]] const ShardedType& type(ProgramValueId value) const override { return program_.values[value].type; }
+
+ private:
+  ProgramValueId move(ProgramValueId value, MoveKind kind, std::size_t axis, Placement placement, ProgramValueId own) override {
+    ShardedType moved = type(value);
+    moved.layout.place(axis, placement);
+    Instruction& move = add();
+    move.kind = InstructionKind::move;
+    move.operands.push_back({"", value, type(value).layout});
+    move.move = {kind, static_cast<std::uint8_t>(axis), 0, false, false, moved.layout};
+    if (own == kNoId) {
+      value = make(std::move(moved));
+    } else {
+      retype(own, std::move(moved));
+      value = own;
+    }
+    move.results.push_back(value);
+    return value;
+  }
+
+  Instruction& add() {
+    Instruction& made = instructions_.emplace_back();
+    made.phase = original_.phase;
+    made.name = original_.name;
+    made.module_path = original_.module_path;
+    made.node = original_.node;
+    return made;
+  }
+
+  Program& program_;
+  const Instruction& original_;
+  std::vector<Instruction>& instructions_;
+};
+
+}  // namespace
+
+Status localize(const OpFamily& family, const Instruction& compute, Program& program, std::vector<Instruction>& instructions) {
+  const Node node = node_of(compute);
+  std::vector<ShardedType> operands, results;
+  OpCall call{node, {}, {}};
+  for (const ProgramOperand& operand : compute.operands) {
+    operands.push_back(program.type(operand.value));
+    call.operands.push_back(operands.back().type);
+  }
+  for (const ProgramValueId result : compute.results) {
+    results.push_back(program.type(result));
+    call.results.push_back(results.back().type);
+  }
+  InstructionBuilder build(program, compute, instructions);
+  return family.localize({call, std::move(operands), std::move(results), program.mesh, build});
+}
+
+}  // namespace meshwright

@@ -1,0 +1,167 @@
+#include "strategy/call_pricer.h"
+
+#include <algorithm>
+
+#include "meshwright/conversion.h"
+#include "strategy/enumerate.h"
+
+namespace meshwright {
+
+std::vector<FactorShare> factor_shares(const AtomizedNode& node, const Mesh& mesh, const std::vector<AxisChoice>& axes) {
+  std::vector<FactorShare> shares(node.rule.factors.size());
+  for (FactorId factor = 0; factor < shares.size(); ++factor) {
+    // A whole factor may have cuts of others inside, and no atoms of its own.
+    if (node.rule.factors[factor].whole) {
+      shares[factor].extent = node.rule.factors[factor].size;
+      continue;
+    }
+    for (std::size_t atom = 0; atom < node.factor_atoms[factor].size(); ++atom) {
+      std::int64_t shards = 1;
+      for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+        const AxisChoice& choice = axes[axis];
+        const bool shards_factor = choice.use == AxisUse::factor || choice.use == AxisUse::exchange;
+        if (shards_factor && choice.factor == factor && choice.atom == atom) shards *= mesh.axes[axis].size;
+      }
+      shares[factor].shards *= shards;
+      shares[factor].extent *= (node.factor_atoms[factor][atom] + shards - 1) / shards;
+    }
+  }
+  return shares;
+}
+
+// Sums up what a family emits.
+class CallPricer::Builder final : public LocalBuilder {
+ public:
+  // With `prices` false it only finds out whether the op is itself on local shapes.
+  Builder(const CallPricer& of, std::vector<ShardedType> values, bool prices) : of_(of), values_(std::move(values)), prices_(prices) {}
+
+  ProgramValueId make(ShardedType type) override {
+    values_.push_back(std::move(type));
+    return static_cast<ProgramValueId>(values_.size() - 1);
+  }
+  void retype(ProgramValueId own, ShardedType type) override { values_[own] = std::move(type); }
+  [[nodiscard]] const ShardedType& type(ProgramValueId value) const override { return values_[value]; }
+
+  void emit(std::string op, const std::vector<Operand>& operands, Attributes attributes, RankAttributes rank_attributes,
+            const std::vector<ProgramValueId>& results) override {
+    const bool is_itself = op == of_.node_.op && results == of_.node_.results && operands == of_.node_.operands;
+    steps_ |= !is_itself || ++emitted_ > 1;
+    if (!prices_) return;
+    Node node;
+    node.op = std::move(op);
+    node.name = of_.node_.name;
+    node.attributes = std::move(attributes);
+    const std::vector<std::int64_t> first(of_.mesh_.rank(), 0);
+    for (const auto& [key, integers] : rank_attributes) node.attributes[key] = integers.at(first);
+    std::vector<const ShardedType*> operand_types, result_types;
+    for (const Operand& operand : operands) {
+      if (operand.value == kNoId) continue;
+      node.operands.push_back(operand);
+      operand_types.push_back(&values_[operand.value]);
+    }
+    for (const ProgramValueId result : results) result_types.push_back(&values_[result]);
+    node.results = results;
+    price_.seconds += call_seconds(of_.profile_, of_.ops_, of_.mesh_, node, operand_types, result_types);
+  }
+
+  [[nodiscard]] bool steps() const { return steps_; }
+  [[nodiscard]] const CallPrice& price() const { return price_; }
+
+ private:
+  ProgramValueId move(ProgramValueId value, MoveKind kind, std::size_t axis, Placement placement, ProgramValueId own) override {
+    steps_ = true;
+    const ShardedType from = values_[value];
+    ShardedType moved = from;
+    moved.layout.place(axis, placement);
+    const Move move{kind, static_cast<std::uint8_t>(axis), 0, false, false, moved.layout};
+    const ConversionProblem problem{of_.mesh_, from.atoms, of_.profile_, size_bytes(from.type.dtype), false};
+    if (prices_) price_.communication_seconds += to_seconds(move_ticks(problem, from.layout, move));
+    if (own == kNoId) return make(std::move(moved));
+    retype(own, std::move(moved));
+    return own;
+  }
+
+  const CallPricer& of_;
+  std::vector<ShardedType> values_;
+  const bool prices_;
+  bool steps_ = false;
+  int emitted_ = 0;
+  CallPrice price_;
+};
+
+CallPricer::CallPricer(const Graph& graph, const AtomizedGraph& atoms, NodeId node, const OpTable& ops, const CostProfile& profile, const Mesh& mesh)
+    : atoms_(atoms.nodes[node]), family_(atoms_.ruled ? ops.find(graph.nodes[node].op) : nullptr), ops_(ops), profile_(profile), mesh_(mesh), node_(graph.nodes[node]) {
+  std::vector<DType> operand_dtypes, result_dtypes;
+  ProgramValueId next = 0;
+  for (Operand& operand : node_.operands) {
+    operands_.push_back(graph.type(operand.value));
+    operand_shapes_.push_back(&atoms.values[operand.value]);
+    operand_dtypes.push_back(operands_.back().dtype);
+    operand.value = next++;
+  }
+  for (ValueId& result : node_.results) {
+    results_.push_back(graph.type(result));
+    result_shapes_.push_back(&atoms.values[result]);
+    result_dtypes.push_back(results_.back().dtype);
+    result = next++;
+  }
+  dtype_ = computing_dtype(operand_dtypes, result_dtypes);
+}
+
+Result<CallPrice> CallPricer::price(const CallLayouts& call) {
+  const Result<bool> steps = takes_steps(call);
+  if (!steps) return steps.error();
+  if (!*steps) return price_of_share(call);
+  Builder build(*this, {}, true);
+  if (Status status = localize(call, build); !status) return status.error();
+  return build.price();
+}
+
+// An op is more than itself if it is so for what one of the axes does.
+Result<bool> CallPricer::takes_steps(const CallLayouts& call) {
+  if (family_ == nullptr) return false;
+  bool any = false;
+  for (std::size_t axis = 0; axis < call.axes.size(); ++axis) {
+    const AxisChoice& choice = call.axes[axis];
+    const auto [found, inserted] = steps_.try_emplace({mesh_.axes[axis].size, choice.use, choice.factor, choice.atom, choice.group}, true);
+    if (inserted) {
+      std::vector<AxisChoice> alone(mesh_.rank());
+      alone[axis] = choice;
+      const std::optional<CallLayouts> layouts = derive_layouts(atoms_, mesh_, operand_shapes_, result_shapes_, alone);
+      if (layouts) {
+        Builder build(*this, {}, false);
+        if (Status status = localize(*layouts, build); !status) return status.error();
+        found->second = build.steps();
+      }
+    }
+    any |= found->second;
+  }
+  return any;
+}
+
+Status CallPricer::localize(const CallLayouts& call, Builder& build) const {
+  std::vector<ShardedType> operands, results;
+  for (std::size_t i = 0; i < operands_.size(); ++i) operands.push_back({operands_[i], *operand_shapes_[i], handed_layout(atoms_, call, i)});
+  for (std::size_t i = 0; i < results_.size(); ++i) results.push_back({results_[i], *result_shapes_[i], call.results[i].value});
+  for (const ShardedType& operand : operands) build.make(operand);
+  for (const ShardedType& result : results) build.make(result);
+  return family_->localize({{node_, operands_, results_}, std::move(operands), std::move(results), mesh_, build});
+}
+
+CallPrice CallPricer::price_of_share(const CallLayouts& call) const {
+  CallShare share;
+  share.dtype = dtype_;
+  for (const FactorShare& factor : factor_shares(atoms_, mesh_, call.axes)) {
+    share.extents.push_back(factor.extent);
+    share.shards.push_back(factor.shards);
+  }
+  for (const Exchange& exchange : atoms_.rule.exchanges) {
+    if (share.shards[exchange.to] > 1) share.longer = std::max(share.longer, exchange.imbalance);
+  }
+  const auto bytes = [&](const Layout& layout, const AtomShape& shape, DType dtype) { return local_elements(layout, shape, mesh_) * size_bytes(dtype); };
+  for (std::size_t i = 0; i < operands_.size(); ++i) share.operand_bytes.push_back(bytes(call.operands[i].value, *operand_shapes_[i], operands_[i].dtype));
+  for (std::size_t i = 0; i < results_.size(); ++i) share.result_bytes.push_back(bytes(call.results[i].value, *result_shapes_[i], results_[i].dtype));
+  return {call_seconds(profile_, atoms_.cost, share), 0};
+}
+
+}  // namespace meshwright

@@ -1,0 +1,67 @@
+// The search, a plan's step and a simulation have one price for one thing.
+#include <gtest/gtest.h>
+
+#include "meshwright/timeline.h"
+#include "planned_program.h"
+
+namespace meshwright {
+namespace {
+
+using Settings = std::vector<std::string>;
+
+class OnePrice : public testing::TestWithParam<std::tuple<const char*, const char*>> {
+ protected:
+  static Result<test::PlannedProgram> planned(const Settings& more) {
+    Settings settings = {"train.batch_coupling=allow"};
+    settings.insert(settings.end(), more.begin(), more.end());
+    return test::planned_program(std::get<0>(GetParam()), std::get<1>(GetParam()), settings);
+  }
+};
+
+// Every node's computing and what it sends inside, forward and backward, instruction by instruction.
+TEST_P(OnePrice, OfEachNodeInTheSearchAndInTheProgram) {
+  const Result<test::PlannedProgram> made = planned({});
+  ASSERT_TRUE(made) << made.error().message;
+  const Program& program = made->program;
+  struct Sums {
+    double forward = 0, backward = 0;
+  };
+  std::map<std::string, Sums> sums;  // by the node that an instruction serves
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.kind != InstructionKind::compute) continue;
+    const double seconds = to_seconds(instruction_ticks(program, instruction, *made->tools.ops, made->tools.profile).value());
+    (instruction.phase == Phase::forward ? sums[instruction.node].forward : sums[instruction.node].backward) += seconds;
+  }
+  std::map<ValueId, double> fork_sums;
+  for (const PlannedVariable& variable : made->plan.variables) {
+    if (const auto* fork = std::get_if<PlannedFork>(&variable.choice)) fork_sums[fork->value] = variable.backward_seconds;
+  }
+  for (const PlannedVariable& variable : made->plan.variables) {
+    const PlannedNode* node = variable.node();
+    if (node == nullptr) continue;
+    const Sums& ran = sums[made->plan.name(variable)];
+    EXPECT_NEAR(variable.forward_seconds, ran.forward, 1e-9 * ran.forward + 1e-11) << made->plan.name(variable);
+    // A program says of sums of gradients that they serve the node whose gradient is added.
+    double added = 0;
+    for (const Operand& operand : made->plan.graph().nodes[node->node].operands) added += fork_sums.contains(operand.value) ? fork_sums[operand.value] : 0;
+    EXPECT_LE(variable.backward_seconds, ran.backward + 1e-9 * ran.backward + 1e-11) << made->plan.name(variable);
+    EXPECT_GE(variable.backward_seconds + added, ran.backward - 1e-9 * ran.backward - 1e-11) << made->plan.name(variable);
+  }
+}
+
+TEST_P(OnePrice, OfTheStepInThePlanAndInTheSimulation) {
+  for (const Settings& settings : {Settings{}, Settings{"train.microbatches=4"}, Settings{"search.zero=3", "search.regather=always"}}) {
+    const Result<test::PlannedProgram> made = planned(settings);
+    ASSERT_TRUE(made) << made.error().message;
+    EXPECT_EQ(made->plan.step_seconds, make_timeline(made->program, *made->tools.ops, made->tools.profile)->step_seconds);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, OnePrice,
+                         testing::Combine(testing::Values("mlp_tiny", "gpt2_tiny", "llama_tiny", "bert_tiny", "vit_tiny", "t5_tiny", "clip_tiny", "resnet_tiny",
+                                                          "vgg_tiny", "unet_tiny", "densenet_tiny", "mixtral_tiny", "qwen_moe_tiny"),
+                                          testing::Values("2x2", "4")),
+                         [](const auto& info) { return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param); });
+
+}  // namespace
+}  // namespace meshwright
