@@ -77,12 +77,8 @@ class Explainer {
     Explanation made;
     made.kind = word(planned.kind());
     made.name = plan_.name(planned);
-    if (const PlannedNode* node = planned.node()) {
-      made.op = plan_.graph().nodes[node->node].op;
-      made.module = plan_.graph().nodes[node->node].module_path;
-    } else if (planned.parameter() != nullptr && made.name.rfind('.') != std::string::npos) {
-      made.module = made.name.substr(0, made.name.rfind('.'));
-    }
+    if (const PlannedNode* node = planned.node()) made.op = plan_.graph().nodes[node->node].op;
+    made.module = plan_.module(planned);
     made.chosen = choice_text(plan_.model, planned);
     const auto microbatches = static_cast<double>(plan_.training.microbatches);
     made.forward_seconds = microbatches * planned.forward_seconds;

@@ -88,16 +88,10 @@ class Table {
 
   // A fork or an output belongs to the module that made its value.
   std::string module_of(const PlannedVariable& variable) {
-    if (const PlannedNode* node = variable.node()) return plan_.graph().nodes[node->node].module_path;
-    if (const PlannedParameter* parameter = variable.parameter()) return parent_of(plan_.name(parameter->value));
+    if (variable.node() != nullptr || variable.parameter() != nullptr) return plan_.module(variable);
     const auto* fork = std::get_if<PlannedFork>(&variable.choice);
     const auto made = maker_.find(fork != nullptr ? fork->value : std::get<PlannedOutput>(variable.choice).value);
     return made == maker_.end() ? "" : made->second;
-  }
-
-  static std::string parent_of(const std::string& path) {
-    const std::size_t dot = path.rfind('.');
-    return dot == std::string::npos ? "" : path.substr(0, dot);
   }
 
   ModuleSum& sum_of(const std::string& module) {

@@ -17,7 +17,7 @@ Result<OpenPlan> open_plan(const ProgramOptions& options) {
   Result<Plan> plan = read_plan(options.plan, **ops);
   if (!plan) return plan.error();
   if (Status status = check_planned_model(*plan, options.allow_changed_model); !status) return status.error();
-  Result<ProgramTools> tools = open_tools(*host, *plan);
+  Result<ProgramTools> tools = open_tools(*host, *plan, std::move(*ops));
   if (!tools) return tools.error();
   return OpenPlan{std::move(*plan), std::move(*host), std::move(*tools)};
 }

@@ -133,12 +133,10 @@ class PlanWriter {
   }
 
   [[nodiscard]] Json constant(const PlannedConstant& constant) const {
-    const TrainingAnalysis* backward = plan_.model.backward.get();
-    const Graph& graph = backward != nullptr ? backward->training.graph : plan_.graph();
-    const AtomizedGraph& atoms = backward != nullptr ? backward->atoms : *plan_.model.atoms;
+    const NodeId producer = training_graph(plan_.model).values[constant.value].producer;
     Json json;
     json.add("value", plan_.name(constant.value)).add("layout", layout(constant.value, constant.wanted));
-    json.add("axes", axes(constant.made, atoms.nodes[graph.values[constant.value].producer]));
+    json.add("axes", axes(constant.made, training_atoms(plan_.model).nodes[producer]));
     return json;
   }
 

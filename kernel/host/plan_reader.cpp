@@ -162,11 +162,8 @@ class PlanReader {
     }
   }
 
-  [[nodiscard]] const Graph& training_graph() const { return plan_.model.backward ? plan_.model.backward->training.graph : plan_.graph(); }
-  [[nodiscard]] const AtomizedGraph& training_atoms() const { return plan_.model.backward ? plan_.model.backward->atoms : *plan_.model.atoms; }
-
   void read_choices() {
-    for (ValueId id = 0; id < training_graph().values.size(); ++id) values_[training_graph().values[id].name] = id;
+    for (ValueId id = 0; id < training_graph(plan_.model).values.size(); ++id) values_[training_graph(plan_.model).values[id].name] = id;
     for (const Source& source : plan_.graph().sources) {
       if (source.kind == SourceKind::parameter && !source.names.empty()) values_[source.names[0]] = source.value;
     }
@@ -221,10 +218,10 @@ class PlanReader {
 
   // The layouts that follow from axes.
   CallLayouts read_call(const JsonPlace& axes, NodeId id) const {
-    const AtomizedNode& node = training_atoms().nodes[id];
+    const AtomizedNode& node = training_atoms(plan_.model).nodes[id];
     const std::vector<AxisChoice> choices = read_axes(axes, node);
     if (axes.failed()) return {};
-    std::optional<CallLayouts> call = derive_layouts(training_graph(), training_atoms(), id, plan_.mesh, choices);
+    std::optional<CallLayouts> call = derive_layouts(training_graph(plan_.model), training_atoms(plan_.model), id, plan_.mesh, choices);
     if (!call) axes.fail("its tensors cannot be sharded like this on a mesh " + to_string(plan_.mesh));
     return std::move(call).value_or(CallLayouts{});
   }
@@ -253,7 +250,7 @@ class PlanReader {
                  "; was the plan made with other op families?");
     }
     for (std::size_t i = 0; i < backward.size() && !place.failed(); ++i) {
-      const Node& known = training_graph().nodes[gradient[i]];
+      const Node& known = training_graph(plan_.model).nodes[gradient[i]];
       if (backward[i].at("node").text() != known.name || backward[i].at("op").text() != known.op) {
         backward[i].fail("its gradient has " + known.op + " '" + known.name + "' here; was the plan made with other op families?");
       }
@@ -306,7 +303,7 @@ class PlanReader {
     PlannedConstant constant;
     constant.value = read_value(place.at("value"), false);
     if (place.failed()) return constant;
-    const NodeId producer = training_graph().values[constant.value].producer;
+    const NodeId producer = training_graph(plan_.model).values[constant.value].producer;
     if (producer == kNoId) place.fail("nothing makes it");
     constant.wanted = read_layout(place.at("layout"), constant.value);
     if (!place.failed()) constant.made = read_call(place.at("axes"), producer);

@@ -34,12 +34,12 @@ Result<bool> is_plan(const std::string& path) {
 }
 
 Result<Program> program_of_plan(const ProfileOptions& options, PluginHost& host) {
-  const Result<std::unique_ptr<OpTable>> ops = host.op_table();
+  Result<std::unique_ptr<OpTable>> ops = host.op_table();
   if (!ops) return ops.error();
   const Result<Plan> plan = read_plan(options.input, **ops);
   if (!plan) return plan.error();
   if (Status status = check_planned_model(*plan, options.allow_changed_model); !status) return status.error();
-  const Result<ProgramTools> tools = open_tools(host, *plan);
+  const Result<ProgramTools> tools = open_tools(host, *plan, std::move(*ops));
   if (!tools) return tools.error();
   return make_program(*plan, *tools);
 }

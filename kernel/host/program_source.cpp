@@ -63,8 +63,8 @@ std::string planned_with(const Plan& plan, std::string_view kind, const std::str
 
 }  // namespace
 
-Result<ProgramTools> open_tools(PluginHost& host, const Plan& plan) {
-  Result<ProgramTools> tools = open_passes(host, plan);
+Result<ProgramTools> open_tools(PluginHost& host, const Plan& plan, std::unique_ptr<OpTable> ops) {
+  Result<ProgramTools> tools = open_passes(host, plan, std::move(ops));
   if (!tools) return tools;
   std::shared_ptr<Profiler> profiler;
   const std::string id = planned_with(plan, "profilers", host.config().search.text("profiler"));
@@ -75,7 +75,7 @@ Result<ProgramTools> open_tools(PluginHost& host, const Plan& plan) {
   return tools;
 }
 
-Result<ProgramTools> open_passes(PluginHost& host, const Plan& plan) {
+Result<ProgramTools> open_passes(PluginHost& host, const Plan& plan, std::unique_ptr<OpTable> ops) {
   ProgramTools tools;
   const Config &search = host.config().search, &emit = host.config().emit;
   Status status = create(host, "conversions", planned_with(plan, "conversions", search.text("conversions")), tools.conversions);
@@ -83,9 +83,11 @@ Result<ProgramTools> open_passes(PluginHost& host, const Plan& plan) {
   if (status) status = create(host, "passes", emit.text("communication"), tools.communication);
   if (status) status = create(host, "passes", emit.text("reshape"), tools.reshape);
   if (!status) return status.error();
-  Result<std::unique_ptr<OpTable>> ops = host.op_table();
-  if (!ops) return ops.error();
-  tools.ops = std::move(*ops);
+  tools.ops = std::move(ops);
+  if (tools.ops != nullptr) return tools;
+  Result<std::unique_ptr<OpTable>> opened = host.op_table();
+  if (!opened) return opened.error();
+  tools.ops = std::move(*opened);
   return tools;
 }
 

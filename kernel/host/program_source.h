@@ -24,10 +24,10 @@ struct ProgramTools {
 };
 
 // The plugins that the configuration names; the conversion search and the profiler are those with which the plan was
-// made, where the plan names them. Errors: bad_input (a name), plugin_failed.
-Result<ProgramTools> open_tools(PluginHost& host, const Plan& plan);
+// made, where the plan names them. `ops`: the families, where they are open already. Errors: bad_input (a name), plugin_failed.
+Result<ProgramTools> open_tools(PluginHost& host, const Plan& plan, std::unique_ptr<OpTable> ops = nullptr);
 // The same without the profile, for a plan that names no cluster.
-Result<ProgramTools> open_passes(PluginHost& host, const Plan& plan);
+Result<ProgramTools> open_passes(PluginHost& host, const Plan& plan, std::unique_ptr<OpTable> ops = nullptr);
 
 // Errors: those of lower and of the passes.
 Result<Program> make_program(const Plan& plan, const ProgramTools& tools);

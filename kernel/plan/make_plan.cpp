@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
 
 #include "meshwright/plan.h"
 #include "plan/outline.h"

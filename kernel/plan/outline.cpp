@@ -14,8 +14,8 @@ class Outlining {
  public:
   Outlining(const Plan& plan, const FindConstant& find_constant)
       : plan_(plan),
-        graph_(plan.model.backward ? plan.model.backward->training.graph : plan.graph()),
-        atoms_(plan.model.backward ? plan.model.backward->atoms : *plan.model.atoms),
+        graph_(training_graph(plan.model)),
+        atoms_(training_atoms(plan.model)),
         index_(PlanIndex::of_variables(plan)),
         find_constant_(find_constant),
         whole_(plan.mesh.rank()) {}
@@ -115,19 +115,11 @@ class Outlining {
   }
 
   Status add_backward(std::uint32_t at, const PlannedNode& planned) {
-    const TrainingAnalysis& model = *plan_.model.backward;
-    std::map<ValueId, Layout> have = at_hand_in_backward(model.training, planned.node, planned.call);
-    const std::vector<NodeId>& nodes = model.backward_of[planned.node];
-    for (std::size_t n = 0; n < nodes.size(); ++n) {
-      const Node& node = graph_.nodes[nodes[n]];
-      for (std::uint32_t i = 0; i < node.operands.size(); ++i) {
-        if (have.contains(node.operands[i].value)) continue;
-        const Layout handed = handed_layout(atoms_.nodes[nodes[n]], planned.backward[n], i);
-        if (Status status = add_constant(node.operands[i].value, handed, at, kNoId); !status) return status;
-      }
-      for (std::size_t i = 0; i < node.results.size(); ++i) have[node.results[i]] = planned.backward[n].results[i].value;
+    const BackwardNeeds needs = BackwardAxes(*plan_.model.backward, plan_.mesh, planned.node).needs(planned.call, planned.backward);
+    for (const ConstantUse& use : needs.constants) {
+      if (Status status = add_constant(use.value, use.layout, at, kNoId); !status) return status;
     }
-    for (const InnerConversion& inner : BackwardAxes(model, plan_.mesh, planned.node).conversions(planned.call, planned.backward)) {
+    for (const InnerConversion& inner : needs.conversions) {
       add({inner.value, false, false, at, at, kNoId, inner.from, inner.to, {}, microbatches()});
     }
     return Done{};

@@ -16,15 +16,12 @@ const std::string& value_name(const Graph& graph, ValueId value) {
   return graph.values[value].name;
 }
 
-const AtomShape& Plan::shape(ValueId value) const { return model.backward ? model.backward->atoms.values[value] : model.atoms->values[value]; }
+const AtomShape& Plan::shape(ValueId value) const { return training_atoms(model).values[value]; }
 
-const TensorType& Plan::type(ValueId value) const {
-  return model.backward ? model.backward->training.graph.type(value) : model.graph->type(value);
-}
+const TensorType& Plan::type(ValueId value) const { return training_graph(model).type(value); }
 
 const std::string& Plan::name(ValueId value) const {
-  if (value < model.graph->values.size()) return value_name(*model.graph, value);
-  return model.backward->training.graph.values[value].name;
+  return value < graph().values.size() ? value_name(graph(), value) : training_graph(model).values[value].name;
 }
 
 std::string Plan::name(const PlannedVariable& variable) const {
@@ -32,6 +29,14 @@ std::string Plan::name(const PlannedVariable& variable) const {
   if (const PlannedParameter* parameter = variable.parameter()) return name(parameter->value);
   if (const auto* fork = std::get_if<PlannedFork>(&variable.choice)) return graph().values[fork->value].name;
   return "output " + graph().values[std::get<PlannedOutput>(variable.choice).value].name;
+}
+
+std::string Plan::module(const PlannedVariable& variable) const {
+  if (const PlannedNode* node = variable.node()) return graph().nodes[node->node].module_path;
+  if (variable.parameter() == nullptr) return "";
+  const std::string& path = name(variable.parameter()->value);
+  const std::size_t dot = path.rfind('.');
+  return dot == std::string::npos ? "" : path.substr(0, dot);
 }
 
 std::int64_t Plan::element_bytes(const PlannedConversion& conversion) const {

@@ -104,14 +104,13 @@ class Checker {
 
   // What its maker yields may be cut, and no more.
   Status check_constant(const PlannedConstant& constant) const {
-    const Graph& graph = plan_.model.backward ? plan_.model.backward->training.graph : graph_;
-    const AtomizedGraph& atoms = plan_.model.backward ? plan_.model.backward->atoms : *plan_.model.atoms;
+    const Graph& graph = training_graph(plan_.model);
+    const AtomizedGraph& atoms = training_atoms(plan_.model);
     const NodeId producer = graph.values[constant.value].producer;
     if (producer == kNoId) return bad_input("nothing makes it");
     const std::optional<CallLayouts> derived = derive_layouts(graph, atoms, producer, plan_.mesh, constant.made.axes);
     if (!derived || *derived != constant.made) return bad_input("its layouts do not follow from its axes; was the plan made with other op families?");
-    if (Status status = check_fits(constant.wanted, constant.value, true); !status) return status;
-    return Done{};
+    return check_fits(constant.wanted, constant.value, true);
   }
 
   Status check_conversions() const {

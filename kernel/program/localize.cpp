@@ -35,21 +35,12 @@ class InstructionBuilder final : public LocalBuilder {
   [[nodiscard]] const ShardedType& type(ProgramValueId value) const override { return program_.values[value].type; }
 
  private:
-  ProgramValueId move(ProgramValueId value, MoveKind kind, std::size_t axis, Placement placement, ProgramValueId own) override {
-    ShardedType moved = type(value);
-    moved.layout.place(axis, placement);
-    Instruction& move = add();
-    move.kind = InstructionKind::move;
-    move.operands.push_back({"", value, type(value).layout});
-    move.move = {kind, static_cast<std::uint8_t>(axis), 0, false, false, moved.layout};
-    if (own == kNoId) {
-      value = make(std::move(moved));
-    } else {
-      retype(own, std::move(moved));
-      value = own;
-    }
-    move.results.push_back(value);
-    return value;
+  void take_move(ProgramValueId from, const Move& move, ProgramValueId to) override {
+    Instruction& made = add();
+    made.kind = InstructionKind::move;
+    made.operands.push_back({"", from, type(from).layout});
+    made.move = move;
+    made.results.push_back(to);
   }
 
   Instruction& add() {

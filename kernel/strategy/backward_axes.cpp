@@ -20,21 +20,6 @@ double mismatch(Placement have, Placement need) {
 
 }  // namespace
 
-std::map<ValueId, Layout> at_hand_in_backward(const TrainingGraph& training, NodeId forward, const CallLayouts& call) {
-  std::map<ValueId, Layout> layouts;
-  const Node& node = training.graph.nodes[forward];
-  for (std::size_t i = 0; i < node.operands.size(); ++i) {
-    const ValueId operand = node.operands[i].value;
-    if (training.graph.values[operand].requires_gradient) layouts[operand] = call.operands[i].value;
-  }
-  for (std::size_t i = 0; i < node.results.size(); ++i) {
-    layouts[node.results[i]] = call.results[i].value;
-    const ValueId gradient = training.gradients[node.results[i]];
-    if (gradient != kNoId) layouts[gradient] = call.results[i].gradient;
-  }
-  return layouts;
-}
-
 BackwardAxes::BackwardAxes(const TrainingAnalysis& model, const Mesh& mesh, NodeId forward) : model_(model), mesh_(mesh), forward_(forward) {
   const Graph& graph = model.training.graph;
   for (const NodeId id : model.backward_of[forward]) {
@@ -58,6 +43,22 @@ BackwardAxes::BackwardAxes(const TrainingAnalysis& model, const Mesh& mesh, Node
   }
 }
 
+std::map<ValueId, Layout> BackwardAxes::at_hand(const CallLayouts& call) const {
+  std::map<ValueId, Layout> layouts;
+  const TrainingGraph& training = model_.training;
+  const Node& node = training.graph.nodes[forward_];
+  for (std::size_t i = 0; i < node.operands.size(); ++i) {
+    const ValueId operand = node.operands[i].value;
+    if (training.graph.values[operand].requires_gradient) layouts[operand] = call.operands[i].value;
+  }
+  for (std::size_t i = 0; i < node.results.size(); ++i) {
+    layouts[node.results[i]] = call.results[i].value;
+    const ValueId gradient = training.gradients[node.results[i]];
+    if (gradient != kNoId) layouts[gradient] = call.results[i].gradient;
+  }
+  return layouts;
+}
+
 // Whether a node shares its work over an axis as the op does. Factors of both are known by their names.
 bool BackwardAxes::works_alike(const Member& member, const AxisChoice& choice, const AxisChoice& forward) const {
   const auto shares = [](const AxisChoice& one) { return one.use == AxisUse::factor || one.use == AxisUse::exchange; };
@@ -76,7 +77,7 @@ Error BackwardAxes::cannot_work_alike(const AxisChoice& forward) const {
 class BackwardAxes::Search {
  public:
   Search(const BackwardAxes& of, const CallLayouts& call, std::size_t axis, Axes& axes) : of_(of), call_(call), axis_(axis), axes_(axes) {
-    for (const auto& [value, layout] : at_hand_in_backward(of.model_.training, of.forward_, call)) have_[value] = layout[axis];
+    for (const auto& [value, layout] : of.at_hand(call)) have_[value] = layout[axis];
   }
 
   // Empty if some node has no choice.
@@ -198,27 +199,31 @@ Result<BackwardLayouts> BackwardAxes::choose(const CallLayouts& call) {
     nodes = derive(call, axes);
   }
   if (!nodes) return internal_error("the gradient of '" + model_.training.graph.nodes[forward_].name + "' fits its tensors axis by axis, and not together");
-  std::vector<InnerConversion> inner = conversions(call, *nodes);
-  return BackwardLayouts{std::move(*nodes), std::move(inner)};
+  BackwardNeeds needed = needs(call, *nodes);
+  return BackwardLayouts{std::move(*nodes), std::move(needed)};
 }
 
-std::vector<InnerConversion> BackwardAxes::conversions(const CallLayouts& call, const std::vector<CallLayouts>& nodes) const {
-  std::vector<InnerConversion> all;
-  std::map<ValueId, Layout> have = at_hand_in_backward(model_.training, forward_, call);
-  const auto add = [&](ValueId value, const Layout& from, const Layout& to) {
+BackwardNeeds BackwardAxes::needs(const CallLayouts& call, const std::vector<CallLayouts>& nodes) const {
+  BackwardNeeds needs;
+  std::map<ValueId, Layout> have = at_hand(call);
+  const auto convert = [&](ValueId value, const Layout& from, const Layout& to) {
     InnerConversion conversion{value, from, to};
-    if (from != to && std::find(all.begin(), all.end(), conversion) == all.end()) all.push_back(std::move(conversion));
+    const bool known = std::find(needs.conversions.begin(), needs.conversions.end(), conversion) != needs.conversions.end();
+    if (from != to && !known) needs.conversions.push_back(std::move(conversion));
   };
   for (std::size_t n = 0; n < members_.size(); ++n) {
     const Node& node = model_.training.graph.nodes[members_[n].id];
     for (std::size_t i = 0; i < node.operands.size(); ++i) {
-      const auto known = have.find(node.operands[i].value);
-      if (known != have.end()) add(known->first, known->second, handed_layout(model_.atoms.nodes[members_[n].id], nodes[n], i));
+      const ValueId operand = node.operands[i].value;
+      const Layout handed = handed_layout(model_.atoms.nodes[members_[n].id], nodes[n], i);
+      const auto known = have.find(operand);
+      if (known != have.end()) convert(operand, known->second, handed);
+      else needs.constants.push_back({operand, handed});
     }
     for (std::size_t i = 0; i < node.results.size(); ++i) have[node.results[i]] = nodes[n].results[i].value;
   }
-  for (const auto& [value, operand] : wanted_) add(value, have.at(value), call.operands[operand].gradient);
-  return all;
+  for (const auto& [value, operand] : wanted_) convert(value, have.at(value), call.operands[operand].gradient);
+  return needs;
 }
 
 }  // namespace meshwright

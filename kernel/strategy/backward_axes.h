@@ -4,6 +4,8 @@
 #pragma once
 
 #include <map>
+#include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -19,13 +21,22 @@ struct InnerConversion {
   bool operator==(const InnerConversion&) const = default;
 };
 
-struct BackwardLayouts {
-  std::vector<CallLayouts> nodes;            // as TrainingAnalysis::backward_of
-  std::vector<InnerConversion> conversions;  // each once, in the order in which they are needed
+// A value without a gradient that an op, or its backward, wants in one layout.
+struct ConstantUse {
+  ValueId value = kNoId;  // of the training graph
+  Layout layout;
 };
 
-// The values with a gradient that one op has and makes, as ids of the training graph, with their layouts.
-std::map<ValueId, Layout> at_hand_in_backward(const TrainingGraph& training, NodeId forward, const CallLayouts& call);
+// What the nodes of a gradient need besides what is at hand.
+struct BackwardNeeds {
+  std::vector<InnerConversion> conversions;  // each once, in the order in which they are needed
+  std::vector<ConstantUse> constants;
+};
+
+struct BackwardLayouts {
+  std::vector<CallLayouts> nodes;  // as TrainingAnalysis::backward_of
+  BackwardNeeds needs;
+};
 
 class BackwardAxes {
  public:
@@ -37,8 +48,8 @@ class BackwardAxes {
   // as the op does. Errors: plugin_failed if its rule does not allow that.
   Result<BackwardLayouts> choose(const CallLayouts& call);
 
-  // What must be converted where the nodes lie like this.
-  [[nodiscard]] std::vector<InnerConversion> conversions(const CallLayouts& call, const std::vector<CallLayouts>& nodes) const;
+  // What must be converted and made where the nodes lie like this.
+  [[nodiscard]] BackwardNeeds needs(const CallLayouts& call, const std::vector<CallLayouts>& nodes) const;
 
   // The layouts that follow from axes for each node; nothing if one does not fit its tensor, or the node cannot read what is
   // the rank's own.
@@ -55,6 +66,8 @@ class BackwardAxes {
 
   class Search;
 
+  // The values with a gradient that the op has and makes, with their layouts.
+  [[nodiscard]] std::map<ValueId, Layout> at_hand(const CallLayouts& call) const;
   [[nodiscard]] bool works_alike(const Member& member, const AxisChoice& choice, const AxisChoice& forward) const;
   [[nodiscard]] Error cannot_work_alike(const AxisChoice& forward) const;
 

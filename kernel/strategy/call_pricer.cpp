@@ -68,17 +68,12 @@ class CallPricer::Builder final : public LocalBuilder {
   [[nodiscard]] const CallPrice& price() const { return price_; }
 
  private:
-  ProgramValueId move(ProgramValueId value, MoveKind kind, std::size_t axis, Placement placement, ProgramValueId own) override {
+  void take_move(ProgramValueId from, const Move& move, ProgramValueId) override {
     steps_ = true;
-    const ShardedType from = values_[value];
-    ShardedType moved = from;
-    moved.layout.place(axis, placement);
-    const Move move{kind, static_cast<std::uint8_t>(axis), 0, false, false, moved.layout};
-    const ConversionProblem problem{of_.mesh_, from.atoms, of_.profile_, size_bytes(from.type.dtype), false};
-    if (prices_) price_.communication_seconds += to_seconds(move_ticks(problem, from.layout, move));
-    if (own == kNoId) return make(std::move(moved));
-    retype(own, std::move(moved));
-    return own;
+    if (!prices_) return;
+    const ShardedType& type = values_[from];
+    const ConversionProblem problem{of_.mesh_, type.atoms, of_.profile_, size_bytes(type.type.dtype), false};
+    price_.communication_seconds += to_seconds(move_ticks(problem, type.layout, move));
   }
 
   const CallPricer& of_;
@@ -111,7 +106,7 @@ CallPricer::CallPricer(const Graph& graph, const AtomizedGraph& atoms, NodeId no
 Result<CallPrice> CallPricer::price(const CallLayouts& call) {
   const Result<bool> steps = takes_steps(call);
   if (!steps) return steps.error();
-  if (!*steps) return price_of_share(call);
+  if (!*steps) return CallPrice{call_seconds(profile_, atoms_.cost, share(call)), 0};
   Builder build(*this, {}, true);
   if (Status status = localize(call, build); !status) return status.error();
   return build.price();
@@ -148,7 +143,7 @@ Status CallPricer::localize(const CallLayouts& call, Builder& build) const {
   return family_->localize({{node_, operands_, results_}, std::move(operands), std::move(results), mesh_, build});
 }
 
-CallPrice CallPricer::price_of_share(const CallLayouts& call) const {
+CallShare CallPricer::share(const CallLayouts& call) const {
   CallShare share;
   share.dtype = dtype_;
   for (const FactorShare& factor : factor_shares(atoms_, mesh_, call.axes)) {
@@ -161,7 +156,7 @@ CallPrice CallPricer::price_of_share(const CallLayouts& call) const {
   const auto bytes = [&](const Layout& layout, const AtomShape& shape, DType dtype) { return local_elements(layout, shape, mesh_) * size_bytes(dtype); };
   for (std::size_t i = 0; i < operands_.size(); ++i) share.operand_bytes.push_back(bytes(call.operands[i].value, *operand_shapes_[i], operands_[i].dtype));
   for (std::size_t i = 0; i < results_.size(); ++i) share.result_bytes.push_back(bytes(call.results[i].value, *result_shapes_[i], results_[i].dtype));
-  return {call_seconds(profile_, atoms_.cost, share), 0};
+  return share;
 }
 
 }  // namespace meshwright

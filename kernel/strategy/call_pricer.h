@@ -31,12 +31,13 @@ class CallPricer {
 
   // Errors: the family's, where it cannot say what one rank executes.
   Result<CallPrice> price(const CallLayouts& call);
+  // What one device does of it, where it is itself on local shapes.
+  [[nodiscard]] CallShare share(const CallLayouts& call) const;
 
  private:
   class Builder;
 
   Result<bool> takes_steps(const CallLayouts& call);
-  [[nodiscard]] CallPrice price_of_share(const CallLayouts& call) const;
   Status localize(const CallLayouts& call, Builder& build) const;
 
   const AtomizedNode& atoms_;

@@ -30,32 +30,17 @@ double own_share(const AtomizedNode& node, const Mesh& mesh, const CallLayouts& 
 
 // Of a model without a backward: on the matrix units one more contraction for each differentiable operand that is no addend,
 // elsewhere twice the forward's work; it reads what the forward did and the gradients, and writes gradients.
-double assumed_backward_seconds(const AtomizedNode& node, const Graph& graph, const Node& call, const AtomizedGraph& atoms, const Mesh& mesh,
-                                const CostProfile& profile, const Strategy& strategy) {
+double assumed_backward_seconds(const AtomizedNode& node, const Graph& graph, const Node& call, const CostProfile& profile, CallShare share) {
   if (node.cost.alias_backward) return 0;
   OpCost cost = node.cost;
   cost.alias = false;
-  CallShare share;
-  for (const FactorShare& factor : factor_shares(node, mesh, strategy.axes)) {
-    share.extents.push_back(factor.extent);
-    share.shards.push_back(factor.shards);
-  }
+  share.longer = 1;
   double products = 0;
-  std::vector<DType> operand_dtypes, result_dtypes;
-  const auto bytes = [&](ValueId value, const Layout& layout) { return local_elements(layout, atoms.values[value], mesh) * size_bytes(graph.type(value).dtype); };
-  for (std::size_t i = 0; i < call.results.size(); ++i) {
-    share.result_bytes.push_back(bytes(call.results[i], strategy.results[i].value));
-    result_dtypes.push_back(graph.type(call.results[i]).dtype);
-  }
   for (std::size_t i = 0; i < call.operands.size(); ++i) {
-    const ValueId operand = call.operands[i].value;
-    share.operand_bytes.push_back(bytes(operand, strategy.operands[i].value));
-    operand_dtypes.push_back(graph.type(operand).dtype);
-    if (!graph.values[operand].requires_gradient) continue;
-    share.operand_bytes.push_back(share.operand_bytes.back());
+    if (!graph.values[call.operands[i].value].requires_gradient) continue;
+    share.operand_bytes.push_back(share.operand_bytes[i]);
     if (!node.rule.operands[i].addend) products += 1;
   }
-  share.dtype = computing_dtype(operand_dtypes, result_dtypes);
   const double ratio = node.cost.backward_ratio > 0 ? node.cost.backward_ratio : node.cost.matrix ? products : 2.0;
   for (WorkTerm& term : cost.forward) term.flops *= ratio;
   return call_seconds(profile, cost, share);
@@ -94,29 +79,22 @@ Result<std::vector<ConstantUse>> NodePricer::price(Strategy& strategy) {
   if (axes_) {
     if (Status status = price_backward(strategy, constants); !status) return status.error();
   } else if (differentiable) {
-    strategy.backward_seconds = assumed_backward_seconds(atoms, input_.graph(), call, input_.atoms(), input_.mesh, input_.profile, strategy);
+    strategy.backward_seconds = assumed_backward_seconds(atoms, input_.graph(), call, input_.profile, forward_.share(strategy));
   }
   return constants;
 }
 
 Status NodePricer::price_backward(Strategy& strategy, std::vector<ConstantUse>& constants) {
-  const TrainingAnalysis& model = *input_.model.backward;
   Result<BackwardLayouts> backward = axes_->choose(strategy);
   if (!backward) return backward.error();
-  std::map<ValueId, Layout> have = at_hand_in_backward(model.training, node_, strategy);
-  const std::vector<NodeId>& nodes = model.backward_of[node_];
-  for (std::size_t n = 0; n < nodes.size(); ++n) {
+  for (std::size_t n = 0; n < backward_.size(); ++n) {
     Result<CallPrice> price = backward_[n].price(backward->nodes[n]);
     if (!price) return price.error();
     strategy.backward_seconds += price->seconds;
     strategy.backward_communication_seconds += price->communication_seconds;
-    const Node& node = model.training.graph.nodes[nodes[n]];
-    for (std::size_t i = 0; i < node.operands.size(); ++i) {
-      if (!have.contains(node.operands[i].value)) constants.push_back({node.operands[i].value, handed_layout(model.atoms.nodes[nodes[n]], backward->nodes[n], i)});
-    }
-    for (std::size_t i = 0; i < node.results.size(); ++i) have[node.results[i]] = backward->nodes[n].results[i].value;
   }
-  for (const InnerConversion& inner : backward->conversions) {
+  constants.insert(constants.end(), backward->needs.constants.begin(), backward->needs.constants.end());
+  for (const InnerConversion& inner : backward->needs.conversions) {
     if (Status status = add_conversion(inner.value, inner.from, inner.to, strategy.backward_communication_seconds); !status) return status;
   }
   return Done{};
@@ -124,9 +102,8 @@ Status NodePricer::price_backward(Strategy& strategy, std::vector<ConstantUse>& 
 
 Status NodePricer::add_conversion(ValueId value, const Layout& from, const Layout& to, double& seconds) {
   if (from == to) return Done{};
-  const TrainingAnalysis* model = input_.model.backward.get();
-  const AtomShape& shape = model != nullptr ? model->atoms.values[value] : input_.atoms().values[value];
-  const DType dtype = model != nullptr ? model->training.graph.type(value).dtype : input_.graph().type(value).dtype;
+  const AtomShape& shape = training_atoms(input_.model).values[value];
+  const DType dtype = training_graph(input_.model).type(value).dtype;
   const Result<const ConversionPath*> path = paths_.find({input_.mesh, shape, input_.profile, size_bytes(dtype), false}, from, to);
   if (!path) return path.error();
   seconds += to_seconds((*path)->ticks);

@@ -12,12 +12,6 @@
 
 namespace meshwright {
 
-// A value without a gradient that an op, or its backward, wants in one layout.
-struct ConstantUse {
-  ValueId value = kNoId;  // of the training graph
-  Layout layout;
-};
-
 class NodePricer {
  public:
   // Of one node of the forward; the references must outlive it.

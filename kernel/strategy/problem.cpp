@@ -101,19 +101,20 @@ class Builder {
   Status add_input(ValueId id) {
     const std::string key = "input " + shape_key(id) + " " + std::to_string(sums_[id]) + restrictions_.key(id);
     Result<std::shared_ptr<const StrategySet>> set = find_set(key, value(id).name, [&] {
-      std::vector<Strategy> strategies = enumerate_fork(shape(id), input_.mesh);
-      std::erase_if(strategies, [&](const Strategy& strategy) {
-        const PortLayouts& port = strategy.results[0];
-        return port.value.has_partial() || port.gradient.has_partial() || !restrictions_.allow_batch(id, port);
-      });
-      for (Strategy& strategy : strategies) {
-        price_fork(shape(id), value(id).type, sums_[id], input_, strategy);
-      }
-      return Result<std::vector<Strategy>>(std::move(strategies));
+      return fork_strategies(id, [](const PortLayouts& port) { return !port.value.has_partial() && !port.gradient.has_partial(); });
     });
     if (!set) return set.error();
     origins_[id] = {add_variable(VariableKind::fork, kNoId, id, value(id).name, *set), 0, false};
     return Done{};
+  }
+
+  // Of a fork that settles in a layout that the predicate and the filter allow.
+  template <class Fits>
+  Result<std::vector<Strategy>> fork_strategies(ValueId id, Fits fits) {
+    std::vector<Strategy> strategies = enumerate_fork(shape(id), input_.mesh);
+    std::erase_if(strategies, [&](const Strategy& strategy) { return !fits(strategy.results[0]) || !restrictions_.allow_batch(id, strategy.results[0]); });
+    for (Strategy& strategy : strategies) price_fork(shape(id), value(id).type, sums_[id], input_, strategy);
+    return strategies;
   }
 
   Status add_parameter(ValueId id) {
@@ -135,14 +136,8 @@ class Builder {
   Status settle(ValueId id, Origin from) {
     if (uses_[id] > 1 && value(id).requires_gradient) {
       const std::string key = "fork " + shape_key(id) + " " + std::to_string(sums_[id]) + restrictions_.key(id);
-      Result<std::shared_ptr<const StrategySet>> set = find_set(key, value(id).name, [&] {
-        std::vector<Strategy> strategies = enumerate_fork(shape(id), input_.mesh);
-        std::erase_if(strategies, [&](const Strategy& strategy) { return !restrictions_.allow_batch(id, strategy.results[0]); });
-        for (Strategy& strategy : strategies) {
-          price_fork(shape(id), value(id).type, sums_[id], input_, strategy);
-        }
-        return Result<std::vector<Strategy>>(std::move(strategies));
-      });
+      Result<std::shared_ptr<const StrategySet>> set =
+          find_set(key, value(id).name, [&] { return fork_strategies(id, [](const PortLayouts&) { return true; }); });
       if (!set) return set.error();
       const std::uint32_t at = add_variable(VariableKind::fork, kNoId, id, value(id).name, *set);
       add_edge(from, at, 0, id, 0);

@@ -12,6 +12,7 @@
 namespace meshwright {
 
 enum class MoveKind : std::uint8_t;  // conversion.h
+struct Move;
 
 // Takes down what one rank executes of a call: into a program, or to sum up what it costs.
 class MESHWRIGHT_API LocalBuilder {
@@ -35,7 +36,8 @@ class MESHWRIGHT_API LocalBuilder {
 
  private:
   // One move along an axis, which ends in `placement` there; into `own`, if that is given.
-  virtual ProgramValueId move(ProgramValueId value, MoveKind kind, std::size_t axis, Placement placement, ProgramValueId own) = 0;
+  ProgramValueId move(ProgramValueId value, MoveKind kind, std::size_t axis, Placement placement, ProgramValueId own);
+  virtual void take_move(ProgramValueId from, const Move& move, ProgramValueId to) = 0;
 };
 
 // One sharded call. Ids of operands and results are values of the program.

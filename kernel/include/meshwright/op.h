@@ -58,18 +58,19 @@ struct WorkTerm {
   FactorId causal = 0;
 };
 
-// What a call costs beyond what its rule implies. The kernel derives from the rule: local sizes, the bytes that are
-// read and written, and the backward work: on the matrix units one more contraction over the same points for each
-// differentiable operand that is no addend, elsewhere twice the forward work.
+// What a call costs beyond what its rule implies. The kernel derives from the rule: local sizes, and the bytes that are
+// read and written. The backward costs what the nodes of its gradient do; of a model without one the kernel assumes, on the
+// matrix units, one more contraction over the same points for each differentiable operand that is no addend, elsewhere
+// twice the forward work.
 struct OpCost {
   std::vector<WorkTerm> forward;
   bool matrix = false;           // runs on the matrix units
   bool alias = false;            // the results are views that share operand 0's storage: nothing moves, nothing is saved
-  bool alias_backward = false;   // neither does the backward move anything
+  bool alias_backward = false;   // of a model without a backward: neither would that move anything
   // Bytes of operands that are not read whole: an embedding reads the rows it needs. True: read at most as many bytes
   // of each operand as the results have.
   bool gathers = false;
-  double backward_ratio = 0;  // the backward's FLOPs over the forward's, where that is not what the kernel derives
+  double backward_ratio = 0;  // of a model without a backward: its FLOPs over the forward's, where that is not what the kernel assumes
 };
 
 // A node that takes another one's place. Either one op stands for many nodes, which spread one idea that a rule can say

@@ -132,6 +132,8 @@ struct Plan {
   [[nodiscard]] MESHWRIGHT_API const TensorType& type(ValueId value) const;
   [[nodiscard]] MESHWRIGHT_API const std::string& name(ValueId value) const;  // a parameter's is the model's
   [[nodiscard]] MESHWRIGHT_API std::string name(const PlannedVariable& variable) const;  // its node's, or its value's; "output X"
+  // The path of the module that a node or a parameter belongs to; "" of what is neither.
+  [[nodiscard]] MESHWRIGHT_API std::string module(const PlannedVariable& variable) const;
   // Bytes of one element while it is converted.
   [[nodiscard]] MESHWRIGHT_API std::int64_t element_bytes(const PlannedConversion& conversion) const;
 };

@@ -7,14 +7,19 @@
 namespace meshwright::torch {
 namespace {
 
+// Which of the numbers in a row are here; empty: all.
+std::string here_argument(const EmitterCall& call) {
+  return named("here", positions(call.attributes, call.rank_attributes, "positions"));
+}
+
 Result<EmittedOp> arange(const EmitterCall& call, const CallText& text) {
-  const std::string here = named("here", positions(call.attributes, call.rank_attributes, "positions"));
+  const std::string here = here_argument(call);
   if (here.empty()) return EmittedOp{};
   return EmittedOp{.text = text.helper("arange", {}, {"end", "start", "step", "dtype"}, {here}), .prelude = kPrelude};
 }
 
 Result<EmittedOp> linspace(const EmitterCall& call, const CallText& text) {
-  const std::string here = named("here", positions(call.attributes, call.rank_attributes, "positions"));
+  const std::string here = here_argument(call);
   if (here.empty()) return EmittedOp{};
   return EmittedOp{.text = text.helper("linspace", {"start", "end", "steps"}, {"dtype"}, {here}), .prelude = kPrelude};
 }
