@@ -18,7 +18,7 @@ class Reference final : public Backend {
   }
 
  private:
-  Result<Report> do_run(const BackendInput& input) const override { return run_ranks(input, options_); }
+  Result<std::unique_ptr<Executable>> do_compile(const BackendInput& input) const override { return compile_ranks(input, options_); }
 
   RunOptions options_;
 };

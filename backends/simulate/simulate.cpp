@@ -1,7 +1,6 @@
 // Predicts the time and the memory of a step, and draws it; nothing is computed.
-#include <algorithm>
-
 #include "meshwright/backend.h"
+#include "meshwright/memory_profile.h"
 #include "meshwright/plugin.h"
 #include "timeline_text.h"
 
@@ -16,20 +15,19 @@ class Simulate final : public Backend {
     report.ranks = input.program.mesh.devices();
     report.step_seconds = timeline->step_seconds;
     report.bytes_sent = sent_bytes(input.program);
-    const std::vector<std::int64_t> held = memory_curve(input.program);
-    const auto peak = std::ranges::max_element(held);
-    if (peak != held.end()) {
-      report.peak_bytes = *peak;
-      report.peak_instruction = peak - held.begin();
-    }
+    const MemoryProfile memory = memory_profile(input.program);
+    report.peak_bytes = memory.peak_bytes;
+    if (!memory.curve.empty()) report.peak_instruction = static_cast<std::int64_t>(memory.curve[memory.peak].at.instruction);
     return report;
   }
 
   Result<std::vector<EmittedFile>> do_emit(const BackendInput& input) const override {
-    const Result<Timeline> timeline = make_timeline(input.program, input.ops, input.profile);
+    const bool traces = input.only_file != "timeline.txt";
+    const Result<Timeline> timeline = make_timeline(input.program, input.ops, input.profile, traces ? Detail::spans : Detail::sums);
     if (!timeline) return timeline.error();
-    return std::vector<EmittedFile>{{"trace.json", trace_json(input.program, *timeline)},
-                                    {"timeline.txt", timeline_text(input.program, *timeline)}};
+    std::vector<EmittedFile> files = {{"timeline.txt", timeline_text(input.program, *timeline)}};
+    if (traces) files.insert(files.begin(), {"trace.json", trace_json(input.program, *timeline)});
+    return files;
   }
 };
 

@@ -14,16 +14,19 @@ using testing::ProgramBuilder;
 
 const testing::TestOps kOps;
 
-// x → first → second, which needs w, gathered one op ahead; its gradient is reduced beside third.
-ProgramBuilder layer(bool beside) {
+// x → first → second, which needs w, gathered one op ahead; its gradient is reduced beside third. If there is room, what the
+// reduction reads fits below the peak, which is at first, until it has been reduced; else third waits for its place.
+ProgramBuilder layer(bool beside, bool room = true) {
   ProgramBuilder build = testing::slow_builder({2});
   build.program.training.optimizer = Optimizer::sgd;
   const ProgramValueId weight = build.parameter("w", count_up({4}), "S0"), x = build.input("x", count_up({4}), "R");
   const ProgramValueId gathered = build.move(MoveKind::all_gather, 0, weight, "R");
-  const ProgramValueId first = build.compute("first", {x}, "R");
+  const ProgramValueId first = build.compute("look_up", {x, build.input("table", count_up({room ? 64 : 4}), "R")}, "R");
   const ProgramValueId second = build.compute("second", {first, gathered}, "R+P0");
   const ProgramValueId reduced = build.move(MoveKind::reduce_scatter, 0, second, "S0");
-  for (Instruction& instruction : build.program.instructions) instruction.hides = beside;
+  for (Instruction& instruction : build.program.instructions) {
+    if (beside && instruction.kind == InstructionKind::move) instruction.stream = Stream::communication;
+  }
   build.output(build.compute("third", {first}, "R"));
   build.update(0, reduced);
   place_frees(build.program);
@@ -47,6 +50,12 @@ TEST(Timeline, ParametersMovesRunBesideTheComputing) {
                    112 + static_cast<double>(2 * build.program.training.step_bytes(DType::float32)));
 }
 
+TEST(Timeline, WhatIsReducedIsWaitedForWhereItsRoomIsNeeded) {
+  const ProgramBuilder build = layer(true, false);
+  const Timeline timeline = make_timeline(build.program, kOps, build.profile).value();
+  EXPECT_EQ(starts(build.program, timeline), (std::vector<double>{0, 0, 32, 80, 88, 120}));
+}
+
 TEST(Timeline, OtherMovesAreWaitedFor) {
   const ProgramBuilder build = layer(false);
   const Timeline timeline = make_timeline(build.program, kOps, build.profile).value();
@@ -62,13 +71,13 @@ TEST(Timeline, SumsOfWhatWasReducedRunBehindTheReduction) {
       return here.kind == InstructionKind::move && here.move.kind == MoveKind::reduce_scatter;
     });
     const ProgramValueId reduced = reduction->results[0];
-    build.program.values.push_back(build.program.values[reduced]);
     Instruction sum;
     sum.kind = InstructionKind::accumulate;
     sum.operands.assign(2, {"", reduced, build.program.type(reduced).layout});
-    sum.results = {static_cast<ProgramValueId>(build.program.values.size() - 1)};
-    sum.hides = beside;
+    sum.results = {reduced};
+    if (beside) sum.stream = Stream::communication;
     instructions.insert(reduction + 1, sum);
+    place_frees(build.program);
     const Timeline timeline = make_timeline(build.program, kOps, build.profile).value();
     // The reduction from 80 to 88, the sum of 3 times 8 bytes; third at once, or behind it.
     EXPECT_EQ(starts(build.program, timeline), (std::vector<double>{0, 0, 32, 80, 88, beside ? 80.0 : 112.0, beside ? 112.0 : 144.0}));

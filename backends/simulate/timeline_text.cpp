@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstdio>
-#include <numeric>
 
 #include "timeline_text.h"
 
@@ -25,8 +24,19 @@ std::string padded(std::string text, std::size_t width) {
 enum class Row : std::uint8_t { computing, moves, parameters };
 
 Row row_of(const Instruction& instruction, const Span& span) {
-  if (span.stream == Stream::parameters) return Row::parameters;
+  if (span.stream == Stream::communication) return Row::parameters;
   return instruction.kind == InstructionKind::move ? Row::moves : Row::computing;
+}
+
+// Of each instruction the first time that it runs, in the order of the program.
+std::vector<Span> first_spans(const Program& program, const Timeline& timeline) {
+  std::vector<Span> first;
+  std::vector<bool> seen(program.instructions.size(), false);
+  for (const Span& span : timeline.spans) {
+    if (!seen[span.at.instruction]) first.push_back(span);
+    seen[span.at.instruction] = true;
+  }
+  return first;
 }
 
 }  // namespace
@@ -38,11 +48,12 @@ std::string title(const Instruction& instruction) {
 }
 
 std::string timeline_text(const Program& program, const Timeline& timeline) {
+  const std::vector<Span> spans = first_spans(program, timeline);
   double sums[3][3] = {};
-  for (std::size_t i = 0; i < timeline.spans.size(); ++i) {
-    const Instruction& instruction = program.instructions[i];
-    sums[static_cast<int>(row_of(instruction, timeline.spans[i]))][static_cast<int>(instruction.phase)] +=
-        timeline.spans[i].seconds();
+  for (const Span& span : spans) {
+    const Instruction& instruction = program.instructions[span.at.instruction];
+    sums[static_cast<int>(row_of(instruction, span))][static_cast<int>(instruction.phase)] +=
+        static_cast<double>(times(program, instruction)) * span.seconds();
   }
   std::string text =
       "Step " + milliseconds(timeline.step_seconds) + " ms, simulated on mesh " + to_string(program.mesh) + "\n\n";
@@ -53,17 +64,17 @@ std::string timeline_text(const Program& program, const Timeline& timeline) {
     for (const double sum : sums[row]) text += milliseconds(sum);
     text += milliseconds(sums[row][0] + sums[row][1] + sums[row][2]) + "\n";
   }
-  std::vector<std::size_t> order(timeline.spans.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return timeline.spans[a].seconds() > timeline.spans[b].seconds(); });
+  std::vector<Span> longest = spans;
+  std::stable_sort(longest.begin(), longest.end(), [](const Span& a, const Span& b) { return a.ticks > b.ticks; });
+  longest.resize(std::min(kLongest, longest.size()));
   text += "\nLongest instructions\n";
-  for (std::size_t i = 0; i < std::min(kLongest, order.size()); ++i) {
-    const Instruction& instruction = program.instructions[order[i]];
-    const Span& span = timeline.spans[order[i]];
-    if (span.seconds() <= 0) break;
+  for (const Span& span : longest) {
+    const Instruction& instruction = program.instructions[span.at.instruction];
+    if (span.ticks == 0) break;
+    const std::int64_t often = times(program, instruction);
     text += milliseconds(span.seconds()) + " ms  at" + milliseconds(span.start_seconds()) + "  " +
-            padded(name(instruction.phase), 10) + padded(title(instruction), 28) + instruction.name + "\n";
+            padded(name(instruction.phase), 10) + padded(title(instruction), 28) + instruction.name +
+            (often > 1 ? ", " + std::to_string(often) + " times" : "") + "\n";
   }
   return text;
 }

@@ -21,9 +21,10 @@ std::string metadata(const char* what, int thread, const std::string& text) {
          R"(", "args": {"name": )" + json_string(text) + "}}";
 }
 
-std::string complete(const Program& program, std::size_t index, const Span& span) {
-  const Instruction& instruction = program.instructions[index];
-  std::string arguments = "\"instruction\": " + std::to_string(index) + ", \"name\": " + json_string(instruction.name);
+std::string complete(const Program& program, const Span& span) {
+  const Instruction& instruction = program.instructions[span.at.instruction];
+  std::string arguments = "\"instruction\": " + std::to_string(span.at.instruction) + ", \"name\": " + json_string(instruction.name);
+  if (program.order.microbatches > 1) arguments += ", \"microbatch\": " + std::to_string(span.at.microbatch);
   if (!instruction.module_path.empty()) arguments += ", \"module\": " + json_string(instruction.module_path);
   if (instruction.kind == InstructionKind::move) {
     const ShardedType& from = program.type(instruction.operands[0].value);
@@ -47,13 +48,13 @@ std::string trace_json(const Program& program, const Timeline& timeline) {
   std::vector<std::string> events = {
       metadata("process_name", 0, "each rank of mesh " + to_string(program.mesh)),
       metadata("thread_name", static_cast<int>(Stream::compute), "computing"),
-      metadata("thread_name", static_cast<int>(Stream::parameters), "parameters' moves"),
+      metadata("thread_name", static_cast<int>(Stream::communication), "parameters' moves"),
   };
   const std::vector<std::int64_t> held = memory_curve(program);
   double now = 0;  // the curve goes by the order of the program, so an early gather counts from its turn
   for (std::size_t i = 0; i < timeline.spans.size(); ++i) {
     const Span& span = timeline.spans[i];
-    if (span.seconds() > 0) events.push_back(complete(program, i, span));
+    if (span.seconds() > 0) events.push_back(complete(program, span));
     if (i > 0 && held[i] == held[i - 1]) continue;
     now = std::max(now, span.start_seconds());
     events.push_back(R"({"ph": "C", "pid": 0, "name": "memory", "ts": )" + microseconds(now) +

@@ -23,7 +23,7 @@ TEST(Trace, IsJsonWithAnEventForEachInstruction) {
   const ProgramValueId viewed = build.compute("view", {x}, "R");
   const ProgramValueId first = build.compute("first", {viewed}, "R");
   const ProgramValueId gathered = build.move(MoveKind::all_gather, 0, weight, "R");
-  build.program.instructions.back().hides = true;
+  build.program.instructions.back().stream = Stream::communication;
   build.output(build.compute("second", {first, gathered}, "R"));
   place_frees(build.program);
   const Timeline timeline = make_timeline(build.program, kOps, build.profile).value();

@@ -376,6 +376,7 @@ class Classes {
     std::vector<std::pair<std::string, std::string>> tied;
     for (const auto& [other, first] : forward_.tied) tied.emplace_back(other, quoted(first));
     text += dictionary("TIED", tied);
+    if (forward_.microbatches > 1) text += "    MICROBATCHES = " + std::to_string(forward_.microbatches) + "\n";
     text += "\n    def __init__(self):\n        super().__init__()\n" + members_text(forward_.members, blocks_, "") + "\n";
     text += wrapped("    ", "def forward(self" + (arguments.empty() ? "" : ", " + join(arguments)) + "):");
     text += body(names);

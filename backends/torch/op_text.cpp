@@ -3,10 +3,43 @@
 #include <algorithm>
 
 #include "call_text.h"
+#include "python_text.h"
 
 namespace meshwright::torch {
 
 namespace {
+
+// Attributes say what the model was exported with, and a model may have been retyped since (train.param_dtype): floating-point
+// numbers are made in the type of the result.
+Attributes typed(Attributes attributes, const std::vector<ShardedType>& results) {
+  const auto said = attributes.find("dtype");
+  if (said == attributes.end() || results.empty() || !is_floating(results[0].type.dtype)) return attributes;
+  const auto* text = std::get_if<std::string>(&said->second);
+  const std::optional<DType> exported = text != nullptr ? parse_dtype(*text) : std::nullopt;
+  if (exported && is_floating(*exported)) said->second = std::string(name(results[0].type.dtype));
+  return attributes;
+}
+
+// Whether the numbers that PyTorch makes of a call are of its default type, and the result is of a narrower one: nothing in
+// the call says so.
+bool is_untyped(const EmitterCall& call) {
+  if (call.results.size() != 1) return false;
+  const DType made = call.results[0].type.dtype;
+  const auto said = call.attributes.find("dtype");
+  const bool says = said != call.attributes.end() && std::holds_alternative<std::string>(said->second);
+  const auto is_real = [](const EmitterOperand& operand) { return is_floating(operand.type.type.dtype); };
+  return (made == DType::bfloat16 || made == DType::float16) && !says && std::ranges::none_of(call.operands, is_real);
+}
+
+std::string converted(const std::string& text, DType to) {
+  int depth = 0;
+  bool is_operation = text.starts_with('-') || text.starts_with('~');
+  for (const char c : text) {
+    depth += c == '(' || c == '[' ? 1 : c == ')' || c == ']' ? -1 : 0;
+    is_operation |= c == ' ' && depth == 0;
+  }
+  return (is_operation ? "(" + text + ")" : text) + ".to(" + dtype(to) + ")";
+}
 
 EmitterStep step_of(const Instruction& step, const Program& program) {
   EmitterStep made;
@@ -14,18 +47,19 @@ EmitterStep step_of(const Instruction& step, const Program& program) {
     made.axis = step.move.axis;
   else
     made.op = step.op;
-  made.attributes = step.attributes;
   made.rank_attributes = step.rank_attributes;
   for (const ProgramValueId result : step.results) made.results.push_back(program.type(result));
+  made.attributes = typed(step.attributes, made.results);
   return made;
 }
 
 EmitterCall call_of(const Instruction& call, const std::vector<Instruction>& steps, const Program& program,
                     const ValueText& value) {
-  EmitterCall made{program.mesh, call.name, call.node, call.op, {}, {}, call.attributes, call.rank_attributes, {}};
+  EmitterCall made{program.mesh, call.name, call.node, call.op, {}, {}, {}, call.rank_attributes, {}};
   for (const ProgramOperand& operand : call.operands)
     made.operands.push_back({operand.name, value(operand.value), program.type(operand.value)});
   for (const ProgramValueId result : call.results) made.results.push_back(program.type(result));
+  made.attributes = typed(call.attributes, made.results);
   for (const Instruction& step : steps) made.steps.push_back(step_of(step, program));
   return made;
 }
@@ -47,6 +81,7 @@ Result<EmittedOp> op_text(const Instruction& call, const std::vector<Instruction
   const OpEmitter* emitter = find(emitters, call.op);
   if (emitter != nullptr) {
     Result<EmittedOp> emitted = emitter->emit(asked);
+    if (emitted && !emitted->text.empty() && is_untyped(asked)) emitted->text = converted(emitted->text, asked.results[0].type.dtype);
     if (!emitted || !emitted->text.empty()) return emitted;
   }
   const std::string who = emitter != nullptr ? "its emitter does not say how"
@@ -55,7 +90,8 @@ Result<EmittedOp> op_text(const Instruction& call, const std::vector<Instruction
   if (!call.rank_attributes.empty()) return refused("its result depends on which part a rank has, and " + who);
   if (call.op.starts_with("meshwright.") || call.op.find('.') == std::string::npos)
     return refused("PyTorch has no such op, and " + who);
-  return EmittedOp{.text = CallText(asked).by_schema()};
+  const std::string text = CallText(asked).by_schema();
+  return EmittedOp{.text = is_untyped(asked) ? converted(text, asked.results[0].type.dtype) : text};
 }
 
 bool are_plain(const std::vector<Instruction>& steps, const EmitterTable* emitters) {

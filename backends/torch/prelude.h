@@ -37,7 +37,8 @@ class Prelude {
     std::string imports, definitions;
     std::vector<std::string> mentioned;  // by the body itself, sorted
   };
-  // The definitions that `body` mentions, and those that these mention, in the order in which they were added.
+  // The definitions that `body` mentions, and those that these mention, in the order in which they were added; but for AXES and
+  // BUCKET_BYTES, which a program has of its plan.
   [[nodiscard]] Part used_by(std::string_view body) const;
 
  private:

@@ -4,11 +4,13 @@
 #include <map>
 #include <set>
 
+#include "forward.h"
 #include "layout_text.h"
-#include "meshwright/local_call.h"
+#include "move_texts.h"
 #include "op_text.h"
+#include "parameter_text.h"
 #include "python_text.h"
-#include "meshwright/lower.h"
+#include "straight_way.h"
 
 namespace meshwright::torch {
 
@@ -52,15 +54,14 @@ bool same_shards(const Layout& a, const Layout& b) {
 
 class Writer {
  public:
-  explicit Writer(const BackendInput& input) : input_(input), paths_(input.context->conversions) {}
+  Writer(const BackendInput& input, ForwardProgram read) : input_(input), read_(std::move(read)) {}
 
   Result<Forward> run() {
-    Result<Program> lowered = lower_forward(*input_.plan);
-    if (!lowered) return lowered.error();
-    forward_.program = std::move(*lowered);
+    forward_.microbatches = training().microbatches;
     for (const Node& node : graph().nodes) nodes_[node.name] = &node;
-    for (const Instruction& instruction : program().instructions) {
-      for (const ProgramOperand& operand : instruction.operands) ++uses_[operand.value];
+    for (const auto& step : read_.steps) {
+      if (const auto* conversion = std::get_if<Conversion>(&step)) ++uses_[conversion->from];
+      if (const auto* call = std::get_if<Call>(&step)) count_uses(call->whole);
     }
     for (const ProgramOutput& output : program().outputs) ++uses_[output.value];
     add_inputs();
@@ -68,36 +69,21 @@ class Writer {
     if (Status status = add_outputs(); !status) return status.error();
     finish_leaving();
     if (Status status = add_members(); !status) return status.error();
+    forward_.program = std::move(read_.program);
     return std::move(forward_);
   }
 
  private:
-  [[nodiscard]] Program& program() { return forward_.program; }
+  [[nodiscard]] const Program& program() const { return read_.program; }
   [[nodiscard]] const Graph& graph() const { return input_.plan->graph(); }
-  [[nodiscard]] const Mesh& mesh() { return forward_.program.mesh; }
+  [[nodiscard]] const Mesh& mesh() const { return program().mesh; }
+  [[nodiscard]] const TrainingSettings& training() const { return input_.plan->training; }
 
-  // --- moves ---
-
-  // Errors: of the conversion search.
-  Result<std::vector<std::string>> path(const ShardedType& from, const Layout& to, bool packed = false) {
-    const ConversionProblem problem{mesh(), from.atoms, input_.profile, size_bytes(from.type.dtype), packed};
-    const Result<const ConversionPath*> found = paths_.find(problem, from.layout, to);
-    if (!found) return found.error();
-    std::vector<std::string> texts;
-    ShardedType here = from;
-    for (const Move& move : (*found)->moves) {
-      for (std::string& text : moves(here, move, mesh())) texts.push_back(std::move(text));
-      here.layout = move.result;
-    }
-    return texts;
+  void count_uses(const Instruction& instruction) {
+    for (const ProgramOperand& operand : instruction.operands) ++uses_[operand.value];
   }
 
-  // Of the gradient of a value, back from where one copy of it has its own to where another one has.
-  Result<std::vector<std::string>> path_back(ProgramValueId from, const Layout& to, bool packed = false) {
-    ShardedType gradient = program().values[from].type;
-    gradient.layout = *program().values[from].gradient;
-    return path(gradient, to, packed);
-  }
+  [[nodiscard]] std::string along(const ShardedType& from, const std::vector<Move>& moves) const { return list(move_texts(from, moves, mesh())); }
 
   // --- inputs, parameters ---
 
@@ -157,13 +143,20 @@ class Writer {
 
   // How a rank holds it between steps: a parameter that is trained, and read without a gradient besides, as its shard.
   [[nodiscard]] ShardedType held(ValueId source) const {
-    for (const ProgramParameter& parameter : forward_.program.parameters) {
+    for (const ProgramParameter& parameter : program().parameters) {
       if (parameter.source != source) continue;
-      ShardedType shard = forward_.program.type(parameter.value);
+      ShardedType shard = program().type(parameter.value);
       shard.layout = parameter.state;
       return shard;
     }
     return kept_.at(source);
+  }
+
+  // Of a trained parameter that is read without a gradient besides.
+  [[nodiscard]] std::optional<DType> master_of(const ProgramInput& input) const {
+    const auto is_it = [&](const ProgramParameter& parameter) { return parameter.source == input.source; };
+    if (std::ranges::none_of(program().parameters, is_it)) return std::nullopt;
+    return master_dtype(program().type(input.value).type, training());
   }
 
   // Inputs and buffers before the first statement: their text wherever they are used as they are kept.
@@ -174,22 +167,27 @@ class Writer {
       std::string text = member_mark(source);
       for (auto& [name, value] : forward_.inputs) {
         if (input.kind != SourceKind::user_input || name != source) continue;
-        if (value == kNoId) {
-          value = static_cast<ProgramValueId>(program().values.size());
-          program().values.push_back({name, kept});
-        }
+        if (value == kNoId) value = read_.add(name, kept);
         text = value_mark(value);
       }
-      const Result<std::vector<std::string>> cuts = path(kept, program().type(input.value).layout);
+      if (master_of(input)) text += ".to(" + dtype(kept.type.dtype) + ")";
+      const Result<std::vector<Move>> cuts = straight_way(kept, program().type(input.value).layout, mesh(), input_.profile);
       if (!cuts) return cuts.error();
-      const bool wants_gradient = program().values[input.value].gradient.has_value();
-      const Result<std::vector<std::string>> back = wants_gradient ? path_back(input.value, kept.layout) : std::vector<std::string>{};
+      const bool wants_gradient = read_.gradients[input.value].has_value();
+      const Result<std::vector<Move>> back =
+          wants_gradient ? straight_way(read_.gradient_of(input.value), kept.layout, mesh(), input_.profile) : std::vector<Move>{};
       if (!back) return back.error();
-      if (cuts->empty() && back->empty()) texts_[input.value] = text;
-      else if (wants_gradient) texts_[input.value] = "convert(" + text + ", forward=" + list(*cuts) + ", backward=" + list(*back) + ")";
-      else texts_[input.value] = "run(" + list(*cuts) + ", " + text + ")";
+      if (!cuts->empty() || !back->empty()) text = conversion_text(text, kept, *cuts, input.value, *back);
+      texts_[input.value] = text;
     }
     return Done{};
+  }
+
+  // Of a value that lies as `from` says; `to`: what it becomes.
+  [[nodiscard]] std::string conversion_text(const std::string& value, const ShardedType& from, const std::vector<Move>& moves, ProgramValueId to,
+                                            const std::vector<Move>& back) const {
+    if (!read_.gradients[to]) return "run(" + along(from, moves) + ", " + value + ")";
+    return "convert(" + value + ", forward=" + along(from, moves) + ", backward=" + along(read_.gradient_of(to), back) + ")";
   }
 
   // --- statements ---
@@ -222,24 +220,17 @@ class Writer {
 
   Status add_statements() {
     if (Status status = begin(); !status) return status;
-    const std::vector<Instruction> instructions = program().instructions;
-    for (const Instruction& instruction : instructions) {
-      if (Status status = add(instruction); !status) return status;
+    for (const auto& step : read_.steps) {
+      if (Status status = std::visit([&](const auto& each) { return add(each); }, step); !status) return status;
     }
     return Done{};
   }
 
-  Status add(const Instruction& instruction) {
-    if (instruction.kind == InstructionKind::load_parameter) return load(instruction);
-    return instruction.kind == InstructionKind::convert ? convert(instruction) : compute(instruction);
-  }
-
-  Status load(const Instruction& instruction) {
-    const ProgramValueId result = instruction.results[0];
-    const ProgramParameter& parameter = program().parameters[instruction.parameter];
-    loads_[instruction.parameter] = result;
-    const std::string text = "used(" + member_mark(parameter.name) + ")";
-    return uses_[result] == 1 ? rename(result, text) : state(instruction, {result}, text);
+  Status add(const Load& load) {
+    const std::string text = "used(" + member_mark(program().parameters[load.parameter].name) + ")";
+    Instruction of_node;
+    of_node.node = load.node;
+    return uses_[load.result] == 1 ? rename(load.result, text) : state(of_node, {load.result}, text);
   }
 
   // A value that is no variable: its text stands wherever it is used.
@@ -248,46 +239,32 @@ class Writer {
     return Done{};
   }
 
-  Status convert(const Instruction& instruction) {
-    const ProgramValueId from = instruction.operands[0].value, to = instruction.results[0];
-    const Result<std::vector<std::string>> forward = path(program().type(from), program().type(to).layout);
-    if (!forward) return forward.error();
-    if (!program().values[to].gradient) {
-      if (forward->empty()) return rename(to, text_of(from));
-      return state_convert(instruction, "run(" + list(*forward) + ", " + text_of(from) + ")");
+  Status add(const Conversion& conversion) {
+    const ShardedType& type = program().type(conversion.result);
+    if (read_.gradients[conversion.result] && !same_shards(type.layout, *read_.gradients[conversion.result])) {  // no plan of ours has such a fork
+      return bad_input("'" + program().values[conversion.result].name + "' and its gradient lie in different shards, which autograd does not allow");
     }
-    if (!same_shards(program().type(to).layout, *program().values[to].gradient)) {  // no plan of ours has such a fork
-      return bad_input("'" + program().values[to].name + "' and its gradient lie in different shards, which autograd does not allow");
-    }
-    const Result<std::vector<std::string>> backward = path_back(to, *program().values[from].gradient);
-    if (!backward) return backward.error();
-    if (forward->empty() && backward->empty()) return rename(to, text_of(from));
-    return state_convert(instruction, "convert(" + text_of(from) + ", forward=" + list(*forward) + ", backward=" + list(*backward) + ")");
-  }
-
-  Status state_convert(const Instruction& instruction, std::string text) {
+    const std::string text = text_of(conversion.from);
+    if (conversion.moves.empty() && conversion.back.empty()) return rename(conversion.result, text);
+    Instruction of_node;
+    of_node.node = conversion.node;
+    of_node.results = {conversion.result};
     const std::size_t at = forward_.statements.size();
-    Status status = state(instruction, instruction.results, std::move(text));
+    Status status = state(of_node, of_node.results,
+                          conversion_text(text, program().type(conversion.from), conversion.moves, conversion.result, conversion.back));
     forward_.statements[at].converts = true;
     return status;
   }
 
-  Status compute(const Instruction& instruction) {
-    const OpFamily* family = input_.ops.find(instruction.op);
-    std::vector<Instruction> steps;
-    if (family == nullptr) {
-      steps.push_back(instruction);  // an op that nobody knows runs replicated, on whole shapes
-    } else if (Status status = localize(*family, instruction, program(), steps); !status) {
-      return status;
-    }
+  Status add(const Call& call) {
+    const Instruction& instruction = call.whole;
+    const std::vector<Instruction>& steps = call.steps;
     const ValueText value = [&](ProgramValueId id) { return text_of(id); };
     if (steps.size() > 1 && !are_plain(steps, input_.emitters)) {
       const Result<EmittedOp> op = op_text(instruction, steps, program(), value, input_.emitters);
       return op ? state(instruction, instruction.results, *op) : op.error();
     }
-    for (const Instruction& step : steps) {
-      for (const ProgramOperand& operand : step.operands) ++uses_[operand.value];
-    }
+    for (const Instruction& step : steps) count_uses(step);
     for (const Instruction& step : steps) {
       const Result<EmittedOp> op = op_text(step, {}, program(), value, input_.emitters);
       if (!op) return op.error();
@@ -319,12 +296,13 @@ class Writer {
     }
     const auto kept = kept_.find(buffer);
     if (kept == kept_.end()) kept_.emplace(buffer, program().type(output.value));
-    const Result<std::vector<std::string>> moves = path(program().type(output.value), kept_.at(buffer).layout);
+    const ShardedType& left = program().type(output.value);
+    const Result<std::vector<Move>> moves = straight_way(left, kept_.at(buffer).layout, mesh(), input_.profile);
     if (!moves) return moves.error();
-    const std::string text = text_of(output.value);
+    const std::string text = moves->empty() ? text_of(output.value) : "run(" + along(left, *moves) + ", " + text_of(output.value) + ")";
     const std::string name = name_of(buffer);
     leaving_.emplace_back(forward_.statements.size(), parent(name));
-    forward_.statements.push_back({module, {}, "leave(" + member_mark(name) + ", " + (moves->empty() ? text : "run(" + list(*moves) + ", " + text + ")")});
+    forward_.statements.push_back({module, {}, "leave(" + member_mark(name) + ", " + text});
     return Done{};
   }
 
@@ -364,7 +342,7 @@ class Writer {
       for (std::size_t i = 1; i < source.names.size(); ++i) forward_.tied.emplace_back(source.names[i], name);
       const auto found = index.find(source.value);
       if (source.kind == SourceKind::parameter) {
-        Result<std::string> text = found != index.end() ? parameter_text(found->second) : untrained_parameter(source.value);
+        Result<std::string> text = found != index.end() ? parameter_text(read_, found->second, training()) : untrained_parameter(source.value);
         if (!text) return text.error();
         forward_.members.push_back({name, std::move(*text), false});
         continue;
@@ -385,44 +363,13 @@ class Writer {
     return used ? text + ".requires_grad_(False)" : text;
   }
 
-  static std::string dtype_argument(const TensorType& type) { return type.dtype == DType::float32 ? "" : ", dtype=" + dtype(type.dtype); }
-
-  Result<std::string> parameter_text(std::uint32_t index) {
-    const ProgramParameter& parameter = program().parameters[index];
-    const ShardedType stored = program().type(parameter.value);
-    ShardedType state = stored;
-    state.layout = parameter.state;
-    std::string text = "parameter(" + layout(state, mesh()) + dtype_argument(state.type);
-    const auto add = [&](const char* name, const std::vector<std::string>& moves) {
-      if (!moves.empty()) text += std::string(", ") + name + "=" + list(moves);
-    };
-    const Result<std::vector<std::string>> kept = path(state, stored.layout);
-    if (!kept) return kept.error();
-    add("stored", *kept);
-    const auto load = loads_.find(index);
-    if (load == loads_.end()) return text + ")";
-    const ProgramValue& loaded = program().values[load->second];
-    const Result<std::vector<std::string>> gathered = path(stored, loaded.type.layout);
-    if (!gathered) return gathered.error();
-    add("loaded", *gathered);
-    ShardedType gradient = loaded.type;
-    if (loaded.gradient) gradient.layout = *loaded.gradient;
-    const Result<std::vector<std::string>> reduced = path(gradient, parameter.state, true);
-    if (!reduced) return reduced.error();
-    add("reduced", *reduced);
-    if (parameter.regather) text += ", regather=True";
-    if (parameter.prefetch) text += ", prefetch=True";
-    return text + ")";
-  }
-
   const BackendInput& input_;
+  ForwardProgram read_;
   Forward forward_;
-  ConversionPaths paths_;
   std::map<std::string, const Node*, std::less<>> nodes_;      // by name
   std::map<ProgramValueId, int> uses_;
   std::map<ProgramValueId, std::string> texts_;                // of values that are no variables
   std::map<ValueId, ShardedType> kept_;                        // inputs and buffers
-  std::map<std::uint32_t, ProgramValueId> loads_;              // by parameter
   std::set<std::string> counting_;                             // paths of modules whose buffers follow the mode
   std::vector<std::pair<std::size_t, std::string>> leaving_;   // statements that leave something in a buffer, and its module
   std::set<std::size_t> left_;                                 // outputs that are in their buffer already
@@ -461,6 +408,10 @@ std::string source_name(const Graph& graph, const Source& source) {
   return source.names.empty() ? graph.values[source.value].name : source.names[0];
 }
 
-Result<Forward> forward_statements(const BackendInput& input) { return Writer(input).run(); }
+Result<Forward> forward_statements(const BackendInput& input) {
+  Result<ForwardProgram> read = forward_of(input);
+  if (!read) return read.error();
+  return Writer(input, std::move(*read)).run();
+}
 
 }  // namespace meshwright::torch

@@ -41,6 +41,7 @@ struct Forward {
   std::vector<std::pair<std::string, ProgramValueId>> inputs;
   std::vector<std::pair<std::string, std::string>> input_layouts, output_layouts;  // name and layout, in order
   std::vector<std::string> outputs;                         // texts with marks
+  std::int64_t microbatches = 1;                            // of a step; the statements compute one
   Prelude prelude;                                          // what the texts may mention
 };
 

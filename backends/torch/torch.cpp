@@ -48,13 +48,30 @@ std::string import_of(const std::vector<std::string>& names) {
   return text + row + "\n)\n";
 }
 
+// What train.py does: one microbatch after the other.
+Status check_order(TrainingSettings training) {
+  const Result<StepOrder> wanted = step_order(training);
+  training.order.clear();
+  if (wanted && *wanted == step_order(training).value()) return Done{};
+  return bad_input("[train] order: an emitted program runs the forward and the backward of each microbatch before those of the next one; plan without it");
+}
+
+// Autograd makes the backward of what is emitted (decision 017): what a pass does there would be lost without a word.
+Status check_passes(const std::vector<std::string>& altering) {
+  if (altering.empty()) return Done{};
+  return bad_input("the pass \"" + altering[0] + "\" in [emit] alters what the backward computes, or does not say that it leaves it alone " +
+                   "(ProgramPass::alters_backward), and autograd makes the backward of what is emitted; emit without it");
+}
+
 class TorchBackend final : public Backend {
  public:
   explicit TorchBackend(std::vector<std::string> checkpoint) : options_{std::move(checkpoint)} {}
 
  private:
   Result<std::vector<EmittedFile>> do_emit(const BackendInput& input) const override {
-    if (input.plan == nullptr || input.context == nullptr) return bad_input("a PyTorch program is made from a plan, and there is none");
+    if (input.plan == nullptr) return bad_input("a PyTorch program is made from a plan, and there is none");
+    if (Status status = check_order(input.plan->training); !status) return status.error();
+    if (Status status = check_passes(input.altering); !status) return status.error();
     Result<Forward> forward = forward_statements(input);
     if (!forward) return forward.error();
     const Plan& plan = *input.plan;
@@ -70,8 +87,9 @@ class TorchBackend final : public Backend {
     std::string model = "\"\"\"" + name + ", as Meshwright planned it for " + ranks + ".\n\nRuns under torchrun; train.py shows how.\n\"\"\"\n";
     model += imports_for(module.text) + "\n" + import_of(prelude.mentioned) + "\n\n" + module.text;
     std::string sharding = "\"\"\"What model.py is made of: layouts on " + ranks + ", moves between them, parameters in shards.\n\n"
-                           "The same for every plan but for AXES; of it what this model uses.\n\"\"\"\n";
-    sharding += prelude.imports + "\nAXES = " + tuple(sizes) + "  # ranks along each axis of the mesh\n\n\n" + prelude.definitions;
+                           "The same for every plan but for AXES and BUCKET_BYTES; of it what this model uses.\n\"\"\"\n";
+    sharding += prelude.imports + "\nAXES = " + tuple(sizes) + "  # ranks along each axis of the mesh\n\nBUCKET_BYTES = " +
+                std::to_string(input.profile.bucket_bytes) + "  # so much is reduced, or loaded, together\n\n\n" + prelude.definitions;
     return std::vector<EmittedFile>{{"model.py", std::move(model)}, {"sharding.py", std::move(sharding)}, {"train.py", train_text(plan, *forward)}};
   }
 

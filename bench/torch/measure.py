@@ -99,7 +99,7 @@ class SentBytes(TorchDispatchMode):
             group = next((each for each in args[::-1] if isinstance(each, str) and each not in ("sum", "max")), None)
             ranks = dist.distributed_c10d._resolve_process_group(group).size() if group else 1
             self.sent += {"all_reduce": 2 * size * (ranks - 1) / ranks, "all_gather_into_tensor": size * (ranks - 1),
-                          "reduce_scatter_tensor": size * (ranks - 1) / ranks, "all_to_all_single": size * (ranks - 1) / ranks}.get(name[2], 0)
+                          "reduce_scatter_tensor": size * (ranks - 1) / ranks, "all_to_all_single": size * (ranks - 1) / ranks}.get(name[2].rstrip("_"), 0)
         return result
 
 

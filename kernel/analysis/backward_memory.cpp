@@ -12,11 +12,7 @@ namespace {
 class Watcher {
  public:
   Watcher(const Graph& graph, const TrainingGraph& training, const std::vector<ValueId>& owner)
-      : forward_(graph), training_(training), owner_(owner), groups_(graph.nodes.size()) {
-    for (std::size_t i = 0; i < training.forward_of.size(); ++i) {
-      if (training.forward_of[i] != kNoId) groups_[training.forward_of[i]].push_back(training.first_backward + static_cast<NodeId>(i));
-    }
-  }
+      : forward_(graph), training_(training), owner_(owner), groups_(nodes_of_gradients(training)) {}
 
   NodeBackward watch(NodeId id) {
     node_ = &forward_.nodes[id];

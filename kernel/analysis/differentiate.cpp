@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <ranges>
 
 #include "rule/foreign_gradient.h"
 #include "meshwright/training_graph.h"
@@ -9,7 +10,9 @@ namespace {
 
 class Differentiator {
  public:
-  Differentiator(const Graph& forward, const OpTable& ops) : forward_(forward), ops_(ops), build_(made_.graph, "grad_") {}
+  // `wanted`: by value of the forward, whether its gradient is.
+  Differentiator(const Graph& forward, const OpTable& ops, const std::vector<bool>& wanted)
+      : forward_(forward), ops_(ops), wanted_(wanted), build_(made_.graph, "grad_") {}
 
   Result<TrainingGraph> run() {
     made_.graph = forward_;
@@ -42,7 +45,7 @@ class Differentiator {
     for (const ValueId result : node.results) result_gradients.push_back(made_.gradients[result]);
     if (std::all_of(result_gradients.begin(), result_gradients.end(), [](ValueId g) { return g == kNoId; })) return Done{};
     std::vector<bool> wanted;
-    for (const Operand& operand : node.operands) wanted.push_back(forward_.values[operand.value].requires_gradient);
+    for (const Operand& operand : node.operands) wanted.push_back(wanted_[operand.value]);
     if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) return Done{};
     build_.set_module_path(node.module_path);
     Result<std::vector<ValueId>> gradients = gradients_of({node, result_gradients, wanted, build_});
@@ -92,12 +95,45 @@ class Differentiator {
 
   const Graph& forward_;
   const OpTable& ops_;
+  const std::vector<bool>& wanted_;
   TrainingGraph made_;
   GraphBuilder build_;
 };
 
+// By value of the forward: whether the backward of what made it computes a source's gradient, or it is a source.
+std::vector<bool> reaching_sources(const TrainingGraph& training) {
+  const Graph& graph = training.graph;
+  std::vector<bool> reaches(training.gradients.size(), false);
+  for (const Source& source : graph.sources) reaches[source.value] = graph.values[source.value].requires_gradient;
+  for (NodeId id = 0; id < training.first_backward; ++id) {
+    const std::vector<ValueId>& contributions = training.contributions[id];
+    bool passes = false;
+    for (std::size_t i = 0; i < contributions.size(); ++i) passes |= contributions[i] != kNoId && reaches[graph.nodes[id].operands[i].value];
+    for (const ValueId result : graph.nodes[id].results) reaches[result] = passes;
+  }
+  return reaches;
+}
+
 }  // namespace
 
-Result<TrainingGraph> differentiate(const Graph& forward, const OpTable& ops) { return Differentiator(forward, ops).run(); }
+std::vector<std::vector<NodeId>> nodes_of_gradients(const TrainingGraph& training) {
+  std::vector<std::vector<NodeId>> nodes(training.first_backward);
+  for (std::size_t i = 0; i < training.forward_of.size(); ++i) {
+    if (training.forward_of[i] != kNoId) nodes[training.forward_of[i]].push_back(training.first_backward + static_cast<NodeId>(i));
+  }
+  return nodes;
+}
+
+Result<TrainingGraph> differentiate(const Graph& forward, const OpTable& ops) {
+  std::vector<bool> wanted;
+  for (const Value& value : forward.values) wanted.push_back(value.requires_gradient);
+  Result<TrainingGraph> made = Differentiator(forward, ops, wanted).run();
+  if (!made) return made;
+  // Only the families know which gradients an op passes on; those that reach no source are left out the second time.
+  const std::vector<bool> reaching = reaching_sources(*made);
+  const auto is_idle = [&](ValueId id) { return made->gradients[id] != kNoId && wanted[id] && !reaching[id]; };
+  if (std::ranges::none_of(std::views::iota(ValueId{0}, static_cast<ValueId>(wanted.size())), is_idle)) return made;
+  return Differentiator(forward, ops, reaching).run();
+}
 
 }  // namespace meshwright

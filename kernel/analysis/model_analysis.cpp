@@ -41,14 +41,21 @@ Result<TrainingAnalysis> analyze_training(const Graph& graph, const AtomizedGrap
   Result<AtomizedGraph> further = atomize_training(*training, atoms, ops);
   if (!further) return further.error();
   BackwardMemory memory = backward_memory(graph, *training, ops);
-  std::vector<std::vector<NodeId>> backward_of(graph.nodes.size());
-  for (std::size_t i = 0; i < training->forward_of.size(); ++i) {
-    if (training->forward_of[i] != kNoId) backward_of[training->forward_of[i]].push_back(training->first_backward + static_cast<NodeId>(i));
-  }
+  std::vector<std::vector<NodeId>> backward_of = nodes_of_gradients(*training);
   return TrainingAnalysis{std::move(*training), std::move(*further), std::move(memory), std::move(backward_of)};
 }
 
 }  // namespace
+
+bool has_gradient(const ModelAnalysis& model, ValueId value) {
+  return model.backward ? model.backward->training.gradients[value] != kNoId : model.graph->values[value].requires_gradient;
+}
+
+bool contributes(const ModelAnalysis& model, NodeId node, std::uint32_t operand) {
+  if (!model.backward) return model.graph->values[model.graph->nodes[node].operands[operand].value].requires_gradient;
+  const std::vector<ValueId>& contributions = model.backward->training.contributions[node];
+  return !contributions.empty() && contributions[operand] != kNoId;
+}
 
 Result<ModelAnalysis> analyze_model(std::shared_ptr<const Graph> graph, const OpTable& ops) {
   Result<AtomizedGraph> atoms = atomize(*graph, ops);

@@ -114,7 +114,7 @@ std::optional<Move> find_move(const ConversionProblem& problem, const Layout& fr
 
 double move_seconds(const ConversionProblem& problem, const Layout& from, const Move& move) {
   const auto bytes_of = [&](const Layout& layout) {
-    return static_cast<double>(local_elements(layout, problem.shape, problem.mesh) * problem.element_bytes);
+    return static_cast<double>(local_bytes(layout, problem.shape, problem.mesh, problem.element_bytes));
   };
   const MeshAxis& axis = problem.mesh.axes[move.axis];
   const double before = bytes_of(from);

@@ -72,6 +72,7 @@ CLI::App& add_program_command(CLI::App& app, const char* name, const char* help,
 void add_programs(CLI::App& app, ProgramOptions& options, int& exit_code) {
   CLI::App& verify = add_program_command(app, "verify", "run a plan on simulated ranks, compare it with one device", options,
                                          exit_code, run_verify);
+  verify.add_option("--steps", options.steps, "training steps, in which parameters, the optimizer's state and buffers last")->check(CLI::Range(1, 1000))->capture_default_str();
   verify.add_flag("--exact", options.exact, "in float64, each element within 1e-9 of the largest in its row");
   add_format(verify, options.format);
   CLI::App& emit = add_program_command(app, "emit", "write down what a plan's ranks execute", options, exit_code, run_emit);

@@ -51,6 +51,7 @@ constexpr meshwright_config_key_v1 kTrain[] = {
     {"master_dtype", "text", "", "\"fp32\"", "type of the optimizer's copy of the parameters and of its state"},
     {"reduce_dtype", "text", "", "\"dtype\"", "type in which gradients are reduced and kept; dtype: the parameter's"},
     {"microbatches", "integer", "", "1", "parts into which a step cuts the batch; their gradients are averaged"},
+    {"order", "text", "", "\"\"", "of microbatches: their forwards and backwards as they follow each other, like F0 F1 B0 B1; empty: one after the other"},
     {"gradients", "text", "", "\"kept\"", "of microbatches: kept on each device and reduced once a step, or reduced after each"},
     {"batch_coupling", "text", "", "\"refuse\"", "of ops that mix the samples of a batch, with microbatches: refuse, allow"},
 };

@@ -43,13 +43,14 @@ Json::Array tensors_json(const MemoryProfile& profile) {
 
 Json::Array curve_json(const Program& program, const MemoryProfile& profile) {
   Json::Array json;
-  for (std::size_t i = 0; i < profile.curve.size(); ++i) {
-    const Instruction& instruction = program.instructions[i];
+  for (const MemoryProfile::Point& point : profile.curve) {
+    const Instruction& instruction = program.instructions[point.at.instruction];
     const bool frees = instruction.kind == InstructionKind::free;
     json.push_back(Json()
                        .add("instruction", frees ? "free" : instruction.name)
                        .add("phase", name(instruction.phase))
-                       .add("bytes", profile.curve[i].sum()));
+                       .add("microbatch", point.at.microbatch)
+                       .add("bytes", point.held.sum()));
   }
   return json;
 }
@@ -85,8 +86,10 @@ Json memory_json(const Program& program, const MemoryProfile& profile) {
   json.add("peak_node", profile.peak_node);
   if (!profile.curve.empty()) {
     json.add("peak_instruction", profile.peak);
-    json.add("peak_phase", name(program.instructions[profile.peak].phase));
-    json.add("peak_by_kind", split_json(profile.curve[profile.peak]));
+    const MemoryProfile::Point& peak = profile.curve[profile.peak];
+    json.add("peak_phase", name(program.instructions[peak.at.instruction].phase));
+    json.add("peak_microbatch", peak.at.microbatch);
+    json.add("peak_by_kind", split_json(peak.held));
   }
   json.add("peak_tensors", tensors_json(profile));
   json.add("curve", curve_json(program, profile));

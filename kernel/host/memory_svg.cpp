@@ -120,7 +120,7 @@ class Drawing {
     if (!is_drawn(kind)) return;
     std::vector<std::string> upper, lower;
     for (const std::size_t column : columns_) {
-      const MemorySplit& split = profile_.curve[column];
+      const MemorySplit& split = profile_.curve[column].held;
       double below = 0;
       for (std::size_t k = 0; k < kind; ++k) below += static_cast<double>(split.bytes[k]);
       lower.push_back(number(y_of(below)));
@@ -132,21 +132,19 @@ class Drawing {
 
   [[nodiscard]] bool is_drawn(std::size_t kind) const {
     return std::any_of(columns_.begin(), columns_.end(),
-                       [&](std::size_t at) { return profile_.curve[at].bytes[kind] != 0; });
+                       [&](std::size_t at) { return profile_.curve[at].held.bytes[kind] != 0; });
   }
 
   void phases() {
     for (std::size_t i = 0; i < columns_.size();) {
-      const Phase phase = program_.instructions[columns_[i]].phase;
-      std::size_t end = i;
-      while (end < columns_.size() && program_.instructions[columns_[end]].phase == phase) ++end;
+      const std::size_t end = end_of_event(program_, profile_, columns_, i);
       if (i > 0) svg_ += line(x_of(i), kTop, x_of(i), kTop + kPlotHeight, "phase");
       const double middle = (x_of(i) + x_of(end)) / 2;
-      if (x_of(end) - x_of(i) > 48) svg_ += text_at(middle, kTop + kPlotHeight + 18, "middle", name(phase));
+      if (x_of(end) - x_of(i) > 48) svg_ += text_at(middle, kTop + kPlotHeight + 18, "middle", event_text(program_, profile_.curve[columns_[i]].at));
       i = end;
     }
     svg_ += text_at(kLeft + kPlotWidth / 2, kHeight - 10, "middle",
-                    std::to_string(profile_.curve.size()) + " instructions, in order");
+                    std::to_string(profile_.curve.size()) + " instructions, in order" + left_out_text(program_));
   }
 
   void peak() {
@@ -179,7 +177,7 @@ class Drawing {
               kColours[kind] + "\"/>\n";
       svg_ += text_at(x + 18, y, "start",
                       std::string(name(static_cast<MemoryKind>(kind))) + " " +
-                          size_text(profile_.curve[profile_.peak].bytes[kind]));
+                          size_text(profile_.curve[profile_.peak].held.bytes[kind]));
     }
   }
 

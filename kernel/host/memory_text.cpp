@@ -46,13 +46,12 @@ std::string curve_row(const std::vector<std::int64_t>& heights, std::size_t row)
 }
 
 // "forward          |backward        |update"; a name is cut where its phase is shorter.
-std::string phases_row(const Program& program, const std::vector<std::size_t>& columns) {
+std::string phases_row(const Program& program, const MemoryProfile& profile, const std::vector<std::size_t>& columns) {
   std::string text;
   for (std::size_t i = 0; i < columns.size();) {
-    const Phase phase = program.instructions[columns[i]].phase;
-    std::size_t end = i;
-    while (end < columns.size() && program.instructions[columns[end]].phase == phase) ++end;
-    std::string part = (i > 0 ? "|" : "") + std::string(name(phase));
+    const Occurrence& at = profile.curve[columns[i]].at;
+    const std::size_t end = end_of_event(program, profile, columns, i);
+    std::string part = (i > 0 ? "|" : "") + event_text(program, at);
     part.resize(end - i, ' ');
     text += part;
     i = end;
@@ -67,7 +66,7 @@ std::string curve_text(const Program& program, const MemoryProfile& profile) {
   std::vector<std::int64_t> heights;
   std::size_t peak_column = 0;
   for (std::size_t i = 0; i < columns.size(); ++i) {
-    const auto bytes = static_cast<double>(profile.curve[columns[i]].sum());
+    const auto bytes = static_cast<double>(profile.curve[columns[i]].held.sum());
     heights.push_back(static_cast<std::int64_t>(bytes / peak * static_cast<double>(kCurveRows * 8) + 0.5));
     if (columns[i] == profile.peak) peak_column = i;
   }
@@ -79,7 +78,9 @@ std::string curve_text(const Program& program, const MemoryProfile& profile) {
     text += right(labelled ? size_text(bytes) : "", kLabelWidth) + (labelled ? " ┤" : " │") + curve_row(heights, row) +
             "\n";
   }
-  return text + std::string(kLabelWidth + 2, ' ') + phases_row(program, columns) + "\n";
+  text += std::string(kLabelWidth + 2, ' ') + phases_row(program, profile, columns) + "\n";
+  const std::string left_out = left_out_text(program);
+  return left_out.empty() ? text : text + std::string(kLabelWidth, ' ') + left_out + "\n";
 }
 
 // --- rows that stand for many ---
@@ -209,6 +210,27 @@ std::string nodes_text(const MemoryProfile& profile, std::size_t most) {
 
 }  // namespace
 
+std::size_t end_of_event(const Program& program, const MemoryProfile& profile, const std::vector<std::size_t>& columns, std::size_t column) {
+  const auto event = [&](std::size_t at) {
+    const Occurrence& here = profile.curve[columns[at]].at;
+    return StepEvent{program.instructions[here.instruction].phase, here.microbatch};
+  };
+  std::size_t end = column;
+  while (end < columns.size() && event(end) == event(column)) ++end;
+  return end;
+}
+
+std::string event_text(const Program& program, const Occurrence& at) {
+  const Phase phase = program.instructions[at.instruction].phase;
+  if (program.order.microbatches == 1 || phase == Phase::update) return name(phase);
+  return std::string(name(phase)) + " " + std::to_string(at.microbatch);
+}
+
+std::string left_out_text(const Program& program) {
+  if (shortened(program.order).gaps.empty()) return "";
+  return "; of " + std::to_string(program.order.microbatches) + " microbatches those that repeat are drawn twice";
+}
+
 std::vector<std::size_t> highest_of_columns(const MemoryProfile& profile, std::size_t columns) {
   const std::size_t size = profile.curve.size(), count = std::min(columns, size);
   std::vector<std::size_t> highest;
@@ -216,7 +238,7 @@ std::vector<std::size_t> highest_of_columns(const MemoryProfile& profile, std::s
     const std::size_t end = (column + 1) * size / count;
     std::size_t best = column * size / count;
     for (std::size_t i = best + 1; i < end; ++i) {
-      if (profile.curve[i].sum() > profile.curve[best].sum()) best = i;
+      if (profile.curve[i].held.sum() > profile.curve[best].held.sum()) best = i;
     }
     highest.push_back(best);
   }
@@ -225,8 +247,10 @@ std::vector<std::size_t> highest_of_columns(const MemoryProfile& profile, std::s
 
 std::string peak_place(const Program& program, const MemoryProfile& profile) {
   if (profile.curve.empty()) return "a step that does nothing";
-  const Instruction& at = program.instructions[profile.peak];
+  const Occurrence& peak = profile.curve[profile.peak].at;
+  const Instruction& at = program.instructions[peak.instruction];
   std::string text = "the " + std::string(name(at.phase)) + " of '" + profile.peak_node + "'";
+  if (program.order.microbatches > 1) text += " in microbatch " + std::to_string(peak.microbatch);
   const auto node = std::find_if(profile.nodes.begin(), profile.nodes.end(),
                                  [&](const NodeMemory& here) { return here.name == at.node; });
   if (node == profile.nodes.end()) return text;
@@ -236,7 +260,7 @@ std::string peak_place(const Program& program, const MemoryProfile& profile) {
 std::string peak_text(const Program& program, const MemoryProfile& profile) {
   std::string text = "Peak " + size_text(profile.peak_bytes) + " in " + peak_place(program, profile) + "\n";
   if (profile.curve.empty()) return text;
-  const MemorySplit& split = profile.curve[profile.peak];
+  const MemorySplit& split = profile.curve[profile.peak].held;
   std::vector<std::vector<std::string>> table;
   for (std::size_t kind = 0; kind < kMemoryKinds; ++kind) {
     if (split.bytes[kind] == 0) continue;

@@ -19,8 +19,16 @@ std::string peak_text(const Program& program, const MemoryProfile& profile);
 // "the backward of 'linear_12' (aten.linear in h.3.mlp)"
 std::string peak_place(const Program& program, const MemoryProfile& profile);
 
-// For each of `columns` equal parts of the program the instruction after which most is held; one for each instruction
-// if there are fewer.
+// "forward", or of several microbatches "forward 3".
+std::string event_text(const Program& program, const Occurrence& at);
+
+// The first column behind `column` that belongs to another event: a phase of a microbatch.
+std::size_t end_of_event(const Program& program, const MemoryProfile& profile, const std::vector<std::size_t>& columns, std::size_t column);
+
+// "; of 64 microbatches those that repeat are drawn twice", or nothing.
+std::string left_out_text(const Program& program);
+
+// For each of `columns` equal parts of the curve the point at which most is held; one for each point if there are fewer.
 std::vector<std::size_t> highest_of_columns(const MemoryProfile& profile, std::size_t columns);
 
 }  // namespace meshwright::host

@@ -32,7 +32,9 @@ TEST(NumberedName, FindsTheFirstNumberBetweenDots) {
 MemoryProfile profile_of(const std::vector<std::int64_t>& bytes) {
   MemoryProfile profile;
   for (const std::int64_t here : bytes) {
-    profile.curve.emplace_back()[MemoryKind::activation] = here;
+    MemoryProfile::Point& point = profile.curve.emplace_back();
+    point.at.instruction = profile.curve.size() - 1;
+    point.held[MemoryKind::activation] = here;
     if (here <= profile.peak_bytes) continue;
     profile.peak_bytes = here;
     profile.peak = profile.curve.size() - 1;

@@ -123,7 +123,7 @@ class PlanWriter {
       one.add("kind", name(move.kind)).add("axis", static_cast<std::int64_t>(move.axis));
       if (move.kind == MoveKind::permute) one.add("other_axis", static_cast<std::int64_t>(move.other_axis));
       one.add("layout", layout(conversion.value, move.result));
-      one.add("bytes", local_elements(*here, plan_.shape(conversion.value), plan_.mesh) * plan_.element_bytes(conversion));
+      one.add("bytes", plan_.local_bytes(conversion, *here));
       one.add("seconds", planned.seconds);
       moves.push_back(std::move(one));
       here = &move.result;
@@ -233,6 +233,7 @@ Json plan_json(const Plan& plan) {
   training.add("master_dtype", name(plan.training.master_dtype));
   training.add("reduce_dtype", plan.training.reduce_dtype ? Json(name(*plan.training.reduce_dtype)) : Json(nullptr));
   training.add("microbatches", plan.training.microbatches).add("keep_gradients", plan.training.keep_gradients);
+  if (!plan.training.order.empty()) training.add("order", plan.training.order);
   json.add("training", std::move(training));
   json.add("plugins", array_of(plan.plugins, [](const UsedPlugin& plugin) {
     Json one;

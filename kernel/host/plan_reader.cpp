@@ -9,6 +9,7 @@
 #include "graph_reader.h"
 #include "input_file.h"
 #include "json_place.h"
+#include "meshwright/step_order.h"
 #include "count_limits.h"
 #include "plan_words.h"
 
@@ -88,6 +89,10 @@ TrainingSettings read_training(const JsonPlace& place) {
   if (!reduce_dtype.is_null()) training.reduce_dtype = read_dtype(reduce_dtype);
   training.microbatches = place.at("microbatches").integer(1, kMostMicrobatches);
   training.keep_gradients = place.at("keep_gradients").boolean();
+  if (const std::optional<JsonPlace> order = place.find("order")) {
+    training.order = order->text();
+    if (const Result<StepOrder> read = step_order(training); !read) order->fail(read.error().message);
+  }
   return training;
 }
 
@@ -320,11 +325,10 @@ class PlanReader {
     if (place.failed()) return planned;
     const CostProfile unpriced;
     const AtomShape& shape = plan_.shape(conversion.value);
-    const ConversionProblem problem{plan_.mesh, shape, unpriced, plan_.element_bytes(conversion), conversion.hides};
-    const std::optional<Move> move = find_move(problem, from, kind, axis, other, to);
+    const std::optional<Move> move = find_move(plan_.problem(conversion, unpriced), from, kind, axis, other, to);
     if (!move) place.fail(std::string("no ") + name(kind) + " over axis " + std::to_string(axis) + " leads from " + to_string(from, shape) + " to " + to_string(to, shape));
     else planned.move = *move;
-    const std::int64_t expected = local_elements(from, shape, plan_.mesh) * plan_.element_bytes(conversion);
+    const std::int64_t expected = plan_.local_bytes(conversion, from);
     if (bytes != expected) place.fail("the move is said to take " + std::to_string(bytes) + " bytes, and has " + std::to_string(expected));
     return planned;
   }

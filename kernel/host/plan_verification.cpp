@@ -51,7 +51,7 @@ constexpr Measure kExact{1e-9, 1e-6, true};
 
 }  // namespace
 
-Result<Verification> verify_plan(Plan plan, const ProgramTools& tools, PluginHost& host, bool exact) {
+Result<Verification> verify_plan(Plan plan, const ProgramTools& tools, PluginHost& host, std::int64_t steps, bool exact) {
   if (exact) {
     if (Status status = compute_in(DType::float64, *tools.ops, plan); !status) return status.error();
   } else if (computes_in_half(plan.graph()) || is_half(plan.training.reduce_dtype.value_or(DType::float32))) {
@@ -67,6 +67,8 @@ Result<Verification> verify_plan(Plan plan, const ProgramTools& tools, PluginHos
   if (!sources) return sources.error();
   Result<std::vector<std::map<ValueId, Tensor>>> further = sample_microbatches(plan.graph(), *weights, plan.training.microbatches);
   if (!further) return further.error();
+  const auto later = sample_steps(plan.graph(), *weights, plan.training.microbatches, steps);
+  if (!later) return later.error();
   weights->clear();
   Result<std::shared_ptr<Backend>> backend = host.create<Backend>("backend", "reference");
   if (!backend) return backend.error();
@@ -75,7 +77,7 @@ Result<Verification> verify_plan(Plan plan, const ProgramTools& tools, PluginHos
   const Measure& measure = exact ? kExact : kUsual;
   const StandIns stand_ins(*tools.ops, kernels->get());
   Result<Verification> verification = verify({plan.graph(), *program, *tools.ops, tools.profile, &stand_ins, **backend, *sources,
-                                              measure.tolerance, measure.floor, *further, measure.by_rows});
+                                              measure.tolerance, measure.floor, *further, measure.by_rows, *later});
   if (verification) verification->not_computed = stand_ins.ops();
   return verification;
 }

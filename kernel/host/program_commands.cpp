@@ -1,5 +1,9 @@
 #include "program_commands.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include <filesystem>
 
 #include "json.h"
@@ -17,7 +21,7 @@ namespace {
 Result<Verification> verified(const ProgramOptions& options) {
   Result<OpenPlan> opened = open_plan(options);
   if (!opened) return opened.error();
-  return verify_plan(std::move(opened->plan), opened->tools, opened->host, options.exact);
+  return verify_plan(std::move(opened->plan), opened->tools, opened->host, options.steps, options.exact);
 }
 
 Json verification_json(const Verification& result) {
@@ -26,12 +30,14 @@ Json verification_json(const Verification& result) {
   json.add("max_relative_error", result.max_relative_error);
   json.add("worst_tensor", result.worst_tensor);
   json.add("worst_rank", result.worst_rank);
+  json.add("steps", result.steps);
   json.add("loss_serial", result.loss_serial);
   json.add("loss_parallel", result.loss_parallel);
   json.add("bytes_sent_predicted", result.bytes_sent_predicted);
   json.add("bytes_sent_measured", result.bytes_sent_measured);
   json.add("peak_bytes_predicted", result.peak_bytes_predicted);
   json.add("peak_bytes_measured", result.peak_bytes_measured);
+  json.add("arena_bytes", result.arena_bytes);
   json.add("ranks", result.ranks);
   json.add("tensors_compared", result.tensors);
   Json::Array ties;
@@ -47,16 +53,17 @@ Json verification_json(const Verification& result) {
 std::string verification_text(const Verification& result) {
   char text[1024];
   std::snprintf(text, sizeof text,
-                "%lld ranks %s what 1 computes: largest relative error %.2g (%s, rank %lld)\n"
+                "%lld ranks %s what 1 computes over %lld step%s: largest relative error %.2g (%s, rank %lld)\n"
                 "  loss            %.9g on one device, %.9g on %lld ranks\n"
                 "  bytes sent      %lld predicted, %lld measured\n"
                 "  peak per rank   %lld bytes predicted, %lld measured\n"
+                "  arena per rank  %lld bytes, in which all but the optimizer's state lies\n"
                 "  tensors         %lld compared\n",
-                static_cast<long long>(result.ranks), result.equal ? "compute" : "do NOT compute", result.max_relative_error,
+                static_cast<long long>(result.ranks), result.equal ? "compute" : "do NOT compute", static_cast<long long>(result.steps), result.steps == 1 ? "" : "s", result.max_relative_error,
                 result.worst_tensor.c_str(), static_cast<long long>(result.worst_rank), result.loss_serial,
                 result.loss_parallel, static_cast<long long>(result.ranks), static_cast<long long>(result.bytes_sent_predicted),
                 static_cast<long long>(result.bytes_sent_measured), static_cast<long long>(result.peak_bytes_predicted),
-                static_cast<long long>(result.peak_bytes_measured), static_cast<long long>(result.tensors));
+                static_cast<long long>(result.peak_bytes_measured), static_cast<long long>(result.arena_bytes), static_cast<long long>(result.tensors));
   std::string all = text;
   for (const NearTies& tie : result.near_ties) {
     all += "  near a tie      " + std::to_string(tie.ties) + " of " + std::to_string(tie.rows) + " rows of '" + tie.node +
@@ -75,7 +82,7 @@ struct Asked {
   std::string peak;  // of memory, for people
 };
 
-Result<Asked> ask(const ProgramOptions& options, const std::string& wanted, bool run) {
+Result<Asked> ask(const ProgramOptions& options, const std::string& wanted, bool run, std::string only_file = {}) {
   Result<OpenPlan> opened = open_plan(options);
   if (!opened) return opened.error();
   const std::string id = wanted.empty() ? opened->host.config().emit.text("backend") : wanted;
@@ -83,11 +90,10 @@ Result<Asked> ask(const ProgramOptions& options, const std::string& wanted, bool
   if (!backend) return backend.error();
   Result<Program> program = make_program(opened->plan, opened->tools);
   if (!program) return program.error();
-  const PlanningContext context = opened->tools.context(opened->plan.model, opened->plan.training);
   const Result<std::unique_ptr<EmitterTable>> emitters = emitters_for(opened->host, id);
   if (!emitters) return emitters.error();
   const BackendInput input{*program, *opened->tools.ops, opened->tools.profile, nullptr, {}, nullptr, {},
-                           &opened->plan, &context, emitters->get()};
+                           &opened->plan, emitters->get(), std::move(only_file), opened->tools.altering};
   Asked asked;
   if (run) {
     Result<Report> report = (*backend)->run(input);
@@ -101,9 +107,20 @@ Result<Asked> ask(const ProgramOptions& options, const std::string& wanted, bool
   return asked;
 }
 
+// Ranks free and take large tensors again and again: what is freed stays with the process, so that its pages need not be
+// cleared anew each time.
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  mallopt(M_ARENA_MAX, 1);
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, -1);
+#endif
+}
+
 }  // namespace
 
 int run_verify(const ProgramOptions& options) {
+  keep_freed_memory();
   const Result<Verification> result = verified(options);
   if (!result) return fail(options, result.error());
   print(options.format == "json" ? write_json(verification_json(*result)) : verification_text(*result));
@@ -127,7 +144,7 @@ int run_emit(const ProgramOptions& options) {
 }
 
 int run_simulate(const ProgramOptions& options) {
-  const Result<Asked> asked = ask(options, "simulate", true);
+  const Result<Asked> asked = ask(options, "simulate", true, options.output.empty() ? "timeline.txt" : "");
   if (!asked) return fail(options, asked.error());
   std::string timeline;
   for (const EmittedFile& file : asked->files) {

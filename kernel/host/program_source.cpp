@@ -79,9 +79,10 @@ Result<ProgramTools> open_passes(PluginHost& host, const Plan& plan, std::unique
   ProgramTools tools;
   const Config &search = host.config().search, &emit = host.config().emit;
   Status status = create(host, "conversions", planned_with(plan, "conversions", search.text("conversions")), tools.conversions);
-  if (status) status = create(host, "passes", emit.text("parameter_shard"), tools.parameter_shard);
-  if (status) status = create(host, "passes", emit.text("communication"), tools.communication);
-  if (status) status = create(host, "passes", emit.text("reshape"), tools.reshape);
+  for (const auto& [step, pass] : {std::pair("parameter_shard", &tools.parameter_shard), {"communication", &tools.communication}, {"reshape", &tools.reshape}}) {
+    if (status) status = create(host, "passes", emit.text(step), *pass);
+    if (status && (*pass)->alters_backward()) tools.altering.push_back(emit.text(step));
+  }
   if (!status) return status.error();
   tools.ops = std::move(ops);
   if (tools.ops != nullptr) return tools;

@@ -16,6 +16,7 @@ struct ProgramTools {
   std::unique_ptr<OpTable> ops;
   std::shared_ptr<ConversionSearch> conversions;
   std::shared_ptr<ProgramPass> parameter_shard, communication, reshape;
+  std::vector<std::string> altering;  // the ids of those among these that change what the backward computes
   CostProfile profile;
 
   [[nodiscard]] PlanningContext context(const ModelAnalysis& model, const TrainingSettings& training) const {

@@ -24,7 +24,7 @@ struct Peak {
 };
 
 Peak peak_of(const MemoryProfile& memory) {
-  const MemorySplit& held = memory.curve[memory.peak];
+  const MemorySplit& held = memory.curve[memory.peak].held;
   Peak peak;
   peak.state = static_cast<double>(held[MemoryKind::parameter] + held[MemoryKind::optimizer]);
   // Microbatches keep all gradients, also where the peak comes before most of them.

@@ -82,6 +82,10 @@ std::int64_t local_atom(const Layout& layout, const AtomShape& shape, const Mesh
   return shards == 1 ? shape.sizes[atom] : padded_size(shape, mesh, atom) / shards;
 }
 
+std::int64_t local_bytes(const Layout& layout, const AtomShape& shape, const Mesh& mesh, std::int64_t element_bytes) {
+  return local_elements(layout, shape, mesh) * element_bytes;
+}
+
 std::int64_t local_elements(const Layout& layout, const AtomShape& shape, const Mesh& mesh) {
   std::int64_t elements = 1;
   for (std::size_t atom = 0; atom < shape.sizes.size(); ++atom) elements *= local_atom(layout, shape, mesh, atom);

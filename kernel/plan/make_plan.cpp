@@ -2,7 +2,6 @@
 
 #include "meshwright/plan.h"
 #include "plan/outline.h"
-#include "strategy/backward_axes.h"
 #include "strategy/constants.h"
 
 namespace meshwright {
@@ -35,10 +34,12 @@ class PlanMaker {
   Status add_variables() {
     for (std::size_t i = 0; i < problem_.variables.size(); ++i) {
       PlannedVariable planned = plan_variable(input_, problem_.variables[i], chosen(i));
+      BackwardNeeds& needs = needs_.emplace_back();
       if (auto* node = std::get_if<PlannedNode>(&planned.choice); node != nullptr && input_.model.backward) {
         Result<BackwardLayouts> backward = BackwardAxes(*input_.model.backward, input_.mesh, node->node).choose(node->call);
         if (!backward) return backward.error();
         node->backward = std::move(backward->nodes);
+        needs = std::move(backward->needs);
       }
       plan_.variables.push_back(std::move(planned));
     }
@@ -48,11 +49,11 @@ class PlanMaker {
 
   Status add_conversions() {
     ConstantPricer constants(training_graph(input_.model), training_atoms(input_.model), input_.ops, input_.mesh, input_.profile);
-    Result<Outline> outline = outline_of(plan_, [&](ValueId value, const Layout& wanted) { return constants.strategy(value, wanted); });
+    Result<Outline> outline = outline_of(plan_, needs_, [&](ValueId value, const Layout& wanted) { return constants.strategy(value, wanted); });
     if (!outline) return outline.error();
     plan_.constants = std::move(outline->constants);
     for (PlannedConversion& conversion : outline->conversions) {
-      const ConversionProblem problem{input_.mesh, plan_.shape(conversion.value), input_.profile, plan_.element_bytes(conversion), conversion.hides};
+      const ConversionProblem problem = plan_.problem(conversion, input_.profile);
       Result<const ConversionPath*> path = paths_.find(problem, conversion.source, conversion.target);
       if (!path) return add_context("'" + plan_.name(conversion.value) + "'", path.error());
       const Layout* here = &conversion.source;
@@ -87,6 +88,7 @@ class PlanMaker {
   const Problem& problem_;
   const Assignment& assignment_;
   ConversionPaths paths_;
+  std::vector<BackwardNeeds> needs_;  // by variable
   Plan plan_;
 };
 

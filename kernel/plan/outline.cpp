@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "plan/plan_index.h"
-#include "strategy/backward_axes.h"
 #include "strategy/enumerate.h"
 
 namespace meshwright {
@@ -12,11 +11,12 @@ namespace {
 
 class Outlining {
  public:
-  Outlining(const Plan& plan, const FindConstant& find_constant)
+  Outlining(const Plan& plan, const std::vector<BackwardNeeds>& needs, const FindConstant& find_constant)
       : plan_(plan),
         graph_(training_graph(plan.model)),
         atoms_(training_atoms(plan.model)),
         index_(PlanIndex::of_variables(plan)),
+        needs_(needs),
         find_constant_(find_constant),
         whole_(plan.mesh.rank()) {}
 
@@ -28,10 +28,10 @@ class Outlining {
       } else if (const PlannedNode* node = variable.node()) {
         if (Status status = add_node(i, *node); !status) return status.error();
       } else if (const auto* fork = std::get_if<PlannedFork>(&variable.choice)) {
-        add_use(index_.maker(fork->value), i, 0, fork->value, fork->layouts, has_gradient(fork->value));
+        add_use(index_.maker(fork->value), i, 0, fork->value, fork->layouts, has_gradient(plan_.model, fork->value));
       } else {
         const auto& output = std::get<PlannedOutput>(variable.choice);
-        add_use(index_.origin(output.value), i, 0, output.value, output.layouts, has_gradient(output.value));
+        add_use(index_.origin(output.value), i, 0, output.value, output.layouts, has_gradient(plan_.model, output.value));
       }
     }
     for (const Output& output : plan_.graph().outputs) {
@@ -43,9 +43,6 @@ class Outlining {
 
  private:
   [[nodiscard]] std::int64_t microbatches() const { return plan_.training.microbatches; }
-  [[nodiscard]] bool has_gradient(ValueId id) const {
-    return graph_.values[id].requires_gradient && (!plan_.model.backward || plan_.model.backward->training.gradients[id] != kNoId);
-  }
 
   void add(PlannedConversion conversion) {
     if (conversion.source == conversion.target) return;
@@ -82,7 +79,7 @@ class Outlining {
 
   // What the update changes in shards, where the value, or the reduced gradient, lies otherwise (ZeRO-1 and 2).
   void add_parameter(std::uint32_t at, const PlannedParameter& parameter) {
-    if (!has_gradient(parameter.value)) return;
+    if (!has_gradient(plan_.model, parameter.value)) return;
     const auto inside = [&](bool gradient, const Layout& from, const Layout& to) {
       add({parameter.value, gradient, true, at, at, kNoId, from, to, {}, 1});
     };
@@ -97,25 +94,17 @@ class Outlining {
       const ValueId operand = node.operands[i].value;
       const Layout handed = handed_layout(atoms_.nodes[planned.node], planned.call, i);
       const PlanIndex::Origin origin = index_.origin(operand);
-      const bool wanted = graph_.values[operand].requires_gradient;
-      if (origin.variable == kNoId && !wanted) {
+      if (origin.variable == kNoId && !graph_.values[operand].requires_gradient) {
         if (Status status = add_constant(operand, handed, at, i); !status) return status;
         continue;
       }
-      add_use(origin, at, i, operand, planned.call.operands[i], wanted && contributes(planned.node, i));
+      add_use(origin, at, i, operand, planned.call.operands[i], contributes(plan_.model, planned.node, i));
       add({operand, false, false, at, at, kNoId, planned.call.operands[i].value, handed, {}, microbatches()});
     }
-    return plan_.model.backward ? add_backward(at, planned) : Status(Done{});
+    return add_backward(at, needs_[at]);
   }
 
-  [[nodiscard]] bool contributes(NodeId id, std::uint32_t port) const {
-    if (!plan_.model.backward) return true;
-    const std::vector<ValueId>& contributions = plan_.model.backward->training.contributions[id];
-    return !contributions.empty() && contributions[port] != kNoId;
-  }
-
-  Status add_backward(std::uint32_t at, const PlannedNode& planned) {
-    const BackwardNeeds needs = BackwardAxes(*plan_.model.backward, plan_.mesh, planned.node).needs(planned.call, planned.backward);
+  Status add_backward(std::uint32_t at, const BackwardNeeds& needs) {
     for (const ConstantUse& use : needs.constants) {
       if (Status status = add_constant(use.value, use.layout, at, kNoId); !status) return status;
     }
@@ -175,6 +164,7 @@ class Outlining {
   const Graph& graph_;
   const AtomizedGraph& atoms_;
   PlanIndex index_;  // its conversions and constants are those of the outline
+  const std::vector<BackwardNeeds>& needs_;
   const FindConstant& find_constant_;
   const Layout whole_;
   Outline outline_;
@@ -182,8 +172,8 @@ class Outlining {
 
 }  // namespace
 
-Result<Outline> outline_of(const Plan& plan, const FindConstant& find_constant) {
-  return Outlining(plan, find_constant).run();
+Result<Outline> outline_of(const Plan& plan, const std::vector<BackwardNeeds>& needs, const FindConstant& find_constant) {
+  return Outlining(plan, needs, find_constant).run();
 }
 
 }  // namespace meshwright

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "meshwright/plan.h"
+#include "strategy/backward_axes.h"
 
 namespace meshwright {
 
@@ -16,8 +17,9 @@ struct Outline {
   std::vector<PlannedConstant> constants;
 };
 
-// Of a plan whose variables are complete, with the backward of each node; its conversions and constants are not read. Errors:
-// bad_input, naming a constant that nobody knows how to make.
-Result<Outline> outline_of(const Plan& plan, const FindConstant& find_constant);
+// Of a plan whose variables are complete; its conversions and constants are not read. `needs` says for each variable what the
+// backward of its node needs, which is nothing for other variables. Errors: bad_input, naming a constant that nobody knows how
+// to make.
+Result<Outline> outline_of(const Plan& plan, const std::vector<BackwardNeeds>& needs, const FindConstant& find_constant);
 
 }  // namespace meshwright

@@ -39,9 +39,20 @@ std::string Plan::module(const PlannedVariable& variable) const {
   return dot == std::string::npos ? "" : path.substr(0, dot);
 }
 
-std::int64_t Plan::element_bytes(const PlannedConversion& conversion) const {
-  const DType dtype = type(conversion.value).dtype;
-  return conversion.hides && conversion.gradient ? training.gradient_bytes(dtype) : size_bytes(dtype);
+namespace {
+
+std::int64_t element_bytes(const Plan& plan, const PlannedConversion& conversion) {
+  return converted_element_bytes(plan.training, plan.type(conversion.value).dtype, conversion.hides, conversion.gradient);
+}
+
+}  // namespace
+
+ConversionProblem Plan::problem(const PlannedConversion& conversion, const CostProfile& profile) const {
+  return {mesh, shape(conversion.value), profile, element_bytes(*this, conversion), conversion.hides};
+}
+
+std::int64_t Plan::local_bytes(const PlannedConversion& conversion, const Layout& layout) const {
+  return meshwright::local_bytes(layout, shape(conversion.value), mesh, element_bytes(*this, conversion));
 }
 
 bool same_choice(const PlannedVariable& a, const PlannedVariable& b) {

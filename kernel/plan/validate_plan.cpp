@@ -4,7 +4,6 @@
 #include "meshwright/plan.h"
 #include "plan/outline.h"
 #include "plan/plan_index.h"
-#include "strategy/backward_axes.h"
 #include "strategy/enumerate.h"
 
 namespace meshwright {
@@ -18,7 +17,8 @@ class Checker {
   Status run() {
     for (const PlannedVariable& variable : plan_.variables) {
       Status status = check_fits(variable);
-      if (status && variable.node() != nullptr) status = check_node(*variable.node());
+      BackwardNeeds& needs = needs_.emplace_back();
+      if (status && variable.node() != nullptr) status = check_node(*variable.node(), needs);
       if (!status) return add_context("the plan's variable '" + plan_.name(variable) + "'", status.error());
     }
     if (Status status = check_complete(); !status) return status;
@@ -52,7 +52,7 @@ class Checker {
     return check_fits(layouts.gradient, value, fork != nullptr);
   }
 
-  Status check_node(const PlannedNode& planned) const {
+  Status check_node(const PlannedNode& planned, BackwardNeeds& needs) const {
     const Node& node = graph_.nodes[planned.node];
     const std::optional<CallLayouts> derived = derive_layouts(graph_, *plan_.model.atoms, planned.node, plan_.mesh, planned.call.axes);
     const auto same = [&](ValueId value, const PortLayouts& a, const PortLayouts& b) {
@@ -68,9 +68,12 @@ class Checker {
     if (!plan_.model.backward) return Done{};
     std::vector<std::vector<AxisChoice>> axes;
     for (const CallLayouts& call : planned.backward) axes.push_back(call.axes);
-    const std::optional<std::vector<CallLayouts>> backward = BackwardAxes(*plan_.model.backward, plan_.mesh, planned.node).derive(planned.call, axes);
-    if (backward && *backward == planned.backward) return Done{};
-    return bad_input("the layouts of its backward do not follow from its axes; was the plan made with other op families?");
+    const BackwardAxes backward(*plan_.model.backward, plan_.mesh, planned.node);
+    if (backward.derive(planned.call, axes) != planned.backward) {
+      return bad_input("the layouts of its backward do not follow from its axes; was the plan made with other op families?");
+    }
+    needs = backward.needs(planned.call, planned.backward);
+    return Done{};
   }
 
   // Everything differentiable has its variable.
@@ -114,7 +117,7 @@ class Checker {
   }
 
   Status check_conversions() const {
-    const Result<Outline> outline = outline_of(plan_, [&](ValueId value, const Layout& wanted) { return index_.constant(value, wanted); });
+    const Result<Outline> outline = outline_of(plan_, needs_, [&](ValueId value, const Layout& wanted) { return index_.constant(value, wanted); });
     if (!outline) return outline.error();
     std::vector<bool> needed(plan_.conversions.size(), false);
     for (const PlannedConversion& conversion : outline->conversions) {
@@ -148,7 +151,7 @@ class Checker {
 
   Status check_moves(const PlannedConversion& planned) const {
     const CostProfile unpriced;
-    const ConversionProblem problem{plan_.mesh, plan_.shape(planned.value), unpriced, plan_.element_bytes(planned), planned.hides};
+    const ConversionProblem problem = plan_.problem(planned, unpriced);
     const Layout* here = &planned.source;
     for (const PlannedMove& one : planned.moves) {
       const Move& move = one.move;
@@ -163,6 +166,7 @@ class Checker {
   const Plan& plan_;
   const Graph& graph_;
   const PlanIndex index_;
+  std::vector<BackwardNeeds> needs_;  // by variable
 };
 
 }  // namespace

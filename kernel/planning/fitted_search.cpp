@@ -1,28 +1,16 @@
 #include "fitted_search.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
 #include <utility>
 
 #include "meshwright/timeline.h"
+#include "plan_notes.h"
 
 namespace meshwright {
 
 namespace {
 
 constexpr int kMostRounds = 8;
-constexpr double kMostDifference = 0.05;  // of the simulated step from the objective, before it is explained
-constexpr std::int64_t kMostMicrobatches = 3;  // the first, one between, the last: further ones hold what the second does
-
-// Bytes of what one microbatch brings in, which is there from the start.
-std::int64_t microbatch_bytes(const Program& program) {
-  std::int64_t bytes = 0;
-  for (const ProgramInput& input : program.inputs) {
-    if (input.kind == SourceKind::user_input && input.microbatch == 0) bytes += program.local_bytes(input.value);
-  }
-  return bytes;
-}
 
 void keep_smaller(std::optional<FittedPlan>& smallest, FittedPlan plan) {
   if (!smallest || plan.plan.peak_bytes < smallest->plan.peak_bytes) smallest = std::move(plan);
@@ -34,28 +22,23 @@ Result<FittedPlan> FittedSolver::fit(const ProblemInput& input, const Problem& p
   Result<Plan> plan = make_plan(input, problem, assignment);
   if (!plan) return plan.error();
   FittedPlan fitted{std::move(assignment), std::move(*plan), {}, ""};
-  const std::int64_t microbatches = std::exchange(fitted.plan.training.microbatches, std::min(input.training.microbatches, kMostMicrobatches));
   Result<Program> program = lower_(fitted.plan);
-  const std::int64_t left_out = microbatches - std::exchange(fitted.plan.training.microbatches, microbatches);
   if (!program) {
     fitted.no_program = program.error().message;
     return fitted;
   }
   fitted.memory = memory_profile(*program);
-  fitted.plan.peak_bytes = fitted.memory.peak_bytes + left_out * microbatch_bytes(*program);
-  if (left_out > 0) return fitted;
+  fitted.plan.peak_bytes = fitted.memory.peak_bytes;
   if (Status status = add_step(input, problem, *program, fitted); !status) return status.error();
   return fitted;
 }
 
-// The additive cost and the simulated step count everything alike but what overlaps.
+// The additive cost and the simulated step count everything alike, but what overlaps and what several ops share.
 Status FittedSolver::add_step(const ProblemInput& input, const Problem& problem, const Program& program, FittedPlan& fitted) {
   const Result<Timeline> times = make_timeline(program, input.ops, input.profile);
   if (!times) return times.error();
   Plan& plan = fitted.plan;
   plan.step_seconds = times->step_seconds;
-  const double difference = plan.objective_seconds > 0 ? times->step_seconds / plan.objective_seconds - 1 : 0;
-  if (std::abs(difference) <= kMostDifference) return Done{};
   TickSum counted = 0;
   for (std::size_t i = 0; i < problem.edges.size(); ++i) {
     const ProblemEdge& edge = problem.edges[i];
@@ -63,14 +46,7 @@ Status FittedSolver::add_step(const ProblemInput& input, const Problem& problem,
     const std::vector<std::uint32_t>& choice = fitted.assignment.choice;
     if (edge.of_parameter) counted += table.costs[std::size_t{choice[edge.from]} * table.columns + choice[edge.to]];
   }
-  char text[512];
-  std::snprintf(text, sizeof text,
-                "The simulated step is %.1f %% %s the objective: of %.3f ms in which parameters are gathered and reduced, it "
-                "waits for %.3f ms (%.3f ms for gathers, %.3f ms for reductions behind the last op); the search, which hides each "
-                "parameter's behind the op that uses it, counts %.3f ms.",
-                100 * std::abs(difference), difference > 0 ? "above" : "below", 1e3 * times->parameter_seconds,
-                1e3 * (times->waits_for_gathers + times->waits_at_end), 1e3 * times->waits_for_gathers, 1e3 * times->waits_at_end, 1e3 * to_seconds(counted));
-  plan.notes.emplace_back(text);
+  if (std::optional<std::string> note = step_note(plan, *times, to_seconds(counted))) plan.notes.push_back(std::move(*note));
   return Done{};
 }
 
@@ -108,11 +84,6 @@ Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& pr
         found.status = proven ? first.status : first.status == SolveStatus::heuristic ? SolveStatus::heuristic : SolveStatus::bounded;
         fitted->plan.status = found.status;
         fitted->plan.lower_bound_seconds = found.lower_bound_seconds;
-        if (fitted->no_program.empty() && input.training.microbatches > kMostMicrobatches) {  // the step is that of all of them
-          const Result<Program> program = lower_(fitted->plan);
-          if (!program) return program.error();
-          if (Status status = add_step(input, problem, *program, *fitted); !status) return status.error();
-        }
         found.best = std::move(*fitted);
         return found;
       }

@@ -49,7 +49,7 @@ class FittedSolver {
   // A plan that holds as little as can be found: what a refusal names.
   Result<std::optional<FittedPlan>> smallest(const ProblemInput& input, const Problem& problem, std::int64_t least_bytes) const;
 
-  // The plan of an assignment, with its peak; with its step too, if it has no more microbatches than tell the peak.
+  // The plan of an assignment, with its peak and its step.
   Result<FittedPlan> fit(const ProblemInput& input, const Problem& problem, Assignment assignment) const;
 
  private:

@@ -72,9 +72,7 @@ class CouplingFinder {
       if (!is_batch_factor(node, rule, value, factor)) continue;
       if (node.rule.factors[factor].whole) return true;
       if (!scalar && !stays(node.rule, factor)) return true;
-      for (const InternalCollective& collective : node.rule.internal) {
-        if (collective.over == factor && !collective.backward && !scalar) return true;
-      }
+      if (!scalar && std::ranges::find(node.rule.coupled, factor) != node.rule.coupled.end()) return true;
     }
     return false;
   }

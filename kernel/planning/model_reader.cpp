@@ -2,6 +2,7 @@
 
 #include "attach_loss.h"
 #include "meshwright/rebind.h"
+#include "meshwright/step_order.h"
 #include "microbatches.h"
 #include "open_dimensions.h"
 
@@ -27,6 +28,8 @@ Status read_training(const Config& train, TrainedModel& model) {
   }
   if (const std::string& reduce = train.text("reduce_dtype"); reduce != "dtype") model.training.reduce_dtype = dtype_of(reduce);
   model.training.microbatches = train.integer("microbatches");
+  model.training.order = train.text("order");
+  if (Result<StepOrder> order = step_order(model.training); !order) return add_context("\"order\" in [train]", order.error());
   model.training.keep_gradients = train.text("gradients") == "kept";
   return Done{};
 }

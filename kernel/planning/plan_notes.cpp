@@ -1,6 +1,7 @@
 #include "plan_notes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <set>
 
@@ -63,6 +64,32 @@ std::vector<std::string> notes_of(const Plan& plan) {
   std::vector<std::string> notes;
   note_idle_axes(plan, notes);
   return notes;
+}
+
+std::optional<std::string> step_note(const Plan& plan, const Timeline& times, double counted) {
+  constexpr double kMostDifference = 0.05, kLeastNamed = 0.005;  // of the objective
+  const double objective = plan.objective_seconds, difference = times.step_seconds - objective;
+  if (std::abs(difference) <= kMostDifference * objective) return std::nullopt;
+  // All is priced alike, but what overlaps and what several ops share.
+  const double waits = times.waits_before_updates + times.waits_at_end;
+  const double of_parameters = waits - counted, of_others = difference - of_parameters;
+  char text[512];
+  std::snprintf(text, sizeof text, "The simulated step is %.1f %% %s the objective", 100 * std::abs(difference) / objective, difference > 0 ? "above" : "below");
+  std::string note = text;
+  if (std::abs(of_parameters) > kLeastNamed * objective) {
+    std::snprintf(text, sizeof text,
+                  ": of %.3f ms in which parameters are gathered and reduced, it waits for %.3f ms (%.3f ms before the updates, %.3f ms "
+                  "at the end); the search, which hides each parameter's behind the op that uses it, counts %.3f ms",
+                  1e3 * times.communication_seconds, 1e3 * waits, 1e3 * times.waits_before_updates, 1e3 * times.waits_at_end, 1e3 * counted);
+    note += text;
+  }
+  note += ".";
+  if (std::abs(of_others) <= kLeastNamed * objective) return note;
+  std::snprintf(text, sizeof text,
+                of_others < 0 ? " Conversions and constants that several ops share run once; the search counts them for each op, %.3f ms more."
+                              : " All but the communication of parameters takes %.3f ms more than the search counts.",
+                1e3 * std::abs(of_others));
+  return note + text;
 }
 
 std::vector<std::string> unruled_notes(const Plan& plan, const CostProfile& profile,

@@ -37,5 +37,30 @@ TEST(UnruledNotes, NameTheModulesAndTheSeconds) {
       "encoder.a, encoder.b, and costs every device 14.000 ms a step.");
 }
 
+TEST(StepNote, NamesTheCausesOfADifference) {
+  Plan plan;
+  plan.objective_seconds = 0.010;
+  Timeline times;
+  const auto note = [&](double step, double waits, double counted) {
+    times.step_seconds = step;
+    times.communication_seconds = 0.004;
+    times.waits_before_updates = waits;
+    return step_note(plan, times, counted).value_or("");
+  };
+  EXPECT_EQ(note(0.0096, 0, 0.0004), "");
+  EXPECT_EQ(note(0.009, 0.001, 0.002),
+            "The simulated step is 10.0 % below the objective: of 4.000 ms in which parameters are gathered and reduced, it waits for 1.000 ms "
+            "(1.000 ms before the updates, 0.000 ms at the end); the search, which hides each parameter's behind the op that uses "
+            "it, counts 2.000 ms.");
+  EXPECT_EQ(note(0.009, 0, 0),
+            "The simulated step is 10.0 % below the objective. Conversions and constants that several ops share run once; the search counts them for "
+            "each op, 1.000 ms more.");
+  EXPECT_EQ(note(0.011, 0.003, 0.001),
+            "The simulated step is 10.0 % above the objective: of 4.000 ms in which parameters are gathered and reduced, it waits for 3.000 ms "
+            "(3.000 ms before the updates, 0.000 ms at the end); the search, which hides each parameter's behind the op that uses "
+            "it, counts 1.000 ms. Conversions and constants that several ops share run once; the search counts them for each op, 1.000 ms more.");
+  EXPECT_TRUE(note(0.012, 0, 0).ends_with("All but the communication of parameters takes 2.000 ms more than the search counts."));
+}
+
 }  // namespace
 }  // namespace meshwright

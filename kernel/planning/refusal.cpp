@@ -69,7 +69,7 @@ std::string refusal_text(const std::vector<MeshTrial>& trials, const FittedPlan*
   if (bounded && bound > 0) text += "; below " + size_text(bound) + " there is none";
   const MemoryProfile& memory = smallest->memory;
   if (memory.curve.empty()) return text;
-  text += "; its peak is at '" + memory.peak_node + "': " + split_text(memory.curve[memory.peak]);
+  text += "; its peak is at '" + memory.peak_node + "': " + split_text(memory.curve[memory.peak].held);
   if (const std::string largest = largest_text(memory); !largest.empty()) text += "; the largest of its values: " + largest;
   return text;
 }

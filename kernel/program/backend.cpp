@@ -8,6 +8,7 @@ namespace meshwright {
 OpKernels::~OpKernels() = default;
 KernelTable::~KernelTable() = default;
 RunObserver::~RunObserver() = default;
+Executable::~Executable() = default;
 Backend::~Backend() = default;
 ProgramPass::~ProgramPass() = default;
 
@@ -50,7 +51,34 @@ Result<std::vector<EmittedFile>> Backend::emit(const BackendInput& input) const 
   return guarded([] { return std::string("the backend"); }, [&] { return do_emit(input); });
 }
 
-Result<Report> Backend::do_run(const BackendInput&) const { return bad_input("this backend runs nothing"); }
+Result<std::unique_ptr<Executable>> Backend::compile(const BackendInput& input) const {
+  return guarded([] { return std::string("the backend"); }, [&]() -> Result<std::unique_ptr<Executable>> {
+    Result<std::unique_ptr<Executable>> made = do_compile(input);
+    if (made && *made == nullptr) return plugin_failed("the backend made nothing");
+    return made;
+  });
+}
+
+Status Executable::load(const TensorSource& source) {
+  return guarded([] { return std::string("the executable"); }, [&] { return do_load(source); });
+}
+
+Result<Report> Executable::step(const TensorSource& inputs, RunObserver* observer) {
+  return guarded([] { return std::string("the executable"); }, [&] { return do_step(inputs, observer); });
+}
+
+Result<Tensor> Executable::fetch(ValueId source) const {
+  return guarded([] { return std::string("the executable"); }, [&] { return do_fetch(source); });
+}
+
+Result<Report> Backend::do_run(const BackendInput& input) const {
+  const Result<std::unique_ptr<Executable>> executable = do_compile(input);
+  if (!executable) return executable.error();
+  if (Status status = (*executable)->load(input.source); !status) return status.error();
+  return (*executable)->step(input.source, input.observer);
+}
+
+Result<std::unique_ptr<Executable>> Backend::do_compile(const BackendInput&) const { return bad_input("this backend runs nothing"); }
 
 Result<std::vector<EmittedFile>> Backend::do_emit(const BackendInput&) const {
   return bad_input("this backend writes nothing");

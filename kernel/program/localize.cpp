@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "meshwright/local_call.h"
 #include "meshwright/program.h"
 
@@ -49,6 +51,7 @@ class InstructionBuilder final : public LocalBuilder {
     made.name = original_.name;
     made.module_path = original_.module_path;
     made.node = original_.node;
+    made.call = static_cast<std::uint32_t>(program_.calls.size());
     return made;
   }
 
@@ -56,6 +59,12 @@ class InstructionBuilder final : public LocalBuilder {
   const Instruction& original_;
   std::vector<Instruction>& instructions_;
 };
+
+// Whether it is the op itself: what it reads and yields is then the op's.
+bool is_the_op(const Instruction& local, const Instruction& compute) {
+  const auto same = [](const ProgramOperand& a, const ProgramOperand& b) { return a.name == b.name && a.value == b.value; };
+  return local.kind == InstructionKind::compute && local.results == compute.results && std::ranges::equal(local.operands, compute.operands, same);
+}
 
 }  // namespace
 
@@ -71,8 +80,12 @@ Status localize(const OpFamily& family, const Instruction& compute, Program& pro
     results.push_back(program.type(result));
     call.results.push_back(results.back().type);
   }
+  const std::size_t before = instructions.size();
   InstructionBuilder build(program, compute, instructions);
-  return family.localize({call, std::move(operands), std::move(results), program.mesh, build});
+  if (Status status = family.localize({call, std::move(operands), std::move(results), program.mesh, build}); !status) return status;
+  if (instructions.size() == before + 1 && is_the_op(instructions.back(), compute)) instructions.back().call = kNoId;
+  else program.calls.push_back(compute);
+  return Done{};
 }
 
 }  // namespace meshwright

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <tuple>
+#include <utility>
 
 #include "meshwright/lower.h"
 #include "plan/plan_index.h"
@@ -14,56 +14,54 @@ namespace meshwright {
 
 namespace {
 
-using MaybeLayout = std::optional<Layout>;
-
 class Lowering {
  public:
   explicit Lowering(const Plan& plan)
       : plan_(plan), model_(*plan.model.backward), training_(model_.training), graph_(training_.graph), atoms_(model_.atoms), index_(plan) {}
 
   Result<Program> run() {
-    begin();
-    for (std::int64_t microbatch = 0; microbatch < plan_.training.microbatches; ++microbatch) run_microbatch(microbatch);
-    return finished();
-  }
-
-  Result<Program> run_for_autograd() {
-    for_autograd_ = true;
-    begin();
-    program_.training.microbatches = 1;
-    run_forward();
-    return finished();
-  }
-
- private:
-  Result<Program> finished() {
+    program_.name = plan_.graph().name;
+    program_.mesh = plan_.mesh;
+    program_.training = plan_.training;
+    Result<StepOrder> order = step_order(plan_.training);
+    if (!order) return order.error();
+    program_.order = std::move(*order);
+    add_parameters();
+    run_microbatch();
     if (missing_) return *missing_;
     return std::move(program_);
   }
 
-  void begin() {
-    program_.name = plan_.graph().name;
-    program_.mesh = plan_.mesh;
-    program_.training = plan_.training;
-    add_parameters();
-  }
+ private:
 
   void run_forward() {
     for (const Source& source : plan_.graph().sources) {
       const bool wanted = source.kind == SourceKind::user_input && graph_.values[source.value].requires_gradient;
       if (const PlannedFork* fork = index_.fork(source.value); wanted && fork != nullptr) {
-        made_[source.value] = differentiable_input(source.value, fork->layouts);
+        made_[source.value] = differentiable_input(source.value, fork->layouts.value);
       }
     }
     for (NodeId id = 0; id < training_.first_backward; ++id) {
       if (const PlannedNode* node = index_.node(id)) run_forward(*node);
     }
     for (const Output& output : plan_.graph().outputs) add_output(output);
+    give_each_loss();
   }
 
-  void run_microbatch(std::int64_t microbatch) {
-    microbatch_ = microbatch;
-    begin_microbatch();
+  // Outputs are those of the last microbatch, but for losses, of which each gives its own: in their order.
+  void give_each_loss() {
+    std::vector<ProgramOutput> all;
+    for (std::int64_t microbatch = 0; microbatch < microbatches(); ++microbatch) {
+      for (ProgramOutput output : program_.outputs) {
+        if (output.kind != OutputKind::loss && microbatch + 1 < microbatches()) continue;
+        output.microbatch = microbatch;
+        all.push_back(std::move(output));
+      }
+    }
+    program_.outputs = std::move(all);
+  }
+
+  void run_microbatch() {
     count_contributions();
     phase_ = Phase::forward;
     run_forward();
@@ -74,34 +72,22 @@ class Lowering {
     for (NodeId id = training_.first_backward; id-- > 0;) {
       if (!training_.contributions[id].empty()) run_backward(id);
     }
+    hand_buffers_on();
   }
 
-  // Everything is made anew; what earlier microbatches left in buffers stays.
-  void begin_microbatch() {
-    std::erase_if(inputs_, [&](const auto& input) { return is_user_input(input.first.first); });
-    for (const auto& [buffer, value] : left_in_buffers_) changed_buffers_[buffer] = value;
-    left_in_buffers_.clear();
-    loaded_.clear();
-    constant_.clear();
-    made_.clear();
-    converted_.clear();
-    gradients_.clear();
-    awaited_.clear();
-  }
+  [[nodiscard]] std::int64_t microbatches() const { return program_.order.microbatches; }
 
   [[nodiscard]] const Source& source_of(ValueId id) const {
     return *std::find_if(plan_.graph().sources.begin(), plan_.graph().sources.end(), [&](const Source& here) { return here.value == id; });
   }
-  [[nodiscard]] bool is_user_input(ValueId id) const { return source_of(id).kind == SourceKind::user_input; }
 
   // --- values ---
 
   // A copy of graph value `of`, or of its gradient, named after `base`.
-  ProgramValueId make_value(const std::string& base, ValueId of, const Layout& layout, const MaybeLayout& gradient = {}) {
+  ProgramValueId make_value(const std::string& base, ValueId of, const Layout& layout) {
     const int copies = copies_of_name_[base]++;
     program_.values.push_back({copies > 0 ? base + "." + std::to_string(copies) : base,
-                               {graph_.type(of), atoms_.values[of], layout},
-                               gradient});
+                               {graph_.type(of), atoms_.values[of], layout}});
     bases_.push_back(base);
     return static_cast<ProgramValueId>(program_.values.size() - 1);
   }
@@ -113,31 +99,26 @@ class Lowering {
 
   const Layout& layout_of(ProgramValueId id) const { return program_.values[id].type.layout; }
 
-  // The layout of the gradient of graph value `of`, where the program has to know it.
-  MaybeLayout for_autograd(ValueId of, const Layout& gradient) const {
-    return for_autograd_ && graph_.values[of].requires_gradient ? MaybeLayout(gradient) : std::nullopt;
-  }
-
-  // `value`, which is a copy of graph value `of`, in another layout; and its gradient in another one, for autograd.
-  ProgramValueId convert(ProgramValueId value, ValueId of, const Layout& to, const MaybeLayout& gradient = {}) {
-    return convert(value, of, to, gradient, index_.conversion(of, false, layout_of(value), to));
+  // `value`, which is a copy of graph value `of`, in another layout.
+  ProgramValueId convert(ProgramValueId value, ValueId of, const Layout& to) {
+    return convert(value, of, to, index_.conversion(of, false, layout_of(value), to));
   }
 
   // A gradient of graph value `of`, on its way from operand `port` of a variable to where `of` comes from.
   ProgramValueId convert_back(ProgramValueId value, ValueId of, std::uint32_t user, std::uint32_t port, const Layout& to) {
-    return convert(value, of, to, {}, index_.gradient_conversion(of, user, port, layout_of(value), to));
+    return convert(value, of, to, index_.gradient_conversion(of, user, port, layout_of(value), to));
   }
 
-  ProgramValueId convert(ProgramValueId value, ValueId of, const Layout& to, const MaybeLayout& gradient, std::uint32_t planned) {
-    if (layout_of(value) == to && program_.values[value].gradient == gradient) return value;
-    const auto [known, inserted] = converted_.try_emplace({value, to, gradient}, kNoId);
+  ProgramValueId convert(ProgramValueId value, ValueId of, const Layout& to, std::uint32_t planned) {
+    if (layout_of(value) == to) return value;
+    const auto [known, inserted] = converted_.try_emplace({value, to}, kNoId);
     if (!inserted) return known->second;
-    const ProgramValueId result = make_value(bases_[value], of, to, gradient);
+    const ProgramValueId result = make_value(bases_[value], of, to);
     Instruction& instruction = add(InstructionKind::convert, program_.values[value].name);
     instruction.operands.push_back({"", value, layout_of(value)});
     instruction.results.push_back(result);
     set_moves(instruction, planned, layout_of(value), to, of);
-    return converted_[{value, to, gradient}] = result;
+    return converted_[{value, to}] = result;
   }
 
   void set_moves(Instruction& instruction, std::uint32_t planned, const Layout& from, const Layout& to, ValueId of) {
@@ -177,6 +158,7 @@ class Lowering {
       parameter.name = names_[source.value];
       parameter.source = source.value;
       parameter.value = make_value(names_[source.value], source.value, stored->stored.value);
+      program_.values.back().of_step = true;
       parameter.state = stored->state;
       parameter.reduced = stored->stored.gradient;
       parameter.zero = stored->zero;
@@ -191,22 +173,19 @@ class Lowering {
 
   [[nodiscard]] PlannedPath planned_path(std::uint32_t planned) const { return {planned, moves_of(planned)}; }
 
-  // A value with a gradient, for one more use, in the layouts that the plan gives that use.
-  ProgramValueId use(ValueId id, const PortLayouts& needed) {
+  // A value with a gradient, for one more use, in the layout that the plan gives that use.
+  ProgramValueId use(ValueId id, const Layout& needed) {
     const PlannedFork* fork = index_.fork(id);
-    const PortLayouts& settled = fork != nullptr ? fork->layouts : needed;
+    const Layout& settled = fork != nullptr ? fork->layouts.value : needed;
     const auto parameter = parameter_of_.find(id);
-    const ProgramValueId value = parameter != parameter_of_.end()
-                                     ? load(parameter->second, id, settled)
-                                     : convert(made_.at(id), id, settled.value, for_autograd(id, settled.gradient));
-    return convert(value, id, needed.value, for_autograd(id, needed.gradient));
+    const ProgramValueId value = parameter != parameter_of_.end() ? load(parameter->second, id, settled) : convert(made_.at(id), id, settled);
+    return convert(value, id, needed);
   }
 
-  ProgramValueId load(std::uint32_t parameter, ValueId id, const PortLayouts& ports) {
-    const Layout& needed = ports.value;
+  ProgramValueId load(std::uint32_t parameter, ValueId id, const Layout& needed) {
     const auto [known, inserted] = loaded_.try_emplace({id, needed}, kNoId);
     if (!inserted) return known->second;
-    const ProgramValueId result = make_value(name_of(id), id, needed, for_autograd(id, ports.gradient));
+    const ProgramValueId result = make_value(name_of(id), id, needed);
     Instruction& instruction = add(InstructionKind::load_parameter, program_.parameters[parameter].name);
     instruction.parameter = parameter;
     instruction.results.push_back(result);
@@ -242,21 +221,54 @@ class Lowering {
   }
 
   ProgramValueId input(ValueId id, const Layout& needed) {
-    if (const auto changed = changed_buffers_.find(id); changed != changed_buffers_.end()) {
-      return convert(changed->second, id, needed);
-    }
-    const auto [known, inserted] = inputs_.try_emplace({id, needed}, kNoId);
-    if (!inserted) return known->second;
-    const ProgramValueId value = make_value(name_of(id), id, needed);
+    if (const auto known = inputs_.find({id, needed}); known != inputs_.end()) return known->second;
+    const Output* change = microbatches() > 1 ? change_of(id) : nullptr;
+    const ProgramValueId value = inputs_[{id, needed}] = change != nullptr ? carried(id, *change, needed) : make_value(name_of(id), id, needed);
     const SourceKind kind = source_of(id).kind;
-    program_.inputs.push_back({kind, id, value, kind == SourceKind::user_input ? microbatch_ : 0});
-    return inputs_[{id, needed}] = value;
+    const std::int64_t each = kind == SourceKind::user_input ? microbatches() : 1;
+    program_.values[value].of_step = kind != SourceKind::user_input && change == nullptr;
+    for (std::int64_t microbatch = 0; microbatch < each; ++microbatch) program_.inputs.push_back({kind, id, value, microbatch});
+    return value;
+  }
+
+  // A buffer, as the microbatch before left it; in the first one it is an input. It lies as it is left, and is converted from there.
+  ProgramValueId carried(ValueId buffer, const Output& change, const Layout& needed) {
+    const PlannedOutput* planned = index_.output(change.value);
+    const Layout left = planned != nullptr ? planned->layouts.value : Layout(plan_.mesh.rank());
+    auto [known, inserted] = carried_.try_emplace(buffer, kNoId);
+    if (inserted) {
+      known->second = make_value(name_of(buffer), buffer, left);
+      Instruction& carry = add(InstructionKind::carry, name_of(buffer));
+      carry.when = When::later;
+      carry.operands.push_back({"", kNoId, left});  // made further down
+      carry.results.push_back(known->second);
+    }
+    if (left == needed) return known->second;
+    const ProgramValueId value = convert(known->second, buffer, needed);
+    program_.instructions.back().when = When::later;
+    return value;
+  }
+
+  void hand_buffers_on() {
+    for (const auto& [buffer, carried] : carried_) {
+      for (Instruction& instruction : program_.instructions) {
+        if (instruction.kind == InstructionKind::carry && instruction.results[0] == carried) instruction.operands[0].value = left_.at(buffer);
+      }
+    }
+  }
+
+  // What the model leaves in a buffer; null: nothing.
+  [[nodiscard]] const Output* change_of(ValueId buffer) const {
+    for (const Output& output : plan_.graph().outputs) {
+      if (output.kind == OutputKind::buffer_mutation && buffer_named(output.target) == buffer) return &output;
+    }
+    return nullptr;
   }
 
   // An input of a user whose gradient goes back to where it came from.
-  ProgramValueId differentiable_input(ValueId id, const PortLayouts& ports) {
-    const ProgramValueId value = make_value(name_of(id), id, ports.value, for_autograd(id, ports.gradient));
-    program_.inputs.push_back({SourceKind::user_input, id, value, microbatch_});
+  ProgramValueId differentiable_input(ValueId id, const Layout& layout) {
+    const ProgramValueId value = make_value(name_of(id), id, layout);
+    for (std::int64_t microbatch = 0; microbatch < microbatches(); ++microbatch) program_.inputs.push_back({SourceKind::user_input, id, value, microbatch});
     return value;
   }
 
@@ -267,8 +279,7 @@ class Lowering {
     std::vector<ProgramValueId> results;
     for (std::size_t i = 0; i < node.results.size(); ++i) {
       const ValueId result = node.results[i];
-      const PortLayouts& port = call.results[i];
-      results.push_back(make_value(name_of(result), result, port.value, for_autograd(result, port.gradient)));
+      results.push_back(make_value(name_of(result), result, call.results[i].value));
     }
     Instruction& instruction = add(InstructionKind::compute, node.name);
     instruction.module_path = node.module_path;
@@ -291,27 +302,23 @@ class Lowering {
     for (std::size_t i = 0; i < node.operands.size(); ++i) {
       const ValueId operand = node.operands[i].value;
       const Layout layout = handed_layout(atoms_.nodes[id], planned.call, i);
-      const PortLayouts& port = planned.call.operands[i];
-      operands.push_back(graph_.values[operand].requires_gradient
-                             ? convert(use(operand, port), operand, layout, for_autograd(operand, port.gradient))
-                             : constant(operand, layout));
+      operands.push_back(graph_.values[operand].requires_gradient ? convert(use(operand, planned.call.operands[i].value), operand, layout)
+                                                                  : constant(operand, layout));
     }
     const std::vector<ProgramValueId> results = compute(id, planned.call, operands);
     for (std::size_t i = 0; i < results.size(); ++i) made_[node.results[i]] = results[i];
   }
 
   void add_output(const Output& output) {
-    const std::int64_t last = plan_.training.microbatches - 1;
-    if (output.kind == OutputKind::user_output && last > 0) return;  // accumulating gradients, nobody reads them
+    // Accumulating gradients, nobody reads them.
+    if (output.kind == OutputKind::user_output && plan_.training.microbatches > 1) return;
     serves_.clear();
     const PlannedOutput* planned = index_.output(output.value);
     const Layout whole(plan_.mesh.rank());
-    const ProgramValueId value = planned != nullptr ? use(output.value, planned->layouts) : constant(output.value, whole);
-    if (output.kind == OutputKind::buffer_mutation && microbatch_ < last) {
-      left_in_buffers_.emplace_back(buffer_named(output.target), value);
-    } else {
-      program_.outputs.push_back({output.kind, output.target, output.value, value, microbatch_});
-    }
+    const ProgramValueId value = planned != nullptr ? use(output.value, planned->layouts.value) : constant(output.value, whole);
+    const ValueId buffer = output.kind == OutputKind::buffer_mutation ? buffer_named(output.target) : kNoId;
+    if (buffer != kNoId) left_[buffer] = value;
+    program_.outputs.push_back({output.kind, output.target, output.value, value, microbatches() - 1, buffer});
   }
 
   [[nodiscard]] ValueId buffer_named(const std::string& target) const {
@@ -376,7 +383,7 @@ class Lowering {
     std::map<ValueId, ProgramValueId> at_hand;
     for (std::size_t i = 0; i < node.operands.size(); ++i) {
       const ValueId operand = node.operands[i].value;
-      if (graph_.values[operand].requires_gradient) at_hand[operand] = use(operand, planned.call.operands[i]);
+      if (graph_.values[operand].requires_gradient) at_hand[operand] = use(operand, planned.call.operands[i].value);
     }
     for (std::size_t i = 0; i < node.results.size(); ++i) {
       at_hand[node.results[i]] = made_.at(node.results[i]);
@@ -431,19 +438,17 @@ class Lowering {
   const PlanIndex index_;
   std::optional<Error> missing_;  // what the plan should have said, and does not
   Program program_;
-  bool for_autograd_ = false;
   Phase phase_ = Phase::forward;
-  std::int64_t microbatch_ = 0;
   std::string serves_;                    // Instruction::node of what is added now
   std::map<std::string, int> copies_of_name_;
   std::vector<std::string> bases_;        // by program value: its name without the number of the copy
   std::map<ValueId, std::string> names_;  // of parameters, in the model
   std::map<ValueId, std::uint32_t> parameter_of_;
   std::map<ValueId, ProgramValueId> made_;  // by its producer, in the layout that it yields
-  std::map<std::tuple<ProgramValueId, Layout, MaybeLayout>, ProgramValueId> converted_;
+  std::map<std::pair<ProgramValueId, Layout>, ProgramValueId> converted_;
   std::map<std::pair<ValueId, Layout>, ProgramValueId> loaded_, inputs_, constant_;
-  std::map<ValueId, ProgramValueId> changed_buffers_;                     // by an earlier microbatch
-  std::vector<std::pair<ValueId, ProgramValueId>> left_in_buffers_;       // by this one
+  std::map<ValueId, ProgramValueId> carried_;  // buffers, as the microbatch before left them
+  std::map<ValueId, ProgramValueId> left_;     // in buffers, by this one
   std::map<ValueId, ProgramValueId> gradients_;  // the sum so far
   std::map<ValueId, std::pair<std::uint32_t, std::uint32_t>> users_;  // whose use yields it, without a fork: variable and operand
   std::map<ValueId, int> awaited_;               // contributions to a gradient that are still to come
@@ -451,23 +456,9 @@ class Lowering {
 
 }  // namespace
 
-namespace {
-
-Status check(const Plan& plan) {
-  if (!plan.model.backward) return plan.model.no_backward;
-  return Done{};
-}
-
-}  // namespace
-
 Result<Program> lower(const Plan& plan) {
-  if (Status status = check(plan); !status) return status.error();
+  if (!plan.model.backward) return plan.model.no_backward;
   return Lowering(plan).run();
-}
-
-Result<Program> lower_forward(const Plan& plan) {
-  if (Status status = check(plan); !status) return status.error();
-  return Lowering(plan).run_for_autograd();
 }
 
 }  // namespace meshwright

@@ -6,6 +6,8 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "program/held_storages.h"
+
 namespace meshwright {
 
 namespace {
@@ -26,29 +28,22 @@ struct Storage {
   MemoryKind kind = MemoryKind::temporary;
   std::uint32_t node = kNoId;  // that made it; kNoId: nothing of a node
   Phase made_in = Phase::forward;
-  std::size_t microbatch = 0;   // in which it was made; of an input the last whose backward reads it
   bool made = false;            // by an instruction
   bool crosses = false;         // made in a forward or before the step, and used in a backward
   bool read_by_others = false;  // than the node that made it
-  std::int32_t values = 0;      // that are held now
 };
 
 class Profiling {
  public:
   explicit Profiling(const Program& program)
-      : program_(program), owners_(storages(program)), storages_(program.values.size()) {}
+      : program_(program), order_(shortened(program.order)), owners_(storages(program)), storages_(program.values.size()) {}
 
   MemoryProfile run() {
     for (ProgramValueId id = 0; id < storages_.size(); ++id) {
       if (owners_[id] == id) storages_[id].bytes = program_.local_bytes(id);
     }
     add_what_is_there();
-    Phase phase = Phase::forward;
-    for (const Instruction& instruction : program_.instructions) {
-      if (instruction.phase == Phase::forward && phase == Phase::backward) ++microbatch_;
-      phase = instruction.phase;
-      meet(instruction);
-    }
+    for (const Instruction& instruction : program_.instructions) meet(instruction);
     for (const ProgramOutput& output : program_.outputs) of(output.value).read_by_others = true;
     classify();
     draw();
@@ -97,9 +92,9 @@ class Profiling {
       if (moves && (storage.kind == MemoryKind::parameter || storage.kind == MemoryKind::gathered))
         kind = MemoryKind::gathered;
       const bool from_forward = !storage.made || storage.made_in == Phase::forward;
-      if (instruction.phase == Phase::backward && from_forward) cross(storage);
+      if (instruction.phase == Phase::backward && from_forward) storage.crosses = true;
       if (storage.node != node || node == kNoId) storage.read_by_others = true;
-      if (node == kNoId || microbatch_ > 0) continue;
+      if (node == kNoId) continue;
       auto& read = instruction.phase == Phase::forward ? read_[node].by_forward : read_[node].by_backward;
       if (!moves && std::find(read.begin(), read.end(), owners_[operand.value]) == read.end())
         read.push_back(owners_[operand.value]);
@@ -109,20 +104,9 @@ class Profiling {
       if (storage.made || owners_[result] != result) continue;
       storage.made = true;
       storage.made_in = instruction.phase;
-      storage.microbatch = microbatch_;
       storage.node = node;
       storage.kind = kind;
     }
-  }
-
-  // A storage from before is read by the backward of this microbatch.
-  void cross(Storage& storage) {
-    saved_inputs_.resize(microbatch_ + 1, 0);
-    if (storage.kind == MemoryKind::input && (!storage.crosses || storage.microbatch < microbatch_)) {
-      saved_inputs_[microbatch_] += storage.bytes;
-      storage.microbatch = microbatch_;
-    }
-    storage.crosses = true;
   }
 
   void classify() {
@@ -149,65 +133,88 @@ class Profiling {
 
   // --- the curve ---
 
-  void take(ProgramValueId value) {
-    Storage& storage = of(value);
-    if (storage.values++ == 0) held_[storage.kind] += storage.bytes;
-  }
-
-  void release(ProgramValueId value) {
-    Storage& storage = of(value);
-    if (--storage.values == 0) held_[storage.kind] -= storage.bytes;
-  }
-
-  void step(const Instruction& instruction) {
-    if (instruction.kind == InstructionKind::free) {
-      for (const ProgramOperand& operand : instruction.operands) release(operand.value);
+  // Goes through the shortened step. `on_event` is told of each event before it begins, `on_point` of each occurrence when it is
+  // done, and says whether to go on.
+  template <class OnEvent, class OnPoint>
+  void walk(const OnEvent& on_event, const OnPoint& on_point) {
+    HeldStorages storages(program_, order_.microbatches);
+    const auto on = [this](ProgramValueId owner, int change, std::size_t) {
+      held_[storages_[owner].kind] += change * storages_[owner].bytes;
+      count_[owner] += change;
+    };
+    start();
+    storages.begin(on);
+    MemorySplit held_before;
+    std::vector<std::int64_t> count_before;
+    for (std::size_t e = 0; e < order_.events.size(); ++e) {
+      for (const ShortenedOrder::Gap& gap : order_.gaps) {
+        if (e == gap.event) repeat(gap.repetitions, held_before, count_before);
+        if (e + gap.period == gap.event) held_before = held_, count_before = count_;
+      }
+      on_event(e);
+      for (const Occurrence& here : occurrences(program_, {order_.events[e]}, order_.microbatches)) {
+        storages.run(program_.instructions[here.instruction], here.microbatch, on);
+        if (!on_point(Occurrence{here.instruction, order_.microbatch_at(e)})) return;
+      }
     }
-    for (const ProgramValueId result : instruction.results) take(result);
   }
 
+  // Besides what HeldStorages begins with: the optimizer's state, and the inputs of the microbatches that the shortened step leaves out.
   void start() {
-    for (Storage& storage : storages_) storage.values = 0;
     held_ = {};
     held_[MemoryKind::optimizer] = profile_.optimizer_bytes;
-    for (const ProgramParameter& parameter : program_.parameters) take(parameter.value);
-    for (const ProgramInput& input : program_.inputs) take(input.value);
+    count_.assign(storages_.size(), 0);
+    for (const ProgramInput& input : program_.inputs) {
+      if (input.microbatch < order_.microbatches || program_.values[input.value].of_step) continue;
+      held_[MemoryKind::input] += of(input.value).bytes;
+      ++count_[owners_[input.value]];
+    }
+  }
+
+  // Each of these repetitions changes what is held as the one before it did.
+  void repeat(std::int64_t repetitions, const MemorySplit& held, const std::vector<std::int64_t>& count) {
+    for (std::size_t kind = 0; kind < kMemoryKinds; ++kind) held_.bytes[kind] += repetitions * (held_.bytes[kind] - held.bytes[kind]);
+    for (std::size_t owner = 0; owner < count.size(); ++owner) count_[owner] += repetitions * (count_[owner] - count[owner]);
   }
 
   void draw() {
-    start();
-    profile_.curve.reserve(program_.instructions.size());
-    profile_.peak_bytes = program_.instructions.empty() ? held_.sum() : 0;
-    Phase phase = Phase::update;
-    std::size_t backward = 0;
-    for (const Instruction& instruction : program_.instructions) {
-      if (instruction.phase == Phase::backward && phase != Phase::backward) {
-        const std::int64_t inputs = backward < saved_inputs_.size() ? saved_inputs_[backward] : 0;
-        profile_.saved_bytes = std::max(profile_.saved_bytes, held_[MemoryKind::activation] + inputs);
-        ++backward;
-      }
-      phase = instruction.phase;
-      step(instruction);
-      if (const std::int64_t bytes = held_.sum(); bytes > profile_.peak_bytes) {
-        profile_.peak_bytes = bytes;
-        profile_.peak = profile_.curve.size();
-      }
-      profile_.curve.push_back(held_);
+    walk([this](std::size_t event) { if (order_.events[event].phase == Phase::backward) count_saved(event); },
+         [this](const Occurrence& at) {
+           if (const std::int64_t bytes = held_.sum(); profile_.curve.empty() || bytes > profile_.peak_bytes) {
+             profile_.peak_bytes = bytes;
+             profile_.peak = profile_.curve.size();
+           }
+           profile_.curve.push_back({at, held_});
+           return true;
+         });
+    if (profile_.curve.empty()) profile_.peak_bytes = held_.sum();
+    else explain_peak();
+  }
+
+  // As a backward begins: what its microbatch and others in flight have kept for theirs.
+  void count_saved(std::size_t event) {
+    std::int64_t in_flight = 0;
+    for (std::size_t e = 0; e < event; ++e) {
+      if (order_.events[e].phase == Phase::forward) in_flight = 1 + order_.microbatch_at(e) - order_.microbatch_at(event);
     }
-    if (!program_.instructions.empty()) explain_peak();
+    std::int64_t inputs = 0;
+    for (ProgramValueId id = 0; id < storages_.size(); ++id) {
+      if (storages_[id].crosses && storages_[id].kind == MemoryKind::input) inputs += (program_.values[id].of_step ? 1 : in_flight) * storages_[id].bytes;
+    }
+    profile_.saved_bytes = std::max(profile_.saved_bytes, held_[MemoryKind::activation] + inputs);
   }
 
   void explain_peak() {
-    const Instruction& at = program_.instructions[profile_.peak];
+    const Instruction& at = program_.instructions[profile_.curve[profile_.peak].at.instruction];
     profile_.peak_node = at.node.empty() ? at.name : at.node;
-    start();
-    for (std::size_t i = 0; i <= profile_.peak; ++i) step(program_.instructions[i]);
+    std::size_t point = 0;
+    walk([](std::size_t) {}, [&](const Occurrence&) { return point++ != profile_.peak; });
     std::vector<HeldTensor>& tensors = profile_.peak_tensors;
     for (ProgramValueId id = 0; id < storages_.size(); ++id) {
       const Storage& storage = storages_[id];
-      if (storage.values <= 0 || storage.bytes == 0) continue;
+      if (count_[id] == 0 || storage.bytes == 0) continue;
       const std::string node = storage.node == kNoId ? "" : profile_.nodes[storage.node].name;
-      tensors.push_back({program_.values[id].name, storage.kind, program_.local(id), 1, storage.bytes, node});
+      tensors.push_back({program_.values[id].name, storage.kind, program_.local(id), count_[id], count_[id] * storage.bytes, node});
     }
     for (const ProgramParameter& parameter : program_.parameters) {
       if (HeldTensor state = optimizer_state(program_, parameter); state.bytes > 0) tensors.push_back(std::move(state));
@@ -225,7 +232,7 @@ class Profiling {
 
   void sum_nodes() {
     for (const Storage& storage : storages_) {
-      if (!storage.made || storage.node == kNoId || storage.microbatch > 0) continue;
+      if (!storage.made || storage.node == kNoId) continue;
       NodeMemory& node = profile_.nodes[storage.node];
       const bool forward = storage.made_in == Phase::forward;
       const bool out = storage.read_by_others;
@@ -248,13 +255,13 @@ class Profiling {
   };
 
   const Program& program_;
+  const ShortenedOrder order_;
   const std::vector<ProgramValueId> owners_;
   std::vector<Storage> storages_;  // by owner
   std::unordered_map<std::string, std::uint32_t> numbers_;
   std::vector<Reads> read_;  // by node
-  std::size_t microbatch_ = 0;
-  std::vector<std::int64_t> saved_inputs_;  // by microbatch: of inputs, what its backward reads
   MemorySplit held_;
+  std::vector<std::int64_t> count_;  // by owner: storages of it that are held, one for each microbatch that has one
   MemoryProfile profile_;
 };
 

@@ -27,6 +27,7 @@ struct Builder {
     instruction.phase = phase;
     instruction.name = instruction.node = node;
     instruction.op = kind == InstructionKind::compute ? "test." + node : "";
+    instruction.local = true;
     for (const ProgramValueId id : operands) instruction.operands.push_back({"", id, program.type(id).layout});
     instruction.results = std::move(results);
     return instruction;
@@ -45,9 +46,9 @@ constexpr auto kForward = Phase::forward, kBackward = Phase::backward;
 void expect_adds_up(const Program& program, const MemoryProfile& profile) {
   const std::vector<std::int64_t> curve = memory_curve(program);
   ASSERT_EQ(profile.curve.size(), curve.size());
-  for (std::size_t i = 0; i < curve.size(); ++i) EXPECT_EQ(profile.curve[i].sum(), curve[i]) << i;
+  for (std::size_t i = 0; i < curve.size(); ++i) EXPECT_EQ(profile.curve[i].held.sum(), curve[i]) << i;
   EXPECT_EQ(profile.peak_bytes, *std::max_element(curve.begin(), curve.end()));
-  EXPECT_EQ(profile.curve[profile.peak].sum(), profile.peak_bytes);
+  EXPECT_EQ(profile.curve[profile.peak].held.sum(), profile.peak_bytes);
   std::int64_t held = 0;
   for (const HeldTensor& tensor : profile.peak_tensors) held += tensor.bytes;
   EXPECT_EQ(held, profile.peak_bytes);
@@ -86,7 +87,7 @@ TEST(MemoryProfile, SplitsTheCurveByWhatFillsIt) {
   EXPECT_EQ(profile.gradient_bytes, 32);
   EXPECT_EQ(profile.optimizer_bytes, 64);
   EXPECT_EQ(profile.saved_bytes, 32 + 8 + 32);  // h and the statistic, and x, which the backward reads
-  const MemorySplit& last = profile.curve.back();
+  const MemorySplit& last = profile.curve.back().held;
   EXPECT_EQ(last[MemoryKind::output], 4);
   EXPECT_EQ(last.sum(), 32 + 64 + 4);
 }
@@ -95,7 +96,7 @@ TEST(MemoryProfile, NamesThePeakAndWhatIsHeldThere) {
   const MemoryProfile profile = memory_profile(two_nodes());
   EXPECT_EQ(profile.peak_bytes, 292);
   EXPECT_EQ(profile.peak_node, "norm");
-  const MemorySplit& split = profile.curve[profile.peak];
+  const MemorySplit& split = profile.curve[profile.peak].held;
   EXPECT_EQ(split[MemoryKind::gathered], 64);
   EXPECT_EQ(split[MemoryKind::activation], 32);
   EXPECT_EQ(split[MemoryKind::input], 32);
@@ -135,54 +136,49 @@ TEST(MemoryProfile, GivesEachNodeItsPartOfFigure3) {
   EXPECT_EQ(norm.saved_bytes, 8);
 }
 
-// What is saved is dropped by its own backward, so that a second forward adds to nothing.
-TEST(MemoryProfile, CountsWhatIsSavedWhereThatIsMost) {
+// Two microbatches of one node, which reads an input of its own and a buffer, forward and backward.
+Program two_microbatches(const std::string& order) {
   Builder build;
-  const auto w = build.value("w", {4}), grad = build.value("grad", {4}), part = build.value("part", {4});
-  const auto small = build.value("small", {4}), large = build.value("large", {8}), unread = build.value("unread", {16});
-  build.add(kCompute, kForward, "a", {w, unread}, {small});
-  build.add(kCompute, kBackward, "a", {small}, {part});
-  build.add(kCompute, kForward, "a", {w, unread}, {large});
-  build.add(kCompute, kBackward, "a", {large, part}, {grad});
-  build.update(grad);
-  build.program.training.optimizer = Optimizer::sgd;
-  build.program.parameters.push_back({"w", 0, w, grad, build.program.type(w).layout});
-  build.program.inputs.push_back({SourceKind::buffer, 1, unread});
-  place_frees(build.program);
-  const MemoryProfile profile = memory_profile(build.program);
-  expect_adds_up(build.program, profile);
-  EXPECT_EQ(profile.optimizer_bytes, 0);
-  EXPECT_EQ(profile.saved_bytes, 32);
-  ASSERT_EQ(profile.nodes.size(), 1U);
-  EXPECT_EQ(profile.nodes[0].fwd_tmp, 16);  // of the first microbatch
-  EXPECT_EQ(profile.nodes[0].bwd_out, 0);
+  const auto w = build.value("w", {4}), sum = build.value("sum", {4}), part = build.value("part", {4});
+  const auto x = build.value("x", {2}), buffer = build.value("buffer", {5}), saved = build.value("saved", {8}), unread = build.value("unread", {16});
+  Program& program = build.program;
+  program.training.optimizer = Optimizer::sgd;
+  program.order = parse_step_order(order, 2).value();
+  for (const ProgramValueId id : {w, sum, buffer, unread}) program.values[id].of_step = true;
+  build.add(kCompute, kForward, "a", {w, x, buffer, unread}, {saved});
+  build.add(kCompute, kBackward, "a", {saved, x, buffer}, {part});
+  build.add(InstructionKind::accumulate, kBackward, "a", {part}, {sum}).when = When::first;
+  build.add(InstructionKind::accumulate, kBackward, "a", {sum, part}, {sum}).when = When::later;
+  build.update(sum);
+  program.parameters.push_back({"w", 0, w, sum, program.type(w).layout});
+  program.inputs = {{SourceKind::user_input, 1, x, 0}, {SourceKind::user_input, 1, x, 1}, {SourceKind::buffer, 2, buffer}, {SourceKind::buffer, 3, unread}};
+  place_frees(program);
+  EXPECT_TRUE(validate_finished(program)) << validate_finished(program).error().message;
+  return program;
 }
 
-TEST(MemoryProfile, CountsAnInputForTheBackwardThatReadsIt) {
-  Builder build;
-  const auto w = build.value("w", {4}), grad = build.value("grad", {4}), part = build.value("part", {4});
-  const auto first = build.value("first", {2}), second = build.value("second", {3}), both = build.value("both", {5});
-  const auto a = build.value("a", {4}), b = build.value("b", {4});
-  build.add(kCompute, kForward, "a", {w, first, both}, {a});
-  build.add(kCompute, kBackward, "a", {a, first, both}, {part});
-  build.add(kCompute, kForward, "a", {w, second, both}, {b});
-  build.add(kCompute, kBackward, "a", {b, second, both, part, second}, {grad});
-  build.update(grad);
-  build.program.parameters.push_back({"w", 0, w, grad, build.program.type(w).layout});
-  for (const ProgramValueId input : {first, second, both})
-    build.program.inputs.push_back({SourceKind::user_input, input, input});
-  place_frees(build.program);
-  const MemoryProfile profile = memory_profile(build.program);
-  expect_adds_up(build.program, profile);
-  EXPECT_EQ(profile.saved_bytes, 4 * (4 + 3 + 5));
+// What is saved is dropped by its own backward, so that a second forward adds to nothing, unless it comes before that.
+TEST(MemoryProfile, CountsWhatMicrobatchesInFlightSave) {
+  const std::int64_t saved = 4 * 8, x = 4 * 2, buffer = 4 * 5;
+  for (const auto& [order, in_flight] : {std::pair("F0 B0 F1 B1", 1), std::pair("F0 F1 B0 B1", 2)}) {
+    const Program program = two_microbatches(order);
+    const MemoryProfile profile = memory_profile(program);
+    expect_adds_up(program, profile);
+    EXPECT_EQ(profile.optimizer_bytes, 0);
+    EXPECT_EQ(profile.saved_bytes, in_flight * (saved + x) + buffer) << order;
+    ASSERT_EQ(profile.nodes.size(), 1U);
+    EXPECT_EQ(profile.nodes[0].fwd_tmp, saved);  // of one microbatch
+    EXPECT_EQ(profile.nodes[0].bwd_tmp, 4 * 4);  // its gradient
+    EXPECT_EQ(profile.nodes[0].bwd_out, 4 * 4);  // the sum
+  }
 }
 
 TEST(MemoryProfile, CountsWhatAGradientIsReducedFromAsAGradient) {
   const MemoryProfile profile = memory_profile(two_nodes());
   const auto most = std::max_element(
       profile.curve.begin(), profile.curve.end(),
-      [](const MemorySplit& a, const MemorySplit& b) { return a[MemoryKind::gradient] < b[MemoryKind::gradient]; });
-  EXPECT_EQ((*most)[MemoryKind::gradient], 64 + 32);
+      [](const auto& a, const auto& b) { return a.held[MemoryKind::gradient] < b.held[MemoryKind::gradient]; });
+  EXPECT_EQ(most->held[MemoryKind::gradient], 64 + 32);
   EXPECT_EQ(profile.gradient_bytes, 32);
 }
 

@@ -1,6 +1,9 @@
 #include "meshwright/program.h"
 
 #include <algorithm>
+#include <map>
+
+#include "program/held_storages.h"
 
 namespace meshwright {
 
@@ -12,19 +15,33 @@ const char* name(InstructionKind kind) {
     case InstructionKind::load_parameter: return "load_parameter";
     case InstructionKind::store_gradient: return "store_gradient";
     case InstructionKind::accumulate: return "accumulate";
+    case InstructionKind::carry: return "carry";
     case InstructionKind::update: return "update";
     case InstructionKind::free: return "free";
   }
   return "?";
 }
 
-const char* name(Phase phase) {
-  switch (phase) {
-    case Phase::forward: return "forward";
-    case Phase::backward: return "backward";
-    case Phase::update: return "update";
+const char* name(When when) {
+  switch (when) {
+    case When::each: return "each";
+    case When::first: return "first";
+    case When::later: return "later";
+    case When::earlier: return "earlier";
+    case When::last: return "last";
   }
   return "?";
+}
+
+bool runs(When when, std::int64_t microbatch, std::int64_t microbatches) {
+  switch (when) {
+    case When::each: return true;
+    case When::first: return microbatch == 0;
+    case When::later: return microbatch > 0;
+    case When::earlier: return microbatch + 1 < microbatches;
+    case When::last: return microbatch + 1 == microbatches;
+  }
+  return true;
 }
 
 Node node_of(const Instruction& instruction) {
@@ -44,59 +61,30 @@ Node node_of(const Instruction& instruction, const std::vector<std::int64_t>& co
   return node;
 }
 
-namespace {
-
-// What must stay: parameters and outputs.
-std::vector<bool> kept_values(const Program& program) {
-  std::vector<bool> kept(program.values.size(), false);
-  for (const ProgramParameter& parameter : program.parameters) {
-    kept[parameter.updated == kNoId ? parameter.value : parameter.updated] = true;
+std::vector<Occurrence> occurrences(const Program& program, const std::vector<StepEvent>& events, std::int64_t microbatches) {
+  std::vector<std::vector<std::size_t>> of_phase(3);
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) of_phase[static_cast<std::size_t>(program.instructions[i].phase)].push_back(i);
+  std::vector<Occurrence> all;
+  for (const StepEvent& event : events) {
+    for (const std::size_t i : of_phase[static_cast<std::size_t>(event.phase)]) {
+      if (runs(program.instructions[i].when, event.microbatch, microbatches)) all.push_back({i, event.microbatch});
+    }
   }
-  for (const ProgramOutput& output : program.outputs) kept[output.value] = true;
-  return kept;
+  return all;
 }
 
-void remove_unused(Program& program) {
-  std::vector<bool> used = kept_values(program);
-  std::vector<Instruction> kept;
-  for (std::size_t i = program.instructions.size(); i-- > 0;) {
-    Instruction& instruction = program.instructions[i];
-    const bool effect = instruction.kind == InstructionKind::update || instruction.kind == InstructionKind::store_gradient;
-    const bool wanted = std::any_of(instruction.results.begin(), instruction.results.end(), [&](auto id) { return used[id]; });
-    if (!effect && !wanted) continue;
-    for (const ProgramOperand& operand : instruction.operands) used[operand.value] = true;
-    kept.push_back(std::move(instruction));
-  }
-  std::reverse(kept.begin(), kept.end());
-  program.instructions = std::move(kept);
-  std::erase_if(program.inputs, [&](const ProgramInput& input) { return !used[input.value]; });
-}
+std::vector<Occurrence> occurrences(const Program& program) { return occurrences(program, program.order.events(), program.order.microbatches); }
 
-}  // namespace
-
-void place_frees(Program& program) {
-  std::erase_if(program.instructions, [](const Instruction& i) { return i.kind == InstructionKind::free; });
-  remove_unused(program);
-  std::vector<bool> dead(program.values.size(), true);  // going backward: not used from here on
-  const std::vector<bool> kept = kept_values(program);
-  std::vector<Instruction> placed;
-  for (std::size_t i = program.instructions.size(); i-- > 0;) {
-    Instruction& instruction = program.instructions[i];
-    Instruction release;
-    release.kind = InstructionKind::free;
-    release.phase = instruction.phase;
-    const auto last_use = [&](ProgramValueId id, const Layout& layout) {
-      if (kept[id] || !dead[id]) return;
-      dead[id] = false;
-      release.operands.push_back({"", id, layout});
-    };
-    for (const ProgramOperand& operand : instruction.operands) last_use(operand.value, operand.needed);
-    for (const ProgramValueId result : instruction.results) last_use(result, program.type(result).layout);
-    if (!release.operands.empty()) placed.push_back(std::move(release));
-    placed.push_back(std::move(instruction));
+std::int64_t times(const Program& program, const Instruction& instruction) {
+  if (instruction.phase == Phase::update) return 1;
+  switch (instruction.when) {
+    case When::each: return program.order.microbatches;
+    case When::first:
+    case When::last: return 1;
+    case When::later:
+    case When::earlier: return program.order.microbatches - 1;
   }
-  std::reverse(placed.begin(), placed.end());
-  program.instructions = std::move(placed);
+  return 1;
 }
 
 std::int64_t optimizer_bytes(const Program& program, const ProgramParameter& parameter) {
@@ -108,26 +96,14 @@ std::int64_t optimizer_bytes(const Program& program, const ProgramParameter& par
 }
 
 std::vector<std::int64_t> memory_curve(const Program& program) {
-  const std::vector<ProgramValueId> owner = storages(program);
-  std::vector<std::int64_t> sharing(program.values.size(), 0);  // by owner: values that are there
+  HeldStorages storages(program, program.order.microbatches);
   std::int64_t held = 0;
-  const auto make = [&](ProgramValueId id) {
-    if (++sharing[owner[id]] == 1) held += program.local_bytes(owner[id]);
-  };
-  for (const ProgramParameter& parameter : program.parameters) {
-    held += optimizer_bytes(program, parameter);
-    make(parameter.value);
-  }
-  for (const ProgramInput& input : program.inputs) make(input.value);
+  const auto on = [&](ProgramValueId owner, int change, std::size_t) { held += change * program.local_bytes(owner); };
+  for (const ProgramParameter& parameter : program.parameters) held += optimizer_bytes(program, parameter);
+  storages.begin(on);
   std::vector<std::int64_t> curve;
-  for (const Instruction& instruction : program.instructions) {
-    if (instruction.kind == InstructionKind::free) {
-      for (const ProgramOperand& operand : instruction.operands) {
-        const ProgramValueId id = owner[operand.value];
-        if (--sharing[id] == 0) held -= program.local_bytes(id);
-      }
-    }
-    for (const ProgramValueId result : instruction.results) make(result);
+  for (const Occurrence& here : occurrences(program)) {
+    storages.run(program.instructions[here.instruction], here.microbatch, on);
     curve.push_back(held);
   }
   return curve;
@@ -170,7 +146,7 @@ std::int64_t sent_bytes(const Program& program, const Instruction& instruction) 
 std::int64_t sent_bytes(const Program& program) {
   std::int64_t sum = 0;
   for (const Instruction& instruction : program.instructions) {
-    if (instruction.kind == InstructionKind::move) sum += sent_bytes(program, instruction);
+    if (instruction.kind == InstructionKind::move) sum += times(program, instruction) * sent_bytes(program, instruction);
   }
   return sum;
 }

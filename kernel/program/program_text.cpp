@@ -52,9 +52,11 @@ class Writer {
 
   std::string run() {
     line("program " + program_.name + " on a mesh " + to_string(program_.mesh));
+    if (program_.order.microbatches > 1) line("order " + to_string(program_.order));
     for (const ProgramParameter& parameter : program_.parameters) line("parameter " + typed(parameter.value));
     for (const ProgramInput& input : program_.inputs) {
       static constexpr const char* kKinds[] = {"parameter", "buffer", "constant", "input"};
+      if (input.microbatch > 0) continue;  // like that of the first one
       line(kKinds[static_cast<int>(input.kind)] + (" " + typed(input.value)));
     }
     for (std::size_t i = 0; i < program_.instructions.size(); ++i) {
@@ -63,6 +65,7 @@ class Writer {
       write(instruction);
     }
     for (const ProgramOutput& output : program_.outputs) {
+      if (output.kind == OutputKind::loss && output.microbatch > 0) continue;
       const std::string kind = output.kind == OutputKind::loss              ? "loss "
                                : output.kind == OutputKind::buffer_mutation ? "buffer " + output.target + " = "
                                                                             : "output ";
@@ -99,7 +102,7 @@ class Writer {
                 std::to_string(instruction.move.axis);
         if (instruction.move.kind == MoveKind::permute) text += " and " + std::to_string(instruction.move.other_axis);
         if (instruction.move.permutes_before || instruction.move.permutes_after) text += ", permuting";
-        if (instruction.hides) text += ", beside the computing";
+        if (instruction.stream == Stream::communication) text += ", beside the computing";
         break;
       case InstructionKind::update:
         text += program_.parameters[instruction.parameter].name + " = update(" + names(instruction) + ")";
@@ -107,10 +110,27 @@ class Writer {
       case InstructionKind::load_parameter: text += "load_parameter(" + instruction.name + ")"; break;
       default:
         text += std::string(name(instruction.kind)) + "(" + names(instruction) + ")";
-        if (instruction.hides) text += ", beside the computing";
+        if (instruction.stream == Stream::communication) text += ", beside the computing";
         break;
     }
-    line(text);
+    line(text + waits(instruction) + when(instruction.when));
+  }
+
+  [[nodiscard]] std::string waits(const Instruction& instruction) const {
+    std::string text;
+    for (const ProgramValueId value : instruction.waits) text += (text.empty() ? ", behind " : ", ") + program_.values[value].name;
+    return text;
+  }
+
+  static std::string when(When when) {
+    switch (when) {
+      case When::each: return "";
+      case When::first: return "  [first microbatch]";
+      case When::later: return "  [all but the first microbatch]";
+      case When::earlier: return "  [all but the last microbatch]";
+      case When::last: return "  [last microbatch]";
+    }
+    return "";
   }
 
   static std::string attributes(const Instruction& instruction) {

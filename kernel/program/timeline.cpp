@@ -1,6 +1,9 @@
 #include "meshwright/timeline.h"
 
 #include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
 
 #include "meshwright/call_price.h"
 
@@ -16,41 +19,154 @@ double compute_op_seconds(const Program& program, const Instruction& instruction
   return call_seconds(profile, ops, program.mesh, node, operands, results);
 }
 
+// The times of one repetition of a segment: of each of its occurrences what it waited for, in a fixed order, and when it
+// ended; then how far the streams are, and how long anybody waited.
+struct Repetition {
+  std::vector<Ticks> candidates;
+  std::vector<std::size_t> first_candidate;  // by occurrence
+  std::vector<Ticks> ends;
+  std::array<Ticks, 5> state = {};
+};
+
+// What a step is like once it repeats itself: from one repetition to the next every time grows by a fixed amount, not the
+// same one for all, since reductions may fall behind the computing further and further.
 class Drawing {
  public:
-  explicit Drawing(const Program& program) : program_(program), ready_(program.values.size(), 0) {}
+  Drawing(const Program& program, std::vector<Ticks> ticks, Detail detail)
+      : program_(program),
+        ticks_(std::move(ticks)),
+        detail_(detail),
+        owners_(storages(program)),
+        frames_(1 + program.order.fullest(Phase::forward).in_flight),
+        used_until_(program.values.size() * static_cast<std::size_t>(frames_), 0),
+        used_by_(used_until_.size(), kNone) {}
 
-  Timeline run(const std::vector<Ticks>& ticks) {
-    for (std::size_t i = 0; i < program_.instructions.size(); ++i) add(program_.instructions[i], ticks[i]);
-    const Ticks end = std::max(computing_, communicating_);
-    waits_at_end_ += end - computing_;
+  Timeline run() {
+    for (const StepSegment& segment : program_.order.segments) draw(segment);
+    const Ticks end = std::max(computing(), communicating());
     timeline_.step_seconds = to_seconds(end);
-    timeline_.parameter_seconds = to_seconds(parameters_);
-    timeline_.waits_for_gathers = to_seconds(waits_for_gathers_);
-    timeline_.waits_at_end = to_seconds(waits_at_end_);
+    timeline_.communication_seconds = to_seconds(state_[kCommunication]);
+    timeline_.waits_before_updates = to_seconds(state_[kWaits]);
+    timeline_.waits_at_end = to_seconds(state_[kWaitsAtEnd] + end - computing());
     return std::move(timeline_);
   }
 
  private:
-  void add(const Instruction& instruction, Ticks ticks) {
-    Span span{Stream::compute, computing_, ticks};
-    if (instruction.kind != InstructionKind::free) {
-      const bool may_hide = instruction.kind == InstructionKind::move || instruction.kind == InstructionKind::accumulate;
-      const bool beside = may_hide && instruction.hides;
-      if (beside) span = {Stream::parameters, std::max(communicating_, computing_), ticks};
-      for (const ProgramOperand& operand : instruction.operands) span.start = std::max(span.start, ready_[operand.value]);
-      if (beside) parameters_ += ticks;
-      else (instruction.phase == Phase::update ? waits_at_end_ : waits_for_gathers_) += span.start - computing_;
-      (beside ? communicating_ : computing_) = span.end();
-      for (const ProgramValueId result : instruction.results) ready_[result] = span.end();
+  static constexpr std::uint32_t kNone = 0xffffffff;
+  enum State : std::uint8_t { kComputing, kCommunicating, kCommunication, kWaits, kWaitsAtEnd };
+
+  Ticks& computing() { return state_[kComputing]; }
+  Ticks& communicating() { return state_[kCommunicating]; }
+
+  void draw(const StepSegment& segment) {
+    std::fill(used_by_.begin(), used_by_.end(), kNone);
+    const std::vector<Occurrence> all = occurrences(program_, segment.events, program_.order.microbatches);
+    std::vector<Repetition> known;
+    std::int64_t steady = 0;  // repetitions in a row that grew like the one before them
+    for (std::int64_t r = 0; r < segment.repeats; ++r) {
+      Repetition& here = known.emplace_back();
+      for (const Occurrence& at : all) add({at.instruction, at.microbatch + r}, here);
+      here.state = state_;
+      if (detail_ == Detail::spans || !segment.is_steady() || known.size() < 3) continue;
+      if (known.size() > 3) known.erase(known.begin());
+      steady = grows_evenly(known) ? steady + 1 : 0;
+      if (steady < frames_) continue;
+      const std::int64_t skipped = std::min(segment.repeats - 1 - r, steady_for(known));
+      skip(known, skipped);
+      r += skipped;
     }
+  }
+
+  // Where the time of a value's storage stands: there are as many frames as microbatches may be in flight, and one more.
+  [[nodiscard]] std::size_t place(ProgramValueId value, std::int64_t microbatch) const {
+    return program_.place(owners_[value], (microbatch - skipped_) % frames_);
+  }
+
+  void add(const Occurrence& at, Repetition& here) {
+    const Instruction& instruction = program_.instructions[at.instruction];
+    const Ticks ticks = ticks_[at.instruction];
+    const bool overlaps = instruction.stream == Stream::communication;
+    const std::int64_t microbatch = instruction.operands_from(at.microbatch);
+    here.first_candidate.push_back(here.candidates.size());
+    here.candidates.push_back(computing());
+    if (overlaps) here.candidates.push_back(communicating());
+    for (const ProgramValueId value : instruction.waits) here.candidates.push_back(used_until_[place(value, microbatch)]);
+    const Ticks start = *std::max_element(here.candidates.begin() + static_cast<std::ptrdiff_t>(here.first_candidate.back()), here.candidates.end());
+    const Span span{at, instruction.stream, start, ticks};
+    if (overlaps) {
+      state_[kCommunication] += ticks;
+      communicating() = span.end();
+      for (const ProgramOperand& operand : instruction.operands) use(place(operand.value, microbatch), here, span);
+      for (const ProgramValueId result : instruction.results) use(place(result, at.microbatch), here, span);
+    } else {
+      state_[instruction.phase == Phase::update ? kWaitsAtEnd : kWaits] += start - computing();
+      computing() = span.end();
+    }
+    here.ends.push_back(span.end());
     timeline_.spans.push_back(span);
   }
 
+  void use(std::size_t place, const Repetition& here, const Span& span) {
+    used_until_[place] = span.end();
+    used_by_[place] = static_cast<std::uint32_t>(here.ends.size());
+  }
+
+  static bool same_growth(const std::vector<Ticks>& a, const std::vector<Ticks>& b, const std::vector<Ticks>& c) {
+    for (std::size_t i = 0; i < c.size(); ++i) {
+      if (c[i] - b[i] != b[i] - a[i]) return false;
+    }
+    return true;
+  }
+
+  // Of the last three repetitions.
+  static bool grows_evenly(const std::vector<Repetition>& known) {
+    const Repetition &a = known[0], &b = known[1], &c = known[2];
+    return same_growth(a.candidates, b.candidates, c.candidates) && same_growth(a.ends, b.ends, c.ends);
+  }
+
+  // How many further repetitions grow like the last one: until what was waited for is overtaken by what grows faster.
+  static std::int64_t steady_for(const std::vector<Repetition>& known) {
+    const Repetition &before = known[1], &last = known[2];
+    std::int64_t most = std::numeric_limits<std::int64_t>::max();
+    for (std::size_t i = 0; i < last.first_candidate.size(); ++i) {
+      const std::size_t begin = last.first_candidate[i], end = i + 1 < last.first_candidate.size() ? last.first_candidate[i + 1] : last.candidates.size();
+      std::size_t latest = begin;
+      const auto growth = [&](std::size_t c) { return last.candidates[c] - before.candidates[c]; };
+      for (std::size_t c = begin; c < end; ++c) {
+        if (std::pair(last.candidates[c], growth(c)) > std::pair(last.candidates[latest], growth(latest))) latest = c;
+      }
+      for (std::size_t c = begin; c < end; ++c) {
+        if (growth(c) > growth(latest)) most = std::min(most, (last.candidates[latest] - last.candidates[c]) / (growth(c) - growth(latest)));
+      }
+    }
+    return most;
+  }
+
+  void skip(const std::vector<Repetition>& known, std::int64_t repetitions) {
+    const Repetition &before = known[1], &last = known[2];
+    for (std::size_t at = 0; at < used_until_.size(); ++at) {
+      const std::uint32_t by = used_by_[at];
+      if (by != kNone) used_until_[at] += repetitions * (last.ends[by] - before.ends[by]);
+    }
+    for (const State each : {kComputing, kCommunicating}) state_[each] += repetitions * (last.state[each] - before.state[each]);
+    // What was waited in each repetition grows evenly itself.
+    const std::array<Ticks, 5>& first = known[0].state;
+    for (const State each : {kCommunication, kWaits, kWaitsAtEnd}) {
+      const Ticks in_last = last.state[each] - before.state[each], growth = in_last - (before.state[each] - first[each]);
+      state_[each] += repetitions * in_last + growth * (repetitions * (repetitions + 1) / 2);
+    }
+    skipped_ += repetitions;
+  }
+
   const Program& program_;
-  std::vector<Ticks> ready_;                  // when a value is there
-  Ticks computing_ = 0, communicating_ = 0;   // when each stream is free
-  Ticks parameters_ = 0, waits_for_gathers_ = 0, waits_at_end_ = 0;
+  const std::vector<Ticks> ticks_;  // by instruction
+  const Detail detail_;
+  const std::vector<ProgramValueId> owners_;
+  const std::int64_t frames_;
+  std::vector<Ticks> used_until_;               // by the communication stream, so far
+  std::vector<std::uint32_t> used_by_;  // which occurrence of the segment's last repetition did so last
+  std::array<Ticks, 5> state_ = {};        // when each stream is free; the sums of Timeline
+  std::int64_t skipped_ = 0;
   Timeline timeline_;
 };
 
@@ -62,16 +178,18 @@ Result<Ticks> instruction_ticks(const Program& program, const Instruction& instr
       return to_ticks(compute_op_seconds(program, instruction, ops, profile));
     case InstructionKind::move: {
       const ShardedType& from = program.type(instruction.operands[0].value);
-      const ConversionProblem problem{program.mesh, from.atoms, profile, size_bytes(from.type.dtype), instruction.hides};
+      const ConversionProblem problem{program.mesh, from.atoms, profile, size_bytes(from.type.dtype), instruction.stream == Stream::communication};
       return to_ticks(move_seconds(problem, from.layout, instruction.move));
     }
     case InstructionKind::accumulate:
+      if (instruction.takes_over()) return Ticks{0};
       return to_ticks(accumulate_seconds(profile, program.local_bytes(instruction.results[0])));
     case InstructionKind::update: {
       const ProgramParameter& parameter = program.parameters[instruction.parameter];
       const DType dtype = program.type(parameter.value).type.dtype;
       return to_ticks(update_seconds(profile, program.local(parameter.gradient).elements(), program.training.step_bytes(dtype), dtype));
     }
+    case InstructionKind::carry:
     case InstructionKind::free:
       return Ticks{0};
     case InstructionKind::convert:
@@ -82,14 +200,14 @@ Result<Ticks> instruction_ticks(const Program& program, const Instruction& instr
   return bad_input("the program is not finished at '" + instruction.name + "'; run all passes before it");
 }
 
-Result<Timeline> make_timeline(const Program& program, const OpTable& ops, const CostProfile& profile) {
+Result<Timeline> make_timeline(const Program& program, const OpTable& ops, const CostProfile& profile, Detail detail) {
   std::vector<Ticks> ticks;
   for (const Instruction& instruction : program.instructions) {
     Result<Ticks> one = instruction_ticks(program, instruction, ops, profile);
     if (!one) return one.error();
     ticks.push_back(*one);
   }
-  return Drawing(program).run(ticks);
+  return Drawing(program, std::move(ticks), detail).run();
 }
 
 }  // namespace meshwright

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "meshwright/program.h"
+#include "program/waits.h"
 
 namespace meshwright {
 
@@ -20,37 +21,103 @@ std::string missing_move(const Layout& have, const Layout& need) {
   return "they are of different meshes";
 }
 
+// Goes through a step as its order says; of repetitions two are enough, since all do what these do.
 class Validator {
  public:
   explicit Validator(const Program& program)
-      : program_(program), made_(program.values.size(), false), freed_(program.values.size(), false) {}
+      : program_(program),
+        order_(shortened(program.order)),
+        seen_(program.instructions.size(), false),
+        made_(program.values.size() * static_cast<std::size_t>(order_.microbatches), false),
+        gone_(made_.size(), false) {}
 
   Status run() {
+    if (Status status = check_phases(); !status) return status;
+    if (Status status = begin(); !status) return status;
+    for (const Occurrence& here : occurrences(program_, order_.events, order_.microbatches)) {
+      const Instruction& instruction = program_.instructions[here.instruction];
+      microbatch_ = here.microbatch;
+      Status status = visit(here.instruction);
+      if (!status) return add_context("instruction " + std::to_string(here.instruction) + " (" + text(instruction) + ")" + of_microbatch(), status.error());
+    }
+    if (Status status = check_updated(); !status) return status;
+    return check_outputs();
+  }
+
+  // Behind `run`: nothing is held in the end but parameters and outputs.
+  Status check_frees() const {
+    std::vector<bool> kept = gone_;
+    for (const ProgramParameter& parameter : program_.parameters) {
+      kept[program_.place(parameter.value, 0)] = true;
+      if (parameter.updated != kNoId) kept[program_.place(parameter.updated, order_.microbatches - 1)] = true;
+    }
+    for (const ProgramOutput& output : program_.outputs) kept[program_.place(output.value, shortened_microbatch(output.microbatch))] = true;
+    for (std::size_t at = 0; at < made_.size(); ++at) {
+      if (made_[at] && !kept[at]) return bad_input("'" + program_.values[at % program_.values.size()].name + "' is never freed");
+    }
+    return Done{};
+  }
+
+ private:
+  [[nodiscard]] bool known(ProgramValueId id) const { return id < program_.values.size(); }
+
+  // The last one is the last one; those in between are alike.
+  [[nodiscard]] std::int64_t shortened_microbatch(std::int64_t microbatch) const {
+    return microbatch + 1 == program_.order.microbatches ? order_.microbatches - 1 : std::min(microbatch, order_.microbatches - 1);
+  }
+
+  [[nodiscard]] std::string of_microbatch() const {
+    return program_.order.microbatches == 1 ? "" : " of microbatch " + std::to_string(microbatch_);
+  }
+
+  static std::string text(const Instruction& instruction) {
+    std::string text = instruction.kind == InstructionKind::compute ? instruction.op
+                       : instruction.kind == InstructionKind::move  ? name(instruction.move.kind)
+                                                                    : name(instruction.kind);
+    return instruction.name.empty() ? text : text + " of '" + instruction.name + "'";
+  }
+
+  Status check_phases() const {
+    for (std::size_t i = 1; i < program_.instructions.size(); ++i) {
+      const Phase before = program_.instructions[i - 1].phase, here = program_.instructions[i].phase;
+      if (here < before) return bad_input("instruction " + std::to_string(i) + " is of the " + name(here) + ", and stands behind the " + name(before));
+    }
+    return Done{};
+  }
+
+  Status begin() {
+    for (const Instruction& call : program_.calls) {
+      const bool has_all = std::ranges::all_of(call.operands, [&](const ProgramOperand& operand) { return known(operand.value); }) &&
+                           std::ranges::all_of(call.results, [&](ProgramValueId result) { return known(result); });
+      if (!has_all) return bad_input("the call of " + call.op + " at '" + call.name + "' is of what is no value of the program");
+    }
     for (const ProgramParameter& parameter : program_.parameters) {
       if (!known(parameter.value)) return bad_input("parameter '" + parameter.name + "' has no value");
-      made_[parameter.value] = true;
+      made_[program_.place(parameter.value, 0)] = true;
     }
     for (const ProgramInput& input : program_.inputs) {
       if (!known(input.value)) return bad_input("an input has no value");
-      made_[input.value] = true;
+      if (input.microbatch < 0 || input.microbatch >= program_.order.microbatches) return bad_input("'" + program_.values[input.value].name + "' is an input of a microbatch that there is not");
+      if (input.microbatch < order_.microbatches) made_[program_.place(input.value, input.microbatch)] = true;
     }
-    for (std::size_t i = 0; i < program_.instructions.size(); ++i) {
-      const Instruction& instruction = program_.instructions[i];
-      Status status = visit(instruction);
-      if (!status) {
-        return add_context("instruction " + std::to_string(i) + " (" + text(instruction) + ")", status.error());
-      }
-    }
+    return Done{};
+  }
+
+  Status check_updated() const {
     for (const ProgramParameter& parameter : program_.parameters) {
       if (parameter.updated == kNoId) continue;
-      if (!known(parameter.updated) || !made_[parameter.updated]) return bad_input("the new value of '" + parameter.name + "' is never made");
+      if (!known(parameter.updated) || !made_[program_.place(parameter.updated, order_.microbatches - 1)]) return bad_input("the new value of '" + parameter.name + "' is never made");
       const ShardedType &before = program_.type(parameter.value), &after = program_.type(parameter.updated);
       if (before.layout == after.layout) continue;
       return bad_input("parameter '" + parameter.name + "' is stored as " + to_string(before.layout, before.atoms) + " before the step, as " +
                        to_string(after.layout, after.atoms) + " after it: " + missing_move(after.layout, before.layout));
     }
+    return Done{};
+  }
+
+  Status check_outputs() const {
     for (const ProgramOutput& output : program_.outputs) {
-      if (!known(output.value) || !made_[output.value]) return bad_input("an output is never made");
+      if (!known(output.value) || !made_[program_.place(output.value, shortened_microbatch(output.microbatch))]) return bad_input("an output is never made");
       const ProgramValue& value = program_.values[output.value];
       if (value.type.layout.has_partial()) {
         return bad_input("the output '" + value.name + "' is partial, " + to_string(value.type.layout, value.type.atoms) +
@@ -60,37 +127,39 @@ class Validator {
     return Done{};
   }
 
- private:
-  [[nodiscard]] bool known(ProgramValueId id) const { return id < program_.values.size(); }
-
-  static std::string text(const Instruction& instruction) {
-    std::string text = instruction.kind == InstructionKind::compute ? instruction.op
-                       : instruction.kind == InstructionKind::move  ? name(instruction.move.kind)
-                                                                    : name(instruction.kind);
-    return instruction.name.empty() ? text : text + " of '" + instruction.name + "'";
-  }
-
-  Status visit(const Instruction& instruction) {
+  Status visit(std::size_t index) {
+    const Instruction& instruction = program_.instructions[index];
+    const std::int64_t before = instruction.operands_from(microbatch_);
     for (const ProgramOperand& operand : instruction.operands) {
-      if (Status status = check_operand(operand); !status) return status;
+      if (Status status = check_operand(operand, before); !status) return status;
     }
-    if (Status status = check_kind(instruction); !status) return status;
-    for (const ProgramValueId result : instruction.results) {
-      if (!known(result) || made_[result]) return bad_input("a result is no value of the program, or is made twice");
-      const ShardedType& type = program_.type(result);
-      if (!fits(type.layout, type.atoms, program_.mesh)) {
-        return bad_input("'" + program_.values[result].name + "' cannot lie as " + to_string(type.layout, type.atoms));
+    if (!seen_[index]) {  // what does not depend on when it runs
+      if (Status status = check_kind(instruction); !status) return status;
+      if (instruction.call != kNoId && instruction.call >= program_.calls.size()) return bad_input("stands in the place of no call of the program");
+      for (const ProgramValueId result : instruction.results) {
+        if (!known(result)) return bad_input("a result is no value of the program");
+        const ShardedType& type = program_.type(result);
+        if (!fits(type.layout, type.atoms, program_.mesh)) {
+          return bad_input("'" + program_.values[result].name + "' cannot lie as " + to_string(type.layout, type.atoms));
+        }
       }
-      made_[result] = true;
+      seen_[index] = true;
+    }
+    if (instruction.takes_over() || instruction.kind == InstructionKind::free) {
+      for (const ProgramOperand& operand : instruction.operands) gone_[program_.place(operand.value, before)] = true;
+    }
+    for (const ProgramValueId result : instruction.results) {
+      if (made_[program_.place(result, microbatch_)] && !instruction.in_place()) return bad_input("a result is made twice");
+      made_[program_.place(result, microbatch_)] = true;
     }
     return Done{};
   }
 
-  Status check_operand(const ProgramOperand& operand) const {
+  Status check_operand(const ProgramOperand& operand, std::int64_t microbatch) const {
     if (!known(operand.value)) return bad_input("an operand is no value of the program");
     const ProgramValue& value = program_.values[operand.value];
-    if (!made_[operand.value]) return bad_input("'" + value.name + "' is used before it is made");
-    if (freed_[operand.value]) return bad_input("'" + value.name + "' is used after it was freed");
+    if (microbatch < 0 || !made_[program_.place(operand.value, microbatch)]) return bad_input("'" + value.name + "' is used before it is made");
+    if (gone_[program_.place(operand.value, microbatch)]) return bad_input("'" + value.name + "' is used after it was freed");
     if (value.type.layout == operand.needed) return Done{};
     return bad_input("needs '" + value.name + "' as " + to_string(operand.needed, value.type.atoms) + ", but it is " +
                      to_string(value.type.layout, value.type.atoms) + ": " + missing_move(value.type.layout, operand.needed));
@@ -104,21 +173,30 @@ class Validator {
       case InstructionKind::load_parameter:
       case InstructionKind::store_gradient: return check_parameter(instruction);
       case InstructionKind::accumulate: return check_sum(instruction);
+      case InstructionKind::carry: return check_carry(instruction);
       case InstructionKind::update: return check_update(instruction);
-      case InstructionKind::free:
-        for (const ProgramOperand& operand : instruction.operands) freed_[operand.value] = true;
-        return Done{};
+      case InstructionKind::free: return Done{};
     }
     return Done{};
   }
 
   Status check_sum(const Instruction& instruction) const {
-    const bool three = instruction.operands.size() == 2 && instruction.results.size() == 1 && known(instruction.results[0]);
-    if (!three) return bad_input("takes a sum and an addend, and gives the sum");
+    const std::size_t count = instruction.operands.size();
+    const bool in_place = count == 2 && instruction.results.size() == 1 && instruction.results[0] == instruction.operands[0].value;
+    const bool begins = count == 1 && instruction.results.size() == 1 && known(instruction.results[0]) && instruction.when == When::first;
+    const bool sums = in_place || begins;
+    if (!sums) return bad_input("takes a sum and an addend, and gives the sum");
     const ShardedType& sum = program_.type(instruction.results[0]);
     for (const ProgramOperand& operand : instruction.operands) {
       if (program_.type(operand.value) != sum) return bad_input("adds up what is not of one type and layout");
     }
+    return Done{};
+  }
+
+  Status check_carry(const Instruction& instruction) const {
+    if (Status status = check_ends(instruction); !status) return status;
+    if (instruction.when != When::later) return bad_input("the first microbatch has none before it");
+    if (program_.type(instruction.operands[0].value) != program_.type(instruction.results[0])) return bad_input("changes what it hands on");
     return Done{};
   }
 
@@ -168,7 +246,10 @@ class Validator {
   }
 
   const Program& program_;
-  std::vector<bool> made_, freed_;
+  const ShortenedOrder order_;
+  std::vector<bool> seen_;         // by instruction
+  std::vector<bool> made_, gone_;  // by value and microbatch
+  std::int64_t microbatch_ = 0;
 };
 
 }  // namespace
@@ -176,7 +257,10 @@ class Validator {
 Status validate(const Program& program) { return Validator(program).run(); }
 
 Status validate_finished(const Program& program) {
-  if (Status status = validate(program); !status) return status;
+  Validator validator(program);
+  if (Status status = validator.run(); !status) return status;
+  if (Status status = validator.check_frees(); !status) return status;
+  if (Status status = check_waits(program); !status) return status;
   std::set<std::uint32_t> updated;
   for (const Instruction& instruction : program.instructions) {
     const bool whole = instruction.kind == InstructionKind::compute && !instruction.local;

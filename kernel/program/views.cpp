@@ -20,7 +20,9 @@ void mark_what_families_say(Program& program, const OpTable& ops) {
     OpCall call{node, {}, {}};
     for (const ProgramOperand& operand : instruction.operands) call.operands.push_back(program.local(operand.value));
     for (const ProgramValueId result : instruction.results) call.results.push_back(program.local(result));
-    instruction.alias = finder.is_view(call);
+    const ViewFinder::View view = finder.view(call);
+    instruction.alias = view.alias;
+    instruction.keeps_order = view.keeps_order;
   }
 }
 
@@ -62,10 +64,23 @@ void copy_what_outlives_an_update(Program& program) {
   }
 }
 
+// What a buffer hands on to the next microbatch goes with its storage: nobody may share it.
+void copy_what_is_carried(Program& program) {
+  std::vector<bool> carried(program.values.size(), false);
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.kind == InstructionKind::carry) carried[instruction.operands[0].value] = true;
+  }
+  for (Instruction& instruction : program.instructions) {
+    const auto is_carried = [&](ProgramValueId id) { return static_cast<bool>(carried[id]); };
+    if (instruction.alias && (is_carried(instruction.operands[0].value) || std::ranges::any_of(instruction.results, is_carried))) instruction.alias = false;
+  }
+}
+
 }  // namespace
 
 void mark_views(Program& program, const OpTable& ops) {
   mark_what_families_say(program, ops);
+  copy_what_is_carried(program);
   copy_what_outlives_an_update(program);
 }
 
@@ -73,7 +88,7 @@ std::vector<ProgramValueId> storages(const Program& program) {
   std::vector<ProgramValueId> owner(program.values.size());
   std::iota(owner.begin(), owner.end(), ProgramValueId{0});
   for (const Instruction& instruction : program.instructions) {
-    if (!instruction.alias || instruction.operands.empty()) continue;
+    if (!instruction.alias) continue;
     for (const ProgramValueId result : instruction.results) owner[result] = owner[instruction.operands[0].value];
   }
   return owner;

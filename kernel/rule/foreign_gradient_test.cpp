@@ -2,23 +2,19 @@
 
 #include <gtest/gtest.h>
 
+#include "analysis/slope_family.h"
 #include "meshwright/atoms.h"
-#include "meshwright/training_graph.h"
 
 namespace meshwright {
 namespace {
 
+using testing::backward_ops;
+
 // "product" states its gradient; "half" begins to, and finds that it can't.
-class TestFamily final : public OpFamily {
-  Result<Rule> do_rule(const OpCall& call) const override { return replicated_rule(call.operands, call.results); }
-  Result<OpCost> do_cost(const OpCall&, const Rule&) const override { return OpCost{}; }
+class TestFamily final : public testing::SlopeFamily {
+  std::string slope(const Node&, const Operand&) const override { return "slope"; }
   Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override {
-    std::vector<ValueId> gradients;
-    for (std::size_t i = 0; i < call.node.operands.size(); ++i) {
-      gradients.push_back(call.wanted[i] ? call.build.emit("slope", {{"gradient", call.result_gradients[0]}}, {},
-                                                           call.type(call.node.operands[i].value))
-                                         : kNoId);
-    }
+    Result<std::vector<ValueId>> gradients = SlopeFamily::do_gradient(call);
     if (call.node.op == "half") return bad_input("with these attributes it has none");
     return gradients;
   }
@@ -46,12 +42,6 @@ TrainingGraph trained(const std::string& op, DType dtype) {
   graph.outputs = {{OutputKind::loss, loss, ""}};
   mark_gradients(graph);
   return differentiate(graph, kOps).value();
-}
-
-std::vector<std::string> backward_ops(const TrainingGraph& training) {
-  std::vector<std::string> ops;
-  for (NodeId id = training.first_backward; id < training.graph.nodes.size(); ++id) ops.push_back(training.graph.nodes[id].op);
-  return ops;
 }
 
 TEST(ForeignGradient, IsOneNodeWhereNobodyServesTheOp) {

@@ -56,11 +56,8 @@ Status validate(const Rule& rule, const std::vector<TensorType>& operands, const
       if (operand >= operands.size()) return internal_error("the rule's linear mark names an unknown operand");
     }
   }
-  for (const InternalCollective& collective : rule.internal) {
-    if (collective.over >= rule.factors.size()) return internal_error("an internal collective names an unknown factor");
-    for (const FactorId factor : collective.tensor) {
-      if (factor >= rule.factors.size()) return internal_error("an internal collective names an unknown factor");
-    }
+  for (const FactorId factor : rule.coupled) {
+    if (factor >= rule.factors.size()) return internal_error("the rule couples ranks over an unknown factor");
   }
   for (const Exchange& exchange : rule.exchanges) {
     if (exchange.from >= rule.factors.size() || exchange.to >= rule.factors.size() || exchange.copies < 1) {

@@ -13,15 +13,20 @@ class ViewFinder {
  public:
   explicit ViewFinder(const OpTable& ops) : ops_(ops) {}
 
-  // Whether the results share the storage of operand 0. No, where no family knows the op or it refuses the call.
-  bool is_view(const OpCall& call);
+  struct View {
+    bool alias = false;       // the results share the storage of operand 0
+    bool keeps_order = false;  // and are all of it, element by element
+  };
+  // None, where no family knows the op or it refuses the call.
+  View view(const OpCall& call);
+  bool is_view(const OpCall& call) { return view(call).alias; }
 
  private:
   using Types = std::vector<std::pair<DType, std::vector<std::int64_t>>>;
   using Key = std::tuple<std::string, std::map<std::string, Attribute, std::less<>>, Types, Types>;
 
   const OpTable& ops_;
-  std::map<Key, bool> known_;
+  std::map<Key, View> known_;
 };
 
 }  // namespace meshwright

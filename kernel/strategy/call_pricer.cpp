@@ -153,7 +153,7 @@ CallShare CallPricer::share(const CallLayouts& call) const {
   for (const Exchange& exchange : atoms_.rule.exchanges) {
     if (share.shards[exchange.to] > 1) share.longer = std::max(share.longer, exchange.imbalance);
   }
-  const auto bytes = [&](const Layout& layout, const AtomShape& shape, DType dtype) { return local_elements(layout, shape, mesh_) * size_bytes(dtype); };
+  const auto bytes = [&](const Layout& layout, const AtomShape& shape, DType dtype) { return local_bytes(layout, shape, mesh_, size_bytes(dtype)); };
   for (std::size_t i = 0; i < operands_.size(); ++i) share.operand_bytes.push_back(bytes(call.operands[i].value, *operand_shapes_[i], operands_[i].dtype));
   for (std::size_t i = 0; i < results_.size(); ++i) share.result_bytes.push_back(bytes(call.results[i].value, *result_shapes_[i], results_[i].dtype));
   return share;

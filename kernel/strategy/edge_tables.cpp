@@ -4,6 +4,10 @@
 
 namespace meshwright {
 
+std::int64_t converted_element_bytes(const TrainingSettings& training, DType dtype, bool of_parameter, bool gradient) {
+  return of_parameter && gradient ? training.gradient_bytes(dtype) : size_bytes(dtype);
+}
+
 bool serves(const Strategy& parameter, const Layout& needed) {
   const Layout& compute = parameter.compute;
   const bool gathered = parameter.results[0].value != compute;
@@ -85,13 +89,19 @@ Ticks EdgeTables::step_ticks(const ProblemEdge& edge, const Strategy& parameter,
 
 Ticks EdgeTables::price(ValueId parameter, bool gradient, const Layout& from, const Layout& to) {
   if (from == to) return 0;
-  const DType dtype = input_.graph().type(parameter).dtype;
-  const ConversionPrices& prices = prices_[prices_of(parameter, gradient ? input_.training.gradient_bytes(dtype) : size_bytes(dtype), true)];
+  const std::int64_t element_bytes = converted_element_bytes(input_.training, input_.graph().type(parameter).dtype, true, gradient);
+  const ConversionPrices& prices = prices_[prices_of(parameter, element_bytes, true)];
   return prices.ticks[prices.numbers.at(from) * prices.layouts.size() + prices.numbers.at(to)];
 }
 
-CostTable EdgeTables::make_table(const ProblemEdge& edge, const StrategySet& from, const StrategySet& to,
-                                 const ConversionPrices& prices, const ConversionPrices& gradient_prices) const {
+bool EdgeTables::has_gradient(const Problem& problem, const ProblemEdge& edge) const {
+  const Variable& user = problem.variables[edge.to];
+  return user.kind == VariableKind::node ? contributes(input_.model, user.node, edge.to_port) : meshwright::has_gradient(input_.model, edge.value);
+}
+
+CostTable EdgeTables::make_table(const Problem& problem, const ProblemEdge& edge, const ConversionPrices& prices,
+                                 const ConversionPrices& gradient_prices) const {
+  const StrategySet &from = *problem.variables[edge.from].set, &to = *problem.variables[edge.to].set;
   struct Numbers {
     std::uint32_t value, gradient;
   };
@@ -103,7 +113,7 @@ CostTable EdgeTables::make_table(const ProblemEdge& edge, const StrategySet& fro
   CostTable table{static_cast<std::uint32_t>(from.strategies.size()), static_cast<std::uint32_t>(to.strategies.size()),
                   std::vector<Ticks>(from.strategies.size() * to.strategies.size())};
   const std::size_t width = prices.layouts.size(), gradient_width = gradient_prices.layouts.size();
-  const bool has_gradient = input_.graph().values[edge.value].requires_gradient;
+  const bool comes_back = has_gradient(problem, edge);
   std::map<std::pair<std::uint32_t, std::uint32_t>, const Ticks*> rows;  // of ops, rows from the same layouts are the same
   Ticks* costs = table.costs.data();
   for (const Strategy& source : from.strategies) {
@@ -116,7 +126,7 @@ CostTable EdgeTables::make_table(const ProblemEdge& edge, const StrategySet& fro
     }
     for (std::size_t j = 0; j < columns.size(); ++j) {
       Ticks forward = prices.ticks[row.value * width + columns[j].value];
-      const Ticks backward = has_gradient ? gradient_prices.ticks[columns[j].gradient * gradient_width + row.gradient] : 0;
+      const Ticks backward = comes_back ? gradient_prices.ticks[columns[j].gradient * gradient_width + row.gradient] : 0;
       const Strategy& user = to.strategies[j];
       if (edge.of_parameter && !serves(source, user.operands[edge.to_port].value)) forward = kForbidden;
       if (forward >= kForbidden || backward >= kForbidden) *costs++ = kForbidden;
@@ -140,11 +150,12 @@ Status EdgeTables::fill(Problem& problem) {
     const StrategySet& from = *problem.variables[edge.from].set;
     const StrategySet& to = *problem.variables[edge.to].set;
     const DType dtype = input_.graph().type(edge.value).dtype;
-    const std::int64_t gradient_bytes = edge.of_parameter ? input_.training.gradient_bytes(dtype) : size_bytes(dtype);
-    const std::uint32_t number = prices_of(edge.value, size_bytes(dtype), edge.of_parameter);
-    const std::uint32_t gradient_number = prices_of(edge.value, gradient_bytes, edge.of_parameter);
+    const auto prices = [&](bool gradient) {
+      return prices_of(edge.value, converted_element_bytes(input_.training, dtype, edge.of_parameter, gradient), edge.of_parameter);
+    };
+    const std::uint32_t number = prices(false), gradient_number = prices(true);
     const TableKey key{from.id, edge.from_port, to.id, edge.to_port, number, gradient_number,
-                       static_cast<std::int64_t>(edge.hidden_share * 1e6), edge.of_parameter};
+                       static_cast<std::int64_t>(edge.hidden_share * 1e6), edge.of_parameter, has_gradient(problem, edge)};
     const auto [found, inserted] = tables.try_emplace(key, static_cast<std::uint32_t>(first_edges.size()));
     problem.space.edges.push_back({edge.from, edge.to, found->second});
     if (!inserted) continue;
@@ -154,9 +165,7 @@ Status EdgeTables::fill(Problem& problem) {
   }
   if (Status status = price_all(); !status) return status;
   for (const auto& [index, number, gradient_number] : first_edges) {
-    const ProblemEdge& edge = problem.edges[index];
-    problem.space.tables.push_back(make_table(edge, *problem.variables[edge.from].set, *problem.variables[edge.to].set,
-                                              prices_[number], prices_[gradient_number]));
+    problem.space.tables.push_back(make_table(problem, problem.edges[index], prices_[number], prices_[gradient_number]));
   }
   return Done{};
 }

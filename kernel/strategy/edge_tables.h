@@ -37,14 +37,15 @@ class EdgeTables {
   struct TableKey {
     std::uint32_t from_set, from_port, to_set, to_port, prices, gradient_prices;
     std::int64_t hidden_millionths;
-    bool of_parameter;
+    bool of_parameter, has_gradient;
     auto operator<=>(const TableKey&) const = default;
   };
 
   std::uint32_t prices_of(ValueId value, std::int64_t element_bytes, bool of_parameter);
   Status price_all();
-  CostTable make_table(const ProblemEdge& edge, const StrategySet& from, const StrategySet& to,
-                       const ConversionPrices& prices, const ConversionPrices& gradient_prices) const;
+  // Whether a gradient comes back along the edge.
+  [[nodiscard]] bool has_gradient(const Problem& problem, const ProblemEdge& edge) const;
+  CostTable make_table(const Problem& problem, const ProblemEdge& edge, const ConversionPrices& prices, const ConversionPrices& gradient_prices) const;
   [[nodiscard]] Ticks step_ticks(const ProblemEdge& edge, const Strategy& parameter, const Strategy& user, Ticks gather,
                                  Ticks reduce) const;
 

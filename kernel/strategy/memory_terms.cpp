@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "meshwright/backward_memory.h"
+#include "meshwright/step_order.h"
 #include "strategy/variable_flow.h"
 
 namespace meshwright {
@@ -22,7 +23,12 @@ class Terms {
       : input_(input),
         problem_(problem),
         count_(static_cast<std::int32_t>(problem.variables.size())),
-        flow_(input.graph(), input.model.backward->memory, problem) {}
+        flow_(input.graph(), input.model.backward->memory, problem) {
+    // The settings were looked at when they were read.
+    const StepOrder order = step_order(input.training).value();
+    forward_ = order.fullest(Phase::forward);
+    backward_ = order.fullest(Phase::backward);
+  }
 
   void run() {
     group_storages();
@@ -60,11 +66,22 @@ class Terms {
   [[nodiscard]] const Node& node_of(std::uint32_t i) const { return input_.graph().nodes[variable(i).node]; }
   [[nodiscard]] const TensorType& type(ValueId id) const { return input_.graph().type(id); }
 
+  // Times are those of two events of the step's order (step_order.h): the forward and the backward during which most microbatches
+  // are in flight. The forward goes through the variables in their order, the backward the other way round.
   [[nodiscard]] static std::int32_t forward_at(std::uint32_t i) { return static_cast<std::int32_t>(i); }
   [[nodiscard]] std::int32_t backward_at(std::uint32_t i) const { return 2 * count_ - 1 - static_cast<std::int32_t>(i); }
   [[nodiscard]] std::int32_t after_all() const { return 2 * count_ + 1; }
 
-  void add(std::uint32_t i, std::int32_t begin, std::int32_t end, Bytes bytes) {
+  // Of one microbatch. What is kept from its forward to its backward is kept by all others that are in flight.
+  void add(std::uint32_t i, std::int32_t begin, std::int32_t end, const Bytes& bytes) {
+    add_of_step(i, begin, end, bytes);
+    if (begin >= count_ || end <= count_) return;
+    if (forward_.in_flight > 1) add_of_step(i, 0, count_, scaled(bytes, forward_.in_flight - 1, 1));
+    if (backward_.in_flight > 1) add_of_step(i, count_, 2 * count_, scaled(bytes, backward_.in_flight - 1, 1));
+  }
+
+  // Once in a step, whatever the number of microbatches.
+  void add_of_step(std::uint32_t i, std::int32_t begin, std::int32_t end, Bytes bytes) {
     begin = std::max(begin, 0);
     end = std::min(end, after_all());
     if (begin >= end || std::all_of(bytes.begin(), bytes.end(), [](std::int64_t b) { return b == 0; })) return;
@@ -251,7 +268,7 @@ class Terms {
     const VariableFlow::Uses uses = flow_.uses_of(i);
     Bytes state, kept;
     for (const Strategy& strategy : strategies(i)) state.push_back(strategy.state_bytes);
-    add(i, 0, after_all(), std::move(state));
+    add_of_step(i, 0, after_all(), std::move(state));
     add_parameter_gradient(i, uses);
     const Bytes& gathered = bytes_of(i, Part::gathered, 0, variable(i).value);
     Bytes ahead, ahead_again;
@@ -261,17 +278,17 @@ class Terms {
       kept.push_back(strategy.regather ? 0 : gathered[s]);
       ahead_again.push_back(strategy.regather ? ahead[s] : kept[s]);
     }
-    add(i, forward_at(flow_.work_before(uses.first)), forward_at(uses.first), std::move(ahead));
+    add(i, forward_at(flow_.work_before(uses.first)), forward_at(uses.first), ahead);
     add(i, forward_at(uses.first), forward_at(uses.last) + 1, gathered);
     if (uses.first_saver == kNoId) return;
     const std::int32_t again = backward_at(uses.last_saver), again_ahead = backward_at(flow_.work_behind(uses.last_saver));
-    add(i, forward_at(uses.last) + 1, again_ahead, std::move(kept));
-    add(i, again_ahead, again, std::move(ahead_again));
+    add(i, forward_at(uses.last) + 1, again_ahead, kept);
+    add(i, again_ahead, again, ahead_again);
     add(i, again, backward_at(uses.first_saver) + 1, gathered);
   }
 
-  // The sum over microbatches is there in every further one. In the last one ZeRO-1 reduces it to shards, as soon as it is
-  // complete; with three or more there is one before that.
+  // The sum over microbatches is there once one of them has ended. In the last one ZeRO-1 reduces it to shards, as soon as it is
+  // complete.
   void add_parameter_gradient(std::uint32_t i, const VariableFlow::Uses& uses) {
     const std::int64_t microbatches = input_.training.microbatches;
     Bytes whole, reduced;
@@ -283,9 +300,10 @@ class Terms {
                                        input_.training.gradient_bytes(type(variable(i).value).dtype));
     }
     const std::int32_t complete = backward_at(uses.first) + 1;
-    const std::int32_t shrunk = microbatches > 2 ? 2 * count_ : complete;
-    if (microbatches > 1) add(i, 0, shrunk, std::move(whole));
-    add(i, microbatches > 1 ? shrunk : complete, after_all(), std::move(reduced));
+    const std::int32_t shrunk = backward_.goes_on ? 2 * count_ : complete;
+    if (forward_.adds_up) add_of_step(i, 0, backward_.adds_up ? shrunk : count_, whole);
+    if (!forward_.adds_up || !backward_.adds_up) add_of_step(i, backward_.adds_up ? count_ : complete, shrunk, whole);
+    add_of_step(i, shrunk, after_all(), std::move(reduced));
   }
 
   void add_node(std::uint32_t i) {
@@ -303,7 +321,7 @@ class Terms {
       const std::uint32_t from = problem_.edges[edge->second].from;
       const bool last_use = handed_over(from, problem_.edges[edge->second].from_port) == forward_at(i);
       if (!backward.view && !is_saved(operand) && last_use) add(i, forward_at(i), forward_at(i) + 1, bytes_of(i, Part::operand, port, operand));
-      if (!input_.graph().values[operand].requires_gradient || (backward.passes_gradient[port] && port != addend)) continue;
+      if (!contributes(input_.model, variable(i).node, port) || (backward.passes_gradient[port] && port != addend)) continue;
       if (variable(from).kind != VariableKind::node) continue;  // a fork counts the sum
       const std::int32_t begin = backward_at(addend == kNoId ? i : flow_.shared_until(i)) + 1;
       add(i, begin, backward_at(flow_.gradient_ends_at(from)), bytes_of(i, Part::operand_gradient, port, operand));
@@ -371,6 +389,7 @@ class Terms {
   Problem& problem_;
   const std::int32_t count_;
   const VariableFlow flow_;
+  StepOrder::Fullest forward_, backward_;  // the events whose times these are
   std::vector<ValueId> root_;                                    // by value
   std::map<ValueId, Group> groups_;                              // by root
   std::map<ValueId, std::int64_t> contained_;

@@ -33,12 +33,15 @@ double own_share(const AtomizedNode& node, const Mesh& mesh, const CallLayouts& 
 double assumed_backward_seconds(const AtomizedNode& node, const Graph& graph, const Node& call, const CostProfile& profile, CallShare share) {
   if (node.cost.alias_backward) return 0;
   OpCost cost = node.cost;
-  cost.alias = false;
-  share.longer = 1;
+  cost.alias = cost.gathers = false;
+  std::int64_t written = 0;
+  for (const std::int64_t bytes : share.result_bytes) written += bytes;
+  const std::vector<std::int64_t> whole = share.operand_bytes;
+  for (std::int64_t& bytes : share.operand_bytes) bytes = node.cost.gathers ? std::min(bytes, written) : bytes;
   double products = 0;
   for (std::size_t i = 0; i < call.operands.size(); ++i) {
     if (!graph.values[call.operands[i].value].requires_gradient) continue;
-    share.operand_bytes.push_back(share.operand_bytes[i]);
+    share.operand_bytes.push_back(whole[i]);  // its gradient
     if (!node.rule.operands[i].addend) products += 1;
   }
   const double ratio = node.cost.backward_ratio > 0 ? node.cost.backward_ratio : node.cost.matrix ? products : 2.0;
@@ -72,8 +75,10 @@ Result<std::vector<ConstantUse>> NodePricer::price(Strategy& strategy) {
     const Layout handed = handed_layout(atoms, strategy, i);
     if (!input_.graph().values[operand].requires_gradient) constants.push_back({operand, handed});
     else if (Status status = add_conversion(operand, strategy.operands[i].value, handed, strategy.forward_communication_seconds); !status) return status.error();
-    if (differentiable && !atoms.cost.alias && input_.graph().values[operand].producer != kNoId) {
-      strategy.saved_bytes += local_elements(strategy.operands[i].value, input_.atoms().values[operand], input_.mesh) * size_bytes(input_.graph().type(operand).dtype);
+    const Value& value = input_.graph().values[operand];
+    const bool is_parameter = value.producer == kNoId && value.requires_gradient;  // whose own variable counts its memory
+    if (differentiable && !atoms.cost.alias && !is_parameter) {
+      strategy.saved_bytes += local_bytes(strategy.operands[i].value, input_.atoms().values[operand], input_.mesh, size_bytes(input_.graph().type(operand).dtype));
     }
   }
   if (axes_) {
@@ -145,7 +150,7 @@ void price_sums(const AtomShape& shape, const TensorType& type, const ProblemInp
     strategy.backward_seconds += call_seconds(input.profile, input.ops, input.mesh, node, {&made}, {&reduced});
   }
   if (training.microbatches == 1 || training.reduces_each_microbatch(strategy.zero)) return;
-  strategy.backward_seconds += accumulate_seconds(input.profile, local_type(reduced, input.mesh).bytes());
+  strategy.backward_seconds += accumulate_seconds(input.profile, local_bytes(strategy.compute, shape, input.mesh, training.gradient_bytes(type.dtype)));
   if (reduced.type.dtype != type.dtype) return;  // the sum begins as the first cast, else as zeros
   node.op = "aten.zeros";
   node.operands.clear();
@@ -157,13 +162,11 @@ void price_sums(const AtomShape& shape, const TensorType& type, const ProblemInp
 void price_parameter(const AtomShape& shape, const TensorType& type, const ProblemInput& input, Strategy& strategy) {
   const TrainingSettings& training = input.training;
   const DType dtype = type.dtype;
-  const std::int64_t elements = local_elements(strategy.state, shape, input.mesh);
-  strategy.state_bytes =
-      local_elements(strategy.results[0].value, shape, input.mesh) * size_bytes(dtype) + elements * training.optimizer_bytes(dtype);
+  const auto bytes = [&](const Layout& layout, std::int64_t element_bytes) { return local_bytes(layout, shape, input.mesh, element_bytes); };
   const bool gradient_in_shards = strategy.zero >= ZeroStage::gradient;
-  strategy.gradient_bytes =
-      local_elements(gradient_in_shards ? strategy.state : strategy.compute, shape, input.mesh) * training.gradient_bytes(dtype);
-  strategy.update_seconds = update_seconds(input.profile, elements, training.step_bytes(dtype), dtype);
+  strategy.state_bytes = bytes(strategy.results[0].value, size_bytes(dtype)) + bytes(strategy.state, training.optimizer_bytes(dtype));
+  strategy.gradient_bytes = bytes(gradient_in_shards ? strategy.state : strategy.compute, training.gradient_bytes(dtype));
+  strategy.update_seconds = update_seconds(input.profile, local_elements(strategy.state, shape, input.mesh), training.step_bytes(dtype), dtype);
   price_sums(shape, type, input, strategy);
 }
 

@@ -113,27 +113,29 @@ class Measured:
 
 def count_moves(module: Any, meter: Meter) -> None:
     """From now on what the emitted program's collectives send is counted: by this rank, as in a ring."""
-    for name, share in (("all_gather", lambda x, n: (n - 1) * x.nbytes),
-                        ("reduce_scatter", lambda x, n: x.nbytes * (n - 1) // n),
-                        ("all_to_all", lambda x, n: x.nbytes * (n - 1) // n),
-                        ("all_reduce", lambda x, n: 2 * x.nbytes * (n - 1) // n)):
-        kind = getattr(module, name, None)
-        if kind is not None:
-            _count(kind, meter, lambda move, x, share=share: share(x, module.AXES[move.axis]))
-    relayout = getattr(module, "relayout", None)
-    if relayout is not None:
-        _count(relayout, meter, lambda move, x: _relayout_bytes(module, move, x))
+    if hasattr(module, "Collective"):
+        _count(module.Collective, "send", meter, lambda move, row: _SHARES[move.kind](row.nbytes, move.ranks))
+    if hasattr(module, "all_to_all"):
+        _count(module.all_to_all, "begin", meter, lambda move, x: x.nbytes * (module.AXES[move.axis] - 1) // module.AXES[move.axis])
+    if hasattr(module, "relayout"):
+        _count(module.relayout, "begin", meter, lambda move, x: _relayout_bytes(module, move, x))
 
 
-def _count(kind: type, meter: Meter, sent: Any) -> None:
-    begin = kind.begin
+# By the kind of a collective, what a rank sends of its row of so many bytes, among so many ranks.
+_SHARES = {"all_gather": lambda size, ranks: (ranks - 1) * size, "reduce_scatter": lambda size, ranks: size * (ranks - 1) // ranks,
+           "all_reduce": lambda size, ranks: 2 * size * (ranks - 1) // ranks, "all_reduce_max": lambda size, ranks: 2 * size * (ranks - 1) // ranks}
 
-    def counted(move: Any, x: torch.Tensor) -> Any:
+
+def _count(kind: type, method: str, meter: Meter, sent: Any) -> None:
+    """From now on what goes into the method of this kind of move is counted."""
+    begin = getattr(kind, method)
+
+    def counted(move: Any, x: torch.Tensor, *more: Any, **named: Any) -> Any:
         if not torch.compiler.is_compiling():
             meter.sent += sent(move, x)
-        return begin(move, x)
+        return begin(move, x, *more, **named)
 
-    kind.begin = counted
+    setattr(kind, method, counted)
 
 
 def _relayout_bytes(module: Any, move: Any, x: torch.Tensor) -> int:

@@ -1,10 +1,13 @@
 #include "conformance.h"
 
 #include <algorithm>
+#include <cmath>
 #include <random>
+#include <set>
 
 #include "altered_ops.h"
 #include "drawn_plan.h"
+#include "meshwright/timeline.h"
 #include "verify.h"
 
 namespace meshwright {
@@ -54,6 +57,8 @@ class CallOnMesh {
     if (!plan) return {false, plan.error().message};
     Result<Program> program = make_program(*plan, *input_, tools_.passes);
     if (!program) return {false, program.error().message};
+    if (std::string problem = coupling_problem(*program, strategy); !problem.empty()) return {false, std::move(problem)};
+    if (std::string problem = price_problem(*plan, *program, strategy); !problem.empty()) return {false, std::move(problem)};
     Result<Verification> result =
         verify({*model_.graph, *program, ops_, profile_, nullptr, tools_.backend, sources_, tolerance, 1e-3, {}});
     if (!result) return {false, result.error().message};
@@ -86,6 +91,56 @@ class CallOnMesh {
   [[nodiscard]] const Rule& rule() const { return model_.atoms->nodes[0].rule; }
 
  private:
+  // What ranks send each other inside of the op, along other axes than those that its rule names. Empty: there is nothing.
+  [[nodiscard]] std::string coupling_problem(const Program& program, std::uint32_t strategy) const {
+    if (!is_the_call()) return "";
+    std::set<std::size_t> said, sent;
+    const std::vector<AxisChoice>& axes = strategies()[strategy].axes;
+    for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+      const bool couples = axes[axis].use == AxisUse::factor && std::ranges::find(rule().coupled, axes[axis].factor) != rule().coupled.end();
+      if (couples || axes[axis].use == AxisUse::exchange) said.insert(axis);
+    }
+    for (const Instruction& instruction : program.instructions) {
+      const bool inside = instruction.kind == InstructionKind::move && instruction.conversion == kNoId;
+      if (inside && instruction.name == model_.graph->nodes[0].name) sent.insert(instruction.move.axis);
+    }
+    if (said == sent) return "";
+    const auto text = [](const std::set<std::size_t>& of) {
+      std::string list;
+      for (const std::size_t axis : of) list += " " + std::to_string(axis);
+      return list.empty() ? " none" : list;
+    };
+    return "by its rule (coupled, exchanges) ranks meet inside the op along the axes" + text(said) + ", and what it emits sends along" + text(sent);
+  }
+
+  // What the search prices for what ranks send inside of the op and of its backward, where its program takes something else.
+  [[nodiscard]] std::string price_problem(const Plan& plan, const Program& program, std::uint32_t strategy) const {
+    if (!is_the_call()) return "";
+    const Strategy& priced = strategies()[strategy];
+    double forward = 0, backward = 0;
+    for (const Instruction& instruction : program.instructions) {
+      if (instruction.kind != InstructionKind::move || instruction.node != model_.graph->nodes[0].name) continue;
+      if (instruction.conversion != kNoId && !is_inside(plan.conversions[instruction.conversion])) continue;
+      const double seconds = to_seconds(instruction_ticks(program, instruction, ops_, profile_).value());
+      (instruction.phase == Phase::forward ? forward : backward) += seconds;
+    }
+    const auto same = [](double a, double b) { return std::abs(a - b) < 1e-10; };  // each move is rounded to a picosecond
+    if (same(forward, priced.forward_communication_seconds) && same(backward, priced.backward_communication_seconds)) return "";
+    char text[192];
+    std::snprintf(text, sizeof text, "the search prices what is sent inside at %.6f us forward and %.6f us backward; the program takes %.6f us and %.6f us",
+                  1e6 * priced.forward_communication_seconds, 1e6 * priced.backward_communication_seconds, 1e6 * forward, 1e6 * backward);
+    return text;
+  }
+
+  // Whether it converts something that the call has or makes, and not a constant.
+  [[nodiscard]] bool is_inside(const PlannedConversion& conversion) const {
+    if (!conversion.is_inside() || conversion.hides) return false;
+    const Graph& graph = model_.backward->training.graph;
+    const Value& value = graph.values[conversion.value];
+    const bool made = value.producer != kNoId && (value.producer == 0 || value.producer >= model_.backward->training.first_backward);
+    return made || value.requires_gradient;
+  }
+
   const OpTable& ops_;
   const ConformanceTools& tools_;
   const Mesh mesh_;

@@ -1,6 +1,9 @@
 // Holds the rules of an op family against the truth: small calls are executed sharded, in every way that their rules
 // allow, and compared with the same call on one device, forward and backward (DESIGN §2, "Sharding rules").
 //
+// A rule says over which factors ranks reduce or exchange something inside the op: what the op sends must be along those axes, and
+// the search must price it, and what the backward sends and converts inside, as the program runs it.
+//
 // The call is followed by a weighted sum of its results, so that every result and every gradient counts. Partial values
 // are random shares, if the backend is asked for that, so that a claim to be linear is tested too.
 #pragma once

@@ -3,20 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-
-#include "meshwright/training_graph.h"
+#include <utility>
 
 namespace meshwright {
 
 namespace {
-
-Tensor take_step(const Tensor& parameter, const Tensor& gradient, Optimizer optimizer, const OptimizerSettings& settings) {
-  Tensor updated(parameter.type());
-  for (std::int64_t i = 0; i < parameter.elements(); ++i) {
-    updated.set(i, meshwright::take_step(parameter.get(i), gradient.get(i), optimizer, settings));
-  }
-  return updated;
-}
 
 // The gap between the last score that is chosen and the first one that is not, row by row.
 NearTies count_near_ties(const OpCall& call, const Tensor& scores, const Tensor& chosen, double tie) {
@@ -92,95 +83,125 @@ class SerialRunner {
 
 }  // namespace
 
-double take_step(double value, double slope, Optimizer optimizer, const OptimizerSettings& settings) {
-  const bool adam = optimizer == Optimizer::adam || optimizer == Optimizer::adamw;
-  if (!adam) return value - settings.learning_rate * slope;  // with momentum, the first step is the plain one
-  // The corrected moments are the gradient itself and its square.
-  const double first = (1 - settings.beta1) * slope / (1 - settings.beta1);
-  const double second = (1 - settings.beta2) * slope * slope / (1 - settings.beta2);
-  const double decay = optimizer == Optimizer::adamw ? settings.weight_decay : 0;
-  const double decayed = value * (1 - settings.learning_rate * decay);
-  return decayed - settings.learning_rate * first / (std::sqrt(second) + settings.epsilon);
+SerialTraining::SerialTraining(const SerialInput& input, TrainingGraph training)
+    : input_(input),
+      training_(std::move(training)),
+      microbatches_(static_cast<std::int64_t>(input.further.size()) + 1),
+      settings_(input.settings),
+      sources_(input.sources) {}
+
+Result<SerialStep> SerialTraining::step() { return step_through(input_.further); }
+
+Result<SerialStep> SerialTraining::step(const StepInputs& inputs) {
+  take(inputs.front());
+  return step_through(std::span(inputs).subspan(1));
 }
 
-namespace {
+void SerialTraining::take(const std::map<ValueId, Tensor>& inputs) {
+  for (const auto& [id, tensor] : inputs) sources_.insert_or_assign(id, tensor);
+}
 
 // Microbatches one after the other: gradients add up to those of the mean of their losses.
-class SerialStepper {
- public:
-  SerialStepper(const SerialInput& input, const TrainingGraph& training, std::int64_t microbatches)
-      : input_(input), training_(training), microbatches_(microbatches), sources_(input.sources) {}
-
-  Result<SerialStep> run() {
-    for (std::int64_t microbatch = 0; microbatch < microbatches_; ++microbatch) {
-      if (microbatch > 0) {
-        for (const auto& [id, tensor] : input_.further[static_cast<std::size_t>(microbatch - 1)]) sources_.insert_or_assign(id, tensor);
-      }
-      if (Status status = run_microbatch(microbatch == microbatches_ - 1); !status) return status.error();
-    }
-    for (const auto& [id, gradient] : step_.gradients) {
-      step_.updated.emplace(id, take_step(sources_.at(id), gradient, input_.optimizer, input_.settings));
-    }
-    return std::move(step_);
+Result<SerialStep> SerialTraining::step_through(std::span<const std::map<ValueId, Tensor>> further) {
+  if (Status status = run_microbatch(further.empty()); !status) return status.error();
+  for (std::size_t i = 0; i < further.size(); ++i) {
+    take(further[i]);
+    if (Status status = run_microbatch(i + 1 == further.size()); !status) return status.error();
   }
-
- private:
-  Status run_microbatch(bool last) {
-    const Graph& graph = input_.graph;
-    SerialRunner runner(training_, input_.ops, input_.kernels, sources_, input_.tie);
-    for (const Output& output : graph.outputs) runner.keep(output.value);
-    for (const auto& [parameter, gradient] : gradients()) runner.keep(gradient);
-    if (Status status = runner.run(); !status) return status;
-    step_.near_ties.insert(step_.near_ties.end(), runner.near_ties().begin(), runner.near_ties().end());
-    std::map<ValueId, Tensor> changed;
-    for (const Output& output : graph.outputs) {
-      const Tensor& value = runner.value(output.value);
-      if (output.kind == OutputKind::buffer_mutation && !last) changed.emplace(buffer_named(output.target), value);
-      else if (output.kind != OutputKind::user_output || microbatches_ == 1) step_.outputs.push_back(value);
-    }
-    for (const auto& [parameter, gradient] : gradients()) add(parameter, runner.value(gradient));
-    for (auto& [id, tensor] : changed) sources_.insert_or_assign(id, std::move(tensor));
-    return Done{};
+  if (++steps_ == 1) choose_epsilon();
+  for (const auto& [id, gradient] : step_.gradients) {
+    step_.updated.emplace(id, updated(id, gradient));
+    sources_.insert_or_assign(id, step_.updated.at(id));
   }
+  return std::exchange(step_, {});
+}
 
-  [[nodiscard]] std::vector<std::pair<ValueId, ValueId>> gradients() const {
-    std::vector<std::pair<ValueId, ValueId>> found;
-    for (const Source& source : input_.graph.sources) {
-      const ValueId gradient = training_.gradients[source.value];
-      if (source.kind == SourceKind::parameter && gradient != kNoId) found.emplace_back(source.value, gradient);
-    }
-    return found;
+Status SerialTraining::run_microbatch(bool last) {
+  const Graph& graph = input_.graph;
+  SerialRunner runner(training_, input_.ops, input_.kernels, sources_, input_.tie);
+  for (const Output& output : graph.outputs) runner.keep(output.value);
+  for (const auto& [parameter, gradient] : gradients()) runner.keep(gradient);
+  if (Status status = runner.run(); !status) return status;
+  step_.near_ties.insert(step_.near_ties.end(), runner.near_ties().begin(), runner.near_ties().end());
+  std::map<ValueId, Tensor> changed;
+  for (const Output& output : graph.outputs) {
+    const Tensor& value = runner.value(output.value);
+    const bool mutates = output.kind == OutputKind::buffer_mutation;
+    if (mutates) changed.emplace(buffer_named(output.target), value);
+    if (mutates ? last : output.kind == OutputKind::loss || microbatches_ == 1) step_.outputs.push_back(value);
   }
+  for (const auto& [parameter, gradient] : gradients()) add(parameter, runner.value(gradient));
+  for (auto& [id, tensor] : changed) sources_.insert_or_assign(id, std::move(tensor));
+  return Done{};
+}
 
-  [[nodiscard]] ValueId buffer_named(const std::string& target) const {
-    for (const Source& source : input_.graph.sources) {
-      if (std::find(source.names.begin(), source.names.end(), target) != source.names.end()) return source.value;
-    }
-    return kNoId;
+std::vector<std::pair<ValueId, ValueId>> SerialTraining::gradients() const {
+  std::vector<std::pair<ValueId, ValueId>> found;
+  for (const Source& source : input_.graph.sources) {
+    const ValueId gradient = training_.gradients[source.value];
+    if (source.kind == SourceKind::parameter && gradient != kNoId) found.emplace_back(source.value, gradient);
   }
+  return found;
+}
 
-  void add(ValueId parameter, const Tensor& gradient) {
-    const auto [sum, first] = step_.gradients.try_emplace(parameter, gradient);
-    if (microbatches_ == 1) return;
-    for (std::int64_t i = 0; i < gradient.elements(); ++i) {
-      const double share = gradient.get(i) / static_cast<double>(microbatches_);
-      sum->second.set(i, first ? share : sum->second.get(i) + share);
-    }
+ValueId SerialTraining::buffer_named(const std::string& target) const {
+  for (const Source& source : input_.graph.sources) {
+    if (std::find(source.names.begin(), source.names.end(), target) != source.names.end()) return source.value;
   }
+  return kNoId;
+}
 
-  const SerialInput& input_;
-  const TrainingGraph& training_;
-  const std::int64_t microbatches_;
-  std::map<ValueId, Tensor> sources_;  // as the next microbatch finds them
-  SerialStep step_;
-};
+void SerialTraining::add(ValueId parameter, const Tensor& gradient) {
+  const auto [sum, first] = step_.gradients.try_emplace(parameter, gradient);
+  if (microbatches_ == 1) return;
+  for (std::int64_t i = 0; i < gradient.elements(); ++i) {
+    const double share = gradient.get(i) / static_cast<double>(microbatches_);
+    sum->second.set(i, first ? share : sum->second.get(i) + share);
+  }
+}
 
-}  // namespace
+void SerialTraining::choose_epsilon() {
+  double largest = 0;
+  for (const auto& [id, gradient] : step_.gradients) {
+    for (std::int64_t i = 0; i < gradient.elements(); ++i) largest = std::max(largest, std::abs(gradient.get(i)));
+  }
+  if (input_.relative_epsilon > 0 && largest > 0 && std::isfinite(largest)) settings_.epsilon = input_.relative_epsilon * largest;
+}
+
+// As torch.optim takes a step.
+Tensor SerialTraining::updated(ValueId parameter, const Tensor& gradient) {
+  const Tensor& before = sources_.at(parameter);
+  Tensor after(before.type());
+  if (input_.optimizer == Optimizer::sgd) {
+    for (std::int64_t i = 0; i < before.elements(); ++i) after.set(i, before.get(i) - settings_.learning_rate * gradient.get(i));
+    return after;
+  }
+  const bool moments = input_.optimizer != Optimizer::momentum;
+  State& state = states_.try_emplace(parameter, State{Tensor(before.type()), moments ? Tensor(before.type()) : Tensor()}).first->second;
+  if (!moments) {
+    for (std::int64_t i = 0; i < before.elements(); ++i) {
+      state.first.set(i, settings_.momentum * state.first.get(i) + gradient.get(i));
+      after.set(i, before.get(i) - settings_.learning_rate * state.first.get(i));
+    }
+    return after;
+  }
+  const auto steps = static_cast<double>(steps_);
+  const double unbiased = 1 - std::pow(settings_.beta1, steps), unbiased_square = 1 - std::pow(settings_.beta2, steps);
+  const double decay = input_.optimizer == Optimizer::adamw ? settings_.weight_decay : 0;
+  for (std::int64_t i = 0; i < before.elements(); ++i) {
+    const double slope = gradient.get(i);
+    state.first.set(i, settings_.beta1 * state.first.get(i) + (1 - settings_.beta1) * slope);
+    state.second.set(i, settings_.beta2 * state.second.get(i) + (1 - settings_.beta2) * slope * slope);
+    const double decayed = before.get(i) * (1 - settings_.learning_rate * decay);
+    after.set(i, decayed - settings_.learning_rate * (state.first.get(i) / unbiased) / (std::sqrt(state.second.get(i) / unbiased_square) + settings_.epsilon));
+  }
+  return after;
+}
 
 Result<SerialStep> run_serial(const SerialInput& input) {
   Result<TrainingGraph> training = differentiate(input.graph, input.ops);
   if (!training) return training.error();
-  return SerialStepper(input, *training, static_cast<std::int64_t>(input.further.size()) + 1).run();
+  return SerialTraining(input, std::move(*training)).step();
 }
 
 }  // namespace meshwright

@@ -165,15 +165,36 @@ Result<std::map<ValueId, Tensor>> sample_sources(const Graph& graph, const std::
   return sources;
 }
 
+namespace {
+
+Result<std::map<ValueId, Tensor>> sample_inputs(const Graph& graph, const std::map<std::string, Tensor>& given, std::int64_t seed) {
+  Graph inputs = graph;
+  std::erase_if(inputs.sources, [](const Source& source) { return source.kind != SourceKind::user_input; });
+  return sample_sources(inputs, given, static_cast<std::uint64_t>(seed));
+}
+
+}  // namespace
+
 Result<std::vector<std::map<ValueId, Tensor>>> sample_microbatches(const Graph& graph, const std::map<std::string, Tensor>& given,
                                                                    std::int64_t microbatches) {
   std::vector<std::map<ValueId, Tensor>> drawn;
   for (std::int64_t microbatch = 1; microbatch < microbatches; ++microbatch) {
-    Result<std::map<ValueId, Tensor>> sources = sample_sources(graph, given, static_cast<std::uint64_t>(microbatch));
-    if (!sources) return sources.error();
-    std::map<ValueId, Tensor>& inputs = drawn.emplace_back();
-    for (const Source& source : graph.sources) {
-      if (source.kind == SourceKind::user_input) inputs.insert(sources->extract(source.value));
+    Result<std::map<ValueId, Tensor>> inputs = sample_inputs(graph, given, microbatch);
+    if (!inputs) return inputs.error();
+    drawn.push_back(std::move(*inputs));
+  }
+  return drawn;
+}
+
+Result<std::vector<std::vector<std::map<ValueId, Tensor>>>> sample_steps(const Graph& graph, const std::map<std::string, Tensor>& given,
+                                                                         std::int64_t microbatches, std::int64_t steps) {
+  std::vector<std::vector<std::map<ValueId, Tensor>>> drawn;
+  for (std::int64_t step = 1; step < steps; ++step) {
+    std::vector<std::map<ValueId, Tensor>>& inputs = drawn.emplace_back();
+    for (std::int64_t microbatch = 0; microbatch < microbatches; ++microbatch) {
+      Result<std::map<ValueId, Tensor>> one = sample_inputs(graph, given, step * microbatches + microbatch);
+      if (!one) return one.error();
+      inputs.push_back(std::move(*one));
     }
   }
   return drawn;

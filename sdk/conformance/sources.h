@@ -24,4 +24,8 @@ std::int64_t index_limit(const Graph& graph, ValueId source);
 Result<std::vector<std::map<ValueId, Tensor>>> sample_microbatches(const Graph& graph, const std::map<std::string, Tensor>& given,
                                                                    std::int64_t microbatches);
 
+// The user inputs of all microbatches of each step behind the first.
+Result<std::vector<std::vector<std::map<ValueId, Tensor>>>> sample_steps(const Graph& graph, const std::map<std::string, Tensor>& given,
+                                                                         std::int64_t microbatches, std::int64_t steps);
+
 }  // namespace meshwright

@@ -18,6 +18,8 @@ class TensorScale {
 
   // The largest element of the tensor, or of the row in which the element at `place` stands (row-major).
   [[nodiscard]] double at(std::int64_t place) const { return largest_[static_cast<std::size_t>(place / row_)]; }
+  // Of the elements from `place` on that share the answer, how many there are.
+  [[nodiscard]] std::int64_t alike_from(std::int64_t place) const { return row_ - place % row_; }
   // That of the whole tensor.
   [[nodiscard]] double largest() const;
 

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <memory>
 #include <mutex>
 #include <optional>
 
+#include "box_runs.h"
 #include "meshwright/shard.h"
+#include "meshwright/training_graph.h"
 #include "tensor_scale.h"
 
 namespace meshwright {
@@ -14,8 +18,8 @@ namespace {
 
 class Comparison final : public RunObserver {
  public:
-  Comparison(const VerifyInput& input, const SerialStep& serial, const OptimizerSettings& settings)
-      : input_(input), serial_(serial), settings_(settings) {
+  Comparison(const VerifyInput& input, const SerialStep& serial, std::int64_t step)
+      : input_(input), serial_(serial), step_(step == 0 ? "" : ", step " + std::to_string(step + 1)) {
     for (const auto& [id, gradient] : serial.gradients) {
       gradient_scales_[id] = TensorScale(gradient, input.by_rows);
       largest_gradient_ = std::max(largest_gradient_, gradient_scales_[id].largest());
@@ -32,8 +36,7 @@ class Comparison final : public RunObserver {
     if (known == serial_.gradients.end()) return fail("the serial run has no gradient of '" + here.name + "'");
     compare(rank, "gradient of " + here.name, gradient, known->second, type, gradient_scales_.at(here.source),
             input_.floor * largest_gradient_);
-    compare(rank, here.name, updated, serial_.updated.at(here.source), type, parameter_scales_.at(here.source), input_.floor,
-            &gradient, &input_.sources.at(here.source));
+    compare(rank, here.name, updated, serial_.updated.at(here.source), type, parameter_scales_.at(here.source), input_.floor);
     if (here.updated != kNoId) assemble(rank, parameter, type, updated);
   }
 
@@ -65,16 +68,18 @@ class Comparison final : public RunObserver {
     std::size_t gathered = 0;
     for (const ProgramParameter& parameter : input_.program.parameters) gathered += parameter.updated != kNoId ? 1 : 0;
     const auto expected = static_cast<std::int64_t>(2 * serial_.gradients.size() + gathered + serial_.outputs.size()) * ranks;
-    result.max_relative_error = worst_;
-    result.worst_tensor = worst_tensor_;
-    result.worst_rank = worst_rank_;
-    result.loss_parallel = loss_;
-    result.tensors = compared_;
-    result.problem = problem_;
-    if (problem_.empty() && compared_ != expected) {
-      result.problem = std::to_string(compared_) + " tensors were compared, not " + std::to_string(expected);
+    if (result.steps == 0) result.loss_parallel = loss_;
+    if (result.steps == 0 || worst_ > result.max_relative_error) {
+      result.max_relative_error = worst_;
+      result.worst_tensor = worst_tensor_ + step_;
+      result.worst_rank = worst_rank_;
     }
-    result.equal = result.problem.empty() && worst_ <= input_.tolerance;
+    result.tensors += compared_;
+    std::string problem = problem_;
+    if (problem.empty() && compared_ != expected) problem = std::to_string(compared_) + " tensors were compared, not " + std::to_string(expected);
+    if (result.problem.empty() && !problem.empty()) result.problem = problem + step_;
+    ++result.steps;
+    result.equal = result.problem.empty() && result.max_relative_error <= input_.tolerance;
   }
 
  private:
@@ -92,26 +97,24 @@ class Comparison final : public RunObserver {
     }
   }
 
-  // For an updated parameter, `gradient` is the rank's own, and `before` the whole parameter before the step. AdamW's first
-  // step is nearly the gradient's sign, so that where a gradient is nearly zero rounding decides it. There the step is held
-  // against what this very gradient gives; that the gradient is right is compared by itself.
   void compare(std::int64_t rank, const std::string& name, const Tensor& part, const Tensor& whole, const ShardedType& type,
-               const TensorScale& scales, double floor, const Tensor* gradient = nullptr, const Tensor* before = nullptr) {
+               const TensorScale& scales, double floor) {
     const Mesh& mesh = input_.program.mesh;
-    const ShardIndex index(type, mesh, coordinates_of(mesh, rank));
+    const Box here = box_of(type.layout, type.atoms, mesh, coordinates_of(mesh, rank));
+    const Box all{std::vector<std::int64_t>(type.atoms.sizes.size(), 0), type.atoms.sizes};
     double worst = 0;
-    for (std::int64_t i = 0; i < part.elements(); ++i) {
-      const std::int64_t place = index.global(i);
-      if (place < 0) continue;  // padding
-      const double scale = std::max(scales.at(place), floor);
-      double difference = std::abs(part.get(i) - whole.get(place));
-      if (gradient && difference > input_.tolerance * scale) {
-        const double step = take_step(before->get(place), gradient->get(i), input_.program.training.optimizer, settings_);
-        difference = std::abs(part.get(i) - step);
+    for_each_run(here, all, intersect(all, here), [&](std::size_t from, std::size_t to, std::size_t count) {  // padding is left out
+      for (std::size_t i = 0; i < count;) {
+        const auto place = static_cast<std::int64_t>(to + i);
+        const std::size_t end = std::min(count, i + static_cast<std::size_t>(scales.alike_from(place)));
+        const double scale = std::max(scales.at(place), floor);
+        for (; i < end; ++i) {
+          const double difference = std::abs(part.get(static_cast<std::int64_t>(from + i)) - whole.get(static_cast<std::int64_t>(to + i)));
+          const double error = difference == 0 ? 0 : difference / scale;  // the scale is 0 where every gradient is
+          if (!(error <= worst)) worst = std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
+        }
       }
-      const double error = difference == 0 ? 0 : difference / scale;  // the scale is 0 where every gradient is
-      if (!(error <= worst)) worst = std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
-    }
+    });
     const std::scoped_lock lock(mutex_);
     ++compared_;
     // The same answer whichever thread comes first.
@@ -124,7 +127,7 @@ class Comparison final : public RunObserver {
 
   const VerifyInput& input_;
   const SerialStep& serial_;
-  const OptimizerSettings settings_;
+  const std::string step_;  // for the names of tensors
   std::map<ValueId, TensorScale> gradient_scales_, parameter_scales_;
   std::vector<TensorScale> output_scales_;
   double largest_gradient_ = 0;
@@ -140,32 +143,70 @@ class Comparison final : public RunObserver {
 
 }  // namespace
 
-Result<Verification> verify(const VerifyInput& input) {
-  const OptimizerSettings settings;
-  Result<SerialStep> serial =
-      run_serial({input.graph, input.ops, input.kernels, input.sources, input.program.training.optimizer, settings,
-                  0.1 * input.tolerance, input.further});
-  if (!serial) return add_context("the run on one device", serial.error());
-  Comparison comparison(input, *serial, settings);
-  BackendInput run{input.program, input.ops, input.profile, input.kernels, {}, &comparison, settings};
-  run.source = [&](ValueId id, std::int64_t microbatch) -> const Tensor* {
-    const auto& sources = microbatch == 0 ? input.sources : input.further[static_cast<std::size_t>(microbatch - 1)];
+namespace {
+
+TensorSource source_of(const std::map<ValueId, Tensor>& first, std::span<const std::map<ValueId, Tensor>> further) {
+  return [&first, further](ValueId id, std::int64_t microbatch) -> const Tensor* {
+    const auto& sources = microbatch == 0 ? first : further[static_cast<std::size_t>(microbatch - 1)];
     const auto found = sources.find(id);
     return found == sources.end() ? nullptr : &found->second;
   };
-  Result<Report> report = input.backend.run(run);
-  if (!report) return report.error();
-  Verification result;
-  comparison.finish(result);
-  for (std::size_t i = 0; i < input.program.outputs.size(); ++i) {
-    if (input.program.outputs[i].kind != OutputKind::loss) continue;
-    result.loss_serial += serial->outputs[i].get(0) / static_cast<double>(input.program.training.microbatches);
+}
+
+// One device goes on with the parameters and buffers that the ranks have now: they were compared, and a step that begins with
+// the very same numbers does not tell how much a model makes of what they were rounded to.
+Status go_on_from(const Executable& executable, const VerifyInput& input, SerialTraining& serial) {
+  std::vector<ValueId> kept;
+  for (const ProgramParameter& parameter : input.program.parameters) kept.push_back(parameter.source);
+  for (const ProgramOutput& output : input.program.outputs) {
+    if (output.buffer != kNoId) kept.push_back(output.buffer);
   }
-  result.near_ties = serial->near_ties;
-  result.ranks = report->ranks;
-  result.bytes_sent_measured = report->bytes_sent;
+  for (const ValueId id : kept) {
+    Result<Tensor> now = executable.fetch(id);
+    if (!now) return now.error();
+    serial.replace(id, std::move(*now));
+  }
+  return Done{};
+}
+
+}  // namespace
+
+Result<Verification> verify(const VerifyInput& input) {
+  const SerialInput on_one{input.graph, input.ops, input.kernels, input.sources, input.program.training.optimizer, {}, 0.1 * input.tolerance, input.further, 0.01};
+  Result<TrainingGraph> training = differentiate(input.graph, input.ops);
+  if (!training) return add_context("the run on one device", training.error());
+  SerialTraining serial(on_one, std::move(*training));
+  std::unique_ptr<Executable> executable;
+  Verification result;
+  for (std::size_t s = 0; s <= input.later.size(); ++s) {
+    const TensorSource inputs = s == 0 ? source_of(input.sources, input.further) : source_of(input.later[s - 1].front(), std::span(input.later[s - 1]).subspan(1));
+    if (s > 0) {
+      if (Status status = go_on_from(*executable, input, serial); !status) return status.error();
+    }
+    const Result<SerialStep> truth = s == 0 ? serial.step() : serial.step(input.later[s - 1]);
+    if (!truth) return add_context("the run on one device", truth.error());
+    if (s == 0) {
+      Result<std::unique_ptr<Executable>> made = input.backend.compile({input.program, input.ops, input.profile, input.kernels, {}, nullptr, serial.settings()});
+      if (!made) return made.error();
+      executable = std::move(*made);
+      if (Status status = executable->load(inputs); !status) return status.error();
+    }
+    Comparison comparison(input, *truth, static_cast<std::int64_t>(s));
+    const Result<Report> report = executable->step(inputs, &comparison);
+    if (!report) return report.error();
+    comparison.finish(result);
+    if (s > 0) continue;
+    for (std::size_t i = 0; i < input.program.outputs.size(); ++i) {
+      if (input.program.outputs[i].kind != OutputKind::loss) continue;
+      result.loss_serial += truth->outputs[i].get(0) / static_cast<double>(input.program.training.microbatches);
+    }
+    result.near_ties = truth->near_ties;
+    result.ranks = report->ranks;
+    result.bytes_sent_measured = report->bytes_sent;
+    result.peak_bytes_measured = report->peak_bytes;
+    result.arena_bytes = report->arena_bytes;
+  }
   result.bytes_sent_predicted = sent_bytes(input.program);
-  result.peak_bytes_measured = report->peak_bytes;
   const std::vector<std::int64_t> curve = memory_curve(input.program);
   result.peak_bytes_predicted = curve.empty() ? 0 : *std::max_element(curve.begin(), curve.end());
   return result;

@@ -17,12 +17,14 @@ struct Verification {
                                   // tensor, or the row in which the element stands
   std::string worst_tensor;       // "gradient of transformer.wte.weight"
   std::int64_t worst_rank = 0;
-  double loss_serial = 0;
+  std::int64_t steps = 0;         // that were compared
+  double loss_serial = 0;         // of the first one
   double loss_parallel = 0;
   std::int64_t bytes_sent_predicted = 0;
   std::int64_t bytes_sent_measured = 0;
   std::int64_t peak_bytes_predicted = 0;
   std::int64_t peak_bytes_measured = 0;
+  std::int64_t arena_bytes = 0;   // of each rank, the optimizer's state apart
   std::int64_t ranks = 0;
   std::int64_t tensors = 0;       // compared, on all ranks together
   std::vector<NearTies> near_ties;  // where ranks may have chosen otherwise: then the numbers differ for no fault
@@ -42,10 +44,14 @@ struct VerifyInput {
   double floor = 1e-3;  // of parameters and outputs; of gradients, this share of the largest gradient in the model
   std::span<const std::map<ValueId, Tensor>> further = {};  // user inputs of each microbatch behind the first
   bool by_rows = false;  // an element is measured by the largest of its row, so that rows with tiny gradients count
+  std::span<const StepInputs> later = {};  // of the second step and those behind it
 };
 
-// Runs one training step both ways and compares loss and other outputs, mutated buffers, every gradient and every
-// updated parameter, on every rank. Errors: what a run says; that the numbers differ is no error.
+// Runs one training step both ways, and as many more as there are inputs for, in which parameters, the optimizer's state and buffers
+// last: one device begins each of these with the parameters and buffers that the ranks ended the one before it with, and with
+// its own optimizer's state. Compares loss and other outputs, mutated buffers, every gradient and every updated parameter of each step, on every rank.
+// Adam's epsilon is a hundredth of the largest gradient, so that rounding does not decide its steps. Errors: what a run says; that
+// the numbers differ is no error.
 Result<Verification> verify(const VerifyInput& input);
 
 }  // namespace meshwright

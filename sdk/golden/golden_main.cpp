@@ -13,13 +13,15 @@
 //   = S0S1 = S0R x RS1 | backward all_reduce(1) of self, all_reduce(0) of mat2
 //   ...
 //
-// The line of a strategy reads like MAP's: the result, once reduced, and the operands; then what the forward must
-// reduce, and what the backward. "attribute NAME VALUE" gives a number, a list [1, 2], true or false, or a text.
+// The line of a strategy reads like MAP's: the result, once reduced, and the operands; then what ranks send inside the op, as
+// the family localizes it, what the forward must reduce, and what the backward. "attribute NAME VALUE" gives a number, a list [1, 2], true or false, or a text.
 #include <fstream>
 #include <iostream>
 #include <sstream>
 
 #include "meshwright/atoms.h"
+#include "meshwright/conversion.h"
+#include "meshwright/local_call.h"
 #include "meshwright/plugin.h"
 #include "meshwright/strategy.h"
 
@@ -106,31 +108,49 @@ std::string axes_of(const Layout& layout) {
   return text;
 }
 
-// What the op reduces by itself: one entry for each collective and each axis that shards its factor.
-std::string internal_text(const Strategy& strategy, const Rule& rule) {
-  std::string text;
-  for (const InternalCollective& collective : rule.internal) {
-    for (std::size_t axis = 0; axis < strategy.axes.size(); ++axis) {
-      const AxisChoice& choice = strategy.axes[axis];
-      if (choice.use != AxisUse::factor || choice.factor != collective.over) continue;
-      text += (text.empty() ? " | inside all_reduce(" : ", all_reduce(") + std::to_string(axis) + ") of";
-      for (const FactorId factor : collective.tensor) text += " " + rule.factors[factor].name;
-      text += (collective.tensor.empty() ? " a scalar, " : ", ") + std::to_string(collective.element_bytes) + " bytes each";
-    }
+// Writes down what ranks send each other inside an op: "all_reduce(0) of float32[8]", which is what one rank gives.
+class MovesInside final : public LocalBuilder {
+ public:
+  MovesInside(std::vector<ShardedType> values, const Mesh& mesh) : values_(std::move(values)), mesh_(mesh) {}
+
+  ProgramValueId make(ShardedType type) override {
+    values_.push_back(std::move(type));
+    return static_cast<ProgramValueId>(values_.size() - 1);
   }
-  for (std::size_t axis = 0; axis < strategy.axes.size(); ++axis) {
-    if (strategy.axes[axis].use != AxisUse::exchange) continue;
-    const Exchange& exchange = rule.exchanges[strategy.axes[axis].group];
-    text += (text.empty() ? " | inside all_to_all(" : ", all_to_all(") + std::to_string(axis) + ") of " +
-            std::to_string(exchange.row_bytes) + " bytes for each " + rule.factors[exchange.from].name + ", " +
-            std::to_string(exchange.forward_moves) + " forward and " + std::to_string(exchange.backward_moves) + " backward";
+  void retype(ProgramValueId own, ShardedType type) override { values_[own] = std::move(type); }
+  void emit(std::string, const std::vector<Operand>&, Attributes, RankAttributes, const std::vector<ProgramValueId>&) override {}
+  [[nodiscard]] const ShardedType& type(ProgramValueId value) const override { return values_[value]; }
+
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  void take_move(ProgramValueId from, const Move& move, ProgramValueId) override {
+    text_ += std::string(text_.empty() ? "" : ", ") + name(move.kind) + "(" + std::to_string(move.axis) + ") of " + to_string(local_type(values_[from], mesh_));
   }
-  return text;
+
+  std::vector<ShardedType> values_;
+  const Mesh& mesh_;
+  std::string text_;
+};
+
+std::string inside_text(const Strategy& strategy, const Graph& graph, const AtomizedGraph& atoms, const Mesh& mesh, const OpFamily& family) {
+  const Node& node = graph.nodes[0];
+  std::vector<ShardedType> operands, results, values(graph.values.size());
+  const auto add = [&](ValueId id, const Layout& layout, std::vector<ShardedType>& types) {
+    types.push_back({graph.type(id), atoms.values[id], layout});
+    values[id] = types.back();
+  };
+  for (std::size_t i = 0; i < node.operands.size(); ++i) add(node.operands[i].value, strategy.operands[i].value, operands);
+  for (std::size_t i = 0; i < node.results.size(); ++i) add(node.results[i], strategy.results[i].value, results);
+  MovesInside moves(std::move(values), mesh);
+  const OpCall call = make_call(graph, node);
+  const Status status = family.localize({call, std::move(operands), std::move(results), mesh, moves});
+  if (!status) return " | " + status.error().message;
+  return moves.text().empty() ? "" : " | inside " + moves.text();
 }
 
-std::string strategy_line(const Strategy& strategy, const Node& node, const Rule& rule,
-                          const std::vector<const AtomShape*>& operands, const std::vector<const AtomShape*>& results,
-                          const Graph& graph) {
+std::string strategy_line(const Strategy& strategy, const Node& node, const std::vector<const AtomShape*>& operands,
+                          const std::vector<const AtomShape*>& results, const Graph& graph, const std::string& inside) {
   std::string line, forward, backward;
   for (std::size_t i = 0; i < results.size(); ++i) {
     Layout reduced = strategy.results[i].value;
@@ -152,7 +172,7 @@ std::string strategy_line(const Strategy& strategy, const Node& node, const Rule
     backward += (first ? " | backward all_reduce(" : ", all_reduce(") + axes + ") of " + node.operands[i].name;
     first = false;
   }
-  return line + internal_text(strategy, rule) + forward + backward;
+  return line + inside + forward + backward;
 }
 
 std::vector<std::string> derive(const Block& block, const OpFamily& family) {
@@ -171,7 +191,7 @@ std::vector<std::string> derive(const Block& block, const OpFamily& family) {
   }
   for (const ValueId result : node.results) results.push_back(&atoms->values[result]);
   for (const Strategy& strategy : enumerate_strategies(atoms->nodes[0], block.mesh, operands, results, gradients)) {
-    lines.push_back("= " + strategy_line(strategy, node, atoms->nodes[0].rule, operands, results, graph));
+    lines.push_back("= " + strategy_line(strategy, node, operands, results, graph, inside_text(strategy, graph, *atoms, block.mesh, family)));
   }
   return lines;
 }

@@ -59,7 +59,7 @@ TEST_P(OnePrice, OfTheStepInThePlanAndInTheSimulation) {
 
 INSTANTIATE_TEST_SUITE_P(Models, OnePrice,
                          testing::Combine(testing::Values("mlp_tiny", "gpt2_tiny", "llama_tiny", "bert_tiny", "vit_tiny", "t5_tiny", "clip_tiny", "resnet_tiny",
-                                                          "vgg_tiny", "unet_tiny", "densenet_tiny", "mixtral_tiny", "qwen_moe_tiny"),
+                                                          "vgg_tiny", "unet_tiny", "densenet_tiny", "mixtral_tiny", "qwen_moe_tiny", "swin_tiny"),
                                           testing::Values("2x2", "4")),
                          [](const auto& info) { return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param); });
 

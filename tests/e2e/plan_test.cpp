@@ -77,7 +77,7 @@ Traffic traffic_of(const Plan& plan, const std::string& module) {
     const Layout* here = &conversion.source;
     for (const PlannedMove& planned : conversion.moves) {
       const Move& move = planned.move;
-      const std::int64_t bytes = local_elements(*here, plan.shape(conversion.value), plan.mesh) * plan.element_bytes(conversion);
+      const std::int64_t bytes = plan.local_bytes(conversion, *here);
       here = &move.result;
       if (move.kind == MoveKind::slice || move.kind == MoveKind::keep_one) continue;
       ++(conversion.gradient ? traffic.backward : traffic.forward)[name(move.kind)];

@@ -29,24 +29,26 @@ TEST_P(PlannedMoves, AreThoseThatRun) {
   const Plan& plan = planned->plan;
   const Program& program = planned->program;
   std::vector<std::vector<const Instruction*>> ran(plan.conversions.size());
+  std::vector<std::int64_t> moves(plan.conversions.size(), 0);  // that ran in the step
   for (const Instruction& instruction : program.instructions) {
     if (instruction.kind != InstructionKind::move || instruction.conversion == kNoId) continue;
     ASSERT_LT(instruction.conversion, ran.size());
     ran[instruction.conversion].push_back(&instruction);
+    moves[instruction.conversion] += times(program, instruction);
   }
   for (std::size_t i = 0; i < ran.size(); ++i) {
     const PlannedConversion& conversion = plan.conversions[i];
     SCOPED_TRACE(plan.name(conversion.value) + " from " + to_string(conversion.source, plan.shape(conversion.value)) + " to " +
                  to_string(conversion.target, plan.shape(conversion.value)));
-    ASSERT_EQ(ran[i].size(), static_cast<std::size_t>(conversion.times) * conversion.moves.size());
-    const ConversionProblem problem{plan.mesh, plan.shape(conversion.value), planned->tools.profile, plan.element_bytes(conversion), conversion.hides};
+    ASSERT_EQ(moves[i], conversion.times * static_cast<std::int64_t>(conversion.moves.size()));
+    const ConversionProblem problem = plan.problem(conversion, planned->tools.profile);
     for (std::size_t m = 0; m < ran[i].size(); ++m) {
       const PlannedMove& said = conversion.moves[m % conversion.moves.size()];
       const Layout& from = m % conversion.moves.size() == 0 ? conversion.source : conversion.moves[m % conversion.moves.size() - 1].move.result;
       EXPECT_EQ(ran[i][m]->move, said.move);
-      EXPECT_EQ(ran[i][m]->hides, conversion.hides);
+      EXPECT_EQ(ran[i][m]->stream == Stream::communication, conversion.hides);
       EXPECT_EQ(program.type(ran[i][m]->operands[0].value).layout, from);
-      EXPECT_EQ(program.local_bytes(ran[i][m]->operands[0].value), local_elements(from, problem.shape, plan.mesh) * problem.element_bytes);
+      EXPECT_EQ(program.local_bytes(ran[i][m]->operands[0].value), plan.local_bytes(conversion, from));
       EXPECT_EQ(to_seconds(to_ticks(move_seconds(problem, from, said.move))), said.seconds);
     }
   }

@@ -52,17 +52,19 @@ inline Result<PlannedProgram> planned_program(const std::string& model, const st
   return program_of(std::move(*outcome->plan));
 }
 
-inline void expect_verifies(PlannedProgram& planned) {
+inline void expect_verifies(PlannedProgram& planned, std::int64_t steps = 1) {
   const Graph& graph = planned.plan.graph();
   const auto sources = sample_sources(graph, {}, 0).value();
   const auto further = sample_microbatches(graph, {}, planned.plan.training.microbatches).value();
+  const auto later = sample_steps(graph, {}, planned.plan.training.microbatches, steps).value();
   const auto backend = planned.host.create<Backend>("backend", "reference").value();
   const auto kernels = host::kernels_for(planned.host, "reference").value();
   const Result<Verification> result = verify({graph, planned.program, *planned.tools.ops, planned.tools.profile, kernels.get(), *backend,
-                                              sources, 1e-4, 1e-3, further});
+                                              sources, 1e-4, 1e-3, further, false, later});
   ASSERT_TRUE(result) << result.error().message;
   EXPECT_TRUE(result->equal) << result->worst_tensor << " on rank " << result->worst_rank << ": " << result->max_relative_error << " "
                              << result->problem;
+  EXPECT_EQ(result->steps, steps);
   EXPECT_EQ(result->bytes_sent_measured, result->bytes_sent_predicted);
   EXPECT_EQ(result->peak_bytes_measured, result->peak_bytes_predicted);
 }

@@ -96,7 +96,7 @@ TEST(Verify, SaysTheLineThatMatters) {
   const Outcome outcome = run_program("verify " + file);
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_EQ(outcome.errors, "");
-  EXPECT_THAT(outcome.output, HasSubstr("8 ranks compute what 1 computes: largest relative error "));
+  EXPECT_THAT(outcome.output, HasSubstr("8 ranks compute what 1 computes over 3 steps: largest relative error "));
 }
 
 // In float64 what is left of a difference is rounding: rows of small gradients are right too.

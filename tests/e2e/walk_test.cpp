@@ -181,7 +181,7 @@ class Walk {
       if (moves) text_ << " over axis " << static_cast<int>(instruction.move.axis);
       for (const ProgramOperand& operand : instruction.operands) text_ << "  " << type_text(program.local(operand.value));
       if (!instruction.results.empty()) text_ << "  ->  " << type_text(program.local(instruction.results[0]));
-      text_ << (instruction.hides ? ", overlapped" : "") << "\n";
+      text_ << (instruction.stream == Stream::communication ? ", overlapped" : "") << "\n";
     }
     text_ << "```\n\n`validate` has proven from the layouts that no collective is missing. Eight threads run it (`meshwright verify`), and what they compute is what one device computes.\n";
   }

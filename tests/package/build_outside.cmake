@@ -72,7 +72,7 @@ run(${program} plan ${SOURCE}/examples/third_party_op/model.pt2 --cluster ${clus
 run(${CMAKE_COMMAND} -E cat ${plan})
 expect("\"unruled_ops\": \\[\\]")
 run(${program} verify ${plan})
-expect("8 ranks compute what 1 computes: largest relative error")
+expect("8 ranks compute what 1 computes over 3 steps: largest relative error")
 
 # One that depends on the part that a rank has, and its emitter.
 build(${SOURCE}/examples/third_party_emitter)
@@ -81,7 +81,7 @@ expect("accepted, ops/linear_bias.*assignments were executed and compared with o
 set(ENV{MESHWRIGHT_PLUGIN_PATH} ${WORK}/third_party_emitter/bin/plugins)
 run(${program} plan ${SOURCE}/examples/third_party_emitter/model.pt2 --cluster ${cluster} --mesh 2x4 --set "pins.linear_bias=\"d1, d2\"" -o ${plan})
 run(${program} verify ${plan})
-expect("8 ranks compute what 1 computes: largest relative error")
+expect("8 ranks compute what 1 computes over 3 steps: largest relative error")
 run(${program} emit ${plan} --backend torch)
 expect("rows=positions")
 expect("def linear_bias")

@@ -53,5 +53,13 @@ TEST(ConformanceFindsWrongRules, ThatClaimToBeLinear) {
   EXPECT_NE(report.wrong[0].assignment.find("partial forward"), std::string::npos) << to_string(report.wrong[0]);
 }
 
+TEST(ConformanceFindsWrongRules, ThatDoNotSayWhereRanksMeet) {
+  const OpCase op_case = read_cases("loss")[0];
+  const AlteredOps altered(*bench().tools.ops, op_case.graph.nodes[0].op, [](Rule& rule) { rule.coupled.clear(); });
+  const ConformanceReport report = check_conformance({op_case}, tools_with(altered), {.look_for_more = false});
+  ASSERT_FALSE(report.wrong.empty());
+  EXPECT_NE(report.wrong[0].problem.find("along the axes none, and what it emits sends along 0"), std::string::npos) << report.wrong[0].problem;
+}
+
 }  // namespace
 }  // namespace meshwright::test

@@ -128,27 +128,41 @@ class WrongInOneRow final : public Backend {
 
  private:
   struct Altered final : RunObserver {
-    Altered(const WrongInOneRow& owner, const BackendInput& input) : owner(owner), input(input) {}
+    Altered(const WrongInOneRow& owner, const Program& program, RunObserver& observer) : owner(owner), program(program), observer(observer) {}
     void on_update(std::int64_t rank, std::uint32_t parameter, const Tensor& gradient, const Tensor& updated) override {
       Tensor altered = gradient;
-      if (input.program.parameters[parameter].name == owner.parameter_) owner.change_(altered);
-      input.observer->on_update(rank, parameter, altered, updated);
+      if (program.parameters[parameter].name == owner.parameter_) owner.change_(altered);
+      observer.on_update(rank, parameter, altered, updated);
     }
     void on_gathered(std::int64_t rank, std::uint32_t parameter, const Tensor& value) override {
-      input.observer->on_gathered(rank, parameter, value);
+      observer.on_gathered(rank, parameter, value);
     }
     void on_output(std::int64_t rank, std::uint32_t output, const Tensor& value) override {
-      input.observer->on_output(rank, output, value);
+      observer.on_output(rank, output, value);
     }
     const WrongInOneRow& owner;
-    const BackendInput& input;
+    const Program& program;
+    RunObserver& observer;
   };
 
-  Result<Report> do_run(const BackendInput& input) const override {
-    Altered observer(*this, input);
-    BackendInput changed = input;
-    changed.observer = &observer;
-    return inner_.run(changed);
+  struct AlteredExecutable final : Executable {
+    AlteredExecutable(const WrongInOneRow& owner, const Program& program, std::unique_ptr<Executable> inner)
+        : owner(owner), program(program), inner(std::move(inner)) {}
+    Status do_load(const TensorSource& source) override { return inner->load(source); }
+    Result<Report> do_step(const TensorSource& inputs, RunObserver* observer) override {
+      Altered altered(owner, program, *observer);
+      return inner->step(inputs, &altered);
+    }
+    Result<Tensor> do_fetch(ValueId source) const override { return inner->fetch(source); }
+    const WrongInOneRow& owner;
+    const Program& program;
+    const std::unique_ptr<Executable> inner;
+  };
+
+  Result<std::unique_ptr<Executable>> do_compile(const BackendInput& input) const override {
+    Result<std::unique_ptr<Executable>> inner = inner_.compile(input);
+    if (!inner) return inner;
+    return std::unique_ptr<Executable>(std::make_unique<AlteredExecutable>(*this, input.program, std::move(*inner)));
   }
 
   const Backend& inner_;

@@ -19,10 +19,11 @@ struct Draws {
   std::int64_t microbatches;
   int count;
   bool zero3 = false;  // every parameter, kept or gathered again, prefetched or not; else any stage
+  const char* order = "";
 };
 
 void PrintTo(const Draws& draws, std::ostream* out) {
-  *out << draws.model << " on " << to_string(plain_mesh(draws.mesh)) << ", " << draws.microbatches << " microbatches" << (draws.zero3 ? ", ZeRO-3" : "");
+  *out << draws.model << " on " << to_string(plain_mesh(draws.mesh)) << ", " << draws.microbatches << " microbatches" << (draws.zero3 ? ", ZeRO-3" : "") << " " << draws.order;
 }
 
 class MemoryTerms : public testing::TestWithParam<Draws> {};
@@ -34,6 +35,7 @@ TEST_P(MemoryTerms, AreNeverMoreThanTheProgramHolds) {
   const CostProfile profile = plain_profile();
   TrainingSettings training;
   training.microbatches = draws.microbatches;
+  training.order = draws.order;
   StrategyFilter filter;
   if (draws.zero3) filter.zero = ZeroStage::value;
   const ProblemInput input{{model, training, *bench().tools.ops, profile, *bench().tools.conversions}, mesh, filter};
@@ -62,13 +64,15 @@ std::vector<Draws> all_draws() {
     all.push_back({model, {4}, 2, 5});
     all.push_back({model, {4}, 1, 10, true});
     all.push_back({model, {2, 2}, 2, 5, true});
+    all.push_back({model, {4}, 3, 3, false, "F0 F1 B0 F2 B1 B2"});
+    all.push_back({model, {4}, 3, 2, false, "F0 F1 F2 B0 B1 B2"});
   }
   return all;
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, MemoryTerms, testing::ValuesIn(all_draws()), [](const auto& info) {
   std::string name = std::string(info.param.model) + "_" + to_string(plain_mesh(info.param.mesh)) + "_" + std::to_string(info.param.microbatches) +
-                     (info.param.zero3 ? "_zero3" : "");
+                     (info.param.zero3 ? "_zero3" : "") + (*info.param.order == 0 ? "" : "_" + std::to_string(std::string(info.param.order).find('B') / 3) + "_ahead");
   std::replace(name.begin(), name.end(), 'x', '_');
   return name;
 });

@@ -1,30 +1,12 @@
 // What `validate` finds in programs of ZeRO and of microbatches from which something was taken, or moved.
 #include <gmock/gmock.h>
 
-#include "draft.h"
-#include "program_bench.h"
+#include "linear_program.h"
 
 namespace meshwright::test {
 namespace {
 
 using testing::HasSubstr;
-
-Program linear_program(ZeroStage stage, std::int64_t microbatches) {
-  Draft draft;
-  const ValueId x = draft.input("x", DType::float32, {8, 16});
-  const ValueId y = draft.op("aten.linear", {{"input", x}, {"weight", draft.parameter("weight", {32, 16})}}, {}, {8, 32});
-  const Graph graph = draft.finish("linear", draft.op("aten.mean", {{"self", y}}, {}, {}));
-  const ModelAnalysis model = analyze_model(graph, *bench().tools.ops).value();
-  const Mesh mesh = plain_mesh({4});
-  const CostProfile profile = plain_profile();
-  TrainingSettings training;
-  training.microbatches = microbatches;
-  StrategyFilter filter;
-  filter.batch_axes = 1;
-  filter.zero = stage;
-  const ProblemInput input{{model, training, *bench().tools.ops, profile, *bench().tools.conversions}, mesh, filter};
-  return host::make_program(draw_plan(input, build_problem(input).value(), 0).value(), bench().tools).value();
-}
 
 // The first instruction that is as `wanted` says.
 template <class Wanted>
@@ -80,6 +62,20 @@ TEST_P(EveryStage, NeedsItsReduction) {
   const MoveKind kind = stage_ == ZeroStage::none ? MoveKind::all_reduce : MoveKind::reduce_scatter;
   take_out(program, find(program, [&](const Instruction& here) { return is_move(here, kind) && here.parameter != kNoId; }));
   EXPECT_THAT(refusal(program), HasSubstr(std::string(kind == MoveKind::all_reduce ? "an all_reduce" : "a reduce_scatter") + " over axis 0"));
+}
+
+// Without what an instruction waits for, another stream may still write what it reads, or read what it frees.
+TEST_P(EveryStage, NeedsEachWait) {
+  const Program program = linear_program(stage_, 1);
+  std::size_t waits = 0;
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+    if (program.instructions[i].waits.empty()) continue;
+    Program altered = program;
+    altered.instructions[i].waits.clear();
+    EXPECT_THAT(refusal(altered), HasSubstr("which the communication stream may still use")) << i;
+    ++waits;
+  }
+  EXPECT_GE(waits, 1U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Stages, EveryStage, testing::Values(0, 1, 2, 3), [](const auto& info) { return std::to_string(info.param); });
@@ -142,6 +138,12 @@ TEST(Validate, RefusesANewValueThatNobodyMakes) {
   program.values.push_back(program.values[program.parameters[0].value]);
   program.parameters[0].updated = static_cast<ProgramValueId>(program.values.size() - 1);
   EXPECT_EQ(refusal(program), "the new value of 'weight' is never made");
+}
+
+TEST(Validate, RefusesWhatStandsForNoCall) {
+  Program program = linear_program(ZeroStage::value, 1);
+  first(program, InstructionKind::compute).call = static_cast<std::uint32_t>(program.calls.size());
+  EXPECT_THAT(refusal(program), HasSubstr("stands in the place of no call of the program"));
 }
 
 }  // namespace

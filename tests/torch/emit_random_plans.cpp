@@ -9,12 +9,11 @@
 namespace meshwright::test {
 namespace {
 
-Result<std::vector<EmittedFile>> emit(Backend& backend, const EmitterTable& emitters, const Plan& plan, const ModelAnalysis& model) {
+Result<std::vector<EmittedFile>> emit(Backend& backend, const EmitterTable& emitters, const Plan& plan) {
   const host::ProgramTools& tools = bench().tools;
   const Result<Program> program = host::make_program(plan, tools);
   if (!program) return program.error();
-  const PlanningContext context = tools.context(model, plan.training);
-  return backend.emit({*program, *tools.ops, tools.profile, nullptr, {}, nullptr, {}, &plan, &context, &emitters});
+  return backend.emit({*program, *tools.ops, tools.profile, nullptr, {}, nullptr, {}, &plan, &emitters});
 }
 
 Status emit_all(const std::filesystem::path& folder, const std::string& name, const std::string& shape, std::uint64_t count) {
@@ -36,7 +35,7 @@ Status emit_all(const std::filesystem::path& folder, const std::string& name, co
   for (std::uint64_t seed = 0; seed < count; ++seed) {
     const Result<Plan> plan = draw_plan(input, *problem, seed);
     if (!plan) return plan.error();
-    const Result<std::vector<EmittedFile>> files = emit(**backend, **emitters, *plan, *model);
+    const Result<std::vector<EmittedFile>> files = emit(**backend, **emitters, *plan);
     if (!files) return add_context("seed " + std::to_string(seed), files.error());
     const std::filesystem::path here = folder / (name + "-random." + shape + "." + std::to_string(seed));
     std::filesystem::create_directories(here);

@@ -8,7 +8,7 @@ import torch.distributed as dist
 
 AXES = ()  # the sizes of the mesh axes; the emitted program has its own
 
-MESHES = {}  # by sizes of the axes: the DeviceMesh that start() made
+MESHES = {}  # by sizes of the axes: the DeviceMesh that start() made; and by several axes: the group of `product_group`
 
 
 def axes():
@@ -78,6 +78,21 @@ def coordinates(rank=None):
     return tuple(reversed(found))
 
 
-def group(axis):
-    """The name of the process group of the ranks that differ from this one along a mesh axis only."""
-    return MESHES[axes()].get_group(axis).group_name
+def group(over):
+    """The name of the process group of the ranks that differ from this one along a mesh axis only, or along several."""
+    if isinstance(over, int) or len(over) == 1:
+        return MESHES[axes()].get_group(over if isinstance(over, int) else over[0]).group_name
+    if len(over) == len(axes()):
+        return dist.group.WORLD.group_name
+    if (axes(), over) not in MESHES:  # all ranks come here for it, in the same order
+        MESHES[axes(), over] = product_group(over)
+    return MESHES[axes(), over].group_name
+
+
+def product_group(over):
+    """The process group of the ranks that differ from this one along these axes only."""
+    rows = {}
+    for rank in range(dist.get_world_size()):
+        rows.setdefault(tuple(at for axis, at in enumerate(coordinates(rank)) if axis not in over), []).append(rank)
+    made, _ = dist.new_subgroups_by_enumeration([*rows.values()])
+    return made

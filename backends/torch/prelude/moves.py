@@ -54,42 +54,131 @@ class cut(Along):
         return viewed(x.clone(memory_format=torch.contiguous_format), self.shape)
 
 
-class all_gather(Along):
+class Collective(Move):
+    """One that every rank of a group takes part in with one row of numbers, in three parts: `packed` gives this rank's
+    row, `send` begins the collective with it, `placed` puts in place what arrived. The rows of several tensors, one after
+    the other, are one collective (`begin_together`), if its `kind` and `over`, the mesh axes, are the same.
+
+    A row is (n,), or (ranks, n) of what each rank is to get a part of; what arrives has the same last dimension.
+    """
+
+    @property
+    def over(self):
+        return (self.axis,)
+
+    @property
+    def kind(self):
+        return type(self).__name__
+
+    @property
+    def ranks(self):
+        return math.prod([axes()[axis] for axis in self.over])
+
+    def begin(self, x):
+        row, form = self.packed(x)
+        return self.send(row), row.shape[-1], form
+
+    def end(self, begun):
+        arriving, size, form = begun
+        return self.placed(self.arrived(arriving, size), form)
+
+    def send(self, row, own=False):
+        """Begins the collective. `own`: nobody else reads the row, so it may be written to."""
+        return SENDS[self.kind](row, self.ranks, group(self.over), own)
+
+    def arrived(self, arriving, size):
+        """What `send` brings, when it is there: a row of each rank, or one."""
+        made = waited(arriving)
+        if self.kind == "all_gather":
+            return made.view(self.ranks, size)
+        if made.numel() > size:  # see part_arriving
+            made = made.view(self.ranks, size).sum(0, dtype=made.dtype)
+        return made.view(1, size)
+
+    def packed(self, x):
+        return packed_along([self], x)
+
+    def placed(self, rows, form):
+        return placed_along([self], rows, form)
+
+
+class all_gather(Collective, Along):
     """The parts of all ranks of the axis, one after the other."""
 
-    def begin(self, x):
-        x, ranks = viewed(x, self.view), axes()[self.axis]
-        return rows_arriving(numbers(x), ranks, group(self.axis)), x.dtype, (ranks, *x.shape)
 
-    def end(self, begun):
-        return viewed(joined(*begun, self.dim, self.size), self.shape)
-
-
-class reduce_scatter(Along):
+class reduce_scatter(Collective, Along):
     """The sum over the ranks of the axis, of which each keeps its part."""
-
-    def begin(self, x):
-        ranks = axes()[self.axis]
-        x = parted(zero_padded(viewed(x, self.view), self.dim, self.size and self.size * ranks), self.dim, ranks)
-        part = torch.ops._c10d_functional.reduce_scatter_tensor(numbers(x), "sum", ranks, group(self.axis))
-        return part, x.shape[1:]
-
-    def end(self, begun):
-        part, shape = begun
-        return waited(part).view(shape if self.shape is None else self.shape)
 
 
 @dataclass(frozen=True, repr=False)
-class all_reduce(Move):
+class all_reduce(Collective):
     """The sum over the ranks of the axis, or the largest ("max"), on each of them."""
     axis: int
     op: str = "sum"
 
-    def begin(self, x):
-        return torch.ops._c10d_functional.all_reduce(x.contiguous(), self.op, group(self.axis))
+    @property
+    def kind(self):
+        return "all_reduce" if self.op == "sum" else "all_reduce_max"
 
-    def end(self, begun):
-        return waited(begun)
+
+class at_once(Collective):
+    """Collectives of one kind along several axes, one after the other, as one: the ranks of all these axes meet."""
+
+    def __init__(self, *moves):
+        self.moves = moves
+
+    def __repr__(self):
+        return f"at_once({', '.join(map(repr, self.moves))})"
+
+    @property
+    def over(self):
+        return tuple(sorted([move.axis for move in self.moves]))
+
+    @property
+    def kind(self):
+        return self.moves[0].kind
+
+    def packed(self, x):
+        return packed_along(self.moves, x)
+
+    def placed(self, rows, form):
+        return placed_along(self.moves, rows, form)
+
+
+def packed_along(moves, x):
+    """This rank's row for collectives of one kind along the axes of these moves, and what `placed_along` has to know."""
+    if moves[0].kind == "all_gather":
+        x = viewed(x, moves[0].view)
+        return numbers(x), (x.dtype, x.shape)
+    if moves[0].kind != "reduce_scatter":
+        return x.reshape(-1), (x.dtype, x.shape)
+    for lead, move in enumerate(moves):  # a dimension of ranks in front for each
+        ranks, dim = axes()[move.axis], lead + move.dim
+        x = viewed(x, move.view, lead)
+        x = zero_padded(x, dim, move.size and move.size * ranks)
+        x = x.unflatten(dim, (ranks, x.shape[dim] // ranks)).movedim(dim, lead)
+        x = viewed(x, move.shape, lead + 1)
+    shape, order = x.shape[len(moves):], sorted(range(len(moves)), key=lambda i: moves[i].axis)
+    x = x.permute(*order, *range(len(moves), x.dim()))
+    return x.reshape(math.prod(x.shape[:len(moves)]), math.prod(shape)), (x.dtype, shape)
+
+
+def placed_along(moves, rows, form):
+    """What collectives of one kind along the axes of these moves make of what arrived."""
+    dtype, shape = form
+    rows = rows if rows.dtype == dtype else rows.view(dtype)
+    if moves[0].kind != "all_gather":
+        return rows.view(shape)
+    over = sorted([move.axis for move in moves])
+    x = rows.view(*[axes()[axis] for axis in over], *shape)
+    last_first = [over.index(move.axis) for move in reversed(moves)]
+    x = x.permute(*last_first, *range(len(moves), x.dim()))
+    for left, move in zip(reversed(range(len(moves))), moves):  # dimensions of ranks that stay in front
+        x = viewed(x, move.view, left + 1)
+        dim = left + move.dim
+        x = x.movedim(left, dim).flatten(dim, dim + 1)
+        x = viewed(x if move.size is None else x.narrow(dim, 0, move.size), move.shape, left)
+    return x.contiguous()
 
 
 @dataclass(frozen=True, repr=False)
@@ -170,9 +259,9 @@ def block(x, intervals, box):
     return x
 
 
-def viewed(x, shape):
-    """x in another shape, if one is given."""
-    return x if shape is None else x.reshape(shape)
+def viewed(x, shape, lead=0):
+    """x in another shape behind its first dimensions, if one is given."""
+    return x if shape is None else x.reshape(*x.shape[:lead], *shape)
 
 
 def zero_padded(x, dim, size):
@@ -189,7 +278,7 @@ def parted(x, dim, count):
     return x.unflatten(dim, (count, x.shape[dim] // count)).movedim(dim, 0)
 
 
-def rows_arriving(x, ranks, name):
+def rows_arriving(x, ranks, name, own=False):
     """What the ranks of a group have, one after the other, once it is `waited` for.
 
     Each group of gloo has two threads, which write the name of what ended last into one string without a lock. A name
@@ -200,6 +289,33 @@ def rows_arriving(x, ranks, name):
         return torch.ops._c10d_functional.all_gather_into_tensor(x, ranks, name)
     counts = [x.numel()] * ranks
     return torch.ops._c10d_functional.all_to_all_single(x.repeat(ranks), counts, counts, name)
+
+
+def sum_arriving(x, ranks, name, own=False):
+    """The sum of what the ranks of a group have, once it is `waited` for."""
+    if own:
+        return torch.ops._c10d_functional.all_reduce_(x, "sum", name)
+    return torch.ops._c10d_functional.all_reduce(x.contiguous(), "sum", name)
+
+
+def largest_arriving(x, ranks, name, own=False):
+    """As sum_arriving, the largest."""
+    return torch.ops._c10d_functional.all_reduce(x.contiguous(), "max", name)
+
+
+def part_arriving(x, ranks, name, own=False):
+    """Of the sum of what the ranks of a group have this rank's row, once it is `waited` for; or the row of each, which is
+    still to be summed up: gloo would reduce all rows on each rank.
+    """
+    row = x.contiguous().view(-1)
+    if "nccl" in dist.get_backend():
+        return torch.ops._c10d_functional.reduce_scatter_tensor(row, "sum", ranks, name)
+    counts = [row.numel() // ranks] * ranks
+    return torch.ops._c10d_functional.all_to_all_single(row, counts, counts, name)
+
+
+# By the kind of a collective, what begins it.
+SENDS = {"all_gather": rows_arriving, "all_reduce": sum_arriving, "all_reduce_max": largest_arriving, "reduce_scatter": part_arriving}
 
 
 def joined(arriving, dtype, shape, dim, size):
@@ -226,6 +342,29 @@ def run(moves, x):
     return x
 
 
+def route(moves):
+    """What is the same for tensors that may travel together."""
+    return tuple((move.kind, move.over) if isinstance(move, Collective) else type(move).__name__ for move in moves)
+
+
+def begin_together(moves, xs):
+    """Begins for each x its move, all of them of one kind: of collectives one with all of them."""
+    if len(moves) == 1 or not isinstance(moves[0], Collective):
+        return [move.begin(x) for move, x in zip(moves, xs)]
+    rows, forms = zip(*(move.packed(x) for move, x in zip(moves, xs)))
+    sizes = [row.shape[-1] for row in rows]
+    return moves[0].send(torch.cat(rows, -1), own=True), sizes, forms
+
+
+def end_together(moves, begun):
+    """What `begin_together` brings each of them."""
+    if len(moves) == 1 or not isinstance(moves[0], Collective):
+        return [move.end(each) for move, each in zip(moves, begun)]
+    arriving, sizes, forms = begun
+    rows = moves[0].arrived(arriving, sum(sizes)).split(sizes, 1)
+    return [move.placed(row, form) for move, row, form in zip(moves, rows, forms)]
+
+
 class Convert(torch.autograd.Function):
     """See convert."""
 
@@ -244,6 +383,13 @@ def convert(x, forward, backward):
     return Convert.apply(x, forward, backward) if forward or backward else x
 
 
+def sum_begun(x, over):
+    """What gives the sum of x over mesh axes, not differentiated, which is on its way until then."""
+    move = at_once(*[all_reduce(axis) for axis in over])
+    begun = move.begin(x.detach())
+    return lambda: move.end(begun)
+
+
 def summed_over(x, over):
     """The sum of x over mesh axes; not differentiated."""
-    return run([all_reduce(axis) for axis in over], x.detach())
+    return sum_begun(x, over)() if over else x.detach()

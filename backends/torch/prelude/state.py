@@ -3,11 +3,12 @@ import torch.distributed as dist
 from torch import nn
 
 from .layout import whole_of
+from .loads import begin_forward, regathering, travel_together
 from .mesh import coordinates, device, start
 from .modules import Parts
 from .moves import waited
-from .parameters import begin_forward, regathering, step_in_backward
 from .random import begin_step, generator_state
+from .reductions import microbatches, step_in_backward
 from .rows import empty_entry, empty_rows, rows_of, state_part, state_rows, whole_of_rows
 
 
@@ -15,17 +16,18 @@ class Planned(Parts):
     """A model of which each rank has its part: what does not depend on the plan.
 
     INPUTS and OUTPUTS name the arguments and the results of `forward`, with their layouts; TIED gives, for other names
-    of a parameter, the name that it has here.
+    of a parameter, the name that it has here. `forward` computes one of a step's MICROBATCHES.
     """
     INPUTS = {}
     OUTPUTS = {}
     TIED = {}
+    MICROBATCHES = 1
     DRAWS = False  # whether it draws random numbers
 
     def __init__(self):
         start()
         super().__init__()
-        self._named = False  # whether parameters know their names, for traces
+        self._called = self._regathers = False
         self.register_state_dict_post_hook(put_rows)
         self.register_load_state_dict_pre_hook(take_parts)
 
@@ -51,17 +53,23 @@ class Planned(Parts):
                         "let it load_state_dict(model.state_dict())")
 
     def __call__(self, *inputs, **named_inputs):
-        if not self._named:
-            for name, shard in self.named_parameters():
-                shard.storing.name = name
-            self._named = True
+        if not self._called:
+            self.begin_calls()
         if self.DRAWS:
             begin_step()
         begin_forward()
-        if not any(shard.storing.regather for shard in self.parameters()):
+        if not self._regathers:
             return super().__call__(*inputs, **named_inputs)
         with regathering():
             return super().__call__(*inputs, **named_inputs)
+
+    def begin_calls(self):
+        """Before the first call: what parameters know of each other, and their names, for traces."""
+        for name, shard in self.named_parameters():
+            shard.storing.name = name
+        travel_together(self)
+        self._regathers = any(shard.storing.regather for shard in self.parameters())
+        self._called = True
 
     def named_shards(self):
         """By name the parameters and buffers that a state dict has."""
@@ -147,6 +155,14 @@ class Planned(Parts):
         whole = {name: whole_of(shard.detach(), shard.sharding).cpu() for name, shard in self.named_shards().items()}
         whole.update({name: whole[own] for name, own in self.TIED.items()})
         return whole
+
+    def microbatches(self):
+        """The numbers of a step's microbatches: the plan adds up their gradients, which are in .grad behind the last one.
+
+            for part in model.microbatches():
+                (model(*inputs[part]) / model.MICROBATCHES).backward()
+        """
+        return microbatches(self.MICROBATCHES)
 
     def step_in_backward(self, optimizer):
         """See the function of this name. Gradients are gone when `backward` returns: they can't be added up or clipped."""

@@ -22,12 +22,12 @@ struct AtomizedNode {
   Rule rule;
   OpCost cost;
   std::vector<std::vector<std::int64_t>> factor_atoms;  // for each factor its atoms' sizes, major to minor
-  bool ruled = true;                                     // false: no family serves the op, or it refused the call
+  bool ruled = true;                                     // false: no family serves the op, or its family refused the call
 };
 
 struct AtomizedGraph {
   std::vector<AtomShape> values;                    // as graph.values
-  std::vector<std::vector<std::uint32_t>> classes;  // for each value and atom: atoms that are the same one share a class
+  std::vector<std::vector<std::uint32_t>> classes;  // by value and atom: atoms of two tensors are one and the same if their classes are
   std::vector<AtomizedNode> nodes;                  // as graph.nodes
   std::vector<std::string> warnings;                // one for each distinct op without a rule
 };
@@ -36,8 +36,8 @@ struct AtomizedGraph {
 MESHWRIGHT_API Result<AtomizedGraph> atomize(const Graph& graph, const OpTable& ops);
 
 // The atoms of a graph that begins with another one's values and nodes, whose atoms stay as they are: where more nodes
-// would cut them further, these nodes' factors become whole. `like`: for each value one of the same shape that has the
-// same atoms (itself, if no other): a gradient is cut as its value is.
+// would cut them further, these nodes' factors become whole. `like` names, for each value, one of the same shape that is
+// cut alike: for a gradient its value, for all others the value itself.
 MESHWRIGHT_API Result<AtomizedGraph> atomize_further(const Graph& graph, const AtomizedGraph& begun, const OpTable& ops,
                                                      const std::vector<ValueId>& like);
 

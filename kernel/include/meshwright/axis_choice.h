@@ -18,9 +18,9 @@ enum class AxisUse : std::uint8_t {
 
 struct AxisChoice {
   AxisUse use = AxisUse::repeat;
-  FactorId factor = 0;     // for factor, and for exchange: its `from`
+  FactorId factor = 0;     // that is sharded; of an exchange its `from`
   std::uint8_t atom = 0;   // which of the factor's atoms
-  std::uint8_t group = 0;  // for pass_forward: which linear group; for exchange: which exchange of the rule
+  std::uint8_t group = 0;  // pass_forward: the index of the linear group; exchange: that of the rule's exchange
   bool operator==(const AxisChoice&) const = default;
 };
 

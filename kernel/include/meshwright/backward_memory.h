@@ -20,13 +20,13 @@ struct BackwardStorage {
 
 struct NodeBackward {
   bool view = false;  // the results share the storage of operand 0
-  std::vector<bool> saves_operand, saves_result;  // what its backward uses
+  std::vector<bool> saves_operand, saves_result;  // which of them its backward uses
   // Which of the saved operands and results are still needed at the moment at which the backward holds most.
   std::vector<bool> holds_operand, holds_result;
   std::vector<bool> passes_gradient;    // by operand: its gradient shares the storage of a result's gradient
-  bool works = false;         // something in its backward takes time, and is no view
-  bool fullest_last = false;  // Nothing that takes time follows the moment at which it holds most.
-  // What is resident at that moment besides what is saved: gradients that come in, intermediate values, gradients made.
+  bool works = false;         // Its backward computes something: not all of it are views.
+  bool fullest_last = false;  // Nothing is computed after the moment at which the backward holds most.
+  // What is resident at that moment besides what is saved: the results' gradients, intermediate values, the operands' gradients.
   std::vector<BackwardStorage> fullest;
 };
 

@@ -39,7 +39,7 @@ struct Move {
   std::uint8_t other_axis = 0;   // for permute
   bool permutes_before = false;
   bool permutes_after = false;
-  Layout result;
+  Layout result;                 // that the tensor has after the move
   bool operator==(const Move&) const = default;
 };
 
@@ -49,14 +49,14 @@ struct ConversionProblem {
   const AtomShape& shape;
   const CostProfile& profile;
   std::int64_t element_bytes = 4;
-  // Parameters' gradients are reduced in buckets, and pay for latency by their share of one.
+  // A parameter's communication is packed into buckets (CostProfile::bucket_bytes): it pays its share of a bucket's latency.
   bool packed = false;
 };
 
 // Every layout that one move reaches from `from` and that fits the shape.
 MESHWRIGHT_API std::vector<Move> one_step_moves(const ConversionProblem& problem, const Layout& from);
 
-// The one of these moves that is meant; nothing if there is none.
+// The move of `one_step_moves` with this kind, these axes and the result `to`; nothing if there is none.
 MESHWRIGHT_API std::optional<Move> find_move(const ConversionProblem& problem, const Layout& from, MoveKind kind, std::uint32_t axis,
                                              std::uint32_t other_axis, const Layout& to);
 
@@ -87,7 +87,7 @@ class MESHWRIGHT_API ConversionSearch {
                                                   std::span<const Layout> layouts) const;
 };
 
-// The paths of one mesh and profile, each searched once: layers convert alike. The search outlives it.
+// Remembers the paths that `search` found on one mesh with one profile, since layers convert alike. `search` must outlive it.
 class MESHWRIGHT_API ConversionPaths {
  public:
   explicit ConversionPaths(const ConversionSearch& search) : search_(search) {}

@@ -16,15 +16,15 @@ namespace meshwright {
 // Sizes for the dimensions that a model file leaves open (symbolic ones). Empty: none is known.
 struct OpenDimensions {
   std::optional<std::int64_t> batch;          // of the open dimension that leads the model's inputs, whatever its name
-  std::map<std::string, std::int64_t> named;  // by the name that the file gives it; goes before `batch`
+  std::map<std::string, std::int64_t> named;  // by the name that the file gives it; takes precedence over `batch`
 };
 
 class MESHWRIGHT_API Frontend {
  public:
   virtual ~Frontend();
 
-  // The graph in `path`, validated. What the file leaves open has the size that `open` gives it; what it fixes stays as
-  // it is. Errors: bad_input, naming the file and, where there is one, the node or the open dimension without a size.
+  // The graph in `path`, validated. Dimensions that the file leaves open have the sizes that `open` gives them; all others
+  // stay as they are. Errors: bad_input, naming the file and, where there is one, the node or the open dimension without a size.
   Result<Graph> read(const std::string& path, const OpenDimensions& open = {}) const;
 
   // The parameters, buffers and constants whose bytes `path` holds, by the name of the graph's value and of its type;

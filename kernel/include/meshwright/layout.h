@@ -20,7 +20,7 @@
 
 namespace meshwright {
 
-// Where one mesh axis is.
+// What one mesh axis does to a tensor: it shards an atom, it leaves the tensor replicated, or partial.
 class Placement {
  public:
   static constexpr Placement replicate() { return Placement(0); }
@@ -81,8 +81,9 @@ MESHWRIGHT_API std::int64_t shards_of_atom(const Layout& layout, const Mesh& mes
 MESHWRIGHT_API bool fits(const Layout& layout, const AtomShape& shape, const Mesh& mesh);
 // Elements of `atom` that one device holds (padding included).
 MESHWRIGHT_API std::int64_t local_atom(const Layout& layout, const AtomShape& shape, const Mesh& mesh, std::size_t atom);
-// Elements that one device holds (the largest share, where the atom is padded).
+// Elements that one device holds (the largest share, where the atom is padded), and their bytes.
 MESHWRIGHT_API std::int64_t local_elements(const Layout& layout, const AtomShape& shape, const Mesh& mesh);
+MESHWRIGHT_API std::int64_t local_bytes(const Layout& layout, const AtomShape& shape, const Mesh& mesh, std::int64_t element_bytes);
 // The local extent of each dimension.
 MESHWRIGHT_API std::vector<std::int64_t> local_shape(const Layout& layout, const AtomShape& shape, const Mesh& mesh);
 

@@ -21,21 +21,21 @@ class MESHWRIGHT_API LocalBuilder {
 
   // A new value, for an intermediate result.
   virtual ProgramValueId make(ShardedType type) = 0;
-  // Says how a result of the call really lies, which is the rank's own (TensorRule::own).
+  // Gives a rank-private result of the call (TensorRule::own) the type that it has on this rank.
   virtual void retype(ProgramValueId own, ShardedType type) = 0;
-  // One op on local shapes. The operands' layouts are taken for what it needs.
+  // One op on local shapes, which reads its operands in the layouts that they have.
   virtual void emit(std::string op, const std::vector<Operand>& operands, Attributes attributes, RankAttributes rank_attributes,
                     const std::vector<ProgramValueId>& results) = 0;
   [[nodiscard]] virtual const ShardedType& type(ProgramValueId value) const = 0;
 
   // The value, reduced over every axis over which it is partial.
   ProgramValueId reduce(ProgramValueId value);
-  // The value, which `axis` shards, sharded by it on another atom: each rank of the axis sends a part to each other one.
-  // It becomes `own`, a result of the call that is the rank's own, if that is given.
+  // The value, sharded by `axis` on another atom than before: each rank of the axis sends a part to each other one (all-to-all).
+  // If `own` is given, a rank-private result of the call, the value becomes that.
   ProgramValueId exchange(ProgramValueId value, std::size_t axis, std::size_t atom, ProgramValueId own = kNoId);
 
  private:
-  // One move along an axis, which ends in `placement` there; into `own`, if that is given.
+  // One move along an axis, after which it has `placement`; into `own` if that is given.
   ProgramValueId move(ProgramValueId value, MoveKind kind, std::size_t axis, Placement placement, ProgramValueId own);
   virtual void take_move(ProgramValueId from, const Move& move, ProgramValueId to) = 0;
 };

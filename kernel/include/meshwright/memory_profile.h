@@ -62,9 +62,15 @@ struct NodeMemory {
 };
 
 struct MemoryProfile {
-  std::vector<MemorySplit> curve;  // after each instruction; its sums are memory_curve's
-  std::size_t peak = 0;            // the first instruction after which most is held; 0 if there is none
-  std::int64_t peak_bytes = 0;
+  // What is held after each occurrence of the step, in their order. Of what repeats more than twice the first and the last
+  // repetition are there: those in between hold what lies between these two, and never more.
+  struct Point {
+    Occurrence at;
+    MemorySplit held;
+  };
+  std::vector<Point> curve;
+  std::size_t peak = 0;  // the first point at which most is held; 0 if there is none
+  std::int64_t peak_bytes = 0;  // of the whole step: the largest of memory_curve
   std::string peak_node;                // that the peak's instruction serves; its name if it serves none
   std::vector<HeldTensor> peak_tensors;  // held at the peak; the largest first, then by kind and by name
 
@@ -73,7 +79,7 @@ struct MemoryProfile {
   std::int64_t gradient_bytes = 0;  // all of them, as the updates take them
   std::int64_t optimizer_bytes = 0;
   // Kept from a forward to its backward: activations, and inputs that the backward reads, but no parameters. With several
-  // microbatches, where that is most.
+  // microbatches, where that is most: as many of them as are in flight.
   std::int64_t saved_bytes = 0;
   std::vector<NodeMemory> nodes;  // in the order in which they first compute
 };

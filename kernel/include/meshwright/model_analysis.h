@@ -1,5 +1,5 @@
-// What follows from a model alone, whatever the cluster and the plan: made once, kept, and handed on by reference. Nobody
-// behind it atomizes or differentiates.
+// What follows from a model alone, whatever the cluster and the plan. It is made once and handed on: no later stage atomizes or
+// differentiates again.
 #pragma once
 
 #include <memory>
@@ -17,24 +17,29 @@ namespace meshwright {
 
 struct TrainingAnalysis {
   TrainingGraph training;  // the forward, and the backward derived from it
-  AtomizedGraph atoms;     // of training.graph: the forward's are those of ModelAnalysis, what has no share in them included
-  BackwardMemory memory;   // what the backward of each forward node keeps and holds
-  std::vector<std::vector<NodeId>> backward_of;  // by node of the forward: the nodes of its gradient, in order; without sums over its uses
+  AtomizedGraph atoms;     // of training.graph; values of the forward have the atoms that ModelAnalysis::atoms gives them
+  BackwardMemory memory;   // what the backward of each forward node saves and holds
+  std::vector<std::vector<NodeId>> backward_of;  // nodes_of_gradients(training)
 };
 
-// Its copies share what they hold: plans of a model carry one.
+// Copies share what they point to: every plan of a model carries one.
 struct ModelAnalysis {
   std::shared_ptr<const Graph> graph;          // the forward of one microbatch
   std::shared_ptr<const AtomizedGraph> atoms;  // of the forward
   std::shared_ptr<const TrainingAnalysis> backward;  // null if there is none
-  Error no_backward;  // why: no loss, or an op on the way to it that states no gradient
+  Error no_backward;  // why `backward` is null: there is no loss, or an op on the way to it states no gradient
 };
 
-// The training graph, or the forward where there is none, and its atoms.
+// The training graph and its atoms; of a model without a backward the forward.
 inline const Graph& training_graph(const ModelAnalysis& model) { return model.backward ? model.backward->training.graph : *model.graph; }
 inline const AtomizedGraph& training_atoms(const ModelAnalysis& model) { return model.backward ? model.backward->atoms : *model.atoms; }
 
-// Errors: those of atomize. That the model can't be differentiated is none.
+// Whether the gradient of a value is computed; of a model without a backward, whether it would be.
+MESHWRIGHT_API bool has_gradient(const ModelAnalysis& model, ValueId value);
+// Whether it is computed from the gradient of this node's results too: one of the addends is this operand's.
+MESHWRIGHT_API bool contributes(const ModelAnalysis& model, NodeId node, std::uint32_t operand);
+
+// Errors: those of atomize. A model that cannot be differentiated is no error: it has no `backward`.
 MESHWRIGHT_API Result<ModelAnalysis> analyze_model(std::shared_ptr<const Graph> graph, const OpTable& ops);
 MESHWRIGHT_API Result<ModelAnalysis> analyze_model(Graph graph, const OpTable& ops);
 

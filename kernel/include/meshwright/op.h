@@ -48,9 +48,9 @@ struct GradientCall {
   }
 };
 
-// Floating-point work: `flops` for each point of the space that `factors` span. With `causal`, only the points on and
-// below the diagonal of that factor count: half of them, but of p shards of it the last has a share of (2p-1)/2p, and
-// the slowest rank is what is priced.
+// Floating-point work: `flops` for each point of the space that `factors` span. If `is_causal`, only the points on and below
+// the diagonal of the factor `causal` count, which are half of all. Of p shards of that factor the last one has a share of
+// (2p-1)/2p, and the price is that of the slowest rank.
 struct WorkTerm {
   double flops = 0;
   std::vector<FactorId> factors;
@@ -58,19 +58,19 @@ struct WorkTerm {
   FactorId causal = 0;
 };
 
-// What a call costs beyond what its rule implies. The kernel derives from the rule: local sizes, and the bytes that are
-// read and written. The backward costs what the nodes of its gradient do; of a model without one the kernel assumes, on the
-// matrix units, one more contraction over the same points for each differentiable operand that is no addend, elsewhere
-// twice the forward work.
+// What a call costs beyond what its rule implies: from the rule the kernel derives local sizes, and from these the bytes that
+// the call reads and writes. The backward is priced node by node, as ops of its own.
 struct OpCost {
   std::vector<WorkTerm> forward;
-  bool matrix = false;           // runs on the matrix units
-  bool alias = false;            // the results are views that share operand 0's storage: nothing moves, nothing is saved
-  bool alias_backward = false;   // of a model without a backward: neither would that move anything
-  // Bytes of operands that are not read whole: an embedding reads the rows it needs. True: read at most as many bytes
-  // of each operand as the results have.
-  bool gathers = false;
-  double backward_ratio = 0;  // of a model without a backward: its FLOPs over the forward's, where that is not what the kernel assumes
+  bool matrix = false;   // runs on the matrix units
+  bool alias = false;    // The results are views that share operand 0's storage: nothing moves, nothing is saved.
+  bool keeps_order = false;  // Of an alias with one result: it is all of operand 0, element by element, in another shape.
+  bool gathers = false;  // Reads of each operand at most as many bytes as the results have: an embedding reads the rows it needs.
+  // Only for models without a backward (ModelAnalysis::no_backward), where the kernel has to assume what a backward would
+  // cost: one contraction over the same points for each differentiable operand that is no addend if `matrix`, else twice
+  // the forward's work.
+  bool alias_backward = false;  // It would be a view, and cost nothing.
+  double backward_ratio = 0;    // its FLOPs over the forward's, if not as assumed
 };
 
 // A node that takes another one's place. Either one op stands for many nodes, which spread one idea that a rule can say

@@ -1,4 +1,4 @@
-// Who writes single ops into the programs that a backend writes down (plugins of kind "emitters").
+// Emitters write single ops as text of the programs that a backend emits (plugins of kind "emitters").
 //
 // An emitter is told what one rank computes of one call: the operands as the program's expressions, attributes and positions
 // as they are on one rank, the types of all tensors and how they lie. It answers with an expression, and with the definitions
@@ -37,21 +37,21 @@ struct EmitterStep {
 struct MESHWRIGHT_API EmitterCall {
   const Mesh& mesh;
   std::string name;    // of the node, for messages
-  std::string stream;  // the name of the call's random numbers: alike on every rank, another one for each node of the model
+  std::string stream;  // names the call's random numbers: the same on every rank, different for each node of the model
   std::string op;
   std::vector<EmitterOperand> operands;
   std::vector<ShardedType> results;
-  // One rank's: sizes are local, and NAME_atoms, NAME_extents and NAME_starts say which positions are here (ShardIndex). Where
-  // there are `steps`, those of the whole call.
+  // Those of one rank: sizes are local, and NAME_atoms, NAME_extents and NAME_starts say which positions are here (ShardIndex).
+  // If there are `steps`, those of the whole call.
   Attributes attributes;
   RankAttributes rank_attributes;
-  // Empty where one rank computes the op itself on its shapes; else what it does in its place, collectives included.
+  // What one rank does in place of the op, collectives included. Empty: it computes the op itself, on local shapes.
   std::vector<EmitterStep> steps;
 
   [[nodiscard]] const EmitterOperand* operand(std::string_view operand_name) const;
-  // The type of what one rank has.
+  // The type of one rank's part.
   [[nodiscard]] TensorType local(const ShardedType& tensor) const { return local_type(tensor, mesh); }
-  // The call's op and attributes, to be read by type; its values are none of a graph.
+  // A node with the call's op and attributes, to read these by type. It belongs to no graph.
   [[nodiscard]] Node node() const;
 };
 

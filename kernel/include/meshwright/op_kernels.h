@@ -1,4 +1,4 @@
-// Who computes single ops on one device, for a backend (plugins of kind "kernels").
+// Kernels compute single ops on one device, for a backend (plugins of kind "kernels").
 #pragma once
 
 #include <span>
@@ -11,12 +11,11 @@
 
 namespace meshwright {
 
-// Computes ops faster than `evaluate` does, for one backend, named "BACKEND:OP" in what it serves. What
-// it computes is what `evaluate` computes, up to rounding. Stateless and thread-safe.
+// Computes what `evaluate` computes, up to rounding, and faster. Serves names "BACKEND:OP". Stateless and thread-safe.
 class MESHWRIGHT_API OpKernels {
  public:
   virtual ~OpKernels();
-  // Nothing (an empty vector) if it leaves this call to `evaluate`: another dtype, another attribute.
+  // The results; empty if it leaves this call to `evaluate`, for its dtype or an attribute.
   Result<std::vector<Tensor>> compute(const OpCall& call, std::span<const Tensor* const> operands) const;
 
  private:

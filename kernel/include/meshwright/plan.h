@@ -28,18 +28,20 @@ struct PlannedMove {
   double seconds = 0;
 };
 
-// One tensor that changes its layout, and how. It travels from the variable that yields it to one that uses it, a gradient the
-// other way; or changes inside a variable. Where both ends agree on the layout there is no conversion, and none is listed.
+// One tensor that changes its layout, and how. A value is converted on the way from the variable that yields it to one that
+// uses it, a gradient on the way back; or a tensor is converted inside one variable. Where no layout changes there is no
+// conversion.
 //
-// Inside a node: what its backward has in another layout than a node of the gradient needs; an addend that one rank alone
-// adds; a value without a gradient that is cut for it. Inside a parameter: what the update gathers and cuts.
+// Inside a node: a tensor that a node of its gradient needs in another layout than it is at hand; an addend, which one rank
+// alone adds; a value without a gradient, of which each rank keeps a part. Inside a parameter: what the update gathers and cuts.
 struct PlannedConversion {
   ValueId value = kNoId;  // of the training graph; of a gradient between two variables: the value whose gradient it is
   bool gradient = false;
   bool hides = false;     // Overlapped: a parameter's gather or reduction, which runs concurrently with computing.
-  std::uint32_t from = kNoId;  // indices into Plan::variables, equal inside one; kNoId: for an output without a gradient
+  // Indices into Plan::variables, equal for a conversion inside a variable; kNoId for an output that has no variable.
+  std::uint32_t from = kNoId;
   std::uint32_t to = kNoId;
-  std::uint32_t to_port = kNoId;  // the operand, at the user; kNoId inside a variable
+  std::uint32_t to_port = kNoId;  // which operand of the user it is; kNoId inside a variable
   Layout source, target;
   std::vector<PlannedMove> moves;
   std::int64_t times = 1;  // how often it runs in a step
@@ -48,18 +50,18 @@ struct PlannedConversion {
   [[nodiscard]] bool is_inside() const { return to_port == kNoId; }
 };
 
-// Gradient layouts of values without a gradient are replicated.
+// Of a value without a gradient the gradient's layout is replicated.
 struct PlannedNode {
   NodeId node = kNoId;
   CallLayouts call;
-  std::vector<CallLayouts> backward;  // of the nodes of its gradient, as TrainingAnalysis::backward_of
+  std::vector<CallLayouts> backward;  // one for each node of its gradient (TrainingAnalysis::backward_of)
 };
 
 struct PlannedParameter {
   ValueId value = kNoId;
-  PortLayouts stored;                // the value from step to step, and what its gradient is reduced to
-  Layout compute;                    // that it is gathered to for computing
-  Layout state;                      // of what the optimizer keeps
+  PortLayouts stored;                // of the value between steps, and of the gradient once it is reduced
+  Layout compute;                    // of the value while it is computed with
+  Layout state;                      // of the optimizer's state
   ZeroStage zero = ZeroStage::none;
   bool regather = false;             // The gathered copy is dropped after the forward, and gathered again for the backward.
   bool prefetch = false;             // Each gather starts one op ahead of the op that needs it.
@@ -92,7 +94,8 @@ struct PlannedVariable {
   [[nodiscard]] const PlannedParameter* parameter() const { return std::get_if<PlannedParameter>(&choice); }
 };
 
-// How a value without a gradient is made for those who want it in one layout. What its maker yields may have to be cut.
+// How a value without a gradient is made for the uses that want it in one layout. If its node makes more than that, each rank
+// keeps its part.
 struct PlannedConstant {
   ValueId value = kNoId;  // of the training graph
   Layout wanted;
@@ -117,7 +120,7 @@ struct Plan {
   std::string method;
   double objective_seconds = 0;    // the additive cost that the solver minimised
   double lower_bound_seconds = 0;  // No plan within the budget has a lower objective, on any mesh that was searched.
-  double step_seconds = 0;         // of its program, simulated (timeline.h); the objective, where it has none
+  double step_seconds = 0;         // simulated, of the plan's program (timeline.h); the objective if it has no program
   std::int64_t peak_bytes = 0;     // of one device
 
   std::vector<PlannedVariable> variables;
@@ -127,33 +130,35 @@ struct Plan {
   std::vector<std::string> notes;        // what a reader of the numbers must know
 
   [[nodiscard]] const Graph& graph() const { return *model.graph; }
-  // Of values of the training graph; the forward's come first.
+  // Of a value of the training graph, whose first values are the forward's.
   [[nodiscard]] MESHWRIGHT_API const AtomShape& shape(ValueId value) const;
   [[nodiscard]] MESHWRIGHT_API const TensorType& type(ValueId value) const;
-  [[nodiscard]] MESHWRIGHT_API const std::string& name(ValueId value) const;  // a parameter's is the model's
+  [[nodiscard]] MESHWRIGHT_API const std::string& name(ValueId value) const;  // as value_name
   [[nodiscard]] MESHWRIGHT_API std::string name(const PlannedVariable& variable) const;  // its node's, or its value's; "output X"
   // The path of the module that a node or a parameter belongs to; "" of what is neither.
   [[nodiscard]] MESHWRIGHT_API std::string module(const PlannedVariable& variable) const;
-  // Bytes of one element while it is converted.
-  [[nodiscard]] MESHWRIGHT_API std::int64_t element_bytes(const PlannedConversion& conversion) const;
+  // What a conversion converts, as its moves are found and priced. The plan and the profile must outlive it.
+  [[nodiscard]] MESHWRIGHT_API ConversionProblem problem(const PlannedConversion& conversion, const CostProfile& profile) const;
+  // What one device holds of the converted tensor in one of its layouts.
+  [[nodiscard]] MESHWRIGHT_API std::int64_t local_bytes(const PlannedConversion& conversion, const Layout& layout) const;
 };
 
-// A parameter's is the model's.
+// A parameter has the name that the model gives it, any other value its name in the graph.
 MESHWRIGHT_API const std::string& value_name(const Graph& graph, ValueId value);
 
-// Everything of the plan that follows from a solved problem; what the host knows (paths, plugins) it fills in itself.
+// The plan of a solved problem, without what only the host knows: paths, plugins, the cluster, the budget.
 MESHWRIGHT_API Result<Plan> make_plan(const ProblemInput& input, const Problem& problem, const Assignment& assignment);
 
-// What one variable of the plan does if this strategy of it is chosen; of a node without its backward.
+// A variable of the plan as this strategy has it. `backward` of a node is left empty.
 MESHWRIGHT_API PlannedVariable plan_variable(const ProblemInput& input, const Variable& variable, const Strategy& strategy);
 
-// Whether two variables of one model do the same.
+// Whether two variables of plans of one model have the same choice, whatever they cost.
 MESHWRIGHT_API bool same_choice(const PlannedVariable& a, const PlannedVariable& b);
 
-// What a plan from a file must hold to be one of its own model: that layouts follow from axes and rules, that everything
-// differentiable has its variable, that conversions lead from where a value lies to where it is wanted by moves that exist.
-// What a move takes on a link is not computed again: that depends on what the cluster was profiled with. Errors: bad_input,
-// naming the variable or the value.
+// Holds a plan from a file against its own model: layouts follow from axes and rules, everything differentiable has its
+// variable, each conversion leads from the layout in which a value is to the one in which it is wanted, by moves that exist.
+// The seconds of moves are not checked, since they depend on the profile of the cluster. Errors: bad_input, naming the
+// variable or the value.
 MESHWRIGHT_API Status validate(const Plan& plan);
 
 }  // namespace meshwright

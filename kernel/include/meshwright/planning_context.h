@@ -1,5 +1,5 @@
-// What everybody is handed who plans or makes programs: a model, how it is trained, and what answers questions about it. A
-// mesh, a filter, a budget are arguments beside it.
+// What every function is given that plans or makes programs: the model, how it is trained, and what prices and converts it. What
+// varies during a search (a mesh, a filter, a budget) is an argument beside it.
 #pragma once
 
 #include "meshwright/conversion.h"

@@ -2,6 +2,10 @@
 // the rank stands in rank attributes. Every value has a layout, and every instruction says in which layouts it needs its
 // operands, so that `validate` can prove that no collective is missing.
 //
+// Its instructions are those of one microbatch, forward and backward, and of the update: each stands once, and its order
+// (step_order.h) says when it runs, and of which microbatch. Every microbatch has values of its own, but for those of the
+// step: parameters, buffers and constants, and the sums of gradients.
+//
 // A program is made in steps (DESIGN §2, "Program and backends"):
 //   lower            computing on whole shapes, `convert` where a value has another layout than its user needs,
 //                    `load_parameter` and `store_gradient` where a parameter meets the computing
@@ -12,7 +16,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +27,7 @@
 #include "meshwright/op.h"
 #include "meshwright/result.h"
 #include "meshwright/shard.h"
+#include "meshwright/step_order.h"
 #include "meshwright/training.h"
 
 namespace meshwright {
@@ -31,8 +35,7 @@ namespace meshwright {
 struct ProgramValue {
   std::string name;  // unique in the program
   ShardedType type;
-  // The layout in which autograd yields the value's gradient; only in what `lower_forward` gives.
-  std::optional<Layout> gradient = std::nullopt;
+  bool of_step = false;  // there is one in a step, not one in each microbatch
   bool operator==(const ProgramValue&) const = default;
 };
 
@@ -42,16 +45,31 @@ enum class InstructionKind : std::uint8_t {
   move,            // one step of a conversion
   load_parameter,  // the parameter in the layout of the result; until the parameter_shard pass
   store_gradient,  // the operand is the parameter's gradient of one microbatch; until the parameter_shard pass
-  accumulate,      // adds the second operand to the first, in place: the result shares the first one's storage
+  accumulate,      // adds the second operand to the first, which is its result too, in place; with one operand: the sum begins
+                   // with it and takes its storage over, so that the operand is there no longer
+  carry,           // the operand, as the microbatch before left it in a buffer, becomes the result, which takes its storage over
   update,          // the optimizer's step; operands: the gradient and, where the state lies otherwise than the value
                    // (ZeRO-1 and 2), what the value holds there, which is changed in place
   free,            // the operands are not needed any more
 };
 
-enum class Phase : std::uint8_t { forward, backward, update };
+// In which microbatches an instruction runs.
+enum class When : std::uint8_t {
+  each,
+  first,    // in the first one only
+  later,    // in all but the first
+  earlier,  // in all but the last
+  last,     // in the last one only
+};
 
 MESHWRIGHT_API const char* name(InstructionKind kind);
-MESHWRIGHT_API const char* name(Phase phase);
+MESHWRIGHT_API const char* name(When when);
+MESHWRIGHT_API bool runs(When when, std::int64_t microbatch, std::int64_t microbatches);
+
+// Each rank has two, which run at the same time. What is on one of them runs in the program's order. An instruction of the
+// communication stream begins when all that stands before it on the compute stream is done; one of the compute stream waits for
+// what it says (Instruction::waits), and for nothing else.
+enum class Stream : std::uint8_t { compute, communication };
 
 struct ProgramOperand {
   std::string name;  // by the op's schema
@@ -63,6 +81,7 @@ struct ProgramOperand {
 struct Instruction {
   InstructionKind kind = InstructionKind::compute;
   Phase phase = Phase::forward;
+  When when = When::each;
   std::string name;         // of the node that it is part of
   std::string module_path;
   std::string node;         // The node of the forward graph whose forward or backward it serves; "" for the seed, updates, frees.
@@ -74,14 +93,27 @@ struct Instruction {
   std::vector<AxisChoice> axes;     // of compute on whole shapes: what each mesh axis does
   bool local = false;               // of compute: on one rank's shapes
   bool alias = false;               // of compute: the results share the storage of operand 0
+  bool keeps_order = false;         // of an alias: its result is all of operand 0, element by element
   Move move;                        // of move
   std::uint32_t parameter = kNoId;  // of load_parameter, store_gradient and update: index into Program::parameters
-  // Runs on the communication stream, concurrently with computing: a convert or move of a parameter or of its gradient, and the
-  // accumulate that adds up what such a move reduced.
-  bool hides = false;
+  // On the communication stream: a convert or move of a parameter or of its gradient, and the accumulate that adds up what such a
+  // move reduced.
+  Stream stream = Stream::compute;
+  // Of the compute stream, in a finished program: values whose storages the communication stream, as far as it stands before
+  // this, must be done with: it makes what is read here, or still reads what is freed or changed here. They are of the microbatch
+  // of the operands.
+  std::vector<ProgramValueId> waits;
   std::vector<Move> moves;          // of convert, load_parameter and store_gradient: from the operand, or the stored value, to
                                     // the result, or the reduced gradient
   std::uint32_t conversion = kNoId;  // of these and of move: index into the plan's conversions; kNoId: it is inside an op
+  std::uint32_t call = kNoId;        // of what one rank executes in an op's place: index into Program::calls
+
+  // The first operand goes on as the result: it is there no longer, and nothing is copied.
+  [[nodiscard]] bool takes_over() const { return kind == InstructionKind::carry || (kind == InstructionKind::accumulate && operands.size() == 1); }
+  // The result is the first operand, changed.
+  [[nodiscard]] bool in_place() const { return kind == InstructionKind::accumulate && operands.size() == 2; }
+  // That of the operands, where the instruction runs in this one.
+  [[nodiscard]] std::int64_t operands_from(std::int64_t microbatch) const { return kind == InstructionKind::carry ? microbatch - 1 : microbatch; }
 };
 
 // A conversion of a plan: its index, and its moves.
@@ -105,7 +137,8 @@ struct ProgramParameter {
   PlannedPath cut = {}, gather = {};  // of the value, from how it is stored to `state`, and back
 };
 
-// Microbatches are numbered from 0. Buffers and constants are inputs of microbatch 0 and stay resident for all of them.
+// What is there when a step begins. A user's input is one in each microbatch; buffers and constants are of the step. A buffer
+// that microbatches change is an input of microbatch 0, and carried from there on.
 struct ProgramInput {
   SourceKind kind = SourceKind::user_input;
   ValueId source = kNoId;  // of the graph; each layout in which it is used is an input of its own
@@ -121,21 +154,29 @@ struct ProgramOutput {
   ValueId source = kNoId;  // of the graph
   ProgramValueId value = kNoId;
   std::int64_t microbatch = 0;
+  ValueId buffer = kNoId;  // of the graph: the source that the next step finds changed; of a mutation
 };
 
 struct Program {
   std::string name;
   Mesh mesh;
   TrainingSettings training;
+  StepOrder order;
   std::vector<ProgramValue> values;
   std::vector<ProgramParameter> parameters;
   std::vector<ProgramInput> inputs;
   std::vector<ProgramOutput> outputs;
-  std::vector<Instruction> instructions;
+  std::vector<Instruction> instructions;  // of the forward, of the backward, of the update
+  // Ops on whole shapes, as they were before one rank's instructions took their place: several, or one with other operands or results.
+  std::vector<Instruction> calls = {};
 
   [[nodiscard]] const ShardedType& type(ProgramValueId id) const { return values[id].type; }
   [[nodiscard]] TensorType local(ProgramValueId id) const { return local_type(values[id].type, mesh); }
   [[nodiscard]] std::int64_t local_bytes(ProgramValueId id) const { return local(id).bytes(); }
+  // Where a value of a microbatch stands in a table with a row of all values for each microbatch; those of the step are in the first.
+  [[nodiscard]] std::size_t place(ProgramValueId id, std::int64_t microbatch) const {
+    return values[id].of_step ? id : static_cast<std::size_t>(microbatch) * values.size() + id;
+  }
 };
 
 // The node that an instruction of kind compute stands for; its values are the program's. The second one has the rank
@@ -148,8 +189,24 @@ MESHWRIGHT_API Node node_of(const Instruction& instruction, const std::vector<st
 MESHWRIGHT_API Status localize(const OpFamily& family, const Instruction& compute, Program& program,
                                std::vector<Instruction>& instructions);
 
-// Puts `free` after the last use of each value that is no parameter and no output. Removes instructions whose results
-// nobody uses.
+// An instruction as it runs in a step.
+struct Occurrence {
+  std::size_t instruction = 0;
+  std::int64_t microbatch = 0;
+  bool operator==(const Occurrence&) const = default;
+};
+
+// What runs in the given events, one after the other, of a step of so many microbatches.
+MESHWRIGHT_API std::vector<Occurrence> occurrences(const Program& program, const std::vector<StepEvent>& events, std::int64_t microbatches);
+// Of the whole step.
+MESHWRIGHT_API std::vector<Occurrence> occurrences(const Program& program);
+// How often an instruction runs in a step.
+MESHWRIGHT_API std::int64_t times(const Program& program, const Instruction& instruction);
+
+// Puts `free` after the last use of each value that is no parameter and no output: in each microbatch, and of a value of the step
+// in the last one. Removes instructions whose results nobody uses. States what instructions wait for. What the communication
+// stream uses last is freed when the computing waits for that anyway; before, if its room is needed, so that nothing is held beyond what the
+// step's peak is without; and at the end of the phase, where a step has several microbatches.
 MESHWRIGHT_API void place_frees(Program& program);
 
 // Marks as `alias` the computing whose results are views of operand 0, as the op's family says of one rank's shapes
@@ -159,14 +216,15 @@ MESHWRIGHT_API void mark_views(Program& program, const OpTable& ops);
 // For each value, the one whose storage it has: itself, unless it was made by an `alias`.
 MESHWRIGHT_API std::vector<ProgramValueId> storages(const Program& program);
 
-// Proves from the layouts that no collective is missing: that every value is made before its first use and not used
-// after it was freed; that each operand has the layout that its instruction needs; that each move is one that exists
+// Proves from the layouts that no collective is missing: that in the program's order every value is made before its first use and
+// not used after it was freed; that each operand has the layout that its instruction needs; that each move is one that exists
 // and ends where it says; that no output is partial and each parameter's gradient lies as the parameter does.
 // Errors: bad_input that names the instruction, the value, both layouts, and the collective that would join them.
 MESHWRIGHT_API Status validate(const Program& program);
 
 // `validate`, and that no step is left to be done: no convert, no load_parameter, no store_gradient, no compute on whole
-// shapes, and an update for each parameter that has a gradient.
+// shapes, an update for each parameter that has a gradient, and all waits: nothing is read before the communication stream has made
+// it, and nothing freed or changed while that may still use it.
 MESHWRIGHT_API Status validate_finished(const Program& program);
 
 // The program as text, for people and golden tests.
@@ -181,9 +239,9 @@ MESHWRIGHT_API std::int64_t sent_bytes(const Program& program);
 // Bytes that the optimizer keeps for a parameter on one rank, from step to step; none for one without a gradient.
 MESHWRIGHT_API std::int64_t optimizer_bytes(const Program& program, const ProgramParameter& parameter);
 
-// Bytes that one rank holds after each instruction, at most while it runs: parameters, optimizer state, inputs, and the
-// storage of every value that was made and not freed: until the last value that shares it is freed. The peak is the
-// largest.
+// Bytes that one rank holds after each of the step's occurrences, at most while it runs: parameters, optimizer state, inputs,
+// and the storage of every value that was made and not freed: until the last value that shares it is freed. The peak is
+// the largest.
 MESHWRIGHT_API std::vector<std::int64_t> memory_curve(const Program& program);
 
 }  // namespace meshwright

@@ -15,6 +15,9 @@ class MESHWRIGHT_API ProgramPass {
  public:
   virtual ~ProgramPass();
   Result<Program> run(Program program, const PlanningContext& context) const;
+  // Whether it changes what the backward computes, beyond what its step has to do. Of such a program nothing can be emitted whose
+  // backward autograd makes (decision 017).
+  [[nodiscard]] virtual bool alters_backward() const { return true; }
 
  private:
   virtual Result<Program> do_run(Program program, const PlanningContext& context) const = 0;

@@ -44,15 +44,15 @@ class MESHWRIGHT_API Reduction {
   // The same for a solver's whole answer: cost, peak and lower bound are the original's.
   [[nodiscard]] Assignment lift(const StrategySpace& original, Assignment answer) const;
 
-  // How the strategies that are left are numbered in the original space, for each node that is left.
+  // For each node that is left: its number, and those of its strategies, in the original space.
   struct Kept {
     std::uint32_t node = 0;
     std::vector<std::uint32_t> strategies;
   };
   std::vector<Kept> kept;
 
-  // A node that was minimized out: its strategy by that of `neighbour` (both as in the original), or `strategies[0]`
-  // where it had none.
+  // A node that was minimized out. Its best strategy is strategies[s] if `neighbour` chose s (both as numbered in the original
+  // space), or strategies[0] if it had no neighbour (`alone`).
   struct Folded {
     std::uint32_t node = 0;
     std::uint32_t neighbour = 0;

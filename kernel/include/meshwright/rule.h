@@ -33,7 +33,7 @@ struct Factor {
   std::int64_t size = 1;
   bool whole = false;      // never sharded
   bool pads = false;       // correct on padded shards
-  bool internal = false;   // a reduction that the op finishes by itself: the result is not partial over it
+  bool internal = false;   // A reduction that the op finishes by itself: the result is not partial over this factor.
 };
 
 struct TensorRule {
@@ -43,15 +43,6 @@ struct TensorRule {
   // same op reads, on the same rank, or the operand of that gradient. Where a factor is sharded that it does not have, it is
   // not a partial sum; after an exchange its rows stay where they were computed. The gradient is sharded as the op is.
   bool own = false;
-};
-
-// An all-reduce inside the op where an axis shards `over`: of a tensor with the given factors (local sizes), of
-// `element_bytes` each.
-struct InternalCollective {
-  FactorId over = 0;
-  std::vector<FactorId> tensor;
-  std::int64_t element_bytes = 4;
-  bool backward = false;
 };
 
 // Rows along factor `from` (tokens) may be worked on where their block of factor `to` (experts) is: an axis then shards
@@ -64,9 +55,6 @@ struct Exchange {
   bool distinct = false;       // a row's positions of `to` differ from each other
   double capacity_factor = 0;  // rows for one device over their number under balanced load; 0: as many as there can be
   double imbalance = 1;        // seconds where `to` is sharded over those under balanced load
-  std::int64_t row_bytes = 0;
-  std::int64_t forward_moves = 0;  // all-to-alls of such rows, each way
-  std::int64_t backward_moves = 0;
 
   // The rows that one device may send to another one: it has `rows`, and each device has `positions` of `to`, of
   // `devices` times as many in all.
@@ -78,7 +66,9 @@ struct Rule {
   std::vector<TensorRule> operands;
   std::vector<TensorRule> results;
   std::vector<std::vector<std::uint32_t>> linear;
-  std::vector<InternalCollective> internal;
+  // Where one of these is sharded, the ranks reduce something inside the op (a batch's statistics, the count of a mean, a maximum).
+  // What they send is what OpFamily::localize emits.
+  std::vector<FactorId> coupled;
   std::vector<Exchange> exchanges;
 
   [[nodiscard]] MESHWRIGHT_API FactorId factor(std::string_view name) const;  // asserts that it exists

@@ -17,16 +17,16 @@ struct SavedStorage {
   bool operator==(const SavedStorage&) const = default;
 };
 
-// For each value of the graph, the one whose storage it has: itself, unless an op made it whose family says that it
-// makes views (OpCost::alias). What an op that nobody knows makes has a storage of its own.
+// For each value of the graph, the value that owns its storage: itself, unless it is a view (OpCost::alias). The results of an op
+// that no family serves have storages of their own.
 MESHWRIGHT_API std::vector<ValueId> storages(const Graph& graph, const OpTable& ops);
 
-// The storages that the backward needs, by their owner, ascending. Parameters, and with them their views, are left out:
-// they are there anyway. User inputs, buffers and constants that the backward uses are counted, as they are by
+// The storages that the backward needs, by their owner, ascending. Parameters and their views are left out, since they are
+// resident anyway. User inputs, buffers and constants that the backward uses are counted, as they are by
 // `torch.autograd.graph.saved_tensors_hooks`.
 MESHWRIGHT_API std::vector<SavedStorage> saved_storages(const TrainingGraph& training, const OpTable& ops);
 
-// Of all of them together, on one device.
+// The bytes of all these storages, on one device.
 MESHWRIGHT_API std::int64_t saved_bytes(const TrainingGraph& training, const OpTable& ops);
 
 }  // namespace meshwright

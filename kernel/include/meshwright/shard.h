@@ -28,10 +28,10 @@ struct ShardedType {
   bool operator==(const ShardedType&) const = default;
 };
 
-// What one rank holds of it.
+// The type of the part that one rank holds.
 MESHWRIGHT_API TensorType local_type(const ShardedType& tensor, const Mesh& mesh);
 
-// Where a rank stands on each axis; ranks count row-major.
+// A rank's position along each axis. Ranks are numbered row-major.
 MESHWRIGHT_API std::vector<std::int64_t> coordinates_of(const Mesh& mesh, std::int64_t rank);
 MESHWRIGHT_API std::int64_t rank_at(const Mesh& mesh, const std::vector<std::int64_t>& coordinates);
 

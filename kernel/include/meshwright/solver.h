@@ -1,5 +1,5 @@
-// Intra-op solvers: StrategySpace in, one strategy per node out, with a lower bound and an honest status. A solver that
-// needs more than numbers, the names of a model's layers say, is given the model too (solve_model).
+// Intra-op solvers: StrategySpace in, one strategy per node out, with a lower bound and an honest status. A solver that needs more
+// than the numbers (the names of a model's layers, say) is given the model too (solve_model).
 #pragma once
 
 #include <cstdint>
@@ -65,13 +65,14 @@ class MESHWRIGHT_API IntraSolver {
  public:
   virtual ~IntraSolver();
 
-  // Whether it needs the model that the numbers are of. The host then asks by `solve_model`, with the problem as it was built,
-  // and `solve` may be refused; for all others it reduces the space first.
+  // Whether the solver needs the model. If so, the host calls `solve_model` with the problem as it was built, and `solve` may be
+  // refused; else it calls `solve` with the reduced space.
   [[nodiscard]] virtual bool reads_model() const { return false; }
 
   // One Assignment for each budget (bytes per device; kNoBudget for none), which ascend. The wrapper validates the
   // space, the budgets and the answers (cost and peak are recomputed, a choice over budget is the plugin's fault), so
-  // implementations may assume valid input with at least one node and one budget. They keep nothing, are deterministic, and honour the limits.
+  // implementations may assume valid input with at least one node and one budget. They keep nothing, are deterministic, and
+  // honour the limits.
   // Errors: bad_input (the space), plugin_failed (the answer).
   Result<std::vector<Assignment>> solve(const StrategySpace& space, std::span<const std::int64_t> budgets,
                                         const SearchLimits& limits) const;
@@ -83,7 +84,7 @@ class MESHWRIGHT_API IntraSolver {
  private:
   virtual Result<std::vector<Assignment>> do_solve(const StrategySpace& space, std::span<const std::int64_t> budgets,
                                                    const SearchLimits& limits) const = 0;
-  // Where nothing is read from the model, `do_solve` of its space.
+  // Calls `do_solve` with the model's space, unless overridden.
   virtual Result<std::vector<Assignment>> do_solve_model(const ModelProblem& model, std::span<const std::int64_t> budgets,
                                                          const SearchLimits& limits) const;
 };

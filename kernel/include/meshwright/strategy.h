@@ -47,14 +47,14 @@ struct CallLayouts {
   bool operator==(const CallLayouts&) const = default;
 };
 
-// Of a node of a graph that does this along each axis; nothing if a tensor cannot lie so.
+// The layouts of a node's tensors that follow from what each axis does; nothing if a tensor has no room for them.
 MESHWRIGHT_API std::optional<CallLayouts> derive_layouts(const Graph& graph, const AtomizedGraph& atoms, NodeId node, const Mesh& mesh,
                                                          const std::vector<AxisChoice>& axes);
 
 struct Strategy : CallLayouts {
-  // Of a parameter, whose result is the value as it is stored and the layout that its gradient is reduced to:
-  Layout compute;                    // that it is gathered to for computing
-  Layout state;                      // of what the optimizer keeps
+  // Of a parameter. Its one result is the stored value, and the layout to which its gradient is reduced.
+  Layout compute;                    // of the value while it is computed with
+  Layout state;                      // of the optimizer's state
   ZeroStage zero = ZeroStage::none;
   bool regather = false;             // The gathered copy is dropped after the forward, and gathered again for the backward.
   bool prefetch = false;             // Each gather starts one op ahead of the op that needs it, and overlaps with that op.
@@ -62,15 +62,16 @@ struct Strategy : CallLayouts {
   double forward_seconds = 0;        // computing, without communication
   double backward_seconds = 0;       // the same
   double update_seconds = 0;         // of a parameter: the optimizer's step, and the gather of what it changed
-  double forward_communication_seconds = 0;   // collectives inside the op (InternalCollective)
+  double forward_communication_seconds = 0;   // collectives inside the op
   double backward_communication_seconds = 0;  // the same
   double constant_seconds = 0;                // its share of making operands that have no gradient
   std::int64_t saved_bytes = 0;               // resident from its forward to its backward
-  double own_share = 1;                       // resident bytes of its rank-private results (TensorRule::own) over those that their layouts say; an exchange has more
-  std::int64_t state_bytes = 0;               // of a parameter: its value and what the optimizer keeps, resident all the time
+  // Resident bytes of rank-private results (TensorRule::own) over the bytes of their layouts: an exchange makes room for more rows.
+  double own_share = 1;
+  std::int64_t state_bytes = 0;               // of a parameter: its value and the optimizer's state, resident all the time
   std::int64_t gradient_bytes = 0;            // of a parameter: resident from its backward to the update
 
-  // What goes out at a port: a fork has one result for all its uses.
+  // The result at a port. A fork has one result for all its uses.
   [[nodiscard]] const PortLayouts& result(std::uint32_t port) const { return results.size() == 1 ? results[0] : results[port]; }
   [[nodiscard]] double seconds(std::int64_t microbatches) const {
     return static_cast<double>(microbatches) * (forward_seconds + backward_seconds + forward_communication_seconds +
@@ -106,14 +107,19 @@ struct ProblemEdge {
   double hidden_share = 0;     // the share of the using op's computing with which this parameter's communication overlaps
 };
 
+// Bytes of one element of a value, or of its gradient, while it is converted: gradients of parameters are reduced in a dtype of
+// their own (TrainingSettings::reduce_dtype).
+MESHWRIGHT_API std::int64_t converted_element_bytes(const TrainingSettings& training, DType dtype, bool of_parameter, bool gradient);
+
 // Limits which strategies are considered: for comparisons, and for users who know what they want. Axes are bit masks: bit i
 // stands for mesh axis i.
 struct StrategyFilter {
   std::uint32_t batch_axes = 0;            // these only ever shard the batch: data parallelism
   std::uint32_t sharded_weight_axes = 0;   // over these, weights of two dimensions and more are computed with in shards
-  // Every parameter that is computed with whole over some axes is in shards over as many of them as it can be.
+  // If given, every parameter is sharded at this stage, over as many as possible of the axes over which it is replicated for
+  // computing; else the search chooses the stage of each parameter.
   std::optional<ZeroStage> zero = std::nullopt;
-  std::uint32_t zero_axes = 0xffffffffU;   // ... of these axes: hybrid sharding. The search's own shards are over these too.
+  std::uint32_t zero_axes = 0xffffffffU;   // ZeRO shards over these axes only: hybrid sharding
   std::optional<bool> regather = std::nullopt;  // ZeRO-3: gather again for the backward, or keep
   std::optional<bool> prefetch = std::nullopt;  // ZeRO-3: gather one op ahead, or when it is computed with
   bool operator==(const StrategyFilter&) const = default;
@@ -127,7 +133,7 @@ struct Problem {
   std::size_t strategies = 0;      // in all
 };
 
-// Where the model has no backward (ModelAnalysis), every operand of a differentiable op counts as saved.
+// If the model has no backward (ModelAnalysis), every operand of a differentiable op counts as saved.
 struct ProblemInput : PlanningContext {
   const Mesh& mesh;
   StrategyFilter filter;

@@ -1,4 +1,4 @@
-// A tensor in this process' memory: dense, row-major, owned. What op families compute with when they say what an op
+// A tensor in this process' memory: dense, row-major, owned but for what `reshaped` and `in` give. What op families compute with when they say what an op
 // means (op.h, evaluate); nobody measures anything by it. Booleans are bytes of 0 or 1.
 #pragma once
 
@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "meshwright/export.h"
@@ -17,7 +18,41 @@ class Tensor {
  public:
   Tensor() = default;
   explicit Tensor(TensorType type)
-      : type_(std::move(type)), elements_(type_.elements()), bytes_(static_cast<std::size_t>(type_.bytes()), std::byte{0}) {}
+      : type_(std::move(type)), elements_(type_.elements()), owned_(static_cast<std::size_t>(type_.bytes()), std::byte{0}), bytes_(owned_) {}
+  Tensor(const Tensor& other) : type_(other.type_), elements_(other.elements_), owned_(other.bytes_.begin(), other.bytes_.end()), bytes_(owned_) {}
+  Tensor(Tensor&& other) noexcept { swap(other); }
+  Tensor& operator=(Tensor other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Tensor() = default;
+
+  // All of `whole` in another shape. Owns nothing: it must not outlive `whole`, nor be written to. A copy of it owns its elements.
+  static Tensor reshaped(const Tensor& whole, TensorType type) {
+    assert(type.bytes() == whole.type_.bytes());
+    Tensor seen;
+    seen.type_ = std::move(type);
+    seen.elements_ = whole.elements_;
+    seen.bytes_ = whole.bytes_;
+    return seen;
+  }
+
+  // Lies in this memory, with what stands there. Owns nothing: it must not outlive the memory. A copy of it owns its elements.
+  static Tensor in(std::span<std::byte> memory, TensorType type) {
+    assert(type.bytes() == static_cast<std::int64_t>(memory.size()));
+    Tensor there;
+    there.elements_ = type.elements();
+    there.type_ = std::move(type);
+    there.bytes_ = memory;
+    return there;
+  }
+
+  void swap(Tensor& other) noexcept {
+    std::swap(type_, other.type_);
+    std::swap(elements_, other.elements_);
+    std::swap(owned_, other.owned_);
+    std::swap(bytes_, other.bytes_);
+  }
 
   [[nodiscard]] const TensorType& type() const { return type_; }
   [[nodiscard]] const std::vector<std::int64_t>& shape() const { return type_.shape; }
@@ -55,7 +90,8 @@ class Tensor {
 
   TensorType type_;
   std::int64_t elements_ = 0;
-  std::vector<std::byte> bytes_;
+  std::vector<std::byte> owned_;
+  std::span<std::byte> bytes_;  // its own, or those of what it is seen as
 };
 
 // Steps through the elements of a shape: row-major strides, and the position of an index.

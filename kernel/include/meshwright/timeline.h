@@ -1,9 +1,8 @@
 // When each instruction of a program runs on a rank: all ranks of a mesh do the same at the same time, on two streams. The only
 // simulation of a step: what a plan says of its step, and what `simulate` draws.
 //
-// Computing, and the moves that computing waits for, run one after the other. The moves of parameters, and the sums of what they
-// reduced, overlap with them, one after the other too: each is issued when all computing before it in the program is done,
-// so that a gather that stands one op ahead overlaps with that op.
+// What is on the compute stream runs one after the other, and so does what is on the communication stream: each of these is issued
+// when all computing before it in the program is done, so that a gather that stands one op ahead overlaps with that op.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +17,8 @@
 
 namespace meshwright {
 
-enum class Stream : std::uint8_t { compute, parameters };
-
 struct Span {
+  Occurrence at;
   Stream stream = Stream::compute;
   Ticks start = 0;
   Ticks ticks = 0;
@@ -31,17 +29,23 @@ struct Span {
 };
 
 struct Timeline {
-  std::vector<Span> spans;  // by instruction
+  std::vector<Span> spans;  // in the order of the program
   double step_seconds = 0;
-  // Of the stream of parameters: all that runs on it, and how long computing, and at the end the updates, stand still for it.
-  double parameter_seconds = 0;
-  double waits_for_gathers = 0;
+  // Of the communication stream: all that runs on it, and how long computing, and at the end the updates, stand still for it.
+  double communication_seconds = 0;
+  double waits_before_updates = 0;
   double waits_at_end = 0;
 };
 
 // What one instruction of a finished program takes. Errors: bad_input if a pass is left to be run.
 MESHWRIGHT_API Result<Ticks> instruction_ticks(const Program& program, const Instruction& instruction, const OpTable& ops, const CostProfile& profile);
 
-MESHWRIGHT_API Result<Timeline> make_timeline(const Program& program, const OpTable& ops, const CostProfile& profile);
+enum class Detail : std::uint8_t {
+  sums,   // spans of the repetitions in which a steady state was reached are enough: the sums are those of the whole step
+  spans,  // of every occurrence
+};
+
+// The sums are the same ones, tick by tick, with either detail.
+MESHWRIGHT_API Result<Timeline> make_timeline(const Program& program, const OpTable& ops, const CostProfile& profile, Detail detail = Detail::sums);
 
 }  // namespace meshwright

@@ -27,9 +27,10 @@ struct TrainingSettings {
   std::optional<DType> param_dtype;    // what the floating-point values of the model are retyped to; as exported if absent
   DType master_dtype = DType::float32;  // of the optimizer's own copy, where param_dtype differs, and of its state
   std::optional<DType> reduce_dtype;    // in which gradients are reduced and kept; the parameter's own if absent
-  // The number of parts into which a step cuts the batch. They run one after the other, and their losses are averaged; the graph
-  // is that of one part.
+  // The number of parts into which a step cuts the batch. Their losses are averaged; the graph is that of one part.
   std::int64_t microbatches = 1;
+  // Their forwards and backwards as they follow each other, as step_order.h writes them; "": one microbatch after the other.
+  std::string order;
   // True: gradients of microbatches add up on each device and are reduced once a step. False: after each microbatch.
   bool keep_gradients = true;
 

@@ -38,12 +38,8 @@ class BatchNorm final : public OpFamily {
     if (!rule) return rule;
     if (call.node.op == kBackwardSums) rule->linear = {{0}};
     if (!together) return rule;
-    const FactorId c = rule->factor("c");
-    for (FactorId over = 0; over < rule->factors.size(); ++over) {
-      if (over == c || rule->factors[over].name == "none") continue;
-      rule->internal.push_back({over, {c}, 4, false});  // means, then variances
-      rule->internal.push_back({over, {c}, 4, false});
-      rule->internal.push_back({over, {c}, 8, true});   // the two sums of the backward
+    for (FactorId factor = 0; factor < rule->factors.size(); ++factor) {
+      if (rule->factors[factor].name != "c" && rule->factors[factor].name != "none") rule->coupled.push_back(factor);
     }
     return rule;
   }

@@ -138,9 +138,6 @@ Exchange exchange_of(const OpCall& call) {
   exchange.distinct = call.node.boolean("distinct", false);
   exchange.capacity_factor = call.node.number("capacity_factor", 0);
   exchange.imbalance = call.node.number("imbalance", 1);
-  exchange.row_bytes = call.operand("gate_up")->shape[call.node.boolean("in_first", false) ? 1 : 2] * size_bytes(call.operand("gate_up")->dtype);
-  exchange.forward_moves = 2;   // rows there, results back
-  exchange.backward_moves = 2;  // gradients there and back
   return exchange;
 }
 

@@ -31,16 +31,10 @@ class CrossEntropy final : public OpFamily {
     Result<Rule> rule = parse_rule(text, call.operands, call.results);
     if (!rule) return rule;
     if (backward) rule->linear = {{0}};
-    const FactorId n = rule->factor("n"), c = rule->factor("c");
-    // Sharded classes: the maximum, then the sum of exponentials, the label's logit and its weight together. The backward
-    // repeats them.
-    for (const bool again : {false, true}) {
-      if (again && backward) break;  // it has no backward
-      rule->internal.push_back({c, {n}, 4, again});
-      rule->internal.push_back({c, {n}, 12, again});
-      // A mean is sum / count, and shards may hold unequal counts of labels that are not ignored.
-      if (reduction == LossReduction::mean) rule->internal.push_back({n, {}, 4, again});
-    }
+    // Sharded classes: the maximum, then the sum of exponentials, the label's logit and its weight together. A mean is
+    // sum / count, and shards may hold unequal counts of labels that are not ignored.
+    rule->coupled = {rule->factor("c")};
+    if (reduction == LossReduction::mean) rule->coupled.push_back(rule->factor("n"));
     return rule;
   }
 
@@ -59,10 +53,8 @@ class CrossEntropy final : public OpFamily {
     if (!rule) return rule;
     if (backward) rule->linear = {{0}};
     if (reduction != LossReduction::mean || has_probabilities(call)) return rule;
-    for (FactorId over = 0; over < rule->factors.size(); ++over) {
-      if (rule->factors[over].whole) continue;
-      rule->internal.push_back({over, {}, 4, false});  // the count
-      if (!backward) rule->internal.push_back({over, {}, 4, true});
+    for (FactorId factor = 0; factor < rule->factors.size(); ++factor) {
+      if (!rule->factors[factor].whole) rule->coupled.push_back(factor);  // the count
     }
     return rule;
   }

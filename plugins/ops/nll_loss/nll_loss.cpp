@@ -31,11 +31,9 @@ class NllLoss final : public OpFamily {
     if (!rule || counts) return rule;
     rule->linear = {{0}};
     if (backward || reduction != LossReduction::mean) return rule;
-    // The count of a mean, forward and backward.
-    for (FactorId over = 0; over < rule->factors.size(); ++over) {
-      if (rule->factors[over].name == "c" && !call.operand("weight")) continue;
-      rule->internal.push_back({over, {}, 4, false});
-      rule->internal.push_back({over, {}, 4, true});
+    // The count of a mean.
+    for (FactorId factor = 0; factor < rule->factors.size(); ++factor) {
+      if (rule->factors[factor].name != "c" || call.operand("weight")) rule->coupled.push_back(factor);
     }
     return rule;
   }

@@ -37,10 +37,8 @@ class Selection final : public OpFamily {
     for (std::size_t i = 1; i < call.results.size(); ++i) results += "," + to;
     Result<Rule> rule = parse_rule(from + " ->" + results, call.operands, call.results);
     if (!rule || !shards) return rule;
-    std::vector<FactorId> of_result;
-    for (const auto& dimension : rule->results[0].dimensions) of_result.insert(of_result.end(), dimension.begin(), dimension.end());
     for (FactorId factor = 0; factor < rule->factors.size(); ++factor) {
-      if (rule->factors[factor].internal) rule->internal.push_back({factor, of_result, size_bytes(self.dtype), false});
+      if (rule->factors[factor].internal) rule->coupled.push_back(factor);
     }
     return rule;
   }

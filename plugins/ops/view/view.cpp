@@ -137,6 +137,8 @@ class View final : public OpFamily {
   Result<OpCost> do_cost(const OpCall& call, const Rule&) const override {
     OpCost cost;
     cost.alias = true;
+    const std::string& op = call.node.op;
+    cost.keeps_order = op != "aten.transpose.int" && op != "aten.permute" && op != "aten.t" && op != "aten.expand";
     cost.alias_backward = call.node.op != "aten.expand";  // whose gradient is a sum
     return cost;
   }

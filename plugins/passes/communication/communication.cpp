@@ -7,6 +7,8 @@ namespace {
 
 class Communication final : public ProgramPass {
  private:
+  [[nodiscard]] bool alters_backward() const override { return false; }
+
   Result<Program> do_run(Program program, const PlanningContext&) const override {
     std::vector<Instruction> instructions;
     for (Instruction& instruction : program.instructions) {

@@ -31,20 +31,19 @@ class Joiner {
     }
     for (ProgramOutput& output : program_.outputs) output.value = stands_for[output.value];
     for (std::uint32_t i = 0; i < program_.parameters.size(); ++i) {
-      if (gradients_[i].stored > 0) update(i);
+      if (gradients_[i].sum != kNoId) update(i);
     }
   }
 
  private:
   struct Gradient {
-    ProgramValueId sum = kNoId;
-    std::int64_t stored = 0;  // of how many microbatches
-    PlannedPath reduction;    // from how the backward yields it
+    ProgramValueId sum = kNoId;  // of all microbatches
+    PlannedPath reduction;       // from how the backward yields it
   };
 
   [[nodiscard]] const Layout& layout_of(ProgramValueId id) const { return program_.type(id).layout; }
 
-  [[nodiscard]] bool is_last(const Gradient& gradient) const { return gradient.stored == program_.training.microbatches; }
+  [[nodiscard]] bool adds_up() const { return program_.order.microbatches > 1; }
 
   [[nodiscard]] bool reduces_each(const ProgramParameter& parameter) const {
     return program_.training.reduces_each_microbatch(parameter.zero);
@@ -66,6 +65,7 @@ class Joiner {
     Instruction gather = conversion(load, stored, wanted, {load.conversion, load.moves});
     auto place = program_.instructions.end();
     if (parameter.prefetch) place = before_last_work();
+    if (place != program_.instructions.end()) gather.phase = place->phase;
     program_.instructions.insert(place, std::move(gather));
   }
 
@@ -99,10 +99,11 @@ class Joiner {
     ProgramValueId here = cast(store, store.operands[0].value);
     const PlannedPath& reduction = gradient.reduction = {store.conversion, store.moves};
     if (reduces_each(parameter)) here = convert(store, here, parameter.reduced, "gradient of " + store.name, reduction);
-    gradient.sum = add(store, gradient, here, here != store.operands[0].value);
-    ++gradient.stored;
-    if (!is_last(gradient) || reduces_each(parameter) || program_.training.reduces_at_end(parameter.zero)) return;
-    gradient.sum = convert(store, gradient.sum, parameter.reduced, "gradient of " + store.name, reduction);
+    gradient.sum = adds_up() ? add(store, here, here != store.operands[0].value) : here;
+    if (reduces_each(parameter) || program_.training.reduces_at_end(parameter.zero)) return;
+    Instruction complete = store;
+    if (adds_up()) complete.when = When::last;
+    gradient.sum = convert(complete, gradient.sum, parameter.reduced, "gradient of " + store.name, reduction);
   }
 
   ProgramValueId cast(const Instruction& store, ProgramValueId gradient) {
@@ -117,24 +118,24 @@ class Joiner {
     return cast.results[0];
   }
 
-  // With several microbatches into a buffer of its own: the first gradient if that was `made` here, by a cast or a move;
-  // else others may read its storage, and the buffer begins as zeros.
-  ProgramValueId add(const Instruction& store, const Gradient& gradient, ProgramValueId addend, bool made) {
-    if (program_.training.microbatches == 1) return addend;
-    ProgramValueId sum = gradient.sum;
-    if (sum == kNoId && made) return addend;
-    if (sum == kNoId) {
-      Instruction zeros = local_compute(store, "aten.zeros", {});
-      zeros.results = {sum = make("sum of gradients of " + store.name, program_.type(addend))};
-      program_.instructions.push_back(std::move(zeros));
-    }
+  // Into a buffer of the step: the first gradient if that was `made` here, by a cast or a move; else others may read its storage,
+  // and the buffer begins as zeros.
+  ProgramValueId add(const Instruction& store, ProgramValueId addend, bool made) {
+    const ProgramValueId sum = make("sum of gradients of " + store.name, program_.type(addend));
+    program_.values[sum].of_step = true;
+    Instruction begin = local_compute(store, made ? "" : "aten.zeros", {});
+    if (made) begin.operands = {{"", addend, layout_of(addend)}};
     Instruction accumulate = local_compute(store, "", {sum, addend});
+    begin.when = When::first;
+    accumulate.when = made ? When::later : When::each;
     accumulate.kind = InstructionKind::accumulate;
-    accumulate.alias = true;
-    accumulate.hides = made && reduces_each(program_.parameters[store.parameter]);
-    accumulate.results = {make(program_.values[sum].name, program_.type(sum))};
-    program_.instructions.push_back(accumulate);
-    return accumulate.results[0];
+    if (made) begin.kind = InstructionKind::accumulate;
+    for (Instruction* instruction : {&begin, &accumulate}) {
+      if (made && reduces_each(program_.parameters[store.parameter])) instruction->stream = Stream::communication;
+      instruction->results = {sum};
+      program_.instructions.push_back(std::move(*instruction));
+    }
+    return sum;
   }
 
   Instruction local_compute(const Instruction& origin, const char* op, const std::vector<ProgramValueId>& operands) const {
@@ -188,7 +189,7 @@ class Joiner {
     convert.results = {to};
     convert.moves = path.moves;
     convert.conversion = path.conversion;
-    convert.hides = true;
+    convert.stream = Stream::communication;
     return convert;
   }
 
@@ -210,6 +211,8 @@ void number_copies(Program& program, std::size_t first) {
 }
 
 class ParameterShard final : public ProgramPass {
+  [[nodiscard]] bool alters_backward() const override { return false; }
+
   Result<Program> do_run(Program program, const PlanningContext& context) const override {
     const std::size_t before = program.values.size();
     Joiner(program, context.ops).run();

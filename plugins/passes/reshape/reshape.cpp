@@ -9,6 +9,8 @@ namespace {
 
 class Reshape final : public ProgramPass {
  private:
+  [[nodiscard]] bool alters_backward() const override { return false; }
+
   Result<Program> do_run(Program program, const PlanningContext& context) const override {
     std::vector<Instruction> instructions;
     for (Instruction& instruction : program.instructions) {

@@ -1,15 +1,18 @@
 #include "execution.h"
 
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "box_runs.h"
 #include "combine.h"
-#include "optimizer.h"
 
 namespace meshwright {
 
-std::string describe(const Program& program, std::size_t index) {
-  const Instruction& instruction = program.instructions[index];
+std::string describe(const Program& program, const Occurrence& at) {
+  const Instruction& instruction = program.instructions[at.instruction];
   std::string what = name(instruction.kind);
   if (instruction.kind == InstructionKind::compute) what = instruction.op + " '" + instruction.name + "'";
   if (instruction.kind == InstructionKind::move) {
@@ -17,7 +20,8 @@ std::string describe(const Program& program, std::size_t index) {
            program.values[instruction.operands[0].value].name + "'";
   }
   if (instruction.kind == InstructionKind::update) what += " '" + program.parameters[instruction.parameter].name + "'";
-  return "instruction " + std::to_string(index) + " (" + what + ")";
+  const std::string microbatch = program.order.microbatches == 1 ? "" : ", microbatch " + std::to_string(at.microbatch);
+  return "instruction " + std::to_string(at.instruction) + " (" + what + microbatch + ")";
 }
 
 Tensor cut(const Tensor& whole, const ShardedType& type, const Mesh& mesh,
@@ -36,71 +40,159 @@ Tensor cut(const Tensor& whole, const ShardedType& type, const Mesh& mesh,
   return part;
 }
 
-Execution::Execution(const BackendInput& input, const std::vector<const Tensor*>& sources, std::int64_t rank,
-                     Transport& transport)
+void paste(const Tensor& part, const ShardedType& type, const Mesh& mesh, const std::vector<std::int64_t>& coordinates, Tensor& whole) {
+  if (whole.bytes().empty()) return;
+  const Box here = box_of(type.layout, type.atoms, mesh, coordinates);
+  const Box all{std::vector<std::int64_t>(type.atoms.sizes.size(), 0), type.atoms.sizes};
+  const auto size = static_cast<std::size_t>(size_bytes(type.type.dtype));
+  for_each_run(here, all, intersect(all, here), [&](std::size_t from, std::size_t to, std::size_t count) {
+    std::memcpy(whole.bytes().data() + to * size, part.bytes().data() + from * size, count * size);
+  });
+}
+
+namespace {
+
+// As the system gives it out; in huge pages where there are some, since it is all written to.
+std::byte* new_memory(std::int64_t bytes) {
+  constexpr std::size_t kHugePage = std::size_t{2} << 20U;
+  const std::size_t alignment = static_cast<std::size_t>(bytes) < kHugePage ? Arena::kAlignment : kHugePage;
+  const std::size_t whole = (static_cast<std::size_t>(bytes) + alignment - 1) / alignment * alignment;
+  void* memory = std::aligned_alloc(alignment, std::max(whole, alignment));
+  if (memory == nullptr) throw std::bad_alloc();
+  if (alignment == kHugePage) ::madvise(memory, whole, MADV_HUGEPAGE);  // if not, it is only slower
+  return static_cast<std::byte*>(memory);
+}
+
+}  // namespace
+
+Execution::Execution(const BackendInput& input, const std::vector<Occurrence>& steps, const Arena& arena, std::int64_t rank)
     : input_(input),
       program_(input.program),
-      sources_(sources),
+      steps_(steps),
+      arena_(arena),
       rank_(rank),
       coordinates_(coordinates_of(input.program.mesh, rank)),
-      transport_(transport),
-      values_(input.program.values.size()) {}
+      states_(input.program.parameters.size()),
+      values_(input.program.values.size() * static_cast<std::size_t>(input.program.order.microbatches)) {}
 
-void Execution::count(std::int64_t bytes, std::size_t index) {
+void Execution::count(std::int64_t bytes) {
   held_bytes_ += bytes;
   if (held_bytes_ <= peak_bytes_) return;
   peak_bytes_ = held_bytes_;
-  peak_instruction_ = static_cast<std::int64_t>(index);
+  peak_instruction_ = static_cast<std::int64_t>(steps_.empty() ? 0 : steps_[step_].instruction);
 }
 
-void Execution::keep(ProgramValueId id, Tensor tensor, std::size_t index) {
-  count(tensor.type().bytes(), index);
-  values_[id] = {std::make_shared<Tensor>(std::move(tensor)), {}};
+Tensor Execution::placed(ProgramValueId id, std::int64_t microbatch) {
+  TensorType type = program_.local(id);
+  const auto bytes = static_cast<std::size_t>(type.bytes());
+  return Tensor::in({memory_.get() + arena_.offsets[program_.place(id, microbatch)], bytes}, std::move(type));
 }
 
-void Execution::load() {
-  std::size_t source = 0;
-  const auto take = [&](ProgramValueId id) {
-    keep(id, cut(*sources_[source++], program_.type(id), program_.mesh, coordinates_), 0);
-  };
-  for (const ProgramParameter& parameter : program_.parameters) {
-    take(parameter.value);
+void Execution::keep(ProgramValueId id, Tensor placed) {
+  count(placed.type().bytes());
+  value(id) = {std::make_shared<Tensor>(std::move(placed)), {}};
+}
+
+void Execution::keep_copy(ProgramValueId id, const Tensor& tensor) {
+  Tensor there = placed(id, microbatch_);
+  std::ranges::copy(tensor.bytes(), there.bytes().begin());
+  keep(id, std::move(there));
+}
+
+void Execution::load(const std::vector<const Tensor*>& parameters) {
+  std::fill(values_.begin(), values_.end(), Held{});
+  std::fill(states_.begin(), states_.end(), OptimizerState{});
+  held_bytes_ = peak_bytes_ = microbatch_ = 0;
+  if (!memory_) memory_.reset(new_memory(arena_.bytes));
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const ProgramParameter& parameter = program_.parameters[i];
+    keep_copy(parameter.value, cut(*parameters[i], program_.type(parameter.value), program_.mesh, coordinates_));
     // What the optimizer keeps from step to step is there from the start.
-    count(optimizer_bytes(program_, parameter), 0);
+    count(optimizer_bytes(program_, parameter));
   }
-  for (const ProgramInput& input : program_.inputs) take(input.value);
 }
 
-Result<const Execution::Held*> Execution::held(ProgramValueId id) const {
-  if (!values_[id].storage) return internal_error("value '" + program_.values[id].name + "' is not there");
-  return &values_[id];
+void Execution::begin(const std::vector<const Tensor*>& inputs, Transport& transport, RunObserver* observer) {
+  transport_ = &transport;
+  observer_ = observer;
+  step_ = 0;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const ProgramInput& input = program_.inputs[i];
+    microbatch_ = input.microbatch;
+    keep_copy(input.value, cut(*inputs[i], program_.type(input.value), program_.mesh, coordinates_));
+  }
 }
 
-Result<Execution::Reading> Execution::read(ProgramValueId id) const {
-  const Result<const Held*> value = held(id);
+void Execution::end() {
+  std::vector<Held> kept(values_.size());
+  std::vector<std::pair<ProgramValueId, Tensor>> elsewhere;  // copies: where one has to go, another one may lie
+  held_bytes_ = microbatch_ = 0;
+  for (const ProgramParameter& parameter : program_.parameters) {
+    const std::size_t before = program_.place(parameter.value, 0);
+    const std::size_t now = parameter.updated == kNoId ? before : program_.place(parameter.updated, program_.order.microbatches - 1);
+    if (arena_.offsets[now] == arena_.offsets[before]) kept[before] = std::move(values_[now]);
+    else elsewhere.emplace_back(parameter.value, *values_[now].storage);
+    held_bytes_ += program_.local_bytes(parameter.value) + optimizer_bytes(program_, parameter);
+  }
+  values_ = std::move(kept);
+  for (const auto& [id, tensor] : elsewhere) {
+    Tensor there = placed(id, 0);
+    std::ranges::copy(tensor.bytes(), there.bytes().begin());
+    value(id) = {std::make_shared<Tensor>(std::move(there)), {}};
+  }
+}
+
+Result<Tensor> Execution::part(ProgramValueId id, std::int64_t microbatch) const {
+  Result<Reading> tensor = read(id, microbatch);
+  if (!tensor) return tensor.error();
+  return **tensor;
+}
+
+Result<const Execution::Held*> Execution::held(ProgramValueId id, std::int64_t microbatch) const {
+  const Held& value = values_[program_.place(id, microbatch)];
+  if (!value.storage) return internal_error("value '" + program_.values[id].name + "' is not there");
+  return &value;
+}
+
+Result<Execution::Reading> Execution::read(ProgramValueId id, std::int64_t microbatch) const {
+  const Result<const Held*> value = held(id, microbatch);
   if (!value) return value.error();
   std::shared_ptr<const Tensor> seen = (*value)->storage;
+  std::vector<std::shared_ptr<const Tensor>> behind;  // what is seen through views that own nothing
   for (const Held::View& view : (*value)->views) {
-    Result<std::vector<Tensor>> results = call(program_.instructions[view.instruction], {seen.get()});
+    const Instruction& instruction = program_.instructions[view.instruction];
+    if (instruction.keeps_order) {
+      behind.push_back(seen);
+      seen = std::make_shared<const Tensor>(Tensor::reshaped(*seen, program_.local(instruction.results[0])));
+      continue;
+    }
+    Result<std::vector<Tensor>> results = call(instruction, {seen.get()});
     if (!results) return results.error();
     seen = std::make_shared<const Tensor>(std::move((*results)[view.result]));
   }
-  return Reading(std::move(seen));
+  return Reading(std::move(seen), std::move(behind));
 }
 
-Result<bool> Execution::execute(std::size_t index) {
-  const Instruction& instruction = program_.instructions[index];
+Result<bool> Execution::execute(std::size_t step) {
+  step_ = step;
+  microbatch_ = steps_[step].microbatch;
+  const Instruction& instruction = program_.instructions[steps_[step].instruction];
+  for (const ProgramValueId result : instruction.results) {
+    if (arena_.offsets[program_.place(result, microbatch_)] == Arena::kNone) return bad_input("'" + program_.values[result].name + "' was freed before it is made");
+  }
   const auto done = [](const Status& status) -> Result<bool> {
     if (!status) return status.error();
     return true;
   };
   switch (instruction.kind) {
     case InstructionKind::compute:
-      return done(compute_op(instruction, index));
+      return done(compute_op(instruction));
     case InstructionKind::move:
-      return move(instruction, index);
+      return move(instruction);
     case InstructionKind::accumulate:
       return done(accumulate(instruction));
+    case InstructionKind::carry:
+      return done(take_over(instruction));
     case InstructionKind::update:
       return done(update(instruction));
     case InstructionKind::free:
@@ -116,11 +208,22 @@ Result<bool> Execution::execute(std::size_t index) {
 // A storage goes with the last value that shares it.
 Status Execution::drop(const Instruction& instruction) {
   for (const ProgramOperand& operand : instruction.operands) {
-    const Result<const Held*> value = held(operand.value);
-    if (!value) return value.error();
-    if ((*value)->storage.use_count() == 1) held_bytes_ -= (*value)->storage->type().bytes();
-    values_[operand.value] = {};
+    const Result<const Held*> held_value = held(operand.value);
+    if (!held_value) return held_value.error();
+    if ((*held_value)->storage.use_count() == 1) held_bytes_ -= (*held_value)->storage->type().bytes();
+    value(operand.value) = {};
   }
+  return Done{};
+}
+
+// The operand becomes the result.
+Status Execution::take_over(const Instruction& instruction) {
+  const std::int64_t microbatch = instruction.operands_from(microbatch_);
+  const ProgramValueId from = instruction.operands[0].value;
+  const Result<const Held*> there = held(from, microbatch);
+  if (!there) return there.error();
+  value(instruction.results[0]) = std::move(values_[program_.place(from, microbatch)]);
+  values_[program_.place(from, microbatch)] = {};
   return Done{};
 }
 
@@ -134,20 +237,20 @@ Result<std::vector<Tensor>> Execution::call(const Instruction& instruction, cons
   return results;
 }
 
-Status Execution::make_views(const Instruction& instruction, std::size_t index) {
-  const Result<const Held*> value = held(instruction.operands[0].value);
-  if (!value) return value.error();
+Status Execution::make_views(const Instruction& instruction) {
+  const Result<const Held*> seen = held(instruction.operands[0].value);
+  if (!seen) return seen.error();
   for (std::size_t i = 0; i < instruction.results.size(); ++i) {
-    Held view = **value;
-    view.views.push_back({index, i});
-    values_[instruction.results[i]] = std::move(view);
+    Held view = **seen;
+    view.views.push_back({steps_[step_].instruction, i});
+    value(instruction.results[i]) = std::move(view);
   }
   return Done{};
 }
 
-Status Execution::compute_op(const Instruction& instruction, std::size_t index) {
+Status Execution::compute_op(const Instruction& instruction) {
   if (!instruction.local) return bad_input("the program is not finished: this is on whole shapes");
-  if (instruction.alias) return make_views(instruction, index);
+  if (instruction.alias) return make_views(instruction);
   std::vector<Reading> readings;
   std::vector<const Tensor*> operands;
   for (const ProgramOperand& operand : instruction.operands) {
@@ -158,16 +261,17 @@ Status Execution::compute_op(const Instruction& instruction, std::size_t index) 
   }
   Result<std::vector<Tensor>> results = call(instruction, operands);
   if (!results) return results.error();
-  for (std::size_t i = 0; i < results->size(); ++i) keep(instruction.results[i], std::move((*results)[i]), index);
+  for (std::size_t i = 0; i < results->size(); ++i) keep_copy(instruction.results[i], (*results)[i]);
   return Done{};
 }
 
-Result<bool> Execution::move(const Instruction& instruction, std::size_t index) {
+Result<bool> Execution::move(const Instruction& instruction) {
   const Result<Reading> source = read(instruction.operands[0].value);
   if (!source) return source.error();
-  Tensor result(program_.local(instruction.results[0]));
-  Result<bool> met = transport_.move(rank_, index, **source, result);
-  if (met && *met) keep(instruction.results[0], std::move(result), index);
+  Tensor result = placed(instruction.results[0], microbatch_);
+  std::ranges::fill(result.bytes(), std::byte{0});
+  Result<bool> met = transport_->move(rank_, step_, instruction, **source, result);
+  if (met && *met) keep(instruction.results[0], std::move(result));
   return met;
 }
 
@@ -178,12 +282,13 @@ Status Execution::update(const Instruction& instruction) {
   const Result<const Held*> changed = held(instruction.operands.size() > 1 ? instruction.operands[1].value : parameter.value);
   if (!changed) return changed.error();
   Tensor& storage = *(*changed)->storage;
-  Status status = take_first_step(program_.training.optimizer, input_.optimizer, **gradient, storage);
-  if (status && input_.observer) input_.observer->on_update(rank_, instruction.parameter, **gradient, storage);
+  Status status = take_step(program_.training.optimizer, input_.optimizer, **gradient, storage, states_[instruction.parameter]);
+  if (status && observer_ != nullptr) observer_->on_update(rank_, instruction.parameter, **gradient, storage);
   return status;
 }
 
 Status Execution::accumulate(const Instruction& instruction) {
+  if (instruction.takes_over()) return take_over(instruction);
   const Result<const Held*> held_sum = held(instruction.operands[0].value);
   if (!held_sum) return held_sum.error();
   const Result<Reading> addend = read(instruction.operands[1].value);
@@ -192,21 +297,20 @@ Status Execution::accumulate(const Instruction& instruction) {
   const Combine add = combine_for(sum.type().dtype, false);
   if (add == nullptr) return bad_input("sums of " + to_string(sum.type()) + " are not computed");
   add(sum.bytes().data(), (*addend)->bytes().data(), static_cast<std::size_t>(sum.elements()));
-  values_[instruction.results[0]] = **held_sum;
   return Done{};
 }
 
 Status Execution::give_outputs() const {
-  for (std::uint32_t i = 0; input_.observer && i < program_.parameters.size(); ++i) {
+  for (std::uint32_t i = 0; observer_ != nullptr && i < program_.parameters.size(); ++i) {
     if (program_.parameters[i].updated == kNoId) continue;
-    const Result<Reading> tensor = read(program_.parameters[i].updated);
+    const Result<Reading> tensor = read(program_.parameters[i].updated, program_.order.microbatches - 1);
     if (!tensor) return tensor.error();
-    input_.observer->on_gathered(rank_, i, **tensor);
+    observer_->on_gathered(rank_, i, **tensor);
   }
-  for (std::uint32_t i = 0; input_.observer && i < program_.outputs.size(); ++i) {
-    const Result<Reading> tensor = read(program_.outputs[i].value);
+  for (std::uint32_t i = 0; observer_ != nullptr && i < program_.outputs.size(); ++i) {
+    const Result<Reading> tensor = read(program_.outputs[i].value, program_.outputs[i].microbatch);
     if (!tensor) return tensor.error();
-    input_.observer->on_output(rank_, i, **tensor);
+    observer_->on_output(rank_, i, **tensor);
   }
   return Done{};
 }

@@ -2,36 +2,51 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "meshwright/arena.h"
 #include "meshwright/backend.h"
+#include "optimizer.h"
 #include "transport.h"
 
 namespace meshwright {
 
-// "instruction 12 (all_gather along axis 1 of 'h')"
-std::string describe(const Program& program, std::size_t index);
+// "instruction 12 (all_gather along axis 1 of 'h')"; of several microbatches with its number.
+std::string describe(const Program& program, const Occurrence& at);
 
 // What a rank holds of a whole tensor; zeros where it is padded, and where another rank holds a partial sum.
 Tensor cut(const Tensor& whole, const ShardedType& type, const Mesh& mesh,
            const std::vector<std::int64_t>& coordinates);
+// The other way: puts a rank's part of a value that is not partial where it belongs in the whole.
+void paste(const Tensor& part, const ShardedType& type, const Mesh& mesh, const std::vector<std::int64_t>& coordinates, Tensor& whole);
+
+struct FreeMemory {
+  void operator()(std::byte* memory) const { std::free(memory); }
+};
 
 // One rank: its values, and how many bytes they take. Used by one thread at a time.
 class Execution {
  public:
-  // `sources` are the whole tensors of the parameters, then of the inputs.
-  Execution(const BackendInput& input, const std::vector<const Tensor*>& sources, std::int64_t rank,
-            Transport& transport);
+  // `steps`: what a step does. `arena`: where its values lie.
+  Execution(const BackendInput& input, const std::vector<Occurrence>& steps, const Arena& arena, std::int64_t rank);
 
-  // Takes its parts of parameters and inputs.
-  void load();
-  // False: the run has stopped.
-  Result<bool> execute(std::size_t index);
+  // Takes its parts of the whole tensors of the parameters; the optimizer's state is empty.
+  void load(const std::vector<const Tensor*>& parameters);
+  // A step begins: takes its parts of the inputs. `transport` moves what this step moves.
+  void begin(const std::vector<const Tensor*>& inputs, Transport& transport, RunObserver* observer);
+  // What stands at this place of the steps. False: the run has stopped.
+  Result<bool> execute(std::size_t step);
   // Hands the outputs to the observer.
   Status give_outputs() const;
+  // The step has ended: nothing stays but parameters, as they are now, and the optimizer's state.
+  void end();
+
+  // A rank's part of a value, as the step left it; of a parameter also between steps.
+  Result<Tensor> part(ProgramValueId id, std::int64_t microbatch) const;
 
   [[nodiscard]] std::int64_t peak_bytes() const { return peak_bytes_; }
   [[nodiscard]] std::int64_t peak_instruction() const { return peak_instruction_; }
@@ -50,33 +65,49 @@ class Execution {
   // A value to be read: the storage itself, or what the views make of it, for as long as this lives.
   class Reading {
    public:
-    explicit Reading(std::shared_ptr<const Tensor> tensor) : tensor_(std::move(tensor)) {}
+    Reading(std::shared_ptr<const Tensor> tensor, std::vector<std::shared_ptr<const Tensor>> behind)
+        : tensor_(std::move(tensor)), behind_(std::move(behind)) {}
     const Tensor& operator*() const { return *tensor_; }
     const Tensor* operator->() const { return tensor_.get(); }
 
    private:
     std::shared_ptr<const Tensor> tensor_;
+    std::vector<std::shared_ptr<const Tensor>> behind_;
   };
 
-  Result<const Held*> held(ProgramValueId id) const;
-  Result<Reading> read(ProgramValueId id) const;
+  // The value of the microbatch that runs now, or of another one.
+  Held& value(ProgramValueId id) { return values_[program_.place(id, microbatch_)]; }
+  Result<const Held*> held(ProgramValueId id, std::int64_t microbatch) const;
+  Result<const Held*> held(ProgramValueId id) const { return held(id, microbatch_); }
+  Result<Reading> read(ProgramValueId id) const { return read(id, microbatch_); }
+  Result<Reading> read(ProgramValueId id, std::int64_t microbatch) const;
   Result<std::vector<Tensor>> call(const Instruction& instruction, const std::vector<const Tensor*>& operands) const;
-  void keep(ProgramValueId id, Tensor tensor, std::size_t index);
-  void count(std::int64_t bytes, std::size_t index);
+  // A value's place in the arena, as it was left.
+  Tensor placed(ProgramValueId id, std::int64_t microbatch);
+  void keep(ProgramValueId id, Tensor placed);
+  void keep_copy(ProgramValueId id, const Tensor& tensor);
+  void count(std::int64_t bytes);
   Status drop(const Instruction& instruction);
-  Status make_views(const Instruction& instruction, std::size_t index);
-  Status compute_op(const Instruction& instruction, std::size_t index);
-  Result<bool> move(const Instruction& instruction, std::size_t index);
+  Status make_views(const Instruction& instruction);
+  Status compute_op(const Instruction& instruction);
+  Result<bool> move(const Instruction& instruction);
   Status accumulate(const Instruction& instruction);
+  Status take_over(const Instruction& instruction);
   Status update(const Instruction& instruction);
 
   const BackendInput& input_;
   const Program& program_;
-  const std::vector<const Tensor*>& sources_;
+  const std::vector<Occurrence>& steps_;
+  const Arena& arena_;
+  std::unique_ptr<std::byte, FreeMemory> memory_;  // the arena, from `load` on
   std::int64_t rank_;
   std::vector<std::int64_t> coordinates_;
-  Transport& transport_;
-  std::vector<Held> values_;
+  Transport* transport_ = nullptr;    // of the step that runs
+  RunObserver* observer_ = nullptr;
+  std::vector<OptimizerState> states_;  // by parameter
+  std::vector<Held> values_;  // of each microbatch
+  std::size_t step_ = 0;
+  std::int64_t microbatch_ = 0;
   std::int64_t held_bytes_ = 0, peak_bytes_ = 0, peak_instruction_ = 0;
 };
 

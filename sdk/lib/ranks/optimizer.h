@@ -1,4 +1,4 @@
-// The optimizer's first step, as torch.optim takes it.
+// The optimizer's step, as torch.optim takes it.
 #pragma once
 
 #include "meshwright/backend.h"
@@ -8,9 +8,15 @@
 
 namespace meshwright {
 
-// Updates the parameter in place. Computes in double and rounds once. The state is zero before and nobody reads it
-// afterwards, so there is none. Errors: bad_input unless both are float32 or both float64.
-Status take_first_step(Optimizer optimizer, const OptimizerSettings& settings, const Tensor& gradient,
-                       Tensor& parameter);
+// What the optimizer keeps of a parameter from step to step, in the parameter's type: momentum's buffer or Adam's first
+// moment, and Adam's second. Empty before the first step, and where the optimizer keeps none.
+struct OptimizerState {
+  std::int64_t steps = 0;  // that were taken
+  Tensor first, second;
+};
+
+// Updates the parameter and the state in place. Computes in double and rounds once. Errors: bad_input unless parameter and gradient
+// are both float32 or both float64.
+Status take_step(Optimizer optimizer, const OptimizerSettings& settings, const Tensor& gradient, Tensor& parameter, OptimizerState& state);
 
 }  // namespace meshwright

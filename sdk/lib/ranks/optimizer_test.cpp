@@ -12,7 +12,8 @@ double stepped(Optimizer optimizer, double parameter, double gradient, const Opt
   Tensor value(TensorType{DType::float64, {1}}), slope(TensorType{DType::float64, {1}});
   value.set(0, parameter);
   slope.set(0, gradient);
-  EXPECT_TRUE(take_first_step(optimizer, settings, slope, value).ok());
+  OptimizerState state;
+  EXPECT_TRUE(take_step(optimizer, settings, slope, value, state).ok());
   return value.get(0);
 }
 
@@ -38,11 +39,31 @@ TEST(Optimizer, AdamTakesAStepOfTheLearningRateWithoutDecay) {
   EXPECT_DOUBLE_EQ(stepped(Optimizer::adam, 2, 0, settings), 2);
 }
 
+// What torch.optim makes of 2 in float64, with gradients of 0.5, -1.25 and 3.
+TEST(Optimizer, KeepsItsStateFromStepToStep) {
+  const OptimizerSettings settings{.learning_rate = 0.1, .epsilon = 0.01, .weight_decay = 0.5};
+  const std::pair<Optimizer, std::vector<double>> cases[] = {{Optimizer::sgd, {1.95, 2.075, 1.775}},
+                                                             {Optimizer::momentum, {1.95, 2.03, 1.802}},
+                                                             {Optimizer::adam, {1.9019607843137254, 1.9457226962876906, 1.9016563873283618}},
+                                                             {Optimizer::adamw, {1.8019607843137253, 1.7556246570720042, 1.6237771152590752}}};
+  for (const auto& [optimizer, expected] : cases) {
+    Tensor value(TensorType{DType::float64, {1}}), slope(TensorType{DType::float64, {1}});
+    value.set(0, 2);
+    OptimizerState state;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      slope.set(0, std::vector{0.5, -1.25, 3.0}[i]);
+      ASSERT_TRUE(take_step(optimizer, settings, slope, value, state).ok());
+      EXPECT_NEAR(value.get(0), expected[i], 1e-15) << i;
+    }
+  }
+}
+
 TEST(Optimizer, RefusesOtherTypes) {
   Tensor value(TensorType{DType::int64, {1}}), slope(TensorType{DType::int64, {1}});
-  EXPECT_FALSE(take_first_step(Optimizer::sgd, {}, slope, value).ok());
+  OptimizerState state;
+  EXPECT_FALSE(take_step(Optimizer::sgd, {}, slope, value, state).ok());
   Tensor longer(TensorType{DType::int64, {2}});
-  EXPECT_FALSE(take_first_step(Optimizer::sgd, {}, longer, value).ok());
+  EXPECT_FALSE(take_step(Optimizer::sgd, {}, longer, value, state).ok());
 }
 
 }  // namespace

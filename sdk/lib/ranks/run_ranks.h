@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -13,12 +14,12 @@ struct RunOptions {
   // A seed: a whole value that becomes partial is scattered at random instead of staying with one rank, so that an op
   // that takes partial values but is not linear is found out.
   std::optional<std::uint64_t> scatter_partials;
-  // For tests: what each rank executes, as indices into the program's instructions; all of them where it is empty.
+  // For tests: what each rank executes, as indices into its occurrences; all of them where it is empty.
   std::vector<std::vector<std::size_t>> instructions;
 };
 
-// Reports ranks, bytes_sent, peak_bytes and peak_instruction. Errors: the first failure in program order, of the lowest
-// rank, which it names; a collective that not all ranks of its group entered, naming those that didn't.
-Result<Report> run_ranks(const BackendInput& input, const RunOptions& options = {});
+// A step reports ranks, bytes_sent, peak_bytes and peak_instruction. Errors of a step: the first failure in program order, of the
+// lowest rank, which it names; a collective that not all ranks of its group entered, naming those that didn't.
+std::unique_ptr<Executable> compile_ranks(const BackendInput& input, const RunOptions& options = {});
 
 }  // namespace meshwright

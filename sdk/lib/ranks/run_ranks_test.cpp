@@ -61,8 +61,9 @@ const TestOps kOps;
 
 Result<Report> run(ProgramBuilder& build, Observer& observer, const RunOptions& options = {}) {
   BackendInput input = build.input_for(kOps);
-  input.observer = &observer;
-  return run_ranks(input, options);
+  const std::unique_ptr<Executable> executable = compile_ranks(input, options);
+  if (Status status = executable->load(input.source); !status) return status.error();
+  return executable->step(input.source, &observer);
 }
 
 std::vector<double> numbers(const Tensor& tensor) {
@@ -219,6 +220,30 @@ TEST(RunRanks, RefusesWhatItCanNotRun) {
   EXPECT_NE(run(build, observer).error().message.find("not finished"), std::string::npos);
   build.sources.at(0) = count_up({5});
   EXPECT_NE(run(build, observer).error().message.find("'x' is float32[4]"), std::string::npos);
+}
+
+// Two ranks that hold half of w each, whose gradient is twice w.
+TEST(RunRanks, KeepsParametersAndTheOptimizersStateFromStepToStep) {
+  ProgramBuilder build({2});
+  build.program.training.optimizer = Optimizer::momentum;
+  const ProgramValueId w = build.parameter("w", count_up({4}, 1), "S0");
+  const ProgramValueId gradient = build.compute("double", {w}, "S0");
+  build.update(0, gradient);
+  BackendInput input = build.input_for(kOps);
+  input.optimizer = {.learning_rate = 0.25, .momentum = 0.5};
+  const std::unique_ptr<Executable> executable = compile_ranks(input);
+  EXPECT_FALSE(executable->step(input.source));
+  EXPECT_FALSE(executable->fetch(0));
+  ASSERT_TRUE(executable->load(input.source));
+  EXPECT_EQ(numbers(executable->fetch(0).value()), (std::vector<double>{1, 2, 3, 4}));
+  ASSERT_TRUE(executable->step(input.source));  // the gradient is 2 w, the buffer too
+  EXPECT_EQ(numbers(executable->fetch(0).value()), (std::vector<double>{0.5, 1, 1.5, 2}));
+  ASSERT_TRUE(executable->step(input.source));  // the gradient is w of before the first step, the buffer twice that
+  EXPECT_EQ(numbers(executable->fetch(0).value()), (std::vector<double>{0, 0, 0, 0}));
+  ASSERT_TRUE(executable->load(input.source));
+  ASSERT_TRUE(executable->step(input.source));
+  EXPECT_EQ(numbers(executable->fetch(0).value()), (std::vector<double>{0.5, 1, 1.5, 2}));
+  EXPECT_FALSE(executable->fetch(7));
 }
 
 }  // namespace

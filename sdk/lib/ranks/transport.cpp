@@ -14,14 +14,14 @@ struct Transport::Task {
   const ShardedType& from;
   const ShardedType& to;
   std::int64_t rank = 0;
-  std::size_t index = 0;
+  std::size_t step = 0;  // of the run, which is the same one for all ranks
   std::vector<std::int64_t> at;     // the rank's coordinates
   std::vector<std::int64_t> group;  // the ranks that hold what it needs, ascending, itself included
   Box target;                       // what it needs
   std::size_t element_bytes = 0;
   Combine combine = nullptr;
 
-  [[nodiscard]] Meeting::Place place(int step) const { return {index, step, group}; }
+  [[nodiscard]] Meeting::Place place(int step) const { return {this->step, step, group}; }
 };
 
 namespace {
@@ -90,8 +90,7 @@ Transport::Transport(const Program& program, Meeting& meeting, std::optional<std
       scatter_partials_(scatter_partials),
       desks_(to_index(program.mesh.devices())) {}
 
-Result<bool> Transport::move(std::int64_t rank, std::size_t index, const Tensor& source, Tensor& result) {
-  const Instruction& instruction = program_.instructions[index];
+Result<bool> Transport::move(std::int64_t rank, std::size_t step, const Instruction& instruction, const Tensor& source, Tensor& result) {
   const Move& move = instruction.move;
   const ShardedType& from = program_.type(instruction.operands[0].value);
   const ShardedType& to = program_.type(instruction.results[0]);
@@ -100,7 +99,7 @@ Result<bool> Transport::move(std::int64_t rank, std::size_t index, const Tensor&
             from,
             to,
             rank,
-            index,
+            step,
             at,
             group_of(program_.mesh, at, involved_axes(move, from.layout, to.layout)),
             box_of(to.layout, to.atoms, program_.mesh, at),
@@ -224,7 +223,7 @@ void Transport::keep_one(const Task& task, const Tensor& source) const {
   const std::int64_t coordinate = task.at[task.move.axis];
   const DType dtype = task.from.type.dtype;
   if (scatter_partials_ && (dtype == DType::float32 || dtype == DType::float64)) {
-    const double share = share_of(*scatter_partials_, task.index, coordinate, program_.mesh.axes[task.move.axis].size);
+    const double share = share_of(*scatter_partials_, task.step, coordinate, program_.mesh.axes[task.move.axis].size);
     const auto elements = to_index(task.target.elements());
     if (dtype == DType::float32) {
       scale<float>(source.as<float>(), {reinterpret_cast<float*>(result), elements}, share);

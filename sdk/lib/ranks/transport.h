@@ -19,9 +19,9 @@ class Transport {
   // to the first, so that an op that is not linear is found out.
   Transport(const Program& program, Meeting& meeting, std::optional<std::uint64_t> scatter_partials);
 
-  // The part of instruction `index`, a move, that falls to `rank`. False: the run has stopped. `result` is all zeros.
-  // Thread-safe; each rank is one thread.
-  Result<bool> move(std::int64_t rank, std::size_t index, const Tensor& source, Tensor& result);
+  // The part of a move, which stands at this place of what a step does, that falls to `rank`. False: the run has stopped. `result`
+  // is all zeros. Thread-safe; each rank is one thread.
+  Result<bool> move(std::int64_t rank, std::size_t step, const Instruction& instruction, const Tensor& source, Tensor& result);
 
   // Bytes that this rank has fetched from others.
   [[nodiscard]] std::int64_t fetched_bytes(std::int64_t rank) const { return desks_[to_index(rank)].fetched; }

@@ -81,7 +81,7 @@ class Moves : public ::testing::TestWithParam<Case> {
     for (std::int64_t rank = 0; rank < mesh_.devices(); ++rank) {
       threads.emplace_back([&, rank] {
         const auto i = static_cast<std::size_t>(rank);
-        const Result<bool> met = transport.move(rank, 0, sources[i], results[i]);
+        const Result<bool> met = transport.move(rank, 0, program.instructions[0], sources[i], results[i]);
         EXPECT_TRUE(met && *met) << what;
         meeting.leave(rank);
       });

@@ -65,9 +65,10 @@ Ran run(ProgramBuilder& build) {
   mark_views(build.program, kOps);
   place_frees(build.program);
   Observer observer;
-  BackendInput input = build.input_for(kOps);
-  input.observer = &observer;
-  const Result<Report> report = run_ranks(input, {});
+  const BackendInput input = build.input_for(kOps);
+  const std::unique_ptr<Executable> executable = compile_ranks(input);
+  EXPECT_TRUE(executable->load(input.source));
+  const Result<Report> report = executable->step(input.source, &observer);
   EXPECT_TRUE(report.ok()) << report.error().message;
   EXPECT_EQ(report->peak_bytes, std::ranges::max(memory_curve(build.program)));
   return {*report, observer.outputs};

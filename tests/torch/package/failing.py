@@ -44,6 +44,18 @@ def tell_of_threads() -> None:
         print(f"threads are left: {', '.join(left)}", file=sys.stderr)
 
 
+def killed_when_all_have_joined() -> None:
+    """Rank 2 dies when no rank is in PyTorch's own start of the group any more, where it would wait half an hour for one that is gone."""
+    store = dist.distributed_c10d._get_default_store()
+    store.set(f"joined/{dist.get_rank()}", b"1")
+    if dist.get_rank() == 2:
+        store.wait([f"joined/{rank}" for rank in range(dist.get_world_size())])
+        store.set("leaving", b"1")
+        os.kill(os.getpid(), signal.SIGKILL)
+    if dist.get_rank() == 0:  # it holds the store, and ends with the first collective
+        store.wait(["leaving"])
+
+
 def fail() -> None:
     raise KeyError("no such letter")
 
@@ -78,8 +90,7 @@ def main(case: str, folder: str) -> None:
         steps(meshwright.autoparallelize(seeded(WithLoss), INPUTS), fail)
     elif case == "killed_before":
         dist.init_process_group("gloo")
-        if dist.get_rank() == 2:
-            os.kill(os.getpid(), signal.SIGKILL)
+        killed_when_all_have_joined()
         meshwright.autoparallelize(seeded(WithLoss), INPUTS)
     elif case == "killed_while_planning":
         if os.environ["RANK"] == "2":

@@ -4,10 +4,11 @@ import weakref
 import torch
 
 from cases import case, close, draw, same
-from prelude import parameters
+from prelude import reductions
 from prelude.layout import Layout
-from prelude.moves import all_gather, all_reduce, reduce_scatter
-from prelude.parameters import begin_forward, buffer, parameter, regathering, used
+from prelude.loads import begin_forward, regathering
+from prelude.moves import Collective, all_gather, all_reduce, at_once, reduce_scatter
+from prelude.parameters import buffer, parameter, used
 
 WHOLE = Layout((8, 6), (None, None))
 ROWS = Layout((8, 6), (0, None))
@@ -91,19 +92,19 @@ def test_without_gradients():
 
 @case
 def test_packs_and_pieces_give_the_same():
-    kept = parameters.PACK_BYTES, parameters.CHUNK_BYTES
+    kept = reductions.BUCKET_BYTES, reductions.CHUNK_BYTES
     try:
         for pack, chunk in ((0, 1 << 30), (1 << 30, 1 << 30), (500, 1 << 30), (0, 100), (0, 48)):
-            parameters.PACK_BYTES, parameters.CHUNK_BYTES = pack, chunk
+            reductions.BUCKET_BYTES, reductions.CHUNK_BYTES = pack, chunk
             step([*KINDS], 2, lambda p: torch.optim.SGD(p, 0.1))
     finally:
-        parameters.PACK_BYTES, parameters.CHUNK_BYTES = kept
+        reductions.BUCKET_BYTES, reductions.CHUNK_BYTES = kept
 
 
 @case
 def test_steps_in_the_backward_are_the_optimizers():
     """Whole and piece by piece, with what the optimizer keeps; the gradient's pieces arrive one after the other."""
-    kept = parameters.PACK_BYTES, parameters.CHUNK_BYTES, parameters.step_alone
+    kept = reductions.BUCKET_BYTES, reductions.CHUNK_BYTES, reductions.step_alone
     parts = []
 
     def counted(shard, of=None):
@@ -116,7 +117,7 @@ def test_steps_in_the_backward_are_the_optimizers():
                          lambda p: torch.optim.SGD(p, 0.1)):
         for chunk, layout, moves, ranks in ((1 << 30, deep, gathered, 4), (400, deep, gathered, 4),
                                             (400, whole_layout, dict(reduced=[all_reduce(0)]), 2)):
-            parameters.PACK_BYTES, parameters.CHUNK_BYTES, parameters.step_alone = 0, chunk, counted
+            reductions.BUCKET_BYTES, reductions.CHUNK_BYTES, reductions.step_alone = 0, chunk, counted
             parts.clear()
             try:
                 whole = draw(4, 8, 6)
@@ -124,7 +125,7 @@ def test_steps_in_the_backward_are_the_optimizers():
                 with torch.no_grad():
                     shard.copy_(layout.cut(whole))
                 ours, theirs = optimizer_of([shard]), optimizer_of([plain])
-                parameters.step_in_backward(ours)
+                reductions.step_in_backward(ours)
                 for _ in range(4):
                     x = draw(4, 8, 6)
                     # Every rank adds the same, so that sums are as many times as large as there are ranks.
@@ -141,36 +142,28 @@ def test_steps_in_the_backward_are_the_optimizers():
                 assert len(parts) == (0 if chunk == 1 << 30 else 3 * 4), parts  # all steps but the first
                 assert len(ours.state) <= 1 and ours.param_groups[0]["params"][0] is shard
             finally:
-                parameters.PACK_BYTES, parameters.CHUNK_BYTES, parameters.step_alone = kept
+                reductions.BUCKET_BYTES, reductions.CHUNK_BYTES, reductions.step_alone = kept
 
 
 class Counting:
     """Counts the collectives that begin, by kind."""
 
-    KINDS = (all_gather, all_reduce, reduce_scatter)
-
     def __enter__(self):
-        self.counts, self.begins = {}, {kind: kind.begin for kind in self.KINDS}
-        for kind in self.KINDS:
-            kind.begin = self.counted(kind)
-        return self.counts
+        counts, send = {}, Collective.send
 
-    def counted(self, kind):
-        begin = kind.begin
-
-        def count(move, x):
-            self.counts[kind.__name__] = self.counts.get(kind.__name__, 0) + 1
-            return begin(move, x)
-        return count
+        def counted(move, row, own=False):
+            counts[move.kind] = counts.get(move.kind, 0) + 1
+            return send(move, row, own)
+        self.send, Collective.send = send, counted
+        return counts
 
     def __exit__(self, *_):
-        for kind, begin in self.begins.items():
-            kind.begin = begin
+        Collective.send = self.send
 
 
 @case
 def test_small_gradients_go_together():
-    for moves, total in (([all_reduce(1)], 2.0), ([all_reduce(0), all_reduce(1)], 4.0)):
+    for moves, total in (([all_reduce(1)], 2.0), ([all_reduce(0), all_reduce(1)], 4.0), ([at_once(all_reduce(0), all_reduce(1))], 4.0)):
         shards = [parameter(ROWS, torch.float64, reduced=moves) for _ in range(5)]
         with Counting() as counts:
             sum(used(p).sum() for p in shards).backward()
@@ -311,7 +304,7 @@ def test_a_value_used_twice_is_loaded_once_when_that_is_known():
 
 @case
 def test_blocks_that_are_computed_again_for_the_backward():
-    """With activation checkpoints: gathers as many as with values gathered again, reductions on the way at once."""
+    """With activation checkpoints: gathers as many as with values gathered again, reductions together."""
     from torch.utils.checkpoint import checkpoint
 
     layout = Layout((6, 6), (0, None))
@@ -334,7 +327,7 @@ def test_blocks_that_are_computed_again_for_the_backward():
                 for block in (shards[:2], shards[2:]):
                     y = checkpoint(chain, block, y, use_reentrant=False)
             y.square().sum().div(2).backward()
-        assert counts == {"all_gather": 8, "reduce_scatter": 4}, counts
+        assert counts == {"all_gather": 8, "reduce_scatter": 1}, counts
         assert not any(p.storing.uses or p.storing.value is not None for p in shards)
         for p, w in zip(shards, plain):
             close(p.grad, layout.cut(w.grad))
@@ -374,9 +367,9 @@ def test_a_failed_backward_leaves_nothing_behind():
         (Fails.apply(x) * used(p)).sum().backward()
     except ValueError:
         pass
-    assert parameters.REDUCTIONS
+    assert reductions.REDUCTIONS
     loss = used(p).sum()
-    assert not parameters.REDUCTIONS
+    assert not reductions.REDUCTIONS
     loss.backward()
     close(p.grad, torch.full((4, 6), 2.0, dtype=torch.float64))
 
@@ -415,21 +408,21 @@ def test_reductions_begin_before_the_backward_ends():
     """Of a chain of products, the last one's gradient is on its way before the first one's is computed."""
     moves = [all_reduce(0), all_reduce(1)]
     shards = [parameter(Layout((6, 6), (None, None)), torch.float64, reduced=moves) for _ in range(3)]
-    events, kept = [], parameters.PACK_BYTES
-    parameters.PACK_BYTES = 0
-    with Counting():
-        begin = all_reduce.begin
+    events, kept, send = [], reductions.BUCKET_BYTES, Collective.send
 
-        def begun(move, x):
-            events.append("reduce")
-            return begin(move, x)
-        all_reduce.begin = begun
+    def begun(move, row, own=False):
+        events.append("reduce")
+        return send(move, row, own)
+
+    reductions.BUCKET_BYTES, Collective.send = 0, begun
+    try:
         x = draw(2, 6).requires_grad_()
         y = x
         for p in shards:
             y = torch.tanh(y @ used(p).t())
             y.register_hook(lambda gradient: events.append("gradient"))
         y.sum().backward()
-    parameters.PACK_BYTES = kept
+    finally:
+        reductions.BUCKET_BYTES, Collective.send = kept, send
     # Of each gradient the first sum begins at once, the second when the backward ends.
     assert events == ["gradient", "reduce"] * 3 + ["reduce"] * 3, events

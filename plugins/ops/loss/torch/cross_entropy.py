@@ -3,7 +3,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from sharding import all_reduce, run, summed_over
+from sharding import all_reduce, run, sum_begun, summed_over
 
 
 class ShardedCrossEntropy(torch.autograd.Function):
@@ -60,15 +60,14 @@ def cross_entropy(logits, target, weight=None, reduction="mean", ignore_index=-1
             return loss
         return loss.sum() / summed_over(share.sum(), position_axes) if reduction == "mean" else loss.sum()
     sums = reduction == "mean" and position_axes
+    if sums and target.is_floating_point():  # probabilities: every position counts
+        count = logits.new_tensor(logits.numel() // logits.shape[min(1, logits.dim() - 1)])
+    elif sums:
+        count = labels_weight(target, weight, ignore_index, logits.dtype)
+    total = sum_begun(count, position_axes) if sums else None
     loss = F.cross_entropy(logits, target, weight, ignore_index=ignore_index, reduction="sum" if sums else reduction,
                            label_smoothing=label_smoothing)
-    if not sums:
-        return loss
-    if target.is_floating_point():  # probabilities: every position counts
-        count = logits.new_tensor(logits.numel() // logits.shape[min(1, logits.dim() - 1)])
-    else:
-        count = labels_weight(target, weight, ignore_index, logits.dtype)
-    return loss / summed_over(count, position_axes)
+    return loss / total() if sums else loss
 
 
 def labels_weight(target, weight, ignore_index, dtype):

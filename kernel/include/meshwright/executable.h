@@ -1,0 +1,59 @@
+// A finished program, ready to run on all ranks of its mesh (`Backend::compile`). What training keeps lasts from step to step:
+// parameters, the optimizer's state, buffers.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "meshwright/export.h"
+#include "meshwright/graph.h"
+#include "meshwright/result.h"
+#include "meshwright/tensor.h"
+
+namespace meshwright {
+
+// Called from the ranks' threads while a program runs, for several ranks at a time.
+class MESHWRIGHT_API RunObserver {
+ public:
+  virtual ~RunObserver();
+  // A parameter's gradient, and the parameter as the optimizer updated it, both in the layout of the optimizer's state.
+  virtual void on_update(std::int64_t rank, std::uint32_t parameter, const Tensor& gradient, const Tensor& updated) = 0;
+  // At the end of the step, for a parameter that is stored in another layout than its state: the stored value, gathered from
+  // the updated shards.
+  virtual void on_gathered(std::int64_t rank, std::uint32_t parameter, const Tensor& value) = 0;
+  virtual void on_output(std::int64_t rank, std::uint32_t output, const Tensor& value) = 0;
+};
+
+// The whole tensor of a source of the graph; of a user's input, in a microbatch. Null: there is none.
+using TensorSource = std::function<const Tensor*(ValueId, std::int64_t microbatch)>;
+
+// What a run or a prediction of one step gives.
+struct Report {
+  std::int64_t ranks = 0;
+  double step_seconds = 0;            // predicted for one step on the cluster; only a simulation says it
+  std::int64_t bytes_sent = 0;        // by all ranks together
+  std::int64_t peak_bytes = 0;        // of the rank that holds most
+  std::int64_t arena_bytes = 0;       // of the block in which a rank's values lie (arena.h), the optimizer's state apart
+  std::int64_t peak_instruction = 0;  // the index of the instruction at which that rank reaches its peak
+};
+
+// Used by one thread at a time. What it was compiled from must outlive it.
+class MESHWRIGHT_API Executable {
+ public:
+  virtual ~Executable();
+  // Gives the ranks their parts of parameters and constants, and buffers; the optimizer's state is as before the first step.
+  // Errors: bad_input if a tensor is missing or of another type.
+  Status load(const TensorSource& source);
+  // One training step on these inputs of users. Errors: bad_input before `load`, or as `load`; a rank's own error, which names the
+  // rank and the instruction. After an error it must be loaded again.
+  Result<Report> step(const TensorSource& inputs, RunObserver* observer = nullptr);
+  // A whole parameter or buffer, as the last step left it. Errors: bad_input for another value of the graph, and before `load`.
+  Result<Tensor> fetch(ValueId source) const;
+
+ private:
+  virtual Status do_load(const TensorSource& source) = 0;
+  virtual Result<Report> do_step(const TensorSource& inputs, RunObserver* observer) = 0;
+  virtual Result<Tensor> do_fetch(ValueId source) const = 0;
+};
+
+}  // namespace meshwright
