@@ -14,14 +14,16 @@ using testing::ProgramBuilder;
 
 const testing::TestOps kOps;
 
-// x → first → second, which needs w, gathered one op ahead; its gradient is reduced beside third. If there is room, what the
-// reduction reads fits below the peak, which is at first, until it has been reduced; else third waits for its place.
+// x → first → second, which needs w, gathered one op ahead; its gradient is reduced beside third. If there is room, first reads
+// more, so that the peak is there, and what the reduction reads fits below it until it has been reduced; else third waits for its place.
 ProgramBuilder layer(bool beside, bool room = true) {
   ProgramBuilder build = testing::slow_builder({2});
   build.program.training.optimizer = Optimizer::sgd;
   const ProgramValueId weight = build.parameter("w", count_up({4}), "S0"), x = build.input("x", count_up({4}), "R");
   const ProgramValueId gathered = build.move(MoveKind::all_gather, 0, weight, "R");
-  const ProgramValueId first = build.compute("look_up", {x, build.input("table", count_up({room ? 64 : 4}), "R")}, "R");
+  std::vector<ProgramValueId> read = {x};
+  if (room) read.push_back(build.input("more", count_up({64}), "R"));
+  const ProgramValueId first = build.compute("first", read, "R");
   const ProgramValueId second = build.compute("second", {first, gathered}, "R+P0");
   const ProgramValueId reduced = build.move(MoveKind::reduce_scatter, 0, second, "S0");
   for (Instruction& instruction : build.program.instructions) {
@@ -44,10 +46,10 @@ std::vector<double> starts(const Program& program, const Timeline& timeline) {
 TEST(Timeline, ParametersMovesRunBesideTheComputing) {
   const ProgramBuilder build = layer(true);
   const Timeline timeline = make_timeline(build.program, kOps, build.profile).value();
-  // The gather, 8 s, beside first's 32 s; second 48 s; the reduction, 8 s, beside third's 32 s; the update.
-  EXPECT_EQ(starts(build.program, timeline), (std::vector<double>{0, 0, 32, 80, 80, 112}));
+  // The gather, 8 s, beside first's 288 s; second 48 s; the reduction, 8 s, beside third's 32 s; the update.
+  EXPECT_EQ(starts(build.program, timeline), (std::vector<double>{0, 0, 288, 336, 336, 368}));
   EXPECT_DOUBLE_EQ(timeline.step_seconds,
-                   112 + static_cast<double>(2 * build.program.training.step_bytes(DType::float32)));
+                   368 + static_cast<double>(2 * build.program.training.step_bytes(DType::float32)));
 }
 
 TEST(Timeline, WhatIsReducedIsWaitedForWhereItsRoomIsNeeded) {
@@ -59,7 +61,7 @@ TEST(Timeline, WhatIsReducedIsWaitedForWhereItsRoomIsNeeded) {
 TEST(Timeline, OtherMovesAreWaitedFor) {
   const ProgramBuilder build = layer(false);
   const Timeline timeline = make_timeline(build.program, kOps, build.profile).value();
-  EXPECT_EQ(starts(build.program, timeline), (std::vector<double>{0, 8, 40, 88, 96, 128}));
+  EXPECT_EQ(starts(build.program, timeline), (std::vector<double>{0, 8, 296, 344, 352, 384}));
 }
 
 // A sum of what was reduced waits for the reduction, and no computing waits for it.
@@ -79,17 +81,17 @@ TEST(Timeline, SumsOfWhatWasReducedRunBehindTheReduction) {
     instructions.insert(reduction + 1, sum);
     place_frees(build.program);
     const Timeline timeline = make_timeline(build.program, kOps, build.profile).value();
-    // The reduction from 80 to 88, the sum of 3 times 8 bytes; third at once, or behind it.
-    EXPECT_EQ(starts(build.program, timeline), (std::vector<double>{0, 0, 32, 80, 88, beside ? 80.0 : 112.0, beside ? 112.0 : 144.0}));
+    // The reduction from 336 to 344, the sum of 3 times 8 bytes; third at once, or behind it.
+    EXPECT_EQ(starts(build.program, timeline), (std::vector<double>{0, 0, 288, 336, 344, beside ? 336.0 : 368.0, beside ? 368.0 : 400.0}));
   }
 }
 
 TEST(Timeline, TextSumsByPhaseAndStream) {
   const ProgramBuilder build = layer(true);
   const std::string text = timeline_text(build.program, make_timeline(build.program, kOps, build.profile).value());
-  EXPECT_NE(text.find("computing                   112000.000     0.000"), std::string::npos) << text;
+  EXPECT_NE(text.find("computing                   368000.000     0.000"), std::string::npos) << text;
   EXPECT_NE(text.find("parameters' moves beside it  16000.000"), std::string::npos) << text;
-  EXPECT_NE(text.find(" 48000.000 ms  at 32000.000  forward   second"), std::string::npos) << text;
+  EXPECT_NE(text.find(" 48000.000 ms  at288000.000  forward   second"), std::string::npos) << text;
 }
 
 TEST(Timeline, RefusesAProgramThatIsNotFinished) {

@@ -47,7 +47,7 @@ Result<std::string> parameter_text(const ForwardProgram& forward, std::uint32_t 
     if (!moves.empty()) text += std::string(", ") + name + "=" + list(moves);
   };
   if (const auto master = master_dtype(state.type, training)) text += ", master=" + dtype(*master);
-  if (is_floating(state.type.dtype) && training.reduce_dtype.value_or(state.type.dtype) != state.type.dtype) {
+  if (is_floating(state.type.dtype) && training.gradient_dtype(state.type.dtype) != state.type.dtype) {
     text += ", summed=" + dtype(*training.reduce_dtype);
   }
   add("stored", move_texts(state, parameter.gather.moves, program.mesh));

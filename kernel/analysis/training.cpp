@@ -18,7 +18,7 @@ std::int64_t TrainingSettings::optimizer_values() const {
   return 0;
 }
 
-std::int64_t TrainingSettings::gradient_bytes(DType dtype) const { return size_bytes(reduce_dtype.value_or(dtype)); }
+std::int64_t TrainingSettings::gradient_bytes(DType dtype) const { return size_bytes(gradient_dtype(dtype)); }
 
 std::int64_t TrainingSettings::optimizer_bytes(DType dtype) const {
   const std::int64_t master = size_bytes(master_dtype);

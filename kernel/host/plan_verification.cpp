@@ -54,7 +54,7 @@ constexpr Measure kExact{1e-9, 1e-6, true};
 Result<Verification> verify_plan(Plan plan, const ProgramTools& tools, PluginHost& host, std::int64_t steps, bool exact) {
   if (exact) {
     if (Status status = compute_in(DType::float64, *tools.ops, plan); !status) return status.error();
-  } else if (computes_in_half(plan.graph()) || is_half(plan.training.reduce_dtype.value_or(DType::float32))) {
+  } else if (computes_in_half(plan.graph()) || is_half(plan.training.gradient_dtype(DType::float32))) {
     log(LogLevel::warning, "verify", "the plan computes in half precision; it is verified in float32, so bytes are those of float32");
     if (Status status = compute_in(DType::float32, *tools.ops, plan); !status) return status.error();
   }

@@ -89,10 +89,8 @@ std::int64_t times(const Program& program, const Instruction& instruction) {
 
 std::int64_t optimizer_bytes(const Program& program, const ProgramParameter& parameter) {
   if (parameter.gradient == kNoId) return 0;
-  ShardedType state = program.type(parameter.value);
-  state.layout = parameter.state;
-  const TensorType local = local_type(state, program.mesh);
-  return local.elements() * program.training.optimizer_bytes(local.dtype);
+  const ShardedType& value = program.type(parameter.value);
+  return local_bytes(parameter.state, value.atoms, program.mesh, program.training.optimizer_bytes(value.type.dtype));
 }
 
 std::vector<std::int64_t> memory_curve(const Program& program) {

@@ -90,9 +90,10 @@ class Terms {
 
   // --- bytes of one device ---
 
-  [[nodiscard]] std::int64_t local_bytes(const Layout& layout, ValueId id) const {
-    return local_elements(layout, input_.atoms().values[id], input_.mesh) * size_bytes(type(id).dtype);
+  [[nodiscard]] std::int64_t bytes(const Layout& layout, ValueId id, std::int64_t element_bytes) const {
+    return local_bytes(layout, input_.atoms().values[id], input_.mesh, element_bytes);
   }
+  [[nodiscard]] std::int64_t bytes(const Layout& layout, ValueId id) const { return bytes(layout, id, size_bytes(type(id).dtype)); }
 
   enum class Part : std::uint8_t { operand, operand_gradient, result, result_gradient, gathered };
 
@@ -110,11 +111,11 @@ class Terms {
 
   [[nodiscard]] std::int64_t part_bytes(const Strategy& strategy, Part part, std::uint32_t port, ValueId id) const {
     switch (part) {
-      case Part::operand: return local_bytes(strategy.operands[port].value, id);
-      case Part::operand_gradient: return local_bytes(strategy.operands[port].gradient, id);
-      case Part::result: return local_bytes(strategy.result(port).value, id);
-      case Part::result_gradient: return local_bytes(strategy.result(port).gradient, id);
-      case Part::gathered: return strategy.results[0].value == strategy.compute ? 0 : local_bytes(strategy.compute, id);
+      case Part::operand: return bytes(strategy.operands[port].value, id);
+      case Part::operand_gradient: return bytes(strategy.operands[port].gradient, id);
+      case Part::result: return bytes(strategy.result(port).value, id);
+      case Part::result_gradient: return bytes(strategy.result(port).gradient, id);
+      case Part::gathered: return strategy.results[0].value == strategy.compute ? 0 : bytes(strategy.compute, id);
     }
     return 0;
   }
@@ -291,13 +292,12 @@ class Terms {
   // complete.
   void add_parameter_gradient(std::uint32_t i, const VariableFlow::Uses& uses) {
     const std::int64_t microbatches = input_.training.microbatches;
+    const ValueId id = variable(i).value;
     Bytes whole, reduced;
     for (const Strategy& strategy : strategies(i)) {
       whole.push_back(strategy.gradient_bytes);
       const bool shrinks = microbatches > 1 && strategy.zero == ZeroStage::optimizer && !input_.training.reduces_each_microbatch(strategy.zero);
-      reduced.push_back(!shrinks ? strategy.gradient_bytes
-                                 : local_elements(strategy.state, input_.atoms().values[variable(i).value], input_.mesh) *
-                                       input_.training.gradient_bytes(type(variable(i).value).dtype));
+      reduced.push_back(shrinks ? bytes(strategy.state, id, input_.training.gradient_bytes(type(id).dtype)) : strategy.gradient_bytes);
     }
     const std::int32_t complete = backward_at(uses.first) + 1;
     const std::int32_t shrunk = backward_.goes_on ? 2 * count_ : complete;

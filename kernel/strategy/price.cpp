@@ -141,7 +141,7 @@ void price_sums(const AtomShape& shape, const TensorType& type, const ProblemInp
   const TrainingSettings& training = input.training;
   const ShardedType made{type, shape, strategy.compute};
   ShardedType reduced = made;
-  reduced.type.dtype = training.reduce_dtype.value_or(type.dtype);
+  reduced.type.dtype = training.gradient_dtype(type.dtype);
   Node node;
   node.results = {1};
   if (reduced.type.dtype != type.dtype) {

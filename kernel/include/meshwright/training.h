@@ -42,6 +42,8 @@ struct TrainingSettings {
   [[nodiscard]] MESHWRIGHT_API bool reduces_at_end(ZeroStage stage) const;
   // Numbers that the optimizer keeps for each element of a parameter.
   [[nodiscard]] MESHWRIGHT_API std::int64_t optimizer_values() const;
+  // In which the gradient of a parameter of this dtype is reduced and kept.
+  [[nodiscard]] DType gradient_dtype(DType dtype) const { return reduce_dtype.value_or(dtype); }
   // Bytes of one element on the device that holds it: of its gradient, and of the optimizer's master copy and state.
   [[nodiscard]] MESHWRIGHT_API std::int64_t gradient_bytes(DType dtype) const;
   [[nodiscard]] MESHWRIGHT_API std::int64_t optimizer_bytes(DType dtype) const;

@@ -108,7 +108,7 @@ class Joiner {
 
   ProgramValueId cast(const Instruction& store, ProgramValueId gradient) {
     ShardedType type = program_.type(gradient);
-    const DType wanted = program_.training.reduce_dtype.value_or(type.type.dtype);
+    const DType wanted = program_.training.gradient_dtype(type.type.dtype);
     if (wanted == type.type.dtype) return gradient;
     type.type.dtype = wanted;
     Instruction cast = local_compute(store, "aten._to_copy", {gradient});
