@@ -44,7 +44,7 @@ std::vector<Span> first_spans(const Program& program, const Timeline& timeline) 
 std::string title(const Instruction& instruction) {
   if (instruction.kind == InstructionKind::compute) return instruction.op;
   if (instruction.kind != InstructionKind::move) return name(instruction.kind);
-  return std::string(name(instruction.move.kind)) + " " + std::to_string(instruction.move.axis);
+  return std::string(name(instruction.move.kind)) + " " + short_axes_text(instruction.move);
 }
 
 std::string timeline_text(const Program& program, const Timeline& timeline) {

@@ -10,7 +10,7 @@
 
 namespace meshwright::torch {
 
-// Of a tensor that lies as `from` says. Neighbours that are collectives of one kind are one, `at_once` along their axes.
+// Of a tensor that lies as `from` says. What is one collective over several axes is one here, `at_once` along them.
 std::vector<std::string> move_texts(const ShardedType& from, const std::vector<Move>& moves, const Mesh& mesh);
 
 }  // namespace meshwright::torch

@@ -43,10 +43,13 @@ std::string converted(const std::string& text, DType to) {
 
 EmitterStep step_of(const Instruction& step, const Program& program) {
   EmitterStep made;
-  if (step.kind == InstructionKind::move)
-    made.axis = step.move.axis;
-  else
+  if (step.kind == InstructionKind::move) {
+    for (std::size_t axis = 0; axis < program.mesh.rank(); ++axis) {
+      if (step.move.goes_over(axis)) made.axes.push_back(axis);
+    }
+  } else {
     made.op = step.op;
+  }
   made.rank_attributes = step.rank_attributes;
   for (const ProgramValueId result : step.results) made.results.push_back(program.type(result));
   made.attributes = typed(step.attributes, made.results);

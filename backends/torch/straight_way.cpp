@@ -12,7 +12,7 @@ Result<std::vector<Move>> straight_way(const ShardedType& from, const Layout& to
     Layout wanted = here;
     wanted.place(axis, placement);
     const std::vector<Move> all = one_step_moves(problem, here);
-    const auto move = std::ranges::find_if(all, [&](const Move& each) { return each.kind != MoveKind::permute && each.axis == axis && each.result == wanted; });
+    const auto move = std::ranges::find_if(all, [&](const Move& each) { return each.kind != MoveKind::permute && each.result == wanted; });
     if (move == all.end()) return false;
     way.push_back(*move);
     here = wanted;
@@ -26,7 +26,7 @@ Result<std::vector<Move>> straight_way(const ShardedType& from, const Layout& to
     if (here[axis] == to[axis] || step(axis, to[axis])) continue;
     return internal_error("there is no way from " + to_string(from.layout, from.atoms) + " to " + to_string(to, from.atoms));
   }
-  return way;
+  return joined(problem, from.layout, way);
 }
 
 }  // namespace meshwright::torch

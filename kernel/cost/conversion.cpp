@@ -1,6 +1,7 @@
 #include "meshwright/conversion.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "tensor/guarded.h"
 
@@ -55,6 +56,29 @@ class MoveList {
     moves_.push_back(move);
   }
 
+  // Over the product of `axes`, each of which ends at its target. An axis outside of the product that lies further inside of an atom
+  // would need a permutation: there is no such move.
+  void add_joint(MoveKind kind, AxisSet axes, const std::vector<Placement>& targets) {
+    Move move;
+    move.kind = kind;
+    move.axis = static_cast<std::uint8_t>(std::countr_zero(axes));
+    move.joined = axes & (axes - 1);
+    move.result = from_;
+    std::size_t next = 0;
+    for (std::size_t axis = 0; axis < from_.mesh_rank(); ++axis) {
+      if ((axes >> axis & 1U) != 0) move.result.place(axis, targets[next++]);
+    }
+    if (!fits(move.result, problem_.shape, problem_.mesh)) return;
+    const Layout& sharded = kind == MoveKind::all_gather ? from_ : move.result;
+    for (std::size_t axis = 0; axis < from_.mesh_rank(); ++axis) {
+      if ((axes >> axis & 1U) == 0 || !sharded[axis].is_shard()) continue;
+      for (std::size_t inner = axis + 1; inner < from_.mesh_rank(); ++inner) {
+        if ((axes >> inner & 1U) == 0 && sharded[inner] == sharded[axis]) return;
+      }
+    }
+    moves_.push_back(std::move(move));
+  }
+
   std::vector<Move> take() { return std::move(moves_); }
 
  private:
@@ -62,6 +86,32 @@ class MoveList {
   const Layout& from_;
   std::vector<Move> moves_;
 };
+
+// Collectives of one kind over several axes at once.
+void add_joint_moves(MoveList& list, const Layout& from, std::size_t atoms) {
+  const std::size_t rank = from.mesh_rank();
+  if (rank > kMostJointAxes) return;
+  for (AxisSet axes = 1; axes < AxisSet{1} << rank; ++axes) {
+    const auto count = static_cast<std::size_t>(std::popcount(axes));
+    const Placement first = from[static_cast<std::size_t>(std::countr_zero(axes))];
+    if (count < 2 || first.is_replicate()) continue;
+    bool alike = true;
+    for (std::size_t axis = 0; axis < rank; ++axis) {
+      if ((axes >> axis & 1U) != 0) alike &= first.is_shard() ? from[axis].is_shard() : from[axis] == first;
+    }
+    if (!alike) continue;
+    const std::vector<Placement> replicated(count, Placement::replicate());
+    list.add_joint(first.is_shard() ? MoveKind::all_gather : MoveKind::all_reduce, axes, replicated);
+    if (first.is_shard() || atoms == 0) continue;
+    std::vector<std::size_t> chosen(count, 0);  // the atom of each axis, counted up like the digits of a number
+    for (std::size_t digit = 0; digit < count;) {
+      std::vector<Placement> targets;
+      for (const std::size_t atom : chosen) targets.push_back(Placement::shard(atom));
+      list.add_joint(MoveKind::reduce_scatter, axes, targets);
+      for (digit = 0; digit < count && ++chosen[digit] == atoms; ++digit) chosen[digit] = 0;
+    }
+  }
+}
 
 double axis_permute_seconds(const ConversionProblem& problem, const Layout& layout, std::size_t axis, double bytes) {
   // The permutation runs over the axis and all inner ones on the same atom; the slowest of them binds.
@@ -101,22 +151,79 @@ std::vector<Move> one_step_moves(const ConversionProblem& problem, const Layout&
       }
     }
   }
+  add_joint_moves(list, from, atoms);
   return list.take();
 }
 
-std::optional<Move> find_move(const ConversionProblem& problem, const Layout& from, MoveKind kind, std::uint32_t axis, std::uint32_t other_axis,
-                              const Layout& to) {
+std::optional<Move> find_move(const ConversionProblem& problem, const Layout& from, const Move& like) {
   for (const Move& move : one_step_moves(problem, from)) {
-    if (move.kind == kind && move.axis == axis && move.other_axis == other_axis && move.result == to) return move;
+    if (move.kind == like.kind && move.axes() == like.axes() && move.other_axis == like.other_axis && move.result == like.result) return move;
   }
   return std::nullopt;
 }
+
+// Gathers from the innermost axis, and cuts from the outermost, so that no permutation is needed.
+std::vector<Move> in_turn(const Layout& from, const Move& move) {
+  if (move.joined == 0) return {move};
+  std::vector<Move> moves;
+  Move one{move.kind, 0, 0, false, false, from};
+  for (std::size_t i = 0; i < from.mesh_rank(); ++i) {
+    const std::size_t axis = move.kind == MoveKind::all_gather ? from.mesh_rank() - 1 - i : i;
+    if (!move.goes_over(axis)) continue;
+    one.axis = static_cast<std::uint8_t>(axis);
+    one.result.place(axis, move.result[axis]);
+    moves.push_back(one);
+  }
+  return moves;
+}
+
+std::vector<Move> joined(const ConversionProblem& problem, const Layout& from, const std::vector<Move>& moves) {
+  std::vector<Move> made;
+  Layout here = from;
+  for (std::size_t begin = 0; begin < moves.size();) {
+    Move best = moves[begin];
+    std::size_t end = begin + 1;
+    Move wider = best;
+    for (std::size_t i = end; i < moves.size() && moves[i].kind == best.kind && moves[i].kind != MoveKind::permute; ++i) {
+      const AxisSet axes = wider.axes() | moves[i].axes();
+      wider.axis = static_cast<std::uint8_t>(std::countr_zero(axes));
+      wider.joined = axes & (axes - 1);
+      wider.result = moves[i].result;
+      const std::optional<Move> one = find_move(problem, here, wider);
+      if (!one) continue;
+      best = *one;
+      end = i + 1;
+    }
+    here = best.result;
+    made.push_back(std::move(best));
+    begin = end;
+  }
+  return made;
+}
+
+static std::string listed(const Move& move, const char* last_separator, const char* separator) {
+  const AxisSet axes = move.axes() | (move.kind == MoveKind::permute ? AxisSet{1} << move.other_axis : 0);
+  std::string text;
+  int left = std::popcount(axes);
+  for (std::uint32_t axis = 0; left > 0; ++axis) {
+    if ((axes >> axis & 1U) == 0) continue;
+    text += std::to_string(axis) + (--left > 1 ? separator : left == 1 ? last_separator : "");
+  }
+  return text;
+}
+
+std::string axes_text(const Move& move) {
+  const bool one = move.joined == 0 && move.kind != MoveKind::permute;
+  return (one ? "axis " : "axes ") + listed(move, " and ", ", ");
+}
+
+std::string short_axes_text(const Move& move) { return listed(move, "+", "+"); }
 
 double move_seconds(const ConversionProblem& problem, const Layout& from, const Move& move) {
   const auto bytes_of = [&](const Layout& layout) {
     return static_cast<double>(local_bytes(layout, problem.shape, problem.mesh, problem.element_bytes));
   };
-  const MeshAxis& axis = problem.mesh.axes[move.axis];
+  const MeshAxis axis = move.joined == 0 ? problem.mesh.axes[move.axis] : problem.mesh.along(move.axes());
   const double before = bytes_of(from);
   const double after = bytes_of(move.result);
   // A bucket holds what is gathered or reduced, whole.
@@ -141,7 +248,14 @@ double move_seconds(const ConversionProblem& problem, const Layout& from, const 
   }
   if (move.permutes_before) seconds += axis_permute_seconds(problem, from, move.axis, before);
   if (move.permutes_after) seconds += axis_permute_seconds(problem, move.result, move.axis, after);
-  return seconds;
+  if (move.joined == 0) return seconds;
+  double one_after_the_other = 0;
+  Layout here = from;
+  for (const Move& single : in_turn(from, move)) {
+    one_after_the_other += move_seconds(problem, here, single);
+    here = single.result;
+  }
+  return std::min(seconds, one_after_the_other);
 }
 
 Ticks move_ticks(const ConversionProblem& problem, const Layout& from, const Move& move) {

@@ -8,20 +8,33 @@ namespace meshwright {
 LocalBuilder::~LocalBuilder() = default;
 
 ProgramValueId LocalBuilder::reduce(ProgramValueId value) {
-  for (std::size_t axis = 0; axis < type(value).layout.mesh_rank(); ++axis) {
-    if (type(value).layout[axis].is_partial()) value = move(value, MoveKind::all_reduce, axis, Placement::replicate(), kNoId);
+  while (true) {
+    Move move{MoveKind::all_reduce, 0, 0, false, false, type(value).layout};
+    const std::size_t rank = move.result.mesh_rank();
+    std::size_t axis = 0;
+    while (axis < rank && !move.result[axis].is_partial()) ++axis;
+    if (axis == rank) return value;
+    move.axis = static_cast<std::uint8_t>(axis);
+    const Placement partial = move.result[axis];
+    for (; axis < rank; ++axis) {
+      if (move.result[axis] != partial) continue;
+      if (axis != move.axis) move.joined |= AxisSet{1} << axis;
+      move.result.place(axis, Placement::replicate());
+      if (rank > kMostJointAxes) break;
+    }
+    value = take(value, move, kNoId);
   }
-  return value;
 }
 
 ProgramValueId LocalBuilder::exchange(ProgramValueId value, std::size_t axis, std::size_t atom, ProgramValueId own) {
-  return move(value, MoveKind::all_to_all, axis, Placement::shard(atom), own);
+  Move move{MoveKind::all_to_all, static_cast<std::uint8_t>(axis), 0, false, false, type(value).layout};
+  move.result.place(axis, Placement::shard(atom));
+  return take(value, move, own);
 }
 
-ProgramValueId LocalBuilder::move(ProgramValueId value, MoveKind kind, std::size_t axis, Placement placement, ProgramValueId own) {
+ProgramValueId LocalBuilder::take(ProgramValueId value, const Move& move, ProgramValueId own) {
   ShardedType moved = type(value);
-  moved.layout.place(axis, placement);
-  const Move move{kind, static_cast<std::uint8_t>(axis), 0, false, false, moved.layout};
+  moved.layout = move.result;
   ProgramValueId to = own;
   if (own == kNoId) to = make(std::move(moved));
   else retype(own, std::move(moved));

@@ -10,7 +10,7 @@ namespace meshwright::host {
 namespace {
 
 // How often each kind of collective runs along each axis.
-using Collectives = std::map<std::string, std::map<std::uint32_t, int>>;
+using Collectives = std::map<std::string, std::map<std::string, int>>;
 
 struct ModuleSum {
   std::string module;
@@ -33,14 +33,14 @@ const char* abbreviation(MoveKind kind) {
   return "";
 }
 
-// "AG(0,1) 2AR(1)": axes that run a kind equally often stand together.
+// "AG(0,1) 2AR(1) AR(0+1)": axes that run a kind equally often stand together; over 0 and 1 at once: 0+1.
 std::string collectives_text(const Collectives& collectives) {
   std::string text;
   for (const auto& [kind, axes] : collectives) {
     std::map<int, std::string> by_count;
     for (const auto& [axis, count] : axes) {
       std::string& list = by_count[count];
-      list += (list.empty() ? "" : ",") + std::to_string(axis);
+      list += (list.empty() ? "" : ",") + axis;
     }
     for (const auto& [count, list] : by_count) {
       text += (text.empty() ? "" : " ") + (count > 1 ? std::to_string(count) : "") + kind + "(" + list + ")";
@@ -130,7 +130,7 @@ class Table {
     sum.row.communication_seconds += static_cast<double>(conversion.times) * conversion.seconds();
     for (const PlannedMove& planned : conversion.moves) {
       const std::string kind = abbreviation(planned.move.kind);
-      if (!kind.empty()) ++(conversion.hides ? sum.beside : sum.in_line)[kind][planned.move.axis];
+      if (!kind.empty()) ++(conversion.hides ? sum.beside : sum.in_line)[kind][short_axes_text(planned.move)];
     }
   }
 

@@ -108,6 +108,14 @@ class PlanWriter {
     return json;
   }
 
+  [[nodiscard]] Json::Array axes(const Move& move) const {
+    Json::Array numbers;
+    for (std::size_t axis = 0; axis < plan_.mesh.rank(); ++axis) {
+      if (move.goes_over(axis)) numbers.emplace_back(static_cast<std::int64_t>(axis));
+    }
+    return numbers;
+  }
+
   [[nodiscard]] Json conversion(const PlannedConversion& conversion) const {
     Json json;
     json.add("value", plan_.name(conversion.value));
@@ -120,7 +128,9 @@ class PlanWriter {
     for (const PlannedMove& planned : conversion.moves) {
       const Move& move = planned.move;
       Json one;
-      one.add("kind", name(move.kind)).add("axis", static_cast<std::int64_t>(move.axis));
+      one.add("kind", name(move.kind));
+      if (move.joined == 0) one.add("axis", static_cast<std::int64_t>(move.axis));
+      else one.add("axes", axes(move));
       if (move.kind == MoveKind::permute) one.add("other_axis", static_cast<std::int64_t>(move.other_axis));
       one.add("layout", layout(conversion.value, move.result));
       one.add("bytes", plan_.local_bytes(conversion, *here));

@@ -1,6 +1,7 @@
 #include "plan_reader.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <fstream>
 #include <sstream>
@@ -76,6 +77,7 @@ Mesh read_mesh(const JsonPlace& place, const Cluster& cluster) {
     place.fail("the axes make " + std::to_string(devices) + " devices, and the cluster has " +
                std::to_string(cluster.devices()));
   }
+  if (!place.failed()) describe_joint_axes(cluster, mesh);
   return mesh;
 }
 
@@ -316,17 +318,27 @@ class PlanReader {
   }
 
   PlannedMove read_move(const JsonPlace& place, const PlannedConversion& conversion, const Layout& from) const {
-    const MoveKind kind = place.at("kind").one_of(MoveKind::keep_one, [](MoveKind each) { return name(each); });
-    const std::uint32_t axis = place.at("axis").index(plan_.mesh.rank(), "mesh axes");
-    const std::uint32_t other = kind == MoveKind::permute ? place.at("other_axis").index(plan_.mesh.rank(), "mesh axes") : 0;
-    const Layout to = read_layout(place.at("layout"), conversion.value);
+    const auto read_axis = [&](const JsonPlace& axis) { return static_cast<std::uint8_t>(axis.index(plan_.mesh.rank(), "mesh axes")); };
+    Move said;
+    said.kind = place.at("kind").one_of(MoveKind::keep_one, [](MoveKind each) { return name(each); });
+    if (const auto axes = place.find("axes")) {
+      AxisSet all = 0;
+      for (const JsonPlace& axis : axes->elements()) all |= AxisSet{1} << read_axis(axis);
+      said.axis = static_cast<std::uint8_t>(std::countr_zero(all));
+      said.joined = all & (all - 1);
+      if (said.joined == 0) axes->fail("one collective over several axes has two of them or more");
+    } else {
+      said.axis = read_axis(place.at("axis"));
+    }
+    if (said.kind == MoveKind::permute) said.other_axis = read_axis(place.at("other_axis"));
+    said.result = read_layout(place.at("layout"), conversion.value);
     const std::int64_t bytes = place.at("bytes").integer(0);
     PlannedMove planned{{}, place.at("seconds").seconds()};
     if (place.failed()) return planned;
     const CostProfile unpriced;
     const AtomShape& shape = plan_.shape(conversion.value);
-    const std::optional<Move> move = find_move(plan_.problem(conversion, unpriced), from, kind, axis, other, to);
-    if (!move) place.fail(std::string("no ") + name(kind) + " over axis " + std::to_string(axis) + " leads from " + to_string(from, shape) + " to " + to_string(to, shape));
+    const std::optional<Move> move = find_move(plan_.problem(conversion, unpriced), from, said);
+    if (!move) place.fail(std::string("no ") + name(said.kind) + " over " + axes_text(said) + " leads from " + to_string(from, shape) + " to " + to_string(said.result, shape));
     else planned.move = *move;
     const std::int64_t expected = plan_.local_bytes(conversion, from);
     if (bytes != expected) place.fail("the move is said to take " + std::to_string(bytes) + " bytes, and has " + std::to_string(expected));

@@ -1,6 +1,7 @@
 #include "meshwright/mesh.h"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 
 namespace meshwright {
@@ -8,6 +9,21 @@ namespace meshwright {
 std::int64_t Mesh::devices() const {
   std::int64_t product = 1;
   for (const MeshAxis& axis : axes) product *= axis.size;
+  return product;
+}
+
+MeshAxis Mesh::along(AxisSet set) const {
+  if (const auto found = joint.find(set); found != joint.end()) return found->second;
+  MeshAxis product;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    if ((set >> i & 1U) == 0) continue;
+    const MeshAxis& axis = axes[i];
+    product.size *= axis.size;
+    product.alpha_seconds = std::max(product.alpha_seconds, axis.alpha_seconds);
+    if (axis.beta_seconds_per_byte < product.beta_seconds_per_byte) continue;
+    product.beta_seconds_per_byte = axis.beta_seconds_per_byte;
+    product.slowest_link = axis.slowest_link;
+  }
   return product;
 }
 
@@ -43,6 +59,11 @@ Result<std::vector<std::int64_t>> parse_mesh_shape(std::string_view text) {
 
 namespace {
 
+struct Stride {
+  std::int64_t size = 1;
+  std::int64_t stride = 1;  // from one device to the next
+};
+
 // What one group of devices sees of one level, for the devices of the group that lie in one inner group.
 void apply_level(const LinkLevel& level, std::int64_t inside, MeshAxis& axis, double& slowest) {
   double rate = level.bytes_per_second;
@@ -55,24 +76,37 @@ void apply_level(const LinkLevel& level, std::int64_t inside, MeshAxis& axis, do
   }
 }
 
-// The axis of `size` devices that lie `stride` apart, in a cluster of `devices`.
-MeshAxis describe_axis(const Cluster& cluster, std::int64_t size, std::int64_t stride) {
+// Where the devices of a group lie, seen from its first one, if the group goes over these axes, each of so many devices so far apart.
+std::vector<std::int64_t> offsets_over(const std::vector<Stride>& axes) {
+  std::vector<std::int64_t> offsets = {0};
+  for (const auto& [size, stride] : axes) {
+    std::vector<std::int64_t> further;
+    for (const std::int64_t offset : offsets) {
+      for (std::int64_t i = 0; i < size; ++i) further.push_back(offset + i * stride);
+    }
+    offsets = std::move(further);
+  }
+  return offsets;
+}
+
+// The groups over these axes of a mesh that covers the cluster; from the outermost axis to the innermost.
+MeshAxis describe_group(const Cluster& cluster, const std::vector<Stride>& axes) {
+  const std::vector<std::int64_t> offsets = offsets_over(axes);
   MeshAxis axis;
-  axis.size = size;
+  axis.size = static_cast<std::int64_t>(offsets.size());
   double slowest = 0;
-  const std::int64_t block = size * stride;
   for (std::int64_t base = 0; base < cluster.devices(); ++base) {
-    if (base % block >= stride) continue;  // not the first device of a group
+    if (!std::ranges::all_of(axes, [&](const Stride& each) { return base / each.stride % each.size == 0; })) continue;
     std::int64_t inner = 1;
     for (const LinkLevel& level : cluster.levels) {
       std::int64_t inside = 0;  // devices of this group in the first one's inner group
       bool crosses = false;     // whether the group leaves an inner group without leaving this level's
-      for (std::int64_t i = 0; i < size; ++i) {
-        const std::int64_t device = base + i * stride;
+      for (std::size_t i = 0; i < offsets.size(); ++i) {
+        const std::int64_t device = base + offsets[i];
         const bool same_inner = device / inner == base / inner;
         if (same_inner) ++inside;
         if (i > 0) {
-          const std::int64_t previous = device - stride;
+          const std::int64_t previous = base + offsets[i - 1];
           crosses |= device / inner != previous / inner && device / level.group == previous / level.group;
         }
       }
@@ -121,13 +155,29 @@ Result<Mesh> make_mesh(const Cluster& cluster, const std::vector<std::int64_t>& 
   std::int64_t stride = product;
   for (const std::int64_t size : shape) {
     stride /= size;
-    if (size > 1) mesh.axes.push_back(describe_axis(cluster, size, stride));
+    if (size > 1) mesh.axes.push_back(describe_group(cluster, {{size, stride}}));
   }
   if (mesh.rank() > kMaxMeshAxes) {
     return bad_input("a mesh of " + std::to_string(mesh.rank()) + " axes: at most " + std::to_string(kMaxMeshAxes) +
                      " are supported");
   }
+  describe_joint_axes(cluster, mesh);
   return mesh;
+}
+
+void describe_joint_axes(const Cluster& cluster, Mesh& mesh) {
+  if (mesh.rank() > kMostJointAxes) return;
+  std::vector<Stride> strides;
+  std::int64_t stride = mesh.devices();
+  for (const MeshAxis& axis : mesh.axes) strides.push_back({axis.size, stride /= axis.size});
+  for (AxisSet set = 1; set < AxisSet{1} << mesh.rank(); ++set) {
+    if (std::popcount(set) < 2) continue;
+    std::vector<Stride> axes;
+    for (std::size_t axis = 0; axis < mesh.rank(); ++axis) {
+      if ((set >> axis & 1U) != 0) axes.push_back(strides[axis]);
+    }
+    mesh.joint[set] = describe_group(cluster, axes);
+  }
 }
 
 std::vector<std::vector<std::int64_t>> candidate_shapes(const Cluster& cluster, std::size_t max_axes) {

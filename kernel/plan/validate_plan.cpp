@@ -155,7 +155,7 @@ class Checker {
     const Layout* here = &planned.source;
     for (const PlannedMove& one : planned.moves) {
       const Move& move = one.move;
-      const std::optional<Move> known = find_move(problem, *here, move.kind, move.axis, move.other_axis, move.result);
+      const std::optional<Move> known = find_move(problem, *here, move);
       if (!known || *known != move) return say(planned, std::string("no ") + name(move.kind) + " leads from " + text(*here, planned) + " to " + text(move.result, planned));
       here = &move.result;
     }

@@ -126,7 +126,7 @@ std::int64_t sent_bytes(const Program& program, const Instruction& instruction) 
   const ShardedType& from = program.type(instruction.operands[0].value);
   const ShardedType& to = program.type(instruction.results[0]);
   const Mesh& mesh = program.mesh;
-  const std::int64_t group = mesh.axes[move.axis].size;
+  const std::int64_t group = mesh.along(move.axes()).size;
   if (move.kind == MoveKind::keep_one) return 0;
   // A reduce-scatter and an all-gather, each of which sends all but one part of every rank's tensor.
   if (move.kind == MoveKind::all_reduce) return mesh.devices() / group * 2 * (group - 1) * local_type(from, mesh).bytes();

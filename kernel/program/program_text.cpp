@@ -98,9 +98,7 @@ class Writer {
     switch (instruction.kind) {
       case InstructionKind::compute: text += instruction.op + "(" + names(instruction) + ")" + attributes(instruction); break;
       case InstructionKind::move:
-        text += std::string(name(instruction.move.kind)) + "(" + names(instruction) + ") over axis " +
-                std::to_string(instruction.move.axis);
-        if (instruction.move.kind == MoveKind::permute) text += " and " + std::to_string(instruction.move.other_axis);
+        text += std::string(name(instruction.move.kind)) + "(" + names(instruction) + ") over " + axes_text(instruction.move);
         if (instruction.move.permutes_before || instruction.move.permutes_after) text += ", permuting";
         if (instruction.stream == Stream::communication) text += ", beside the computing";
         break;

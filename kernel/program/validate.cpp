@@ -235,13 +235,10 @@ class Validator {
   Status check_move(const Instruction& instruction) const {
     if (Status status = check_ends(instruction); !status) return status;
     const ShardedType &from = program_.type(instruction.operands[0].value), &to = program_.type(instruction.results[0]);
-    const Move& move = instruction.move;
     const CostProfile no_prices;
-    const std::vector<Move> moves = one_step_moves({program_.mesh, from.atoms, no_prices, 1, false}, from.layout);
-    const bool exists = std::any_of(moves.begin(), moves.end(), [&](const Move& here) {
-      return here.kind == move.kind && here.axis == move.axis && here.other_axis == move.other_axis && here.result == to.layout;
-    });
-    if (exists) return Done{};
+    Move said = instruction.move;
+    said.result = to.layout;
+    if (find_move({program_.mesh, from.atoms, no_prices, 1, false}, from.layout, said)) return Done{};
     return bad_input("no such move leads from " + to_string(from.layout, from.atoms) + " to " + to_string(to.layout, to.atoms));
   }
 

@@ -102,7 +102,10 @@ class CallOnMesh {
     }
     for (const Instruction& instruction : program.instructions) {
       const bool inside = instruction.kind == InstructionKind::move && instruction.conversion == kNoId;
-      if (inside && instruction.name == model_.graph->nodes[0].name) sent.insert(instruction.move.axis);
+      if (!inside || instruction.name != model_.graph->nodes[0].name) continue;
+      for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+        if (instruction.move.goes_over(axis)) sent.insert(axis);
+      }
     }
     if (said == sent) return "";
     const auto text = [](const std::set<std::size_t>& of) {

@@ -125,7 +125,7 @@ class MovesInside final : public LocalBuilder {
 
  private:
   void take_move(ProgramValueId from, const Move& move, ProgramValueId) override {
-    text_ += std::string(text_.empty() ? "" : ", ") + name(move.kind) + "(" + std::to_string(move.axis) + ") of " + to_string(local_type(values_[from], mesh_));
+    text_ += std::string(text_.empty() ? "" : ", ") + name(move.kind) + "(" + short_axes_text(move) + ") of " + to_string(local_type(values_[from], mesh_));
   }
 
   std::vector<ShardedType> values_;

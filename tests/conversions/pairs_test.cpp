@@ -152,7 +152,7 @@ class Machine {
   static Axes talks_over(const Layout& from, const Move& move) {
     Axes axes = 0;
     if (move.kind == MoveKind::permute) axes = bit(move.axis) | bit(move.other_axis);
-    if (move.kind == MoveKind::all_gather || move.kind == MoveKind::all_to_all) axes = bit(move.axis);
+    if (move.kind == MoveKind::all_gather || move.kind == MoveKind::all_to_all) axes = move.axes();
     const auto add_same = [&](const Layout& layout) {
       for (std::size_t axis = 0; axis < layout.mesh_rank(); ++axis) {
         if (layout[axis] == layout[move.axis]) axes |= bit(axis);
@@ -172,13 +172,13 @@ class Machine {
       if (!reduces) return source.numbers[element];
       double sum = 0;
       for (const Device& other : before) {
-        if (!differ_only(source.at, other.at, bit(move.axis))) continue;
+        if (!differ_only(source.at, other.at, move.axes())) continue;
         EXPECT_TRUE(other.held[element]);
         sum += other.numbers[element];
       }
       return sum;
     }
-    ADD_FAILURE() << name(move.kind) << " over axis " << int{move.axis} << " needs an element that nobody in its group holds";
+    ADD_FAILURE() << name(move.kind) << " over " << axes_text(move) << " needs an element that nobody in its group holds";
     return 0;
   }
 
@@ -277,12 +277,92 @@ TEST(Price, OfANonInnermostGatherIncludesThePermutation) {
   const Layout from = *parse_layout("S01R", shape, 2);
   double inner = 0, outer = 0;
   for (const Move& move : one_step_moves(problem, from)) {
-    if (move.kind != MoveKind::all_gather) continue;
+    if (move.kind != MoveKind::all_gather || move.joined != 0) continue;
     EXPECT_EQ(move.permutes_before, move.axis == 0);
     (move.axis == 0 ? outer : inner) = move_seconds(problem, from, move);
   }
   EXPECT_GT(inner, 0);
   EXPECT_GT(outer, collective_seconds(CollectiveKind::all_gather, mesh.axes[0], 64 * 64 * 4 / 8));
+}
+
+Move only(MoveKind kind, const ConversionProblem& problem, const Layout& from, AxisSet axes) {
+  for (const Move& move : one_step_moves(problem, from)) {
+    if (move.kind == kind && move.axes() == axes) return move;
+  }
+  ADD_FAILURE() << "no such move";
+  return {};
+}
+
+// Two nodes of four devices, each with a card of its own.
+Cluster two_nodes() {
+  Cluster cluster;
+  cluster.name = "two nodes";
+  cluster.nodes = 2;
+  cluster.devices_per_node = 4;
+  cluster.levels = {{"inside", 4, 300e9, 1e-6, 1, false}, {"between", 8, 25e9, 5e-6, 1, true}};
+  return cluster;
+}
+
+TEST(Joint, AReductionOverTwoAxesCostsNoMoreThanOnTheFlatMesh) {
+  Cluster cluster;
+  cluster.name = "one node";
+  cluster.devices_per_node = 8;
+  cluster.levels = {{"inside", 8, 300e9, 1e-6, 1, false}};
+  const Mesh flat = *make_mesh(cluster, {8}), cut = *make_mesh(cluster, {2, 4});
+  const AtomShape shape = whole_dimensions({1024, 1024});
+  const CostProfile costs = profile();
+  const ConversionProblem on_flat{flat, shape, costs}, on_cut{cut, shape, costs};
+  const Layout over_one = *parse_layout("RR+P0", shape, 1), over_two = *parse_layout("RR+P01", shape, 2);
+  const Move one = only(MoveKind::all_reduce, on_flat, over_one, 1), two = only(MoveKind::all_reduce, on_cut, over_two, 3);
+  EXPECT_DOUBLE_EQ(move_seconds(on_cut, over_two, two), move_seconds(on_flat, over_one, one));
+  EXPECT_EQ(joined(on_cut, over_two, in_turn(over_two, two)), std::vector<Move>{two});
+  const auto shortest = load("shortest_path");
+  EXPECT_LE(shortest->find(on_cut, over_two, Layout(2))->ticks, shortest->find(on_flat, over_one, Layout(1))->ticks);
+}
+
+TEST(Joint, ARingOverTwoNodesUsesAllTheirCards) {
+  const Mesh mesh = *make_mesh(two_nodes(), {2, 4});
+  EXPECT_EQ(mesh.along(3).size, 8);
+  EXPECT_EQ(mesh.along(3).slowest_link, "between");
+  EXPECT_DOUBLE_EQ(mesh.along(3).beta_seconds_per_byte, mesh.axes[0].beta_seconds_per_byte / 4);
+  EXPECT_DOUBLE_EQ(mesh.along(3).alpha_seconds, 5e-6);
+  EXPECT_DOUBLE_EQ(mesh.along(1).beta_seconds_per_byte, mesh.axes[0].beta_seconds_per_byte);
+}
+
+TEST(Joint, CostsNoMoreThanItsParts) {
+  const Mesh mesh = *make_mesh(two_nodes(), {2, 2, 2});
+  const AtomShape shape = whole_dimensions({64, 64});
+  const CostProfile costs = profile();
+  const ConversionProblem problem{mesh, shape, costs};
+  int joint = 0;
+  for (const Layout& from : all_layouts(shape, mesh)) {
+    for (const Move& move : one_step_moves(problem, from)) {
+      if (move.joined == 0) continue;
+      ++joint;
+      double parts = 0;
+      Layout here = from;
+      for (const Move& single : in_turn(from, move)) {
+        EXPECT_TRUE(find_move(problem, here, single) == single) << name(move.kind) << " over " << axes_text(move) << " of " << to_string(from, shape);
+        parts += move_seconds(problem, here, single);
+        here = single.result;
+      }
+      EXPECT_EQ(here, move.result);
+      EXPECT_LE(move_seconds(problem, from, move), parts);
+    }
+  }
+  EXPECT_GT(joint, 100);
+}
+
+TEST(Joint, NoPermutationHidesInIt) {
+  const Mesh mesh = mesh_of({2, 2, 2});
+  const AtomShape shape = whole_dimensions({64, 64});
+  const CostProfile costs = profile();
+  const ConversionProblem problem{mesh, shape, costs};
+  std::set<AxisSet> gathered;
+  for (const Move& move : one_step_moves(problem, *parse_layout("S02S1", shape, 3))) {
+    if (move.kind == MoveKind::all_gather && move.joined != 0) gathered.insert(move.axes());
+  }
+  EXPECT_EQ(gathered, (std::set<AxisSet>{5, 6, 7}));  // not 0 and 1: axis 2 is inside of 0
 }
 
 }  // namespace

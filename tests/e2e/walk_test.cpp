@@ -157,7 +157,7 @@ class Walk {
       if (conversion.to != at && conversion.from != at) continue;
       text_ << (conversion.gradient ? "gradient of " : "") << plan_.name(conversion.value) << ": " << to_string(conversion.source, plan_.shape(conversion.value));
       for (const PlannedMove& move : conversion.moves) {
-        text_ << " -" << name(move.move.kind) << " " << static_cast<int>(move.move.axis) << "-> " << to_string(move.move.result, plan_.shape(conversion.value));
+        text_ << " -" << name(move.move.kind) << " " << short_axes_text(move.move) << "-> " << to_string(move.move.result, plan_.shape(conversion.value));
       }
       text_ << ", " << number(1e6 * conversion.seconds()) << " us" << (conversion.hides ? ", overlapped" : "") << "\n";
     }
@@ -178,7 +178,7 @@ class Walk {
       if (instruction.node != node().name || instruction.kind == InstructionKind::free) continue;
       const bool moves = instruction.kind == InstructionKind::move;
       text_ << name(instruction.phase) << "  " << (moves ? name(instruction.move.kind) : instruction.kind == InstructionKind::compute ? instruction.op.c_str() : name(instruction.kind));
-      if (moves) text_ << " over axis " << static_cast<int>(instruction.move.axis);
+      if (moves) text_ << " over " << meshwright::axes_text(instruction.move);
       for (const ProgramOperand& operand : instruction.operands) text_ << "  " << type_text(program.local(operand.value));
       if (!instruction.results.empty()) text_ << "  ->  " << type_text(program.local(instruction.results[0]));
       text_ << (instruction.stream == Stream::communication ? ", overlapped" : "") << "\n";

@@ -393,3 +393,8 @@ def sum_begun(x, over):
 def summed_over(x, over):
     """The sum of x over mesh axes; not differentiated."""
     return sum_begun(x, over)() if over else x.detach()
+
+
+def largest_over(x, over):
+    """The largest elements over mesh axes; not differentiated."""
+    return at_once(*[all_reduce(axis, "max") for axis in over])(x.detach()) if over else x.detach()

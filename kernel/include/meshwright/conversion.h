@@ -31,7 +31,7 @@ enum class MoveKind : std::uint8_t {
 
 MESHWRIGHT_API const char* name(MoveKind kind);
 
-// One move along `axis`. Where the axis is not the innermost of its atom, before or after, the move includes the
+// One move along `axis`, or, of what gathers and reduces, one collective over the product of several axes (decision 032). Where the axis is not the innermost of its atom, before or after, the move includes the
 // permutation that makes it so, and its price as well ("gathering an axis that is not innermost costs what it takes").
 struct Move {
   MoveKind kind = MoveKind::slice;
@@ -40,8 +40,19 @@ struct Move {
   bool permutes_before = false;
   bool permutes_after = false;
   Layout result;                 // that the tensor has after the move
+  AxisSet joined = 0;            // the axes of the product besides `axis`, which is the first of them
+
+  [[nodiscard]] AxisSet axes() const { return joined | AxisSet{1} << axis; }
+  [[nodiscard]] bool goes_over(std::size_t each) const { return (axes() >> each & 1U) != 0; }
   bool operator==(const Move&) const = default;
 };
+
+// All axes along which a move goes: "axis 1", "axes 0 and 2"; and in short, "1", "0+2".
+MESHWRIGHT_API std::string axes_text(const Move& move);
+MESHWRIGHT_API std::string short_axes_text(const Move& move);
+
+// What is one over several axes, over one axis after the other.
+MESHWRIGHT_API std::vector<Move> in_turn(const Layout& from, const Move& move);
 
 // A tensor to convert. The references outlive the problem.
 struct ConversionProblem {
@@ -53,13 +64,16 @@ struct ConversionProblem {
   bool packed = false;
 };
 
-// Every layout that one move reaches from `from` and that fits the shape.
+// Every layout that one move reaches from `from` and that fits the shape: first over single axes, then over products.
 MESHWRIGHT_API std::vector<Move> one_step_moves(const ConversionProblem& problem, const Layout& from);
 
-// The move of `one_step_moves` with this kind, these axes and the result `to`; nothing if there is none.
-MESHWRIGHT_API std::optional<Move> find_move(const ConversionProblem& problem, const Layout& from, MoveKind kind, std::uint32_t axis,
-                                             std::uint32_t other_axis, const Layout& to);
+// The move of `one_step_moves` with the kind, the axes and the result of `like`; nothing if there is none.
+MESHWRIGHT_API std::optional<Move> find_move(const ConversionProblem& problem, const Layout& from, const Move& like);
 
+// Moves that follow each other and can be one over the product of their axes, as that one.
+MESHWRIGHT_API std::vector<Move> joined(const ConversionProblem& problem, const Layout& from, const std::vector<Move>& moves);
+
+// Over a product of axes: as over one axis of its size, or over one axis after the other, whichever is faster, since libraries have both.
 MESHWRIGHT_API double move_seconds(const ConversionProblem& problem, const Layout& from, const Move& move);
 MESHWRIGHT_API Ticks move_ticks(const ConversionProblem& problem, const Layout& from, const Move& move);
 

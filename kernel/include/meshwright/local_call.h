@@ -11,8 +11,7 @@
 
 namespace meshwright {
 
-enum class MoveKind : std::uint8_t;  // conversion.h
-struct Move;
+struct Move;  // conversion.h
 
 // Takes down what one rank executes of a call: into a program, or to sum up what it costs.
 class MESHWRIGHT_API LocalBuilder {
@@ -28,15 +27,15 @@ class MESHWRIGHT_API LocalBuilder {
                     const std::vector<ProgramValueId>& results) = 0;
   [[nodiscard]] virtual const ShardedType& type(ProgramValueId value) const = 0;
 
-  // The value, reduced over every axis over which it is partial.
+  // The value, reduced over every axis over which it is partial: by one collective.
   ProgramValueId reduce(ProgramValueId value);
   // The value, sharded by `axis` on another atom than before: each rank of the axis sends a part to each other one (all-to-all).
   // If `own` is given, a rank-private result of the call, the value becomes that.
   ProgramValueId exchange(ProgramValueId value, std::size_t axis, std::size_t atom, ProgramValueId own = kNoId);
 
  private:
-  // One move along an axis, after which it has `placement`; into `own` if that is given.
-  ProgramValueId move(ProgramValueId value, MoveKind kind, std::size_t axis, Placement placement, ProgramValueId own);
+  // Into `own` if that is given.
+  ProgramValueId take(ProgramValueId value, const Move& move, ProgramValueId own);
   virtual void take_move(ProgramValueId from, const Move& move, ProgramValueId to) = 0;
 };
 

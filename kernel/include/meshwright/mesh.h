@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,8 @@ namespace meshwright {
 
 inline constexpr std::size_t kMaxMeshAxes = 16;  // of size 2 or more each: 65536 devices and up
 
+using AxisSet = std::uint32_t;  // a bit for each axis of a mesh
+
 struct MeshAxis {
   std::int64_t size = 1;
   double alpha_seconds = 0;           // latency of one message between neighbours on the axis
@@ -24,12 +27,21 @@ struct MeshAxis {
 
 struct Mesh {
   std::vector<MeshAxis> axes;
+  std::map<AxisSet, MeshAxis> joint = {};  // of several axes, what their cluster gives to the product of their groups (make_mesh)
 
   [[nodiscard]] MESHWRIGHT_API std::int64_t devices() const;
+  // The product of the groups of these axes, as one axis. Where no cluster gave it, the slowest of them binds.
+  [[nodiscard]] MESHWRIGHT_API MeshAxis along(AxisSet axes) const;
   [[nodiscard]] std::size_t rank() const { return axes.size(); }
 };
 
 MESHWRIGHT_API std::string to_string(const Mesh& mesh);  // "2x4"
+
+// Collectives go over the product of several axes where a mesh has at most so many; else over one axis after the other.
+inline constexpr std::size_t kMostJointAxes = 4;
+
+// What a cluster gives to the products of several axes of a mesh that covers it; those of a larger mesh stay as they are.
+MESHWRIGHT_API void describe_joint_axes(const Cluster& cluster, Mesh& mesh);
 
 // "2x4", "8", "2x2x2" → sizes. Errors: bad_input.
 MESHWRIGHT_API Result<std::vector<std::int64_t>> parse_mesh_shape(std::string_view text);

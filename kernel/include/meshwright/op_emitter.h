@@ -27,9 +27,9 @@ struct EmitterOperand {
 
 // One of the steps that the op's family made of a call (OpFamily::localize).
 struct EmitterStep {
-  std::string op;                   // empty: a collective
-  std::optional<std::size_t> axis;  // of a collective: the mesh axis whose ranks meet
-  Attributes attributes;            // one rank's
+  std::string op;                 // empty: a collective
+  std::vector<std::size_t> axes;  // of a collective: the mesh axes whose ranks meet
+  Attributes attributes;          // one rank's
   RankAttributes rank_attributes;
   std::vector<ShardedType> results;
 };

@@ -54,7 +54,7 @@ class Greedy final : public ConversionSearch {
       int least = difference(problem, here, to);
       for (const Move& move : moves) {
         // The paper's transforms are all-gather, shard and all-to-all; a value is made partial where the target is.
-        if (move.kind == MoveKind::permute) continue;
+        if (move.kind == MoveKind::permute || move.joined != 0) continue;
         if (move.kind == MoveKind::keep_one && !to[move.axis].is_partial()) continue;
         if (const int diff = difference(problem, move.result, to); diff < least) {
           least = diff;
@@ -75,7 +75,7 @@ class Greedy final : public ConversionSearch {
       const std::vector<Move> moves = one_step_moves(problem, here);
       const Move* chosen = nullptr;
       for (const Move& move : moves) {
-        if (move.axis != axis) continue;
+        if (move.axis != axis || move.joined != 0) continue;
         if (move.kind == MoveKind::all_reduce && !chosen) chosen = &move;
         if (move.kind == MoveKind::reduce_scatter && move.result[axis] == to[axis]) chosen = &move;
       }

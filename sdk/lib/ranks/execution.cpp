@@ -16,7 +16,7 @@ std::string describe(const Program& program, const Occurrence& at) {
   std::string what = name(instruction.kind);
   if (instruction.kind == InstructionKind::compute) what = instruction.op + " '" + instruction.name + "'";
   if (instruction.kind == InstructionKind::move) {
-    what = std::string(name(instruction.move.kind)) + " along axis " + std::to_string(instruction.move.axis) + " of '" +
+    what = std::string(name(instruction.move.kind)) + " along " + axes_text(instruction.move) + " of '" +
            program.values[instruction.operands[0].value].name + "'";
   }
   if (instruction.kind == InstructionKind::update) what += " '" + program.parameters[instruction.parameter].name + "'";

@@ -38,7 +38,9 @@ std::vector<bool> involved_axes(const Move& move, const Layout& from, const Layo
       }
     }
   };
-  involve(move.axis);
+  for (std::size_t axis = 0; axis < from.mesh_rank(); ++axis) {
+    if (move.goes_over(axis)) involve(axis);
+  }
   if (move.kind == MoveKind::permute) involve(move.other_axis);
   return involved;
 }
@@ -59,6 +61,15 @@ std::vector<std::int64_t> group_of(const Mesh& mesh, std::vector<std::int64_t> a
     }
     if (axis > mesh.rank()) return group;  // wrapped around: that was the last
   }
+}
+
+// A rank's number among those that a move makes meet: row-major over its axes.
+std::int64_t position_of(const Mesh& mesh, const std::vector<std::int64_t>& at, AxisSet axes) {
+  std::int64_t position = 0;
+  for (std::size_t axis = 0; axis < mesh.rank(); ++axis) {
+    if ((axes >> axis & 1U) != 0) position = position * mesh.axes[axis].size + at[axis];
+  }
+  return position;
 }
 
 // A random number of either sign, away from 0, that depends on its arguments alone. In eighths, so that shares of numbers
@@ -180,10 +191,11 @@ bool Transport::fetch(const Task& task) {
 
 bool Transport::reduce_scatter(const Task& task) {
   if (!meeting_.wait(task.rank, task.place(0))) return false;
-  for (std::int64_t addend = 0; addend < program_.mesh.axes[task.move.axis].size; ++addend) {
+  const Mesh& mesh = program_.mesh;
+  const AxisSet axes = task.move.axes();
+  for (std::int64_t addend = 0; addend < mesh.along(axes).size; ++addend) {
     std::vector<std::int64_t> holders = task.group;
-    std::erase_if(holders,
-                  [&](std::int64_t rank) { return coordinates_of(program_.mesh, rank)[task.move.axis] != addend; });
+    std::erase_if(holders, [&](std::int64_t rank) { return position_of(mesh, coordinates_of(mesh, rank), axes) != addend; });
     pull(task, prefer(std::move(holders), task.rank), addend > 0);
   }
   return meeting_.wait(task.rank, task.place(1));

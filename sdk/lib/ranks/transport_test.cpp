@@ -60,7 +60,7 @@ class Moves : public ::testing::TestWithParam<Case> {
 
   void check(const Layout& from, const Move& move, std::optional<std::uint64_t> scatter = std::nullopt) {
     const std::string what = to_string(from, GetParam().atoms) + " " + name(move.kind) + " " +
-                             std::to_string(move.axis) + " " + to_string(move.result, GetParam().atoms);
+                             axes_text(move) + " " + to_string(move.result, GetParam().atoms);
     Program program;
     program.mesh = mesh_;
     program.values = {{"a", typed(from)}, {"b", typed(move.result)}};

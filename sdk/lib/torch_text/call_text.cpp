@@ -157,8 +157,10 @@ std::string stream_argument(const EmitterCall& call) { return "stream=" + quoted
 std::vector<std::int64_t> moved_axes(const std::vector<EmitterStep>& steps) {
   std::vector<std::int64_t> axes;
   for (const EmitterStep& step : steps) {
-    const auto axis = static_cast<std::int64_t>(step.axis.value_or(0));
-    if (step.axis && std::find(axes.begin(), axes.end(), axis) == axes.end()) axes.push_back(axis);
+    for (const std::size_t each : step.axes) {
+      const auto axis = static_cast<std::int64_t>(each);
+      if (std::find(axes.begin(), axes.end(), axis) == axes.end()) axes.push_back(axis);
+    }
   }
   return axes;
 }

@@ -2,7 +2,7 @@ import math
 
 import torch
 
-from sharding import all_reduce, axes, run
+from sharding import axes, summed_over
 
 
 class ShardedBatchNorm(torch.autograd.Function):
@@ -17,15 +17,14 @@ class ShardedBatchNorm(torch.autograd.Function):
         others = [d for d in range(x.dim()) if d != 1]
         numbers = x if x.dtype == torch.float64 else x.float()
         count = x.numel() // x.shape[1] * ranks_of(over)
-        sums = [all_reduce(axis) for axis in over]
-        mean = run(sums, numbers.sum(others) / count)
-        variance = run(sums, (numbers - along_channels(mean, x)).square().sum(others) / count)
+        mean = summed_over(numbers.sum(others) / count, over)
+        variance = summed_over((numbers - along_channels(mean, x)).square().sum(others) / count, over)
         invstd = (variance + eps).rsqrt()
         scale = invstd if weight is None else invstd * weight
         y = (numbers - along_channels(mean, x)) * along_channels(scale, x)
         y = y if bias is None else y + along_channels(bias, x)
         ctx.save_for_backward(x, weight, mean, invstd)
-        ctx.count, ctx.sums, ctx.others, ctx.bias_dtype = count, sums, others, None if bias is None else bias.dtype
+        ctx.count, ctx.over, ctx.others, ctx.bias_dtype = count, over, others, None if bias is None else bias.dtype
         ctx.mark_non_differentiable(mean, invstd, variance)
         return y.to(x.dtype), mean, invstd, variance
 
@@ -35,7 +34,7 @@ class ShardedBatchNorm(torch.autograd.Function):
         gradient = gradient.to(mean.dtype)
         y = (x.to(mean.dtype) - along_channels(mean, x)) * along_channels(invstd, x)
         here = torch.stack([gradient.sum(ctx.others), (gradient * y).sum(ctx.others)])
-        sums = run(ctx.sums, here) / ctx.count
+        sums = summed_over(here, ctx.over) / ctx.count
         scale = invstd if weight is None else invstd * weight
         of_x = (gradient - along_channels(sums[0], x) - y * along_channels(sums[1], x)) * along_channels(scale, x)
         of_weight = None if weight is None else here[1].to(weight.dtype)

@@ -3,7 +3,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from sharding import all_reduce, run, sum_begun, summed_over
+from sharding import largest_over, sum_begun, summed_over
 
 
 class ShardedCrossEntropy(torch.autograd.Function):
@@ -17,7 +17,7 @@ class ShardedCrossEntropy(torch.autograd.Function):
         numbers = logits if logits.dtype == torch.float64 else logits.float()
         if classes is not None and classes.padding():
             numbers = numbers.masked_fill(classes.here < 0, -math.inf)  # what pads the vocabulary
-        largest = run([all_reduce(axis, "max") for axis in over], numbers.amax(1))
+        largest = largest_over(numbers.amax(1), over)
         label = target if classes is None else classes.local(target)
         counts = target != ignore_index
         whole = logits.shape[1] if classes is None else math.prod(classes.atoms)

@@ -1,6 +1,6 @@
 import torch
 
-from sharding import all_reduce
+from sharding import largest_over, summed_over
 
 
 class Extremum(torch.autograd.Function):
@@ -9,8 +9,7 @@ class Extremum(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, largest, dim, keepdim, cut_by):
         found = x.amax(dim, keepdim=True) if largest else -x.amin(dim, keepdim=True)
-        for axis in cut_by:
-            found = all_reduce(axis, "max")(found)
+        found = largest_over(found, cut_by)
         found = found if largest else -found
         ctx.save_for_backward(x, found)
         ctx.dim, ctx.keepdim, ctx.cut_by = dim, keepdim, cut_by
@@ -20,9 +19,7 @@ class Extremum(torch.autograd.Function):
     def backward(ctx, gradient):
         x, found = ctx.saved_tensors
         ones = (x == found).to(x.dtype)
-        count = ones.sum(ctx.dim, keepdim=True)
-        for axis in ctx.cut_by:
-            count = all_reduce(axis)(count)
+        count = summed_over(ones.sum(ctx.dim, keepdim=True), ctx.cut_by)
         return ones * (gradient.reshape(found.shape) / count), None, None, None, None
 
 
