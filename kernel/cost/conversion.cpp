@@ -219,17 +219,36 @@ std::string axes_text(const Move& move) {
 
 std::string short_axes_text(const Move& move) { return listed(move, "+", "+"); }
 
+// A product of axes, over one after the other: outwards or inwards, since each device can put the parts in their order by itself.
+static double seconds_in_turn(const Mesh& mesh, const Move& move, CollectiveKind kind, double bytes, double alpha_share) {
+  double outwards = 0, inwards = 0, bytes_out = bytes, bytes_in = bytes;
+  const auto take = [&](std::size_t axis, double& here, double& seconds) {
+    if (!move.goes_over(axis)) return;
+    seconds += collective_seconds(kind, mesh.axes[axis], here, alpha_share);
+    const auto size = static_cast<double>(mesh.axes[axis].size);
+    here *= kind == CollectiveKind::all_gather ? size : kind == CollectiveKind::reduce_scatter ? 1 / size : 1;
+  };
+  for (std::size_t i = 0; i < mesh.rank(); ++i) {
+    take(i, bytes_in, inwards);
+    take(mesh.rank() - 1 - i, bytes_out, outwards);
+  }
+  return std::min(outwards, inwards);
+}
+
 double move_seconds(const ConversionProblem& problem, const Layout& from, const Move& move) {
   const auto bytes_of = [&](const Layout& layout) {
     return static_cast<double>(local_bytes(layout, problem.shape, problem.mesh, problem.element_bytes));
   };
-  const MeshAxis axis = move.joined == 0 ? problem.mesh.axes[move.axis] : problem.mesh.along(move.axes());
   const double before = bytes_of(from);
   const double after = bytes_of(move.result);
   // A bucket holds what is gathered or reduced, whole.
   const double alpha_share =
       problem.packed ? std::min(1.0, std::max(before, after) / static_cast<double>(problem.profile.bucket_bytes)) : 1.0;
-  const auto collective = [&](CollectiveKind kind) { return collective_seconds(kind, axis, before, alpha_share); };
+  const auto collective = [&](CollectiveKind kind) {
+    if (move.joined == 0) return collective_seconds(kind, problem.mesh.axes[move.axis], before, alpha_share);
+    return std::min(collective_seconds(kind, problem.mesh.along(move.axes()), before, alpha_share),
+                    seconds_in_turn(problem.mesh, move, kind, before, alpha_share));
+  };
   double seconds = 0;
   switch (move.kind) {
     case MoveKind::slice:
@@ -248,14 +267,7 @@ double move_seconds(const ConversionProblem& problem, const Layout& from, const 
   }
   if (move.permutes_before) seconds += axis_permute_seconds(problem, from, move.axis, before);
   if (move.permutes_after) seconds += axis_permute_seconds(problem, move.result, move.axis, after);
-  if (move.joined == 0) return seconds;
-  double one_after_the_other = 0;
-  Layout here = from;
-  for (const Move& single : in_turn(from, move)) {
-    one_after_the_other += move_seconds(problem, here, single);
-    here = single.result;
-  }
-  return std::min(seconds, one_after_the_other);
+  return seconds;
 }
 
 Ticks move_ticks(const ConversionProblem& problem, const Layout& from, const Move& move) {
