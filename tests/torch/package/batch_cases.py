@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parent))
-from cases import DATA, HYBRID, TENSOR, main, same, weights_within  # noqa: E402
+from cases import DATA, HYBRID, TENSOR, same, weights_within  # noqa: E402
 from models import BATCH, LENGTH, LETTERS, WIDTH, Body, WithLoss, WithoutLoss, seeded  # noqa: E402
 
 import meshwright  # noqa: E402
@@ -191,7 +191,3 @@ def batches_that_are_refused():
     sharded.step_in_backward(torch.optim.SGD(sharded.parameters(), lr=0.1))
     refused("a batch of another shape can't be computed after step_in_backward", lambda: sharded.call_whole(inputs[0][:3], inputs[1][:3]))
     return f"{len(said)} refusals"
-
-
-if __name__ == "__main__":
-    main(CASES)

@@ -1,15 +1,11 @@
-"""Ranks of runs that fail. run.py starts this once and asks for one run after the other, a line of JSON each; PyTorch is imported
-once, and each rank is a fork with the environment that torchrun gives. What rank 0 has to say of each case stands in run.py.
-"""
+"""Ranks of runs that fail (forked.py). What rank 0 has to say of each case stands in run.py."""
 
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import torch
@@ -17,6 +13,7 @@ import torch.distributed as dist
 
 sys.path.insert(0, str(Path(__file__).parent))
 from bad_input import BAD_INPUT  # noqa: E402
+from forked import next_rank  # noqa: E402
 from models import Branching, OtherActivation, Wider, WithLoss, letters, seeded  # noqa: E402
 
 import meshwright.ranks  # noqa: E402
@@ -108,42 +105,6 @@ def main(case: str, folder: str) -> None:
         raise SystemExit(f"no case {case}")
 
 
-def waited(ranks: list[int], seconds: float) -> list[int | None]:
-    """Exit codes, a signal as a negative one; None for a rank that hangs, which is ended."""
-    codes: dict[int, int | None] = {}
-    deadline = time.monotonic() + seconds
-    while len(codes) < len(ranks):
-        late = time.monotonic() > deadline
-        for rank in ranks:
-            if rank in codes:
-                continue
-            if late:
-                os.kill(rank, signal.SIGKILL)
-            ended, status = os.waitpid(rank, 0 if late else os.WNOHANG)
-            if ended:
-                codes[rank] = None if late else os.waitstatus_to_exitcode(status)
-        time.sleep(0.02)
-    return [codes[rank] for rank in ranks]
-
-
-def next_rank() -> tuple[str, str] | None:
-    """Returns in each rank, with what it is to run; in the process that makes them when nothing is asked any more."""
-    for line in sys.stdin:
-        asked = json.loads(line)
-        ranks = []
-        for rank, said in enumerate(asked["said"]):
-            forked = os.fork()
-            if forked == 0:
-                os.environ.update(asked["variables"], RANK=str(rank), LOCAL_RANK=str(rank))
-                file = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-                os.dup2(file, 1)
-                os.dup2(file, 2)
-                return asked["case"], asked["folder"]
-            ranks.append(forked)
-        print(json.dumps(waited(ranks, asked["seconds"])), flush=True)
-    return None
-
-
-wanted = next_rank()
-if wanted is not None:
-    main(*wanted)
+asked = next_rank()
+if asked is not None:
+    main(asked["case"], asked["folder"])

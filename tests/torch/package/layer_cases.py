@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parent))
-from cases import DATA, main, own, same, trained, weights_within  # noqa: E402
+from cases import DATA, own, same, trained, weights_within  # noqa: E402
 from models import LETTERS, letters, seeded  # noqa: E402
 
 import meshwright  # noqa: E402
@@ -109,7 +109,3 @@ def experts_of_gpt_oss_are_one_op():
     for got, wanted in zip(trained(sharded, loss), trained(serial, loss)):
         same(got, wanted, "loss")
     return weights_within(sharded, serial, 1e-4)
-
-
-if __name__ == "__main__":
-    main(CASES)

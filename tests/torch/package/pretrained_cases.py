@@ -19,7 +19,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parent))
-from cases import DATA, HYBRID, TENSOR, compared, main, pair, same, shared_folder, weights_within  # noqa: E402
+from cases import DATA, HYBRID, TENSOR, compared, pair, same, shared_folder, weights_within  # noqa: E402
 from models import LETTERS, WithLoss, letters, seeded  # noqa: E402
 
 import meshwright  # noqa: E402
@@ -153,7 +153,3 @@ def files_that_do_not_fit():
             same(value, before[name], f"{name} after refusals", 0.0)
         sharded.load_pretrained(f"{folder}/more.safetensors", strict=False)
     return f"{len(said)} refusals, {weights_within(sharded, serial, 0.0)}"
-
-
-if __name__ == "__main__":
-    main(CASES)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Tests the Python package on ranks of this machine, with gloo: run.py --program build/bin/meshwright [CASE...]
 
-First cases.py and all *_cases.py, what autoparallelize promises; then failing.py, where each case must end every rank with the
-same exit code, and soon, after rank 0 has said one sentence. The ranks of those are started without torchrun, which would end them itself.
+First cases.py and all *_cases.py, what autoparallelize promises (holding.py); then failing.py, where each case must end every rank with the
+same exit code, and soon, after rank 0 has said one sentence. Ranks are started without torchrun, which would end them itself.
 Needs PyTorch. Exits with 1 if anything is wrong.
 """
 
@@ -26,6 +26,7 @@ ROOT = HERE.parents[2]
 RANKS = 4
 # Until the slowest start of four PyTorch processes on a busy machine is over; a rank that hangs takes all of it.
 LIMIT_SECONDS = 240
+LIMIT_SECONDS_OF_A_FILE = 1200
 KILLED = -9
 
 # By case: how many ranks, the exit code of all, and what rank 0 says after "meshwright: error: ".
@@ -67,16 +68,18 @@ def free_port() -> int:
 
 
 class Ranks:
-    """What makes ranks of runs that fail: failing.py, started once."""
+    """What makes ranks: holding.py or failing.py, started once (forked.py)."""
 
-    def __init__(self, variables: dict[str, str]):
-        self._maker = subprocess.Popen([sys.executable, HERE / "failing.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=variables)
+    def __init__(self, script: str, variables: dict[str, str], seconds: float):
+        self._seconds = seconds
+        self._maker = subprocess.Popen([sys.executable, HERE / script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=variables)
 
-    def run(self, case: str, count: int, folder: str) -> tuple[list[int | None], list[str]]:
+    def run(self, case: str, count: int, folder: str, cases: list[str] | None = None) -> tuple[list[int | None], list[str]]:
         """Exit codes and what was written to standard output and error, by rank; None for one that hangs."""
         said = [Path(folder) / f"said_{rank}" for rank in range(count)]
         variables = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
-        asked = {"case": case, "folder": folder, "said": [str(path) for path in said], "variables": variables, "seconds": LIMIT_SECONDS}
+        asked = {"case": case, "cases": cases or [], "folder": folder, "said": [str(path) for path in said], "variables": variables,
+                 "seconds": self._seconds}
         self._maker.stdin.write(json.dumps(asked) + "\n")
         self._maker.stdin.flush()
         return json.loads(self._maker.stdout.readline()), [path.read_text() for path in said]
@@ -107,6 +110,21 @@ def check_failure(case: str, folder: str, ranks: Ranks) -> str | None:
     return None
 
 
+def check_cases_that_hold(cases: list[str], variables: dict[str, str]) -> int:
+    """How many files have a case that is wrong."""
+    ranks = Ranks("holding.py", variables, LIMIT_SECONDS_OF_A_FILE)
+    wrong = 0
+    for file in sorted(path.stem for path in HERE.glob("*cases.py")):
+        with tempfile.TemporaryDirectory() as folder:
+            codes, said = ranks.run(file, RANKS, folder, cases)
+        print(said[0], end="", flush=True)
+        if any(codes):
+            wrong += 1
+            print(f"FAILED {file}: exit codes {codes}; ranks said:\n" + "\n".join(said), flush=True)
+    ranks.end()
+    return wrong
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--program", type=Path, required=True, help="the meshwright program")
@@ -117,13 +135,10 @@ def main() -> int:
     good = [case for case in options.cases if case not in FAILURES]
     wrong = 0
     if good or not options.cases:
-        for cases in sorted(HERE.glob("*cases.py")):
-            done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS), cases, *good],
-                                  env=variables)
-            wrong += done.returncode != 0
+        wrong += check_cases_that_hold(good, variables)
     with tempfile.TemporaryDirectory() as folder:
         if failing:
-            ranks = Ranks(variables)
+            ranks = Ranks("failing.py", variables, LIMIT_SECONDS)
             codes, said = ranks.run("make_plan", RANKS, folder)
             if any(codes):
                 print(f"FAILED: no plan: {codes}\n" + "\n".join(said))

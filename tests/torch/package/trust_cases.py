@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parent))
-from cases import DATA, HYBRID, TENSOR, main, own, same, trained, weights_within  # noqa: E402
+from cases import DATA, HYBRID, TENSOR, own, same, trained, weights_within  # noqa: E402
 from models import LETTERS, WIDTH, Body, letters, seeded  # noqa: E402
 
 import meshwright  # noqa: E402
@@ -405,7 +405,3 @@ def tied_weights_keep_the_model_s_names():
     for got, wanted in zip(trained(sharded, loss), trained(serial, loss)):
         same(got, wanted, "loss")
     return weights_within(sharded, serial)
-
-
-if __name__ == "__main__":
-    main(CASES)

@@ -22,7 +22,7 @@ import torch
 import torch.distributed as dist
 
 sys.path.insert(0, str(Path(__file__).parent))
-from cases import DATA, HYBRID, TENSOR, compared, loss, main, own, pair, same, shared_folder  # noqa: E402
+from cases import DATA, HYBRID, TENSOR, compared, loss, own, pair, same, shared_folder  # noqa: E402
 from models import BATCH, LENGTH, LETTERS, WIDTH, WithLoss, letters, seeded  # noqa: E402
 
 import meshwright  # noqa: E402
@@ -160,7 +160,3 @@ def positional_and_keyword_arguments():
         return model(first, scale=2.0, following=second).loss
 
     return compared(sharded, serial, step)
-
-
-if __name__ == "__main__":
-    main(CASES)
