@@ -12,7 +12,7 @@ class NoOps final : public OpTable {
 TEST(Null, DoesNothing) {
   Program program;
   program.mesh.axes = {{4, 0, 0, ""}};
-  program.instructions.emplace_back().op = "nobody.knows";
+  program.instructions.emplace_back().action = Compute{.op = "nobody.knows"};
   const NoOps ops;
   const CostProfile profile;
   const BackendInput input{program, ops, profile, nullptr, {}, nullptr, {}};

@@ -53,7 +53,7 @@ TEST(Price, MovesAndUpdates) {
   EXPECT_DOUBLE_EQ(last_seconds(build), 3 * 8);
   build.update(0, build.input("g", count_up({8}), "S0"));
   EXPECT_DOUBLE_EQ(last_seconds(build), static_cast<double>(2 * build.program.training.step_bytes(DType::float32)));
-  build.program.instructions.back().kind = InstructionKind::convert;
+  build.program.instructions.back().action = Convert{};
   EXPECT_FALSE(instruction_ticks(build.program, build.program.instructions.back(), kOps, build.profile).ok());
 }
 

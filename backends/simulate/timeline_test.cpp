@@ -27,7 +27,7 @@ ProgramBuilder layer(bool beside, bool room = true) {
   const ProgramValueId second = build.compute("second", {first, gathered}, "R+P0");
   const ProgramValueId reduced = build.move(MoveKind::reduce_scatter, 0, second, "S0");
   for (Instruction& instruction : build.program.instructions) {
-    if (beside && instruction.kind == InstructionKind::move) instruction.stream = Stream::communication;
+    if (beside && instruction.kind() == InstructionKind::move) instruction.stream = Stream::communication;
   }
   build.output(build.compute("third", {first}, "R"));
   build.update(0, reduced);
@@ -38,7 +38,7 @@ ProgramBuilder layer(bool beside, bool room = true) {
 std::vector<double> starts(const Program& program, const Timeline& timeline) {
   std::vector<double> starts;
   for (std::size_t i = 0; i < timeline.spans.size(); ++i) {
-    if (program.instructions[i].kind != InstructionKind::free) starts.push_back(timeline.spans[i].start_seconds());
+    if (program.instructions[i].kind() != InstructionKind::free) starts.push_back(timeline.spans[i].start_seconds());
   }
   return starts;
 }
@@ -70,11 +70,11 @@ TEST(Timeline, SumsOfWhatWasReducedRunBehindTheReduction) {
     ProgramBuilder build = layer(true);
     auto& instructions = build.program.instructions;
     const auto reduction = std::find_if(instructions.begin(), instructions.end(), [](const Instruction& here) {
-      return here.kind == InstructionKind::move && here.move.kind == MoveKind::reduce_scatter;
+      return here.move() != nullptr && here.move()->kind == MoveKind::reduce_scatter;
     });
     const ProgramValueId reduced = reduction->results[0];
     Instruction sum;
-    sum.kind = InstructionKind::accumulate;
+    sum.action = Accumulate{};
     sum.operands.assign(2, {"", reduced, build.program.type(reduced).layout});
     sum.results = {reduced};
     if (beside) sum.stream = Stream::communication;
@@ -96,7 +96,7 @@ TEST(Timeline, TextSumsByPhaseAndStream) {
 
 TEST(Timeline, RefusesAProgramThatIsNotFinished) {
   ProgramBuilder build = layer(true);
-  build.program.instructions[0].kind = InstructionKind::convert;
+  build.program.instructions[0].action = Convert{};
   EXPECT_FALSE(make_timeline(build.program, kOps, build.profile).ok());
 }
 

@@ -25,7 +25,7 @@ enum class Row : std::uint8_t { computing, moves, parameters };
 
 Row row_of(const Instruction& instruction, const Span& span) {
   if (span.stream == Stream::communication) return Row::parameters;
-  return instruction.kind == InstructionKind::move ? Row::moves : Row::computing;
+  return instruction.kind() == InstructionKind::move ? Row::moves : Row::computing;
 }
 
 // Of each instruction the first time that it runs, in the order of the program.
@@ -42,9 +42,9 @@ std::vector<Span> first_spans(const Program& program, const Timeline& timeline) 
 }  // namespace
 
 std::string title(const Instruction& instruction) {
-  if (instruction.kind == InstructionKind::compute) return instruction.op;
-  if (instruction.kind != InstructionKind::move) return name(instruction.kind);
-  return std::string(name(instruction.move.kind)) + " " + short_axes_text(instruction.move);
+  if (const Compute* compute = instruction.compute()) return compute->op;
+  if (const Move* move = instruction.move()) return std::string(name(move->kind)) + " " + short_axes_text(*move);
+  return name(instruction.kind());
 }
 
 std::string timeline_text(const Program& program, const Timeline& timeline) {

@@ -26,10 +26,10 @@ std::string complete(const Program& program, const Span& span) {
   std::string arguments = "\"instruction\": " + std::to_string(span.at.instruction) + ", \"name\": " + json_string(instruction.name);
   if (program.order.microbatches > 1) arguments += ", \"microbatch\": " + std::to_string(span.at.microbatch);
   if (!instruction.module_path.empty()) arguments += ", \"module\": " + json_string(instruction.module_path);
-  if (instruction.kind == InstructionKind::move) {
+  if (const Move* move = instruction.move()) {
     const ShardedType& from = program.type(instruction.operands[0].value);
     arguments += ", \"from\": " + json_string(to_string(from.layout, from.atoms)) +
-                 ", \"to\": " + json_string(to_string(instruction.move.result, from.atoms)) +
+                 ", \"to\": " + json_string(to_string(move->result, from.atoms)) +
                  ", \"sent_bytes\": " + std::to_string(sent_bytes(program, instruction));
   }
   for (const ProgramValueId result : instruction.results) {

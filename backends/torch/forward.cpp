@@ -135,23 +135,24 @@ class Reader {
     }
     for (const Instruction& instruction : whole.instructions) {
       if (instruction.phase != Phase::forward) continue;
-      if (instruction.call != kNoId) calls_[instruction.call].push_back(&instruction);
-      else if (instruction.kind == InstructionKind::move && !there_.contains(instruction.results[0])) moves_[instruction.results[0]] = &instruction;
+      if (instruction.call() != kNoId) calls_[instruction.call()].push_back(&instruction);
+      else if (instruction.kind() == InstructionKind::move && !there_.contains(instruction.results[0])) moves_[instruction.results[0]] = &instruction;
     }
     for (const auto& [result, move] : moves_) {
       const auto before = moves_.find(move->operands[0].value);
-      if (before != moves_.end() && before->second->conversion == move->conversion) passing_.insert(before->first);
+      if (before != moves_.end() && conversion_of(*before->second) == conversion_of(*move)) passing_.insert(before->first);
     }
   }
 
   Status read(const Instruction& instruction) {
-    if (instruction.call != kNoId) {
-      if (calls_.at(instruction.call).front() != &instruction) return Done{};
-      Call call{input_.program.calls[instruction.call], {}};
-      for (const Instruction* step : calls_.at(instruction.call)) call.steps.push_back(*step);
+    if (instruction.call() != kNoId) {
+      const std::vector<const Instruction*>& steps = calls_.at(instruction.call());
+      if (steps.front() != &instruction) return Done{};
+      Call call{input_.program.calls[instruction.call()], {}};
+      for (const Instruction* step : steps) call.steps.push_back(*step);
       return read(std::move(call));
     }
-    if (instruction.kind == InstructionKind::compute) return read(Call{instruction, {instruction}});
+    if (instruction.kind() == InstructionKind::compute) return read(Call{instruction, {instruction}});
     if (moves_.contains(instruction.results.empty() ? kNoId : instruction.results[0])) read_move(instruction);
     return Done{};
   }
@@ -166,15 +167,17 @@ class Reader {
     steps_.push_back({here_, Conversion{move.node, from, result, way.stretches.back().moves, {}}});
   }
 
+  static std::uint32_t conversion_of(const Instruction& move) { return std::get<MoveStep>(move.action).conversion; }
+
   [[nodiscard]] Way way_to(ProgramValueId value) const {
     Way way;
     std::uint32_t conversion = kNoId;
     way.root = value;
     for (auto at = moves_.find(value); at != moves_.end(); at = moves_.find(way.root)) {
       const Instruction& move = *at->second;
-      if (way.stretches.empty() || move.conversion != conversion) way.stretches.push_back({way.root, {}});
-      conversion = move.conversion;
-      way.stretches.back().moves.push_back(move.move);
+      if (way.stretches.empty() || conversion_of(move) != conversion) way.stretches.push_back({way.root, {}});
+      conversion = conversion_of(move);
+      way.stretches.back().moves.push_back(*move.move());
       way.root = move.operands[0].value;
     }
     std::ranges::reverse(way.stretches);
@@ -187,14 +190,14 @@ class Reader {
   Status read(Call call) {
     for (const ProgramOperand& operand : call.whole.operands) {
       if (there_.contains(way_to(operand.value).root)) continue;
-      return bad_input("'" + call.whole.name + "' (" + call.whole.op + ") takes '" + made_.program.values[operand.value].name +
+      return bad_input("'" + call.whole.name + "' (" + call.whole.compute()->op + ") takes '" + made_.program.values[operand.value].name +
                        "', which the program's forward does not make; emit without the pass that takes it out");
     }
     for (const Instruction& step : call.steps) there_.insert(step.results.begin(), step.results.end());
     const std::uint32_t variable = plan_.node(call.whole.name);
     if (variable == kNoId && !plan_.knows(call.whole.name) &&
         std::ranges::any_of(call.whole.operands, [&](const ProgramOperand& operand) { return has_gradient(way_to(operand.value)); })) {
-      return bad_input("the program's forward computes '" + call.whole.name + "' (" + call.whole.op +
+      return bad_input("the program's forward computes '" + call.whole.name + "' (" + call.whole.compute()->op +
                        "), which is no node of the model, and nothing says how its gradient lies; emit without the pass that puts it there");
     }
     if (Status status = variable != kNoId ? give_gradients(call, variable) : give_values(call); !status) return status;

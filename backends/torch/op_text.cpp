@@ -43,26 +43,28 @@ std::string converted(const std::string& text, DType to) {
 
 EmitterStep step_of(const Instruction& step, const Program& program) {
   EmitterStep made;
-  if (step.kind == InstructionKind::move) {
-    for (std::size_t axis = 0; axis < program.mesh.rank(); ++axis) {
-      if (step.move.goes_over(axis)) made.axes.push_back(axis);
-    }
-  } else {
-    made.op = step.op;
-  }
-  made.rank_attributes = step.rank_attributes;
   for (const ProgramValueId result : step.results) made.results.push_back(program.type(result));
-  made.attributes = typed(step.attributes, made.results);
+  if (const Move* move = step.move()) {
+    for (std::size_t axis = 0; axis < program.mesh.rank(); ++axis) {
+      if (move->goes_over(axis)) made.axes.push_back(axis);
+    }
+  }
+  if (const Compute* compute = step.compute()) {
+    made.op = compute->op;
+    made.rank_attributes = compute->rank_attributes;
+    made.attributes = typed(compute->attributes, made.results);
+  }
   return made;
 }
 
 EmitterCall call_of(const Instruction& call, const std::vector<Instruction>& steps, const Program& program,
                     const ValueText& value) {
-  EmitterCall made{program.mesh, call.name, call.node, call.op, {}, {}, {}, call.rank_attributes, {}};
+  const Compute& compute = std::get<Compute>(call.action);
+  EmitterCall made{program.mesh, call.name, call.node, compute.op, {}, {}, {}, compute.rank_attributes, {}};
   for (const ProgramOperand& operand : call.operands)
     made.operands.push_back({operand.name, value(operand.value), program.type(operand.value)});
   for (const ProgramValueId result : call.results) made.results.push_back(program.type(result));
-  made.attributes = typed(call.attributes, made.results);
+  made.attributes = typed(compute.attributes, made.results);
   for (const Instruction& step : steps) made.steps.push_back(step_of(step, program));
   return made;
 }
@@ -77,21 +79,22 @@ bool is_of_pytorch(const std::string& op) { return op.starts_with("aten."); }
 
 Result<EmittedOp> op_text(const Instruction& call, const std::vector<Instruction>& steps, const Program& program,
                           const ValueText& value, const EmitterTable* emitters) {
+  const std::string& op = std::get<Compute>(call.action).op;
   const auto refused = [&](const std::string& why) {
-    return bad_input("node '" + call.name + "' (" + call.op + ") can't be written as PyTorch: " + why);
+    return bad_input("node '" + call.name + "' (" + op + ") can't be written as PyTorch: " + why);
   };
   const EmitterCall asked = call_of(call, steps, program, value);
-  const OpEmitter* emitter = find(emitters, call.op);
+  const OpEmitter* emitter = find(emitters, op);
   if (emitter != nullptr) {
     Result<EmittedOp> emitted = emitter->emit(asked);
     if (emitted && !emitted->text.empty() && is_untyped(asked)) emitted->text = converted(emitted->text, asked.results[0].type.dtype);
     if (!emitted || !emitted->text.empty()) return emitted;
   }
   const std::string who = emitter != nullptr ? "its emitter does not say how"
-                                             : "no plugin serves torch:" + call.op + " (docs/add-an-op.md)";
+                                             : "no plugin serves torch:" + op + " (docs/add-an-op.md)";
   if (!steps.empty()) return refused("sharded as planned it takes several steps, and " + who);
-  if (!call.rank_attributes.empty()) return refused("its result depends on which part a rank has, and " + who);
-  if (call.op.starts_with("meshwright.") || call.op.find('.') == std::string::npos)
+  if (!asked.rank_attributes.empty()) return refused("its result depends on which part a rank has, and " + who);
+  if (op.starts_with("meshwright.") || op.find('.') == std::string::npos)
     return refused("PyTorch has no such op, and " + who);
   const std::string text = CallText(asked).by_schema();
   return EmittedOp{.text = is_untyped(asked) ? converted(text, asked.results[0].type.dtype) : text};
@@ -99,7 +102,8 @@ Result<EmittedOp> op_text(const Instruction& call, const std::vector<Instruction
 
 bool are_plain(const std::vector<Instruction>& steps, const EmitterTable* emitters) {
   return std::all_of(steps.begin(), steps.end(), [&](const Instruction& step) {
-    return step.kind == InstructionKind::compute && (is_of_pytorch(step.op) || find(emitters, step.op) != nullptr);
+    const Compute* compute = step.compute();
+    return compute != nullptr && (is_of_pytorch(compute->op) || find(emitters, compute->op) != nullptr);
   });
 }
 

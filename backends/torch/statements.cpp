@@ -209,7 +209,7 @@ class Writer {
       if (uses_[result] == 0) result = kNoId;
     }
     if (op.buffers_follow_mode) add_counting(instruction.node);
-    if (Status status = forward_.prelude.add(op.prelude); !status) return add_context("the emitter of " + instruction.op, status.error());
+    if (Status status = forward_.prelude.add(op.prelude); !status) return add_context("the emitter of " + std::get<Compute>(instruction.action).op, status.error());
     forward_.statements.push_back({module_of(instruction), std::move(results), op.text, op.draws});
     return add_mutations(instruction);
   }
@@ -260,7 +260,7 @@ class Writer {
     const Instruction& instruction = call.whole;
     const std::vector<Instruction>& steps = call.steps;
     const ValueText value = [&](ProgramValueId id) { return text_of(id); };
-    if (steps.size() > 1 && !are_plain(steps, input_.emitters)) {
+    if ((steps.size() > 1 || steps[0].compute() == nullptr) && !are_plain(steps, input_.emitters)) {
       const Result<EmittedOp> op = op_text(instruction, steps, program(), value, input_.emitters);
       return op ? state(instruction, instruction.results, *op) : op.error();
     }

@@ -45,7 +45,7 @@ Json::Array curve_json(const Program& program, const MemoryProfile& profile) {
   Json::Array json;
   for (const MemoryProfile::Point& point : profile.curve) {
     const Instruction& instruction = program.instructions[point.at.instruction];
-    const bool frees = instruction.kind == InstructionKind::free;
+    const bool frees = instruction.kind() == InstructionKind::free;
     json.push_back(Json()
                        .add("instruction", frees ? "free" : instruction.name)
                        .add("phase", name(instruction.phase))

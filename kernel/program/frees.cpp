@@ -23,7 +23,7 @@ void remove_unused(Program& program) {
   std::vector<Instruction> kept;
   for (std::size_t i = program.instructions.size(); i-- > 0;) {
     Instruction& instruction = program.instructions[i];
-    const bool effect = instruction.kind == InstructionKind::update || instruction.kind == InstructionKind::store_gradient;
+    const bool effect = instruction.kind() == InstructionKind::update || instruction.kind() == InstructionKind::store_gradient;
     const bool wanted = std::any_of(instruction.results.begin(), instruction.results.end(), [&](auto id) { return used[id]; });
     if (!effect && !wanted) continue;
     for (const ProgramOperand& operand : instruction.operands) used[operand.value] = true;
@@ -44,7 +44,7 @@ class Lifetimes {
     }
     for (const ProgramInput& input : program.inputs) when_[input.value] = When::each;
     for (const Instruction& instruction : program.instructions) {
-      if (instruction.kind == InstructionKind::accumulate && instruction.takes_over()) when_[instruction.operands[0].value] = When::later;
+      if (instruction.kind() == InstructionKind::accumulate && instruction.takes_over()) when_[instruction.operands[0].value] = When::later;
     }
     free_what_only_the_last_one_gives();
     for (ProgramValueId id = 0; id < when_.size(); ++id) {
@@ -61,7 +61,7 @@ class Lifetimes {
     std::vector<std::int64_t> given(program_.values.size(), 0);
     for (const ProgramOutput& output : program_.outputs) ++given[output.value];
     for (const Instruction& instruction : program_.instructions) {
-      if (instruction.kind == InstructionKind::carry) given[instruction.operands[0].value] = 0;
+      if (instruction.kind() == InstructionKind::carry) given[instruction.operands[0].value] = 0;
     }
     for (ProgramValueId id = 0; id < given.size(); ++id) {
       if (given[id] == 0 || given[id] == program_.order.microbatches || program_.values[id].of_step) continue;
@@ -78,7 +78,7 @@ class Lifetimes {
 }  // namespace
 
 void place_frees(Program& program) {
-  std::erase_if(program.instructions, [](const Instruction& i) { return i.kind == InstructionKind::free; });
+  std::erase_if(program.instructions, [](const Instruction& i) { return i.kind() == InstructionKind::free; });
   remove_unused(program);
   std::vector<bool> dead(program.values.size(), true);  // going backward: not used from here on
   const Lifetimes lifetimes(program);
@@ -92,12 +92,12 @@ void place_frees(Program& program) {
       const When when = instruction.phase == Phase::update ? When::each : lifetimes.freed(id);
       releases[when].operands.push_back({"", id, layout});
     };
-    if (instruction.kind != InstructionKind::carry) {
+    if (instruction.kind() != InstructionKind::carry) {
       for (const ProgramOperand& operand : instruction.operands) last_use(operand.value, operand.needed);
     }
     for (const ProgramValueId result : instruction.results) last_use(result, program.type(result).layout);
     for (auto release = releases.rbegin(); release != releases.rend(); ++release) {
-      release->second.kind = InstructionKind::free;
+      release->second.action = Free{};
       release->second.phase = instruction.phase;
       release->second.when = release->first;
       placed.push_back(std::move(release->second));

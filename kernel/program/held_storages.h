@@ -25,7 +25,7 @@ class HeldStorages {
 
   template <class On>
   void run(const Instruction& instruction, std::int64_t microbatch, const On& on) {
-    if (instruction.kind == InstructionKind::free) {
+    if (instruction.kind() == InstructionKind::free) {
       for (const ProgramOperand& operand : instruction.operands) release(operand.value, microbatch, on);
     } else if (instruction.in_place()) {
       return;

@@ -23,35 +23,32 @@ class InstructionBuilder final : public LocalBuilder {
 
   void emit(std::string op, const std::vector<Operand>& operands, Attributes attributes, RankAttributes rank_attributes,
             const std::vector<ProgramValueId>& results) override {
-    Instruction& made = add();
-    made.op = std::move(op);
+    Instruction& made = add(Compute{.op = std::move(op), .attributes = std::move(attributes), .rank_attributes = std::move(rank_attributes), .local = true, .call = call()});
     for (const Operand& operand : operands) {
       if (operand.value != kNoId) made.operands.push_back({operand.name, operand.value, type(operand.value).layout});
     }
     made.results = results;
-    made.attributes = std::move(attributes);
-    made.rank_attributes = std::move(rank_attributes);
-    made.local = true;
   }
 
   [[nodiscard]] const ShardedType& type(ProgramValueId value) const override { return program_.values[value].type; }
 
  private:
   void take_move(ProgramValueId from, const Move& move, ProgramValueId to) override {
-    Instruction& made = add();
-    made.kind = InstructionKind::move;
+    Instruction& made = add(MoveStep{.move = move, .call = call()});
     made.operands.push_back({"", from, type(from).layout});
-    made.move = move;
     made.results.push_back(to);
   }
 
-  Instruction& add() {
+  // Where the call will be among the program's.
+  [[nodiscard]] std::uint32_t call() const { return static_cast<std::uint32_t>(program_.calls.size()); }
+
+  Instruction& add(Action action) {
     Instruction& made = instructions_.emplace_back();
     made.phase = original_.phase;
     made.name = original_.name;
     made.module_path = original_.module_path;
     made.node = original_.node;
-    made.call = static_cast<std::uint32_t>(program_.calls.size());
+    made.action = std::move(action);
     return made;
   }
 
@@ -63,7 +60,7 @@ class InstructionBuilder final : public LocalBuilder {
 // Whether it is the op itself: what it reads and yields is then the op's.
 bool is_the_op(const Instruction& local, const Instruction& compute) {
   const auto same = [](const ProgramOperand& a, const ProgramOperand& b) { return a.name == b.name && a.value == b.value; };
-  return local.kind == InstructionKind::compute && local.results == compute.results && std::ranges::equal(local.operands, compute.operands, same);
+  return local.kind() == InstructionKind::compute && local.results == compute.results && std::ranges::equal(local.operands, compute.operands, same);
 }
 
 }  // namespace
@@ -83,7 +80,7 @@ Status localize(const OpFamily& family, const Instruction& compute, Program& pro
   const std::size_t before = instructions.size();
   InstructionBuilder build(program, compute, instructions);
   if (Status status = family.localize({call, std::move(operands), std::move(results), program.mesh, build}); !status) return status;
-  if (instructions.size() == before + 1 && is_the_op(instructions.back(), compute)) instructions.back().call = kNoId;
+  if (instructions.size() == before + 1 && is_the_op(instructions.back(), compute)) instructions.back().compute()->call = kNoId;
   else program.calls.push_back(compute);
   return Done{};
 }

@@ -114,33 +114,32 @@ class Lowering {
     const auto [known, inserted] = converted_.try_emplace({value, to}, kNoId);
     if (!inserted) return known->second;
     const ProgramValueId result = make_value(bases_[value], of, to);
-    Instruction& instruction = add(InstructionKind::convert, program_.values[value].name);
+    const std::string name = program_.values[value].name;
+    Instruction& instruction = add(Convert{path(name, planned, layout_of(value), to, of)}, name);
     instruction.operands.push_back({"", value, layout_of(value)});
     instruction.results.push_back(result);
-    set_moves(instruction, planned, layout_of(value), to, of);
     return converted_[{value, to}] = result;
   }
 
-  void set_moves(Instruction& instruction, std::uint32_t planned, const Layout& from, const Layout& to, ValueId of) {
-    if (planned == kNoId) {
-      const auto text = [&](const Layout& layout) { return to_string(layout, atoms_.values[of]); };
-      if (from != to && !missing_) missing_ = internal_error("the plan does not say how '" + instruction.name + "' gets from " + text(from) + " to " + text(to));
-      return;
+  // How an instruction of this name gets there.
+  PlannedPath path(const std::string& name, std::uint32_t planned, const Layout& from, const Layout& to, ValueId of) {
+    const auto text = [&](const Layout& layout) { return to_string(layout, atoms_.values[of]); };
+    if (planned == kNoId && from != to && !missing_) {
+      missing_ = internal_error("the plan does not say how '" + name + "' gets from " + text(from) + " to " + text(to));
     }
-    instruction.conversion = planned;
-    instruction.moves = moves_of(planned);
+    return planned_path(planned);
   }
 
-  [[nodiscard]] std::vector<Move> moves_of(std::uint32_t planned) const {
-    std::vector<Move> moves;
-    if (planned == kNoId) return moves;
-    for (const PlannedMove& move : plan_.conversions[planned].moves) moves.push_back(move.move);
-    return moves;
+  [[nodiscard]] PlannedPath planned_path(std::uint32_t planned) const {
+    PlannedPath path{planned, {}};
+    if (planned == kNoId) return path;
+    for (const PlannedMove& move : plan_.conversions[planned].moves) path.moves.push_back(move.move);
+    return path;
   }
 
-  Instruction& add(InstructionKind kind, std::string name) {
+  Instruction& add(Action action, std::string name) {
     Instruction& instruction = program_.instructions.emplace_back();
-    instruction.kind = kind;
+    instruction.action = std::move(action);
     instruction.phase = phase_;
     instruction.name = std::move(name);
     instruction.node = serves_;
@@ -171,8 +170,6 @@ class Lowering {
     }
   }
 
-  [[nodiscard]] PlannedPath planned_path(std::uint32_t planned) const { return {planned, moves_of(planned)}; }
-
   // A value with a gradient, for one more use, in the layout that the plan gives that use.
   ProgramValueId use(ValueId id, const Layout& needed) {
     const PlannedFork* fork = index_.fork(id);
@@ -186,11 +183,11 @@ class Lowering {
     const auto [known, inserted] = loaded_.try_emplace({id, needed}, kNoId);
     if (!inserted) return known->second;
     const ProgramValueId result = make_value(name_of(id), id, needed);
-    Instruction& instruction = add(InstructionKind::load_parameter, program_.parameters[parameter].name);
+    const std::string& name = program_.parameters[parameter].name;
+    const Layout& stored = layout_of(program_.parameters[parameter].value);
+    Instruction& instruction = add(LoadParameter{path(name, index_.conversion(id, true, stored, needed), stored, needed, id)}, name);
     instruction.parameter = parameter;
     instruction.results.push_back(result);
-    const Layout& stored = layout_of(program_.parameters[parameter].value);
-    set_moves(instruction, index_.conversion(id, true, stored, needed), stored, needed, id);
     return loaded_[{id, needed}] = result;
   }
 
@@ -238,7 +235,7 @@ class Lowering {
     auto [known, inserted] = carried_.try_emplace(buffer, kNoId);
     if (inserted) {
       known->second = make_value(name_of(buffer), buffer, left);
-      Instruction& carry = add(InstructionKind::carry, name_of(buffer));
+      Instruction& carry = add(Carry{}, name_of(buffer));
       carry.when = When::later;
       carry.operands.push_back({"", kNoId, left});  // made further down
       carry.results.push_back(known->second);
@@ -252,7 +249,7 @@ class Lowering {
   void hand_buffers_on() {
     for (const auto& [buffer, carried] : carried_) {
       for (Instruction& instruction : program_.instructions) {
-        if (instruction.kind == InstructionKind::carry && instruction.results[0] == carried) instruction.operands[0].value = left_.at(buffer);
+        if (instruction.kind() == InstructionKind::carry && instruction.results[0] == carried) instruction.operands[0].value = left_.at(buffer);
       }
     }
   }
@@ -281,16 +278,13 @@ class Lowering {
       const ValueId result = node.results[i];
       results.push_back(make_value(name_of(result), result, call.results[i].value));
     }
-    Instruction& instruction = add(InstructionKind::compute, node.name);
+    Instruction& instruction = add(Compute{.op = node.op, .attributes = node.attributes, .axes = call.axes}, node.name);
     instruction.module_path = node.module_path;
     if (id < training_.first_backward) instruction.node = node.name;  // a constant is its own node, whoever uses it
-    instruction.op = node.op;
     for (std::size_t i = 0; i < operands.size(); ++i) {
       instruction.operands.push_back({node.operands[i].name, operands[i], handed_layout(atoms_.nodes[id], call, i)});
     }
     instruction.results = results;
-    instruction.attributes = node.attributes;
-    instruction.axes = call.axes;
     return results;
   }
 
@@ -349,8 +343,9 @@ class Lowering {
       whole.results.assign(1, {Layout(plan_.mesh.rank()), Layout(plan_.mesh.rank())});
       const ProgramValueId made = compute(id, whole, {})[0];
       if (plan_.training.microbatches > 1) {
-        program_.instructions.back().op = "aten.full";
-        program_.instructions.back().attributes["fill_value"] = 1.0 / static_cast<double>(plan_.training.microbatches);
+        Compute& full = *program_.instructions.back().compute();
+        full.op = "aten.full";
+        full.attributes["fill_value"] = 1.0 / static_cast<double>(plan_.training.microbatches);
       }
       contribute(output.value, made, index_.variable_of_output(output.value), 0);
     }
@@ -367,11 +362,10 @@ class Lowering {
   ProgramValueId add_up(ValueId of, ProgramValueId a, ProgramValueId b) {
     const Layout layout = layout_of(a);
     const ProgramValueId result = make_value("grad " + name_of(of), of, layout);
-    Instruction& instruction = add(InstructionKind::compute, program_.values[result].name);
-    instruction.op = "aten.add.Tensor";
+    // Element by element, whatever the layout.
+    Instruction& instruction = add(Compute{.op = "aten.add.Tensor", .local = true}, program_.values[result].name);
     instruction.operands = {{"self", a, layout}, {"other", b, layout}};
     instruction.results = {result};
-    instruction.local = true;  // element by element, whatever the layout
     return result;
   }
 
@@ -422,12 +416,12 @@ class Lowering {
   void store(ValueId id) {
     const std::uint32_t parameter = parameter_of_.at(id);
     const ProgramValueId gradient = gradients_.at(id);
-    Instruction& instruction = add(InstructionKind::store_gradient, program_.parameters[parameter].name);
-    instruction.parameter = parameter;
-    instruction.operands.push_back({"", gradient, layout_of(gradient)});
-    const Layout& reduced = program_.parameters[parameter].reduced;
+    const Layout &made = layout_of(gradient), &reduced = program_.parameters[parameter].reduced;
     const auto [user, port] = index_.fork(id) != nullptr ? std::pair{index_.variable_of_fork(id), std::uint32_t{0}} : users_.at(id);
-    set_moves(instruction, index_.gradient_conversion(id, user, port, layout_of(gradient), reduced), layout_of(gradient), reduced, id);
+    const std::string& name = program_.parameters[parameter].name;
+    Instruction& instruction = add(StoreGradient{path(name, index_.gradient_conversion(id, user, port, made, reduced), made, reduced, id)}, name);
+    instruction.parameter = parameter;
+    instruction.operands.push_back({"", gradient, made});
   }
 
   const Plan& plan_;

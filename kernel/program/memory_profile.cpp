@@ -73,9 +73,9 @@ class Profiling {
       read_.emplace_back();
     }
     NodeMemory& node = profile_.nodes[found->second];
-    const bool computes = instruction.kind == InstructionKind::compute && instruction.phase == Phase::forward;
-    if (computes && (node.op.empty() || instruction.name == node.name)) {
-      node.op = instruction.op;
+    const Compute* compute = instruction.phase == Phase::forward ? instruction.compute() : nullptr;
+    if (compute != nullptr && (node.op.empty() || instruction.name == node.name)) {
+      node.op = compute->op;
       node.module_path = instruction.module_path;
     }
     return found->second;
@@ -83,9 +83,9 @@ class Profiling {
 
   // Who makes a storage, and who reads it.
   void meet(const Instruction& instruction) {
-    if (instruction.kind == InstructionKind::free) return;
+    if (instruction.kind() == InstructionKind::free) return;
     const std::uint32_t node = number_of(instruction);
-    const bool moves = instruction.kind == InstructionKind::move || instruction.kind == InstructionKind::convert;
+    const bool moves = instruction.kind() == InstructionKind::move || instruction.kind() == InstructionKind::convert;
     MemoryKind kind = MemoryKind::temporary;
     for (const ProgramOperand& operand : instruction.operands) {
       Storage& storage = of(operand.value);
@@ -117,7 +117,7 @@ class Profiling {
     }
     for (std::size_t i = program_.instructions.size(); i-- > 0;) {  // back to what a gradient is reduced from
       const Instruction& instruction = program_.instructions[i];
-      if (instruction.kind == InstructionKind::compute || instruction.results.empty()) continue;
+      if (instruction.kind() == InstructionKind::compute || instruction.results.empty()) continue;
       if (of(instruction.results[0]).kind != MemoryKind::gradient) continue;
       for (const ProgramOperand& operand : instruction.operands) {
         if (Storage& storage = of(operand.value); storage.made && is_free(storage)) storage.kind = MemoryKind::gradient;

@@ -20,27 +20,27 @@ struct Builder {
     return static_cast<ProgramValueId>(program.values.size() - 1);
   }
 
-  Instruction& add(InstructionKind kind, Phase phase, const std::string& node,
+  Instruction& add(Action action, Phase phase, const std::string& node,
                    const std::vector<ProgramValueId>& operands, std::vector<ProgramValueId> results) {
     Instruction& instruction = program.instructions.emplace_back();
-    instruction.kind = kind;
+    instruction.action = std::move(action);
+    if (Compute* compute = instruction.compute()) *compute = {.op = "test." + node, .local = true};
     instruction.phase = phase;
     instruction.name = instruction.node = node;
-    instruction.op = kind == InstructionKind::compute ? "test." + node : "";
-    instruction.local = true;
     for (const ProgramValueId id : operands) instruction.operands.push_back({"", id, program.type(id).layout});
     instruction.results = std::move(results);
     return instruction;
   }
 
   void update(ProgramValueId gradient) {
-    Instruction& update = add(InstructionKind::update, Phase::update, "", {gradient}, {});
+    Instruction& update = add(Update{}, Phase::update, "", {gradient}, {});
     update.parameter = 0;
     update.name = "w";
   }
 };
 
-constexpr auto kCompute = InstructionKind::compute, kMove = InstructionKind::move;
+const Compute kCompute;
+const MoveStep kMove;
 constexpr auto kForward = Phase::forward, kBackward = Phase::backward;
 
 void expect_adds_up(const Program& program, const MemoryProfile& profile) {
@@ -147,8 +147,8 @@ Program two_microbatches(const std::string& order) {
   for (const ProgramValueId id : {w, sum, buffer, unread}) program.values[id].of_step = true;
   build.add(kCompute, kForward, "a", {w, x, buffer, unread}, {saved});
   build.add(kCompute, kBackward, "a", {saved, x, buffer}, {part});
-  build.add(InstructionKind::accumulate, kBackward, "a", {part}, {sum}).when = When::first;
-  build.add(InstructionKind::accumulate, kBackward, "a", {sum, part}, {sum}).when = When::later;
+  build.add(Accumulate{}, kBackward, "a", {part}, {sum}).when = When::first;
+  build.add(Accumulate{}, kBackward, "a", {sum, part}, {sum}).when = When::later;
   build.update(sum);
   program.parameters.push_back({"w", 0, w, sum, program.type(w).layout});
   program.inputs = {{SourceKind::user_input, 1, x, 0}, {SourceKind::user_input, 1, x, 1}, {SourceKind::buffer, 2, buffer}, {SourceKind::buffer, 3, unread}};

@@ -44,20 +44,27 @@ bool runs(When when, std::int64_t microbatch, std::int64_t microbatches) {
   return true;
 }
 
+std::uint32_t Instruction::call() const {
+  if (const auto* op = std::get_if<Compute>(&action)) return op->call;
+  const auto* step = std::get_if<MoveStep>(&action);
+  return step != nullptr ? step->call : kNoId;
+}
+
 Node node_of(const Instruction& instruction) {
+  const Compute& compute = std::get<Compute>(instruction.action);
   Node node;
-  node.op = instruction.op;
+  node.op = compute.op;
   node.name = instruction.name;
   node.module_path = instruction.module_path;
   for (const ProgramOperand& operand : instruction.operands) node.operands.push_back({operand.name, operand.value});
-  node.attributes = instruction.attributes;
+  node.attributes = compute.attributes;
   node.results = instruction.results;
   return node;
 }
 
 Node node_of(const Instruction& instruction, const std::vector<std::int64_t>& coordinates) {
   Node node = node_of(instruction);
-  for (const auto& [key, integers] : instruction.rank_attributes) node.attributes[key] = integers.at(coordinates);
+  for (const auto& [key, integers] : instruction.compute()->rank_attributes) node.attributes[key] = integers.at(coordinates);
   return node;
 }
 
@@ -122,7 +129,7 @@ Box union_of_boxes(const ShardedType& tensor, const Mesh& mesh) {
 }  // namespace
 
 std::int64_t sent_bytes(const Program& program, const Instruction& instruction) {
-  const Move& move = instruction.move;
+  const Move& move = *instruction.move();
   const ShardedType& from = program.type(instruction.operands[0].value);
   const ShardedType& to = program.type(instruction.results[0]);
   const Mesh& mesh = program.mesh;
@@ -144,7 +151,7 @@ std::int64_t sent_bytes(const Program& program, const Instruction& instruction) 
 std::int64_t sent_bytes(const Program& program) {
   std::int64_t sum = 0;
   for (const Instruction& instruction : program.instructions) {
-    if (instruction.kind == InstructionKind::move) sum += times(program, instruction) * sent_bytes(program, instruction);
+    if (instruction.kind() == InstructionKind::move) sum += times(program, instruction) * sent_bytes(program, instruction);
   }
   return sum;
 }

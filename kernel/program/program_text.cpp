@@ -95,19 +95,21 @@ class Writer {
     std::string results;
     for (const ProgramValueId result : instruction.results) results += (results.empty() ? "" : ", ") + typed(result);
     std::string text = "  " + results + (results.empty() ? "" : " = ");
-    switch (instruction.kind) {
-      case InstructionKind::compute: text += instruction.op + "(" + names(instruction) + ")" + attributes(instruction); break;
-      case InstructionKind::move:
-        text += std::string(name(instruction.move.kind)) + "(" + names(instruction) + ") over " + axes_text(instruction.move);
-        if (instruction.move.permutes_before || instruction.move.permutes_after) text += ", permuting";
+    switch (instruction.kind()) {
+      case InstructionKind::compute: text += instruction.compute()->op + "(" + names(instruction) + ")" + attributes(*instruction.compute()); break;
+      case InstructionKind::move: {
+        const Move& move = *instruction.move();
+        text += std::string(name(move.kind)) + "(" + names(instruction) + ") over " + axes_text(move);
+        if (move.permutes_before || move.permutes_after) text += ", permuting";
         if (instruction.stream == Stream::communication) text += ", beside the computing";
         break;
+      }
       case InstructionKind::update:
         text += program_.parameters[instruction.parameter].name + " = update(" + names(instruction) + ")";
         break;
       case InstructionKind::load_parameter: text += "load_parameter(" + instruction.name + ")"; break;
       default:
-        text += std::string(name(instruction.kind)) + "(" + names(instruction) + ")";
+        text += std::string(name(instruction.kind())) + "(" + names(instruction) + ")";
         if (instruction.stream == Stream::communication) text += ", beside the computing";
         break;
     }
@@ -131,10 +133,10 @@ class Writer {
     return "";
   }
 
-  static std::string attributes(const Instruction& instruction) {
+  static std::string attributes(const Compute& compute) {
     std::string text;
-    for (const auto& [key, value] : instruction.attributes) text += (text.empty() ? "" : ", ") + key + "=" + std::visit(AttributeText{}, value);
-    for (const auto& [key, value] : instruction.rank_attributes) text += (text.empty() ? "" : ", ") + key + "=" + rank_text(value);
+    for (const auto& [key, value] : compute.attributes) text += (text.empty() ? "" : ", ") + key + "=" + std::visit(AttributeText{}, value);
+    for (const auto& [key, value] : compute.rank_attributes) text += (text.empty() ? "" : ", ") + key + "=" + rank_text(value);
     return text.empty() ? "" : " {" + text + "}";
   }
 

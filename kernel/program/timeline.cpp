@@ -173,13 +173,13 @@ class Drawing {
 }  // namespace
 
 Result<Ticks> instruction_ticks(const Program& program, const Instruction& instruction, const OpTable& ops, const CostProfile& profile) {
-  switch (instruction.kind) {
+  switch (instruction.kind()) {
     case InstructionKind::compute:
       return to_ticks(compute_op_seconds(program, instruction, ops, profile));
     case InstructionKind::move: {
       const ShardedType& from = program.type(instruction.operands[0].value);
       const ConversionProblem problem{program.mesh, from.atoms, profile, size_bytes(from.type.dtype), instruction.stream == Stream::communication};
-      return to_ticks(move_seconds(problem, from.layout, instruction.move));
+      return to_ticks(move_seconds(problem, from.layout, *instruction.move()));
     }
     case InstructionKind::accumulate:
       if (instruction.takes_over()) return Ticks{0};

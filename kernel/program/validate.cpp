@@ -71,9 +71,9 @@ class Validator {
   }
 
   static std::string text(const Instruction& instruction) {
-    std::string text = instruction.kind == InstructionKind::compute ? instruction.op
-                       : instruction.kind == InstructionKind::move  ? name(instruction.move.kind)
-                                                                    : name(instruction.kind);
+    std::string text = name(instruction.kind());
+    if (const Compute* compute = instruction.compute()) text = compute->op;
+    if (const Move* move = instruction.move()) text = name(move->kind);
     return instruction.name.empty() ? text : text + " of '" + instruction.name + "'";
   }
 
@@ -87,9 +87,10 @@ class Validator {
 
   Status begin() {
     for (const Instruction& call : program_.calls) {
+      if (call.compute() == nullptr) return bad_input("the call at '" + call.name + "' is of no op");
       const bool has_all = std::ranges::all_of(call.operands, [&](const ProgramOperand& operand) { return known(operand.value); }) &&
                            std::ranges::all_of(call.results, [&](ProgramValueId result) { return known(result); });
-      if (!has_all) return bad_input("the call of " + call.op + " at '" + call.name + "' is of what is no value of the program");
+      if (!has_all) return bad_input("the call of " + call.compute()->op + " at '" + call.name + "' is of what is no value of the program");
     }
     for (const ProgramParameter& parameter : program_.parameters) {
       if (!known(parameter.value)) return bad_input("parameter '" + parameter.name + "' has no value");
@@ -135,7 +136,7 @@ class Validator {
     }
     if (!seen_[index]) {  // what does not depend on when it runs
       if (Status status = check_kind(instruction); !status) return status;
-      if (instruction.call != kNoId && instruction.call >= program_.calls.size()) return bad_input("stands in the place of no call of the program");
+      if (instruction.call() != kNoId && instruction.call() >= program_.calls.size()) return bad_input("stands in the place of no call of the program");
       for (const ProgramValueId result : instruction.results) {
         if (!known(result)) return bad_input("a result is no value of the program");
         const ShardedType& type = program_.type(result);
@@ -145,7 +146,7 @@ class Validator {
       }
       seen_[index] = true;
     }
-    if (instruction.takes_over() || instruction.kind == InstructionKind::free) {
+    if (instruction.takes_over() || instruction.kind() == InstructionKind::free) {
       for (const ProgramOperand& operand : instruction.operands) gone_[program_.place(operand.value, before)] = true;
     }
     for (const ProgramValueId result : instruction.results) {
@@ -166,7 +167,7 @@ class Validator {
   }
 
   Status check_kind(const Instruction& instruction) {
-    switch (instruction.kind) {
+    switch (instruction.kind()) {
       case InstructionKind::compute: return Done{};
       case InstructionKind::convert: return check_ends(instruction);
       case InstructionKind::move: return check_move(instruction);
@@ -236,7 +237,7 @@ class Validator {
     if (Status status = check_ends(instruction); !status) return status;
     const ShardedType &from = program_.type(instruction.operands[0].value), &to = program_.type(instruction.results[0]);
     const CostProfile no_prices;
-    Move said = instruction.move;
+    Move said = *instruction.move();
     said.result = to.layout;
     if (find_move({program_.mesh, from.atoms, no_prices, 1, false}, from.layout, said)) return Done{};
     return bad_input("no such move leads from " + to_string(from.layout, from.atoms) + " to " + to_string(to.layout, to.atoms));
@@ -260,9 +261,9 @@ Status validate_finished(const Program& program) {
   if (Status status = check_waits(program); !status) return status;
   std::set<std::uint32_t> updated;
   for (const Instruction& instruction : program.instructions) {
-    const bool whole = instruction.kind == InstructionKind::compute && !instruction.local;
-    if (whole) return bad_input(instruction.op + " at '" + instruction.name + "' is still on whole shapes: the reshape pass is missing");
-    switch (instruction.kind) {
+    const Compute* compute = instruction.compute();
+    if (compute != nullptr && !compute->local) return bad_input(compute->op + " at '" + instruction.name + "' is still on whole shapes: the reshape pass is missing");
+    switch (instruction.kind()) {
       case InstructionKind::convert:
         return bad_input("'" + instruction.name + "' is still to be converted: the communication pass is missing");
       case InstructionKind::load_parameter:

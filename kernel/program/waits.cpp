@@ -19,13 +19,13 @@ std::vector<ProgramValueId> SharedStorages::touched(const Program& program, cons
   const auto add = [&](ProgramValueId value) {
     if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
   };
-  const bool ends_all = instruction.kind == InstructionKind::free || instruction.takes_over();
+  const bool ends_all = instruction.kind() == InstructionKind::free || instruction.takes_over();
   for (const ProgramOperand& operand : instruction.operands) {
     const ProgramValueId owner = owners_[operand.value];
     if (ends_all ? used_[owner] : made_[owner]) add(operand.value);
   }
   if (instruction.in_place() && used_[owners_[instruction.operands[0].value]]) add(instruction.operands[0].value);
-  if (instruction.kind == InstructionKind::update) {
+  if (instruction.kind() == InstructionKind::update) {
     const ProgramValueId changed = instruction.operands.size() > 1 ? instruction.operands[1].value : program.parameters[instruction.parameter].value;
     if (used_[owners_[changed]]) add(changed);
   }
@@ -51,7 +51,7 @@ class Placing {
       phase_ = instruction.phase;
       while (!put_off_.empty() && held_[i] + put_off_bytes_ > peak_bytes_) release_first();
       if (instruction.stream == Stream::communication) issue(std::move(instruction));
-      else if (instruction.kind == InstructionKind::free) put_off(std::move(instruction));
+      else if (instruction.kind() == InstructionKind::free) put_off(std::move(instruction));
       else compute(std::move(instruction));
     }
     release_all();

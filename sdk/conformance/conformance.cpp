@@ -101,10 +101,10 @@ class CallOnMesh {
       if (couples || axes[axis].use == AxisUse::exchange) said.insert(axis);
     }
     for (const Instruction& instruction : program.instructions) {
-      const bool inside = instruction.kind == InstructionKind::move && instruction.conversion == kNoId;
-      if (!inside || instruction.name != model_.graph->nodes[0].name) continue;
+      const auto* step = std::get_if<MoveStep>(&instruction.action);
+      if (step == nullptr || step->conversion != kNoId || instruction.name != model_.graph->nodes[0].name) continue;
       for (std::size_t axis = 0; axis < axes.size(); ++axis) {
-        if (instruction.move.goes_over(axis)) sent.insert(axis);
+        if (step->move.goes_over(axis)) sent.insert(axis);
       }
     }
     if (said == sent) return "";
@@ -122,8 +122,9 @@ class CallOnMesh {
     const Strategy& priced = strategies()[strategy];
     double forward = 0, backward = 0;
     for (const Instruction& instruction : program.instructions) {
-      if (instruction.kind != InstructionKind::move || instruction.node != model_.graph->nodes[0].name) continue;
-      if (instruction.conversion != kNoId && !is_inside(plan.conversions[instruction.conversion])) continue;
+      const auto* step = std::get_if<MoveStep>(&instruction.action);
+      if (step == nullptr || instruction.node != model_.graph->nodes[0].name) continue;
+      if (step->conversion != kNoId && !is_inside(plan.conversions[step->conversion])) continue;
       const double seconds = to_seconds(instruction_ticks(program, instruction, ops_, profile_).value());
       (instruction.phase == Phase::forward ? forward : backward) += seconds;
     }

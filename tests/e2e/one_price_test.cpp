@@ -28,7 +28,7 @@ TEST_P(OnePrice, OfEachNodeInTheSearchAndInTheProgram) {
   };
   std::map<std::string, Sums> sums;  // by the node that an instruction serves
   for (const Instruction& instruction : program.instructions) {
-    if (instruction.kind != InstructionKind::compute) continue;
+    if (instruction.kind() != InstructionKind::compute) continue;
     const double seconds = to_seconds(instruction_ticks(program, instruction, *made->tools.ops, made->tools.profile).value());
     (instruction.phase == Phase::forward ? sums[instruction.node].forward : sums[instruction.node].backward) += seconds;
   }

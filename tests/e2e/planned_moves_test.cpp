@@ -31,10 +31,11 @@ TEST_P(PlannedMoves, AreThoseThatRun) {
   std::vector<std::vector<const Instruction*>> ran(plan.conversions.size());
   std::vector<std::int64_t> moves(plan.conversions.size(), 0);  // that ran in the step
   for (const Instruction& instruction : program.instructions) {
-    if (instruction.kind != InstructionKind::move || instruction.conversion == kNoId) continue;
-    ASSERT_LT(instruction.conversion, ran.size());
-    ran[instruction.conversion].push_back(&instruction);
-    moves[instruction.conversion] += times(program, instruction);
+    const auto* step = std::get_if<MoveStep>(&instruction.action);
+    if (step == nullptr || step->conversion == kNoId) continue;
+    ASSERT_LT(step->conversion, ran.size());
+    ran[step->conversion].push_back(&instruction);
+    moves[step->conversion] += times(program, instruction);
   }
   for (std::size_t i = 0; i < ran.size(); ++i) {
     const PlannedConversion& conversion = plan.conversions[i];
@@ -45,7 +46,7 @@ TEST_P(PlannedMoves, AreThoseThatRun) {
     for (std::size_t m = 0; m < ran[i].size(); ++m) {
       const PlannedMove& said = conversion.moves[m % conversion.moves.size()];
       const Layout& from = m % conversion.moves.size() == 0 ? conversion.source : conversion.moves[m % conversion.moves.size() - 1].move.result;
-      EXPECT_EQ(ran[i][m]->move, said.move);
+      EXPECT_EQ(*ran[i][m]->move(), said.move);
       EXPECT_EQ(ran[i][m]->stream == Stream::communication, conversion.hides);
       EXPECT_EQ(program.type(ran[i][m]->operands[0].value).layout, from);
       EXPECT_EQ(program.local_bytes(ran[i][m]->operands[0].value), plan.local_bytes(conversion, from));

@@ -175,10 +175,11 @@ class Walk {
     text_ << "```\n";
     const Program& program = planned_->program;
     for (const Instruction& instruction : program.instructions) {
-      if (instruction.node != node().name || instruction.kind == InstructionKind::free) continue;
-      const bool moves = instruction.kind == InstructionKind::move;
-      text_ << name(instruction.phase) << "  " << (moves ? name(instruction.move.kind) : instruction.kind == InstructionKind::compute ? instruction.op.c_str() : name(instruction.kind));
-      if (moves) text_ << " over " << meshwright::axes_text(instruction.move);
+      if (instruction.node != node().name || instruction.kind() == InstructionKind::free) continue;
+      text_ << name(instruction.phase) << "  ";
+      if (const Compute* compute = instruction.compute()) text_ << compute->op;
+      else if (const Move* move = instruction.move()) text_ << name(move->kind) << " over " << meshwright::axes_text(*move);
+      else text_ << name(instruction.kind());
       for (const ProgramOperand& operand : instruction.operands) text_ << "  " << type_text(program.local(operand.value));
       if (!instruction.results.empty()) text_ << "  ->  " << type_text(program.local(instruction.results[0]));
       text_ << (instruction.stream == Stream::communication ? ", overlapped" : "") << "\n";

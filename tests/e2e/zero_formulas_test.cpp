@@ -78,7 +78,7 @@ class ZeroMemory : public testing::TestWithParam<Setting> {
     for (const Instruction& instruction : program.instructions) {
       for (const ProgramOperand& operand : instruction.operands) {
         if (instruction.phase == Phase::backward && instruction.stream == Stream::communication) read.insert(operand.value);
-        if (instruction.phase == Phase::update && instruction.kind == InstructionKind::free && read.contains(operand.value)) bytes += program.local_bytes(operand.value);
+        if (instruction.phase == Phase::update && instruction.kind() == InstructionKind::free && read.contains(operand.value)) bytes += program.local_bytes(operand.value);
       }
     }
     return bytes;
@@ -144,10 +144,11 @@ std::map<std::string, Counts> count_collectives(const Program& program) {
   std::map<std::string, Counts> counts;
   for (const ProgramParameter& parameter : program.parameters) counts[parameter.name];
   for (const Instruction& instruction : program.instructions) {
-    if (instruction.kind != InstructionKind::move || instruction.parameter == kNoId) continue;
+    const Move* move = instruction.move();
+    if (move == nullptr || instruction.parameter == kNoId) continue;
     Counts& here = counts[program.parameters[instruction.parameter].name];
     const std::int64_t ran = times(program, instruction);
-    switch (instruction.move.kind) {
+    switch (move->kind) {
       case MoveKind::all_gather: here.gathers += ran; break;
       case MoveKind::reduce_scatter: here.reduce_scatters += ran; break;
       case MoveKind::all_reduce: here.all_reduces += ran; break;
@@ -235,7 +236,7 @@ TEST(ZeroSeconds, AreThoseOfTheProgram) {
 
 // Of the model: not what adds up gradients.
 bool takes_time(const Instruction& instruction) {
-  return instruction.kind == InstructionKind::compute && !instruction.alias && instruction.parameter == kNoId;
+  return instruction.kind() == InstructionKind::compute && !instruction.is_alias() && instruction.parameter == kNoId;
 }
 
 // How many ops begin between each gather of a parameter and the first one that uses what it gathered.
@@ -243,7 +244,7 @@ std::vector<std::int64_t> distances(const Program& program) {
   std::vector<std::int64_t> found;
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& gather = program.instructions[i];
-    if (gather.kind != InstructionKind::move || gather.stream != Stream::communication || gather.phase == Phase::update || gather.move.kind != MoveKind::all_gather) continue;
+    if (gather.move() == nullptr || gather.stream != Stream::communication || gather.phase == Phase::update || gather.move()->kind != MoveKind::all_gather) continue;
     std::int64_t distance = 0;
     for (std::size_t j = i + 1; j < program.instructions.size(); ++j) {
       const Instruction& user = program.instructions[j];

@@ -50,7 +50,7 @@ class Failing : public testing::Test {
 Program without(Program program, std::size_t number) {
   const ProgramValueId moved = program.instructions[number].operands[0].value, result = program.instructions[number].results[0];
   program.instructions.erase(program.instructions.begin() + static_cast<std::ptrdiff_t>(number));
-  std::erase_if(program.instructions, [](const Instruction& i) { return i.kind == InstructionKind::free; });
+  std::erase_if(program.instructions, [](const Instruction& i) { return i.kind() == InstructionKind::free; });
   for (Instruction& instruction : program.instructions) {
     for (ProgramOperand& operand : instruction.operands) {
       if (operand.value == result) operand.value = moved;
@@ -72,15 +72,15 @@ TEST_F(Failing, WithoutAnyOneAllReduce) {
   ASSERT_TRUE(run(whole)->equal);
   int taken_out = 0;
   for (std::size_t i = 0; i < whole.instructions.size(); ++i) {
-    const Instruction& move = whole.instructions[i];
-    if (move.kind != InstructionKind::move || move.move.kind != MoveKind::all_reduce) continue;
+    const Instruction& here = whole.instructions[i];
+    if (here.move() == nullptr || here.move()->kind != MoveKind::all_reduce) continue;
     const Program broken = without(whole, i);
-    SCOPED_TRACE("without the all_reduce of '" + whole.values[move.operands[0].value].name + "'");
+    SCOPED_TRACE("without the all_reduce of '" + whole.values[here.operands[0].value].name + "'");
     const Status status = validate_finished(broken);
     ASSERT_FALSE(status);
-    const std::string missing = "an all_reduce over axis " + std::to_string(move.move.axis) + " is missing";
+    const std::string missing = "an all_reduce over axis " + std::to_string(here.move()->axis) + " is missing";
     EXPECT_NE(status.error().message.find(missing), std::string::npos) << status.error().message;
-    EXPECT_NE(status.error().message.find(whole.values[move.operands[0].value].name), std::string::npos);
+    EXPECT_NE(status.error().message.find(whole.values[here.operands[0].value].name), std::string::npos);
     const Result<Verification> result = run(broken);
     EXPECT_FALSE(result && result->equal);
     ++taken_out;
@@ -92,10 +92,10 @@ TEST_F(Failing, WithoutAnyOneOtherCollectiveTheProgramIsNotValid) {
   const Program whole = program(*bench().tools.ops, 1).value();
   int taken_out = 0;
   for (std::size_t i = 0; i < whole.instructions.size(); ++i) {
-    const Instruction& move = whole.instructions[i];
-    if (move.kind != InstructionKind::move || move.move.kind == MoveKind::all_reduce) continue;
+    const Instruction& here = whole.instructions[i];
+    if (here.move() == nullptr || here.move()->kind == MoveKind::all_reduce) continue;
     const Status status = validate_finished(without(whole, i));
-    ASSERT_FALSE(status) << name(move.move.kind) << " of '" << whole.values[move.operands[0].value].name << "'";
+    ASSERT_FALSE(status) << name(here.move()->kind) << " of '" << whole.values[here.operands[0].value].name << "'";
     EXPECT_NE(status.error().message.find("is missing"), std::string::npos) << status.error().message;
     ++taken_out;
   }
@@ -110,7 +110,7 @@ TEST_F(Failing, WithoutAnyOneSumOfGradients) {
   ASSERT_TRUE(run(whole)->equal);
   int taken_out = 0;
   for (std::size_t i = 0; i < whole.instructions.size(); ++i) {
-    if (whole.instructions[i].kind != InstructionKind::accumulate) continue;
+    if (whole.instructions[i].kind() != InstructionKind::accumulate) continue;
     const Result<Verification> result = run(without(whole, i));
     ASSERT_TRUE(result) << result.error().message;
     EXPECT_FALSE(result->equal) << whole.instructions[i].name;

@@ -52,13 +52,15 @@ std::function<bool(Program&)> in_first(std::function<bool(Program&, std::size_t)
   };
 }
 
-bool is_move(const Instruction& here, MoveKind kind) { return here.kind == InstructionKind::move && here.move.kind == kind; }
+bool is_move(const Instruction& here, MoveKind kind) { return here.move() != nullptr && here.move()->kind == kind; }
+
+bool computes(const Instruction& here, const std::string& op) { return here.compute() != nullptr && here.compute()->op == op; }
 
 // Without instruction `number`, whose users take its first operand.
 void take_out(Program& program, std::size_t number) {
   const ProgramValueId before = program.instructions[number].operands[0].value, result = program.instructions[number].results[0];
   program.instructions.erase(program.instructions.begin() + static_cast<std::ptrdiff_t>(number));
-  std::erase_if(program.instructions, [](const Instruction& here) { return here.kind == InstructionKind::free; });
+  std::erase_if(program.instructions, [](const Instruction& here) { return here.kind() == InstructionKind::free; });
   const auto replace = [&](ProgramValueId& value) {
     if (value == result) value = before;
   };
@@ -83,19 +85,19 @@ std::function<bool(Program&)> without(std::function<bool(const Instruction&)> wa
 
 bool adds_one_operand_twice(Program& program, std::size_t i) {
   Instruction& here = program.instructions[i];
-  if (here.op != "aten.add.Tensor" || here.operands.size() != 2 || here.phase != Phase::forward) return false;
+  if (!computes(here, "aten.add.Tensor") || here.operands.size() != 2 || here.phase != Phase::forward) return false;
   ProgramOperand& left = here.operands[0];
   ProgramOperand& right = here.operands[1];
   if (left.value == right.value || program.type(left.value) != program.type(right.value) || left.needed != right.needed) return false;
   right.value = left.value;
-  std::erase_if(program.instructions, [](const Instruction& each) { return each.kind == InstructionKind::free; });
+  std::erase_if(program.instructions, [](const Instruction& each) { return each.kind() == InstructionKind::free; });
   place_frees(program);
   return true;
 }
 
 bool computes_another_op(Program& program, std::size_t i) {
-  if (program.instructions[i].op != "aten.tanh") return false;
-  program.instructions[i].op = "aten.sigmoid";
+  if (!computes(program.instructions[i], "aten.tanh")) return false;
+  program.instructions[i].compute()->op = "aten.sigmoid";
   return true;
 }
 
@@ -109,14 +111,14 @@ bool reads_the_first_microbatch_twice(Program& program) {
 }
 
 bool frees_before_the_last_use(Program& program, std::size_t i) {
-  if (i == 0 || program.instructions[i].kind != InstructionKind::free || program.instructions[i - 1].kind != InstructionKind::compute) return false;
+  if (i == 0 || program.instructions[i].kind() != InstructionKind::free || program.instructions[i - 1].kind() != InstructionKind::compute) return false;
   std::swap(program.instructions[i - 1], program.instructions[i]);
   return true;
 }
 
 bool needs_another_layout(Program& program, std::size_t i) {
   Instruction& here = program.instructions[i];
-  if (here.kind != InstructionKind::compute || here.operands.empty()) return false;
+  if (here.kind() != InstructionKind::compute || here.operands.empty()) return false;
   const Layout whole(program.mesh.axes.size());
   if (here.operands[0].needed == whole) return false;
   here.operands[0].needed = whole;
@@ -131,11 +133,11 @@ bool updates_with_the_gradient_of_another(Program& program) {
       const ProgramValueId first = one.gradient, second = other.gradient;
       std::swap(one.gradient, other.gradient);
       for (Instruction& here : program.instructions) {
-        if (here.kind != InstructionKind::update) continue;
+        if (here.kind() != InstructionKind::update) continue;
         ProgramValueId& value = here.operands[0].value;
         value = value == first ? second : value == second ? first : value;
       }
-      std::erase_if(program.instructions, [](const Instruction& here) { return here.kind == InstructionKind::free; });
+      std::erase_if(program.instructions, [](const Instruction& here) { return here.kind() == InstructionKind::free; });
       place_frees(program);
       return true;
     }
@@ -146,7 +148,7 @@ bool updates_with_the_gradient_of_another(Program& program) {
 std::function<bool(Program&)> over_another_axis(MoveKind kind) {
   return in_first([kind](Program& program, std::size_t i) {
     if (!is_move(program.instructions[i], kind)) return false;
-    program.instructions[i].move.axis ^= 1;
+    std::get<MoveStep>(program.instructions[i].action).move.axis ^= 1;
     return true;
   });
 }
@@ -195,13 +197,13 @@ std::vector<Fault> faults() {
       program("lowering", "AValueIsFreedBeforeItsLastUse", Check::validate, in_first(frees_before_the_last_use)),
       program("lowering", "AnOperandIsNeededInAnotherLayout", Check::validate, in_first(needs_another_layout)),
       program("passes", "AParameterIsNotUpdated", Check::validate, in_first([](Program& made, std::size_t i) {
-                if (made.instructions[i].kind != InstructionKind::update) return false;
+                if (made.instructions[i].kind() != InstructionKind::update) return false;
                 made.instructions.erase(made.instructions.begin() + static_cast<std::ptrdiff_t>(i));
                 return true;
               })),
       program("passes", "AParameterTakesTheGradientOfAnother", Check::verify, updates_with_the_gradient_of_another),
       program("passes", "AGradientIsNotAddedUp", Check::verify,
-              without([](const Instruction& here) { return here.kind == InstructionKind::accumulate; })),
+              without([](const Instruction& here) { return here.kind() == InstructionKind::accumulate; })),
       program("passes", "AnAllReduceIsLeftOut", Check::validate,
               without([](const Instruction& here) { return is_move(here, MoveKind::all_reduce); })),
       program("passes", "AGatherIsLeftOut", Check::validate,

@@ -17,18 +17,18 @@ std::size_t find(const Program& program, Wanted wanted) {
 }
 
 Instruction& first(Program& program, InstructionKind kind) {
-  return program.instructions[find(program, [&](const Instruction& here) { return here.kind == kind; })];
+  return program.instructions[find(program, [&](const Instruction& here) { return here.kind() == kind; })];
 }
 
 bool is_move(const Instruction& instruction, MoveKind kind) {
-  return instruction.kind == InstructionKind::move && instruction.move.kind == kind;
+  return instruction.move() != nullptr && instruction.move()->kind == kind;
 }
 
 // Without this move, whose users take what it moved.
 void take_out(Program& program, std::size_t number) {
   const Instruction move = program.instructions[number];
   program.instructions.erase(program.instructions.begin() + static_cast<std::ptrdiff_t>(number));
-  std::erase_if(program.instructions, [](const Instruction& here) { return here.kind == InstructionKind::free; });
+  std::erase_if(program.instructions, [](const Instruction& here) { return here.kind() == InstructionKind::free; });
   const auto replace = [&](ProgramValueId& value) {
     if (value == move.results[0]) value = move.operands[0].value;
   };
@@ -129,7 +129,7 @@ TEST(Validate, RefusesASumOfOneThing) {
 
 TEST(Validate, RefusesAParameterThatIsNotUpdated) {
   Program program = linear_program(ZeroStage::value, 1);
-  std::erase_if(program.instructions, [](const Instruction& here) { return here.kind == InstructionKind::update; });
+  std::erase_if(program.instructions, [](const Instruction& here) { return here.kind() == InstructionKind::update; });
   EXPECT_EQ(refusal(program), "parameter 'weight' has a gradient, but is not updated");
 }
 
@@ -142,7 +142,7 @@ TEST(Validate, RefusesANewValueThatNobodyMakes) {
 
 TEST(Validate, RefusesWhatStandsForNoCall) {
   Program program = linear_program(ZeroStage::value, 1);
-  first(program, InstructionKind::compute).call = static_cast<std::uint32_t>(program.calls.size());
+  first(program, InstructionKind::compute).compute()->call = static_cast<std::uint32_t>(program.calls.size());
   EXPECT_THAT(refusal(program), HasSubstr("stands in the place of no call of the program"));
 }
 

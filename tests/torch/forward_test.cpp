@@ -28,7 +28,7 @@ class EmittedForward : public testing::Test {
   }
 
   static Instruction& op(Program& program, const std::string& name) {
-    return first(program, [&](const Instruction& here) { return here.op == name; });
+    return first(program, [&](const Instruction& here) { return here.compute() != nullptr && here.compute()->op == name; });
   }
 
   const ModelAnalysis model_ = analyze_model(read_model("mlp_tiny"), *bench().tools.ops).value();
@@ -45,7 +45,7 @@ class EmittedForward : public testing::Test {
 
 TEST_F(EmittedForward, HasWhatAPassMadeOfAnOp) {
   Program program = program_;
-  op(program, "aten.relu").op = "aten.tanh";
+  op(program, "aten.relu").compute()->op = "aten.tanh";
   const Result<std::string> before = emit(program_), after = emit(program);
   ASSERT_TRUE(before && after);
   EXPECT_NE(before->find("F.relu("), std::string::npos);
@@ -65,10 +65,11 @@ TEST_F(EmittedForward, RefusesAWayThatIsNotThePlans) {
   Program program = program_;
   std::map<ProgramValueId, const Instruction*> moves;
   for (const Instruction& here : program_.instructions) {
-    if (here.kind == InstructionKind::move && here.conversion != kNoId && here.move.kind != MoveKind::keep_one) moves[here.results[0]] = &here;
+    const auto* step = std::get_if<MoveStep>(&here.action);
+    if (step != nullptr && step->conversion != kNoId && step->move.kind != MoveKind::keep_one) moves[here.results[0]] = &here;
   }
   const auto is_converted = [&](const ProgramOperand& operand) { return moves.contains(operand.value); };
-  Instruction& user = first(program, [&](const Instruction& here) { return here.kind == InstructionKind::compute && std::ranges::any_of(here.operands, is_converted); });
+  Instruction& user = first(program, [&](const Instruction& here) { return here.kind() == InstructionKind::compute && std::ranges::any_of(here.operands, is_converted); });
   ProgramOperand& operand = *std::ranges::find_if(user.operands, is_converted);
   operand.value = moves.at(operand.value)->operands[0].value;
   const Result<std::string> emitted = emit(program);

@@ -17,6 +17,8 @@
 
 #include <cstdint>
 #include <string>
+#include <type_traits>
+#include <variant>
 #include <vector>
 
 #include "meshwright/axis_choice.h"
@@ -39,19 +41,67 @@ struct ProgramValue {
   bool operator==(const ProgramValue&) const = default;
 };
 
-enum class InstructionKind : std::uint8_t {
-  compute,         // an op
-  convert,         // the operand in the layout of the result; until the communication pass
-  move,            // one step of a conversion
-  load_parameter,  // the parameter in the layout of the result; until the parameter_shard pass
-  store_gradient,  // the operand is the parameter's gradient of one microbatch; until the parameter_shard pass
-  accumulate,      // adds the second operand to the first, which is its result too, in place; with one operand: the sum begins
-                   // with it and takes its storage over, so that the operand is there no longer
-  carry,           // the operand, as the microbatch before left it in a buffer, becomes the result, which takes its storage over
-  update,          // the optimizer's step; operands: the gradient and, where the state lies otherwise than the value
-                   // (ZeRO-1 and 2), what the value holds there, which is changed in place
-  free,            // the operands are not needed any more
+// A conversion of a plan: its index, and its moves.
+struct PlannedPath {
+  std::uint32_t conversion = kNoId;  // index into the plan's conversions
+  std::vector<Move> moves = {};
 };
+
+// What the kinds of instructions have of their own.
+
+// An op.
+struct Compute {
+  std::string op = {};
+  Attributes attributes = {};
+  RankAttributes rank_attributes = {};
+  std::vector<AxisChoice> axes = {};  // on whole shapes: what each mesh axis does
+  bool local = false;                 // on one rank's shapes
+  bool alias = false;                 // The results share the storage of operand 0.
+  bool keeps_order = false;           // of an alias: its result is all of operand 0, element by element
+  std::uint32_t call = kNoId;         // index into Program::calls: in whose place one rank executes it; kNoId: it is the op itself
+};
+
+// The operand in the layout of the result; until the communication pass.
+struct Convert {
+  PlannedPath path;
+};
+
+// One step of a conversion, or of what one rank executes in the place of an op.
+struct MoveStep {
+  Move move;
+  std::uint32_t conversion = kNoId;  // index into the plan's conversions; kNoId: it is inside an op
+  std::uint32_t call = kNoId;        // as of Compute
+};
+
+// The parameter in the layout of the result; until the parameter_shard pass.
+struct LoadParameter {
+  PlannedPath path;  // from the stored value
+};
+
+// The operand is the parameter's gradient of one microbatch; until the parameter_shard pass.
+struct StoreGradient {
+  PlannedPath path;  // to the reduced gradient
+};
+
+// Adds the second operand to the first, which is its result too, in place. With one operand: the sum begins with it and takes its
+// storage over, so that the operand is there no longer.
+struct Accumulate {};
+
+// The operand, as the microbatch before left it in a buffer, becomes the result, which takes its storage over.
+struct Carry {};
+
+// The optimizer's step. Operands: the gradient and, where the state lies otherwise than the value (ZeRO-1 and 2), what the value
+// holds there, which is changed in place.
+struct Update {};
+
+// The operands are not needed any more.
+struct Free {};
+
+enum class InstructionKind : std::uint8_t { compute, convert, move, load_parameter, store_gradient, accumulate, carry, update, free };
+// What an instruction does; in the order of InstructionKind.
+using Action = std::variant<Compute, Convert, MoveStep, LoadParameter, StoreGradient, Accumulate, Carry, Update, Free>;
+static_assert(std::is_same_v<std::variant_alternative_t<static_cast<std::size_t>(InstructionKind::move), Action>, MoveStep>);
+static_assert(std::variant_size_v<Action> == static_cast<std::size_t>(InstructionKind::free) + 1);
 
 // In which microbatches an instruction runs.
 enum class When : std::uint8_t {
@@ -79,23 +129,16 @@ struct ProgramOperand {
 };
 
 struct Instruction {
-  InstructionKind kind = InstructionKind::compute;
+  Action action;
   Phase phase = Phase::forward;
   When when = When::each;
   std::string name;         // of the node that it is part of
   std::string module_path;
   std::string node;         // The node of the forward graph whose forward or backward it serves; "" for the seed, updates, frees.
-  std::string op;           // of compute
+  // Index into Program::parameters: the one that it loads, gathers or updates, or whose gradient it reduces or adds up; kNoId: none.
+  std::uint32_t parameter = kNoId;
   std::vector<ProgramOperand> operands;
   std::vector<ProgramValueId> results;
-  Attributes attributes;            // of compute
-  RankAttributes rank_attributes;
-  std::vector<AxisChoice> axes;     // of compute on whole shapes: what each mesh axis does
-  bool local = false;               // of compute: on one rank's shapes
-  bool alias = false;               // of compute: the results share the storage of operand 0
-  bool keeps_order = false;         // of an alias: its result is all of operand 0, element by element
-  Move move;                        // of move
-  std::uint32_t parameter = kNoId;  // of load_parameter, store_gradient and update: index into Program::parameters
   // On the communication stream: a convert or move of a parameter or of its gradient, and the accumulate that adds up what such a
   // move reduced.
   Stream stream = Stream::compute;
@@ -103,23 +146,23 @@ struct Instruction {
   // this, must be done with: it makes what is read here, or still reads what is freed or changed here. They are of the microbatch
   // of the operands.
   std::vector<ProgramValueId> waits;
-  std::vector<Move> moves;          // of convert, load_parameter and store_gradient: from the operand, or the stored value, to
-                                    // the result, or the reduced gradient
-  std::uint32_t conversion = kNoId;  // of these and of move: index into the plan's conversions; kNoId: it is inside an op
-  std::uint32_t call = kNoId;        // of what one rank executes in an op's place: index into Program::calls
 
+  [[nodiscard]] InstructionKind kind() const { return static_cast<InstructionKind>(action.index()); }
+  // Null if it is of another kind.
+  [[nodiscard]] const Compute* compute() const { return std::get_if<Compute>(&action); }
+  [[nodiscard]] Compute* compute() { return std::get_if<Compute>(&action); }
+  [[nodiscard]] const Move* move() const { return kind() == InstructionKind::move ? &std::get<MoveStep>(action).move : nullptr; }
+
+  // The call in whose place one rank executes it; kNoId: it stands in the place of none.
+  [[nodiscard]] MESHWRIGHT_API std::uint32_t call() const;
+  // The results share the storage of operand 0.
+  [[nodiscard]] bool is_alias() const { return compute() != nullptr && compute()->alias; }
   // The first operand goes on as the result: it is there no longer, and nothing is copied.
-  [[nodiscard]] bool takes_over() const { return kind == InstructionKind::carry || (kind == InstructionKind::accumulate && operands.size() == 1); }
+  [[nodiscard]] bool takes_over() const { return kind() == InstructionKind::carry || (kind() == InstructionKind::accumulate && operands.size() == 1); }
   // The result is the first operand, changed.
-  [[nodiscard]] bool in_place() const { return kind == InstructionKind::accumulate && operands.size() == 2; }
+  [[nodiscard]] bool in_place() const { return kind() == InstructionKind::accumulate && operands.size() == 2; }
   // That of the operands, where the instruction runs in this one.
-  [[nodiscard]] std::int64_t operands_from(std::int64_t microbatch) const { return kind == InstructionKind::carry ? microbatch - 1 : microbatch; }
-};
-
-// A conversion of a plan: its index, and its moves.
-struct PlannedPath {
-  std::uint32_t conversion = kNoId;
-  std::vector<Move> moves = {};
+  [[nodiscard]] std::int64_t operands_from(std::int64_t microbatch) const { return kind() == InstructionKind::carry ? microbatch - 1 : microbatch; }
 };
 
 struct ProgramParameter {

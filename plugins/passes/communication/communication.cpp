@@ -12,7 +12,7 @@ class Communication final : public ProgramPass {
   Result<Program> do_run(Program program, const PlanningContext&) const override {
     std::vector<Instruction> instructions;
     for (Instruction& instruction : program.instructions) {
-      if (instruction.kind != InstructionKind::convert) {
+      if (instruction.kind() != InstructionKind::convert) {
         instructions.push_back(std::move(instruction));
         continue;
       }
@@ -25,7 +25,8 @@ class Communication final : public ProgramPass {
   static void insert_moves(const Instruction& convert, Program& program, std::vector<Instruction>& instructions) {
     const ShardedType from = program.type(convert.operands[0].value);
     const std::string name = program.values[convert.results[0]].name;
-    const std::vector<Move>& moves = convert.moves;
+    const PlannedPath& path = std::get<Convert>(convert.action).path;
+    const std::vector<Move>& moves = path.moves;
     ProgramValueId here = convert.operands[0].value;
     for (std::size_t i = 0; i < moves.size(); ++i) {
       const Move& move = moves[i];
@@ -35,9 +36,7 @@ class Communication final : public ProgramPass {
         program.values.push_back({name + "~" + std::to_string(i + 1), {from.type, from.atoms, move.result}});
       }
       Instruction& made = instructions.emplace_back(convert);
-      made.kind = InstructionKind::move;
-      made.move = move;
-      made.moves.clear();
+      made.action = MoveStep{move, path.conversion};
       made.operands = {{"", here, program.type(here).layout}};
       made.results = {next};
       here = next;

@@ -21,9 +21,9 @@ class Joiner {
     program_.instructions.clear();
     for (Instruction& instruction : instructions) {
       for (ProgramOperand& operand : instruction.operands) operand.value = stands_for[operand.value];
-      if (instruction.kind == InstructionKind::load_parameter) {
+      if (instruction.kind() == InstructionKind::load_parameter) {
         load(instruction, stands_for);
-      } else if (instruction.kind == InstructionKind::store_gradient) {
+      } else if (instruction.kind() == InstructionKind::store_gradient) {
         store(instruction);
       } else {
         program_.instructions.push_back(std::move(instruction));
@@ -62,7 +62,7 @@ class Joiner {
       stands_for[wanted] = stored;
       return;
     }
-    Instruction gather = conversion(load, stored, wanted, {load.conversion, load.moves});
+    Instruction gather = conversion(load, stored, wanted, std::get<LoadParameter>(load.action).path);
     auto place = program_.instructions.end();
     if (parameter.prefetch) place = before_last_work();
     if (place != program_.instructions.end()) gather.phase = place->phase;
@@ -74,15 +74,15 @@ class Joiner {
     auto& instructions = program_.instructions;
     for (auto at = instructions.end(); at != instructions.begin();) {
       --at;
-      if (at->kind == InstructionKind::compute && at->parameter == kNoId && takes_time(*at)) return at;
+      if (at->kind() == InstructionKind::compute && at->parameter == kNoId && takes_time(*at)) return at;
     }
     return instructions.end();
   }
 
   bool takes_time(const Instruction& instruction) {
-    const auto [known, inserted] = takes_time_.try_emplace(instruction.op, true);
+    const auto [known, inserted] = takes_time_.try_emplace(instruction.compute()->op, true);
     if (!inserted) return known->second;
-    const OpFamily* family = ops_.find(instruction.op);
+    const OpFamily* family = ops_.find(instruction.compute()->op);
     if (family == nullptr) return true;
     const Node node = node_of(instruction);
     OpCall call{node, {}, {}};
@@ -97,7 +97,7 @@ class Joiner {
     const ProgramParameter& parameter = program_.parameters[store.parameter];
     Gradient& gradient = gradients_[store.parameter];
     ProgramValueId here = cast(store, store.operands[0].value);
-    const PlannedPath& reduction = gradient.reduction = {store.conversion, store.moves};
+    const PlannedPath& reduction = gradient.reduction = std::get<StoreGradient>(store.action).path;
     if (reduces_each(parameter)) here = convert(store, here, parameter.reduced, "gradient of " + store.name, reduction);
     gradient.sum = adds_up() ? add(store, here, here != store.operands[0].value) : here;
     if (reduces_each(parameter) || program_.training.reduces_at_end(parameter.zero)) return;
@@ -128,8 +128,8 @@ class Joiner {
     Instruction accumulate = local_compute(store, "", {sum, addend});
     begin.when = When::first;
     accumulate.when = made ? When::later : When::each;
-    accumulate.kind = InstructionKind::accumulate;
-    if (made) begin.kind = InstructionKind::accumulate;
+    accumulate.action = Accumulate{};
+    if (made) begin.action = Accumulate{};
     for (Instruction* instruction : {&begin, &accumulate}) {
       if (made && reduces_each(program_.parameters[store.parameter])) instruction->stream = Stream::communication;
       instruction->results = {sum};
@@ -140,11 +140,7 @@ class Joiner {
 
   Instruction local_compute(const Instruction& origin, const char* op, const std::vector<ProgramValueId>& operands) const {
     Instruction made = origin;
-    made.kind = InstructionKind::compute;
-    made.op = op;
-    made.local = true;
-    made.moves.clear();
-    made.conversion = kNoId;
+    made.action = Compute{.op = op, .local = true};
     made.operands.clear();
     for (const ProgramValueId operand : operands) made.operands.push_back({"", operand, layout_of(operand)});
     return made;
@@ -152,7 +148,7 @@ class Joiner {
 
   void update(std::uint32_t index) {
     Instruction update;
-    update.kind = InstructionKind::update;
+    update.action = Update{};
     update.phase = Phase::update;
     update.name = program_.parameters[index].name;
     update.parameter = index;
@@ -184,11 +180,9 @@ class Joiner {
 
   [[nodiscard]] Instruction conversion(const Instruction& origin, ProgramValueId from, ProgramValueId to, const PlannedPath& path) const {
     Instruction convert = origin;
-    convert.kind = InstructionKind::convert;
+    convert.action = Convert{path};
     convert.operands = {{"", from, layout_of(from)}};
     convert.results = {to};
-    convert.moves = path.moves;
-    convert.conversion = path.conversion;
     convert.stream = Stream::communication;
     return convert;
   }

@@ -14,10 +14,10 @@ class Reshape final : public ProgramPass {
   Result<Program> do_run(Program program, const PlanningContext& context) const override {
     std::vector<Instruction> instructions;
     for (Instruction& instruction : program.instructions) {
-      const OpFamily* family =
-          instruction.kind == InstructionKind::compute && !instruction.local ? context.ops.find(instruction.op) : nullptr;
+      Compute* compute = instruction.compute();
+      const OpFamily* family = compute != nullptr && !compute->local ? context.ops.find(compute->op) : nullptr;
       if (family == nullptr) {
-        instruction.local = true;  // an op that nobody knows runs replicated, on whole shapes
+        if (compute != nullptr) compute->local = true;  // an op that nobody knows runs replicated, on whole shapes
         instructions.push_back(std::move(instruction));
         continue;
       }

@@ -13,13 +13,13 @@ namespace meshwright {
 
 std::string describe(const Program& program, const Occurrence& at) {
   const Instruction& instruction = program.instructions[at.instruction];
-  std::string what = name(instruction.kind);
-  if (instruction.kind == InstructionKind::compute) what = instruction.op + " '" + instruction.name + "'";
-  if (instruction.kind == InstructionKind::move) {
-    what = std::string(name(instruction.move.kind)) + " along " + axes_text(instruction.move) + " of '" +
+  std::string what = name(instruction.kind());
+  if (const Compute* compute = instruction.compute()) what = compute->op + " '" + instruction.name + "'";
+  if (const Move* move = instruction.move()) {
+    what = std::string(name(move->kind)) + " along " + axes_text(*move) + " of '" +
            program.values[instruction.operands[0].value].name + "'";
   }
-  if (instruction.kind == InstructionKind::update) what += " '" + program.parameters[instruction.parameter].name + "'";
+  if (instruction.kind() == InstructionKind::update) what += " '" + program.parameters[instruction.parameter].name + "'";
   const std::string microbatch = program.order.microbatches == 1 ? "" : ", microbatch " + std::to_string(at.microbatch);
   return "instruction " + std::to_string(at.instruction) + " (" + what + microbatch + ")";
 }
@@ -161,7 +161,7 @@ Result<Execution::Reading> Execution::read(ProgramValueId id, std::int64_t micro
   std::vector<std::shared_ptr<const Tensor>> behind;  // what is seen through views that own nothing
   for (const Held::View& view : (*value)->views) {
     const Instruction& instruction = program_.instructions[view.instruction];
-    if (instruction.keeps_order) {
+    if (instruction.compute()->keeps_order) {
       behind.push_back(seen);
       seen = std::make_shared<const Tensor>(Tensor::reshaped(*seen, program_.local(instruction.results[0])));
       continue;
@@ -184,7 +184,7 @@ Result<bool> Execution::execute(std::size_t step) {
     if (!status) return status.error();
     return true;
   };
-  switch (instruction.kind) {
+  switch (instruction.kind()) {
     case InstructionKind::compute:
       return done(compute_op(instruction));
     case InstructionKind::move:
@@ -249,8 +249,8 @@ Status Execution::make_views(const Instruction& instruction) {
 }
 
 Status Execution::compute_op(const Instruction& instruction) {
-  if (!instruction.local) return bad_input("the program is not finished: this is on whole shapes");
-  if (instruction.alias) return make_views(instruction);
+  if (!instruction.compute()->local) return bad_input("the program is not finished: this is on whole shapes");
+  if (instruction.is_alias()) return make_views(instruction);
   std::vector<Reading> readings;
   std::vector<const Tensor*> operands;
   for (const ProgramOperand& operand : instruction.operands) {

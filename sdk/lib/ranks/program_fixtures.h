@@ -53,10 +53,9 @@ class ProgramBuilder {
     const ShardedType type = program.type(from);
     const ProgramValueId result = make(program.values[from].name + "'", type.atoms, type.type, layout);
     Instruction& instruction = program.instructions.emplace_back();
-    instruction.kind = InstructionKind::move;
     instruction.operands.push_back({"", from, type.layout});
     instruction.results.push_back(result);
-    instruction.move = {kind, static_cast<std::uint8_t>(axis), 0, false, false, program.type(result).layout};
+    instruction.action = MoveStep{{kind, static_cast<std::uint8_t>(axis), 0, false, false, program.type(result).layout}};
     return result;
   }
 
@@ -66,10 +65,8 @@ class ProgramBuilder {
     const ShardedType type = program.type(operands[0]);
     const ProgramValueId result = make(op + std::to_string(program.values.size()), type.atoms, type.type, layout);
     Instruction& instruction = program.instructions.emplace_back();
-    instruction.op = op;
+    instruction.action = Compute{.op = op, .attributes = std::move(attributes), .local = true};
     instruction.name = program.values[result].name;
-    instruction.local = true;
-    instruction.attributes = std::move(attributes);
     for (const ProgramValueId operand : operands) {
       instruction.operands.push_back(
           {"operand" + std::to_string(instruction.operands.size()), operand, program.type(operand).layout});
@@ -81,7 +78,7 @@ class ProgramBuilder {
   void update(std::uint32_t parameter, ProgramValueId gradient) {
     program.parameters[parameter].gradient = gradient;
     Instruction& instruction = program.instructions.emplace_back();
-    instruction.kind = InstructionKind::update;
+    instruction.action = Update{};
     instruction.phase = Phase::update;
     instruction.parameter = parameter;
     instruction.operands.push_back({"", gradient, program.type(gradient).layout});

@@ -186,7 +186,7 @@ TEST(RunRanks, ARankThatFailsStopsTheOthers) {
   const ProgramValueId x = build.input("x", count_up({4}), "S0");
   const ProgramValueId whole = build.move(MoveKind::all_gather, 0, x, "R");
   const ProgramValueId odd = build.compute("fail", {whole}, "R");
-  build.program.instructions.back().rank_attributes["here"] = {{0}, {{1}}};
+  build.program.instructions.back().compute()->rank_attributes["here"] = {{0}, {{1}}};
   const ProgramValueId part = build.move(MoveKind::slice, 0, odd, "S0");
   build.output(build.move(MoveKind::all_gather, 0, part, "R"));
   for (int repeat = 0; repeat < 20; ++repeat) {
@@ -215,7 +215,7 @@ TEST(RunRanks, RefusesWhatItCanNotRun) {
   ProgramBuilder build({2});
   const ProgramValueId x = build.input("x", count_up({4}), "S0");
   build.output(build.move(MoveKind::all_gather, 0, x, "R"));
-  build.program.instructions[0].kind = InstructionKind::convert;
+  build.program.instructions[0].action = Convert{};
   Observer observer;
   EXPECT_NE(run(build, observer).error().message.find("not finished"), std::string::npos);
   build.sources.at(0) = count_up({5});

@@ -102,7 +102,7 @@ Transport::Transport(const Program& program, Meeting& meeting, std::optional<std
       desks_(to_index(program.mesh.devices())) {}
 
 Result<bool> Transport::move(std::int64_t rank, std::size_t step, const Instruction& instruction, const Tensor& source, Tensor& result) {
-  const Move& move = instruction.move;
+  const Move& move = *instruction.move();
   const ShardedType& from = program_.type(instruction.operands[0].value);
   const ShardedType& to = program_.type(instruction.results[0]);
   const std::vector<std::int64_t> at = coordinates_of(program_.mesh, rank);

@@ -65,10 +65,9 @@ class Moves : public ::testing::TestWithParam<Case> {
     program.mesh = mesh_;
     program.values = {{"a", typed(from)}, {"b", typed(move.result)}};
     Instruction instruction;
-    instruction.kind = InstructionKind::move;
+    instruction.action = MoveStep{move};
     instruction.operands = {{"", 0, from}};
     instruction.results = {1};
-    instruction.move = move;
     program.instructions = {instruction};
     Meeting meeting(mesh_.devices(), [](std::size_t) { return "the move"; });
     Transport transport(program, meeting, scatter);

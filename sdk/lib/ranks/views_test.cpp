@@ -138,7 +138,7 @@ TEST(Views, AreAskedOfFamiliesAlone) {
   build.output(build.compute("nobody", {x}, "R"));
   build.output(build.compute("reverse", {x, x}, "R"));  // reads two tensors
   mark_views(build.program, kOps);
-  for (const Instruction& instruction : build.program.instructions) EXPECT_FALSE(instruction.alias) << instruction.op;
+  for (const Instruction& instruction : build.program.instructions) EXPECT_FALSE(instruction.is_alias()) << instruction.compute()->op;
 }
 
 }  // namespace
