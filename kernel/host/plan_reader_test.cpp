@@ -119,8 +119,8 @@ Plan small_plan() {
   for (const Variable& variable : problem.variables) {
     const std::vector<Strategy>& strategies = variable.set->strategies;
     const auto wanted = std::find_if(strategies.begin(), strategies.end(), [&](const Strategy& one) {
-      if (variable.kind == VariableKind::parameter) return one.compute.is_replicated();
-      return variable.name == "linear" ? one.axes[0].use == AxisUse::factor : true;
+      if (variable.kind == VariableKind::parameter) return one.parameter()->compute.is_replicated();
+      return variable.name == "linear" ? one.node()->call.axes[0].use == AxisUse::factor : true;
     });
     assignment.choice.push_back(static_cast<std::uint32_t>(wanted - strategies.begin()));
   }

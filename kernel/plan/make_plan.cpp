@@ -49,7 +49,7 @@ class PlanMaker {
 
   Status add_conversions() {
     ConstantPricer constants(training_graph(input_.model), training_atoms(input_.model), input_.ops, input_.mesh, input_.profile);
-    Result<Outline> outline = outline_of(plan_, needs_, [&](ValueId value, const Layout& wanted) { return constants.strategy(value, wanted); });
+    Result<Outline> outline = outline_of(plan_, needs_, [&](ValueId value, const Layout& wanted) { return constants.call(value, wanted); });
     if (!outline) return outline.error();
     plan_.constants = std::move(outline->constants);
     for (PlannedConversion& conversion : outline->conversions) {
@@ -101,30 +101,32 @@ PlannedVariable plan_variable(const ProblemInput& input, const Variable& variabl
   PlannedVariable planned;
   planned.forward_seconds = strategy.forward_seconds;
   planned.backward_seconds = strategy.backward_seconds;
-  planned.update_seconds = strategy.update_seconds;
-  planned.communication_seconds = strategy.forward_communication_seconds + strategy.backward_communication_seconds +
-                                  strategy.constant_seconds;
-  planned.saved_bytes = strategy.saved_bytes;
-  planned.state_bytes = strategy.state_bytes;
-  planned.gradient_bytes = strategy.gradient_bytes;
   switch (variable.kind) {
-    case VariableKind::parameter:
-      planned.choice = PlannedParameter{variable.value, normal(variable.value, strategy.results[0]), strategy.compute, strategy.state, strategy.zero,
-                                        strategy.regather, strategy.prefetch};
+    case VariableKind::parameter: {
+      const ParameterStrategy& parameter = *strategy.parameter();
+      planned.choice = PlannedParameter{variable.value, normal(variable.value, parameter.stored), parameter.compute, parameter.state, parameter.zero,
+                                        parameter.regather, parameter.prefetch};
+      planned.update_seconds = parameter.update_seconds;
+      planned.state_bytes = parameter.state_bytes;
+      planned.gradient_bytes = parameter.gradient_bytes;
       break;
+    }
     case VariableKind::node: {
       const Node& node = input.graph().nodes[variable.node];
-      PlannedNode made{variable.node, strategy, {}};
+      const NodeStrategy& chosen = *strategy.node();
+      PlannedNode made{variable.node, chosen.call, {}};
       for (std::size_t i = 0; i < node.operands.size(); ++i) made.call.operands[i] = normal(node.operands[i].value, made.call.operands[i]);
       for (std::size_t i = 0; i < node.results.size(); ++i) made.call.results[i] = normal(node.results[i], made.call.results[i]);
       planned.choice = std::move(made);
+      planned.communication_seconds = chosen.forward_communication_seconds + chosen.backward_communication_seconds + chosen.constant_seconds;
+      planned.saved_bytes = chosen.saved_bytes;
       break;
     }
     case VariableKind::fork:
-      planned.choice = PlannedFork{variable.value, normal(variable.value, strategy.results[0])};
+      planned.choice = PlannedFork{variable.value, normal(variable.value, strategy.result(0))};
       break;
     case VariableKind::output:
-      planned.choice = PlannedOutput{variable.value, normal(variable.value, strategy.operands[0])};
+      planned.choice = PlannedOutput{variable.value, normal(variable.value, strategy.operand(0))};
       break;
   }
   return planned;

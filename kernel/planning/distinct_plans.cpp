@@ -41,11 +41,12 @@ class Treatments {
   [[nodiscard]] Treatment of(const Strategy& strategy) const {
     Treatment treatment;
     for (std::size_t i = 0; i < first_equal_.size(); ++i) {
-      if (!strategy.axes.empty()) {
-        const AxisChoice& choice = strategy.axes[i];
+      if (const NodeStrategy* node = strategy.node()) {
+        const AxisChoice& choice = node->call.axes[i];
         treatment.push_back({first_equal_[i], static_cast<std::size_t>(choice.use), choice.factor, choice.atom * std::size_t{256} + choice.group});
       } else {
-        treatment.push_back({first_equal_[i], number(strategy.compute[i]), number(strategy.results[0].value[i]), number(strategy.state[i])});
+        const ParameterStrategy& parameter = *strategy.parameter();
+        treatment.push_back({first_equal_[i], number(parameter.compute[i]), number(parameter.stored.value[i]), number(parameter.state[i])});
       }
     }
     std::sort(treatment.begin(), treatment.end());

@@ -62,15 +62,16 @@ class Pinner {
       is_node_ = true;
       const AtomizedNode& atoms = input_.atoms().nodes[variable.node];
       const auto fits = [&](const Strategy& strategy) {
-        if (strategy.axes.size() != wanted.size()) return false;
+        const std::vector<AxisChoice>& axes = strategy.node()->call.axes;
+        if (axes.size() != wanted.size()) return false;
         for (std::size_t axis = 0; axis < wanted.size(); ++axis) {
-          if (wanted[axis] != "*" && wanted[axis] != to_string(strategy.axes[axis], atoms)) return false;
+          if (wanted[axis] != "*" && wanted[axis] != to_string(axes[axis], atoms)) return false;
         }
         return true;
       };
       const auto text = [&](const Strategy& strategy) {
         std::string all;
-        for (const AxisChoice& choice : strategy.axes) all += (all.empty() ? "" : ", ") + to_string(choice, atoms);
+        for (const AxisChoice& choice : strategy.node()->call.axes) all += (all.empty() ? "" : ", ") + to_string(choice, atoms);
         return all;
       };
       return keep(i, fits, text);
@@ -90,8 +91,8 @@ class Pinner {
     if (std::any_of(uses.begin(), uses.end(), is_fork)) std::erase_if(uses, [&](const ProblemEdge& edge) { return !is_fork(edge); });
     bool all = !uses.empty();
     for (const ProblemEdge& use : uses) {
-      const auto fits = [&](const Strategy& strategy) { return wanted.ok() && strategy.operands[use.to_port].value == *wanted; };
-      const auto text = [&](const Strategy& strategy) { return meshwright::to_string(strategy.operands[use.to_port].value, shape); };
+      const auto fits = [&](const Strategy& strategy) { return wanted.ok() && strategy.operand(use.to_port).value == *wanted; };
+      const auto text = [&](const Strategy& strategy) { return meshwright::to_string(strategy.operand(use.to_port).value, shape); };
       all = keep(use.to, fits, text) && all;
     }
     return all;

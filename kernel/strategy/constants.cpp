@@ -50,22 +50,20 @@ ConstantPricer::Made ConstantPricer::made(ValueId value, const Layout& layout) {
   return made;
 }
 
-const std::vector<Strategy>& ConstantPricer::strategies(NodeId id) {
-  const auto [found, inserted] = strategies_.try_emplace(id);
+const std::vector<ConstantPricer::Way>& ConstantPricer::ways(NodeId id) {
+  const auto [found, inserted] = ways_.try_emplace(id);
   if (!inserted) return found->second;
   const Node& node = graph_.nodes[id];
   std::vector<const AtomShape*> operands, results;
   for (const Operand& operand : node.operands) operands.push_back(&atoms_.values[operand.value]);
   for (const ValueId result : node.results) results.push_back(&atoms_.values[result]);
   CallPricer pricer(graph_, atoms_, id, ops_, profile_, mesh_);
-  for (Strategy& strategy : enumerate_strategies(atoms_.nodes[id], mesh_, operands, results, std::vector<bool>(operands.size(), false))) {
+  for (CallLayouts& call : enumerate_strategies(atoms_.nodes[id], mesh_, operands, results, std::vector<bool>(operands.size(), false))) {
     const auto partial = [](const PortLayouts& port) { return port.value.has_partial(); };
-    if (std::any_of(strategy.results.begin(), strategy.results.end(), partial)) continue;
-    const Result<CallPrice> price = pricer.price(strategy);
+    if (std::any_of(call.results.begin(), call.results.end(), partial)) continue;
+    const Result<CallPrice> price = pricer.price(call);
     if (!price) continue;  // a family that cannot say what one rank executes
-    strategy.forward_seconds = price->seconds;
-    strategy.forward_communication_seconds = price->communication_seconds;
-    found->second.push_back(std::move(strategy));
+    found->second.push_back({std::move(call), price->seconds + price->communication_seconds});
   }
   return found->second;
 }
@@ -77,10 +75,10 @@ ConstantPricer::Made ConstantPricer::make(ValueId value, const Layout& layout) {
   const ConversionProblem conversion{mesh_, atoms_.values[value], profile_,
                                      size_bytes(graph_.type(value).dtype), false};
   Made best{std::numeric_limits<double>::infinity(), nullptr};
-  for (const Strategy& strategy : strategies(id)) {
+  for (const Way& way : ways(id)) {
     // The node may make more than is wanted, and each device then keeps its part.
-    const Layout& made = strategy.results[port].value;
-    double seconds = strategy.forward_seconds + strategy.forward_communication_seconds;
+    const Layout& made = way.call.results[port].value;
+    double seconds = way.seconds;
     bool usable = true;
     Layout here = made;
     for (std::size_t axis = 0; axis < layout.mesh_rank() && usable; ++axis) {
@@ -95,9 +93,9 @@ ConstantPricer::Made ConstantPricer::make(ValueId value, const Layout& layout) {
     if (!usable) continue;
     for (std::size_t i = 0; i < node.operands.size() && seconds < best.seconds; ++i) {
       const ValueId operand = node.operands[i].value;
-      seconds += share(operand, handed_layout(atoms_.nodes[id], strategy, i));
+      seconds += share(operand, handed_layout(atoms_.nodes[id], way.call, i));
     }
-    if (seconds < best.seconds) best = {seconds, &strategy};
+    if (seconds < best.seconds) best = {seconds, &way.call};
   }
   return best;
 }

@@ -29,20 +29,25 @@ class ConstantPricer {
   // The same number for values that cost the same in each layout, because they are made alike.
   std::uint32_t kind(ValueId value);
 
-  // How it is made then: the strategy of its producer, whose result may have to be sliced; null for what is at hand.
-  const Strategy* strategy(ValueId value, const Layout& layout) { return made(value, layout).strategy; }
+  // How its producer makes it then, whose result may have to be sliced; null for what is at hand.
+  const CallLayouts* call(ValueId value, const Layout& layout) { return made(value, layout).call; }
 
  private:
+  struct Way {
+    CallLayouts call;
+    double seconds = 0;  // without its operands
+  };
   struct Made {
     double seconds = 0;
-    const Strategy* strategy = nullptr;  // none for a source
+    const CallLayouts* call = nullptr;  // none for a source
   };
 
   // Whether it is at hand in any layout: a source, or made by a variable of the problem.
   [[nodiscard]] bool is_at_hand(ValueId value) const;
   Made made(ValueId value, const Layout& layout);
   Made make(ValueId value, const Layout& layout);
-  const std::vector<Strategy>& strategies(NodeId id);
+  // The ways to make what a node yields.
+  const std::vector<Way>& ways(NodeId id);
 
   [[nodiscard]] std::string shape_key(ValueId value) const {
     return meshwright::shape_key(graph_.type(value).dtype, atoms_.values[value]);
@@ -55,7 +60,7 @@ class ConstantPricer {
   const CostProfile& profile_;
   std::vector<std::uint32_t> uses_;  // by value
   std::map<std::pair<ValueId, Layout>, Made> known_;
-  std::map<NodeId, std::vector<Strategy>> strategies_;
+  std::map<NodeId, std::vector<Way>> ways_;
   std::map<ValueId, std::uint32_t> kinds_;
   std::map<std::string, std::uint32_t> kind_of_key_;
 };

@@ -8,9 +8,9 @@ std::int64_t converted_element_bytes(const TrainingSettings& training, DType dty
   return of_parameter && gradient ? training.gradient_bytes(dtype) : size_bytes(dtype);
 }
 
-bool serves(const Strategy& parameter, const Layout& needed) {
+bool serves(const ParameterStrategy& parameter, const Layout& needed) {
   const Layout& compute = parameter.compute;
-  const bool gathered = parameter.results[0].value != compute;
+  const bool gathered = parameter.stored.value != compute;
   for (std::size_t axis = 0; axis < compute.mesh_rank(); ++axis) {
     if (compute[axis] == needed[axis]) continue;
     if (gathered || !compute[axis].is_replicate() || !needed[axis].is_partial()) return false;
@@ -37,11 +37,11 @@ void add_layouts(const ProblemEdge& edge, const StrategySet& from, const Strateg
   for (const Strategy& strategy : from.strategies) {
     prices.add(strategy.result(edge.from_port).value);
     prices.add(strategy.result(edge.from_port).gradient);
-    if (edge.of_parameter) prices.add(strategy.state);
+    if (edge.of_parameter) prices.add(strategy.parameter()->state);
   }
   for (const Strategy& strategy : to.strategies) {
-    prices.add(strategy.operands[edge.to_port].value);
-    prices.add(strategy.operands[edge.to_port].gradient);
+    prices.add(strategy.operand(edge.to_port).value);
+    prices.add(strategy.operand(edge.to_port).gradient);
   }
 }
 
@@ -72,7 +72,7 @@ Status EdgeTables::price_all() {
 // Of all microbatches: gathers hide behind the user's computing if they are prefetched, reductions behind its backward. A
 // program is never slower for prefetching, though the rule sees nothing that a gather for a fork or a view could hide
 // behind: a tick in favour of it, so that it is left out for memory only.
-Ticks EdgeTables::step_ticks(const ProblemEdge& edge, const Strategy& parameter, const Strategy& user, Ticks gather,
+Ticks EdgeTables::step_ticks(const ProblemEdge& edge, const ParameterStrategy& parameter, const Strategy& user, Ticks gather,
                              Ticks reduce) const {
   const TrainingSettings& training = input_.training;
   const std::int64_t times = training.microbatches;
@@ -107,7 +107,7 @@ CostTable EdgeTables::make_table(const Problem& problem, const ProblemEdge& edge
   };
   std::vector<Numbers> columns;
   for (const Strategy& strategy : to.strategies) {
-    const PortLayouts& port = strategy.operands[edge.to_port];
+    const PortLayouts& port = strategy.operand(edge.to_port);
     columns.push_back({prices.numbers.at(port.value), gradient_prices.numbers.at(port.gradient)});
   }
   CostTable table{static_cast<std::uint32_t>(from.strategies.size()), static_cast<std::uint32_t>(to.strategies.size()),
@@ -128,9 +128,9 @@ CostTable EdgeTables::make_table(const Problem& problem, const ProblemEdge& edge
       Ticks forward = prices.ticks[row.value * width + columns[j].value];
       const Ticks backward = comes_back ? gradient_prices.ticks[columns[j].gradient * gradient_width + row.gradient] : 0;
       const Strategy& user = to.strategies[j];
-      if (edge.of_parameter && !serves(source, user.operands[edge.to_port].value)) forward = kForbidden;
+      if (edge.of_parameter && !serves(*source.parameter(), user.operand(edge.to_port).value)) forward = kForbidden;
       if (forward >= kForbidden || backward >= kForbidden) *costs++ = kForbidden;
-      else if (edge.of_parameter) *costs++ = step_ticks(edge, source, user, forward, backward);
+      else if (edge.of_parameter) *costs++ = step_ticks(edge, *source.parameter(), user, forward, backward);
       else *costs++ = input_.training.microbatches * (forward + backward);
     }
   }

@@ -46,7 +46,7 @@ class EdgeTables {
   // Whether a gradient comes back along the edge.
   [[nodiscard]] bool has_gradient(const Problem& problem, const ProblemEdge& edge) const;
   CostTable make_table(const Problem& problem, const ProblemEdge& edge, const ConversionPrices& prices, const ConversionPrices& gradient_prices) const;
-  [[nodiscard]] Ticks step_ticks(const ProblemEdge& edge, const Strategy& parameter, const Strategy& user, Ticks gather,
+  [[nodiscard]] Ticks step_ticks(const ProblemEdge& edge, const ParameterStrategy& parameter, const Strategy& user, Ticks gather,
                                  Ticks reduce) const;
 
   const ProblemInput& input_;
@@ -65,6 +65,6 @@ std::string conversion_class(const AtomShape& shape, std::int64_t element_bytes)
 
 // Whether a parameter may serve an op that needs it in `needed`: as it is computed with, or, of what is not gathered, the
 // addend of a partial sum. What an op needs in shards is a parameter in shards.
-bool serves(const Strategy& parameter, const Layout& needed);
+bool serves(const ParameterStrategy& parameter, const Layout& needed);
 
 }  // namespace meshwright

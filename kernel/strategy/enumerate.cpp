@@ -198,17 +198,17 @@ std::optional<CallLayouts> derive_layouts(const Graph& graph, const AtomizedGrap
   return derive_layouts(atoms.nodes[node], mesh, operands, results, axes);
 }
 
-std::vector<Strategy> enumerate_strategies(const AtomizedNode& node, const Mesh& mesh,
-                                           const std::vector<const AtomShape*>& operands,
-                                           const std::vector<const AtomShape*>& results,
-                                           const std::vector<bool>& operand_gradients) {
+std::vector<CallLayouts> enumerate_strategies(const AtomizedNode& node, const Mesh& mesh,
+                                              const std::vector<const AtomShape*>& operands,
+                                              const std::vector<const AtomShape*>& results,
+                                              const std::vector<bool>& operand_gradients) {
   const std::vector<AxisChoice> choices = axis_choices(node, operand_gradients);
-  std::vector<Strategy> strategies;
+  std::vector<CallLayouts> strategies;
   std::vector<AxisChoice> axes(mesh.rank());
   for_each_combination(choices.size(), mesh.rank(), [&](const std::vector<std::size_t>& picked) {
     for (std::size_t axis = 0; axis < mesh.rank(); ++axis) axes[axis] = choices[picked[axis]];
     std::optional<CallLayouts> layouts = derive_layouts(node, mesh, operands, results, axes);
-    if (layouts) static_cast<CallLayouts&>(strategies.emplace_back()) = std::move(*layouts);
+    if (layouts) strategies.push_back(std::move(*layouts));
   });
   return strategies;
 }
@@ -240,9 +240,7 @@ std::vector<Strategy> enumerate_fork(const AtomShape& shape, const Mesh& mesh) {
       if (picked[axis] == atoms + 2) port.gradient.place(axis, Placement::partial_sum());
     }
     if (!fits(port.value, shape, mesh) || !fits(port.gradient, shape, mesh)) return;
-    Strategy& strategy = strategies.emplace_back();
-    strategy.operands = {port};
-    strategy.results = {port};
+    strategies.push_back({ForkStrategy{port}});
   });
   return strategies;
 }
@@ -257,7 +255,7 @@ std::vector<Strategy> enumerate_output(const AtomShape& shape, const Mesh& mesh)
     }
     port.gradient = port.value;
     if (!fits(port.value, shape, mesh)) return;
-    strategies.emplace_back().operands = {port};
+    strategies.push_back({OutputStrategy{port}});
   });
   return strategies;
 }
@@ -294,13 +292,13 @@ bool shard_over(Layout& stored, const AtomShape& shape, const Mesh& mesh, const 
 }
 
 // One of the stages of ZeRO: what is computed with as `compute` has what the stage shards in `sharded`.
-Strategy store_as(const Layout& compute, const Layout& sharded, ZeroStage stage, const TrainingSettings& training) {
-  Strategy strategy;
+ParameterStrategy store_as(const Layout& compute, const Layout& sharded, ZeroStage stage, const TrainingSettings& training) {
+  ParameterStrategy strategy;
   strategy.compute = compute;
   strategy.state = sharded;
   strategy.zero = stage;
   const bool reduced_whole = stage == ZeroStage::optimizer && training.reduces_each_microbatch(stage);
-  strategy.results = {{stage == ZeroStage::value ? sharded : compute, reduced_whole ? compute : sharded}};
+  strategy.stored = {stage == ZeroStage::value ? sharded : compute, reduced_whole ? compute : sharded};
   return strategy;
 }
 
@@ -328,7 +326,7 @@ std::vector<Strategy> enumerate_parameter(const AtomShape& shape, const Mesh& me
     const bool all = shard_over(sharded, shape, mesh, over);
     if (free && !all) return;
     if (!any || sharded == compute) {
-      strategies.push_back(store_as(compute, compute, ZeroStage::none, training));
+      strategies.push_back({store_as(compute, compute, ZeroStage::none, training)});
       return;
     }
     const auto wanted = [&](ZeroStage stage) {
@@ -337,16 +335,17 @@ std::vector<Strategy> enumerate_parameter(const AtomShape& shape, const Mesh& me
       return stage != ZeroStage::optimizer || training.microbatches > 1;
     };
     for (const ZeroStage stage : {ZeroStage::optimizer, ZeroStage::gradient}) {
-      if (wanted(stage)) strategies.push_back(store_as(compute, sharded, stage, training));
+      if (wanted(stage)) strategies.push_back({store_as(compute, sharded, stage, training)});
     }
     if (!wanted(ZeroStage::value)) return;
     // It alone gathers for each use. Of equal strategies the first one is taken, which hides its gathers.
     for (const bool regather : {false, true}) {
       for (const bool prefetch : {true, false}) {
         if (filter.regather.value_or(regather) != regather || filter.prefetch.value_or(prefetch) != prefetch) continue;
-        Strategy& strategy = strategies.emplace_back(store_as(compute, sharded, ZeroStage::value, training));
+        ParameterStrategy strategy = store_as(compute, sharded, ZeroStage::value, training);
         strategy.regather = regather;
         strategy.prefetch = prefetch;
+        strategies.push_back({std::move(strategy)});
       }
     }
   });

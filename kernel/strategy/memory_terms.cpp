@@ -104,18 +104,18 @@ class Terms {
     const bool own = part == Part::result && variable(i).kind == VariableKind::node && input_.atoms().nodes[variable(i).node].rule.results[port].own;
     for (const Strategy& strategy : strategies(i)) {
       const std::int64_t bytes = part_bytes(strategy, part, port, id);
-      found->second.push_back(own ? static_cast<std::int64_t>(static_cast<double>(bytes) * strategy.own_share) : bytes);
+      found->second.push_back(own ? static_cast<std::int64_t>(static_cast<double>(bytes) * strategy.node()->own_share) : bytes);
     }
     return found->second;
   }
 
   [[nodiscard]] std::int64_t part_bytes(const Strategy& strategy, Part part, std::uint32_t port, ValueId id) const {
     switch (part) {
-      case Part::operand: return bytes(strategy.operands[port].value, id);
-      case Part::operand_gradient: return bytes(strategy.operands[port].gradient, id);
+      case Part::operand: return bytes(strategy.operand(port).value, id);
+      case Part::operand_gradient: return bytes(strategy.operand(port).gradient, id);
       case Part::result: return bytes(strategy.result(port).value, id);
       case Part::result_gradient: return bytes(strategy.result(port).gradient, id);
-      case Part::gathered: return strategy.results[0].value == strategy.compute ? 0 : bytes(strategy.compute, id);
+      case Part::gathered: return strategy.result(0).value == strategy.parameter()->compute ? 0 : bytes(strategy.parameter()->compute, id);
     }
     return 0;
   }
@@ -268,13 +268,13 @@ class Terms {
   void add_parameter(std::uint32_t i) {
     const VariableFlow::Uses uses = flow_.uses_of(i);
     Bytes state, kept;
-    for (const Strategy& strategy : strategies(i)) state.push_back(strategy.state_bytes);
+    for (const Strategy& strategy : strategies(i)) state.push_back(strategy.parameter()->state_bytes);
     add_of_step(i, 0, after_all(), std::move(state));
     add_parameter_gradient(i, uses);
     const Bytes& gathered = bytes_of(i, Part::gathered, 0, variable(i).value);
     Bytes ahead, ahead_again;
     for (std::size_t s = 0; s < gathered.size(); ++s) {
-      const Strategy& strategy = strategies(i)[s];
+      const ParameterStrategy& strategy = *strategies(i)[s].parameter();
       ahead.push_back(strategy.prefetch ? gathered[s] : 0);
       kept.push_back(strategy.regather ? 0 : gathered[s]);
       ahead_again.push_back(strategy.regather ? ahead[s] : kept[s]);
@@ -295,9 +295,10 @@ class Terms {
     const ValueId id = variable(i).value;
     Bytes whole, reduced;
     for (const Strategy& strategy : strategies(i)) {
-      whole.push_back(strategy.gradient_bytes);
-      const bool shrinks = microbatches > 1 && strategy.zero == ZeroStage::optimizer && !input_.training.reduces_each_microbatch(strategy.zero);
-      reduced.push_back(shrinks ? bytes(strategy.state, id, input_.training.gradient_bytes(type(id).dtype)) : strategy.gradient_bytes);
+      const ParameterStrategy& parameter = *strategy.parameter();
+      whole.push_back(parameter.gradient_bytes);
+      const bool shrinks = microbatches > 1 && parameter.zero == ZeroStage::optimizer && !input_.training.reduces_each_microbatch(parameter.zero);
+      reduced.push_back(shrinks ? bytes(parameter.state, id, input_.training.gradient_bytes(type(id).dtype)) : parameter.gradient_bytes);
     }
     const std::int32_t complete = backward_at(uses.first) + 1;
     const std::int32_t shrunk = backward_.goes_on ? 2 * count_ : complete;
@@ -357,10 +358,10 @@ class Terms {
         double least = storage.operands.empty() && storage.results.empty() ? 1.0 / static_cast<double>(input_.mesh.devices()) : 1;
         for (const std::uint32_t port : storage.operands) {
           const ValueId id = node.operands[port].value;
-          least = std::min({least, share(strategy.operands[port].value, id), share(strategy.operands[port].gradient, id)});
+          least = std::min({least, share(strategy.operand(port).value, id), share(strategy.operand(port).gradient, id)});
         }
         for (const std::uint32_t port : storage.results) {
-          least = std::min({least, share(strategy.results[port].value, node.results[port]), share(strategy.results[port].gradient, node.results[port])});
+          least = std::min({least, share(strategy.result(port).value, node.results[port]), share(strategy.result(port).gradient, node.results[port])});
         }
         sum += static_cast<double>(storage.bytes) * least;
       }
@@ -404,9 +405,7 @@ void add_plain_terms(Problem& problem) {
     const Variable& variable = problem.variables[static_cast<std::size_t>(i)];
     const bool parameter = variable.kind == VariableKind::parameter;
     MemoryTerm term{static_cast<std::uint32_t>(i), parameter ? 0 : i, parameter ? 2 * count : 2 * count - i, {}};
-    for (const Strategy& strategy : variable.set->strategies) {
-      term.bytes.push_back(strategy.state_bytes + strategy.gradient_bytes + strategy.saved_bytes);
-    }
+    for (const Strategy& strategy : variable.set->strategies) term.bytes.push_back(strategy.resident_bytes());
     if (std::any_of(term.bytes.begin(), term.bytes.end(), [](std::int64_t b) { return b > 0; })) problem.space.memory.push_back(std::move(term));
   }
 }

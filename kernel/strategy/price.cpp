@@ -62,45 +62,47 @@ NodePricer::NodePricer(const ProblemInput& input, NodeId node, ConversionPaths& 
 Result<std::vector<ConstantUse>> NodePricer::price(Strategy& strategy) {
   const Node& call = input_.graph().nodes[node_];
   const AtomizedNode& atoms = input_.atoms().nodes[node_];
+  NodeStrategy& node = *strategy.node();
   std::vector<ConstantUse> constants;
-  Result<CallPrice> forward = forward_.price(strategy);
+  Result<CallPrice> forward = forward_.price(node.call);
   if (!forward) return forward.error();
   strategy.forward_seconds = forward->seconds;
-  strategy.forward_communication_seconds = forward->communication_seconds;
-  strategy.own_share = own_share(atoms, input_.mesh, strategy);
+  node.forward_communication_seconds = forward->communication_seconds;
+  node.own_share = own_share(atoms, input_.mesh, node.call);
   bool differentiable = false;
   for (const ValueId result : call.results) differentiable |= input_.graph().values[result].requires_gradient;
   for (std::size_t i = 0; i < call.operands.size(); ++i) {
     const ValueId operand = call.operands[i].value;
-    const Layout handed = handed_layout(atoms, strategy, i);
+    const Layout handed = handed_layout(atoms, node.call, i);
     if (!input_.graph().values[operand].requires_gradient) constants.push_back({operand, handed});
-    else if (Status status = add_conversion(operand, strategy.operands[i].value, handed, strategy.forward_communication_seconds); !status) return status.error();
+    else if (Status status = add_conversion(operand, node.call.operands[i].value, handed, node.forward_communication_seconds); !status) return status.error();
     const Value& value = input_.graph().values[operand];
     const bool is_parameter = value.producer == kNoId && value.requires_gradient;  // whose own variable counts its memory
     if (differentiable && !atoms.cost.alias && !is_parameter) {
-      strategy.saved_bytes += local_bytes(strategy.operands[i].value, input_.atoms().values[operand], input_.mesh, size_bytes(input_.graph().type(operand).dtype));
+      node.saved_bytes += local_bytes(node.call.operands[i].value, input_.atoms().values[operand], input_.mesh, size_bytes(input_.graph().type(operand).dtype));
     }
   }
   if (axes_) {
     if (Status status = price_backward(strategy, constants); !status) return status.error();
   } else if (differentiable) {
-    strategy.backward_seconds = assumed_backward_seconds(atoms, input_.graph(), call, input_.profile, forward_.share(strategy));
+    strategy.backward_seconds = assumed_backward_seconds(atoms, input_.graph(), call, input_.profile, forward_.share(node.call));
   }
   return constants;
 }
 
 Status NodePricer::price_backward(Strategy& strategy, std::vector<ConstantUse>& constants) {
-  Result<BackwardLayouts> backward = axes_->choose(strategy);
+  NodeStrategy& node = *strategy.node();
+  Result<BackwardLayouts> backward = axes_->choose(node.call);
   if (!backward) return backward.error();
   for (std::size_t n = 0; n < backward_.size(); ++n) {
     Result<CallPrice> price = backward_[n].price(backward->nodes[n]);
     if (!price) return price.error();
     strategy.backward_seconds += price->seconds;
-    strategy.backward_communication_seconds += price->communication_seconds;
+    node.backward_communication_seconds += price->communication_seconds;
   }
   constants.insert(constants.end(), backward->needs.constants.begin(), backward->needs.constants.end());
   for (const InnerConversion& inner : backward->needs.conversions) {
-    if (Status status = add_conversion(inner.value, inner.from, inner.to, strategy.backward_communication_seconds); !status) return status;
+    if (Status status = add_conversion(inner.value, inner.from, inner.to, node.backward_communication_seconds); !status) return status;
   }
   return Done{};
 }
@@ -117,7 +119,7 @@ Status NodePricer::add_conversion(ValueId value, const Layout& from, const Layou
 
 void price_fork(const AtomShape& shape, const TensorType& type, std::size_t sums, const ProblemInput& input, Strategy& strategy) {
   if (sums == 0) return;
-  const ShardedType gradient{type, shape, strategy.results[0].gradient};
+  const ShardedType gradient{type, shape, strategy.result(0).gradient};
   Node sum;
   sum.op = "aten.add.Tensor";
   sum.operands = {{"self", 0}, {"other", 1}};
@@ -139,7 +141,8 @@ namespace {
 // does.
 void price_sums(const AtomShape& shape, const TensorType& type, const ProblemInput& input, Strategy& strategy) {
   const TrainingSettings& training = input.training;
-  const ShardedType made{type, shape, strategy.compute};
+  ParameterStrategy& parameter = *strategy.parameter();
+  const ShardedType made{type, shape, parameter.compute};
   ShardedType reduced = made;
   reduced.type.dtype = training.gradient_dtype(type.dtype);
   Node node;
@@ -149,12 +152,12 @@ void price_sums(const AtomShape& shape, const TensorType& type, const ProblemInp
     node.operands = {{"self", 0}};
     strategy.backward_seconds += call_seconds(input.profile, input.ops, input.mesh, node, {&made}, {&reduced});
   }
-  if (training.microbatches == 1 || training.reduces_each_microbatch(strategy.zero)) return;
-  strategy.backward_seconds += accumulate_seconds(input.profile, local_bytes(strategy.compute, shape, input.mesh, training.gradient_bytes(type.dtype)));
+  if (training.microbatches == 1 || training.reduces_each_microbatch(parameter.zero)) return;
+  strategy.backward_seconds += accumulate_seconds(input.profile, local_bytes(parameter.compute, shape, input.mesh, training.gradient_bytes(type.dtype)));
   if (reduced.type.dtype != type.dtype) return;  // the sum begins as the first cast, else as zeros
   node.op = "aten.zeros";
   node.operands.clear();
-  strategy.update_seconds += call_seconds(input.profile, input.ops, input.mesh, node, {}, {&reduced});
+  parameter.update_seconds += call_seconds(input.profile, input.ops, input.mesh, node, {}, {&reduced});
 }
 
 }  // namespace
@@ -163,10 +166,11 @@ void price_parameter(const AtomShape& shape, const TensorType& type, const Probl
   const TrainingSettings& training = input.training;
   const DType dtype = type.dtype;
   const auto bytes = [&](const Layout& layout, std::int64_t element_bytes) { return local_bytes(layout, shape, input.mesh, element_bytes); };
-  const bool gradient_in_shards = strategy.zero >= ZeroStage::gradient;
-  strategy.state_bytes = bytes(strategy.results[0].value, size_bytes(dtype)) + bytes(strategy.state, training.optimizer_bytes(dtype));
-  strategy.gradient_bytes = bytes(gradient_in_shards ? strategy.state : strategy.compute, training.gradient_bytes(dtype));
-  strategy.update_seconds = update_seconds(input.profile, local_elements(strategy.state, shape, input.mesh), training.step_bytes(dtype), dtype);
+  ParameterStrategy& parameter = *strategy.parameter();
+  const bool gradient_in_shards = parameter.zero >= ZeroStage::gradient;
+  parameter.state_bytes = bytes(parameter.stored.value, size_bytes(dtype)) + bytes(parameter.state, training.optimizer_bytes(dtype));
+  parameter.gradient_bytes = bytes(gradient_in_shards ? parameter.state : parameter.compute, training.gradient_bytes(dtype));
+  parameter.update_seconds = update_seconds(input.profile, local_elements(parameter.state, shape, input.mesh), training.step_bytes(dtype), dtype);
   price_sums(shape, type, input, strategy);
 }
 

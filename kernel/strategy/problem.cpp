@@ -112,7 +112,7 @@ class Builder {
   template <class Fits>
   Result<std::vector<Strategy>> fork_strategies(ValueId id, Fits fits) {
     std::vector<Strategy> strategies = enumerate_fork(shape(id), input_.mesh);
-    std::erase_if(strategies, [&](const Strategy& strategy) { return !fits(strategy.results[0]) || !restrictions_.allow_batch(id, strategy.results[0]); });
+    std::erase_if(strategies, [&](const Strategy& strategy) { return !fits(strategy.result(0)) || !restrictions_.allow_batch(id, strategy.result(0)); });
     for (Strategy& strategy : strategies) price_fork(shape(id), value(id).type, sums_[id], input_, strategy);
     return strategies;
   }
@@ -121,7 +121,7 @@ class Builder {
     const std::string key = "parameter " + shape_key(id) + (restrictions_.limits_weight(id) ? " limited" : "");
     Result<std::shared_ptr<const StrategySet>> set = find_set(key, value(id).name, [&] {
       std::vector<Strategy> strategies = enumerate_parameter(shape(id), input_.mesh, input_.training, input_.filter);
-      std::erase_if(strategies, [&](const Strategy& strategy) { return !restrictions_.allow_parameter(id, strategy); });
+      std::erase_if(strategies, [&](const Strategy& strategy) { return !restrictions_.allow_parameter(id, *strategy.parameter()); });
       for (Strategy& strategy : strategies) {
         price_parameter(shape(id), value(id).type, input_, strategy);
       }
@@ -190,15 +190,16 @@ class Builder {
       operands.push_back(&shape(operand.value));
     }
     for (const ValueId result : node.results) results.push_back(&shape(result));
-    std::vector<Strategy> strategies = enumerate_strategies(input_.atoms().nodes[id], input_.mesh, operands, results, gradients);
-    std::erase_if(strategies, [&](const Strategy& strategy) { return !restrictions_.allow_node(id, strategy); });
+    std::vector<Strategy> strategies;
     NodePricer pricer(input_, id, paths_);
-    for (Strategy& strategy : strategies) {
+    for (CallLayouts& call : enumerate_strategies(input_.atoms().nodes[id], input_.mesh, operands, results, gradients)) {
+      if (!restrictions_.allow_node(id, call)) continue;
+      Strategy& strategy = strategies.emplace_back(Strategy{NodeStrategy{std::move(call)}});
       const Result<std::vector<ConstantUse>> constants = pricer.price(strategy);
       if (!constants) return constants.error();
       // Uses that want one layout share one copy; each pays its part.
       for (const ConstantUse& use : *constants) {
-        if (!is_made(use.value)) strategy.constant_seconds += constants_.share(use.value, use.layout);
+        if (!is_made(use.value)) strategy.node()->constant_seconds += constants_.share(use.value, use.layout);
       }
     }
     return strategies;
@@ -233,14 +234,14 @@ class Builder {
       if (variable.kind != VariableKind::parameter) continue;
       StrategySet& set = *owned_[variable.set->id];
       for (std::size_t s = 0; s < set.strategies.size(); ++s) {
-        Strategy& strategy = set.strategies[s];
-        if (strategy.results[0].value == strategy.state) continue;
+        ParameterStrategy& parameter = *set.strategies[s].parameter();
+        if (parameter.stored.value == parameter.state) continue;
         if (!priced.contains(set.id)) {
-          strategy.update_seconds += to_seconds(tables_.price(variable.value, false, strategy.results[0].value, strategy.state) +
-                                                tables_.price(variable.value, true, strategy.results[0].gradient, strategy.state) +
-                                                tables_.price(variable.value, false, strategy.state, strategy.results[0].value));
+          parameter.update_seconds += to_seconds(tables_.price(variable.value, false, parameter.stored.value, parameter.state) +
+                                                 tables_.price(variable.value, true, parameter.stored.gradient, parameter.state) +
+                                                 tables_.price(variable.value, false, parameter.state, parameter.stored.value));
         }
-        problem_.space.nodes[i].costs[s] = to_ticks(strategy.seconds(input_.training.microbatches));
+        problem_.space.nodes[i].costs[s] = to_ticks(set.strategies[s].seconds(input_.training.microbatches));
       }
       priced.insert(set.id);
     }

@@ -36,20 +36,20 @@ bool Restrictions::allow_batch(ValueId id, const PortLayouts& port) const {
 
 bool Restrictions::limits_weight(ValueId id) const { return input_.filter.sharded_weight_axes != 0 && is_weight_[id]; }
 
-bool Restrictions::allow_node(NodeId id, const Strategy& strategy) const {
+bool Restrictions::allow_node(NodeId id, const CallLayouts& call) const {
   if (!input_.atoms().nodes[id].ruled) return true;  // it runs replicated, whatever is wanted of the others
   const Node& node = input_.graph().nodes[id];
   for (std::size_t i = 0; i < node.operands.size(); ++i) {
     const ValueId operand = node.operands[i].value;
-    if (!allow_batch(operand, strategy.operands[i])) return false;
+    if (!allow_batch(operand, call.operands[i])) return false;
     for (std::size_t axis = 0; axis < input_.mesh.rank() && is_weight_[operand]; ++axis) {
-      if (has(input_.filter.sharded_weight_axes, axis) && !strategy.operands[i].value[axis].is_shard()) return false;
+      if (has(input_.filter.sharded_weight_axes, axis) && !call.operands[i].value[axis].is_shard()) return false;
     }
   }
   return true;
 }
 
-bool Restrictions::allow_parameter(ValueId id, const Strategy& strategy) const {
+bool Restrictions::allow_parameter(ValueId id, const ParameterStrategy& strategy) const {
   for (std::size_t axis = 0; axis < input_.mesh.rank(); ++axis) {
     if (has(input_.filter.batch_axes, axis) && !strategy.compute[axis].is_replicate()) return false;
     if (has(input_.filter.sharded_weight_axes, axis) && is_weight_[id] && !strategy.compute[axis].is_shard()) return false;

@@ -15,8 +15,8 @@ class Restrictions {
 
   // On a batch axis a value that has the batch is sharded over it; another is whole.
   [[nodiscard]] bool allow_batch(ValueId id, const PortLayouts& port) const;
-  [[nodiscard]] bool allow_node(NodeId id, const Strategy& strategy) const;
-  [[nodiscard]] bool allow_parameter(ValueId id, const Strategy& strategy) const;
+  [[nodiscard]] bool allow_node(NodeId id, const CallLayouts& call) const;
+  [[nodiscard]] bool allow_parameter(ValueId id, const ParameterStrategy& strategy) const;
   // Whether the filter limits this value as a weight.
   [[nodiscard]] bool limits_weight(ValueId id) const;
 

@@ -72,7 +72,7 @@ class CallOnMesh {
 
   [[nodiscard]] std::string assignment(std::uint32_t strategy) const {
     std::string text;
-    const std::vector<AxisChoice>& axes = strategies()[strategy].axes;
+    const std::vector<AxisChoice>& axes = strategies()[strategy].node()->call.axes;
     const AtomizedNode& node = model_.atoms->nodes[problem_.variables[variable_].node];
     for (std::size_t axis = 0; axis < axes.size(); ++axis) {
       text += (axis > 0 ? ", axis " : "axis ") + std::to_string(axis) + ": " + to_string(axes[axis], node);
@@ -82,7 +82,7 @@ class CallOnMesh {
 
   // Whether a strategy shards this factor of the call.
   [[nodiscard]] bool shards(std::uint32_t strategy, FactorId factor) const {
-    for (const AxisChoice& choice : strategies()[strategy].axes) {
+    for (const AxisChoice& choice : strategies()[strategy].node()->call.axes) {
       if (choice.use == AxisUse::factor && choice.factor == factor) return true;
     }
     return false;
@@ -95,7 +95,7 @@ class CallOnMesh {
   [[nodiscard]] std::string coupling_problem(const Program& program, std::uint32_t strategy) const {
     if (!is_the_call()) return "";
     std::set<std::size_t> said, sent;
-    const std::vector<AxisChoice>& axes = strategies()[strategy].axes;
+    const std::vector<AxisChoice>& axes = strategies()[strategy].node()->call.axes;
     for (std::size_t axis = 0; axis < axes.size(); ++axis) {
       const bool couples = axes[axis].use == AxisUse::factor && std::ranges::find(rule().coupled, axes[axis].factor) != rule().coupled.end();
       if (couples || axes[axis].use == AxisUse::exchange) said.insert(axis);
@@ -119,7 +119,7 @@ class CallOnMesh {
   // What the search prices for what ranks send inside of the op and of its backward, where its program takes something else.
   [[nodiscard]] std::string price_problem(const Plan& plan, const Program& program, std::uint32_t strategy) const {
     if (!is_the_call()) return "";
-    const Strategy& priced = strategies()[strategy];
+    const NodeStrategy& priced = *strategies()[strategy].node();
     double forward = 0, backward = 0;
     for (const Instruction& instruction : program.instructions) {
       const auto* step = std::get_if<MoveStep>(&instruction.action);

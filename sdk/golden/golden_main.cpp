@@ -133,7 +133,7 @@ class MovesInside final : public LocalBuilder {
   std::string text_;
 };
 
-std::string inside_text(const Strategy& strategy, const Graph& graph, const AtomizedGraph& atoms, const Mesh& mesh, const OpFamily& family) {
+std::string inside_text(const CallLayouts& strategy, const Graph& graph, const AtomizedGraph& atoms, const Mesh& mesh, const OpFamily& family) {
   const Node& node = graph.nodes[0];
   std::vector<ShardedType> operands, results, values(graph.values.size());
   const auto add = [&](ValueId id, const Layout& layout, std::vector<ShardedType>& types) {
@@ -149,7 +149,7 @@ std::string inside_text(const Strategy& strategy, const Graph& graph, const Atom
   return moves.text().empty() ? "" : " | inside " + moves.text();
 }
 
-std::string strategy_line(const Strategy& strategy, const Node& node, const std::vector<const AtomShape*>& operands,
+std::string strategy_line(const CallLayouts& strategy, const Node& node, const std::vector<const AtomShape*>& operands,
                           const std::vector<const AtomShape*>& results, const Graph& graph, const std::string& inside) {
   std::string line, forward, backward;
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -190,7 +190,7 @@ std::vector<std::string> derive(const Block& block, const OpFamily& family) {
     gradients.push_back(graph.values[operand.value].requires_gradient);
   }
   for (const ValueId result : node.results) results.push_back(&atoms->values[result]);
-  for (const Strategy& strategy : enumerate_strategies(atoms->nodes[0], block.mesh, operands, results, gradients)) {
+  for (const CallLayouts& strategy : enumerate_strategies(atoms->nodes[0], block.mesh, operands, results, gradients)) {
     lines.push_back("= " + strategy_line(strategy, node, operands, results, graph, inside_text(strategy, graph, *atoms, block.mesh, family)));
   }
   return lines;

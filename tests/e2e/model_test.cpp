@@ -174,11 +174,11 @@ TEST_F(Problems, WorkDividesByTheShardsAndParametersAreCountedOnce) {
     // Data parallelism alone: one way to do each op.
     if (variable.kind == VariableKind::parameter) {
       ASSERT_EQ(variable.set->strategies.size(), 1U) << variable.name;
-      state += variable.set->strategies[0].state_bytes + variable.set->strategies[0].gradient_bytes;
+      state += variable.set->strategies[0].resident_bytes();
     }
     if (variable.name == "addmm_22") {  // 8192 x 768 x 3072 on 8 devices
       ASSERT_EQ(variable.set->strategies.size(), 1U);
-      EXPECT_EQ(to_string(variable.set->strategies[0].operands[1].value, model.atoms.values[model.graph.nodes[variable.node].operands[1].value]), "[S0 R]R");
+      EXPECT_EQ(to_string(variable.set->strategies[0].operand(1).value, model.atoms.values[model.graph.nodes[variable.node].operands[1].value]), "[S0 R]R");
       EXPECT_NEAR(variable.set->strategies[0].forward_seconds, 2.0 * 1024 * 768 * 3072 / 1e12, 1e-12);
       // Two products, and the sum over rows that is the bias' gradient.
       EXPECT_NEAR(variable.set->strategies[0].backward_seconds, 4.0 * 1024 * 768 * 3072 / 1e12 + (1024 + 1) * 3072 * 4 / 1e12, 1e-12);

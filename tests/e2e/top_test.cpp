@@ -57,14 +57,17 @@ class DistinctPlans : public testing::Test {
   // What a strategy does, as far as it makes plans distinct.
   static std::string treatment(const Strategy& strategy) {
     std::string text;
-    for (const AxisChoice& choice : strategy.axes) {
-      for (const int part : {static_cast<int>(choice.use), static_cast<int>(choice.factor), static_cast<int>(choice.atom), static_cast<int>(choice.group)}) {
-        text += std::to_string(part) + " ";
+    if (const NodeStrategy* node = strategy.node()) {
+      for (const AxisChoice& choice : node->call.axes) {
+        for (const int part : {static_cast<int>(choice.use), static_cast<int>(choice.factor), static_cast<int>(choice.atom), static_cast<int>(choice.group)}) {
+          text += std::to_string(part) + " ";
+        }
       }
+      return text;
     }
-    if (!text.empty()) return text;
+    const ParameterStrategy& parameter = *strategy.parameter();
     const AtomShape whole = whole_dimensions({8, 8});
-    for (const Layout& layout : {strategy.compute, strategy.results[0].value, strategy.state}) text += to_string(layout, whole) + " ";
+    for (const Layout& layout : {parameter.compute, parameter.stored.value, parameter.state}) text += to_string(layout, whole) + " ";
     return text;
   }
 

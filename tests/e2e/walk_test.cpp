@@ -132,8 +132,8 @@ class Walk {
     std::stable_sort(order.begin(), order.end(), [](const Strategy* a, const Strategy* b) { return a->seconds(1) < b->seconds(1); });
     for (std::size_t i = 0; i < 5; ++i) {
       const Strategy& one = *order[i];
-      text_ << "| " << axes_text(one.axes) << " | " << number(1e6 * one.forward_seconds) << " us | " << number(1e6 * one.backward_seconds) << " us | "
-            << number(1e6 * (one.forward_communication_seconds + one.backward_communication_seconds)) << " us |\n";
+      text_ << "| " << axes_text(one.node()->call.axes) << " | " << number(1e6 * one.forward_seconds) << " us | " << number(1e6 * one.backward_seconds) << " us | "
+            << number(1e6 * (one.node()->forward_communication_seconds + one.node()->backward_communication_seconds)) << " us |\n";
     }
   }
 

@@ -22,10 +22,10 @@ using Wishes = std::vector<std::pair<std::string, std::string>>;
 std::string describe(const Variable& variable, const Strategy& strategy, const AtomizedGraph& atoms) {
   if (variable.kind == VariableKind::parameter) {
     const AtomShape& shape = atoms.values[variable.value];
-    return to_string(strategy.result(0).value, shape) + " computed as " + to_string(strategy.compute, shape);
+    return to_string(strategy.result(0).value, shape) + " computed as " + to_string(strategy.parameter()->compute, shape);
   }
   std::string text;
-  for (const AxisChoice& choice : strategy.axes) {
+  for (const AxisChoice& choice : strategy.node()->call.axes) {
     const std::string name = choice.use == AxisUse::factor ? atoms.nodes[variable.node].rule.factors[choice.factor].name
                              : choice.use == AxisUse::repeat ? "repeat"
                                                              : "partial";

@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "meshwright/axis_choice.h"
@@ -41,9 +42,9 @@ struct PortLayouts {
 
 // How one call lies on the mesh: what each axis does, and the layouts that follow from that.
 struct CallLayouts {
-  std::vector<AxisChoice> axes;  // of a node; empty for others
+  std::vector<AxisChoice> axes;
   std::vector<PortLayouts> operands;
-  std::vector<PortLayouts> results;  // of a fork: one, for all uses
+  std::vector<PortLayouts> results;
   bool operator==(const CallLayouts&) const = default;
 };
 
@@ -51,33 +52,60 @@ struct CallLayouts {
 MESHWRIGHT_API std::optional<CallLayouts> derive_layouts(const Graph& graph, const AtomizedGraph& atoms, NodeId node, const Mesh& mesh,
                                                          const std::vector<AxisChoice>& axes);
 
-struct Strategy : CallLayouts {
-  // Of a parameter. Its one result is the stored value, and the layout to which its gradient is reduced.
+// The variables' kinds, in the order of Strategy::choice.
+enum class VariableKind : std::uint8_t { parameter, node, fork, output };
+
+// Bytes are on one device.
+struct ParameterStrategy {
+  PortLayouts stored;                // of the value between steps, and of the gradient once it is reduced
   Layout compute;                    // of the value while it is computed with
   Layout state;                      // of the optimizer's state
   ZeroStage zero = ZeroStage::none;
   bool regather = false;             // The gathered copy is dropped after the forward, and gathered again for the backward.
   bool prefetch = false;             // Each gather starts one op ahead of the op that needs it, and overlaps with that op.
-  // Of any variable. Seconds are per microbatch, those of the update per step; bytes are on one device.
-  double forward_seconds = 0;        // computing, without communication
-  double backward_seconds = 0;       // the same
-  double update_seconds = 0;         // of a parameter: the optimizer's step, and the gather of what it changed
+  double update_seconds = 0;         // per step: the optimizer's step, and the gather of what it changed
+  std::int64_t state_bytes = 0;      // its value and the optimizer's state, resident all the time
+  std::int64_t gradient_bytes = 0;   // resident from its backward to the update
+};
+
+// Seconds are per microbatch, bytes on one device.
+struct NodeStrategy {
+  CallLayouts call;
   double forward_communication_seconds = 0;   // collectives inside the op
-  double backward_communication_seconds = 0;  // the same
+  double backward_communication_seconds = 0;  // collectives inside the op
   double constant_seconds = 0;                // its share of making operands that have no gradient
   std::int64_t saved_bytes = 0;               // resident from its forward to its backward
   // Resident bytes of rank-private results (TensorRule::own) over the bytes of their layouts: an exchange makes room for more rows.
   double own_share = 1;
-  std::int64_t state_bytes = 0;               // of a parameter: its value and the optimizer's state, resident all the time
-  std::int64_t gradient_bytes = 0;            // of a parameter: resident from its backward to the update
+};
 
-  // The result at a port. A fork has one result for all its uses.
-  [[nodiscard]] const PortLayouts& result(std::uint32_t port) const { return results.size() == 1 ? results[0] : results[port]; }
-  [[nodiscard]] double seconds(std::int64_t microbatches) const {
-    return static_cast<double>(microbatches) * (forward_seconds + backward_seconds + forward_communication_seconds +
-                                                backward_communication_seconds + constant_seconds) +
-           update_seconds;
-  }
+struct ForkStrategy {
+  PortLayouts layouts;  // for all uses
+};
+
+struct OutputStrategy {
+  PortLayouts layouts;
+};
+
+struct Strategy {
+  std::variant<ParameterStrategy, NodeStrategy, ForkStrategy, OutputStrategy> choice;  // in the order of VariableKind
+  double forward_seconds = 0;   // per microbatch: computing, without communication
+  double backward_seconds = 0;  // per microbatch: computing, without communication
+
+  // Null if it is of another kind.
+  [[nodiscard]] const ParameterStrategy* parameter() const { return std::get_if<ParameterStrategy>(&choice); }
+  [[nodiscard]] ParameterStrategy* parameter() { return std::get_if<ParameterStrategy>(&choice); }
+  [[nodiscard]] const NodeStrategy* node() const { return std::get_if<NodeStrategy>(&choice); }
+  [[nodiscard]] NodeStrategy* node() { return std::get_if<NodeStrategy>(&choice); }
+
+  // What is taken at a port; of all kinds but parameters.
+  [[nodiscard]] MESHWRIGHT_API const PortLayouts& operand(std::uint32_t port) const;
+  // What is yielded at a port; of all kinds but outputs.
+  [[nodiscard]] MESHWRIGHT_API const PortLayouts& result(std::uint32_t port) const;
+  // Of a step.
+  [[nodiscard]] MESHWRIGHT_API double seconds(std::int64_t microbatches) const;
+  // What it holds on one device, whether all the time or for a part of the step.
+  [[nodiscard]] MESHWRIGHT_API std::int64_t resident_bytes() const;
 };
 
 // The strategies of a variable; identical variables (the layers of a transformer) share one set.
@@ -85,8 +113,6 @@ struct StrategySet {
   std::uint32_t id = 0;
   std::vector<Strategy> strategies;
 };
-
-enum class VariableKind : std::uint8_t { parameter, node, fork, output };
 
 struct Variable {
   VariableKind kind = VariableKind::node;
@@ -143,9 +169,9 @@ struct ProblemInput : PlanningContext {
 MESHWRIGHT_API Result<Problem> build_problem(const ProblemInput& input);
 
 // The strategies of one call of an op on a mesh, without prices: what golden tests print. `atoms` holds its rule.
-MESHWRIGHT_API std::vector<Strategy> enumerate_strategies(const AtomizedNode& atoms, const Mesh& mesh,
-                                                          const std::vector<const AtomShape*>& operands,
-                                                          const std::vector<const AtomShape*>& results,
-                                                          const std::vector<bool>& operand_gradients);
+MESHWRIGHT_API std::vector<CallLayouts> enumerate_strategies(const AtomizedNode& atoms, const Mesh& mesh,
+                                                             const std::vector<const AtomShape*>& operands,
+                                                             const std::vector<const AtomShape*>& results,
+                                                             const std::vector<bool>& operand_gradients);
 
 }  // namespace meshwright

@@ -60,7 +60,7 @@ TEST(Patterns, AreReplicaAndASplitOfEachDimension) {
   const auto texts = [&](Pattern pattern) {
     std::vector<std::string> all;
     for (const std::uint32_t s : patterns.of(0, pattern, 1)) {
-      all.push_back(to_string(strategies[s].operands[0].value, model.model.atoms->values[model.input]) + " " + to_string(strategies[s].operands[1].value, shape));
+      all.push_back(to_string(strategies[s].operand(0).value, model.model.atoms->values[model.input]) + " " + to_string(strategies[s].operand(1).value, shape));
     }
     return all;
   };
@@ -77,7 +77,7 @@ TEST(Patterns, AreDataParallelOnTheOtherAxes) {
   for (const Pattern pattern : {Pattern{1}, Pattern{2}}) {
     ASSERT_FALSE(patterns.of(0, pattern, 2).empty());
     for (const std::uint32_t s : patterns.of(0, pattern, 2)) {
-      EXPECT_EQ(to_string(strategies[s].results[0].value, model.model.atoms->values[model.graph.nodes[0].results[0]]).substr(0, 2), "S0");
+      EXPECT_EQ(to_string(strategies[s].result(0).value, model.model.atoms->values[model.graph.nodes[0].results[0]]).substr(0, 2), "S0");
     }
   }
 }
@@ -98,7 +98,7 @@ TEST(Patterns, PassNoPartialValuesOn) {
   for (std::uint32_t v = 0; v < model.problem.variables.size(); ++v) {
     if (model.problem.variables[v].kind != VariableKind::node || v == parts.trimmed.nodes[1].variable) continue;
     for (const std::uint32_t s : patterns.following(v, 1)) {
-      for (const AxisChoice& axis : model.problem.variables[v].set->strategies[s].axes) EXPECT_NE(axis.use, AxisUse::pass_forward);
+      for (const AxisChoice& axis : model.problem.variables[v].set->strategies[s].node()->call.axes) EXPECT_NE(axis.use, AxisUse::pass_forward);
     }
   }
 }

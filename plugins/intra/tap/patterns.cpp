@@ -59,7 +59,7 @@ Patterns::Patterns(const ProblemInput& input, const Problem& problem, const Trim
       const AtomShape& shape = input.atoms().values[input.graph().nodes[variable.node].operands[port[v]].value];
       profile.split_axes.resize(shape.atoms_of_dimension.size());
       for (auto& axes : profile.split_axes) axes.push_back(0);
-      const Layout& weight = strategy.operands[port[v]].value;
+      const Layout& weight = strategy.operand(port[v]).value;
       for (std::size_t axis = 0; axis < weight.mesh_rank(); ++axis) {
         if (weight[axis].is_shard()) profile.split_axes[shape.dimension_of(weight[axis].atom())].back() |= 1U << axis;
       }
@@ -94,15 +94,15 @@ std::uint32_t Patterns::axes_not_data_parallel(const Variable& variable, const S
   for (std::size_t axis = 0; axis < input_.mesh.rank(); ++axis) {
     bool good = true;
     switch (variable.kind) {
-      case VariableKind::parameter: good = strategy.compute[axis].is_replicate(); break;
-      case VariableKind::fork: good = is_data_parallel(variable.value, strategy.results[0].value[axis]); break;
-      case VariableKind::output: good = is_data_parallel(variable.value, strategy.operands[0].value[axis]); break;
+      case VariableKind::parameter: good = strategy.parameter()->compute[axis].is_replicate(); break;
+      case VariableKind::fork: good = is_data_parallel(variable.value, strategy.result(0).value[axis]); break;
+      case VariableKind::output: good = is_data_parallel(variable.value, strategy.operand(0).value[axis]); break;
       case VariableKind::node: {
         const Node& node = input_.graph().nodes[variable.node];
-        for (std::size_t i = 0; i < node.operands.size(); ++i) good &= is_data_parallel(node.operands[i].value, strategy.operands[i].value[axis]);
+        for (std::size_t i = 0; i < node.operands.size(); ++i) good &= is_data_parallel(node.operands[i].value, strategy.node()->call.operands[i].value[axis]);
         // What a batch is summed to (a loss, a mean) is partial, and is made whole at its user.
         for (std::size_t i = 0; i < node.results.size(); ++i) {
-          if (has_batch_[node.results[i]]) good &= is_data_parallel(node.results[i], strategy.results[i].value[axis]);
+          if (has_batch_[node.results[i]]) good &= is_data_parallel(node.results[i], strategy.node()->call.results[i].value[axis]);
         }
       }
     }
@@ -113,21 +113,22 @@ std::uint32_t Patterns::axes_not_data_parallel(const Variable& variable, const S
 
 // Partial values are made by GraphNodes and summed where they go; only the gradients that meet in a fork are summed before.
 bool Patterns::follows(const Variable& variable, const Strategy& strategy, std::uint32_t tensor_axes) const {
-  if (variable.kind == VariableKind::node) {
-    for (std::size_t axis = 0; axis < strategy.axes.size(); ++axis) {
-      const AxisUse use = strategy.axes[axis].use;
+  if (const NodeStrategy* node = strategy.node()) {
+    const std::vector<AxisChoice>& axes = node->call.axes;
+    for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+      const AxisUse use = axes[axis].use;
       if (has(tensor_axes, axis) && (use == AxisUse::pass_forward || use == AxisUse::pass_backward)) return false;
     }
-    return same_or_nothing(tensor_axes, [&](std::size_t axis) { return strategy.axes[axis]; },
+    return same_or_nothing(tensor_axes, [&](std::size_t axis) { return axes[axis]; },
                            [](const AxisChoice& choice) { return choice.use == AxisUse::repeat; });
   }
   const auto uniform = [&](const Layout& layout) {
     return same_or_nothing(tensor_axes, [&](std::size_t axis) { return layout[axis]; }, [](Placement placement) { return placement.is_replicate(); });
   };
   switch (variable.kind) {
-    case VariableKind::parameter: return uniform(strategy.compute);
-    case VariableKind::fork: return !strategy.results[0].value.has_partial() && uniform(strategy.results[0].value) && uniform(strategy.results[0].gradient);
-    default: return uniform(strategy.operands[0].value);
+    case VariableKind::parameter: return uniform(strategy.parameter()->compute);
+    case VariableKind::fork: return !strategy.result(0).value.has_partial() && uniform(strategy.result(0).value) && uniform(strategy.result(0).gradient);
+    default: return uniform(strategy.operand(0).value);
   }
 }
 
@@ -137,8 +138,9 @@ int Patterns::repeats(const Variable& variable, const Strategy& strategy, std::u
   const std::vector<ValueId>& results = input_.graph().nodes[variable.node].results;
   if (std::none_of(results.begin(), results.end(), [&](ValueId result) { return has_batch_[result]; })) return 0;
   int count = 0;
-  for (std::size_t axis = 0; axis < strategy.axes.size(); ++axis) {
-    count += has(tensor_axes, axis) && strategy.axes[axis].use == AxisUse::repeat ? 1 : 0;
+  const std::vector<AxisChoice>& axes = strategy.node()->call.axes;
+  for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+    count += has(tensor_axes, axis) && axes[axis].use == AxisUse::repeat ? 1 : 0;
   }
   return count;
 }

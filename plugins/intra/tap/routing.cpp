@@ -16,16 +16,17 @@ constexpr Ticks kMostOfOne = kForbidden / 1024;  // what a byte's price may add:
 // step alone of the same shards.
 std::vector<Ticks> communication_of(const Variable& variable, std::int64_t microbatches) {
   std::map<Layout, double> step;
-  if (variable.kind == VariableKind::parameter) {
-    for (const Strategy& strategy : variable.set->strategies) {
-      const auto [found, inserted] = step.try_emplace(strategy.state, strategy.update_seconds);
-      if (!inserted) found->second = std::min(found->second, strategy.update_seconds);
-    }
+  for (const Strategy& strategy : variable.set->strategies) {
+    const ParameterStrategy* parameter = strategy.parameter();
+    if (parameter == nullptr) continue;
+    const auto [found, inserted] = step.try_emplace(parameter->state, parameter->update_seconds);
+    if (!inserted) found->second = std::min(found->second, parameter->update_seconds);
   }
   std::vector<Ticks> ticks;
   for (const Strategy& strategy : variable.set->strategies) {
-    double seconds = static_cast<double>(microbatches) * (strategy.forward_communication_seconds + strategy.backward_communication_seconds);
-    if (variable.kind == VariableKind::parameter) seconds += strategy.update_seconds - step.at(strategy.state);
+    double seconds = 0;
+    if (const NodeStrategy* node = strategy.node()) seconds = static_cast<double>(microbatches) * (node->forward_communication_seconds + node->backward_communication_seconds);
+    if (const ParameterStrategy* parameter = strategy.parameter()) seconds = parameter->update_seconds - step.at(parameter->state);
     ticks.push_back(to_ticks(seconds));
   }
   return ticks;
@@ -50,7 +51,7 @@ Router::Router(const ProblemInput& input, const Problem& problem, const TrimmedG
     if (ticks_per_byte == 0) continue;
     for (std::size_t s = 0; s < variable.set->strategies.size(); ++s) {
       const Strategy& strategy = variable.set->strategies[s];
-      const double price = ticks_per_byte * static_cast<double>(strategy.state_bytes + strategy.gradient_bytes + strategy.saved_bytes);
+      const double price = ticks_per_byte * static_cast<double>(strategy.resident_bytes());
       const auto added = static_cast<Ticks>(std::min(price, static_cast<double>(kMostOfOne)));
       communicated_[v][s] += added;
       if (steered_by_[v][s] < kForbidden) steered_by_[v][s] += added;
