@@ -69,6 +69,14 @@ def optimizer_of(parameters) -> torch.optim.Optimizer:
 class Serial:
     """What one device computes, once for each model."""
 
+    @staticmethod
+    def shared(names: list[str]) -> dict[str, Serial]:
+        """Of all these models: each rank computes some of them, and has all."""
+        ranks, here = dist.get_world_size(), dist.get_rank()
+        everything: list = [None] * ranks
+        dist.all_gather_object(everything, {name: Serial(name) for name in names[here::ranks]})
+        return {name: serial for some in everything for name, serial in some.items()}
+
     def __init__(self, name: str):
         torch.manual_seed(0)
         model, inputs = export.MODELS[name]()
@@ -109,6 +117,7 @@ def worst(found: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> tu
 
 
 def check(folder: Path, serial: Serial) -> tuple[float, str]:
+    torch.manual_seed(0)  # ranks have drawn different numbers until here
     program, sharding = emitted(folder)
     model = program.Model().to(serial.dtype)
     known = {*model.state_dict(), *model.TIED}
@@ -152,15 +161,15 @@ def main() -> int:
         return waited([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", sys.argv[2], __file__, *sys.argv[3:]])
     torch.set_num_threads(1)
     root = Path(sys.argv[1])
-    wrong, serial, known = 0, None, ""
+    wrong = 0
     cases = sys.argv[2:] or sorted(path.parent.name for path in root.glob("*/model.py"))
+    dist.init_process_group("gloo")
+    serial = Serial.shared(sorted({case.split("-")[0] for case in cases}))
     for case in cases:
-        name = case.split("-")[0]
-        if name != known:
-            serial, known = Serial(name), name
+        one_device = serial[case.split("-")[0]]
         try:
-            difference, where = check(root / case, serial)
-            problem = "" if difference <= TOLERANCES[serial.dtype] else "WRONG"
+            difference, where = check(root / case, one_device)
+            problem = "" if difference <= TOLERANCES[one_device.dtype] else "WRONG"
         except Exception as error:  # every rank goes on with the next case, or none: the line says what it was
             if len(cases) == 1:
                 raise
