@@ -1,8 +1,8 @@
 #include <cstdio>
 #include <exception>
 
-#include "command_line.h"
-#include "report_error.h"
+#include "commands/command_line.h"
+#include "report/report_error.h"
 
 int main(int argc, char** argv) {
   try {

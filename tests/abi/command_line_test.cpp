@@ -1,8 +1,8 @@
 // The program as a user meets it: what it prints, where, and its exit code.
 #include <gtest/gtest.h>
 
+#include "files/json.h"
 #include "fixture_folder.h"
-#include "json.h"
 #include "run_program.h"
 
 namespace meshwright::host {

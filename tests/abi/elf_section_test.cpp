@@ -1,5 +1,5 @@
 // A file that is damaged in any place is refused by the reader, and never reaches dlopen.
-#include "elf_section.h"
+#include "plugins/elf_section.h"
 
 #include <elf.h>
 #include <gtest/gtest.h>

@@ -7,8 +7,8 @@
 
 #include "fixture_folder.h"
 #include "meshwright/abi_tag.h"
-#include "plugin_info.h"
-#include "plugin_library.h"
+#include "plugins/plugin_info.h"
+#include "plugins/plugin_library.h"
 
 namespace meshwright::host {
 namespace {

@@ -3,13 +3,13 @@
 
 #include <cstdlib>
 
-#include "config_schema.h"
+#include "config/config_schema.h"
+#include "config/toml_config.h"
 #include "fixture_folder.h"
 #include "meshwright/op.h"
-#include "plugin_host.h"
-#include "plugin_registry.h"
-#include "program_source.h"
-#include "toml_config.h"
+#include "plugins/plugin_host.h"
+#include "plugins/plugin_registry.h"
+#include "plugins/program_source.h"
 
 namespace meshwright::host {
 namespace {

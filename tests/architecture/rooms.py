@@ -1,7 +1,7 @@
 """The kernel's rooms, in the order in which data passes through them. A file may include what lies in its own room and in
 those before it: read from the #include lines themselves, so that no precompiled header or unity build hides one.
 
-A room is a folder of kernel/; public headers lie together in kernel/include/meshwright, and are listed here.
+A room is a folder of kernel/, or of kernel/host; public headers lie together in kernel/include/meshwright, and are listed here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,12 @@ ROOMS: dict[str, str] = {
     "plan": "plan",
     "program": "program lower arena program_pass memory_profile timeline op_kernels op_emitter executable backend",
     "planning": "",
-    "host": "plugin",
+    "host/files": "",
+    "host/config": "plugin",
+    "host/plugins": "",
+    "host/report": "",
+    "host/commands": "",
+    "host": "",
 }
 ORDER = list(ROOMS)
 ROOM_OF_HEADER = {header: room for room, headers in ROOMS.items() for header in headers.split()}
@@ -35,6 +40,8 @@ def room_of(path: str) -> str | None:
     parts = path.split("/")
     if parts[0] == "include":
         return ROOM_OF_HEADER.get(parts[-1].removesuffix(".h"))
+    if "/".join(parts[:2]) in ROOMS:
+        return "/".join(parts[:2])
     return parts[0] if parts[0] in ROOMS and len(parts) > 1 else None
 
 

@@ -29,7 +29,7 @@ class Includes(unittest.TestCase):
                                   "sdk/lib/sampling/sampling.h", "kernel/include/meshwright/op.h"), [])
         self.assertEqual(includes("plugins/intra/ilp_lp_solve/model.cpp", "/usr/include/lpsolve/lp_lib.h"), [])
         self.assertEqual(includes("kernel/graph/graph_test.cpp", "/usr/include/gtest/gtest.h"), [])
-        self.assertEqual(includes("tests/abi/registry_test.cpp", "kernel/host/plugin_registry.h"), [])
+        self.assertEqual(includes("tests/abi/registry_test.cpp", "kernel/host/plugins/plugin_registry.h"), [])
 
     def test_plugin_to_plugin(self):
         self.assertEqual(includes("plugins/ops/matmul/matmul.cpp", "plugins/ops/norm/norm.h"),
@@ -38,17 +38,17 @@ class Includes(unittest.TestCase):
 
     def test_plugin_to_private_header(self):
         self.assertEqual(len(includes("plugins/intra/tap/tap.cpp", "kernel/strategy/reduce.h")), 1)
-        self.assertEqual(len(includes("frontends/onnx/onnx.cpp", "kernel/host/json.h")), 1)
+        self.assertEqual(len(includes("frontends/onnx/onnx.cpp", "kernel/host/files/json.h")), 1)
         self.assertEqual(len(includes("sdk/lib/x/x.cpp", "kernel/rule/parse.h")), 1)
 
     def test_kernel_to_plugin_host_or_third_party(self):
-        for file in ("plugins/ops/norm/norm.h", "kernel/host/json.h", "sdk/lib/x/x.h", "/usr/include/toml++/toml.h",
+        for file in ("plugins/ops/norm/norm.h", "kernel/host/files/json.h", "sdk/lib/x/x.h", "/usr/include/toml++/toml.h",
                      "/usr/include/zip.h", "/usr/include/gtest/gtest.h", "/usr/include/dlfcn.h"):
             self.assertEqual(len(includes("kernel/graph/graph.cpp", file)), 1, file)
 
     def test_host_to_private_header_or_plugin(self):
         for file in ("plugins/ops/norm/norm.h", "kernel/strategy/reduce.h"):
-            self.assertEqual(len(includes("kernel/host/pipeline.cpp", file)), 1, file)
+            self.assertEqual(len(includes("kernel/host/plugins/pipeline.cpp", file)), 1, file)
 
     def test_heavy_library_twice(self):
         users = [Compilation(f"{ROOT}/kernel/host/{name}.cpp", ("/usr/include/nlohmann/json.hpp",)) for name in "ab"]
@@ -95,7 +95,7 @@ class Links(unittest.TestCase):
 class Reading(unittest.TestCase):
     def test_zones(self):
         self.assertEqual(zone_of("/src/kernel/graph/graph.cpp", ROOT, BUILD), "kernel")
-        self.assertEqual(zone_of("/src/kernel/host/json.h", ROOT, BUILD), "kernel/host")
+        self.assertEqual(zone_of("/src/kernel/host/files/json.h", ROOT, BUILD), "kernel/host")
         self.assertEqual(zone_of("/src/plugins/ops/norm/norm.cpp", ROOT, BUILD), "plugins/ops/norm")
         self.assertEqual(zone_of("/src/build/generated/meshwright/abi_tag.h", ROOT, BUILD), "generated")
         self.assertEqual(zone_of("/usr/include/zip.h", ROOT, BUILD), "outside")
@@ -130,8 +130,14 @@ class Rooms(unittest.TestCase):
             "strategy/solver_test.cpp": '#include "program/lower.h"\n', "program/lower.h": '#include "meshwright/graph.h"\n'}), [])
 
     def test_planning_does_not_know_its_host(self):
-        found = room_violations({"planning/planner.cpp": '#include "plugin_host.h"\n', "host/plugin_host.h": ""})
-        self.assertEqual(found, ["kernel/planning/planner.cpp (planning) must not include plugin_host.h (host), a later room"])
+        found = room_violations({"planning/planner.cpp": '#include "plugins/plugin_host.h"\n', "host/plugins/plugin_host.h": ""})
+        self.assertEqual(found, ["kernel/planning/planner.cpp (planning) must not include plugins/plugin_host.h (host/plugins), a later room"])
+
+    def test_reports_do_not_know_commands(self):
+        files = {"host/commands/plan_command.h": "", "host/report/plan_text.cpp": '#include "commands/plan_command.h"\n',
+                 "host/main.cpp": '#include "commands/plan_command.h"\n'}
+        found = room_violations(files)
+        self.assertEqual(found, ["kernel/host/report/plan_text.cpp (host/report) must not include commands/plan_command.h (host/commands), a later room"])
 
     def test_a_later_room(self):
         for include in ("meshwright/strategy.h", "strategy/price.h"):

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "meshwright/conversion.h"
-#include "plugin_registry.h"
+#include "plugins/plugin_registry.h"
 
 namespace meshwright {
 namespace {

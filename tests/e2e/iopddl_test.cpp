@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "json.h"
+#include "files/json.h"
 #include "run_program.h"
 
 namespace meshwright::host {

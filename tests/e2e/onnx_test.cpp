@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "json.h"
+#include "files/json.h"
 #include "planning.h"
 #include "run_program.h"
 

@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <map>
 
-#include "plan_json.h"
-#include "plan_reader.h"
+#include "files/plan_reader.h"
 #include "planning.h"
+#include "report/plan_json.h"
 #include "run_program.h"
 
 namespace meshwright {

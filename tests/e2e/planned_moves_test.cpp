@@ -1,8 +1,8 @@
 // What a plan says of moves is what is priced and what runs: each conversion as often as it says, move by move.
 #include <gtest/gtest.h>
 
-#include "plan_json.h"
 #include "planned_program.h"
+#include "report/plan_json.h"
 
 namespace meshwright {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "plan_reader.h"
+#include "files/plan_reader.h"
 #include "planning.h"
-#include "program_source.h"
+#include "plugins/program_source.h"
 #include "sources.h"
 #include "verify.h"
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "pipeline.h"
-#include "plugin_host.h"
-#include "toml_config.h"
+#include "config/toml_config.h"
+#include "plugins/pipeline.h"
+#include "plugins/plugin_host.h"
 
 namespace meshwright::test {
 

@@ -9,13 +9,13 @@
 #include <map>
 #include <numeric>
 
-#include "json.h"
+#include "files/json.h"
+#include "files/plan_reader.h"
 #include "meshwright/memory_profile.h"
 #include "meshwright/saved.h"
 #include "model_reader.h"
-#include "plan_reader.h"
 #include "planning.h"
-#include "program_source.h"
+#include "plugins/program_source.h"
 #include "run_program.h"
 #include "serial_plan.h"
 

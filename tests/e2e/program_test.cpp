@@ -6,7 +6,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "json.h"
+#include "files/json.h"
 #include "run_program.h"
 
 namespace meshwright {

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "json.h"
+#include "files/json.h"
 #include "run_program.h"
 
 namespace meshwright {

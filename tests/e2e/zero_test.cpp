@@ -5,11 +5,11 @@
 
 #include <filesystem>
 
-#include "json.h"
-#include "plan_json.h"
-#include "plan_reader.h"
+#include "files/json.h"
+#include "files/plan_reader.h"
+#include "files/write_file.h"
 #include "planned_program.h"
-#include "write_file.h"
+#include "report/plan_json.h"
 
 namespace meshwright::test {
 namespace {

@@ -1,10 +1,10 @@
 // A cluster's file and its device's, divided by a line "#device"; and the same text as a configuration.
+#include "config/toml_config.h"
 #include "meshwright/cluster.h"
 #include "meshwright/cost.h"
 #include "meshwright/mesh.h"
 #include "mutate.h"
 #include "target.h"
-#include "toml_config.h"
 
 using namespace meshwright;
 

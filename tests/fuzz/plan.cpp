@@ -2,10 +2,10 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "json.h"
+#include "files/json.h"
+#include "files/plan_reader.h"
 #include "mutate.h"
-#include "plan_json.h"
-#include "plan_reader.h"
+#include "report/plan_json.h"
 #include "target.h"
 
 using namespace meshwright;

@@ -9,7 +9,7 @@
 
 #include "meshwright/op.h"
 #include "meshwright/result.h"
-#include "plugin_host.h"
+#include "plugins/plugin_host.h"
 
 namespace meshwright::fuzz {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "toml_config.h"
+#include "config/toml_config.h"
 
 namespace meshwright::test {
 

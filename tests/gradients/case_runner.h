@@ -7,7 +7,7 @@
 #include "meshwright/interpret.h"
 #include "meshwright/training_graph.h"
 #include "op_case.h"
-#include "plugin_host.h"
+#include "plugins/plugin_host.h"
 
 namespace meshwright::test {
 

@@ -5,7 +5,7 @@
 
 #include "case_runner.h"
 #include "drawn_case.h"
-#include "plan_json.h"
+#include "report/plan_json.h"
 
 namespace meshwright::test {
 namespace {

@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "case_runner.h"
-#include "json.h"
+#include "files/json.h"
 #include "meshwright/frontend.h"
 
 namespace meshwright::test {

@@ -9,7 +9,7 @@
 #include "case_runner.h"
 #include "drawn_plan.h"
 #include "meshwright/frontend.h"
-#include "program_source.h"
+#include "plugins/program_source.h"
 
 namespace meshwright::test {
 

@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "case_runner.h"
-#include "json.h"
+#include "files/json.h"
 #include "meshwright/frontend.h"
 #include "meshwright/saved.h"
 

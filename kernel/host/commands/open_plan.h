@@ -1,0 +1,23 @@
+// A plan's file, opened with the plugins that work on it: what all commands on plans begin with.
+#pragma once
+
+#include "commands/program_commands.h"
+#include "meshwright/plan.h"
+#include "plugins/plugin_host.h"
+#include "plugins/program_source.h"
+
+namespace meshwright::host {
+
+struct OpenPlan {
+  Plan plan;
+  PluginHost host;
+  ProgramTools tools;
+};
+
+// Errors: bad_input (the file, the configuration), plugin_failed.
+Result<OpenPlan> open_plan(const ProgramOptions& options);
+
+// Reports the error, naming the plan unless the message does. The exit code.
+int fail(const ProgramOptions& options, const Error& error);
+
+}  // namespace meshwright::host

@@ -1,0 +1,85 @@
+#include "commands/plan_verification.h"
+
+#include <filesystem>
+
+#include "files/file_hash.h"
+#include "in_float32.h"
+#include "meshwright/frontend.h"
+#include "meshwright/log.h"
+#include "sources.h"
+#include "stand_ins.h"
+
+namespace meshwright::host {
+
+namespace {
+
+// What the model's file holds of weights and buffers; nothing where there is none, or the file is not the plan's.
+Result<std::map<std::string, Tensor>> weights_of(const Plan& plan, PluginHost& host) {
+  const std::string& path = plan.model_path;
+  if (!std::filesystem::exists(path) || hash_file(path) != plan.model_hash) {
+    log(LogLevel::warning, "verify", path + " is not there as it was planned: weights are drawn");
+    return std::map<std::string, Tensor>();
+  }
+  Result<std::string> id = host.frontend_for(path);
+  if (!id) return id.error();
+  Result<std::shared_ptr<Frontend>> frontend = host.create<Frontend>("frontend", *id);
+  if (!frontend) return frontend.error();
+  return (*frontend)->tensors(path);
+}
+
+// The plan with everything that is float32 or less computed, kept and reduced in one type.
+Status compute_in(DType dtype, const OpTable& ops, Plan& plan) {
+  plan.training.param_dtype.reset();
+  plan.training.reduce_dtype.reset();
+  plan.training.master_dtype = dtype;
+  Graph graph = plan.graph();
+  retype(graph, dtype);
+  Result<ModelAnalysis> model = analyze_model(std::move(graph), ops);
+  if (!model) return model.error();
+  plan.model = std::move(*model);
+  return Done{};
+}
+
+// What "equal" means; see verify_plan.
+struct Measure {
+  double tolerance = 1e-4;
+  double floor = 1e-3;
+  bool by_rows = false;
+};
+constexpr Measure kUsual{};
+constexpr Measure kExact{1e-9, 1e-6, true};
+
+}  // namespace
+
+Result<Verification> verify_plan(Plan plan, const ProgramTools& tools, PluginHost& host, std::int64_t steps, bool exact) {
+  if (exact) {
+    if (Status status = compute_in(DType::float64, *tools.ops, plan); !status) return status.error();
+  } else if (computes_in_half(plan.graph()) || is_half(plan.training.gradient_dtype(DType::float32))) {
+    log(LogLevel::warning, "verify", "the plan computes in half precision; it is verified in float32, so bytes are those of float32");
+    if (Status status = compute_in(DType::float32, *tools.ops, plan); !status) return status.error();
+  }
+  Result<Program> program = make_program(plan, tools);
+  if (!program) return program.error();
+  Result<std::map<std::string, Tensor>> weights = weights_of(plan, host);
+  if (!weights) return weights.error();
+  for (auto& [name, tensor] : *weights) tensor = exact ? in_float64(std::move(tensor)) : in_float32(std::move(tensor));
+  Result<std::map<ValueId, Tensor>> sources = sample_sources(plan.graph(), *weights, 0);
+  if (!sources) return sources.error();
+  Result<std::vector<std::map<ValueId, Tensor>>> further = sample_microbatches(plan.graph(), *weights, plan.training.microbatches);
+  if (!further) return further.error();
+  const auto later = sample_steps(plan.graph(), *weights, plan.training.microbatches, steps);
+  if (!later) return later.error();
+  weights->clear();
+  Result<std::shared_ptr<Backend>> backend = host.create<Backend>("backend", "reference");
+  if (!backend) return backend.error();
+  Result<std::unique_ptr<KernelTable>> kernels = kernels_for(host, "reference");
+  if (!kernels) return kernels.error();
+  const Measure& measure = exact ? kExact : kUsual;
+  const StandIns stand_ins(*tools.ops, kernels->get());
+  Result<Verification> verification = verify({plan.graph(), *program, *tools.ops, tools.profile, &stand_ins, **backend, *sources,
+                                              measure.tolerance, measure.floor, *further, measure.by_rows, *later});
+  if (verification) verification->not_computed = stand_ins.ops();
+  return verification;
+}
+
+}  // namespace meshwright::host

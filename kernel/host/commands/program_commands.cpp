@@ -1,0 +1,169 @@
+#include "commands/program_commands.h"
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+#include <filesystem>
+
+#include "commands/open_plan.h"
+#include "commands/plan_verification.h"
+#include "files/json.h"
+#include "files/write_file.h"
+#include "plugins/program_source.h"
+#include "report/memory_text.h"
+#include "report/report_error.h"
+
+namespace meshwright::host {
+
+namespace {
+
+Result<Verification> verified(const ProgramOptions& options) {
+  Result<OpenPlan> opened = open_plan(options);
+  if (!opened) return opened.error();
+  return verify_plan(std::move(opened->plan), opened->tools, opened->host, options.steps, options.exact);
+}
+
+Json verification_json(const Verification& result) {
+  Json json;
+  json.add("equal", result.equal);
+  json.add("max_relative_error", result.max_relative_error);
+  json.add("worst_tensor", result.worst_tensor);
+  json.add("worst_rank", result.worst_rank);
+  json.add("steps", result.steps);
+  json.add("loss_serial", result.loss_serial);
+  json.add("loss_parallel", result.loss_parallel);
+  json.add("bytes_sent_predicted", result.bytes_sent_predicted);
+  json.add("bytes_sent_measured", result.bytes_sent_measured);
+  json.add("peak_bytes_predicted", result.peak_bytes_predicted);
+  json.add("peak_bytes_measured", result.peak_bytes_measured);
+  json.add("arena_bytes", result.arena_bytes);
+  json.add("ranks", result.ranks);
+  json.add("tensors_compared", result.tensors);
+  Json::Array ties;
+  for (const NearTies& tie : result.near_ties) ties.push_back(Json().add("node", tie.node).add("rows", tie.rows).add("near_ties", tie.ties));
+  json.add("near_ties", std::move(ties));
+  Json::Array not_computed;
+  for (const std::string& op : result.not_computed) not_computed.push_back(op);
+  json.add("not_computed", std::move(not_computed));
+  if (!result.problem.empty()) json.add("problem", result.problem);
+  return json;
+}
+
+std::string verification_text(const Verification& result) {
+  char text[1024];
+  std::snprintf(text, sizeof text,
+                "%lld ranks %s what 1 computes over %lld step%s: largest relative error %.2g (%s, rank %lld)\n"
+                "  loss            %.9g on one device, %.9g on %lld ranks\n"
+                "  bytes sent      %lld predicted, %lld measured\n"
+                "  peak per rank   %lld bytes predicted, %lld measured\n"
+                "  arena per rank  %lld bytes, in which all but the optimizer's state lies\n"
+                "  tensors         %lld compared\n",
+                static_cast<long long>(result.ranks), result.equal ? "compute" : "do NOT compute", static_cast<long long>(result.steps), result.steps == 1 ? "" : "s", result.max_relative_error,
+                result.worst_tensor.c_str(), static_cast<long long>(result.worst_rank), result.loss_serial,
+                result.loss_parallel, static_cast<long long>(result.ranks), static_cast<long long>(result.bytes_sent_predicted),
+                static_cast<long long>(result.bytes_sent_measured), static_cast<long long>(result.peak_bytes_predicted),
+                static_cast<long long>(result.peak_bytes_measured), static_cast<long long>(result.arena_bytes), static_cast<long long>(result.tensors));
+  std::string all = text;
+  for (const NearTies& tie : result.near_ties) {
+    all += "  near a tie      " + std::to_string(tie.ties) + " of " + std::to_string(tie.rows) + " rows of '" + tie.node +
+           "': ranks that round differently may choose differently there\n";
+  }
+  for (const std::string& op : result.not_computed) {
+    all += "  not computed    " + op + ": nobody here computes it; all else was checked, with other numbers in its place\n";
+  }
+  return all;
+}
+
+// What a backend is asked to do that runs nothing.
+struct Asked {
+  Report report;
+  std::vector<EmittedFile> files;
+  std::string peak;  // of memory, for people
+};
+
+Result<Asked> ask(const ProgramOptions& options, const std::string& wanted, bool run, std::string only_file = {}) {
+  Result<OpenPlan> opened = open_plan(options);
+  if (!opened) return opened.error();
+  const std::string id = wanted.empty() ? opened->host.config().emit.text("backend") : wanted;
+  Result<std::shared_ptr<Backend>> backend = opened->host.create<Backend>("backend", id);
+  if (!backend) return backend.error();
+  Result<Program> program = make_program(opened->plan, opened->tools);
+  if (!program) return program.error();
+  const Result<std::unique_ptr<EmitterTable>> emitters = emitters_for(opened->host, id);
+  if (!emitters) return emitters.error();
+  const BackendInput input{*program, *opened->tools.ops, opened->tools.profile, nullptr, {}, nullptr, {},
+                           &opened->plan, emitters->get(), std::move(only_file), opened->tools.altering};
+  Asked asked;
+  if (run) {
+    Result<Report> report = (*backend)->run(input);
+    if (!report) return report.error();
+    asked.report = *report;
+    asked.peak = peak_text(*program, memory_profile(*program));
+  }
+  Result<std::vector<EmittedFile>> files = (*backend)->emit(input);
+  if (!files) return add_context("backend '" + id + "'", files.error());
+  asked.files = std::move(*files);
+  return asked;
+}
+
+// Ranks free and take large tensors again and again: what is freed stays with the process, so that its pages need not be
+// cleared anew each time.
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  mallopt(M_ARENA_MAX, 1);
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, -1);
+#endif
+}
+
+}  // namespace
+
+int run_verify(const ProgramOptions& options) {
+  keep_freed_memory();
+  const Result<Verification> result = verified(options);
+  if (!result) return fail(options, result.error());
+  print(options.format == "json" ? write_json(verification_json(*result)) : verification_text(*result));
+  if (result->equal) return 0;
+  return report_error(internal_error("the program does not compute what one device computes: " +
+                                     (result->problem.empty() ? "'" + result->worst_tensor + "' differs" : result->problem)));
+}
+
+int run_emit(const ProgramOptions& options) {
+  const Result<Asked> asked = ask(options, options.backend, false);
+  if (!asked) return fail(options, asked.error());
+  if (options.output.empty()) {
+    for (const EmittedFile& file : asked->files) print(file.text);
+    return 0;
+  }
+  for (const EmittedFile& file : asked->files) {
+    const std::string path = (std::filesystem::path(options.output) / file.name).string();
+    if (const Status written = write_file_atomically(path, file.text); !written) return report_error(written.error());
+  }
+  return 0;
+}
+
+int run_simulate(const ProgramOptions& options) {
+  const Result<Asked> asked = ask(options, "simulate", true, options.output.empty() ? "timeline.txt" : "");
+  if (!asked) return fail(options, asked.error());
+  std::string timeline;
+  for (const EmittedFile& file : asked->files) {
+    if (file.name == "timeline.txt") timeline = file.text;
+    if (options.output.empty() || file.name != "trace.json") continue;
+    if (const Status written = write_file_atomically(options.output, file.text); !written) return report_error(written.error());
+  }
+  if (options.format != "json") {
+    print(timeline + "\n" + asked->peak);
+    return 0;
+  }
+  Json json;
+  json.add("ranks", asked->report.ranks);
+  json.add("step_seconds", asked->report.step_seconds);
+  json.add("bytes_sent", asked->report.bytes_sent);
+  json.add("peak_bytes", asked->report.peak_bytes);
+  json.add("peak_instruction", asked->report.peak_instruction);
+  print(write_json(json));
+  return 0;
+}
+
+}  // namespace meshwright::host

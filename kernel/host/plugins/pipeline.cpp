@@ -1,0 +1,201 @@
+#include "plugins/pipeline.h"
+
+#include <algorithm>
+
+#include "files/file_hash.h"
+#include "meshwright/frontend.h"
+#include "meshwright/log.h"
+#include "model_reader.h"
+#include "plan_notes.h"
+#include "plugins/program_source.h"
+#include "plugins/suggestions.h"
+#include "refusal.h"
+#include "stopwatch.h"
+
+namespace meshwright::host {
+
+namespace {
+
+// The first dimension of what the user feeds; 1 if there is none.
+std::int64_t batch_of(const Graph& graph) {
+  for (const Source& source : graph.sources) {
+    const TensorType& type = graph.type(source.value);
+    if (source.kind == SourceKind::user_input && type.rank() > 0) return type.shape[0];
+  }
+  return 1;
+}
+
+class Pipeline {
+ public:
+  Pipeline(const PlanOptions& options, PluginHost& host) : options_(options), host_(host) {}
+
+  Result<PlanOutcome> run() {
+    Stopwatch total, watch;
+    if (Status status = load_plugins(); !status) return status.error();
+    outcome_.phases.plugins = watch.lap();
+    if (Status status = read_model(); !status) return status.error();
+    outcome_.phases.frontend = watch.lap();
+    Result<ModelAnalysis> analysis = analyze_model(std::move(model_.graph), *tools_.ops);
+    if (!analysis) return analysis.error();
+    analysis_ = std::move(*analysis);
+    outcome_.phases.strategies = watch.lap();
+    Result<PlanRanking> ranking = rank_plans(
+        {context(), cluster_, *solver_, search(), [this](const Plan& plan) { return make_program(plan, tools_); },
+         host_.config().pins, host_.config().cluster.text("mesh"), budget_, options_.top, options_.explain});
+    if (!ranking) return ranking.error();
+    take(std::move(*ranking));
+    outcome_.phases.total = total.lap();
+    return std::move(outcome_);
+  }
+
+ private:
+  const Config& search() const { return host_.config().search; }
+
+  Status load_plugins() {
+    Result<std::string> frontend_id = host_.frontend_for(options_.model);
+    if (!frontend_id) return frontend_id.error();
+    if (Status status = create("frontend", *frontend_id, frontend_); !status) return status;
+    if (Status status = create("clusters", host_.config().cluster.text("plugin"), clusters_); !status) return status;
+    if (Status status = create("profilers", search().text("profiler"), profiler_); !status) return status;
+    Result<ProgramTools> tools = open_passes(host_, Plan{});
+    if (!tools) return tools.error();
+    tools_ = std::move(*tools);
+    if (Status status = note_used("conversions", search().text("conversions")); !status) return status;
+    return create("intra", search().text("intra"), solver_);
+  }
+
+  template <class T>
+  Status create(std::string_view kind, const std::string& id, std::shared_ptr<T>& object) {
+    Result<std::shared_ptr<T>> made = host_.create<T>(kind, id);
+    if (!made) return made.error();
+    object = std::move(*made);
+    return note_used(kind, id);
+  }
+
+  Status note_used(std::string_view kind, const std::string& id) {
+    Result<const PluginInfo*> info = host_.registry().find(kind, id);
+    if (!info) return info.error();
+    used_.push_back({std::string(kind), id, (*info)->version});
+    return Done{};
+  }
+
+  Status read_model() {
+    Result<TrainedModel> model = meshwright::read_model(options_.model, *frontend_, *tools_.ops, host_.config().model, host_.config().train);
+    if (!model) return model.error();
+    model_ = std::move(*model);
+    Result<Cluster> cluster = clusters_->describe(host_.config().cluster.text("file"));
+    if (!cluster) return cluster.error();
+    cluster_ = std::move(*cluster);
+    cluster_.nodes *= options_.node_factor;
+    Result<CostProfile> profile = profiler_->profile(cluster_);
+    if (!profile) return profile.error();
+    tools_.profile = std::move(*profile);
+    return read_budget();
+  }
+
+  Status read_budget() {
+    const std::int64_t free = cluster_.device.memory_bytes - cluster_.reserved_bytes;
+    const std::int64_t wanted = search().integer("memory_budget");
+    if (wanted == 0 && !options_.memory_budget.empty()) {  // the configuration's 0 is all, but nobody says so in an option
+      return bad_input("--memory-budget " + options_.memory_budget + " is no memory at all; leave it out for all that the cluster file leaves free");
+    }
+    budget_ = wanted > 0 ? wanted : free;
+    if (budget_ > free) {
+      log(LogLevel::warning, "plan", "the memory budget is more than the " + std::to_string(free) +
+                                         " bytes that the cluster file leaves free on a device");
+    }
+    return Done{};
+  }
+
+  PlanningContext context() const { return tools_.context(analysis_, model_.training); }
+
+  void take(PlanRanking ranking) {
+    outcome_.phases.strategies += ranking.strategies_seconds;
+    outcome_.phases.search = ranking.search_seconds;
+    outcome_.phases.comparisons = ranking.comparisons_seconds;
+    outcome_.may_have_more = ranking.may_have_more;
+    outcome_.trials = std::move(ranking.trials);
+    outcome_.comparisons = std::move(ranking.comparisons);
+    if (ranking.plans.empty()) explain_refusal(ranking.smallest);
+    else finish(std::move(ranking.plans));
+  }
+
+  void finish(std::vector<RankedPlan> plans) {
+    outcome_.variables = plans.front().variables;
+    outcome_.strategies = plans.front().strategies;
+    for (const std::string& family : op_families()) used_.push_back({"ops", family, version_of("ops", family)});
+    model_hash_ = hash_file(options_.model);
+    const std::vector<std::string> unruled = unruled_notes(plans.front().fitted.plan, tools_.profile, analysis_.atoms->warnings);
+    for (const std::string& note : unruled) log(LogLevel::warning, "plan", note);
+    for (RankedPlan& ranked : plans) complete(ranked.fitted);
+    outcome_.plan = std::move(plans.front().fitted.plan);
+    for (std::size_t i = 1; i < plans.size(); ++i) outcome_.next.push_back(std::move(plans[i].fitted.plan));
+  }
+
+  // What a plan does not say of itself.
+  void complete(FittedPlan& fitted) const {
+    Plan& plan = fitted.plan;
+    plan.model_path = options_.model;
+    plan.model_hash = model_hash_;
+    plan.cluster = cluster_;
+    plan.budget_bytes = budget_;
+    plan.plugins = used_;
+    const auto add_notes = [&](const std::vector<std::string>& notes) { plan.notes.insert(plan.notes.end(), notes.begin(), notes.end()); };
+    add_notes(notes_of(plan));
+    for (const Pin& pin : host_.config().pins) plan.notes.push_back("Pinned by the configuration: " + to_string(pin) + ".");
+    if (!fitted.no_program.empty()) {
+      plan.notes.push_back("The peak is what the search counts, since the plan has no program: " + fitted.no_program + ".");
+    }
+    add_notes(model_.refused_composites);
+    add_notes(unruled_notes(plan, tools_.profile, analysis_.atoms->warnings));
+  }
+
+  [[nodiscard]] bool computes_in(DType dtype) const {
+    const Graph& graph = *analysis_.graph;
+    return std::any_of(graph.sources.begin(), graph.sources.end(), [&](const Source& source) {
+      return source.kind == SourceKind::parameter && graph.type(source.value).dtype == dtype;
+    });
+  }
+
+  std::vector<std::string> op_families() const { return host_.registry().ids("ops"); }
+
+  std::string version_of(std::string_view kind, const std::string& id) const {
+    Result<const PluginInfo*> info = host_.registry().find(kind, id);
+    return info ? (*info)->version : "";
+  }
+
+  void explain_refusal(const std::optional<FittedPlan>& smallest) {
+    for (const std::string& warning : analysis_.atoms->warnings) log(LogLevel::warning, "plan", warning);
+    const auto is_no_matter_of_memory = [](const MeshTrial& trial) { return trial.status == SolveStatus::infeasible && trial.least_bytes == 0; };
+    if (!host_.config().pins.empty() && std::all_of(outcome_.trials.begin(), outcome_.trials.end(), is_no_matter_of_memory)) {
+      outcome_.refusal = "no plan meets what [pins] says";
+      for (const MeshTrial& trial : outcome_.trials) outcome_.refusal += "\n  mesh " + trial.mesh + ": " + trial.binding;
+      return;
+    }
+    outcome_.refusal = refusal_text(outcome_.trials, smallest ? &*smallest : nullptr, budget_);
+    outcome_.changes = suggestions({options_, smallest ? &*smallest : nullptr, budget_, batch_of(*analysis_.graph) * model_.training.microbatches, model_.training.microbatches,
+                                    search().text("zero") != "free" && search().text("zero") != "3",
+                                    !host_.config().cluster.text("mesh").empty(), computes_in(DType::float32)});
+  }
+
+  const PlanOptions& options_;
+  PluginHost& host_;
+  PlanOutcome outcome_;
+  std::shared_ptr<Frontend> frontend_;
+  std::shared_ptr<ClusterSource> clusters_;
+  std::shared_ptr<Profiler> profiler_;
+  std::shared_ptr<IntraSolver> solver_;
+  std::vector<UsedPlugin> used_;
+  TrainedModel model_;  // its graph goes into the analysis
+  ModelAnalysis analysis_;
+  Cluster cluster_;
+  std::int64_t budget_ = 0;
+  ProgramTools tools_;  // its profile is the cluster's
+  std::string model_hash_;
+};
+
+}  // namespace
+
+Result<PlanOutcome> run_pipeline(const PlanOptions& options, PluginHost& host) { return Pipeline(options, host).run(); }
+
+}  // namespace meshwright::host

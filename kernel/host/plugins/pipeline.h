@@ -1,0 +1,53 @@
+// From a model file to a plan: composes the plugins that the configuration names.
+//
+//   frontend → analysis → the planner (planning/planner.h) → what a plan does not say of itself
+//
+// Owns nothing between calls. Deterministic: the same files and options give the same plan.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/plan_options.h"
+#include "meshwright/plan.h"
+#include "meshwright/result.h"
+#include "planner.h"
+#include "plugins/plugin_host.h"
+
+namespace meshwright::host {
+
+// Seconds of wall time. They go to the terminal, never into the plan file.
+struct PhaseSeconds {
+  double plugins = 0;     // loading them and making their objects; finding their files comes before
+  double frontend = 0;    // reading the model
+  double strategies = 0;  // atoms, strategies and prices
+  double search = 0;      // reduction and solver
+  double comparisons = 0;
+  double total = 0;
+};
+
+// A single change of what the user gave that may make a plan fit.
+struct Suggestion {
+  std::string change;  // "train.microbatches=4", "2 times the nodes"
+  PlanOptions options;
+  std::int64_t about_bytes = 0;  // what the smallest plan that is known would hold then, estimated; 0 if nobody can say
+};
+
+struct PlanOutcome {
+  std::optional<Plan> plan;  // nothing if no mesh has a plan that fits
+  std::vector<Plan> next;    // the other ones of PlanOptions::top, by simulated step; `plan` is the first of them all
+  bool may_have_more = false;  // fewer than asked for, since looking for more was given up
+  std::vector<MeshTrial> trials;
+  std::vector<Comparison> comparisons;
+  PhaseSeconds phases;
+  std::size_t variables = 0;   // of the chosen mesh's problem
+  std::size_t strategies = 0;
+  std::string refusal;  // why there is no plan
+  std::vector<Suggestion> changes;  // that might help then
+};
+
+// Errors: bad_input (a file, an option), plugin_failed. That nothing fits is no error but an outcome without a plan.
+Result<PlanOutcome> run_pipeline(const PlanOptions& options, PluginHost& host);
+
+}  // namespace meshwright::host

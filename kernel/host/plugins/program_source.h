@@ -1,0 +1,44 @@
+// From a plan to the program that its ranks execute: composes the passes that the configuration names.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "meshwright/backend.h"
+#include "meshwright/program_pass.h"
+#include "plugins/plugin_host.h"
+
+namespace meshwright::host {
+
+// What programs are made with.
+struct ProgramTools {
+  std::unique_ptr<OpTable> ops;
+  std::shared_ptr<ConversionSearch> conversions;
+  std::shared_ptr<ProgramPass> parameter_shard, communication, reshape;
+  std::vector<std::string> altering;  // the ids of those among these that change what the backward computes
+  CostProfile profile;
+
+  [[nodiscard]] PlanningContext context(const ModelAnalysis& model, const TrainingSettings& training) const {
+    return {model, training, *ops, profile, *conversions};
+  }
+};
+
+// The plugins that the configuration names; the conversion search and the profiler are those with which the plan was
+// made, where the plan names them. `ops`: the families, where they are open already. Errors: bad_input (a name), plugin_failed.
+Result<ProgramTools> open_tools(PluginHost& host, const Plan& plan, std::unique_ptr<OpTable> ops = nullptr);
+// The same without the profile, for a plan that names no cluster.
+Result<ProgramTools> open_passes(PluginHost& host, const Plan& plan, std::unique_ptr<OpTable> ops = nullptr);
+
+// Errors: those of lower and of the passes.
+Result<Program> make_program(const Plan& plan, const ProgramTools& tools);
+
+// The kernels that plugins bring for a backend ("BACKEND:OP" among what they serve). Two that claim one op: the first
+// by id.
+Result<std::unique_ptr<KernelTable>> kernels_for(PluginHost& host, const std::string& backend);
+
+// The emitters that plugins bring for a backend, likewise. Errors: plugin_failed; bad_input that names both, where two write
+// one op.
+Result<std::unique_ptr<EmitterTable>> emitters_for(PluginHost& host, const std::string& backend);
+
+}  // namespace meshwright::host
