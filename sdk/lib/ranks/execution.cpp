@@ -1,7 +1,5 @@
 #include "execution.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -52,14 +50,13 @@ void paste(const Tensor& part, const ShardedType& type, const Mesh& mesh, const 
 
 namespace {
 
-// As the system gives it out; in huge pages where there are some, since it is all written to.
+void copy_elements(const Tensor& from, Tensor& to) { std::copy_n(from.bytes().data(), from.bytes().size(), to.bytes().data()); }
+
 std::byte* new_memory(std::int64_t bytes) {
-  constexpr std::size_t kHugePage = std::size_t{2} << 20U;
-  const std::size_t alignment = static_cast<std::size_t>(bytes) < kHugePage ? Arena::kAlignment : kHugePage;
-  const std::size_t whole = (static_cast<std::size_t>(bytes) + alignment - 1) / alignment * alignment;
-  void* memory = std::aligned_alloc(alignment, std::max(whole, alignment));
+  constexpr std::size_t kStep = Arena::kAlignment;
+  const std::size_t whole = (static_cast<std::size_t>(bytes) + kStep - 1) / kStep * kStep;
+  void* memory = std::aligned_alloc(kStep, std::max(whole, kStep));
   if (memory == nullptr) throw std::bad_alloc();
-  if (alignment == kHugePage) ::madvise(memory, whole, MADV_HUGEPAGE);  // if not, it is only slower
   return static_cast<std::byte*>(memory);
 }
 
@@ -95,7 +92,7 @@ void Execution::keep(ProgramValueId id, Tensor placed) {
 
 void Execution::keep_copy(ProgramValueId id, const Tensor& tensor) {
   Tensor there = placed(id, microbatch_);
-  std::ranges::copy(tensor.bytes(), there.bytes().begin());
+  copy_elements(tensor, there);
   keep(id, std::move(there));
 }
 
@@ -137,7 +134,7 @@ void Execution::end() {
   values_ = std::move(kept);
   for (const auto& [id, tensor] : elsewhere) {
     Tensor there = placed(id, 0);
-    std::ranges::copy(tensor.bytes(), there.bytes().begin());
+    copy_elements(tensor, there);
     value(id) = {std::make_shared<Tensor>(std::move(there)), {}};
   }
 }
