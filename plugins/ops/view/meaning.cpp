@@ -27,20 +27,56 @@ Result<std::vector<std::int64_t>> permutation_of(const Node& node, std::int64_t 
 
 namespace {
 
+// Two dimensions of a tensor, and how many elements a step along each is where they are copied from.
+struct Plane {
+  std::int64_t rows = 1, columns = 1, row_step = 0, column_step = 1;
+};
+
+// As many columns at a time as fill a line of the cache, so that a transposed plane is read and written by whole lines.
+template <std::size_t kBytes>
+void copy_strided(const Plane& plane, const std::byte* from, std::byte* to) {
+  constexpr std::int64_t kBlock = 64 / kBytes, kSize = kBytes;
+  for (std::int64_t first = 0; first < plane.columns; first += kBlock) {
+    const std::int64_t last = std::min(plane.columns, first + kBlock);
+    for (std::int64_t row = 0; row < plane.rows; ++row) {
+      const std::byte* source = from + row * plane.row_step * kSize;
+      std::byte* target = to + row * plane.columns * kSize;
+      for (std::int64_t i = first; i < last; ++i) std::memcpy(target + i * kSize, source + i * plane.column_step * kSize, kBytes);
+    }
+  }
+}
+
+void copy_plane(const Plane& plane, std::int64_t element, const std::byte* from, std::byte* to) {
+  if (plane.column_step == 1) {
+    for (std::int64_t row = 0; row < plane.rows; ++row) {
+      std::memcpy(to + row * plane.columns * element, from + row * plane.row_step * element, static_cast<std::size_t>(plane.columns * element));
+    }
+    return;
+  }
+  switch (element) {
+    case 1: return copy_strided<1>(plane, from, to);
+    case 2: return copy_strided<2>(plane, from, to);
+    case 4: return copy_strided<4>(plane, from, to);
+    case 8: return copy_strided<8>(plane, from, to);
+    default: return copy_strided<16>(plane, from, to);
+  }
+}
+
 // Fills `result` from `operand`, in which a step along each dimension of the result is `strides` elements.
 void gather_strided(const Tensor& operand, const std::vector<std::int64_t>& strides, Tensor& result) {
-  const auto element = static_cast<std::size_t>(size_bytes(result.type().dtype));
+  if (result.elements() == 0) return;
+  const std::int64_t element = size_bytes(result.type().dtype);
   const std::vector<std::int64_t>& shape = result.shape();
-  std::vector<std::int64_t> index(shape.size(), 0);
-  const std::byte* from = operand.bytes().data();
-  std::byte* to = result.bytes().data();
-  const std::int64_t inner = shape.empty() ? 1 : shape.back(), step = shape.empty() ? 0 : strides.back();
-  for (std::int64_t row = 0, source = 0; row < result.elements() / std::max<std::int64_t>(inner, 1); ++row) {
-    for (std::int64_t i = 0; i < inner; ++i, to += element) {
-      std::memcpy(to, from + static_cast<std::size_t>(source + i * step) * element, element);
-    }
-    // The next row: count up the dimensions before the last.
-    for (std::size_t d = shape.size() < 2 ? 0 : shape.size() - 1; d-- > 0;) {
+  const std::size_t rank = shape.size();
+  Plane plane;
+  if (rank > 0) plane.columns = shape[rank - 1], plane.column_step = strides[rank - 1];
+  if (rank > 1) plane.rows = shape[rank - 2], plane.row_step = strides[rank - 2];
+  const std::int64_t in_plane = plane.rows * plane.columns;
+  std::vector<std::int64_t> index(rank, 0);
+  for (std::int64_t made = 0, source = 0; made < result.elements(); made += in_plane) {
+    copy_plane(plane, element, operand.bytes().data() + source * element, result.bytes().data() + made * element);
+    // The next plane: count up the dimensions before the last two.
+    for (std::size_t d = rank < 3 ? 0 : rank - 2; d-- > 0;) {
       source += strides[d];
       if (++index[d] < shape[d]) break;
       source -= shape[d] * strides[d];
@@ -83,7 +119,7 @@ Result<std::vector<Tensor>> view_evaluate(const OpCall& call, const Tensor& oper
     results.push_back(expanded(operand, type));
     return results;
   }
-  std::ranges::copy(operand.bytes(), results.emplace_back(type).bytes().begin());
+  std::copy_n(operand.bytes().data(), operand.bytes().size(), results.emplace_back(type).bytes().data());
   return results;
 }
 
