@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <concepts>
 #include <functional>
 #include <initializer_list>
 #include <optional>
@@ -18,8 +20,32 @@ inline bool is_one_of(std::string_view op, std::initializer_list<std::string_vie
   return std::find(names.begin(), names.end(), op) != names.end();
 }
 
-// x[0], x[1], ... are the operands' elements; a number in place of the second tensor stands behind them.
-using Function = std::function<double(const double* x)>;
+// Some elements of all operands, by operand. A number in place of the second tensor stands behind them.
+struct Block {
+  static constexpr std::size_t kElements = 256, kOperands = 4;
+  std::array<std::array<double, kElements>, kOperands> x{};
+};
+
+// A function of one element of each operand, computed block by block.
+class Function {
+ public:
+  Function(std::nullptr_t) {}
+  // `of_one`: x[0], x[1], ... as in a block.
+  template <std::invocable<const double*> OfOne>
+  Function(OfOne of_one)
+      : of_block_([of_one](const Block& block, std::size_t count, double* results) {
+          for (std::size_t i = 0; i < count; ++i) {
+            const double x[Block::kOperands] = {block.x[0][i], block.x[1][i], block.x[2][i], block.x[3][i]};
+            results[i] = of_one(x);
+          }
+        }) {}
+  explicit operator bool() const { return static_cast<bool>(of_block_); }
+  // The first `count` elements of the block.
+  void operator()(const Block& block, std::size_t count, double* results) const { of_block_(block, count, results); }
+
+ private:
+  std::function<void(const Block&, std::size_t, double*)> of_block_;
+};
 
 // By the op's name without the overloads Tensor and Scalar; null where they do not serve it.
 Function plain_function(std::string_view op);
