@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "loss.h"
+#include "numbers.h"
 
 namespace meshwright {
 
@@ -34,11 +36,15 @@ class LossProblem {
     return weight_ ? weight_->get(label(position)) : 1;
   }
 
-  // What the position's loss is a sum of: the target's probability of a class, times its weight.
-  [[nodiscard]] double wanted(std::int64_t position, std::int64_t c) const {
-    if (!probabilities_ && label(position) == ignored_) return 0;
-    const double sure = probabilities_ ? target_.get(at(position, c)) : c == label(position) ? 1 : 0;
-    return (weight_ ? weight_->get(c) : 1) * ((1 - smoothing_) * sure + smoothing_ / static_cast<double>(classes_));
+  // What the position's loss is a sum of: the target's probability of each class, times its weight.
+  void read_wanted(std::int64_t position, std::vector<double>& wanted) const {
+    wanted.assign(to_size(classes_), smoothing_ / static_cast<double>(classes_));
+    if (probabilities_) {
+      for (std::int64_t c = 0; c < classes_; ++c) wanted[to_size(c)] += (1 - smoothing_) * target_.get(at(position, c));
+    } else {
+      wanted[to_size(label(position))] += 1 - smoothing_;
+    }
+    for (std::int64_t c = 0; weight_ && c < classes_; ++c) wanted[to_size(c)] *= weight_->get(c);
   }
 
   [[nodiscard]] bool labels_are_known() const {
@@ -49,16 +55,11 @@ class LossProblem {
     return true;
   }
 
-  // log Σ exp over the classes.
-  [[nodiscard]] double normalizer(std::int64_t position) const {
-    double largest = logit(position, 0);
-    for (std::int64_t c = 1; c < classes_; ++c) largest = std::max(largest, logit(position, c));
-    double sum = 0;
-    for (std::int64_t c = 0; c < classes_; ++c) sum += std::exp(logit(position, c) - largest);
-    return largest + std::log(sum);
+  void read_logits(std::int64_t position, std::vector<double>& logits) const {
+    const std::int64_t first = at(position, 0);
+    logits.resize(to_size(classes_));
+    for (std::int64_t c = 0; c < classes_; ++c) logits[to_size(c)] = logits_.get(first + c * rest_);
   }
-
-  [[nodiscard]] double logit(std::int64_t position, std::int64_t c) const { return logits_.get(at(position, c)); }
 
   // Where a class' logit of a position stands.
   [[nodiscard]] std::int64_t at(std::int64_t position, std::int64_t c) const {
@@ -76,15 +77,27 @@ class LossProblem {
   std::int64_t rest_ = 1;
 };
 
+// log Σ exp
+double normalizer_of(const std::vector<double>& logits) {
+  const double largest = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const double logit : logits) sum += std::exp(logit - largest);
+  return largest + std::log(sum);
+}
+
 void add_losses(const LossProblem& problem, LossReduction reduction, Tensor& result) {
   double sum = 0, shares = 0;
+  std::vector<double> logits, wanted;
   for (std::int64_t i = 0; i < problem.positions(); ++i) {
     const double share = problem.share(i);
     double loss = 0;
-    const double normalizer = share == 0 ? 0 : problem.normalizer(i);
-    for (std::int64_t c = 0; share != 0 && c < problem.classes(); ++c) {
-      const double wanted = problem.wanted(i, c);
-      if (wanted != 0) loss += wanted * (normalizer - problem.logit(i, c));
+    if (share != 0) {
+      problem.read_logits(i, logits);
+      problem.read_wanted(i, wanted);
+      const double normalizer = normalizer_of(logits);
+      for (std::size_t c = 0; c < logits.size(); ++c) {
+        if (wanted[c] != 0) loss += wanted[c] * (normalizer - logits[c]);
+      }
     }
     if (reduction == LossReduction::none) result.set(i, loss);
     sum += loss;
@@ -96,17 +109,17 @@ void add_losses(const LossProblem& problem, LossReduction reduction, Tensor& res
 // grad × (probability × Σ wanted − wanted), over all shares for a mean.
 void add_gradients(const LossProblem& problem, LossReduction reduction, const Tensor& gradient, Tensor& result) {
   double shares = 0;
+  std::vector<double> logits, wanted;
   for (std::int64_t i = 0; i < problem.positions(); ++i) shares += problem.share(i);
   for (std::int64_t i = 0; i < problem.positions(); ++i) {
     double scale = gradient.get(reduction == LossReduction::none ? i : 0);
     if (scale == 0 || problem.share(i) == 0) continue;
     if (reduction == LossReduction::mean) scale /= shares;
-    const double normalizer = problem.normalizer(i);
-    double all = 0;
-    for (std::int64_t c = 0; c < problem.classes(); ++c) all += problem.wanted(i, c);
-    for (std::int64_t c = 0; c < problem.classes(); ++c) {
-      const double probability = std::exp(problem.logit(i, c) - normalizer);
-      result.set(problem.at(i, c), scale * (probability * all - problem.wanted(i, c)));
+    problem.read_logits(i, logits);
+    problem.read_wanted(i, wanted);
+    const double normalizer = normalizer_of(logits), all = std::accumulate(wanted.begin(), wanted.end(), 0.0);
+    for (std::size_t c = 0; c < logits.size(); ++c) {
+      result.set(problem.at(i, static_cast<std::int64_t>(c)), scale * (std::exp(logits[c] - normalizer) * all - wanted[c]));
     }
   }
 }

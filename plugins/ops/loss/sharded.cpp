@@ -46,15 +46,22 @@ ShardedType over_positions(const ShardedType& per_position) {
 
 std::int64_t label_of(const Tensor& target, std::int64_t position) { return static_cast<std::int64_t>(target.get(position)); }
 
+// The classes of a rank, but for those that pad the vocabulary.
+std::vector<std::int64_t> own_classes(const ShardIndex& index, std::int64_t classes) {
+  std::vector<std::int64_t> own;
+  for (std::int64_t c = 0; c < classes; ++c) {
+    if (index.global(c) >= 0) own.push_back(c);
+  }
+  return own;
+}
+
 Tensor maximum(const OpCall& call, const Tensor& logits) {
   Tensor result(call.results[0]);
   const std::int64_t classes = logits.shape()[1];
-  const ShardIndex index(call.node, "classes", classes);
+  const std::vector<std::int64_t> own = own_classes(ShardIndex(call.node, "classes", classes), classes);
   for (std::int64_t n = 0; n < result.elements(); ++n) {
     double largest = kNothing;
-    for (std::int64_t c = 0; c < classes; ++c) {
-      if (index.global(c) >= 0) largest = std::max(largest, logits.get(n * classes + c));  // not what pads the vocabulary
-    }
+    for (const std::int64_t c : own) largest = std::max(largest, logits.get(n * classes + c));
     result.set(n, largest);
   }
   return result;
@@ -64,11 +71,10 @@ Result<Tensor> terms(const OpCall& call, const Tensor& logits, const Tensor& tar
   Tensor result(call.results[0]);
   const std::int64_t classes = logits.shape()[1], positions = logits.shape()[0];
   const ShardIndex index(call.node, "classes", classes);
+  const std::vector<std::int64_t> own = own_classes(index, classes);
   for (std::int64_t n = 0; n < positions; ++n) {
     double sum = 0;
-    for (std::int64_t c = 0; c < classes; ++c) {
-      if (index.global(c) >= 0) sum += std::exp(logits.get(n * classes + c) - largest.get(n));
-    }
+    for (const std::int64_t c : own) sum += std::exp(logits.get(n * classes + c) - largest.get(n));
     result.set(n, sum);
     const std::int64_t label = label_of(target, n);
     if (label == call.node.integer("ignore_index", -100)) continue;
@@ -110,15 +116,16 @@ Tensor combine_backward(const OpCall& call, std::span<const Tensor* const> opera
   Tensor result(call.results[0]);
   const std::int64_t classes = logits.shape()[1], positions = logits.shape()[0];
   const ShardIndex index(call.node, "classes", classes);
+  const std::vector<std::int64_t> own = own_classes(index, classes);
   for (std::int64_t n = 0; n < positions; ++n) {
     double scale = terms.get(2 * positions + n) * gradient.get(reduction_of(call.node) == LossReduction::none ? n : 0);
     if (scale == 0) continue;
     if (count) scale /= count->get(0);
-    for (std::int64_t c = 0; c < classes; ++c) {
-      const std::int64_t here = index.global(c);
-      if (here < 0) continue;
-      const double probability = std::exp(logits.get(n * classes + c) - largest.get(n)) / terms.get(n);
-      result.set(n * classes + c, scale * (probability - (here == label_of(target, n) ? 1 : 0)));
+    const std::int64_t label = index.local(label_of(target, n)).value_or(-1);  // or another rank's
+    const double highest = largest.get(n), sum = terms.get(n);
+    for (const std::int64_t c : own) {
+      const double probability = std::exp(logits.get(n * classes + c) - highest) / sum;
+      result.set(n * classes + c, scale * (probability - (c == label ? 1 : 0)));
     }
   }
   return result;
