@@ -62,7 +62,7 @@ class AttentionCall {
     Numbers result(query_.size() / d_ * e_, 0);
     for (std::size_t row = 0; row < query_.size() / d_; ++row) {
       const Numbers p = probabilities(row);
-      for (std::size_t j = 0; j < s_; ++j) {
+      for (std::size_t j = 0; j < p.size(); ++j) {
         add(&result[row * e_], p[j] * kept(row, j), &value_[keys(row, j) * e_], e_);
       }
     }
@@ -82,7 +82,7 @@ class AttentionCall {
       const Numbers p = probabilities(row);
       const double* g = &gradient[row * e_];
       const double mean = dot(g, &output[row * e_], e_);
-      for (std::size_t j = 0; j < s_; ++j) {
+      for (std::size_t j = 0; j < p.size(); ++j) {
         const std::size_t at = keys(row, j);
         const double m = kept(row, j);
         const double ds = p[j] * (m * dot(g, &value_[at * e_], e_) - mean);
@@ -109,18 +109,23 @@ class AttentionCall {
     return random_.uniform(element) < dropout_ ? 0 : 1 / (1 - dropout_);
   }
 
-  // softmax(scale·Q·Kᵀ + mask) for one query; zeros where no key is allowed, as in PyTorch.
+  // How many keys a query meets: those up to its own position, if it is causal.
+  [[nodiscard]] std::size_t reach(std::size_t row) const {
+    if (!causal_) return s_;
+    return std::min(s_, to_size(queries_.global(static_cast<std::int64_t>(row % l_)) + 1));
+  }
+
+  // softmax(scale·Q·Kᵀ + mask) for one query and the keys in its reach; zeros where no key is allowed, as in PyTorch.
   [[nodiscard]] Numbers probabilities(std::size_t row) const {
-    Numbers scores(s_, kForbiddenScore);
-    const std::int64_t query = queries_.global(static_cast<std::int64_t>(row % l_));
-    for (std::size_t j = 0; j < s_ && !(causal_ && static_cast<std::int64_t>(j) > query); ++j) {
+    Numbers scores(reach(row), kForbiddenScore);
+    for (std::size_t j = 0; j < scores.size(); ++j) {
       scores[j] =
           scale_ * dot(&query_[row * d_], &key_[keys(row, j) * d_], d_) + (mask_index_ ? mask_[masks(row, j)] : 0);
     }
-    const double largest = *std::max_element(scores.begin(), scores.end());
-    if (largest == kForbiddenScore) return Numbers(s_, 0);
+    const double highest = scores.empty() ? kForbiddenScore : *std::max_element(scores.begin(), scores.end());
+    if (highest == kForbiddenScore) return Numbers(scores.size(), 0);
     double sum = 0;
-    for (double& number : scores) sum += number = std::exp(number - largest);
+    for (double& number : scores) sum += number = std::exp(number - highest);
     for (double& number : scores) number /= sum;
     return scores;
   }

@@ -35,8 +35,8 @@ struct Lines {
 };
 
 std::vector<double> line_of(const Tensor& tensor, const Lines& lines, std::int64_t o, std::int64_t k) {
-  std::vector<double> numbers;
-  for (std::int64_t i = 0; i < lines.extent; ++i) numbers.push_back(tensor.get(lines.at(o, i, k)));
+  std::vector<double> numbers(to_size(lines.extent));
+  for (std::int64_t i = 0; i < lines.extent; ++i) numbers[to_size(i)] = tensor.get(lines.at(o, i, k));
   return numbers;
 }
 

@@ -26,9 +26,14 @@ Result<std::vector<Tensor>> reduction_evaluate(const OpCall& call, const Tensor&
   const BroadcastIndex index(kept_shape(call.node, operand.type()), operand.shape());
   std::vector<double> sums(static_cast<std::size_t>(call.results[0].elements()), 0);
   const bool truncates = !is_floating(call.results[0].dtype);  // "dtype" converts before the sum
-  for (std::int64_t i = 0; i < operand.elements(); ++i) {
-    const double number = operand.get(i);
-    sums[static_cast<std::size_t>(index(i))] += truncates ? std::trunc(number) : number;
+  const std::int64_t columns = operand.shape().empty() ? 1 : operand.shape().back();
+  const bool one_sum = operand.shape().empty() || reduced_dimensions(call.node, operand.type().rank()).back();  // of a row
+  for (std::int64_t first = 0; first < operand.elements(); first += columns) {
+    double* sum = &sums[static_cast<std::size_t>(index(first))];
+    for (std::int64_t i = first; i < first + columns; ++i) {
+      const double number = operand.get(i);
+      sum[one_sum ? 0 : i - first] += truncates ? std::trunc(number) : number;
+    }
   }
   const double count = is_mean(call.node) ? static_cast<double>(operand.elements()) / static_cast<double>(sums.size()) : 1;
   std::vector<Tensor> results;

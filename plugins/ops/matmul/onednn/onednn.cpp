@@ -25,12 +25,14 @@ std::vector<std::int64_t> leading(const TensorType& type) {
 void fill(Tensor& out, const Tensor& addend, float scale) {
   const std::span<float> target = out.as<float>();
   const std::span<const float> source = addend.as<float>();
-  const std::size_t columns = source.size();
-  const bool row = addend.type().rank() == 1 && columns == to_size(out.shape().back());
-  const BroadcastIndex index(addend.shape(), out.shape());
-  for (std::size_t i = 0; i < target.size(); ++i) {
-    target[i] = scale * source[row ? i % columns : to_size(index(static_cast<std::int64_t>(i)))];
+  if (addend.type().rank() == 1 && source.size() == to_size(out.shape().back())) {
+    for (std::size_t row = 0; row < target.size(); row += source.size()) {
+      std::ranges::transform(source, target.begin() + static_cast<std::ptrdiff_t>(row), [scale](float number) { return scale * number; });
+    }
+    return;
   }
+  const BroadcastIndex index(addend.shape(), out.shape());
+  for (std::size_t i = 0; i < target.size(); ++i) target[i] = scale * source[to_size(index(static_cast<std::int64_t>(i)))];
 }
 
 // out = scale · a·b + keep · out, for mm, bmm, addmm and matmul. A vector is a row on the left and a column on the
