@@ -32,8 +32,8 @@ NearTies count_near_ties(const OpCall& call, const Tensor& scores, const Tensor&
 class SerialRunner {
  public:
   SerialRunner(const TrainingGraph& training, const OpTable& ops, const KernelTable* kernels,
-               const std::map<ValueId, Tensor>& sources, double tie)
-      : tie_(tie), graph_(training.graph), ops_(ops), kernels_(kernels), sources_(sources), values_(graph_.values.size()) {
+               std::vector<const Tensor*> sources, double tie)
+      : tie_(tie), graph_(training.graph), ops_(ops), kernels_(kernels), sources_(std::move(sources)), values_(graph_.values.size()) {
     last_use_.assign(graph_.values.size(), 0);
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       for (const Operand& operand : graph_.nodes[id].operands) last_use_[operand.value] = id;
@@ -65,10 +65,7 @@ class SerialRunner {
 
   [[nodiscard]] const std::vector<NearTies>& near_ties() const { return near_ties_; }
 
-  [[nodiscard]] const Tensor& value(ValueId id) const {
-    const auto source = sources_.find(id);
-    return source != sources_.end() ? source->second : values_[id];
-  }
+  [[nodiscard]] const Tensor& value(ValueId id) const { return sources_[id] != nullptr ? *sources_[id] : values_[id]; }
 
  private:
   const double tie_;
@@ -76,7 +73,7 @@ class SerialRunner {
   const Graph& graph_;
   const OpTable& ops_;
   const KernelTable* kernels_;
-  const std::map<ValueId, Tensor>& sources_;
+  const std::vector<const Tensor*> sources_;  // by value; null: computed
   std::vector<Tensor> values_;
   std::vector<NodeId> last_use_;
 };
@@ -87,8 +84,7 @@ SerialTraining::SerialTraining(const SerialInput& input, TrainingGraph training)
     : input_(input),
       training_(std::move(training)),
       microbatches_(static_cast<std::int64_t>(input.further.size()) + 1),
-      settings_(input.settings),
-      sources_(input.sources) {}
+      settings_(input.settings) {}
 
 Result<SerialStep> SerialTraining::step() { return step_through(input_.further); }
 
@@ -98,7 +94,12 @@ Result<SerialStep> SerialTraining::step(const StepInputs& inputs) {
 }
 
 void SerialTraining::take(const std::map<ValueId, Tensor>& inputs) {
-  for (const auto& [id, tensor] : inputs) sources_.insert_or_assign(id, tensor);
+  for (const auto& [id, tensor] : inputs) changed_.insert_or_assign(id, tensor);
+}
+
+const Tensor& SerialTraining::source(ValueId id) const {
+  const auto found = changed_.find(id);
+  return found != changed_.end() ? found->second : input_.sources.at(id);
 }
 
 // Microbatches one after the other: gradients add up to those of the mean of their losses.
@@ -109,16 +110,15 @@ Result<SerialStep> SerialTraining::step_through(std::span<const std::map<ValueId
     if (Status status = run_microbatch(i + 1 == further.size()); !status) return status.error();
   }
   if (++steps_ == 1) choose_epsilon();
-  for (const auto& [id, gradient] : step_.gradients) {
-    step_.updated.emplace(id, updated(id, gradient));
-    sources_.insert_or_assign(id, step_.updated.at(id));
-  }
+  for (const auto& [id, gradient] : step_.gradients) step_.updated.emplace(id, updated(id, gradient));
   return std::exchange(step_, {});
 }
 
 Status SerialTraining::run_microbatch(bool last) {
   const Graph& graph = input_.graph;
-  SerialRunner runner(training_, input_.ops, input_.kernels, sources_, input_.tie);
+  std::vector<const Tensor*> sources(training_.graph.values.size(), nullptr);
+  for (const Source& source_of_graph : graph.sources) sources[source_of_graph.value] = &source(source_of_graph.value);
+  SerialRunner runner(training_, input_.ops, input_.kernels, std::move(sources), input_.tie);
   for (const Output& output : graph.outputs) runner.keep(output.value);
   for (const auto& [parameter, gradient] : gradients()) runner.keep(gradient);
   if (Status status = runner.run(); !status) return status;
@@ -131,7 +131,7 @@ Status SerialTraining::run_microbatch(bool last) {
     if (mutates ? last : output.kind == OutputKind::loss || microbatches_ == 1) step_.outputs.push_back(value);
   }
   for (const auto& [parameter, gradient] : gradients()) add(parameter, runner.value(gradient));
-  for (auto& [id, tensor] : changed) sources_.insert_or_assign(id, std::move(tensor));
+  for (auto& [id, tensor] : changed) changed_.insert_or_assign(id, std::move(tensor));
   return Done{};
 }
 
@@ -170,7 +170,7 @@ void SerialTraining::choose_epsilon() {
 
 // As torch.optim takes a step.
 Tensor SerialTraining::updated(ValueId parameter, const Tensor& gradient) {
-  const Tensor& before = sources_.at(parameter);
+  const Tensor& before = source(parameter);
   Tensor after(before.type());
   if (input_.optimizer == Optimizer::sgd) {
     for (std::int64_t i = 0; i < before.elements(); ++i) after.set(i, before.get(i) - settings_.learning_rate * gradient.get(i));
@@ -186,14 +186,14 @@ Tensor SerialTraining::updated(ValueId parameter, const Tensor& gradient) {
     return after;
   }
   const auto steps = static_cast<double>(steps_);
-  const double unbiased = 1 - std::pow(settings_.beta1, steps), unbiased_square = 1 - std::pow(settings_.beta2, steps);
-  const double decay = input_.optimizer == Optimizer::adamw ? settings_.weight_decay : 0;
+  const double rate = settings_.learning_rate / (1 - std::pow(settings_.beta1, steps));
+  const double correction = 1 / std::sqrt(1 - std::pow(settings_.beta2, steps));
+  const double kept = 1 - settings_.learning_rate * (input_.optimizer == Optimizer::adamw ? settings_.weight_decay : 0);
   for (std::int64_t i = 0; i < before.elements(); ++i) {
     const double slope = gradient.get(i);
     state.first.set(i, settings_.beta1 * state.first.get(i) + (1 - settings_.beta1) * slope);
     state.second.set(i, settings_.beta2 * state.second.get(i) + (1 - settings_.beta2) * slope * slope);
-    const double decayed = before.get(i) * (1 - settings_.learning_rate * decay);
-    after.set(i, decayed - settings_.learning_rate * (state.first.get(i) / unbiased) / (std::sqrt(state.second.get(i) / unbiased_square) + settings_.epsilon));
+    after.set(i, before.get(i) * kept - rate * state.first.get(i) / (std::sqrt(state.second.get(i)) * correction + settings_.epsilon));
   }
   return after;
 }

@@ -49,8 +49,8 @@ struct SerialInput {
 };
 
 // Computes each op by its kernel or its family; values are dropped after their last use. A step's loss is the mean of
-// the microbatches' losses; what one leaves in buffers the next one finds. Parameters, buffers and the optimizer's state last from
-// step to step.
+// the microbatches' losses; what one leaves in buffers the next one finds. Buffers and the optimizer's state last from step to
+// step; parameters stay what they are until they are replaced.
 class SerialTraining {
  public:
   // `input` and what it refers to must outlive this, `training` is its graph differentiated.
@@ -60,7 +60,7 @@ class SerialTraining {
   Result<SerialStep> step();
   Result<SerialStep> step(const StepInputs& inputs);
   // A parameter or a buffer, for the next step; the optimizer's state stays.
-  void replace(ValueId source, Tensor value) { sources_.insert_or_assign(source, std::move(value)); }
+  void replace(ValueId source, Tensor value) { changed_.insert_or_assign(source, std::move(value)); }
   // Those that the steps are taken with.
   [[nodiscard]] const OptimizerSettings& settings() const { return settings_; }
 
@@ -78,13 +78,14 @@ class SerialTraining {
   void add(ValueId parameter, const Tensor& gradient);
   void choose_epsilon();
   Tensor updated(ValueId parameter, const Tensor& gradient);
+  [[nodiscard]] const Tensor& source(ValueId id) const;
 
   const SerialInput& input_;
   const TrainingGraph training_;
   const std::int64_t microbatches_;
   OptimizerSettings settings_;
   std::int64_t steps_ = 0;
-  std::map<ValueId, Tensor> sources_;  // as the next microbatch finds them
+  std::map<ValueId, Tensor> changed_;  // of the sources, those that are no more what the input says
   std::map<ValueId, State> states_;
   SerialStep step_;
 };

@@ -15,10 +15,13 @@ double larger(double a, double b) { return std::isnan(a) || b <= a ? a : b; }
 TensorScale::TensorScale(const Tensor& tensor, bool by_rows) {
   const std::int64_t elements = tensor.elements();
   row_ = std::max<std::int64_t>(by_rows && !tensor.shape().empty() ? tensor.shape().back() : elements, 1);
-  largest_.assign(static_cast<std::size_t>(elements / row_), 0.0);
-  for (std::int64_t i = 0; i < elements; ++i) {
-    double& largest = largest_[static_cast<std::size_t>(i / row_)];
-    largest = larger(largest, std::abs(tensor.get(i)));
+  for (std::int64_t first = 0; first < elements; first += row_) {
+    double largest = 0;
+    for (std::int64_t i = first; i < first + row_ && !std::isnan(largest); ++i) {
+      const double size = std::abs(tensor.get(i));
+      if (!(size <= largest)) largest = size;
+    }
+    largest_.push_back(largest);
   }
 }
 

@@ -16,6 +16,8 @@ namespace meshwright {
 
 namespace {
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 class Comparison final : public RunObserver {
  public:
   Comparison(const VerifyInput& input, const SerialStep& serial, std::int64_t step)
@@ -108,11 +110,13 @@ class Comparison final : public RunObserver {
         const auto place = static_cast<std::int64_t>(to + i);
         const std::size_t end = std::min(count, i + static_cast<std::size_t>(scales.alike_from(place)));
         const double scale = std::max(scales.at(place), floor);
+        double largest = 0;  // NaN counts as infinite
         for (; i < end; ++i) {
           const double difference = std::abs(part.get(static_cast<std::int64_t>(from + i)) - whole.get(static_cast<std::int64_t>(to + i)));
-          const double error = difference == 0 ? 0 : difference / scale;  // the scale is 0 where every gradient is
-          if (!(error <= worst)) worst = std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
+          if (!(difference <= largest)) largest = std::isnan(difference) ? kInfinity : difference;
         }
+        const double error = largest == 0 ? 0 : largest / scale;  // the scale is 0 where every gradient is
+        if (!(error <= worst)) worst = std::isnan(error) ? kInfinity : error;
       }
     });
     const std::scoped_lock lock(mutex_);
@@ -175,22 +179,23 @@ Result<Verification> verify(const VerifyInput& input) {
   const SerialInput on_one{input.graph, input.ops, input.kernels, input.sources, input.program.training.optimizer, {}, 0.1 * input.tolerance, input.further, 0.01};
   Result<TrainingGraph> training = differentiate(input.graph, input.ops);
   if (!training) return add_context("the run on one device", training.error());
-  SerialTraining serial(on_one, std::move(*training));
+  std::optional<SerialTraining> serial(std::in_place, on_one, std::move(*training));
   std::unique_ptr<Executable> executable;
   Verification result;
   for (std::size_t s = 0; s <= input.later.size(); ++s) {
     const TensorSource inputs = s == 0 ? source_of(input.sources, input.further) : source_of(input.later[s - 1].front(), std::span(input.later[s - 1]).subspan(1));
     if (s > 0) {
-      if (Status status = go_on_from(*executable, input, serial); !status) return status.error();
+      if (Status status = go_on_from(*executable, input, *serial); !status) return status.error();
     }
-    const Result<SerialStep> truth = s == 0 ? serial.step() : serial.step(input.later[s - 1]);
+    const Result<SerialStep> truth = s == 0 ? serial->step() : serial->step(input.later[s - 1]);
     if (!truth) return add_context("the run on one device", truth.error());
     if (s == 0) {
-      Result<std::unique_ptr<Executable>> made = input.backend.compile({input.program, input.ops, input.profile, input.kernels, {}, nullptr, serial.settings()});
+      Result<std::unique_ptr<Executable>> made = input.backend.compile({input.program, input.ops, input.profile, input.kernels, {}, nullptr, serial->settings()});
       if (!made) return made.error();
       executable = std::move(*made);
       if (Status status = executable->load(inputs); !status) return status.error();
     }
+    if (s == input.later.size()) serial.reset();  // what it keeps for a next step is as large as the model, some times over
     Comparison comparison(input, *truth, static_cast<std::int64_t>(s));
     const Result<Report> report = executable->step(inputs, &comparison);
     if (!report) return report.error();
