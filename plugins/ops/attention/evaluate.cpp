@@ -25,9 +25,13 @@ double dot(const double* a, const double* b, std::size_t count) {
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-// to += factor·from
-void add(double* to, double factor, const double* from, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) to[i] += factor * from[i];
+// to += factor·from, which lie apart
+void add(double* __restrict to, double factor, const double* __restrict from, std::size_t count) {
+  std::size_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    for (std::size_t k = 0; k < 4; ++k) to[i + k] += factor * from[i + k];
+  }
+  for (; i < count; ++i) to[i] += factor * from[i];
 }
 
 // One attention: [batches, l, d], [key batches, s, d], [key batches, s, e]; grouped queries share a batch of keys.
