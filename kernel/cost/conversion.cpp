@@ -219,14 +219,21 @@ std::string axes_text(const Move& move) {
 
 std::string short_axes_text(const Move& move) { return listed(move, "+", "+"); }
 
+// The share of a collective's latency that a tensor pays. A bucket holds what is gathered or reduced, whole.
+static double alpha_share(const ConversionProblem& problem, double before, double after) {
+  return problem.packed ? std::min(1.0, std::max(before, after) / static_cast<double>(problem.profile.bucket_bytes)) : 1.0;
+}
+
 // A product of axes, over one after the other: outwards or inwards, since each device can put the parts in their order by itself.
-static double seconds_in_turn(const Mesh& mesh, const Move& move, CollectiveKind kind, double bytes, double alpha_share) {
+static double seconds_in_turn(const ConversionProblem& problem, const Move& move, CollectiveKind kind, double bytes) {
+  const Mesh& mesh = problem.mesh;
   double outwards = 0, inwards = 0, bytes_out = bytes, bytes_in = bytes;
   const auto take = [&](std::size_t axis, double& here, double& seconds) {
     if (!move.goes_over(axis)) return;
-    seconds += collective_seconds(kind, mesh.axes[axis], here, alpha_share);
+    const double before = here;
     const auto size = static_cast<double>(mesh.axes[axis].size);
     here *= kind == CollectiveKind::all_gather ? size : kind == CollectiveKind::reduce_scatter ? 1 / size : 1;
+    seconds += collective_seconds(kind, mesh.axes[axis], before, alpha_share(problem, before, here));
   };
   for (std::size_t i = 0; i < mesh.rank(); ++i) {
     take(i, bytes_in, inwards);
@@ -241,13 +248,10 @@ double move_seconds(const ConversionProblem& problem, const Layout& from, const 
   };
   const double before = bytes_of(from);
   const double after = bytes_of(move.result);
-  // A bucket holds what is gathered or reduced, whole.
-  const double alpha_share =
-      problem.packed ? std::min(1.0, std::max(before, after) / static_cast<double>(problem.profile.bucket_bytes)) : 1.0;
+  const double share = alpha_share(problem, before, after);
   const auto collective = [&](CollectiveKind kind) {
-    if (move.joined == 0) return collective_seconds(kind, problem.mesh.axes[move.axis], before, alpha_share);
-    return std::min(collective_seconds(kind, problem.mesh.along(move.axes()), before, alpha_share),
-                    seconds_in_turn(problem.mesh, move, kind, before, alpha_share));
+    if (move.joined == 0) return collective_seconds(kind, problem.mesh.axes[move.axis], before, share);
+    return std::min(collective_seconds(kind, problem.mesh.along(move.axes()), before, share), seconds_in_turn(problem, move, kind, before));
   };
   double seconds = 0;
   switch (move.kind) {

@@ -19,6 +19,7 @@ class Drawer {
   std::uint64_t next() { return random_.next(); }
   double uniform() { return random_.unit(); }
   double between(double low, double high) { return low + (high - low) * uniform(); }
+  double normal() { return std::sqrt(-2 * std::log(1 - uniform())) * std::cos(2 * std::numbers::pi * uniform()); }
 
  private:
   SplitMix random_;
@@ -117,8 +118,10 @@ void draw_reals(Tensor& tensor, SourceKind kind, const std::string& name, Drawer
     for (std::size_t i = 1; i < tensor.shape().size(); ++i) fan_in *= tensor.shape()[i];
     // 0.02 is what GPT-2, BERT and ViT start from.
     const double deviation = std::clamp(std::sqrt(1.0 / static_cast<double>(fan_in)), 0.02, 0.3);
-    high = std::numbers::sqrt3 * deviation, low = -high;
-  } else if (kind == SourceKind::parameter) {
+    for (std::int64_t i = 0; i < tensor.elements(); ++i) tensor.set(i, deviation * drawer.normal());
+    return;
+  }
+  if (kind == SourceKind::parameter) {
     const double center = name.ends_with("weight") ? 1 : 0;
     low = center - 0.1, high = center + 0.1;
   } else if (kind == SourceKind::buffer) {

@@ -333,24 +333,26 @@ TEST(Joint, CostsNoMoreThanItsParts) {
   const Mesh mesh = *make_mesh(two_nodes(), {2, 2, 2});
   const AtomShape shape = whole_dimensions({64, 64});
   const CostProfile costs = profile();
-  const ConversionProblem problem{mesh, shape, costs};
   int joint = 0;
-  for (const Layout& from : all_layouts(shape, mesh)) {
-    for (const Move& move : one_step_moves(problem, from)) {
-      if (move.joined == 0) continue;
-      ++joint;
-      double parts = 0;
-      Layout here = from;
-      for (const Move& single : in_turn(from, move)) {
-        EXPECT_TRUE(find_move(problem, here, single) == single) << name(move.kind) << " over " << axes_text(move) << " of " << to_string(from, shape);
-        parts += move_seconds(problem, here, single);
-        here = single.result;
+  for (const bool packed : {false, true}) {
+    const ConversionProblem problem{mesh, shape, costs, 4, packed};
+    for (const Layout& from : all_layouts(shape, mesh)) {
+      for (const Move& move : one_step_moves(problem, from)) {
+        if (move.joined == 0) continue;
+        ++joint;
+        double parts = 0;
+        Layout here = from;
+        for (const Move& single : in_turn(from, move)) {
+          EXPECT_TRUE(find_move(problem, here, single) == single) << name(move.kind) << " over " << axes_text(move) << " of " << to_string(from, shape);
+          parts += move_seconds(problem, here, single);
+          here = single.result;
+        }
+        EXPECT_EQ(here, move.result);
+        EXPECT_LE(move_seconds(problem, from, move), parts + 1e-15);
       }
-      EXPECT_EQ(here, move.result);
-      EXPECT_LE(move_seconds(problem, from, move), parts);
     }
   }
-  EXPECT_GT(joint, 100);
+  EXPECT_GT(joint, 200);
 }
 
 TEST(Joint, NoPermutationHidesInIt) {
