@@ -184,13 +184,15 @@ std::vector<Move> joined(const ConversionProblem& problem, const Layout& from, c
     Move best = moves[begin];
     std::size_t end = begin + 1;
     Move wider = best;
+    double parts = move_seconds(problem, here, best);
     for (std::size_t i = end; i < moves.size() && moves[i].kind == best.kind && moves[i].kind != MoveKind::permute; ++i) {
+      parts += move_seconds(problem, moves[i - 1].result, moves[i]);
       const AxisSet axes = wider.axes() | moves[i].axes();
       wider.axis = static_cast<std::uint8_t>(std::countr_zero(axes));
       wider.joined = axes & (axes - 1);
       wider.result = moves[i].result;
       const std::optional<Move> one = find_move(problem, here, wider);
-      if (!one) continue;
+      if (!one || move_seconds(problem, here, *one) > parts) continue;
       best = *one;
       end = i + 1;
     }
@@ -224,6 +226,14 @@ static double alpha_share(const ConversionProblem& problem, double before, doubl
   return problem.packed ? std::min(1.0, std::max(before, after) / static_cast<double>(problem.profile.bucket_bytes)) : 1.0;
 }
 
+static bool are_alike(const Mesh& mesh, const Move& move) {
+  for (std::size_t axis = 0; axis < mesh.rank(); ++axis) {
+    const MeshAxis &here = mesh.axes[axis], &first = mesh.axes[move.axis];
+    if (move.goes_over(axis) && (here.alpha_seconds != first.alpha_seconds || here.beta_seconds_per_byte != first.beta_seconds_per_byte)) return false;
+  }
+  return true;
+}
+
 // A product of axes, over one after the other: outwards or inwards, since each device can put the parts in their order by itself.
 static double seconds_in_turn(const ConversionProblem& problem, const Move& move, CollectiveKind kind, double bytes) {
   const Mesh& mesh = problem.mesh;
@@ -251,7 +261,8 @@ double move_seconds(const ConversionProblem& problem, const Layout& from, const 
   const double share = alpha_share(problem, before, after);
   const auto collective = [&](CollectiveKind kind) {
     if (move.joined == 0) return collective_seconds(kind, problem.mesh.axes[move.axis], before, share);
-    return std::min(collective_seconds(kind, problem.mesh.along(move.axes()), before, share), seconds_in_turn(problem, move, kind, before));
+    const double at_once = collective_seconds(kind, problem.mesh.along(move.axes()), before, share);
+    return are_alike(problem.mesh, move) ? std::min(at_once, seconds_in_turn(problem, move, kind, before)) : at_once;
   };
   double seconds = 0;
   switch (move.kind) {

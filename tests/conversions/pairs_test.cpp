@@ -329,17 +329,16 @@ TEST(Joint, ARingOverTwoNodesUsesAllTheirCards) {
   EXPECT_DOUBLE_EQ(mesh.along(1).beta_seconds_per_byte, mesh.axes[0].beta_seconds_per_byte);
 }
 
-TEST(Joint, CostsNoMoreThanItsParts) {
-  const Mesh mesh = *make_mesh(two_nodes(), {2, 2, 2});
+TEST(Joint, CostsNoMoreThanItsPartsOverAxesThatAreAlike) {
+  const Mesh mesh = *make_mesh(two_nodes(), {2, 2, 2});  // 1 and 2 are inside of a node
   const AtomShape shape = whole_dimensions({64, 64});
   const CostProfile costs = profile();
-  int joint = 0;
+  int alike = 0, others = 0;
   for (const bool packed : {false, true}) {
     const ConversionProblem problem{mesh, shape, costs, 4, packed};
     for (const Layout& from : all_layouts(shape, mesh)) {
       for (const Move& move : one_step_moves(problem, from)) {
         if (move.joined == 0) continue;
-        ++joint;
         double parts = 0;
         Layout here = from;
         for (const Move& single : in_turn(from, move)) {
@@ -348,11 +347,30 @@ TEST(Joint, CostsNoMoreThanItsParts) {
           here = single.result;
         }
         EXPECT_EQ(here, move.result);
-        EXPECT_LE(move_seconds(problem, from, move), parts + 1e-15);
+        const bool is_alike = move.axes() == 6;
+        ++(is_alike ? alike : others);
+        EXPECT_TRUE(!is_alike || move_seconds(problem, from, move) <= parts + 1e-15) << name(move.kind) << " of " << to_string(from, shape);
       }
     }
   }
-  EXPECT_GT(joint, 200);
+  EXPECT_GT(alike, 50);
+  EXPECT_GT(others, 100);
+}
+
+// Of a large tensor each node first gathers what the other has, a part by each card; a ring over all would bring all over each card.
+TEST(Joint, IsLeftWhereOneAfterTheOtherIsFaster) {
+  Cluster cluster = two_nodes();
+  cluster.levels[1].ganged = false;
+  cluster.levels[1].sharers = 4;
+  const Mesh mesh = *make_mesh(cluster, {2, 4});
+  const AtomShape shape = whole_dimensions({4096, 4096});
+  const CostProfile costs = profile();
+  const ConversionProblem problem{mesh, shape, costs};
+  const Layout from = *parse_layout("S0S1", shape, 2);
+  const Result<ConversionPath> path = load("shortest_path")->find(problem, from, Layout(2));
+  ASSERT_TRUE(path.ok());
+  EXPECT_LE(path->ticks, move_ticks(problem, from, only(MoveKind::all_gather, problem, from, 3)));
+  EXPECT_EQ(joined(problem, from, path->moves), path->moves);
 }
 
 TEST(Joint, NoPermutationHidesInIt) {

@@ -70,10 +70,11 @@ MESHWRIGHT_API std::vector<Move> one_step_moves(const ConversionProblem& problem
 // The move of `one_step_moves` with the kind, the axes and the result of `like`; nothing if there is none.
 MESHWRIGHT_API std::optional<Move> find_move(const ConversionProblem& problem, const Layout& from, const Move& like);
 
-// Moves that follow each other and can be one over the product of their axes, as that one.
+// Moves that follow each other and can be one over the product of their axes, as that one, where it costs no more.
 MESHWRIGHT_API std::vector<Move> joined(const ConversionProblem& problem, const Layout& from, const std::vector<Move>& moves);
 
-// Over a product of axes: as over one axis of its size, or over one axis after the other, whichever is faster, since libraries have both.
+// Over a product of axes: as over one axis that is what the cluster gives to it. Where all of them are alike it costs no more than they do
+// one after the other.
 MESHWRIGHT_API double move_seconds(const ConversionProblem& problem, const Layout& from, const Move& move);
 MESHWRIGHT_API Ticks move_ticks(const ConversionProblem& problem, const Layout& from, const Move& move);
 
