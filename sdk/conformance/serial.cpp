@@ -29,6 +29,35 @@ NearTies count_near_ties(const OpCall& call, const Tensor& scores, const Tensor&
   return found;
 }
 
+// As torch.optim takes the step of this number; momentum's buffer is `first`.
+template <class T>
+void take_step(Optimizer optimizer, const OptimizerSettings& settings, std::int64_t number, std::span<const T> gradient, std::span<T> parameter,
+               std::span<T> first, std::span<T> second) {
+  const auto numbers = static_cast<double>(number);
+  const double rate = settings.learning_rate / (1 - std::pow(settings.beta1, numbers));
+  const double correction = 1 / std::sqrt(1 - std::pow(settings.beta2, numbers));
+  const double kept = 1 - settings.learning_rate * (optimizer == Optimizer::adamw ? settings.weight_decay : 0);
+  const std::size_t count = parameter.size();
+  if (optimizer == Optimizer::sgd) {
+    for (std::size_t i = 0; i < count; ++i) parameter[i] = static_cast<T>(static_cast<double>(parameter[i]) - settings.learning_rate * static_cast<double>(gradient[i]));
+    return;
+  }
+  if (optimizer == Optimizer::momentum) {
+    for (std::size_t i = 0; i < count; ++i) {
+      first[i] = static_cast<T>(settings.momentum * static_cast<double>(first[i]) + static_cast<double>(gradient[i]));
+      parameter[i] = static_cast<T>(static_cast<double>(parameter[i]) - settings.learning_rate * static_cast<double>(first[i]));
+    }
+    return;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto slope = static_cast<double>(gradient[i]);
+    first[i] = static_cast<T>(settings.beta1 * static_cast<double>(first[i]) + (1 - settings.beta1) * slope);
+    second[i] = static_cast<T>(settings.beta2 * static_cast<double>(second[i]) + (1 - settings.beta2) * slope * slope);
+    const double moved = rate * static_cast<double>(first[i]) / (std::sqrt(static_cast<double>(second[i])) * correction + settings.epsilon);
+    parameter[i] = static_cast<T>(static_cast<double>(parameter[i]) * kept - moved);
+  }
+}
+
 class SerialRunner {
  public:
   SerialRunner(const TrainingGraph& training, const OpTable& ops, const KernelTable* kernels,
@@ -168,33 +197,16 @@ void SerialTraining::choose_epsilon() {
   if (input_.relative_epsilon > 0 && largest > 0 && std::isfinite(largest)) settings_.epsilon = input_.relative_epsilon * largest;
 }
 
-// As torch.optim takes a step.
 Tensor SerialTraining::updated(ValueId parameter, const Tensor& gradient) {
   const Tensor& before = source(parameter);
-  Tensor after(before.type());
-  if (input_.optimizer == Optimizer::sgd) {
-    for (std::int64_t i = 0; i < before.elements(); ++i) after.set(i, before.get(i) - settings_.learning_rate * gradient.get(i));
-    return after;
-  }
-  const bool moments = input_.optimizer != Optimizer::momentum;
-  State& state = states_.try_emplace(parameter, State{Tensor(before.type()), moments ? Tensor(before.type()) : Tensor()}).first->second;
-  if (!moments) {
-    for (std::int64_t i = 0; i < before.elements(); ++i) {
-      state.first.set(i, settings_.momentum * state.first.get(i) + gradient.get(i));
-      after.set(i, before.get(i) - settings_.learning_rate * state.first.get(i));
-    }
-    return after;
-  }
-  const auto steps = static_cast<double>(steps_);
-  const double rate = settings_.learning_rate / (1 - std::pow(settings_.beta1, steps));
-  const double correction = 1 / std::sqrt(1 - std::pow(settings_.beta2, steps));
-  const double kept = 1 - settings_.learning_rate * (input_.optimizer == Optimizer::adamw ? settings_.weight_decay : 0);
-  for (std::int64_t i = 0; i < before.elements(); ++i) {
-    const double slope = gradient.get(i);
-    state.first.set(i, settings_.beta1 * state.first.get(i) + (1 - settings_.beta1) * slope);
-    state.second.set(i, settings_.beta2 * state.second.get(i) + (1 - settings_.beta2) * slope * slope);
-    after.set(i, before.get(i) * kept - rate * state.first.get(i) / (std::sqrt(state.second.get(i)) * correction + settings_.epsilon));
-  }
+  Tensor after = before;
+  const TensorType &type = before.type(), nothing{type.dtype, {0}};
+  const bool is_sgd = input_.optimizer == Optimizer::sgd, has_one = is_sgd || input_.optimizer == Optimizer::momentum;
+  State& state = states_.try_emplace(parameter, State{Tensor(is_sgd ? nothing : type), Tensor(has_one ? nothing : type)}).first->second;
+  const auto step = [&]<class T>(T) {
+    take_step<T>(input_.optimizer, settings_, steps_, gradient.as<T>(), after.as<T>(), state.first.as<T>(), state.second.as<T>());
+  };
+  type.dtype == DType::float64 ? step(0.0) : step(0.0F);
   return after;
 }
 

@@ -1,10 +1,11 @@
 #include "sources.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <numbers>
 #include <optional>
 
+#include "normal.h"
 #include "split_mix.h"
 
 namespace meshwright {
@@ -19,7 +20,6 @@ class Drawer {
   std::uint64_t next() { return random_.next(); }
   double uniform() { return random_.unit(); }
   double between(double low, double high) { return low + (high - low) * uniform(); }
-  double normal() { return std::sqrt(-2 * std::log(1 - uniform())) * std::cos(2 * std::numbers::pi * uniform()); }
 
  private:
   SplitMix random_;
@@ -110,6 +110,19 @@ void draw_integers(Tensor& tensor, const IntegerUse& use, Drawer& drawer) {
   }
 }
 
+void draw_normal(Tensor& tensor, double deviation, Drawer& drawer) {
+  std::array<double, 512> numbers{}, turns{};
+  for (std::int64_t first = 0; first < tensor.elements(); first += static_cast<std::int64_t>(numbers.size())) {
+    const std::size_t count = std::min(numbers.size(), static_cast<std::size_t>(tensor.elements() - first));
+    for (std::size_t i = 0; i < count; ++i) {
+      numbers[i] = 1 - drawer.uniform();
+      turns[i] = drawer.uniform();
+    }
+    make_normal(numbers.data(), turns.data(), count);
+    for (std::size_t i = 0; i < count; ++i) tensor.set(first + static_cast<std::int64_t>(i), deviation * numbers[i]);
+  }
+}
+
 // As networks are initialised: weights so that activations keep their size, scales about 1, the rest small.
 void draw_reals(Tensor& tensor, SourceKind kind, const std::string& name, Drawer& drawer) {
   double low = -1, high = 1;
@@ -118,8 +131,7 @@ void draw_reals(Tensor& tensor, SourceKind kind, const std::string& name, Drawer
     for (std::size_t i = 1; i < tensor.shape().size(); ++i) fan_in *= tensor.shape()[i];
     // 0.02 is what GPT-2, BERT and ViT start from.
     const double deviation = std::clamp(std::sqrt(1.0 / static_cast<double>(fan_in)), 0.02, 0.3);
-    for (std::int64_t i = 0; i < tensor.elements(); ++i) tensor.set(i, deviation * drawer.normal());
-    return;
+    return draw_normal(tensor, deviation, drawer);
   }
   if (kind == SourceKind::parameter) {
     const double center = name.ends_with("weight") ? 1 : 0;

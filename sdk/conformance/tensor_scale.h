@@ -1,12 +1,25 @@
 // The sizes that differences between two tensors are measured by.
 #pragma once
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "meshwright/tensor.h"
 
 namespace meshwright {
+
+// The largest size among `count` numbers, of which `number(i)` is one; NaN if one is none, 0 of none. Without their signs,
+// floats are in the order of their bits read as integers, and NaN comes behind infinity: that the compiler vectorizes.
+template <class Number>
+float largest_size(std::size_t count, Number number) {
+  std::int32_t largest = 0;
+  for (std::size_t i = 0; i < count; ++i) largest = std::max(largest, std::bit_cast<std::int32_t>(number(i)) & std::numeric_limits<std::int32_t>::max());
+  return std::bit_cast<float>(largest);
+}
 
 // Of a whole tensor, or of each of its rows: the elements that share all indices but the last. A tensor whose rows have
 // very unlike sizes (an embedding's gradient, say) may be wrong in its small rows and right in shares of its largest element.

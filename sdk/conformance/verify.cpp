@@ -18,27 +18,47 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
+// Among `count` elements of two tensors. NaN counts as infinite.
+double largest_difference(const Tensor& one, std::size_t at_one, const Tensor& other, std::size_t at_other, std::size_t count) {
+  double largest = 0;
+  if (one.type().dtype == DType::float32 && other.type().dtype == DType::float32) {
+    const float *a = one.as<float>().data() + at_one, *b = other.as<float>().data() + at_other;
+    largest = largest_size(count, [a, b](std::size_t i) { return a[i] - b[i]; });
+  } else {
+    for (std::size_t i = 0; i < count && !std::isnan(largest); ++i) {
+      const double difference = std::abs(one.get(static_cast<std::int64_t>(at_one + i)) - other.get(static_cast<std::int64_t>(at_other + i)));
+      if (!(difference <= largest)) largest = difference;
+    }
+  }
+  return std::isnan(largest) ? kInfinity : largest;
+}
+
 class Comparison final : public RunObserver {
  public:
-  Comparison(const VerifyInput& input, const SerialStep& serial, std::int64_t step)
-      : input_(input), serial_(serial), step_(step == 0 ? "" : ", step " + std::to_string(step + 1)) {
-    for (const auto& [id, gradient] : serial.gradients) {
-      gradient_scales_[id] = TensorScale(gradient, input.by_rows);
-      largest_gradient_ = std::max(largest_gradient_, gradient_scales_[id].largest());
+  Comparison(const VerifyInput& input, SerialStep serial, std::int64_t step)
+      : input_(input), outputs_(std::move(serial.outputs)), step_(step == 0 ? "" : ", step " + std::to_string(step + 1)) {
+    for (auto& [id, gradient] : serial.gradients) {
+      Parameter& here = parameters_[id];
+      here.gradient_scale = TensorScale(gradient, input.by_rows);
+      here.gradient = std::move(gradient);
+      here.updated = std::move(serial.updated.at(id));
+      here.updated_scale = TensorScale(here.updated, input.by_rows);
+      here.ranks_left = input.program.mesh.devices();
+      largest_gradient_ = std::max(largest_gradient_, here.gradient_scale.largest());
     }
-    for (const auto& [id, updated] : serial.updated) parameter_scales_[id] = TensorScale(updated, input.by_rows);
-    for (const Tensor& output : serial.outputs) output_scales_.emplace_back(output, input.by_rows);
+    for (const Tensor& output : outputs_) output_scales_.emplace_back(output, input.by_rows);
   }
 
   void on_update(std::int64_t rank, std::uint32_t parameter, const Tensor& gradient, const Tensor& updated) override {
     const ProgramParameter& here = input_.program.parameters[parameter];
     ShardedType type = input_.program.type(here.value);
     type.layout = here.state;
-    const auto known = serial_.gradients.find(here.source);
-    if (known == serial_.gradients.end()) return fail("the serial run has no gradient of '" + here.name + "'");
-    compare(rank, "gradient of " + here.name, gradient, known->second, type, gradient_scales_.at(here.source),
-            input_.floor * largest_gradient_);
-    compare(rank, here.name, updated, serial_.updated.at(here.source), type, parameter_scales_.at(here.source), input_.floor);
+    const auto known = parameters_.find(here.source);
+    if (known == parameters_.end()) return fail("the serial run has no gradient of '" + here.name + "'");
+    Parameter& truth = known->second;
+    compare(rank, "gradient of " + here.name, gradient, truth.gradient, type, truth.gradient_scale, input_.floor * largest_gradient_);
+    compare(rank, here.name, updated, truth.updated, type, truth.updated_scale, input_.floor);
+    drop_behind_last_rank(truth);
     if (here.updated != kNoId) assemble(rank, parameter, type, updated);
   }
 
@@ -52,14 +72,14 @@ class Comparison final : public RunObserver {
       if (const auto known = assembled_.find(parameter); known != assembled_.end()) shards = known->second;
     }
     if (!shards) return fail("'" + here.name + "' was gathered without having been updated");
-    compare(rank, here.name, value, *shards, input_.program.type(here.value), parameter_scales_.at(here.source), input_.floor);
+    compare(rank, here.name, value, *shards, input_.program.type(here.value), parameters_.at(here.source).updated_scale, input_.floor);
   }
 
   void on_output(std::int64_t rank, std::uint32_t output, const Tensor& value) override {
     const ProgramOutput& here = input_.program.outputs[output];
     const ProgramValue& described = input_.program.values[here.value];
     const std::string name = here.kind == OutputKind::loss ? "loss" : here.target.empty() ? described.name : here.target;
-    compare(rank, name, value, serial_.outputs[output], described.type, output_scales_[output], input_.floor);
+    compare(rank, name, value, outputs_[output], described.type, output_scales_[output], input_.floor);
     if (here.kind != OutputKind::loss) return;
     const std::scoped_lock lock(mutex_);
     if (rank == 0) loss_ += value.get(0) / static_cast<double>(input_.program.training.microbatches);
@@ -69,7 +89,7 @@ class Comparison final : public RunObserver {
     const std::int64_t ranks = input_.program.mesh.devices();
     std::size_t gathered = 0;
     for (const ProgramParameter& parameter : input_.program.parameters) gathered += parameter.updated != kNoId ? 1 : 0;
-    const auto expected = static_cast<std::int64_t>(2 * serial_.gradients.size() + gathered + serial_.outputs.size()) * ranks;
+    const auto expected = static_cast<std::int64_t>(2 * parameters_.size() + gathered + outputs_.size()) * ranks;
     if (result.steps == 0) result.loss_parallel = loss_;
     if (result.steps == 0 || worst_ > result.max_relative_error) {
       result.max_relative_error = worst_;
@@ -85,6 +105,19 @@ class Comparison final : public RunObserver {
   }
 
  private:
+  // What one device computes of a parameter.
+  struct Parameter {
+    Tensor gradient, updated;
+    TensorScale gradient_scale, updated_scale;
+    std::int64_t ranks_left = 0;  // that have not been compared yet
+  };
+
+  // The tensors are as large as the model: memory that ranks can use.
+  void drop_behind_last_rank(Parameter& truth) {
+    const std::scoped_lock lock(mutex_);
+    if (--truth.ranks_left == 0) truth.gradient = truth.updated = Tensor();
+  }
+
   void fail(const std::string& problem) {
     const std::scoped_lock lock(mutex_);
     if (problem_.empty()) problem_ = problem;
@@ -110,11 +143,8 @@ class Comparison final : public RunObserver {
         const auto place = static_cast<std::int64_t>(to + i);
         const std::size_t end = std::min(count, i + static_cast<std::size_t>(scales.alike_from(place)));
         const double scale = std::max(scales.at(place), floor);
-        double largest = 0;  // NaN counts as infinite
-        for (; i < end; ++i) {
-          const double difference = std::abs(part.get(static_cast<std::int64_t>(from + i)) - whole.get(static_cast<std::int64_t>(to + i)));
-          if (!(difference <= largest)) largest = std::isnan(difference) ? kInfinity : difference;
-        }
+        const double largest = largest_difference(part, from + i, whole, to + i, end - i);
+        i = end;
         const double error = largest == 0 ? 0 : largest / scale;  // the scale is 0 where every gradient is
         if (!(error <= worst)) worst = std::isnan(error) ? kInfinity : error;
       }
@@ -130,9 +160,9 @@ class Comparison final : public RunObserver {
   }
 
   const VerifyInput& input_;
-  const SerialStep& serial_;
+  std::map<ValueId, Parameter> parameters_;
+  const std::vector<Tensor> outputs_;
   const std::string step_;  // for the names of tensors
-  std::map<ValueId, TensorScale> gradient_scales_, parameter_scales_;
   std::vector<TensorScale> output_scales_;
   double largest_gradient_ = 0;
   std::map<std::uint32_t, Tensor> assembled_;  // updated parameters, from the shards of all ranks
@@ -175,7 +205,7 @@ Status go_on_from(const Executable& executable, const VerifyInput& input, Serial
 
 }  // namespace
 
-Result<Verification> verify(const VerifyInput& input) {
+Result<Verification> verify(VerifyInput input) {
   const SerialInput on_one{input.graph, input.ops, input.kernels, input.sources, input.program.training.optimizer, {}, 0.1 * input.tolerance, input.further, 0.01};
   Result<TrainingGraph> training = differentiate(input.graph, input.ops);
   if (!training) return add_context("the run on one device", training.error());
@@ -187,7 +217,7 @@ Result<Verification> verify(const VerifyInput& input) {
     if (s > 0) {
       if (Status status = go_on_from(*executable, input, *serial); !status) return status.error();
     }
-    const Result<SerialStep> truth = s == 0 ? serial->step() : serial->step(input.later[s - 1]);
+    Result<SerialStep> truth = s == 0 ? serial->step() : serial->step(input.later[s - 1]);
     if (!truth) return add_context("the run on one device", truth.error());
     if (s == 0) {
       Result<std::unique_ptr<Executable>> made = input.backend.compile({input.program, input.ops, input.profile, input.kernels, {}, nullptr, serial->settings()});
@@ -195,17 +225,20 @@ Result<Verification> verify(const VerifyInput& input) {
       executable = std::move(*made);
       if (Status status = executable->load(inputs); !status) return status.error();
     }
-    if (s == input.later.size()) serial.reset();  // what it keeps for a next step is as large as the model, some times over
-    Comparison comparison(input, *truth, static_cast<std::int64_t>(s));
+    if (s == input.later.size()) {  // what nobody asks for any more is as large as the model, some times over
+      serial.reset();
+      for (const ProgramParameter& parameter : input.program.parameters) input.sources.erase(parameter.source);
+    }
+    for (std::size_t i = 0; s == 0 && i < input.program.outputs.size(); ++i) {
+      if (input.program.outputs[i].kind != OutputKind::loss) continue;
+      result.loss_serial += truth->outputs[i].get(0) / static_cast<double>(input.program.training.microbatches);
+    }
+    if (s == 0) result.near_ties = truth->near_ties;
+    Comparison comparison(input, std::move(*truth), static_cast<std::int64_t>(s));
     const Result<Report> report = executable->step(inputs, &comparison);
     if (!report) return report.error();
     comparison.finish(result);
     if (s > 0) continue;
-    for (std::size_t i = 0; i < input.program.outputs.size(); ++i) {
-      if (input.program.outputs[i].kind != OutputKind::loss) continue;
-      result.loss_serial += truth->outputs[i].get(0) / static_cast<double>(input.program.training.microbatches);
-    }
-    result.near_ties = truth->near_ties;
     result.ranks = report->ranks;
     result.bytes_sent_measured = report->bytes_sent;
     result.peak_bytes_measured = report->peak_bytes;

@@ -39,7 +39,7 @@ struct VerifyInput {
   const CostProfile& profile;
   const KernelTable* kernels = nullptr;
   const Backend& backend;  // runs the program
-  const std::map<ValueId, Tensor>& sources;
+  std::map<ValueId, Tensor> sources;
   double tolerance = 1e-4;
   double floor = 1e-3;  // of parameters and outputs; of gradients, this share of the largest gradient in the model
   std::span<const std::map<ValueId, Tensor>> further = {};  // user inputs of each microbatch behind the first
@@ -52,6 +52,6 @@ struct VerifyInput {
 // its own optimizer's state. Compares loss and other outputs, mutated buffers, every gradient and every updated parameter of each step, on every rank.
 // Adam's epsilon is a hundredth of the largest gradient, so that rounding does not decide its steps. Errors: what a run says; that
 // the numbers differ is no error.
-Result<Verification> verify(const VerifyInput& input);
+Result<Verification> verify(VerifyInput input);
 
 }  // namespace meshwright

@@ -76,7 +76,7 @@ Result<Verification> verify_plan(Plan plan, const ProgramTools& tools, PluginHos
   if (!kernels) return kernels.error();
   const Measure& measure = exact ? kExact : kUsual;
   const StandIns stand_ins(*tools.ops, kernels->get());
-  Result<Verification> verification = verify({plan.graph(), *program, *tools.ops, tools.profile, &stand_ins, **backend, *sources,
+  Result<Verification> verification = verify({plan.graph(), *program, *tools.ops, tools.profile, &stand_ins, **backend, std::move(*sources),
                                               measure.tolerance, measure.floor, *further, measure.by_rows, *later});
   if (verification) verification->not_computed = stand_ins.ops();
   return verification;

@@ -24,7 +24,8 @@ class MESHWRIGHT_API RunObserver {
   virtual void on_output(std::int64_t rank, std::uint32_t output, const Tensor& value) = 0;
 };
 
-// The whole tensor of a source of the graph; of a user's input, in a microbatch. Null: there is none.
+// The whole tensor of a source of the graph; of a user's input, in a microbatch. Null: there is none. What it points to is
+// there while the call goes on that this was handed to.
 using TensorSource = std::function<const Tensor*(ValueId, std::int64_t microbatch)>;
 
 // What a run or a prediction of one step gives.
