@@ -6,6 +6,7 @@
 namespace meshwright {
 
 OpKernels::~OpKernels() = default;
+bool OpKernels::reads_transposed(const OpCall&, std::size_t) const { return false; }
 KernelTable::~KernelTable() = default;
 RunObserver::~RunObserver() = default;
 Executable::~Executable() = default;
@@ -18,12 +19,7 @@ Result<std::vector<Tensor>> OpKernels::compute(const OpCall& call, std::span<con
     Result<std::vector<Tensor>> results = do_compute(call, operands);
     if (!results) return add_context(where, results.error());
     if (results->empty()) return results;
-    if (results->size() != call.results.size()) return plugin_failed(where + ": a result of the kernel is missing");
-    for (std::size_t i = 0; i < call.results.size(); ++i) {
-      if ((*results)[i].type() != call.results[i]) {
-        return plugin_failed(where + ": result " + std::to_string(i) + " of the kernel has another type");
-      }
-    }
+    if (Status status = check_results(call, *results); !status) return add_context(where + ": the kernel", status.error());
     return results;
   });
 }
@@ -34,6 +30,7 @@ Result<std::vector<Tensor>> compute(const OpCall& call, std::span<const Tensor* 
     Result<std::vector<Tensor>> results = kernel->compute(call, operands);
     if (!results || !results->empty() || call.results.empty()) return results;
   }
+  if (!call.transposed.empty()) return plugin_failed(call.node.op + " at '" + call.node.name + "': no kernel reads operands that are transposed");
   const OpFamily* family = ops.find(call.node.op);
   if (!family) return bad_input(call.node.op + " at '" + call.node.name + "': no op family serves it");
   return family->evaluate(call, operands);

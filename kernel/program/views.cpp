@@ -23,6 +23,7 @@ void mark_what_families_say(Program& program, const OpTable& ops) {
     const ViewFinder::View view = finder.view(call);
     instruction.compute()->alias = view.alias;
     instruction.compute()->keeps_order = view.keeps_order;
+    instruction.compute()->transposes = view.transposes;
   }
 }
 

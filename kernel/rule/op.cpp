@@ -18,6 +18,20 @@ bool has_complex(const OpCall& call) {
   return std::ranges::any_of(call.operands, is_of_pairs) || std::ranges::any_of(call.results, is_of_pairs);
 }
 
+Status check_results(const OpCall& call, std::span<const Tensor> results) {
+  if (results.size() != call.results.size()) return plugin_failed("a result is missing");
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (results[i].type() != call.results[i]) return plugin_failed("result " + std::to_string(i) + " has another type");
+    for (std::size_t k = 0; k < call.memory.size(); ++k) {
+      const bool has_bytes = !call.memory[k].empty() && !results[i].bytes().empty();
+      if (k != i && has_bytes && results[i].bytes().data() == call.memory[k].data()) {
+        return plugin_failed("result " + std::to_string(i) + " lies in the memory of result " + std::to_string(k));
+      }
+    }
+  }
+  return Done{};
+}
+
 OpFamily::~OpFamily() = default;
 OpTable::~OpTable() = default;
 
@@ -143,10 +157,7 @@ Result<std::vector<Tensor>> OpFamily::evaluate(const OpCall& call, std::span<con
     if (Status status = check_dimensions(call); !status) return status.error();
     Result<std::vector<Tensor>> results = do_evaluate(call, operands);
     if (!results) return add_context(where, results.error());
-    if (results->size() != call.results.size()) return plugin_failed(where + ": a result is missing");
-    for (std::size_t i = 0; i < call.results.size(); ++i) {
-      if ((*results)[i].type() != call.results[i]) return plugin_failed(where + ": result " + std::to_string(i) + " has another type");
-    }
+    if (Status status = check_results(call, *results); !status) return add_context(where, status.error());
     return results;
   });
 }

@@ -12,7 +12,7 @@ ViewFinder::View ask_family(const OpTable& ops, const OpCall& call) {
   const Result<OpCost> cost = family->cost(call, *rule);
   if (!cost || !cost->alias) return {};
   const bool all = call.results.size() == 1 && call.results[0].dtype == call.operands[0].dtype && call.results[0].elements() == call.operands[0].elements();
-  return {true, cost->keeps_order && all};
+  return {true, cost->keeps_order && all, cost->transposes && all};
 }
 
 }  // namespace

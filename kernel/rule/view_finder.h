@@ -16,6 +16,7 @@ class ViewFinder {
   struct View {
     bool alias = false;       // the results share the storage of operand 0
     bool keeps_order = false;  // and are all of it, element by element
+    bool transposes = false;   // or all of it, its last two dimensions exchanged
   };
   // None, where no family knows the op or it refuses the call.
   View view(const OpCall& call);

@@ -85,18 +85,28 @@ class StandIns::Kernels final : public OpKernels {
     return {stood_in_.begin(), stood_in_.end()};
   }
 
+  [[nodiscard]] bool reads_transposed(const OpCall& call, std::size_t operand) const override {
+    const OpKernels* kernel = kernel_of(call);
+    return kernel != nullptr && kernel->reads_transposed(call, operand);
+  }
+
  private:
+  static bool is_pointwise(const OpCall& call) { return call.node.op.starts_with("meshwright_function.pointwise"); }
+  [[nodiscard]] bool is_computed(const OpCall& call) const { return ops_.find(call.node.op) != nullptr && !is_pointwise(call) && !has_complex(call); }
+  [[nodiscard]] const OpKernels* kernel_of(const OpCall& call) const {
+    return kernels_ != nullptr && is_computed(call) ? kernels_->find(call.node.op) : nullptr;
+  }
+
   Result<std::vector<Tensor>> do_compute(const OpCall& call, std::span<const Tensor* const> operands) const override {
-    const bool is_pointwise = call.node.op.starts_with("meshwright_function.pointwise");
-    if (ops_.find(call.node.op) != nullptr && !is_pointwise && !has_complex(call)) {
-      const OpKernels* kernel = kernels_ != nullptr ? kernels_->find(call.node.op) : nullptr;
+    if (is_computed(call)) {
+      const OpKernels* kernel = kernel_of(call);
       return kernel != nullptr ? kernel->compute(call, operands) : std::vector<Tensor>{};
     }
     {
       const std::scoped_lock lock(mutex_);
       stood_in_.insert(described(call.node));
     }
-    return is_pointwise && ops_.find(call.node.op) != nullptr ? pointwise_stand_in(call, operands) : stand_in(call, operands);
+    return is_pointwise(call) && ops_.find(call.node.op) != nullptr ? pointwise_stand_in(call, operands) : stand_in(call, operands);
   }
 
   const OpTable& ops_;

@@ -21,6 +21,21 @@ struct OpCall {
   const Node& node;
   std::vector<TensorType> operands;  // as node.operands
   std::vector<TensorType> results;   // as node.results
+  // Where whoever computes the call would have its results, as `results`: memory that no operand lies in, each of as many
+  // bytes as the result. Empty: anywhere.
+  std::vector<std::span<std::byte>> memory = {};
+  // As operands: whether it lies in memory with its last two dimensions exchanged, which kernels may say that they read
+  // (OpKernels::reads_transposed). Empty: none does. The types above are of what is meant.
+  std::vector<bool> transposed = {};
+
+  // A tensor to be given out as result i, in its memory if there is one. It holds anything: each element has to be written.
+  [[nodiscard]] Tensor result(std::size_t i) const { return memory.empty() ? Tensor::uncleared(results[i]) : Tensor::in(memory[i], results[i]); }
+  // The same, of zeros.
+  [[nodiscard]] Tensor zeros(std::size_t i) const {
+    Tensor made = result(i);
+    made.clear();
+    return made;
+  }
 
   [[nodiscard]] const TensorType* operand(std::string_view name) const {
     const auto index = node.operand_index(name);
@@ -32,6 +47,9 @@ MESHWRIGHT_API OpCall make_call(const Graph& graph, const Node& node);
 
 // Whether an operand or a result holds complex numbers, of which no rule, gradient or meaning of a family speaks.
 MESHWRIGHT_API bool has_complex(const OpCall& call);
+
+// Errors: plugin_failed, if these are not the call's results: of other types, or one in the memory that is another one's.
+MESHWRIGHT_API Status check_results(const OpCall& call, std::span<const Tensor> results);
 
 // One call whose gradient is wanted.
 struct GradientCall {
@@ -65,6 +83,7 @@ struct OpCost {
   bool matrix = false;   // runs on the matrix units
   bool alias = false;    // The results are views that share operand 0's storage: nothing moves, nothing is saved.
   bool keeps_order = false;  // Of an alias with one result: it is all of operand 0, element by element, in another shape.
+  bool transposes = false;   // Of an alias with one result: it is operand 0 with its last two dimensions exchanged.
   bool gathers = false;  // Reads of each operand at most as many bytes as the results have: an embedding reads the rows it needs.
   // Only for models without a backward (ModelAnalysis::no_backward), where the kernel has to assume what a backward would
   // cost: one contraction over the same points for each differentiable operand that is no addend if `matrix`, else twice

@@ -17,6 +17,9 @@ class MESHWRIGHT_API OpKernels {
   virtual ~OpKernels();
   // The results; empty if it leaves this call to `evaluate`, for its dtype or an attribute.
   Result<std::vector<Tensor>> compute(const OpCall& call, std::span<const Tensor* const> operands) const;
+  // Whether it computes such a call also from this operand transposed (OpCall::transposed), and so spares its caller a copy. No, unless
+  // overridden. Where it says yes, it must not leave the call to `evaluate`.
+  [[nodiscard]] virtual bool reads_transposed(const OpCall& call, std::size_t operand) const;
 
  private:
   virtual Result<std::vector<Tensor>> do_compute(const OpCall& call, std::span<const Tensor* const> operands) const = 0;

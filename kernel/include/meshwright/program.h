@@ -58,6 +58,7 @@ struct Compute {
   bool local = false;                 // on one rank's shapes
   bool alias = false;                 // The results share the storage of operand 0.
   bool keeps_order = false;           // of an alias: its result is all of operand 0, element by element
+  bool transposes = false;            // of an alias: its result is operand 0 with its last two dimensions exchanged
   std::uint32_t call = kNoId;         // index into Program::calls: in whose place one rank executes it; kNoId: it is the op itself
 };
 

@@ -2,9 +2,11 @@
 // means (op.h, evaluate); nobody measures anything by it. Booleans are bytes of 0 or 1.
 #pragma once
 
+#include <algorithm>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -17,15 +19,27 @@ namespace meshwright {
 class Tensor {
  public:
   Tensor() = default;
-  explicit Tensor(TensorType type)
-      : type_(std::move(type)), elements_(type_.elements()), owned_(static_cast<std::size_t>(type_.bytes()), std::byte{0}), bytes_(owned_) {}
-  Tensor(const Tensor& other) : type_(other.type_), elements_(other.elements_), owned_(other.bytes_.begin(), other.bytes_.end()), bytes_(owned_) {}
+  // Of zeros.
+  explicit Tensor(TensorType type) : Tensor(uncleared(std::move(type))) { clear(); }
+  Tensor(const Tensor& other) : type_(other.type_), elements_(other.elements_) {
+    allocate(other.bytes_.size());
+    std::ranges::copy(other.bytes_, bytes_.begin());
+  }
   Tensor(Tensor&& other) noexcept { swap(other); }
   Tensor& operator=(Tensor other) noexcept {
     swap(other);
     return *this;
   }
   ~Tensor() = default;
+
+  // Holds anything until each of its elements is written.
+  static Tensor uncleared(TensorType type) {
+    Tensor made;
+    made.elements_ = type.elements();
+    made.allocate(static_cast<std::size_t>(type.bytes()));
+    made.type_ = std::move(type);
+    return made;
+  }
 
   // All of `whole` in another shape. Owns nothing: it must not outlive `whole`, nor be written to. A copy of it owns its elements.
   static Tensor reshaped(const Tensor& whole, TensorType type) {
@@ -74,6 +88,9 @@ class Tensor {
   [[nodiscard]] std::span<std::byte> bytes() { return bytes_; }
   [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
 
+  // Zeros everywhere.
+  void clear() { std::ranges::fill(bytes_, std::byte{0}); }
+
   // One element as a double, and back, rounded to the dtype: float32, float64, integers and booleans.
   [[nodiscard]] double get(std::int64_t index) const {
     if (type_.dtype == DType::float32) return reinterpret_cast<const float*>(bytes_.data())[index];
@@ -85,14 +102,27 @@ class Tensor {
   }
 
  private:
+  void allocate(std::size_t bytes) {
+    owned_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    bytes_ = {owned_.get(), bytes};
+  }
   [[nodiscard]] MESHWRIGHT_API double get_other(std::int64_t index) const;  // of a dtype that is not float32
   MESHWRIGHT_API void set_other(std::int64_t index, double value);
 
   TensorType type_;
   std::int64_t elements_ = 0;
-  std::vector<std::byte> owned_;
+  std::unique_ptr<std::byte[]> owned_;
   std::span<std::byte> bytes_;  // its own, or those of what it is seen as
 };
+
+// The tensors one after the other, none of them copied, as an initializer list would do.
+template <class... Tensors>
+std::vector<Tensor> listed(Tensors... tensors) {
+  std::vector<Tensor> made;
+  made.reserve(sizeof...(tensors));
+  (made.push_back(std::move(tensors)), ...);
+  return made;
+}
 
 // Steps through the elements of a shape: row-major strides, and the position of an index.
 MESHWRIGHT_API std::vector<std::int64_t> strides_of(const std::vector<std::int64_t>& shape);

@@ -170,13 +170,13 @@ Result<std::vector<Tensor>> attention_evaluate(const OpCall& call, std::span<con
   const auto type = [&](std::string_view name) -> const TensorType& { return operand(name)->type(); };
   if (Status status = check_shapes(type("query"), type("key"), type("value")); !status) return status.error();
   const AttentionCall attention(call.node, *operand("query"), *operand("key"), *operand("value"), operand("attn_mask"));
-  if (!is_backward(call.node)) return std::vector<Tensor>{tensor_of(call.results[0], attention.forward())};
+  if (!is_backward(call.node)) return listed(written(call.result(0), attention.forward()));
   const AttentionCall::Gradients made =
       attention.backward(numbers_of(*operand("grad_output")), numbers_of(*operand("output")));
   const Numbers* gradients[] = {&made.query, &made.key, &made.value, &made.mask};
   std::vector<Tensor> results;
   for (std::size_t i = 0; i < std::size(gradients); ++i) {
-    if (gives_gradient(call.node, i)) results.push_back(tensor_of(call.results[results.size()], *gradients[i]));
+    if (gives_gradient(call.node, i)) results.push_back(written(call.result(results.size()), *gradients[i]));
   }
   return results;
 }

@@ -61,11 +61,11 @@ std::vector<Tensor> apply(const OpCall& call, std::span<const Tensor* const> ope
     numbers[i] = (numbers[i] - mean[c]) * invstd[c] * (weight ? weight->get(at) : 1) + (bias ? bias->get(at) : 0);
   }
   std::vector<Tensor> results;
-  results.push_back(tensor_of(call.results[0], numbers));
+  results.push_back(written(call.result(0), numbers));
   if (call.results.size() == 1) return results;
   const bool own = call.results[1].elements() > 0;  // an evaluation saves no statistics
-  results.push_back(tensor_of(call.results[1], own ? mean : Numbers{}));
-  results.push_back(tensor_of(call.results[2], own ? invstd : Numbers{}));
+  results.push_back(written(call.result(1), own ? mean : Numbers{}));
+  results.push_back(written(call.result(2), own ? invstd : Numbers{}));
   if (call.results.size() == 3) return results;
   const Tensor *running_mean = find(call, operands, "running_mean"), *running_var = find(call, operands, "running_var");
   const double share = trains(call.node) ? momentum : 0;
@@ -74,8 +74,8 @@ std::vector<Tensor> apply(const OpCall& call, std::span<const Tensor* const> ope
     mean[c] = (1 - share) * running_mean->get(at) + share * mean[c];
     variance[c] = (1 - share) * running_var->get(at) + (share > 0 ? share * variance[c] * count / (count - 1) : 0);
   }
-  results.push_back(tensor_of(call.results[3], mean));
-  results.push_back(tensor_of(call.results[4], variance));
+  results.push_back(written(call.result(3), mean));
+  results.push_back(written(call.result(4), variance));
   return results;
 }
 
@@ -107,8 +107,8 @@ std::vector<Tensor> backward(const OpCall& call, std::span<const Tensor* const> 
       sum[c] += gradient[i];
       product[c] += gradient[i] * (x[i] - mean[c]) * invstd[c];
     }
-    results.push_back(tensor_of(call.results[0], sum));
-    results.push_back(tensor_of(call.results[1], product));
+    results.push_back(written(call.result(0), sum));
+    results.push_back(written(call.result(1), product));
     return results;
   }
   const Tensor *weight = find(call, operands, "weight"), *sum = find(call, operands, "sum"),
@@ -121,7 +121,7 @@ std::vector<Tensor> backward(const OpCall& call, std::span<const Tensor* const> 
     if (sum) of_input[i] -= (sum->get(at) + (x[i] - mean[c]) * invstd[c] * product->get(at)) / count;
     of_input[i] *= invstd[c] * (weight ? weight->get(at) : 1);
   }
-  results.push_back(tensor_of(call.results[0], of_input));
+  results.push_back(written(call.result(0), of_input));
   return results;
 }
 
@@ -137,7 +137,7 @@ Result<std::vector<Tensor>> batch_norm_evaluate(const OpCall& call, std::span<co
   const Numbers statistic = call.node.op == kMean ? mean_of(x, channels, count)
                                                   : variance_of(x, numbers_of(*operands[1]), channels, count);
   std::vector<Tensor> results;
-  results.push_back(tensor_of(call.results[0], statistic));
+  results.push_back(written(call.result(0), statistic));
   return results;
 }
 

@@ -34,7 +34,7 @@ class Broadcast final : public OpFamily {
   Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
     std::vector<Tensor> results;
     for (std::size_t i = 0; i < call.results.size(); ++i) {
-      Tensor& result = results.emplace_back(call.results[i]);
+      Tensor& result = results.emplace_back(call.zeros(i));
       const BroadcastIndex index(operands[i]->shape(), result.shape());
       for (std::int64_t e = 0; e < result.elements(); ++e) result.set(e, operands[i]->get(index(e)));
     }

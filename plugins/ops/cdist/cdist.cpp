@@ -63,7 +63,7 @@ Result<std::vector<Tensor>> pairs_evaluate(const OpCall& call, std::span<const T
     }
   }
   std::vector<Tensor> results;
-  results.push_back(tensor_of(call.results[0], result));
+  results.push_back(written(call.result(0), result));
   return results;
 }
 
@@ -149,7 +149,7 @@ class Cdist final : public OpFamily {
       }
     }
     std::vector<Tensor> results;
-    results.push_back(tensor_of(call.results[0], result));
+    results.push_back(written(call.result(0), result));
     return results;
   }
 };

@@ -57,7 +57,7 @@ Result<std::vector<Tensor>> convolution_evaluate(const OpCall& call, std::span<c
       if (i == 1) weight_gradient(first, second, result);
       const std::size_t positions = to_size(space_elements(call.operands[0]));
       for (std::size_t at = 0; i == 2 && at < first.size(); ++at) result[at / positions % result.size()] += first[at];
-      results.push_back(tensor_of(type, result));
+      results.push_back(written(call.result(results.size()), result));
     }
     return results;
   }
@@ -75,7 +75,7 @@ Result<std::vector<Tensor>> convolution_evaluate(const OpCall& call, std::span<c
   for (std::int64_t i = 0; operands.size() > 2 && i < type.elements(); ++i) {
     result[to_size(i)] += operands[2]->get(i / positions % channels);
   }
-  return std::vector<Tensor>{tensor_of(type, result)};
+  return listed(written(call.result(0), result));
 }
 
 }  // namespace meshwright

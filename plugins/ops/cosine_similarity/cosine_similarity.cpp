@@ -81,7 +81,7 @@ class CosineSimilarity final : public OpFamily {
     const double least = call.node.number("eps", 1e-8);
     for (std::size_t i = 0; i < product.size(); ++i) product[i] /= std::max(std::sqrt(a[i]), least) * std::max(std::sqrt(b[i]), least);
     std::vector<Tensor> results;
-    results.push_back(tensor_of(call.results[0], product));
+    results.push_back(written(call.result(0), product));
     return results;
   }
 };

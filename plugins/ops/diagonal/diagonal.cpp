@@ -74,7 +74,7 @@ class Diagonal final : public OpFamily {
       return bad_input("the diagonal is longer than its matrix");
     }
     std::vector<Tensor> results;
-    Tensor& result = results.emplace_back(call.results[0]);
+    Tensor& result = results.emplace_back(call.zeros(0));
     for (std::int64_t i = 0; i < narrow.elements(); ++i) {
       std::int64_t rest = i, at = place.first_row * strides[place.row] + place.first_column * strides[place.column];
       std::size_t d = 0;

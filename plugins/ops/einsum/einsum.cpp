@@ -141,7 +141,7 @@ class Einsum final : public OpFamily {
       sums[to_size(point / sum_length)] += product;
     }
     std::vector<Tensor> results;
-    results.push_back(tensor_of(call.results[0], sums));
+    results.push_back(written(call.result(0), sums));
     return results;
   }
 };

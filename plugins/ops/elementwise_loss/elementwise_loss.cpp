@@ -89,7 +89,7 @@ class ElementwiseLoss final : public OpFamily {
     const Loss loss = loss_of(call.node);
     const LossReduction reduction = reduction_of(call.node);
     std::vector<Tensor> results;
-    Tensor& result = results.emplace_back(call.results[0]);
+    Tensor& result = results.emplace_back(call.zeros(0));
     double sum = 0;
     for (std::int64_t i = 0; i < joint.elements(); ++i) {
       const double here = loss(at(0, i), at(1, i), at(positive, i)) * at(weight, i);

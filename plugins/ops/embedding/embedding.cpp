@@ -44,7 +44,7 @@ class Embedding final : public OpFamily {
 
   Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
     std::vector<Tensor> results;
-    Tensor& result = results.emplace_back(call.results[0]);
+    Tensor& result = results.emplace_back(call.zeros(0));
     const Tensor& indices = *operands[1];
     const Tensor& rows = *operands[0];  // of the table, or of the gradient
     const bool backward = is_backward(call.node);

@@ -224,9 +224,9 @@ Result<std::vector<Tensor>> evaluate_forward(const OpCall& call, std::span<const
   Tensor rows = repeated(*operands[0], copies);
   const ExpertRowValues made = expert_rows({call, rows, indices, *operands[3], *operands[4], operands.size() > 5 ? operands[5] : nullptr});
   const Numbers sums = sum_of_each(made.outputs, copies, call.results[0].shape[1], &weights);
-  std::vector<Tensor> results = {tensor_of(call.results[0], sums), std::move(rows)};
+  std::vector<Tensor> results = listed(written(call.result(0), sums), std::move(rows));
   const Numbers* const saved[] = {&made.inner, &made.gate, &made.product, &made.outputs};
-  for (std::size_t i = 0; i < std::size(saved); ++i) results.push_back(tensor_of(call.results[2 + i], *saved[i]));
+  for (std::size_t i = 0; i < std::size(saved); ++i) results.push_back(written(call.result(2 + i), *saved[i]));
   return results;
 }
 
@@ -236,10 +236,10 @@ Result<std::vector<Tensor>> evaluate_backward(const OpCall& call, std::span<cons
   const ExpertRowGradients sums =
       expert_row_gradients({call, *operands[5], indices, *operands[3], *operands[4], operands.size() > 10 ? operands[10] : nullptr},
                            {*operands[6], *operands[7], *operands[8], *operands[9]}, weights, repeated(*operands[0], copies));
-  std::vector<Tensor> results = {tensor_of(call.results[0], sum_of_each(sums.rows, copies, call.results[0].shape[1], nullptr)),
-                                 tensor_of(call.results[1], sums.row_weights), tensor_of(call.results[2], sums.gate_up),
-                                 tensor_of(call.results[3], sums.down)};
-  if (call.results.size() > 4) results.push_back(tensor_of(call.results[4], sums.gate_up_bias));
+  std::vector<Tensor> results =
+      listed(written(call.result(0), sum_of_each(sums.rows, copies, call.results[0].shape[1], nullptr)),
+             written(call.result(1), sums.row_weights), written(call.result(2), sums.gate_up), written(call.result(3), sums.down));
+  if (call.results.size() > 4) results.push_back(written(call.result(4), sums.gate_up_bias));
   return results;
 }
 

@@ -260,18 +260,18 @@ bool is_exchange_step(const std::string& op) {
 Result<std::vector<Tensor>> evaluate_exchange_step(const OpCall& call, std::span<const Tensor* const> operands) {
   const std::string& op = call.node.op;
   std::vector<Tensor> results;
-  for (const TensorType& type : call.results) results.emplace_back(type);
+  for (std::size_t i = 0; i < call.results.size(); ++i) results.push_back(call.zeros(i));
   if (op == kRows) {
     const ExpertRowValues made = expert_rows({call, *operands[0], *operands[1], *operands[2], *operands[3], operands.size() > 4 ? operands[4] : nullptr});
-    return std::vector<Tensor>{tensor_of(call.results[0], made.inner), tensor_of(call.results[1], made.gate),
-                               tensor_of(call.results[2], made.product), tensor_of(call.results[3], made.outputs)};
+    return listed(written(call.result(0), made.inner), written(call.result(1), made.gate), written(call.result(2), made.product),
+                  written(call.result(3), made.outputs));
   }
   if (op == kRowsBackward) {
     const ExpertRowGradients sums =
         expert_row_gradients({call, *operands[5], *operands[0], *operands[3], *operands[4], operands.size() > 10 ? operands[10] : nullptr},
                              {*operands[6], *operands[7], *operands[8], *operands[9]}, *operands[1], *operands[2]);
     const Numbers* const made[] = {&sums.rows, &sums.row_weights, &sums.gate_up, &sums.down, &sums.gate_up_bias};
-    for (std::size_t i = 0; i < results.size(); ++i) results[i] = tensor_of(call.results[i], *made[i]);
+    for (std::size_t i = 0; i < results.size(); ++i) results[i] = written(call.result(i), *made[i]);
     return results;
   }
   const Tensor &rows = *operands[0], &indices = *operands[1];

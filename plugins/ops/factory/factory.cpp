@@ -87,7 +87,7 @@ class Factory final : public OpFamily {
   Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
     const Node& node = call.node;
     std::vector<Tensor> results;
-    Tensor& result = results.emplace_back(call.results[0]);
+    Tensor& result = results.emplace_back(call.zeros(0));
     if (is_permutation(node)) {
       permute(RandomStream(node), result);
       return results;

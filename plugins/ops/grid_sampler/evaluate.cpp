@@ -105,7 +105,7 @@ Result<std::vector<Tensor>> grid_sampler_evaluate(const OpCall& call, std::span<
     }
   }
   std::vector<Tensor> results;
-  results.push_back(tensor_of(call.results[0], result));
+  results.push_back(written(call.result(0), result));
   return results;
 }
 

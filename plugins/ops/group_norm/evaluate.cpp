@@ -74,7 +74,7 @@ std::vector<Tensor> backward(const OpCall& call, const Groups& groups, std::span
   const Numbers* all[] = {&gradient, &of_weight, &of_bias};
   for (std::size_t i = 0; i < std::size(all); ++i) {
     if (gives_gradient(call.node, i) && results.size() < call.results.size()) {
-      results.push_back(tensor_of(call.results[results.size()], *all[i]));
+      results.push_back(written(call.result(results.size()), *all[i]));
     }
   }
   return results;
@@ -99,10 +99,10 @@ Result<std::vector<Tensor>> group_norm_evaluate(const OpCall& call, std::span<co
     x[i] = (x[i] - statistics.mean[g]) * statistics.rstd[g] * at(weight, c, 1) + at(bias, c, 0);
   }
   std::vector<Tensor> results;
-  results.push_back(tensor_of(call.results[0], x));
+  results.push_back(written(call.result(0), x));
   if (call.results.size() < 3) return results;
-  results.push_back(tensor_of(call.results[1], statistics.mean));
-  results.push_back(tensor_of(call.results[2], statistics.rstd));
+  results.push_back(written(call.result(1), statistics.mean));
+  results.push_back(written(call.result(2), statistics.rstd));
   return results;
 }
 

@@ -81,7 +81,7 @@ Result<std::vector<Tensor>> indexing_evaluate(const OpCall& call, std::span<cons
   const bool add = adds(call.node);
   if (add && call.operands[0] != call.results[0]) return bad_input("the result has another type than what is added to");
   std::vector<Tensor> results;
-  Tensor& result = add ? results.emplace_back(*operands[0]) : results.emplace_back(call.results[0]);
+  Tensor& result = add ? results.emplace_back(*operands[0]) : results.emplace_back(call.zeros(0));
   const std::vector<std::int64_t> picked = picked_shape(call);
   const BroadcastIndex value_at(add ? operands.back()->shape() : picked, picked);
   const Picker picker(call, operands);

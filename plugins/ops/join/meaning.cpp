@@ -70,11 +70,12 @@ Tensor with_unit_dimension(const Tensor& tensor, std::size_t dimension) {
   return wider;
 }
 
-Result<Tensor> slice(const OpCall& call, const Tensor& operand, const TensorType& type) {
+// Into `result`, of the type of what is cut.
+Result<Tensor> slice(const OpCall& call, const Tensor& operand, Tensor result) {
   const std::size_t at = joint_dimension(call.node, operand.type().rank());
-  Tensor result(type);
+  const std::int64_t count = result.shape()[at];
   const Status copied = copy_block(
-      operand, result, {at, slice_start(call.node, operand.shape()[at]), call.node.integer("step", 1), 0, 1, type.shape[at]});
+      operand, result, {at, slice_start(call.node, operand.shape()[at]), call.node.integer("step", 1), 0, 1, count});
   if (!copied) return copied.error();
   return result;
 }
@@ -83,16 +84,16 @@ Result<Tensor> select(const OpCall& call, const Tensor& operand) {
   const std::size_t at = joint_dimension(call.node, operand.type().rank());
   TensorType type = call.results[0];
   type.shape.insert(type.shape.begin() + static_cast<std::ptrdiff_t>(at), 1);
-  const Result<Tensor> wide = slice(call, operand, type);
+  const Result<Tensor> wide = slice(call, operand, Tensor::uncleared(type));
   if (!wide) return wide;
-  Tensor result(call.results[0]);
+  Tensor result = call.zeros(0);
   for (std::int64_t i = 0; i < result.elements(); ++i) result.set(i, wide->get(i));
   return result;
 }
 
 // The gradient of a slice or a select: zeros around it.
 Result<Tensor> spread(const OpCall& call, const Tensor& gradient) {
-  Tensor result(call.results[0]);
+  Tensor result = call.zeros(0);
   const std::size_t at = joint_dimension(call.node, result.type().rank());
   const Status copied = copy_block(
       gradient, result, {at, 0, 1, slice_start(call.node, result.shape()[at]), call.node.integer("step", 1), gradient.shape()[at]});
@@ -101,7 +102,7 @@ Result<Tensor> spread(const OpCall& call, const Tensor& gradient) {
 }
 
 Result<std::vector<Tensor>> cat(const OpCall& call, std::span<const Tensor* const> operands) {
-  Tensor joint(call.results[0]);
+  Tensor joint = call.zeros(0);
   const std::size_t at = joint_dimension(call.node, joint.type().rank());
   std::int64_t start = 0;
   for (const Tensor* piece : operands) {
@@ -109,7 +110,7 @@ Result<std::vector<Tensor>> cat(const OpCall& call, std::span<const Tensor* cons
     if (const Status copied = copy_block(*piece, joint, {at, 0, 1, start, 1, count}); !copied) return copied.error();
     start += count;
   }
-  return std::vector{std::move(joint)};
+  return listed(std::move(joint));
 }
 
 // split, split_with_sizes, chunk: the pieces' sizes stand in their types.
@@ -117,22 +118,23 @@ Result<std::vector<Tensor>> split(const OpCall& call, const Tensor& operand) {
   const std::size_t at = joint_dimension(call.node, operand.type().rank());
   std::vector<Tensor> pieces;
   std::int64_t start = 0;
-  for (const TensorType& type : call.results) {
-    const Status copied = copy_block(operand, pieces.emplace_back(type), {at, start, 1, 0, 1, type.shape[at]});
+  for (std::size_t i = 0; i < call.results.size(); ++i) {
+    const std::int64_t count = call.results[i].shape[at];
+    const Status copied = copy_block(operand, pieces.emplace_back(call.result(i)), {at, start, 1, 0, 1, count});
     if (!copied) return copied.error();
-    start += type.shape[at];
+    start += count;
   }
   return pieces;
 }
 
 Result<std::vector<Tensor>> stack(const OpCall& call, std::span<const Tensor* const> operands) {
-  Tensor joint(call.results[0]);
+  Tensor joint = call.zeros(0);
   const std::size_t at = joint_dimension(call.node, joint.type().rank());
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Block block{at, 0, 1, static_cast<std::int64_t>(i), 1, 1};
     if (const Status copied = copy_block(with_unit_dimension(*operands[i], at), joint, block); !copied) return copied.error();
   }
-  return std::vector{std::move(joint)};
+  return listed(std::move(joint));
 }
 
 Result<std::vector<Tensor>> unbind(const OpCall& call, const Tensor& operand) {
@@ -150,7 +152,7 @@ Result<std::vector<Tensor>> unbind(const OpCall& call, const Tensor& operand) {
 
 Result<Tensor> evaluate_one(const OpCall& call, const Tensor& operand) {
   const std::string& op = call.node.op;
-  if (op == "aten.slice.Tensor") return slice(call, operand, call.results[0]);
+  if (op == "aten.slice.Tensor") return slice(call, operand, call.result(0));
   if (op == "aten.select.int") return select(call, operand);
   if (op == "aten.slice_backward") return spread(call, operand);
   return spread(call, with_unit_dimension(operand, joint_dimension(call.node, call.results[0].rank())));
@@ -166,7 +168,7 @@ Result<std::vector<Tensor>> join_evaluate(const OpCall& call, std::span<const Te
   if (op.starts_with("aten.split") || op == "aten.chunk") return split(call, *operands[0]);
   Result<Tensor> result = evaluate_one(call, *operands[0]);
   if (!result) return result.error();
-  return std::vector{*std::move(result)};
+  return listed(*std::move(result));
 }
 
 namespace {

@@ -134,7 +134,7 @@ Result<std::vector<Tensor>> loss_evaluate(const OpCall& call, std::span<const Te
   const LossProblem problem(call.node, *operand("self"), *operand("target"), operand("weight"));
   if (!problem.labels_are_known()) return bad_input("a label is outside of the classes");
   std::vector<Tensor> results;
-  Tensor& result = results.emplace_back(call.results[0]);
+  Tensor& result = results.emplace_back(call.zeros(0));
   if (is_backward(call.node))
     add_gradients(problem, reduction_of(call.node), *operands[0], result);
   else

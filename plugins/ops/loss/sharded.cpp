@@ -56,7 +56,7 @@ std::vector<std::int64_t> own_classes(const ShardIndex& index, std::int64_t clas
 }
 
 Tensor maximum(const OpCall& call, const Tensor& logits) {
-  Tensor result(call.results[0]);
+  Tensor result = call.zeros(0);
   const std::int64_t classes = logits.shape()[1];
   const std::vector<std::int64_t> own = own_classes(ShardIndex(call.node, "classes", classes), classes);
   for (std::int64_t n = 0; n < result.elements(); ++n) {
@@ -68,7 +68,7 @@ Tensor maximum(const OpCall& call, const Tensor& logits) {
 }
 
 Result<Tensor> terms(const OpCall& call, const Tensor& logits, const Tensor& target, const Tensor& largest, const Tensor* weight) {
-  Tensor result(call.results[0]);
+  Tensor result = call.zeros(0);
   const std::int64_t classes = logits.shape()[1], positions = logits.shape()[0];
   const ShardIndex index(call.node, "classes", classes);
   const std::vector<std::int64_t> own = own_classes(index, classes);
@@ -88,7 +88,7 @@ Result<Tensor> terms(const OpCall& call, const Tensor& logits, const Tensor& tar
 }
 
 Tensor count(const OpCall& call, const Tensor& terms) {
-  Tensor result(call.results[0]);
+  Tensor result = call.zeros(0);
   const std::int64_t positions = terms.shape()[1];
   double sum = 0;
   for (std::int64_t n = 0; n < positions; ++n) sum += terms.get(2 * positions + n);
@@ -97,7 +97,7 @@ Tensor count(const OpCall& call, const Tensor& terms) {
 }
 
 Tensor combine(const OpCall& call, const Tensor& terms, const Tensor* count) {
-  Tensor result(call.results[0]);
+  Tensor result = call.zeros(0);
   const std::int64_t positions = terms.shape()[1];
   double sum = 0;
   for (std::int64_t n = 0; n < positions; ++n) {
@@ -113,7 +113,7 @@ Tensor combine(const OpCall& call, const Tensor& terms, const Tensor* count) {
 Tensor combine_backward(const OpCall& call, std::span<const Tensor* const> operands) {
   const Tensor &gradient = *operands[0], &logits = *operands[1], &target = *operands[2], &largest = *operands[3], &terms = *operands[4];
   const Tensor* count = operands.size() > 5 ? operands[5] : nullptr;
-  Tensor result(call.results[0]);
+  Tensor result = call.zeros(0);
   const std::int64_t classes = logits.shape()[1], positions = logits.shape()[0];
   const ShardIndex index(call.node, "classes", classes);
   const std::vector<std::int64_t> own = own_classes(index, classes);

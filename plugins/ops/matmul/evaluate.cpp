@@ -91,7 +91,7 @@ std::vector<Tensor> matmul_evaluate(const OpCall& call, std::span<const Tensor* 
   } else {
     out = product(*operands[0], *operands[1], type);
   }
-  return {tensor_of(type, out)};
+  return listed(written(call.result(0), out));
 }
 
 }  // namespace meshwright

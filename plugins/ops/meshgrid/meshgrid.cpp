@@ -48,7 +48,7 @@ class Meshgrid final : public OpFamily {
   Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
     std::vector<Tensor> results;
     for (std::size_t i = 0; i < call.results.size(); ++i) {
-      Tensor& result = results.emplace_back(call.results[i]);
+      Tensor& result = results.emplace_back(call.zeros(i));
       const std::size_t at = dimension_of(call.node, i);
       const std::int64_t size = result.shape()[at], stride = strides_of(result.shape())[at];
       if (operands[i]->elements() != size) return bad_input("the grid has another size than its operands");

@@ -33,7 +33,7 @@ Result<std::vector<Tensor>> nll_evaluate(const OpCall& call, std::span<const Ten
   const Tensor* weight = weight_index ? operands[*weight_index] : nullptr;
   const Tensor& target = *operands[*node.operand_index("target")];
   std::vector<Tensor> results;
-  Tensor& result = results.emplace_back(call.results[0]);
+  Tensor& result = results.emplace_back(call.zeros(0));
   if (node.op == kCount && !weight) {
     double count = 0;
     for (std::int64_t i = 0; i < target.elements(); ++i) count += target.get(i) != node.number("ignore_index", -100) ? 1 : 0;

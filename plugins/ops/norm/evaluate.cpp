@@ -94,7 +94,7 @@ std::vector<Tensor> norm_forward(const OpCall& call, std::span<const Tensor* con
   const Tensor* weight = weight_index ? operands[*weight_index] : nullptr;
   const Tensor* bias = bias_index ? operands[*bias_index] : nullptr;
   std::vector<Tensor> results;
-  for (const TensorType& type : call.results) results.emplace_back(type);
+  for (std::size_t i = 0; i < call.results.size(); ++i) results.push_back(call.zeros(i));
   const Lines lines(call.node, input.shape());
   lines.for_each([&](std::int64_t o, std::int64_t k) {
     std::vector<double> x = line_of(input, lines, o, k);
@@ -123,7 +123,7 @@ std::vector<Tensor> norm_backward(const OpCall& call, std::span<const Tensor* co
   const auto weight_index = call.node.operand_index("weight");
   const Tensor* weight = weight_index ? operands[*weight_index] : nullptr;
   const bool given = call.node.op == kNativeLayerNormBackward;
-  Tensor of_input(input.type());
+  Tensor of_input = gives_gradient(call.node, 0) ? call.result(0) : Tensor(input.type());
   const Lines lines(call.node, input.shape());
   std::vector<double> of_weight(static_cast<std::size_t>(lines.extent), 0), of_bias(of_weight);
   lines.for_each([&](std::int64_t o, std::int64_t k) {
@@ -147,10 +147,10 @@ std::vector<Tensor> norm_backward(const OpCall& call, std::span<const Tensor* co
   std::vector<Tensor> results;
   if (gives_gradient(call.node, 0)) results.push_back(std::move(of_input));
   if (gives_gradient(call.node, 1) && results.size() < call.results.size()) {
-    results.push_back(tensor_of(call.results[results.size()], of_weight));
+    results.push_back(written(call.result(results.size()), of_weight));
   }
   if (gives_gradient(call.node, 2) && results.size() < call.results.size()) {
-    results.push_back(tensor_of(call.results[results.size()], of_bias));
+    results.push_back(written(call.result(results.size()), of_bias));
   }
   return results;
 }
@@ -164,7 +164,7 @@ Result<std::vector<Tensor>> norm_evaluate(const OpCall& call, std::span<const Te
   }
   const bool log = call.node.op.find("log") != std::string::npos;
   std::vector<Tensor> results;
-  Tensor& result = results.emplace_back(call.results[0]);
+  Tensor& result = results.emplace_back(call.result(0));
   const Lines lines(call.node, result.shape());
   lines.for_each([&](std::int64_t o, std::int64_t k) {
     std::vector<double> x = line_of(*operands[0], lines, o, k);

@@ -22,7 +22,7 @@ class OneHot final : public OpFamily {
 
   Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
     std::vector<Tensor> results;
-    Tensor& result = results.emplace_back(call.results[0]);
+    Tensor& result = results.emplace_back(call.zeros(0));
     const std::int64_t classes = result.shape().back();
     const ShardIndex index(call.node, "classes", classes);
     for (std::int64_t i = 0; i < operands[0]->elements(); ++i) {

@@ -61,7 +61,7 @@ class Overwrite final : public OpFamily {
     const bool fits = piece.elements() == outer * count * inner && self.type() == call.results[0];
     if (!fits || start + (count - 1) * step >= size) return bad_input("what replaces a slice does not fit into it");
     std::vector<Tensor> results;
-    Tensor& result = results.emplace_back(call.results[0]);
+    Tensor& result = results.emplace_back(call.zeros(0));
     for (std::int64_t i = 0; i < self.elements(); ++i) result.set(i, self.get(i));
     for (std::int64_t o = 0; o < outer; ++o) {
       for (std::int64_t i = 0; i < count; ++i) {

@@ -61,7 +61,7 @@ class Pad final : public OpFamily {
     }
     const std::vector<std::int64_t> from = strides_of(narrow.shape), to = strides_of(wide.shape);
     std::vector<Tensor> results;
-    Tensor& result = results.emplace_back(call.results[0]);
+    Tensor& result = results.emplace_back(call.zeros(0));
     const double value = call.node.number("value", 0);
     for (std::int64_t i = 0; i < wide.elements(); ++i) {
       std::int64_t rest = i, source = 0;

@@ -66,7 +66,7 @@ class PixelShuffle final : public OpFamily {
     const std::int64_t width = wide.back(), height = wide[wide.size() - 2];
     if (block < 1 || width % block != 0 || height % block != 0) return bad_input("its space is no multiple of a block of pixels");
     std::vector<Tensor> results;
-    Tensor& result = results.emplace_back(call.results[0]);
+    Tensor& result = results.emplace_back(call.zeros(0));
     for (std::int64_t i = 0; i < result.elements(); ++i) {
       const std::int64_t x = i % width, y = i / width % height, c = i / (width * height);
       const std::int64_t channel = (c * block + y % block) * block + x % block;

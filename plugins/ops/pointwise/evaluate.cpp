@@ -60,6 +60,15 @@ class Reader {
   bool in_order_, is_one_;
 };
 
+// The result's elements from `first` on.
+void write(std::span<const double> elements, std::int64_t first, Tensor& result) {
+  if (result.type().dtype == DType::float32) {
+    std::ranges::transform(elements, result.as<float>().begin() + first, [](double element) { return static_cast<float>(element); });
+    return;
+  }
+  for (std::size_t i = 0; i < elements.size(); ++i) result.set(first + static_cast<std::int64_t>(i), elements[i]);
+}
+
 }  // namespace
 
 Result<std::vector<Tensor>> pointwise_evaluate(const OpCall& call, std::span<const Tensor* const> operands) {
@@ -72,12 +81,12 @@ Result<std::vector<Tensor>> pointwise_evaluate(const OpCall& call, std::span<con
   block.x[operands.size()].fill(call.node.number("other", 0));
   std::array<double, Block::kElements> made{};
   std::vector<Tensor> results;
-  Tensor& result = results.emplace_back(call.results[0]);
+  Tensor& result = results.emplace_back(call.result(0));
   for (std::int64_t first = 0; first < result.elements(); first += Block::kElements) {
     const std::size_t count = std::min(Block::kElements, to_size(result.elements() - first));
     for (std::size_t k = 0; k < read; ++k) readers[k].read(first, std::span(block.x[k]).first(count));
     function(block, count, made.data());
-    for (std::size_t i = 0; i < count; ++i) result.set(first + static_cast<std::int64_t>(i), made[i]);
+    write(std::span(made).first(count), first, result);
   }
   return results;
 }

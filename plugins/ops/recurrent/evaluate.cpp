@@ -196,7 +196,7 @@ Result<std::vector<Tensor>> evaluate_recurrence(const OpCall& call, const Recurr
   }
   made.back() = std::move(numbers.saved);
   std::vector<Tensor> results;
-  for (std::size_t i = 0; i < made.size(); ++i) results.push_back(tensor_of(call.results[i], made[i]));
+  for (std::size_t i = 0; i < made.size(); ++i) results.push_back(written(call.result(i), made[i]));
   return results;
 }
 
@@ -246,7 +246,7 @@ Result<std::vector<Tensor>> evaluate_recurrence_backward(const OpCall& call, con
   made[1] = std::move(dh);
   if (sizes.cell == Cell::lstm) made[2] = std::move(dc);
   std::vector<Tensor> results;
-  for (std::size_t i = 0; i < made.size(); ++i) results.push_back(tensor_of(call.results[i], made[i]));
+  for (std::size_t i = 0; i < made.size(); ++i) results.push_back(written(call.result(i), made[i]));
   return results;
 }
 

@@ -37,7 +37,7 @@ Result<std::vector<Tensor>> reduction_evaluate(const OpCall& call, const Tensor&
   }
   const double count = is_mean(call.node) ? static_cast<double>(operand.elements()) / static_cast<double>(sums.size()) : 1;
   std::vector<Tensor> results;
-  Tensor& result = results.emplace_back(call.results[0]);
+  Tensor& result = results.emplace_back(call.result(0));
   for (std::int64_t i = 0; i < result.elements(); ++i) result.set(i, sums[static_cast<std::size_t>(i)] / count);
   return results;
 }

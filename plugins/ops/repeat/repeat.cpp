@@ -78,7 +78,7 @@ class Repeat final : public OpFamily {
   Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
     if (is_flattened(call)) return bad_input("a repetition of a flattened tensor is not supported");
     std::vector<Tensor> results;
-    Tensor& result = results.emplace_back(call.results[0]);
+    Tensor& result = results.emplace_back(call.zeros(0));
     const auto sizes = repetitions(call.operands[0], call.results[0]);
     const std::vector<std::int64_t> strides = strides_of(result.shape());
     for (std::int64_t i = 0; i < result.elements(); ++i) {

@@ -121,7 +121,7 @@ class Scan final : public OpFamily {
 
   Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
     std::vector<Tensor> results;
-    Tensor& result = results.emplace_back(call.results[0]);
+    Tensor& result = results.emplace_back(call.zeros(0));
     const Tensor& self = *operands[0];
     const Error lengths = bad_input("the lengths of operands and result do not go together");
     if (turns(call.node)) {

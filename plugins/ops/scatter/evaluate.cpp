@@ -37,7 +37,7 @@ Result<std::vector<Tensor>> masked(const OpCall& call, std::span<const Tensor* c
   if (!broadcasts(mask.shape(), self.shape())) return bad_input("the mask " + to_string(mask.type()) + " does not broadcast to " + to_string(self.type()));
   const BroadcastIndex index(mask.shape(), self.shape());
   std::vector<Tensor> results;
-  Tensor& result = backward ? results.emplace_back(call.results[0]) : results.emplace_back(self);
+  Tensor& result = backward ? results.emplace_back(call.zeros(0)) : results.emplace_back(self);
   std::int64_t next = 0;
   for (std::int64_t i = 0; i < self.elements(); ++i) {
     if (mask.get(index(i)) == 0) continue;
@@ -81,7 +81,7 @@ Result<std::vector<Tensor>> scatter_evaluate(const OpCall& call, std::span<const
   }
   for (std::size_t i = 0; *reduction == ScatterReduction::mean && i < held.size(); ++i) held[i] /= std::max(counts[i], 1.0);
   std::vector<Tensor> results;
-  results.push_back(tensor_of(call.results[0], held));
+  results.push_back(written(call.result(0), held));
   return results;
 }
 

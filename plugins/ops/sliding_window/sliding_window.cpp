@@ -60,7 +60,7 @@ class SlidingWindow final : public OpFamily {
     std::int64_t inner = 1;
     for (std::size_t d = at + 1; d < whole.shape.size(); ++d) inner *= whole.shape[d];
     std::vector<Tensor> results;
-    Tensor& result = results.emplace_back(call.results[0]);
+    Tensor& result = results.emplace_back(call.zeros(0));
     for (std::int64_t i = 0; i < windows.elements(); ++i) {
       const std::int64_t within = i % length, k = i / length % inner, window = i / length / inner % count, o = i / length / inner / count;
       const std::int64_t from = (o * whole.shape[at] + window * step + within) * inner + k;

@@ -57,7 +57,7 @@ std::vector<Tensor> prod_backward(const OpCall& call, const Tensor& gradient, co
   std::vector<std::vector<std::int64_t>> lines(to_size(gradient.elements()));
   for (std::int64_t i = 0; i < self.elements(); ++i) lines[to_size(line_of(i))].push_back(i);
   std::vector<Tensor> results;
-  Tensor& result = results.emplace_back(call.results[0]);
+  Tensor& result = results.emplace_back(call.zeros(0));
   for (std::size_t l = 0; l < lines.size(); ++l) {
     const std::vector<std::int64_t>& line = lines[l];
     Numbers after(line.size() + 1, 1.0);

@@ -40,7 +40,7 @@ class Triangle final : public OpFamily {
     const ShardIndex row(call.node, "rows", rows), column(call.node, "columns", columns);
     const bool lower = call.node.op == "aten.tril";
     std::vector<Tensor> results;
-    Tensor& result = results.emplace_back(call.results[0]);
+    Tensor& result = results.emplace_back(call.zeros(0));
     for (std::int64_t i = 0; i < result.elements(); ++i) {
       const std::int64_t distance = column.global(i % columns) - row.global(i / columns % rows);
       if (lower ? distance <= diagonal : distance >= diagonal) result.set(i, operands[0]->get(i));

@@ -80,7 +80,7 @@ class Unfold final : public OpFamily {
       return bad_input("the shapes of image and columns do not go together");
     }
     std::vector<Tensor> results;
-    Tensor& result = results.emplace_back(call.results[0]);
+    Tensor& result = results.emplace_back(call.zeros(0));
     for (std::int64_t i = 0; i < columns.elements(); ++i) {
       const std::int64_t place = i % places, tap = i / places % windows.elements(), plane = i / places / windows.elements();
       const std::int64_t y = place / across * windows.stride[0] - windows.padding[0] + tap / windows.kernel[1] * windows.dilation[0];

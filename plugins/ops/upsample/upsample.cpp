@@ -92,7 +92,7 @@ class Upsample final : public OpFamily {
     }
     if (shape != call.results[0].shape) return bad_input("the shapes of operand and result do not go together");
     std::vector<Tensor> results;
-    results.push_back(tensor_of(call.results[0], numbers));
+    results.push_back(written(call.result(0), numbers));
     return results;
   }
 };

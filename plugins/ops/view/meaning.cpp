@@ -25,6 +25,16 @@ Result<std::vector<std::int64_t>> permutation_of(const Node& node, std::int64_t 
   return order;
 }
 
+bool transposes(const Node& node, std::int64_t rank) {
+  if (!is_permutation(node.op) || rank < 2) return false;
+  const Result<std::vector<std::int64_t>> order = permutation_of(node, rank);
+  if (!order) return false;
+  std::vector<std::int64_t> exchanged(order->size());
+  std::iota(exchanged.begin(), exchanged.end(), 0);
+  std::swap(exchanged[exchanged.size() - 1], exchanged[exchanged.size() - 2]);
+  return *order == exchanged;
+}
+
 namespace {
 
 // Two dimensions of a tensor, and how many elements a step along each is where they are copied from.
@@ -85,8 +95,7 @@ void gather_strided(const Tensor& operand, const std::vector<std::int64_t>& stri
   }
 }
 
-Tensor permuted(const Tensor& operand, const TensorType& type, const std::vector<std::int64_t>& order) {
-  Tensor result(type);
+Tensor permuted(const Tensor& operand, Tensor result, const std::vector<std::int64_t>& order) {
   const std::vector<std::int64_t> from = strides_of(operand.shape());
   std::vector<std::int64_t> strides;
   for (const std::int64_t dimension : order) strides.push_back(from[static_cast<std::size_t>(dimension)]);
@@ -94,8 +103,8 @@ Tensor permuted(const Tensor& operand, const TensorType& type, const std::vector
   return result;
 }
 
-Tensor expanded(const Tensor& operand, const TensorType& type) {
-  Tensor result(type);
+Tensor expanded(const Tensor& operand, Tensor result) {
+  const TensorType& type = result.type();
   const std::vector<std::int64_t> from = strides_of(operand.shape());
   const std::size_t missing = type.shape.size() - operand.shape().size();
   std::vector<std::int64_t> strides(type.shape.size(), 0);
@@ -107,20 +116,15 @@ Tensor expanded(const Tensor& operand, const TensorType& type) {
 }  // namespace
 
 Result<std::vector<Tensor>> view_evaluate(const OpCall& call, const Tensor& operand) {
-  std::vector<Tensor> results;
-  const TensorType& type = call.results[0];
   if (is_permutation(call.node.op)) {
     Result<std::vector<std::int64_t>> order = permutation_of(call.node, operand.type().rank());
     if (!order) return order.error();
-    results.push_back(permuted(operand, type, *order));
-    return results;
+    return listed(permuted(operand, call.result(0), *order));
   }
-  if (call.node.op == "aten.expand") {
-    results.push_back(expanded(operand, type));
-    return results;
-  }
-  std::copy_n(operand.bytes().data(), operand.bytes().size(), results.emplace_back(type).bytes().data());
-  return results;
+  if (call.node.op == "aten.expand") return listed(expanded(operand, call.result(0)));
+  Tensor copy = call.result(0);
+  std::ranges::copy(operand.bytes(), copy.bytes().begin());
+  return listed(std::move(copy));
 }
 
 Result<std::vector<ValueId>> view_gradient(const GradientCall& call) {

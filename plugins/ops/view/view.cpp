@@ -139,6 +139,7 @@ class View final : public OpFamily {
     cost.alias = true;
     const std::string& op = call.node.op;
     cost.keeps_order = op != "aten.transpose.int" && op != "aten.permute" && op != "aten.t" && op != "aten.expand";
+    cost.transposes = transposes(call.node, call.operands[0].rank());
     cost.alias_backward = call.node.op != "aten.expand";  // whose gradient is a sum
     return cost;
   }

@@ -73,7 +73,7 @@ class WeightNorm final : public OpFamily {
     Numbers squares = zeros(g.type());
     for (std::int64_t i = 0; i < v.elements(); ++i) squares[to_size(index(i))] += v.get(i) * v.get(i);
     std::vector<Tensor> results;
-    Tensor& result = results.emplace_back(call.results[0]);
+    Tensor& result = results.emplace_back(call.zeros(0));
     for (std::int64_t i = 0; i < v.elements(); ++i) {
       result.set(i, v.get(i) * g.get(index(i)) / std::sqrt(squares[to_size(index(i))]));
     }

@@ -29,8 +29,12 @@ inline Numbers numbers_of(const Tensor& tensor) {
   return numbers;
 }
 
-inline Tensor tensor_of(TensorType type, const Numbers& numbers) {
-  Tensor tensor(std::move(type));
+// Writes the numbers into a tensor that has as many elements, and gives it back.
+inline Tensor written(Tensor tensor, const Numbers& numbers) {
+  if (tensor.type().dtype == DType::float32) {
+    std::ranges::transform(numbers, tensor.as<float>().begin(), [](double number) { return static_cast<float>(number); });
+    return tensor;
+  }
   for (std::size_t i = 0; i < numbers.size(); ++i) tensor.set(static_cast<std::int64_t>(i), numbers[i]);
   return tensor;
 }

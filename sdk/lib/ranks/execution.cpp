@@ -1,6 +1,7 @@
 #include "execution.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <new>
 
@@ -154,18 +155,23 @@ Result<const Execution::Held*> Execution::held(ProgramValueId id, std::int64_t m
 Result<Execution::Reading> Execution::read(ProgramValueId id, std::int64_t microbatch) const {
   const Result<const Held*> value = held(id, microbatch);
   if (!value) return value.error();
-  std::shared_ptr<const Tensor> seen = (*value)->storage;
+  return read(**value, (*value)->views.size());
+}
+
+Result<Execution::Reading> Execution::read(const Held& value, std::size_t views) const {
+  std::shared_ptr<const Tensor> seen = value.storage;
   std::vector<std::shared_ptr<const Tensor>> behind;  // what is seen through views that own nothing
-  for (const Held::View& view : (*value)->views) {
-    const Instruction& instruction = program_.instructions[view.instruction];
+  for (std::size_t i = 0; i < views; ++i) {
+    const Instruction& instruction = program_.instructions[value.views[i].instruction];
     if (instruction.compute()->keeps_order) {
       behind.push_back(seen);
       seen = std::make_shared<const Tensor>(Tensor::reshaped(*seen, program_.local(instruction.results[0])));
       continue;
     }
-    Result<std::vector<Tensor>> results = call(instruction, {seen.get()});
+    const Node node = node_of(instruction, coordinates_);
+    Result<std::vector<Tensor>> results = compute(call_of(node, instruction), std::array{seen.get()}, input_.ops, input_.kernels);
     if (!results) return results.error();
-    seen = std::make_shared<const Tensor>(std::move((*results)[view.result]));
+    seen = std::make_shared<const Tensor>(std::move((*results)[value.views[i].result]));
   }
   return Reading(std::move(seen), std::move(behind));
 }
@@ -224,14 +230,11 @@ Status Execution::take_over(const Instruction& instruction) {
   return Done{};
 }
 
-Result<std::vector<Tensor>> Execution::call(const Instruction& instruction, const std::vector<const Tensor*>& operands) const {
-  const Node node = node_of(instruction, coordinates_);
+OpCall Execution::call_of(const Node& node, const Instruction& instruction) const {
   OpCall call{node, {}, {}};
-  for (const Tensor* operand : operands) call.operands.push_back(operand->type());
+  for (const ProgramOperand& operand : instruction.operands) call.operands.push_back(program_.local(operand.value));
   for (const ProgramValueId result : instruction.results) call.results.push_back(program_.local(result));
-  Result<std::vector<Tensor>> results = compute(call, operands, input_.ops, input_.kernels);
-  if (results && results->size() != instruction.results.size()) return plugin_failed("a result is missing");
-  return results;
+  return call;
 }
 
 Status Execution::make_views(const Instruction& instruction) {
@@ -245,20 +248,43 @@ Status Execution::make_views(const Instruction& instruction) {
   return Done{};
 }
 
+Status Execution::read_operands(const Instruction& instruction, OpCall& call, std::vector<Reading>& readings) const {
+  const OpKernels* kernel = input_.kernels != nullptr ? input_.kernels->find(call.node.op) : nullptr;
+  std::vector<bool> transposed;
+  for (std::size_t i = 0; i < instruction.operands.size(); ++i) {
+    const Result<const Held*> value = held(instruction.operands[i].value);
+    if (!value) return value.error();
+    const std::vector<Held::View>& views = (*value)->views;
+    const bool is_transposed = !views.empty() && program_.instructions[views.back().instruction].compute()->transposes;
+    transposed.push_back(is_transposed && kernel != nullptr && kernel->reads_transposed(call, i));
+    Result<Reading> tensor = read(**value, views.size() - (transposed.back() ? 1 : 0));
+    if (!tensor) return tensor.error();
+    readings.push_back(std::move(*tensor));
+  }
+  if (std::ranges::find(transposed, true) != transposed.end()) call.transposed = std::move(transposed);
+  return Done{};
+}
+
 Status Execution::compute_op(const Instruction& instruction) {
   if (!instruction.compute()->local) return bad_input("the program is not finished: this is on whole shapes");
   if (instruction.is_alias()) return make_views(instruction);
+  const Node node = node_of(instruction, coordinates_);
+  OpCall call = call_of(node, instruction);
   std::vector<Reading> readings;
+  if (Status status = read_operands(instruction, call, readings); !status) return status;
   std::vector<const Tensor*> operands;
-  for (const ProgramOperand& operand : instruction.operands) {
-    Result<Reading> tensor = read(operand.value);
-    if (!tensor) return tensor.error();
-    operands.push_back(&**tensor);
-    readings.push_back(std::move(*tensor));
+  for (const Reading& reading : readings) operands.push_back(&*reading);
+  std::vector<Tensor> places;
+  for (const ProgramValueId result : instruction.results) {
+    places.push_back(placed(result, microbatch_));
+    call.memory.push_back(places.back().bytes());
   }
-  Result<std::vector<Tensor>> results = call(instruction, operands);
+  const Result<std::vector<Tensor>> results = compute(call, operands, input_.ops, input_.kernels);
   if (!results) return results.error();
-  for (std::size_t i = 0; i < results->size(); ++i) keep_copy(instruction.results[i], (*results)[i]);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if ((*results)[i].bytes().data() != places[i].bytes().data()) copy_elements((*results)[i], places[i]);
+    keep(instruction.results[i], std::move(places[i]));
+  }
   return Done{};
 }
 

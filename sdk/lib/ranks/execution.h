@@ -81,10 +81,16 @@ class Execution {
   Result<const Held*> held(ProgramValueId id) const { return held(id, microbatch_); }
   Result<Reading> read(ProgramValueId id) const { return read(id, microbatch_); }
   Result<Reading> read(ProgramValueId id, std::int64_t microbatch) const;
-  Result<std::vector<Tensor>> call(const Instruction& instruction, const std::vector<const Tensor*>& operands) const;
+  // The same of a value that is there, through so many of its views.
+  Result<Reading> read(const Held& value, std::size_t views) const;
+  // `node` is that of the instruction, and must outlive what this gives.
+  OpCall call_of(const Node& node, const Instruction& instruction) const;
+  // What an op computes with; says in `call` which operands lie transposed.
+  Status read_operands(const Instruction& instruction, OpCall& call, std::vector<Reading>& readings) const;
   // A value's place in the arena, as it was left.
   Tensor placed(ProgramValueId id, std::int64_t microbatch);
   void keep(ProgramValueId id, Tensor placed);
+  // The same of what lies elsewhere.
   void keep_copy(ProgramValueId id, const Tensor& tensor);
   void count(std::int64_t bytes);
   Status drop(const Instruction& instruction);

@@ -22,12 +22,12 @@ class TestFamily final : public OpFamily {
       const std::vector<std::int64_t> here = call.node.integers("here");
       if (here.empty() || here[0] == 1) return bad_input("no such luck");
     }
-    Tensor result(call.results[0]);
+    Tensor result = call.zeros(0);
     for (std::int64_t i = 0; i < result.elements(); ++i) {
       const double a = operands[0]->get(i);
       result.set(i, call.node.op == "square" ? a * a : call.node.op == "add" ? a + operands[1]->get(i) : 2 * a);
     }
-    return std::vector<Tensor>{std::move(result)};
+    return listed(std::move(result));
   }
 };
 

@@ -12,20 +12,26 @@ namespace {
 using testing::count_up;
 using testing::ProgramBuilder;
 
-// "reverse" is a view: its elements in the opposite order. "negative" is not.
+// "reverse" is a view: its elements in the opposite order, and "flip" is one of a matrix: its transpose. "negative" is none.
 class TestFamily final : public OpFamily {
   Result<Rule> do_rule(const OpCall& call) const override { return replicated_rule(call.operands, call.results); }
   Result<OpCost> do_cost(const OpCall& call, const Rule&) const override {
     OpCost cost;
-    cost.alias = call.node.op == "reverse";
+    cost.alias = call.node.op == "reverse" || call.node.op == "flip";
+    cost.transposes = call.node.op == "flip";
     return cost;
   }
   Result<std::vector<Tensor>> do_evaluate(const OpCall& call, std::span<const Tensor* const> operands) const override {
-    Tensor result(call.results[0]);
+    Tensor result = call.result(0);
+    for (std::int64_t i = 0; call.node.op == "flip" && i < result.elements(); ++i) {
+      const std::int64_t rows = result.shape()[0], columns = result.shape()[1];
+      result.set(i, operands[0]->get(i % columns * rows + i / columns));
+    }
+    if (call.node.op == "flip") return listed(std::move(result));
     for (std::int64_t i = 0; i < result.elements(); ++i) {
       result.set(i, call.node.op == "reverse" ? operands[0]->get(result.elements() - 1 - i) : -operands[0]->get(i));
     }
-    return std::vector<Tensor>{std::move(result)};
+    return listed(std::move(result));
   }
 };
 
@@ -61,11 +67,12 @@ struct Ran {
   std::map<std::uint32_t, std::vector<double>> outputs;
 };
 
-Ran run(ProgramBuilder& build) {
+Ran run(ProgramBuilder& build, const KernelTable* kernels = nullptr) {
   mark_views(build.program, kOps);
   place_frees(build.program);
   Observer observer;
-  const BackendInput input = build.input_for(kOps);
+  BackendInput input = build.input_for(kOps);
+  input.kernels = kernels;
   const std::unique_ptr<Executable> executable = compile_ranks(input);
   EXPECT_TRUE(executable->load(input.source));
   const Result<Report> report = executable->step(input.source, &observer);
@@ -130,6 +137,42 @@ TEST(Views, OfAParameterThatAreHandedOutAreCopies) {
   EXPECT_EQ(owner[view], view);
   EXPECT_EQ(owner[again], view);
   EXPECT_EQ(owner[read], weight);
+}
+
+// Computes "negative", also of what lies transposed, and keeps in mind what it read.
+class TestKernels final : public KernelTable, public OpKernels {
+ public:
+  explicit TestKernels(bool reads_transposed) : reads_transposed_(reads_transposed) {}
+  const OpKernels* find(std::string_view op) const override { return op == "negative" ? this : nullptr; }
+  bool reads_transposed(const OpCall& call, std::size_t) const override { return reads_transposed_ && call.operands[0].rank() == 2; }
+  mutable std::vector<Tensor> read;
+
+ private:
+  Result<std::vector<Tensor>> do_compute(const OpCall& call, std::span<const Tensor* const> operands) const override {
+    read.push_back(*operands[0]);
+    const bool transposed = !call.transposed.empty() && call.transposed[0];
+    Tensor result = call.result(0);
+    const std::int64_t rows = result.shape()[0], columns = result.shape()[1];
+    for (std::int64_t i = 0; i < result.elements(); ++i) result.set(i, -operands[0]->get(transposed ? i % columns * rows + i / columns : i));
+    return listed(std::move(result));
+  }
+
+  const bool reads_transposed_;
+};
+
+TEST(Views, ThatTransposeAreReadAsTheyLieByKernelsThatSaySo) {
+  for (const bool reads_transposed : {false, true}) {
+    ProgramBuilder build({1});
+    const ProgramValueId x = build.input("x", count_up({2, 3}), "RR");
+    const ProgramValueId once = build.compute("flip", {x}, "RR");
+    build.program.values[once].type.type.shape = {3, 2};
+    build.program.values[once].type.atoms = whole_dimensions({3, 2});
+    build.output(build.compute("negative", {once}, "RR"));
+    const TestKernels kernels(reads_transposed);
+    EXPECT_EQ(run(build, &kernels).outputs.at(0), (std::vector<double>{0, -3, -1, -4, -2, -5}));
+    ASSERT_EQ(kernels.read.size(), 1U);
+    EXPECT_EQ(kernels.read[0].shape(), (reads_transposed ? std::vector<std::int64_t>{2, 3} : std::vector<std::int64_t>{3, 2}));
+  }
 }
 
 TEST(Views, AreAskedOfFamiliesAlone) {

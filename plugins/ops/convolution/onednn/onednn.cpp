@@ -111,7 +111,7 @@ Result<std::vector<Tensor>> OnednnConvolution::do_compute(const OpCall& call,
   const auto is_float = [](const TensorType& type) { return type.dtype == DType::float32; };
   if (!std::ranges::all_of(call.operands, is_float) || !is_float(call.results[0])) return std::vector<Tensor>{};
   if (call.node.boolean("transposed", false)) return std::vector<Tensor>{};
-  Tensor out(call.results[0]);
+  Tensor out = call.zeros(0);
   Product product(call.node, convolution_types(call));
   const float *first = operands[0]->as<float>().data(), *second = operands[1]->as<float>().data();
   float* result = out.as<float>().data();

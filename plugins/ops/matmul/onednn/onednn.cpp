@@ -16,6 +16,11 @@ namespace {
 constexpr const char* kServes[] = {"reference:aten.linear", "reference:aten.addmm",  "reference:aten.mm",
                                    "reference:aten.bmm",    "reference:aten.matmul", nullptr};
 
+bool is_in_float32(const OpCall& call) {
+  const auto is_float = [](const TensorType& type) { return type.dtype == DType::float32; };
+  return std::ranges::all_of(call.operands, is_float) && is_float(call.results[0]);
+}
+
 // The dimensions before the matrix; a vector and a matrix have none.
 std::vector<std::int64_t> leading(const TensorType& type) {
   return {type.shape.begin(), type.shape.end() - std::min<std::int64_t>(type.rank(), 2)};
@@ -35,13 +40,27 @@ void fill(Tensor& out, const Tensor& addend, float scale) {
   for (std::size_t i = 0; i < target.size(); ++i) target[i] = scale * source[to_size(index(static_cast<std::int64_t>(i)))];
 }
 
+// The operands of a product: as they lie in memory, and of which types they are.
+struct Factors {
+  const Tensor &a, &b;
+  const TensorType &left, &right;
+  bool transposed_left = false, transposed_right = false;
+};
+
+Factors factors_of(const OpCall& call, std::span<const Tensor* const> operands, std::size_t first) {
+  const auto transposed = [&](std::size_t i) { return !call.transposed.empty() && call.transposed[i]; };
+  return {*operands[first], *operands[first + 1], call.operands[first], call.operands[first + 1], transposed(first), transposed(first + 1)};
+}
+
 // out = scale · a·b + keep · out, for mm, bmm, addmm and matmul. A vector is a row on the left and a column on the
 // right.
-bool product(const Tensor& a, const Tensor& b, Tensor& out, float scale, float keep) {
-  const TensorType &left = a.type(), &right = b.type();
+bool product(const Factors& factors, Tensor& out, float scale, float keep) {
+  const auto& [a, b, left, right, transposed_left, transposed_right] = factors;
   Gemm size{.m = left.rank() > 1 ? *(left.shape.end() - 2) : 1,
             .n = right.rank() > 1 ? right.shape.back() : 1,
             .k = left.shape.back(),
+            .transpose_a = transposed_left,
+            .transpose_b = transposed_right,
             .alpha = scale,
             .beta = keep};
   std::vector<std::int64_t> batches = leading(left);
@@ -79,24 +98,26 @@ bool linear(std::span<const Tensor* const> operands, Tensor& out) {
 
 }  // namespace
 
+bool OnednnMatmul::reads_transposed(const OpCall& call, std::size_t operand) const {
+  if (!is_in_float32(call)) return false;
+  return call.node.op == "aten.mm" || call.node.op == "aten.bmm" || (call.node.op == "aten.addmm" && operand > 0);
+}
+
 Result<std::vector<Tensor>> OnednnMatmul::do_compute(const OpCall& call,
                                                      std::span<const Tensor* const> operands) const {
-  const auto is_float = [](const TensorType& type) { return type.dtype == DType::float32; };
-  if (!std::ranges::all_of(call.operands, is_float) || !is_float(call.results[0])) return std::vector<Tensor>{};
-  Tensor out(call.results[0]);
+  if (!is_in_float32(call)) return std::vector<Tensor>{};
+  Tensor out = call.result(0);
   bool done = false;
   if (call.node.op == "aten.linear") {
     done = linear(operands, out);
   } else if (call.node.op == "aten.addmm") {
     fill(out, *operands[0], static_cast<float>(call.node.number("beta", 1)));
-    done = product(*operands[1], *operands[2], out, static_cast<float>(call.node.number("alpha", 1)), 1);
+    done = product(factors_of(call, operands, 1), out, static_cast<float>(call.node.number("alpha", 1)), 1);
   } else {
-    done = product(*operands[0], *operands[1], out, 1, 0);
+    done = product(factors_of(call, operands, 0), out, 1, 0);
   }
   if (!done) return internal_error("oneDNN refuses this product");
-  std::vector<Tensor> results;
-  results.push_back(std::move(out));
-  return results;
+  return listed(std::move(out));
 }
 
 MESHWRIGHT_PLUGIN("kernels", "onednn_matmul", "0.1.0", "Apache-2.0", "Matrix products by oneDNN, in float32", kServes,

@@ -9,6 +9,9 @@
 namespace meshwright {
 
 class OnednnMatmul final : public OpKernels {
+ public:
+  [[nodiscard]] bool reads_transposed(const OpCall& call, std::size_t operand) const override;
+
  private:
   Result<std::vector<Tensor>> do_compute(const OpCall& call, std::span<const Tensor* const> operands) const override;
 };

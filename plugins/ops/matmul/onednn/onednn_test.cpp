@@ -48,6 +48,38 @@ class OnednnMatmulTest : public ::testing::Test {
     }
   }
 
+  // A product of two matrices of `batch` (empty, or one number), each of which lies transposed or not.
+  void check_transposed(const std::string& op, const Shape& batch) {
+    const std::int64_t m = size(), k = size(), n = size();
+    const auto matrix = [&](std::int64_t rows, std::int64_t columns) {
+      Shape shape = batch;
+      shape.insert(shape.end(), {rows, columns});
+      return shape;
+    };
+    Node node;
+    node.op = op;
+    node.operands = {{"self", 0}, {"mat2", 1}};
+    const std::vector<Tensor> meant = {tensor(matrix(m, k)), tensor(matrix(k, n))};
+    OpCall call{node, {meant[0].type(), meant[1].type()}, {{DType::float32, matrix(m, n)}}};
+    const std::vector<Tensor> expected = matmul_evaluate(call, std::vector<const Tensor*>{&meant[0], &meant[1]});
+    for (const std::vector<bool>& transposed : {std::vector{false, true}, {true, false}, {true, true}}) {
+      call.transposed = transposed;
+      std::vector<Tensor> lying;
+      for (std::size_t i = 0; i < 2; ++i) {
+        EXPECT_TRUE(OnednnMatmul().reads_transposed(call, i));
+        const std::int64_t rows = *(meant[i].shape().end() - 2), columns = meant[i].shape().back();
+        Tensor& there = lying.emplace_back(transposed[i] ? TensorType{DType::float32, matrix(columns, rows)} : meant[i].type());
+        for (std::int64_t at = 0; at < there.elements(); ++at) {
+          const std::int64_t inside = at % (rows * columns);
+          there.set(at, meant[i].get(transposed[i] ? at - inside + inside % rows * columns + inside / rows : at));
+        }
+      }
+      const Result<std::vector<Tensor>> results = OnednnMatmul().compute(call, std::vector<const Tensor*>{&lying[0], &lying[1]});
+      ASSERT_TRUE(results.ok()) << results.error().message;
+      for (std::int64_t i = 0; i < expected[0].elements(); ++i) ASSERT_NEAR((*results)[0].get(i), expected[0].get(i), 1e-5) << op << " at " << i;
+    }
+  }
+
   std::mt19937 random_{17};
 };
 
@@ -82,6 +114,13 @@ TEST_F(OnednnMatmulTest, AddendsBroadcastAndScale) {
     check("aten.addmm", {{m, n}, {m, k}, {k, n}}, {m, n}, scales);
     check("aten.addmm", {{m, 1}, {m, k}, {k, n}}, {m, n}, scales);
     check("aten.addmm", {{1}, {m, k}, {k, n}}, {m, n}, {{"beta", 0.0}});
+  }
+}
+
+TEST_F(OnednnMatmulTest, OperandsThatLieTransposed) {
+  for (int i = 0; i < 30; ++i) {
+    check_transposed("aten.mm", {});
+    check_transposed("aten.bmm", {size()});
   }
 }
 
