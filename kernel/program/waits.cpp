@@ -1,6 +1,8 @@
 #include "program/waits.h"
 
+#include <algorithm>
 #include <deque>
+#include <iterator>
 
 #include "meshwright/memory_profile.h"
 
@@ -72,6 +74,15 @@ class Placing {
     return sum;
   }
 
+  // The last instruction of the communication stream that uses one of these; 0: none is in use.
+  [[nodiscard]] std::int64_t last_use(const std::vector<ProgramValueId>& values) const {
+    std::int64_t last = 0;
+    for (const ProgramValueId value : values) {
+      if (progress_.is_busy(shared_.owner(value))) last = std::max(last, progress_.last_use(shared_.owner(value)));
+    }
+    return last;
+  }
+
   // The phases of other microbatches may stand before this one: whatever is used anywhere may be in use.
   void begin_phase() {
     release_all();
@@ -110,25 +121,16 @@ class Placing {
 
   void compute(Instruction instruction) {
     const std::vector<ProgramValueId> touched = shared_.touched(program_, instruction);
-    std::int64_t until = 0;
-    for (const ProgramValueId value : touched) {
-      if (progress_.is_busy(shared_.owner(value))) until = std::max(until, progress_.last_use(shared_.owner(value)));
-    }
+    const std::int64_t until = last_use(touched);
     while (!put_off_.empty() && put_off_.front().until <= until) release_first();
     state_waits(instruction, touched);
     placed_.push_back(std::move(instruction));
   }
 
   void state_waits(Instruction& instruction, const std::vector<ProgramValueId>& touched) {
-    std::int64_t until = 0;
-    for (const ProgramValueId value : touched) {
-      const ProgramValueId owner = shared_.owner(value);
-      if (!progress_.is_busy(owner)) continue;
-      instruction.waits.push_back(value);
-      until = std::max(until, progress_.last_use(owner));
-    }
+    std::ranges::copy_if(touched, std::back_inserter(instruction.waits), [&](ProgramValueId value) { return progress_.is_busy(shared_.owner(value)); });
     // What only some microbatches wait for is not known to be done in all.
-    if (instruction.when == When::each || program_.order.microbatches == 1) progress_.wait_for(until);
+    if (instruction.when == When::each || program_.order.microbatches == 1) progress_.wait_for(last_use(touched));
   }
 
   void release_first() {

@@ -136,7 +136,7 @@ class Comparison final : public RunObserver {
                const TensorScale& scales, double floor) {
     const Mesh& mesh = input_.program.mesh;
     const Box here = box_of(type.layout, type.atoms, mesh, coordinates_of(mesh, rank));
-    const Box all{std::vector<std::int64_t>(type.atoms.sizes.size(), 0), type.atoms.sizes};
+    const Box all = whole_box(type.atoms.sizes);
     double worst = 0;
     for_each_run(here, all, intersect(all, here), [&](std::size_t from, std::size_t to, std::size_t count) {  // padding is left out
       for (std::size_t i = 0; i < count;) {

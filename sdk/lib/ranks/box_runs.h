@@ -9,6 +9,9 @@
 
 namespace meshwright {
 
+// A whole tensor of these sizes.
+inline Box whole_box(const std::vector<std::int64_t>& sizes) { return {std::vector<std::int64_t>(sizes.size(), 0), sizes}; }
+
 // Calls visit(position in a, position in b, count) for each contiguous run of `part`, which lies in both.
 template <class Visit>
 void for_each_run(const Box& a, const Box& b, const Box& part, Visit visit) {

@@ -23,30 +23,30 @@ std::string describe(const Program& program, const Occurrence& at) {
   return "instruction " + std::to_string(at.instruction) + " (" + what + microbatch + ")";
 }
 
+namespace {
+
+// What two boxes share, from a tensor that lies in the one to a tensor that lies in the other.
+void copy_shared(const Tensor& from, const Box& lies_in, Tensor& to, const Box& goes_to) {
+  const auto size = static_cast<std::size_t>(size_bytes(from.type().dtype));
+  for_each_run(lies_in, goes_to, intersect(lies_in, goes_to), [&](std::size_t source, std::size_t target, std::size_t count) {
+    std::memcpy(to.bytes().data() + target * size, from.bytes().data() + source * size, count * size);
+  });
+}
+
+}  // namespace
+
 Tensor cut(const Tensor& whole, const ShardedType& type, const Mesh& mesh,
            const std::vector<std::int64_t>& coordinates) {
   Tensor part(local_type(type, mesh));
   for (std::size_t axis = 0; axis < mesh.rank(); ++axis) {
     if (type.layout[axis] == Placement::partial_sum() && coordinates[axis] != 0) return part;
   }
-  if (whole.bytes().empty()) return part;
-  const Box here = box_of(type.layout, type.atoms, mesh, coordinates);
-  const Box all{std::vector<std::int64_t>(type.atoms.sizes.size(), 0), type.atoms.sizes};
-  const auto size = static_cast<std::size_t>(size_bytes(type.type.dtype));
-  for_each_run(all, here, intersect(all, here), [&](std::size_t from, std::size_t to, std::size_t count) {
-    std::memcpy(part.bytes().data() + to * size, whole.bytes().data() + from * size, count * size);
-  });
+  if (!whole.bytes().empty()) copy_shared(whole, whole_box(type.atoms.sizes), part, box_of(type.layout, type.atoms, mesh, coordinates));
   return part;
 }
 
 void paste(const Tensor& part, const ShardedType& type, const Mesh& mesh, const std::vector<std::int64_t>& coordinates, Tensor& whole) {
-  if (whole.bytes().empty()) return;
-  const Box here = box_of(type.layout, type.atoms, mesh, coordinates);
-  const Box all{std::vector<std::int64_t>(type.atoms.sizes.size(), 0), type.atoms.sizes};
-  const auto size = static_cast<std::size_t>(size_bytes(type.type.dtype));
-  for_each_run(here, all, intersect(all, here), [&](std::size_t from, std::size_t to, std::size_t count) {
-    std::memcpy(whole.bytes().data() + to * size, part.bytes().data() + from * size, count * size);
-  });
+  if (!whole.bytes().empty()) copy_shared(part, box_of(type.layout, type.atoms, mesh, coordinates), whole, whole_box(type.atoms.sizes));
 }
 
 namespace {

@@ -193,7 +193,8 @@ bool Transport::reduce_scatter(const Task& task) {
   if (!meeting_.wait(task.rank, task.place(0))) return false;
   const Mesh& mesh = program_.mesh;
   const AxisSet axes = task.move.axes();
-  for (std::int64_t addend = 0; addend < mesh.along(axes).size; ++addend) {
+  const std::int64_t addends = mesh.along(axes).size;
+  for (std::int64_t addend = 0; addend < addends; ++addend) {
     std::vector<std::int64_t> holders = task.group;
     std::erase_if(holders, [&](std::int64_t rank) { return position_of(mesh, coordinates_of(mesh, rank), axes) != addend; });
     pull(task, prefer(std::move(holders), task.rank), addend > 0);
