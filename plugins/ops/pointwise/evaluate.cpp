@@ -60,15 +60,6 @@ class Reader {
   bool in_order_, is_one_;
 };
 
-// The result's elements from `first` on.
-void write(std::span<const double> elements, std::int64_t first, Tensor& result) {
-  if (result.type().dtype == DType::float32) {
-    std::ranges::transform(elements, result.as<float>().begin() + first, [](double element) { return static_cast<float>(element); });
-    return;
-  }
-  for (std::size_t i = 0; i < elements.size(); ++i) result.set(first + static_cast<std::int64_t>(i), elements[i]);
-}
-
 }  // namespace
 
 Result<std::vector<Tensor>> pointwise_evaluate(const OpCall& call, std::span<const Tensor* const> operands) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -29,13 +30,18 @@ inline Numbers numbers_of(const Tensor& tensor) {
   return numbers;
 }
 
+// The tensor's elements from `first` on become these numbers.
+inline void write(std::span<const double> numbers, std::int64_t first, Tensor& tensor) {
+  if (tensor.type().dtype == DType::float32) {
+    std::ranges::transform(numbers, tensor.as<float>().begin() + first, [](double number) { return static_cast<float>(number); });
+    return;
+  }
+  for (std::size_t i = 0; i < numbers.size(); ++i) tensor.set(first + static_cast<std::int64_t>(i), numbers[i]);
+}
+
 // Writes the numbers into a tensor that has as many elements, and gives it back.
 inline Tensor written(Tensor tensor, const Numbers& numbers) {
-  if (tensor.type().dtype == DType::float32) {
-    std::ranges::transform(numbers, tensor.as<float>().begin(), [](double number) { return static_cast<float>(number); });
-    return tensor;
-  }
-  for (std::size_t i = 0; i < numbers.size(); ++i) tensor.set(static_cast<std::int64_t>(i), numbers[i]);
+  write(numbers, 0, tensor);
   return tensor;
 }
 
