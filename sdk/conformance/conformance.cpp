@@ -187,7 +187,7 @@ class Checker {
       return false;
     }
     std::size_t findings = 0;
-    for (const std::uint32_t strategy : chosen(call.strategies().size(), shape.size() > 2)) {
+    for (const std::uint32_t strategy : chosen(call.strategies().size(), shape.size() > (options_.sample_planes ? 1 : 2))) {
       const Outcome outcome = call.run(strategy, options_.tolerance);
       ++report_.assignments;
       if (outcome.equal || ++findings > kMostFindings) continue;

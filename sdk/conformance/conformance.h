@@ -30,6 +30,7 @@ struct ConformanceTools {
 
 struct ConformanceOptions {
   std::size_t samples = 24;    // of the assignments on 2x2x2, drawn by `seed`
+  bool sample_planes = false;  // on 2x2 too, instead of all of them
   std::uint64_t seed = 1;
   bool look_for_more = true;   // whether factors that are marked whole could shard
   double tolerance = 1e-5;     // |Δ| over the tensor's largest value; float64 cases come down to 1e-12
@@ -51,7 +52,7 @@ struct ConformanceReport {
   std::vector<std::string> not_executed;      // calls without a meaning or a gradient to execute, and why
 };
 
-// Every assignment of mesh axes to factors on the meshes 2 and 2x2, and a seeded sample on 2x2x2.
+// Every assignment of mesh axes to factors on the meshes 2 and (unless it is sampled) 2x2, and a seeded sample on 2x2x2.
 ConformanceReport check_conformance(const std::vector<OpCase>& cases, const ConformanceTools& tools,
                                     const ConformanceOptions& options = {});
 

@@ -19,7 +19,9 @@ class Conformance : public testing::TestWithParam<std::string> {};
 
 TEST_P(Conformance, RulesClaimWhatIsSo) {
   ConformanceOptions options;
-  options.samples = static_cast<std::size_t>(at_most_draws(static_cast<int>(options.samples)));
+  const auto samples = static_cast<std::size_t>(at_most_draws(static_cast<int>(options.samples)));
+  options.sample_planes = samples < options.samples;
+  options.samples = samples;
   const ConformanceReport report = check_conformance(read_cases(GetParam()), tools_with(*bench().tools.ops), options);
   for (const ConformanceFinding& finding : report.wrong) ADD_FAILURE() << to_string(finding);
   for (const std::string& text : report.not_executed) ADD_FAILURE() << "not executed: " << text;

@@ -1,11 +1,6 @@
-# Builds TARGET in BUILD with PRESET, and runs those tests whose names match TESTS. Skips, saying so, where COMPILER
+# Builds TARGET in BUILD with PRESET, and runs those tests whose names match TESTS, JOBS at once. Skips, saying so, where COMPILER
 # can't make or the machine can't run a program with FLAGS.
 cmake_minimum_required(VERSION 3.25)
-include(ProcessorCount)
-ProcessorCount(cores)
-if(cores EQUAL 0)
-  set(cores 1)
-endif()
 
 # The thread sanitizer of older compilers knows fewer places where memory may lie than newer Linux kernels use
 # ("unexpected memory mapping"): without randomised addresses all is where it expects it.
@@ -57,5 +52,5 @@ if(NIGHTLY)
 endif()
 run(configuring ${CMAKE_COMMAND} --preset ${PRESET} -S ${SOURCE} -B ${BUILD} -G ${GENERATOR}
     ${unity} -DCMAKE_CXX_COMPILER=${COMPILER} -DBUILD_TESTING=ON -DMESHWRIGHT_NIGHTLY=${NIGHTLY} --log-level=WARNING)
-run(compiling ${CMAKE_COMMAND} --build ${BUILD} --parallel ${cores} --target ${TARGET})
-run(testing ${CTEST} --test-dir ${BUILD} --output-on-failure --parallel ${cores} --no-tests=error -R ${TESTS})
+run(compiling ${CMAKE_COMMAND} --build ${BUILD} --parallel ${JOBS} --target ${TARGET})
+run(testing ${CTEST} --test-dir ${BUILD} --output-on-failure --parallel ${JOBS} --no-tests=error -R ${TESTS})

@@ -48,6 +48,15 @@ def join():
         dist.init_process_group(backend)
     else:
         dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
+    atexit.register(end_group)
+
+
+def end_group():
+    """Ends the process group that `join` made, if the program has not, when the process ends: gloo's threads may abort a
+    process that Python has left. Not after an exception that nobody caught, when other ranks may be gone.
+    """
+    if dist.is_initialized() and not hasattr(sys, "last_value"):
+        dist.destroy_process_group()
 
 
 def refuse():

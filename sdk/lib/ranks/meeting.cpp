@@ -8,10 +8,7 @@ namespace meshwright {
 Meeting::Meeting(std::int64_t ranks, std::function<std::string(std::size_t)> describe)
     : describe_(std::move(describe)), members_(static_cast<std::size_t>(ranks)), running_(ranks) {}
 
-bool Meeting::goes_on(std::size_t instruction) {
-  const std::lock_guard lock(mutex_);
-  return instruction <= failed_instruction_;
-}
+bool Meeting::goes_on(std::size_t instruction) const { return instruction <= failed_instruction_.load(std::memory_order_acquire); }
 
 bool Meeting::stands_at(std::int64_t rank, const Place& place) const {
   const Member& member = members_[static_cast<std::size_t>(rank)];
@@ -22,7 +19,6 @@ void Meeting::release(Member& member, State state) {
   member.state = state;
   member.place = nullptr;
   ++running_;
-  member.changed.notify_one();
 }
 
 bool Meeting::wait(std::int64_t rank, const Place& place) {
@@ -33,25 +29,34 @@ bool Meeting::wait(std::int64_t rank, const Place& place) {
   self.place = &place;
   --running_;
   if (std::ranges::all_of(place.ranks, [&](std::int64_t other) { return stands_at(other, place); })) {
-    const std::vector<std::int64_t> ranks = place.ranks;
-    for (const std::int64_t other : ranks) release(members_[static_cast<std::size_t>(other)], State::met);
-  } else {
-    check_progress();
-    self.changed.wait(lock, [&] { return self.state != State::waits; });
+    for (const std::int64_t other : place.ranks) release(members_[static_cast<std::size_t>(other)], State::met);
+    self.state = State::runs;
+    lock.unlock();  // first: who is woken wants it
+    for (const std::int64_t other : place.ranks) {
+      if (other != rank) members_[static_cast<std::size_t>(other)].changed.notify_one();
+    }
+    return true;
   }
+  check_progress();
+  self.changed.wait(lock, [&] { return self.state != State::waits; });
   const bool met = self.state == State::met;
   self.state = State::runs;
   return met;
 }
 
+void Meeting::dismiss(Member& member) {
+  release(member, State::dismissed);
+  member.changed.notify_one();
+}
+
 void Meeting::record(std::int64_t rank, std::size_t instruction, Error error) {
-  if (std::tuple(instruction, rank) >= std::tuple(failed_instruction_, failed_rank_)) return;
+  if (std::tuple(instruction, rank) >= std::tuple(failed_instruction_.load(), failed_rank_)) return;
   failed_instruction_ = instruction;
   failed_rank_ = rank;
   failure_ = std::move(error);
   for (Member& member : members_) {
     if (member.state != State::waits || member.place->step > 0) continue;
-    if (member.place->instruction > failed_instruction_) release(member, State::dismissed);
+    if (member.place->instruction > failed_instruction_) dismiss(member);
   }
 }
 
@@ -79,7 +84,7 @@ void Meeting::check_progress() {
   const std::size_t instruction = first->instruction;
   record(static_cast<std::int64_t>(members_.size()), instruction, internal_error(explain(*first)));
   for (Member& member : members_) {
-    if (member.state == State::waits) release(member, State::dismissed);
+    if (member.state == State::waits) dismiss(member);
   }
 }
 

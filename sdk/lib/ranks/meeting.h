@@ -5,6 +5,7 @@
 // for a rank that has stopped: when every rank either waits or has left, what is waited for never comes.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -33,7 +34,7 @@ class Meeting {
   Meeting(std::int64_t ranks, std::function<std::string(std::size_t)> describe);
 
   // Whether a rank may begin this instruction, or shall leave.
-  [[nodiscard]] bool goes_on(std::size_t instruction);
+  [[nodiscard]] bool goes_on(std::size_t instruction) const;
   // Returns when all of place.ranks have come to the same place; what they wrote before is then visible to all of them.
   // False: they never will, leave. Who has met at step 0 of an instruction meets at its other steps too, since the
   // others may be reading what it holds.
@@ -56,6 +57,7 @@ class Meeting {
 
   [[nodiscard]] bool stands_at(std::int64_t rank, const Place& place) const;
   void release(Member& member, State state);
+  void dismiss(Member& member);
   void record(std::int64_t rank, std::size_t instruction, Error error);
   void check_progress();
   [[nodiscard]] std::string explain(const Place& place) const;
@@ -64,7 +66,7 @@ class Meeting {
   mutable std::mutex mutex_;
   std::deque<Member> members_;
   std::int64_t running_;
-  std::size_t failed_instruction_ = kNever;
+  std::atomic<std::size_t> failed_instruction_ = kNever;  // written under the lock
   std::int64_t failed_rank_ = 0;  // the number of ranks, if nobody came to a place
   std::optional<Error> failure_;
 };

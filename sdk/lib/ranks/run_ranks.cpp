@@ -11,7 +11,7 @@ namespace meshwright {
 
 namespace {
 
-// All ranks of one step, each a thread.
+// All ranks of one step, each a thread; the first is the caller's.
 class Run {
  public:
   Run(const Program& program, const std::vector<Occurrence>& steps, const RunOptions& options, std::deque<Execution>& ranks,
@@ -27,7 +27,7 @@ class Run {
 
   Result<Report> run() {
     std::vector<std::thread> threads;
-    for (std::int64_t rank = 0; rank < program_.mesh.devices(); ++rank) {
+    for (std::int64_t rank = 1; rank < program_.mesh.devices(); ++rank) {
       try {
         threads.emplace_back([this, rank] { follow(rank); });
       } catch (const std::exception& problem) {
@@ -35,13 +35,14 @@ class Run {
         meeting_.leave(rank);
       }
     }
+    follow(0);
     for (std::thread& thread : threads) thread.join();
     if (const std::optional<Error> failure = meeting_.failure()) return *failure;
     return report();
   }
 
  private:
-  // What the thread of a rank does.
+  // What a rank does.
   void follow(std::int64_t rank) {
     std::size_t index = 0;
     try {

@@ -11,10 +11,11 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 from bad_input import BAD_INPUT  # noqa: E402
 from forked import next_rank  # noqa: E402
 from models import Branching, OtherActivation, Wider, WithLoss, letters, seeded  # noqa: E402
+from threads_left import tell_of_threads  # noqa: E402
 
 import meshwright.ranks  # noqa: E402
 
@@ -31,14 +32,6 @@ def steps(model: torch.nn.Module, at_step_2) -> None:
         optimizer.zero_grad()
         model(*inputs).loss.backward()
         optimizer.step()
-
-
-def tell_of_threads() -> None:
-    """Says which of PyTorch's threads are left at the end, where they may abort the process."""
-    names = {Path(f"/proc/self/task/{thread}/comm").read_text().strip() for thread in os.listdir("/proc/self/task")}
-    left = sorted(name for name in names if "gloo" in name)
-    if left:
-        print(f"threads are left: {', '.join(left)}", file=sys.stderr)
 
 
 def killed_when_all_have_joined() -> None:

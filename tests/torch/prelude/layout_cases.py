@@ -1,3 +1,4 @@
+import ast
 import contextlib
 import io
 import sys
@@ -138,8 +139,11 @@ def test_all_files_make_one_program():
     lines = ["import atexit", "import contextlib", "import math", "import os", "import sys", "import weakref", "from dataclasses import dataclass",
              "import torch", "import torch.distributed as dist", "from torch import nn", "import torch.nn.functional as F",
              "from torch.utils.checkpoint import checkpoint"]
+    defined = {}
     for path in [folder / f"{name}.py" for name in definitions.OWN] + definitions.emitters_files():
         text = path.read_text()
+        for name in (part.name for part in ast.parse(text).body if isinstance(part, (ast.FunctionDef, ast.ClassDef))):
+            assert defined.setdefault(name, path) == path, f"{name} of {path} is defined in {defined[name]} too"
         own = [line for line in text.splitlines() if line.startswith(("import ", "from "))]
         assert all(line in lines or line.startswith(("from .", "from sharding import")) for line in own), (path, own)
         lines += [line for line in text.splitlines() if line not in own and not line.startswith("AXES = ")]
