@@ -34,7 +34,42 @@ std::vector<std::int64_t> shards_of(const Rule& rule, const Mesh& mesh, const st
   return shards;
 }
 
+bool has_factor(const TensorRule& tensor, FactorId factor) {
+  return std::ranges::any_of(tensor.dimensions, [&](const std::vector<FactorId>& factors) { return std::ranges::find(factors, factor) != factors.end(); });
+}
+
 }  // namespace
+
+std::vector<ProductRole> product_roles(const Rule& rule, const OpCost& cost) {
+  if (!cost.matrix || cost.attention || cost.forward.size() != 1 || rule.results.empty()) return {};
+  std::vector<const TensorRule*> sides;
+  for (const TensorRule& operand : rule.operands) {
+    if (!operand.addend) sides.push_back(&operand);
+  }
+  if (sides.size() < 2) return {};
+  std::vector<ProductRole> roles(rule.factors.size(), ProductRole::none);
+  for (const FactorId factor : cost.forward[0].factors) {
+    const bool left = has_factor(*sides[0], factor), right = has_factor(*sides[1], factor), stays = has_factor(rule.results[0], factor);
+    roles[factor] = !stays ? ProductRole::reduced : left && right ? ProductRole::batch : right ? ProductRole::column : ProductRole::row;
+  }
+  return roles;
+}
+
+ProductShape product_shape(const std::vector<ProductRole>& roles, const std::vector<std::int64_t>& extents) {
+  if (roles.empty()) return {};
+  ProductShape shape{1, 1, 1, 1};
+  for (FactorId factor = 0; factor < roles.size(); ++factor) {
+    const auto extent = static_cast<double>(extents[factor]);
+    switch (roles[factor]) {
+      case ProductRole::none: break;
+      case ProductRole::batch: shape.batches *= extent; break;
+      case ProductRole::row: shape.rows *= extent; break;
+      case ProductRole::column: shape.columns *= extent; break;
+      case ProductRole::reduced: shape.reduced *= extent; break;
+    }
+  }
+  return shape;
+}
 
 DType computing_dtype(const std::vector<DType>& operands, const std::vector<DType>& results) {
   for (const auto* dtypes : {&operands, &results}) {
@@ -44,11 +79,17 @@ DType computing_dtype(const std::vector<DType>& operands, const std::vector<DTyp
   return DType::float32;
 }
 
-double call_seconds(const CostProfile& profile, const OpCost& cost, const CallShare& share) {
-  if (cost.alias) return 0;
+Work call_work(const OpCost& cost, const CallShare& share) {
   Work work;
+  if (cost.alias) return work;
   work.dtype = share.dtype;
   (cost.matrix ? work.matrix_flops : work.vector_flops) = share.longer * flops_of(cost, share);
+  work.product = share.product;
+  if (cost.attention) {
+    work.keys = static_cast<double>(share.extents[cost.attention->keys]);
+    work.head = static_cast<double>(share.extents[cost.attention->head]);
+    work.is_backward = cost.attention->is_backward;
+  }
   double written = 0;
   for (const std::int64_t bytes : share.result_bytes) written += static_cast<double>(bytes);
   work.bytes = written;
@@ -56,11 +97,10 @@ double call_seconds(const CostProfile& profile, const OpCost& cost, const CallSh
     const auto bytes = static_cast<double>(one);
     work.bytes += cost.gathers ? std::min(bytes, written) : bytes;
   }
-  return compute_seconds(profile, work);
+  return work;
 }
 
-double call_seconds(const CostProfile& profile, const OpTable& ops, const Mesh& mesh, const Node& node,
-                    const std::vector<const ShardedType*>& operands, const std::vector<const ShardedType*>& results) {
+Work call_work(const OpTable& ops, const Mesh& mesh, const Node& node, const std::vector<const ShardedType*>& operands, const std::vector<const ShardedType*>& results) {
   OpCall call{node, {}, {}};
   CallShare share;
   std::vector<DType> operand_dtypes, result_dtypes;
@@ -78,11 +118,19 @@ double call_seconds(const CostProfile& profile, const OpTable& ops, const Mesh& 
     if (const Result<OpCost> stated = rule ? family->cost(call, *rule) : Result<OpCost>(rule.error())) {
       cost = *stated;
       for (const Factor& factor : rule->factors) share.extents.push_back(factor.size);
+      share.product = product_shape(product_roles(*rule, cost), share.extents);
       const bool causal = std::any_of(cost.forward.begin(), cost.forward.end(), [](const WorkTerm& term) { return term.is_causal; });
       share.shards = causal ? shards_of(*rule, mesh, operands) : std::vector<std::int64_t>(share.extents.size(), 1);
     }
   }
-  return call_seconds(profile, cost, share);
+  return call_work(cost, share);
+}
+
+double call_seconds(const CostProfile& profile, const OpCost& cost, const CallShare& share) { return compute_seconds(profile, call_work(cost, share)); }
+
+double call_seconds(const CostProfile& profile, const OpTable& ops, const Mesh& mesh, const Node& node, const std::vector<const ShardedType*>& operands,
+                    const std::vector<const ShardedType*>& results) {
+  return compute_seconds(profile, call_work(ops, mesh, node, operands, results));
 }
 
 double update_seconds(const CostProfile& profile, std::int64_t elements, std::int64_t bytes, DType dtype) {

@@ -282,7 +282,7 @@ double move_seconds(const ConversionProblem& problem, const Layout& from, const 
   }
   if (move.permutes_before) seconds += axis_permute_seconds(problem, from, move.axis, before);
   if (move.permutes_after) seconds += axis_permute_seconds(problem, move.result, move.axis, after);
-  return seconds;
+  return problem.packed ? seconds * problem.profile.device.communication_stretch : seconds;
 }
 
 Ticks move_ticks(const ConversionProblem& problem, const Layout& from, const Move& move) {

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <cmath>
 
+#include "meshwright/training.h"
 #include "tensor/guarded.h"
 
 namespace meshwright {
 
 namespace {
+
+// Of a matrix product's results, as cuBLAS cuts them on large shapes.
+constexpr double kTileRows = 128, kTileColumns = 256;
 
 // The rate of the matrix units for a dtype; products of a dtype that they lack run on the vector units.
 double matrix_rate(const DeviceSpec& device, DType dtype) {
@@ -15,19 +19,59 @@ double matrix_rate(const DeviceSpec& device, DType dtype) {
   return found != device.matrix_flops_per_second.end() ? found->second : device.vector_flops_per_second;
 }
 
+// How many times longer a product takes since its last wave of tiles is not full. The library turns the product where that is better.
+double waves(const DeviceSpec& device, const ProductShape& product) {
+  const auto at_once = static_cast<double>(device.multiprocessors);
+  if (at_once == 0 || product.rows == 0) return 1;
+  const auto longer = [&](double rows, double columns) {
+    const double tiles = product.batches * std::ceil(rows / kTileRows) * std::ceil(columns / kTileColumns);
+    return std::ceil(tiles / at_once) * at_once / tiles;
+  };
+  return std::min(longer(product.rows, product.columns), longer(product.columns, product.rows));
+}
+
+double share(double x, double half) { return half > 0 ? x / (x + half) : 1; }
+
+double attention_rate(const DeviceSpec& device, const AttentionRates& rates, const Work& work) {
+  const double reached = rates.efficiency * share(work.keys, rates.half_keys) * share(work.head, rates.half_head) * (work.is_backward ? rates.backward : 1);
+  return matrix_rate(device, work.dtype) * reached;
+}
+
+// Of a ring: by the curve that was measured, else by rounds of latency and traffic. `whole` is what the curve is over.
+double ring_seconds(const MeshAxis& axis, const std::vector<RingPoint>& curve, double whole, double rounds, double traffic) {
+  if (curve.empty()) return rounds * axis.alpha_seconds + traffic * axis.beta_seconds_per_byte;
+  if (whole <= 0) return 0;
+  // Straight lines between what one byte of traffic for each byte of the whole would take; the first and the last one go on.
+  const auto at = [&](std::size_t i) { return curve[i].bytes * curve[i].seconds_per_byte; };
+  std::size_t i = 0;
+  while (i + 2 < curve.size() && whole > curve[i + 1].bytes) ++i;
+  double seconds = 0;
+  if (curve.size() == 1) {
+    seconds = whole * curve[0].seconds_per_byte;
+  } else if (whole > curve.back().bytes) {
+    seconds = whole * curve.back().seconds_per_byte;
+  } else {
+    const double slope = (at(i + 1) - at(i)) / (curve[i + 1].bytes - curve[i].bytes);
+    seconds = std::max(at(i) + slope * (whole - curve[i].bytes), 0.0);
+  }
+  // What goes to each of the others can't be sooner than one message to each.
+  return std::max(seconds * traffic / whole, rounds * axis.alpha_seconds);
+}
+
 }  // namespace
 
 double compute_seconds(const CostProfile& profile, const Work& work) {
   const DeviceSpec& device = profile.device;
   if (work.matrix_flops <= 0 && work.vector_flops <= 0 && work.bytes <= 0) return 0;
-  double arithmetic = work.vector_flops / device.vector_flops_per_second;
-  if (work.matrix_flops > 0) {
-    // Written so that it is FLOPs / (peak × efficiency), with efficiency = best × FLOPs / (FLOPs + half).
-    arithmetic += (work.matrix_flops + device.half_efficiency_flops) /
-                  (matrix_rate(device, work.dtype) * device.matrix_efficiency);
-  }
   const double memory = work.bytes / (device.memory_bytes_per_second * device.memory_efficiency);
-  return std::max(arithmetic, memory) + device.launch_seconds;
+  const double vector = work.vector_flops / device.vector_flops_per_second;
+  if (const auto rates = device.attention.find(profile.attention); work.keys > 0 && rates != device.attention.end()) {
+    return std::max(work.matrix_flops / attention_rate(device, rates->second, work), memory) + device.launch_seconds;
+  }
+  if (work.matrix_flops <= 0) return std::max(vector, memory) + device.launch_seconds;
+  // Written so that it is FLOPs / (peak × efficiency), with efficiency = best × FLOPs / (FLOPs + half).
+  const double arithmetic = (work.matrix_flops * waves(device, work.product) + device.half_efficiency_flops) / (matrix_rate(device, work.dtype) * device.matrix_efficiency);
+  return arithmetic + memory + device.launch_seconds;
 }
 
 const char* name(CollectiveKind kind) {
@@ -41,21 +85,24 @@ const char* name(CollectiveKind kind) {
   return "?";
 }
 
-double collective_seconds(CollectiveKind kind, const MeshAxis& axis, double bytes, double alpha_share) {
+double collective_seconds(CollectiveKind kind, const MeshAxis& axis, double bytes, double bucket_share) {
+  if (bucket_share <= 0) return 0;
+  if (bucket_share != 1) return bucket_share * collective_seconds(kind, axis, bytes / bucket_share);
   const auto n = static_cast<double>(axis.size);
-  const double alpha = axis.alpha_seconds * alpha_share;
-  const double beta = axis.beta_seconds_per_byte;
-  const double steps = n - 1;
+  const double alpha = axis.alpha_seconds, steps = n - 1;
+  const auto or_ring = [](double beta, double ring) { return beta > 0 ? beta : ring; };
   switch (kind) {
-    case CollectiveKind::all_gather: return steps * alpha + steps * bytes * beta;
-    case CollectiveKind::reduce_scatter: return steps * alpha + steps / n * bytes * beta;
-    case CollectiveKind::all_to_all: return steps * alpha + steps / n * bytes * beta;
-    case CollectiveKind::permute: return alpha + bytes * beta;
+    case CollectiveKind::all_gather: return axis.skew_seconds + ring_seconds(axis, axis.ring, n * bytes, steps, steps * bytes);
+    case CollectiveKind::reduce_scatter: return axis.skew_seconds + ring_seconds(axis, axis.ring, bytes, steps, steps / n * bytes);
+    case CollectiveKind::all_to_all:
+      return axis.skew_seconds + steps * alpha + bytes * or_ring(axis.exchange_beta_seconds_per_byte, steps / n * axis.beta_seconds_per_byte);
+    case CollectiveKind::permute: return axis.skew_seconds + alpha + bytes * or_ring(axis.own_beta_seconds_per_byte, axis.beta_seconds_per_byte);
     case CollectiveKind::all_reduce: {
-      const double ring = 2 * steps * alpha + 2 * steps / n * bytes * beta;
-      // A tree sends everything up and down; its depth is the logarithm. Never below the reduce-scatter.
-      const double tree = 2 * std::ceil(std::log2(n)) * alpha + 2 * bytes * beta;
-      return std::max(std::min(ring, tree), collective_seconds(CollectiveKind::reduce_scatter, axis, bytes, alpha_share));
+      const std::vector<RingPoint>& curve = axis.all_reduce.empty() ? axis.ring : axis.all_reduce;
+      double seconds = ring_seconds(axis, curve, bytes, 2 * steps, 2 * steps / n * bytes);
+      // A tree sends everything up and down; its depth is the logarithm. A curve has the better of the two in it.
+      if (curve.empty()) seconds = std::min(seconds, 2 * std::ceil(std::log2(n)) * alpha + 2 * bytes * axis.beta_seconds_per_byte);
+      return std::max(axis.skew_seconds + seconds, collective_seconds(CollectiveKind::reduce_scatter, axis, bytes));
     }
   }
   return 0;
@@ -67,6 +114,21 @@ Ticks to_ticks(double seconds) {
   const double ticks = seconds * static_cast<double>(kTicksPerSecond);
   if (!(ticks < static_cast<double>(kForbidden))) return kForbidden - 1;
   return std::max<Ticks>(0, std::llround(ticks));
+}
+
+CostProfile for_training(CostProfile profile, const TrainingSettings& training) {
+  DeviceSpec& device = profile.device;
+  if (training.tf32 && device.tf32_flops_per_second > 0) device.matrix_flops_per_second[DType::float32] = device.tf32_flops_per_second;
+  profile.attention = training.attention;
+  if (training.cuda_graphs) device.host_launch_seconds = device.host_collective_seconds = 0;
+  return profile;
+}
+
+Status check_attention(const DeviceSpec& device, const TrainingSettings& training) {
+  if (device.attention.empty() || device.attention.contains(training.attention)) return Done{};
+  std::string known;
+  for (const auto& [kernel, rates] : device.attention) known += (known.empty() ? "" : ", ") + kernel;
+  return bad_input("[train] attention is '" + training.attention + "', for which device '" + device.name + "' has no rates; it has " + known);
 }
 
 Profiler::~Profiler() = default;

@@ -51,5 +51,60 @@ TEST(ToTicks, WhatCannotBeCountedCostsAsMuchAsCan) {
   EXPECT_EQ(to_ticks(-1), 0);
 }
 
+CostProfile plain_profile() {
+  CostProfile profile;
+  profile.device.memory_bytes_per_second = 1e12;
+  profile.device.vector_flops_per_second = 1e13;
+  profile.device.matrix_flops_per_second[DType::bfloat16] = 1e14;
+  return profile;
+}
+
+TEST(ComputeSeconds, AProductTakesWholeWavesOfTilesAndItsBytesBeside) {
+  CostProfile profile = plain_profile();
+  Work work{1e14, 0, 1e12, DType::bfloat16};
+  work.product = {1, 640, 256, 64};  // five tiles of 128 x 256; turned, six
+  EXPECT_DOUBLE_EQ(compute_seconds(profile, work), 1 + 1);
+  profile.device.multiprocessors = 4;  // two waves of four: 8/5 as they lie, 8/6 turned
+  EXPECT_NEAR(compute_seconds(profile, work), 8.0 / 6 + 1, 1e-12);
+  work.product.batches = 2;  // ten tiles in three waves; turned, twelve in three
+  EXPECT_NEAR(compute_seconds(profile, work), 1 + 1, 1e-12);
+}
+
+TEST(ComputeSeconds, FusedAttentionRunsAtTheRatesOfItsKernel) {
+  CostProfile profile = plain_profile();
+  profile.device.attention["flash_2"] = {0.8, 100, 100, 0.5};
+  Work work{3e13, 0, 1, DType::bfloat16};
+  work.keys = 300;
+  work.head = 100;
+  EXPECT_NEAR(compute_seconds(profile, work), 1, 1e-12);
+  work.is_backward = true;
+  EXPECT_NEAR(compute_seconds(profile, work), 2, 1e-12);
+  profile.attention = "none";
+  EXPECT_NEAR(compute_seconds(profile, work), 0.3, 1e-9);
+}
+
+TEST(CollectiveSeconds, FollowsWhatWasMeasured) {
+  MeshAxis axis{8, 1e-6, 1 / 300e9, "link"};
+  axis.ring = {{1e6, 1 / 20e9}, {64e6, 1 / 160e9}, {1e9, 1 / 230e9}};
+  EXPECT_NEAR(collective_seconds(CollectiveKind::all_reduce, axis, 64e6), 2 * 7.0 / 8 * 64e6 / 160e9, 1e-9);
+  EXPECT_NEAR(collective_seconds(CollectiveKind::all_gather, axis, 64e6 / 8), 7.0 / 8 * 64e6 / 160e9, 1e-9);
+  for (const auto kind : {CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_reduce}) {
+    double last = 0;
+    for (double bytes = 1; bytes < 1e11; bytes *= 1.7) {
+      const double seconds = collective_seconds(kind, axis, bytes);
+      EXPECT_GE(seconds, last) << name(kind) << " at " << bytes;
+      EXPECT_LE(collective_seconds(CollectiveKind::reduce_scatter, axis, bytes), collective_seconds(CollectiveKind::all_reduce, axis, bytes));
+      last = seconds;
+    }
+  }
+}
+
+TEST(CollectiveSeconds, ABucketCostsWhatItsSharesDo) {
+  MeshAxis axis{8, 1e-6, 1 / 300e9, "link"};
+  axis.skew_seconds = 1e-4;
+  const double whole = collective_seconds(CollectiveKind::reduce_scatter, axis, 24e6);
+  EXPECT_NEAR(3 * collective_seconds(CollectiveKind::reduce_scatter, axis, 8e6, 1.0 / 3), whole, 1e-12);
+}
+
 }  // namespace
 }  // namespace meshwright

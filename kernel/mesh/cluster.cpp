@@ -17,7 +17,10 @@ constexpr std::size_t kMostLevels = 16;
 constexpr double kLeastRate = 1, kMostRate = 1e24;  // bytes or FLOPs in a second
 constexpr double kMostSeconds = 1e3;                  // of one launch or one message
 constexpr double kMostFlops = 1e24;
+constexpr double kMostBytes = 1e18;  // of one collective
 constexpr double kLeastShare = 1e-6;
+constexpr double kMostMultiprocessors = 1e6;
+constexpr double kMostStretch = 100;
 
 std::string number_text(double number) {
   std::ostringstream text;
@@ -44,7 +47,38 @@ Status check_device(const DeviceSpec& device, const std::string& where) {
   if (status) status = check_range(where + ": half_efficiency", device.half_efficiency_flops, 0, kMostFlops);
   if (status) status = check_range(where + ": matrix_efficiency", device.matrix_efficiency, kLeastShare, 1);
   if (status) status = check_range(where + ": memory_efficiency", device.memory_efficiency, kLeastShare, 1);
+  if (status && device.tf32_flops_per_second != 0) status = check_range(where + ": tf32_flops", device.tf32_flops_per_second, kLeastRate, kMostRate);
+  if (status) status = check_range(where + ": multiprocessors", static_cast<double>(device.multiprocessors), 0, kMostMultiprocessors);
+  if (status) status = check_range(where + ": host_launch", device.host_launch_seconds, 0, kMostSeconds);
+  if (status) status = check_range(where + ": host_collective", device.host_collective_seconds, 0, kMostSeconds);
+  if (status) status = check_range(where + ": skew", device.skew_seconds, 0, kMostSeconds);
+  if (status) status = check_range(where + ": computing_stretch", device.computing_stretch, 1, kMostStretch);
+  if (status) status = check_range(where + ": communication_stretch", device.communication_stretch, 1, kMostStretch);
+  for (const auto& [kernel, rates] : device.attention) {
+    const std::string here = where + ", [attention." + kernel + "]";
+    if (status) status = check_range(here + ": efficiency", rates.efficiency, kLeastShare, 1);
+    if (status) status = check_range(here + ": half_keys", rates.half_keys, 0, kMostFlops);
+    if (status) status = check_range(here + ": half_head", rates.half_head, 0, kMostFlops);
+    if (status) status = check_range(here + ": backward", rates.backward, kLeastShare, kMostStretch);
+  }
   return status;
+}
+
+// Of a larger collective it is never said that it is sooner done.
+Status check_curve(const BusBandwidth& curve, const std::string& where) {
+  if (curve.devices < 2) return bad_input(where + ": devices is " + std::to_string(curve.devices) + ", but must be at least 2");
+  if (curve.bytes.empty() || curve.bytes.size() != curve.bytes_per_second.size()) return bad_input(where + ": there must be one bandwidth for each number of bytes, and at least one");
+  for (std::size_t i = 0; i < curve.bytes.size(); ++i) {
+    Status status = check_range(where + ": bytes", curve.bytes[i], 1, kMostBytes);
+    if (status) status = check_range(where + ": bus_bandwidth", curve.bytes_per_second[i], kLeastRate, kMostRate);
+    if (!status) return status;
+    if (i == 0) continue;
+    if (curve.bytes[i] <= curve.bytes[i - 1]) return bad_input(where + ": bytes must ascend");
+    if (curve.bytes[i] / curve.bytes_per_second[i] < curve.bytes[i - 1] / curve.bytes_per_second[i - 1]) {
+      return bad_input(where + ": " + number_text(curve.bytes[i]) + " bytes would be sooner sent than " + number_text(curve.bytes[i - 1]) + "; is a bandwidth mistyped?");
+    }
+  }
+  return Done{};
 }
 
 Status check_levels(const Cluster& cluster, const std::string& where) {
@@ -57,6 +91,7 @@ Status check_levels(const Cluster& cluster, const std::string& where) {
     }
     Status status = check_range(here + ": bandwidth", level.bytes_per_second, kLeastRate, kMostRate);
     if (status) status = check_range(here + ": latency", level.latency_seconds, 0, kMostSeconds);
+    for (std::size_t i = 0; status && i < level.measured.size(); ++i) status = check_curve(level.measured[i], here + ", measured " + std::to_string(i + 1));
     if (!status) return status;
     if (level.sharers < 1 || level.sharers > inner || inner % level.sharers != 0) {
       return bad_input(here + ": shared_by is " + std::to_string(level.sharers) + ", but must divide the inner group, " +

@@ -20,6 +20,7 @@ MeshAxis Mesh::along(AxisSet set) const {
     const MeshAxis& axis = axes[i];
     product.size *= axis.size;
     product.alpha_seconds = std::max(product.alpha_seconds, axis.alpha_seconds);
+    product.skew_seconds = std::max(product.skew_seconds, axis.skew_seconds);
     if (axis.beta_seconds_per_byte < product.beta_seconds_per_byte) continue;
     product.beta_seconds_per_byte = axis.beta_seconds_per_byte;
     product.slowest_link = axis.slowest_link;
@@ -64,16 +65,48 @@ struct Stride {
   std::int64_t stride = 1;  // from one device to the next
 };
 
-// What one group of devices sees of one level, for the devices of the group that lie in one inner group.
-void apply_level(const LinkLevel& level, std::int64_t inside, MeshAxis& axis, double& slowest) {
+// The curves that were measured in groups of as many devices, or of as near below as there are, or of the fewest. They are of groups that have
+// all devices of an inner group: of those that have fewer the rings are fewer, where cards are ganged.
+void read_curves(const LinkLevel& level, std::int64_t inside, std::int64_t inner, MeshAxis& axis) {
+  const double whole = static_cast<double>(level.ganged ? inner : level.sharers);
+  const double fewer = std::max(1.0, whole / static_cast<double>(inside));
+  const auto nearest = [&](bool all_reduce_only) {
+    const BusBandwidth* best = nullptr;
+    for (const BusBandwidth& each : level.measured) {
+      if (each.all_reduce_only != all_reduce_only) continue;
+      const auto rank = [&](const BusBandwidth& one) { return std::pair(one.devices <= axis.size, one.devices <= axis.size ? one.devices : -one.devices); };
+      if (best == nullptr || rank(each) > rank(*best)) best = &each;
+    }
+    std::vector<RingPoint> curve;
+    for (std::size_t i = 0; best != nullptr && i < best->bytes.size(); ++i) curve.push_back({best->bytes[i], fewer / best->bytes_per_second[i]});
+    return curve;
+  };
+  axis.ring = nearest(false);
+  axis.all_reduce = nearest(true);
+}
+
+// What one group of devices sees of one level, for the devices of the group that lie in one inner group of so many.
+void apply_level(const LinkLevel& level, std::int64_t inside, std::int64_t inner, MeshAxis& axis, double& slowest) {
   double rate = level.bytes_per_second;
   if (level.sharers > inside) rate /= static_cast<double>(level.sharers) / static_cast<double>(inside);
   if (level.ganged && inside > level.sharers) rate *= static_cast<double>(inside) / static_cast<double>(level.sharers);
   axis.alpha_seconds = std::max(axis.alpha_seconds, level.latency_seconds);
+  const double own = static_cast<double>(level.sharers) / level.bytes_per_second;
+  axis.own_beta_seconds_per_byte = std::max(axis.own_beta_seconds_per_byte, own);
+  const double elsewhere = static_cast<double>(axis.size - inside) / static_cast<double>(axis.size);
+  axis.exchange_beta_seconds_per_byte = std::max(axis.exchange_beta_seconds_per_byte, elsewhere * own);
   if (slowest == 0 || rate < slowest) {
     slowest = rate;
     axis.slowest_link = level.name;
+    read_curves(level, inside, inner, axis);
   }
+}
+
+// The latest of so many ranks, whose delays are distributed exponentially, over the mean one: H(n) - 1.
+double latest_of(std::int64_t ranks) {
+  double sum = 0;
+  for (std::int64_t i = 2; i <= ranks; ++i) sum += 1 / static_cast<double>(i);
+  return sum;
 }
 
 // Where the devices of a group lie, seen from its first one, if the group goes over these axes, each of so many devices so far apart.
@@ -94,6 +127,7 @@ MeshAxis describe_group(const Cluster& cluster, const std::vector<Stride>& axes)
   const std::vector<std::int64_t> offsets = offsets_over(axes);
   MeshAxis axis;
   axis.size = static_cast<std::int64_t>(offsets.size());
+  axis.skew_seconds = cluster.device.skew_seconds * latest_of(axis.size);
   double slowest = 0;
   for (std::int64_t base = 0; base < cluster.devices(); ++base) {
     if (!std::ranges::all_of(axes, [&](const Stride& each) { return base / each.stride % each.size == 0; })) continue;
@@ -110,7 +144,7 @@ MeshAxis describe_group(const Cluster& cluster, const std::vector<Stride>& axes)
           crosses |= device / inner != previous / inner && device / level.group == previous / level.group;
         }
       }
-      if (crosses) apply_level(level, inside, axis, slowest);
+      if (crosses) apply_level(level, inside, inner, axis, slowest);
       inner = level.group;
     }
   }

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "meshwright/cost.h"
+
 namespace meshwright {
 namespace {
 
@@ -125,6 +127,27 @@ TEST(ValidateCluster, NamesWhatIsWrong) {
   cluster.levels.pop_back();
   EXPECT_EQ(validate(cluster).error().message,
             "cluster 'pairs': the levels join 4 devices, but nodes × devices_per_node is 8");
+}
+
+// A device has one card; only rings use those of its whole server.
+TEST(MakeMesh, AnAllToAllAcrossServersGoesOverEachDevicesOwnCard) {
+  Cluster cluster{"two servers", device(), 4, 2, 0, {{"nvlink", 4, 300e9, 3e-6, 1, false}, {"network", 8, 25e9, 6e-6, 1, true}}};
+  cluster.levels[0].measured = {{4, false, {1e6, 1e9}, {50e9, 250e9}}};
+  const MeshAxis across = make_mesh(cluster, {8}).value().axes[0], inside = make_mesh(cluster, {2, 4}).value().axes[1];
+  EXPECT_GE(collective_seconds(CollectiveKind::all_to_all, across, 1e9), 0.5 * 1e9 / 25e9);
+  EXPECT_GE(collective_seconds(CollectiveKind::permute, across, 1e9), 1e9 / 25e9);
+  for (const auto kind : {CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_reduce, CollectiveKind::all_to_all, CollectiveKind::permute}) {
+    for (double bytes = 1e3; bytes < 1e10; bytes *= 10) {
+      EXPECT_GE(collective_seconds(kind, across, bytes), collective_seconds(kind, inside, bytes)) << name(kind) << " of " << bytes;
+    }
+  }
+}
+
+TEST(MakeMesh, LargerGroupsWaitLongerForTheirLast) {
+  Cluster cluster = nvlink_pairs();
+  cluster.device.skew_seconds = 1e-6;
+  EXPECT_DOUBLE_EQ(make_mesh(cluster, {4, 2}).value().axes[1].skew_seconds, 0.5e-6);
+  EXPECT_GT(make_mesh(cluster, {8}).value().axes[0].skew_seconds, 1.5e-6);
 }
 
 }  // namespace

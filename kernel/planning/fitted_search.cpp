@@ -39,6 +39,7 @@ Status FittedSolver::add_step(const ProblemInput& input, const Problem& problem,
   if (!times) return times.error();
   Plan& plan = fitted.plan;
   plan.step_seconds = times->step_seconds;
+  plan.forward_seconds = times->forward_seconds;
   TickSum counted = 0;
   for (std::size_t i = 0; i < problem.edges.size(); ++i) {
     const ProblemEdge& edge = problem.edges[i];

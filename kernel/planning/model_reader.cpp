@@ -30,6 +30,9 @@ Status read_training(const Config& train, TrainedModel& model) {
   model.training.microbatches = train.integer("microbatches");
   model.training.order = train.text("order");
   if (Result<StepOrder> order = step_order(model.training); !order) return add_context("\"order\" in [train]", order.error());
+  model.training.attention = train.text("attention");
+  model.training.tf32 = train.boolean("tf32");
+  model.training.cuda_graphs = train.boolean("cuda_graphs");
   model.training.keep_gradients = train.text("gradients") == "kept";
   return Done{};
 }

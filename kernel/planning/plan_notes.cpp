@@ -72,7 +72,7 @@ std::optional<std::string> step_note(const Plan& plan, const Timeline& times, do
   if (std::abs(difference) <= kMostDifference * objective) return std::nullopt;
   // All is priced alike, but what overlaps and what several ops share.
   const double waits = times.waits_before_updates + times.waits_at_end;
-  const double of_parameters = waits - counted, of_others = difference - of_parameters;
+  const double of_parameters = waits - counted, of_others = difference - of_parameters - times.waits_for_host;
   char text[512];
   std::snprintf(text, sizeof text, "The simulated step is %.1f %% %s the objective", 100 * std::abs(difference) / objective, difference > 0 ? "above" : "below");
   std::string note = text;
@@ -84,6 +84,10 @@ std::optional<std::string> step_note(const Plan& plan, const Timeline& times, do
     note += text;
   }
   note += ".";
+  if (times.waits_for_host > kLeastNamed * objective) {
+    std::snprintf(text, sizeof text, " For %.3f ms the device waits until the host has issued its kernels, which CUDA graphs would do away with ([train] cuda_graphs).", 1e3 * times.waits_for_host);
+    note += text;
+  }
   if (std::abs(of_others) <= kLeastNamed * objective) return note;
   std::snprintf(text, sizeof text,
                 of_others < 0 ? " Conversions and constants that several ops share run once; the search counts them for each op, %.3f ms more."

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -11,12 +12,25 @@ namespace meshwright {
 
 namespace {
 
-double compute_op_seconds(const Program& program, const Instruction& instruction, const OpTable& ops, const CostProfile& profile) {
+Work work_of(const Program& program, const Instruction& instruction, const OpTable& ops) {
   const Node node = node_of(instruction, std::vector<std::int64_t>(program.mesh.rank(), 0));
   std::vector<const ShardedType*> operands, results;
   for (const ProgramOperand& operand : instruction.operands) operands.push_back(&program.type(operand.value));
   for (const ProgramValueId result : instruction.results) results.push_back(&program.type(result));
-  return call_seconds(profile, ops, program.mesh, node, operands, results);
+  return call_work(ops, program.mesh, node, operands, results);
+}
+
+constexpr std::size_t kStates = 8;
+
+// What the host takes to issue it. Views and what fills a bucket are issued with others.
+Ticks host_ticks(const Instruction& instruction, Ticks takes, const DeviceSpec& device) {
+  if (takes == 0) return 0;
+  switch (instruction.kind()) {
+    case InstructionKind::compute:
+    case InstructionKind::accumulate: return to_ticks(device.host_launch_seconds);
+    case InstructionKind::move: return to_ticks(instruction.move()->kind == MoveKind::slice ? device.host_launch_seconds : device.host_collective_seconds);
+    default: return 0;
+  }
 }
 
 // The times of one repetition of a segment: of each of its occurrences what it waited for, in a fixed order, and when it
@@ -25,16 +39,18 @@ struct Repetition {
   std::vector<Ticks> candidates;
   std::vector<std::size_t> first_candidate;  // by occurrence
   std::vector<Ticks> ends;
-  std::array<Ticks, 5> state = {};
+  std::vector<Ticks> leads;  // of what computes: how long the communication stream is at work beyond its start; less than 0 if it is done
+  std::array<Ticks, kStates> state = {};
 };
 
 // What a step is like once it repeats itself: from one repetition to the next every time grows by a fixed amount, not the
 // same one for all, since reductions may fall behind the computing further and further.
 class Drawing {
  public:
-  Drawing(const Program& program, std::vector<Ticks> ticks, Detail detail)
+  Drawing(const Program& program, std::vector<Ticks> ticks, const DeviceSpec& device, Detail detail)
       : program_(program),
         ticks_(std::move(ticks)),
+        device_(device),
         detail_(detail),
         owners_(storages(program)),
         frames_(1 + program.order.fullest(Phase::forward).in_flight),
@@ -43,20 +59,25 @@ class Drawing {
 
   Timeline run() {
     for (const StepSegment& segment : program_.order.segments) draw(segment);
-    const Ticks end = std::max(computing(), communicating());
+    const Ticks end = std::max({computing(), communicating(), host()});
     timeline_.step_seconds = to_seconds(end);
     timeline_.communication_seconds = to_seconds(state_[kCommunication]);
     timeline_.waits_before_updates = to_seconds(state_[kWaits]);
-    timeline_.waits_at_end = to_seconds(state_[kWaitsAtEnd] + end - computing());
+    const Ticks device_end = std::max(computing(), communicating());
+    timeline_.waits_at_end = to_seconds(state_[kWaitsAtEnd] + device_end - computing());
+    timeline_.waits_for_host = to_seconds(state_[kWaitsForHost] + end - device_end);
+    timeline_.host_seconds = to_seconds(host());
+    timeline_.forward_seconds = to_seconds(state_[kForward]);
     return std::move(timeline_);
   }
 
  private:
   static constexpr std::uint32_t kNone = 0xffffffff;
-  enum State : std::uint8_t { kComputing, kCommunicating, kCommunication, kWaits, kWaitsAtEnd };
+  enum State : std::uint8_t { kComputing, kCommunicating, kHost, kCommunication, kWaits, kWaitsAtEnd, kWaitsForHost, kForward };
 
   Ticks& computing() { return state_[kComputing]; }
   Ticks& communicating() { return state_[kCommunicating]; }
+  Ticks& host() { return state_[kHost]; }
 
   void draw(const StepSegment& segment) {
     std::fill(used_by_.begin(), used_by_.end(), kNone);
@@ -71,7 +92,7 @@ class Drawing {
       if (known.size() > 3) known.erase(known.begin());
       steady = grows_evenly(known) ? steady + 1 : 0;
       if (steady < frames_) continue;
-      const std::int64_t skipped = std::min(segment.repeats - 1 - r, steady_for(known));
+      const std::int64_t skipped = std::min(segment.repeats - 1 - r, steady_for(known, all));
       skip(known, skipped);
       r += skipped;
     }
@@ -87,24 +108,39 @@ class Drawing {
     const Ticks ticks = ticks_[at.instruction];
     const bool overlaps = instruction.stream == Stream::communication;
     const std::int64_t microbatch = instruction.operands_from(at.microbatch);
+    const Ticks front = std::max(computing(), host());
+    host() += host_ticks(instruction, ticks, device_);
     here.first_candidate.push_back(here.candidates.size());
     here.candidates.push_back(computing());
     if (overlaps) here.candidates.push_back(communicating());
     for (const ProgramValueId value : instruction.waits) here.candidates.push_back(used_until_[place(value, microbatch)]);
-    const Ticks start = *std::max_element(here.candidates.begin() + static_cast<std::ptrdiff_t>(here.first_candidate.back()), here.candidates.end());
-    const Span span{at, instruction.stream, start, ticks};
+    const Ticks device_free = *std::max_element(here.candidates.begin() + static_cast<std::ptrdiff_t>(here.first_candidate.back()), here.candidates.end());
+    here.candidates.push_back(host());
+    const Ticks start = std::max(device_free, host());
+    const Ticks lead = overlaps ? 0 : communicating() - start;
+    here.leads.push_back(lead);
+    const Span span{at, instruction.stream, start, overlaps ? ticks : ticks + stretched(lead, ticks)};
     if (overlaps) {
       state_[kCommunication] += ticks;
       communicating() = span.end();
       for (const ProgramOperand& operand : instruction.operands) use(place(operand.value, microbatch), here, span);
       for (const ProgramValueId result : instruction.results) use(place(result, at.microbatch), here, span);
     } else {
-      state_[instruction.phase == Phase::update ? kWaitsAtEnd : kWaits] += start - computing();
+      state_[instruction.phase == Phase::update ? kWaitsAtEnd : kWaits] += device_free - computing();
+      state_[kWaitsForHost] += start - device_free;
       computing() = span.end();
     }
+    if (instruction.phase == Phase::forward) state_[kForward] += std::max(computing(), host()) - front;
     here.ends.push_back(span.end());
     timeline_.spans.push_back(span);
   }
+
+  // By how much a kernel of so many ticks takes longer while the communication stream is at work.
+  [[nodiscard]] Ticks stretched(Ticks lead, Ticks ticks) const {
+    const double beside = std::clamp(static_cast<double>(lead), 0.0, device_.computing_stretch * static_cast<double>(ticks));
+    return static_cast<Ticks>(beside * (1 - 1 / device_.computing_stretch));
+  }
+  [[nodiscard]] Ticks longest(Ticks ticks) const { return static_cast<Ticks>(std::ceil(device_.computing_stretch * static_cast<double>(ticks))); }
 
   void use(std::size_t place, const Repetition& here, const Span& span) {
     used_until_[place] = span.end();
@@ -121,11 +157,11 @@ class Drawing {
   // Of the last three repetitions.
   static bool grows_evenly(const std::vector<Repetition>& known) {
     const Repetition &a = known[0], &b = known[1], &c = known[2];
-    return same_growth(a.candidates, b.candidates, c.candidates) && same_growth(a.ends, b.ends, c.ends);
+    return same_growth(a.candidates, b.candidates, c.candidates) && same_growth(a.ends, b.ends, c.ends) && same_growth(a.leads, b.leads, c.leads);
   }
 
   // How many further repetitions grow like the last one: until what was waited for is overtaken by what grows faster.
-  static std::int64_t steady_for(const std::vector<Repetition>& known) {
+  std::int64_t steady_for(const std::vector<Repetition>& known, const std::vector<Occurrence>& all) const {
     const Repetition &before = known[1], &last = known[2];
     std::int64_t most = std::numeric_limits<std::int64_t>::max();
     for (std::size_t i = 0; i < last.first_candidate.size(); ++i) {
@@ -138,6 +174,12 @@ class Drawing {
       for (std::size_t c = begin; c < end; ++c) {
         if (growth(c) > growth(latest)) most = std::min(most, (last.candidates[latest] - last.candidates[c]) / (growth(c) - growth(latest)));
       }
+      // A kernel that is stretched for a part of its time, or that will be, or no longer for all of it.
+      const Ticks lead = last.leads[i], grows = lead - before.leads[i], most_lead = longest(ticks_[all[i].instruction]);
+      if (grows == 0 || device_.computing_stretch == 1) continue;
+      if (lead <= 0 && grows > 0) most = std::min(most, -lead / grows);
+      else if (lead >= most_lead && grows < 0) most = std::min(most, (lead - most_lead) / -grows);
+      else if (lead > 0 && lead < most_lead) most = 0;
     }
     return most;
   }
@@ -148,10 +190,10 @@ class Drawing {
       const std::uint32_t by = used_by_[at];
       if (by != kNone) used_until_[at] += repetitions * (last.ends[by] - before.ends[by]);
     }
-    for (const State each : {kComputing, kCommunicating}) state_[each] += repetitions * (last.state[each] - before.state[each]);
+    for (const State each : {kComputing, kCommunicating, kHost}) state_[each] += repetitions * (last.state[each] - before.state[each]);
     // What was waited in each repetition grows evenly itself.
-    const std::array<Ticks, 5>& first = known[0].state;
-    for (const State each : {kCommunication, kWaits, kWaitsAtEnd}) {
+    const std::array<Ticks, kStates>& first = known[0].state;
+    for (const State each : {kCommunication, kWaits, kWaitsAtEnd, kWaitsForHost, kForward}) {
       const Ticks in_last = last.state[each] - before.state[each], growth = in_last - (before.state[each] - first[each]);
       state_[each] += repetitions * in_last + growth * (repetitions * (repetitions + 1) / 2);
     }
@@ -160,22 +202,23 @@ class Drawing {
 
   const Program& program_;
   const std::vector<Ticks> ticks_;  // by instruction
+  const DeviceSpec& device_;
   const Detail detail_;
   const std::vector<ProgramValueId> owners_;
   const std::int64_t frames_;
   std::vector<Ticks> used_until_;               // by the communication stream, so far
   std::vector<std::uint32_t> used_by_;  // which occurrence of the segment's last repetition did so last
-  std::array<Ticks, 5> state_ = {};        // when each stream is free; the sums of Timeline
+  std::array<Ticks, kStates> state_ = {};        // when each stream is free; the sums of Timeline
   std::int64_t skipped_ = 0;
   Timeline timeline_;
 };
 
 }  // namespace
 
-Result<Ticks> instruction_ticks(const Program& program, const Instruction& instruction, const OpTable& ops, const CostProfile& profile) {
+static Result<Ticks> instruction_ticks(const Program& program, const Instruction& instruction, const Work& work, const CostProfile& profile) {
   switch (instruction.kind()) {
     case InstructionKind::compute:
-      return to_ticks(compute_op_seconds(program, instruction, ops, profile));
+      return to_ticks(compute_seconds(profile, work));
     case InstructionKind::move: {
       const ShardedType& from = program.type(instruction.operands[0].value);
       const ConversionProblem problem{program.mesh, from.atoms, profile, size_bytes(from.type.dtype), instruction.stream == Stream::communication};
@@ -200,14 +243,31 @@ Result<Ticks> instruction_ticks(const Program& program, const Instruction& instr
   return bad_input("the program is not finished at '" + instruction.name + "'; run all passes before it");
 }
 
-Result<Timeline> make_timeline(const Program& program, const OpTable& ops, const CostProfile& profile, Detail detail) {
-  std::vector<Ticks> ticks;
+Result<Ticks> instruction_ticks(const Program& program, const Instruction& instruction, const OpTable& ops, const CostProfile& profile) {
+  const bool computes = instruction.kind() == InstructionKind::compute;
+  return instruction_ticks(program, instruction, computes ? work_of(program, instruction, ops) : Work{}, profile);
+}
+
+std::vector<Work> works_of(const Program& program, const OpTable& ops) {
+  std::vector<Work> works;
   for (const Instruction& instruction : program.instructions) {
-    Result<Ticks> one = instruction_ticks(program, instruction, ops, profile);
+    works.push_back(instruction.kind() == InstructionKind::compute ? work_of(program, instruction, ops) : Work{});
+  }
+  return works;
+}
+
+Result<Timeline> make_timeline(const Program& program, const std::vector<Work>& works, const CostProfile& profile, Detail detail) {
+  std::vector<Ticks> ticks;
+  for (std::size_t i = 0; i < works.size(); ++i) {
+    Result<Ticks> one = instruction_ticks(program, program.instructions[i], works[i], profile);
     if (!one) return one.error();
     ticks.push_back(*one);
   }
-  return Drawing(program, std::move(ticks), detail).run();
+  return Drawing(program, std::move(ticks), profile.device, detail).run();
+}
+
+Result<Timeline> make_timeline(const Program& program, const OpTable& ops, const CostProfile& profile, Detail detail) {
+  return make_timeline(program, works_of(program, ops), profile, detail);
 }
 
 }  // namespace meshwright

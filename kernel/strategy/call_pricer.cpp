@@ -101,6 +101,7 @@ CallPricer::CallPricer(const Graph& graph, const AtomizedGraph& atoms, NodeId no
     result = next++;
   }
   dtype_ = computing_dtype(operand_dtypes, result_dtypes);
+  product_roles_ = product_roles(atoms_.rule, atoms_.cost);
 }
 
 Result<CallPrice> CallPricer::price(const CallLayouts& call) {
@@ -150,6 +151,7 @@ CallShare CallPricer::share(const CallLayouts& call) const {
     share.extents.push_back(factor.extent);
     share.shards.push_back(factor.shards);
   }
+  share.product = product_shape(product_roles_, share.extents);
   for (const Exchange& exchange : atoms_.rule.exchanges) {
     if (share.shards[exchange.to] > 1) share.longer = std::max(share.longer, exchange.imbalance);
   }

@@ -49,6 +49,7 @@ class CallPricer {
   std::vector<TensorType> operands_, results_;
   std::vector<const AtomShape*> operand_shapes_, result_shapes_;
   DType dtype_ = DType::float32;
+  std::vector<ProductRole> product_roles_;
   // Whether an op that does this along an axis of this size is more than itself on local shapes.
   std::map<std::tuple<std::int64_t, AxisUse, FactorId, std::uint8_t, std::uint8_t>, bool> steps_;
 };

@@ -56,7 +56,7 @@ INSTANTIATE_TEST_SUITE_P(Models, OrderOfStep,
                          testing::Values(Trial{"gpt2_tiny", {}}, Trial{"mlp_tiny", {"search.zero=1", "search.batch_axes=all"}},
                                          Trial{"mlp_tiny", {"search.zero=3", "search.batch_axes=all", "search.regather=always", "train.reduce_dtype=fp32"}},
                                          Trial{"mlp_tiny", {"search.zero=2", "search.batch_axes=all"}},
-                                         Trial{"resnet_tiny", {"train.batch_coupling=allow"}}));
+                                         Trial{"resnet_tiny", {"train.batch_coupling=allow", "train.tf32=true"}}));
 
 class ManyMicrobatches : public testing::TestWithParam<Settings> {
  protected:

@@ -223,7 +223,7 @@ TEST(ZeroSeconds, AreThoseOfTheProgram) {
       options.cluster = cluster("h100x8");
       options.mesh = "8";
       options.set = settings;
-      options.set.insert(options.set.end(), {stage, "search.batch_axes=all", "train.dtype=bf16", "model.batch=64"});
+      options.set.insert(options.set.end(), {stage, "search.batch_axes=all", "train.dtype=bf16", "train.cuda_graphs=true", "model.batch=64"});
       PlannedProgram planned = program_of(*plan(options)->plan).value();
       const double seconds = simulated(planned);
       EXPECT_NEAR(planned.plan.objective_seconds, seconds, 0.06 * seconds);
@@ -282,7 +282,7 @@ class PrefetchPays : public testing::TestWithParam<const char*> {};
 TEST_P(PrefetchPays, AndIsNeverSlower) {
   for (const char* regather : {"always", "never"}) {
     for (const char* microbatches : {"1", "2"}) {
-      const Settings settings = {"search.zero=3", "search.batch_axes=all", std::string("search.regather=") + regather,
+      const Settings settings = {"search.zero=3", "search.batch_axes=all", "train.cuda_graphs=true", std::string("search.regather=") + regather,
                                  std::string("train.microbatches=") + microbatches};
       SCOPED_TRACE(joined(settings));
       PlannedProgram ahead = planned_program(GetParam(), "4", settings).value();

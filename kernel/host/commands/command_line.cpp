@@ -4,6 +4,7 @@
 #include <string>
 
 #include "commands/compare_command.h"
+#include "commands/calibrate_command.h"
 #include "commands/explain_command.h"
 #include "commands/iopddl_command.h"
 #include "commands/plan_command.h"
@@ -82,6 +83,17 @@ void add_programs(CLI::App& app, ProgramOptions& options, int& exit_code) {
       add_program_command(app, "simulate", "time line and memory curve of a plan", options, exit_code, run_simulate);
   simulate.add_option("--trace", options.output, "where a Chrome trace is written (opens in Perfetto)");
   add_format(simulate, options.format);
+}
+
+void add_calibrate(CLI::App& app, CalibrateOptions& options, int& exit_code) {
+  CLI::App& command = *app.add_subcommand("calibrate", "fit a device's coefficients to steps that were measured");
+  command.add_option("ROWS", options.rows, "a CSV file with the columns plan, seconds and, if needed, recomputes (0 or 1)")->required();
+  command.add_option("--coefficients", options.coefficients, "which ones, separated by commas")->capture_default_str();
+  command.add_option("-o,--output", options.output, "where the device's file is written");
+  command.add_option("--config", options.config, "the configuration, a TOML file");
+  command.add_option("--set", options.set, kSetHelp)->allow_extra_args(false);
+  add_format(command, options.format);
+  command.callback([&options, &exit_code] { exit_code = run_calibrate(options); });
 }
 
 void add_explain(CLI::App& app, ExplainOptions& options, int& exit_code) {
@@ -163,6 +175,8 @@ int run_command_line(int argc, const char* const* argv) {
   add_plan(app, plan_options, exit_code);
   CompareOptions compare_options;
   add_compare(app, compare_options, exit_code);
+  CalibrateOptions calibrate_options;
+  add_calibrate(app, calibrate_options, exit_code);
   ExplainOptions explain_options;
   add_explain(app, explain_options, exit_code);
   ProfileOptions profile_options;

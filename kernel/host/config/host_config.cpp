@@ -53,6 +53,9 @@ constexpr meshwright_config_key_v1 kTrain[] = {
     {"microbatches", "integer", "", "1", "parts into which a step cuts the batch; their gradients are averaged"},
     {"order", "text", "", "\"\"", "of microbatches: their forwards and backwards as they follow each other, like F0 F1 B0 B1; empty: one after the other"},
     {"gradients", "text", "", "\"kept\"", "of microbatches: kept on each device and reduced once a step, or reduced after each"},
+    {"attention", "text", "", "\"flash_2\"", "kernel whose rates the device's file gives for attention in one op: flash_1, flash_2, flash_3"},
+    {"tf32", "boolean", "", "false", "whether float32 products may run in TF32 (torch.backends.cuda.matmul.allow_tf32)"},
+    {"cuda_graphs", "boolean", "", "false", "whether a step is replayed as CUDA graphs, so that the host launches nothing"},
     {"batch_coupling", "text", "", "\"refuse\"", "of ops that mix the samples of a batch, with microbatches: refuse, allow"},
 };
 constexpr meshwright_config_key_v1 kEmit[] = {

@@ -14,7 +14,7 @@ namespace meshwright::host {
 namespace {
 
 // Where the nodes of one parsed text come from.
-struct Source {
+struct ConfigSource {
   std::string name;  // the file, or "--set KEY=VALUE"
   std::string base_folder;
   bool has_lines = true;
@@ -50,7 +50,7 @@ Result<ConfigValue> value_of(const toml::node& node, const std::string& where, c
 }
 
 // Adds `table`'s values to `tree`; values that are there already are replaced.
-Status add_table(const toml::table& table, const std::string& path, const Source& source, ConfigTree& tree) {
+Status add_table(const toml::table& table, const std::string& path, const ConfigSource& source, ConfigTree& tree) {
   ConfigSection& section = tree.sections[path];
   if (section.where.empty()) section.where = source.at(table);
   for (const auto& [toml_key, node] : table) {
@@ -69,13 +69,13 @@ Status add_table(const toml::table& table, const std::string& path, const Source
 }
 
 // Errors: bad_input, what the parser must not see.
-Status check(std::string_view toml, const Source& source) {
+Status check(std::string_view toml, const ConfigSource& source) {
   const std::string_view why = why_not_toml(toml);
   if (why.empty()) return Done{};
   return bad_input(message_line(source.name, 200) + ": " + std::string(why));
 }
 
-Status add_text(std::string_view text, const Source& source, ConfigTree& tree) {
+Status add_text(std::string_view text, const ConfigSource& source, ConfigTree& tree) {
   if (Status status = check(text, source); !status) return status;
   const toml::parse_result parsed = toml::parse(text, source.name);
   if (!parsed) {
@@ -96,7 +96,7 @@ std::string text_literal(std::string_view text) {
 }
 
 Status add_override(const std::string& text, ConfigTree& tree) {
-  const Source source{"--set " + text, "", false};
+  const ConfigSource source{"--set " + text, "", false};
   if (Status status = check(text.substr(0, text.find('=')), source); !status) return status;
   const std::size_t equals = text.find('=');
   const std::string key = text.substr(0, equals);
@@ -116,7 +116,7 @@ Result<ConfigTree> parse_config(std::string_view text, const std::string& name,
                                 std::span<const std::string> overrides) {
   ConfigTree tree;
   const std::string folder = std::filesystem::path(name).parent_path().string();
-  if (Status added = add_text(text, Source{name, folder, true}, tree); !added) return added.error();
+  if (Status added = add_text(text, ConfigSource{name, folder, true}, tree); !added) return added.error();
   for (const std::string& override_text : overrides) {
     if (Status added = add_override(override_text, tree); !added) return added.error();
   }

@@ -44,7 +44,26 @@ DeviceSpec read_device(const JsonPlace& place) {
   device.matrix_efficiency = place.at("matrix_efficiency").number();
   device.memory_efficiency = place.at("memory_efficiency").number();
   device.half_efficiency_flops = place.at("half_efficiency_flops").number();
+  if (!place.find("multiprocessors")) return device;  // a plan of before these were known
+  device.tf32_flops_per_second = place.at("tf32_flops_per_second").number();
+  device.multiprocessors = place.at("multiprocessors").integer(0);
+  device.host_launch_seconds = place.at("host_launch_seconds").seconds();
+  device.host_collective_seconds = place.at("host_collective_seconds").seconds();
+  device.skew_seconds = place.at("skew_seconds").seconds();
+  device.computing_stretch = place.at("computing_stretch").number();
+  device.communication_stretch = place.at("communication_stretch").number();
+  const JsonPlace attention = place.at("attention");
+  for (const auto& [kernel, rates] : attention.members()) {
+    device.attention[kernel] = {rates.at("efficiency").number(), rates.at("half_keys").number(), rates.at("half_head").number(), rates.at("backward").number()};
+  }
   return device;
+}
+
+BusBandwidth read_curve(const JsonPlace& place) {
+  BusBandwidth curve{place.at("devices").integer(0), place.at("all_reduce_only").boolean(), {}, {}};
+  for (const JsonPlace& bytes : place.at("bytes").elements()) curve.bytes.push_back(bytes.number());
+  for (const JsonPlace& rate : place.at("bytes_per_second").elements()) curve.bytes_per_second.push_back(rate.number());
+  return curve;
 }
 
 Cluster read_cluster(const JsonPlace& place) {
@@ -57,7 +76,10 @@ Cluster read_cluster(const JsonPlace& place) {
   for (const JsonPlace& level : place.at("levels").elements()) {
     cluster.levels.push_back({level.at("name").text(), level.at("group").integer(0),
                               level.at("bytes_per_second").number(), level.at("latency_seconds").number(),
-                              level.at("sharers").integer(0), level.at("ganged").boolean()});
+                              level.at("sharers").integer(0), level.at("ganged").boolean(), {}});
+    if (const std::optional<JsonPlace> measured = level.find("measured")) {
+      for (const JsonPlace& curve : measured->elements()) cluster.levels.back().measured.push_back(read_curve(curve));
+    }
   }
   if (place.failed()) return cluster;
   if (const Status status = validate(cluster); !status) place.fail(status.error().message);
@@ -68,8 +90,8 @@ Mesh read_mesh(const JsonPlace& place, const Cluster& cluster) {
   Mesh mesh;
   std::int64_t devices = 1;
   for (const JsonPlace& axis : place.elements()) {
-    mesh.axes.push_back({axis.at("size").integer(2, kMostDevices), axis.at("alpha_seconds").seconds(),
-                         axis.at("beta_seconds_per_byte").number(0, 1), axis.at("slowest_link").text()});
+    mesh.axes.emplace_back();
+    mesh.axes.back().size = axis.at("size").integer(2, kMostDevices);
     if (__builtin_mul_overflow(devices, mesh.axes.back().size, &devices)) place.fail("the mesh is impossibly large");
   }
   if (mesh.axes.size() > kMaxMeshAxes) place.fail("more than " + std::to_string(kMaxMeshAxes) + " axes");
@@ -77,8 +99,12 @@ Mesh read_mesh(const JsonPlace& place, const Cluster& cluster) {
     place.fail("the axes make " + std::to_string(devices) + " devices, and the cluster has " +
                std::to_string(cluster.devices()));
   }
-  if (!place.failed()) describe_joint_axes(cluster, mesh);
-  return mesh;
+  if (place.failed()) return mesh;
+  std::vector<std::int64_t> shape;
+  for (const MeshAxis& axis : mesh.axes) shape.push_back(axis.size);
+  Result<Mesh> made = make_mesh(cluster, shape);
+  if (!made) place.fail(made.error().message);
+  return made ? std::move(*made) : mesh;
 }
 
 TrainingSettings read_training(const JsonPlace& place) {
@@ -90,6 +116,9 @@ TrainingSettings read_training(const JsonPlace& place) {
   const JsonPlace reduce_dtype = place.at("reduce_dtype");
   if (!reduce_dtype.is_null()) training.reduce_dtype = read_dtype(reduce_dtype);
   training.microbatches = place.at("microbatches").integer(1, kMostMicrobatches);
+  if (const std::optional<JsonPlace> attention = place.find("attention")) training.attention = attention->text();
+  if (const std::optional<JsonPlace> tf32 = place.find("tf32")) training.tf32 = tf32->boolean();
+  if (const std::optional<JsonPlace> graphs = place.find("cuda_graphs")) training.cuda_graphs = graphs->boolean();
   training.keep_gradients = place.at("keep_gradients").boolean();
   if (const std::optional<JsonPlace> order = place.find("order")) {
     training.order = order->text();
@@ -135,6 +164,7 @@ class PlanReader {
       root_.at("lower_bound_seconds").fail("it is above objective_seconds, which it bounds from below");
     }
     plan_.step_seconds = root_.at("step_seconds").seconds();
+    if (const std::optional<JsonPlace> forward = root_.find("forward_seconds")) plan_.forward_seconds = forward->seconds();
     plan_.peak_bytes = root_.at("peak_bytes").integer(0);
     plan_.budget_bytes = root_.at("budget_bytes").integer(0);
     plan_.cluster = read_cluster(root_.at("cluster"));

@@ -192,8 +192,6 @@ TEST(PlanReader, SaysWhatIsWrongAndWhere) {
            Case{"\"nodes\": 1,", "\"nodes\": 0,", "cluster.nodes: 0 is out of range: at least 1 is allowed"},
            Case{"\"bounded\"", "\"infeasible\"", "status: 'infeasible' is none of optimal, bounded, heuristic"},
            Case{"\"adamw\"", "\"lion\"", "training.optimizer: 'lion' is none of sgd, momentum, adam, adamw"},
-           Case{"\"slowest_link\": \"link\"", "\"slowest_link\": null",
-                "mesh[0].slowest_link: expected a text, not null"},
            Case{"\"size\": 2", "\"size\": 4", "mesh: the axes make 4 devices, and the cluster has 2"},
            Case{"\"kind\": \"node\"", "\"kind\": \"nod\"",
                 "variables[1].kind: 'nod' is none of parameter, node, fork, output"},

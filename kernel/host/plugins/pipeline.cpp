@@ -89,7 +89,8 @@ class Pipeline {
     cluster_.nodes *= options_.node_factor;
     Result<CostProfile> profile = profiler_->profile(cluster_);
     if (!profile) return profile.error();
-    tools_.profile = std::move(*profile);
+    tools_.profile = for_training(std::move(*profile), model_.training);
+    if (Status status = check_attention(cluster_.device, model_.training); !status) return status;
     return read_budget();
   }
 

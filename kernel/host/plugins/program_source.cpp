@@ -71,7 +71,7 @@ Result<ProgramTools> open_tools(PluginHost& host, const Plan& plan, std::unique_
   if (Status status = create(host, "profilers", id, profiler); !status) return status.error();
   Result<CostProfile> profile = profiler->profile(plan.cluster);
   if (!profile) return profile.error();
-  tools->profile = std::move(*profile);
+  tools->profile = for_training(std::move(*profile), plan.training);
   return tools;
 }
 

@@ -79,10 +79,23 @@ Json cluster_json(const Cluster& cluster) {
   json.add("matrix_flops_per_second", std::move(rates)).add("vector_flops_per_second", device.vector_flops_per_second);
   json.add("launch_seconds", device.launch_seconds).add("matrix_efficiency", device.matrix_efficiency);
   json.add("memory_efficiency", device.memory_efficiency).add("half_efficiency_flops", device.half_efficiency_flops);
+  json.add("tf32_flops_per_second", device.tf32_flops_per_second).add("multiprocessors", device.multiprocessors);
+  json.add("host_launch_seconds", device.host_launch_seconds).add("host_collective_seconds", device.host_collective_seconds).add("skew_seconds", device.skew_seconds);
+  json.add("computing_stretch", device.computing_stretch).add("communication_stretch", device.communication_stretch);
+  Json attention = Json::Object{};
+  for (const auto& [kernel, rates] : device.attention) {
+    attention.add(kernel, Json().add("efficiency", rates.efficiency).add("half_keys", rates.half_keys).add("half_head", rates.half_head).add("backward", rates.backward));
+  }
+  json.add("attention", std::move(attention));
   json.add("levels", array_of(cluster.levels, [](const LinkLevel& level) {
     Json one;
     one.add("name", level.name).add("group", level.group).add("bytes_per_second", level.bytes_per_second);
     one.add("latency_seconds", level.latency_seconds).add("sharers", level.sharers).add("ganged", level.ganged);
+    if (level.measured.empty()) return one;
+    one.add("measured", array_of(level.measured, [](const BusBandwidth& curve) {
+      const auto numbers = [](const std::vector<double>& values) { return array_of(values, [](double value) { return Json(value); }); };
+      return Json().add("devices", curve.devices).add("all_reduce_only", curve.all_reduce_only).add("bytes", numbers(curve.bytes)).add("bytes_per_second", numbers(curve.bytes_per_second));
+    }));
     return one;
   }));
   return json;
@@ -197,7 +210,7 @@ class PlanWriter {
 void add_totals(Json& json, const Plan& plan) {
   json.add("status", name(plan.status)).add("method", plan.method);
   json.add("objective_seconds", plan.objective_seconds).add("lower_bound_seconds", plan.lower_bound_seconds);
-  json.add("step_seconds", plan.step_seconds).add("peak_bytes", plan.peak_bytes).add("budget_bytes", plan.budget_bytes);
+  json.add("step_seconds", plan.step_seconds).add("forward_seconds", plan.forward_seconds).add("peak_bytes", plan.peak_bytes).add("budget_bytes", plan.budget_bytes);
 }
 
 // JSON has no infinities: they are words.
@@ -242,6 +255,9 @@ Json plan_json(const Plan& plan) {
   training.add("param_dtype", plan.training.param_dtype ? Json(name(*plan.training.param_dtype)) : Json(nullptr));
   training.add("master_dtype", name(plan.training.master_dtype));
   training.add("reduce_dtype", plan.training.reduce_dtype ? Json(name(*plan.training.reduce_dtype)) : Json(nullptr));
+  training.add("attention", plan.training.attention);
+  if (plan.training.tf32) training.add("tf32", true);
+  if (plan.training.cuda_graphs) training.add("cuda_graphs", true);
   training.add("microbatches", plan.training.microbatches).add("keep_gradients", plan.training.keep_gradients);
   if (!plan.training.order.empty()) training.add("order", plan.training.order);
   json.add("training", std::move(training));

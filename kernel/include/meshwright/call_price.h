@@ -19,9 +19,22 @@ struct CallShare {
   std::vector<std::int64_t> operand_bytes, result_bytes;
   DType dtype = DType::float32;       // in which it is computed
   double longer = 1;                  // the slowest device's work over an equal share of it (Exchange::imbalance)
+  ProductShape product = {};
 };
 
-// Views cost nothing. A call whose family states no work takes as long as reading its operands and writing its results.
+// What each factor is in a matrix product of the first two operands that are no addends.
+enum class ProductRole : std::uint8_t { none, batch, row, column, reduced };
+
+// By factor; empty for what is no single product.
+MESHWRIGHT_API std::vector<ProductRole> product_roles(const Rule& rule, const OpCost& cost);
+MESHWRIGHT_API ProductShape product_shape(const std::vector<ProductRole>& roles, const std::vector<std::int64_t>& extents);
+
+// What a clock is asked about a call, whatever the clock. Views are no work. A call whose family states none reads its operands and
+// writes its results.
+MESHWRIGHT_API Work call_work(const OpCost& cost, const CallShare& share);
+MESHWRIGHT_API Work call_work(const OpTable& ops, const Mesh& mesh, const Node& node, const std::vector<const ShardedType*>& operands,
+                              const std::vector<const ShardedType*>& results);
+
 MESHWRIGHT_API double call_seconds(const CostProfile& profile, const OpCost& cost, const CallShare& share);
 
 // One op on the shapes of one rank, priced by the rule and the cost that its family states for these shapes. `node` has the

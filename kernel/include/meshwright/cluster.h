@@ -14,6 +14,15 @@
 
 namespace meshwright {
 
+// Attention in one kernel (FlashAttention): its share of the matrix units' peak grows with the number of keys and the size of a
+// head, each as x / (x + half).
+struct AttentionRates {
+  double efficiency = 0;   // the share that long rows of large heads reach
+  double half_keys = 0;
+  double half_head = 0;
+  double backward = 1;     // the backward's rate over the forward's
+};
+
 // One device, as its data sheet or a measurement describes it. Rates are per second.
 struct DeviceSpec {
   std::string name;
@@ -25,6 +34,28 @@ struct DeviceSpec {
   double matrix_efficiency = 1;      // the share of the peak that a large matrix product reaches
   double memory_efficiency = 1;      // the share of the bandwidth that a large copy reaches
   double half_efficiency_flops = 0;  // a product of so many FLOPs reaches half of matrix_efficiency
+  // What float32 products run at where the program allows TF32 ([train] tf32); 0: as matrix_flops_per_second says.
+  double tf32_flops_per_second = 0;
+  // A product's results are cut into tiles of 128 x 256, of which so many are computed at once: the last wave takes as long as a
+  // full one. 0: no such waves.
+  std::int64_t multiprocessors = 0;
+  std::map<std::string, AttentionRates> attention = {};  // by the kernel that [train] attention names: "flash_1", "flash_2", "flash_3"
+  // What the host takes until it has issued one kernel, or one collective: a resource beside the device's streams.
+  double host_launch_seconds = 0;
+  double host_collective_seconds = 0;
+  double skew_seconds = 0;  // what a collective waits on average for the last of its ranks to come
+  // How many times longer a kernel takes while a collective runs beside it, and a collective that runs beside computing.
+  double computing_stretch = 1;
+  double communication_stretch = 1;
+};
+
+// The traffic of a ring (nccl-tests' bus bandwidth) as it was measured, in groups of so many devices of one level, by the bytes of
+// the whole: of what is all-reduced or reduce-scattered before, of what is gathered after.
+struct BusBandwidth {
+  std::int64_t devices = 0;
+  bool all_reduce_only = false;          // measured where switches reduce: gathers don't get it
+  std::vector<double> bytes;             // ascending
+  std::vector<double> bytes_per_second;  // bytes / seconds × 2(n-1)/n for an all-reduce, × (n-1)/n for the others
 };
 
 struct LinkLevel {
@@ -38,6 +69,7 @@ struct LinkLevel {
   // Whether one collective may use the links of all its devices at once (a network card for each GPU), or is held to
   // the speed of one link (PCIe, where every ring passes the same port).
   bool ganged = false;
+  std::vector<BusBandwidth> measured = {};  // none: latency and bandwidth say what a collective takes
 };
 
 struct Cluster {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "meshwright/cluster.h"
@@ -13,9 +14,17 @@
 
 namespace meshwright {
 
+struct TrainingSettings;
+
 struct CostProfile {
   DeviceSpec device;                        // rates and efficiencies
   std::int64_t bucket_bytes = 25'000'000;   // gradient reductions are packed into buckets of this size (TAP §4.7)
+  std::string attention = "flash_2";        // whose rates fused attention has; a device that has none for it prices it like a product
+};
+
+// A matrix product: so many results of rows x columns, each a sum of `reduced` products. Zero rows: nobody said.
+struct ProductShape {
+  double batches = 1, rows = 0, columns = 0, reduced = 0;
 };
 
 // The work of one kernel on one device.
@@ -24,9 +33,15 @@ struct Work {
   double vector_flops = 0;
   double bytes = 0;
   DType dtype = DType::float32;
+  ProductShape product = {};
+  // Of fused attention: how many keys each query meets, and the size of a head; zero keys: it is none.
+  double keys = 0, head = 0;
+  bool is_backward = false;  // of attention
 };
 
-// max(FLOPs / (peak × efficiency), bytes / bandwidth) + launch. Zero work costs nothing.
+// Seconds of one kernel; zero work costs nothing. A matrix product: FLOPs × waves / (peak × efficiency) + bytes / bandwidth, where
+// waves = ⌈tiles / multiprocessors⌉ × multiprocessors / tiles. Fused attention: the slower of its FLOPs at the rates that the device
+// states for it and its bytes. Everything else: the slower of its FLOPs on the vector units and its bytes. And a launch.
 MESHWRIGHT_API double compute_seconds(const CostProfile& profile, const Work& work);
 
 enum class CollectiveKind : std::uint8_t { all_gather, reduce_scatter, all_reduce, all_to_all, permute };
@@ -39,6 +54,13 @@ MESHWRIGHT_API const char* name(CollectiveKind kind);
 // never dearer than an all-reduce.
 MESHWRIGHT_API double collective_seconds(CollectiveKind kind, const MeshAxis& axis, double bytes,
                                          double alpha_share = 1.0);
+
+// What the training settings change of a clock: float32 products by TF32, the kernel of attention, and no launches of the host where a step is replayed as a
+// CUDA graph.
+MESHWRIGHT_API CostProfile for_training(CostProfile profile, const TrainingSettings& training);
+
+// That the device has rates for the kernel of attention that is asked for, if it has any. Errors: bad_input.
+MESHWRIGHT_API Status check_attention(const DeviceSpec& device, const TrainingSettings& training);
 
 // Makes a CostProfile for a cluster.
 class MESHWRIGHT_API Profiler {

@@ -18,11 +18,24 @@ inline constexpr std::size_t kMaxMeshAxes = 16;  // of size 2 or more each: 6553
 
 using AxisSet = std::uint32_t;  // a bit for each axis of a mesh
 
+// One point of a curve: what a ring's traffic takes, by the bytes of the whole (BusBandwidth).
+struct RingPoint {
+  double bytes = 0;
+  double seconds_per_byte = 0;
+};
+
 struct MeshAxis {
   std::int64_t size = 1;
   double alpha_seconds = 0;           // latency of one message between neighbours on the axis
-  double beta_seconds_per_byte = 0;   // of one group, when all groups of the axis talk at once
+  double beta_seconds_per_byte = 0;   // of a ring in one group, when all groups of the axis talk at once
   std::string slowest_link;           // the level that binds
+  // What one device sends by itself, where all do: to one peer, and of each byte that it holds to all others, of which each gets an equal
+  // part. A device has its own card only, however many a ring of its server uses. 0: as in a ring.
+  double own_beta_seconds_per_byte = 0;
+  double exchange_beta_seconds_per_byte = 0;
+  double skew_seconds = 0;            // what a collective waits for the last of its ranks
+  std::vector<RingPoint> ring = {};        // measured; none: alpha and beta say it
+  std::vector<RingPoint> all_reduce = {};  // measured for an all-reduce alone; none: `ring`
 };
 
 struct Mesh {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -81,6 +82,12 @@ struct WorkTerm {
 struct OpCost {
   std::vector<WorkTerm> forward;
   bool matrix = false;   // runs on the matrix units
+  // Of attention in one kernel, which runs at rates of its own: the factors of the keys and of a head's size.
+  struct Attention {
+    FactorId keys = 0, head = 0;
+    bool is_backward = false;
+  };
+  std::optional<Attention> attention = std::nullopt;
   bool alias = false;    // The results are views that share operand 0's storage: nothing moves, nothing is saved.
   bool keeps_order = false;  // Of an alias with one result: it is all of operand 0, element by element, in another shape.
   bool transposes = false;   // Of an alias with one result: it is operand 0 with its last two dimensions exchanged.

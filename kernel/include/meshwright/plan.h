@@ -120,6 +120,7 @@ struct Plan {
   std::string method;
   double objective_seconds = 0;    // the additive cost that the solver minimised
   double lower_bound_seconds = 0;  // No plan within the budget has a lower objective, on any mesh that was searched.
+  double forward_seconds = 0;      // of the simulated step, its forwards
   double step_seconds = 0;         // simulated, of the plan's program (timeline.h); the objective if it has no program
   std::int64_t peak_bytes = 0;     // of one device
 

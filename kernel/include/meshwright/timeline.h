@@ -2,7 +2,9 @@
 // simulation of a step: what a plan says of its step, and what `simulate` draws.
 //
 // What is on the compute stream runs one after the other, and so does what is on the communication stream: each of these is issued
-// when all computing before it in the program is done, so that a gather that stands one op ahead overlaps with that op.
+// when all computing before it in the program is done, so that a gather that stands one op ahead overlaps with that op. Nothing
+// starts before the host has issued it, which issues one after the other and waits for nothing: a step of small kernels takes as
+// long as the host. What computes while the communication stream is at work takes longer by the device's computing_stretch.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +37,13 @@ struct Timeline {
   double communication_seconds = 0;
   double waits_before_updates = 0;
   double waits_at_end = 0;
+  double host_seconds = 0;     // in which the host issues the step
+  double waits_for_host = 0;   // how long computing stands still for the host alone
+  double forward_seconds = 0;  // of the step: by how much forwards bring on the later of the host and computing
 };
+
+// What is asked about each instruction of a finished program that computes, for clocks to answer again and again.
+MESHWRIGHT_API std::vector<Work> works_of(const Program& program, const OpTable& ops);
 
 // What one instruction of a finished program takes. Errors: bad_input if a pass is left to be run.
 MESHWRIGHT_API Result<Ticks> instruction_ticks(const Program& program, const Instruction& instruction, const OpTable& ops, const CostProfile& profile);
@@ -47,5 +55,6 @@ enum class Detail : std::uint8_t {
 
 // The sums are the same ones, tick by tick, with either detail.
 MESHWRIGHT_API Result<Timeline> make_timeline(const Program& program, const OpTable& ops, const CostProfile& profile, Detail detail = Detail::sums);
+MESHWRIGHT_API Result<Timeline> make_timeline(const Program& program, const std::vector<Work>& works, const CostProfile& profile, Detail detail = Detail::sums);
 
 }  // namespace meshwright

@@ -34,6 +34,10 @@ struct TrainingSettings {
   // True: gradients of microbatches add up on each device and are reduced once a step. False: after each microbatch.
   bool keep_gradients = true;
 
+  std::string attention = "flash_2";  // the kernel whose rates attention in one op has (DeviceSpec::attention)
+  bool tf32 = false;         // float32 products may run in TF32
+  bool cuda_graphs = false;  // a step is replayed: the host launches nothing
+
   // Whether the gradient of a parameter at this stage is reduced over its devices after each microbatch; otherwise it adds
   // up on each of them, and is reduced once a step.
   [[nodiscard]] MESHWRIGHT_API bool reduces_each_microbatch(ZeroStage stage) const;

@@ -31,6 +31,24 @@ class TableReader {
     return table_.contains(key) ? required<bool>(key, "true or false") : (known_.insert(key), otherwise);
   }
   double number(const std::string& key) { return required<double>(key, "a number"); }
+  double number_or(const std::string& key, double otherwise) { return table_.contains(key) ? number(key) : (known_.insert(key), otherwise); }
+  double quantity_or(const std::string& key, const char* unit, const char* example, double otherwise) {
+    return table_.contains(key) ? quantity(key, unit, example) : (known_.insert(key), otherwise);
+  }
+  // Texts like "16MB", each read as a quantity.
+  std::vector<double> quantities(const std::string& key, const char* unit, const char* example) {
+    known_.insert(key);
+    std::vector<double> values;
+    const toml::array* found = table_[key].as_array();
+    if (!found) fail(key, table_.contains(key) ? "must be a list of texts" : "is missing");
+    for (std::size_t i = 0; found && i < found->size(); ++i) {
+      const auto written = (*found)[i].value<std::string>();
+      const auto value = written ? parse_quantity(*written, unit) : std::nullopt;
+      if (!value) fail(key, "must be a list of texts like \"" + std::string(example) + "\"");
+      values.push_back(value.value_or(0));
+    }
+    return values;
+  }
 
   // A whole number of bytes that an integer holds; the cluster's own checks come later.
   std::int64_t bytes(const std::string& key) {
@@ -122,7 +140,23 @@ Result<DeviceSpec> read_device(const std::string& path) {
   device.launch_seconds = reader.quantity("launch", "s", "4us");
   device.matrix_efficiency = reader.number("matrix_efficiency");
   device.memory_efficiency = reader.number("memory_efficiency");
-  device.half_efficiency_flops = reader.quantity("half_efficiency", "FLOP", "1GFLOP");
+  device.half_efficiency_flops = reader.quantity_or("half_efficiency", "FLOP", "1GFLOP", 0);
+  device.tf32_flops_per_second = reader.quantity_or("tf32_flops", "FLOP/s", "156TFLOP/s", 0);
+  device.multiprocessors = reader.integer_or("multiprocessors", 0);
+  device.host_launch_seconds = reader.quantity_or("host_launch", "s", "10us", 0);
+  device.host_collective_seconds = reader.quantity_or("host_collective", "s", "25us", device.host_launch_seconds);
+  device.skew_seconds = reader.quantity_or("skew", "s", "100us", 0);
+  device.computing_stretch = reader.number_or("computing_stretch", 1);
+  device.communication_stretch = reader.number_or("communication_stretch", 1);
+  if (const toml::table* kernels = table->contains("attention") ? reader.table("attention") : nullptr) {
+    for (const auto& [key, value] : *kernels) {
+      const std::string kernel(key.str()), where = path + ", [attention." + kernel + "]";
+      if (!value.is_table()) return bad_input(where + " must be a table, of the kernel of that name");
+      TableReader rates(*value.as_table(), where);
+      device.attention[kernel] = {rates.number("efficiency"), rates.number_or("half_keys", 0), rates.number_or("half_head", 0), rates.number_or("backward", 1)};
+      if (Status status = rates.finish(); !status) return status.error();
+    }
+  }
   if (const toml::table* rates = reader.table("matrix_flops")) {
     TableReader rate_reader(*rates, path + ", [matrix_flops]");
     for (const auto& [key, value] : *rates) {
@@ -145,6 +179,15 @@ Result<LinkLevel> read_level(const toml::table& table, const std::string& where)
   level.latency_seconds = reader.quantity("latency", "s", "3us");
   level.sharers = reader.integer_or("shared_by", 1);
   level.ganged = reader.boolean_or("ganged", false);
+  if (table.contains("measured")) {
+    const toml::array* measured = reader.tables("measured");
+    for (std::size_t i = 0; measured && i < measured->size(); ++i) {
+      TableReader curve(*(*measured)[i].as_table(), where + ", measured " + std::to_string(i + 1));
+      level.measured.push_back({curve.integer("devices"), curve.boolean_or("all_reduce_only", false), curve.quantities("bytes", "B", "16MB"),
+                                curve.quantities("bus_bandwidth", "B/s", "126GB/s")});
+      if (Status status = curve.finish(); !status) return status.error();
+    }
+  }
   if (Status status = reader.finish(); !status) return status.error();
   return level;
 }

@@ -77,6 +77,7 @@ class Attention final : public OpFamily {
   Result<OpCost> do_cost(const OpCall& call, const Rule& rule) const override {
     OpCost cost;
     cost.matrix = true;
+    cost.attention = {rule.factor("s"), rule.factor("d"), is_backward(call.node)};
     const FactorId d = rule.factor("d"), e = rule.factor("e"), l = rule.factor("l");
     std::vector<FactorId> scores;
     for (FactorId factor = 0; factor < rule.factors.size(); ++factor) {

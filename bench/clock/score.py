@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+"""Holds the clock against what others measured: each row of a table is planned as it was run, and priced.
+
+    bench/clock/score.py --program build/bin/meshwright --kind vtrain_single|vtrain_multi|fsdp --rows FILE.csv [-o FOLDER] [--limit N]
+
+Needs PyTorch, to export each model once (into FOLDER); a row's batch is bound by `[model] batch`. Prints a line for each row, one for each
+GPU where there are several and, last, one JSON object: rows, mean_error and median_ratio of the predicted over the measured seconds, rank_correlation (Spearman's).
+
+How a row is priced: Megatron's plan on the mesh data x tensor without ZeRO (vtrain), ZeRO-3 or 2 over all devices (fsdp); microbatches with
+their gradients kept (vtrain) or reduced each (fsdp). What recomputes its blocks pays one forward more: the computing of all ops and what is
+sent in line there. Left out, and counted: rows with pipelines, which no plan has yet; fp8, offload to the host.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import random
+import statistics
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+DEVICES_PER_NODE = 8
+A100_SERVER = [(2, "1MB 16MB 64MB 1024MB", "24 127 166 197"), (8, "1MB 16MB 64MB 1024MB", "20 126 203 229")]
+H100_SERVER = [(8, "1MB 16MB 64MB 1GB 16GB", "75 256 330 370 370")]
+# By GPU: the file of the device, its memory, bytes a second in a server and of a device's share of the network, how many devices share a
+# card; all-reduces that were measured in a server (CLOCK): devices, bytes, GB/s. vTrain's servers have four cards of 200 Gb/s
+# for eight GPUs; those of MosaicML 1600 or 3200 Gb/s for eight.
+GPUS = {"vtrain": ("a100_80gb", "80GiB", "300GB/s", "25GB/s", 2, A100_SERVER), "a100_40gb": ("a100_80gb", "40GiB", "300GB/s", "25GB/s", 1, A100_SERVER),
+        "a100_80gb": ("a100_80gb", "80GiB", "300GB/s", "25GB/s", 1, A100_SERVER), "h100_80gb": ("h100_80gb", "80GiB", "450GB/s", "50GB/s", 1, H100_SERVER)}
+MPT = {"125m": (768, 12, 12), "350m": (1024, 16, 24), "760m": (1536, 12, 24), "1b": (2048, 16, 24), "3b": (2560, 20, 32), "7b": (4096, 32, 32),
+       "13b": (5120, 40, 40), "30b": (7168, 56, 48), "70b": (8192, 64, 80)}  # d_model, heads, layers
+FITTED = "matrix_efficiency,memory_efficiency,launch,host_launch,host_collective,skew"
+ZERO = {"FULL_SHARD": 3, "SHARD_GRAD_OP": 2}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measured run."""
+
+    model: dict[str, object]  # as models.export takes it
+    gpu: str
+    devices: int
+    mesh: str
+    batch: int                # of a step, over all devices
+    microbatches: int
+    recomputes: bool
+    seconds: float            # measured
+    settings: tuple[str, ...]
+    name: str
+
+    @property
+    def file(self) -> str:
+        return "-".join(f"{key}{int(value)}" for key, value in self.model.items()) + ".pt2"
+
+
+@dataclass
+class Table:
+    rows: list[Row] = field(default_factory=list)
+    left_out: dict[str, int] = field(default_factory=dict)
+
+    def leave_out(self, reason: str) -> None:
+        self.left_out[reason] = self.left_out.get(reason, 0) + 1
+
+
+def vtrain(lines: list[dict[str, str]], recomputes: bool) -> Table:
+    table = Table()
+    for line in lines:
+        devices, batch, micro, width, heads, layers, length, tensor, data, stages = (int(line[key]) for key in (
+            "# GPUs", "global batch", "micro batch", "hidden size", "attention heads", "# layers", "sequence length", "tensor parallelism",
+            "data parallelism", "pipeline parallelism"))
+        if stages > 1:
+            table.leave_out("pipelines")
+            continue
+        model = {"length": length, "width": width, "heads": heads, "layers": layers, "words": 51200, "fused": False, "bias": True, "places": True}
+        settings = ["search.zero=0", "train.dtype=fp16"]
+        if tensor == 1:
+            mesh, settings = str(data), [*settings, "search.batch_axes=all"]
+        elif data == 1:
+            mesh, settings = str(tensor), [*settings, "search.weights=sharded"]
+        else:
+            mesh, settings = f"{data}x{tensor}", [*settings, "search.batch_axes=0", "search.weights=sharded"]
+        table.rows.append(Row(model, "vtrain", devices, mesh, batch, batch // (micro * data), recomputes, float(line["iteration time (ms)"]) / 1e3,
+                              tuple(settings), f"h{width} l{layers} t{tensor} d{data} micro {micro} of {batch}"))
+    return table
+
+
+def fsdp(lines: list[dict[str, str]]) -> Table:
+    table = Table()
+    for line in lines:
+        if line["precision"] not in ("bf16", "amp_bf16"):
+            table.leave_out(line["precision"])
+        elif line["cpu_offload"] == "True":
+            table.leave_out("offload to the host")
+        elif line["sharding"] not in ZERO:
+            table.leave_out(line["sharding"])
+        else:
+            width, heads, layers = MPT[line["model"]]
+            devices, batch = int(line["gpus"]), int(line["global_batch"])
+            model = {"length": int(line["sequence"]), "width": width, "heads": heads, "layers": layers, "words": 50368, "fused": True,
+                     "bias": False, "places": False}
+            master = "bf16" if line["precision"] == "bf16" else "fp32"
+            settings = (f"search.zero={ZERO[line['sharding']]}", "search.batch_axes=all", "train.dtype=bf16", f"train.master_dtype={master}", "train.gradients=reduced", "train.attention=flash_1")
+            table.rows.append(Row(model, line["gpu"], devices, str(devices), batch, int(line["accumulation"]), line["checkpointing"] == "True",
+                                  batch * int(line["sequence"]) / float(line["tokens_per_second"]), settings,
+                                  f"{line['model']} {line['gpu']} x{devices} s{line['sequence']} micro {line['microbatch_per_gpu']}"))
+    return table
+
+
+def listed(values: str, unit: str = "") -> str:
+    return "[" + ", ".join(f'"{value}{unit}"' for value in values.split()) + "]"
+
+
+def write_cluster(row: Row, device: Path | None, folder: Path) -> Path:
+    """The cluster's file, with the device's beside it: `device`, or the one that comes with the project."""
+    name, memory, inside, outside, sharers, curves = GPUS[row.gpu]
+    nodes, in_server = max(1, row.devices // DEVICES_PER_NODE), min(row.devices, DEVICES_PER_NODE)
+    path = folder / f"{row.gpu}x{row.devices}.toml"
+    source = (device or ROOT / "configs/devices" / f"{name}.toml").read_text()
+    (folder / f"{row.gpu}.toml").write_text("\n".join(f'memory = "{memory}"' if line.startswith("memory =") else line for line in source.splitlines()) + "\n")
+    text = f'name = "{path.stem}"\nnodes = {nodes}\ndevices_per_node = {in_server}\ndevice = "{row.gpu}.toml"\nreserved_bytes = "0GiB"\n'
+    if row.devices > 1:
+        text += f'\n[[level]]\nname = "nvswitch"\ngroup = {in_server}\nbandwidth = "{inside}"\nlatency = "3us"\n'
+        for devices, sizes, rates in curves:
+            text += f'\n[[level.measured]]\ndevices = {devices}\nbytes = {listed(sizes)}\nbus_bandwidth = {listed(rates, "GB/s")}\n'
+    if nodes > 1:
+        text += f'\n[[level]]\nname = "infiniband"\ngroup = {row.devices}\nbandwidth = "{outside}"\nlatency = "6us"\nshared_by = {sharers}\nganged = true\n'
+    path.write_text(text)
+    return path
+
+
+def predicted(row: Row, plan: Path, program: Path, models: Path, clusters: Path) -> float:
+    """Seconds of the row's step; its plan is kept. Errors: what the program says of a row that it does not plan."""
+    settings = [*row.settings, f"model.batch={row.batch}", f"train.microbatches={row.microbatches}"]
+    command = [program, "plan", models / row.file, "--cluster", clusters / f"{row.gpu}x{row.devices}.toml", "--mesh", row.mesh, "--memory-budget", "4TiB",
+               "-o", plan, *(part for each in settings for part in ("--set", each))]
+    ran = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
+    if ran.returncode != 0:
+        raise SystemExit(f"{row.name}: {ran.stderr.strip()}")
+    found = json.loads(plan.read_text())
+    return found["step_seconds"] + (found["forward_seconds"] if row.recomputes else 0.0)
+
+
+def price(rows: list[Row], program: Path, folder: Path, device: Path | None = None) -> list[float]:
+    """Plans each row on this device, into `folder`/plans."""
+    plans = folder / "plans"
+    plans.mkdir(parents=True, exist_ok=True)
+    for row in rows:
+        write_cluster(row, device, plans)
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(lambda pair: predicted(pair[1], plans / f"plan_{pair[0]}.json", program, folder, plans), enumerate(rows)))
+
+
+def calibrate(rows: list[Row], numbers: list[int], coefficients: str, program: Path, folder: Path, output: Path) -> None:
+    """Fits a device to some of the rows, whose plans lie in `folder`/plans."""
+    table = folder / "plans" / "rows.csv"
+    table.write_text("plan,seconds,recomputes\n" + "".join(f"plan_{number}.json,{rows[number].seconds!r},{int(rows[number].recomputes)}\n" for number in numbers))
+    ran = subprocess.run([str(program), "calibrate", str(table), "--coefficients", coefficients, "-o", str(output)], capture_output=True, text=True, check=False)
+    if ran.returncode != 0:
+        raise SystemExit(f"calibrate: {ran.stderr.strip()}")
+    print(ran.stdout.rstrip())
+
+
+def fitted(rows: list[Row], coefficients: str, program: Path, folder: Path) -> list[float]:
+    """Fits on each half of the rows of each GPU in turn, and prices the other half."""
+    prices = price(rows, program, folder)
+    for gpu in sorted({row.gpu for row in rows}):
+        numbers = [number for number, row in enumerate(rows) if row.gpu == gpu]
+        random.Random(0).shuffle(numbers)
+        halves = [numbers[::2], numbers[1::2]]
+        devices = []
+        for number, half in enumerate(halves):
+            devices.append(folder / f"{gpu}_half_{number}.toml")
+            calibrate(rows, half, coefficients, program, folder, devices[-1])
+        for half, device in zip(reversed(halves), devices, strict=True):
+            for number, seconds in zip(half, price([rows[number] for number in half], program, folder / "other_half", device), strict=True):
+                prices[number] = seconds
+    return prices
+
+
+def ranks(values: list[float]) -> list[float]:
+    """The place of each among them; equal ones share theirs."""
+    order = sorted(values)
+    return [order.index(value) + (order.count(value) - 1) / 2 for value in values]
+
+
+def summary(measured: list[float], prices: list[float]) -> dict[str, float]:
+    ratios = [price / seconds for price, seconds in zip(prices, measured, strict=True)]
+    varies = len(set(measured)) > 1 and len(set(prices)) > 1
+    return {"rows": len(measured), "mean_error": round(statistics.fmean(abs(ratio - 1) for ratio in ratios), 4),
+            "median_ratio": round(statistics.median(ratios), 4),
+            "rank_correlation": round(statistics.correlation(ranks(measured), ranks(prices)), 4) if varies else 0.0}
+
+
+def read(kind: str, path: Path) -> Table:
+    with path.open(newline="", encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    try:
+        return fsdp(lines) if kind == "fsdp" else vtrain(lines, recomputes=kind == "vtrain_multi")
+    except (KeyError, ValueError, ZeroDivisionError) as error:
+        raise SystemExit(f"{path}: not a table of the kind {kind}: {type(error).__name__}: {error}") from error
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", type=Path, required=True, help="the meshwright program")
+    parser.add_argument("--kind", choices=["vtrain_single", "vtrain_multi", "fsdp"], required=True)
+    parser.add_argument("--rows", type=Path, required=True, help="the table, a CSV file")
+    parser.add_argument("-o", "--output", type=Path, default=Path("build/clock"), help="where models are kept")
+    parser.add_argument("--fit", nargs="?", const=FITTED, help=f"fit these coefficients on one half, score the other, by each GPU; if not named: {FITTED}")
+    parser.add_argument("--device", type=Path, help="the file of a device, in place of the one that comes with the project")
+    parser.add_argument("--limit", type=int, help="so many rows, the first")
+    options = parser.parse_args()
+    table = read(options.kind, options.rows)
+    rows = table.rows[:options.limit]
+    if not rows:
+        raise SystemExit(f"{options.rows}: no row can be priced; left out: {table.left_out}")
+    sys.path.insert(0, str(HERE))
+    import models
+
+    options.output.mkdir(parents=True, exist_ok=True)
+    for row in rows:
+        if not (options.output / row.file).exists():
+            models.export(options.output / row.file, **row.model)
+    prices = fitted(rows, options.fit, options.program, options.output) if options.fit else price(rows, options.program, options.output, options.device)
+    for row, seconds in zip(rows, prices, strict=True):
+        print(f"{row.name:48} {1e3 * row.seconds:10.1f} ms measured {1e3 * seconds:10.1f} ms predicted {100 * (seconds / row.seconds - 1):+7.1f} %")
+    for reason, count in table.left_out.items():
+        print(f"left out: {count} rows ({reason})")
+    gpus = sorted({row.gpu for row in rows})
+    for gpu in gpus if len(gpus) > 1 else []:
+        own = [(row.seconds, seconds) for row, seconds in zip(rows, prices, strict=True) if row.gpu == gpu]
+        print(f"{gpu}: {json.dumps(summary(*map(list, zip(*own, strict=True))))}")
+    print(json.dumps(summary([row.seconds for row in rows], prices)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

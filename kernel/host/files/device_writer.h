@@ -1,0 +1,16 @@
+// A device's file (configs/devices), written.
+#pragma once
+
+#include <string>
+
+#include "meshwright/cluster.h"
+
+namespace meshwright::host {
+
+// As clusters/file reads it back. `comment` comes first, each of its lines behind a '#'.
+std::string device_toml(const DeviceSpec& device, const std::string& comment);
+
+// "42.1us", "312TFLOP/s": six digits.
+std::string quantity_text(double value, const std::string& unit);
+
+}  // namespace meshwright::host

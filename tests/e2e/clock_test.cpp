@@ -1,0 +1,144 @@
+// What a device's file says of its clock: the host's launches, the kernels of attention, measured bandwidths; and `meshwright calibrate`, which fits it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "run_program.h"
+
+namespace meshwright {
+namespace {
+
+using test::Outcome;
+using test::run_program;
+using testing::HasSubstr;
+
+const std::string kModel = SOURCE_FOLDER "/tests/models/mlp_tiny.pt2";
+
+class Clock : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / ("meshwright_clock_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  [[nodiscard]] std::string path(const std::string& name) const { return (folder_ / name).string(); }
+
+  void write(const std::string& name, const std::string& text) const { std::ofstream(path(name)) << text; }
+
+  static std::string read(const std::string& file) {
+    std::ostringstream text;
+    text << std::ifstream(file).rdbuf();
+    return text.str();
+  }
+
+  // A cluster of eight slow devices, whose file has these lines too.
+  std::string cluster(const std::string& name, const std::string& device_lines, const std::string& level_lines = "") const {
+    write(name + "_device.toml", device_lines + slow_device());
+    return cluster_of(name, name + "_device.toml", level_lines);
+  }
+
+  std::string cluster_of(const std::string& name, const std::string& device, const std::string& level_lines = "") const {
+    write(name + ".toml", "name = \"" + name + "\"\nnodes = 1\ndevices_per_node = 8\ndevice = \"" + device +
+                              "\"\nreserved_bytes = \"0GiB\"\n\n[[level]]\nname = \"link\"\ngroup = 8\nbandwidth = \"1GB/s\"\nlatency = \"1us\"\n" + level_lines);
+    return path(name + ".toml");
+  }
+
+  // Data parallel, so that the plan is the same whatever the clock says.
+  double step_seconds(const std::string& cluster_file, const std::string& plan, const std::string& settings = "") const {
+    const Outcome outcome = run_program("plan " + kModel + " --cluster " + cluster_file + " --mesh 8 --set search.zero=0 --set search.batch_axes=all -o " + path(plan) + " " + settings);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+    return outcome.exit_code == 0 ? nlohmann::json::parse(read(path(plan)))["step_seconds"].get<double>() : 0;
+  }
+
+ private:
+  static std::string slow_device() { return read(TEST_FOLDER "/slow_device.toml"); }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(Clock, TheHostsLaunchesAreGoneUnderCudaGraphs) {
+  const std::string none = cluster("none", "host_launch = \"0us\"\n"), slow = cluster("slow", "host_launch = \"1ms\"\n");
+  const double device = step_seconds(none, "none.json"), host = step_seconds(slow, "slow.json");
+  EXPECT_GT(host, 0.02);  // over twenty kernels, forward and backward
+  EXPECT_DOUBLE_EQ(step_seconds(slow, "graphs.json", "--set train.cuda_graphs=true"), device);
+  EXPECT_THAT(nlohmann::json::parse(read(path("slow.json")))["notes"].dump(), HasSubstr("host"));
+}
+
+TEST_F(Clock, CalibrateFindsWhatTheHostTakes) {
+  const std::string before = cluster("before", "host_launch = \"20us\"\nhost_collective = \"20us\"\n"), truth = cluster("truth", "host_launch = \"40us\"\nhost_collective = \"20us\"\n");
+  step_seconds(before, "before.json");
+  const double measured = step_seconds(truth, "truth.json");
+  std::ostringstream rows;
+  rows.precision(17);
+  rows << "plan,seconds\nbefore.json," << measured << "\n";
+  write("rows.csv", rows.str());
+  const Outcome outcome = run_program("calibrate " + path("rows.csv") + " --coefficients host_launch --format json -o " + path("fitted.toml"));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  const auto found = nlohmann::json::parse(outcome.output);
+  EXPECT_EQ(found["rows"], 1);
+  EXPECT_NEAR(found["coefficients"]["host_launch"]["before"].get<double>(), 20e-6, 1e-12);
+  EXPECT_NEAR(found["coefficients"]["host_launch"]["after"].get<double>(), 40e-6, 0.5e-6);
+  EXPECT_LT(found["error_after"].get<double>(), 0.01);
+  EXPECT_LT(found["error_after"].get<double>(), found["error_before"].get<double>());
+  // What it wrote is a device's file.
+  EXPECT_NEAR(step_seconds(cluster_of("again", "fitted.toml"), "again.json"), measured, 0.01 * measured);
+}
+
+TEST_F(Clock, CalibrateSaysWhatIsWrongWithTheRows) {
+  step_seconds(cluster("slow", "host_launch = \"20us\"\n"), "slow.json");
+  const auto message = [&](const std::string& rows, const std::string& options) {
+    write("rows.csv", rows);
+    const Outcome outcome = run_program("calibrate " + path("rows.csv") + " " + options);
+    EXPECT_NE(outcome.exit_code, 0);
+    return outcome.errors;
+  };
+  EXPECT_THAT(message("plan\nslow.json\n", ""), HasSubstr("there is no column 'seconds'"));
+  EXPECT_THAT(message("plan,seconds\n", ""), HasSubstr("no row was measured"));
+  EXPECT_THAT(message("plan,seconds\nslow.json,fast\n", ""), HasSubstr("rows.csv:2: 'fast' are no seconds of a step"));
+  EXPECT_THAT(message("plan,seconds\nslow.json,-1\n", ""), HasSubstr("are no seconds"));
+  EXPECT_THAT(message("plan,seconds\nslow.json,1,2\n", ""), HasSubstr("3 cells, but 2 columns"));
+  EXPECT_THAT(message("plan,seconds\nslow.json,1\n", "--coefficients luck"), HasSubstr("'luck' is none; known are"));
+  EXPECT_THAT(message("plan,seconds\nslow.json,1\n", "--coefficients skew,skew"), HasSubstr("named twice"));
+  EXPECT_THAT(message("plan,seconds\nslow.json,1\n", "--coefficients skew,launch"), HasSubstr("coefficients"));
+  EXPECT_THAT(message("plan,seconds\nnothing.json,1\n", "--coefficients skew"), HasSubstr("nothing.json"));
+}
+
+TEST_F(Clock, EveryDeviceThatComesWithTheProjectIsRead) {
+  int read = 0;
+  for (const auto& file : std::filesystem::directory_iterator(SOURCE_FOLDER "/configs/devices")) {
+    step_seconds(cluster_of(file.path().stem().string(), file.path().string()), "device.json");
+    ++read;
+  }
+  EXPECT_GE(read, 9);
+}
+
+TEST_F(Clock, AttentionOfAKernelThatTheDeviceLacksIsRefused) {
+  const Outcome outcome = run_program("plan " + kModel + " --cluster " SOURCE_FOLDER "/configs/clusters/a100x8_nvswitch.toml --set train.attention=flash_3");
+  EXPECT_NE(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.errors, HasSubstr("attention is 'flash_3'"));
+  EXPECT_THAT(outcome.errors, HasSubstr("it has flash_1, flash_2"));
+}
+
+TEST_F(Clock, MeasuredBandwidthsReplaceTheDataSheetsAndAreChecked) {
+  const auto curve = [](const std::string& bytes, const std::string& rates) {
+    return "\n[[level.measured]]\ndevices = 8\nbytes = " + bytes + "\nbus_bandwidth = " + rates + "\n";
+  };
+  const double sheet = step_seconds(cluster("sheet", "host_launch = \"0us\"\n"), "sheet.json");
+  const double half = step_seconds(cluster("half", "host_launch = \"0us\"\n", curve("[\"1kB\", \"1GB\"]", "[\"0.1GB/s\", \"0.1GB/s\"]")), "half.json");
+  EXPECT_GT(half, sheet);
+  const auto message = [&](const std::string& lines) {
+    return run_program("plan " + kModel + " --cluster " + cluster("wrong", "host_launch = \"0us\"\n", lines)).errors;
+  };
+  EXPECT_THAT(message(curve("[\"1GB\", \"1kB\"]", "[\"1GB/s\", \"1GB/s\"]")), HasSubstr("bytes must ascend"));
+  EXPECT_THAT(message(curve("[\"1GB\"]", "[\"1GB/s\", \"1GB/s\"]")), HasSubstr("one bandwidth for each number of bytes"));
+  EXPECT_THAT(message(curve("[\"1kB\", \"2kB\"]", "[\"1GB/s\", \"9GB/s\"]")), HasSubstr("is a bandwidth mistyped?"));
+}
+
+}  // namespace
+}  // namespace meshwright
