@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Holds the clock against what others measured: each row of a table is planned as it was run, and priced.
 
-    bench/clock/score.py --program build/bin/meshwright --kind vtrain_single|vtrain_multi|fsdp --rows FILE.csv [-o FOLDER] [--limit N]
+    bench/clock/score.py --program build/bin/meshwright --kind vtrain_single|vtrain_multi|fsdp --rows FILE.csv [--fit] [-o FOLDER] [--limit N]
 
 Needs PyTorch, to export each model once (into FOLDER); a row's batch is bound by `[model] batch`. Prints a line for each row, one for each
 GPU where there are several and, last, one JSON object: rows, mean_error and median_ratio of the predicted over the measured seconds, rank_correlation (Spearman's).
@@ -9,6 +9,10 @@ GPU where there are several and, last, one JSON object: rows, mean_error and med
 How a row is priced: Megatron's plan on the mesh data x tensor without ZeRO (vtrain), ZeRO-3 or 2 over all devices (fsdp); microbatches with
 their gradients kept (vtrain) or reduced each (fsdp). What recomputes its blocks pays one forward more: the computing of all ops and what is
 sent in line there. Left out, and counted: rows with pipelines, which no plan has yet; fp8, offload to the host.
+
+On which device: of each GPU, `fitted`/GPU.toml beside this file, which `calibrate` wrote for one half of a published table; `--device` takes
+another. `--fit` begins with the project's own file of the device, fits it to one half of the rows and scores the other, both ways (vtrain_multi:
+begins with that of one node, fits the network's skew alone, and leaves one row out at a time).
 """
 
 from __future__ import annotations
@@ -32,11 +36,11 @@ H100_SERVER = [(8, "1MB 16MB 64MB 1GB 16GB", "75 256 330 370 370")]
 # By GPU: the file of the device, its memory, bytes a second in a server and of a device's share of the network, how many devices share a
 # card; all-reduces that were measured in a server (CLOCK): devices, bytes, GB/s. vTrain's servers have four cards of 200 Gb/s
 # for eight GPUs; those of MosaicML 1600 or 3200 Gb/s for eight.
-GPUS = {"vtrain": ("a100_80gb", "80GiB", "300GB/s", "25GB/s", 2, A100_SERVER), "a100_40gb": ("a100_80gb", "40GiB", "300GB/s", "25GB/s", 1, A100_SERVER),
+GPUS = {"vtrain": ("a100_80gb", "80GiB", "300GB/s", "25GB/s", 2, A100_SERVER), "a100_40gb": ("a100_40gb", "40GiB", "300GB/s", "25GB/s", 1, A100_SERVER),
         "a100_80gb": ("a100_80gb", "80GiB", "300GB/s", "25GB/s", 1, A100_SERVER), "h100_80gb": ("h100_80gb", "80GiB", "450GB/s", "50GB/s", 1, H100_SERVER)}
 MPT = {"125m": (768, 12, 12), "350m": (1024, 16, 24), "760m": (1536, 12, 24), "1b": (2048, 16, 24), "3b": (2560, 20, 32), "7b": (4096, 32, 32),
        "13b": (5120, 40, 40), "30b": (7168, 56, 48), "70b": (8192, 64, 80)}  # d_model, heads, layers
-FITTED = "matrix_efficiency,memory_efficiency,launch,host_launch,host_collective,skew"
+FITTED = {"vtrain_single": "memory_efficiency,host_launch,host_collective,skew", "vtrain_multi": "skew", "fsdp": "matrix_efficiency,memory_efficiency,attention"}
 ZERO = {"FULL_SHARD": 3, "SHARD_GRAD_OP": 2}
 
 
@@ -117,12 +121,22 @@ def listed(values: str, unit: str = "") -> str:
     return "[" + ", ".join(f'"{value}{unit}"' for value in values.split()) + "]"
 
 
-def write_cluster(row: Row, device: Path | None, folder: Path) -> Path:
-    """The cluster's file, with the device's beside it: `device`, or the one that comes with the project."""
-    name, memory, inside, outside, sharers, curves = GPUS[row.gpu]
+def own_device(gpu: str) -> Path:
+    """The file of the device that comes with the project."""
+    return ROOT / "configs/devices" / f"{GPUS[gpu][0]}.toml"
+
+
+def fitted_device(gpu: str) -> Path:
+    """The file of the device that was fitted to one half of the rows of a published table."""
+    return HERE / "fitted" / f"{gpu}.toml"
+
+
+def write_cluster(row: Row, device: Path, folder: Path) -> None:
+    """The cluster's file, with the device's beside it."""
+    _, memory, inside, outside, sharers, curves = GPUS[row.gpu]
     nodes, in_server = max(1, row.devices // DEVICES_PER_NODE), min(row.devices, DEVICES_PER_NODE)
     path = folder / f"{row.gpu}x{row.devices}.toml"
-    source = (device or ROOT / "configs/devices" / f"{name}.toml").read_text()
+    source = device.read_text()
     (folder / f"{row.gpu}.toml").write_text("\n".join(f'memory = "{memory}"' if line.startswith("memory =") else line for line in source.splitlines()) + "\n")
     text = f'name = "{path.stem}"\nnodes = {nodes}\ndevices_per_node = {in_server}\ndevice = "{row.gpu}.toml"\nreserved_bytes = "0GiB"\n'
     if row.devices > 1:
@@ -132,7 +146,6 @@ def write_cluster(row: Row, device: Path | None, folder: Path) -> Path:
     if nodes > 1:
         text += f'\n[[level]]\nname = "infiniband"\ngroup = {row.devices}\nbandwidth = "{outside}"\nlatency = "6us"\nshared_by = {sharers}\nganged = true\n'
     path.write_text(text)
-    return path
 
 
 def predicted(row: Row, plan: Path, program: Path, models: Path, clusters: Path) -> float:
@@ -147,41 +160,71 @@ def predicted(row: Row, plan: Path, program: Path, models: Path, clusters: Path)
     return found["step_seconds"] + (found["forward_seconds"] if row.recomputes else 0.0)
 
 
-def price(rows: list[Row], program: Path, folder: Path, device: Path | None = None) -> list[float]:
-    """Plans each row on this device, into `folder`/plans."""
-    plans = folder / "plans"
+def price(rows: list[Row], program: Path, folder: Path, devices: dict[str, Path], into: str = "plans") -> list[float]:
+    """Plans each row, whose model lies in `folder`, on the device of its GPU. The plans stay in `folder`/`into`."""
+    plans = folder / into
     plans.mkdir(parents=True, exist_ok=True)
     for row in rows:
-        write_cluster(row, device, plans)
+        write_cluster(row, devices[row.gpu], plans)
     with ThreadPoolExecutor(2) as pool:
         return list(pool.map(lambda pair: predicted(pair[1], plans / f"plan_{pair[0]}.json", program, folder, plans), enumerate(rows)))
 
 
-def calibrate(rows: list[Row], numbers: list[int], coefficients: str, program: Path, folder: Path, output: Path) -> None:
-    """Fits a device to some of the rows, whose plans lie in `folder`/plans."""
+def calibrate(rows: list[Row], numbers: list[int], coefficients: str, program: Path, folder: Path, output: Path) -> dict[str, object]:
+    """Fits a device to some of the rows, whose plans lie in `folder`/plans. Returns what the program says of it."""
     table = folder / "plans" / "rows.csv"
     table.write_text("plan,seconds,recomputes\n" + "".join(f"plan_{number}.json,{rows[number].seconds!r},{int(rows[number].recomputes)}\n" for number in numbers))
-    ran = subprocess.run([str(program), "calibrate", str(table), "--coefficients", coefficients, "-o", str(output)], capture_output=True, text=True, check=False)
+    ran = subprocess.run([str(program), "calibrate", str(table), "--coefficients", coefficients, "--format", "json", "-o", str(output)],
+                         capture_output=True, text=True, check=False)
     if ran.returncode != 0:
         raise SystemExit(f"calibrate: {ran.stderr.strip()}")
-    print(ran.stdout.rstrip())
+    found = json.loads(ran.stdout)
+    moved = ", ".join(f"{name} {each['before']:.4g} to {each['after']:.4g}" for name, each in found["coefficients"].items())
+    print(f"{output.name}: {found['rows']} rows, mean error {100 * found['error_before']:.2f} to {100 * found['error_after']:.2f} %: {moved}", flush=True)
+    return found
 
 
-def fitted(rows: list[Row], coefficients: str, program: Path, folder: Path) -> list[float]:
-    """Fits on each half of the rows of each GPU in turn, and prices the other half."""
-    prices = price(rows, program, folder)
+def folds(numbers: list[int], one_at_a_time: bool) -> list[tuple[list[int], list[int]]]:
+    """What to fit and what to score with it: each half with the other, or all but one with that one."""
+    if one_at_a_time:
+        return [([other for other in numbers if other != number], [number]) for number in numbers]
+    shuffled = random.Random(0).sample(numbers, len(numbers))
+    return [(shuffled[::2], shuffled[1::2]), (shuffled[1::2], shuffled[::2])]
+
+
+def fitted(rows: list[Row], coefficients: str, one_at_a_time: bool, program: Path, folder: Path, devices: dict[str, Path]) -> list[float]:
+    """Prices each row of a GPU on a device that was fitted to other rows of that GPU. The devices stay in `folder`, as GPU_fit_N.toml."""
+    prices = price(rows, program, folder, devices)
     for gpu in sorted({row.gpu for row in rows}):
         numbers = [number for number, row in enumerate(rows) if row.gpu == gpu]
-        random.Random(0).shuffle(numbers)
-        halves = [numbers[::2], numbers[1::2]]
-        devices = []
-        for number, half in enumerate(halves):
-            devices.append(folder / f"{gpu}_half_{number}.toml")
-            calibrate(rows, half, coefficients, program, folder, devices[-1])
-        for half, device in zip(reversed(halves), devices, strict=True):
-            for number, seconds in zip(half, price([rows[number] for number in half], program, folder / "other_half", device), strict=True):
+        for fold, (known, unknown) in enumerate(folds(numbers, one_at_a_time)):
+            if not known or not unknown:
+                raise SystemExit(f"{gpu}: {len(numbers)} row is too few to fit to some and score others")
+            device = folder / f"{gpu}_fit_{fold}.toml"
+            calibrate(rows, known, coefficients, program, folder, device)
+            for number, seconds in zip(unknown, price([rows[number] for number in unknown], program, folder, {gpu: device}, "scored"), strict=True):
                 prices[number] = seconds
     return prices
+
+
+def transferred(rows: list[Row], coefficients: str, program: Path, folder: Path) -> list[float] | None:
+    """H100's rows as priced with A100's coefficients: each moves by the factor that it moved by on A100. Nothing where there is one of them only."""
+    known, unknown = ([row for row in rows if row.gpu == gpu] for gpu in ("a100_80gb", "h100_80gb"))
+    if not known or not unknown:
+        return None
+    price(known, program, folder, {"a100_80gb": own_device("a100_80gb")})
+    moved = calibrate(known, list(range(len(known))), coefficients, program, folder, folder / "a100_80gb_all.toml")["coefficients"]
+    text, kernel = [], ""
+    for line in own_device("h100_80gb").read_text().splitlines():
+        key, is_set, value = line.partition(" = ")
+        kernel = line if line.startswith("[") else kernel
+        name = "attention" if kernel.startswith("[attention.") and key == "efficiency" else key if not kernel else ""
+        if is_set and name in moved:
+            line = f"{key} = {min(1.0, float(value.split('#')[0]) * moved[name]['after'] / moved[name]['before'])}"
+        text.append(line)
+    device = folder / "h100_80gb_as_a100.toml"
+    device.write_text("\n".join(text) + "\n")
+    return price(unknown, program, folder, {"h100_80gb": device}, "scored")
 
 
 def ranks(values: list[float]) -> list[float]:
@@ -213,8 +256,8 @@ def main() -> int:
     parser.add_argument("--kind", choices=["vtrain_single", "vtrain_multi", "fsdp"], required=True)
     parser.add_argument("--rows", type=Path, required=True, help="the table, a CSV file")
     parser.add_argument("-o", "--output", type=Path, default=Path("build/clock"), help="where models are kept")
-    parser.add_argument("--fit", nargs="?", const=FITTED, help=f"fit these coefficients on one half, score the other, by each GPU; if not named: {FITTED}")
-    parser.add_argument("--device", type=Path, help="the file of a device, in place of the one that comes with the project")
+    parser.add_argument("--fit", nargs="?", const="", help=f"fit these coefficients to some rows and score the others, by each GPU; if not named: {FITTED}")
+    parser.add_argument("--device", type=Path, help="the file of a device, in place of the fitted one")
     parser.add_argument("--limit", type=int, help="so many rows, the first")
     options = parser.parse_args()
     table = read(options.kind, options.rows)
@@ -228,7 +271,12 @@ def main() -> int:
     for row in rows:
         if not (options.output / row.file).exists():
             models.export(options.output / row.file, **row.model)
-    prices = fitted(rows, options.fit, options.program, options.output) if options.fit else price(rows, options.program, options.output, options.device)
+    fits = options.fit is not None
+    coefficients = options.fit or FITTED[options.kind]
+    of_gpu = own_device if fits and options.kind != "vtrain_multi" else fitted_device
+    devices = {row.gpu: options.device or of_gpu(row.gpu) for row in rows}
+    prices = (fitted(rows, coefficients, options.kind == "vtrain_multi", options.program, options.output, devices) if fits
+              else price(rows, options.program, options.output, devices))
     for row, seconds in zip(rows, prices, strict=True):
         print(f"{row.name:48} {1e3 * row.seconds:10.1f} ms measured {1e3 * seconds:10.1f} ms predicted {100 * (seconds / row.seconds - 1):+7.1f} %")
     for reason, count in table.left_out.items():
@@ -237,6 +285,9 @@ def main() -> int:
     for gpu in gpus if len(gpus) > 1 else []:
         own = [(row.seconds, seconds) for row, seconds in zip(rows, prices, strict=True) if row.gpu == gpu]
         print(f"{gpu}: {json.dumps(summary(*map(list, zip(*own, strict=True))))}")
+    moved = transferred(rows, coefficients, options.program, options.output) if fits and options.kind == "fsdp" else None
+    if moved:
+        print(f"h100_80gb with A100's coefficients: {json.dumps(summary([row.seconds for row in rows if row.gpu == 'h100_80gb'], moved))}")
     print(json.dumps(summary([row.seconds for row in rows], prices)))
     return 0
 

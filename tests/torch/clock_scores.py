@@ -1,0 +1,57 @@
+"""bench/clock/score.py on tables that are made up: what it prices, leaves out, fits and refuses. Their seconds are nobody's measurements."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SCORE = Path(__file__).resolve().parents[2] / "bench/clock/score.py"
+VTRAIN = "# GPUs,global batch,micro batch,hidden size,attention heads,# layers,sequence length,tensor parallelism,data parallelism,pipeline parallelism,iteration time (ms)"
+NODE = [f"{tensor * data},8,{micro},128,2,2,64,{tensor},{data},1,{40 / micro}" for tensor, data in ((1, 1), (1, 2), (2, 1), (2, 2)) for micro in (1, 2)]
+STAGES = "2,8,2,128,2,2,64,1,1,2,30"
+FSDP = "model,sequence,gpus,gpu,microbatch_per_gpu,accumulation,global_batch,tokens_per_second,precision,sharding,checkpointing,cpu_offload"
+A100 = [f"125m,{length},8,a100_80gb,{micro},1,{8 * micro},400000,amp_bf16,FULL_SHARD,False,False" for length in (128, 256) for micro in (1, 2)]
+FP8 = "125m,128,8,h100_80gb,1,1,8,400000,amp_fp8,FULL_SHARD,False,False"
+
+
+class Scores:
+    def __init__(self, program: Path, folder: Path):
+        self.program, self.folder = program, folder
+
+    def run(self, kind: str, lines: list[str], *options: str) -> subprocess.CompletedProcess[str]:
+        table = self.folder / f"{kind}.csv"
+        table.write_text("\n".join(lines) + "\n")
+        return subprocess.run([sys.executable, SCORE, "--program", self.program, "--kind", kind, "--rows", table, "-o", self.folder, *options],
+                              capture_output=True, text=True, check=False)
+
+    def scored(self, kind: str, lines: list[str], *options: str) -> tuple[dict[str, float], str]:
+        ran = self.run(kind, lines, *options)
+        assert ran.returncode == 0, ran.stderr
+        return json.loads(ran.stdout.splitlines()[-1]), ran.stdout
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--program", type=Path, required=True)
+    with tempfile.TemporaryDirectory() as folder:
+        scores = Scores(parser.parse_args().program, Path(folder))
+        found, said = scores.scored("vtrain_single", [VTRAIN, *NODE, STAGES])
+        assert found["rows"] == len(NODE) and "left out: 1 rows (pipelines)" in said, said
+        assert found["median_ratio"] > 0 and -1 <= found["rank_correlation"] <= 1, found
+        fit, said = scores.scored("vtrain_single", [VTRAIN, *NODE], "--fit")
+        assert fit["rows"] == len(NODE) and said.count("mean error") == 2, said  # each half once
+        _, said = scores.scored("vtrain_multi", [VTRAIN, *NODE[:3]], "--fit")
+        assert said.count("mean error") == 3, said  # each row left out once
+        found, said = scores.scored("fsdp", [FSDP, *A100, FP8])
+        assert found["rows"] == len(A100) and "left out: 1 rows (amp_fp8)" in said, said
+        for lines, reason in (([FSDP, FP8], "no row can be priced"), (["a,b", "1,2"], "not a table of the kind fsdp")):
+            refused = scores.run("fsdp", lines)
+            assert refused.returncode != 0 and reason in refused.stderr, refused.stderr
+
+
+if __name__ == "__main__":
+    main()
