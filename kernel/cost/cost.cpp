@@ -32,14 +32,24 @@ double waves(const DeviceSpec& device, const ProductShape& product) {
 
 double share(double x, double half) { return half > 0 ? x / (x + half) : 1; }
 
+double memory_seconds(const DeviceSpec& device, double bytes) {
+  if (!device.memory_curve.sizes.empty()) return device.memory_curve.seconds(bytes);
+  return bytes / (device.memory_bytes_per_second * device.memory_efficiency);
+}
+
 double attention_rate(const DeviceSpec& device, const AttentionRates& rates, const Work& work) {
   const double reached = rates.efficiency * share(work.keys, rates.half_keys) * share(work.head, rates.half_head) * (work.is_backward ? rates.backward : 1);
   return matrix_rate(device, work.dtype) * reached;
 }
 
-// Of a ring: by the curve that was measured, else by rounds of latency and traffic. `whole` is what the curve is over.
-double ring_seconds(const MeshAxis& axis, const std::vector<RingPoint>& curve, double whole, double rounds, double traffic) {
-  if (curve.empty()) return rounds * axis.alpha_seconds + traffic * axis.beta_seconds_per_byte;
+// The curve that was measured for this collective alone, or one that was measured for all rings.
+const std::vector<RingPoint>& curve_of(const MeshAxis& axis, CollectiveKind kind) {
+  const auto found = axis.own.find(kind);
+  return found != axis.own.end() ? found->second : axis.ring;
+}
+
+// By a curve: what so many bytes of the whole take, which are `traffic` on the bus.
+double curve_seconds(const MeshAxis& axis, const std::vector<RingPoint>& curve, double whole, double rounds, double traffic) {
   if (whole <= 0) return 0;
   // Straight lines between what one byte of traffic for each byte of the whole would take; the first and the last one go on.
   const auto at = [&](std::size_t i) { return curve[i].bytes * curve[i].seconds_per_byte; };
@@ -58,31 +68,29 @@ double ring_seconds(const MeshAxis& axis, const std::vector<RingPoint>& curve, d
   return std::max(seconds * traffic / whole, rounds * axis.alpha_seconds);
 }
 
+// Of a ring: by the curve that was measured, else by rounds of latency and traffic.
+double ring_seconds(const MeshAxis& axis, const std::vector<RingPoint>& curve, double whole, double rounds, double traffic) {
+  if (curve.empty()) return rounds * axis.alpha_seconds + traffic * axis.beta_seconds_per_byte;
+  return curve_seconds(axis, curve, whole, rounds, traffic);
+}
+
 }  // namespace
 
 double compute_seconds(const CostProfile& profile, const Work& work) {
   const DeviceSpec& device = profile.device;
   if (work.matrix_flops <= 0 && work.vector_flops <= 0 && work.bytes <= 0) return 0;
-  const double memory = work.bytes / (device.memory_bytes_per_second * device.memory_efficiency);
+  const double memory = memory_seconds(device, work.bytes);
   const double vector = work.vector_flops / device.vector_flops_per_second;
   if (const auto rates = device.attention.find(profile.attention); work.keys > 0 && rates != device.attention.end()) {
     return std::max(work.matrix_flops / attention_rate(device, rates->second, work), memory) + device.launch_seconds;
   }
   if (work.matrix_flops <= 0) return std::max(vector, memory) + device.launch_seconds;
+  if (const auto curve = device.product_curves.find(work.dtype); curve != device.product_curves.end()) {
+    return curve->second.seconds(work.matrix_flops) + device.launch_seconds;
+  }
   // Written so that it is FLOPs / (peak × efficiency), with efficiency = best × FLOPs / (FLOPs + half).
   const double arithmetic = (work.matrix_flops * waves(device, work.product) + device.half_efficiency_flops) / (matrix_rate(device, work.dtype) * device.matrix_efficiency);
   return arithmetic + memory + device.launch_seconds;
-}
-
-const char* name(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::all_gather: return "all_gather";
-    case CollectiveKind::reduce_scatter: return "reduce_scatter";
-    case CollectiveKind::all_reduce: return "all_reduce";
-    case CollectiveKind::all_to_all: return "all_to_all";
-    case CollectiveKind::permute: return "permute";
-  }
-  return "?";
 }
 
 double collective_seconds(CollectiveKind kind, const MeshAxis& axis, double bytes, double bucket_share) {
@@ -92,13 +100,16 @@ double collective_seconds(CollectiveKind kind, const MeshAxis& axis, double byte
   const double alpha = axis.alpha_seconds, steps = n - 1;
   const auto or_ring = [](double beta, double ring) { return beta > 0 ? beta : ring; };
   switch (kind) {
-    case CollectiveKind::all_gather: return axis.skew_seconds + ring_seconds(axis, axis.ring, n * bytes, steps, steps * bytes);
-    case CollectiveKind::reduce_scatter: return axis.skew_seconds + ring_seconds(axis, axis.ring, bytes, steps, steps / n * bytes);
+    case CollectiveKind::all_gather: return axis.skew_seconds + ring_seconds(axis, curve_of(axis, kind), n * bytes, steps, steps * bytes);
+    case CollectiveKind::reduce_scatter: return axis.skew_seconds + ring_seconds(axis, curve_of(axis, kind), bytes, steps, steps / n * bytes);
     case CollectiveKind::all_to_all:
+      if (const auto own = axis.own.find(kind); own != axis.own.end()) return axis.skew_seconds + curve_seconds(axis, own->second, bytes, 1, steps / n * bytes);
       return axis.skew_seconds + steps * alpha + bytes * or_ring(axis.exchange_beta_seconds_per_byte, steps / n * axis.beta_seconds_per_byte);
-    case CollectiveKind::permute: return axis.skew_seconds + alpha + bytes * or_ring(axis.own_beta_seconds_per_byte, axis.beta_seconds_per_byte);
+    case CollectiveKind::permute:
+      if (const auto own = axis.own.find(kind); own != axis.own.end()) return axis.skew_seconds + curve_seconds(axis, own->second, bytes, 1, bytes);
+      return axis.skew_seconds + alpha + bytes * or_ring(axis.own_beta_seconds_per_byte, axis.beta_seconds_per_byte);
     case CollectiveKind::all_reduce: {
-      const std::vector<RingPoint>& curve = axis.all_reduce.empty() ? axis.ring : axis.all_reduce;
+      const std::vector<RingPoint>& curve = curve_of(axis, kind);
       double seconds = ring_seconds(axis, curve, bytes, 2 * steps, 2 * steps / n * bytes);
       // A tree sends everything up and down; its depth is the logarithm. A curve has the better of the two in it.
       if (curve.empty()) seconds = std::min(seconds, 2 * std::ceil(std::log2(n)) * alpha + 2 * bytes * axis.beta_seconds_per_byte);

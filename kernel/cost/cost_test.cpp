@@ -99,6 +99,36 @@ TEST(CollectiveSeconds, FollowsWhatWasMeasured) {
   }
 }
 
+TEST(ComputeSeconds, FollowsCurvesThatWereMeasured) {
+  CostProfile profile = plain_profile();
+  profile.device.product_curves[DType::float32] = {{1e6, 1e9}, {1e9, 1e11}};
+  profile.device.memory_curve = {{1e3, 1e6}, {1e8, 1e10}};
+  const auto product = [&](double flops) { return compute_seconds(profile, {.matrix_flops = flops, .bytes = 1e12, .dtype = DType::float32}) - profile.device.launch_seconds; };
+  EXPECT_NEAR(product(1e6), 1e-3, 1e-12);
+  EXPECT_NEAR(product(1e3), 1e-6, 1e-12);
+  EXPECT_NEAR(product(1e11), 1, 1e-9);
+  const auto copy = [&](double bytes) { return compute_seconds(profile, {.bytes = bytes}) - profile.device.launch_seconds; };
+  EXPECT_NEAR(copy(1e8), 1e-2, 1e-9);
+  for (double size = 1, last_product = 0, last_copy = 0; size < 1e13; size *= 1.7) {
+    EXPECT_GE(product(size), last_product) << size;
+    EXPECT_GE(copy(size), last_copy) << size;
+    last_product = product(size);
+    last_copy = copy(size);
+  }
+}
+
+TEST(CollectiveSeconds, FollowsTheCurveOfTheCollectiveItself) {
+  MeshAxis axis{4, 1e-6, 1 / 1e9, "link"};
+  axis.ring = {{1e6, 1 / 2e9}};
+  axis.own[CollectiveKind::all_to_all] = {{1e6, 1 / 4e9}};
+  axis.own[CollectiveKind::permute] = {{1e6, 1 / 8e9}};
+  axis.own[CollectiveKind::all_gather] = {{1e6, 1 / 5e9}};
+  EXPECT_NEAR(collective_seconds(CollectiveKind::all_to_all, axis, 1e6), 0.75e6 / 4e9, 1e-12);
+  EXPECT_NEAR(collective_seconds(CollectiveKind::permute, axis, 1e6), 1e6 / 8e9, 1e-12);
+  EXPECT_NEAR(collective_seconds(CollectiveKind::all_gather, axis, 1e6), 3e6 / 5e9, 1e-12);
+  EXPECT_NEAR(collective_seconds(CollectiveKind::reduce_scatter, axis, 1e6), 0.75e6 / 2e9, 1e-12);
+}
+
 TEST(CollectiveSeconds, ABucketCostsWhatItsSharesDo) {
   MeshAxis axis{8, 1e-6, 1 / 300e9, "link"};
   axis.skew_seconds = 1e-4;

@@ -1,5 +1,6 @@
 #include "meshwright/cluster.h"
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 
@@ -34,6 +35,22 @@ Status check_range(const std::string& what, double number, double least, double 
   return bad_input(what + " is " + number_text(number) + ", but must be from " + number_text(least) + " to " + number_text(most));
 }
 
+// What is more is never said to be sooner done.
+Status check_rates(const RateCurve& curve, const std::string& where, const char* sizes, const char* rates) {
+  if (curve.sizes.empty() || curve.sizes.size() != curve.rates.size()) return bad_input(where + ": there must be one of '" + rates + "' for each of '" + sizes + "', and at least one");
+  for (std::size_t i = 0; i < curve.sizes.size(); ++i) {
+    Status status = check_range(where + ": " + sizes, curve.sizes[i], 1, kMostFlops);
+    if (status) status = check_range(where + ": " + rates, curve.rates[i], kLeastRate, kMostRate);
+    if (!status) return status;
+    if (i == 0) continue;
+    if (curve.sizes[i] <= curve.sizes[i - 1]) return bad_input(where + ": " + sizes + " must ascend");
+    if (curve.sizes[i] / curve.rates[i] < curve.sizes[i - 1] / curve.rates[i - 1]) {
+      return bad_input(where + ": " + number_text(curve.sizes[i]) + " would be sooner done than " + number_text(curve.sizes[i - 1]) + "; is one of '" + rates + "' mistyped?");
+    }
+  }
+  return Done{};
+}
+
 Status check_device(const DeviceSpec& device, const std::string& where) {
   if (device.memory_bytes < 1 || device.memory_bytes > kMostMemory)
     return bad_input(where + ": memory must be more than 0 bytes, and at most " + std::to_string(kMostMemory));
@@ -61,6 +78,10 @@ Status check_device(const DeviceSpec& device, const std::string& where) {
     if (status) status = check_range(here + ": half_head", rates.half_head, 0, kMostFlops);
     if (status) status = check_range(here + ": backward", rates.backward, kLeastShare, kMostStretch);
   }
+  for (const auto& [dtype, curve] : device.product_curves) {
+    if (status) status = check_rates(curve, where + ", [product_curve." + std::string(name(dtype)) + "]", "flops", "rates");
+  }
+  if (status && !(device.memory_curve.sizes.empty() && device.memory_curve.rates.empty())) status = check_rates(device.memory_curve, where + ", [memory_curve]", "bytes", "bandwidth");
   return status;
 }
 
@@ -107,6 +128,25 @@ Status check_levels(const Cluster& cluster, const std::string& where) {
 }
 
 }  // namespace
+
+double RateCurve::seconds(double size) const {
+  const auto at = [&](std::size_t i) { return sizes[i] / rates[i]; };
+  if (size <= sizes.front()) return size / rates.front();
+  if (size >= sizes.back()) return size / rates.back();
+  const auto above = static_cast<std::size_t>(std::ranges::upper_bound(sizes, size) - sizes.begin());
+  return at(above - 1) + (at(above) - at(above - 1)) * (size - sizes[above - 1]) / (sizes[above] - sizes[above - 1]);
+}
+
+const char* name(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_gather: return "all_gather";
+    case CollectiveKind::reduce_scatter: return "reduce_scatter";
+    case CollectiveKind::all_reduce: return "all_reduce";
+    case CollectiveKind::all_to_all: return "all_to_all";
+    case CollectiveKind::permute: return "permute";
+  }
+  return "?";
+}
 
 Status validate(const Cluster& cluster) {
   const std::string where = "cluster '" + cluster.name + "'";

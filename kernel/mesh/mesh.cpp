@@ -70,10 +70,10 @@ struct Stride {
 void read_curves(const LinkLevel& level, std::int64_t inside, std::int64_t inner, MeshAxis& axis) {
   const double whole = static_cast<double>(level.ganged ? inner : level.sharers);
   const double fewer = std::max(1.0, whole / static_cast<double>(inside));
-  const auto nearest = [&](bool all_reduce_only) {
+  const auto nearest = [&](std::optional<CollectiveKind> only) {
     const BusBandwidth* best = nullptr;
     for (const BusBandwidth& each : level.measured) {
-      if (each.all_reduce_only != all_reduce_only) continue;
+      if (each.only != only) continue;
       const auto rank = [&](const BusBandwidth& one) { return std::pair(one.devices <= axis.size, one.devices <= axis.size ? one.devices : -one.devices); };
       if (best == nullptr || rank(each) > rank(*best)) best = &each;
     }
@@ -81,8 +81,11 @@ void read_curves(const LinkLevel& level, std::int64_t inside, std::int64_t inner
     for (std::size_t i = 0; best != nullptr && i < best->bytes.size(); ++i) curve.push_back({best->bytes[i], fewer / best->bytes_per_second[i]});
     return curve;
   };
-  axis.ring = nearest(false);
-  axis.all_reduce = nearest(true);
+  axis.ring = nearest(std::nullopt);
+  axis.own.clear();
+  for (const CollectiveKind kind : kCollectiveKinds) {
+    if (std::vector<RingPoint> curve = nearest(kind); !curve.empty()) axis.own[kind] = std::move(curve);
+  }
 }
 
 // What one group of devices sees of one level, for the devices of the group that lie in one inner group of so many.

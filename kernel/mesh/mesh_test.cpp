@@ -132,7 +132,7 @@ TEST(ValidateCluster, NamesWhatIsWrong) {
 // A device has one card; only rings use those of its whole server.
 TEST(MakeMesh, AnAllToAllAcrossServersGoesOverEachDevicesOwnCard) {
   Cluster cluster{"two servers", device(), 4, 2, 0, {{"nvlink", 4, 300e9, 3e-6, 1, false}, {"network", 8, 25e9, 6e-6, 1, true}}};
-  cluster.levels[0].measured = {{4, false, {1e6, 1e9}, {50e9, 250e9}}};
+  cluster.levels[0].measured = {{4, std::nullopt, {1e6, 1e9}, {50e9, 250e9}}};
   const MeshAxis across = make_mesh(cluster, {8}).value().axes[0], inside = make_mesh(cluster, {2, 4}).value().axes[1];
   EXPECT_GE(collective_seconds(CollectiveKind::all_to_all, across, 1e9), 0.5 * 1e9 / 25e9);
   EXPECT_GE(collective_seconds(CollectiveKind::permute, across, 1e9), 1e9 / 25e9);
@@ -148,6 +148,27 @@ TEST(MakeMesh, LargerGroupsWaitLongerForTheirLast) {
   cluster.device.skew_seconds = 1e-6;
   EXPECT_DOUBLE_EQ(make_mesh(cluster, {4, 2}).value().axes[1].skew_seconds, 0.5e-6);
   EXPECT_GT(make_mesh(cluster, {8}).value().axes[0].skew_seconds, 1.5e-6);
+}
+
+TEST(MakeMesh, TakesTheCurvesOfACollectiveBesideThoseOfRings) {
+  Cluster cluster;
+  cluster.devices_per_node = 4;
+  LinkLevel level;
+  level.name = "loopback";
+  level.group = 4;
+  level.bytes_per_second = 1e9;
+  const auto measured = [&](std::int64_t devices, std::optional<CollectiveKind> only, double rate) { level.measured.push_back({devices, only, {1e6}, {rate}}); };
+  measured(4, std::nullopt, 1e9);
+  measured(4, CollectiveKind::all_to_all, 2e9);
+  measured(2, CollectiveKind::all_to_all, 4e9);
+  cluster.levels = {level};
+  const Result<Mesh> four = make_mesh(cluster, {4}), two = make_mesh(cluster, {2, 2});
+  ASSERT_TRUE(four);
+  ASSERT_TRUE(two);
+  EXPECT_DOUBLE_EQ(four->axes[0].ring.at(0).seconds_per_byte, 1 / 1e9);
+  EXPECT_EQ(four->axes[0].own.size(), 1U);
+  EXPECT_DOUBLE_EQ(four->axes[0].own.at(CollectiveKind::all_to_all).at(0).seconds_per_byte, 1 / 2e9);
+  EXPECT_DOUBLE_EQ(two->axes[0].own.at(CollectiveKind::all_to_all).at(0).seconds_per_byte, 1 / 4e9);
 }
 
 }  // namespace

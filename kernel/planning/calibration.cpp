@@ -11,8 +11,8 @@ namespace meshwright {
 
 const std::vector<Coefficient>& all_coefficients() {
   static const std::vector<Coefficient> coefficients = {
-      {"matrix_efficiency", "", 0.3, 1, [](DeviceSpec& device, const std::string&) { return &device.matrix_efficiency; }},
-      {"memory_efficiency", "", 0.3, 1, [](DeviceSpec& device, const std::string&) { return &device.memory_efficiency; }},
+      {"matrix_efficiency", "", 0.3, 1, [](DeviceSpec& device, const std::string&) { return device.product_curves.empty() ? &device.matrix_efficiency : nullptr; }},
+      {"memory_efficiency", "", 0.3, 1, [](DeviceSpec& device, const std::string&) { return device.memory_curve.sizes.empty() ? &device.memory_efficiency : nullptr; }},
       {"attention", "", 0.1, 1, [](DeviceSpec& device, const std::string& kernel) -> double* {
          const auto found = device.attention.find(kernel);
          return found == device.attention.end() ? nullptr : &found->second.efficiency;
@@ -133,7 +133,7 @@ Result<Calibration> calibrate(std::vector<MeasuredStep>& steps, DeviceSpec devic
   }
   for (const Coefficient* coefficient : coefficients) {
     if (coefficient->of(device, steps[0].training.attention) == nullptr) {
-      return bad_input("'" + std::string(coefficient->name) + "' can't be fitted: device '" + device.name + "' has no rates for the attention kernel '" + steps[0].training.attention + "'");
+      return bad_input("'" + std::string(coefficient->name) + "' can't be fitted: device '" + device.name + "' has no rates for the attention kernel '" + steps[0].training.attention + "', or curves that were measured in place of this coefficient");
     }
   }
   return Fit(steps, std::move(device), coefficients).run();

@@ -70,6 +70,34 @@ TEST_F(Clock, TheHostsLaunchesAreGoneUnderCudaGraphs) {
   EXPECT_THAT(nlohmann::json::parse(read(path("slow.json")))["notes"].dump(), HasSubstr("host"));
 }
 
+TEST_F(Clock, FollowsCurvesThatWereMeasured) {
+  const auto with = [&](const std::string& name, const std::string& curve, const std::string& level = "") {
+    write(name + "_device.toml", read(TEST_FOLDER "/slow_device.toml") + curve);
+    return cluster_of(name, name + "_device.toml", level);
+  };
+  const double plain = step_seconds(with("plain", ""), "plain.json");
+  const double products = step_seconds(with("products", "\n[product_curve.float32]\nflops = [\"1FLOP\", \"1GFLOP\"]\nrates = [\"1kFLOP/s\", \"1MFLOP/s\"]\n"), "products.json");
+  EXPECT_GT(products, plain);
+  EXPECT_GT(step_seconds(with("memory", "\n[memory_curve]\nbytes = [\"1B\"]\nbandwidth = [\"1kB/s\"]\n"), "memory.json"), plain);
+  const std::string sums = "\n[[level.measured]]\ndevices = 8\ncollective = \"all_reduce\"\nbytes = [\"1kB\"]\nbus_bandwidth = [\"1kB/s\"]\n";
+  EXPECT_GT(step_seconds(with("sums", "", sums), "sums.json"), plain);
+  // The plan has the curves in it.
+  const Outcome again = run_program("simulate " + path("products.json") + " --format json");
+  ASSERT_EQ(again.exit_code, 0) << again.errors;
+  EXPECT_DOUBLE_EQ(nlohmann::json::parse(again.output)["step_seconds"].get<double>(), products);
+
+  const auto refused = [&](const std::string& curve, const std::string& level = "") {
+    const Outcome outcome = run_program("plan " + kModel + " --cluster " + with("wrong", curve, level) + " -o " + path("wrong.json"));
+    EXPECT_NE(outcome.exit_code, 0);
+    return outcome.errors;
+  };
+  EXPECT_THAT(refused("\n[memory_curve]\nbytes = [\"1kB\", \"2kB\"]\nbandwidth = [\"1GB/s\"]\n"), HasSubstr("[memory_curve]: there must be one of 'bandwidth' for each of 'bytes'"));
+  EXPECT_THAT(refused("\n[memory_curve]\nbytes = [\"2kB\", \"1kB\"]\nbandwidth = [\"1GB/s\", \"1GB/s\"]\n"), HasSubstr("must ascend"));
+  EXPECT_THAT(refused("\n[product_curve.float32]\nflops = [\"1FLOP\", \"2FLOP\"]\nrates = [\"1FLOP/s\", \"3FLOP/s\"]\n"), HasSubstr("would be sooner done"));
+  EXPECT_THAT(refused("\n[product_curve.real]\nflops = [\"1FLOP\"]\nrates = [\"1FLOP/s\"]\n"), HasSubstr("'real' is not a dtype"));
+  EXPECT_THAT(refused("", "\n[[level.measured]]\ndevices = 8\ncollective = \"broadcast\"\nbytes = [\"1kB\"]\nbus_bandwidth = [\"1kB/s\"]\n"), HasSubstr("'broadcast', but must be one of all_gather"));
+}
+
 TEST_F(Clock, CalibrateFindsWhatTheHostTakes) {
   const std::string before = cluster("before", "host_launch = \"20us\"\nhost_collective = \"20us\"\n"), truth = cluster("truth", "host_launch = \"40us\"\nhost_collective = \"20us\"\n");
   step_seconds(before, "before.json");

@@ -69,6 +69,21 @@ std::string device_toml(const DeviceSpec& device, const std::string& comment) {
     plain("half_head", rates.half_head);
     plain("backward", rates.backward);
   }
+  const auto list = [&](const char* key, const std::vector<double>& values, const char* unit) {
+    text << key << " = [";
+    for (std::size_t i = 0; i < values.size(); ++i) text << (i > 0 ? ", \"" : "\"") << quantity_text(values[i], unit) << '"';
+    text << "]\n";
+  };
+  for (const auto& [dtype, curve] : device.product_curves) {
+    text << "\n[product_curve." << meshwright::name(dtype) << "]\n";
+    list("flops", curve.sizes, "FLOP");
+    list("rates", curve.rates, "FLOP/s");
+  }
+  if (!device.memory_curve.sizes.empty()) {
+    text << "\n[memory_curve]\n";
+    list("bytes", device.memory_curve.sizes, "B");
+    list("bandwidth", device.memory_curve.rates, "B/s");
+  }
   return text.str();
 }
 

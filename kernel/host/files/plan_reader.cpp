@@ -28,6 +28,14 @@ DType read_dtype(const JsonPlace& place) {
   return dtype.value_or(DType::float32);
 }
 
+std::vector<double> numbers_of(const JsonPlace& place) {
+  std::vector<double> numbers;
+  for (const JsonPlace& number : place.elements()) numbers.push_back(number.number());
+  return numbers;
+}
+
+RateCurve read_rates(const JsonPlace& place) { return {numbers_of(place.at("sizes")), numbers_of(place.at("rates"))}; }
+
 DeviceSpec read_device(const JsonPlace& place) {
   DeviceSpec device;
   device.name = place.at("device").text();
@@ -56,13 +64,20 @@ DeviceSpec read_device(const JsonPlace& place) {
   for (const auto& [kernel, rates] : attention.members()) {
     device.attention[kernel] = {rates.at("efficiency").number(), rates.at("half_keys").number(), rates.at("half_head").number(), rates.at("backward").number()};
   }
+  if (const std::optional<JsonPlace> curves = place.find("product_curves")) {
+    for (const auto& [name, curve] : curves->members()) {
+      const auto dtype = parse_dtype(name);
+      if (!dtype) curves->fail("'" + name + "' is no dtype");
+      device.product_curves[dtype.value_or(DType::float32)] = read_rates(curve);
+    }
+  }
+  if (const std::optional<JsonPlace> curve = place.find("memory_curve")) device.memory_curve = read_rates(*curve);
   return device;
 }
 
 BusBandwidth read_curve(const JsonPlace& place) {
-  BusBandwidth curve{place.at("devices").integer(0), place.at("all_reduce_only").boolean(), {}, {}};
-  for (const JsonPlace& bytes : place.at("bytes").elements()) curve.bytes.push_back(bytes.number());
-  for (const JsonPlace& rate : place.at("bytes_per_second").elements()) curve.bytes_per_second.push_back(rate.number());
+  BusBandwidth curve{place.at("devices").integer(0), {}, numbers_of(place.at("bytes")), numbers_of(place.at("bytes_per_second"))};
+  if (const JsonPlace only = place.at("only"); !only.is_null()) curve.only = only.one_of(CollectiveKind::permute, [](CollectiveKind kind) { return name(kind); });
   return curve;
 }
 

@@ -102,6 +102,8 @@ Plan small_plan() {
   cluster.device = {"toy", 1000, 10.5, {{DType::float32, 1e12}, {DType::bfloat16, 2e12}}, 1e11, 1e-6, 0.5, 0.75, 1e9};
   cluster.devices_per_node = 2;
   cluster.reserved_bytes = 10;
+  cluster.device.product_curves[DType::float32] = {{1e6, 1e9}, {1e9, 1e10}};
+  cluster.device.memory_curve = {{1e3}, {1e9}};
   cluster.levels = {{"link", 2, 1e9, 1e-6, 1, true}};
   Mesh mesh;
   mesh.axes = {{2, 1e-6, 1e-9, "link"}};

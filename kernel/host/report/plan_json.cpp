@@ -67,6 +67,12 @@ Json mesh_json(const Mesh& mesh) {
   });
 }
 
+Json numbers(const std::vector<double>& values) {
+  return array_of(values, [](double value) { return Json(value); });
+}
+
+Json rates_json(const RateCurve& curve) { return Json().add("sizes", numbers(curve.sizes)).add("rates", numbers(curve.rates)); }
+
 Json cluster_json(const Cluster& cluster) {
   const DeviceSpec& device = cluster.device;
   Json json;
@@ -87,14 +93,19 @@ Json cluster_json(const Cluster& cluster) {
     attention.add(kernel, Json().add("efficiency", rates.efficiency).add("half_keys", rates.half_keys).add("half_head", rates.half_head).add("backward", rates.backward));
   }
   json.add("attention", std::move(attention));
+  if (!device.product_curves.empty()) {
+    Json curves = Json::Object{};
+    for (const auto& [dtype, curve] : device.product_curves) curves.add(std::string(name(dtype)), rates_json(curve));
+    json.add("product_curves", std::move(curves));
+  }
+  if (!device.memory_curve.sizes.empty()) json.add("memory_curve", rates_json(device.memory_curve));
   json.add("levels", array_of(cluster.levels, [](const LinkLevel& level) {
     Json one;
     one.add("name", level.name).add("group", level.group).add("bytes_per_second", level.bytes_per_second);
     one.add("latency_seconds", level.latency_seconds).add("sharers", level.sharers).add("ganged", level.ganged);
     if (level.measured.empty()) return one;
     one.add("measured", array_of(level.measured, [](const BusBandwidth& curve) {
-      const auto numbers = [](const std::vector<double>& values) { return array_of(values, [](double value) { return Json(value); }); };
-      return Json().add("devices", curve.devices).add("all_reduce_only", curve.all_reduce_only).add("bytes", numbers(curve.bytes)).add("bytes_per_second", numbers(curve.bytes_per_second));
+      return Json().add("devices", curve.devices).add("only", curve.only ? Json(std::string(name(*curve.only))) : Json(nullptr)).add("bytes", numbers(curve.bytes)).add("bytes_per_second", numbers(curve.bytes_per_second));
     }));
     return one;
   }));

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,14 @@ struct AttentionRates {
   double half_keys = 0;
   double half_head = 0;
   double backward = 1;     // the backward's rate over the forward's
+};
+
+// A rate by the size of what is done, as it was measured: straight lines of time between the points, the first and the last rate beyond them.
+struct RateCurve {
+  std::vector<double> sizes;  // ascending; FLOPs or bytes
+  std::vector<double> rates;  // of each, a second
+
+  [[nodiscard]] MESHWRIGHT_API double seconds(double size) const;  // there must be a point
 };
 
 // One device, as its data sheet or a measurement describes it. Rates are per second.
@@ -40,6 +49,9 @@ struct DeviceSpec {
   // full one. 0: no such waves.
   std::int64_t multiprocessors = 0;
   std::map<std::string, AttentionRates> attention = {};  // by the kernel that [train] attention names: "flash_1", "flash_2", "flash_3"
+  // Where they were measured, in place of the rates and efficiencies above: products by their FLOPs, everything else by its bytes.
+  std::map<DType, RateCurve> product_curves = {};
+  RateCurve memory_curve = {};
   // What the host takes until it has issued one kernel, or one collective: a resource beside the device's streams.
   double host_launch_seconds = 0;
   double host_collective_seconds = 0;
@@ -49,13 +61,19 @@ struct DeviceSpec {
   double communication_stretch = 1;
 };
 
-// The traffic of a ring (nccl-tests' bus bandwidth) as it was measured, in groups of so many devices of one level, by the bytes of
-// the whole: of what is all-reduced or reduce-scattered before, of what is gathered after.
+enum class CollectiveKind : std::uint8_t { all_gather, reduce_scatter, all_reduce, all_to_all, permute };
+inline constexpr CollectiveKind kCollectiveKinds[] = {CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_reduce, CollectiveKind::all_to_all,
+                                                      CollectiveKind::permute};
+
+MESHWRIGHT_API const char* name(CollectiveKind kind);
+
+// The traffic of collectives (nccl-tests' bus bandwidth) as it was measured, in groups of so many devices of one level, by the bytes of
+// the whole: of what is gathered after the collective, of what is sent before it for all others.
 struct BusBandwidth {
   std::int64_t devices = 0;
-  bool all_reduce_only = false;          // measured where switches reduce: gathers don't get it
+  std::optional<CollectiveKind> only;    // of this one alone (switches that reduce speed up no gather); none: of rings, whatever they do
   std::vector<double> bytes;             // ascending
-  std::vector<double> bytes_per_second;  // bytes / seconds × 2(n-1)/n for an all-reduce, × (n-1)/n for the others
+  std::vector<double> bytes_per_second;  // bytes / seconds × 2(n-1)/n for an all-reduce, × 1 for a permute, × (n-1)/n for the others
 };
 
 struct LinkLevel {

@@ -41,12 +41,9 @@ struct Work {
 
 // Seconds of one kernel; zero work costs nothing. A matrix product: FLOPs × waves / (peak × efficiency) + bytes / bandwidth, where
 // waves = ⌈tiles / multiprocessors⌉ × multiprocessors / tiles. Fused attention: the slower of its FLOPs at the rates that the device
-// states for it and its bytes. Everything else: the slower of its FLOPs on the vector units and its bytes. And a launch.
+// states for it and its bytes. Everything else: the slower of its FLOPs on the vector units and its bytes. And a launch. Where the device
+// has curves that were measured, a product takes what the curve says of its FLOPs and no more, and bytes what theirs says.
 MESHWRIGHT_API double compute_seconds(const CostProfile& profile, const Work& work);
-
-enum class CollectiveKind : std::uint8_t { all_gather, reduce_scatter, all_reduce, all_to_all, permute };
-
-MESHWRIGHT_API const char* name(CollectiveKind kind);
 
 // Seconds of one collective in one group along `axis`. `bytes` is what one device holds before it; for an all-gather
 // the result is axis.size times that. The better of ring and tree, as in NCCL's tuning model. `alpha_share` scales

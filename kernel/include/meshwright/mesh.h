@@ -34,8 +34,8 @@ struct MeshAxis {
   double own_beta_seconds_per_byte = 0;
   double exchange_beta_seconds_per_byte = 0;
   double skew_seconds = 0;            // what a collective waits for the last of its ranks
-  std::vector<RingPoint> ring = {};        // measured; none: alpha and beta say it
-  std::vector<RingPoint> all_reduce = {};  // measured for an all-reduce alone; none: `ring`
+  std::vector<RingPoint> ring = {};  // measured; none: alpha and beta say it
+  std::map<CollectiveKind, std::vector<RingPoint>> own = {};  // measured for one collective alone; none: `ring`, where it is one
 };
 
 struct Mesh {

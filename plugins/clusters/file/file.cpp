@@ -50,6 +50,18 @@ class TableReader {
     return values;
   }
 
+  std::optional<CollectiveKind> collective_or_none(const std::string& key) {
+    if (!table_.contains(key)) return known_.insert(key), std::nullopt;
+    const std::string written = text(key);
+    std::string known;
+    for (const CollectiveKind kind : kCollectiveKinds) {
+      if (written == name(kind)) return kind;
+      known += (known.empty() ? "" : ", ") + std::string(name(kind));
+    }
+    fail(key, "is '" + written + "', but must be one of " + known);
+    return std::nullopt;
+  }
+
   // A whole number of bytes that an integer holds; the cluster's own checks come later.
   std::int64_t bytes(const std::string& key) {
     const double value = quantity(key, "B", "80GiB");
@@ -128,6 +140,17 @@ Result<toml::table> parse(const std::string& path) {
   return std::move(parsed).table();
 }
 
+struct ListKey {
+  const char *key, *unit, *example;
+};
+
+Status read_rates(const toml::table* table, const std::string& where, const ListKey& sizes, const ListKey& rates, RateCurve& curve) {
+  if (!table) return bad_input(where + " must be a table");
+  TableReader reader(*table, where);
+  curve = {reader.quantities(sizes.key, sizes.unit, sizes.example), reader.quantities(rates.key, rates.unit, rates.example)};
+  return reader.finish();
+}
+
 Result<DeviceSpec> read_device(const std::string& path) {
   Result<toml::table> table = parse(path);
   if (!table) return table.error();
@@ -157,6 +180,17 @@ Result<DeviceSpec> read_device(const std::string& path) {
       if (Status status = rates.finish(); !status) return status.error();
     }
   }
+  if (table->contains("memory_curve")) {
+    if (Status status = read_rates(reader.table("memory_curve"), path + ", [memory_curve]", {"bytes", "B", "1MB"}, {"bandwidth", "B/s", "20GB/s"}, device.memory_curve); !status) return status.error();
+  }
+  if (const toml::table* curves = table->contains("product_curve") ? reader.table("product_curve") : nullptr) {
+    for (const auto& [key, value] : *curves) {
+      const std::string where = path + ", [product_curve." + std::string(key.str()) + "]";
+      const auto dtype = parse_dtype(key.str());
+      if (!dtype) return bad_input(where + ": '" + std::string(key.str()) + "' is not a dtype");
+      if (Status status = read_rates(value.as_table(), where, {"flops", "FLOP", "1MFLOP"}, {"rates", "FLOP/s", "60GFLOP/s"}, device.product_curves[*dtype]); !status) return status.error();
+    }
+  }
   if (const toml::table* rates = reader.table("matrix_flops")) {
     TableReader rate_reader(*rates, path + ", [matrix_flops]");
     for (const auto& [key, value] : *rates) {
@@ -183,8 +217,7 @@ Result<LinkLevel> read_level(const toml::table& table, const std::string& where)
     const toml::array* measured = reader.tables("measured");
     for (std::size_t i = 0; measured && i < measured->size(); ++i) {
       TableReader curve(*(*measured)[i].as_table(), where + ", measured " + std::to_string(i + 1));
-      level.measured.push_back({curve.integer("devices"), curve.boolean_or("all_reduce_only", false), curve.quantities("bytes", "B", "16MB"),
-                                curve.quantities("bus_bandwidth", "B/s", "126GB/s")});
+      level.measured.push_back({curve.integer("devices"), curve.collective_or_none("collective"), curve.quantities("bytes", "B", "16MB"), curve.quantities("bus_bandwidth", "B/s", "126GB/s")});
       if (Status status = curve.finish(); !status) return status.error();
     }
   }
