@@ -19,6 +19,7 @@ class Differentiator {
     made_.first_backward = static_cast<NodeId>(forward_.nodes.size());
     made_.gradients.assign(forward_.values.size(), kNoId);
     made_.contributions.resize(forward_.nodes.size());
+    made_.sums.resize(forward_.values.size());
     if (Status status = seed(); !status) return status.error();
     for (NodeId id = made_.first_backward; id-- > 0;) {
       if (Status status = visit(id); !status) return status.error();
@@ -74,8 +75,11 @@ class Differentiator {
   // Several uses of a value add their gradients, the later use first.
   void accumulate(ValueId value, ValueId gradient) {
     ValueId& sum = made_.gradients[value];
-    sum = sum == kNoId ? gradient
-                       : build_.emit("aten.add.Tensor", {{"self", sum}, {"other", gradient}}, {}, forward_.type(value));
+    if (sum != kNoId) {
+      made_.sums[value].push_back(static_cast<NodeId>(made_.graph.nodes.size()));
+      gradient = build_.emit("aten.add.Tensor", {{"self", sum}, {"other", gradient}}, {}, forward_.type(value));
+    }
+    sum = gradient;
   }
 
   // Notes whose the nodes are that were emitted since the last call.

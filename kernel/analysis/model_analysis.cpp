@@ -45,7 +45,32 @@ Result<TrainingAnalysis> analyze_training(const Graph& graph, const AtomizedGrap
   return TrainingAnalysis{std::move(*training), std::move(*further), std::move(memory), std::move(backward_of)};
 }
 
+// What is needed after the graph has run, besides its outputs: the gradients of parameters and inputs.
+std::vector<ValueId> gradients_of_sources(const TrainingGraph& training) {
+  std::vector<ValueId> gradients;
+  for (const Source& source : training.graph.sources) {
+    if (training.gradients[source.value] != kNoId) gradients.push_back(training.gradients[source.value]);
+  }
+  return gradients;
+}
+
+std::vector<FusedCall> fuse(const ModelAnalysis& model) {
+  if (!model.backward) return fuse(*model.graph, *model.atoms, static_cast<NodeId>(model.graph->nodes.size()), {});
+  const TrainingGraph& training = model.backward->training;
+  return fuse(training.graph, model.backward->atoms, training.first_backward, gradients_of_sources(training));
+}
+
 }  // namespace
+
+const FusedCall& fused_call(const ModelAnalysis& model, const TrainingSettings& training, NodeId node) {
+  static const FusedCall kAlone;
+  return training.compile && model.fused && node != kNoId ? (*model.fused)[node] : kAlone;
+}
+
+const FusedCall& fused_sum(const ModelAnalysis& model, const TrainingSettings& training, ValueId value, std::size_t i) {
+  const bool known = model.backward && i < model.backward->training.sums[value].size();
+  return fused_call(model, training, known ? model.backward->training.sums[value][i] : kNoId);
+}
 
 bool has_gradient(const ModelAnalysis& model, ValueId value) {
   return model.backward ? model.backward->training.gradients[value] != kNoId : model.graph->values[value].requires_gradient;
@@ -60,10 +85,11 @@ bool contributes(const ModelAnalysis& model, NodeId node, std::uint32_t operand)
 Result<ModelAnalysis> analyze_model(std::shared_ptr<const Graph> graph, const OpTable& ops) {
   Result<AtomizedGraph> atoms = atomize(*graph, ops);
   if (!atoms) return atoms.error();
-  ModelAnalysis analysis{std::move(graph), std::make_shared<const AtomizedGraph>(std::move(*atoms)), nullptr, {}};
+  ModelAnalysis analysis{std::move(graph), std::make_shared<const AtomizedGraph>(std::move(*atoms)), nullptr, {}, nullptr};
   Result<TrainingAnalysis> backward = analyze_training(*analysis.graph, *analysis.atoms, ops);
   if (backward) analysis.backward = std::make_shared<const TrainingAnalysis>(std::move(*backward));
   else analysis.no_backward = backward.error();
+  analysis.fused = std::make_shared<const std::vector<FusedCall>>(fuse(analysis));
   return analysis;
 }
 

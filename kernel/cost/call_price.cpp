@@ -79,10 +79,11 @@ DType computing_dtype(const std::vector<DType>& operands, const std::vector<DTyp
   return DType::float32;
 }
 
-Work call_work(const OpCost& cost, const CallShare& share) {
+Work call_work(const OpCost& cost, const CallShare& share, const FusedCall& fused) {
   Work work;
   if (cost.alias) return work;
   work.dtype = share.dtype;
+  work.launches = fused.launches;
   (cost.matrix ? work.matrix_flops : work.vector_flops) = share.longer * flops_of(cost, share);
   work.product = share.product;
   if (cost.attention) {
@@ -90,17 +91,22 @@ Work call_work(const OpCost& cost, const CallShare& share) {
     work.head = static_cast<double>(share.extents[cost.attention->head]);
     work.is_backward = cost.attention->is_backward;
   }
-  double written = 0;
-  for (const std::int64_t bytes : share.result_bytes) written += static_cast<double>(bytes);
-  work.bytes = written;
-  for (const std::int64_t one : share.operand_bytes) {
-    const auto bytes = static_cast<double>(one);
-    work.bytes += cost.gathers ? std::min(bytes, written) : bytes;
+  double made = 0;
+  for (std::size_t i = 0; i < share.result_bytes.size(); ++i) {
+    const auto bytes = static_cast<double>(share.result_bytes[i]);
+    made += bytes;
+    if (i >= fused.unwritten.size() || !fused.unwritten[i]) work.bytes += bytes;
+  }
+  for (std::size_t i = 0; i < share.operand_bytes.size(); ++i) {
+    if (i < fused.unread.size() && fused.unread[i]) continue;
+    const auto bytes = static_cast<double>(share.operand_bytes[i]);
+    work.bytes += cost.gathers ? std::min(bytes, made) : bytes;
   }
   return work;
 }
 
-Work call_work(const OpTable& ops, const Mesh& mesh, const Node& node, const std::vector<const ShardedType*>& operands, const std::vector<const ShardedType*>& results) {
+Work call_work(const OpTable& ops, const Mesh& mesh, const Node& node, const std::vector<const ShardedType*>& operands,
+               const std::vector<const ShardedType*>& results, const FusedCall& fused) {
   OpCall call{node, {}, {}};
   CallShare share;
   std::vector<DType> operand_dtypes, result_dtypes;
@@ -123,14 +129,16 @@ Work call_work(const OpTable& ops, const Mesh& mesh, const Node& node, const std
       share.shards = causal ? shards_of(*rule, mesh, operands) : std::vector<std::int64_t>(share.extents.size(), 1);
     }
   }
-  return call_work(cost, share);
+  return call_work(cost, share, fused);
 }
 
-double call_seconds(const CostProfile& profile, const OpCost& cost, const CallShare& share) { return compute_seconds(profile, call_work(cost, share)); }
+double call_seconds(const CostProfile& profile, const OpCost& cost, const CallShare& share, const FusedCall& fused) {
+  return compute_seconds(profile, call_work(cost, share, fused));
+}
 
 double call_seconds(const CostProfile& profile, const OpTable& ops, const Mesh& mesh, const Node& node, const std::vector<const ShardedType*>& operands,
-                    const std::vector<const ShardedType*>& results) {
-  return compute_seconds(profile, call_work(ops, mesh, node, operands, results));
+                    const std::vector<const ShardedType*>& results, const FusedCall& fused) {
+  return compute_seconds(profile, call_work(ops, mesh, node, operands, results, fused));
 }
 
 double update_seconds(const CostProfile& profile, std::int64_t elements, std::int64_t bytes, DType dtype) {

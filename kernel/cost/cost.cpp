@@ -79,18 +79,18 @@ double ring_seconds(const MeshAxis& axis, const std::vector<RingPoint>& curve, d
 double compute_seconds(const CostProfile& profile, const Work& work) {
   const DeviceSpec& device = profile.device;
   if (work.matrix_flops <= 0 && work.vector_flops <= 0 && work.bytes <= 0) return 0;
-  const double memory = memory_seconds(device, work.bytes);
+  const double memory = memory_seconds(device, work.bytes), launch = work.launches ? device.launch_seconds : 0;
   const double vector = work.vector_flops / device.vector_flops_per_second;
   if (const auto rates = device.attention.find(profile.attention); work.keys > 0 && rates != device.attention.end()) {
-    return std::max(work.matrix_flops / attention_rate(device, rates->second, work), memory) + device.launch_seconds;
+    return std::max(work.matrix_flops / attention_rate(device, rates->second, work), memory) + launch;
   }
-  if (work.matrix_flops <= 0) return std::max(vector, memory) + device.launch_seconds;
+  if (work.matrix_flops <= 0) return std::max(vector, memory) + launch;
   if (const auto curve = device.product_curves.find(work.dtype); curve != device.product_curves.end()) {
-    return curve->second.seconds(work.matrix_flops) + device.launch_seconds;
+    return curve->second.seconds(work.matrix_flops) + launch;
   }
   // Written so that it is FLOPs / (peak × efficiency), with efficiency = best × FLOPs / (FLOPs + half).
   const double arithmetic = (work.matrix_flops * waves(device, work.product) + device.half_efficiency_flops) / (matrix_rate(device, work.dtype) * device.matrix_efficiency);
-  return arithmetic + memory + device.launch_seconds;
+  return arithmetic + memory + launch;
 }
 
 double collective_seconds(CollectiveKind kind, const MeshAxis& axis, double bytes, double bucket_share) {

@@ -48,7 +48,7 @@ class PlanMaker {
   }
 
   Status add_conversions() {
-    ConstantPricer constants(training_graph(input_.model), training_atoms(input_.model), input_.ops, input_.mesh, input_.profile);
+    ConstantPricer constants(input_);
     Result<Outline> outline = outline_of(plan_, needs_, [&](ValueId value, const Layout& wanted) { return constants.call(value, wanted); });
     if (!outline) return outline.error();
     plan_.constants = std::move(outline->constants);

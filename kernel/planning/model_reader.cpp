@@ -33,6 +33,7 @@ Status read_training(const Config& train, TrainedModel& model) {
   model.training.attention = train.text("attention");
   model.training.tf32 = train.boolean("tf32");
   model.training.cuda_graphs = train.boolean("cuda_graphs");
+  model.training.compile = train.boolean("compile");
   model.training.keep_gradients = train.text("gradients") == "kept";
   return Done{};
 }

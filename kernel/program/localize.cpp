@@ -10,8 +10,9 @@ namespace {
 // Appends to a program what one rank executes of one of its instructions.
 class InstructionBuilder final : public LocalBuilder {
  public:
-  InstructionBuilder(Program& program, const Instruction& original, std::vector<Instruction>& instructions)
-      : program_(program), original_(original), instructions_(instructions) {}
+  // `call` is the node that `original` stands for.
+  InstructionBuilder(Program& program, const Instruction& original, const Node& call, std::vector<Instruction>& instructions)
+      : program_(program), original_(original), node_(call), instructions_(instructions) {}
 
   ProgramValueId make(ShardedType type) override {
     const auto id = static_cast<ProgramValueId>(program_.values.size());
@@ -24,6 +25,7 @@ class InstructionBuilder final : public LocalBuilder {
   void emit(std::string op, const std::vector<Operand>& operands, Attributes attributes, RankAttributes rank_attributes,
             const std::vector<ProgramValueId>& results) override {
     Instruction& made = add(Compute{.op = std::move(op), .attributes = std::move(attributes), .rank_attributes = std::move(rank_attributes), .local = true, .call = call()});
+    made.compute()->fused = fused_step(original_.compute()->fused, node_, operands, results);
     for (const Operand& operand : operands) {
       if (operand.value != kNoId) made.operands.push_back({operand.name, operand.value, type(operand.value).layout});
     }
@@ -54,6 +56,7 @@ class InstructionBuilder final : public LocalBuilder {
 
   Program& program_;
   const Instruction& original_;
+  const Node& node_;
   std::vector<Instruction>& instructions_;
 };
 
@@ -78,7 +81,7 @@ Status localize(const OpFamily& family, const Instruction& compute, Program& pro
     call.results.push_back(results.back().type);
   }
   const std::size_t before = instructions.size();
-  InstructionBuilder build(program, compute, instructions);
+  InstructionBuilder build(program, compute, node, instructions);
   if (Status status = family.localize({call, std::move(operands), std::move(results), program.mesh, build}); !status) return status;
   if (instructions.size() == before + 1 && is_the_op(instructions.back(), compute)) instructions.back().compute()->call = kNoId;
   else program.calls.push_back(compute);

@@ -278,7 +278,7 @@ class Lowering {
       const ValueId result = node.results[i];
       results.push_back(make_value(name_of(result), result, call.results[i].value));
     }
-    Instruction& instruction = add(Compute{.op = node.op, .attributes = node.attributes, .axes = call.axes}, node.name);
+    Instruction& instruction = add(Compute{.op = node.op, .attributes = node.attributes, .axes = call.axes, .fused = fused(id)}, node.name);
     instruction.module_path = node.module_path;
     if (id < training_.first_backward) instruction.node = node.name;  // a constant is its own node, whoever uses it
     for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -287,6 +287,8 @@ class Lowering {
     instruction.results = results;
     return results;
   }
+
+  [[nodiscard]] const FusedCall& fused(NodeId id) const { return fused_call(plan_.model, plan_.training, id); }
 
   void run_forward(const PlannedNode& planned) {
     const NodeId id = planned.node;
@@ -363,7 +365,8 @@ class Lowering {
     const Layout layout = layout_of(a);
     const ProgramValueId result = make_value("grad " + name_of(of), of, layout);
     // Element by element, whatever the layout.
-    Instruction& instruction = add(Compute{.op = "aten.add.Tensor", .local = true}, program_.values[result].name);
+    const FusedCall& fused = fused_sum(plan_.model, plan_.training, of, sums_[of]++);
+    Instruction& instruction = add(Compute{.op = "aten.add.Tensor", .local = true, .fused = fused}, program_.values[result].name);
     instruction.operands = {{"self", a, layout}, {"other", b, layout}};
     instruction.results = {result};
     return result;
@@ -445,6 +448,7 @@ class Lowering {
   std::map<ValueId, ProgramValueId> left_;     // in buffers, by this one
   std::map<ValueId, ProgramValueId> gradients_;  // the sum so far
   std::map<ValueId, std::pair<std::uint32_t, std::uint32_t>> users_;  // whose use yields it, without a fork: variable and operand
+  std::map<ValueId, std::size_t> sums_;  // of gradients of a value, that were made so far
   std::map<ValueId, int> awaited_;               // contributions to a gradient that are still to come
 };
 

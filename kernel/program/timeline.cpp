@@ -17,16 +17,17 @@ Work work_of(const Program& program, const Instruction& instruction, const OpTab
   std::vector<const ShardedType*> operands, results;
   for (const ProgramOperand& operand : instruction.operands) operands.push_back(&program.type(operand.value));
   for (const ProgramValueId result : instruction.results) results.push_back(&program.type(result));
-  return call_work(ops, program.mesh, node, operands, results);
+  return call_work(ops, program.mesh, node, operands, results, instruction.compute()->fused);
 }
 
 constexpr std::size_t kStates = 8;
 
-// What the host takes to issue it. Views and what fills a bucket are issued with others.
+// What the host takes to issue it. Views, what fills a bucket and all but one op of a fused kernel are issued with others.
 Ticks host_ticks(const Instruction& instruction, Ticks takes, const DeviceSpec& device) {
   if (takes == 0) return 0;
   switch (instruction.kind()) {
     case InstructionKind::compute:
+      return instruction.compute()->fused.launches ? to_ticks(device.host_launch_seconds) : 0;
     case InstructionKind::accumulate: return to_ticks(device.host_launch_seconds);
     case InstructionKind::move: return to_ticks(instruction.move()->kind == MoveKind::slice ? device.host_launch_seconds : device.host_collective_seconds);
     default: return 0;

@@ -15,6 +15,15 @@ std::string shape_key(DType dtype, const AtomShape& atoms) {
   return key;
 }
 
+std::string fused_key(const FusedCall& fused) {
+  if (fused == FusedCall{}) return "";
+  std::string key = fused.launches ? " fused " : " fused, launched by another ";
+  for (const bool unread : fused.unread) key += unread ? '-' : 'r';
+  key += '>';
+  for (const bool unwritten : fused.unwritten) key += unwritten ? '-' : 'w';
+  return key;
+}
+
 std::string call_key(const Node& node, const AtomizedNode& atoms) {
   std::string key = node.op + " " + to_string(atoms.rule);
   for (const Factor& factor : atoms.rule.factors) key += " " + std::to_string(factor.size);

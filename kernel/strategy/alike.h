@@ -11,6 +11,9 @@ namespace meshwright {
 // The dtype, and the atoms by dimension.
 std::string shape_key(DType dtype, const AtomShape& atoms);
 
+// What of a call stays in registers; "" where that is nothing.
+std::string fused_key(const FusedCall& fused);
+
 // The op, its rule and its work; the shapes of operands and results are not in it.
 std::string call_key(const Node& node, const AtomizedNode& atoms);
 

@@ -61,7 +61,8 @@ class CallPricer::Builder final : public LocalBuilder {
     }
     for (const ProgramValueId result : results) result_types.push_back(&values_[result]);
     node.results = results;
-    price_.seconds += call_seconds(of_.profile_, of_.ops_, of_.mesh_, node, operand_types, result_types);
+    const FusedCall fused = fused_step(of_.fused_, of_.node_, node.operands, node.results);
+    price_.seconds += call_seconds(of_.profile_, of_.ops_, of_.mesh_, node, operand_types, result_types, fused);
   }
 
   [[nodiscard]] bool steps() const { return steps_; }
@@ -84,8 +85,14 @@ class CallPricer::Builder final : public LocalBuilder {
   CallPrice price_;
 };
 
-CallPricer::CallPricer(const Graph& graph, const AtomizedGraph& atoms, NodeId node, const OpTable& ops, const CostProfile& profile, const Mesh& mesh)
-    : atoms_(atoms.nodes[node]), family_(atoms_.ruled ? ops.find(graph.nodes[node].op) : nullptr), ops_(ops), profile_(profile), mesh_(mesh), node_(graph.nodes[node]) {
+CallPricer::CallPricer(const ProblemInput& input, const Graph& graph, const AtomizedGraph& atoms, NodeId node)
+    : atoms_(atoms.nodes[node]),
+      family_(atoms_.ruled ? input.ops.find(graph.nodes[node].op) : nullptr),
+      ops_(input.ops),
+      profile_(input.profile),
+      mesh_(input.mesh),
+      fused_(fused_call(input.model, input.training, node)),
+      node_(graph.nodes[node]) {
   std::vector<DType> operand_dtypes, result_dtypes;
   ProgramValueId next = 0;
   for (Operand& operand : node_.operands) {
@@ -107,7 +114,7 @@ CallPricer::CallPricer(const Graph& graph, const AtomizedGraph& atoms, NodeId no
 Result<CallPrice> CallPricer::price(const CallLayouts& call) {
   const Result<bool> steps = takes_steps(call);
   if (!steps) return steps.error();
-  if (!*steps) return CallPrice{call_seconds(profile_, atoms_.cost, share(call)), 0};
+  if (!*steps) return CallPrice{call_seconds(profile_, atoms_.cost, share(call), fused_), 0};
   Builder build(*this, {}, true);
   if (Status status = localize(call, build); !status) return status.error();
   return build.price();

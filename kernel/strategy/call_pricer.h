@@ -26,8 +26,8 @@ std::vector<FactorShare> factor_shares(const AtomizedNode& node, const Mesh& mes
 
 class CallPricer {
  public:
-  // Of one node; the references must outlive it.
-  CallPricer(const Graph& graph, const AtomizedGraph& atoms, NodeId node, const OpTable& ops, const CostProfile& profile, const Mesh& mesh);
+  // Of one node of the training graph, or of the forward, whose atoms these are; the references must outlive it.
+  CallPricer(const ProblemInput& input, const Graph& graph, const AtomizedGraph& atoms, NodeId node);
 
   // Errors: the family's, where it cannot say what one rank executes.
   Result<CallPrice> price(const CallLayouts& call);
@@ -45,6 +45,7 @@ class CallPricer {
   const OpTable& ops_;
   const CostProfile& profile_;
   const Mesh& mesh_;
+  const FusedCall& fused_;
   Node node_;  // its values are numbered: operands, then results
   std::vector<TensorType> operands_, results_;
   std::vector<const AtomShape*> operand_shapes_, result_shapes_;

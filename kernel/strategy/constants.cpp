@@ -8,9 +8,9 @@
 
 namespace meshwright {
 
-ConstantPricer::ConstantPricer(const Graph& graph, const AtomizedGraph& atoms, const OpTable& ops, const Mesh& mesh, const CostProfile& profile)
-    : graph_(graph), atoms_(atoms), ops_(ops), mesh_(mesh), profile_(profile), uses_(graph.values.size(), 0) {
-  for (const Node& node : graph.nodes) {
+ConstantPricer::ConstantPricer(const ProblemInput& input)
+    : input_(input), graph_(training_graph(input.model)), atoms_(training_atoms(input.model)), mesh_(input.mesh), profile_(input.profile), uses_(graph_.values.size(), 0) {
+  for (const Node& node : graph_.nodes) {
     for (const Operand& operand : node.operands) ++uses_[operand.value];
   }
 }
@@ -29,7 +29,7 @@ std::uint32_t ConstantPricer::kind(ValueId value) {
   if (!is_at_hand(value)) {
     const NodeId producer = graph_.values[value].producer;
     const Node& node = graph_.nodes[producer];
-    key = call_key(node, atoms_.nodes[producer]);
+    key = call_key(node, atoms_.nodes[producer]) + fused_key(fused_call(input_.model, input_.training, producer));
     for (const Operand& operand : node.operands) {
       key += " | " + shape_key(operand.value) + " " + std::to_string(kind(operand.value)) + " of " +
              std::to_string(uses_[operand.value]);
@@ -57,7 +57,7 @@ const std::vector<ConstantPricer::Way>& ConstantPricer::ways(NodeId id) {
   std::vector<const AtomShape*> operands, results;
   for (const Operand& operand : node.operands) operands.push_back(&atoms_.values[operand.value]);
   for (const ValueId result : node.results) results.push_back(&atoms_.values[result]);
-  CallPricer pricer(graph_, atoms_, id, ops_, profile_, mesh_);
+  CallPricer pricer(input_, graph_, atoms_, id);
   for (CallLayouts& call : enumerate_strategies(atoms_.nodes[id], mesh_, operands, results, std::vector<bool>(operands.size(), false))) {
     const auto partial = [](const PortLayouts& port) { return port.value.has_partial(); };
     if (std::any_of(call.results.begin(), call.results.end(), partial)) continue;

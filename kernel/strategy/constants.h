@@ -14,8 +14,8 @@ namespace meshwright {
 
 class ConstantPricer {
  public:
-  // Of a graph that may be more than the forward; all of them outlive it.
-  ConstantPricer(const Graph& graph, const AtomizedGraph& atoms, const OpTable& ops, const Mesh& mesh, const CostProfile& profile);
+  // Of the training graph; the input outlives it.
+  explicit ConstantPricer(const ProblemInput& input);
 
   // Seconds to make `value`, which has no gradient, in `layout` on every device; the least over the strategies of the
   // nodes that it depends on. A value with several uses counts for each with its part: what is used twice at each of forty
@@ -53,9 +53,9 @@ class ConstantPricer {
     return meshwright::shape_key(graph_.type(value).dtype, atoms_.values[value]);
   }
 
+  const ProblemInput& input_;
   const Graph& graph_;
   const AtomizedGraph& atoms_;
-  const OpTable& ops_;
   const Mesh& mesh_;
   const CostProfile& profile_;
   std::vector<std::uint32_t> uses_;  // by value

@@ -52,11 +52,11 @@ double assumed_backward_seconds(const AtomizedNode& node, const Graph& graph, co
 }  // namespace
 
 NodePricer::NodePricer(const ProblemInput& input, NodeId node, ConversionPaths& paths)
-    : input_(input), node_(node), paths_(paths), forward_(input.graph(), input.atoms(), node, input.ops, input.profile, input.mesh) {
+    : input_(input), node_(node), paths_(paths), forward_(input, input.graph(), input.atoms(), node) {
   if (!input.model.backward) return;
   const TrainingAnalysis& model = *input.model.backward;
   axes_.emplace(model, input.mesh, node);
-  for (const NodeId id : model.backward_of[node]) backward_.emplace_back(model.training.graph, model.atoms, id, input.ops, input.profile, input.mesh);
+  for (const NodeId id : model.backward_of[node]) backward_.emplace_back(input, model.training.graph, model.atoms, id);
 }
 
 Result<std::vector<ConstantUse>> NodePricer::price(Strategy& strategy) {
@@ -117,14 +117,18 @@ Status NodePricer::add_conversion(ValueId value, const Layout& from, const Layou
   return Done{};
 }
 
-void price_fork(const AtomShape& shape, const TensorType& type, std::size_t sums, const ProblemInput& input, Strategy& strategy) {
-  if (sums == 0) return;
+void price_fork(const AtomShape& shape, const TensorType& type, const ForkSums& sums, const ProblemInput& input, Strategy& strategy) {
+  if (sums.count == 0) return;
   const ShardedType gradient{type, shape, strategy.result(0).gradient};
   Node sum;
   sum.op = "aten.add.Tensor";
   sum.operands = {{"self", 0}, {"other", 1}};
   sum.results = {2};
-  strategy.backward_seconds = static_cast<double>(sums) * call_seconds(input.profile, input.ops, input.mesh, sum, {&gradient, &gradient}, {&gradient});
+  const auto seconds = [&](const FusedCall& fused) {
+    return call_seconds(input.profile, input.ops, input.mesh, sum, {&gradient, &gradient}, {&gradient}, fused);
+  };
+  if (sums.fused.empty()) strategy.backward_seconds = static_cast<double>(sums.count) * seconds({});
+  for (const FusedCall* fused : sums.fused) strategy.backward_seconds += seconds(*fused);
 }
 
 void price_seed(const AtomShape& shape, const TensorType& type, const ProblemInput& input, Strategy& strategy) {

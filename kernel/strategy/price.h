@@ -33,8 +33,14 @@ class NodePricer {
   std::deque<CallPricer> backward_;  // as the nodes of the gradient
 };
 
-// Makes so many sums of gradients in the layout in which the fork keeps them.
-void price_fork(const AtomShape& shape, const TensorType& type, std::size_t sums, const ProblemInput& input, Strategy& strategy);
+// The sums of gradients of a value with several uses.
+struct ForkSums {
+  std::uint32_t count = 0;
+  std::vector<const FusedCall*> fused;  // of each; empty where no compiler fuses
+};
+
+// Makes the sums in the layout in which the fork keeps them.
+void price_fork(const AtomShape& shape, const TensorType& type, const ForkSums& sums, const ProblemInput& input, Strategy& strategy);
 
 // The gradient of the loss, from which the backward begins.
 void price_seed(const AtomShape& shape, const TensorType& type, const ProblemInput& input, Strategy& strategy);

@@ -21,7 +21,7 @@ namespace {
 class Builder {
  public:
   explicit Builder(const ProblemInput& input)
-      : input_(input), restrictions_(input), constants_(training_graph(input.model), training_atoms(input.model), input.ops, input.mesh, input.profile), paths_(input.conversions), tables_(input) {}
+      : input_(input), restrictions_(input), constants_(input), paths_(input.conversions), tables_(input) {}
 
   Result<Problem> run() {
     count_uses();
@@ -99,7 +99,7 @@ class Builder {
 
   // An input whose gradient is wanted: each rank takes its part, and gives that part's gradient, whole, for all its uses.
   Status add_input(ValueId id) {
-    const std::string key = "input " + shape_key(id) + " " + std::to_string(sums_[id]) + restrictions_.key(id);
+    const std::string key = "input " + shape_key(id) + " " + sums_key(id) + restrictions_.key(id);
     Result<std::shared_ptr<const StrategySet>> set = find_set(key, value(id).name, [&] {
       return fork_strategies(id, [](const PortLayouts& port) { return !port.value.has_partial() && !port.gradient.has_partial(); });
     });
@@ -113,8 +113,22 @@ class Builder {
   Result<std::vector<Strategy>> fork_strategies(ValueId id, Fits fits) {
     std::vector<Strategy> strategies = enumerate_fork(shape(id), input_.mesh);
     std::erase_if(strategies, [&](const Strategy& strategy) { return !fits(strategy.result(0)) || !restrictions_.allow_batch(id, strategy.result(0)); });
-    for (Strategy& strategy : strategies) price_fork(shape(id), value(id).type, sums_[id], input_, strategy);
+    const ForkSums sums = sums_of(id);
+    for (Strategy& strategy : strategies) price_fork(shape(id), value(id).type, sums, input_, strategy);
     return strategies;
+  }
+
+  [[nodiscard]] ForkSums sums_of(ValueId id) const {
+    ForkSums sums{sums_[id], {}};
+    if (!input_.training.compile) return sums;
+    for (std::uint32_t i = 0; i < sums.count; ++i) sums.fused.push_back(&fused_sum(input_.model, input_.training, id, i));
+    return sums;
+  }
+
+  [[nodiscard]] std::string sums_key(ValueId id) const {
+    std::string key = std::to_string(sums_[id]);
+    for (const FusedCall* fused : sums_of(id).fused) key += fused_key(*fused) + ";";
+    return key;
   }
 
   Status add_parameter(ValueId id) {
@@ -135,7 +149,7 @@ class Builder {
   // Makes the origin of a value known, behind a fork if several use it.
   Status settle(ValueId id, Origin from) {
     if (uses_[id] > 1 && value(id).requires_gradient) {
-      const std::string key = "fork " + shape_key(id) + " " + std::to_string(sums_[id]) + restrictions_.key(id);
+      const std::string key = "fork " + shape_key(id) + " " + sums_key(id) + restrictions_.key(id);
       Result<std::shared_ptr<const StrategySet>> set =
           find_set(key, value(id).name, [&] { return fork_strategies(id, [](const PortLayouts&) { return true; }); });
       if (!set) return set.error();
@@ -253,7 +267,7 @@ class Builder {
 
   std::string node_key(NodeId id, const std::vector<Origin>& origins) {
     const Node& node = input_.graph().nodes[id];
-    std::string key = call_key(input_.graph().nodes[id], input_.atoms().nodes[id]);
+    std::string key = call_key(input_.graph().nodes[id], input_.atoms().nodes[id]) + fused_key(fused_call(input_.model, input_.training, id));
     for (std::size_t i = 0; i < node.operands.size(); ++i) {
       const ValueId operand = node.operands[i].value;
       key += " | " + shape_key(operand) + restrictions_.key(operand) + (origins[i].parameter ? " parameter" : "");
@@ -286,7 +300,7 @@ class Builder {
     std::string key;
     for (const NodeId each : model.backward_of[id]) {
       const Node& backward = graph.nodes[each];
-      key += " < " + call_key(backward, model.atoms.nodes[each]);
+      key += " < " + call_key(backward, model.atoms.nodes[each]) + fused_key(fused_call(input_.model, input_.training, each));
       for (const Operand& operand : backward.operands) {
         const auto known = names.find(operand.value);
         key += " " + operand.name + " " + meshwright::shape_key(graph.type(operand.value).dtype, model.atoms.values[operand.value]) + " " +

@@ -15,7 +15,7 @@ ROOMS: dict[str, str] = {
     "rule": "axis_choice rule op",
     "mesh": "cluster mesh",
     "layout": "layout shard atoms",
-    "analysis": "training step_order training_graph saved backward_memory model_analysis rebind interpret",
+    "analysis": "training step_order training_graph saved backward_memory fusion model_analysis rebind interpret",
     "cost": "ticks cost conversion call_price local_call planning_context",
     "search": "strategy_space solver reduce",
     "strategy": "strategy",

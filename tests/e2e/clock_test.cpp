@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "meshwright/timeline.h"
+#include "planned_program.h"
 #include "run_program.h"
 
 namespace meshwright {
@@ -68,6 +70,24 @@ TEST_F(Clock, TheHostsLaunchesAreGoneUnderCudaGraphs) {
   EXPECT_GT(host, 0.02);  // over twenty kernels, forward and backward
   EXPECT_DOUBLE_EQ(step_seconds(slow, "graphs.json", "--set train.cuda_graphs=true"), device);
   EXPECT_THAT(nlohmann::json::parse(read(path("slow.json")))["notes"].dump(), HasSubstr("host"));
+}
+
+TEST_F(Clock, OpsThatAreFusedLaunchTogetherAndThePlanSaysThatACompilerDoes) {
+  const std::string none = cluster("none", "host_launch = \"0us\"\n"), slow = cluster("slow", "host_launch = \"1ms\"\n");
+  const auto compiled = [&](const std::string& cluster_file, const std::string& plan) { return step_seconds(cluster_file, plan, "--set train.compile=true"); };
+  EXPECT_LT(compiled(none, "fused.json"), step_seconds(none, "eager.json"));
+  const double fused = compiled(slow, "fused_slow.json"), eager = step_seconds(slow, "eager_slow.json");
+  EXPECT_LT(fused, eager - 2e-3);  // at least two launches less
+  const auto training = [&](const std::string& plan) { return nlohmann::json::parse(read(path(plan)))["training"]; };
+  EXPECT_EQ(training("fused.json")["compile"], true);
+  EXPECT_FALSE(training("eager.json").contains("compile"));
+  const auto simulated = [&](const std::string& plan) {
+    const Outcome outcome = run_program("simulate " + path(plan) + " --format json");
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+    return outcome.exit_code == 0 ? nlohmann::json::parse(outcome.output)["step_seconds"].get<double>() : 0;
+  };
+  EXPECT_DOUBLE_EQ(simulated("fused_slow.json"), fused);
+  EXPECT_DOUBLE_EQ(simulated("eager_slow.json"), eager);
 }
 
 TEST_F(Clock, FollowsCurvesThatWereMeasured) {
@@ -166,6 +186,57 @@ TEST_F(Clock, MeasuredBandwidthsReplaceTheDataSheetsAndAreChecked) {
   EXPECT_THAT(message(curve("[\"1GB\", \"1kB\"]", "[\"1GB/s\", \"1GB/s\"]")), HasSubstr("bytes must ascend"));
   EXPECT_THAT(message(curve("[\"1GB\"]", "[\"1GB/s\", \"1GB/s\"]")), HasSubstr("one bandwidth for each number of bytes"));
   EXPECT_THAT(message(curve("[\"1kB\", \"2kB\"]", "[\"1GB/s\", \"9GB/s\"]")), HasSubstr("is a bandwidth mistyped?"));
+}
+
+// One plan, with and without a compiler: instruction by instruction, and as a whole.
+class Compiler : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
+
+TEST_P(Compiler, MakesNothingLongerAndLeavesProductsAsTheyAre) {
+  const auto [model, mesh] = GetParam();
+  const std::vector<std::string> settings = {"train.batch_coupling=allow", "train.microbatches=2"};
+  const Result<test::PlannedProgram> eager = test::planned_program(model, mesh, settings);
+  ASSERT_TRUE(eager) << eager.error().message;
+  Plan plan = eager->plan;
+  plan.training.compile = true;
+  const Result<test::PlannedProgram> compiled = test::program_of(std::move(plan));
+  ASSERT_TRUE(compiled) << compiled.error().message;
+  const std::vector<Work> before = works_of(eager->program, *eager->tools.ops), after = works_of(compiled->program, *compiled->tools.ops);
+  ASSERT_EQ(before.size(), after.size());
+  double bytes_before = 0, bytes_after = 0;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const std::string& name = eager->program.instructions[i].name;
+    const CostProfile& profile = eager->tools.profile;
+    EXPECT_EQ(before[i].vector_flops, after[i].vector_flops) << name;
+    EXPECT_LE(after[i].bytes, before[i].bytes) << name;
+    EXPECT_LE(compute_seconds(profile, after[i]), compute_seconds(profile, before[i])) << name;
+    bytes_before += before[i].bytes;
+    bytes_after += after[i].bytes;
+    if (before[i].matrix_flops == 0) continue;
+    EXPECT_EQ(after[i].bytes, before[i].bytes) << name;
+    EXPECT_TRUE(after[i].launches) << name;
+  }
+  EXPECT_LT(bytes_after, bytes_before);
+  const auto timeline = [](const test::PlannedProgram& of) { return make_timeline(of.program, *of.tools.ops, of.tools.profile).value(); };
+  const Timeline slow = timeline(*eager), fast = timeline(*compiled);
+  EXPECT_LT(fast.host_seconds, slow.host_seconds);
+  EXPECT_LT(fast.step_seconds, slow.step_seconds);
+  EXPECT_EQ(fast.communication_seconds, slow.communication_seconds);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Compiler,
+                         testing::Combine(testing::Values("mlp_tiny", "gpt2_tiny", "llama_tiny", "bert_tiny", "t5_tiny", "resnet_tiny", "unet_tiny", "mixtral_tiny", "swin_tiny"),
+                                          testing::Values("2x2", "4")),
+                         [](const auto& info) { return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param); });
+
+// A search that knows of the compiler does no worse either.
+TEST(CompilerSearched, MakesNoStepLonger) {
+  for (const char* model : {"gpt2_tiny", "llama_tiny", "vit_tiny", "resnet_tiny"}) {
+    const Result<host::PlanOutcome> eager = test::plan_tiny(model, "2x2", {"train.batch_coupling=allow"});
+    const Result<host::PlanOutcome> compiled = test::plan_tiny(model, "2x2", {"train.batch_coupling=allow", "train.compile=true"});
+    ASSERT_TRUE(eager && eager->plan && compiled && compiled->plan) << model;
+    EXPECT_LT(compiled->plan->objective_seconds, eager->plan->objective_seconds) << model;
+    EXPECT_LT(compiled->plan->step_seconds, eager->plan->step_seconds) << model;
+  }
 }
 
 }  // namespace

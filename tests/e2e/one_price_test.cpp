@@ -9,6 +9,41 @@ namespace {
 
 using Settings = std::vector<std::string>;
 
+void expect_one_price(const test::PlannedProgram& made) {
+  const Program& program = made.program;
+  struct Sums {
+    double forward = 0, backward = 0;
+  };
+  std::map<std::string, Sums> sums;  // by the node that an instruction serves
+  double added_up = 0;               // gradients of several uses
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.kind() != InstructionKind::compute) continue;
+    const double seconds = to_seconds(instruction_ticks(program, instruction, *made.tools.ops, made.tools.profile).value());
+    if (instruction.name.starts_with("grad ") && instruction.compute()->op == "aten.add.Tensor") added_up += seconds;
+    (instruction.phase == Phase::forward ? sums[instruction.node].forward : sums[instruction.node].backward) += seconds;
+  }
+  std::map<ValueId, double> fork_sums;
+  double of_forks = 0;
+  for (const PlannedVariable& variable : made.plan.variables) {
+    const auto* fork = std::get_if<PlannedFork>(&variable.choice);
+    if (fork == nullptr) continue;
+    fork_sums[fork->value] = variable.backward_seconds;
+    of_forks += variable.backward_seconds;
+  }
+  EXPECT_NEAR(of_forks, added_up, 1e-9 * added_up + 1e-10);
+  for (const PlannedVariable& variable : made.plan.variables) {
+    const PlannedNode* node = variable.node();
+    if (node == nullptr) continue;
+    const Sums& ran = sums[made.plan.name(variable)];
+    EXPECT_NEAR(variable.forward_seconds, ran.forward, 1e-9 * ran.forward + 1e-11) << made.plan.name(variable);
+    // A program says of sums of gradients that they serve the node whose gradient is added.
+    double added = 0;
+    for (const Operand& operand : made.plan.graph().nodes[node->node].operands) added += fork_sums.contains(operand.value) ? fork_sums[operand.value] : 0;
+    EXPECT_LE(variable.backward_seconds, ran.backward + 1e-9 * ran.backward + 1e-11) << made.plan.name(variable);
+    EXPECT_GE(variable.backward_seconds + added, ran.backward - 1e-9 * ran.backward - 1e-11) << made.plan.name(variable);
+  }
+}
+
 class OnePrice : public testing::TestWithParam<std::tuple<const char*, const char*>> {
  protected:
   static Result<test::PlannedProgram> planned(const Settings& more) {
@@ -20,37 +55,17 @@ class OnePrice : public testing::TestWithParam<std::tuple<const char*, const cha
 
 // Every node's computing and what it sends inside, forward and backward, instruction by instruction.
 TEST_P(OnePrice, OfEachNodeInTheSearchAndInTheProgram) {
-  const Result<test::PlannedProgram> made = planned({});
-  ASSERT_TRUE(made) << made.error().message;
-  const Program& program = made->program;
-  struct Sums {
-    double forward = 0, backward = 0;
-  };
-  std::map<std::string, Sums> sums;  // by the node that an instruction serves
-  for (const Instruction& instruction : program.instructions) {
-    if (instruction.kind() != InstructionKind::compute) continue;
-    const double seconds = to_seconds(instruction_ticks(program, instruction, *made->tools.ops, made->tools.profile).value());
-    (instruction.phase == Phase::forward ? sums[instruction.node].forward : sums[instruction.node].backward) += seconds;
-  }
-  std::map<ValueId, double> fork_sums;
-  for (const PlannedVariable& variable : made->plan.variables) {
-    if (const auto* fork = std::get_if<PlannedFork>(&variable.choice)) fork_sums[fork->value] = variable.backward_seconds;
-  }
-  for (const PlannedVariable& variable : made->plan.variables) {
-    const PlannedNode* node = variable.node();
-    if (node == nullptr) continue;
-    const Sums& ran = sums[made->plan.name(variable)];
-    EXPECT_NEAR(variable.forward_seconds, ran.forward, 1e-9 * ran.forward + 1e-11) << made->plan.name(variable);
-    // A program says of sums of gradients that they serve the node whose gradient is added.
-    double added = 0;
-    for (const Operand& operand : made->plan.graph().nodes[node->node].operands) added += fork_sums.contains(operand.value) ? fork_sums[operand.value] : 0;
-    EXPECT_LE(variable.backward_seconds, ran.backward + 1e-9 * ran.backward + 1e-11) << made->plan.name(variable);
-    EXPECT_GE(variable.backward_seconds + added, ran.backward - 1e-9 * ran.backward - 1e-11) << made->plan.name(variable);
+  for (const Settings& settings : {Settings{}, Settings{"train.compile=true"}}) {
+    SCOPED_TRACE(test::joined(settings));
+    const Result<test::PlannedProgram> made = planned(settings);
+    ASSERT_TRUE(made) << made.error().message;
+    expect_one_price(*made);
   }
 }
 
 TEST_P(OnePrice, OfTheStepInThePlanAndInTheSimulation) {
-  for (const Settings& settings : {Settings{}, Settings{"train.microbatches=4"}, Settings{"search.zero=3", "search.regather=always"}}) {
+  for (const Settings& settings : {Settings{}, Settings{"train.microbatches=4"}, Settings{"search.zero=3", "search.regather=always"},
+                                   Settings{"train.compile=true", "train.microbatches=2"}}) {
     const Result<test::PlannedProgram> made = planned(settings);
     ASSERT_TRUE(made) << made.error().message;
     EXPECT_EQ(made->plan.step_seconds, make_timeline(made->program, *made->tools.ops, made->tools.profile)->step_seconds);

@@ -134,6 +134,7 @@ TrainingSettings read_training(const JsonPlace& place) {
   if (const std::optional<JsonPlace> attention = place.find("attention")) training.attention = attention->text();
   if (const std::optional<JsonPlace> tf32 = place.find("tf32")) training.tf32 = tf32->boolean();
   if (const std::optional<JsonPlace> graphs = place.find("cuda_graphs")) training.cuda_graphs = graphs->boolean();
+  if (const std::optional<JsonPlace> compile = place.find("compile")) training.compile = compile->boolean();
   training.keep_gradients = place.at("keep_gradients").boolean();
   if (const std::optional<JsonPlace> order = place.find("order")) {
     training.order = order->text();

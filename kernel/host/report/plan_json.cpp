@@ -269,6 +269,7 @@ Json plan_json(const Plan& plan) {
   training.add("attention", plan.training.attention);
   if (plan.training.tf32) training.add("tf32", true);
   if (plan.training.cuda_graphs) training.add("cuda_graphs", true);
+  if (plan.training.compile) training.add("compile", true);
   training.add("microbatches", plan.training.microbatches).add("keep_gradients", plan.training.keep_gradients);
   if (!plan.training.order.empty()) training.add("order", plan.training.order);
   json.add("training", std::move(training));

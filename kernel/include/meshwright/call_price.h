@@ -7,6 +7,7 @@
 
 #include "meshwright/cost.h"
 #include "meshwright/export.h"
+#include "meshwright/fusion.h"
 #include "meshwright/op.h"
 #include "meshwright/shard.h"
 
@@ -30,17 +31,18 @@ MESHWRIGHT_API std::vector<ProductRole> product_roles(const Rule& rule, const Op
 MESHWRIGHT_API ProductShape product_shape(const std::vector<ProductRole>& roles, const std::vector<std::int64_t>& extents);
 
 // What a clock is asked about a call, whatever the clock. Views are no work. A call whose family states none reads its operands and
-// writes its results.
-MESHWRIGHT_API Work call_work(const OpCost& cost, const CallShare& share);
+// writes its results, but for what `fused` says that stays in registers.
+MESHWRIGHT_API Work call_work(const OpCost& cost, const CallShare& share, const FusedCall& fused = {});
 MESHWRIGHT_API Work call_work(const OpTable& ops, const Mesh& mesh, const Node& node, const std::vector<const ShardedType*>& operands,
-                              const std::vector<const ShardedType*>& results);
+                              const std::vector<const ShardedType*>& results, const FusedCall& fused = {});
 
-MESHWRIGHT_API double call_seconds(const CostProfile& profile, const OpCost& cost, const CallShare& share);
+MESHWRIGHT_API double call_seconds(const CostProfile& profile, const OpCost& cost, const CallShare& share, const FusedCall& fused = {});
 
 // One op on the shapes of one rank, priced by the rule and the cost that its family states for these shapes. `node` has the
 // attributes of rank 0.
 MESHWRIGHT_API double call_seconds(const CostProfile& profile, const OpTable& ops, const Mesh& mesh, const Node& node,
-                                   const std::vector<const ShardedType*>& operands, const std::vector<const ShardedType*>& results);
+                                   const std::vector<const ShardedType*>& operands, const std::vector<const ShardedType*>& results,
+                                   const FusedCall& fused = {});
 
 // The first floating-point type among them, operands first.
 MESHWRIGHT_API DType computing_dtype(const std::vector<DType>& operands, const std::vector<DType>& results);

@@ -37,11 +37,13 @@ struct Work {
   // Of fused attention: how many keys each query meets, and the size of a head; zero keys: it is none.
   double keys = 0, head = 0;
   bool is_backward = false;  // of attention
+  bool launches = true;      // false: it is a part of a kernel that another op launches
 };
 
 // Seconds of one kernel; zero work costs nothing. A matrix product: FLOPs × waves / (peak × efficiency) + bytes / bandwidth, where
 // waves = ⌈tiles / multiprocessors⌉ × multiprocessors / tiles. Fused attention: the slower of its FLOPs at the rates that the device
-// states for it and its bytes. Everything else: the slower of its FLOPs on the vector units and its bytes. And a launch. Where the device
+// states for it and its bytes. Everything else: the slower of its FLOPs on the vector units and its bytes. And a launch, where
+// there is one. Where the device
 // has curves that were measured, a product takes what the curve says of its FLOPs and no more, and bytes what theirs says.
 MESHWRIGHT_API double compute_seconds(const CostProfile& profile, const Work& work);
 

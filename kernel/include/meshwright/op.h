@@ -77,6 +77,15 @@ struct WorkTerm {
   FactorId causal = 0;
 };
 
+// With which others a call becomes one kernel where a compiler fuses (TrainingSettings::compile, fusion.h).
+enum class Fusion : std::uint8_t {
+  none,       // a kernel of its own: products, attention, convolutions, look-ups, sorts
+  pointwise,  // an element of a result depends on the elements of the operands at its place, and on nothing else of them
+  // A sum or the like along the factors that are whole, internal or absent from the results; and perhaps what is computed with
+  // it, element by element: norms, softmax.
+  reduction,
+};
+
 // What a call costs beyond what its rule implies: from the rule the kernel derives local sizes, and from these the bytes that
 // the call reads and writes. The backward is priced node by node, as ops of its own.
 struct OpCost {
@@ -92,6 +101,7 @@ struct OpCost {
   bool keeps_order = false;  // Of an alias with one result: it is all of operand 0, element by element, in another shape.
   bool transposes = false;   // Of an alias with one result: it is operand 0 with its last two dimensions exchanged.
   bool gathers = false;  // Reads of each operand at most as many bytes as the results have: an embedding reads the rows it needs.
+  Fusion fusion = Fusion::none;  // of an alias it says nothing
   // Only for models without a backward (ModelAnalysis::no_backward), where the kernel has to assume what a backward would
   // cost: one contraction over the same points for each differentiable operand that is no addend if `matrix`, else twice
   // the forward's work.

@@ -24,6 +24,7 @@
 #include "meshwright/axis_choice.h"
 #include "meshwright/conversion.h"
 #include "meshwright/export.h"
+#include "meshwright/fusion.h"
 #include "meshwright/graph.h"
 #include "meshwright/mesh.h"
 #include "meshwright/op.h"
@@ -60,6 +61,7 @@ struct Compute {
   bool keeps_order = false;           // of an alias: its result is all of operand 0, element by element
   bool transposes = false;            // of an alias: its result is operand 0 with its last two dimensions exchanged
   std::uint32_t call = kNoId;         // index into Program::calls: in whose place one rank executes it; kNoId: it is the op itself
+  FusedCall fused = {};               // as decided on the graph: what it leaves to the kernel that it is a part of
 };
 
 // The operand in the layout of the result; until the communication pass.

@@ -37,6 +37,7 @@ struct TrainingSettings {
   std::string attention = "flash_2";  // the kernel whose rates attention in one op has (DeviceSpec::attention)
   bool tf32 = false;         // float32 products may run in TF32
   bool cuda_graphs = false;  // a step is replayed: the host launches nothing
+  bool compile = false;      // a compiler makes one kernel of chains of elementwise ops and reductions (fusion.h)
 
   // Whether the gradient of a parameter at this stage is reduced over its devices after each microbatch; otherwise it adds
   // up on each of them, and is reduced once a step.

@@ -20,6 +20,8 @@ struct TrainingGraph {
   // By node of the forward and by operand: the addend of the operand's gradient that comes from this node, or kNoId. Empty for
   // a node without a backward.
   std::vector<std::vector<ValueId>> contributions;
+  // By value of the forward: the nodes that add up the gradients of its several uses, in order; the last one makes its gradient.
+  std::vector<std::vector<NodeId>> sums;
   std::vector<ValueId> saved;             // values of the forward that the backward uses, parameters and inputs included
 };
 

@@ -46,6 +46,7 @@ class BatchNorm final : public OpFamily {
 
   Result<OpCost> do_cost(const OpCall& call, const Rule& rule) const override {
     OpCost cost;
+    cost.fusion = Fusion::reduction;
     if (is_sharded_step(call.node)) {
       cost.forward.push_back({kFlops / 3 * static_cast<double>(call.operands[0].elements()), {}});
       return cost;

@@ -41,6 +41,7 @@ class CosineSimilarity final : public OpFamily {
   Result<OpCost> do_cost(const OpCall&, const Rule& rule) const override {
     OpCost cost;
     cost.forward.push_back({6, rule.all_factors()});
+    cost.fusion = Fusion::reduction;
     return cost;
   }
 

@@ -29,6 +29,7 @@ class Dropout final : public OpFamily {
     OpCost cost;
     cost.alias = cost.alias_backward = call.results.size() == 1 && drop_probability(call.node) == 0;
     if (!cost.alias) cost.forward.push_back({kFlops, rule.all_factors()});
+    cost.fusion = Fusion::pointwise;
     return cost;
   }
 

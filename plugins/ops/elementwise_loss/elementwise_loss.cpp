@@ -70,9 +70,10 @@ class ElementwiseLoss final : public OpFamily {
     return parse_rule(text, call.operands, call.results);
   }
 
-  Result<OpCost> do_cost(const OpCall&, const Rule& rule) const override {
+  Result<OpCost> do_cost(const OpCall& call, const Rule& rule) const override {
     OpCost cost;
     cost.forward.push_back({kFlops, rule.all_factors()});
+    cost.fusion = reduction_of(call.node) == LossReduction::none ? Fusion::pointwise : Fusion::reduction;
     return cost;
   }
 

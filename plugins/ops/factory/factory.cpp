@@ -78,7 +78,12 @@ class Factory final : public OpFamily {
     return parse_rule(operand + " -> " + result, call.operands, call.results);
   }
 
-  Result<OpCost> do_cost(const OpCall&, const Rule&) const override { return OpCost{}; }
+  // What is filled by a formula is computed where it is used; what is drawn is kept, so that each use sees the same numbers.
+  Result<OpCost> do_cost(const OpCall& call, const Rule&) const override {
+    OpCost cost;
+    if (!is_random(call.node) && !is_permutation(call.node)) cost.fusion = Fusion::pointwise;
+    return cost;
+  }
 
   Result<std::vector<ValueId>> do_gradient(const GradientCall& call) const override {
     return std::vector<ValueId>(call.node.operands.size(), kNoId);  // a shape has no gradient, nor has a probability

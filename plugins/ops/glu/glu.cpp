@@ -36,6 +36,7 @@ class Glu final : public OpFamily {
   Result<OpCost> do_cost(const OpCall&, const Rule& rule) const override {
     OpCost cost;
     cost.forward.push_back({3, rule.all_factors()});
+    cost.fusion = Fusion::pointwise;
     return cost;
   }
 

@@ -56,6 +56,7 @@ class GroupNorm final : public OpFamily {
   Result<OpCost> do_cost(const OpCall& call, const Rule& rule) const override {
     OpCost cost;
     cost.forward.push_back({is_backward(call.node) ? 2 * kFlops : kFlops, rule.all_factors()});
+    cost.fusion = Fusion::reduction;
     return cost;
   }
 

@@ -61,6 +61,7 @@ class CrossEntropy final : public OpFamily {
 
   Result<OpCost> do_cost(const OpCall& call, const Rule& rule) const override {
     OpCost cost;
+    cost.fusion = Fusion::reduction;
     if (is_sharded_step(call.node)) {
       const double share = call.node.op == "meshwright.cross_entropy_maximum" ? 1 : 3;
       const TensorType* logits = call.operand("self");

@@ -54,6 +54,7 @@ class Norm final : public OpFamily {
 
   Result<OpCost> do_cost(const OpCall& call, const Rule& rule) const override {
     OpCost cost;
+    cost.fusion = Fusion::reduction;
     WorkTerm& term = cost.forward.emplace_back();
     term.flops = is_softmax(call.node) ? kSoftmaxFlops : kNormFlops;
     if (is_backward(call.node) && !is_softmax(call.node)) term.flops *= 2;  // it normalizes again

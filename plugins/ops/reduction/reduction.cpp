@@ -31,6 +31,7 @@ class Reduction final : public OpFamily {
   Result<OpCost> do_cost(const OpCall&, const Rule& rule) const override {
     OpCost cost;
     cost.forward.push_back({1, rule.all_factors()});
+    cost.fusion = Fusion::reduction;
     return cost;
   }
 

@@ -64,6 +64,7 @@ class Statistics final : public OpFamily {
   Result<OpCost> do_cost(const OpCall&, const Rule& rule) const override {
     OpCost cost;
     cost.forward.push_back({kFlops, rule.all_factors()});
+    cost.fusion = Fusion::reduction;
     return cost;
   }
 

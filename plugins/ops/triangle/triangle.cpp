@@ -24,6 +24,7 @@ class Triangle final : public OpFamily {
   Result<OpCost> do_cost(const OpCall&, const Rule& rule) const override {
     OpCost cost;
     cost.forward.push_back({1, rule.all_factors()});
+    cost.fusion = Fusion::pointwise;
     return cost;
   }
 

@@ -46,6 +46,7 @@ class WeightNorm final : public OpFamily {
   Result<OpCost> do_cost(const OpCall&, const Rule& rule) const override {
     OpCost cost;
     cost.forward.push_back({4, rule.all_factors()});
+    cost.fusion = Fusion::reduction;
     return cost;
   }
 
