@@ -9,6 +9,10 @@ namespace meshwright {
 
 namespace {
 
+// Of the largest row that a multiprocessor keeps until its sum is known: so many registers of 32 bits have NVIDIA's from Kepler on
+// (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"). What a longer row's sum is used for reads it again.
+constexpr std::int64_t kLongestRow = 65'536;
+
 // Dimensions in order, neighbours of a kind as one: what a reduction runs along, and what it is done for.
 struct Run {
   bool reduced = false;
@@ -25,7 +29,8 @@ struct Space {
 };
 
 bool has(const TensorRule& tensor, FactorId factor) {
-  return std::ranges::any_of(tensor.dimensions, [&](const std::vector<FactorId>& factors) { return std::ranges::find(factors, factor) != factors.end(); });
+  const auto is_in = [&](const std::vector<FactorId>& factors) { return std::ranges::find(factors, factor) != factors.end(); };
+  return std::ranges::any_of(tensor.dimensions, is_in);
 }
 
 std::int64_t points(const Rule& rule, const TensorRule& tensor) {
@@ -79,7 +84,12 @@ struct Kernel {
 class Fuser {
  public:
   Fuser(const Graph& graph, const AtomizedGraph& atoms, NodeId first_backward, const std::vector<ValueId>& kept)
-      : graph_(graph), atoms_(atoms), first_backward_(first_backward), kernel_of_(graph.nodes.size()), kernels_(graph.nodes.size()), fused_(graph.nodes.size()) {
+      : graph_(graph),
+        atoms_(atoms),
+        first_backward_(first_backward),
+        kernel_of_(graph.nodes.size()),
+        kernels_(graph.nodes.size()),
+        fused_(graph.nodes.size()) {
     find_owners();
     find_spaces();
     find_stages();
@@ -104,8 +114,8 @@ class Fuser {
     const AtomizedNode& atoms = atoms_.nodes[id];
     if (!atoms.cost.alias || node.results.size() != 1 || node.operands.empty()) return false;
     const TensorType &from = graph_.type(node.operands[0].value), &to = graph_.type(node.results[0]);
-    const bool same = from.shape == to.shape && !atoms.rule.operands.empty() && atoms.rule.operands[0].dimensions == atoms.rule.results[0].dimensions;
-    return atoms.cost.keeps_order || same || to.elements() > from.elements();
+    const bool in_place = atoms.rule.operands[0].dimensions == atoms.rule.results[0].dimensions && from.shape == to.shape;
+    return atoms.cost.keeps_order || in_place || to.elements() > from.elements();
   }
 
   void find_owners() {
@@ -142,12 +152,12 @@ class Fuser {
   // Whether what reads this has to wait until another kernel has ended.
   [[nodiscard]] bool ends_kernel(NodeId from, ValueId value, NodeId to) const {
     if (!fuses_[from]) return true;
-    const bool one_for_many = graph_.type(owner_[value]).elements() == 1 && spaces_[to].elements > 1;
+    const bool one_for_many = (spaces_[to].elements - 1) / kLongestRow >= graph_.type(owner_[value]).elements();
     return one_for_many && !graph_.nodes[from].operands.empty();
   }
 
-  // How many kernels have to end, one after the other, before each node can run. On the way from a node to another one of the same stage
-  // there are only such as fuse.
+  // How many kernels have to end, one after the other, before each node can run. On the way from a node to another one of the same
+  // stage there are only such as fuse.
   void find_stages() {
     stage_.assign(graph_.nodes.size(), 0);
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
@@ -245,11 +255,13 @@ class Fuser {
 
 }  // namespace
 
-std::vector<FusedCall> fuse(const Graph& graph, const AtomizedGraph& atoms, NodeId first_backward, const std::vector<ValueId>& kept) {
+std::vector<FusedCall> fuse(const Graph& graph, const AtomizedGraph& atoms, NodeId first_backward,
+                            const std::vector<ValueId>& kept) {
   return Fuser(graph, atoms, first_backward, kept).run();
 }
 
-FusedCall fused_step(const FusedCall& fused, const Node& call, const std::vector<Operand>& operands, const std::vector<ValueId>& results) {
+FusedCall fused_step(const FusedCall& fused, const Node& call, const std::vector<Operand>& operands,
+                     const std::vector<ValueId>& results) {
   if (fused == FusedCall{} || (operands == call.operands && results == call.results)) return fused;
   FusedCall step;
   for (const Operand& operand : operands) {

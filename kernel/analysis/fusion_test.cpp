@@ -182,16 +182,21 @@ TEST_F(Fused, ReductionsAlongOtherDimensionsAreOtherKernels) {
   EXPECT_EQ(fused_[2].unread, std::vector<bool>{});
 }
 
-TEST_F(Fused, TheSumOfAWholeTensorEndsAKernel) {
-  const ValueId x = source(whole_);
-  const ValueId a = map({x}), total = emit("total", {a}, floats({}));
-  const ValueId one = emit("map", {total}, floats({}));
-  output(map({a, one}));
-  fused();
-  EXPECT_EQ(launches(), 2);
-  EXPECT_EQ(fused_[maker(total)].unread, std::vector<bool>{true});
-  EXPECT_EQ(fused_[maker(one)].unread, std::vector<bool>{true});
-  EXPECT_EQ(fused_[maker(a)].unwritten, std::vector<bool>{false});
+TEST_F(Fused, TheSumOfALargeTensorEndsAKernel) {
+  for (const std::int64_t columns : {4, 32'768, 32'769}) {
+    SCOPED_TRACE(columns);
+    graph_ = {};
+    const TensorType type = floats({2, columns});
+    const ValueId a = emit("map", {source(type)}, type), total = emit("total", {a}, floats({}));
+    const ValueId one = emit("map", {total}, floats({}));
+    output(emit("map", {a, one}, type));
+    fused();
+    const bool is_large = columns > 32'768;
+    EXPECT_EQ(launches(), is_large ? 2 : 1);
+    EXPECT_EQ(fused_[maker(total)].unread, std::vector<bool>{true});
+    EXPECT_EQ(fused_[maker(one)].unread, std::vector<bool>{true});
+    EXPECT_EQ(fused_[maker(a)].unwritten, std::vector<bool>{!is_large});
+  }
 }
 
 TEST_F(Fused, LooksThroughViewsThatKeepTheOrderOrRepeat) {

@@ -278,7 +278,9 @@ class Lowering {
       const ValueId result = node.results[i];
       results.push_back(make_value(name_of(result), result, call.results[i].value));
     }
-    Instruction& instruction = add(Compute{.op = node.op, .attributes = node.attributes, .axes = call.axes, .fused = fused(id)}, node.name);
+    Compute action{.op = node.op, .attributes = node.attributes, .axes = call.axes};
+    action.fused = fused_call(plan_.model, plan_.training, id);
+    Instruction& instruction = add(std::move(action), node.name);
     instruction.module_path = node.module_path;
     if (id < training_.first_backward) instruction.node = node.name;  // a constant is its own node, whoever uses it
     for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -287,8 +289,6 @@ class Lowering {
     instruction.results = results;
     return results;
   }
-
-  [[nodiscard]] const FusedCall& fused(NodeId id) const { return fused_call(plan_.model, plan_.training, id); }
 
   void run_forward(const PlannedNode& planned) {
     const NodeId id = planned.node;

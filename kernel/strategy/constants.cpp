@@ -9,7 +9,12 @@
 namespace meshwright {
 
 ConstantPricer::ConstantPricer(const ProblemInput& input)
-    : input_(input), graph_(training_graph(input.model)), atoms_(training_atoms(input.model)), mesh_(input.mesh), profile_(input.profile), uses_(graph_.values.size(), 0) {
+    : input_(input),
+      graph_(training_graph(input.model)),
+      atoms_(training_atoms(input.model)),
+      mesh_(input.mesh),
+      profile_(input.profile),
+      uses_(graph_.values.size(), 0) {
   for (const Node& node : graph_.nodes) {
     for (const Operand& operand : node.operands) ++uses_[operand.value];
   }

@@ -117,7 +117,8 @@ Status NodePricer::add_conversion(ValueId value, const Layout& from, const Layou
   return Done{};
 }
 
-void price_fork(const AtomShape& shape, const TensorType& type, const ForkSums& sums, const ProblemInput& input, Strategy& strategy) {
+void price_fork(const AtomShape& shape, const TensorType& type, const ForkSums& sums, const ProblemInput& input,
+                Strategy& strategy) {
   if (sums.count == 0) return;
   const ShardedType gradient{type, shape, strategy.result(0).gradient};
   Node sum;

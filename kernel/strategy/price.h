@@ -40,7 +40,8 @@ struct ForkSums {
 };
 
 // Makes the sums in the layout in which the fork keeps them.
-void price_fork(const AtomShape& shape, const TensorType& type, const ForkSums& sums, const ProblemInput& input, Strategy& strategy);
+void price_fork(const AtomShape& shape, const TensorType& type, const ForkSums& sums, const ProblemInput& input,
+                Strategy& strategy);
 
 // The gradient of the loss, from which the backward begins.
 void price_seed(const AtomShape& shape, const TensorType& type, const ProblemInput& input, Strategy& strategy);

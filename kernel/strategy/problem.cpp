@@ -127,7 +127,7 @@ class Builder {
 
   [[nodiscard]] std::string sums_key(ValueId id) const {
     std::string key = std::to_string(sums_[id]);
-    for (const FusedCall* fused : sums_of(id).fused) key += fused_key(*fused) + ";";
+    for (const FusedCall* fused : sums_of(id).fused) key += meshwright::fused_key(*fused) + ";";
     return key;
   }
 
@@ -265,9 +265,12 @@ class Builder {
 
   std::string shape_key(ValueId id) const { return meshwright::shape_key(input_.graph().type(id).dtype, input_.atoms().values[id]); }
 
+  // Of a node of the training graph.
+  [[nodiscard]] std::string fused_key(NodeId id) const { return meshwright::fused_key(fused_call(input_.model, input_.training, id)); }
+
   std::string node_key(NodeId id, const std::vector<Origin>& origins) {
     const Node& node = input_.graph().nodes[id];
-    std::string key = call_key(input_.graph().nodes[id], input_.atoms().nodes[id]) + fused_key(fused_call(input_.model, input_.training, id));
+    std::string key = call_key(input_.graph().nodes[id], input_.atoms().nodes[id]) + fused_key(id);
     for (std::size_t i = 0; i < node.operands.size(); ++i) {
       const ValueId operand = node.operands[i].value;
       key += " | " + shape_key(operand) + restrictions_.key(operand) + (origins[i].parameter ? " parameter" : "");
@@ -300,7 +303,7 @@ class Builder {
     std::string key;
     for (const NodeId each : model.backward_of[id]) {
       const Node& backward = graph.nodes[each];
-      key += " < " + call_key(backward, model.atoms.nodes[each]) + fused_key(fused_call(input_.model, input_.training, each));
+      key += " < " + call_key(backward, model.atoms.nodes[each]) + fused_key(each);
       for (const Operand& operand : backward.operands) {
         const auto known = names.find(operand.value);
         key += " " + operand.name + " " + meshwright::shape_key(graph.type(operand.value).dtype, model.atoms.values[operand.value]) + " " +

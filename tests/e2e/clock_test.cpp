@@ -74,7 +74,9 @@ TEST_F(Clock, TheHostsLaunchesAreGoneUnderCudaGraphs) {
 
 TEST_F(Clock, OpsThatAreFusedLaunchTogetherAndThePlanSaysThatACompilerDoes) {
   const std::string none = cluster("none", "host_launch = \"0us\"\n"), slow = cluster("slow", "host_launch = \"1ms\"\n");
-  const auto compiled = [&](const std::string& cluster_file, const std::string& plan) { return step_seconds(cluster_file, plan, "--set train.compile=true"); };
+  const auto compiled = [&](const std::string& cluster_file, const std::string& plan) {
+    return step_seconds(cluster_file, plan, "--set train.compile=true");
+  };
   EXPECT_LT(compiled(none, "fused.json"), step_seconds(none, "eager.json"));
   const double fused = compiled(slow, "fused_slow.json"), eager = step_seconds(slow, "eager_slow.json");
   EXPECT_LT(fused, eager - 2e-3);  // at least two launches less
@@ -200,7 +202,8 @@ TEST_P(Compiler, MakesNothingLongerAndLeavesProductsAsTheyAre) {
   plan.training.compile = true;
   const Result<test::PlannedProgram> compiled = test::program_of(std::move(plan));
   ASSERT_TRUE(compiled) << compiled.error().message;
-  const std::vector<Work> before = works_of(eager->program, *eager->tools.ops), after = works_of(compiled->program, *compiled->tools.ops);
+  const std::vector<Work> before = works_of(eager->program, *eager->tools.ops);
+  const std::vector<Work> after = works_of(compiled->program, *compiled->tools.ops);
   ASSERT_EQ(before.size(), after.size());
   double bytes_before = 0, bytes_after = 0;
   for (std::size_t i = 0; i < before.size(); ++i) {
@@ -216,7 +219,9 @@ TEST_P(Compiler, MakesNothingLongerAndLeavesProductsAsTheyAre) {
     EXPECT_TRUE(after[i].launches) << name;
   }
   EXPECT_LT(bytes_after, bytes_before);
-  const auto timeline = [](const test::PlannedProgram& of) { return make_timeline(of.program, *of.tools.ops, of.tools.profile).value(); };
+  const auto timeline = [](const test::PlannedProgram& of) {
+    return make_timeline(of.program, *of.tools.ops, of.tools.profile).value();
+  };
   const Timeline slow = timeline(*eager), fast = timeline(*compiled);
   EXPECT_LT(fast.host_seconds, slow.host_seconds);
   EXPECT_LT(fast.step_seconds, slow.step_seconds);
@@ -224,7 +229,8 @@ TEST_P(Compiler, MakesNothingLongerAndLeavesProductsAsTheyAre) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Compiler,
-                         testing::Combine(testing::Values("mlp_tiny", "gpt2_tiny", "llama_tiny", "bert_tiny", "t5_tiny", "resnet_tiny", "unet_tiny", "mixtral_tiny", "swin_tiny"),
+                         testing::Combine(testing::Values("mlp_tiny", "gpt2_tiny", "llama_tiny", "bert_tiny", "t5_tiny", "resnet_tiny",
+                                                          "unet_tiny", "mixtral_tiny", "swin_tiny"),
                                           testing::Values("2x2", "4")),
                          [](const auto& info) { return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param); });
 

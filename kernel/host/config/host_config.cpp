@@ -56,7 +56,7 @@ constexpr meshwright_config_key_v1 kTrain[] = {
     {"attention", "text", "", "\"flash_2\"", "kernel whose rates the device's file gives for attention in one op: flash_1, flash_2, flash_3"},
     {"tf32", "boolean", "", "false", "whether float32 products may run in TF32 (torch.backends.cuda.matmul.allow_tf32)"},
     {"cuda_graphs", "boolean", "", "false", "whether a step is replayed as CUDA graphs, so that the host launches nothing"},
-    {"compile", "boolean", "", "false", "whether a compiler makes one kernel of chains of elementwise ops and reductions (torch.compile)"},
+    {"compile", "boolean", "", "false", "whether a compiler fuses elementwise ops and reductions (torch.compile)"},
     {"batch_coupling", "text", "", "\"refuse\"", "of ops that mix the samples of a batch, with microbatches: refuse, allow"},
 };
 constexpr meshwright_config_key_v1 kEmit[] = {

@@ -8,7 +8,8 @@
 //   they work through the same points: as many elements, or those that a reduction reads or is left with, and two reductions run
 //   along the same dimensions of the same sizes;
 //   no op outside has to run after the one and before the other;
-//   what is handed on isn't one number for many elements, as the sum of a whole tensor is, which only another kernel can read.
+//   what is handed on isn't one number for more elements than a multiprocessor keeps, as the sum of a large tensor is: what uses
+//   that with all of these elements reads them again, in another kernel.
 #pragma once
 
 #include <vector>
@@ -29,10 +30,12 @@ struct FusedCall {
 
 // By node. Nodes from `first_backward` on are the backward, which begins with the seed: a kernel of its own. `kept`: values that are
 // needed beyond the graph's own outputs, such as the gradients of parameters.
-MESHWRIGHT_API std::vector<FusedCall> fuse(const Graph& graph, const AtomizedGraph& atoms, NodeId first_backward, const std::vector<ValueId>& kept);
+MESHWRIGHT_API std::vector<FusedCall> fuse(const Graph& graph, const AtomizedGraph& atoms, NodeId first_backward,
+                                           const std::vector<ValueId>& kept);
 
 // Of one of the steps that a rank executes in the place of `call`: of its tensors those of the call that stay in registers do so here
 // too. A step that isn't the call itself launches a kernel. Operands are compared by value, those that are kNoId left out.
-MESHWRIGHT_API FusedCall fused_step(const FusedCall& fused, const Node& call, const std::vector<Operand>& operands, const std::vector<ValueId>& results);
+MESHWRIGHT_API FusedCall fused_step(const FusedCall& fused, const Node& call, const std::vector<Operand>& operands,
+                                    const std::vector<ValueId>& results);
 
 }  // namespace meshwright
