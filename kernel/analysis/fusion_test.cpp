@@ -148,9 +148,9 @@ TEST_F(Fused, AnOutputAndWhatIsKeptAreWritten) {
 }
 
 TEST_F(Fused, WhatTheBackwardReadsIsWritten) {
-  const ValueId x = source(whole_);
-  const ValueId a = map({x}), b = map({a});
-  const ValueId seed = map({b}), gradient = map({seed, a}), last = map({gradient});  // the seed is a kernel of its own
+  const ValueId a = map({emit("product", {source(whole_)}, whole_)}), b = map({a});
+  output(b);
+  const ValueId seed = map({}), gradient = map({seed, a}), last = map({gradient});  // the seed is a kernel of its own
   output(last);
   fused(maker(seed));
   EXPECT_EQ(fused_[maker(a)].unwritten, std::vector<bool>{false});
@@ -158,7 +158,8 @@ TEST_F(Fused, WhatTheBackwardReadsIsWritten) {
   EXPECT_EQ(fused_[maker(seed)], FusedCall{});
   EXPECT_EQ(fused_[maker(gradient)].unread, (std::vector<bool>{false, false}));
   EXPECT_EQ(fused_[maker(gradient)].unwritten, std::vector<bool>{true});
-  EXPECT_EQ(launches(), 3);
+  EXPECT_EQ(fused_[maker(b)].unread, std::vector<bool>{true});
+  EXPECT_EQ(launches(), 4);  // of the product, the forward, the seed and the backward
 }
 
 TEST_F(Fused, AReductionJoinsWhatStandsBeforeAndBehindIt) {

@@ -63,6 +63,18 @@ TEST_P(OnePrice, OfEachNodeInTheSearchAndInTheProgram) {
   }
 }
 
+// Batch norms of a sharded batch, in whose place a rank does several steps.
+TEST(OnePriceCompiled, OfOpsThatTakeSeveralSteps) {
+  const Settings settings = {"train.compile=true", "train.batch_coupling=allow", "search.batch_axes=all"};
+  for (const char* model : {"resnet_tiny", "densenet_tiny"}) {
+    SCOPED_TRACE(model);
+    const Result<test::PlannedProgram> made = test::planned_program(model, "4", settings);
+    ASSERT_TRUE(made) << made.error().message;
+    EXPECT_FALSE(made->program.calls.empty());
+    expect_one_price(*made);
+  }
+}
+
 TEST_P(OnePrice, OfTheStepInThePlanAndInTheSimulation) {
   for (const Settings& settings : {Settings{}, Settings{"train.microbatches=4"}, Settings{"search.zero=3", "search.regather=always"},
                                    Settings{"train.compile=true", "train.microbatches=2"}}) {
