@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <sstream>
+#include <utility>
 
+#include "meshwright/memory_account.h"
 #include "tensor/guarded.h"
 
 namespace meshwright {
@@ -22,6 +24,7 @@ constexpr double kMostBytes = 1e18;  // of one collective
 constexpr double kLeastShare = 1e-6;
 constexpr double kMostMultiprocessors = 1e6;
 constexpr double kMostStretch = 100;
+constexpr double kMostFragmentation = 1;
 
 std::string number_text(double number) {
   std::ostringstream text;
@@ -49,6 +52,29 @@ Status check_rates(const RateCurve& curve, const std::string& where, const char*
     }
   }
   return Done{};
+}
+
+// Each is less than the device's memory; that they leave something of it together is checked with what the cluster reserves.
+Status check_overheads(const DeviceSpec& device, const std::string& where) {
+  const MemoryOverheads& overheads = device.overheads;
+  const std::pair<const char*, std::int64_t> sizes[] = {
+      {"driver", overheads.driver_bytes},
+      {"context", overheads.context_bytes},
+      {"workspace", overheads.workspace_bytes},
+      {"communicator", overheads.communicator_bytes},
+      {"block", overheads.block_bytes},
+      {"small_segment", overheads.small_segment_bytes},
+      {"medium_segment", overheads.medium_segment_bytes}};
+  for (const auto& [key, bytes] : sizes) {
+    if (bytes < 0 || bytes >= device.memory_bytes) {
+      return bad_input(where + ": " + key + " is " + std::to_string(bytes) + " bytes, but must be at least 0 and less than the device's memory, " +
+                       std::to_string(device.memory_bytes) + " bytes");
+    }
+  }
+  if (overheads.medium_segment_bytes > 0 && overheads.small_segment_bytes > overheads.medium_segment_bytes) {
+    return bad_input(where + ": small_segment must not be larger than medium_segment; are they exchanged?");
+  }
+  return check_range(where + ": fragmentation", overheads.fragmentation, 0, kMostFragmentation);
 }
 
 Status check_device(const DeviceSpec& device, const std::string& where) {
@@ -82,6 +108,7 @@ Status check_device(const DeviceSpec& device, const std::string& where) {
     if (status) status = check_rates(curve, where + ", [product_curve." + std::string(name(dtype)) + "]", "flops", "rates");
   }
   if (status && !(device.memory_curve.sizes.empty() && device.memory_curve.rates.empty())) status = check_rates(device.memory_curve, where + ", [memory_curve]", "bytes", "bandwidth");
+  if (status) status = check_overheads(device, where + ", [memory_overheads]");
   return status;
 }
 
@@ -160,6 +187,10 @@ Status validate(const Cluster& cluster) {
   if (Status status = check_device(cluster.device, where + ", device '" + cluster.device.name + "'"); !status) return status;
   if (cluster.reserved_bytes < 0 || cluster.reserved_bytes >= cluster.device.memory_bytes) {
     return bad_input(where + ": reserved_bytes must be less than the device's memory");
+  }
+  if (largest_peak_bytes(cluster) <= 0) {
+    return bad_input(where + ": driver, context and workspace of the device and reserved_bytes of the cluster are together no less than the device's memory, " +
+                     std::to_string(cluster.device.memory_bytes) + " bytes, and leave nothing for a program");
   }
   return check_levels(cluster, where);
 }

@@ -25,12 +25,20 @@ Result<FittedPlan> FittedSolver::fit(const ProblemInput& input, const Problem& p
   Result<Program> program = lower_(fitted.plan);
   if (!program) {
     fitted.no_program = program.error().message;
+    // Nothing is known of its tensors, and each axis is taken to have a communicator.
+    if (device_.cluster) fitted.plan.memory = memory_account(*device_.cluster, {fitted.plan.peak_bytes}, static_cast<std::int64_t>(input.mesh.rank()));
     return fitted;
   }
   fitted.memory = memory_profile(*program);
   fitted.plan.peak_bytes = fitted.memory.peak_bytes;
+  if (device_.cluster) fitted.plan.memory = memory_account(*device_.cluster, *program, fitted.memory);
   if (Status status = add_step(input, problem, *program, fitted); !status) return status.error();
   return fitted;
+}
+
+std::int64_t FittedSolver::excess_bytes(const Plan& plan, std::int64_t budget) const {
+  const std::int64_t over = plan.peak_bytes - budget;
+  return device_.must_fit ? std::max(over, plan.memory.total_bytes() - device_.cluster->device.memory_bytes) : over;
 }
 
 // The additive cost and the simulated step count everything alike, but what overlaps and what several ops share.
@@ -78,7 +86,7 @@ Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& pr
       const std::int64_t counted = answer->peak_bytes;
       Result<FittedPlan> fitted = fit(input, problem, std::move(*answer));
       if (!fitted) return fitted.error();
-      const std::int64_t over = fitted->plan.peak_bytes - budget;
+      const std::int64_t over = excess_bytes(fitted->plan, budget);
       if (over <= 0) {
         fitted->assignment.lower_bound = first.lower_bound;
         const bool proven = fitted->assignment.cost <= first.lower_bound;

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <set>
 
+#include "memory_words.h"
+
 namespace meshwright {
 
 namespace {
@@ -58,11 +60,20 @@ std::string modules_of(const std::string& op, const Plan& plan) {
   return text + (modules.size() > kMostNamed ? ", ..." : "");
 }
 
+// The budget that somebody gave is of the program's peak alone.
+void note_memory(const Plan& plan, std::vector<std::string>& notes) {
+  const std::int64_t memory = plan.cluster.device.memory_bytes, total = plan.memory.total_bytes();
+  if (total <= memory) return;
+  notes.push_back("The plan keeps to its budget, but with all that a device's memory holds it takes " + size_text(total) + " of " + size_text(memory) + " (" +
+                  overheads_text(plan.memory) + "): it may not fit.");
+}
+
 }  // namespace
 
 std::vector<std::string> notes_of(const Plan& plan) {
   std::vector<std::string> notes;
   note_idle_axes(plan, notes);
+  note_memory(plan, notes);
   return notes;
 }
 

@@ -12,7 +12,7 @@
 
 namespace meshwright {
 
-// Which mesh axes are idle.
+// Which mesh axes are idle; that the plan's account is more than its device's memory.
 std::vector<std::string> notes_of(const Plan& plan);
 
 // For each op without a rule why, in which modules, and its seconds a step on every device. `warnings`: of atomize, one

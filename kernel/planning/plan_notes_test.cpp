@@ -37,6 +37,19 @@ TEST(UnruledNotes, NameTheModulesAndTheSeconds) {
       "encoder.a, encoder.b, and costs every device 14.000 ms a step.");
 }
 
+TEST(NotesOf, APlanThatItsDeviceCanNotHoldSaySo) {
+  constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+  Plan plan;
+  plan.cluster.device.memory_bytes = 80 * kGiB;
+  plan.memory = {.program_bytes = 78 * kGiB, .context_bytes = kGiB, .communicators = 2, .communicator_bytes = kGiB};
+  EXPECT_TRUE(notes_of(plan).empty());
+  plan.memory.context_bytes = 2 * kGiB;
+  const std::vector<std::string> notes = notes_of(plan);
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_EQ(notes[0], "The plan keeps to its budget, but with all that a device's memory holds it takes 81.0 GiB of 80.0 GiB (context 2.00 GiB, 2 communicators "
+                      "1.00 GiB): it may not fit.");
+}
+
 TEST(StepNote, NamesTheCausesOfADifference) {
   Plan plan;
   plan.objective_seconds = 0.010;

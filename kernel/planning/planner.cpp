@@ -195,7 +195,7 @@ class Planner {
         Result<FittedPlan> fitted = fitted_.fit(given, *problem, std::move(*answer));
         if (!fitted) return fitted.error();
         comparison.peak_bytes = fitted->plan.peak_bytes;
-        if (comparison.peak_bytes > request_.budget_bytes) comparison.note = "does not fit the budget";
+        if (fitted_.excess_bytes(fitted->plan, request_.budget_bytes) > 0) comparison.note = "does not fit the budget";
       } else {
         comparison.note = answer->binding;
       }
@@ -205,7 +205,8 @@ class Planner {
   }
 
   const PlanRequest& request_;
-  const FittedSolver fitted_{[this](const ModelProblem& model, std::int64_t budget) { return solve(model, budget); }, request_.lower};
+  const FittedSolver fitted_{[this](const ModelProblem& model, std::int64_t budget) { return solve(model, budget); }, request_.lower,
+                             DeviceMemory{&request_.cluster, request_.must_fit_device}};
   PlanRanking ranking_;
 };
 

@@ -28,7 +28,8 @@ struct PlanRequest {
   FittedSolver::Lower lower;      // a plan's program, whose peak counts
   const std::vector<Pin>& pins;
   std::string mesh;               // "2x4"; "": all that are worth trying
-  std::int64_t budget_bytes = 0;  // per device
+  std::int64_t budget_bytes = 0;  // of a program's peak, per device
+  bool must_fit_device = false;   // A plan's whole account (memory_account.h) is held against the device's memory too.
   int top = 1;                    // so many of the best distinct plans (distinct_plans.h)
   // False where it only matters whether something fits: then the best plan is compared with no other one, a refusal gives no
   // reasons, and meshes have at most two axes.

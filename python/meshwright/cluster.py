@@ -10,8 +10,7 @@ from meshwright import program
 from meshwright.errors import Error
 from meshwright.ranks import Host
 
-# Kept free on a GPU, as in configs/clusters; on a CPU this share of the host's memory.
-_GPU_RESERVED_BYTES = 2 << 30
+# Kept free on a CPU, of the host's memory. What a GPU's memory holds besides is in its device's file.
 _CPU_RESERVED_SHARE = 10
 
 # What links GPUs of one host, a direction, by the data sheets: of NVLink by device, and of PCIe where there is none (MAP §7).
@@ -23,8 +22,9 @@ _LOOPBACK = ("loopback", "1.2GB/s", "400us")
 _NETWORK = ("network", "1.25GB/s", "50us")
 
 
-def write_cluster(hosts: Sequence[Host], folder: Path) -> tuple[Path, int]:
-    """Write a cluster file into ``folder``; give its path and the memory budget per device in bytes."""
+def write_cluster(hosts: Sequence[Host], folder: Path) -> tuple[Path, int | None]:
+    """Write a cluster file into ``folder``; give its path and, where the device's file does not say what else its memory holds, the
+    memory budget per device in bytes."""
     counts = Counter(host.name for host in hosts)
     if len(set(counts.values())) != 1:
         raise Error("the hosts run unequal numbers of ranks (" + ", ".join(f"{name}: {count}" for name, count in counts.items())
@@ -35,7 +35,7 @@ def write_cluster(hosts: Sequence[Host], folder: Path) -> tuple[Path, int]:
     per_host = next(iter(counts.values()))
     memory = min(host.memory_bytes for host in hosts)
     on_cpu = hosts[0].device == "cpu"
-    reserved = memory // _CPU_RESERVED_SHARE if on_cpu else _GPU_RESERVED_BYTES
+    reserved = memory // _CPU_RESERVED_SHARE if on_cpu else 0
     lines = [f'name = "{len(counts)}x{per_host}_{device.stem}"', f"nodes = {len(counts)}", f"devices_per_node = {per_host}",
              f'device = "{_device_with_memory(device, memory, folder)}"', f'reserved_bytes = "{reserved}B"']
     if per_host > 1:
@@ -45,7 +45,7 @@ def write_cluster(hosts: Sequence[Host], folder: Path) -> tuple[Path, int]:
         lines += [*_level(*_NETWORK, len(hosts)), f"shared_by = {per_host}"]
     path = folder / "cluster.toml"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path, memory - reserved
+    return path, memory - reserved if on_cpu else None
 
 
 def _level(name: str, bandwidth: str, latency: str, group: int) -> list[str]:
@@ -64,9 +64,9 @@ def _device_file(name: str) -> Path:
 
 
 def _device_with_memory(device: Path, memory_bytes: int, folder: Path) -> Path:
-    """A copy of a device's file with the memory that there really is."""
-    lines = [f'memory = "{memory_bytes}B"' if line.startswith("memory =") else line
-             for line in device.read_text(encoding="utf-8").splitlines()]
+    """A copy of a device's file with the memory that there really is: what the driver keeps of it is no part of what it told."""
+    told = {"memory": f'memory = "{memory_bytes}B"', "driver": 'driver = "0B"'}
+    lines = [told.get(line.partition(" = ")[0], line) for line in device.read_text(encoding="utf-8").splitlines()]
     path = folder / "device.toml"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path

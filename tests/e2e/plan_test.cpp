@@ -213,7 +213,12 @@ TEST(Plan, RunsOnEveryClusterFile) {
     ASSERT_TRUE(outcome.ok()) << name << ": " << outcome.error().message;
     ASSERT_TRUE(outcome->plan.has_value()) << name;
     EXPECT_EQ(outcome->plan->status, SolveStatus::optimal) << name;
-    EXPECT_GT(outcome->plan->cluster.reserved_bytes, 0) << name;
+    // What the memory holds besides is said by the device's file, and leaves less than all of it.
+    EXPECT_EQ(outcome->plan->cluster.reserved_bytes, 0) << name;
+    EXPECT_GT(outcome->plan->memory.context_bytes, 0) << name;
+    EXPECT_GT(outcome->plan->memory.communicator_bytes, 0) << name;
+    EXPECT_LT(outcome->plan->budget_bytes, outcome->plan->cluster.device.memory_bytes) << name;
+    EXPECT_LE(outcome->plan->memory.total_bytes(), outcome->plan->cluster.device.memory_bytes) << name;
   }
 }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <optional>
 
 #include "config/toml_config.h"
 #include "files/input_file.h"
@@ -33,7 +34,13 @@ Result<bool> is_plan(const std::string& path) {
   return file >> first && first == '{';
 }
 
-Result<Program> program_of_plan(const ProfileOptions& options, PluginHost& host) {
+// What is profiled: a program and, of a plan, its cluster.
+struct Profiled {
+  Program program;
+  std::optional<Cluster> cluster;
+};
+
+Result<Profiled> program_of_plan(const ProfileOptions& options, PluginHost& host) {
   Result<std::unique_ptr<OpTable>> ops = host.op_table();
   if (!ops) return ops.error();
   const Result<Plan> plan = read_plan(options.input, **ops);
@@ -41,10 +48,12 @@ Result<Program> program_of_plan(const ProfileOptions& options, PluginHost& host)
   if (Status status = check_planned_model(*plan, options.allow_changed_model); !status) return status.error();
   const Result<ProgramTools> tools = open_tools(host, *plan, std::move(*ops));
   if (!tools) return tools.error();
-  return make_program(*plan, *tools);
+  Result<Program> program = make_program(*plan, *tools);
+  if (!program) return program.error();
+  return Profiled{std::move(*program), plan->cluster};
 }
 
-Result<Program> program_of_model(const std::string& path, PluginHost& host) {
+Result<Profiled> program_of_model(const std::string& path, PluginHost& host) {
   const Result<std::string> id = host.frontend_for(path);
   if (!id)
     return Error{id.error().code, id.error().message + "; profile reads a model, or a file that `plan -o` wrote"};
@@ -66,10 +75,12 @@ Result<Program> program_of_model(const std::string& path, PluginHost& host) {
   if (!analysis) return analysis.error();
   const Result<Plan> plan = serial_plan(tools->context(*analysis, model->training));
   if (!plan) return plan.error();
-  return make_program(*plan, *tools);
+  Result<Program> program = make_program(*plan, *tools);
+  if (!program) return program.error();
+  return Profiled{std::move(*program), std::nullopt};
 }
 
-Result<Program> read_program(const ProfileOptions& options) {
+Result<Profiled> read_program(const ProfileOptions& options) {
   const Result<bool> plan = is_plan(options.input);
   if (!plan) return plan.error();
   Result<ConfigTree> tree = read_config(options.config, options.set);
@@ -92,18 +103,24 @@ Result<std::size_t> row_limit(const std::string& text) {
 int run_profile(const ProfileOptions& options) {
   const Result<std::size_t> rows = row_limit(options.nodes);
   if (!rows) return report_error(rows.error());
-  const Result<Program> program = read_program(options);
-  if (!program) {
-    const Error& error = program.error();
+  const Result<Profiled> profiled = read_program(options);
+  if (!profiled) {
+    const Error& error = profiled.error();
     return report_error(error.message.starts_with(options.input) ? error : add_context(options.input, error));
   }
-  const MemoryProfile profile = memory_profile(*program);
+  const Program& program = profiled->program;
+  const MemoryProfile profile = memory_profile(program);
+  std::optional<MemoryAccount> account;
+  if (profiled->cluster) account = memory_account(*profiled->cluster, program, profile);
   if (!options.svg.empty()) {
-    const Status written = write_file_atomically(options.svg, memory_svg(*program, profile));
+    const Status written = write_file_atomically(options.svg, memory_svg(program, profile));
     if (!written) return report_error(written.error());
   }
-  const std::string text =
-      options.format == "json" ? write_json(memory_json(*program, profile)) : memory_text(*program, profile, *rows);
+  std::string text;
+  if (options.format == "json") text = write_json(memory_json(program, profile, account ? &*account : nullptr));
+  else text = memory_text(program, profile, *rows);
+  const std::string of_device = account ? account_text(*account, profiled->cluster->device.memory_bytes) : "";
+  if (options.format != "json" && !of_device.empty()) text += "\n" + of_device;
   std::fwrite(text.data(), 1, text.size(), stdout);
   return 0;
 }

@@ -11,6 +11,7 @@
 #include "files/json.h"
 #include "files/write_file.h"
 #include "plugins/program_source.h"
+#include "report/memory_json.h"
 #include "report/memory_text.h"
 #include "report/report_error.h"
 
@@ -79,7 +80,8 @@ std::string verification_text(const Verification& result) {
 struct Asked {
   Report report;
   std::vector<EmittedFile> files;
-  std::string peak;  // of memory, for people
+  MemoryAccount account;
+  std::string memory;  // its peak and the account, for people
 };
 
 Result<Asked> ask(const ProgramOptions& options, const std::string& wanted, bool run, std::string only_file = {}) {
@@ -99,7 +101,10 @@ Result<Asked> ask(const ProgramOptions& options, const std::string& wanted, bool
     Result<Report> report = (*backend)->run(input);
     if (!report) return report.error();
     asked.report = *report;
-    asked.peak = peak_text(*program, memory_profile(*program));
+    const MemoryProfile profile = memory_profile(*program);
+    asked.account = memory_account(opened->plan.cluster, *program, profile);
+    const std::string of_device = account_text(asked.account, opened->plan.cluster.device.memory_bytes);
+    asked.memory = peak_text(*program, profile) + (of_device.empty() ? "" : "\n" + of_device);
   }
   Result<std::vector<EmittedFile>> files = (*backend)->emit(input);
   if (!files) return add_context("backend '" + id + "'", files.error());
@@ -153,7 +158,7 @@ int run_simulate(const ProgramOptions& options) {
     if (const Status written = write_file_atomically(options.output, file.text); !written) return report_error(written.error());
   }
   if (options.format != "json") {
-    print(timeline + "\n" + asked->peak);
+    print(timeline + "\n" + asked->memory);
     return 0;
   }
   Json json;
@@ -162,6 +167,7 @@ int run_simulate(const ProgramOptions& options) {
   json.add("bytes_sent", asked->report.bytes_sent);
   json.add("peak_bytes", asked->report.peak_bytes);
   json.add("peak_instruction", asked->report.peak_instruction);
+  json.add("memory", account_json(asked->account));
   print(write_json(json));
   return 0;
 }

@@ -84,6 +84,18 @@ std::string device_toml(const DeviceSpec& device, const std::string& comment) {
     list("bytes", device.memory_curve.sizes, "B");
     list("bandwidth", device.memory_curve.rates, "B/s");
   }
+  if (const MemoryOverheads& overheads = device.overheads; overheads != MemoryOverheads{}) {
+    text << "\n[memory_overheads]\n";
+    const auto bytes = [&](const char* key, std::int64_t value) { text << key << " = \"" << value << "B\"\n"; };
+    bytes("driver", overheads.driver_bytes);
+    bytes("context", overheads.context_bytes);
+    bytes("workspace", overheads.workspace_bytes);
+    bytes("communicator", overheads.communicator_bytes);
+    bytes("block", overheads.block_bytes);
+    bytes("small_segment", overheads.small_segment_bytes);
+    bytes("medium_segment", overheads.medium_segment_bytes);
+    plain("fragmentation", overheads.fragmentation);
+  }
   return text.str();
 }
 

@@ -11,6 +11,7 @@
 #include "files/graph_reader.h"
 #include "files/input_file.h"
 #include "files/json_place.h"
+#include "files/memory_reader.h"
 #include "meshwright/step_order.h"
 #include "plan_words.h"
 
@@ -52,6 +53,7 @@ DeviceSpec read_device(const JsonPlace& place) {
   device.matrix_efficiency = place.at("matrix_efficiency").number();
   device.memory_efficiency = place.at("memory_efficiency").number();
   device.half_efficiency_flops = place.at("half_efficiency_flops").number();
+  if (const std::optional<JsonPlace> overheads = place.find("memory_overheads")) device.overheads = read_overheads(*overheads);
   if (!place.find("multiprocessors")) return device;  // a plan of before these were known
   device.tf32_flops_per_second = place.at("tf32_flops_per_second").number();
   device.multiprocessors = place.at("multiprocessors").integer(0);
@@ -184,6 +186,10 @@ class PlanReader {
     plan_.peak_bytes = root_.at("peak_bytes").integer(0);
     plan_.budget_bytes = root_.at("budget_bytes").integer(0);
     plan_.cluster = read_cluster(root_.at("cluster"));
+    plan_.memory.program_bytes = plan_.peak_bytes;
+    plan_.memory.reserved_bytes = plan_.cluster.reserved_bytes;
+    // A plan of before there were accounts has none.
+    if (const std::optional<JsonPlace> memory = root_.find("memory")) plan_.memory = read_account(*memory, plan_.peak_bytes);
     plan_.mesh = read_mesh(root_.at("mesh"), plan_.cluster);
     plan_.training = read_training(root_.at("training"));
     for (const JsonPlace& plugin : root_.at("plugins").elements()) {

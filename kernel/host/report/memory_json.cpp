@@ -48,9 +48,11 @@ Json::Array curve_json(const Program& program, const MemoryProfile& profile) {
     const bool frees = instruction.kind() == InstructionKind::free;
     json.push_back(Json()
                        .add("instruction", frees ? "free" : instruction.name)
+                       .add("node", instruction.node)
                        .add("phase", name(instruction.phase))
                        .add("microbatch", point.at.microbatch)
-                       .add("bytes", point.held.sum()));
+                       .add("bytes", point.held.sum())
+                       .add("gathered_bytes", point.held[MemoryKind::gathered]));
   }
   return json;
 }
@@ -74,7 +76,33 @@ Json::Array nodes_json(const MemoryProfile& profile) {
 
 }  // namespace
 
-Json memory_json(const Program& program, const MemoryProfile& profile) {
+Json account_json(const MemoryAccount& account) {
+  return Json()
+      .add("program_bytes", account.program_bytes)
+      .add("rounding_bytes", account.rounding_bytes)
+      .add("fragmentation_bytes", account.fragmentation_bytes)
+      .add("driver_bytes", account.driver_bytes)
+      .add("context_bytes", account.context_bytes)
+      .add("workspace_bytes", account.workspace_bytes)
+      .add("communicators", account.communicators)
+      .add("communicator_bytes", account.communicator_bytes)
+      .add("reserved_bytes", account.reserved_bytes)
+      .add("total_bytes", account.total_bytes());
+}
+
+Json overheads_json(const MemoryOverheads& overheads) {
+  return Json()
+      .add("driver_bytes", overheads.driver_bytes)
+      .add("context_bytes", overheads.context_bytes)
+      .add("workspace_bytes", overheads.workspace_bytes)
+      .add("communicator_bytes", overheads.communicator_bytes)
+      .add("block_bytes", overheads.block_bytes)
+      .add("small_segment_bytes", overheads.small_segment_bytes)
+      .add("medium_segment_bytes", overheads.medium_segment_bytes)
+      .add("fragmentation", overheads.fragmentation);
+}
+
+Json memory_json(const Program& program, const MemoryProfile& profile, const MemoryAccount* account) {
   Json json;
   json.add("model", program.name);
   json.add("devices", program.mesh.devices());
@@ -91,6 +119,7 @@ Json memory_json(const Program& program, const MemoryProfile& profile) {
     json.add("peak_microbatch", peak.at.microbatch);
     json.add("peak_by_kind", split_json(peak.held));
   }
+  if (account != nullptr) json.add("memory", account_json(*account));
   json.add("peak_tensors", tensors_json(profile));
   json.add("curve", curve_json(program, profile));
   json.add("nodes", nodes_json(profile));

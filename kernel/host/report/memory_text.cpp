@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "memory_words.h"
 #include "numbered_name.h"
 #include "report/text_table.h"
 #include "units.h"
@@ -268,6 +269,16 @@ std::string peak_text(const Program& program, const MemoryProfile& profile) {
                      percent(split.bytes[kind], profile.peak_bytes)});
   }
   return text + table_text(table, 1);
+}
+
+std::string account_text(const MemoryAccount& account, std::int64_t memory_bytes) {
+  const std::vector<std::pair<std::string, std::int64_t>> overheads = overhead_rows(account);
+  if (overheads.empty()) return "";
+  std::vector<std::vector<std::string>> table = {{"tensors of the program", size_text(account.program_bytes)}};
+  for (const auto& [name, bytes] : overheads) table.push_back({name, size_text(bytes)});
+  const std::int64_t free = memory_bytes - account.total_bytes();
+  table.push_back({free < 0 ? "lacking" : "free", size_text(free < 0 ? -free : free)});
+  return "Of the " + size_text(memory_bytes) + " of a device\n" + table_text(table, 1);
 }
 
 std::string memory_text(const Program& program, const MemoryProfile& profile, std::size_t rows) {

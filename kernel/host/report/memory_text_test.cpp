@@ -72,6 +72,24 @@ TEST(MemoryText, MarksPhasesAndPeak) {
   EXPECT_NE(text.find("Peak 16.0 KiB in the forward of"), std::string::npos) << text;
 }
 
+TEST(AccountText, NamesWhatIsThereAndWhatStaysFree) {
+  constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+  MemoryAccount account;
+  account.program_bytes = 70 * kGiB;
+  EXPECT_EQ(account_text(account, 80 * kGiB), "");  // the program is all that is known
+  account.context_bytes = kGiB / 2;
+  account.communicators = 2;
+  account.communicator_bytes = 3 * kGiB / 2;
+  EXPECT_EQ(account_text(account, 80 * kGiB),
+            "Of the 80.0 GiB of a device\n"
+            "  tensors of the program  70.0 GiB\n"
+            "  context                  512 MiB\n"
+            "  2 communicators         1.50 GiB\n"
+            "  free                    8.00 GiB\n");
+  const std::string lacking = account_text(account, 71 * kGiB);
+  EXPECT_NE(lacking.find("lacking                 1.00 GiB"), std::string::npos) << lacking;
+}
+
 TEST(MemorySvg, IsWholeAndEscaped) {
   const MemoryProfile profile = profile_of({1024, 2048, 4096, 8192});
   MemoryProfile named = profile;

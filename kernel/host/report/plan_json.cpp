@@ -5,6 +5,7 @@
 
 #include "distinct_plans.h"
 #include "plan_words.h"
+#include "report/memory_json.h"
 
 namespace meshwright::host {
 
@@ -99,6 +100,7 @@ Json cluster_json(const Cluster& cluster) {
     json.add("product_curves", std::move(curves));
   }
   if (!device.memory_curve.sizes.empty()) json.add("memory_curve", rates_json(device.memory_curve));
+  if (device.overheads != MemoryOverheads{}) json.add("memory_overheads", overheads_json(device.overheads));
   json.add("levels", array_of(cluster.levels, [](const LinkLevel& level) {
     Json one;
     one.add("name", level.name).add("group", level.group).add("bytes_per_second", level.bytes_per_second);
@@ -222,6 +224,7 @@ void add_totals(Json& json, const Plan& plan) {
   json.add("status", name(plan.status)).add("method", plan.method);
   json.add("objective_seconds", plan.objective_seconds).add("lower_bound_seconds", plan.lower_bound_seconds);
   json.add("step_seconds", plan.step_seconds).add("forward_seconds", plan.forward_seconds).add("peak_bytes", plan.peak_bytes).add("budget_bytes", plan.budget_bytes);
+  json.add("memory", account_json(plan.memory));
 }
 
 // JSON has no infinities: they are words.
@@ -295,7 +298,7 @@ Json summary_json(const PlanOutcome& outcome) {
     json.add("notes", texts(outcome.plan->notes));
   } else {
     json.add("status", name(SolveStatus::infeasible)).add("reason", outcome.refusal);
-    for (const char* key : {"objective_seconds", "lower_bound_seconds", "step_seconds", "peak_bytes", "mesh"}) {
+    for (const char* key : {"objective_seconds", "lower_bound_seconds", "step_seconds", "peak_bytes", "memory", "mesh"}) {
       json.add(key, nullptr);
     }
     json.add("unruled_ops", Json::Array{});

@@ -6,6 +6,7 @@
 
 #include "distinct_plans.h"
 #include "plan_notes.h"
+#include "report/memory_text.h"
 #include "report/module_table.h"
 #include "report/text_table.h"
 
@@ -133,6 +134,7 @@ std::string outcome_text(const PlanOutcome& outcome) {
   text += format("Search       %zu variables, %zu strategies; strategies %.3f s, search %.3f s, whole %.3f s\n",
                  outcome.variables, outcome.strategies, outcome.phases.strategies, outcome.phases.search, outcome.phases.total);
   for (const std::string& note : plan.notes) text += "Note         " + note + "\n";
+  if (const std::string account = account_text(plan.memory, plan.cluster.device.memory_bytes); !account.empty()) text += "\n" + account;
   return text;
 }
 

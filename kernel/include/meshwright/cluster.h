@@ -32,6 +32,21 @@ struct RateCurve {
   [[nodiscard]] MESHWRIGHT_API double seconds(double size) const;  // there must be a point
 };
 
+// What a device's memory holds besides the tensors of a program. 0: nothing of the kind, as on a CPU.
+struct MemoryOverheads {
+  std::int64_t driver_bytes = 0;        // of the nominal memory: what no process is given
+  std::int64_t context_bytes = 0;       // of the process: the driver's context, and the kernels that are loaded into it
+  std::int64_t workspace_bytes = 0;     // of libraries of matrix products, of all streams together
+  std::int64_t communicator_bytes = 0;  // of each communicator: the buffers of its channels
+  // The allocator gives out multiples of a block. It takes small segments from the driver for what is at most half of one, medium
+  // segments for what is at most half of such a one, and for all that is larger a segment of its own: a multiple of a small segment.
+  std::int64_t block_bytes = 0;
+  std::int64_t small_segment_bytes = 0;
+  std::int64_t medium_segment_bytes = 0;
+  double fragmentation = 0;             // what lies idle between blocks, as a share of what is given out
+  bool operator==(const MemoryOverheads&) const = default;
+};
+
 // One device, as its data sheet or a measurement describes it. Rates are per second.
 struct DeviceSpec {
   std::string name;
@@ -59,6 +74,7 @@ struct DeviceSpec {
   // How many times longer a kernel takes while a collective runs beside it, and a collective that runs beside computing.
   double computing_stretch = 1;
   double communication_stretch = 1;
+  MemoryOverheads overheads = {};
 };
 
 enum class CollectiveKind : std::uint8_t { all_gather, reduce_scatter, all_reduce, all_to_all, permute };
@@ -95,7 +111,7 @@ struct Cluster {
   DeviceSpec device;
   std::int64_t devices_per_node = 0;
   std::int64_t nodes = 1;
-  std::int64_t reserved_bytes = 0;  // of each device's memory: context, communication library, fragmentation
+  std::int64_t reserved_bytes = 0;  // of each device's memory: what else is not ours, besides the device's overheads
   std::vector<LinkLevel> levels;    // innermost first; the last joins all devices
 
   [[nodiscard]] std::int64_t devices() const { return devices_per_node * nodes; }

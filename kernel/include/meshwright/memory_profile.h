@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "meshwright/export.h"
+#include "meshwright/memory_account.h"
 #include "meshwright/program.h"
 
 namespace meshwright {
@@ -86,5 +87,12 @@ struct MemoryProfile {
 
 // `program` is finished: its values are freed after their last use.
 MESHWRIGHT_API MemoryProfile memory_profile(const Program& program);
+
+// How many groups of devices one rank exchanges data in: one for each product of mesh axes that a collective goes over, and the group
+// of all devices for what is sent from one to another. A library of collectives keeps a communicator, with buffers, for each.
+MESHWRIGHT_API std::int64_t communicators(const Program& program);
+
+// What a device of the cluster holds at the peak. `profile` is the program's.
+MESHWRIGHT_API MemoryAccount memory_account(const Cluster& cluster, const Program& program, const MemoryProfile& profile);
 
 }  // namespace meshwright

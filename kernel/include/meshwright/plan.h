@@ -12,6 +12,7 @@
 #include "meshwright/conversion.h"
 #include "meshwright/export.h"
 #include "meshwright/graph.h"
+#include "meshwright/memory_account.h"
 #include "meshwright/mesh.h"
 #include "meshwright/model_analysis.h"
 #include "meshwright/result.h"
@@ -123,6 +124,7 @@ struct Plan {
   double forward_seconds = 0;      // of the simulated step, its forwards
   double step_seconds = 0;         // simulated, of the plan's program (timeline.h); the objective if it has no program
   std::int64_t peak_bytes = 0;     // of one device
+  MemoryAccount memory;            // of one device: the peak, and all else that its memory holds
 
   std::vector<PlannedVariable> variables;
   std::vector<PlannedConversion> conversions;

@@ -62,6 +62,10 @@ class TableReader {
     return std::nullopt;
   }
 
+  void knows(const std::string& key) { known_.insert(key); }
+
+  std::int64_t bytes_or(const std::string& key, std::int64_t otherwise) { return table_.contains(key) ? bytes(key) : (knows(key), otherwise); }
+
   // A whole number of bytes that an integer holds; the cluster's own checks come later.
   std::int64_t bytes(const std::string& key) {
     const double value = quantity(key, "B", "80GiB");
@@ -151,6 +155,19 @@ Status read_rates(const toml::table* table, const std::string& where, const List
   return reader.finish();
 }
 
+Status read_overheads(const toml::table& table, const std::string& where, MemoryOverheads& overheads) {
+  TableReader reader(table, where);
+  overheads.driver_bytes = reader.bytes_or("driver", 0);
+  overheads.context_bytes = reader.bytes_or("context", 0);
+  overheads.workspace_bytes = reader.bytes_or("workspace", 0);
+  overheads.communicator_bytes = reader.bytes_or("communicator", 0);
+  overheads.block_bytes = reader.bytes_or("block", 0);
+  overheads.small_segment_bytes = reader.bytes_or("small_segment", 0);
+  overheads.medium_segment_bytes = reader.bytes_or("medium_segment", 0);
+  overheads.fragmentation = reader.number_or("fragmentation", 0);
+  return reader.finish();
+}
+
 Result<DeviceSpec> read_device(const std::string& path) {
   Result<toml::table> table = parse(path);
   if (!table) return table.error();
@@ -179,6 +196,9 @@ Result<DeviceSpec> read_device(const std::string& path) {
       device.attention[kernel] = {rates.number("efficiency"), rates.number_or("half_keys", 0), rates.number_or("half_head", 0), rates.number_or("backward", 1)};
       if (Status status = rates.finish(); !status) return status.error();
     }
+  }
+  if (const toml::table* overheads = table->contains("memory_overheads") ? reader.table("memory_overheads") : nullptr) {
+    if (Status status = read_overheads(*overheads, path + ", [memory_overheads]", device.overheads); !status) return status.error();
   }
   if (table->contains("memory_curve")) {
     if (Status status = read_rates(reader.table("memory_curve"), path + ", [memory_curve]", {"bytes", "B", "1MB"}, {"bandwidth", "B/s", "20GB/s"}, device.memory_curve); !status) return status.error();
@@ -236,7 +256,6 @@ class File final : public ClusterSource {
     cluster.name = reader.text("name");
     cluster.nodes = reader.integer("nodes");
     cluster.devices_per_node = reader.integer("devices_per_node");
-    cluster.reserved_bytes = reader.bytes("reserved_bytes");
     const std::string device = reader.text("device");
     // A single device has no links.
     const bool linked = table->contains("level") || cluster.nodes != 1 || cluster.devices_per_node != 1;
@@ -247,10 +266,17 @@ class File final : public ClusterSource {
         cluster.levels.push_back(std::move(*level));
       }
     }
+    // A device that says nothing of its overheads leaves it to the cluster to reserve something for them.
+    const bool reserves = table->contains("reserved_bytes");
+    if (reserves) cluster.reserved_bytes = reader.bytes("reserved_bytes");
+    else reader.knows("reserved_bytes");
     if (Status status = reader.finish(); !status) return status.error();
     Result<DeviceSpec> spec = read_device((fs::path(path).parent_path() / device).lexically_normal().string());
     if (!spec) return add_context(path, spec.error());
     cluster.device = std::move(*spec);
+    if (!reserves && cluster.device.overheads == MemoryOverheads{}) {
+      return bad_input(path + ": 'reserved_bytes' is missing, and the device's file has no [memory_overheads]: say in one of them what else its memory holds (\"0B\": nothing)");
+    }
     return cluster;
   }
 };
