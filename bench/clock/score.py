@@ -4,7 +4,9 @@
     bench/clock/score.py --program build/bin/meshwright --kind vtrain_single|vtrain_multi|fsdp --rows FILE.csv [--fit] [-o FOLDER] [--limit N]
 
 Needs PyTorch, to export each model once (into FOLDER); a row's batch is bound by `[model] batch`. Prints a line for each row, one for each
-GPU where there are several and, last, one JSON object: rows, mean_error and median_ratio of the predicted over the measured seconds, rank_correlation (Spearman's).
+GPU where there are several and, last, one JSON object: rows, mean_error and median_ratio of the predicted over the measured seconds, rank_correlation (Spearman's);
+of fsdp, whose microbatch is what its authors found to fit, also `fits`, the share of rows that fit by our account of memory, and `twice_does_not_fit`,
+the share of those that would not with twice the microbatch. memory.py says how a row's memory is counted.
 
 How a row is priced: Megatron's plan on the mesh data x tensor without ZeRO (vtrain), ZeRO-3 or 2 over all devices (fsdp); microbatches with
 their gradients kept (vtrain) or reduced each (fsdp). What recomputes its blocks pays one forward more: the computing of all ops and what is
@@ -25,10 +27,12 @@ import statistics
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import memory  # noqa: E402
 ROOT = HERE.parents[1]
 DEVICES_PER_NODE = 8
 A100_SERVER = [(2, "1MB 16MB 64MB 1024MB", "24 127 166 197"), (8, "1MB 16MB 64MB 1024MB", "20 126 203 229")]
@@ -160,6 +164,36 @@ def predicted(row: Row, plan: Path, program: Path, models: Path, clusters: Path)
     return found["step_seconds"] + (found["forward_seconds"] if row.recomputes else 0.0)
 
 
+def held(row: Row, factor: int, number: int, program: Path, models: Path, folder: Path) -> tuple[int, int]:
+    """What a device holds with so many times the microbatch, planned as FSDP gathers, and its memory, in bytes."""
+    gathers = "search.zero=3" in row.settings
+    settings = (*row.settings, "search.regather=always") if gathers else row.settings
+    plan = folder / f"plan_{number}_{factor}.json"
+    predicted(replace(row, batch=factor * row.batch, settings=settings), plan, program, models, folder)
+    ran = subprocess.run([str(program), "profile", str(plan), "--format", "json"], capture_output=True, text=True, check=False)
+    if ran.returncode != 0:
+        raise SystemExit(f"{row.name}: {ran.stderr.strip()}")
+    tokens = factor * row.batch // (row.devices * row.microbatches) * int(row.model["length"])
+    shape = memory.Shape(int(row.model["width"]), int(row.model["layers"]), int(row.model["words"]), tokens, row.recomputes, gathers)
+    return memory.device_bytes(json.loads(ran.stdout), shape), json.loads(plan.read_text())["cluster"]["memory_bytes"]
+
+
+def account(rows: list[Row], program: Path, folder: Path, devices: dict[str, Path]) -> dict[str, float]:
+    """Prints for each row what a device holds, and with twice the microbatch. Returns the shares that fit, and that do not."""
+    plans = folder / "memory"
+    plans.mkdir(parents=True, exist_ok=True)
+    for row in rows:
+        write_cluster(row, devices[row.gpu], plans)
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda pair: [held(pair[1], factor, pair[0], program, folder, plans) for factor in (1, 2)], enumerate(rows)))
+    fit = twice = 0
+    for row, ((once_bytes, limit), (twice_bytes, _)) in zip(rows, found, strict=True):
+        fit, twice = fit + (once_bytes <= limit), twice + (twice_bytes > limit)
+        print(f"{row.name:48} {once_bytes / 2**30:6.1f} of {limit / 2**30:.0f} GiB{'' if once_bytes <= limit else ', which does not fit'}; with twice the microbatch "
+              f"{twice_bytes / 2**30:6.1f}, which {'does not fit' if twice_bytes > limit else 'fits'}")
+    return {"fits": round(fit / len(rows), 4), "twice_does_not_fit": round(twice / len(rows), 4)}
+
+
 def price(rows: list[Row], program: Path, folder: Path, devices: dict[str, Path], into: str = "plans") -> list[float]:
     """Plans each row, whose model lies in `folder`, on the device of its GPU. The plans stay in `folder`/`into`."""
     plans = folder / into
@@ -264,7 +298,6 @@ def main() -> int:
     rows = table.rows[:options.limit]
     if not rows:
         raise SystemExit(f"{options.rows}: no row can be priced; left out: {table.left_out}")
-    sys.path.insert(0, str(HERE))
     import models
 
     options.output.mkdir(parents=True, exist_ok=True)
@@ -288,7 +321,8 @@ def main() -> int:
     moved = transferred(rows, coefficients, options.program, options.output) if fits and options.kind == "fsdp" else None
     if moved:
         print(f"h100_80gb with A100's coefficients: {json.dumps(summary([row.seconds for row in rows if row.gpu == 'h100_80gb'], moved))}")
-    print(json.dumps(summary([row.seconds for row in rows], prices)))
+    shares = account(rows, options.program, options.output, devices) if options.kind == "fsdp" else {}
+    print(json.dumps(summary([row.seconds for row in rows], prices) | shares))
     return 0
 
 
