@@ -1,17 +1,22 @@
 """What a device of a row of FSDP's table holds by our account, from `meshwright profile` of a plan of the row.
 
-The program is ours: its tensors at every instruction, and the overheads that the device's file states. Four things FSDP (PyTorch 1.13 and 2.0, as
-llm-foundry's benchmarks set it) does otherwise than our plans, and they are put in their place:
+The program is ours: its tensors at every instruction, and the overheads that the device's file states. Four things
+FSDP (PyTorch 1.13 and 2.0, as llm-foundry's benchmarks set it) does otherwise than our plans, and they are put in
+their place:
 
-- It gathers and reduces a block's parameters as one: with `limit_all_gathers` at most two blocks are gathered at a time, and the root's (words,
-  the last norm) all the step; one block's gradient is whole, in bf16, until it is reduced. Our plans gather and reduce each parameter by itself.
-- With activation checkpointing a block keeps its input alone, and makes the rest again before its backward: at an instruction in block k, of the
-  blocks before k their results are there, and nothing else that they saved. Our plans recompute nothing.
-- amp_bf16 (mixed_precision PURE): 4 bytes of value, 8 of Adam's and 4 of gradient for each parameter, in shards. Ours are 2, 4 + 8 and 2, which is as
-  much; pure bf16: 2, 4 and 2 both. So nothing is changed here.
-- The loss is flash-attn's (`fused_crossentropy`, llm-foundry's default): logits and their gradient in bf16, no copy in float32. So is ours.
+- It gathers and reduces a block's parameters as one: with `limit_all_gathers` at most two blocks are gathered at a
+  time, and the root's (words, the last norm) all the step; one block's gradient is whole, in bf16, until it is reduced.
+  Our plans gather and reduce each parameter by itself.
+- With activation checkpointing a block keeps its input alone, and makes the rest again before its backward: at an
+  instruction in block k, of the blocks before k their results are there, and nothing else that they saved. Our plans
+  recompute nothing.
+- amp_bf16 (mixed_precision PURE): 4 bytes of value, 8 of Adam's and 4 of gradient for each parameter, in shards. Ours
+  are 2, 4 + 8 and 2, which is as much; pure bf16: 2, 4 and 2 both. So nothing is changed here.
+- The loss is flash-attn's (`fused_crossentropy`, llm-foundry's default): logits and their gradient in bf16, no copy in
+  float32. So is ours.
 
-Left out, in FSDP's favour: what attention's backward sums up in float32 within the kernel, and temporaries of the optimizer's step.
+Left out, in FSDP's favour: what attention's backward sums up in float32 within the kernel, and temporaries of the
+optimizer's step.
 """
 
 from __future__ import annotations
@@ -55,12 +60,12 @@ def block_of(module: str) -> int | None:
 
 
 def places(nodes: list[dict[str, Any]], layers: int) -> dict[str, int]:
-    """For each node how many blocks' forwards lie before it: 0 before the first block and in it, `layers` after the last."""
-    found, passed = {}, 0
+    """For each node how many blocks' forwards lie before it: 0 until the second block, `layers` after the last one."""
+    found, passed = {}, -1
     for node in nodes:
         block = block_of(node["module"])
         passed = passed if block is None else block
-        found[node["name"]] = layers if block is None and passed == layers - 1 else passed
+        found[node["name"]] = layers if block is None and passed == layers - 1 else max(0, passed)
     return found
 
 
@@ -80,7 +85,7 @@ def peak_bytes(profile: dict[str, Any], shape: Shape) -> int:
         held, phase = point["bytes"], point["phase"]
         if phase != "update":
             if point["node"] not in before:
-                continue  # what only frees, or serves no node: there is never more than after the instruction before it
+                continue  # What only frees, or serves no node: there is never more than after the one before it.
             held += max(0, units - point["gathered_bytes"]) - dropped[before[point["node"]]]
             if phase == "backward" and before[point["node"]] < shape.layers:
                 held += shape.block_bytes
@@ -93,5 +98,5 @@ def device_bytes(profile: dict[str, Any], shape: Shape) -> int:
     account = profile["memory"]
     rounded = account["program_bytes"] + account["rounding_bytes"]
     fragmentation = account["fragmentation_bytes"] / rounded
-    others = sum(account[key] for key in ("driver_bytes", "context_bytes", "workspace_bytes", "communicator_bytes", "reserved_bytes"))
+    others = sum(account[f"{key}_bytes"] for key in ("driver", "context", "workspace", "communicator", "reserved"))
     return round((peak_bytes(profile, shape) + account["rounding_bytes"]) * (1 + fragmentation)) + others

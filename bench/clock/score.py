@@ -4,9 +4,10 @@
     bench/clock/score.py --program build/bin/meshwright --kind vtrain_single|vtrain_multi|fsdp --rows FILE.csv [--fit] [-o FOLDER] [--limit N]
 
 Needs PyTorch, to export each model once (into FOLDER); a row's batch is bound by `[model] batch`. Prints a line for each row, one for each
-GPU where there are several and, last, one JSON object: rows, mean_error and median_ratio of the predicted over the measured seconds, rank_correlation (Spearman's);
-of fsdp, whose microbatch is what its authors found to fit, also `fits`, the share of rows that fit by our account of memory, and `twice_does_not_fit`,
-the share of those that would not with twice the microbatch. memory.py says how a row's memory is counted.
+GPU where there are several and, last, one JSON object: rows, mean_error and median_ratio of the predicted over the
+measured seconds, rank_correlation (Spearman's); of fsdp, whose microbatch is what its authors found to fit, also
+`fits`, the share of rows that fit by our account of memory, and `twice_does_not_fit`, the share of those that would not
+with twice the microbatch. memory.py says how a row's memory is counted.
 
 How a row is priced: Megatron's plan on the mesh data x tensor without ZeRO (vtrain), ZeRO-3 or 2 over all devices (fsdp); microbatches with
 their gradients kept (vtrain) or reduced each (fsdp). What recomputes its blocks pays one forward more: the computing of all ops and what is
@@ -170,27 +171,35 @@ def held(row: Row, factor: int, number: int, program: Path, models: Path, folder
     settings = (*row.settings, "search.regather=always") if gathers else row.settings
     plan = folder / f"plan_{number}_{factor}.json"
     predicted(replace(row, batch=factor * row.batch, settings=settings), plan, program, models, folder)
-    ran = subprocess.run([str(program), "profile", str(plan), "--format", "json"], capture_output=True, text=True, check=False)
+    command = [str(program), "profile", str(plan), "--format", "json"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
     if ran.returncode != 0:
         raise SystemExit(f"{row.name}: {ran.stderr.strip()}")
-    tokens = factor * row.batch // (row.devices * row.microbatches) * int(row.model["length"])
-    shape = memory.Shape(int(row.model["width"]), int(row.model["layers"]), int(row.model["words"]), tokens, row.recomputes, gathers)
+    width, layers, words, length = (int(row.model[key]) for key in ("width", "layers", "words", "length"))
+    tokens = factor * row.batch // (row.devices * row.microbatches) * length
+    shape = memory.Shape(width, layers, words, tokens, row.recomputes, gathers)
     return memory.device_bytes(json.loads(ran.stdout), shape), json.loads(plan.read_text())["cluster"]["memory_bytes"]
 
 
 def account(rows: list[Row], program: Path, folder: Path, devices: dict[str, Path]) -> dict[str, float]:
-    """Prints for each row what a device holds, and with twice the microbatch. Returns the shares that fit, and that do not."""
+    """Prints for each row what a device holds, and with twice the microbatch. Returns the shares of the last line."""
     plans = folder / "memory"
     plans.mkdir(parents=True, exist_ok=True)
     for row in rows:
         write_cluster(row, devices[row.gpu], plans)
+
+    def once_and_twice(numbered: tuple[int, Row]) -> list[tuple[int, int]]:
+        return [held(numbered[1], factor, numbered[0], program, folder, plans) for factor in (1, 2)]
+
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(lambda pair: [held(pair[1], factor, pair[0], program, folder, plans) for factor in (1, 2)], enumerate(rows)))
+        found = list(pool.map(once_and_twice, enumerate(rows)))
     fit = twice = 0
     for row, ((once_bytes, limit), (twice_bytes, _)) in zip(rows, found, strict=True):
         fit, twice = fit + (once_bytes <= limit), twice + (twice_bytes > limit)
-        print(f"{row.name:48} {once_bytes / 2**30:6.1f} of {limit / 2**30:.0f} GiB{'' if once_bytes <= limit else ', which does not fit'}; with twice the microbatch "
-              f"{twice_bytes / 2**30:6.1f}, which {'does not fit' if twice_bytes > limit else 'fits'}")
+        too_much = "" if once_bytes <= limit else ", which does not fit"
+        twice_does = "fits" if twice_bytes <= limit else "does not fit"
+        print(f"{row.name:48} {once_bytes / 2**30:6.1f} of {limit / 2**30:.0f} GiB{too_much}; "
+              f"with twice the microbatch {twice_bytes / 2**30:6.1f}, which {twice_does}")
     return {"fits": round(fit / len(rows), 4), "twice_does_not_fit": round(twice / len(rows), 4)}
 
 

@@ -54,20 +54,21 @@ Status check_rates(const RateCurve& curve, const std::string& where, const char*
   return Done{};
 }
 
-// Each is less than the device's memory; that they leave something of it together is checked with what the cluster reserves.
+// Each is less than the device's memory; that they leave something of it together is checked with what the cluster
+// reserves.
 Status check_overheads(const DeviceSpec& device, const std::string& where) {
   const MemoryOverheads& overheads = device.overheads;
-  const std::pair<const char*, std::int64_t> sizes[] = {
-      {"driver", overheads.driver_bytes},
-      {"context", overheads.context_bytes},
-      {"workspace", overheads.workspace_bytes},
-      {"communicator", overheads.communicator_bytes},
-      {"block", overheads.block_bytes},
-      {"small_segment", overheads.small_segment_bytes},
-      {"medium_segment", overheads.medium_segment_bytes}};
+  const std::pair<const char*, std::int64_t> sizes[] = {{"driver", overheads.driver_bytes},
+                                                        {"context", overheads.context_bytes},
+                                                        {"workspace", overheads.workspace_bytes},
+                                                        {"communicator", overheads.communicator_bytes},
+                                                        {"block", overheads.block_bytes},
+                                                        {"small_segment", overheads.small_segment_bytes},
+                                                        {"medium_segment", overheads.medium_segment_bytes}};
   for (const auto& [key, bytes] : sizes) {
     if (bytes < 0 || bytes >= device.memory_bytes) {
-      return bad_input(where + ": " + key + " is " + std::to_string(bytes) + " bytes, but must be at least 0 and less than the device's memory, " +
+      return bad_input(where + ": " + key + " is " + std::to_string(bytes) +
+                       " bytes, but must be at least 0 and less than the device's memory, " +
                        std::to_string(device.memory_bytes) + " bytes");
     }
   }
@@ -189,7 +190,9 @@ Status validate(const Cluster& cluster) {
     return bad_input(where + ": reserved_bytes must be less than the device's memory");
   }
   if (largest_peak_bytes(cluster) <= 0) {
-    return bad_input(where + ": driver, context and workspace of the device and reserved_bytes of the cluster are together no less than the device's memory, " +
+    return bad_input(where +
+                     ": driver, context and workspace of the device and reserved_bytes of the cluster are together no "
+                     "less than the device's memory, " +
                      std::to_string(cluster.device.memory_bytes) + " bytes, and leave nothing for a program");
   }
   return check_levels(cluster, where);

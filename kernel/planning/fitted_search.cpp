@@ -26,7 +26,9 @@ Result<FittedPlan> FittedSolver::fit(const ProblemInput& input, const Problem& p
   if (!program) {
     fitted.no_program = program.error().message;
     // Nothing is known of its tensors, and each axis is taken to have a communicator.
-    if (device_.cluster) fitted.plan.memory = memory_account(*device_.cluster, {fitted.plan.peak_bytes}, static_cast<std::int64_t>(input.mesh.rank()));
+    if (device_.cluster)
+      fitted.plan.memory =
+          memory_account(*device_.cluster, {fitted.plan.peak_bytes}, static_cast<std::int64_t>(input.mesh.rank()));
     return fitted;
   }
   fitted.memory = memory_profile(*program);

@@ -43,10 +43,12 @@ class FittedSolver {
   // Errors: those of lowering.
   using Lower = std::function<Result<Program>(const Plan&)>;
 
-  FittedSolver(Solve solve, Lower lower, DeviceMemory device = {}) : solve_(std::move(solve)), lower_(std::move(lower)), device_(device) {}
+  FittedSolver(Solve solve, Lower lower, DeviceMemory device = {})
+      : solve_(std::move(solve)), lower_(std::move(lower)), device_(device) {}
 
-  // The terms of the search undercount, and know nothing of communicators and of the allocator: where a plan's program holds more than
-  // the budget, or the plan more than the device, less is asked for, until it fits. The bound is that of the budget itself. `problem` is as it was when this returns.
+  // The terms of the search undercount, and know nothing of communicators and of the allocator: where a plan's program
+  // holds more than the budget, or the plan more than the device, less is asked for, until it fits. The bound is that
+  // of the budget itself. `problem` is as it was when this returns.
   Result<FittedSearch> search(const ProblemInput& input, Problem& problem, std::int64_t budget) const;
 
   // The best choice by the search's terms alone. `problem` is as it was when this returns.
@@ -55,8 +57,8 @@ class FittedSolver {
   // A plan that holds as little as can be found: what a refusal names.
   Result<std::optional<FittedPlan>> smallest(const ProblemInput& input, const Problem& problem, std::int64_t least_bytes) const;
 
-  // By how many bytes a plan is too large: for the budget of its program's peak, or for the device by its whole account; at most 0 if
-  // it fits.
+  // By how many bytes a plan is too large: for the budget of its program's peak, or for the device by its whole
+  // account; at most 0 if it fits.
   [[nodiscard]] std::int64_t excess_bytes(const Plan& plan, std::int64_t budget) const;
 
   // The plan of an assignment, with its peak and its step.

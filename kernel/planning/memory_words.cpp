@@ -5,7 +5,8 @@
 namespace meshwright {
 
 std::vector<std::pair<std::string, std::int64_t>> overhead_rows(const MemoryAccount& account) {
-  const std::string communicators = account.communicators == 1 ? "1 communicator" : std::to_string(account.communicators) + " communicators";
+  const std::string communicators =
+      account.communicators == 1 ? "1 communicator" : std::to_string(account.communicators) + " communicators";
   std::vector<std::pair<std::string, std::int64_t>> rows = {{"allocator's rounding", account.rounding_bytes},
                                                             {"fragmentation", account.fragmentation_bytes},
                                                             {"driver", account.driver_bytes},
@@ -19,7 +20,8 @@ std::vector<std::pair<std::string, std::int64_t>> overhead_rows(const MemoryAcco
 
 std::string overheads_text(const MemoryAccount& account) {
   std::string text;
-  for (const auto& [name, bytes] : overhead_rows(account)) text += (text.empty() ? "" : ", ") + name + " " + size_text(bytes);
+  for (const auto& [name, bytes] : overhead_rows(account))
+    text += (text.empty() ? "" : ", ") + name + " " + size_text(bytes);
   return text;
 }
 

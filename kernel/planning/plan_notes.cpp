@@ -64,8 +64,9 @@ std::string modules_of(const std::string& op, const Plan& plan) {
 void note_memory(const Plan& plan, std::vector<std::string>& notes) {
   const std::int64_t memory = plan.cluster.device.memory_bytes, total = plan.memory.total_bytes();
   if (total <= memory) return;
-  notes.push_back("The plan keeps to its budget, but with all that a device's memory holds it takes " + size_text(total) + " of " + size_text(memory) + " (" +
-                  overheads_text(plan.memory) + "): it may not fit.");
+  notes.push_back("The plan keeps to its budget, but with all that a device's memory holds it takes " +
+                  size_text(total) + " of " + size_text(memory) + " (" + overheads_text(plan.memory) +
+                  "): it may not fit.");
 }
 
 }  // namespace

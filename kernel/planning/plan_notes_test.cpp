@@ -46,8 +46,10 @@ TEST(NotesOf, APlanThatItsDeviceCanNotHoldSaySo) {
   plan.memory.context_bytes = 2 * kGiB;
   const std::vector<std::string> notes = notes_of(plan);
   ASSERT_EQ(notes.size(), 1U);
-  EXPECT_EQ(notes[0], "The plan keeps to its budget, but with all that a device's memory holds it takes 81.0 GiB of 80.0 GiB (context 2.00 GiB, 2 communicators "
-                      "1.00 GiB): it may not fit.");
+  EXPECT_EQ(notes[0],
+            "The plan keeps to its budget, but with all that a device's memory holds it takes 81.0 GiB of 80.0 GiB "
+            "(context 2.00 GiB, 2 communicators "
+            "1.00 GiB): it may not fit.");
 }
 
 TEST(StepNote, NamesTheCausesOfADifference) {

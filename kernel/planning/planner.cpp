@@ -205,8 +205,8 @@ class Planner {
   }
 
   const PlanRequest& request_;
-  const FittedSolver fitted_{[this](const ModelProblem& model, std::int64_t budget) { return solve(model, budget); }, request_.lower,
-                             DeviceMemory{&request_.cluster, request_.must_fit_device}};
+  const FittedSolver fitted_{[this](const ModelProblem& model, std::int64_t budget) { return solve(model, budget); },
+                             request_.lower, DeviceMemory{&request_.cluster, request_.must_fit_device}};
   PlanRanking ranking_;
 };
 

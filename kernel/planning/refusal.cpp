@@ -47,12 +47,14 @@ std::int64_t need(const MeshTrial& trial) {
 
 }  // namespace
 
-std::string refusal_text(const std::vector<MeshTrial>& trials, const FittedPlan* smallest, std::int64_t budget_bytes, const DeviceSpec* device) {
+std::string refusal_text(const std::vector<MeshTrial>& trials, const FittedPlan* smallest, std::int64_t budget_bytes,
+                         const DeviceSpec* device) {
   std::string text = "no plan fits into " + size_text(budget_bytes) + " per device";
   if (device != nullptr && smallest != nullptr) {
     const std::string overheads = overheads_text(smallest->plan.memory);
     if (!overheads.empty()) {
-      text += "; of its " + size_text(device->memory_bytes) + " the smallest plan that is known takes " + size_text(smallest->plan.memory.total_bytes()) + ": the program's " +
+      text += "; of its " + size_text(device->memory_bytes) + " the smallest plan that is known takes " +
+              size_text(smallest->plan.memory.total_bytes()) + ": the program's " +
               size_text(smallest->plan.peak_bytes) + ", " + overheads;
     }
   }

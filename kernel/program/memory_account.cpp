@@ -27,7 +27,8 @@ MemoryAccount memory_account(const Cluster& cluster, const Program& program, con
   std::vector<std::int64_t> tensors;
   for (const HeldTensor& tensor : profile.peak_tensors) {
     std::int64_t rest = tensor.bytes;
-    for (std::int64_t copy = 1; copy < tensor.copies; ++copy, rest -= tensors.back()) tensors.push_back(tensor.bytes / tensor.copies);
+    for (std::int64_t copy = 1; copy < tensor.copies; ++copy, rest -= tensors.back())
+      tensors.push_back(tensor.bytes / tensor.copies);
     tensors.push_back(rest);
   }
   return memory_account(cluster, tensors, communicators(program));

@@ -25,10 +25,14 @@ Move over(MoveKind kind, std::uint8_t axis, AxisSet joined = 0) {
 
 TEST(Communicators, AreOneForEachProductOfAxes) {
   EXPECT_EQ(communicators(moving({})), 0);
-  EXPECT_EQ(communicators(moving({over(MoveKind::all_gather, 0), over(MoveKind::reduce_scatter, 0), over(MoveKind::all_to_all, 0)})), 1);
+  EXPECT_EQ(communicators(moving(
+                {over(MoveKind::all_gather, 0), over(MoveKind::reduce_scatter, 0), over(MoveKind::all_to_all, 0)})),
+            1);
   EXPECT_EQ(communicators(moving({over(MoveKind::all_reduce, 0), over(MoveKind::all_reduce, 2)})), 2);
   // Axes 0 and 1 together are another group than each of them, and than all three.
-  EXPECT_EQ(communicators(moving({over(MoveKind::all_gather, 0), over(MoveKind::all_gather, 0, 0b010), over(MoveKind::all_gather, 0, 0b110)})), 3);
+  EXPECT_EQ(communicators(moving({over(MoveKind::all_gather, 0), over(MoveKind::all_gather, 0, 0b010),
+                                  over(MoveKind::all_gather, 0, 0b110)})),
+            3);
 }
 
 TEST(Communicators, AreNotNeededForWhatStaysOnTheDevice) {
@@ -46,7 +50,8 @@ TEST(Communicators, OfWhatIsSentFromOneToAnotherIsThatOfAllDevices) {
 
 TEST(MemoryAccount, OfAProgramCountsEachOfThePeaksTensors) {
   MemoryProfile profile;
-  profile.peak_tensors = {{"w", MemoryKind::optimizer, {DType::float32, {3}}, 3, 39, ""}, {"x", MemoryKind::input, {DType::float32, {5}}, 1, 20, ""}};
+  profile.peak_tensors = {{"w", MemoryKind::optimizer, {DType::float32, {3}}, 3, 39, ""},
+                          {"x", MemoryKind::input, {DType::float32, {5}}, 1, 20, ""}};
   Cluster cluster;
   cluster.device.overheads.block_bytes = 16;
   const MemoryAccount account = memory_account(cluster, moving({over(MoveKind::all_gather, 1)}), profile);

@@ -23,8 +23,8 @@ _NETWORK = ("network", "1.25GB/s", "50us")
 
 
 def write_cluster(hosts: Sequence[Host], folder: Path) -> tuple[Path, int | None]:
-    """Write a cluster file into ``folder``; give its path and, where the device's file does not say what else its memory holds, the
-    memory budget per device in bytes."""
+    """Write a cluster file into ``folder``; give its path and, where the device's file does not say what else its
+    memory holds, the memory budget per device in bytes."""
     counts = Counter(host.name for host in hosts)
     if len(set(counts.values())) != 1:
         raise Error("the hosts run unequal numbers of ranks (" + ", ".join(f"{name}: {count}" for name, count in counts.items())
@@ -64,7 +64,7 @@ def _device_file(name: str) -> Path:
 
 
 def _device_with_memory(device: Path, memory_bytes: int, folder: Path) -> Path:
-    """A copy of a device's file with the memory that there really is: what the driver keeps of it is no part of what it told."""
+    """A copy of a device's file with the memory that there really is, of which the driver has kept its part already."""
     told = {"memory": f'memory = "{memory_bytes}B"', "driver": 'driver = "0B"'}
     lines = [told.get(line.partition(" = ")[0], line) for line in device.read_text(encoding="utf-8").splitlines()]
     path = folder / "device.toml"

@@ -16,8 +16,11 @@ NODE = [f"{tensor * data},8,{micro},128,2,2,64,{tensor},{data},1,{40 / micro}" f
 STAGES = "2,8,2,128,2,2,64,1,1,2,30"
 FSDP = "model,sequence,gpus,gpu,microbatch_per_gpu,accumulation,global_batch,tokens_per_second,precision,sharding,checkpointing,cpu_offload"
 A100 = [f"125m,{length},8,a100_80gb,{micro},1,{8 * micro},400000,amp_bf16,FULL_SHARD,False,False" for length in (128, 256) for micro in (1, 2)]
-LARGE = "125m,2048,8,a100_80gb,{micro},1,{batch},400000,amp_bf16,FULL_SHARD,{recomputes},False"
 FP8 = "125m,128,8,h100_80gb,1,1,8,400000,amp_fp8,FULL_SHARD,False,False"
+
+
+def large(micro: int, recomputes: bool) -> str:
+    return f"125m,2048,8,a100_80gb,{micro},1,{8 * micro},400000,amp_bf16,FULL_SHARD,{recomputes},False"
 
 
 def held(said: str) -> tuple[list[float], list[float]]:
@@ -57,13 +60,13 @@ def main() -> None:
         found, said = scores.scored("fsdp", [FSDP, *A100, FP8])
         assert found["rows"] == len(A100) and "left out: 1 rows (amp_fp8)" in said, said
         # So small models fit, and twice as much of them.
-        assert found["fits"] == 1 and found["twice_does_not_fit"] == 0 and said.count("with twice the microbatch") == len(A100), said
-        _, said = scores.scored("fsdp", [FSDP, *(LARGE.format(micro=micro, batch=8 * micro, recomputes=False) for micro in (8, 16))])
+        assert found["fits"] == 1 and found["twice_does_not_fit"] == 0, said
+        assert said.count("with twice the microbatch") == len(A100), said
+        _, said = scores.scored("fsdp", [FSDP, large(8, False), large(16, False)])
         once, twice = held(said)
         assert once[0] < once[1] == twice[0] < twice[1], said  # a microbatch of 16, once as the row's own
         # One that is far too large, and half of one that nearly is. What recomputes its blocks holds less.
-        found, said = scores.scored("fsdp", [FSDP, LARGE.format(micro=150, batch=1200, recomputes=False), LARGE.format(micro=50, batch=400, recomputes=False),
-                                             LARGE.format(micro=50, batch=400, recomputes=True)])
+        found, said = scores.scored("fsdp", [FSDP, large(150, False), large(50, False), large(50, True)])
         assert found["fits"] == 0.6667 and found["twice_does_not_fit"] == 0.6667, said
         once, _ = held(said)
         assert once[2] < once[1] < 80 < once[0], said

@@ -117,8 +117,10 @@ int run_profile(const ProfileOptions& options) {
     if (!written) return report_error(written.error());
   }
   std::string text;
-  if (options.format == "json") text = write_json(memory_json(program, profile, account ? &*account : nullptr));
-  else text = memory_text(program, profile, *rows);
+  if (options.format == "json")
+    text = write_json(memory_json(program, profile, account ? &*account : nullptr));
+  else
+    text = memory_text(program, profile, *rows);
   const std::string of_device = account ? account_text(*account, profiled->cluster->device.memory_bytes) : "";
   if (options.format != "json" && !of_device.empty()) text += "\n" + of_device;
   std::fwrite(text.data(), 1, text.size(), stdout);

@@ -11,8 +11,9 @@ constexpr std::int64_t kMostBytes = std::int64_t{1} << 58;
 
 MemoryOverheads read_overheads(const JsonPlace& place) {
   const auto bytes = [&](std::string_view key) { return place.at(key).integer(0, kMostBytes); };
-  return {bytes("driver_bytes"),        bytes("context_bytes"),        bytes("workspace_bytes"),
-          bytes("communicator_bytes"),  bytes("block_bytes"),          bytes("small_segment_bytes"),
+  return {bytes("driver_bytes"),         bytes("context_bytes"),
+          bytes("workspace_bytes"),      bytes("communicator_bytes"),
+          bytes("block_bytes"),          bytes("small_segment_bytes"),
           bytes("medium_segment_bytes"), place.at("fragmentation").number(0, 1)};
 }
 
@@ -31,9 +32,12 @@ MemoryAccount read_account(const JsonPlace& place, std::int64_t peak_bytes) {
   const std::int64_t total = bytes("total_bytes");
   if (place.failed()) return account;
   if (account.program_bytes != peak_bytes) {
-    place.at("program_bytes").fail("it is " + std::to_string(account.program_bytes) + ", and peak_bytes is " + std::to_string(peak_bytes) + "; they are the same figure");
+    place.at("program_bytes")
+        .fail("it is " + std::to_string(account.program_bytes) + ", and peak_bytes is " + std::to_string(peak_bytes) +
+              "; they are the same figure");
   } else if (account.total_bytes() != total) {
-    place.at("total_bytes").fail("it is " + std::to_string(total) + ", and its parts add up to " + std::to_string(account.total_bytes()));
+    place.at("total_bytes")
+        .fail("it is " + std::to_string(total) + ", and its parts add up to " + std::to_string(account.total_bytes()));
   }
   return account;
 }

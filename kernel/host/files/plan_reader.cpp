@@ -53,7 +53,8 @@ DeviceSpec read_device(const JsonPlace& place) {
   device.matrix_efficiency = place.at("matrix_efficiency").number();
   device.memory_efficiency = place.at("memory_efficiency").number();
   device.half_efficiency_flops = place.at("half_efficiency_flops").number();
-  if (const std::optional<JsonPlace> overheads = place.find("memory_overheads")) device.overheads = read_overheads(*overheads);
+  if (const std::optional<JsonPlace> overheads = place.find("memory_overheads"))
+    device.overheads = read_overheads(*overheads);
   if (!place.find("multiprocessors")) return device;  // a plan of before these were known
   device.tf32_flops_per_second = place.at("tf32_flops_per_second").number();
   device.multiprocessors = place.at("multiprocessors").integer(0);
@@ -189,7 +190,8 @@ class PlanReader {
     plan_.memory.program_bytes = plan_.peak_bytes;
     plan_.memory.reserved_bytes = plan_.cluster.reserved_bytes;
     // A plan of before there were accounts has none.
-    if (const std::optional<JsonPlace> memory = root_.find("memory")) plan_.memory = read_account(*memory, plan_.peak_bytes);
+    if (const std::optional<JsonPlace> memory = root_.find("memory"))
+      plan_.memory = read_account(*memory, plan_.peak_bytes);
     plan_.mesh = read_mesh(root_.at("mesh"), plan_.cluster);
     plan_.training = read_training(root_.at("training"));
     for (const JsonPlace& plugin : root_.at("plugins").elements()) {

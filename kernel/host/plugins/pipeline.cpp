@@ -39,9 +39,10 @@ class Pipeline {
     if (!analysis) return analysis.error();
     analysis_ = std::move(*analysis);
     outcome_.phases.strategies = watch.lap();
-    Result<PlanRanking> ranking = rank_plans(
-        {context(), cluster_, *solver_, search(), [this](const Plan& plan) { return make_program(plan, tools_); },
-         host_.config().pins, host_.config().cluster.text("mesh"), budget_, holds_device_, options_.top, options_.explain});
+    Result<PlanRanking> ranking =
+        rank_plans({context(), cluster_, *solver_, search(),
+                    [this](const Plan& plan) { return make_program(plan, tools_); }, host_.config().pins,
+                    host_.config().cluster.text("mesh"), budget_, holds_device_, options_.top, options_.explain});
     if (!ranking) return ranking.error();
     take(std::move(*ranking));
     outcome_.phases.total = total.lap();
@@ -98,13 +99,16 @@ class Pipeline {
     const std::int64_t free = largest_peak_bytes(cluster_);
     const std::int64_t wanted = search().integer("memory_budget");
     if (wanted == 0 && !options_.memory_budget.empty()) {  // the configuration's 0 is all, but nobody says so in an option
-      return bad_input("--memory-budget " + options_.memory_budget + " is no memory at all; leave it out for all that the device's and the cluster's file leave free");
+      return bad_input(
+          "--memory-budget " + options_.memory_budget +
+          " is no memory at all; leave it out for all that the device's and the cluster's file leave free");
     }
     budget_ = wanted > 0 ? wanted : free;
     holds_device_ = wanted <= 0;
     if (budget_ > free) {
-      log(LogLevel::warning, "plan", "the memory budget is more than the " + std::to_string(free) +
-                                         " bytes that the device's and the cluster's file leave free on a device");
+      log(LogLevel::warning, "plan",
+          "the memory budget is more than the " + std::to_string(free) +
+              " bytes that the device's and the cluster's file leave free on a device");
     }
     return Done{};
   }
@@ -174,7 +178,8 @@ class Pipeline {
       for (const MeshTrial& trial : outcome_.trials) outcome_.refusal += "\n  mesh " + trial.mesh + ": " + trial.binding;
       return;
     }
-    outcome_.refusal = refusal_text(outcome_.trials, smallest ? &*smallest : nullptr, budget_, holds_device_ ? &cluster_.device : nullptr);
+    outcome_.refusal = refusal_text(outcome_.trials, smallest ? &*smallest : nullptr, budget_,
+                                    holds_device_ ? &cluster_.device : nullptr);
     outcome_.changes = suggestions({options_, smallest ? &*smallest : nullptr, budget_, batch_of(*analysis_.graph) * model_.training.microbatches, model_.training.microbatches,
                                     search().text("zero") != "free" && search().text("zero") != "3",
                                     !host_.config().cluster.text("mesh").empty(), computes_in(DType::float32)});

@@ -17,8 +17,8 @@ std::string memory_text(const Program& program, const MemoryProfile& profile, st
 // "Peak 3.06 GiB in the backward of 'linear_12' (aten.linear in h.3.mlp)", and a table of what it is made of, by kind.
 std::string peak_text(const Program& program, const MemoryProfile& profile);
 
-// "Of the 80.0 GiB of a device", and a table of what its memory holds when a plan runs, by name; the last row is what stays free, or
-// what is lacking. Nothing where the program is all that a device is known to hold.
+// "Of the 80.0 GiB of a device", and a table of what its memory holds when a plan runs, by name; the last row is what
+// stays free, or what is lacking. Nothing where the program is all that a device is known to hold.
 std::string account_text(const MemoryAccount& account, std::int64_t memory_bytes);
 
 // "the backward of 'linear_12' (aten.linear in h.3.mlp)"

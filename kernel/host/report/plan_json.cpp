@@ -298,7 +298,8 @@ Json summary_json(const PlanOutcome& outcome) {
     json.add("notes", texts(outcome.plan->notes));
   } else {
     json.add("status", name(SolveStatus::infeasible)).add("reason", outcome.refusal);
-    for (const char* key : {"objective_seconds", "lower_bound_seconds", "step_seconds", "peak_bytes", "memory", "mesh"}) {
+    for (const char* key :
+         {"objective_seconds", "lower_bound_seconds", "step_seconds", "peak_bytes", "memory", "mesh"}) {
       json.add(key, nullptr);
     }
     json.add("unruled_ops", Json::Array{});

@@ -134,7 +134,8 @@ std::string outcome_text(const PlanOutcome& outcome) {
   text += format("Search       %zu variables, %zu strategies; strategies %.3f s, search %.3f s, whole %.3f s\n",
                  outcome.variables, outcome.strategies, outcome.phases.strategies, outcome.phases.search, outcome.phases.total);
   for (const std::string& note : plan.notes) text += "Note         " + note + "\n";
-  if (const std::string account = account_text(plan.memory, plan.cluster.device.memory_bytes); !account.empty()) text += "\n" + account;
+  if (const std::string account = account_text(plan.memory, plan.cluster.device.memory_bytes); !account.empty())
+    text += "\n" + account;
   return text;
 }
 

@@ -38,12 +38,13 @@ struct MemoryOverheads {
   std::int64_t context_bytes = 0;       // of the process: the driver's context, and the kernels that are loaded into it
   std::int64_t workspace_bytes = 0;     // of libraries of matrix products, of all streams together
   std::int64_t communicator_bytes = 0;  // of each communicator: the buffers of its channels
-  // The allocator gives out multiples of a block. It takes small segments from the driver for what is at most half of one, medium
-  // segments for what is at most half of such a one, and for all that is larger a segment of its own: a multiple of a small segment.
+  // The allocator gives out multiples of a block. It takes small segments from the driver for what is at most half of
+  // one, medium segments for what is at most half of such a one, and for all that is larger a segment of its own: a
+  // multiple of a small segment.
   std::int64_t block_bytes = 0;
   std::int64_t small_segment_bytes = 0;
   std::int64_t medium_segment_bytes = 0;
-  double fragmentation = 0;             // what lies idle between blocks, as a share of what is given out
+  double fragmentation = 0;  // what lies idle between blocks, as a share of what is given out
   bool operator==(const MemoryOverheads&) const = default;
 };
 

@@ -88,11 +88,13 @@ struct MemoryProfile {
 // `program` is finished: its values are freed after their last use.
 MESHWRIGHT_API MemoryProfile memory_profile(const Program& program);
 
-// How many groups of devices one rank exchanges data in: one for each product of mesh axes that a collective goes over, and the group
-// of all devices for what is sent from one to another. A library of collectives keeps a communicator, with buffers, for each.
+// How many groups of devices one rank exchanges data in: one for each product of mesh axes that a collective goes over,
+// and the group of all devices for what is sent from one to another. A library of collectives keeps a communicator,
+// with buffers, for each.
 MESHWRIGHT_API std::int64_t communicators(const Program& program);
 
 // What a device of the cluster holds at the peak. `profile` is the program's.
-MESHWRIGHT_API MemoryAccount memory_account(const Cluster& cluster, const Program& program, const MemoryProfile& profile);
+MESHWRIGHT_API MemoryAccount memory_account(const Cluster& cluster, const Program& program,
+                                            const MemoryProfile& profile);
 
 }  // namespace meshwright

@@ -64,7 +64,9 @@ class TableReader {
 
   void knows(const std::string& key) { known_.insert(key); }
 
-  std::int64_t bytes_or(const std::string& key, std::int64_t otherwise) { return table_.contains(key) ? bytes(key) : (knows(key), otherwise); }
+  std::int64_t bytes_or(const std::string& key, std::int64_t otherwise) {
+    return table_.contains(key) ? bytes(key) : (knows(key), otherwise);
+  }
 
   // A whole number of bytes that an integer holds; the cluster's own checks come later.
   std::int64_t bytes(const std::string& key) {
@@ -198,7 +200,8 @@ Result<DeviceSpec> read_device(const std::string& path) {
     }
   }
   if (const toml::table* overheads = table->contains("memory_overheads") ? reader.table("memory_overheads") : nullptr) {
-    if (Status status = read_overheads(*overheads, path + ", [memory_overheads]", device.overheads); !status) return status.error();
+    if (Status status = read_overheads(*overheads, path + ", [memory_overheads]", device.overheads); !status)
+      return status.error();
   }
   if (table->contains("memory_curve")) {
     if (Status status = read_rates(reader.table("memory_curve"), path + ", [memory_curve]", {"bytes", "B", "1MB"}, {"bandwidth", "B/s", "20GB/s"}, device.memory_curve); !status) return status.error();
@@ -268,14 +271,18 @@ class File final : public ClusterSource {
     }
     // A device that says nothing of its overheads leaves it to the cluster to reserve something for them.
     const bool reserves = table->contains("reserved_bytes");
-    if (reserves) cluster.reserved_bytes = reader.bytes("reserved_bytes");
-    else reader.knows("reserved_bytes");
+    if (reserves)
+      cluster.reserved_bytes = reader.bytes("reserved_bytes");
+    else
+      reader.knows("reserved_bytes");
     if (Status status = reader.finish(); !status) return status.error();
     Result<DeviceSpec> spec = read_device((fs::path(path).parent_path() / device).lexically_normal().string());
     if (!spec) return add_context(path, spec.error());
     cluster.device = std::move(*spec);
     if (!reserves && cluster.device.overheads == MemoryOverheads{}) {
-      return bad_input(path + ": 'reserved_bytes' is missing, and the device's file has no [memory_overheads]: say in one of them what else its memory holds (\"0B\": nothing)");
+      return bad_input(path +
+                       ": 'reserved_bytes' is missing, and the device's file has no [memory_overheads]: say in one of "
+                       "them what else its memory holds (\"0B\": nothing)");
     }
     return cluster;
   }
