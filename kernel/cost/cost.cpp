@@ -144,12 +144,35 @@ Status check_attention(const DeviceSpec& device, const TrainingSettings& trainin
 
 Profiler::~Profiler() = default;
 
-Result<CostProfile> Profiler::profile(const Cluster& cluster) const {
+namespace {
+
+// Runs one of a profiler's functions and checks what it returned for `cluster`.
+template <class Make>
+Result<CostProfile> checked_profile(const Cluster& cluster, Make make) {
   return guarded([] { return std::string("the profiler"); }, [&]() -> Result<CostProfile> {
-    Result<CostProfile> profile = do_profile(cluster);
-    if (profile && profile->bucket_bytes <= 0) return plugin_failed("the profiler's bucket_bytes is not more than 0");
+    Result<CostProfile> profile = make();
+    if (!profile) return profile;
+    if (profile->bucket_bytes <= 0) return plugin_failed("the profiler's bucket_bytes is not more than 0");
+    Cluster profiled = cluster;
+    profiled.device = profile->device;
+    // A cluster that was not valid before, as tests make some, is not the profiler's fault.
+    if (const Status status = validate(profiled); !status && validate(cluster)) {
+      return plugin_failed("the profiler's device: " + status.error().message);
+    }
     return profile;
   });
 }
+
+}  // namespace
+
+Result<CostProfile> Profiler::profile(const Cluster& cluster) const {
+  return checked_profile(cluster, [&] { return do_profile(cluster); });
+}
+
+Result<CostProfile> Profiler::recall(const Cluster& planned) const {
+  return checked_profile(planned, [&] { return do_recall(planned); });
+}
+
+Result<CostProfile> Profiler::do_recall(const Cluster& planned) const { return do_profile(planned); }
 
 }  // namespace meshwright

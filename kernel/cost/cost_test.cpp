@@ -136,5 +136,36 @@ TEST(CollectiveSeconds, ABucketCostsWhatItsSharesDo) {
   EXPECT_NEAR(3 * collective_seconds(CollectiveKind::reduce_scatter, axis, 8e6, 1.0 / 3), whole, 1e-12);
 }
 
+// Says that more work is sooner done, or gives the device as it is.
+class Falling final : public Profiler {
+ public:
+  explicit Falling(double last_rate) : last_rate_(last_rate) {}
+
+ private:
+  Result<CostProfile> do_profile(const Cluster& cluster) const override {
+    CostProfile profile{cluster.device};
+    profile.device.memory_curve = {{1e3, 1e6}, {1e9, last_rate_}};
+    return profile;
+  }
+
+  double last_rate_;
+};
+
+TEST(Profilers, GiveADeviceThatAClusterMayHave) {
+  Cluster cluster;
+  cluster.devices_per_node = 1;
+  cluster.device.memory_bytes = 1;
+  cluster.device.memory_bytes_per_second = cluster.device.vector_flops_per_second = 1e9;
+  cluster.device.matrix_flops_per_second[DType::float32] = 1e9;
+  ASSERT_TRUE(validate(cluster));
+  EXPECT_TRUE(Falling(1e12).profile(cluster));
+  EXPECT_TRUE(Falling(1e12).recall(cluster));
+  for (const Result<CostProfile>& profile : {Falling(2e12).profile(cluster), Falling(2e12).recall(cluster)}) {
+    ASSERT_FALSE(profile);
+    EXPECT_EQ(profile.error().code, ErrorCode::plugin_failed);
+    EXPECT_NE(profile.error().message.find("sooner done"), std::string::npos) << profile.error().message;
+  }
+}
+
 }  // namespace
 }  // namespace meshwright

@@ -7,6 +7,7 @@
 #include "commands/calibrate_command.h"
 #include "commands/explain_command.h"
 #include "commands/iopddl_command.h"
+#include "commands/measure_command.h"
 #include "commands/plan_command.h"
 #include "commands/plugins_command.h"
 #include "commands/profile_command.h"
@@ -96,6 +97,18 @@ void add_calibrate(CLI::App& app, CalibrateOptions& options, int& exit_code) {
   command.callback([&options, &exit_code] { exit_code = run_calibrate(options); });
 }
 
+void add_measure(CLI::App& app, MeasureOptions& options, int& exit_code) {
+  CLI::App& command = *app.add_subcommand("measure", "ask a profiler about a device, and write the device's file");
+  command.add_option("--profiler", options.profiler, "the plugin that is asked")->capture_default_str();
+  command.add_option("--device", options.device,
+                     "a device's file, for what the plugin does not say; a CPU with this machine's memory if absent");
+  command.add_option("-o,--output", options.output, "where the device's file is written")->required();
+  command.add_option("--config", options.config, "the configuration, a TOML file");
+  command.add_option("--set", options.set, kSetHelp)->allow_extra_args(false);
+  add_format(command, options.format);
+  command.callback([&options, &exit_code] { exit_code = run_measure(options); });
+}
+
 void add_explain(CLI::App& app, ExplainOptions& options, int& exit_code) {
   CLI::App& command = *app.add_subcommand("explain", "why a plan does what it does, and what the alternatives would cost");
   command.add_option("PLAN", options.plan.plan, "the plan, a file that `plan -o` wrote")->required();
@@ -177,6 +190,8 @@ int run_command_line(int argc, const char* const* argv) {
   add_compare(app, compare_options, exit_code);
   CalibrateOptions calibrate_options;
   add_calibrate(app, calibrate_options, exit_code);
+  MeasureOptions measure_options;
+  add_measure(app, measure_options, exit_code);
   ExplainOptions explain_options;
   add_explain(app, explain_options, exit_code);
   ProfileOptions profile_options;

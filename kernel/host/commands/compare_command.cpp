@@ -47,8 +47,11 @@ Status check_names(const CompareOptions& options) {
   return Done{};
 }
 
-Result<Row> try_solver(const CompareOptions& options, const std::string& solver) {
+// `profiled` is what an earlier solver's plan was priced with, so that all of them are compared by one clock.
+Result<Row> try_solver(const CompareOptions& options, const std::string& solver,
+                       const std::optional<DeviceSpec>& profiled) {
   PlanOptions plan_options = options.plan;
+  plan_options.profiled = profiled;
   plan_options.intra = solver;
   Result<PluginHost> host = open_host(plan_options);
   if (!host) return host.error();
@@ -146,8 +149,10 @@ Json json_of(const std::vector<Row>& rows, double bound) {
 int run_compare(const CompareOptions& options) {
   if (Status status = check_names(options); !status) return report_error(status.error());
   std::vector<Row> rows;
+  std::optional<DeviceSpec> profiled;
   for (const std::string& solver : options.solvers) {
-    Result<Row> row = try_solver(options, solver);
+    Result<Row> row = try_solver(options, solver, profiled);
+    if (row && !profiled) profiled = row->outcome.device;
     rows.push_back(row ? std::move(*row) : Row{solver, {}, {}, row.error()});
   }
   // What all of them fail for is not theirs.

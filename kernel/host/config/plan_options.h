@@ -1,8 +1,11 @@
 // What the user said on the command line of `meshwright plan`. A text that is "" was not given.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "meshwright/cluster.h"
 
 namespace meshwright::host {
 
@@ -21,6 +24,8 @@ struct PlanOptions {
   // Of a plan that only answers whether something fits, false: then it is compared with no other plan, a refusal gives no
   // reasons, and meshes have at most two axes.
   bool explain = true;
+  // What a profiler said of the cluster's device for another plan, compared with this one: it is not asked again.
+  std::optional<DeviceSpec> profiled = {};
 };
 
 // The configuration overrides that the options stand for, in the order in which they apply: `set` first, then the

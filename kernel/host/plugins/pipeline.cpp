@@ -88,8 +88,10 @@ class Pipeline {
     if (!cluster) return cluster.error();
     cluster_ = std::move(*cluster);
     cluster_.nodes *= options_.node_factor;
-    Result<CostProfile> profile = profiler_->profile(cluster_);
+    if (options_.profiled) cluster_.device = *options_.profiled;
+    Result<CostProfile> profile = options_.profiled ? profiler_->recall(cluster_) : profiler_->profile(cluster_);
     if (!profile) return profile.error();
+    cluster_.device = outcome_.device = profile->device;  // the plan keeps it, and nobody who opens it measures again
     tools_.profile = for_training(std::move(*profile), model_.training);
     if (Status status = check_attention(cluster_.device, model_.training); !status) return status;
     return read_budget();
@@ -183,6 +185,7 @@ class Pipeline {
     outcome_.changes = suggestions({options_, smallest ? &*smallest : nullptr, budget_, batch_of(*analysis_.graph) * model_.training.microbatches, model_.training.microbatches,
                                     search().text("zero") != "free" && search().text("zero") != "3",
                                     !host_.config().cluster.text("mesh").empty(), computes_in(DType::float32)});
+    for (Suggestion& change : outcome_.changes) change.options.profiled = cluster_.device;
   }
 
   const PlanOptions& options_;

@@ -45,6 +45,7 @@ struct PlanOutcome {
   std::size_t strategies = 0;
   std::string refusal;  // why there is no plan
   std::vector<Suggestion> changes;  // that might help then
+  DeviceSpec device;                // with the profiler's figures
 };
 
 // Errors: bad_input (a file, an option), plugin_failed. That nothing fits is no error but an outcome without a plan.

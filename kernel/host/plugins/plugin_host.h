@@ -36,6 +36,9 @@ class PluginHost {
     return registry_.create<T>(kind, id, *config);
   }
 
+  // What the plugin is configured with: every key of its schema. Errors: those of create.
+  Result<Config> plugin_config(std::string_view kind, std::string_view id);
+
   // The frontend that the configuration names, or the one that serves the suffix of `model_path`. Error: bad_input.
   Result<std::string> frontend_for(const std::string& model_path);
 
@@ -46,8 +49,6 @@ class PluginHost {
   Result<std::unique_ptr<OpTable>> op_table();
 
  private:
-  Result<Config> plugin_config(std::string_view kind, std::string_view id);
-
   ConfigTree tree_;
   HostConfig config_;
   PluginRegistry registry_;

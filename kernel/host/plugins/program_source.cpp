@@ -69,7 +69,7 @@ Result<ProgramTools> open_tools(PluginHost& host, const Plan& plan, std::unique_
   std::shared_ptr<Profiler> profiler;
   const std::string id = planned_with(plan, "profilers", host.config().search.text("profiler"));
   if (Status status = create(host, "profilers", id, profiler); !status) return status.error();
-  Result<CostProfile> profile = profiler->profile(plan.cluster);
+  Result<CostProfile> profile = profiler->recall(plan.cluster);
   if (!profile) return profile.error();
   tools->profile = for_training(std::move(*profile), plan.training);
   return tools;

@@ -74,6 +74,8 @@ Json numbers(const std::vector<double>& values) {
 
 Json rates_json(const RateCurve& curve) { return Json().add("sizes", numbers(curve.sizes)).add("rates", numbers(curve.rates)); }
 
+}  // namespace
+
 Json cluster_json(const Cluster& cluster) {
   const DeviceSpec& device = cluster.device;
   Json json;
@@ -113,6 +115,8 @@ Json cluster_json(const Cluster& cluster) {
   }));
   return json;
 }
+
+namespace {
 
 class PlanWriter {
  public:

@@ -61,14 +61,23 @@ MESHWRIGHT_API CostProfile for_training(CostProfile profile, const TrainingSetti
 // That the device has rates for the kernel of attention that is asked for, if it has any. Errors: bad_input.
 MESHWRIGHT_API Status check_attention(const DeviceSpec& device, const TrainingSettings& training);
 
-// Makes a CostProfile for a cluster.
+// Makes a CostProfile for a cluster. A plan keeps the device of the profile that it was made with, so that whoever
+// opens the plan later prices as its search did.
 class MESHWRIGHT_API Profiler {
  public:
   virtual ~Profiler();
+
+  // For a new plan. May measure, so two calls may differ. Errors: plugin_failed for a device that no cluster may have.
   Result<CostProfile> profile(const Cluster& cluster) const;
+
+  // For a plan that exists: `planned` has the device that profile() gave. The same cluster gives the same profile.
+  Result<CostProfile> recall(const Cluster& planned) const;
 
  private:
   virtual Result<CostProfile> do_profile(const Cluster& cluster) const = 0;
+
+  // The default is do_profile(planned). A profiler that measures overrides it, and takes the device as it is.
+  virtual Result<CostProfile> do_recall(const Cluster& planned) const;
 };
 
 }  // namespace meshwright

@@ -1,4 +1,5 @@
-// A cluster from a TOML file (configs/clusters), which names its device's file (configs/devices).
+// A cluster from a TOML file (configs/clusters), which names its device's file (configs/devices). A device's file alone
+// is a cluster of that one device.
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -170,10 +171,8 @@ Status read_overheads(const toml::table& table, const std::string& where, Memory
   return reader.finish();
 }
 
-Result<DeviceSpec> read_device(const std::string& path) {
-  Result<toml::table> table = parse(path);
-  if (!table) return table.error();
-  TableReader reader(*table, path);
+Result<DeviceSpec> read_device(const toml::table& table, const std::string& path) {
+  TableReader reader(table, path);
   DeviceSpec device;
   device.name = reader.text("name");
   device.memory_bytes = reader.bytes("memory");
@@ -190,7 +189,7 @@ Result<DeviceSpec> read_device(const std::string& path) {
   device.skew_seconds = reader.quantity_or("skew", "s", "100us", 0);
   device.computing_stretch = reader.number_or("computing_stretch", 1);
   device.communication_stretch = reader.number_or("communication_stretch", 1);
-  if (const toml::table* kernels = table->contains("attention") ? reader.table("attention") : nullptr) {
+  if (const toml::table* kernels = table.contains("attention") ? reader.table("attention") : nullptr) {
     for (const auto& [key, value] : *kernels) {
       const std::string kernel(key.str()), where = path + ", [attention." + kernel + "]";
       if (!value.is_table()) return bad_input(where + " must be a table, of the kernel of that name");
@@ -199,14 +198,14 @@ Result<DeviceSpec> read_device(const std::string& path) {
       if (Status status = rates.finish(); !status) return status.error();
     }
   }
-  if (const toml::table* overheads = table->contains("memory_overheads") ? reader.table("memory_overheads") : nullptr) {
+  if (const toml::table* overheads = table.contains("memory_overheads") ? reader.table("memory_overheads") : nullptr) {
     if (Status status = read_overheads(*overheads, path + ", [memory_overheads]", device.overheads); !status)
       return status.error();
   }
-  if (table->contains("memory_curve")) {
+  if (table.contains("memory_curve")) {
     if (Status status = read_rates(reader.table("memory_curve"), path + ", [memory_curve]", {"bytes", "B", "1MB"}, {"bandwidth", "B/s", "20GB/s"}, device.memory_curve); !status) return status.error();
   }
-  if (const toml::table* curves = table->contains("product_curve") ? reader.table("product_curve") : nullptr) {
+  if (const toml::table* curves = table.contains("product_curve") ? reader.table("product_curve") : nullptr) {
     for (const auto& [key, value] : *curves) {
       const std::string where = path + ", [product_curve." + std::string(key.str()) + "]";
       const auto dtype = parse_dtype(key.str());
@@ -248,12 +247,24 @@ Result<LinkLevel> read_level(const toml::table& table, const std::string& where)
   return level;
 }
 
+// The cluster of one device that a device's file is by itself.
+Result<Cluster> alone(const toml::table& table, const std::string& path) {
+  Result<DeviceSpec> device = read_device(table, path);
+  if (!device) return device.error();
+  Cluster cluster;
+  cluster.name = device->name;
+  cluster.device = std::move(*device);
+  cluster.devices_per_node = 1;
+  return cluster;
+}
+
 class File final : public ClusterSource {
  private:
   Result<Cluster> do_describe(const std::string& path) const override {
     if (path.empty()) return bad_input("no cluster file: name one with --cluster FILE");
     Result<toml::table> table = parse(path);
     if (!table) return table.error();
+    if (!table->contains("device") && table->contains("memory_bandwidth")) return alone(*table, path);
     TableReader reader(*table, path);
     Cluster cluster;
     cluster.name = reader.text("name");
@@ -276,7 +287,10 @@ class File final : public ClusterSource {
     else
       reader.knows("reserved_bytes");
     if (Status status = reader.finish(); !status) return status.error();
-    Result<DeviceSpec> spec = read_device((fs::path(path).parent_path() / device).lexically_normal().string());
+    const std::string device_path = (fs::path(path).parent_path() / device).lexically_normal().string();
+    const Result<toml::table> device_table = parse(device_path);
+    if (!device_table) return add_context(path, device_table.error());
+    Result<DeviceSpec> spec = read_device(*device_table, device_path);
     if (!spec) return add_context(path, spec.error());
     cluster.device = std::move(*spec);
     if (!reserves && cluster.device.overheads == MemoryOverheads{}) {
