@@ -58,6 +58,73 @@ TEST(Timeline, WhatIsReducedIsWaitedForWhereItsRoomIsNeeded) {
   EXPECT_EQ(starts(build.program, timeline), (std::vector<double>{0, 0, 32, 80, 88, 120}));
 }
 
+// Kernels and moves take twice as long as long as they run beside each other, and only so long.
+TEST(Timeline, WhatRunsBesideEachOtherStretchesBoth) {
+  ProgramBuilder build = layer(true);
+  build.profile.device.computing_stretch = build.profile.device.communication_stretch = 2;
+  const Timeline timeline = make_timeline(build.program, kOps, build.profile).value();
+  // The gather takes 16 s, in which first does 8 s of its 288; the reduction 16 s, in which third does 8 s of its 32.
+  EXPECT_EQ(starts(build.program, timeline), (std::vector<double>{0, 0, 296, 344, 344, 384}));
+  EXPECT_DOUBLE_EQ(timeline.spans[0].seconds(), 16);
+  EXPECT_DOUBLE_EQ(timeline.communication_seconds, 16);  // as alone
+
+  ProgramBuilder waits = layer(true, false);
+  waits.profile.device.computing_stretch = waits.profile.device.communication_stretch = 2;
+  // Third waits for the reduction, beside which nothing computes: 8 s.
+  EXPECT_EQ(starts(waits.program, make_timeline(waits.program, kOps, waits.profile).value()), (std::vector<double>{0, 0, 40, 88, 96, 128}));
+}
+
+// Where nothing computes for longer than the communication takes, the rest of it runs alone.
+TEST(Timeline, CommunicationThatIsLeftOverRunsAlone) {
+  ProgramBuilder build = layer(true);
+  build.profile.device.communication_stretch = 100;
+  const Timeline timeline = make_timeline(build.program, kOps, build.profile).value();
+  // In first's 288 s the gather does 2.88 of its 8, and second waits for the other 5.12.
+  EXPECT_NEAR(starts(build.program, timeline)[2], 293.12, 1e-6);
+}
+
+// Three gradients of 16 bytes: those that fill a bucket are reduced when the last of them is there, the others when the backward ends.
+TEST(Timeline, GradientsWaitForABucket) {
+  const auto reductions = [](std::int64_t bucket_bytes) {
+    ProgramBuilder build = testing::slow_builder({2});
+    build.program.training.optimizer = Optimizer::sgd;
+    build.profile.bucket_bytes = bucket_bytes;
+    const ProgramValueId x = build.input("x", count_up({4}), "R");
+    std::vector<ProgramValueId> reduced;
+    ProgramValueId last = x;
+    for (const char* name : {"a", "b", "c"}) {
+      build.parameter(name, count_up({4}), "R");
+      last = build.compute(name, {last}, "R+P0");
+      reduced.push_back(build.move(MoveKind::all_reduce, 0, last, "R"));
+      last = build.compute("next", {x}, "R");
+    }
+    for (Instruction& instruction : build.program.instructions) {
+      instruction.phase = Phase::backward;
+      if (instruction.kind() != InstructionKind::move) continue;
+      instruction.stream = Stream::communication;
+      instruction.parameter = static_cast<std::uint32_t>(std::ranges::find(reduced, instruction.results[0]) - reduced.begin());
+    }
+    for (std::uint32_t i = 0; i < 3; ++i) build.update(i, reduced[i]);
+    place_frees(build.program);
+    const Timeline timeline = make_timeline(build.program, kOps, build.profile).value();
+    std::vector<std::string> before;  // of each reduction, what had ended when it began
+    for (const Span& span : timeline.spans) {
+      const Instruction& instruction = build.program.instructions[span.at.instruction];
+      if (instruction.kind() != InstructionKind::move) continue;
+      std::string ended;
+      for (const Span& other : timeline.spans) {
+        const Instruction& kernel = build.program.instructions[other.at.instruction];
+        if (kernel.compute() != nullptr && other.end() <= span.start) ended += kernel.name.front();
+      }
+      before.push_back(ended);
+    }
+    return before;
+  };
+  EXPECT_EQ(reductions(10), (std::vector<std::string>{"a", "anb", "anbnc"}));
+  EXPECT_EQ(reductions(32), (std::vector<std::string>{"anb", "anb", "anbnc"}));
+  EXPECT_EQ(reductions(1000), (std::vector<std::string>{"anbnc", "anbnc", "anbnc"}));
+}
+
 TEST(Timeline, OtherMovesAreWaitedFor) {
   const ProgramBuilder build = layer(false);
   const Timeline timeline = make_timeline(build.program, kOps, build.profile).value();

@@ -223,7 +223,8 @@ std::string short_axes_text(const Move& move) { return listed(move, "+", "+"); }
 
 // The share of a collective's latency that a tensor pays. A bucket holds what is gathered or reduced, whole.
 static double alpha_share(const ConversionProblem& problem, double before, double after) {
-  return problem.packed ? std::min(1.0, std::max(before, after) / static_cast<double>(problem.profile.bucket_bytes)) : 1.0;
+  const std::int64_t bucket = std::max<std::int64_t>(1, std::min(problem.profile.bucket_bytes, problem.profile.parameter_bytes));
+  return problem.packed ? std::min(1.0, std::max(before, after) / static_cast<double>(bucket)) : 1.0;
 }
 
 static bool are_alike(const Mesh& mesh, const Move& move) {
@@ -282,7 +283,7 @@ double move_seconds(const ConversionProblem& problem, const Layout& from, const 
   }
   if (move.permutes_before) seconds += axis_permute_seconds(problem, from, move.axis, before);
   if (move.permutes_after) seconds += axis_permute_seconds(problem, move.result, move.axis, after);
-  return problem.packed ? seconds * problem.profile.device.communication_stretch : seconds;
+  return seconds;
 }
 
 Ticks move_ticks(const ConversionProblem& problem, const Layout& from, const Move& move) {

@@ -135,6 +135,21 @@ CostProfile for_training(CostProfile profile, const TrainingSettings& training) 
   return profile;
 }
 
+double exposed_seconds(const DeviceSpec& device, double communication, double computing) {
+  const double both = std::min(communication * device.communication_stretch, computing * device.computing_stretch);
+  return communication - both / device.communication_stretch + both * (1 - 1 / device.computing_stretch);
+}
+
+std::int64_t parameter_bytes(const Graph& graph, const TrainingSettings& training) {
+  std::int64_t sum = 0;
+  for (const Source& source : graph.sources) {
+    if (source.kind != SourceKind::parameter || !graph.values[source.value].requires_gradient) continue;
+    const TensorType& type = graph.type(source.value);
+    sum += type.elements() * std::max(size_bytes(type.dtype), training.gradient_bytes(type.dtype));
+  }
+  return sum;
+}
+
 Status check_attention(const DeviceSpec& device, const TrainingSettings& training) {
   if (device.attention.empty() || device.attention.contains(training.attention)) return Done{};
   std::string known;

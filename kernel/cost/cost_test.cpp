@@ -167,5 +167,17 @@ TEST(Profilers, GiveADeviceThatAClusterMayHave) {
   }
 }
 
+// What is left of communication behind computing, and what both take longer beside each other.
+TEST(Exposed, IsWhatCommunicationAddsToComputing) {
+  DeviceSpec device;
+  EXPECT_DOUBLE_EQ(exposed_seconds(device, 3, 5), 0);
+  EXPECT_DOUBLE_EQ(exposed_seconds(device, 5, 3), 2);
+  device.computing_stretch = device.communication_stretch = 2;  // beside each other each has half: nothing is hidden
+  EXPECT_DOUBLE_EQ(exposed_seconds(device, 3, 5), 3);
+  EXPECT_DOUBLE_EQ(exposed_seconds(device, 5, 3), 5);
+  device.communication_stretch = 1;  // 3 s of communication, in which 5 s of computing do 1.5
+  EXPECT_DOUBLE_EQ(exposed_seconds(device, 3, 5), 1.5);
+}
+
 }  // namespace
 }  // namespace meshwright

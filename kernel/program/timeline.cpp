@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "meshwright/call_price.h"
+#include "program/buckets.h"
 
 namespace meshwright {
 
@@ -20,7 +21,7 @@ Work work_of(const Program& program, const Instruction& instruction, const OpTab
   return call_work(ops, program.mesh, node, operands, results, instruction.compute()->fused);
 }
 
-constexpr std::size_t kStates = 8;
+constexpr std::size_t kStates = 9;
 
 // What the host takes to issue it. Views, what fills a bucket and all but one op of a fused kernel are issued with others.
 Ticks host_ticks(const Instruction& instruction, Ticks takes, const DeviceSpec& device) {
@@ -39,7 +40,7 @@ Ticks host_ticks(const Instruction& instruction, Ticks takes, const DeviceSpec& 
 struct Repetition {
   std::vector<Ticks> candidates;
   std::vector<std::size_t> first_candidate;  // by occurrence
-  std::vector<Ticks> ends;
+  std::vector<Ticks> ends;   // less what computing slowed down
   std::vector<Ticks> leads;  // of what computes: how long the communication stream is at work beyond its start; less than 0 if it is done
   std::array<Ticks, kStates> state = {};
 };
@@ -48,10 +49,11 @@ struct Repetition {
 // same one for all, since reductions may fall behind the computing further and further.
 class Drawing {
  public:
-  Drawing(const Program& program, std::vector<Ticks> ticks, const DeviceSpec& device, Detail detail)
+  Drawing(const Program& program, std::vector<Ticks> ticks, const CostProfile& profile, Detail detail)
       : program_(program),
         ticks_(std::move(ticks)),
-        device_(device),
+        device_(profile.device),
+        bucket_bytes_(profile.bucket_bytes),
         detail_(detail),
         owners_(storages(program)),
         frames_(1 + program.order.fullest(Phase::forward).in_flight),
@@ -69,25 +71,38 @@ class Drawing {
     timeline_.waits_for_host = to_seconds(state_[kWaitsForHost] + end - device_end);
     timeline_.host_seconds = to_seconds(host());
     timeline_.forward_seconds = to_seconds(state_[kForward]);
+    std::vector<Span> in_turn(timeline_.spans.size());
+    for (std::size_t i = 0; i < turns_.size(); ++i) in_turn[turns_[i]] = timeline_.spans[i];
+    timeline_.spans = std::move(in_turn);
     return std::move(timeline_);
   }
 
  private:
   static constexpr std::uint32_t kNone = 0xffffffff;
-  enum State : std::uint8_t { kComputing, kCommunicating, kHost, kCommunication, kWaits, kWaitsAtEnd, kWaitsForHost, kForward };
+  enum State : std::uint8_t { kComputing, kCommunicating, kHost, kCommunication, kWaits, kWaitsAtEnd, kWaitsForHost, kForward, kSlowed };
 
   Ticks& computing() { return state_[kComputing]; }
   Ticks& communicating() { return state_[kCommunicating]; }
   Ticks& host() { return state_[kHost]; }
+  // By how much all computing so far has made what is in flight end later: times of the communication stream are kept without it, which changes nothing for
+  // what has ended.
+  Ticks& slowed() { return state_[kSlowed]; }
 
   void draw(const StepSegment& segment) {
     std::fill(used_by_.begin(), used_by_.end(), kNone);
-    const std::vector<Occurrence> all = occurrences(program_, segment.events, program_.order.microbatches);
+    const std::vector<Occurrence> in_turn = occurrences(program_, segment.events, program_.order.microbatches);
+    const std::vector<std::size_t> order = in_buckets(program_, in_turn, bucket_bytes_);
+    std::vector<Occurrence> all;
+    for (const std::size_t place : order) all.push_back(in_turn[place]);
     std::vector<Repetition> known;
     std::int64_t steady = 0;  // repetitions in a row that grew like the one before them
     for (std::int64_t r = 0; r < segment.repeats; ++r) {
       Repetition& here = known.emplace_back();
-      for (const Occurrence& at : all) add({at.instruction, at.microbatch + r}, here);
+      const std::size_t first = timeline_.spans.size();
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        add({all[i].instruction, all[i].microbatch + r}, here);
+        turns_.push_back(first + order[i]);
+      }
       here.state = state_;
       if (detail_ == Detail::spans || !segment.is_steady() || known.size() < 3) continue;
       if (known.size() > 3) known.erase(known.begin());
@@ -114,37 +129,59 @@ class Drawing {
     here.first_candidate.push_back(here.candidates.size());
     here.candidates.push_back(computing());
     if (overlaps) here.candidates.push_back(communicating());
-    for (const ProgramValueId value : instruction.waits) here.candidates.push_back(used_until_[place(value, microbatch)]);
+    for (const ProgramValueId value : instruction.waits) here.candidates.push_back(used_until_[place(value, microbatch)] + slowed());
     const Ticks device_free = *std::max_element(here.candidates.begin() + static_cast<std::ptrdiff_t>(here.first_candidate.back()), here.candidates.end());
     here.candidates.push_back(host());
     const Ticks start = std::max(device_free, host());
     const Ticks lead = overlaps ? 0 : communicating() - start;
     here.leads.push_back(lead);
-    const Span span{at, instruction.stream, start, overlaps ? ticks : ticks + stretched(lead, ticks)};
+    const Span span{at, instruction.stream, start, overlaps ? ticks : beside(start, lead, ticks)};
     if (overlaps) {
       state_[kCommunication] += ticks;
       communicating() = span.end();
       for (const ProgramOperand& operand : instruction.operands) use(place(operand.value, microbatch), here, span);
       for (const ProgramValueId result : instruction.results) use(place(result, at.microbatch), here, span);
+      in_flight_.push_back(timeline_.spans.size());
     } else {
       state_[instruction.phase == Phase::update ? kWaitsAtEnd : kWaits] += device_free - computing();
       state_[kWaitsForHost] += start - device_free;
       computing() = span.end();
     }
     if (instruction.phase == Phase::forward) state_[kForward] += std::max(computing(), host()) - front;
-    here.ends.push_back(span.end());
+    here.ends.push_back(span.end() - slowed());
     timeline_.spans.push_back(span);
   }
 
-  // By how much a kernel of so many ticks takes longer while the communication stream is at work.
-  [[nodiscard]] Ticks stretched(Ticks lead, Ticks ticks) const {
-    const double beside = std::clamp(static_cast<double>(lead), 0.0, device_.computing_stretch * static_cast<double>(ticks));
-    return static_cast<Ticks>(beside * (1 - 1 / device_.computing_stretch));
+  // What a kernel takes that begins now, while the communication stream has work for `lead` more: as long as both run, each takes longer by
+  // its stretch. What is in flight ends later by that.
+  Ticks beside(Ticks start, Ticks lead, Ticks ticks) {
+    const double computing = device_.computing_stretch, communication = device_.communication_stretch;
+    if (lead <= 0 || ticks == 0 || (computing == 1 && communication == 1)) return ticks;
+    const auto work = static_cast<double>(ticks), behind = static_cast<double>(lead);
+    const double both = std::min(behind * communication, work * computing);  // for so long both run
+    const auto later = static_cast<Ticks>(both * (1 - 1 / communication));
+    const auto moved = [&](Ticks time) {
+      if (time <= start) return time;
+      return time + std::min(later, static_cast<Ticks>(static_cast<double>(time - start) * (communication - 1)));
+    };
+    std::erase_if(in_flight_, [&](std::size_t at) { return timeline_.spans[at].end() <= start; });
+    for (const std::size_t at : in_flight_) {
+      Span& span = timeline_.spans[at];
+      const Ticks end = moved(span.end());
+      span.start = moved(span.start);
+      span.ticks = end - span.start;
+    }
+    communicating() += later;
+    slowed() += later;
+    return ticks + static_cast<Ticks>(both * (1 - 1 / computing));
   }
-  [[nodiscard]] Ticks longest(Ticks ticks) const { return static_cast<Ticks>(std::ceil(device_.computing_stretch * static_cast<double>(ticks))); }
+  // From what lead on a kernel of so many ticks runs beside communication to its end.
+  [[nodiscard]] Ticks longest(Ticks ticks) const {
+    return static_cast<Ticks>(std::ceil(device_.computing_stretch / device_.communication_stretch * static_cast<double>(ticks)));
+  }
 
   void use(std::size_t place, const Repetition& here, const Span& span) {
-    used_until_[place] = span.end();
+    used_until_[place] = span.end() - state_[kSlowed];
     used_by_[place] = static_cast<std::uint32_t>(here.ends.size());
   }
 
@@ -177,7 +214,7 @@ class Drawing {
       }
       // A kernel that is stretched for a part of its time, or that will be, or no longer for all of it.
       const Ticks lead = last.leads[i], grows = lead - before.leads[i], most_lead = longest(ticks_[all[i].instruction]);
-      if (grows == 0 || device_.computing_stretch == 1) continue;
+      if (grows == 0 || (device_.computing_stretch == 1 && device_.communication_stretch == 1)) continue;
       if (lead <= 0 && grows > 0) most = std::min(most, -lead / grows);
       else if (lead >= most_lead && grows < 0) most = std::min(most, (lead - most_lead) / -grows);
       else if (lead > 0 && lead < most_lead) most = 0;
@@ -191,7 +228,7 @@ class Drawing {
       const std::uint32_t by = used_by_[at];
       if (by != kNone) used_until_[at] += repetitions * (last.ends[by] - before.ends[by]);
     }
-    for (const State each : {kComputing, kCommunicating, kHost}) state_[each] += repetitions * (last.state[each] - before.state[each]);
+    for (const State each : {kComputing, kCommunicating, kHost, kSlowed}) state_[each] += repetitions * (last.state[each] - before.state[each]);
     // What was waited in each repetition grows evenly itself.
     const std::array<Ticks, kStates>& first = known[0].state;
     for (const State each : {kCommunication, kWaits, kWaitsAtEnd, kWaitsForHost, kForward}) {
@@ -204,13 +241,16 @@ class Drawing {
   const Program& program_;
   const std::vector<Ticks> ticks_;  // by instruction
   const DeviceSpec& device_;
+  const std::int64_t bucket_bytes_;
   const Detail detail_;
   const std::vector<ProgramValueId> owners_;
   const std::int64_t frames_;
-  std::vector<Ticks> used_until_;               // by the communication stream, so far
+  std::vector<Ticks> used_until_;               // by the communication stream, so far, less `slowed`
   std::vector<std::uint32_t> used_by_;  // which occurrence of the segment's last repetition did so last
   std::array<Ticks, kStates> state_ = {};        // when each stream is free; the sums of Timeline
   std::int64_t skipped_ = 0;
+  std::vector<std::size_t> in_flight_;  // spans of the communication stream that may not have ended
+  std::vector<std::size_t> turns_;  // of each span, where it stands in the order of the program
   Timeline timeline_;
 };
 
@@ -264,7 +304,7 @@ Result<Timeline> make_timeline(const Program& program, const std::vector<Work>& 
     if (!one) return one.error();
     ticks.push_back(*one);
   }
-  return Drawing(program, std::move(ticks), profile.device, detail).run();
+  return Drawing(program, std::move(ticks), profile, detail).run();
 }
 
 Result<Timeline> make_timeline(const Program& program, const OpTable& ops, const CostProfile& profile, Detail detail) {

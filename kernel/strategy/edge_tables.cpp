@@ -1,6 +1,7 @@
 #include "strategy/edge_tables.h"
 
 #include <algorithm>
+#include <set>
 
 namespace meshwright {
 
@@ -28,11 +29,6 @@ std::string conversion_class(const AtomShape& shape, std::int64_t element_bytes)
 
 namespace {
 
-// What of `ticks` cannot hide behind `seconds` of computing.
-Ticks exposed(Ticks ticks, double seconds) {
-  return ticks >= kForbidden ? kForbidden : std::max<Ticks>(0, ticks - to_ticks(seconds));
-}
-
 void add_layouts(const ProblemEdge& edge, const StrategySet& from, const StrategySet& to, ConversionPrices& prices) {
   for (const Strategy& strategy : from.strategies) {
     prices.add(strategy.result(edge.from_port).value);
@@ -46,6 +42,20 @@ void add_layouts(const ProblemEdge& edge, const StrategySet& from, const Strateg
 }
 
 }  // namespace
+
+EdgeTables::EdgeTables(const ProblemInput& input) : input_(input) {
+  // A block is what repeats: a name as far as its first number.
+  std::set<std::string> blocks;
+  double parameters = 0;
+  for (const Source& source : input.graph().sources) {
+    if (source.kind != SourceKind::parameter || !input.graph().values[source.value].requires_gradient) continue;
+    const std::string& name = source.names.front();
+    const std::size_t digit = name.find_first_of("0123456789");
+    blocks.insert(digit == std::string::npos ? "" : name.substr(0, name.find('.', digit)));
+    ++parameters;
+  }
+  parameters_in_block_ = std::max(1.0, parameters / static_cast<double>(std::max<std::size_t>(1, blocks.size())));
+}
 
 std::uint32_t EdgeTables::prices_of(ValueId value, std::int64_t element_bytes, bool of_parameter) {
   const AtomShape& shape = input_.atoms().values[value];
@@ -69,12 +79,34 @@ Status EdgeTables::price_all() {
   return Done{};
 }
 
+// What of `ticks` cannot hide behind `seconds` of computing.
+Ticks EdgeTables::exposed(Ticks ticks, double seconds) const {
+  const DeviceSpec& device = input_.profile.device;
+  if (ticks >= kForbidden) return kForbidden;
+  // Without a stretch in whole ticks, so that nothing is rounded twice.
+  if (device.computing_stretch == 1 && device.communication_stretch == 1) return std::max<Ticks>(0, ticks - to_ticks(seconds));
+  return to_ticks(exposed_seconds(device, to_seconds(ticks), seconds));
+}
+
+// A block's values that are kept in shards are gathered by one collective for each forward, and not by one for each bucket: where it was measured what the
+// smallest gather takes, each pays its part of that.
+Ticks EdgeTables::load_latency(const ParameterStrategy& parameter) const {
+  AxisSet axes = 0;
+  for (std::size_t axis = 0; axis < input_.mesh.rank(); ++axis) {
+    if (parameter.stored.value[axis].is_shard() && parameter.stored.value[axis] != parameter.compute[axis]) axes |= AxisSet{1} << axis;
+  }
+  const MeshAxis group = input_.mesh.along(axes);
+  if (axes == 0 || !group.own.contains(CollectiveKind::all_gather)) return 0;
+  return to_ticks(collective_seconds(CollectiveKind::all_gather, group, 1) / parameters_in_block_);
+}
+
 // Of all microbatches: gathers hide behind the user's computing if they are prefetched, reductions behind its backward. A
 // program is never slower for prefetching, though the rule sees nothing that a gather for a fork or a view could hide
 // behind: a tick in favour of it, so that it is left out for memory only.
-Ticks EdgeTables::step_ticks(const ProblemEdge& edge, const ParameterStrategy& parameter, const Strategy& user, Ticks gather,
+Ticks EdgeTables::step_ticks(const ProblemEdge& edge, const ParameterStrategy& parameter, const Strategy& user, Ticks moved,
                              Ticks reduce) const {
   const TrainingSettings& training = input_.training;
+  const Ticks gather = moved > 0 ? moved + load_latency(parameter) : moved;
   const std::int64_t times = training.microbatches;
   const double in_forward = user.forward_seconds * edge.hidden_share, in_backward = user.backward_seconds * edge.hidden_share;
   const Ticks again = parameter.regather ? gather : 0;

@@ -25,7 +25,7 @@ struct ConversionPrices {
 
 class EdgeTables {
  public:
-  explicit EdgeTables(const ProblemInput& input) : input_(input) {}
+  explicit EdgeTables(const ProblemInput& input);
 
   // Fills problem.space.edges and .tables from problem.edges.
   Status fill(Problem& problem);
@@ -46,10 +46,13 @@ class EdgeTables {
   // Whether a gradient comes back along the edge.
   [[nodiscard]] bool has_gradient(const Problem& problem, const ProblemEdge& edge) const;
   CostTable make_table(const Problem& problem, const ProblemEdge& edge, const ConversionPrices& prices, const ConversionPrices& gradient_prices) const;
-  [[nodiscard]] Ticks step_ticks(const ProblemEdge& edge, const ParameterStrategy& parameter, const Strategy& user, Ticks gather,
+  [[nodiscard]] Ticks exposed(Ticks ticks, double seconds) const;
+  [[nodiscard]] Ticks step_ticks(const ProblemEdge& edge, const ParameterStrategy& parameter, const Strategy& user, Ticks moved,
                                  Ticks reduce) const;
+  [[nodiscard]] Ticks load_latency(const ParameterStrategy& parameter) const;
 
   const ProblemInput& input_;
+  double parameters_in_block_ = 1;  // the mean
   std::map<std::pair<std::string, bool>, std::uint32_t> classes_;
   std::vector<ConversionPrices> prices_;
   struct Example {

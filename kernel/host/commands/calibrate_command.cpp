@@ -108,6 +108,7 @@ Result<Opened> open_steps(const CalibrateOptions& options, const std::vector<Mea
     if (!program) return add_context(row.plan, program.error());
     CostProfile profile = opened->tools.profile;
     profile.device = plan->cluster.device;
+    profile.parameter_bytes = parameter_bytes(plan->graph(), plan->training);
     std::vector<Work> works = works_of(*program, *opened->tools.ops);
     steps.push_back({row.plan, std::move(*program), std::move(works), std::move(profile), plan->cluster, plan->training, row.recomputes, row.seconds});
   }

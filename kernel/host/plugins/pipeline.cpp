@@ -93,6 +93,7 @@ class Pipeline {
     if (!profile) return profile.error();
     cluster_.device = outcome_.device = profile->device;  // the plan keeps it, and nobody who opens it measures again
     tools_.profile = for_training(std::move(*profile), model_.training);
+    tools_.profile.parameter_bytes = parameter_bytes(model_.graph, model_.training);
     if (Status status = check_attention(cluster_.device, model_.training); !status) return status;
     return read_budget();
   }

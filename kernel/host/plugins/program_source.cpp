@@ -72,6 +72,7 @@ Result<ProgramTools> open_tools(PluginHost& host, const Plan& plan, std::unique_
   Result<CostProfile> profile = profiler->recall(plan.cluster);
   if (!profile) return profile.error();
   tools->profile = for_training(std::move(*profile), plan.training);
+  if (plan.model.graph) tools->profile.parameter_bytes = parameter_bytes(plan.graph(), plan.training);
   return tools;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -14,11 +15,14 @@
 
 namespace meshwright {
 
+struct Graph;
 struct TrainingSettings;
 
 struct CostProfile {
   DeviceSpec device;                        // rates and efficiencies
   std::int64_t bucket_bytes = 25'000'000;   // gradient reductions are packed into buckets of this size (TAP §4.7)
+  // What the model's parameters, or their gradients, have together: no bucket is larger (parameter_bytes).
+  std::int64_t parameter_bytes = std::numeric_limits<std::int64_t>::max();
   std::string attention = "flash_2";        // whose rates fused attention has; a device that has none for it prices it like a product
 };
 
@@ -54,9 +58,16 @@ MESHWRIGHT_API double compute_seconds(const CostProfile& profile, const Work& wo
 MESHWRIGHT_API double collective_seconds(CollectiveKind kind, const MeshAxis& axis, double bytes,
                                          double alpha_share = 1.0);
 
+// Seconds that communication adds to computing which it overlaps with: what is left of it when the computing has ended, and what both take longer as
+// long as they run beside each other, by the device's stretches.
+MESHWRIGHT_API double exposed_seconds(const DeviceSpec& device, double communication, double computing);
+
 // What the training settings change of a clock: float32 products by TF32, the kernel of attention, and no launches of the host where a step is replayed as a
 // CUDA graph.
 MESHWRIGHT_API CostProfile for_training(CostProfile profile, const TrainingSettings& training);
+
+// Bytes of all parameters of a model that are trained, or of their gradients, whichever are more.
+MESHWRIGHT_API std::int64_t parameter_bytes(const Graph& graph, const TrainingSettings& training);
 
 // That the device has rates for the kernel of attention that is asked for, if it has any. Errors: bad_input.
 MESHWRIGHT_API Status check_attention(const DeviceSpec& device, const TrainingSettings& training);
