@@ -113,12 +113,12 @@ def ours(folder: Path, model):
 class Side:
     """A model in training."""
 
-    def __init__(self, model, local):
-        self.model, self.local, self.seconds, self.worked, self.losses = model, local, [], [], []
+    def __init__(self, model, local, batch=batch):
+        self.model, self.local, self.batch, self.seconds, self.worked, self.losses = model, local, batch, [], [], []
         self.optimizers = optimizers_of(model)
 
     def step(self, number: int) -> None:
-        inputs = self.local(batch(number))
+        inputs = self.local(self.batch(number))
         dist.barrier()
         begin, worked = time.perf_counter(), time.process_time()
         loss = self.model(**inputs) if isinstance(inputs, dict) else self.model(*inputs)

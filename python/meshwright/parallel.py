@@ -17,12 +17,16 @@ from typing import Any
 
 import torch
 
-from meshwright import guards, ranks
+from meshwright import guards, known, ranks
 from meshwright.alike import check_weights
 from meshwright.arguments import Arguments, keywords_among_positions, misfit, split
 from meshwright.batches import AnyBatch, OtherBatches, without_weights
+from meshwright.cluster import is_known, ranks_per_host
 from meshwright.errors import Error
-from meshwright.planning import Planned, Wishes, make_plan
+from meshwright.machine import Machine
+from meshwright.measure import measure_machine
+from meshwright.pages import keep_pages
+from meshwright.planning import Planned, Wishes, check_wishes, make_plan, names_cluster
 from meshwright.pretrained import Pretrained
 from meshwright.progress import Progress
 from meshwright.rows import Rows
@@ -46,6 +50,7 @@ def autoparallelize(model: torch.nn.Module,
                     memory_budget: int | str | None = None,
                     outputs: str | None = None,
                     folder: str | os.PathLike[str] | None = None,
+                    measure: bool | None = None,
                     verbose: bool = True) -> torch.nn.Module:
     """Plan ``model`` for the ranks that run, and give the sharded model, with this rank's part of the weights.
 
@@ -69,6 +74,8 @@ def autoparallelize(model: torch.nn.Module,
             returns its loss, else "gathered": the loss is then computed of it, alike on all ranks. A loss that each rank
             computes of its "rows" is averaged over them, as in DistributedDataParallel.
         folder: where ``model.pt2``, ``plan.json``, ``model.py`` and ``sharding.py`` are kept; without it they are not.
+        measure: without a cluster file, whether the ranks measure what their devices and links do: None, once on a machine whose
+            devices nothing is known of (any CPU), and that is remembered; True, now; False, never.
         verbose: whether rank 0 says on standard error what it does, how long it took, and the plan in six lines.
 
     Raises:
@@ -76,17 +83,22 @@ def autoparallelize(model: torch.nn.Module,
     """
     ranks.start()
     guards.install()
+    if not torch.cuda.is_available():
+        keep_pages()
     if outputs is not None and outputs not in OUTPUTS:
         ranks.fail(f"outputs={outputs!r} is not one of {', '.join(map(repr, OUTPUTS))}")
+    if measure is not None and not isinstance(measure, bool):
+        ranks.fail(f"measure={measure!r} is none of None, True and False")
     wishes = Wishes(cluster, mesh, config, plan, memory_budget)
     args, kwargs = _sample(model, sample_inputs, sample_kwargs)
     hosts = ranks.all_gathered(ranks.this_host())
     progress = Progress(verbose)
+    machine = _machine(hosts, wishes, measure, progress)
 
     def work() -> Planned:
         with _work_folder(folder) as path:
             try:
-                return make_plan(model, args, kwargs, hosts, wishes, path, progress)
+                return make_plan(model, args, kwargs, hosts, machine, wishes, path, progress)
             except Error as error:
                 if (hint := keywords_among_positions(model.forward, args)) is None:
                     raise
@@ -96,12 +108,34 @@ def autoparallelize(model: torch.nn.Module,
     check_weights(model.state_dict())
     sharded = _built(model, Arguments(model.forward, args, kwargs), planned, outputs)
     _measure(sharded, progress)
-    sharded._others = OtherBatches(_planner(model, sharded, hosts, wishes, outputs, progress))
+    sharded._others = OtherBatches(_planner(model, sharded, hosts, machine, wishes, outputs, progress))
     return sharded
 
 
-def _planner(model: torch.nn.Module, sharded: Any, hosts: Sequence[ranks.Host], wishes: Wishes, outputs: str | None,
-             progress: Progress) -> Callable[[tuple, dict[str, Any]], torch.nn.Module]:
+def _machine(hosts: Sequence[ranks.Host], wishes: Wishes, measure: bool | None, progress: Progress) -> Machine | None:
+    """What the ranks' machines do, measured now or before; None where figures of a file are taken."""
+    def recalled() -> tuple[bool, Machine | None]:
+        check_wishes(wishes, len(hosts))
+        if wishes.plan is not None or names_cluster(wishes) or measure is False or os.environ.get("MESHWRIGHT_MEASURE") == "0":
+            return False, None
+        ranks_per_host(hosts)  # refuses what is no mesh
+        if measure is None and is_known(hosts):
+            return False, None
+        machine = None if measure else known.recall(hosts)
+        return machine is None, machine
+
+    is_wanted, machine = ranks.agree(recalled)
+    if not is_wanted:
+        return machine
+    with progress.phase("measuring this machine, once", "measured"):
+        machine = measure_machine(ranks.device(), ranks_per_host(hosts))
+    if torch.distributed.get_rank() == 0:
+        known.remember(hosts, machine)
+    return machine
+
+
+def _planner(model: torch.nn.Module, sharded: Any, hosts: Sequence[ranks.Host], machine: Machine | None, wishes: Wishes,
+             outputs: str | None, progress: Progress) -> Callable[[tuple, dict[str, Any]], torch.nn.Module]:
     """What plans the model for batches of other shapes, on the same mesh. It keeps no weights."""
     skeleton = without_weights(model)
     mesh = [axis["size"] for axis in sharded.plan["mesh"]] or None
@@ -110,13 +144,13 @@ def _planner(model: torch.nn.Module, sharded: Any, hosts: Sequence[ranks.Host], 
     def work(args: tuple, kwargs: dict[str, Any]) -> Planned:
         with _work_folder(None) as path:
             try:
-                return make_plan(skeleton, args, kwargs, hosts, wishes, path, progress)
+                return make_plan(skeleton, args, kwargs, hosts, machine, wishes, path, progress)
             except Error as error:
                 if error.code != _NO_PLAN_FITS or not isinstance(wishes.config, Mapping) or _BATCH_AXES not in wishes.config:
                     raise
                 # This batch can't be cut as the planned one is.
                 config = {key: value for key, value in wishes.config.items() if key != _BATCH_AXES}
-                return make_plan(skeleton, args, kwargs, hosts, replace(wishes, config=config), path, progress)
+                return make_plan(skeleton, args, kwargs, hosts, machine, replace(wishes, config=config), path, progress)
 
     def plan(args: tuple, kwargs: dict[str, Any]) -> torch.nn.Module:
         if skeleton is None:

@@ -17,6 +17,7 @@ import torch
 from meshwright import program
 from meshwright.cluster import write_cluster
 from meshwright.errors import Error
+from meshwright.machine import Machine
 from meshwright.progress import Progress
 from meshwright.ranks import Host
 from meshwright.tracing import Traced, trace
@@ -43,10 +44,11 @@ class Planned:
     sharding: str  # sharding.py's
 
 
-def make_plan(model: torch.nn.Module, args: tuple, kwargs: dict[str, Any], hosts: Sequence[Host], wishes: Wishes,
-              folder: Path, progress: Progress) -> Planned:
-    """Plan the model for these ranks, or take the plan given; write everything into ``folder``."""
-    check_wishes(wishes, len(hosts))
+def make_plan(model: torch.nn.Module, args: tuple, kwargs: dict[str, Any], hosts: Sequence[Host], machine: Machine | None,
+              wishes: Wishes, folder: Path, progress: Progress) -> Planned:
+    """Plan the model for these ranks, or take the plan given; write everything into ``folder``. ``machine`` is what was
+    measured of theirs. The wishes have been checked.
+    """
     path = folder / "plan.json" if wishes.plan is None else Path(wishes.plan)
     if wishes.plan is not None:
         _check_ranks(_read(path), path, len(hosts))
@@ -56,7 +58,7 @@ def make_plan(model: torch.nn.Module, args: tuple, kwargs: dict[str, Any], hosts
         if wishes.plan is None:
             with progress.phase(f"planning for {len(hosts)} rank{'s' * (len(hosts) > 1)}", "planned"):
                 program.run(["plan", folder / "model.pt2", "-o", path, "--format", "json",
-                             *_options(model, hosts, wishes, folder)])
+                             *_options(model, hosts, machine, wishes, folder)])
         plan = _read(path)
         if wishes.plan is not None:
             check_model(plan, model, traced, path)
@@ -93,18 +95,28 @@ def check_wishes(wishes: Wishes, ranks: int) -> None:
             raise Error(f"{name}={path!r} is not the path of a file")
 
 
-def _options(model: torch.nn.Module, hosts: Sequence[Host], wishes: Wishes, folder: Path) -> list[str]:
-    options = _config(wishes)
-    text = ""
+def names_cluster(wishes: Wishes) -> bool:
+    """Whether the caller says which cluster it is, as an argument or in the configuration."""
+    return wishes.cluster is not None or bool(re.search(r"(?ms)^\s*\[cluster\][^\[]*^\s*file\s*=|^cluster\.file$", _config_text(wishes)))
+
+
+def _config_text(wishes: Wishes) -> str:
+    """The keys of the configuration, a line each, or the text of its file."""
     if isinstance(wishes.config, Mapping):
-        text = "\n".join(wishes.config)
-    elif wishes.config is not None and os.path.isfile(wishes.config):  # if not, the program says so
-        text = Path(wishes.config).read_text(encoding="utf-8")
+        return "\n".join(wishes.config)
+    if wishes.config is not None and os.path.isfile(wishes.config):  # if not, the program says so
+        return Path(wishes.config).read_text(encoding="utf-8")
+    return ""
+
+
+def _options(model: torch.nn.Module, hosts: Sequence[Host], machine: Machine | None, wishes: Wishes, folder: Path) -> list[str]:
+    options = _config(wishes)
+    text = _config_text(wishes)
     budget = wishes.memory_budget
     if wishes.cluster is not None:
         options += ["--cluster", os.fspath(wishes.cluster)]
-    elif not re.search(r"(?ms)^\s*\[cluster\][^\[]*^\s*file\s*=|^cluster\.file$", text):
-        cluster, found = write_cluster(hosts, folder)
+    elif not names_cluster(wishes):
+        cluster, found = write_cluster(hosts, machine, folder)
         options += ["--cluster", str(cluster)]
         if budget is None and "memory_budget" not in text:
             budget = found

@@ -167,6 +167,13 @@ def summary(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
+def device() -> torch.device:
+    """Where this rank computes."""
+    if torch.cuda.is_available():
+        return torch.device("cuda", torch.cuda.current_device())
+    return torch.device("cpu")
+
+
 def this_host() -> Host:
     """What this rank knows of its machine."""
     name = socket.gethostname()

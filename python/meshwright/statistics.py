@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import resource
 import statistics
 import sys
 import time
 from collections import deque
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from meshwright.errors import Error
 from meshwright.flops import step_flops
 from meshwright.progress import Progress, bytes_text, seconds_text
 
@@ -32,6 +37,24 @@ class Statistics:
     bytes_sent: int | None               # by this rank in the last step; None where torch.compile hides it
     peak_bytes: int                      # on a GPU what tensors took at most, on a CPU the whole process
     predicted_peak_bytes: int            # of the plan
+    plan: dict[str, Any] = field(repr=False, compare=False, default_factory=dict)
+
+    def write(self, rows: str | os.PathLike[str]) -> None:
+        """Add what was measured to a table that ``meshwright calibrate`` takes: a row with the step, and the plan in a file
+        beside it. Rank 0 writes; the others need not call it. Raises Error where no step but the first has ended.
+        """
+        if dist.is_initialized() and dist.get_rank() != 0:
+            return
+        if self.step_seconds is None:
+            raise Error("no step after the first has ended, so there is nothing to write; train some more", 2)
+        text = json.dumps(self.plan)
+        path = Path(rows)
+        plan = path.with_name(f"{path.stem}_{hashlib.sha256(text.encode()).hexdigest()[:12]}.json")
+        plan.write_text(text, encoding="utf-8")
+        with path.open("a", encoding="utf-8") as file:
+            if file.tell() == 0:
+                file.write("plan,seconds\n")
+            file.write(f"{plan.name},{self.step_seconds!r}\n")
 
     def __str__(self) -> str:
         step = "no step has ended" if self.step_seconds is None else f"step {seconds_text(self.step_seconds)}"
@@ -77,7 +100,7 @@ class Meter:
         flops = step_flops(self.plan)
         seconds = statistics.median(self.seconds) if self.seconds else None
         return Statistics(self.steps, self.first_seconds, seconds, self.plan["step_seconds"], sum(flops.values()),
-                          self._utilization(flops, seconds), self.last_sent, self._peak_bytes(), self.plan["peak_bytes"])
+                          self._utilization(flops, seconds), self.last_sent, self._peak_bytes(), self.plan["peak_bytes"], self.plan)
 
     def _utilization(self, flops: dict[str, int], seconds: float | None) -> float | None:
         rates = self.plan["cluster"]["matrix_flops_per_second"]
