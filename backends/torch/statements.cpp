@@ -294,6 +294,10 @@ class Writer {
     for (const Source& source : graph().sources) {
       if (std::find(source.names.begin(), source.names.end(), output.target) != source.names.end()) buffer = source.value;
     }
+    if (buffer == kNoId) {
+      return bad_input("the plan leaves a value in the buffer '" + output.target +
+                       "', which its model does not have; plan the model again");
+    }
     const auto kept = kept_.find(buffer);
     if (kept == kept_.end()) kept_.emplace(buffer, program().type(output.value));
     const ShardedType& left = program().type(output.value);
