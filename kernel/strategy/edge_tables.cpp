@@ -95,18 +95,18 @@ Ticks EdgeTables::load_latency(const ParameterStrategy& parameter) const {
   for (std::size_t axis = 0; axis < input_.mesh.rank(); ++axis) {
     if (parameter.stored.value[axis].is_shard() && parameter.stored.value[axis] != parameter.compute[axis]) axes |= AxisSet{1} << axis;
   }
+  if (axes == 0) return 0;
   const MeshAxis group = input_.mesh.along(axes);
-  if (axes == 0 || !group.own.contains(CollectiveKind::all_gather)) return 0;
+  if (!group.own.contains(CollectiveKind::all_gather)) return 0;
   return to_ticks(collective_seconds(CollectiveKind::all_gather, group, 1) / parameters_in_block_);
 }
 
 // Of all microbatches: gathers hide behind the user's computing if they are prefetched, reductions behind its backward. A
 // program is never slower for prefetching, though the rule sees nothing that a gather for a fork or a view could hide
 // behind: a tick in favour of it, so that it is left out for memory only.
-Ticks EdgeTables::step_ticks(const ProblemEdge& edge, const ParameterStrategy& parameter, const Strategy& user, Ticks moved,
+Ticks EdgeTables::step_ticks(const ProblemEdge& edge, const ParameterStrategy& parameter, const Strategy& user, Ticks gather,
                              Ticks reduce) const {
   const TrainingSettings& training = input_.training;
-  const Ticks gather = moved > 0 ? moved + load_latency(parameter) : moved;
   const std::int64_t times = training.microbatches;
   const double in_forward = user.forward_seconds * edge.hidden_share, in_backward = user.backward_seconds * edge.hidden_share;
   const Ticks again = parameter.regather ? gather : 0;
@@ -156,13 +156,14 @@ CostTable EdgeTables::make_table(const Problem& problem, const ProblemEdge& edge
       costs = std::copy_n(alike->second, columns.size(), costs);
       continue;
     }
+    const Ticks latency = edge.of_parameter ? load_latency(*source.parameter()) : 0;
     for (std::size_t j = 0; j < columns.size(); ++j) {
       Ticks forward = prices.ticks[row.value * width + columns[j].value];
       const Ticks backward = comes_back ? gradient_prices.ticks[columns[j].gradient * gradient_width + row.gradient] : 0;
       const Strategy& user = to.strategies[j];
       if (edge.of_parameter && !serves(*source.parameter(), user.operand(edge.to_port).value)) forward = kForbidden;
       if (forward >= kForbidden || backward >= kForbidden) *costs++ = kForbidden;
-      else if (edge.of_parameter) *costs++ = step_ticks(edge, *source.parameter(), user, forward, backward);
+      else if (edge.of_parameter) *costs++ = step_ticks(edge, *source.parameter(), user, forward > 0 ? forward + latency : 0, backward);
       else *costs++ = input_.training.microbatches * (forward + backward);
     }
   }

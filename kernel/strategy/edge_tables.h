@@ -47,7 +47,7 @@ class EdgeTables {
   [[nodiscard]] bool has_gradient(const Problem& problem, const ProblemEdge& edge) const;
   CostTable make_table(const Problem& problem, const ProblemEdge& edge, const ConversionPrices& prices, const ConversionPrices& gradient_prices) const;
   [[nodiscard]] Ticks exposed(Ticks ticks, double seconds) const;
-  [[nodiscard]] Ticks step_ticks(const ProblemEdge& edge, const ParameterStrategy& parameter, const Strategy& user, Ticks moved,
+  [[nodiscard]] Ticks step_ticks(const ProblemEdge& edge, const ParameterStrategy& parameter, const Strategy& user, Ticks gather,
                                  Ticks reduce) const;
   [[nodiscard]] Ticks load_latency(const ParameterStrategy& parameter) const;
 
