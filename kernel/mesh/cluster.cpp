@@ -130,9 +130,10 @@ Status check_curve(const BusBandwidth& curve, const std::string& where) {
   return Done{};
 }
 
-Status check_levels(const Cluster& cluster, const std::string& where) {
+// The levels of so many devices.
+Status check_levels(const std::vector<LinkLevel>& levels, std::int64_t devices, const std::string& where) {
   std::int64_t inner = 1;
-  for (const LinkLevel& level : cluster.levels) {
+  for (const LinkLevel& level : levels) {
     const std::string here = where + ", level '" + level.name + "'";
     if (level.group <= inner || level.group % inner != 0) {
       return bad_input(here + ": group is " + std::to_string(level.group) + ", but must be a multiple of the inner group, " +
@@ -148,10 +149,21 @@ Status check_levels(const Cluster& cluster, const std::string& where) {
     }
     inner = level.group;
   }
-  if (inner != cluster.devices()) {
+  if (inner != devices) {
     return bad_input(where + ": the levels join " + std::to_string(inner) + " devices, but nodes × devices_per_node is " +
-                     std::to_string(cluster.devices()));
+                     std::to_string(devices));
   }
+  return Done{};
+}
+
+Status check_sizes(std::int64_t nodes, std::int64_t devices_per_node, std::size_t levels, const std::string& where) {
+  if (nodes < 1 || devices_per_node < 1) {
+    return bad_input(where + ": nodes and devices_per_node must be at least 1");
+  }
+  if (nodes > kMostDevices || devices_per_node > kMostDevices || nodes * devices_per_node > kMostDevices) {
+    return bad_input(where + ": at most " + std::to_string(kMostDevices) + " devices are supported");
+  }
+  if (levels > kMostLevels) return bad_input(where + ": at most " + std::to_string(kMostLevels) + " levels are supported");
   return Done{};
 }
 
@@ -178,13 +190,7 @@ const char* name(CollectiveKind kind) {
 
 Status validate(const Cluster& cluster) {
   const std::string where = "cluster '" + cluster.name + "'";
-  if (cluster.nodes < 1 || cluster.devices_per_node < 1) {
-    return bad_input(where + ": nodes and devices_per_node must be at least 1");
-  }
-  if (cluster.nodes > kMostDevices || cluster.devices_per_node > kMostDevices || cluster.devices() > kMostDevices) {
-    return bad_input(where + ": at most " + std::to_string(kMostDevices) + " devices are supported");
-  }
-  if (cluster.levels.size() > kMostLevels) return bad_input(where + ": at most " + std::to_string(kMostLevels) + " levels are supported");
+  if (Status status = check_sizes(cluster.nodes, cluster.devices_per_node, cluster.levels.size(), where); !status) return status;
   if (Status status = check_device(cluster.device, where + ", device '" + cluster.device.name + "'"); !status) return status;
   if (cluster.reserved_bytes < 0 || cluster.reserved_bytes >= cluster.device.memory_bytes) {
     return bad_input(where + ": reserved_bytes must be less than the device's memory");
@@ -195,7 +201,22 @@ Status validate(const Cluster& cluster) {
                      "less than the device's memory, " +
                      std::to_string(cluster.device.memory_bytes) + " bytes, and leave nothing for a program");
   }
-  return check_levels(cluster, where);
+  return check_levels(cluster.levels, cluster.devices(), where);
+}
+
+Status validate(const DetectedLinks& links) {
+  const std::string where = "the links that were detected";
+  if (Status status = check_sizes(links.nodes, links.devices_per_node, links.levels.size(), where); !status) return status;
+  const std::int64_t devices = links.nodes * links.devices_per_node;
+  std::vector<std::int64_t> sorted = links.order;
+  std::ranges::sort(sorted);
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(sorted.size()); ++i) {
+    if (sorted[static_cast<std::size_t>(i)] != i) return bad_input(where + ": the order must hold each device once");
+  }
+  if (static_cast<std::int64_t>(sorted.size()) != devices) {
+    return bad_input(where + ": the order holds " + std::to_string(sorted.size()) + " devices, but nodes × devices_per_node is " + std::to_string(devices));
+  }
+  return check_levels(links.levels, devices, where);
 }
 
 ClusterSource::~ClusterSource() = default;
@@ -207,6 +228,19 @@ Result<Cluster> ClusterSource::describe(const std::string& path) const {
     if (Status status = validate(*cluster); !status) return Result<Cluster>(status.error());
     return cluster;
   });
+}
+
+Result<DetectedLinks> ClusterSource::detect(const std::string& path) const {
+  return guarded([&] { return path + ": the cluster plugin"; }, [&] {
+    Result<DetectedLinks> links = do_detect(path);
+    if (!links) return links;
+    if (Status status = validate(*links); !status) return Result<DetectedLinks>(add_context(path, status.error()));
+    return links;
+  });
+}
+
+Result<DetectedLinks> ClusterSource::do_detect(const std::string& path) const {
+  return bad_input(path + ": this cluster plugin describes clusters and detects no links; 'detect' does");
 }
 
 }  // namespace meshwright

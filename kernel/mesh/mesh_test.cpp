@@ -130,6 +130,40 @@ TEST(ValidateCluster, NamesWhatIsWrong) {
 }
 
 // A device has one card; only rings use those of its whole server.
+TEST(ValidateDetectedLinks, NamesWhatIsWrong) {
+  const auto message = [](const DetectedLinks& links) {
+    const Status status = validate(links);
+    return status ? std::string("accepted") : status.error().message;
+  };
+  const DetectedLinks good = {2, 2, {{"nvlink", 2, 200e9, 3e-6}, {"pcie", 4, 20e9, 5e-6}}, {0, 3, 1, 2}};
+  EXPECT_EQ(message(good), "accepted");
+  DetectedLinks links = good;
+  links.order = {0, 3, 1, 1};
+  EXPECT_NE(message(links).find("each device once"), std::string::npos);
+  links.order = {0, 1, 2};
+  EXPECT_NE(message(links).find("the order holds 3 devices"), std::string::npos);
+  links = good;
+  links.nodes = 3;
+  links.order = {0, 1, 2, 3, 4, 5};
+  EXPECT_NE(message(links).find("the levels join 4 devices"), std::string::npos);
+  links = good;
+  links.levels[1].bytes_per_second = NAN;
+  EXPECT_NE(message(links).find("level 'pcie': bandwidth"), std::string::npos);
+  links = good;
+  links.nodes = 0;
+  EXPECT_NE(message(links).find("must be at least 1"), std::string::npos);
+}
+
+TEST(ClusterSource, OfAFileDetectsNothing) {
+  class Source final : public ClusterSource {
+    Result<Cluster> do_describe(const std::string&) const override { return nvlink_pairs(); }
+  };
+  const auto links = Source().detect("my.toml");
+  ASSERT_FALSE(links.ok());
+  EXPECT_EQ(links.error().code, ErrorCode::bad_input);
+  EXPECT_NE(links.error().message.find("my.toml: this cluster plugin describes clusters and detects no links"), std::string::npos);
+}
+
 TEST(MakeMesh, AnAllToAllAcrossServersGoesOverEachDevicesOwnCard) {
   Cluster cluster{"two servers", device(), 4, 2, 0, {{"nvlink", 4, 300e9, 3e-6, 1, false}, {"network", 8, 25e9, 6e-6, 1, true}}};
   cluster.levels[0].measured = {{4, std::nullopt, {1e6, 1e9}, {50e9, 250e9}}};

@@ -120,6 +120,28 @@ struct Cluster {
 
 MESHWRIGHT_API Status validate(const Cluster& cluster);
 
+// A link that is slower than what its level's links reach. Devices are numbered as in the measurement.
+struct SlowLink {
+  std::int64_t first = 0, second = 0;
+  std::string level;
+  bool latency = false;  // whether the figures are seconds of one message, or bytes per second
+  double expected = 0;
+  double measured = 0;
+};
+
+// What links were measured to be: a cluster without its device.
+struct DetectedLinks {
+  std::int64_t devices_per_node = 0;
+  std::int64_t nodes = 1;
+  std::vector<LinkLevel> levels;         // innermost first; the last joins all devices
+  std::vector<std::int64_t> order;       // of the device at each place of the cluster, its number in the measurement
+  std::vector<SlowLink> slow_links = {};
+  std::vector<std::string> notes = {};   // sentences: what levels can't express, and what was assumed
+};
+
+// That the levels join the devices, as those of a cluster must, and that `order` holds each device once. Errors: bad_input.
+MESHWRIGHT_API Status validate(const DetectedLinks& links);
+
 // Describes a cluster: from a file, or from the machine it runs on.
 class MESHWRIGHT_API ClusterSource {
  public:
@@ -128,8 +150,13 @@ class MESHWRIGHT_API ClusterSource {
   // The cluster, validated. `path` is what the user named after --cluster; "" if nothing.
   Result<Cluster> describe(const std::string& path) const;
 
+  // The links of devices of which nothing else is known, from measurements in `path`, validated. Errors: bad_input, of every source that detects
+  // no links too.
+  Result<DetectedLinks> detect(const std::string& path) const;
+
  private:
   virtual Result<Cluster> do_describe(const std::string& path) const = 0;
+  virtual Result<DetectedLinks> do_detect(const std::string& path) const;
 };
 
 }  // namespace meshwright
