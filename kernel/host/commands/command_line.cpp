@@ -5,6 +5,7 @@
 
 #include "commands/compare_command.h"
 #include "commands/calibrate_command.h"
+#include "commands/detect_command.h"
 #include "commands/explain_command.h"
 #include "commands/iopddl_command.h"
 #include "commands/measure_command.h"
@@ -109,6 +110,17 @@ void add_measure(CLI::App& app, MeasureOptions& options, int& exit_code) {
   command.callback([&options, &exit_code] { exit_code = run_measure(options); });
 }
 
+void add_detect(CLI::App& app, DetectOptions& options, int& exit_code) {
+  CLI::App& command = *app.add_subcommand("detect", "find the levels of a cluster's links, and write the cluster's file");
+  command.add_option("--from", options.from, "a CSV file with the latency and the bandwidth of each pair of devices");
+  command.add_option("--device", options.device, "the device's file, which the cluster's will name; device.toml beside it if absent");
+  command.add_option("-o,--output", options.output, "where the cluster's file is written")->required();
+  command.add_option("--config", options.config, "the configuration, a TOML file");
+  command.add_option("--set", options.set, kSetHelp)->allow_extra_args(false);
+  add_format(command, options.format);
+  command.callback([&options, &exit_code] { exit_code = run_detect(options); });
+}
+
 void add_explain(CLI::App& app, ExplainOptions& options, int& exit_code) {
   CLI::App& command = *app.add_subcommand("explain", "why a plan does what it does, and what the alternatives would cost");
   command.add_option("PLAN", options.plan.plan, "the plan, a file that `plan -o` wrote")->required();
@@ -192,6 +204,8 @@ int run_command_line(int argc, const char* const* argv) {
   add_calibrate(app, calibrate_options, exit_code);
   MeasureOptions measure_options;
   add_measure(app, measure_options, exit_code);
+  DetectOptions detect_options;
+  add_detect(app, detect_options, exit_code);
   ExplainOptions explain_options;
   add_explain(app, explain_options, exit_code);
   ProfileOptions profile_options;

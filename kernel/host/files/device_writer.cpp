@@ -16,8 +16,9 @@ std::string six_digits(double value) {
   return text;
 }
 
-// As a TOML string; nothing that a name may hold ends it.
-std::string quoted(const std::string& text) {
+}  // namespace
+
+std::string toml_string(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -25,8 +26,6 @@ std::string quoted(const std::string& text) {
   }
   return out + '"';
 }
-
-}  // namespace
 
 std::string quantity_text(double value, const std::string& unit) {
   constexpr std::array<std::pair<double, const char*>, 9> kPrefixes = {
@@ -46,7 +45,7 @@ std::string device_toml(const DeviceSpec& device, const std::string& comment) {
     const std::string written = six_digits(value);
     text << key << " = " << written << (written.find_first_of(".en") == std::string::npos ? ".0" : "") << "\n";
   };
-  text << "name = " << quoted(device.name) << "\nmemory = \"" << device.memory_bytes << "B\"\n";
+  text << "name = " << toml_string(device.name) << "\nmemory = \"" << device.memory_bytes << "B\"\n";
   quantity("memory_bandwidth", device.memory_bytes_per_second, "B/s");
   quantity("vector_flops", device.vector_flops_per_second, "FLOP/s");
   quantity("launch", device.launch_seconds, "s");
@@ -63,7 +62,7 @@ std::string device_toml(const DeviceSpec& device, const std::string& comment) {
   text << "\n[matrix_flops]\n";
   for (const auto& [dtype, rate] : device.matrix_flops_per_second) quantity(std::string(meshwright::name(dtype)).c_str(), rate, "FLOP/s");
   for (const auto& [kernel, rates] : device.attention) {
-    text << "\n[attention." << quoted(kernel) << "]\n";
+    text << "\n[attention." << toml_string(kernel) << "]\n";
     plain("efficiency", rates.efficiency);
     plain("half_keys", rates.half_keys);
     plain("half_head", rates.half_head);

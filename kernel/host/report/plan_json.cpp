@@ -103,7 +103,11 @@ Json cluster_json(const Cluster& cluster) {
   }
   if (!device.memory_curve.sizes.empty()) json.add("memory_curve", rates_json(device.memory_curve));
   if (device.overheads != MemoryOverheads{}) json.add("memory_overheads", overheads_json(device.overheads));
-  json.add("levels", array_of(cluster.levels, [](const LinkLevel& level) {
+  return json.add("levels", levels_json(cluster.levels));
+}
+
+Json levels_json(const std::vector<LinkLevel>& levels) {
+  return array_of(levels, [](const LinkLevel& level) {
     Json one;
     one.add("name", level.name).add("group", level.group).add("bytes_per_second", level.bytes_per_second);
     one.add("latency_seconds", level.latency_seconds).add("sharers", level.sharers).add("ganged", level.ganged);
@@ -112,8 +116,7 @@ Json cluster_json(const Cluster& cluster) {
       return Json().add("devices", curve.devices).add("only", curve.only ? Json(std::string(name(*curve.only))) : Json(nullptr)).add("bytes", numbers(curve.bytes)).add("bytes_per_second", numbers(curve.bytes_per_second));
     }));
     return one;
-  }));
-  return json;
+  });
 }
 
 namespace {
