@@ -244,16 +244,41 @@ class Builder {
     const std::size_t size = groups[0].size(), now = at_;
     if (size < 4 || size > kMostPaired || size % 2 != 0) return false;
     for (at_ = 0; at_ < now; ++at_) {
-      std::vector<Block> pairs;
-      const bool all = std::ranges::all_of(groups, [&](const auto& group) {
-        std::vector<std::size_t> left = group;
-        return match(left, pairs);
-      });
-      if (!all) continue;
-      take(std::move(pairs), false);
+      std::vector<std::vector<Block>> pairs(groups.size());
+      for (std::size_t i = 0; i < groups.size(); ++i) match(groups[i], pairs[i]);
+      if (!pair_up_by_partners(groups, thresholds_[now], pairs)) continue;
+      std::vector<Block> all;
+      for (const auto& each : pairs) all.insert(all.end(), each.begin(), each.end());
+      take(std::move(all), false);
       return true;
     }
     return false;
+  }
+
+  // A group without pairs, of which one link is slow, has those of its partners in another group. At most a third of all pairs may be
+  // joined by such a link. `threshold`: partners' links are faster.
+  bool pair_up_by_partners(const Partition& groups, double threshold, std::vector<std::vector<Block>>& pairs) const {
+    const auto example = std::ranges::find_if(pairs, [](const auto& each) { return !each.empty(); });
+    if (example == pairs.end()) return false;
+    const Block model = concatenated(*example);
+    std::size_t slow = 0;
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      if (!pairs[i].empty()) continue;
+      if (blocks_[0].size() != 1) return false;
+      Block devices;
+      for (const std::size_t block : groups[i]) devices.push_back(blocks_[block][0]);
+      const auto aligned = aligned_blocks(links_, threshold, {model, devices});
+      if (!aligned) return false;
+      std::size_t slow_here = 0;
+      for (std::size_t j = 0; j < model.size(); j += 2) {
+        Block pair = {(*aligned)[1][j], (*aligned)[1][j + 1]};
+        slow_here += fast(pair[0], pair[1]) ? 0 : 1;
+        pairs[i].push_back(std::move(pair));
+      }
+      if (slow_here > 1) return false;
+      slow += slow_here;
+    }
+    return 6 * slow <= groups.size() * groups[0].size();
   }
 
   // Adds the first way, by the blocks' indices, to join those that are left two by two.

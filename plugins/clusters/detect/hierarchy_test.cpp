@@ -133,28 +133,18 @@ TEST(Hierarchy, MakesMeshesWithAxesThatAreAlike) {
   }
 }
 
-// Each link in turn at these parts of its speed. Of a DGX-1 the pairs may be lost, never the quads.
+// Each link in turn at these parts of its speed.
 TEST(Hierarchy, IsNotSplitByOneSlowLink) {
   std::uint64_t seed = 0;
   for (const Truth& truth : truths()) {
-    if (truth.machine.devices() > 16 && truth.name != std::string("rails of 4")) continue;
-    const bool dgx_1 = truth.name == std::string("DGX-1");
+    if (truth.machine.devices() > 32) continue;
     for (std::size_t a = 0; a < truth.machine.devices(); ++a) {
       for (std::size_t b = a + 1; b < truth.machine.devices(); ++b) {
-        for (const double part : {0.5, 0.3, 0.07, 0.001}) {
+        for (const double part : {0.7, 0.5, 0.3, 0.07, 0.001}) {
           Machine machine = truth.machine;
           machine.link(a, b, machine.latency[a][b], part * machine.bandwidth[a][b]);
-          const auto found = find_hierarchy(test::matrix_of(test::measured(machine, ++seed)));
           SCOPED_TRACE(truth.name + std::string(", ") + std::to_string(a) + "-" + std::to_string(b) + " at " + std::to_string(part));
-          if (!dgx_1) {
-            expect_truth(found, truth, same_numbers(machine.devices()));
-            continue;
-          }
-          ASSERT_TRUE(found.ok()) << found.error().message;
-          ASSERT_GE(found->levels.size(), 2);
-          const std::size_t quads = found->levels.size() - 2;
-          EXPECT_EQ(groups_of(*found, quads), (std::set<std::set<std::size_t>>{{0, 1, 2, 3}, {4, 5, 6, 7}}));
-          EXPECT_TRUE(found->levels.back().aligned);
+          expect_truth(find_hierarchy(test::matrix_of(test::measured(machine, ++seed))), truth, same_numbers(machine.devices()));
         }
       }
     }

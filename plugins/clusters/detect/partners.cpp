@@ -84,6 +84,7 @@ std::optional<std::vector<Block>> aligned_blocks(const LinkMatrix& links, double
       rails.push_back(std::move(rail));
     }
   }
+  if (rails.size() > 2 * blocks[0].size()) return std::nullopt;
   while (rails.size() > blocks[0].size()) {
     std::size_t best_a = 0, best_b = 0;
     double fastest = 0;
