@@ -1,5 +1,6 @@
 #include "commands/detect_command.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "config/toml_config.h"

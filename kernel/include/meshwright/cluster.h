@@ -150,8 +150,8 @@ class MESHWRIGHT_API ClusterSource {
   // The cluster, validated. `path` is what the user named after --cluster; "" if nothing.
   Result<Cluster> describe(const std::string& path) const;
 
-  // The links of devices of which nothing else is known, from measurements in `path`, validated. Errors: bad_input, of every source that detects
-  // no links too.
+  // The links between devices of which nothing else is known, validated. `path` is what the user named after --from, recorded measurements; "" if
+  // nothing. Errors: bad_input, also of a source that detects no links.
   Result<DetectedLinks> detect(const std::string& path) const;
 
  private:

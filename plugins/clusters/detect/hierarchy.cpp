@@ -1,5 +1,6 @@
 #include "hierarchy.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <map>

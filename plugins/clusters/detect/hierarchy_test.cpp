@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "test_links.h"
@@ -175,6 +177,15 @@ TEST(Hierarchy, FindsPairsInASquare) {
   ASSERT_EQ(found->levels.size(), 2);
   EXPECT_TRUE(found->levels[1].aligned);
   EXPECT_EQ(slowest_on_axes(*found, machine, same_numbers(4)), (std::vector<double>{50e9, 50e9}));
+}
+
+// Partners of one pair are in two pairs: no order keeps both, and pairs stay.
+TEST(Hierarchy, DoesNotAlignPartnersThatInnerLevelsDivide) {
+  Machine machine = test::nested({{2, 3e-6, 200e9}, {4, 3e-6, 100e9}, {8, 8e-6, 10e9}});
+  for (const auto& [a, b] : std::vector<std::pair<std::size_t, std::size_t>>{{0, 4}, {1, 6}, {2, 5}, {3, 7}}) machine.link(a, b, 5e-6, 40e9);
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    expect_truth(find_hierarchy(test::matrix_of(test::measured(machine, seed))), {"quads", machine, {runs(8, 2), runs(8, 4), runs(8, 8)}, {false, false, false}}, same_numbers(8));
+  }
 }
 
 TEST(Hierarchy, RefusesGroupsOfUnequalSize) {

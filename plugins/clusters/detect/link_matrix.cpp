@@ -1,5 +1,6 @@
 #include "link_matrix.h"
 
+#include <algorithm>
 #include <sstream>
 #include <string>
 
