@@ -61,6 +61,15 @@ TEST(DetectLinks, FindsLevelsAndWhatTheyDo) {
   }
 }
 
+TEST(DetectLinks, OfTwoDevicesAreOneLevel) {
+  const auto links = detected(test::nested({{2, 3e-6, 200e9}}));
+  ASSERT_TRUE(links.ok()) << links.error().message;
+  EXPECT_TRUE(validate(*links).ok());
+  ASSERT_THAT(links->levels, SizeIs(1));
+  EXPECT_DOUBLE_EQ(links->levels[0].bytes_per_second, 200e9);
+  EXPECT_THAT(links->order, ElementsAre(0, 1));
+}
+
 TEST(DetectLinks, NamesOneSlowLink) {
   std::uint64_t seed = 0;
   for (const Truth& truth : truths()) {
@@ -118,6 +127,7 @@ TEST(DetectLinks, TakesServersFromThoseWhoKnow) {
   EXPECT_EQ(detected(figure_5, {}, 4)->nodes, 2);
   EXPECT_EQ(detected(figure_5, {}, 2)->devices_per_node, 2);
   EXPECT_EQ(detected(test::measured(test::ethernet(), 1), {}, 16)->nodes, 1);
+  EXPECT_EQ(detected(test::measured(test::nvswitch(), 1), {}, 1)->nodes, 8);  // a server for each device
   EXPECT_THAT(detected(figure_5, {}, 3).error().message, HasSubstr("devices_per_node in [cluster.detect] is 3, but links join groups of 2, 4, 8 devices"));
 }
 
