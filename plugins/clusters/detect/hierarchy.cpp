@@ -1,15 +1,13 @@
 #include "hierarchy.h"
 
 #include <algorithm>
-#include <bit>
-#include <cstdint>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <sstream>
 #include <string>
 
+#include "closely_knit.h"
 #include "partners.h"
 
 namespace meshwright {
@@ -17,88 +15,6 @@ namespace meshwright {
 namespace {
 
 constexpr std::size_t kMostPaired = 8;  // groups that are tried two by two
-
-// A symmetric relation between blocks, as rows of bits.
-class Relation {
- public:
-  explicit Relation(std::size_t size) : size_(size), words_((size + 63) / 64), bits_(size * words_) {}
-
-  [[nodiscard]] std::size_t size() const { return size_; }
-  void set(std::size_t a, std::size_t b, bool value) {
-    for (const auto& [row, column] : {std::pair(a, b), std::pair(b, a)}) {
-      std::uint64_t& word = bits_[row * words_ + column / 64];
-      word = value ? word | std::uint64_t{1} << column % 64 : word & ~(std::uint64_t{1} << column % 64);
-    }
-  }
-  [[nodiscard]] bool holds(std::size_t a, std::size_t b) const { return (bits_[a * words_ + b / 64] >> b % 64 & 1U) != 0; }
-  // In how many blocks the rows of both agree to be related.
-  [[nodiscard]] std::size_t common(std::size_t a, std::size_t b) const {
-    std::size_t count = 0;
-    for (std::size_t word = 0; word < words_; ++word) count += static_cast<std::size_t>(std::popcount(bits_[a * words_ + word] & bits_[b * words_ + word]));
-    return count;
-  }
-
- private:
-  std::size_t size_, words_;
-  std::vector<std::uint64_t> bits_;
-};
-
-using Partition = std::vector<std::vector<std::size_t>>;  // of blocks' indices, ascending
-
-// What two blocks of which both are in a closely knit group have in common are at least half of their neighbours. `strict`: of those of the
-// one that has more, so that the ends of a chain are no pairs.
-Relation closely_knit(const Relation& all, bool strict) {
-  Relation kept = all;
-  for (std::size_t a = 0; a < all.size(); ++a) {
-    for (std::size_t b = a + 1; b < all.size(); ++b) {
-      if (!all.holds(a, b)) continue;
-      const std::size_t degree = strict ? std::max(all.common(a, a), all.common(b, b)) : std::min(all.common(a, a), all.common(b, b));
-      if (2 * all.common(a, b) + 1 < degree) kept.set(a, b, false);
-    }
-  }
-  return kept;
-}
-
-// Components, less those in which fewer than two thirds of the pairs are related: their blocks stand alone.
-Partition groups_of(const Relation& all, bool strict) {
-  const Relation kept = closely_knit(all, strict);
-  Partition groups;
-  std::vector<bool> seen(all.size());
-  for (std::size_t first = 0; first < all.size(); ++first) {
-    if (seen[first]) continue;
-    std::vector<std::size_t> group = {first};
-    seen[first] = true;
-    for (std::size_t i = 0; i < group.size(); ++i) {
-      for (std::size_t b = 0; b < all.size(); ++b) {
-        if (!seen[b] && kept.holds(group[i], b)) seen[b] = true, group.push_back(b);
-      }
-    }
-    std::ranges::sort(group);
-    std::size_t related = 0;
-    for (std::size_t i = 0; i < group.size(); ++i) {
-      for (std::size_t j = i + 1; j < group.size(); ++j) related += all.holds(group[i], group[j]) ? 1 : 0;
-    }
-    if (3 * related >= group.size() * (group.size() - 1)) groups.push_back(std::move(group));
-    else for (const std::size_t block : group) groups.push_back({block});
-  }
-  std::ranges::sort(groups);
-  return groups;
-}
-
-bool are_equal(const Partition& groups) {
-  return std::ranges::all_of(groups, [&](const auto& group) { return group.size() == groups[0].size(); });
-}
-
-// The size that more than half of the blocks are in groups of; 0: there is none.
-std::size_t usual_size(const Partition& groups) {
-  std::map<std::size_t, std::size_t> blocks;
-  std::size_t all = 0;
-  for (const auto& group : groups) blocks[group.size()] += group.size(), all += group.size();
-  for (const auto& [size, count] : blocks) {
-    if (2 * count > all) return size;
-  }
-  return 0;
-}
 
 class Builder {
  public:
@@ -133,9 +49,9 @@ class Builder {
   // Joins blocks by links that are faster than the threshold; false: there is nothing to join.
   Result<bool> join() {
     const Relation related = relation();
-    Partition groups = groups_of(related, false);
+    Partition groups = closely_knit_groups(related, false);
     if (!are_equal(groups)) {
-      const Partition strict = groups_of(related, true);
+      const Partition strict = closely_knit_groups(related, true);
       if (are_equal(strict)) groups = strict;
     }
     if (!are_equal(groups)) {
