@@ -210,6 +210,7 @@ class Writer {
     }
     if (op.buffers_follow_mode) add_counting(instruction.node);
     if (Status status = forward_.prelude.add(op.prelude); !status) return add_context("the emitter of " + std::get<Compute>(instruction.action).op, status.error());
+    if (!op.summed.empty() && results.size() == 1 && uses_[results[0]] == 1) summed_[results[0]] = {forward_.statements.size(), op.summed};
     forward_.statements.push_back({module_of(instruction), std::move(results), op.text, op.draws});
     return add_mutations(instruction);
   }
@@ -244,6 +245,12 @@ class Writer {
     if (read_.gradients[conversion.result] && !same_shards(type.layout, *read_.gradients[conversion.result])) {  // no plan of ours has such a fork
       return bad_input("'" + program().values[conversion.result].name + "' and its gradient lie in different shards, which autograd does not allow");
     }
+    if (const auto sum = summed_.find(conversion.from); sum != summed_.end() && adds_up(conversion)) {
+      Statement& statement = forward_.statements[sum->second.first];
+      statement.results = {conversion.result};
+      statement.text = sum->second.second;
+      return Done{};
+    }
     const std::string text = text_of(conversion.from);
     if (conversion.moves.empty() && conversion.back.empty()) return rename(conversion.result, text);
     Instruction of_node;
@@ -254,6 +261,12 @@ class Writer {
                           conversion_text(text, program().type(conversion.from), conversion.moves, conversion.result, conversion.back));
     forward_.statements[at].converts = true;
     return status;
+  }
+
+  // Whether it makes of a partial sum the sum, and leaves the gradient where it is.
+  [[nodiscard]] bool adds_up(const Conversion& conversion) const {
+    const auto is_sum = [](const Move& move) { return move.kind == MoveKind::all_reduce; };
+    return conversion.back.empty() && std::ranges::all_of(conversion.moves, is_sum) && !program().type(conversion.result).layout.has_partial();
   }
 
   Status add(const Call& call) {
@@ -373,6 +386,7 @@ class Writer {
   std::map<std::string, const Node*, std::less<>> nodes_;      // by name
   std::map<ProgramValueId, int> uses_;
   std::map<ProgramValueId, std::string> texts_;                // of values that are no variables
+  std::map<ProgramValueId, std::pair<std::size_t, std::string>> summed_;  // partial sums: where they are computed, and as what their sum would be
   std::map<ValueId, ShardedType> kept_;                        // inputs and buffers
   std::set<std::string> counting_;                             // paths of modules whose buffers follow the mode
   std::vector<std::pair<std::size_t, std::string>> leaving_;   // statements that leave something in a buffer, and its module

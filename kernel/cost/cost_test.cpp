@@ -179,5 +179,24 @@ TEST(Exposed, IsWhatCommunicationAddsToComputing) {
   EXPECT_DOUBLE_EQ(exposed_seconds(device, 3, 5), 1.5);
 }
 
+TEST(GatherLatency, IsShared) {
+  Mesh mesh;
+  mesh.axes.resize(2);
+  mesh.axes[0].size = 4;
+  mesh.axes[1].size = 2;
+  EXPECT_DOUBLE_EQ(gather_latency_seconds(mesh, 0b01, 5), 0);  // nothing was measured
+  mesh.axes[0].own[CollectiveKind::all_gather] = {{4, 1e-3}, {1e6, 1e-8}};
+  EXPECT_DOUBLE_EQ(gather_latency_seconds(mesh, 0b01, 1), collective_seconds(CollectiveKind::all_gather, mesh.axes[0], 1));
+  EXPECT_GT(gather_latency_seconds(mesh, 0b01, 1), 1e-3);
+  EXPECT_DOUBLE_EQ(gather_latency_seconds(mesh, 0b01, 4), gather_latency_seconds(mesh, 0b01, 1) / 4);
+  EXPECT_DOUBLE_EQ(gather_latency_seconds(mesh, 0, 1), 0);
+}
+
+TEST(BlockOf, IsTheNameAsFarAsItsFirstNumber) {
+  EXPECT_EQ(block_of("transformer.h.11.attn.c_attn.weight"), "transformer.h.11");
+  EXPECT_EQ(block_of("layer3.0.conv1.weight"), "layer3");
+  EXPECT_EQ(block_of("wte.weight"), "");
+}
+
 }  // namespace
 }  // namespace meshwright

@@ -7,7 +7,10 @@ namespace meshwright {
 
 LocalBuilder::~LocalBuilder() = default;
 
-ProgramValueId LocalBuilder::reduce(ProgramValueId value) {
+ProgramValueId LocalBuilder::reduce(ProgramValueId value) { return reduce(value, false); }
+ProgramValueId LocalBuilder::reduce_along(ProgramValueId value) { return reduce(value, true); }
+
+ProgramValueId LocalBuilder::reduce(ProgramValueId value, bool along) {
   while (true) {
     Move move{MoveKind::all_reduce, 0, 0, false, false, type(value).layout};
     const std::size_t rank = move.result.mesh_rank();
@@ -22,23 +25,23 @@ ProgramValueId LocalBuilder::reduce(ProgramValueId value) {
       move.result.place(axis, Placement::replicate());
       if (rank > kMostJointAxes) break;
     }
-    value = take(value, move, kNoId);
+    value = take(value, move, kNoId, along);
   }
 }
 
 ProgramValueId LocalBuilder::exchange(ProgramValueId value, std::size_t axis, std::size_t atom, ProgramValueId own) {
   Move move{MoveKind::all_to_all, static_cast<std::uint8_t>(axis), 0, false, false, type(value).layout};
   move.result.place(axis, Placement::shard(atom));
-  return take(value, move, own);
+  return take(value, move, own, false);
 }
 
-ProgramValueId LocalBuilder::take(ProgramValueId value, const Move& move, ProgramValueId own) {
+ProgramValueId LocalBuilder::take(ProgramValueId value, const Move& move, ProgramValueId own, bool along) {
   ShardedType moved = type(value);
   moved.layout = move.result;
   ProgramValueId to = own;
   if (own == kNoId) to = make(std::move(moved));
   else retype(own, std::move(moved));
-  take_move(value, move, to);
+  take_move(value, move, to, along);
   return to;
 }
 

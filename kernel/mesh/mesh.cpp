@@ -14,6 +14,7 @@ std::int64_t Mesh::devices() const {
 
 MeshAxis Mesh::along(AxisSet set) const {
   if (const auto found = joint.find(set); found != joint.end()) return found->second;
+  if (std::has_single_bit(set) && set >> axes.size() == 0) return axes[static_cast<std::size_t>(std::countr_zero(set))];
   MeshAxis product;
   for (std::size_t i = 0; i < axes.size(); ++i) {
     if ((set >> i & 1U) == 0) continue;

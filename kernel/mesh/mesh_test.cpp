@@ -184,6 +184,17 @@ TEST(MakeMesh, LargerGroupsWaitLongerForTheirLast) {
   EXPECT_GT(make_mesh(cluster, {8}).value().axes[0].skew_seconds, 1.5e-6);
 }
 
+TEST(Mesh, AlongOneAxisIsThatAxis) {
+  Mesh mesh;
+  mesh.axes.resize(2);
+  mesh.axes[0].size = 4;
+  mesh.axes[1].size = 2;
+  mesh.axes[1].own[CollectiveKind::all_gather] = {{4, 1e-3}};
+  EXPECT_EQ(mesh.along(0b10).own.size(), 1U);
+  EXPECT_EQ(mesh.along(0b10).size, 2);
+  EXPECT_EQ(mesh.along(0b11).size, 8);
+}
+
 TEST(MakeMesh, TakesTheCurvesOfACollectiveBesideThoseOfRings) {
   Cluster cluster;
   cluster.devices_per_node = 4;

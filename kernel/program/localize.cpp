@@ -35,8 +35,8 @@ class InstructionBuilder final : public LocalBuilder {
   [[nodiscard]] const ShardedType& type(ProgramValueId value) const override { return program_.values[value].type; }
 
  private:
-  void take_move(ProgramValueId from, const Move& move, ProgramValueId to) override {
-    Instruction& made = add(MoveStep{.move = move, .call = call()});
+  void take_move(ProgramValueId from, const Move& move, ProgramValueId to, bool along) override {
+    Instruction& made = add(MoveStep{.move = move, .call = call(), .along = along});
     made.operands.push_back({"", from, type(from).layout});
     made.results.push_back(to);
   }

@@ -4,6 +4,9 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include "meshwright/call_price.h"
@@ -261,6 +264,7 @@ static Result<Ticks> instruction_ticks(const Program& program, const Instruction
     case InstructionKind::compute:
       return to_ticks(compute_seconds(profile, work));
     case InstructionKind::move: {
+      if (std::get<MoveStep>(instruction.action).along) return Ticks{0};
       const ShardedType& from = program.type(instruction.operands[0].value);
       const ConversionProblem problem{program.mesh, from.atoms, profile, size_bytes(from.type.dtype), instruction.stream == Stream::communication};
       return to_ticks(move_seconds(problem, from.layout, *instruction.move()));
@@ -297,6 +301,22 @@ std::vector<Work> works_of(const Program& program, const OpTable& ops) {
   return works;
 }
 
+// Parameters of a block that travel the same way are loaded by one collective, and all that are gathered behind the updates by one.
+static void add_gather_latencies(const Program& program, std::vector<Ticks>& ticks) {
+  std::map<std::tuple<Phase, AxisSet, std::string>, std::vector<std::size_t>> together;
+  for (std::size_t i = 0; i < ticks.size(); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    const Move* move = instruction.move();
+    if (move == nullptr || move->kind != MoveKind::all_gather || instruction.parameter == kNoId) continue;
+    const std::string block = instruction.phase == Phase::update ? "" : block_of(program.parameters[instruction.parameter].name);
+    together[{instruction.phase, move->axes(), block}].push_back(i);
+  }
+  for (const auto& [way, gathers] : together) {
+    const Ticks latency = to_ticks(gather_latency_seconds(program.mesh, std::get<AxisSet>(way), static_cast<double>(gathers.size())));
+    for (const std::size_t gather : gathers) ticks[gather] += latency;
+  }
+}
+
 Result<Timeline> make_timeline(const Program& program, const std::vector<Work>& works, const CostProfile& profile, Detail detail) {
   std::vector<Ticks> ticks;
   for (std::size_t i = 0; i < works.size(); ++i) {
@@ -304,6 +324,7 @@ Result<Timeline> make_timeline(const Program& program, const std::vector<Work>& 
     if (!one) return one.error();
     ticks.push_back(*one);
   }
+  add_gather_latencies(program, ticks);
   return Drawing(program, std::move(ticks), profile, detail).run();
 }
 

@@ -69,9 +69,9 @@ class CallPricer::Builder final : public LocalBuilder {
   [[nodiscard]] const CallPrice& price() const { return price_; }
 
  private:
-  void take_move(ProgramValueId from, const Move& move, ProgramValueId) override {
+  void take_move(ProgramValueId from, const Move& move, ProgramValueId, bool along) override {
     steps_ = true;
-    if (!prices_) return;
+    if (!prices_ || along) return;
     const ShardedType& type = values_[from];
     const ConversionProblem problem{of_.mesh_, type.atoms, of_.profile_, size_bytes(type.type.dtype), false};
     price_.communication_seconds += to_seconds(move_ticks(problem, type.layout, move));

@@ -44,17 +44,15 @@ void add_layouts(const ProblemEdge& edge, const StrategySet& from, const Strateg
 }  // namespace
 
 EdgeTables::EdgeTables(const ProblemInput& input) : input_(input) {
-  // A block is what repeats: a name as far as its first number.
   std::set<std::string> blocks;
-  double parameters = 0;
+  std::size_t trained = 0;
   for (const Source& source : input.graph().sources) {
     if (source.kind != SourceKind::parameter || !input.graph().values[source.value].requires_gradient) continue;
-    const std::string& name = source.names.front();
-    const std::size_t digit = name.find_first_of("0123456789");
-    blocks.insert(digit == std::string::npos ? "" : name.substr(0, name.find('.', digit)));
-    ++parameters;
+    blocks.insert(block_of(source.names.front()));
+    ++trained;
   }
-  parameters_in_block_ = std::max(1.0, parameters / static_cast<double>(std::max<std::size_t>(1, blocks.size())));
+  parameters_ = static_cast<double>(std::max<std::size_t>(1, trained));
+  parameters_in_block_ = parameters_ / static_cast<double>(std::max<std::size_t>(1, blocks.size()));
 }
 
 std::uint32_t EdgeTables::prices_of(ValueId value, std::int64_t element_bytes, bool of_parameter) {
@@ -88,17 +86,21 @@ Ticks EdgeTables::exposed(Ticks ticks, double seconds) const {
   return to_ticks(exposed_seconds(device, to_seconds(ticks), seconds));
 }
 
-// A block's values that are kept in shards are gathered by one collective for each forward, and not by one for each bucket: where it was measured what the
-// smallest gather takes, each pays its part of that.
-Ticks EdgeTables::load_latency(const ParameterStrategy& parameter) const {
+Ticks EdgeTables::gather_latency(const Layout& from, const Layout& to, double together) const {
   AxisSet axes = 0;
   for (std::size_t axis = 0; axis < input_.mesh.rank(); ++axis) {
-    if (parameter.stored.value[axis].is_shard() && parameter.stored.value[axis] != parameter.compute[axis]) axes |= AxisSet{1} << axis;
+    if (from[axis].is_shard() && from[axis] != to[axis]) axes |= AxisSet{1} << axis;
   }
-  if (axes == 0) return 0;
-  const MeshAxis group = input_.mesh.along(axes);
-  if (!group.own.contains(CollectiveKind::all_gather)) return 0;
-  return to_ticks(collective_seconds(CollectiveKind::all_gather, group, 1) / parameters_in_block_);
+  return to_ticks(gather_latency_seconds(input_.mesh, axes, together));
+}
+
+// A block is loaded together, for each forward.
+Ticks EdgeTables::load_latency(const ParameterStrategy& parameter) const {
+  return gather_latency(parameter.stored.value, parameter.compute, parameters_in_block_);
+}
+
+Ticks EdgeTables::update_latency(const ParameterStrategy& parameter) const {
+  return gather_latency(parameter.state, parameter.stored.value, parameters_);
 }
 
 // Of all microbatches: gathers hide behind the user's computing if they are prefetched, reductions behind its backward. A

@@ -32,6 +32,8 @@ class EdgeTables {
   // Of a parameter's value, or of its gradient, between the layouts in which it is stored and reduced and that of its state;
   // after `fill`.
   [[nodiscard]] Ticks price(ValueId parameter, bool gradient, const Layout& from, const Layout& to);
+  // What the gathers behind the updates wait for besides (gather_latency).
+  [[nodiscard]] Ticks update_latency(const ParameterStrategy& parameter) const;
 
  private:
   struct TableKey {
@@ -50,9 +52,10 @@ class EdgeTables {
   [[nodiscard]] Ticks step_ticks(const ProblemEdge& edge, const ParameterStrategy& parameter, const Strategy& user, Ticks gather,
                                  Ticks reduce) const;
   [[nodiscard]] Ticks load_latency(const ParameterStrategy& parameter) const;
+  [[nodiscard]] Ticks gather_latency(const Layout& from, const Layout& to, double together) const;
 
   const ProblemInput& input_;
-  double parameters_in_block_ = 1;  // the mean
+  double parameters_ = 1, parameters_in_block_ = 1;  // that are trained; the mean
   std::map<std::pair<std::string, bool>, std::uint32_t> classes_;
   std::vector<ConversionPrices> prices_;
   struct Example {

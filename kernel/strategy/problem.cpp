@@ -253,7 +253,8 @@ class Builder {
         if (!priced.contains(set.id)) {
           parameter.update_seconds += to_seconds(tables_.price(variable.value, false, parameter.stored.value, parameter.state) +
                                                  tables_.price(variable.value, true, parameter.stored.gradient, parameter.state) +
-                                                 tables_.price(variable.value, false, parameter.state, parameter.stored.value));
+                                                 tables_.price(variable.value, false, parameter.state, parameter.stored.value) +
+                                                 tables_.update_latency(parameter));
         }
         problem_.space.nodes[i].costs[s] = to_ticks(set.strategies[s].seconds(input_.training.microbatches));
       }

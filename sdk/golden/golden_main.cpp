@@ -124,7 +124,7 @@ class MovesInside final : public LocalBuilder {
   [[nodiscard]] const std::string& text() const { return text_; }
 
  private:
-  void take_move(ProgramValueId from, const Move& move, ProgramValueId) override {
+  void take_move(ProgramValueId from, const Move& move, ProgramValueId, bool) override {
     text_ += std::string(text_.empty() ? "" : ", ") + name(move.kind) + "(" + short_axes_text(move) + ") of " + to_string(local_type(values_[from], mesh_));
   }
 

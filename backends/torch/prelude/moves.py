@@ -395,6 +395,25 @@ def summed_over(x, over):
     return sum_begun(x, over)() if over else x.detach()
 
 
+class MeanOver(torch.autograd.Function):
+    """See mean_over."""
+
+    @staticmethod
+    def forward(ctx, total, count, over):
+        numbers = torch.stack([total, count.to(total.dtype)])
+        total, ctx.count = summed_over(numbers.to(torch.promote_types(numbers.dtype, torch.float32)), over)
+        return (total / ctx.count).to(numbers.dtype)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return (gradient / ctx.count).to(gradient.dtype), None, None
+
+
+def mean_over(total, count, over):
+    """The sum of `total` over mesh axes, divided by that of `count`: one collective for both. The gradient is that of this rank's total."""
+    return MeanOver.apply(total, count, over)
+
+
 def largest_over(x, over):
     """The largest elements over mesh axes; not differentiated."""
     return at_once(*[all_reduce(axis, "max") for axis in over])(x.detach()) if over else x.detach()

@@ -29,14 +29,18 @@ class MESHWRIGHT_API LocalBuilder {
 
   // The value, reduced over every axis over which it is partial: by one collective.
   ProgramValueId reduce(ProgramValueId value);
+  // As `reduce`, a number that an emitted program sends along with what sums up the op's result, or knows since its forward: by a
+  // collective that takes no time of its own.
+  ProgramValueId reduce_along(ProgramValueId value);
   // The value, sharded by `axis` on another atom than before: each rank of the axis sends a part to each other one (all-to-all).
   // If `own` is given, a rank-private result of the call, the value becomes that.
   ProgramValueId exchange(ProgramValueId value, std::size_t axis, std::size_t atom, ProgramValueId own = kNoId);
 
  private:
   // Into `own` if that is given.
-  ProgramValueId take(ProgramValueId value, const Move& move, ProgramValueId own);
-  virtual void take_move(ProgramValueId from, const Move& move, ProgramValueId to) = 0;
+  ProgramValueId take(ProgramValueId value, const Move& move, ProgramValueId own, bool along);
+  ProgramValueId reduce(ProgramValueId value, bool along);
+  virtual void take_move(ProgramValueId from, const Move& move, ProgramValueId to, bool along) = 0;
 };
 
 // One sharded call. Ids of operands and results are values of the program.

@@ -59,6 +59,9 @@ struct EmittedOp {
   // One expression on one line. Its value is the op's result, or the tuple of its results. Empty: the emitter leaves this call
   // to the backend, which calls the op by its schema or refuses it.
   std::string text = {};
+  // Where the result is a partial sum: the expression of what all ranks have of it together, which the backend takes where nothing
+  // but that sum is used. Empty: the backend adds up the values of `text`.
+  std::string summed = {};
   std::size_t values = 0;  // how many values the expression has, from the op's first result on; 0: as many as the op
   bool draws = false;      // the expression draws random numbers, of the call's stream
   // Buffers of the module that owns this call's buffers change in training alone (a batch norm counts its batches).

@@ -74,6 +74,7 @@ struct MoveStep {
   Move move;
   std::uint32_t conversion = kNoId;  // index into the plan's conversions; kNoId: it is inside an op
   std::uint32_t call = kNoId;        // as of Compute
+  bool along = false;                // it takes no time of its own (LocalBuilder::reduce_along)
 };
 
 // The parameter in the layout of the result; until the parameter_shard pass.

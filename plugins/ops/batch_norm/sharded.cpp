@@ -38,7 +38,7 @@ bool emit_sharded_steps(const LocalCall& call) {
   build.emit(kVariance, {{"input", input}, {"mean", mean}}, attributes, {}, {part_of_variance});
   std::vector<Operand> operands = node.operands;
   operands.push_back({"mean", mean});
-  operands.push_back({"variance", build.reduce(part_of_variance)});
+  operands.push_back({"variance", build.reduce_along(part_of_variance)});  // an emitted program adds up both by one collective
   build.emit(kApply, operands, attributes, {}, node.results);
   return true;
 }

@@ -2,8 +2,8 @@
 
 namespace meshwright {
 
-// The count of labels that are not ignored, or of their weights, is added up over the ranks (meshwright.nll_count); that of
-// probabilities is the number of positions, which shapes say.
+// The count of labels that are not ignored, or of their weights, is added up over the ranks (meshwright.nll_count): along with the loss,
+// and the backward knows it. That of probabilities is the number of positions, which shapes say.
 bool emit_sharded_mean(const LocalCall& call) {
   const Node& node = call.call.node;
   const bool backward = is_backward(node);
@@ -27,7 +27,7 @@ bool emit_sharded_mean(const LocalCall& call) {
     count = build.make(std::move(scalar));
     build.emit("meshwright.nll_count", {{"target", call.operand("target")}, {"weight", call.operand("weight")}},
                {{"ignore_index", node.integer("ignore_index", -100)}}, {}, {count});
-    count = build.reduce(count);
+    count = build.reduce_along(count);
   }
   Attributes attributes = node.attributes;
   attributes["reduction"] = static_cast<std::int64_t>(LossReduction::sum);

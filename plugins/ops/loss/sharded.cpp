@@ -164,21 +164,23 @@ bool emit_sharded_steps(const LocalCall& call) {
   RankAttributes starts;
   ShardIndex::describe(logits, 1, 2, call.mesh, "classes", classes, starts);
   LocalBuilder& build = call.build;
+  // An emitted program keeps the sums of its forward for the backward, and sends the count with the loss.
+  const auto reduce = [&](ProgramValueId value) { return is_backward(node) ? build.reduce_along(value) : build.reduce(value); };
   const ProgramValueId self = call.operand("self"), target = call.operand("target");
 
   const ProgramValueId local_maximum = build.make(position);
   build.emit("meshwright.cross_entropy_maximum", {{"self", self}}, classes, starts, {local_maximum});
-  const ProgramValueId largest = build.reduce(local_maximum);
+  const ProgramValueId largest = reduce(local_maximum);
   const ProgramValueId local_terms = build.make(per_position(logits, 3, Placement::partial_sum()));
   build.emit("meshwright.cross_entropy_terms",
              {{"self", self}, {"target", target}, {"maximum", largest}, {"weight", call.operand("weight")}}, classes, starts,
              {local_terms});
-  const ProgramValueId terms = build.reduce(local_terms);
+  const ProgramValueId terms = reduce(local_terms);
   ProgramValueId count = kNoId;
   if (mean) {
     const ProgramValueId local_count = build.make(over_positions(build.type(terms)));
     build.emit("meshwright.cross_entropy_count", {{"terms", terms}}, attributes, {}, {local_count});
-    count = build.reduce(local_count);
+    count = build.reduce_along(local_count);
   }
   if (is_backward(node)) {
     build.emit("meshwright.cross_entropy_combine_backward",

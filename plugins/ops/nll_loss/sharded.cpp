@@ -100,7 +100,7 @@ void nll_localize(const LocalCall& call) {
   starts = {};
   if (call.type("weight")) describe(*call.type("weight"), 0, attributes, starts);
   call.build.emit(kCount, {{"target", call.operand("target")}, {"weight", call.operand("weight")}}, attributes, starts, {count});
-  call.build.emit("aten.div.Tensor", {{"self", sum}, {"other", call.build.reduce(count)}}, {}, {}, node.results);
+  call.build.emit("aten.div.Tensor", {{"self", sum}, {"other", call.build.reduce_along(count)}}, {}, {}, node.results);
 }
 
 }  // namespace meshwright

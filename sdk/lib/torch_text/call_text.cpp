@@ -142,6 +142,12 @@ std::string CallText::filled(std::string_view form, std::set<std::string>& menti
 
 std::string named(const char* name, const std::string& text) { return text.empty() ? "" : std::string(name) + "=" + text; }
 
+bool is_mean_over(const EmitterCall& call, const std::vector<std::int64_t>& over) {
+  constexpr std::int64_t kMean = 1;  // of PyTorch's reductions
+  if (over.empty() || call.results.size() != 1 || call.node().integer("reduction", kMean) != kMean) return false;
+  return axes_where(call.mesh, call.results[0].layout, [](Placement placement) { return placement.is_partial(); }) == over;
+}
+
 std::string axes_argument(const char* name, const std::vector<std::int64_t>& axes) { return axes.empty() ? "" : named(name, tuple(axes)); }
 
 std::string positions_argument(const EmitterCall& call, const std::string& name) {

@@ -49,6 +49,9 @@ std::string positions_argument(const EmitterCall& call, const std::string& name)
 std::string positions_argument(const EmitterStep& step, const std::string& name);
 std::string stream_argument(const EmitterCall& call);  // "stream=..."
 
+// Whether a mean over what the mesh axes `over` cut is this call's only result, and a partial sum over just these.
+bool is_mean_over(const EmitterCall& call, const std::vector<std::int64_t>& over);
+
 // The mesh axes along which the steps communicate, in the order in which they first do.
 std::vector<std::int64_t> moved_axes(const std::vector<EmitterStep>& steps);
 

@@ -32,6 +32,13 @@ def test_cross_entropy_over_cut_classes():
                 scalar = Layout((), tuple("sum" if axis in position_axes else None for axis in range(len(axes()))))
                 close(whole_of(made.detach(), rows if reduction == "none" else scalar), loss.detach(), reduction)
                 close(here.grad, layout.cut(logits.grad), f"gradient, {reduction}")
+                if reduction == "mean" and position_axes:
+                    here = leaf(layout, logits)
+                    made = cross_entropy(here, rows.cut(target), cut_if(of_weight, weight), class_axes=over, position_axes=position_axes,
+                                         classes=positions_of(layout, 1, 2), summed=True)
+                    made.backward(g)
+                    close(made.detach(), loss.detach(), "the mean of all")
+                    close(here.grad, layout.cut(logits.grad), "gradient, the mean of all")
 
 
 @case(on=MESHES)
@@ -59,6 +66,13 @@ def test_cross_entropy_over_cut_positions():
                 made.backward()
                 close(whole_of(made.detach(), Layout((), ("sum",) * len(axes()))), loss.detach(), f"{kind} {reduction}")
                 close(here.grad, layout.cut(gradient), f"gradient, {kind} {reduction}")
+            here = leaf(layout, logits)
+            mean = F.cross_entropy(logits, target, weight, label_smoothing=smoothing)
+            made = cross_entropy(here, rows.cut(target), weight, label_smoothing=smoothing, position_axes=tuple(range(len(axes()))),
+                                 summed=True)
+            made.backward()
+            close(made.detach(), mean.detach(), f"{kind}, the mean of all")
+            close(here.grad, layout.cut(torch.autograd.grad(mean, logits)[0]), f"gradient, {kind}, the mean of all")
 
 
 @case(on=MESHES)
@@ -99,3 +113,9 @@ def test_nll_loss():
                     found = whole_of(made.detach(), Layout(tuple(loss.shape), sums))
                     close(found, loss.detach(), f"{cuts} {reduction}")
                     close(here.grad, layout.cut(x.grad), f"gradient, {cuts} {reduction}")
+                    if reduction == "mean" and not classes:
+                        here = leaf(layout, x)
+                        made = nll_loss(here, rows.cut(target), weight, position_axes=places, summed=True)
+                        made.backward(g)
+                        close(made.detach(), loss.detach(), f"{cuts}, the mean of all")
+                        close(here.grad, layout.cut(x.grad), f"gradient, {cuts}, the mean of all")

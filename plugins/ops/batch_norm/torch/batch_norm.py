@@ -6,19 +6,24 @@ from sharding import axes, summed_over
 
 
 class ShardedBatchNorm(torch.autograd.Function):
-    """Normalization over the batches of all ranks of some mesh axes; each pass adds up two numbers for each channel.
+    """Normalization over the batches of all ranks of some mesh axes; each pass adds up two numbers for each channel, by one
+    collective.
 
-    The mean first and then the variance, since the mean of squares loses digits. Gives the result, mean, 1/deviation
-    and variance.
+    Each rank takes the deviations from its own mean. Of the ranks' means the squares are added up, which loses digits, so
+    that is done in float64. Gives the result, mean, 1/deviation and variance.
     """
 
     @staticmethod
     def forward(ctx, x, weight, bias, eps, over):
         others = [d for d in range(x.dim()) if d != 1]
         numbers = x if x.dtype == torch.float64 else x.float()
-        count = x.numel() // x.shape[1] * ranks_of(over)
-        mean = summed_over(numbers.sum(others) / count, over)
-        variance = summed_over((numbers - along_channels(mean, x)).square().sum(others) / count, over)
+        ranks = ranks_of(over)
+        count = x.numel() // x.shape[1] * ranks
+        own = numbers.mean(others)
+        squares = (numbers - along_channels(own, x)).square().mean(others) + own.double().square()
+        mean, squares = summed_over(torch.stack([own.double(), squares]), over) / ranks
+        variance = (squares - mean.square()).clamp(min=0).to(own.dtype)
+        mean = mean.to(own.dtype)
         invstd = (variance + eps).rsqrt()
         scale = invstd if weight is None else invstd * weight
         y = (numbers - along_channels(mean, x)) * along_channels(scale, x)

@@ -3,7 +3,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from sharding import largest_over, sum_begun, summed_over
+from sharding import largest_over, mean_over, sum_begun, summed_over
 
 
 class ShardedCrossEntropy(torch.autograd.Function):
@@ -47,26 +47,31 @@ class ShardedCrossEntropy(torch.autograd.Function):
 
 
 def cross_entropy(logits, target, weight=None, reduction="mean", ignore_index=-100, label_smoothing=0.0, class_axes=(),
-                  position_axes=(), classes=None):
+                  position_axes=(), classes=None, summed=False):
     """Cross entropy of this rank's logits [n, c, ..].
 
     class_axes     mesh axes that cut the classes (logits [n, c] with labels, not smoothed); `classes`: which are here
     position_axes  those that cut the labels: a loss that is reduced is an addend of each of their ranks, and a mean is
                    over the labels of them all
+    summed         the mean itself is wanted, on each rank, and not this rank's addend
     """
     if class_axes:
         loss, share = ShardedCrossEntropy.apply(logits, target, weight, ignore_index, class_axes, classes)
         if reduction == "none":
             return loss
+        if summed:
+            return mean_over(loss.sum(), share.detach().sum(), position_axes)
         return loss.sum() / summed_over(share.sum(), position_axes) if reduction == "mean" else loss.sum()
     sums = reduction == "mean" and position_axes
     if sums and target.is_floating_point():  # probabilities: every position counts
         count = logits.new_tensor(logits.numel() // logits.shape[min(1, logits.dim() - 1)])
     elif sums:
         count = labels_weight(target, weight, ignore_index, logits.dtype)
-    total = sum_begun(count, position_axes) if sums else None
+    total = sum_begun(count, position_axes) if sums and not summed else None
     loss = F.cross_entropy(logits, target, weight, ignore_index=ignore_index, reduction="sum" if sums else reduction,
                            label_smoothing=label_smoothing)
+    if summed:
+        return mean_over(loss, count, position_axes)
     return loss / total() if sums else loss
 
 

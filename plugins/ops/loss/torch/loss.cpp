@@ -15,12 +15,17 @@ Result<EmittedOp> cross_entropy(const EmitterCall& call, const CallText& text) {
     return placement.is_shard() && logits.atoms.dimension_of(placement.atom()) == (logits.type.rank() > 1 ? 1U : 0U);
   };
   const auto is_position = [&](Placement placement) { return placement.is_shard() && !is_class(placement); };
-  return EmittedOp{.text = text.helper(
-                       "cross_entropy", {"self", "target"}, {"weight", "reduction", "ignore_index", "label_smoothing"},
-                       {axes_argument("class_axes", axes_where(call.mesh, logits.layout, is_class)),
-                        axes_argument("position_axes", axes_where(call.mesh, logits.layout, is_position)),
-                        positions_argument(call.steps.front(), "classes")}),
-                   .prelude = kPrelude};
+  const std::vector<std::int64_t> over = axes_where(call.mesh, logits.layout, is_position);
+  std::vector<std::string> more = {axes_argument("class_axes", axes_where(call.mesh, logits.layout, is_class)),
+                                   axes_argument("position_axes", over), positions_argument(call.steps.front(), "classes")};
+  const auto written = [&] {
+    return text.helper("cross_entropy", {"self", "target"}, {"weight", "reduction", "ignore_index", "label_smoothing"}, more);
+  };
+  EmittedOp made{.text = written(), .prelude = kPrelude};
+  if (!is_mean_over(call, over)) return made;
+  more.push_back(named("summed", "True"));
+  made.summed = written();
+  return made;
 }
 
 constexpr TorchOp kOps[] = {

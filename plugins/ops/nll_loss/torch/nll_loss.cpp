@@ -8,6 +8,7 @@ namespace {
 
 Result<EmittedOp> nll_loss(const EmitterCall& call, const CallText& text) {
   std::vector<std::string> more;
+  bool is_mean = false;
   if (call.steps.empty()) {
     more = {positions_argument(call, "classes")};
     if (more.front().empty()) return EmittedOp{};
@@ -18,12 +19,17 @@ Result<EmittedOp> nll_loss(const EmitterCall& call, const CallText& text) {
       return placement.is_shard() && scores.atoms.dimension_of(placement.atom()) == (scores.type.rank() > 1 ? 1U : 0U);
     };
     const auto is_shard = [](Placement placement) { return placement.is_shard(); };
-    more = {axes_argument("class_axes", axes_where(call.mesh, scores.layout, is_class)),
-            axes_argument("position_axes", axes_where(call.mesh, target.layout, is_shard)),
+    const std::vector<std::int64_t> over = axes_where(call.mesh, target.layout, is_shard);
+    more = {axes_argument("class_axes", axes_where(call.mesh, scores.layout, is_class)), axes_argument("position_axes", over),
             positions_argument(call.steps.front(), "classes")};
+    is_mean = is_mean_over(call, over);
   }
-  return EmittedOp{.text = text.helper("nll_loss", {"self", "target"}, {"weight", "reduction", "ignore_index"}, more),
-                   .prelude = kPrelude};
+  const auto written = [&] { return text.helper("nll_loss", {"self", "target"}, {"weight", "reduction", "ignore_index"}, more); };
+  EmittedOp made{.text = written(), .prelude = kPrelude};
+  if (!is_mean) return made;
+  more.push_back(named("summed", "True"));
+  made.summed = written();
+  return made;
 }
 
 constexpr TorchOp kOps[] = {

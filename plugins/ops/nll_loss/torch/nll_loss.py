@@ -3,16 +3,17 @@ import math
 import torch
 import torch.nn.functional as F
 
-from sharding import summed_over
+from sharding import mean_over, summed_over
 
 
 def nll_loss(x, target, weight=None, reduction="mean", ignore_index=-100, class_axes=(), position_axes=(),
-             classes=None):
+             classes=None, summed=False):
     """The negative of each label's number among this rank's x [n, c, ..].
 
     classes        which classes are here, where they are cut: the loss is an addend of each rank that has some
     class_axes     mesh axes that cut them, and with them the weight
     position_axes  those that cut the labels: a loss that is reduced is an addend, and a mean is over the labels of all
+    summed         the mean itself is wanted, on each rank, and not this rank's addend
     """
     if classes is None and (reduction != "mean" or not position_axes):
         return F.nll_loss(x, target, weight, ignore_index=ignore_index, reduction=reduction)
@@ -30,7 +31,8 @@ def nll_loss(x, target, weight=None, reduction="mean", ignore_index=-100, class_
     if reduction == "sum":
         return loss.sum()
     over = (*position_axes, *(class_axes if weight is not None else ()))
-    return loss.sum() / summed_over(labels_count(target, weight, ignore_index, classes, x.dtype), over)
+    count = labels_count(target, weight, ignore_index, classes, x.dtype)
+    return mean_over(loss.sum(), count, over) if summed else loss.sum() / summed_over(count, over)
 
 
 def labels_count(target, weight, ignore_index, classes, dtype):
