@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "distinct_plans.h"
+#include "input_rows.h"
 #include "plan_notes.h"
 #include "search_settings.h"
 #include "stopwatch.h"
@@ -50,7 +51,7 @@ class Planner {
     if (!mesh) return mesh.error();
     Result<StrategyFilter> filter = wanted_filter(request_.search, *mesh);
     if (!filter) return filter.error();
-    const ProblemInput given{request_.context, *mesh, *filter};
+    ProblemInput given{request_.context, *mesh, *filter};
     Result<Problem> problem = build_pinned(given, request_.pins);
     ranking_.strategies_seconds += watch.lap();
     MeshTrial trial;
@@ -63,6 +64,9 @@ class Planner {
     }
     Result<FittedSearch> found = fitted_.search(given, *problem, request_.budget_bytes);
     if (!found) return found.error();
+    if (found->best && request_.search.text("inputs") == "rows") {
+      if (Status status = feed_rows(given, *problem, *found); !status) return status;
+    }
     if (!found->best && request_.explain) {
       keep_smallest(trial, std::move(found->smallest));
       Result<std::optional<FittedPlan>> smallest = fitted_.smallest(given, *problem, found->least_bytes);
@@ -85,6 +89,35 @@ class Planner {
     }
     ranking_.search_seconds += watch.lap();
     ranking_.trials.push_back(std::move(trial));
+    return Done{};
+  }
+
+  // Where ranks feed rows of the batch, and the best plan wants some inputs otherwise: the best one that takes them as they are fed,
+  // unless it is slower even so.
+  Status feed_rows(ProblemInput& given, Problem& problem, FittedSearch& found) const {
+    Result<Program> program = request_.lower(found.best->plan);
+    if (!program) return Done{};  // the plan has a note that says why there is none
+    const InputRows rows = input_rows(*program);
+    if (rows.gather_seconds == 0) return Done{};
+    ProblemInput fed = given;
+    fed.filter.batch_axes |= rows.axes;
+    fed.filter.sharded_weight_axes &= ~rows.axes;
+    Result<Problem> other = build_pinned(fed, request_.pins);
+    if (!other && other.error().code != ErrorCode::infeasible) return other.error();
+    if (other) {
+      Result<FittedSearch> second = fitted_.search(fed, *other, request_.budget_bytes);
+      if (!second) return second.error();
+      if (second->best && to_seconds(second->best->assignment.cost) < to_seconds(found.best->assignment.cost) + rows.gather_seconds) {
+        second->lower_bound_seconds = second->best->plan.lower_bound_seconds = found.lower_bound_seconds;
+        second->status = second->best->plan.status = SolveStatus::bounded;
+        given.filter = fed.filter;
+        problem = std::move(*other);
+        found = std::move(*second);
+        return Done{};
+      }
+    }
+    found.best->plan.notes.push_back("Ranks that feed their rows of the batch gather inputs for " + milliseconds(rows.gather_seconds) +
+                                     " before the step, which no figure here counts.");
     return Done{};
   }
 

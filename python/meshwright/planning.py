@@ -124,6 +124,8 @@ def _options(model: torch.nn.Module, hosts: Sequence[Host], machine: Machine | N
         options += ["--memory-budget", str(budget)]
     if wishes.mesh is not None:
         options += ["--mesh", "x".join(map(str, wishes.mesh))]
+    if not re.search(r"(?m)^\s*(search\.)?inputs\b", text):
+        options += ["--set", "search.inputs=rows"]
     # The user's optimizer keeps its state in the parameters' own type.
     if "master_dtype" not in text and (dtype := _one_half_type(model)):
         options += ["--set", f"train.master_dtype={dtype}"]

@@ -42,6 +42,7 @@ constexpr meshwright_config_key_v1 kSearch[] = {
     {"zero_axes", "text", "", "\"all\"", "mesh axes that ZeRO may shard over, such as 0 or 0,2 (hybrid sharding)"},
     {"regather", "text", "", "\"free\"", "ZeRO-3, for the backward: always gather again, never (keep), or free"},
     {"prefetch", "text", "", "\"free\"", "ZeRO-3: always gather one op ahead, never (when it is computed with), or free"},
+    {"inputs", "text", "", "\"any\"", "any: each rank is fed what the plan wants of an input; rows: its rows of the batch, from which the rest is gathered"},
     {"batch_axes", "text", "", "\"none\"", "mesh axes that only ever shard the batch (data parallelism): none, all, 0,2"},
 };
 constexpr meshwright_config_key_v1 kTrain[] = {
@@ -91,6 +92,7 @@ const std::vector<Choice>& choices() {
       {"search", "inter", {"none"}},
       {"search", "reduce", {"all", "none"}, {"consistency", "dominance", "contraction"}},
       {"search", "weights", {"free", "sharded"}},
+      {"search", "inputs", {"any", "rows"}},
       {"search", "zero", {"free", "0", "1", "2", "3"}},
       {"search", "regather", {"free", "always", "never"}},
       {"search", "prefetch", {"free", "always", "never"}},
