@@ -5,8 +5,10 @@
 
 GPT-2, Llama, a vision transformer and a ResNet, all small, each as `meshwright.autoparallelize` makes it (the machine is measured first, if nothing is
 remembered of it), next to DistributedDataParallel, FSDP2's fully_shard and, where there are heads, tensor parallelism. All take turns
-step by step; a step is as long as on its slowest rank. Losses must agree, but for the ResNet with batch norms: by hand each rank normalizes
-its own rows, while the plan computes what one device does. Prints a row for each model; the ratio is to the fastest by hand.
+step by step; a step is as long as on its slowest rank. All compute the same, so losses must agree: the batch norms of DDP and FSDP2 add up
+their statistics over the ranks, as PyTorch's SyncBatchNorm does, which has no CPU. Prints a row for each model; the ratio is to the
+fastest by hand. The models are of such sizes that a step takes about 0.1 s: the loss of the whole batch, which by hand no rank knows, takes
+a collective of some milliseconds.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import os
 import random
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -24,6 +27,7 @@ sys.path[:0] = [str(ROOT / "python"), str(Path(__file__).resolve().parent)]
 
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
+import torch.distributed.nn.functional  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 
@@ -49,6 +53,21 @@ class ViT(nn.Module):
         for block in self.blocks:
             x = block(x)
         return F.cross_entropy(self.head(self.norm(x).mean(1)), labels)
+
+
+class SyncedBatchNorm(nn.BatchNorm2d):
+    """Over the batches of all ranks: one collective forward, and autograd's own one backward."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        own = x.mean((0, 2, 3))
+        mean, squares = torch.distributed.nn.functional.all_reduce(torch.stack([own, x.square().mean((0, 2, 3))])) / RANKS
+        variance = squares - mean.square()
+        with torch.no_grad():
+            count = x.numel() // x.shape[1] * RANKS
+            self.running_mean.lerp_(mean, self.momentum)
+            self.running_var.lerp_(variance * (count / (count - 1)), self.momentum)
+        scale = self.weight * (variance + self.eps).rsqrt()
+        return x * scale[:, None, None] + (self.bias - mean * scale)[:, None, None]
 
 
 class Residual(nn.Module):
@@ -77,13 +96,14 @@ class ResNet(nn.Module):
         return F.cross_entropy(self.head(x.mean((2, 3))), labels)
 
 
-def images(step: int) -> dict[str, torch.Tensor]:
+def images(size: int, step: int) -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(step)
-    return {"images": torch.randn(BATCH, 3, 64, 64, generator=generator), "labels": torch.randint(CLASSES, (BATCH,), generator=generator)}
+    return {"images": torch.randn(BATCH, 3, size, size, generator=generator), "labels": torch.randint(CLASSES, (BATCH,), generator=generator)}
 
 
-MODELS = {"GPT-2": (models.Gpt2, models.batch), "Llama": (models.Llama, models.batch), "ViT": (ViT, images), "ResNet": (ResNet, images),
-          "ResNet, group norms": (lambda: ResNet(lambda width: nn.GroupNorm(8, width)), images)}
+MODELS = {"GPT-2": (models.Gpt2, models.batch), "Llama": (models.Llama, models.batch), "ViT": (ViT, partial(images, 64)),
+          "ResNet": (ResNet, partial(images, 96)), "ResNet, group norms": (lambda: ResNet(lambda width: nn.GroupNorm(8, width)), partial(images, 96))}
+BY_HAND_INSTEAD = {"ResNet": lambda: ResNet(SyncedBatchNorm)}
 
 
 def fully_sharded(model):
@@ -99,9 +119,9 @@ def fully_sharded(model):
 BY_HAND = {"DDP": data_parallel, "FSDP2": fully_sharded, "tensor parallelism": megatron}
 
 
-def made(name: str) -> nn.Module:
+def made(name: str, by_hand: bool = False) -> nn.Module:
     torch.manual_seed(0)
-    return MODELS[name][0]()
+    return (by_hand and BY_HAND_INSTEAD.get(name) or MODELS[name][0])()
 
 
 def on_ranks(wanted: list[str]) -> None:
@@ -113,7 +133,7 @@ def on_ranks(wanted: list[str]) -> None:
         sides = {"chosen": Side(chosen, chosen.local_batch, batch)}
         for way, shard in BY_HAND.items():
             if way != "tensor parallelism" or name in models.MODELS:
-                sides[way] = Side(*shard(made(name)), batch)
+                sides[way] = Side(*shard(made(name, by_hand=True)), batch)
         for number in range(WARM + STEPS):
             for way in random.Random(number).sample([*sides], len(sides)):
                 sides[way].step(number)

@@ -48,7 +48,7 @@ class Device:
     products: Curve             # of float32: FLOPs a second
     peaks: dict[str, float]     # of the largest products, by dtype
     memory: Curve               # bytes a second, read and written by one kernel
-    vector_flops: float         # exponentials a second
+    vector_flops: float         # of exponentials and norms, a second
     launch_seconds: float       # of a kernel that does nearly nothing
     attention: Attention
     computing_stretch: float

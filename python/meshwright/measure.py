@@ -24,8 +24,9 @@ _POINT_SECONDS, _PARTS = 0.03, 3
 _PRODUCT_SIZES = (32, 64, 128, 256, 512, 1024)                       # of square matrices
 _VECTOR_ELEMENTS = tuple(1 << power for power in (8, 12, 14, 16, 18, 20, 22, 24))    # of each of three vectors of float32
 _KEYS, _HEADS = (64, 512), (32, 128)                           # of attention
-# Of a collective the bytes of the whole, and how often it is run; between two of them a rank computes for so long.
-_COLLECTIVES = {256: 16, 64 << 10: 8, 1 << 20: 8, 8 << 20: 6, 32 << 20: 2}
+# Of a collective the bytes of the whole, and how often it is run; before and behind it a rank computes for so long. A loss is
+# a single number, which few of a ring's rounds have to carry.
+_COLLECTIVES = {4: 16, 256: 16, 64 << 10: 8, 1 << 20: 8, 8 << 20: 6, 32 << 20: 2}
 _BETWEEN_SECONDS, _ALONE_REPEATS = 0.004, 30
 _OVERLAP_BYTES, _OVERLAP_REPEATS = 8 << 20, 8
 _LARGEST_STRETCH = 4.0
@@ -55,14 +56,15 @@ class Meter:
         self._side = self._random(256, 256)
         self._between = 1  # products of `_side` that take _BETWEEN_SECONDS
         self._between = max(1, round(_BETWEEN_SECONDS / self._seconds(self._compute)))
-        self._alone = statistics.fmean(self._largest(self._times(self._compute, _ALONE_REPEATS, together=True)))
+        twice = self._largest(self._times(lambda: self._compute(2 * self._between), _ALONE_REPEATS, together=True))
+        self._alone = statistics.fmean(sorted(twice)[:-(_ALONE_REPEATS // 8)])  # of a step without a collective
 
     def device(self) -> Device:
         """The rates of the device. Takes about three seconds."""
         best = {name: self._best_product(getattr(torch, name)) for name in ("bfloat16", "float64")}
         products = self._products()
         best["float32"] = best["float16"] = max(products.rates)
-        return Device(products, best, self._memory(), self._exponentials(), self._launch_seconds(),
+        return Device(products, best, self._memory(), self._vector_flops(), self._launch_seconds(),
                       self._attention(best["float32"]), *self._stretches())
 
     def links(self, groups: Sequence[Sequence[int]]) -> Links:
@@ -73,8 +75,9 @@ class Meter:
         for kind, send in _SENDS.items():
             points = {}
             for size, repeats in _COLLECTIVES.items():
-                elements = size // 4 // (ranks if kind == "all_gather" else 1) // ranks * ranks
-                row = torch.zeros(max(elements, ranks), device=self._device)
+                parts = ranks if kind in ("reduce_scatter", "all_to_all") else 1  # into which the row is cut
+                elements = size // 4 // (ranks if kind == "all_gather" else 1) // parts * parts
+                row = torch.zeros(max(elements, parts), device=self._device)
                 points[size] = self._collective_seconds(lambda: send(row, ranks, name), repeats)
             bus[kind] = Curve.of(points, _traffic(kind, ranks))
             latency = min(latency, points[min(points)] / _rounds(kind, ranks))
@@ -108,9 +111,14 @@ class Meter:
             points[12 * n] = self._seconds(lambda: torch.add(*next(pairs)))
         return Curve.of(points)
 
-    def _exponentials(self) -> float:
-        x = self._random(1 << 16)
-        return x.numel() / self._seconds(x.exp)
+    def _vector_flops(self) -> float:
+        """By the mean time of a FLOP of an exponential, of which a plan counts one for each element, and of a layer norm, of which it
+        counts eight.
+        """
+        x, weight = self._random(1 << 8, 1 << 8), self._random(1 << 8)
+        exponential = self._seconds(x.exp)
+        norm = self._seconds(lambda: F.layer_norm(x, weight.shape, weight, weight)) / 8
+        return x.numel() / statistics.fmean([exponential, norm])
 
     def _launch_seconds(self) -> float:
         """What a kernel of a forward or a backward costs that does nearly nothing, PyTorch's bookkeeping included."""
@@ -179,15 +187,15 @@ class Meter:
         return statistics.median(self._largest(self._times(part, _PARTS, together=True))) / count
 
     def _collective_seconds(self, collective: Callable[[], object], repeats: int) -> float:
-        """The time that a collective adds between kernels: ranks that have computed come to it at different times."""
-        def with_computing() -> None:
+        """The time that a collective adds to a step that computes before and behind it: ranks come to it at different times."""
+        def step() -> None:
             self._compute()
             collective()
+            self._compute()
 
         collective()
-        times = sorted(self._times(with_computing, repeats))
-        together = self._largest([statistics.fmean(times[:-(repeats // 8) or None])])[0]  # without a stall or two
-        return max(together - self._alone, _LEAST_SECONDS)
+        times = sorted(self._largest(self._times(step, repeats, together=True)))
+        return max(statistics.fmean(times[:-(repeats // 8) or None]) - self._alone, _LEAST_SECONDS)  # without a stall or two
 
     def _times(self, work: Callable[[], object], repeats: int, together: bool = False) -> list[float]:
         """Of each repetition; `together`: all ranks begin each at the same time."""
