@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Repeat the figures of TAP's paper with `--intra tap`: the folding (Figure 7) and search times (Figures 9 and 10).
+"""Repeat the figures of TAP's paper: with `--intra tap` the folding (Figure 7) and search times (Figures 9 and 10); with pins, what it
+is worth to cut only some of T5-large's weights (Figure 6).
 
     make tap-figures
-    python bench/tap/tap.py [-o FOLDER] [--program FILE] [--runs N] [fold] [depth] [width]
+    python bench/tap/tap.py [-o FOLDER] [--program FILE] [--runs N] [fold] [depth] [width] [parts]
 
 Models are exported once, on the meta device, so that weights of gigabytes are never made. Times are wall seconds of the whole `plan`
 command, each run a process of its own, the least of N; folding's seconds are what `--verbose` says. Two plots, figure_9.svg and
@@ -107,6 +108,39 @@ def fold(runner: Runner) -> None:
             print(f"{duplicates:>14} {unique:>7} {run.fold_seconds:>9.4f}  {run.folded}", flush=True)
 
 
+def parts(runner: Runner) -> None:
+    """Figure 6: the simulated step where only attention, only the feed-forward layers or both are cut, as Megatron cuts them."""
+    model, path = exported("t5_24", runner.folder), runner.folder / "tap_parts.json"
+
+    def step(mesh: str, pins: dict[str, str], *settings: str) -> dict:
+        config = runner.folder / "tap_parts.toml"
+        config.write_text("[pins]\n" + "".join(f'"{name}" = "{layout}"\n' for name, layout in pins.items()), encoding="utf-8")
+        command = [runner.program, "plan", model, "--cluster", CLUSTER, "--mesh", mesh, "--config", config, "-o", path,
+                   *(part for each in ("search.zero=0", *settings) for part in ("--set", each))]
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(done.stderr)
+        return json.loads(path.read_text(encoding="utf-8"))
+
+    plan = step(MESH, {}, "search.batch_axes=all")
+    print(f"\nT5-large on 16 devices\n{'mesh':<6} {'cut':<28} {'step':>10}\n{MESH:<6} {'nothing: data parallel':<28} {1e3 * plan['step_seconds']:>7.1f} ms", flush=True)
+    names = [source["names"][0] for source in plan["graph"]["sources"] if source["kind"] == "parameter"]
+    feed_forward = [name for name in names if "DenseReluDense" in name and name.endswith("weight")]
+    attention = [name for name in names if "Attention." in name and name[-9:-7] in (".q", ".k", ".v", ".o") and name.endswith("weight")]
+    for mesh, axis, settings in (("16", 0, ()), (MESH, 1, ("search.batch_axes=0",))):
+        def cut(name: str) -> str:
+            if name in attention:  # heads are atoms of their own
+                return f"R[S{axis} R]" if ".o." in name else f"[S{axis} R]R"
+            return f"RS{axis}" if ".wo." in name else f"S{axis}R"
+
+        for what, wanted in (("feed-forward", feed_forward), ("attention", attention), ("both, and the words: Megatron", None)):
+            pins = {name: cut(name) if wanted is None or name in wanted else cut(name).replace(f"S{axis}", "R") for name in attention + feed_forward}
+            if wanted is not None:
+                pins[next(name for name in names if name.endswith("shared.weight"))] = "RR"
+            print(f"{mesh:<6} {what:<28} {1e3 * step(mesh, pins, *settings)['step_seconds']:>7.1f} ms", flush=True)
+        print(f"{mesh:<6} {'what the search cuts':<28} {1e3 * step(mesh, {})['step_seconds']:>7.1f} ms", flush=True)
+
+
 def scale(runner: Runner, title: str, models: list[str], path: Path) -> None:
     """Search time against parameters."""
     print(f"\n{title}\n{'model':<18} {'parameters':>12} {'plan, s':>8} {'search, s':>9} {'fold, s':>8} {'objective':>12}  how", flush=True)
@@ -150,20 +184,22 @@ def is_used(graph: dict, value: str) -> bool:
 def main() -> int:
     warnings.filterwarnings("ignore")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("figures", nargs="*", choices=["fold", "depth", "width", []], metavar="FIGURE", help="fold, depth, width; all if none is named")
+    parser.add_argument("figures", nargs="*", choices=["fold", "depth", "width", "parts", []], metavar="FIGURE", help="fold, depth, width, parts; all if none is named")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "build" / "zoo", help="the folder for exported models and plots")
     parser.add_argument("--program", type=Path, default=ROOT / "build" / "bin" / "meshwright")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     runner = Runner(options.program, options.output, options.runs)
-    wanted = options.figures or ["fold", "depth", "width"]
+    wanted = options.figures or ["fold", "depth", "width", "parts"]
     if "fold" in wanted:
         fold(runner)
     if "depth" in wanted:
         scale(runner, "T5, deeper (Figure 9)", [f"t5_{layers}" for layers in DEPTHS], options.output / "figure_9.svg")
     if "width" in wanted:
         scale(runner, "ResNet-50, wider (Figure 10)", [f"resnet50_{classes}" for classes in CLASSES], options.output / "figure_10.svg")
+    if "parts" in wanted:
+        parts(runner)
     return 0
 
 
