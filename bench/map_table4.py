@@ -81,7 +81,7 @@ def main() -> None:
             found = step_seconds(options.program, column, way, options.output, options.set)
             if found is not None and way:
                 fastest[column] = min(found[0], fastest.get(column, found[0]))
-            elif not way and (found is None or found[0] > fastest[column]):
+            elif not way and column in fastest and (found is None or found[0] > fastest[column]):
                 slower.append(column)
             cells.append("does not fit" if found is None else f"{flops(hidden) / found[0] / 1e15:.3f} ({1e3 * found[0]:.1f} ms, {found[1]})")
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)

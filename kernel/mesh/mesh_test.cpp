@@ -129,7 +129,6 @@ TEST(ValidateCluster, NamesWhatIsWrong) {
             "cluster 'pairs': the levels join 4 devices, but nodes × devices_per_node is 8");
 }
 
-// A device has one card; only rings use those of its whole server.
 TEST(ValidateDetectedLinks, NamesWhatIsWrong) {
   const auto message = [](const DetectedLinks& links) {
     const Status status = validate(links);
@@ -164,6 +163,7 @@ TEST(ClusterSource, OfAFileDetectsNothing) {
   EXPECT_NE(links.error().message.find("my.toml: this cluster plugin describes clusters and detects no links"), std::string::npos);
 }
 
+// A device has one card; only rings use those of its whole server.
 TEST(MakeMesh, AnAllToAllAcrossServersGoesOverEachDevicesOwnCard) {
   Cluster cluster{"two servers", device(), 4, 2, 0, {{"nvlink", 4, 300e9, 3e-6, 1, false}, {"network", 8, 25e9, 6e-6, 1, true}}};
   cluster.levels[0].measured = {{4, std::nullopt, {1e6, 1e9}, {50e9, 250e9}}};

@@ -4,12 +4,12 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "meshwright/timeline.h"
 #include "planned_program.h"
+#include "folder_test.h"
 #include "run_program.h"
 
 namespace meshwright {
@@ -21,24 +21,8 @@ using testing::HasSubstr;
 
 const std::string kModel = SOURCE_FOLDER "/tests/models/mlp_tiny.pt2";
 
-class Clock : public testing::Test {
+class Clock : public test::FolderTest {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() / ("meshwright_clock_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  [[nodiscard]] std::string path(const std::string& name) const { return (folder_ / name).string(); }
-
-  void write(const std::string& name, const std::string& text) const { std::ofstream(path(name)) << text; }
-
-  static std::string read(const std::string& file) {
-    std::ostringstream text;
-    text << std::ifstream(file).rdbuf();
-    return text.str();
-  }
-
   // A cluster of eight slow devices, whose file has these lines too.
   std::string cluster(const std::string& name, const std::string& device_lines, const std::string& level_lines = "") const {
     write(name + "_device.toml", device_lines + slow_device());
@@ -60,8 +44,6 @@ class Clock : public testing::Test {
 
  private:
   static std::string slow_device() { return read(TEST_FOLDER "/slow_device.toml"); }
-
-  std::filesystem::path folder_;
 };
 
 TEST_F(Clock, TheHostsLaunchesAreGoneUnderCudaGraphs) {

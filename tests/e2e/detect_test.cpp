@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "folder_test.h"
 #include "run_program.h"
 
 namespace meshwright {
@@ -50,27 +51,12 @@ std::string csv_of(const std::vector<std::string>& rows) {
   return text;
 }
 
-class Detect : public testing::Test {
+class Detect : public test::FolderTest {
  protected:
-  void SetUp() override {
-    const std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
-    folder_ = std::filesystem::temp_directory_path() / ("meshwright_detect_" + name);
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  [[nodiscard]] std::string path(const std::string& name) const { return (folder_ / name).string(); }
-
   // Writes the matrices and gives the options that name them and the cluster's file.
   [[nodiscard]] std::string recorded(const std::string& csv) const {
     std::ofstream(path("matrices.csv")) << csv;
     return " --from " + path("matrices.csv") + " -o " + path("cluster.toml");
-  }
-
-  static std::string read(const std::string& file) {
-    std::ostringstream text;
-    text << std::ifstream(file).rdbuf();
-    return text.str();
   }
 
   static std::string output_of(const std::string& arguments) {
@@ -83,9 +69,6 @@ class Detect : public testing::Test {
     output_of("plan " + kModel + " --cluster " + path("cluster.toml") + " -o " + path("plan.json") + options);
     return json::parse(read(path("plan.json")), nullptr, false);
   }
-
- private:
-  std::filesystem::path folder_;
 };
 
 TEST_F(Detect, WritesAClusterThatPlansAreMadeFor) {

@@ -2,10 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "folder_test.h"
 #include "run_program.h"
 
 namespace meshwright {
@@ -18,17 +18,11 @@ using testing::Not;
 
 // A vision transformer on four devices, whose sums of one number take so long that it pays to compute the loss of the whole batch everywhere, of gathered features
 // and labels, if the labels are there.
-class InputRows : public testing::Test {
+class InputRows : public test::FolderTest {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() / ("meshwright_rows_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   // Rates of a megabyte and less; smaller messages take as long.
   nlohmann::json planned(const std::string& all_reduce, const std::string& all_gather, const std::string& settings) const {
-    const std::string cluster = (folder_ / "cluster.toml").string(), plan = (folder_ / "plan.json").string();
+    const std::string cluster = path("cluster.toml"), plan = path("plan.json");
     const auto measured = [](const std::string& collective, const std::string& rate) {
       return "\n[[level.measured]]\ndevices = 4\ncollective = \"" + collective + "\"\nbytes = [\"1MB\", \"1GB\"]\nbus_bandwidth = [\"" + rate + "\", \"10GB/s\"]\n";
     };
@@ -38,9 +32,6 @@ class InputRows : public testing::Test {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
     return outcome.exit_code == 0 ? nlohmann::json::parse(std::ifstream(plan)) : nlohmann::json();
   }
-
- private:
-  std::filesystem::path folder_;
 };
 
 TEST_F(InputRows, APlanThatTakesRowsAsTheyAreFedIsPreferred) {

@@ -3,10 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
+#include "folder_test.h"
 #include "run_program.h"
 
 namespace meshwright {
@@ -21,26 +20,12 @@ const std::string kModel = SOURCE_FOLDER "/tests/models/mlp_tiny.pt2";
 const std::string kQuick = " --set profiler.measured.point_seconds=1e-4";
 const std::string kMeasured = kQuick + " --set search.profiler=measured";
 
-class Measure : public testing::Test {
+class Measure : public test::FolderTest {
  protected:
   void SetUp() override {
-    const std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
-    folder_ = std::filesystem::temp_directory_path() / ("meshwright_measure_" + name);
-    std::filesystem::create_directories(folder_);
+    FolderTest::SetUp();
     write("slow.toml", read(TEST_FOLDER "/slow_device.toml"));
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  [[nodiscard]] std::string path(const std::string& name) const { return (folder_ / name).string(); }
-
-  void write(const std::string& name, const std::string& text) const { std::ofstream(path(name)) << text; }
-
-  static std::string read(const std::string& file) {
-    std::ostringstream text;
-    text << std::ifstream(file).rdbuf();
-    return text.str();
-  }
-
   // Four of a device on links of their own.
   std::string cluster_of(const std::string& device) const {
     write("cluster.toml", "name = \"four\"\nnodes = 1\ndevices_per_node = 4\ndevice = \"" + device +
@@ -60,9 +45,6 @@ class Measure : public testing::Test {
     output_of("plan " + kModel + " --cluster " + cluster + " -o " + path(name) + settings);
     return json::parse(read(path(name)), nullptr, false);
   }
-
- private:
-  std::filesystem::path folder_;
 };
 
 TEST_F(Measure, WritesADeviceThatAClusterTakes) {

@@ -1,13 +1,12 @@
 // What a device's file says of its memory, and that a plan fits with all of it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
+#include "folder_test.h"
 #include "run_program.h"
 
 namespace meshwright {
@@ -21,17 +20,8 @@ using testing::Not;
 
 const std::string kModel = SOURCE_FOLDER "/tests/models/gpt2_tiny.pt2";
 
-class Account : public testing::Test {
+class Account : public test::FolderTest {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() / ("meshwright_account_" + std::to_string(::getpid()) +
-                                                        testing::UnitTest::GetInstance()->current_test_info()->name());
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  [[nodiscard]] std::string path(const std::string& name) const { return (folder_ / name).string(); }
-
   // Eight slow devices, two by two, with so much memory and these lines of overheads.
   [[nodiscard]] std::string cluster(std::int64_t memory_bytes, const std::string& overheads,
                                     const std::string& reserved = "") const {
@@ -56,15 +46,6 @@ class Account : public testing::Test {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
     return outcome.exit_code == 0 ? json::parse(read(path("plan.json"))) : json();
   }
-
- private:
-  static std::string read(const std::string& file) {
-    std::ostringstream text;
-    text << std::ifstream(file).rdbuf();
-    return text.str();
-  }
-
-  std::filesystem::path folder_;
 };
 
 constexpr std::int64_t kMuch = std::int64_t{4} << 30;
