@@ -7,6 +7,7 @@
 #include <span>
 
 #include "members_text.h"
+#include "meshwright/gather_units.h"
 #include "python_text.h"
 #include "source_lines.h"
 
@@ -15,16 +16,6 @@ namespace meshwright::torch {
 namespace {
 
 constexpr std::size_t kSmallestBlock = 4;  // statements
-
-// "transformer.h.0" of "transformer.h.0.attn"; empty where nothing is numbered.
-std::string block_of(const std::string& module) {
-  std::string prefix;
-  for (const std::string& part : split(module)) {
-    if (is_number(part) && !prefix.empty()) return prefix + "." + part;
-    prefix += (prefix.empty() ? "" : ".") + part;
-  }
-  return "";
-}
 
 // "TransformerH" of "transformer.h.0"
 std::string class_name(const std::string& block) {

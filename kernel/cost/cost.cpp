@@ -147,11 +147,6 @@ double gather_latency_seconds(const Mesh& mesh, AxisSet axes, double together) {
   return collective_seconds(CollectiveKind::all_gather, group, 1) / together;
 }
 
-std::string block_of(std::string_view parameter) {
-  const std::size_t digit = parameter.find_first_of("0123456789");
-  return digit == std::string_view::npos ? "" : std::string(parameter.substr(0, parameter.find('.', digit)));
-}
-
 std::int64_t parameter_bytes(const Graph& graph, const TrainingSettings& training) {
   std::int64_t sum = 0;
   for (const Source& source : graph.sources) {

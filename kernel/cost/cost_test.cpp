@@ -192,11 +192,5 @@ TEST(GatherLatency, IsShared) {
   EXPECT_DOUBLE_EQ(gather_latency_seconds(mesh, 0, 1), 0);
 }
 
-TEST(BlockOf, IsTheNameAsFarAsItsFirstNumber) {
-  EXPECT_EQ(block_of("transformer.h.11.attn.c_attn.weight"), "transformer.h.11");
-  EXPECT_EQ(block_of("layer3.0.conv1.weight"), "layer3");
-  EXPECT_EQ(block_of("wte.weight"), "");
-}
-
 }  // namespace
 }  // namespace meshwright

@@ -5,12 +5,16 @@
 
 #include "meshwright/timeline.h"
 #include "plan_notes.h"
+#include "search_settings.h"
 
 namespace meshwright {
 
 namespace {
 
 constexpr int kMostRounds = 8;
+// Near the least that any plan holds an exact search takes long. The bound is that of the first one: those behind it have half as much
+// work each time. And a refusal names any small plan.
+constexpr std::int64_t kWorkAgain = 1'000'000'000, kWorkForSmallest = 50'000'000;
 
 void keep_smaller(std::optional<FittedPlan>& smallest, FittedPlan plan) {
   if (!smallest || plan.plan.peak_bytes < smallest->plan.peak_bytes) smallest = std::move(plan);
@@ -64,11 +68,11 @@ Status FittedSolver::add_step(const ProblemInput& input, const Problem& problem,
 Result<Assignment> FittedSolver::assign(const ProblemInput& input, Problem& problem, std::int64_t budget) const {
   // Where the fastest plan of all fits, no term of memory need be looked at.
   std::vector<MemoryTerm> memory = std::exchange(problem.space.memory, {});
-  Result<Assignment> answer = solve_({input, problem}, kNoBudget);
+  Result<Assignment> answer = solve_({input, problem}, kNoBudget, kAnyWork);
   problem.space.memory = std::move(memory);
   if (!answer || answer->choice.empty()) return answer;
   answer->peak_bytes = evaluate(problem.space, answer->choice).peak_bytes;
-  return answer->peak_bytes > budget ? solve_({input, problem}, budget) : answer;
+  return answer->peak_bytes > budget ? solve_({input, problem}, budget, kAnyWork) : answer;
 }
 
 Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& problem, std::int64_t budget) const {
@@ -101,7 +105,7 @@ Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& pr
       asked = std::min(asked, counted) - over;
       keep_smaller(found.smallest, std::move(*fitted));
       if (asked > refused) {
-        answer = solve_({input, problem}, asked);
+        answer = solve_({input, problem}, asked, kWorkAgain >> round);
         if (!answer) return answer.error();
         continue;
       }
@@ -110,7 +114,7 @@ Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& pr
     if (!found.smallest) break;
     const std::int64_t above = found.smallest->assignment.peak_bytes;
     asked = refused + (above - refused) / 2;
-    answer = solve_({input, problem}, asked);
+    answer = solve_({input, problem}, asked, kWorkAgain >> round);
     if (!answer) return answer.error();
   }
   if (found.status == SolveStatus::infeasible) return found;
@@ -125,7 +129,7 @@ Result<std::optional<FittedPlan>> FittedSolver::smallest(const ProblemInput& inp
   if (least_bytes == 0) return best;  // nothing is known to begin from
   for (const double factor : {1.0, 1.01, 1.03, 1.1, 1.3, 2.0, 4.0}) {
     const auto budget = static_cast<std::int64_t>(factor * static_cast<double>(least_bytes));
-    Result<Assignment> answer = solve_({input, problem}, budget);
+    Result<Assignment> answer = solve_({input, problem}, budget, kWorkForSmallest);
     if (!answer) return answer.error();
     if (answer->choice.empty()) continue;
     Result<FittedPlan> fitted = fit(input, problem, std::move(*answer));

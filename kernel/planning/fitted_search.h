@@ -39,7 +39,7 @@ struct FittedSearch {
 
 class FittedSolver {
  public:
-  using Solve = std::function<Result<Assignment>(const ModelProblem&, std::int64_t budget)>;
+  using Solve = std::function<Result<Assignment>(const ModelProblem&, std::int64_t budget, std::int64_t most_work)>;
   // Errors: those of lowering.
   using Lower = std::function<Result<Program>(const Plan&)>;
 
@@ -47,8 +47,8 @@ class FittedSolver {
       : solve_(std::move(solve)), lower_(std::move(lower)), device_(device) {}
 
   // The terms of the search undercount, and know nothing of communicators and of the allocator: where a plan's program
-  // holds more than the budget, or the plan more than the device, less is asked for, until it fits. The bound is that
-  // of the budget itself. `problem` is as it was when this returns.
+  // holds more than the budget, or the plan more than the device, less is asked for, with less work, until it fits. The
+  // bound is that of the budget itself. `problem` is as it was when this returns.
   Result<FittedSearch> search(const ProblemInput& input, Problem& problem, std::int64_t budget) const;
 
   // The best choice by the search's terms alone. `problem` is as it was when this returns.

@@ -41,8 +41,8 @@ class Planner {
     return std::vector<std::vector<std::int64_t>>{std::move(*shape)};
   }
 
-  Result<Assignment> solve(const ModelProblem& model, std::int64_t budget) const {
-    return solve_problem(request_.solver, model, budget, request_.search);
+  Result<Assignment> solve(const ModelProblem& model, std::int64_t budget, std::int64_t most_work = kAnyWork) const {
+    return solve_problem(request_.solver, model, budget, request_.search, most_work);
   }
 
   Status try_mesh(const std::vector<std::int64_t>& shape) {
@@ -238,7 +238,7 @@ class Planner {
   }
 
   const PlanRequest& request_;
-  const FittedSolver fitted_{[this](const ModelProblem& model, std::int64_t budget) { return solve(model, budget); },
+  const FittedSolver fitted_{[this](const ModelProblem& model, std::int64_t budget, std::int64_t most_work) { return solve(model, budget, most_work); },
                              request_.lower, DeviceMemory{&request_.cluster, request_.must_fit_device}};
   PlanRanking ranking_;
 };

@@ -68,10 +68,10 @@ Result<StrategyFilter> wanted_filter(const Config& search, const Mesh& mesh) {
   return filter;
 }
 
-Result<Assignment> solve_problem(const IntraSolver& solver, const ModelProblem& model, std::int64_t budget, const Config& search) {
+Result<Assignment> solve_problem(const IntraSolver& solver, const ModelProblem& model, std::int64_t budget, const Config& search, std::int64_t most_work) {
   const StrategySpace& space = model.problem.space;
   SearchLimits limits;
-  limits.work_limit = search.integer("work_limit");
+  limits.work_limit = std::min(search.integer("work_limit"), most_work);
   limits.deadline_seconds = search.number("deadline_seconds");
   const std::int64_t budgets[] = {budget};
   if (solver.reads_model()) {

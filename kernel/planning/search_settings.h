@@ -1,6 +1,8 @@
 // What [search] of the configuration means to a search on one mesh.
 #pragma once
 
+#include <limits>
+
 #include "meshwright/config.h"
 #include "meshwright/solver.h"
 #include "meshwright/strategy.h"
@@ -10,8 +12,11 @@ namespace meshwright {
 // What it asks of strategies. Errors: bad_input for axes that the mesh does not have.
 Result<StrategyFilter> wanted_filter(const Config& search, const Mesh& mesh);
 
-// The solver's answer to the problem, within the limits of `search`. Its space is reduced before and the answer lifted
+inline constexpr std::int64_t kAnyWork = std::numeric_limits<std::int64_t>::max();
+
+// The solver's answer to the problem, within the limits of `search`, and with no more than so much work. Its space is reduced before and the answer lifted
 // afterwards, but for a solver that reads the model.
-Result<Assignment> solve_problem(const IntraSolver& solver, const ModelProblem& model, std::int64_t budget, const Config& search);
+Result<Assignment> solve_problem(const IntraSolver& solver, const ModelProblem& model, std::int64_t budget, const Config& search,
+                                 std::int64_t most_work = kAnyWork);
 
 }  // namespace meshwright

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "meshwright/call_price.h"
+#include "meshwright/gather_units.h"
 #include "program/buckets.h"
 
 namespace meshwright {

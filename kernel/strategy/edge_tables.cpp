@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "meshwright/gather_units.h"
+
 namespace meshwright {
 
 std::int64_t converted_element_bytes(const TrainingSettings& training, DType dtype, bool of_parameter, bool gradient) {

@@ -7,6 +7,7 @@
 
 #include "meshwright/backward_memory.h"
 #include "meshwright/step_order.h"
+#include "strategy/gather_turns.h"
 #include "strategy/variable_flow.h"
 
 namespace meshwright {
@@ -23,7 +24,8 @@ class Terms {
       : input_(input),
         problem_(problem),
         count_(static_cast<std::int32_t>(problem.variables.size())),
-        flow_(input.graph(), input.model.backward->memory, problem) {
+        flow_(input.graph(), input.model.backward->memory, problem),
+        turns_(gather_turns(input, problem, flow_)) {
     // The settings were looked at when they were read.
     const StepOrder order = step_order(input.training).value();
     forward_ = order.fullest(Phase::forward);
@@ -72,6 +74,10 @@ class Terms {
   [[nodiscard]] std::int32_t backward_at(std::uint32_t i) const { return 2 * count_ - 1 - static_cast<std::int32_t>(i); }
   [[nodiscard]] std::int32_t after_all() const { return 2 * count_ + 1; }
 
+  static bool is_none(const Bytes& bytes) {
+    return std::ranges::all_of(bytes, [](std::int64_t b) { return b == 0; });
+  }
+
   // Of one microbatch. What is kept from its forward to its backward is kept by all others that are in flight.
   void add(std::uint32_t i, std::int32_t begin, std::int32_t end, const Bytes& bytes) {
     add_of_step(i, begin, end, bytes);
@@ -84,7 +90,7 @@ class Terms {
   void add_of_step(std::uint32_t i, std::int32_t begin, std::int32_t end, Bytes bytes) {
     begin = std::max(begin, 0);
     end = std::min(end, after_all());
-    if (begin >= end || std::all_of(bytes.begin(), bytes.end(), [](std::int64_t b) { return b == 0; })) return;
+    if (begin >= end || is_none(bytes)) return;
     problem_.space.memory.push_back({i, begin, end, std::move(bytes)});
   }
 
@@ -272,6 +278,7 @@ class Terms {
     add_of_step(i, 0, after_all(), std::move(state));
     add_parameter_gradient(i, uses);
     const Bytes& gathered = bytes_of(i, Part::gathered, 0, variable(i).value);
+    if (is_none(gathered)) return;
     Bytes ahead, ahead_again;
     for (std::size_t s = 0; s < gathered.size(); ++s) {
       const ParameterStrategy& strategy = *strategies(i)[s].parameter();
@@ -279,13 +286,13 @@ class Terms {
       kept.push_back(strategy.regather ? 0 : gathered[s]);
       ahead_again.push_back(strategy.regather ? ahead[s] : kept[s]);
     }
-    add(i, forward_at(flow_.work_before(uses.first)), forward_at(uses.first), ahead);
-    add(i, forward_at(uses.first), forward_at(uses.last) + 1, gathered);
+    const auto& [forward, backward] = turns_.at(i);
+    add(i, forward.ahead, forward.at, ahead);
+    add(i, forward.at, forward_at(uses.last) + 1, gathered);
     if (uses.first_saver == kNoId) return;
-    const std::int32_t again = backward_at(uses.last_saver), again_ahead = backward_at(flow_.work_behind(uses.last_saver));
-    add(i, forward_at(uses.last) + 1, again_ahead, kept);
-    add(i, again_ahead, again, ahead_again);
-    add(i, again, backward_at(uses.first_saver) + 1, gathered);
+    add(i, forward_at(uses.last) + 1, backward.ahead, kept);
+    add(i, backward.ahead, backward.at, ahead_again);
+    add(i, backward.at, backward_at(uses.first_saver) + 1, gathered);
   }
 
   // The sum over microbatches is there once one of them has ended. In the last one ZeRO-1 reduces it to shards, as soon as it is
@@ -390,6 +397,7 @@ class Terms {
   Problem& problem_;
   const std::int32_t count_;
   const VariableFlow flow_;
+  const std::map<std::uint32_t, GatherTurns> turns_;
   StepOrder::Fullest forward_, backward_;  // the events whose times these are
   std::vector<ValueId> root_;                                    // by value
   std::map<ValueId, Group> groups_;                              // by root

@@ -5,6 +5,7 @@
 #include <ranges>
 #include <set>
 
+#include "meshwright/gather_units.h"
 #include "meshwright/strategy.h"
 #include "strategy/alike.h"
 #include "strategy/constants.h"
@@ -18,6 +19,8 @@ namespace meshwright {
 
 namespace {
 
+constexpr std::int64_t kMinor = 16;
+
 class Builder {
  public:
   explicit Builder(const ProblemInput& input)
@@ -25,6 +28,7 @@ class Builder {
 
   Result<Problem> run() {
     count_uses();
+    find_minor();
     for (NodeId id = 0; id < input_.graph().nodes.size(); ++id) {
       if (!is_differentiable(id)) continue;
       if (Status status = add_node(id); !status) return status.error();
@@ -74,6 +78,23 @@ class Builder {
     }
     for (const Output& output : input_.graph().outputs) addends[output.value] += output.kind == OutputKind::loss ? 1 : 0;
     for (ValueId id = 0; id < uses_.size(); ++id) sums_[id] = addends[id] > 0 ? addends[id] - 1 : 0;
+  }
+
+  // So small a part of a unit (decision 039) is gathered ahead with the rest: it is no choice of its own, of which there were too many.
+  void find_minor() {
+    std::vector<NamedBytes> parameters;
+    std::vector<ValueId> values;
+    for (const Source& source : input_.graph().sources) {
+      if (source.kind != SourceKind::parameter || !value(source.value).requires_gradient) continue;
+      values.push_back(source.value);
+      parameters.push_back({source.names.empty() ? value(source.value).name : source.names[0], value(source.value).type.bytes()});
+    }
+    const std::vector<std::uint32_t> units = gather_units(parameters, input_.profile.bucket_bytes);
+    std::map<std::uint32_t, std::int64_t> bytes;
+    for (std::size_t i = 0; i < units.size(); ++i) bytes[units[i]] += parameters[i].bytes;
+    for (std::size_t i = 0; i < units.size(); ++i) {
+      if (parameters[i].bytes * kMinor < bytes[units[i]]) minor_.insert(values[i]);
+    }
   }
 
   // What yields a differentiable value to one more use: its producer, its parameter, or its fork.
@@ -132,9 +153,12 @@ class Builder {
   }
 
   Status add_parameter(ValueId id) {
-    const std::string key = "parameter " + shape_key(id) + (restrictions_.limits_weight(id) ? " limited" : "");
+    const bool minor = minor_.contains(id);
+    const std::string key = "parameter " + shape_key(id) + (restrictions_.limits_weight(id) ? " limited" : "") + (minor ? " minor" : "");
     Result<std::shared_ptr<const StrategySet>> set = find_set(key, value(id).name, [&] {
-      std::vector<Strategy> strategies = enumerate_parameter(shape(id), input_.mesh, input_.training, input_.filter);
+      StrategyFilter filter = input_.filter;
+      if (minor) filter.prefetch = filter.prefetch.value_or(true);
+      std::vector<Strategy> strategies = enumerate_parameter(shape(id), input_.mesh, input_.training, filter);
       std::erase_if(strategies, [&](const Strategy& strategy) { return !restrictions_.allow_parameter(id, *strategy.parameter()); });
       for (Strategy& strategy : strategies) {
         price_parameter(shape(id), value(id).type, input_, strategy);
@@ -361,6 +385,7 @@ class Builder {
   std::vector<std::uint32_t> uses_;   // by value: operands of differentiable nodes, and outputs
   std::vector<std::uint32_t> sums_;   // by value: how often gradients of it are added up
   std::map<ValueId, Origin> origins_;
+  std::set<ValueId> minor_;  // parameters
   std::map<std::string, std::shared_ptr<const StrategySet>> sets_;
   std::vector<std::shared_ptr<StrategySet>> owned_;  // the same, by id
 };

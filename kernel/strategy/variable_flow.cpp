@@ -31,46 +31,6 @@ VariableFlow::Uses VariableFlow::uses_of(std::uint32_t i) const {
   return uses;
 }
 
-// --- what is gathered ahead ---
-
-std::uint32_t VariableFlow::work_before(std::uint32_t i) const {
-  if (makes_constants(i)) return i;
-  for (std::uint32_t before = i; before-- > 0;) {
-    if (!is_node(before)) continue;
-    if (!backward_of(before).view) return before;
-    if (makes_constants(before)) return i;
-  }
-  return i;
-}
-
-std::uint32_t VariableFlow::work_behind(std::uint32_t i) const {
-  for (std::uint32_t behind = i + 1; behind < problem_.variables.size(); ++behind) {
-    if (!is_node(behind)) continue;
-    if (adds_gradients(behind)) return i;
-    if (backward_of(behind).works) return backward_of(behind).fullest_last ? behind : i;
-  }
-  return i;
-}
-
-bool VariableFlow::makes_constants(std::uint32_t i) const {
-  if (!is_node(i)) return false;
-  const std::vector<Operand>& operands = graph_.nodes[variable(i).node].operands;
-  for (std::uint32_t port = 0; port < operands.size(); ++port) {
-    if (!in_[i].contains(port) && graph_.values[operands[port].value].producer != kNoId) return true;
-  }
-  return false;
-}
-
-// Its backward adds what it makes to the gradient of a use behind it, or of another operand.
-bool VariableFlow::adds_gradients(std::uint32_t i) const {
-  return std::any_of(in_[i].begin(), in_[i].end(), [&](const auto& port) {
-    if (variable(from(port.second)).kind != VariableKind::fork) return false;
-    const auto& uses = out_[from(port.second)];
-    return std::any_of(uses.begin(), uses.end(),
-                       [&](std::uint32_t other) { return other != port.second && problem_.edges[other].to >= i; });
-  });
-}
-
 // --- gradients that share a storage ---
 
 bool VariableFlow::is_sum(std::uint32_t i) const {

@@ -26,13 +26,6 @@ class VariableFlow {
   };
   [[nodiscard]] Uses uses_of(std::uint32_t i) const;
 
-  // The node before this one that takes time, beside which its parameters are prefetched: itself if there is none, or if a
-  // value without a gradient may be made in between.
-  [[nodiscard]] std::uint32_t work_before(std::uint32_t i) const;
-  // The same in the backward, as far as what is gathered there is held at its fullest moment: beside the last of several
-  // ops it comes after that, and sums of gradients may follow.
-  [[nodiscard]] std::uint32_t work_behind(std::uint32_t i) const;
-
   // The variable in whose backward a gradient that arrives at i is used up: views hand it on.
   [[nodiscard]] std::uint32_t gradient_ends_at(std::uint32_t i) const;
   // A sum hands the gradient that comes in to its addends as it is: theirs have one storage.
@@ -48,8 +41,6 @@ class VariableFlow {
   [[nodiscard]] bool is_node(std::uint32_t i) const { return variable(i).kind == VariableKind::node; }
   [[nodiscard]] const NodeBackward& backward_of(std::uint32_t i) const { return memory_.nodes[variable(i).node]; }
   [[nodiscard]] std::uint32_t from(std::uint32_t edge) const { return problem_.edges[edge].from; }
-  [[nodiscard]] bool makes_constants(std::uint32_t i) const;
-  [[nodiscard]] bool adds_gradients(std::uint32_t i) const;
   [[nodiscard]] std::uint32_t last_use_before(std::uint32_t i, std::uint32_t use) const;
   [[nodiscard]] std::uint32_t counted_until(std::uint32_t i, std::uint32_t sharer) const;
 

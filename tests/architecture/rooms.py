@@ -16,7 +16,7 @@ ROOMS: dict[str, str] = {
     "mesh": "cluster mesh memory_account",
     "layout": "layout shard atoms",
     "analysis": "training step_order training_graph saved backward_memory fusion model_analysis rebind interpret",
-    "cost": "ticks cost conversion call_price local_call planning_context",
+    "cost": "ticks cost gather_units conversion call_price local_call planning_context",
     "search": "strategy_space solver reduce",
     "strategy": "strategy",
     "plan": "plan",

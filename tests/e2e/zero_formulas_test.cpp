@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "meshwright/gather_units.h"
 #include "meshwright/memory_profile.h"
 #include "planned_program.h"
 
@@ -234,47 +235,114 @@ TEST(ZeroSeconds, AreThoseOfTheProgram) {
 
 // --- prefetch ---
 
-// Of the model: not what adds up gradients.
+// How many instructions stand before a gather that are none, and from there to the first that takes time and computes with what it gathered.
+struct Gather {
+  std::uint32_t parameter = 0;
+  std::size_t behind = 0, ahead = 0;
+};
+
 bool takes_time(const Instruction& instruction) {
   return instruction.kind() == InstructionKind::compute && !instruction.is_alias() && instruction.parameter == kNoId;
 }
 
-// How many ops begin between each gather of a parameter and the first one that uses what it gathered.
-std::vector<std::int64_t> distances(const Program& program) {
-  std::vector<std::int64_t> found;
-  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
-    const Instruction& gather = program.instructions[i];
-    if (gather.move() == nullptr || gather.stream != Stream::communication || gather.phase == Phase::update || gather.move()->kind != MoveKind::all_gather) continue;
-    std::int64_t distance = 0;
-    for (std::size_t j = i + 1; j < program.instructions.size(); ++j) {
-      const Instruction& user = program.instructions[j];
-      const bool uses = std::any_of(user.operands.begin(), user.operands.end(), [&](const auto& here) { return here.value == gather.results[0]; });
-      if (uses) break;
-      distance += takes_time(user) ? 1 : 0;
+std::vector<Gather> gathers_in(const Program& program, Phase phase) {
+  std::map<ProgramValueId, std::size_t> unused;
+  std::vector<Gather> found;
+  std::vector<std::size_t> worked;  // by gather: how many took time before it
+  std::size_t others = 0, works = 0;
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.phase != phase || instruction.kind() == InstructionKind::free) continue;
+    const Move* move = instruction.move();
+    if (move != nullptr && move->kind == MoveKind::all_gather && instruction.stream == Stream::communication) {
+      unused[instruction.results[0]] = found.size();
+      found.push_back({instruction.parameter, others, 0});
+      worked.push_back(works);
+      continue;
     }
-    found.push_back(distance);
+    for (const ProgramOperand& operand : instruction.operands) {
+      const auto gather = unused.find(operand.value);
+      if (gather == unused.end()) continue;
+      found[gather->second].ahead = works - worked[gather->second];
+      unused.erase(gather);
+    }
+    ++others;
+    works += takes_time(instruction) ? 1 : 0;
   }
   return found;
 }
 
-TEST(Prefetch, PutsEachGatherOneOpAhead) {
-  const Settings settings = {"search.zero=3", "search.regather=always", "search.batch_axes=all", "train.microbatches=2"};
-  const PlannedProgram ahead = planned_program("mlp_tiny", "4", settings).value();
-  std::vector<std::int64_t> found = distances(ahead.program);
-  // Nothing is before the first op, which takes a weight and a bias.
-  ASSERT_GT(found.size(), 4U);
-  EXPECT_EQ(found[0], 0);
-  EXPECT_EQ(found[1], 0);
-  found.erase(found.begin(), found.begin() + 2);
-  EXPECT_THAT(found, testing::Each(1));
+// By unit, in the order of their turns, where its gathers stand, which is one place. A unit is a block, no tiny one's being larger than a bucket; what
+// stands before the blocks, and behind them, are two (decision 039).
+std::vector<std::size_t> places(const Program& program, const std::vector<Gather>& gathers) {
+  std::vector<std::uint32_t> unit_of(program.parameters.size());
+  for (std::size_t i = 1; i < unit_of.size(); ++i) {
+    unit_of[i] = unit_of[i - 1] + (block_of(program.parameters[i].name) == block_of(program.parameters[i - 1].name) ? 0 : 1);
+  }
+  std::vector<std::uint32_t> turns;
+  std::vector<std::size_t> places;
+  for (const Gather& gather : gathers) {
+    const std::uint32_t unit = unit_of[gather.parameter];
+    const auto turn = std::find(turns.begin(), turns.end(), unit);
+    if (turn != turns.end()) {
+      EXPECT_EQ(gather.behind, places[static_cast<std::size_t>(turn - turns.begin())]) << program.parameters[gather.parameter].name;
+      continue;
+    }
+    turns.push_back(unit);
+    places.push_back(gather.behind);
+  }
+  return places;
 }
 
-TEST(Prefetch, IsLeftOutWhereItIsNotWanted) {
+PlannedProgram not_ahead(Plan plan) {
+  for (PlannedVariable& variable : plan.variables) {
+    if (auto* parameter = std::get_if<PlannedParameter>(&variable.choice)) parameter->prefetch = false;
+  }
+  return program_of(std::move(plan)).value();
+}
+
+TEST(Prefetch, GathersEachUnitWhereTheOneBeforeIsUsed) {
+  for (const char* model : {"gpt2_tiny", "llama_tiny"}) {
+    SCOPED_TRACE(model);
+    const Settings settings = {"search.zero=3", "search.regather=always", "search.batch_axes=all", "train.microbatches=2", "search.prefetch=always"};
+    const PlannedProgram ahead = planned_program(model, "4", settings).value();
+    const PlannedProgram beside = not_ahead(ahead.plan);
+    for (const Phase phase : {Phase::forward, Phase::backward}) {
+      std::vector<std::size_t> used = places(beside.program, gathers_in(beside.program, phase));
+      const std::vector<std::size_t> gathered = places(ahead.program, gathers_in(ahead.program, phase));
+      ASSERT_GT(used.size(), 2U);
+      used.insert(used.begin(), 0);
+      used.pop_back();
+      EXPECT_EQ(gathered, used);
+    }
+  }
+}
+
+TEST(Prefetch, LeftOutUnitsAreGatheredWhereTheyAreUsed) {
   const PlannedProgram beside =
-      planned_program("mlp_tiny", "4", {"search.zero=3", "search.regather=always", "search.batch_axes=all", "search.prefetch=never"}).value();
-  const std::vector<std::int64_t> found = distances(beside.program);
-  ASSERT_FALSE(found.empty());
-  EXPECT_THAT(found, testing::Each(0));
+      planned_program("vit_tiny", "4", {"search.zero=3", "search.regather=always", "search.batch_axes=all", "search.prefetch=never"}).value();
+  std::map<std::size_t, std::size_t> least;  // by place
+  for (const Gather& gather : gathers_in(beside.program, Phase::forward)) {
+    const auto [known, inserted] = least.try_emplace(gather.behind, gather.ahead);
+    if (!inserted) known->second = std::min(known->second, gather.ahead);
+  }
+  ASSERT_GT(least.size(), 2U);
+  for (const auto& [place, ahead] : least) EXPECT_EQ(ahead, 0U);
+}
+
+// A block of GPT-2 small is 28 MB in float32, and 14 in bfloat16; a bucket is 25.
+TEST(Prefetch, CutsUnitsWhereABucketIsFull) {
+  const auto count = [](const std::string& dtype) {
+    host::PlanOptions options;
+    options.model = example("gpt2_small");
+    options.cluster = cluster("h100x8");
+    options.mesh = "8";
+    options.set = {"search.zero=3", "search.batch_axes=all", "train.dtype=" + dtype};
+    const PlannedProgram planned = program_of(*plan(options)->plan).value();
+    std::set<std::size_t> places;
+    for (const Gather& gather : gathers_in(planned.program, Phase::forward)) places.insert(gather.behind);
+    return places.size();
+  };
+  EXPECT_EQ(count("exported"), count("bf16") + 12);
 }
 
 class PrefetchPays : public testing::TestWithParam<const char*> {};
@@ -286,11 +354,7 @@ TEST_P(PrefetchPays, AndIsNeverSlower) {
                                  std::string("train.microbatches=") + microbatches};
       SCOPED_TRACE(joined(settings));
       PlannedProgram ahead = planned_program(GetParam(), "4", settings).value();
-      Plan plan = ahead.plan;
-      for (PlannedVariable& variable : plan.variables) {
-        if (auto* parameter = std::get_if<PlannedParameter>(&variable.choice)) parameter->prefetch = false;
-      }
-      PlannedProgram beside = program_of(plan).value();
+      PlannedProgram beside = not_ahead(ahead.plan);
       EXPECT_LT(simulated(ahead), simulated(beside));
       EXPECT_EQ(sent_bytes(ahead.program), sent_bytes(beside.program));
       Settings off = settings;
@@ -302,10 +366,10 @@ TEST_P(PrefetchPays, AndIsNeverSlower) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, PrefetchPays, testing::Values("mlp_tiny", "gpt2_tiny", "llama_tiny", "vit_tiny"),
+INSTANTIATE_TEST_SUITE_P(Models, PrefetchPays, testing::Values("bert_tiny", "gpt2_tiny", "llama_tiny", "vit_tiny"),
                          [](const auto& info) { return std::string(info.param); });
 
-// Gathered when it is computed with, a copy lives one op less: what the search leaves out where it would not fit.
+// Gathered when its unit is computed with, a copy lives one unit less: what the search leaves out where it would not fit.
 class PrefetchIsChosen : public testing::TestWithParam<const char*> {
  protected:
   static Result<PlannedProgram> plan_with(const Settings& more) {
@@ -350,18 +414,19 @@ TEST_P(PrefetchIsChosen, ForAllButWhatWouldNotFit) {
 
 using LeastWithPrefetch = PrefetchIsChosen;
 
-// What fits if nothing is prefetched is found without being told so, and is faster. Not for llama_tiny: the terms do not
-// see what is gathered beside the backward of its SwiGLU's product, whose first op is at its fullest.
+// What fits if nothing is prefetched is found without being told so, and is faster: but for a few bytes, since parameters that are a small
+// part of their unit are gathered with the rest (decision 039).
 TEST_P(LeastWithPrefetch, IsWhatItIsWithoutAndFaster) {
   const Plan never = plan_with({"search.prefetch=never"}).value().plan;
-  const Result<PlannedProgram> least = plan_with({"search.memory_budget=" + std::to_string(never.peak_bytes)});
+  const std::int64_t budget = never.peak_bytes + never.peak_bytes / 20;
+  const Result<PlannedProgram> least = plan_with({"search.memory_budget=" + std::to_string(budget)});
   ASSERT_TRUE(least) << least.error().message;
-  EXPECT_LE(least->plan.peak_bytes, never.peak_bytes);
+  EXPECT_LE(least->plan.peak_bytes, budget);
   EXPECT_GT(prefetched(least->plan), 0);
   EXPECT_LT(least->plan.objective_seconds, never.objective_seconds);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, LeastWithPrefetch, testing::Values("bert_tiny", "t5_tiny", "vit_tiny"),
+INSTANTIATE_TEST_SUITE_P(Models, LeastWithPrefetch, testing::Values("bert_tiny", "llama_tiny", "t5_tiny", "vit_tiny"),
                          [](const auto& info) { return std::string(info.param); });
 INSTANTIATE_TEST_SUITE_P(Models, PrefetchIsChosen, testing::Values("bert_tiny", "llama_tiny", "t5_tiny", "vit_tiny"),
                          [](const auto& info) { return std::string(info.param); });

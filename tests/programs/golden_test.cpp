@@ -147,7 +147,7 @@ TEST(GoldenProgram, Zero1WithMicrobatches) { expect_stage("zero1_microbatches", 
 
 TEST(GoldenProgram, Zero2WithMicrobatches) { expect_stage("zero2_microbatches", ZeroStage::gradient, sgd(2)); }
 
-// Of two layers, so that there is an op ahead to gather beside, and a weight to gather again.
+// One unit (decision 039): what is gathered, and gathered again, begins with its phase.
 TEST(GoldenProgram, Zero3WithMicrobatches) {
   StrategyFilter filter;
   filter.batch_axes = 1;

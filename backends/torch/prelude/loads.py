@@ -1,4 +1,5 @@
 import math
+import weakref
 
 import torch
 from torch import nn
@@ -10,7 +11,6 @@ from .reductions import BUCKET_BYTES
 
 FORWARDS = {"count": 0}
 
-LAST_LOADED = {"forward": None, "backward": None}  # the Load of what was loaded last in each of them
 
 
 def for_training():
@@ -49,14 +49,94 @@ def keep(shards):
             shard.storing.kept, shard.storing.kept_age = alone(value), age_of(shard)
 
 
-class Load:
-    """Parameters that are loaded together: their moves take one route."""
+class Pass:
+    """Of the forwards of a model, or of its backwards: which units are loaded one after the other, as they were the last time."""
 
-    def __init__(self, shards):
-        self.shards = shards
+    def __init__(self, phase):
+        self.phase = phase
+        self.first = None  # unit
+        self.number, self.last, self.taken = None, None, set()  # of the one that goes on: its last unit, and all so far
+
+    def begin(self, number):
+        """Begins what is loaded first, if this is another forward or backward than the last one."""
+        if number == self.number:
+            return
+        self.number, self.last = number, None
+        self.taken.clear()
+        if self.first is not None:
+            self.first.begin_ahead(self.phase)
+
+    def take(self, unit):
+        """Notes that something of the unit is taken: whether it is the first of it."""
+        if unit in self.taken:
+            return False
+        if self.last is None:
+            self.first = unit
+        else:
+            self.last.next[self.phase] = unit
+        self.last = unit
+        self.taken.add(unit)
+        return True
+
+
+class Passes:
+    """The forwards and the backwards of a model."""
+
+    def __init__(self):
+        self.forward, self.backward = Pass("forward"), Pass("backward")
+
+    def of(self, phase):
+        """The one that goes on; its first units begin to be loaded."""
+        if phase == "forward":
+            self.forward.begin(FORWARDS["count"])
+            return self.forward
+        self.backward.begin(torch._C._current_graph_task_id())
+        return self.backward
+
+    def begin_backward(self, *_):
+        """A hook of what the model returns."""
+        self.of("backward")
+
+
+class Unit:
+    """Parameters of a block whose loads begin together: when the first of them is used or, ahead, when the first of the unit before is."""
+
+    def __init__(self, passes):
+        self.passes = passes
+        self.loads = {"forward": [], "backward": []}  # those that were taken there
+        self.next = {"forward": None, "backward": None}  # the unit that came after this one
+
+    def take_turn(self, phase):
+        """Notes that one of them is used: whether it is the first."""
+        return self.passes.of(phase).take(self)
+
+    def begin(self, phase):
+        """Begins its loads."""
+        for each in self.loads[phase]:
+            if each.is_idle():
+                each.begin(phase)
+
+    def begin_ahead(self, phase):
+        """Begins those that are prefetched."""
+        for each in self.loads[phase]:
+            if each.prefetch and each.is_idle():
+                each.begin(phase)
+
+    def begin_next(self, phase):
+        """Begins what came after it, as far as that is prefetched."""
+        following = self.next[phase]
+        if following is not None and following not in self.passes.of(phase).taken:
+            following.begin_ahead(phase)
+
+
+class Load:
+    """Parameters of a unit that are loaded by one collective: their moves take one route."""
+
+    def __init__(self, shards, unit):
+        self.shards, self.unit = shards, unit
+        self.prefetch = shards[0].storing.prefetch
         self.flight, self.loading = None, []  # a load that was begun, and of which shards, with their ages
         self.values = {}  # by shard: what has arrived and was not asked for yet, and the shard's age
-        self.next = {"forward": None, "backward": None}  # the load that came after this one
 
     def wanted(self, phase, shard):
         """What the phase is still to compute with: this shard, if one is named, and others."""
@@ -95,10 +175,9 @@ class Load:
             value, _ = self.values.pop(shard)
         return value
 
-    def is_ahead(self):
-        """Whether it may begin before it is needed, and nothing of it is at hand."""
-        idle = self.flight is None and not self.values and all(each.storing.value is None for each in self.shards)
-        return idle and any(each.storing.prefetch for each in self.shards)
+    def is_idle(self):
+        """Whether nothing of it is at hand."""
+        return self.flight is None and not self.values and all(each.storing.value is None for each in self.shards)
 
 
 def alone(x):
@@ -107,41 +186,67 @@ def alone(x):
 
 
 def travel_together(model):
-    """Lets neighbouring parameters of each block be loaded together, and all that are kept, so much as a bucket holds."""
-    def walk(module, block):
-        for shard in module._parameters.values():
-            if shard is None:
-                continue
-            storing, dtype = shard.storing, shard.storing.dtype or shard.dtype
-            if storing.loaded:
-                loads.setdefault((block, route(storing.loaded), dtype, storing.regather, storing.prefetch), []).append(shard)
-            if storing.stored:
-                kept.setdefault((route(storing.stored), dtype), []).append(shard)
-        for child in module.children():
-            if isinstance(child, (Parts, nn.ModuleList)):
-                walk(child, block)
-            else:  # what stands behind it is used behind it
-                walk(child, (*block, len(loads)))
-                block = (*block[:-1], len(loads))
-
-    loads, kept = {}, {}
-    walk(model, (0,))
-    for shards in loads.values():
-        for bucket in buckets(shards, [shard.storing.loaded for shard in shards]):
-            together = Load(bucket)
-            for shard in bucket:
-                shard.storing.load = together
+    """Lets parameters be loaded a unit at a time: neighbours in a block, as many as a bucket holds. And all that are kept. Gives the model's
+    passes.
+    """
+    passes, kept, block, filled = Passes(), {}, None, 0
+    units = []
+    for name, shard in model.named_parameters():
+        if shard.storing.stored:
+            kept.setdefault((route(shard.storing.stored), computed_dtype(shard)), []).append(shard)
+        size = math.prod(shard.sharding.shape) * computed_dtype(shard).itemsize
+        if not units or block_of(name) != block or filled + size > BUCKET_BYTES:
+            units.append([])
+            filled = 0
+        block, filled = block_of(name), filled + size
+        units[-1].append(shard)
+    if any(shard.storing.loaded for unit in units for shard in unit):
+        for shards in units:
+            make_unit(shards, passes)
     for shards in kept.values():
         for bucket in buckets(shards, [shard.storing.stored for shard in shards]):
             for shard in bucket:
                 shard.storing.kept_with = bucket
+    return passes
+
+
+def make_unit(shards, passes):
+    """A unit of these parameters; what takes one route is loaded together."""
+    unit, loads = Unit(passes), {}
+    for shard in shards:
+        storing = shard.storing
+        storing.unit = unit
+        if storing.loaded:
+            loads.setdefault((route(storing.loaded), computed_dtype(shard), storing.regather, storing.prefetch), []).append(shard)
+        else:
+            mark(shard, unit)
+    for together in loads.values():
+        load = Load(together, unit)
+        for shard in together:
+            shard.storing.load = load
+
+
+def mark(value, unit):
+    """Lets whoever saves a value of a parameter for the backward know of its unit."""
+    value.untyped_storage().unit = weakref.ref(unit)
+
+
+def block_of(name):
+    """The block that a parameter is of: "transformer.h.0" of "transformer.h.0.attn.weight"; "" of what stands outside of blocks."""
+    parts = name.split(".")
+    return next((".".join(parts[:i + 1]) for i, part in enumerate(parts) if i > 0 and part.isdecimal()), "")
+
+
+def computed_dtype(shard):
+    return shard.storing.dtype or shard.dtype
 
 
 def buckets(shards, ways):
     """Shards in lists of which each, if it has several, fits into a bucket behind its moves."""
     made, filled = [], 0
     for shard, moves in zip(shards, ways):
-        size = shard.nbytes * math.prod(move.ranks for move in moves if isinstance(move, Collective) and move.kind == "all_gather")
+        ranks = math.prod(move.ranks for move in moves if isinstance(move, Collective) and move.kind == "all_gather")
+        size = shard.nbytes * ranks
         if not made or filled + size > BUCKET_BYTES:
             made.append([])
             filled = 0
@@ -151,18 +256,29 @@ def buckets(shards, ways):
 
 
 def load(shard, phase):
-    """A loaded parameter; begins to load what came after its like in the step before, if that is to be prefetched."""
-    storing = shard.storing
-    if storing.load is None:
-        storing.load = Load([shard])
-    here, last = storing.load, LAST_LOADED[phase]
-    if last is not None and last is not here:
-        last.next[phase] = here
-    LAST_LOADED[phase] = here
-    value, following = here.take(phase, shard), here.next[phase]
-    if following is not None and following.is_ahead():
-        following.begin(phase)
+    """A loaded parameter; the first of a unit begins to load the rest of it, and then what came after it the last time."""
+    if shard.storing.load is None:
+        make_unit([shard], Passes())
+    here = shard.storing.load
+    unit = here.unit
+    if here not in unit.loads[phase]:
+        unit.loads[phase].append(here)
+    first = unit.take_turn(phase)
+    if first:
+        here.begin(phase, shard)
+        unit.begin(phase)
+    value = here.take(phase, shard)
+    if first:
+        unit.begin_next(phase)
     return value
+
+
+def use_of(unit):
+    """Begins the loads of a unit, of which a parameter is used that is at hand, and of the next one."""
+    phase = "backward" if in_backward() else "forward"
+    if unit.take_turn(phase):
+        unit.begin(phase)
+        unit.begin_next(phase)
 
 
 def in_backward():
@@ -182,14 +298,18 @@ def loaded_value(shard):
     value = load(shard, "forward") if storing.value is None else storing.value
     if storing.regather:
         value.untyped_storage().shard = shard
+    else:
+        mark(value, storing.load.unit)
     storing.value = value if storing.seen < storing.expected else None
     return value.detach()
 
 
-def begin_forward():
-    """Counts a forward: what is loaded in it follows nothing that was loaded before."""
+@torch.compiler.disable
+def begin_forward(passes=None):
+    """Counts a forward, and begins what a model loads first in it."""
     FORWARDS["count"] += 1
-    LAST_LOADED["forward"] = LAST_LOADED["backward"] = None
+    if passes is not None:
+        passes.of("forward")
 
 
 def regathering():
@@ -198,18 +318,25 @@ def regathering():
 
 
 def pack(saved):
-    """In place of a loaded parameter, or a view of it, what it takes to load it again."""
-    shard = getattr(saved.untyped_storage(), "shard", None)
-    if shard is None:
-        return saved
-    shard.storing.saved += 1
-    return shard, age_of(shard), saved.shape, saved.stride(), saved.storage_offset()
+    """In place of a loaded parameter, or a view of it, what it takes to load it again; of one that is at hand, with its unit."""
+    storage = saved.untyped_storage()
+    shard = getattr(storage, "shard", None)
+    if shard is not None:
+        shard.storing.saved += 1
+        return shard, age_of(shard), saved.shape, saved.stride(), saved.storage_offset()
+    unit = getattr(storage, "unit", None)
+    return saved if unit is None else (unit, saved)
 
 
 def unpack(packed):
     """What was saved; of several tensors of one parameter, the first loads it again."""
     if torch.is_tensor(packed):
         return packed
+    if len(packed) == 2:
+        unit, saved = packed
+        if unit() is not None:
+            use_of(unit())
+        return saved
     shard, age, shape, stride, offset = packed
     if age != age_of(shard):
         raise RuntimeError(f"{shard.storing.name} was changed between the forward that used it and its backward")

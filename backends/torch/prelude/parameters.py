@@ -3,7 +3,7 @@ import weakref
 import torch
 from torch import nn
 
-from .loads import age_of, for_training, in_backward, is_kept, loaded_value, stored_value
+from .loads import age_of, for_training, in_backward, is_kept, loaded_value, mark, stored_value, use_of
 from .mesh import device
 from .reductions import REDUCTIONS, reductions
 from .rows import follow, is_shard
@@ -25,6 +25,7 @@ class Storing:
         self.kept = self.kept_age = None  # the stored value, and the age that the shard had
         self.kept_with = None  # parameters whose stored values are gathered together
         self.leaf = self.leaf_state = None  # the stored value for autograd, and what it was made of (see `leaf_of`)
+        self.unit = None  # the Unit that it is of
         self.load = None  # the Load that it is part of
         self.way = None  # its moves of gradients, their route, and whether ranks meet on it
         self.uses = 0  # in forwards whose backward has not come yet
@@ -48,7 +49,7 @@ def parameter(layout, dtype=torch.float32, master=None, summed=None, stored=(), 
     once      gradients of microbatches add up on each rank, and the last one's backward reduces the sum; without it
               each backward reduces its own (see `microbatches`)
     regather  the loaded value is not kept for the backward but loaded again (see `regathering`)
-    prefetch  it is loaded ahead of its use, when the parameter before it is used
+    prefetch  it is loaded ahead of its use, when the unit before it is used (see `travel_together`)
     """
     count_optimizer_steps()
     made = nn.Parameter(empty(layout, master or dtype), requires_grad=dtype.is_floating_point)
@@ -89,7 +90,11 @@ def empty(layout, dtype):
 def used(shard):
     """What is computed with, of a parameter; another tensor is what it is."""
     storing = getattr(shard, "storing", None)
-    if storing is None or not (storing.stored or storing.loaded or storing.reduced or storing.dtype or storing.summed):
+    if storing is None:
+        return shard
+    if storing.unit is not None and not storing.loaded and not torch.compiler.is_compiling():
+        use_of(storing.unit)
+    if not (storing.stored or storing.loaded or storing.reduced or storing.dtype or storing.summed):
         return shard
     if not storing.loaded and not torch.compiler.is_compiling():
         return leaf_of(shard)
@@ -123,6 +128,8 @@ def leaf_of(shard):
     if storing.leaf_state != state:
         with for_training():
             storing.leaf, storing.leaf_state = stored_value(shard).requires_grad_(shard.requires_grad), state
+        if storing.unit is not None:
+            mark(storing.leaf, storing.unit)
         if shard.requires_grad:
             owner = weakref.ref(shard)  # hooks are known to C++, where no cycle is found
             storing.leaf.register_post_accumulate_grad_hook(lambda leaf: take_gradient(owner(), leaf))

@@ -57,17 +57,21 @@ class Planned(Parts):
             self.begin_calls()
         if self.DRAWS:
             begin_step()
-        begin_forward()
+        begin_forward(self._passes)
         if not self._regathers:
             return super().__call__(*inputs, **named_inputs)
         with regathering():
-            return super().__call__(*inputs, **named_inputs)
+            outputs = super().__call__(*inputs, **named_inputs)
+        for output in torch.utils._pytree.tree_leaves(outputs):
+            if torch.is_tensor(output) and output.grad_fn is not None and not torch.compiler.is_compiling():
+                output.register_hook(self._passes.begin_backward)
+        return outputs
 
     def begin_calls(self):
         """Before the first call: what parameters know of each other, and their names, for traces."""
         for name, shard in self.named_parameters():
             shard.storing.name = name
-        travel_together(self)
+        self._passes = travel_together(self)
         self._regathers = any(shard.storing.regather for shard in self.parameters())
         self._called = True
 

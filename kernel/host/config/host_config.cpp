@@ -41,7 +41,7 @@ constexpr meshwright_config_key_v1 kSearch[] = {
      "free: each parameter as it is fastest; 0, 1, 2, 3: every one at this stage of ZeRO, over the axes it is whole on"},
     {"zero_axes", "text", "", "\"all\"", "mesh axes that ZeRO may shard over, such as 0 or 0,2 (hybrid sharding)"},
     {"regather", "text", "", "\"free\"", "ZeRO-3, for the backward: always gather again, never (keep), or free"},
-    {"prefetch", "text", "", "\"free\"", "ZeRO-3: always gather one op ahead, never (when it is computed with), or free"},
+    {"prefetch", "text", "", "\"free\"", "ZeRO-3: always gather beside the unit before, never (when it is computed with), or free"},
     {"inputs", "text", "", "\"any\"", "any: each rank is fed what the plan wants of an input; rows: its rows of the batch, from which the rest is gathered"},
     {"batch_axes", "text", "", "\"none\"", "mesh axes that only ever shard the batch (data parallelism): none, all, 0,2"},
 };

@@ -65,8 +65,6 @@ MESHWRIGHT_API double exposed_seconds(const DeviceSpec& device, double communica
 // Of parameters that are gathered over these axes by one collective, `together` of them, what each waits for besides its bytes: its part of
 // the smallest gather, where that was measured, else 0. A price by bytes is a share of a full bucket's, and knows nothing of it.
 MESHWRIGHT_API double gather_latency_seconds(const Mesh& mesh, AxisSet axes, double together);
-// The block whose parameters are loaded together: what repeats, a name as far as its first number; "" of what stands outside of blocks.
-MESHWRIGHT_API std::string block_of(std::string_view parameter);
 
 // What the training settings change of a clock: float32 products by TF32, the kernel of attention, and no launches of the host where a step is replayed as a
 // CUDA graph.

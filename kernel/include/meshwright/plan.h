@@ -65,7 +65,7 @@ struct PlannedParameter {
   Layout state;                      // of the optimizer's state
   ZeroStage zero = ZeroStage::none;
   bool regather = false;             // The gathered copy is dropped after the forward, and gathered again for the backward.
-  bool prefetch = false;             // Each gather starts one op ahead of the op that needs it.
+  bool prefetch = false;             // Each gather starts beside the unit before (decision 039).
   bool operator==(const PlannedParameter&) const = default;
 };
 

@@ -177,7 +177,7 @@ struct ProgramParameter {
   Layout state;                     // of what the optimizer keeps
   ZeroStage zero = ZeroStage::none;
   bool regather = false;            // ZeRO-3: the gathered copy is dropped after the forward, and gathered again for the backward.
-  bool prefetch = false;            // ZeRO-3: the gather starts one op ahead of the first op that uses the value.
+  bool prefetch = false;            // ZeRO-3: the gather starts beside the unit before (decision 039).
   ProgramValueId updated = kNoId;   // the value after the step; kNoId where the update changes `value` in place
   Layout reduced = {};              // to which gradients of microbatches, or their sum, are reduced
   PlannedPath settle = {};          // of the gradient, from `reduced` to `state`

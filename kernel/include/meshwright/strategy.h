@@ -62,7 +62,7 @@ struct ParameterStrategy {
   Layout state;                      // of the optimizer's state
   ZeroStage zero = ZeroStage::none;
   bool regather = false;             // The gathered copy is dropped after the forward, and gathered again for the backward.
-  bool prefetch = false;             // Each gather starts one op ahead of the op that needs it, and overlaps with that op.
+  bool prefetch = false;             // Each gather starts beside the unit before, and overlaps with it (decision 039).
   double update_seconds = 0;         // per step: the optimizer's step, and the gather of what it changed
   std::int64_t state_bytes = 0;      // its value and the optimizer's state, resident all the time
   std::int64_t gradient_bytes = 0;   // resident from its backward to the update
@@ -147,7 +147,7 @@ struct StrategyFilter {
   std::optional<ZeroStage> zero = std::nullopt;
   std::uint32_t zero_axes = 0xffffffffU;   // ZeRO shards over these axes only: hybrid sharding
   std::optional<bool> regather = std::nullopt;  // ZeRO-3: gather again for the backward, or keep
-  std::optional<bool> prefetch = std::nullopt;  // ZeRO-3: gather one op ahead, or when it is computed with
+  std::optional<bool> prefetch = std::nullopt;  // ZeRO-3: gather beside the unit before, or when it is computed with
   bool operator==(const StrategyFilter&) const = default;
 };
 

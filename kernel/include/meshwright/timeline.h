@@ -2,7 +2,7 @@
 // simulation of a step: what a plan says of its step, and what `simulate` draws.
 //
 // What is on the compute stream runs one after the other, and so does what is on the communication stream: each of these is issued
-// when all computing before it in the program is done, so that a gather that stands one op ahead overlaps with that op. Nothing
+// when all computing before it in the program is done, so that a gather that stands ahead of ops overlaps with them. Nothing
 // starts before the host has issued it, which issues one after the other and waits for nothing: a step of small kernels takes as
 // long as the host. What computes while the communication stream is at work takes longer by the device's computing_stretch.
 #pragma once

@@ -1,34 +1,46 @@
-// Joins the computing to the parameters as they are stored. A parameter that is computed with in another layout is
-// gathered before its first use, one op ahead if it is prefetched (ZeRO-3, as FSDP does it). Gradients of microbatches are
+// Joins the computing to the parameters as they are stored. Parameters that are computed with in another layout are gathered
+// a unit at a time, beside the unit before if they are prefetched (ZeRO-3, as FSDP does it). Gradients of microbatches are
 // added up and reduced, once a step or after each, to where the optimizer's state lies; the optimizer's steps stand at
 // the end, and gather what they changed where the value is held whole (ZeRO-1 and 2).
+#include <algorithm>
 #include <map>
 
+#include "meshwright/gather_units.h"
 #include "meshwright/plugin.h"
 #include "meshwright/program_pass.h"
 
 namespace meshwright {
 namespace {
 
+std::vector<std::uint32_t> units_of(const Program& program, std::int64_t bucket_bytes) {
+  std::vector<NamedBytes> parameters;
+  for (const ProgramParameter& parameter : program.parameters) parameters.push_back({parameter.name, program.type(parameter.value).type.bytes()});
+  return gather_units(parameters, bucket_bytes);
+}
+
 class Joiner {
  public:
-  Joiner(Program& program, const OpTable& ops) : program_(program), ops_(ops), gradients_(program.parameters.size()) {}
+  Joiner(Program& program, std::int64_t bucket_bytes) : program_(program), units_(units_of(program, bucket_bytes)), gradients_(program.parameters.size()) {}
 
   void run() {
     std::vector<ProgramValueId> stands_for(program_.values.size());
     for (ProgramValueId id = 0; id < stands_for.size(); ++id) stands_for[id] = id;
+    for (std::uint32_t i = 0; i < program_.parameters.size(); ++i) of_parameter_[program_.parameters[i].value] = i;
     std::vector<Instruction> instructions = std::move(program_.instructions);
     program_.instructions.clear();
     for (Instruction& instruction : instructions) {
       for (ProgramOperand& operand : instruction.operands) operand.value = stands_for[operand.value];
+      if (instruction.phase != phase_) begin(instruction.phase);
       if (instruction.kind() == InstructionKind::load_parameter) {
         load(instruction, stands_for);
       } else if (instruction.kind() == InstructionKind::store_gradient) {
         store(instruction);
       } else {
+        note_uses(instruction);
         program_.instructions.push_back(std::move(instruction));
       }
     }
+    put_gathers();
     for (ProgramOutput& output : program_.outputs) output.value = stands_for[output.value];
     for (std::uint32_t i = 0; i < program_.parameters.size(); ++i) {
       if (gradients_[i].sum != kNoId) update(i);
@@ -54,44 +66,57 @@ class Joiner {
     return static_cast<ProgramValueId>(program_.values.size() - 1);
   }
 
+  // --- gathers ---
+
+  void begin(Phase phase) {
+    phase_ = phase;
+    phase_begins_ = program_.instructions.size();
+    turns_.clear();
+  }
+
   void load(const Instruction& load, std::vector<ProgramValueId>& stands_for) {
     const ProgramParameter& parameter = program_.parameters[load.parameter];
     const ProgramValueId stored = parameter.value;
     const ProgramValueId wanted = load.results[0];
+    const std::size_t turn = turn_of(load.parameter);
     if (layout_of(stored) == layout_of(wanted)) {
       stands_for[wanted] = stored;
       return;
     }
-    Instruction gather = conversion(load, stored, wanted, std::get<LoadParameter>(load.action).path);
-    auto place = program_.instructions.end();
-    if (parameter.prefetch) place = before_last_work();
-    if (place != program_.instructions.end()) gather.phase = place->phase;
-    program_.instructions.insert(place, std::move(gather));
+    of_parameter_[wanted] = load.parameter;
+    const std::size_t ahead = turn == 0 ? phase_begins_ : turns_[turn - 1].at;
+    gathers_[parameter.prefetch ? ahead : turns_[turn].at].push_back(conversion(load, stored, wanted, std::get<LoadParameter>(load.action).path));
   }
 
-  // The last op of the model that takes time; not what adds up gradients.
-  std::vector<Instruction>::iterator before_last_work() {
-    auto& instructions = program_.instructions;
-    for (auto at = instructions.end(); at != instructions.begin();) {
-      --at;
-      if (at->kind() == InstructionKind::compute && at->parameter == kNoId && takes_time(*at)) return at;
+  // When it is its unit's turn in this phase. A unit that comes back, after others, is where it was.
+  std::size_t turn_of(std::uint32_t parameter) {
+    const std::uint32_t unit = units_[parameter];
+    const auto known = std::find_if(turns_.begin(), turns_.end(), [&](const Turn& turn) { return turn.unit == unit; });
+    if (known != turns_.end()) return static_cast<std::size_t>(known - turns_.begin());
+    turns_.push_back({unit, program_.instructions.size()});
+    return turns_.size() - 1;
+  }
+
+  // Of parameters that are at hand: as they are stored, or kept since the forward.
+  void note_uses(const Instruction& instruction) {
+    for (const ProgramOperand& operand : instruction.operands) {
+      const auto parameter = of_parameter_.find(operand.value);
+      if (parameter == of_parameter_.end()) continue;
+      turn_of(parameter->second);
+      if (instruction.kind() == InstructionKind::convert) of_parameter_[instruction.results[0]] = parameter->second;
     }
-    return instructions.end();
   }
 
-  bool takes_time(const Instruction& instruction) {
-    const auto [known, inserted] = takes_time_.try_emplace(instruction.compute()->op, true);
-    if (!inserted) return known->second;
-    const OpFamily* family = ops_.find(instruction.compute()->op);
-    if (family == nullptr) return true;
-    const Node node = node_of(instruction);
-    OpCall call{node, {}, {}};
-    for (const ProgramOperand& operand : instruction.operands) call.operands.push_back(program_.type(operand.value).type);
-    for (const ProgramValueId result : instruction.results) call.results.push_back(program_.type(result).type);
-    const Result<Rule> rule = family->rule(call);
-    const Result<OpCost> cost = rule ? family->cost(call, *rule) : Result<OpCost>(rule.error());
-    return known->second = !cost || !cost->alias;
+  void put_gathers() {
+    std::vector<Instruction> instructions = std::move(program_.instructions);
+    program_.instructions.clear();
+    for (std::size_t i = 0; i <= instructions.size(); ++i) {
+      for (Instruction& gather : gathers_[i]) program_.instructions.push_back(std::move(gather));
+      if (i < instructions.size()) program_.instructions.push_back(std::move(instructions[i]));
+    }
   }
+
+  // --- gradients ---
 
   void store(const Instruction& store) {
     const ProgramParameter& parameter = program_.parameters[store.parameter];
@@ -187,10 +212,19 @@ class Joiner {
     return convert;
   }
 
+  struct Turn {
+    std::uint32_t unit = kNoId;
+    std::size_t at = 0;  // the instruction that first computes with it, or what is converted for that
+  };
+
   Program& program_;
-  const OpTable& ops_;
-  std::vector<Gradient> gradients_;  // by parameter
-  std::map<std::string, bool> takes_time_;  // by op
+  const std::vector<std::uint32_t> units_;  // by parameter
+  Phase phase_ = Phase::forward;
+  std::size_t phase_begins_ = 0;                      // the instruction
+  std::vector<Turn> turns_;                           // of units in this phase
+  std::map<ProgramValueId, std::uint32_t> of_parameter_;  // values that are parameters, or copies in other layouts, and which
+  std::map<std::size_t, std::vector<Instruction>> gathers_;  // by the instruction that they stand before
+  std::vector<Gradient> gradients_;                   // by parameter
 };
 
 // Names are unique in a program; the copies made above share their origin's.
@@ -209,7 +243,7 @@ class ParameterShard final : public ProgramPass {
 
   Result<Program> do_run(Program program, const PlanningContext& context) const override {
     const std::size_t before = program.values.size();
-    Joiner(program, context.ops).run();
+    Joiner(program, context.profile.bucket_bytes).run();
     number_copies(program, before);
     return program;
   }

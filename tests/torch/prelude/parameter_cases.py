@@ -6,7 +6,8 @@ import torch
 from cases import case, close, draw, same
 from prelude import reductions
 from prelude.layout import Layout
-from prelude.loads import begin_forward, regathering
+from prelude.loads import begin_forward, regathering, travel_together
+from prelude.modules import parts
 from prelude.moves import Collective, all_gather, all_reduce, at_once, reduce_scatter
 from prelude.parameters import buffer, parameter, used
 
@@ -194,18 +195,24 @@ def test_what_is_gathered_in_inference_mode_serves_training():
         first, second = (parameter(layout, torch.float64, **arguments, prefetch=True) for _ in range(2))
         with torch.no_grad():
             first.copy_(layout.cut(whole)), second.copy_(layout.cut(whole))
+        passes = passes_of([first, second])
         for mode in (torch.inference_mode, torch.enable_grad, torch.inference_mode):
-            begin_forward()
+            begin_forward(passes)
             with mode():
                 y = (used(first) * used(first)).sum() + used(second).sum()
             if mode is torch.enable_grad:
                 y.backward()
-        begin_forward()
+        begin_forward(passes)
         with torch.inference_mode():
             used(first)  # what follows is on its way
         y = (used(second) * used(second)).sum()
         y.backward()
         close(used(second).detach(), computed.cut(whole), name)
+
+
+def passes_of(shards):
+    """Of a model in which each of them is a block's."""
+    return travel_together(parts(blocks=torch.nn.ModuleList([parts(weight=shard) for shard in shards])))
 
 
 def chain(shards, x):
@@ -224,7 +231,7 @@ def test_values_are_gathered_again_for_the_backward():
             for p, w in zip(shards, whole):
                 p.copy_(layout.cut(w))
         plain = [w.clone().requires_grad_() for w in whole]
-        ours, theirs = torch.optim.SGD(shards, 0.1), torch.optim.SGD(plain, 0.1)
+        passes, ours, theirs = passes_of(shards), torch.optim.SGD(shards, 0.1), torch.optim.SGD(plain, 0.1)
         for step_number in range(3):
             x = draw(5, 6)
             expected = x
@@ -232,7 +239,7 @@ def test_values_are_gathered_again_for_the_backward():
                 expected = torch.tanh(expected @ w.t())
             expected.square().sum().backward()
             with Counting() as counts:
-                begin_forward()
+                begin_forward(passes)
                 with regathering():
                     y = chain(shards, x)
                 assert counts["all_gather"] == 3, counts
@@ -287,10 +294,10 @@ def test_a_value_used_twice_is_loaded_once_when_that_is_known():
     a, b = (parameter(layout, torch.float64, **ONCE, regather=True, prefetch=True) for _ in range(2))
     with torch.no_grad():
         a.fill_(0.1), b.fill_(0.2)
-    x = draw(4, 6).requires_grad_()
+    x, passes = draw(4, 6).requires_grad_(), passes_of([a, b])
     for step_number, gathers in enumerate((5, 4, 4)):
         with Counting() as counts:
-            begin_forward()
+            begin_forward(passes)
             with regathering():
                 y = chain([a, b, a], x)
             y.sum().backward()
@@ -319,9 +326,10 @@ def test_blocks_that_are_computed_again_for_the_backward():
     for w in plain:
         expected = torch.tanh(expected @ w.t())
     expected.square().sum().backward()
+    passes = passes_of(shards)
     for _ in range(3):
         with Counting() as counts:
-            begin_forward()
+            begin_forward(passes)
             with regathering():
                 y = x.clone().requires_grad_()
                 for block in (shards[:2], shards[2:]):

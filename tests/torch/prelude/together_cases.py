@@ -126,12 +126,12 @@ def test_a_block_is_loaded_by_one_collective():
             with torch.no_grad():
                 for shard, value in zip(shards, whole):
                     shard.copy_(shard.sharding.cut(value))
-            travel_together(model)
+            passes = travel_together(model)
             ours, theirs = torch.optim.SGD(shards, 0.1), torch.optim.SGD(whole, 0.1)
             for _ in range(3):
                 x = draw(5, 6)
                 with Counting() as counts:
-                    begin_forward()
+                    begin_forward(passes)
                     with regathering():
                         y = model(x)
                     assert counts == {"all_gather": 4}, counts
