@@ -9,7 +9,7 @@ set -eu
 # g++'s binutils.
 build="g++ make cmake ninja-build ccache pkg-config libboost1.74-dev liblpsolve55-dev coinor-libcbc-dev libtomlplusplus-dev libspdlog-dev
   libcli11-dev nlohmann-json3-dev libzip-dev libprotobuf-dev protobuf-compiler libdnnl-dev libgtest-dev libgmock-dev python3 python3-venv
-  binutils"
+  binutils libopenmpi-dev openmpi-bin"
 lint="$build clang-format clang-tidy"
 torch="$build"
 fuzz="$build clang libclang-rt-14-dev"

@@ -62,7 +62,7 @@ def measure(folder: Path) -> None:
     """What the ranks' machine does, as a cluster's file."""
     machine = measure_machine(torch.device("cpu"), dist.get_world_size())
     if dist.get_rank() == 0:
-        write_cluster([ranks.this_host()] * dist.get_world_size(), machine, folder)
+        write_cluster([ranks.this_host()] * dist.get_world_size(), machine, None, folder)
 
 
 def time_plans(folder: Path, name: str, ways: list[str], rounds: int) -> dict[str, list[float]]:

@@ -230,17 +230,25 @@ Result<Cluster> ClusterSource::describe(const std::string& path) const {
   });
 }
 
-Result<DetectedLinks> ClusterSource::detect(const std::string& path) const {
-  return guarded([&] { return path + ": the cluster plugin"; }, [&] {
-    Result<DetectedLinks> links = do_detect(path);
+Result<DetectedLinks> ClusterSource::detect(const std::string& measurements, const std::string& where) const {
+  return guarded([&] { return where + ": the cluster plugin"; }, [&] {
+    Result<DetectedLinks> links = do_detect(measurements, where);
     if (!links) return links;
-    if (Status status = validate(*links); !status) return Result<DetectedLinks>(add_context(path, status.error()));
+    if (Status status = validate(*links); !status) return Result<DetectedLinks>(add_context(where, status.error()));
     return links;
   });
 }
 
-Result<DetectedLinks> ClusterSource::do_detect(const std::string& path) const {
-  return bad_input(path + ": this cluster plugin describes clusters and detects no links; 'detect' does");
+Result<std::string> ClusterSource::measure(Transport& transport) const {
+  return guarded([] { return std::string("the cluster plugin, which measures links,"); }, [&] { return do_measure(transport); });
+}
+
+Result<DetectedLinks> ClusterSource::do_detect(const std::string& /*measurements*/, const std::string& where) const {
+  return bad_input(where + ": this cluster plugin describes clusters and detects no links; 'detect' does");
+}
+
+Result<std::string> ClusterSource::do_measure(Transport& /*transport*/) const {
+  return bad_input("this cluster plugin describes clusters and measures no links; 'detect' does");
 }
 
 }  // namespace meshwright

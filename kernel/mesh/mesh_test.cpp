@@ -157,7 +157,7 @@ TEST(ClusterSource, OfAFileDetectsNothing) {
   class Source final : public ClusterSource {
     Result<Cluster> do_describe(const std::string&) const override { return nvlink_pairs(); }
   };
-  const auto links = Source().detect("my.toml");
+  const auto links = Source().detect("", "my.toml");
   ASSERT_FALSE(links.ok());
   EXPECT_EQ(links.error().code, ErrorCode::bad_input);
   EXPECT_NE(links.error().message.find("my.toml: this cluster plugin describes clusters and detects no links"), std::string::npos);

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from meshwright import program
@@ -14,13 +16,13 @@ from meshwright.ranks import Host
 # Kept free of the host's memory on a CPU, and of a GPU's that was measured. What other GPUs hold besides is in their device's file.
 _CPU_RESERVED_SHARE, _GPU_RESERVED_BYTES = 10, 2 << 30
 
-# What links GPUs of one host, a direction, by the data sheets: of NVLink by device, and of PCIe where there is none (MAP §7).
-_NVLINK = {"h200_141gb": "450GB/s", "h100_80gb": "450GB/s", "a100_80gb": "300GB/s", "v100_32gb": "150GB/s"}
-_PCIE = ("pcie", "20GB/s", "5us")
-# Between ranks of one host without GPUs: what all-reduces of gloo among 4 ranks came to on the machine of cpu_core.toml.
-_LOOPBACK = ("loopback", "1.2GB/s", "400us")
-# Between hosts nothing is known: an Ethernet card of 10 Gb/s is assumed, which all ranks of a host share.
-_NETWORK = ("network", "1.25GB/s", "50us")
+@dataclass(frozen=True)
+class Described:
+    """A cluster file that was written."""
+
+    path: Path
+    budget: int | None  # bytes per device, where the device's file does not say what else its memory holds
+    notes: list[str]    # sentences for the user
 
 
 def ranks_per_host(hosts: Sequence[Host]) -> int:
@@ -39,9 +41,9 @@ def is_known(hosts: Sequence[Host]) -> bool:
     return hosts[0].device != "cpu" and _shipped_device(hosts[0].device) is not None
 
 
-def write_cluster(hosts: Sequence[Host], machine: Machine | None, folder: Path) -> tuple[Path, int | None]:
-    """Write a cluster file into ``folder``, of what was measured or else of what is shipped; give its path and, where the
-    device's file does not say what else its memory holds, the memory budget per device in bytes.
+def write_cluster(hosts: Sequence[Host], machine: Machine | None, links: str | None, folder: Path) -> Described:
+    """Write a cluster file into ``folder``: of what was measured of devices and links, or else of the device's shipped file and of the links that were
+    measured (links.py), which a single rank needs not.
     """
     per_host = ranks_per_host(hosts)
     count = len(hosts) // per_host
@@ -57,22 +59,33 @@ def write_cluster(hosts: Sequence[Host], machine: Machine | None, folder: Path) 
         raise Error(f"no figures of the device '{hosts[0].device}' are shipped; leave measure=False out, or describe the cluster "
                     f"with cluster=FILE, a file like those in {program.configs() / 'clusters'}")
     (folder / "device.toml").write_text(device, encoding="utf-8")
-    lines = [f'name = "{count}x{per_host}_{stem}"', f"nodes = {count}", f"devices_per_node = {per_host}",
-             'device = "device.toml"', f'reserved_bytes = "{reserved}B"']
-    if per_host > 1:
-        nvlink = ("nvlink", _NVLINK.get(stem, _PCIE[1]), "3us") if all(host.linked for host in hosts) else _PCIE
-        inside = _LOOPBACK if on_cpu else nvlink
-        lines += level_lines(inside[0], machine.inside, per_host) if machine else _level(*inside, per_host)
-    if count > 1:
-        lines += (level_lines(_NETWORK[0], machine.across, len(hosts), shared_by=per_host) if machine
-                  else [*_level(*_NETWORK, len(hosts)), f"shared_by = {per_host}"])
+    name, notes = f"{count}x{per_host}_{stem}", []
     path = folder / "cluster.toml"
+    if machine is None and links is not None:
+        notes = _detect(links, per_host, path)
+        told = {"name": f'name = "{name}"', "device": f'device = "device.toml"\nreserved_bytes = "{reserved}B"', "reserved_bytes": None}
+        head, level, levels = path.read_text(encoding="utf-8").partition("[[level]]")
+        lines = [line for each in head.splitlines() if (line := told.get(each.partition(" = ")[0], each)) is not None]
+        lines.append((level + levels).rstrip("\n"))
+    else:
+        lines = [f'name = "{name}"', f"nodes = {count}", f"devices_per_node = {per_host}", 'device = "device.toml"', f'reserved_bytes = "{reserved}B"']
+        if per_host > 1:
+            lines += level_lines("loopback" if on_cpu else "host", machine.inside, per_host)
+        if count > 1:
+            lines += level_lines("network", machine.across, len(hosts), shared_by=per_host)
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path, memory - reserved if reserved else None
+    return Described(path, memory - reserved if reserved else None, notes)
 
 
-def _level(name: str, bandwidth: str, latency: str, group: int) -> list[str]:
-    return ["", "[[level]]", f'name = "{name}"', f"group = {group}", f'bandwidth = "{bandwidth}"', f'latency = "{latency}"']
+def _detect(links: str, per_host: int, path: Path) -> list[str]:
+    """Write what the program finds in measured links, of the ranks as they were started; give what it says beside."""
+    recorded = path.parent / "links.csv"
+    recorded.write_text(links, encoding="utf-8")
+    found = json.loads(program.run(["detect", "--from", recorded, "--device", path.parent / "device.toml", "-o", path, "--format", "json",
+                                    "--set", 'cluster.detect.order="started"', "--set", f"cluster.detect.devices_per_node={per_host}"]))
+    slow = [f"link {each['first']}-{each['second']} is slower than others of {each['level']}" for each in found["slow_links"]
+            if each["figure"] == "bytes_per_second"]
+    return found["notes"] + slow
 
 
 def _shipped_device(name: str) -> Path | None:

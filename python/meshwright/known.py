@@ -9,6 +9,7 @@ import os
 import platform
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,30 +27,50 @@ def folder() -> Path:
     return Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "meshwright"
 
 
+@dataclass(frozen=True)
+class Known:
+    """What was measured of some ranks' machines: all of it, the links alone, or nothing."""
+
+    machine: Machine | None = None
+    links: str | None = None  # the text of a file for ``meshwright detect --from``
+
+
 def recall(hosts: Sequence[Host]) -> Machine | None:
     """What was measured of these ranks' machines; a file that can't be read is none."""
     try:
-        said = json.loads(_file(hosts).read_text(encoding="utf-8"))
-        return Machine.from_json(said["measured"])
+        return Machine.from_json(_read(_file(hosts, "machines")))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def remember(hosts: Sequence[Host], machine: Machine) -> Path | None:
+def recall_links(hosts: Sequence[Host]) -> str | None:
+    """The same of their links."""
+    try:
+        links = _read(_file(hosts, "links"))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return links if isinstance(links, str) else None
+
+
+def remember(hosts: Sequence[Host], known: Known) -> Path | None:
     """Keep what was measured; where there is no place for it, it is measured again next time."""
-    path = _file(hosts)
+    path = _file(hosts, "links" if known.machine is None else "machines")
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
-            json.dump({"of": _identity(hosts), "measured": machine.to_json()}, file, indent=1)
+            json.dump({"of": _identity(hosts), "measured": known.links if known.machine is None else known.machine.to_json()}, file, indent=1)
         os.replace(file.name, path)
         return path
     return None
 
 
-def _file(hosts: Sequence[Host]) -> Path:
+def _read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))["measured"]
+
+
+def _file(hosts: Sequence[Host], what: str) -> Path:
     text = json.dumps(_identity(hosts), sort_keys=True)
-    return folder() / "machines" / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
+    return folder() / what / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
 
 
 def _identity(hosts: Sequence[Host]) -> dict[str, Any]:

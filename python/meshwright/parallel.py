@@ -23,7 +23,8 @@ from meshwright.arguments import Arguments, keywords_among_positions, misfit, sp
 from meshwright.batches import AnyBatch, OtherBatches, without_weights
 from meshwright.cluster import is_known, ranks_per_host
 from meshwright.errors import Error
-from meshwright.machine import Machine
+from meshwright.known import Known
+from meshwright.links import measure_links
 from meshwright.measure import measure_machine
 from meshwright.pages import keep_pages
 from meshwright.planning import Planned, Wishes, check_wishes, make_plan, names_cluster
@@ -75,7 +76,8 @@ def autoparallelize(model: torch.nn.Module,
             computes of its "rows" is averaged over them, as in DistributedDataParallel.
         folder: where ``model.pt2``, ``plan.json``, ``model.py`` and ``sharding.py`` are kept; without it they are not.
         measure: without a cluster file, whether the ranks measure what their devices and links do: None, once on a machine whose
-            devices nothing is known of (any CPU), and that is remembered; True, now; False, never.
+            devices nothing is known of (any CPU), and that is remembered; True, now; False, never. Links of devices whose figures
+            are shipped are measured once in any case, and remembered.
         verbose: whether rank 0 says on standard error what it does, how long it took, and the plan in six lines.
 
     Raises:
@@ -93,12 +95,12 @@ def autoparallelize(model: torch.nn.Module,
     args, kwargs = _sample(model, sample_inputs, sample_kwargs)
     hosts = ranks.all_gathered(ranks.this_host())
     progress = Progress(verbose)
-    machine = _machine(hosts, wishes, measure, progress)
+    measured = _measured(hosts, wishes, measure, progress)
 
     def work() -> Planned:
         with _work_folder(folder) as path:
             try:
-                return make_plan(model, args, kwargs, hosts, machine, wishes, path, progress)
+                return make_plan(model, args, kwargs, hosts, measured, wishes, path, progress)
             except Error as error:
                 if (hint := keywords_among_positions(model.forward, args)) is None:
                     raise
@@ -108,33 +110,43 @@ def autoparallelize(model: torch.nn.Module,
     check_weights(model.state_dict())
     sharded = _built(model, Arguments(model.forward, args, kwargs), planned, outputs)
     _measure(sharded, progress)
-    sharded._others = OtherBatches(_planner(model, sharded, hosts, machine, wishes, outputs, progress))
+    sharded._others = OtherBatches(_planner(model, sharded, hosts, measured, wishes, outputs, progress))
     return sharded
 
 
-def _machine(hosts: Sequence[ranks.Host], wishes: Wishes, measure: bool | None, progress: Progress) -> Machine | None:
-    """What the ranks' machines do, measured now or before; None where figures of a file are taken."""
-    def recalled() -> tuple[bool, Machine | None]:
+def _measured(hosts: Sequence[ranks.Host], wishes: Wishes, measure: bool | None, progress: Progress) -> Known:
+    """What the ranks' machines do, measured now or before: all of it, or the links alone where a shipped file has the device's figures. Nothing where
+    somebody describes the cluster.
+    """
+    def recalled() -> tuple[str, Known]:
         check_wishes(wishes, len(hosts))
-        if wishes.plan is not None or names_cluster(wishes) or measure is False or os.environ.get("MESHWRIGHT_MEASURE") == "0":
-            return False, None
+        if wishes.plan is not None or names_cluster(wishes):
+            return "", Known()
         ranks_per_host(hosts)  # refuses what is no mesh
-        if measure is None and is_known(hosts):
-            return False, None
-        machine = None if measure else known.recall(hosts)
-        return machine is None, machine
+        never = measure is False or os.environ.get("MESHWRIGHT_MEASURE") == "0"
+        if not never and (measure or not is_known(hosts)):
+            machine = None if measure else known.recall(hosts)
+            return "machine" if machine is None else "", Known(machine)
+        if len(hosts) == 1:
+            return "", Known()
+        if (recorded := os.environ.get("MESHWRIGHT_LINKS")) is not None:
+            return "", Known(links=Path(recorded).read_text(encoding="utf-8"))
+        links = known.recall_links(hosts)
+        return "links" if links is None else "", Known(links=links)
 
-    is_wanted, machine = ranks.agree(recalled)
-    if not is_wanted:
-        return machine
-    with progress.phase("measuring this machine, once", "measured"):
-        machine = measure_machine(ranks.device(), ranks_per_host(hosts))
-    if torch.distributed.get_rank() == 0:
-        known.remember(hosts, machine)
-    return machine
+    wanted, found = ranks.agree(recalled)
+    if wanted == "machine":
+        with progress.phase("measuring this machine, once", "measured"):
+            found = Known(measure_machine(ranks.device(), ranks_per_host(hosts)))
+    elif wanted == "links":
+        with progress.phase("measuring the links between ranks, once", "measured"):
+            found = Known(links=measure_links(ranks.device()))
+    if wanted and torch.distributed.get_rank() == 0:
+        known.remember(hosts, found)
+    return found
 
 
-def _planner(model: torch.nn.Module, sharded: Any, hosts: Sequence[ranks.Host], machine: Machine | None, wishes: Wishes,
+def _planner(model: torch.nn.Module, sharded: Any, hosts: Sequence[ranks.Host], measured: Known, wishes: Wishes,
              outputs: str | None, progress: Progress) -> Callable[[tuple, dict[str, Any]], torch.nn.Module]:
     """What plans the model for batches of other shapes, on the same mesh. It keeps no weights."""
     skeleton = without_weights(model)
@@ -144,13 +156,13 @@ def _planner(model: torch.nn.Module, sharded: Any, hosts: Sequence[ranks.Host], 
     def work(args: tuple, kwargs: dict[str, Any]) -> Planned:
         with _work_folder(None) as path:
             try:
-                return make_plan(skeleton, args, kwargs, hosts, machine, wishes, path, progress)
+                return make_plan(skeleton, args, kwargs, hosts, measured, wishes, path, progress)
             except Error as error:
                 if error.code != _NO_PLAN_FITS or not isinstance(wishes.config, Mapping) or _BATCH_AXES not in wishes.config:
                     raise
                 # This batch can't be cut as the planned one is.
                 config = {key: value for key, value in wishes.config.items() if key != _BATCH_AXES}
-                return make_plan(skeleton, args, kwargs, hosts, machine, replace(wishes, config=config), path, progress)
+                return make_plan(skeleton, args, kwargs, hosts, measured, replace(wishes, config=config), path, progress)
 
     def plan(args: tuple, kwargs: dict[str, Any]) -> torch.nn.Module:
         if skeleton is None:

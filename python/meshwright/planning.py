@@ -17,7 +17,7 @@ import torch
 from meshwright import program
 from meshwright.cluster import write_cluster
 from meshwright.errors import Error
-from meshwright.machine import Machine
+from meshwright.known import Known
 from meshwright.progress import Progress
 from meshwright.ranks import Host
 from meshwright.tracing import Traced, trace
@@ -44,9 +44,9 @@ class Planned:
     sharding: str  # sharding.py's
 
 
-def make_plan(model: torch.nn.Module, args: tuple, kwargs: dict[str, Any], hosts: Sequence[Host], machine: Machine | None,
+def make_plan(model: torch.nn.Module, args: tuple, kwargs: dict[str, Any], hosts: Sequence[Host], measured: Known,
               wishes: Wishes, folder: Path, progress: Progress) -> Planned:
-    """Plan the model for these ranks, or take the plan given; write everything into ``folder``. ``machine`` is what was
+    """Plan the model for these ranks, or take the plan given; write everything into ``folder``. ``measured`` is what was
     measured of theirs. The wishes have been checked.
     """
     path = folder / "plan.json" if wishes.plan is None else Path(wishes.plan)
@@ -58,7 +58,7 @@ def make_plan(model: torch.nn.Module, args: tuple, kwargs: dict[str, Any], hosts
         if wishes.plan is None:
             with progress.phase(f"planning for {len(hosts)} rank{'s' * (len(hosts) > 1)}", "planned"):
                 program.run(["plan", folder / "model.pt2", "-o", path, "--format", "json",
-                             *_options(model, hosts, machine, wishes, folder)])
+                             *_options(model, hosts, measured, wishes, folder, progress)])
         plan = _read(path)
         if wishes.plan is not None:
             check_model(plan, model, traced, path)
@@ -109,17 +109,19 @@ def _config_text(wishes: Wishes) -> str:
     return ""
 
 
-def _options(model: torch.nn.Module, hosts: Sequence[Host], machine: Machine | None, wishes: Wishes, folder: Path) -> list[str]:
+def _options(model: torch.nn.Module, hosts: Sequence[Host], measured: Known, wishes: Wishes, folder: Path, progress: Progress) -> list[str]:
     options = _config(wishes)
     text = _config_text(wishes)
     budget = wishes.memory_budget
     if wishes.cluster is not None:
         options += ["--cluster", os.fspath(wishes.cluster)]
     elif not names_cluster(wishes):
-        cluster, found = write_cluster(hosts, machine, folder)
-        options += ["--cluster", str(cluster)]
+        cluster = write_cluster(hosts, measured.machine, measured.links, folder)
+        for note in cluster.notes:
+            progress.say(note)
+        options += ["--cluster", str(cluster.path)]
         if budget is None and "memory_budget" not in text:
-            budget = found
+            budget = cluster.budget
     if budget is not None:
         options += ["--memory-budget", str(budget)]
     if wishes.mesh is not None:

@@ -38,7 +38,6 @@ class Host:
     name: str
     device: str           # "cpu", or the name that CUDA gives the GPU
     memory_bytes: int     # of the device, or this rank's share of the host's
-    linked: bool          # its GPUs are joined by NVLink
 
 
 def start() -> None:
@@ -179,8 +178,8 @@ def this_host() -> Host:
     name = socket.gethostname()
     if torch.cuda.is_available():
         device = torch.cuda.get_device_properties(torch.cuda.current_device())
-        return Host(name, device.name, device.total_memory, _nvlinked())
-    return Host(name, "cpu", _host_memory_bytes() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")), False)
+        return Host(name, device.name, device.total_memory)
+    return Host(name, "cpu", _host_memory_bytes() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
 
 
 def _host_memory_bytes() -> int:
@@ -193,15 +192,3 @@ def _host_memory_bytes() -> int:
     except OSError:
         return total
     return min(total, int(limit)) if limit.isdigit() else total
-
-
-def _nvlinked() -> bool:
-    """Whether every pair of this host's GPUs is joined by NVLink, as nvidia-smi sees it."""
-    import subprocess
-    try:
-        said = subprocess.run(["nvidia-smi", "topo", "-m"], capture_output=True, text=True, timeout=20).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    rows = [line.split() for line in said.splitlines() if line.startswith("GPU") and "X" in line.split()]
-    count = len(rows)
-    return count > 1 and all(cell == "X" or cell.startswith("NV") for row in rows for cell in row[1:count + 1])

@@ -13,7 +13,7 @@ ROOMS: dict[str, str] = {
     "tensor": "export result log config dtype tensor_type tensor",
     "graph": "graph graph_builder frontend",
     "rule": "axis_choice rule op",
-    "mesh": "cluster mesh memory_account",
+    "mesh": "transport cluster mesh memory_account",
     "layout": "layout shard atoms",
     "analysis": "training step_order training_graph saved backward_memory fusion model_analysis rebind interpret",
     "cost": "ticks cost gather_units conversion call_price local_call planning_context",

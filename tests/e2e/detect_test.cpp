@@ -158,8 +158,8 @@ TEST_F(Detect, SaysWhatIsWrongAndWritesNothing) {
     return outcome.errors;
   };
   const std::string good = csv_of(rows_of(kFigure5));
-  EXPECT_THAT(refused(" -o " + path("cluster.toml")), HasSubstr("links can't be measured here yet"));
-  EXPECT_THAT(refused(" -o " + path("cluster.toml")), HasSubstr("a,b,latency_s,bandwidth_Bps"));
+  EXPECT_THAT(refused(" --transport none -o " + path("cluster.toml")), HasSubstr("no plugin of kind \"transports\" is named \"none\""));
+  EXPECT_THAT(refused(recorded(good) + " --keep " + path("kept.csv")), HasSubstr("--keep"));
   EXPECT_THAT(refused(" --from " + path("none.csv") + " -o " + path("cluster.toml")), HasSubstr("none.csv: no such file"));
   EXPECT_THAT(refused(" --from " + path("") + " -o " + path("cluster.toml")), HasSubstr("no such file"));
   EXPECT_THAT(refused(recorded("")), HasSubstr("matrices.csv: "));

@@ -19,10 +19,10 @@ struct Outcome {
   std::string errors;  // standard error
 };
 
-// `arguments` is given to a shell.
-inline Outcome run_program(const std::string& arguments) {
+// A command for a shell.
+inline Outcome run_command(const std::string& said) {
   const std::string errors = (std::filesystem::temp_directory_path() / ("meshwright-" + std::to_string(::getpid()))).string();
-  const std::string command = "env -u MESHWRIGHT_PLUGIN_PATH " PROGRAM " " + arguments + " 2>" + errors;
+  const std::string command = "unset MESHWRIGHT_PLUGIN_PATH; " + said + " 2>" + errors;
   Outcome outcome;
   FILE* pipe = ::popen(command.c_str(), "r");
   std::array<char, 4096> buffer{};
@@ -36,5 +36,8 @@ inline Outcome run_program(const std::string& arguments) {
   std::filesystem::remove(errors);
   return outcome;
 }
+
+// `arguments` is given to a shell.
+inline Outcome run_program(const std::string& arguments) { return run_command(PROGRAM " " + arguments); }
 
 }  // namespace meshwright::test

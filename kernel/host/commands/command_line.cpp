@@ -112,13 +112,18 @@ void add_measure(CLI::App& app, MeasureOptions& options, int& exit_code) {
 
 void add_detect(CLI::App& app, DetectOptions& options, int& exit_code) {
   CLI::App& command = *app.add_subcommand("detect", "find the levels of a cluster's links, and write the cluster's file");
-  command.add_option("--from", options.from, "a CSV file with the latency and the bandwidth of each pair of devices");
+  CLI::Option& from = *command.add_option("--from", options.from, "a CSV file with the latency and the bandwidth of each pair of devices; measured between the ranks at hand if absent");
+  command.add_option("--transport", options.transport, "the plugin that measures, between ranks that its launcher started (mpi: mpirun)")->excludes(&from)->capture_default_str();
+  command.add_option("--keep", options.keep, "where what was measured is written, a file for --from")->excludes(&from);
   command.add_option("--device", options.device, "the device's file, which the cluster's will name; device.toml beside it if absent");
   command.add_option("-o,--output", options.output, "where the cluster's file is written")->required();
   command.add_option("--config", options.config, "the configuration, a TOML file");
   command.add_option("--set", options.set, kSetHelp)->allow_extra_args(false);
   add_format(command, options.format);
-  command.callback([&options, &exit_code] { exit_code = run_detect(options); });
+  command.callback([&options, &exit_code, &from] {
+    options.is_recorded = !from.empty();
+    exit_code = run_detect(options);
+  });
 }
 
 void add_explain(CLI::App& app, ExplainOptions& options, int& exit_code) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include "config/toml_config.h"
 #include "files/cluster_writer.h"
@@ -9,6 +11,7 @@
 #include "files/json.h"
 #include "files/write_file.h"
 #include "foreign_text.h"
+#include "meshwright/transport.h"
 #include "plugins/plugin_host.h"
 #include "report/plan_json.h"
 #include "report/report_error.h"
@@ -101,31 +104,93 @@ Json json_of(const DetectedLinks& links, const DetectOptions& options) {
   return json.add("levels", levels_json(links.levels)).add("slow_links", std::move(slow_links)).add("notes", std::move(notes));
 }
 
-Status detected(const DetectOptions& options) {
-  Result<ConfigTree> tree = read_config(options.config, options.set);
-  if (!tree) return tree.error();
-  Result<PluginHost> host = PluginHost::open(std::move(*tree));
-  if (!host) return host.error();
-  const Result<const PluginInfo*> info = host->registry().find("clusters", kPlugin);
-  if (!info) return info.error();
-  Result<std::shared_ptr<ClusterSource>> source = host->create<ClusterSource>("clusters", kPlugin);
-  if (!source) return source.error();
-  const Result<DetectedLinks> links = (*source)->detect(options.from);
+// What was measured between the devices, as the plugin reads it.
+struct Measurements {
+  std::string text;
+  std::string where;  // in an error's sentence
+  std::string name;   // in the file
+};
+
+Result<Measurements> read_measurements(const std::string& path) {
+  if (!fs::is_regular_file(path)) return bad_input(path + ": no such file");
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) return bad_input(path + ": can't be read, or is empty");
+  return Measurements{text.str(), path, fs::path(path).filename().string()};
+}
+
+Status write_cluster(const DetectOptions& options, const ClusterSource& source, const PluginInfo& info, const Measurements& measurements, ClusterText text) {
+  const Result<DetectedLinks> links = source.detect(measurements.text, measurements.where);
   if (!links) return links.error();
-  Result<ClusterText> text = about_device(options, *host);
-  if (!text) return text.error();
-  text->name = fs::path(options.output).stem().string();
-  text->comment = "By clusters/" + (*info)->id + " " + (*info)->version + ", from " + message_line(fs::path(options.from).filename().string(), kMostShown) +
-                  ". All groups are alike on the axes of a mesh of " + mesh_text(*links) + ".\n" + remarks(*links);
-  if (Status status = write_file_atomically(options.output, cluster_toml(*links, *text)); !status) return status;
+  text.name = fs::path(options.output).stem().string();
+  text.comment = "By clusters/" + info.id + " " + info.version + ", from " + message_line(measurements.name, kMostShown) + ". All groups are alike on the axes of a mesh of " + mesh_text(*links) + ".\n" +
+                 remarks(*links);
+  if (Status status = write_file_atomically(options.output, cluster_toml(*links, text)); !status) return status;
   print(options.format == "text" ? text_of(*links, options) : write_json(json_of(*links, options)));
   return Done{};
+}
+
+// Kept first: numbers that form no cluster are worth a look.
+Status keep(const DetectOptions& options, Measurements& measurements) {
+  if (options.keep.empty()) return Done{};
+  measurements.where = options.keep;
+  measurements.name = fs::path(options.keep).filename().string();
+  return write_file_atomically(options.keep, measurements.text);
+}
+
+// The exit code, on every rank that of rank 0, which alone writes and speaks.
+int said_by_first(Transport& transport, const Status& status) {
+  const int code = transport.rank() == 0 && !status ? report_error(status.error()) : 0;
+  return transport.from_first(code);
+}
+
+int measured(const DetectOptions& options, PluginHost& host, const ClusterSource& source, const PluginInfo& info) {
+  const Result<const PluginInfo*> found = host.registry().find("transports", options.transport);
+  if (!found) {
+    return report_error(bad_input(found.error().message + "; 'mpi' is built where CMake finds OpenMPI (Debian: libopenmpi-dev, openmpi-bin). Links are measured without it by " +
+                                  "`torchrun -m meshwright.detect`, or read with --from FILE (docs/configuration.md)"));
+  }
+  const Result<std::shared_ptr<Transport>> made = host.create<Transport>("transports", options.transport);
+  if (!made) return report_error(made.error());
+  Transport& transport = **made;
+  const bool is_first = transport.rank() == 0;
+  // What can be refused before links are measured, which takes a while.
+  Result<ClusterText> text = is_first ? about_device(options, host) : ClusterText();
+  if (const int code = said_by_first(transport, text ? Status(Done{}) : Status(text.error())); code != 0) return code;
+  Result<std::string> measurements = source.measure(transport);
+  Status status = Done{};
+  if (!measurements) status = measurements.error();
+  else if (is_first) {
+    const std::string name = "what transports/" + options.transport + " measured";
+    Measurements all = {std::move(*measurements), name, name};
+    status = keep(options, all);
+    if (status) status = write_cluster(options, source, info, all, std::move(*text));
+  }
+  return said_by_first(transport, status);
+}
+
+Status from_file(const DetectOptions& options, PluginHost& host, const ClusterSource& source, const PluginInfo& info) {
+  const Result<Measurements> measurements = read_measurements(options.from);
+  if (!measurements) return measurements.error();
+  Result<ClusterText> text = about_device(options, host);
+  if (!text) return text.error();
+  return write_cluster(options, source, info, *measurements, std::move(*text));
 }
 
 }  // namespace
 
 int run_detect(const DetectOptions& options) {
-  const Status status = detected(options);
+  Result<ConfigTree> tree = read_config(options.config, options.set);
+  if (!tree) return report_error(tree.error());
+  Result<PluginHost> host = PluginHost::open(std::move(*tree));
+  if (!host) return report_error(host.error());
+  const Result<const PluginInfo*> info = host->registry().find("clusters", kPlugin);
+  if (!info) return report_error(info.error());
+  const Result<std::shared_ptr<ClusterSource>> source = host->create<ClusterSource>("clusters", kPlugin);
+  if (!source) return report_error(source.error());
+  if (!options.is_recorded) return measured(options, *host, **source, **info);
+  const Status status = from_file(options, *host, **source, **info);
   return status ? 0 : report_error(status.error());
 }
 

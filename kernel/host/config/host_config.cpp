@@ -116,6 +116,7 @@ const std::vector<KindGroup>& groups() {
   static const std::vector<KindGroup> all = {
       {"frontend", {"frontend"}},
       {"cluster", {"clusters"}},
+      {"transport", {"transports"}},
       {"profiler", {"profilers"}},
       {"ops", {"ops"}},
       {"conversions", {"conversions"}},

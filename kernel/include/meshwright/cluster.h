@@ -15,6 +15,8 @@
 
 namespace meshwright {
 
+class Transport;
+
 // Attention in one kernel (FlashAttention): its share of the matrix units' peak grows with the number of keys and the size of a
 // head, each as x / (x + half).
 struct AttentionRates {
@@ -150,13 +152,18 @@ class MESHWRIGHT_API ClusterSource {
   // The cluster, validated. `path` is what the user named after --cluster; "" if nothing.
   Result<Cluster> describe(const std::string& path) const;
 
-  // The links between devices of which nothing else is known, validated. `path` is what the user named after --from, recorded measurements; "" if
-  // nothing. Errors: bad_input, also of a source that detects no links.
-  Result<DetectedLinks> detect(const std::string& path) const;
+  // The links between devices of which nothing else is known, validated, from what was measured between them: text in the plugin's own form
+  // (clusters/detect: docs/configuration.md). `where` begins an error's sentence. Errors: bad_input, also of a source that detects no links.
+  Result<DetectedLinks> detect(const std::string& measurements, const std::string& where) const;
+
+  // Such a text, by measuring between the ranks of `transport`, all of which call this and get the same. Errors, on all of them alike: those of
+  // Transport; bad_input for one rank alone, and of a source that detects no links.
+  Result<std::string> measure(Transport& transport) const;
 
  private:
   virtual Result<Cluster> do_describe(const std::string& path) const = 0;
-  virtual Result<DetectedLinks> do_detect(const std::string& path) const;
+  virtual Result<DetectedLinks> do_detect(const std::string& measurements, const std::string& where) const;
+  virtual Result<std::string> do_measure(Transport& transport) const;
 };
 
 }  // namespace meshwright

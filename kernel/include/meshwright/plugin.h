@@ -17,7 +17,7 @@
 // profilers   meshwright::Profiler          ops          meshwright::OpFamily
 // conversions meshwright::ConversionSearch  intra        meshwright::IntraSolver
 // backend     meshwright::Backend           kernels      meshwright::OpKernels
-// passes      meshwright::ProgramPass
+// passes      meshwright::ProgramPass       transports   meshwright::Transport
 #pragma once
 
 #include <cstddef>

@@ -1,9 +1,11 @@
 #include "detect_links.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <sstream>
 #include <string>
 
+#include "as_started.h"
 #include "group_times.h"
 #include "hierarchy.h"
 
@@ -39,8 +41,14 @@ std::string rate_text(double bytes_per_second) {
   return text.str();
 }
 
-// Of the slowest kind of links that is no exception. `thresholds` descend.
-Result<double> bandwidth_of(const std::vector<Pair>& pairs, const std::vector<double>& thresholds) {
+enum class Count : std::uint8_t {
+  usual,           // the slowest kind of links that is no exception
+  usual_or_least,  // the same, or the slowest link where there are no kinds
+  slowest,         // the slowest kind, or the slowest link
+};
+
+// `thresholds` descend.
+Result<double> bandwidth_of(const std::vector<Pair>& pairs, const std::vector<double>& thresholds, Count count) {
   std::vector<double> kind;
   std::size_t slower = 0;
   for (std::size_t i = thresholds.size(); i-- > 0;) {
@@ -49,12 +57,13 @@ Result<double> bandwidth_of(const std::vector<Pair>& pairs, const std::vector<do
       if (pair.bytes_per_second > thresholds[i] && (i == 0 || pair.bytes_per_second <= thresholds[i - 1])) kind.push_back(pair.bytes_per_second);
     }
     slower += kind.size();
-    if (3 * slower > pairs.size()) break;
+    if (3 * slower > pairs.size() || (count == Count::slowest && slower > 0)) break;
   }
   const double middle = median(kind);
   const auto near = std::ranges::count_if(kind, [&](double value) { return value * kApart >= middle && value <= middle * kApart; });
   if (3 * static_cast<std::size_t>(near) >= 2 * kind.size()) return middle;
   const auto [least, most] = std::ranges::minmax(kind);
+  if (count != Count::usual) return least;
   return bad_input("bandwidths of " + std::to_string(kind.size()) + " pairs lie between " + rate_text(least) + " and " + rate_text(most) +
                    " without being of one kind or of several; measure with larger messages, while nothing else uses the links");
 }
@@ -105,16 +114,24 @@ Status divide_into_nodes(DetectedLinks& links, std::int64_t devices, std::int64_
 
 }  // namespace
 
-Result<DetectedLinks> detect_links(const RecordedLinks& recorded, std::int64_t devices_per_node) {
+Result<DetectedLinks> detect_links(const RecordedLinks& recorded, std::int64_t devices_per_node, bool as_started) {
   const LinkMatrix& matrix = recorded.pairs;
-  const Result<Hierarchy> hierarchy = find_hierarchy(matrix);
-  if (!hierarchy) return hierarchy.error();
-  const std::vector<double> thresholds = find_thresholds(matrix);
+  Result<Hierarchy> hierarchy = find_hierarchy(matrix);
   DetectedLinks links;
+  Count count = Count::usual;
+  if (as_started) {
+    StartedHierarchy started = hierarchy_as_started(matrix, hierarchy, static_cast<std::size_t>(devices_per_node));
+    if (!started.note.empty()) links.notes.push_back(std::move(started.note));
+    count = started.as_found ? Count::usual_or_least : Count::slowest;
+    hierarchy = std::move(started.hierarchy);
+  }
+  if (!hierarchy) return hierarchy.error();
+  if (matrix.uneven > 0) links.notes.push_back("Directions of " + std::to_string(matrix.uneven) + " pairs differ by more than noise: the slower one counts");
+  const std::vector<double> thresholds = find_thresholds(matrix);
   for (std::size_t i = 0; i < hierarchy->levels.size(); ++i) {
     const GroupLevel& found = hierarchy->levels[i];
     const std::vector<Pair> pairs = pairs_of(matrix, *hierarchy, i, true);
-    const Result<double> bandwidth = bandwidth_of(pairs, thresholds);
+    const Result<double> bandwidth = bandwidth_of(pairs, thresholds, count);
     if (!bandwidth) return bandwidth.error();
     LinkLevel level;
     level.name = "links_" + std::to_string(found.group);
@@ -125,7 +142,7 @@ Result<DetectedLinks> detect_links(const RecordedLinks& recorded, std::int64_t d
     add_slow_links(pairs, level, links.slow_links);
     if (found.aligned) {
       const std::vector<Pair> others = pairs_of(matrix, *hierarchy, i, false);
-      const Result<double> slower = bandwidth_of(others, thresholds);
+      const Result<double> slower = bandwidth_of(others, thresholds, count);
       if (!slower) return slower.error();
       LinkLevel away = level;
       away.bytes_per_second = *slower;

@@ -14,7 +14,8 @@
 namespace meshwright {
 
 // `devices_per_node`: of a server, the group of some level; 0: servers are what the outermost level joins if it is at most a quarter as fast as the
-// one inside, else all is one server. Errors: bad_input, also where bandwidths are spread over a range without being of any kind.
-Result<DetectedLinks> detect_links(const RecordedLinks& recorded, std::int64_t devices_per_node);
+// one inside, else all is one server. `as_started`: levels are of the devices as they are numbered (as_started.h), those of a server are a level of their
+// own, and bandwidths that are spread over a range count as the least. Errors: bad_input, also where they are spread without being of any kind.
+Result<DetectedLinks> detect_links(const RecordedLinks& recorded, std::int64_t devices_per_node, bool as_started = false);
 
 }  // namespace meshwright

@@ -37,14 +37,14 @@ Status check_link(std::size_t a, std::size_t b, double latency, double bandwidth
 }
 
 Status check_directions(std::size_t a, std::size_t b, double there, double back, const char* what) {
-  if (std::max(there, back) <= kApart * std::min(there, back)) return Done{};
+  if (are_alike(there, back)) return Done{};
   return bad_input(pair_text(a, b) + ": " + what + " is " + number_text(there) + " from the first to the second and " + number_text(back) +
                    " back, which is more than noise; a mesh's links are alike in both directions: measure this pair again");
 }
 
 }  // namespace
 
-Result<LinkMatrix> make_link_matrix(const std::vector<std::vector<double>>& latency_seconds, const std::vector<std::vector<double>>& bytes_per_second) {
+Result<LinkMatrix> make_link_matrix(const std::vector<std::vector<double>>& latency_seconds, const std::vector<std::vector<double>>& bytes_per_second, Directions directions) {
   LinkMatrix links;
   links.devices = bytes_per_second.size();
   if (links.devices < 2 || links.devices > kMostMeasured) {
@@ -59,11 +59,17 @@ Result<LinkMatrix> make_link_matrix(const std::vector<std::vector<double>>& late
     for (std::size_t b = a + 1; b < links.devices; ++b) {
       status = check_link(a, b, latency_seconds[a][b], bytes_per_second[a][b]);
       if (status) status = check_link(b, a, latency_seconds[b][a], bytes_per_second[b][a]);
-      if (status) status = check_directions(a, b, bytes_per_second[a][b], bytes_per_second[b][a], "bandwidth");
-      if (status) status = check_directions(a, b, latency_seconds[a][b], latency_seconds[b][a], "latency");
+      if (status && directions == Directions::alike) status = check_directions(a, b, bytes_per_second[a][b], bytes_per_second[b][a], "bandwidth");
+      if (status && directions == Directions::alike) status = check_directions(a, b, latency_seconds[a][b], latency_seconds[b][a], "latency");
       if (!status) return status.error();
-      links.latency_seconds[a * links.devices + b] = links.latency_seconds[b * links.devices + a] = std::sqrt(latency_seconds[a][b] * latency_seconds[b][a]);
-      links.bytes_per_second[a * links.devices + b] = links.bytes_per_second[b * links.devices + a] = std::sqrt(bytes_per_second[a][b]) * std::sqrt(bytes_per_second[b][a]);
+      double latency = std::sqrt(latency_seconds[a][b] * latency_seconds[b][a]), rate = std::sqrt(bytes_per_second[a][b]) * std::sqrt(bytes_per_second[b][a]);
+      if (!are_alike(bytes_per_second[a][b], bytes_per_second[b][a]) || !are_alike(latency_seconds[a][b], latency_seconds[b][a])) {
+        ++links.uneven;
+        latency = std::max(latency_seconds[a][b], latency_seconds[b][a]);
+        rate = std::min(bytes_per_second[a][b], bytes_per_second[b][a]);
+      }
+      links.latency_seconds[a * links.devices + b] = links.latency_seconds[b * links.devices + a] = latency;
+      links.bytes_per_second[a * links.devices + b] = links.bytes_per_second[b * links.devices + a] = rate;
     }
   }
   return links;

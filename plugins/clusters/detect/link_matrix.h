@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "meshwright/result.h"
@@ -20,15 +21,24 @@ struct LinkMatrix {
   std::size_t devices = 0;
   std::vector<double> latency_seconds;   // row-major, symmetric; the diagonal says nothing
   std::vector<double> bytes_per_second;
+  std::size_t uneven = 0;                // pairs whose directions differ by more than kApart
 
   [[nodiscard]] double latency(std::size_t a, std::size_t b) const { return latency_seconds[a * devices + b]; }
   [[nodiscard]] double bandwidth(std::size_t a, std::size_t b) const { return bytes_per_second[a * devices + b]; }
 };
 
+enum class Directions : std::uint8_t {
+  alike,   // or the pair is refused
+  slower,  // counts where they are not alike
+};
+
+inline bool are_alike(double there, double back) { return std::max(there, back) <= kApart * std::min(there, back); }
+
 // The geometric mean of both directions of each pair. Errors, each naming the pair: bad_input for matrices that are not square and of one
 // size, for values that are no numbers or out of range, for a bandwidth of 0 (devices that are not connected), and for directions that
-// differ by more than kApart.
-Result<LinkMatrix> make_link_matrix(const std::vector<std::vector<double>>& latency_seconds, const std::vector<std::vector<double>>& bytes_per_second);
+// differ by more than kApart, if they must not.
+Result<LinkMatrix> make_link_matrix(const std::vector<std::vector<double>>& latency_seconds, const std::vector<std::vector<double>>& bytes_per_second,
+                                    Directions directions = Directions::alike);
 
 // Of values, of which there is at least one; of an even number the geometric mean of the two in the middle.
 inline double median(std::vector<double> values) {

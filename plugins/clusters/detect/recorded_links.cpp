@@ -58,7 +58,7 @@ std::optional<std::vector<std::size_t>> places(const Columns& columns, const std
 
 class Reader {
  public:
-  explicit Reader(const std::string& where) : where_(where) {}
+  Reader(const std::string& where, Directions directions) : where_(where), directions_(directions) {}
 
   Status read(std::string_view text) {
     for (line_ = 1; !text.empty(); ++line_) {
@@ -90,7 +90,7 @@ class Reader {
         }
       }
     }
-    Result<LinkMatrix> links = make_link_matrix(latency, bandwidth);
+    Result<LinkMatrix> links = make_link_matrix(latency, bandwidth, directions_);
     if (!links) return add_context(where_, links.error());
     for (const auto& [line, group] : groups_) {
       if (group.devices.back() >= devices_) return bad_input(at(line) + "no pair has device " + std::to_string(group.devices.back()));
@@ -170,6 +170,7 @@ class Reader {
   }
 
   const std::string& where_;
+  Directions directions_;
   std::size_t line_ = 0;
   Table table_ = Table::none;
   std::vector<std::size_t> places_;
@@ -180,8 +181,8 @@ class Reader {
 
 }  // namespace
 
-Result<RecordedLinks> read_recorded_links(std::string_view text, const std::string& where) {
-  Reader reader(where);
+Result<RecordedLinks> read_recorded_links(std::string_view text, const std::string& where, Directions directions) {
+  Reader reader(where, directions);
   if (Status status = reader.read(text); !status) return status.error();
   return reader.finish();
 }

@@ -32,6 +32,6 @@ struct RecordedLinks {
 };
 
 // `where` begins each error's sentence, with the line's number where there is one. Errors: bad_input.
-Result<RecordedLinks> read_recorded_links(std::string_view text, const std::string& where);
+Result<RecordedLinks> read_recorded_links(std::string_view text, const std::string& where, Directions directions = Directions::alike);
 
 }  // namespace meshwright

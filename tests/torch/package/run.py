@@ -59,7 +59,15 @@ FAILURES = {
 def environment(program: Path) -> dict[str, str]:
     return {**os.environ, "MESHWRIGHT_PROGRAM": str(program), "PYTHONPATH": str(ROOT / "python"), "OMP_NUM_THREADS": "1",
             "PYTHONDONTWRITEBYTECODE": "1", "CONFIGS": str(ROOT / "configs"),
-            "MESHWRIGHT_MEASURE": "0"}  # plans that are the same whatever the machine does; machine.py tests the rest
+            "MESHWRIGHT_MEASURE": "0"}  # plans that are the same whatever the machine does; machine.py and links.py test the rest
+
+
+def links(count: int, folder: str) -> str:
+    """The path of what was once measured between so many ranks."""
+    path = Path(folder) / f"links_{count}.csv"
+    pairs = (f"{a},{b},400e-6,1.2e9\n" for a in range(count) for b in range(a + 1, count))
+    path.write_text("a,b,latency_s,bandwidth_Bps\n" + "".join(pairs))
+    return str(path)
 
 
 def free_port() -> int:
@@ -78,7 +86,8 @@ class Ranks:
     def run(self, case: str, count: int, folder: str, cases: list[str] | None = None) -> tuple[list[int | None], list[str]]:
         """Exit codes and what was written to standard output and error, by rank; None for one that hangs."""
         said = [Path(folder) / f"said_{rank}" for rank in range(count)]
-        variables = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
+        variables = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count),
+                     "MESHWRIGHT_LINKS": links(count, folder)}
         asked = {"case": case, "cases": cases or [], "folder": folder, "said": [str(path) for path in said], "variables": variables,
                  "seconds": self._seconds}
         self._maker.stdin.write(json.dumps(asked) + "\n")

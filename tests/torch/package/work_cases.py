@@ -51,7 +51,7 @@ def rank_0_tells():
     lines, model = told()
     seconds = r"\d[\d.]* (s|ms|us)"
     patterns = ["exporting the model", f"exported in {seconds}", "planning for 4 ranks", f"planned in {seconds}", "writing the program",
-                f"written in {seconds}", r"mesh         2x2 of 4 x CPU-core: axis 0 over loopback, axis 1 over loopback",
+                f"written in {seconds}", r"mesh         2x2 of 4 x CPU-core: axis 0 over links_4, axis 1 over links_4",
                 r"batch        8 rows, 4 a rank: cut over axis 0", r"parameters   7, axis 0 cuts .*; axis 1 cuts \d in computing.*",
                 f"step         {seconds} predicted, with {seconds} of communication, partly beside the computing",
                 r"memory       [\d.]+ KiB of [\d.]+ GiB per device",
