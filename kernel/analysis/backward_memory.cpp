@@ -59,12 +59,7 @@ class Watcher {
       storage->second.end = group.size();
     }
     const std::size_t moment = fullest(group.size(), storages, last_use);
-    made_.fullest_last = true;
-    for (std::size_t k = 0; k < group.size(); ++k) {
-      if (is_view(training_.graph.nodes[group[k]])) continue;
-      made_.works = true;
-      made_.fullest_last = k <= moment;
-    }
+    made_.works = std::ranges::any_of(group, [&](NodeId node) { return !is_view(training_.graph.nodes[node]); });
     for (const auto& [value, storage] : storages) {
       if (storage.begin <= moment && moment <= storage.end) made_.fullest.push_back(like_ports(storage.type));
     }

@@ -24,8 +24,7 @@ struct NodeBackward {
   // Which of the saved operands and results are still needed at the moment at which the backward holds most.
   std::vector<bool> holds_operand, holds_result;
   std::vector<bool> passes_gradient;    // by operand: its gradient shares the storage of a result's gradient
-  bool works = false;         // Its backward computes something: not all of it are views.
-  bool fullest_last = false;  // Nothing is computed after the moment at which the backward holds most.
+  bool works = false;  // Its backward computes something: not all of it are views.
   // What is resident at that moment besides what is saved: the results' gradients, intermediate values, the operands' gradients.
   std::vector<BackwardStorage> fullest;
 };
