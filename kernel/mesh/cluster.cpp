@@ -20,7 +20,7 @@ constexpr std::size_t kMostLevels = 16;
 constexpr double kLeastRate = 1, kMostRate = 1e24;  // bytes or FLOPs in a second
 constexpr double kMostSeconds = 1e3;                  // of one launch or one message
 constexpr double kMostFlops = 1e24;
-constexpr double kMostBytes = 1e18;  // of one collective
+constexpr double kMostSentBytes = 1e18;  // of one collective
 constexpr double kLeastShare = 1e-6;
 constexpr double kMostMultiprocessors = 1e6;
 constexpr double kMostStretch = 100;
@@ -118,7 +118,7 @@ Status check_curve(const BusBandwidth& curve, const std::string& where) {
   if (curve.devices < 2) return bad_input(where + ": devices is " + std::to_string(curve.devices) + ", but must be at least 2");
   if (curve.bytes.empty() || curve.bytes.size() != curve.bytes_per_second.size()) return bad_input(where + ": there must be one bandwidth for each number of bytes, and at least one");
   for (std::size_t i = 0; i < curve.bytes.size(); ++i) {
-    Status status = check_range(where + ": bytes", curve.bytes[i], 1, kMostBytes);
+    Status status = check_range(where + ": bytes", curve.bytes[i], 1, kMostSentBytes);
     if (status) status = check_range(where + ": bus_bandwidth", curve.bytes_per_second[i], kLeastRate, kMostRate);
     if (!status) return status;
     if (i == 0) continue;

@@ -8,7 +8,7 @@ namespace meshwright {
 namespace {
 
 // No device comes near it, and sums of two stay inside 64 bits.
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 62;
+constexpr std::int64_t kMostTermBytes = std::int64_t{1} << 62;
 
 std::string quoted(const StrategySpace& space, std::uint32_t node) { return "node '" + space.nodes[node].name + "'"; }
 
@@ -67,7 +67,7 @@ Status check_memory(const StrategySpace& space) {
     }
     if (any_negative(term.bytes)) return bad_input(of + " has negative bytes");
     const std::int64_t largest = *std::max_element(term.bytes.begin(), term.bytes.end());
-    if (__builtin_add_overflow(most, largest, &most) || most > kMostBytes) {
+    if (__builtin_add_overflow(most, largest, &most) || most > kMostTermBytes) {
       return bad_input(of + ": the terms' bytes add up to more than 2^62");
     }
   }
