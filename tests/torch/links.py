@@ -20,6 +20,8 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
+from measured import spoil, start
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python"))
 
@@ -51,11 +53,7 @@ def on_ranks(folder: Path) -> None:
     assert RANKS in [curve["devices"] for curve in cluster["levels"][-1]["measured"]], cluster
     again, said = sharded()
     assert "measuring" not in said and again.plan["cluster"] == cluster, said
-    kept, = (folder / "cache/links").iterdir()
-    dist.barrier()
-    if first:
-        kept.write_text(kept.read_text()[:100])  # as a full disk leaves it
-    dist.barrier()
+    spoil(folder / "cache/links")
     _, said = sharded()
     assert not first or "measuring the links" in said, said
     # Rank 0 has its fast link to rank 2, and rank 1 to rank 3: neighbours have none.
@@ -109,9 +107,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         refuses(options.program, Path(folder))
         writes_a_cluster(options.program, Path(folder))
-        environment = {**os.environ, "MESHWRIGHT_PROGRAM": str(options.program), "MESHWRIGHT_CACHE": f"{folder}/cache", "OMP_NUM_THREADS": "1"}
-        subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS), __file__, "--program",
-                        options.program, "--folder", folder], env=environment, check=True)
+        start(__file__, options.program, Path(folder), RANKS)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ import argparse
 import contextlib
 import io
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,8 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+
+from measured import spoil, start
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python"))
@@ -63,11 +64,7 @@ def on_ranks(folder: Path, program: Path) -> None:
     assert not first or "measuring the links" in said, said
     _, said = sharded(measure=True)
     assert not first or "measuring this machine" in said, said
-    kept, = (folder / "cache/machines").iterdir()
-    dist.barrier()
-    if first:
-        kept.write_text(kept.read_text()[:100])  # as a full disk leaves it
-    dist.barrier()
+    spoil(folder / "cache/machines")
     _, said = sharded()
     assert not first or "measuring this machine" in said, said
     rows = folder / "rows.csv"
@@ -110,9 +107,7 @@ def main() -> None:
         return
     curves()
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "MESHWRIGHT_PROGRAM": str(options.program), "MESHWRIGHT_CACHE": f"{folder}/cache", "OMP_NUM_THREADS": "1"}
-        subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS), __file__, "--program",
-                        options.program, "--folder", folder], env=environment, check=True)
+        start(__file__, options.program, Path(folder), RANKS)
 
 
 if __name__ == "__main__":
