@@ -36,29 +36,36 @@ class Turns {
 
 }  // namespace
 
+std::vector<UnitMember> unit_members(const Graph& graph, std::int64_t bucket_bytes, const std::function<bool(const Source&)>& takes) {
+  std::vector<UnitMember> members;
+  std::vector<NamedBytes> parameters;
+  for (const Source& source : graph.sources) {
+    if (!takes(source)) continue;
+    const Value& value = graph.values[source.value];
+    parameters.push_back({source.names.empty() ? value.name : source.names[0], value.type.bytes()});
+    members.push_back({source.value, parameters.back().bytes, 0});
+  }
+  const std::vector<std::uint32_t> units = gather_units(parameters, bucket_bytes);
+  for (std::size_t i = 0; i < units.size(); ++i) members[i].unit = units[i];
+  return members;
+}
+
 std::map<std::uint32_t, GatherTurns> gather_turns(const ProblemInput& input, const Problem& problem, const VariableFlow& flow) {
   std::map<ValueId, std::uint32_t> variables;
   for (std::uint32_t i = 0; i < problem.variables.size(); ++i) {
     if (problem.variables[i].kind == VariableKind::parameter) variables[problem.variables[i].value] = i;
   }
-  std::vector<NamedBytes> names;
-  std::vector<std::uint32_t> parameters;  // variables, in the model's order
-  for (const Source& source : input.graph().sources) {
-    const auto at = variables.find(source.value);
-    if (at == variables.end()) continue;
-    parameters.push_back(at->second);
-    names.push_back({source.names.empty() ? input.graph().values[source.value].name : source.names[0], input.graph().type(source.value).bytes()});
-  }
-  const std::vector<std::uint32_t> units = gather_units(names, input.profile.bucket_bytes);
+  const std::vector<UnitMember> members =
+      unit_members(input.graph(), input.profile.bucket_bytes, [&](const Source& source) { return variables.contains(source.value); });
   const auto count = static_cast<std::int32_t>(problem.variables.size());
   Turns forward(0), backward(count);
-  for (std::size_t p = 0; p < parameters.size(); ++p) {
-    const VariableFlow::Uses uses = flow.uses_of(parameters[p]);
-    forward.add(units[p], static_cast<std::int32_t>(uses.first));
-    if (uses.first_saver != kNoId) backward.add(units[p], 2 * count - 1 - static_cast<std::int32_t>(uses.last_saver));
+  for (const UnitMember& member : members) {
+    const VariableFlow::Uses uses = flow.uses_of(variables.at(member.value));
+    forward.add(member.unit, static_cast<std::int32_t>(uses.first));
+    if (uses.first_saver != kNoId) backward.add(member.unit, 2 * count - 1 - static_cast<std::int32_t>(uses.last_saver));
   }
   std::map<std::uint32_t, GatherTurns> turns;
-  for (std::size_t p = 0; p < parameters.size(); ++p) turns[parameters[p]] = {forward.of(units[p]), backward.of(units[p])};
+  for (const UnitMember& member : members) turns[variables.at(member.value)] = {forward.of(member.unit), backward.of(member.unit)};
   return turns;
 }
 

@@ -24,7 +24,7 @@ class Terms {
       : input_(input),
         problem_(problem),
         count_(static_cast<std::int32_t>(problem.variables.size())),
-        flow_(input.graph(), input.model.backward->memory, problem),
+        flow_(input.model.backward->memory, problem),
         turns_(gather_turns(input, problem, flow_)) {
     // The settings were looked at when they were read.
     const StepOrder order = step_order(input.training).value();

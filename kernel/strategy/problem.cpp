@@ -5,12 +5,12 @@
 #include <ranges>
 #include <set>
 
-#include "meshwright/gather_units.h"
 #include "meshwright/strategy.h"
 #include "strategy/alike.h"
 #include "strategy/constants.h"
 #include "strategy/edge_tables.h"
 #include "strategy/enumerate.h"
+#include "strategy/gather_turns.h"
 #include "strategy/memory_terms.h"
 #include "strategy/price.h"
 #include "strategy/restrictions.h"
@@ -82,18 +82,13 @@ class Builder {
 
   // So small a part of a unit (decision 039) is gathered ahead with the rest: it is no choice of its own, of which there were too many.
   void find_minor() {
-    std::vector<NamedBytes> parameters;
-    std::vector<ValueId> values;
-    for (const Source& source : input_.graph().sources) {
-      if (source.kind != SourceKind::parameter || !value(source.value).requires_gradient) continue;
-      values.push_back(source.value);
-      parameters.push_back({source.names.empty() ? value(source.value).name : source.names[0], value(source.value).type.bytes()});
-    }
-    const std::vector<std::uint32_t> units = gather_units(parameters, input_.profile.bucket_bytes);
-    std::map<std::uint32_t, std::int64_t> bytes;
-    for (std::size_t i = 0; i < units.size(); ++i) bytes[units[i]] += parameters[i].bytes;
-    for (std::size_t i = 0; i < units.size(); ++i) {
-      if (parameters[i].bytes * kMinor < bytes[units[i]]) minor_.insert(values[i]);
+    const std::vector<UnitMember> members = unit_members(input_.graph(), input_.profile.bucket_bytes, [&](const Source& source) {
+      return source.kind == SourceKind::parameter && value(source.value).requires_gradient;
+    });
+    std::map<std::uint32_t, std::int64_t> bytes;  // by unit
+    for (const UnitMember& member : members) bytes[member.unit] += member.bytes;
+    for (const UnitMember& member : members) {
+      if (member.bytes * kMinor < bytes[member.unit]) minor_.insert(member.value);
     }
   }
 

@@ -4,8 +4,8 @@
 
 namespace meshwright {
 
-VariableFlow::VariableFlow(const Graph& graph, const BackwardMemory& memory, const Problem& problem)
-    : graph_(graph), memory_(memory), problem_(problem), out_(problem.variables.size()), in_(problem.variables.size()) {
+VariableFlow::VariableFlow(const BackwardMemory& memory, const Problem& problem)
+    : memory_(memory), problem_(problem), out_(problem.variables.size()), in_(problem.variables.size()) {
   for (std::uint32_t edge = 0; edge < problem.edges.size(); ++edge) {
     out_[problem.edges[edge].from].push_back(edge);
     in_[problem.edges[edge].to][problem.edges[edge].to_port] = edge;

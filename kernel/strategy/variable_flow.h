@@ -13,8 +13,8 @@ namespace meshwright {
 
 class VariableFlow {
  public:
-  // All of them must outlive this.
-  VariableFlow(const Graph& graph, const BackwardMemory& memory, const Problem& problem);
+  // Both must outlive this.
+  VariableFlow(const BackwardMemory& memory, const Problem& problem);
 
   // Edges, as indices: from a variable, and to its ports.
   [[nodiscard]] const std::vector<std::uint32_t>& out(std::uint32_t i) const { return out_[i]; }
@@ -44,7 +44,6 @@ class VariableFlow {
   [[nodiscard]] std::uint32_t last_use_before(std::uint32_t i, std::uint32_t use) const;
   [[nodiscard]] std::uint32_t counted_until(std::uint32_t i, std::uint32_t sharer) const;
 
-  const Graph& graph_;
   const BackwardMemory& memory_;
   const Problem& problem_;
   std::vector<std::vector<std::uint32_t>> out_;

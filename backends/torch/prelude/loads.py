@@ -12,7 +12,6 @@ from .reductions import BUCKET_BYTES
 FORWARDS = {"count": 0}
 
 
-
 def for_training():
     """A context for what is kept: though it be made in inference mode, training can use it."""
     return torch.inference_mode(False)
@@ -43,7 +42,7 @@ def keep(shards):
     for shard in shards:
         shard.storing.kept = shard.storing.leaf = shard.storing.leaf_state = None
     with range_named("gather", shards), for_training():
-        values = [shard.detach().to(shard.storing.dtype or shard.dtype) for shard in shards]
+        values = [shard.detach().to(computed_dtype(shard)) for shard in shards]
         kept = Flight([shard.storing.stored for shard in shards], values, "loads").take()
         for shard, value in zip(shards, kept):
             shard.storing.kept, shard.storing.kept_age = alone(value), age_of(shard)
