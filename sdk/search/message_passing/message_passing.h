@@ -37,6 +37,8 @@ class MessagePassing {
   // Strategies that every choice of at most this cost leaves out are marked while sweeping, and forbidden from then on:
   // the bound is then one of choices of at most this cost.
   void set_most_cost(double cost) { most_cost_ = cost; }
+  // How much the bound rises at least, by what the messages say, if the strategy must be taken.
+  [[nodiscard]] double rise(std::size_t strategy) const { return costs_[strategy]; }
   void forbid(std::size_t strategy) { costs_[strategy] = kNever; }
   [[nodiscard]] bool is_excluded(std::size_t strategy) const { return costs_[strategy] == kNever; }
 

@@ -11,7 +11,11 @@ constexpr double kMomentum = 0.7;
 constexpr double kForget = 0.98;      // of the norm
 constexpr double kShorten = 0.7;      // of the step, after
 constexpr int kPatience = 100;        // steps without
-constexpr double kShareWith = 0.05;  // the first steps of with()
+constexpr double kShareWith = 1;     // the first steps of with()
+constexpr int kWarmUpLook = 20;         // sweeps, after which it is judged whether they were worth it,
+constexpr int kMostWarmUp = 30;         // at most so many times,
+constexpr double kWarmUpGain = 1e-6;    // of the bound
+constexpr double kFade = 0.99;       // of changes
 constexpr double kGain = 1e-4;        // as much of the gap
 
 }  // namespace
@@ -22,14 +26,30 @@ PriceAscent::PriceAscent(const CompactSpace& space, const PointPrices& start)
       at_(space.rooms().size(), 0),
       direction_(at_),
       best_at_(at_),
+      priced_(at_.size(), false),
+      changes_(space.size(), 0),
       best_prices_(at_.size(), 0) {
   if (start.size() == at_.size() && messages_.set_prices(start)) {
     for (std::size_t t = 0; t < at_.size(); ++t) at_[t] = std::ldexp(static_cast<double>(start[t]), -kPriceBits);
   }
+  for (std::size_t t = 0; t < at_.size(); ++t) priced_[t] = at_[t] > 0;
   messages_.sweep();
+  work_ += 4 * space.entries();
+  if (std::find(priced_.begin(), priced_.end(), true) != priced_.end()) warm_up();
+  choice_before_ = messages_.choice();
   best_bound_ = messages_.bound();
   best_prices_ = messages_.prices();
   best_at_ = at_;
+}
+
+// Messages that begin at good prices need many sweeps before steps along what they point to make sense.
+void PriceAscent::warm_up() {
+  for (int sweep = 0; sweep < kMostWarmUp; ++sweep) {
+    const double before = messages_.bound();
+    for (int i = 0; i < kWarmUpLook; ++i) messages_.sweep();
+    work_ += 4 * kWarmUpLook * space_.entries();
+    if (messages_.bound() - before <= kWarmUpGain * std::abs(before)) break;
+  }
 }
 
 void PriceAscent::note_bound() {
@@ -37,6 +57,30 @@ void PriceAscent::note_bound() {
   best_bound_ = messages_.bound();
   best_prices_ = messages_.prices();
   best_at_ = at_;
+}
+
+void PriceAscent::note_choice() {
+  const std::vector<std::uint32_t>& choice = messages_.choice();
+  for (std::size_t node = 0; node < choice.size(); ++node) {
+    changes_[node] = kFade * changes_[node] + (choice[node] == choice_before_[node] ? 0 : 1);
+  }
+  choice_before_ = choice;
+}
+
+void PriceAscent::settle(int sweeps) {
+  messages_.set_prices(best_prices_);
+  at_ = best_at_;
+  for (int i = 0; i < sweeps; ++i) {
+    messages_.sweep();
+    work_ += 4 * space_.entries();
+  }
+  best_bound_ = std::max(best_bound_, messages_.bound());
+}
+
+void PriceAscent::start_over() {
+  share_ = kFirstShare;
+  idle_ = 0;
+  std::fill(direction_.begin(), direction_.end(), 0);
 }
 
 void PriceAscent::step(double target) {
@@ -49,10 +93,21 @@ void PriceAscent::step(double target) {
       change[term.end] -= term.bytes[choice[node]];
     }
   }
-  double norm = 0;
   std::int64_t bytes = 0;
+  std::int64_t most = 0;
+  std::size_t peak = count;
   for (std::size_t t = 0; t < count; ++t) {
     bytes += change[t];
+    if (bytes - space_.rooms()[t] <= most) continue;
+    most = bytes - space_.rooms()[t];
+    peak = t;
+  }
+  if (peak < count) priced_[peak] = true;
+  double norm = 0;
+  bytes = 0;
+  for (std::size_t t = 0; t < count; ++t) {
+    bytes += change[t];
+    if (!priced_[t]) continue;
     const auto over = static_cast<double>(bytes - space_.rooms()[t]);
     direction_[t] = (1 - kMomentum) * over + kMomentum * direction_[t];
     if (at_[t] > 0 || direction_[t] > 0) norm += over * over;
@@ -71,6 +126,7 @@ void PriceAscent::step(double target) {
     }
   }
   messages_.sweep();
+  note_choice();
   work_ += 4 * space_.entries() + 8 * static_cast<std::int64_t>(space_.strategies() + count);
   const double gain = messages_.bound() - best_bound_;
   idle_ = gain > kGain * std::max(0.0, target - best_bound_) ? 0 : idle_ + 1;
@@ -99,14 +155,8 @@ PriceAscent PriceAscent::with(std::uint32_t node, std::uint32_t strategy) const 
 }
 
 void PriceAscent::exclude_above(double cost, int sweeps) {
-  messages_.set_prices(best_prices_);
   messages_.set_most_cost(cost);
-  for (int i = 0; i < sweeps; ++i) {
-    messages_.sweep();
-    work_ += 4 * space_.entries();
-  }
-  at_ = best_at_;
-  best_bound_ = std::max(best_bound_, messages_.bound());
+  settle(sweeps);
 }
 
 }  // namespace meshwright

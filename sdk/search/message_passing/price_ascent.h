@@ -1,8 +1,10 @@
 // Finds the prices of the points in time that make the bound of MessagePassing the highest: steps along the bytes that
 // the messages' choice holds over the rooms (a subgradient with momentum and Polyak's step length; Polyak 1969, Barahona
-// and Anbil, "The volume algorithm", 2000).
+// and Anbil, "The volume algorithm", 2000). A point is priced from when it was the highest over its room, and at zero until
+// then: points beside a peak are over with it, and prices spread over all of them are found much more slowly.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "message_passing.h"
@@ -24,6 +26,12 @@ class PriceAscent {
   // Steps have become too short to matter.
   [[nodiscard]] bool has_converged() const { return share_ < kLeastShare; }
   [[nodiscard]] std::int64_t work() const { return work_; }
+  // How often the choice of a node changed of late: one that goes to and fro as prices move decides what fits.
+  [[nodiscard]] std::span<const double> changes() const { return changes_; }
+  // The messages at the best prices, after as many sweeps.
+  void settle(int sweeps);
+  // More became known: steps are as long as at first.
+  void start_over();
 
   // Which strategies no choice of at most `cost` has: sweeps at the best prices. The bound is then one of choices of at
   // most this cost; infinity if there are none.
@@ -35,16 +43,22 @@ class PriceAscent {
   void forbid(std::size_t strategy) { messages_.forbid(strategy); }
 
  private:
+  static constexpr double kFirstShare = 0.3;
   static constexpr double kLeastShare = 1e-5;
+  void warm_up();
   void note_bound();
+  void note_choice();
 
   const CompactSpace& space_;
   MessagePassing messages_;
   std::vector<double> at_, direction_, best_at_;
+  std::vector<bool> priced_;  // points that may have a price
+  std::vector<double> changes_;
+  std::vector<std::uint32_t> choice_before_;
   PointPrices best_prices_;
   double best_bound_ = 0;
   double norm_ = 0;      // of the bytes over, at its highest of late
-  double share_ = 0.3;   // of Polyak's step
+  double share_ = kFirstShare;  // of Polyak's step
   int idle_ = 0;         // steps since the bound rose
   std::int64_t work_ = 0;
 };

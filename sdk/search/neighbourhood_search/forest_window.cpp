@@ -174,8 +174,8 @@ double ForestWindow::solve(std::span<const double> priced_before) {
   return value;
 }
 
-ForestWindow::Outcome ForestWindow::improve(const SearchState& state, std::span<const double> prices, int most_rounds,
-                                            std::span<const double> noise) {
+WindowOutcome ForestWindow::improve(const SearchState& state, std::span<const double> prices, int most_rounds,
+                                    std::span<const double> noise) {
   load(state);
   for (std::size_t i = 0; i < order_.size() && !noise.empty(); ++i) {
     const double* more = noise.data() + space_.offset(order_[i]);
@@ -202,10 +202,10 @@ ForestWindow::Outcome ForestWindow::improve(const SearchState& state, std::span<
       if (over > 0 || prices_[t] > 0) norm += over * over;
     }
     work_ += 6 * static_cast<std::int64_t>(prices_.size());
-    if (fits && cost < now) return Outcome::better;
+    if (fits && cost < now) return WindowOutcome::better;
     if (value > now - 1) {
-      return fits && cost == now && !std::equal(solution_.begin(), solution_.end(), current_.begin()) ? Outcome::sideways
-                                                                                                      : Outcome::none;
+      return fits && cost == now && !std::equal(solution_.begin(), solution_.end(), current_.begin()) ? WindowOutcome::sideways
+                                                                                                      : WindowOutcome::none;
     }
     is_over = !fits && cost < now;
     if (norm == 0) break;
@@ -215,7 +215,7 @@ ForestWindow::Outcome ForestWindow::improve(const SearchState& state, std::span<
       prices_[t] = std::max(0.0, prices_[t] + step * static_cast<double>(bytes_[t] - rooms_[t]));
     }
   }
-  return is_over ? Outcome::over : Outcome::open;
+  return is_over ? WindowOutcome::over : WindowOutcome::open;
 }
 
 }  // namespace meshwright

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "search_state.h"
+#include "window_outcome.h"
 
 namespace meshwright {
 
@@ -20,17 +21,10 @@ class ForestWindow {
   void set_nodes(std::span<const std::uint32_t> nodes);
   [[nodiscard]] std::span<const std::uint32_t> nodes() const { return order_; }
 
-  enum class Outcome {
-    better,   // fits, and costs less
-    sideways, // fits, costs the same, and differs
-    over,     // costs less, and does not fit: the last round's solution
-    none,     // proven that no choice of the window costs less
-    open,     // not known
-  };
   // `prices` of all points are what the rounds start from. The solution is not applied to `state`, which fits. With
   // `noise`, by strategy of the whole space, the costs are those with it.
-  Outcome improve(const SearchState& state, std::span<const double> prices, int most_rounds,
-                  std::span<const double> noise = {});
+  WindowOutcome improve(const SearchState& state, std::span<const double> prices, int most_rounds,
+                        std::span<const double> noise = {});
 
   // Strategies of nodes(), by the last improve().
   [[nodiscard]] std::span<const std::uint32_t> solution() const { return solution_; }

@@ -12,6 +12,13 @@ namespace {
 
 constexpr std::size_t kSmallest = 4;   // nodes of a window; each kind has four times as many as the one before
 constexpr int kMostRounds = 12;
+constexpr std::size_t kSmallestWidth = 16;  // nodes of a window of small width, likewise,
+constexpr std::size_t kLargestWidth = 512;  // up to this many
+constexpr double kWidthEntries = 10'000;    // of its tables
+constexpr int kWidthRounds = 8;
+constexpr double kRecombineEntries = 100'000;
+constexpr int kRecombineRounds = 60;
+constexpr int kMostRecombined = 3;  // times
 // What a repair may look at, in times of the space's size.
 constexpr std::int64_t kRepairStart = 100;
 constexpr std::int64_t kRepairWindow = 2;
@@ -22,7 +29,7 @@ constexpr std::int64_t kAfterKick = 50;  // work after a kick, in times of the k
 }  // namespace
 
 NeighbourhoodSearch::NeighbourhoodSearch(const CompactSpace& space, std::uint64_t seed)
-    : space_(space), random_(seed), window_(space), seen_(space.size(), 0) {
+    : space_(space), random_(seed), window_(space), width_(space), seen_(space.size(), 0) {
   for (std::uint32_t node = 0; node < space.size(); ++node) {
     if (!space.terms(node).empty()) with_memory_.push_back(node);
   }
@@ -30,6 +37,10 @@ NeighbourhoodSearch::NeighbourhoodSearch(const CompactSpace& space, std::uint64_
     kinds_.push_back({false, std::min(count, space.size())});
     if (!with_memory_.empty()) kinds_.push_back({true, std::min(count, space.size())});
     if (count >= space.size()) break;
+  }
+  for (std::size_t count = kSmallestWidth; count < std::min(space.size(), 2 * kLargestWidth); count *= 4) {
+    kinds_.push_back({false, count, false});
+    if (!with_memory_.empty()) kinds_.push_back({true, count, false});
   }
 }
 
@@ -75,7 +86,7 @@ bool NeighbourhoodSearch::adopt(const std::vector<std::uint32_t>& choice, const 
         }
       }
       window_.set_nodes(nodes);
-      if (window_.improve(state, prices_, kMostRounds) != ForestWindow::Outcome::better) continue;
+      if (window_.improve(state, prices_, kMostRounds) != WindowOutcome::better) continue;
       for (std::size_t i = 0; i < window_.nodes().size(); ++i) state.move(window_.nodes()[i], window_.solution()[i]);
     }
     state.recount();
@@ -146,8 +157,8 @@ bool NeighbourhoodSearch::kick(double noise) {
   }
   shuffle(nodes);
   window_.set_nodes(nodes);
-  const ForestWindow::Outcome outcome = window_.improve(*state_, prices_, 1, noise_);
-  using enum ForestWindow::Outcome;
+  const WindowOutcome outcome = window_.improve(*state_, prices_, 1, noise_);
+  using enum WindowOutcome;
   if (outcome == none || outcome == open) return false;
   for (std::size_t i = 0; i < window_.nodes().size(); ++i) state_->move(window_.nodes()[i], window_.solution()[i]);
   if (outcome == over && !repair(*state_, prices_before_, kRepairWindow * size(), work_)) {
@@ -222,21 +233,58 @@ bool NeighbourhoodSearch::try_window(const Kind& kind) {
     nodes = kind.by_time ? live_together(kind.size) : ball(kind.size);
   }
   shuffle(nodes);
-  window_.set_nodes(nodes);
-  const ForestWindow::Outcome outcome = window_.improve(*state_, prices_, kMostRounds);
-  using enum ForestWindow::Outcome;
+  if (kind.is_forest) {
+    window_.set_nodes(nodes);
+    const WindowOutcome outcome = window_.improve(*state_, prices_, kMostRounds);
+    return accept(window_.nodes(), window_.solution(), outcome);
+  }
+  width_.set_nodes(nodes, {}, kWidthEntries);
+  const WindowOutcome outcome = width_.improve(*state_, prices_, kWidthRounds);
+  return accept(width_.nodes(), width_.solution(), outcome);
+}
+
+// Whether the solution of a window, repaired, costs no more.
+bool NeighbourhoodSearch::accept(std::span<const std::uint32_t> nodes, std::span<const std::uint32_t> solution, WindowOutcome outcome) {
+  using enum WindowOutcome;
   if (outcome == none || outcome == open) return false;
   const std::size_t mark = state_->mark();
   const double cost = state_->cost();
-  for (std::size_t i = 0; i < window_.nodes().size(); ++i) state_->move(window_.nodes()[i], window_.solution()[i]);
+  for (std::size_t i = 0; i < nodes.size(); ++i) state_->move(nodes[i], solution[i]);
   if (outcome == over && !repair(*state_, prices_before_, kRepairWindow * size(), work_)) {
     state_->go_back(mark);
     return false;
   }
-  descend(*state_, window_.nodes(), work_);
+  descend(*state_, nodes, work_);
   if (state_->cost() <= cost) return true;
   state_->go_back(mark);
   return false;
+}
+
+void NeighbourhoodSearch::recombine(const std::vector<std::vector<std::uint32_t>>& others, const PointPrices& prices) {
+  if (!state_) return;
+  set_prices(prices);
+  for (int time = 0; time < kMostRecombined; ++time) {
+    std::vector<std::uint32_t> nodes;
+    std::vector<std::vector<std::uint32_t>> candidates;
+    for (std::uint32_t node = 0; node < space_.size(); ++node) {
+      std::vector<std::uint32_t> own = {state_->choice()[node]};
+      for (const auto& other : others) own.push_back(other[node]);
+      std::sort(own.begin(), own.end());
+      own.erase(std::unique(own.begin(), own.end()), own.end());
+      if (own.size() == 1) continue;
+      nodes.push_back(node);
+      candidates.push_back(std::move(own));
+    }
+    work_ += static_cast<std::int64_t>(space_.size() * (1 + others.size()));
+    if (nodes.empty()) return;
+    const double cost = state_->cost();
+    width_.set_nodes(nodes, candidates, kRecombineEntries);
+    const WindowOutcome outcome = width_.improve(*state_, prices_, kRecombineRounds);
+    accept(width_.nodes(), width_.solution(), outcome);
+    state_->forget_log();
+    keep_best();
+    if (state_->cost() >= cost) return;
+  }
 }
 
 }  // namespace meshwright

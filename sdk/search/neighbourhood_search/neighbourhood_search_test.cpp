@@ -88,7 +88,7 @@ TEST(ForestWindow, SolvesForestsExactly) {
     window.improve(state, std::vector<double>(compact.rooms().size(), 0), 1);
     for (std::size_t i = 0; i < nodes.size(); ++i) state.move(window.nodes()[i], window.solution()[i]);
     EXPECT_EQ(state.cost(), static_cast<double>(*least)) << "seed " << seed;
-    EXPECT_NE(window.improve(state, std::vector<double>(compact.rooms().size(), 0), 1), ForestWindow::Outcome::better);
+    EXPECT_NE(window.improve(state, std::vector<double>(compact.rooms().size(), 0), 1), WindowOutcome::better);
   }
 }
 
@@ -111,10 +111,10 @@ TEST(ForestWindow, NeverCallsAnythingBetterThatIsNot) {
     window.set_nodes(nodes);
     const double before = state.cost();
     const auto outcome = window.improve(state, std::vector<double>(compact.rooms().size(), 0), 20);
-    if (outcome == ForestWindow::Outcome::none && window.nodes().size() == nodes.size()) {
+    if (outcome == WindowOutcome::none && window.nodes().size() == nodes.size()) {
       EXPECT_EQ(before, static_cast<double>(least)) << "seed " << seed;
     }
-    if (outcome != ForestWindow::Outcome::better) continue;
+    if (outcome != WindowOutcome::better) continue;
     ++better;
     for (std::size_t i = 0; i < window.nodes().size(); ++i) state.move(window.nodes()[i], window.solution()[i]);
     EXPECT_LT(state.cost(), before);

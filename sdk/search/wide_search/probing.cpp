@@ -8,15 +8,23 @@ namespace meshwright {
 namespace {
 
 constexpr int kFirstSteps = 16;
+constexpr int kChangingSteps = 256;  // of a node that changes, at least
+constexpr double kChanges = 2;       // of its choice, of late
 constexpr int kLook = 8;  // after as many steps it is judged whether as many steps as are left can be enough
 
 }  // namespace
 
 Probing::Probing(const CompactSpace& space) : space_(space), order_(space.size()), most_steps_(kFirstSteps) {
   std::iota(order_.begin(), order_.end(), 0U);
-  std::stable_sort(order_.begin(), order_.end(), [&space](std::uint32_t a, std::uint32_t b) {
-    return space.links(a).size() > space.links(b).size();
+}
+
+void Probing::sort(const PriceAscent& ascent) {
+  const auto rank = [&](std::uint32_t node) { return std::pair(ascent.changes()[node] > kChanges, space_.links(node).size()); };
+  std::sort(order_.begin(), order_.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return rank(a) != rank(b) ? rank(a) > rank(b) : a < b;
   });
+  at_ = strategy_ = 0;
+  changing_ = static_cast<std::size_t>(std::count_if(order_.begin(), order_.end(), [&](std::uint32_t node) { return rank(node).first; }));
 }
 
 // To the next strategy that is worth it; false if there is none.
@@ -43,15 +51,17 @@ Probing::Outcome Probing::probe(PriceAscent& ascent, double upper, const std::ve
   if (!advance(ascent, known)) return outcome;
   const std::uint32_t node = order_[at_];
   const std::uint32_t strategy = strategy_++;
+  outcome.changing = at_ < changing_;
+  const int most_steps = outcome.changing ? std::max(kChangingSteps, most_steps_) : most_steps_;
   PriceAscent trial = ascent.with(node, strategy);
   work_ += space_.entries();  // the copy
   double before = trial.bound();
-  for (int step = 0; step < most_steps_ && trial.bound() <= upper; ++step) {
+  for (int step = 0; step < most_steps && trial.bound() <= upper; ++step) {
     trial.step(upper);
     if (step % kLook != kLook - 1) continue;
     const double gain = trial.bound() - before;
     before = trial.bound();
-    if (trial.bound() + gain * static_cast<double>(most_steps_ - step) / kLook <= upper) break;
+    if (trial.bound() + gain * static_cast<double>(most_steps - step) / kLook <= upper) break;
   }
   work_ += trial.work();
   if (trial.bound() > upper) {

@@ -1,7 +1,8 @@
 // Tries strategies one by one (probing, as in integer programming; Savelsbergh 1994): with a strategy taken for given
 // the bound rises, and where it rises above the best known cost the strategy is excluded; where it does not, what the
-// messages then point to is a start for the search that it would not have come to by itself. Nodes with many
-// neighbours come first: a hub taken for given often settles what hangs on it.
+// messages then point to is a start for the search that it would not have come to by itself. Nodes whose choice went to
+// and fro while prices were sought come first, those with many neighbours before others: they hold too much or leave too
+// much room, and which of both it is often settles what hangs on them.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +18,15 @@ class Probing {
 
   struct Outcome {
     bool excluded = false;
+    bool changing = false;  // the node is one of those that come first
     std::vector<std::uint32_t> choice;  // what the messages point to, if not
   };
   // Probes the next strategy that is neither excluded nor in `known`, a choice of cost `upper`. After all have had
   // their turn, the next turn looks deeper.
   Outcome probe(PriceAscent& ascent, double upper, const std::vector<std::uint32_t>& known);
   [[nodiscard]] std::int64_t work() const { return work_; }
+  // The nodes that change come first from now on.
+  void sort(const PriceAscent& ascent);
 
  private:
   bool advance(const PriceAscent& ascent, const std::vector<std::uint32_t>& known);
@@ -30,6 +34,7 @@ class Probing {
   const CompactSpace& space_;
   std::vector<std::uint32_t> order_;  // nodes
   std::size_t at_ = 0;
+  std::size_t changing_ = 0;  // of order_, the first ones
   std::uint32_t strategy_ = 0;
   int most_steps_;
   std::int64_t work_ = 0;

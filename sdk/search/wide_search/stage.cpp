@@ -1,6 +1,7 @@
 #include "stage.h"
 
 #include <algorithm>
+#include <optional>
 #include <thread>
 
 namespace meshwright {
@@ -16,7 +17,11 @@ constexpr double kGain = 1e-3;                // of the gap; less in a round is 
 constexpr double kDearer[] = {1.05, 1.25, 2, 4, 16, 256, 65536};
 constexpr int kSweepsPerPrice = 3;
 constexpr int kExcludingSweeps = 3;
-constexpr std::int64_t kRoundsPerStart = 4;
+constexpr std::int64_t kRoundsPerProbing = 4;
+constexpr std::int64_t kRoundsBeforeDives = 6;  // even where searches gain
+constexpr std::size_t kMostKept = 6;          // choices for recombining
+constexpr double kLevel = 0.01;               // of the gap; the ascent gained less in a round
+constexpr int kSettlingSweeps = 20;           // before probing
 
 }  // namespace
 
@@ -28,7 +33,8 @@ Stage::Stage(const CompactSpace& space, const PointPrices& prices, std::uint64_t
       ascent_(space, prices),
       search_(space, 2 * seed),
       other_(space, 2 * seed + 1),
-      probing_(space) {}
+      probing_(space),
+      diving_(space, 2 * seed) {}
 
 void Stage::round(double upper, double target) {
   prices_ = ascent_.prices();
@@ -37,10 +43,14 @@ void Stage::round(double upper, double target) {
   const double noise = std::max(1.0, target - ascent_.bound());
   const std::int64_t size = space_.entries() + static_cast<std::int64_t>(space_.strategies());
   const std::int64_t work = kStepsPerRound * kWorkPerStep * size;
-  const bool climbing = !ascent_.has_converged() && !(idle_ && rounds_ % 2 == 1);
-  const bool probing = !climbing && idle_ && search_.has_choice();
+  if (changing_probed_out_) ascent_.start_over();
+  changing_probed_out_ = false;
+  const bool level = level_ || ascent_.has_converged();
+  const bool climbing = !ascent_.has_converged() && !(level && rounds_ % 2 == 1);
+  const bool probing = level && rounds_ % kRoundsPerProbing == 1 && search_.has_choice();
   if (search_.current_cost() == kNever && other_.current_cost() == kNever && rounds_ > 0) look_for_room();
-  if (idle_ || search_.current_cost() == kNever) {
+  dives_ = false;
+  if (idle_ || search_.current_cost() == kNever || (rounds_ >= kRoundsBeforeDives && rounds_ % 2 == 0)) {
     restart();
   } else {
     search_.offer(pointed_to_, prices_);
@@ -49,6 +59,8 @@ void Stage::round(double upper, double target) {
   known_ = best_search().choice();
   known_cost_ = best_search().cost();
 
+  // The ascent goes on meanwhile.
+  const std::optional<PriceAscent> ascent_at_start = dives_ && !probing ? std::optional(ascent_) : std::nullopt;
   const auto first = [&] {
     if (climbing) {
       climb(target);
@@ -59,7 +71,10 @@ void Stage::round(double upper, double target) {
   const auto second = [&] {
     if (probing) {
       probe(upper);
+    } else if (climbing && rounds_ % 2 == 1 && other_.has_choice()) {
+      search(other_, work, noise);
     } else {
+      if (ascent_at_start) search_.start_from(diving_.dive(*ascent_at_start, is_late_), prices_);
       search(search_, work, noise);
     }
   };
@@ -72,13 +87,16 @@ void Stage::round(double upper, double target) {
     second();
   }
   share_best();
+  if (ascent_at_start) recombine();
   const double after = std::min(search_.current_cost(), other_.current_cost());
   idle_ = !(before - after > kGain * (after - ascent_.bound()));
   ++rounds_;
 }
 
 void Stage::climb(double target) {
+  const double before = ascent_.bound();
   for (int step = 0; step < kStepsPerRound && !ascent_.has_converged() && !is_late_(); ++step) ascent_.step(target);
+  level_ = ascent_.bound() - before < kLevel * (target - before);
 }
 
 void Stage::search(NeighbourhoodSearch& search, std::int64_t work, double noise) const {
@@ -89,10 +107,17 @@ void Stage::search(NeighbourhoodSearch& search, std::int64_t work, double noise)
 void Stage::probe(double upper) {
   const std::int64_t size = space_.entries() + static_cast<std::int64_t>(space_.strategies());
   const std::int64_t end = probing_.work() + search_.work() + kStepsPerRound * kWorkPerStep * size;
+  ascent_.settle(kSettlingSweeps);
+  if (probes_ == 0) probing_.sort(ascent_);
+  ++probes_;
   while (probing_.work() + search_.work() < end && !is_late_()) {
     const std::vector<std::uint32_t>& best = search_.cost() < known_cost_ ? search_.choice() : known_;
     const Probing::Outcome outcome = probing_.probe(ascent_, upper, best);
     if (outcome.excluded) ++probed_out_;
+    if (outcome.excluded && outcome.changing) {
+      changing_probed_out_ = true;
+      probes_ = 0;  // others may change after that
+    }
     if (outcome.choice.empty()) continue;
     search_.start_from(outcome.choice, prices_);
     search(search_, kAfterProbe * size, std::max(1.0, upper - ascent_.bound()));
@@ -106,12 +131,23 @@ void Stage::share_best() {
   if (behind.current_cost() == kNever) behind.start_from(best_search().choice(), prices_);
 }
 
-// From what the messages point to, or from the best, in turns.
+// Where a dive came to, and the choices of the dives before: the other search goes on from the best that they make together.
+void Stage::recombine() {
+  if (search_.current_cost() == kNever) return;
+  kept_.push_back(search_.current());
+  if (kept_.size() > kMostKept) kept_.erase(kept_.begin());
+  if (search_.cost() < other_.cost()) other_.start_from(search_.choice(), prices_);
+  other_.recombine(kept_, prices_);
+}
+
+// From what the messages point to, from a dive, or from the best.
 void Stage::restart() {
-  const std::int64_t turn = rounds_ % kRoundsPerStart;
-  if (turn == 0 || search_.current_cost() == kNever) {
+  const std::int64_t turn = rounds_ % kRoundsPerProbing;
+  if (search_.current_cost() == kNever) {
     search_.start_from(pointed_to_, prices_);
-  } else if (turn == kRoundsPerStart / 2 && best_search().has_choice()) {
+  } else if (turn % 2 == 0) {
+    dives_ = true;
+  } else if (turn == kRoundsPerProbing - 1 && best_search().has_choice()) {
     search_.start_from(best_search().choice(), prices_);
     other_.start_from(best_search().choice(), prices_);
   }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include "diving.h"
 #include "neighbourhood_search.h"
 #include "price_ascent.h"
 #include "probing.h"
@@ -32,7 +33,7 @@ class Stage {
   // Strategies that probing excluded and that exclude() was not told of yet.
   [[nodiscard]] std::int64_t probed_out() const { return probed_out_; }
   void exclude_above(double cost);
-  [[nodiscard]] std::int64_t work() const { return ascent_.work() + search_.work() + other_.work() + probing_.work(); }
+  [[nodiscard]] std::int64_t work() const { return ascent_.work() + search_.work() + other_.work() + probing_.work() + diving_.work(); }
 
  private:
   [[nodiscard]] const NeighbourhoodSearch& best_search() const { return other_.cost() < search_.cost() ? other_ : search_; }
@@ -40,6 +41,7 @@ class Stage {
   void probe(double upper);
   void search(NeighbourhoodSearch& search, std::int64_t work, double noise) const;
   void share_best();
+  void recombine();
   void restart();
   void look_for_room();
 
@@ -49,13 +51,19 @@ class Stage {
   PriceAscent ascent_;
   NeighbourhoodSearch search_, other_;
   Probing probing_;
+  Diving diving_;
+  std::vector<std::vector<std::uint32_t>> kept_;  // choices that a search came to, for recombining; the oldest first
   PointPrices prices_;  // for the searches; the ascent's of the round before
   std::vector<std::uint32_t> pointed_to_;  // by the messages, likewise
   // The best choice when the round began: what the other search finds meanwhile is another thread's.
   std::vector<std::uint32_t> known_;
   double known_cost_ = 0;
   std::int64_t rounds_ = 0, probed_out_ = 0;
-  bool idle_ = false;  // the searches gained nothing in the last round
+  std::int64_t probes_ = 0;  // rounds of probing since it was decided what comes first
+  bool idle_ = false;     // the searches gained nothing in the last round
+  bool dives_ = false;    // the search starts this round from a dive
+  bool level_ = false;    // the ascent gained little in its last round
+  bool changing_probed_out_ = false;  // probing excluded a strategy that decides much
 };
 
 }  // namespace meshwright
