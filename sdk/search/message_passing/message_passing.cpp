@@ -30,10 +30,40 @@ MessagePassing::MessagePassing(const CompactSpace& space)
       prices_(space.rooms().size(), 0),
       costs_(space.unary().begin(), space.unary().end()),
       shares_(costs_.size(), 0),
-      choice_(space.size(), 0) {
+      choice_(space.size(), 0),
+      cheapest_(choice_) {
   for (const CompactSpace::Edge& edge : space.edges()) {
     taken_.emplace_back(space.domain(edge.first), 0);
     taken_.emplace_back(space.domain(edge.second), 0);
+  }
+}
+
+Messages MessagePassing::messages() const {
+  Messages result;
+  for (std::uint32_t edge = 0; edge < space_.edges().size(); ++edge) {
+    result[{space_.edges()[edge].first, space_.edges()[edge].second}] = {taken_[2 * edge], taken_[2 * edge + 1]};
+  }
+  return result;
+}
+
+void MessagePassing::start_from(const Messages& messages, std::span<const std::uint32_t> nodes,
+                                std::span<const std::vector<std::uint32_t>> strategies) {
+  for (std::uint32_t edge = 0; edge < space_.edges().size(); ++edge) {
+    const std::array<std::uint32_t, 2> ends = {space_.edges()[edge].first, space_.edges()[edge].second};
+    const bool swapped = nodes[ends[0]] > nodes[ends[1]];
+    const auto known = messages.find(std::minmax(nodes[ends[0]], nodes[ends[1]]));
+    if (known == messages.end()) continue;
+    for (std::size_t end = 0; end < 2; ++end) {
+      const std::uint32_t node = ends[end];
+      const std::vector<double>& from = known->second[swapped ? 1 - end : end];
+      std::vector<double>& own = taken_[2 * edge + end];
+      for (std::uint32_t s = 0; s < own.size(); ++s) {
+        const double message = from[strategies[node][s]];
+        if (!std::isfinite(message)) continue;
+        own[s] = message;
+        costs_[space_.offset(node) + s] += message;
+      }
+    }
   }
 }
 
@@ -140,7 +170,8 @@ void MessagePassing::decide(std::uint32_t node) {
     }
   }
   const auto best = std::min_element(least_.begin(), least_.begin() + domain);
-  choice_[node] = static_cast<std::uint32_t>((*best < kNever ? best - least_.begin() : std::min_element(costs, costs + domain) - costs));
+  cheapest_[node] = static_cast<std::uint32_t>(std::min_element(costs, costs + domain) - costs);
+  choice_[node] = *best < kNever ? static_cast<std::uint32_t>(best - least_.begin()) : cheapest_[node];
 }
 
 // Equal parts to the edges ahead; a part stays where more edges lie behind.

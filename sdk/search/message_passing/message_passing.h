@@ -8,7 +8,9 @@
 // valid whenever it is read. The bound never falls while the multipliers stay.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -19,9 +21,17 @@ namespace meshwright {
 inline constexpr int kPriceBits = 32;
 using PointPrices = std::vector<std::int64_t>;  // of a byte at each point in time, times 2^kPriceBits; not negative
 
+// Messages by pair of nodes: what the strategies of the first, smaller one and of the second took from their edge.
+using Messages = std::map<std::pair<std::uint32_t, std::uint32_t>, std::array<std::vector<double>, 2>>;
+
 class MessagePassing {
  public:
   explicit MessagePassing(const CompactSpace& space);
+
+  [[nodiscard]] Messages messages() const;
+  // Takes the messages of another space for a start, before the first sweep: any are valid. The other's number of a node, and
+  // those of the node's strategies, are given; a number that is not the other's has no messages.
+  void start_from(const Messages& messages, std::span<const std::uint32_t> nodes, std::span<const std::vector<std::uint32_t>> strategies);
 
   // Messages stay: they are a good start after a small change. False, and no change, if a share would not fit.
   bool set_prices(const PointPrices& prices);
@@ -31,6 +41,8 @@ class MessagePassing {
   // before it; it may be forbidden or over the rooms.
   void sweep();
   [[nodiscard]] const std::vector<std::uint32_t>& choice() const { return choice_; }
+  // Each node's best by what the last sweep forward told it, whatever others have.
+  [[nodiscard]] const std::vector<std::uint32_t>& cheapest() const { return cheapest_; }
   // In the space's shifted ticks; infinity if no choice is allowed.
   [[nodiscard]] double bound() const { return constant_ - priced_rooms_; }
 
@@ -56,7 +68,7 @@ class MessagePassing {
   std::vector<double> shares_;  // the prices' part of costs_
   std::vector<std::vector<double>> taken_;  // by edge and end: what the end's strategies took from the edge
   std::vector<double> least_;               // scratch
-  std::vector<std::uint32_t> choice_;
+  std::vector<std::uint32_t> choice_, cheapest_;
   bool all_taken_ = false;  // nodes have taken from every edge at least once
   double constant_ = 0;
   double priced_rooms_ = 0;

@@ -12,22 +12,17 @@ constexpr double kForget = 0.98;      // of the norm
 constexpr double kShorten = 0.7;      // of the step, after
 constexpr int kPatience = 100;        // steps without
 constexpr double kShareWith = 1;     // the first steps of with()
-constexpr int kWarmUpLook = 20;         // sweeps, after which it is judged whether they were worth it,
-constexpr int kMostWarmUp = 30;         // at most so many times,
-constexpr double kWarmUpGain = 1e-6;    // of the bound
-constexpr double kFade = 0.99;       // of changes
 constexpr double kGain = 1e-4;        // as much of the gap
 
 }  // namespace
 
-PriceAscent::PriceAscent(const CompactSpace& space, const PointPrices& start)
+PriceAscent::PriceAscent(const CompactSpace& space, const PointPrices& start, MessagePassing messages)
     : space_(space),
-      messages_(space),
+      messages_(std::move(messages)),
       at_(space.rooms().size(), 0),
       direction_(at_),
       best_at_(at_),
       priced_(at_.size(), false),
-      changes_(space.size(), 0),
       best_prices_(at_.size(), 0) {
   if (start.size() == at_.size() && messages_.set_prices(start)) {
     for (std::size_t t = 0; t < at_.size(); ++t) at_[t] = std::ldexp(static_cast<double>(start[t]), -kPriceBits);
@@ -35,21 +30,9 @@ PriceAscent::PriceAscent(const CompactSpace& space, const PointPrices& start)
   for (std::size_t t = 0; t < at_.size(); ++t) priced_[t] = at_[t] > 0;
   messages_.sweep();
   work_ += 4 * space.entries();
-  if (std::find(priced_.begin(), priced_.end(), true) != priced_.end()) warm_up();
-  choice_before_ = messages_.choice();
   best_bound_ = messages_.bound();
   best_prices_ = messages_.prices();
   best_at_ = at_;
-}
-
-// Messages that begin at good prices need many sweeps before steps along what they point to make sense.
-void PriceAscent::warm_up() {
-  for (int sweep = 0; sweep < kMostWarmUp; ++sweep) {
-    const double before = messages_.bound();
-    for (int i = 0; i < kWarmUpLook; ++i) messages_.sweep();
-    work_ += 4 * kWarmUpLook * space_.entries();
-    if (messages_.bound() - before <= kWarmUpGain * std::abs(before)) break;
-  }
 }
 
 void PriceAscent::note_bound() {
@@ -57,14 +40,6 @@ void PriceAscent::note_bound() {
   best_bound_ = messages_.bound();
   best_prices_ = messages_.prices();
   best_at_ = at_;
-}
-
-void PriceAscent::note_choice() {
-  const std::vector<std::uint32_t>& choice = messages_.choice();
-  for (std::size_t node = 0; node < choice.size(); ++node) {
-    changes_[node] = kFade * changes_[node] + (choice[node] == choice_before_[node] ? 0 : 1);
-  }
-  choice_before_ = choice;
 }
 
 void PriceAscent::settle(int sweeps) {
@@ -85,7 +60,9 @@ void PriceAscent::start_over() {
 
 void PriceAscent::step(double target) {
   const std::size_t count = at_.size();
-  const std::vector<std::uint32_t>& choice = messages_.choice();
+  // Where messages are far from agreeing, what they point to is over the rooms in places where the bound's nodes are not.
+  own_ = !own_;
+  const std::vector<std::uint32_t>& choice = own_ ? messages_.cheapest() : messages_.choice();
   std::vector<std::int64_t> change(count + 1, 0);
   for (std::uint32_t node = 0; node < space_.size(); ++node) {
     for (const CompactSpace::Term& term : space_.terms(node)) {
@@ -126,7 +103,6 @@ void PriceAscent::step(double target) {
     }
   }
   messages_.sweep();
-  note_choice();
   work_ += 4 * space_.entries() + 8 * static_cast<std::int64_t>(space_.strategies() + count);
   const double gain = messages_.bound() - best_bound_;
   idle_ = gain > kGain * std::max(0.0, target - best_bound_) ? 0 : idle_ + 1;

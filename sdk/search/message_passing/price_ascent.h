@@ -1,10 +1,10 @@
 // Finds the prices of the points in time that make the bound of MessagePassing the highest: steps along the bytes that
 // the messages' choice holds over the rooms (a subgradient with momentum and Polyak's step length; Polyak 1969, Barahona
-// and Anbil, "The volume algorithm", 2000). A point is priced from when it was the highest over its room, and at zero until
-// then: points beside a peak are over with it, and prices spread over all of them are found much more slowly.
+// and Anbil, "The volume algorithm", 2000), and, in turns, along those that the nodes' own best hold. A point is priced
+// from when it was the highest over its room, and at zero until then: points beside a peak are over with it, and prices
+// that are spread over all of them are found much more slowly.
 #pragma once
 
-#include <span>
 #include <vector>
 
 #include "message_passing.h"
@@ -13,8 +13,9 @@ namespace meshwright {
 
 class PriceAscent {
  public:
-  // `start` are prices of the points; none: zero.
-  PriceAscent(const CompactSpace& space, const PointPrices& start);
+  // `start` are prices of the points; none: zero. `messages` have not been swept yet.
+  PriceAscent(const CompactSpace& space, const PointPrices& start, MessagePassing messages);
+  PriceAscent(const CompactSpace& space, const PointPrices& start) : PriceAscent(space, start, MessagePassing(space)) {}
 
   // One step and one sweep. `target` is what the bound is compared with: the cost of the best choice that is known.
   void step(double target);
@@ -26,8 +27,6 @@ class PriceAscent {
   // Steps have become too short to matter.
   [[nodiscard]] bool has_converged() const { return share_ < kLeastShare; }
   [[nodiscard]] std::int64_t work() const { return work_; }
-  // How often the choice of a node changed of late: one that goes to and fro as prices move decides what fits.
-  [[nodiscard]] std::span<const double> changes() const { return changes_; }
   // The messages at the best prices, after as many sweeps.
   void settle(int sweeps);
   // More became known: steps are as long as at first.
@@ -39,26 +38,25 @@ class PriceAscent {
 
   // The same prices and messages, for choices in which the node has this strategy. Its steps start short.
   [[nodiscard]] PriceAscent with(std::uint32_t node, std::uint32_t strategy) const;
+  // What costs more than this is excluded whenever messages are passed.
+  void set_most_cost(double cost) { messages_.set_most_cost(cost); }
   // For what is known from elsewhere: no choice that matters has this one of all strategies.
   void forbid(std::size_t strategy) { messages_.forbid(strategy); }
 
  private:
-  static constexpr double kFirstShare = 0.3;
+  static constexpr double kFirstShare = 1;
   static constexpr double kLeastShare = 1e-5;
-  void warm_up();
   void note_bound();
-  void note_choice();
 
   const CompactSpace& space_;
   MessagePassing messages_;
   std::vector<double> at_, direction_, best_at_;
   std::vector<bool> priced_;  // points that may have a price
-  std::vector<double> changes_;
-  std::vector<std::uint32_t> choice_before_;
   PointPrices best_prices_;
   double best_bound_ = 0;
   double norm_ = 0;      // of the bytes over, at its highest of late
   double share_ = kFirstShare;  // of Polyak's step
+  bool own_ = false;     // the last step was along what the nodes' own best hold
   int idle_ = 0;         // steps since the bound rose
   std::int64_t work_ = 0;
 };

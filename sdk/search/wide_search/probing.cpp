@@ -9,7 +9,8 @@ namespace {
 
 constexpr int kFirstSteps = 16;
 constexpr int kChangingSteps = 256;  // of a node that changes, at least
-constexpr double kChanges = 2;       // of its choice, of late
+constexpr double kAround = 0.02;     // so much cheaper or dearer is a little
+constexpr int kSweeps = 30;
 constexpr int kLook = 8;  // after as many steps it is judged whether as many steps as are left can be enough
 
 }  // namespace
@@ -19,7 +20,22 @@ Probing::Probing(const CompactSpace& space) : space_(space), order_(space.size()
 }
 
 void Probing::sort(const PriceAscent& ascent) {
-  const auto rank = [&](std::uint32_t node) { return std::pair(ascent.changes()[node] > kChanges, space_.links(node).size()); };
+  std::vector<std::vector<std::uint32_t>> choices;
+  for (const double factor : {1 - kAround, 1 + kAround}) {
+    PointPrices prices;
+    for (const std::int64_t price : ascent.prices()) {
+      prices.push_back(static_cast<std::int64_t>(std::min(factor * static_cast<double>(price), 9e18)));
+    }
+    MessagePassing messages = ascent.messages();
+    if (!messages.set_prices(prices)) continue;
+    for (int i = 0; i < kSweeps; ++i) messages.sweep();
+    work_ += kSweeps * 4 * space_.entries();
+    choices.push_back(messages.choice());
+  }
+  const auto rank = [&](std::uint32_t node) {
+    const bool changes = choices.size() == 2 && choices[0][node] != choices[1][node];
+    return std::pair(changes, space_.links(node).size());
+  };
   std::sort(order_.begin(), order_.end(), [&](std::uint32_t a, std::uint32_t b) {
     return rank(a) != rank(b) ? rank(a) > rank(b) : a < b;
   });

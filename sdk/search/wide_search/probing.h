@@ -1,8 +1,8 @@
 // Tries strategies one by one (probing, as in integer programming; Savelsbergh 1994): with a strategy taken for given
 // the bound rises, and where it rises above the best known cost the strategy is excluded; where it does not, what the
-// messages then point to is a start for the search that it would not have come to by itself. Nodes whose choice went to
-// and fro while prices were sought come first, those with many neighbours before others: they hold too much or leave too
-// much room, and which of both it is often settles what hangs on them.
+// messages then point to is a start for the search that it would not have come to by itself. Nodes whose choice is another
+// where memory is a little dearer than where it is a little cheaper come first, those with many neighbours before others:
+// they hold too much or leave too much room, prices cannot decide between the two, and so the bound is below both.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class Probing {
   // their turn, the next turn looks deeper.
   Outcome probe(PriceAscent& ascent, double upper, const std::vector<std::uint32_t>& known);
   [[nodiscard]] std::int64_t work() const { return work_; }
-  // The nodes that change come first from now on.
+  // Finds the nodes that come first from now on.
   void sort(const PriceAscent& ascent);
 
  private:

@@ -9,7 +9,7 @@ namespace meshwright {
 
 namespace {
 
-constexpr double kMuchSmaller = 0.9;  // of the strategies are left at most
+constexpr double kMuchSmaller = 0.8;  // of the strategies are left at most
 
 StrategySpace restricted(const StrategySpace& space, const std::vector<std::vector<std::uint32_t>>& kept) {
   StrategySpace result;
@@ -88,6 +88,19 @@ std::vector<std::uint32_t> ShrinkingSpace::carry(const std::vector<std::uint32_t
     }
   }
   return carried;
+}
+
+ShrinkingSpace::Before ShrinkingSpace::before() const {
+  constexpr std::uint32_t kNobody = 0xffffffff;
+  const Stage& last = stages_.back();
+  Before result;
+  for (const Reduction::Kept& node : last.reduction.kept) {
+    const bool was = node.node < last.kept.size();
+    result.nodes.push_back(was ? node.node : kNobody);
+    result.strategies.emplace_back();
+    for (const std::uint32_t s : node.strategies) result.strategies.back().push_back(was ? last.kept[node.node][s] : 0);
+  }
+  return result;
 }
 
 bool ShrinkingSpace::is_worth_it(const std::vector<bool>& dropped) {

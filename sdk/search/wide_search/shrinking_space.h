@@ -34,6 +34,13 @@ class ShrinkingSpace {
   // A choice of the space before the last shrink(), as far as it is left.
   [[nodiscard]] std::vector<std::uint32_t> carry(const std::vector<std::uint32_t>& choice) const;
 
+  // For each node of compact(), its number and those of its strategies before the last shrink(); nobody's for one that was not.
+  struct Before {
+    std::vector<std::uint32_t> nodes;
+    std::vector<std::vector<std::uint32_t>> strategies;
+  };
+  [[nodiscard]] Before before() const;
+
   // Whether a shrink() would make the space much smaller.
   static bool is_worth_it(const std::vector<bool>& dropped);
   // Drops strategies of compact(), by their place among all, and reduces again. Prices of compact()'s points become

@@ -16,7 +16,7 @@ constexpr std::int64_t kWorkPerLook = 4;      // at the clock
 constexpr double kGain = 1e-3;                // of the gap; less in a round is idle
 constexpr double kDearer[] = {1.05, 1.25, 2, 4, 16, 256, 65536};
 constexpr int kSweepsPerPrice = 3;
-constexpr int kExcludingSweeps = 3;
+constexpr int kExcludingSweeps = 5;
 constexpr std::int64_t kRoundsPerProbing = 4;
 constexpr std::int64_t kRoundsBeforeDives = 6;  // even where searches gain
 constexpr std::size_t kMostKept = 6;          // choices for recombining
@@ -25,12 +25,12 @@ constexpr int kSettlingSweeps = 20;           // before probing
 
 }  // namespace
 
-Stage::Stage(const CompactSpace& space, const PointPrices& prices, std::uint64_t seed, bool two_threads,
+Stage::Stage(const CompactSpace& space, const PointPrices& prices, MessagePassing messages, std::uint64_t seed, bool two_threads,
              const std::function<bool()>& is_late)
     : space_(space),
       two_threads_(two_threads),
       is_late_(is_late),
-      ascent_(space, prices),
+      ascent_(space, prices, std::move(messages)),
       search_(space, 2 * seed),
       other_(space, 2 * seed + 1),
       probing_(space),
@@ -43,6 +43,7 @@ void Stage::round(double upper, double target) {
   const double noise = std::max(1.0, target - ascent_.bound());
   const std::int64_t size = space_.entries() + static_cast<std::int64_t>(space_.strategies());
   const std::int64_t work = kStepsPerRound * kWorkPerStep * size;
+  if (upper < kNever) ascent_.set_most_cost(upper);
   if (changing_probed_out_) ascent_.start_over();
   changing_probed_out_ = false;
   const bool level = level_ || ascent_.has_converged();
@@ -95,7 +96,7 @@ void Stage::round(double upper, double target) {
 
 void Stage::climb(double target) {
   const double before = ascent_.bound();
-  for (int step = 0; step < kStepsPerRound && !ascent_.has_converged() && !is_late_(); ++step) ascent_.step(target);
+  for (int step = 0; step < kStepsPerRound && !ascent_.has_converged() && ascent_.bound() < kNever && !is_late_(); ++step) ascent_.step(target);
   level_ = ascent_.bound() - before < kLevel * (target - before);
 }
 

@@ -17,7 +17,7 @@ namespace meshwright {
 class Stage {
  public:
   // `is_late` may be called by two threads at once; when it says so, a round ends soon.
-  Stage(const CompactSpace& space, const PointPrices& prices, std::uint64_t seed, bool two_threads,
+  Stage(const CompactSpace& space, const PointPrices& prices, MessagePassing messages, std::uint64_t seed, bool two_threads,
         const std::function<bool()>& is_late);
 
   // `upper` is the cost of the best choice that is known anywhere, infinity if there is none, in the space's shifted

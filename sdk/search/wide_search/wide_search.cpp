@@ -29,7 +29,7 @@ class WideSearch {
     if (!leaves_room()) return std::move(result_);
     most_cost_ = most_cost(space_.space()) + space_.constant();
     if (!options_.start.empty()) consider_lifted(options_.start);
-    open_stage({}, nullptr);
+    open_stage({}, {}, nullptr);
     while (!proven_ && spend()) {
       searched_ = true;
       stage_->round(upper(), target());
@@ -55,7 +55,7 @@ class WideSearch {
   }
 
   // For the space as it is now.
-  void open_stage(const PointPrices& prices, const std::vector<std::uint32_t>* start) {
+  void open_stage(const PointPrices& prices, const Messages& messages, const std::vector<std::uint32_t>* start) {
     stage_.reset();
     spent_ = 0;
     if (space_.space().nodes.empty()) {
@@ -64,7 +64,12 @@ class WideSearch {
       return;
     }
     if (finish(false)) return;
-    stage_ = std::make_unique<Stage>(space_.compact(), prices, seed_++, options_.two_threads, options_.is_late);
+    MessagePassing start_messages(space_.compact());
+    if (!messages.empty()) {
+      const ShrinkingSpace::Before before = space_.before();
+      start_messages.start_from(messages, before.nodes, before.strategies);
+    }
+    stage_ = std::make_unique<Stage>(space_.compact(), prices, std::move(start_messages), seed_++, options_.two_threads, options_.is_late);
     if (start != nullptr) stage_->start_from(*start);
     note_bound();
   }
@@ -127,11 +132,12 @@ class WideSearch {
   void exclude() {
     const double gap = upper() - stage_->ascent().bound();
     const bool many = static_cast<double>(stage_->probed_out()) > kManyProbed * static_cast<double>(space_.compact().strategies());
-    if (gap > kCloser * tried_gap_ && !many) return;
-    tried_gap_ = gap;
-    stage_->exclude_above(upper());
-    note_bound();
-    if (proven_) return;
+    if (gap <= kCloser * tried_gap_ || many) {
+      tried_gap_ = gap;
+      stage_->exclude_above(upper());
+      note_bound();
+      if (proven_) return;
+    }
     std::vector<bool> dropped;
     for (std::size_t s = 0; s < space_.compact().strategies(); ++s) {
       dropped.push_back(stage_->ascent().messages().is_excluded(s));
@@ -139,6 +145,7 @@ class WideSearch {
     if (!ShrinkingSpace::is_worth_it(dropped)) return;
     spend();
     PointPrices prices = stage_->ascent().prices();
+    const Messages messages = stage_->ascent().messages().messages();
     const std::vector<std::uint32_t> known = stage_->choice();
     stage_.reset();  // before the space that it looks at
     space_.shrink(dropped, prices);
@@ -148,9 +155,9 @@ class WideSearch {
     }
     known_cost_ = kNever;
     shrunk_ = true;
-    if (known.empty()) return open_stage(prices, nullptr);
+    if (known.empty()) return open_stage(prices, messages, nullptr);
     const std::vector<std::uint32_t> carried = space_.carry(known);
-    open_stage(prices, &carried);
+    open_stage(prices, messages, &carried);
   }
 
   // True if that was all.
