@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "price_ascent.h"
@@ -83,6 +84,58 @@ TEST(MessagePassing, ExcludesOnlyWhatNoChoiceOfTheCostHas) {
     for (std::size_t s = 0; s < compact.strategies(); ++s) excluded += ascent.messages().is_excluded(s) ? 1 : 0;
   }
   EXPECT_GT(excluded, kSpaces);
+}
+
+TEST(MessagePassing, BoundsFromAnyMessages) {
+  std::mt19937_64 random(2);
+  int kept = 0;
+  for (std::uint64_t seed = 0; seed < kSpaces; ++seed) {
+    const StrategySpace space = small_space(seed);
+    const std::optional<TickSum> least = least_cost(space, 1000);
+    if (!least) continue;
+    const CompactSpace compact(space, 1000);
+    std::vector<std::uint32_t> nodes;
+    std::vector<std::vector<std::uint32_t>> strategies;
+    for (std::uint32_t node = 0; node < compact.size(); ++node) {
+      nodes.push_back(node);
+      strategies.emplace_back();
+      for (std::uint32_t s = 0; s < compact.domain(node); ++s) strategies.back().push_back(s);
+    }
+    MessagePassing swept(compact);
+    for (int sweep = 0; sweep < 20; ++sweep) swept.sweep();
+    Messages messages = swept.messages();
+    MessagePassing same(compact);
+    same.start_from(messages, nodes, strategies);
+    same.sweep();
+    kept += same.bound() >= swept.bound() ? 1 : 0;
+    for (auto& [pair, of_ends] : messages) {
+      for (auto& of_end : of_ends) {
+        for (double& message : of_end) message = static_cast<double>(random() % 100) - 50;
+      }
+    }
+    MessagePassing other(compact);
+    other.start_from(messages, nodes, strategies);
+    for (int sweep = 0; sweep < 5; ++sweep) {
+      other.sweep();
+      ASSERT_LE(other.bound(), static_cast<double>(*least)) << "seed " << seed;
+    }
+  }
+  EXPECT_GT(kept, 100);
+}
+
+TEST(PriceAscent, PricesPeaksAndNotWhatLiesBesideThem) {
+  // Over all of many points alike; a price at one of them is enough, and found in a few steps.
+  std::mt19937_64 random(3);
+  StrategySpace space;
+  for (std::uint32_t id = 0; id < 40; ++id) {
+    space.nodes.push_back({std::to_string(id), {0, static_cast<Ticks>(1000 + random() % 1000)}});
+    space.memory.push_back({id, static_cast<std::int32_t>(id), static_cast<std::int32_t>(400 + id), {100, 0}});
+    for (std::int32_t begin = 40; begin < 400; begin += 10) space.memory.push_back({id, begin, begin + 1, {static_cast<std::int64_t>(random() % 3), 0}});
+  }
+  const CompactSpace compact(space, 2000);
+  PriceAscent ascent(compact, {});
+  for (int step = 0; step < 100; ++step) ascent.step(30'000);
+  EXPECT_LE(std::count_if(ascent.prices().begin(), ascent.prices().end(), [](std::int64_t price) { return price > 0; }), 8);
 }
 
 TEST(PriceAscent, PricesMemoryThatBinds) {

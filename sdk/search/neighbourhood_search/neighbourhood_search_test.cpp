@@ -124,6 +124,83 @@ TEST(ForestWindow, NeverCallsAnythingBetterThatIsNot) {
   EXPECT_GT(better, 20);
 }
 
+std::vector<std::uint32_t> all_nodes(const StrategySpace& space) {
+  std::vector<std::uint32_t> nodes;
+  for (std::uint32_t node = 0; node < space.nodes.size(); ++node) nodes.push_back(node);
+  return nodes;
+}
+
+TEST(WidthWindow, SolvesExactlyWhatItsTablesHold) {
+  int solved = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const StrategySpace space = small_space(seed);
+    const std::optional<TickSum> least = least_cost(space, 1000);
+    if (!least) continue;
+    ++solved;
+    const CompactSpace compact(space, 1000);
+    WidthWindow window(compact);
+    window.set_nodes(all_nodes(space), {}, 1e6);
+    ASSERT_EQ(window.nodes().size(), space.nodes.size());
+    SearchState state(compact, std::vector<std::uint32_t>(space.nodes.size(), 0));
+    window.improve(state, std::vector<double>(compact.rooms().size(), 0), 1);
+    for (std::size_t i = 0; i < window.nodes().size(); ++i) state.move(window.nodes()[i], window.solution()[i]);
+    state.recount();
+    EXPECT_EQ(state.cost(), static_cast<double>(*least)) << "seed " << seed;
+  }
+  EXPECT_GT(solved, 100);
+}
+
+TEST(WidthWindow, LeavesNodesAsTheyAreWhereTablesWouldBeTooLarge) {
+  constexpr std::int64_t kBudget = 25;
+  int smaller = 0;
+  int better = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const StrategySpace space = small_space(seed);
+    const CompactSpace compact(space, kBudget);
+    std::optional<std::vector<std::uint32_t>> start;
+    for_each_choice(space, [&](const auto& choice, const Evaluation& evaluation) {
+      if (evaluation.allowed && evaluation.peak_bytes <= kBudget && !start) start = choice;
+    });
+    if (!start) continue;
+    const TickSum least = *least_cost(space, kBudget);
+    SearchState state(compact, *start);
+    WidthWindow window(compact);
+    window.set_nodes(all_nodes(space), {}, 10);
+    smaller += window.nodes().size() < space.nodes.size() ? 1 : 0;
+    const double before = state.cost();
+    const WindowOutcome outcome = window.improve(state, std::vector<double>(compact.rooms().size(), 0), 20);
+    if (outcome == WindowOutcome::none && window.nodes().size() == space.nodes.size()) {
+      EXPECT_EQ(before, static_cast<double>(least)) << "seed " << seed;
+    }
+    if (outcome != WindowOutcome::better) continue;
+    ++better;
+    for (std::size_t i = 0; i < window.nodes().size(); ++i) state.move(window.nodes()[i], window.solution()[i]);
+    EXPECT_LT(state.cost(), before);
+    EXPECT_TRUE(state.fits() && state.is_allowed()) << "seed " << seed;
+  }
+  EXPECT_GT(smaller, 50);
+  EXPECT_GT(better, 20);
+}
+
+TEST(NeighbourhoodSearch, TakesTheBestOfSeveralChoices) {
+  // Two rings of four, which nothing joins: one choice is good in the first, another in the second; together they fit.
+  StrategySpace space;
+  space.tables = {{2, 2, {0, 50, 50, 0}}};
+  for (std::uint32_t id = 0; id < 8; ++id) {
+    space.nodes.push_back({std::to_string(id), {20, 10}});
+    space.memory.push_back({id, 0, 1, {0, 1}});
+    space.edges.push_back({id, id / 4 * 4 + (id + 1) % 4, 0});
+  }
+  const CompactSpace compact(space, 8);
+  const PointPrices none(compact.rooms().size(), 0);
+  NeighbourhoodSearch search(compact, 1);
+  ASSERT_TRUE(search.start_from({1, 1, 1, 1, 0, 0, 0, 0}, none));
+  ASSERT_EQ(search.current_cost(), 120);
+  search.recombine({{0, 0, 0, 0, 1, 1, 1, 1}}, none);
+  EXPECT_EQ(search.current_cost(), 80);
+  EXPECT_EQ(search.choice(), std::vector<std::uint32_t>(8, 1));
+}
+
 TEST(Repair, MovesOffThePeakWhereThatCostsLeast) {
   StrategySpace space;
   space.nodes = {{"a", {0, 9}}, {"b", {0, 5}}, {"c", {0, 1}}};

@@ -30,8 +30,8 @@ MESHWRIGHT_WIDE_VECTORS void take_least(double* least, const double* row, std::s
 
 WidthWindow::WidthWindow(const CompactSpace& space) : space_(space), position_(space.size(), kNobody) {}
 
-void WidthWindow::set_nodes(std::span<const std::uint32_t> nodes, std::span<const std::vector<std::uint32_t>> candidates,
-                            double most_entries) {
+void WidthWindow::set_nodes(std::span<const std::uint32_t> nodes,
+                            std::span<const std::vector<std::uint32_t>> candidates, double most_entries) {
   for (const std::uint32_t node : nodes_) position_[node] = kNobody;
   const std::size_t size = nodes.size();
   for (std::uint32_t i = 0; i < size; ++i) position_[nodes[i]] = i;
@@ -65,7 +65,9 @@ void WidthWindow::set_nodes(std::span<const std::uint32_t> nodes, std::span<cons
     if (leave_out) {  // of the node and its neighbours, the one with the most of them
       std::uint32_t most = i;
       for (const std::uint32_t other : around[i]) {
-        if (std::log(domains[other]) * static_cast<double>(around[other].size()) > std::log(domains[most]) * static_cast<double>(around[most].size())) most = other;
+        if (std::log(domains[other]) * static_cast<double>(around[other].size()) >
+            std::log(domains[most]) * static_cast<double>(around[most].size()))
+          most = other;
       }
       i = most;
       out[i] = true;
@@ -141,12 +143,14 @@ void WidthWindow::plan() {
     Bucket& bucket = buckets_[i];
     std::vector<std::uint32_t>& scope = bucket.scope;
     scope = later[i];
-    for (const std::uint32_t child : children[i]) scope.insert(scope.end(), buckets_[child].scope.begin(), buckets_[child].scope.end());
+    for (const std::uint32_t child : children[i])
+      scope.insert(scope.end(), buckets_[child].scope.begin(), buckets_[child].scope.end());
     std::sort(scope.begin(), scope.end());
     scope.erase(std::unique(scope.begin(), scope.end()), scope.end());
     scope.erase(std::remove(scope.begin(), scope.end(), i), scope.end());
     if (!scope.empty()) children[scope.front()].push_back(i);
-    std::stable_sort(scope.begin(), scope.end(), [this](std::uint32_t a, std::uint32_t b) { return count(a) < count(b); });
+    std::stable_sort(scope.begin(), scope.end(),
+                     [this](std::uint32_t a, std::uint32_t b) { return count(a) < count(b); });
     for (const std::uint32_t j : scope) bucket.entries *= count(j);
   }
   std::size_t next = 0;
@@ -168,7 +172,8 @@ void WidthWindow::plan() {
         if (j == i) {
           part.own = stride;
         } else {
-          part.strides[static_cast<std::size_t>(std::find(bucket.scope.begin(), bucket.scope.end(), j) - bucket.scope.begin())] = stride;
+          part.strides[static_cast<std::size_t>(std::find(bucket.scope.begin(), bucket.scope.end(), j) -
+                                                bucket.scope.begin())] = stride;
         }
         stride *= count(j);
       }
@@ -182,7 +187,8 @@ void WidthWindow::load(const SearchState& state) {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const std::uint32_t node = nodes_[i];
     const std::vector<std::uint32_t>& own = candidates_[i];
-    current_.push_back(static_cast<std::uint32_t>(std::lower_bound(own.begin(), own.end(), state.choice()[node]) - own.begin()));
+    current_.push_back(
+        static_cast<std::uint32_t>(std::lower_bound(own.begin(), own.end(), state.choice()[node]) - own.begin()));
     const auto costs = state.costs_of(node);
     for (const std::uint32_t s : own) costs_.push_back(costs[s]);
     double* to = costs_.data() + offsets_[i];
@@ -213,7 +219,8 @@ void WidthWindow::hold(std::span<const std::uint32_t> strategies, std::vector<st
 double WidthWindow::plain_cost(std::span<const std::uint32_t> strategies) const {
   double sum = 0;
   for (std::size_t i = 0; i < nodes_.size(); ++i) sum += costs_[offsets_[i] + strategies[i]];
-  for (const Pair& pair : pairs_) sum += tables_[pair.table][std::size_t{strategies[pair.first]} * count(pair.second) + strategies[pair.second]];
+  for (const Pair& pair : pairs_)
+    sum += tables_[pair.table][std::size_t{strategies[pair.first]} * count(pair.second) + strategies[pair.second]];
   return sum;
 }
 
@@ -228,7 +235,8 @@ void WidthWindow::join(std::uint32_t i) {
   for (std::uint32_t s = 0; s < count(i); ++s) {
     std::fill(joint_.begin(), joint_.begin() + static_cast<std::ptrdiff_t>(bucket.entries), sums_[offsets_[i] + s]);
     for (const Part& part : bucket.parts) {
-      const double* base = (part.message == kNobody ? tables_[part.table].data() : buckets_[part.message].message.data()) + part.own * s;
+      const double* base =
+          (part.message == kNobody ? tables_[part.table].data() : buckets_[part.message].message.data()) + part.own * s;
       const std::size_t stride = width == 0 ? 0 : part.strides.back();
       std::fill(at_.begin(), at_.end(), 0);
       std::size_t place = 0;
@@ -255,7 +263,8 @@ double WidthWindow::solve(std::span<const double> priced_before) {
     for (const CompactSpace::Term& term : space_.terms(nodes_[i])) {
       const double price = priced_before[term.end - begin_] - priced_before[term.begin - begin_];
       if (price == 0) continue;
-      for (std::uint32_t s = 0; s < count(i); ++s) sums[s] += price * static_cast<double>(term.bytes[candidates_[i][s]]);
+      for (std::uint32_t s = 0; s < count(i); ++s)
+        sums[s] += price * static_cast<double>(term.bytes[candidates_[i][s]]);
     }
     join(i);
     if (buckets_[i].scope.empty()) value += buckets_[i].message[0];
@@ -268,7 +277,8 @@ double WidthWindow::solve(std::span<const double> priced_before) {
       double sum = sums_[offsets_[i] + s];
       for (const Part& part : buckets_[i].parts) {
         std::size_t place = part.own * s;
-        for (std::size_t k = 0; k < part.strides.size(); ++k) place += part.strides[k] * solution_[buckets_[i].scope[k]];
+        for (std::size_t k = 0; k < part.strides.size(); ++k)
+          place += part.strides[k] * solution_[buckets_[i].scope[k]];
         sum += part.message == kNobody ? tables_[part.table][place] : buckets_[part.message].message[place];
       }
       if (sum < best) {
@@ -309,8 +319,9 @@ WindowOutcome WidthWindow::improve(const SearchState& state, std::span<const dou
       break;
     }
     if (value > now - 1) {
-      outcome = fits && cost == now && !std::equal(solution_.begin(), solution_.end(), current_.begin()) ? WindowOutcome::sideways
-                                                                                                         : WindowOutcome::none;
+      outcome = fits && cost == now && !std::equal(solution_.begin(), solution_.end(), current_.begin())
+                    ? WindowOutcome::sideways
+                    : WindowOutcome::none;
       break;
     }
     if (!fits && cost < now) outcome = WindowOutcome::over;

@@ -7,12 +7,12 @@ namespace meshwright {
 
 namespace {
 
-constexpr double kShare = 0.2;       // of what is left goes in a step
-constexpr double kGrow = 1.2;        // the share, after a step that left something,
-constexpr double kShrink = 0.5;      // and after one that did not
-constexpr int kSweeps = 2;           // after a step
+constexpr double kShare = 0.2;   // of what is left goes in a step
+constexpr double kGrow = 1.2;    // the share, after a step that left something,
+constexpr double kShrink = 0.5;  // and after one that did not
+constexpr int kSweeps = 2;       // after a step
 constexpr int kMostSteps = 100;
-constexpr double kNothing = 1e-6;    // of the bound, by node: less is not dear
+constexpr double kNothing = 1e-6;  // of the bound, by node: less is not dear
 
 }  // namespace
 
@@ -20,7 +20,8 @@ std::vector<std::uint32_t> Diving::open_nodes(const MessagePassing& messages) co
   std::vector<std::uint32_t> open;
   for (std::uint32_t node = 0; node < space_.size(); ++node) {
     int left = 0;
-    for (std::uint32_t s = 0; s < space_.domain(node); ++s) left += messages.is_excluded(space_.offset(node) + s) ? 0 : 1;
+    for (std::uint32_t s = 0; s < space_.domain(node); ++s)
+      left += messages.is_excluded(space_.offset(node) + s) ? 0 : 1;
     if (left > 1) open.push_back(node);
   }
   return open;
@@ -38,7 +39,9 @@ void Diving::take(MessagePassing& messages, std::vector<std::uint32_t> nodes, do
   std::vector<std::pair<double, std::uint32_t>> ranked;
   for (const std::uint32_t node : nodes) {
     const double drawn = static_cast<double>(random_() % 1024) / 1024;
-    const double rank = order == Order::nodes ? node : order == Order::hubs ? -drawn * static_cast<double>(space_.links(node).size()) : drawn;
+    const double rank = order == Order::nodes  ? node
+                        : order == Order::hubs ? -drawn * static_cast<double>(space_.links(node).size())
+                                               : drawn;
     ranked.emplace_back(rank, node);
   }
   std::sort(ranked.begin(), ranked.end());
@@ -60,7 +63,8 @@ bool Diving::drop(MessagePassing& messages, double share) {
   }
   if (rises_.size() <= space_.size()) return false;
   const auto more = static_cast<double>(rises_.size() - space_.size());
-  const auto place = rises_.begin() + static_cast<std::ptrdiff_t>(space_.size()) + static_cast<std::ptrdiff_t>((1 - share) * more);
+  const auto place =
+      rises_.begin() + static_cast<std::ptrdiff_t>(space_.size()) + static_cast<std::ptrdiff_t>((1 - share) * more);
   std::nth_element(rises_.begin(), place, rises_.end());
   if (*place < kNothing * std::max(0.0, messages.bound()) / static_cast<double>(space_.size()) + 1) return false;
   messages.set_most_cost(messages.bound() + *place - 1);

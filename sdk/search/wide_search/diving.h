@@ -1,6 +1,7 @@
-// A choice by diving, as in integer programming (Achterberg, "Constraint integer programming", 2007): strategies that the
-// messages think the dearest go, the messages are passed again, and so on until each node has one left. Where they think
-// nothing dear any more, some nodes take what the messages point to. A step that leaves nothing is undone and tried smaller.
+// A choice by diving, as in integer programming (Achterberg, "Constraint integer programming", 2007): strategies that
+// the messages think the dearest go, the messages are passed again, and so on until each node has one left. Where they
+// think nothing dear any more, some nodes take what the messages point to. A step that leaves nothing is undone and
+// tried smaller.
 #pragma once
 
 #include <cstdint>

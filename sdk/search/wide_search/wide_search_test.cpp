@@ -89,6 +89,46 @@ TEST(WideSearch, AnswersTheSameOnOneThreadAndOnTwo) {
   }
 }
 
+// Every node has edges to all others, and one of them decides most of the bytes: prices cannot settle whether it does.
+StrategySpace dense_space(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  StrategySpace space;
+  constexpr std::uint32_t kNodes = 8;
+  constexpr std::uint32_t kStrategies = 3;
+  for (std::uint32_t id = 0; id < kNodes; ++id) {
+    SpaceNode& node = space.nodes.emplace_back();
+    node.name = std::to_string(id);
+    MemoryTerm term{id, static_cast<std::int32_t>(id / 2), static_cast<std::int32_t>(id / 2 + 4), {}};
+    for (std::uint32_t s = 0; s < kStrategies; ++s) {
+      node.costs.push_back(static_cast<Ticks>(id == 0 ? 500 * s : random() % 100));
+      term.bytes.push_back(static_cast<std::int64_t>(id == 0 ? 100 - 50 * s : random() % 20));
+    }
+    space.memory.push_back(std::move(term));
+    for (std::uint32_t other = 0; other < id; ++other) {
+      CostTable& table = space.tables.emplace_back(CostTable{kStrategies, kStrategies, {}});
+      for (std::uint32_t i = 0; i < kStrategies * kStrategies; ++i) table.costs.push_back(static_cast<Ticks>(random() % 20));
+      space.edges.push_back({other, id, static_cast<std::uint32_t>(space.tables.size() - 1)});
+    }
+  }
+  return space;
+}
+
+TEST(WideSearch, ClosesTheGapOfDenseSpaces) {
+  int closed = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    const StrategySpace space = dense_space(seed);
+    constexpr std::int64_t kBudget = 90;
+    const TickSum least = *least_cost(space, kBudget);
+    std::int64_t left = 1'000'000;
+    const WideSearchResult found = wide_search(space, kBudget, limited(left));
+    ASSERT_FALSE(found.choice.empty()) << "seed " << seed;
+    EXPECT_TRUE(found.cost == least) << "seed " << seed;
+    EXPECT_TRUE(found.lower_bound <= least) << "seed " << seed;
+    closed += found.lower_bound == least ? 1 : 0;
+  }
+  EXPECT_GT(closed, 4);
+}
+
 TEST(WideSearch, ProvesThatNothingFits) {
   const StrategySpace space = wide_space();
   std::int64_t left = 400'000'000;
