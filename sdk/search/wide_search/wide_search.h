@@ -3,6 +3,7 @@
 //   shrinking_space.h       what can't matter goes: points in time, strategies, nodes
 //   price_ascent.h          a lower bound, and prices of the points in time
 //   neighbourhood_search.h  a choice, from what the messages point to
+//   diving.h                other choices to begin with, and to recombine
 //   probing.h               strategies that the bound excludes one by one
 //   and again: strategies that no choice as good as the best one has are dropped, until the rest can be finished
 //   exactly, or the work is spent
