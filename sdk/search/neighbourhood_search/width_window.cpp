@@ -37,8 +37,10 @@ void WidthWindow::set_nodes(std::span<const std::uint32_t> nodes,
   for (std::uint32_t i = 0; i < size; ++i) position_[nodes[i]] = i;
   std::vector<std::vector<std::uint32_t>> around(size);
   std::vector<double> domains(size);
+  std::vector<std::size_t> ranks(size);  // logarithms of domains, rounded: the same with every library
   for (std::uint32_t i = 0; i < size; ++i) {
     domains[i] = candidates.empty() ? space_.domain(nodes[i]) : static_cast<double>(candidates[i].size());
+    ranks[i] = static_cast<std::size_t>(std::lround(1024 * std::log2(domains[i])));
     for (const CompactSpace::Link& link : space_.links(nodes[i])) {
       if (position_[link.other] != kNobody) around[i].push_back(position_[link.other]);
     }
@@ -65,9 +67,7 @@ void WidthWindow::set_nodes(std::span<const std::uint32_t> nodes,
     if (leave_out) {  // of the node and its neighbours, the one with the most of them
       std::uint32_t most = i;
       for (const std::uint32_t other : around[i]) {
-        if (std::log(domains[other]) * static_cast<double>(around[other].size()) >
-            std::log(domains[most]) * static_cast<double>(around[most].size()))
-          most = other;
+        if (ranks[other] * around[other].size() > ranks[most] * around[most].size()) most = other;
       }
       i = most;
       out[i] = true;
