@@ -19,6 +19,7 @@ namespace meshwright {
 namespace {
 
 constexpr int kMostSolved = 400;
+constexpr int kReach = 4;  // edges from a kind to the variables that may follow it, in a search for a plan nearby
 constexpr double kLeastShare = 1.0 / 50;  // of all weights' elements
 
 // Variables that are treated alike in all layers: the weights of one kind, or the ops that compute with them.
@@ -136,6 +137,30 @@ class Search {
     return found;
   }
 
+  Result<std::vector<FittedPlan>> near(const FittedPlan& best, std::size_t count) {
+    accepted_.push_back(best.assignment.choice);
+    split({best.assignment.cost, State::open, 0, {}, {}}, accepted_.front());
+    std::multimap<TickSum, Assignment> answers;
+    for (const Region& region : open_) {
+      Costs before = forbid(region.bans);
+      hold(far_from(kinds_[bans_[*region.bans.begin()].kind]), before);
+      Result<Assignment> answer = solver_.assign(input_, problem_, budget_);
+      restore(before);
+      if (!answer) return answer.error();
+      if (!answer->choice.empty()) answers.emplace(answer->cost, std::move(*answer));
+    }
+    std::vector<FittedPlan> found;
+    std::set<std::vector<std::uint32_t>> seen;
+    for (auto& [cost, answer] : answers) {
+      if (found.size() == count) break;
+      if (!seen.insert(answer.choice).second) continue;
+      Result<FittedPlan> fitted = solver_.fit(input_, problem_, std::move(answer));
+      if (!fitted) return fitted.error();
+      if (solver_.excess_bytes(fitted->plan, budget_) <= 0) found.push_back(std::move(*fitted));
+    }
+    return found;
+  }
+
  private:
   // How a kind may not be treated.
   struct Ban {
@@ -245,6 +270,33 @@ class Search {
     return before;
   }
 
+  [[nodiscard]] std::vector<std::uint32_t> far_from(const Kind& kind) const {
+    std::vector<bool> near(problem_.variables.size(), false);
+    for (const std::uint32_t variable : kind) near[variable] = true;
+    for (int i = 0; i < kReach; ++i) {
+      const std::vector<bool> reached = near;
+      for (const ProblemEdge& edge : problem_.edges) {
+        if (reached[edge.from] || reached[edge.to]) near[edge.from] = near[edge.to] = true;
+      }
+    }
+    std::vector<std::uint32_t> far;
+    for (std::uint32_t variable = 0; variable < near.size(); ++variable) {
+      if (!near[variable]) far.push_back(variable);
+    }
+    return far;
+  }
+
+  // Nothing else is allowed than what the first plan does. Adds to `before` what the costs were.
+  void hold(const std::vector<std::uint32_t>& variables, Costs& before) {
+    for (const std::uint32_t variable : variables) {
+      std::vector<Ticks>& costs = problem_.space.nodes[variable].costs;
+      before.try_emplace(variable, costs);
+      for (std::size_t s = 0; s < costs.size(); ++s) {
+        if (s != accepted_.front()[variable]) costs[s] = kForbidden;
+      }
+    }
+  }
+
   void restore(const Costs& before) {
     for (const auto& [variable, costs] : before) problem_.space.nodes[variable].costs = costs;
   }
@@ -312,6 +364,11 @@ std::vector<std::string> differences(const Plan& plan, const Plan& other) {
 Result<DistinctPlans> distinct_plans(const FittedSolver& solver, const ProblemInput& input, Problem& problem, std::int64_t budget,
                                      FittedPlan best, std::size_t count, TickSum too_much) {
   return Search(solver, input, problem, budget).run(std::move(best), count, too_much);
+}
+
+Result<std::vector<FittedPlan>> neighbouring_plans(const FittedSolver& solver, const ProblemInput& input, Problem& problem, std::int64_t budget,
+                                                   const FittedPlan& best, std::size_t count) {
+  return Search(solver, input, problem, budget).near(best, count);
 }
 
 }  // namespace meshwright
