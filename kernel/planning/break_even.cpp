@@ -16,8 +16,6 @@ constexpr double kPartStep = 0.01;   // by how much longer something takes, for 
 constexpr double kTolerance = 0.01;  // of an interval, as a share of its distance from 1; both logarithms
 constexpr int kMostNarrowings = 40;
 
-bool is_link(CostCoefficient coefficient) { return coefficient == CostCoefficient::link_bandwidth || coefficient == CostCoefficient::link_latency; }
-
 // Whether what a coefficient prices takes longer the larger it is.
 bool is_time(CostCoefficient coefficient) { return coefficient == CostCoefficient::link_latency || coefficient == CostCoefficient::host_time; }
 
@@ -141,6 +139,8 @@ class BreakEvenSearch {
 };
 
 }  // namespace
+
+bool is_link(CostCoefficient coefficient) { return coefficient == CostCoefficient::link_bandwidth || coefficient == CostCoefficient::link_latency; }
 
 std::vector<ScaledCoefficient> coefficients_of(const Cluster& cluster, const CostProfile& profile) {
   const DeviceSpec& device = profile.device;

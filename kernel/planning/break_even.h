@@ -24,6 +24,9 @@ namespace meshwright {
 
 inline constexpr double kLeastFactor = 1.0 / 8, kMostFactor = 8;
 
+// Whether it is of one level of links.
+bool is_link(CostCoefficient coefficient);
+
 // A coefficient of one cluster.
 struct ScaledCoefficient {
   CostCoefficient coefficient = CostCoefficient::link_bandwidth;

@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "held_space.h"
 #include "meshwright/axis_choice.h"
 #include "numbered_name.h"
 #include "plan_words.h"
@@ -19,7 +20,7 @@ namespace meshwright {
 namespace {
 
 constexpr int kMostSolved = 400;
-constexpr int kReach = 4;  // edges from a kind to the variables that may follow it, in a search for a plan nearby
+constexpr int kReach = 2;  // edges from a kind to the variables that may follow it, in a search for a plan nearby
 constexpr double kLeastShare = 1.0 / 50;  // of all weights' elements
 
 // Variables that are treated alike in all layers: the weights of one kind, or the ops that compute with them.
@@ -138,22 +139,31 @@ class Search {
   }
 
   Result<std::vector<FittedPlan>> near(const FittedPlan& best, std::size_t count) {
-    accepted_.push_back(best.assignment.choice);
-    split({best.assignment.cost, State::open, 0, {}, {}}, accepted_.front());
+    const std::vector<std::uint32_t>& choice = accepted_.emplace_back(best.assignment.choice);
+    split({best.assignment.cost, State::open, 0, {}, {}}, choice);
     std::multimap<TickSum, Assignment> answers;
+    std::set<std::vector<std::uint32_t>> seen;
     for (const Region& region : open_) {
-      Costs before = forbid(region.bans);
-      hold(far_from(kinds_[bans_[*region.bans.begin()].kind]), before);
-      Result<Assignment> answer = solver_.assign(input_, problem_, budget_);
+      const Costs before = forbid(region.bans);
+      const HeldSpace held = hold(problem_.space, choice, near_to(kinds_[bans_[*region.bans.begin()].kind]));
       restore(before);
-      if (!answer) return answer.error();
-      if (!answer->choice.empty()) answers.emplace(answer->cost, std::move(*answer));
+      const auto solve = [this](StrategySpace space, std::int64_t budget) -> Result<std::vector<std::uint32_t>> {
+        Problem part;
+        part.space = std::move(space);
+        Result<Assignment> answer = solver_.assign(input_, part, budget);
+        if (!answer) return answer.error();
+        return std::move(answer->choice);
+      };
+      Result<std::vector<std::uint32_t>> whole = best_around(problem_.space, choice, held, budget_, solve);
+      if (!whole) return whole.error();
+      if (whole->empty() || !seen.insert(*whole).second) continue;
+      const Evaluation evaluation = evaluate(problem_.space, *whole);
+      Assignment found{SolveStatus::bounded, std::move(*whole), evaluation.cost, best.assignment.lower_bound, evaluation.peak_bytes, false, best.assignment.method, "", 0};
+      answers.emplace(evaluation.cost, std::move(found));
     }
     std::vector<FittedPlan> found;
-    std::set<std::vector<std::uint32_t>> seen;
     for (auto& [cost, answer] : answers) {
       if (found.size() == count) break;
-      if (!seen.insert(answer.choice).second) continue;
       Result<FittedPlan> fitted = solver_.fit(input_, problem_, std::move(answer));
       if (!fitted) return fitted.error();
       if (solver_.excess_bytes(fitted->plan, budget_) <= 0) found.push_back(std::move(*fitted));
@@ -270,7 +280,8 @@ class Search {
     return before;
   }
 
-  [[nodiscard]] std::vector<std::uint32_t> far_from(const Kind& kind) const {
+  // Which variables may follow a kind that is treated otherwise.
+  [[nodiscard]] std::vector<bool> near_to(const Kind& kind) const {
     std::vector<bool> near(problem_.variables.size(), false);
     for (const std::uint32_t variable : kind) near[variable] = true;
     for (int i = 0; i < kReach; ++i) {
@@ -279,22 +290,7 @@ class Search {
         if (reached[edge.from] || reached[edge.to]) near[edge.from] = near[edge.to] = true;
       }
     }
-    std::vector<std::uint32_t> far;
-    for (std::uint32_t variable = 0; variable < near.size(); ++variable) {
-      if (!near[variable]) far.push_back(variable);
-    }
-    return far;
-  }
-
-  // Nothing else is allowed than what the first plan does. Adds to `before` what the costs were.
-  void hold(const std::vector<std::uint32_t>& variables, Costs& before) {
-    for (const std::uint32_t variable : variables) {
-      std::vector<Ticks>& costs = problem_.space.nodes[variable].costs;
-      before.try_emplace(variable, costs);
-      for (std::size_t s = 0; s < costs.size(); ++s) {
-        if (s != accepted_.front()[variable]) costs[s] = kForbidden;
-      }
-    }
+    return near;
   }
 
   void restore(const Costs& before) {

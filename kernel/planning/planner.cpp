@@ -14,7 +14,7 @@ namespace meshwright {
 
 namespace {
 
-constexpr std::size_t kNeighbours = 3;  // are simulated besides the best plan
+constexpr std::size_t kNeighbours = 2;  // are simulated besides the best plan
 
 class Planner {
  public:
@@ -155,7 +155,7 @@ class Planner {
   Status add_runner_up() {
     if (ranking_.plans.empty() || !ranking_.plans.front().fitted.no_program.empty()) return Done{};
     const FittedPlan& best = ranking_.plans.front().fitted;
-    if (leader_) {
+    if (leader_ && !request_.solver.reads_model()) {
       const ProblemInput input{request_.context, leader_->mesh, leader_->filter};
       Result<std::vector<FittedPlan>> found = neighbouring_plans(fitted_, input, leader_->problem, request_.budget_bytes, best, kNeighbours);
       if (!found) return found.error();
