@@ -28,6 +28,16 @@ BreakEven read_break_even(const JsonPlace& place, const Cluster& cluster) {
   return one;
 }
 
+void check_mesh(const JsonPlace& place, const std::string& text, const Cluster& cluster) {
+  const Result<std::vector<std::int64_t>> shape = parse_mesh_shape(text);
+  if (!shape) return place.fail(shape.error().message);
+  std::int64_t devices = 1;
+  for (const std::int64_t size : *shape) {
+    if (__builtin_mul_overflow(devices, size, &devices)) return place.fail("the mesh is impossibly large");
+  }
+  if (devices != cluster.devices()) place.fail("its axes make " + std::to_string(devices) + " devices, and the cluster has " + std::to_string(cluster.devices()));
+}
+
 }  // namespace
 
 RunnerUp read_runner_up(const JsonPlace& place, const Cluster& cluster) {
@@ -38,12 +48,7 @@ RunnerUp read_runner_up(const JsonPlace& place, const Cluster& cluster) {
   read.step_seconds = place.at("step_seconds").seconds();
   read.differences = place.at("differences").texts();
   if (place.failed()) return read;
-  const Result<std::vector<std::int64_t>> shape = parse_mesh_shape(read.mesh);
-  if (!shape) {
-    mesh.fail(shape.error().message);
-  } else if (const Result<Mesh> made = make_mesh(cluster, *shape); !made) {
-    mesh.fail(made.error().message);
-  }
+  check_mesh(mesh, read.mesh, cluster);
   for (const JsonPlace& one : place.at("break_evens").elements()) {
     const BreakEven here = read_break_even(one, cluster);
     const auto is_same = [&](const BreakEven& known) { return known.coefficient == here.coefficient && known.level == here.level; };

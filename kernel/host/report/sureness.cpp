@@ -48,9 +48,10 @@ std::string sureness_text(const Plan& plan) {
   const bool is_same_mesh = second.mesh == to_string(plan.mesh);
   std::string text = "The second best distinct plan (mesh " + second.mesh + ", step " + milliseconds(second.step_seconds) + ", " +
                      percent_text(std::abs(longer)) + (longer < 0 ? " shorter" : " longer") + ")";
-  if (longer <= 0) text += " is simulated as no slower, though its objective, " + milliseconds(second.objective_seconds) + ", is higher; --top 2 ranks both by their steps.\n";
-  else text += " would win if one figure were so many times what is assumed:\n";
-  if (longer > 0) {
+  if (longer <= 0) {
+    text += " is simulated as no slower as it is: this plan was chosen by its objective, which is " + milliseconds(plan.objective_seconds) + ", and " + milliseconds(second.objective_seconds) + " there.\n";
+  } else {
+    text += " would win if one figure were so many times what is assumed:\n";
     std::vector<std::vector<std::string>> rows = {{"figure", "times", "its part of this step", "of the second's"}};
     for (const BreakEven& one : second.break_evens) {
       rows.push_back({coefficient_text(one), one.factor ? factor_text(*one.factor) : "none found", milliseconds(one.part_seconds), milliseconds(one.runner_up_part_seconds)});
@@ -58,8 +59,8 @@ std::string sureness_text(const Plan& plan) {
     text += table_text(rows, 1) + "  none found: at no factor that was tried between 1/8 and 8, with no efficiency above 1\n";
   }
   if (!is_same_mesh) return text;
-  for (std::size_t i = 0; i < std::min(second.differences.size(), kMostTold); ++i) text += (i == 0 ? "  It does otherwise: " : "                      ") + second.differences[i] + "\n";
-  if (second.differences.size() > kMostTold) text += "                      and " + std::to_string(second.differences.size() - kMostTold) + " more\n";
+  for (std::size_t i = 0; i < std::min(second.differences.size(), kMostTold); ++i) text += (i == 0 ? "  It does otherwise: " : "                     ") + second.differences[i] + "\n";
+  if (second.differences.size() > kMostTold) text += "                     and " + std::to_string(second.differences.size() - kMostTold) + " more\n";
   return text;
 }
 
