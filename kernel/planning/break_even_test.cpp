@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "meshwright/timeline.h"
@@ -32,7 +33,7 @@ Program reductions(const Cluster& cluster, const std::vector<std::pair<std::uint
   for (const auto& [axis, elements] : moves) {
     const AtomShape atoms = whole_dimensions({elements});
     Layout partial(2);
-    partial.place(axis, Placement::partial());
+    partial.place(axis, Placement::partial_sum());
     const auto from = static_cast<ProgramValueId>(program.values.size());
     program.values.push_back({"a", {{DType::float32, {elements}}, atoms, partial}});
     program.values.push_back({"b", {{DType::float32, {elements}}, atoms, Layout(2)}});
@@ -106,7 +107,7 @@ TEST(BreakEvens, ThereIsNoneWhereBothHaveTheSamePart) {
   const Program plan = reductions(cluster, {{1, 1'000'000}}), other = reductions(cluster, {{1, 1'000'000}, {0, 1'000}});
   for (const BreakEven& one : found(cluster, plan, other)) {
     EXPECT_FALSE(one.factor) << static_cast<int>(one.coefficient) << one.level;
-    if (one.level == "pair") EXPECT_EQ(one.part_seconds, one.runner_up_part_seconds);
+    EXPECT_TRUE(one.level != "pair" || one.part_seconds == one.runner_up_part_seconds);
   }
 }
 
