@@ -158,6 +158,7 @@ class Search {
       if (!whole) return whole.error();
       if (whole->empty() || !seen.insert(*whole).second) continue;
       const Evaluation evaluation = evaluate(problem_.space, *whole);
+      if (evaluation.cost == best.assignment.cost) continue;
       Assignment found{SolveStatus::bounded, std::move(*whole), evaluation.cost, best.assignment.lower_bound, evaluation.peak_bytes, false, best.assignment.method, "", 0};
       answers.emplace(evaluation.cost, std::move(found));
     }

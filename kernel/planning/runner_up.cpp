@@ -10,8 +10,7 @@ namespace meshwright {
 const FittedPlan* runner_up_among(const std::vector<const FittedPlan*>& candidates, const Plan& plan) {
   const FittedPlan* best = nullptr;
   for (const FittedPlan* candidate : candidates) {
-    const bool is_same = to_string(candidate->plan.mesh) != to_string(plan.mesh) && candidate->plan.step_seconds == plan.step_seconds;
-    if (!candidate->no_program.empty() || is_same) continue;
+    if (!candidate->no_program.empty() || candidate->plan.step_seconds == plan.step_seconds) continue;
     if (best == nullptr || candidate->plan.step_seconds < best->plan.step_seconds) best = candidate;
   }
   return best;

@@ -12,7 +12,8 @@
 namespace meshwright {
 
 // Of plans that are distinct from `plan`, the one with the shortest simulated step. Those without a program are left out, and so
-// is one of another mesh whose step is the same tick by tick: that is the same plan on other axes. Null: there is none.
+// are those whose step is the same tick by tick: they do the same on other axes, or what they do otherwise takes no time. Null:
+// there is none.
 const FittedPlan* runner_up_among(const std::vector<const FittedPlan*>& candidates, const Plan& plan);
 
 // What a plan says of its runner-up; both have programs, and are of the context's model and the cluster. Errors: those of lowering
