@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "held_space.h"
 #include "meshwright/axis_choice.h"
 #include "numbered_name.h"
 #include "plan_words.h"
@@ -19,6 +20,7 @@ namespace meshwright {
 namespace {
 
 constexpr int kMostSolved = 400;
+constexpr int kReach = 2;  // edges from a kind to the variables that may follow it, in a search for a plan nearby
 constexpr double kLeastShare = 1.0 / 50;  // of all weights' elements
 
 // Variables that are treated alike in all layers: the weights of one kind, or the ops that compute with them.
@@ -136,6 +138,40 @@ class Search {
     return found;
   }
 
+  Result<std::vector<FittedPlan>> near(const FittedPlan& best, std::size_t count) {
+    const std::vector<std::uint32_t>& choice = accepted_.emplace_back(best.assignment.choice);
+    split({best.assignment.cost, State::open, 0, {}, {}}, choice);
+    std::multimap<TickSum, Assignment> answers;
+    std::set<std::vector<std::uint32_t>> seen;
+    for (const Region& region : open_) {
+      const Costs before = forbid(region.bans);
+      const HeldSpace held = hold(problem_.space, choice, near_to(kinds_[bans_[*region.bans.begin()].kind]));
+      restore(before);
+      const auto solve = [this](StrategySpace space, std::int64_t budget) -> Result<std::vector<std::uint32_t>> {
+        Problem part;
+        part.space = std::move(space);
+        Result<Assignment> answer = solver_.assign(input_, part, budget);
+        if (!answer) return answer.error();
+        return std::move(answer->choice);
+      };
+      Result<std::vector<std::uint32_t>> whole = best_around(problem_.space, choice, held, budget_, solve);
+      if (!whole) return whole.error();
+      if (whole->empty() || !seen.insert(*whole).second) continue;
+      const Evaluation evaluation = evaluate(problem_.space, *whole);
+      if (evaluation.cost == best.assignment.cost) continue;
+      Assignment found{SolveStatus::bounded, std::move(*whole), evaluation.cost, best.assignment.lower_bound, evaluation.peak_bytes, false, best.assignment.method, "", 0};
+      answers.emplace(evaluation.cost, std::move(found));
+    }
+    std::vector<FittedPlan> found;
+    for (auto& [cost, answer] : answers) {
+      if (found.size() == count) break;
+      Result<FittedPlan> fitted = solver_.fit(input_, problem_, std::move(answer));
+      if (!fitted) return fitted.error();
+      if (solver_.excess_bytes(fitted->plan, budget_) <= 0) found.push_back(std::move(*fitted));
+    }
+    return found;
+  }
+
  private:
   // How a kind may not be treated.
   struct Ban {
@@ -245,6 +281,19 @@ class Search {
     return before;
   }
 
+  // Which variables may follow a kind that is treated otherwise.
+  [[nodiscard]] std::vector<bool> near_to(const Kind& kind) const {
+    std::vector<bool> near(problem_.variables.size(), false);
+    for (const std::uint32_t variable : kind) near[variable] = true;
+    for (int i = 0; i < kReach; ++i) {
+      const std::vector<bool> reached = near;
+      for (const ProblemEdge& edge : problem_.edges) {
+        if (reached[edge.from] || reached[edge.to]) near[edge.from] = near[edge.to] = true;
+      }
+    }
+    return near;
+  }
+
   void restore(const Costs& before) {
     for (const auto& [variable, costs] : before) problem_.space.nodes[variable].costs = costs;
   }
@@ -312,6 +361,11 @@ std::vector<std::string> differences(const Plan& plan, const Plan& other) {
 Result<DistinctPlans> distinct_plans(const FittedSolver& solver, const ProblemInput& input, Problem& problem, std::int64_t budget,
                                      FittedPlan best, std::size_t count, TickSum too_much) {
   return Search(solver, input, problem, budget).run(std::move(best), count, too_much);
+}
+
+Result<std::vector<FittedPlan>> neighbouring_plans(const FittedSolver& solver, const ProblemInput& input, Problem& problem, std::int64_t budget,
+                                                   const FittedPlan& best, std::size_t count) {
+  return Search(solver, input, problem, budget).near(best, count);
 }
 
 }  // namespace meshwright

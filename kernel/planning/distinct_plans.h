@@ -27,6 +27,13 @@ struct DistinctPlans {
 Result<DistinctPlans> distinct_plans(const FittedSolver& solver, const ProblemInput& input, Problem& problem, std::int64_t budget,
                                      FittedPlan best, std::size_t count, TickSum too_much);
 
+// Plans near `best` that are distinct from it, at most `count` of them, by objective: for each kind of weight, and for each kind of
+// ops that compute with one, the best plan in which that kind is treated otherwise and all variables stay that are more than two
+// edges of the problem away from it. A few small searches where distinct_plans needs whole ones, so a distinct plan may be better
+// than all of these; those that don't fit the budget are left out, and those whose objective is that of `best`. `problem` is as it was when this returns. Errors: as above.
+Result<std::vector<FittedPlan>> neighbouring_plans(const FittedSolver& solver, const ProblemInput& input, Problem& problem, std::int64_t budget,
+                                                   const FittedPlan& best, std::size_t count);
+
 // What a plan treats otherwise than another plan of the same model and mesh: "layers.{0-11}.mlp.up.weight R from S1".
 std::vector<std::string> differences(const Plan& plan, const Plan& other);
 

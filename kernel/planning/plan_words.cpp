@@ -70,6 +70,24 @@ std::string_view word(ZeroStage stage) {
   return "?";
 }
 
+std::string_view word(CostCoefficient coefficient) {
+  switch (coefficient) {
+    case CostCoefficient::link_bandwidth:
+      return "link_bandwidth";
+    case CostCoefficient::link_latency:
+      return "link_latency";
+    case CostCoefficient::product_rate:
+      return "product_rate";
+    case CostCoefficient::attention_rate:
+      return "attention_rate";
+    case CostCoefficient::memory_bandwidth:
+      return "memory_bandwidth";
+    case CostCoefficient::host_time:
+      return "host_time";
+  }
+  return "?";
+}
+
 std::vector<std::string> axes_text(const ModelAnalysis& model, const PlannedNode& node) {
   std::vector<std::string> texts;
   for (const AxisChoice& axis : node.call.axes) texts.push_back(to_string(axis, model.atoms->nodes[node.node]));

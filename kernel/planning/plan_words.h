@@ -17,6 +17,7 @@ std::string_view word(OutputKind kind);
 std::string_view word(VariableKind kind);
 std::string_view word(Optimizer optimizer);
 std::string_view word(ZeroStage stage);
+std::string_view word(CostCoefficient coefficient);
 
 // What a variable does, for a reader: "b, k.1", "[S0 R]R from S01, ZeRO-3, prefetched".
 std::string choice_text(const ModelAnalysis& model, const PlannedVariable& variable);

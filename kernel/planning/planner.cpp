@@ -6,12 +6,15 @@
 #include "distinct_plans.h"
 #include "input_rows.h"
 #include "plan_notes.h"
+#include "runner_up.h"
 #include "search_settings.h"
 #include "stopwatch.h"
 
 namespace meshwright {
 
 namespace {
+
+constexpr std::size_t kNeighbours = 2;  // are simulated besides the best plan
 
 class Planner {
  public:
@@ -25,6 +28,11 @@ class Planner {
     }
     bound_by_all_meshes();
     rank();
+    if (request_.explain && request_.search.boolean("sure")) {
+      Stopwatch watch;
+      if (Status status = add_runner_up(); !status) return status.error();
+      ranking_.runner_up_seconds = watch.lap();
+    }
     if (!ranking_.plans.empty() && request_.explain) {
       Stopwatch watch;
       if (Status status = compare(); !status) return status.error();
@@ -126,7 +134,10 @@ class Planner {
     std::vector<RankedPlan>& plans = ranking_.plans;
     const auto count = static_cast<std::size_t>(request_.top);
     const TickSum too_much = plans.size() < count ? std::numeric_limits<TickSum>::max() : plans.back().fitted.assignment.cost;
-    if (best.assignment.cost >= too_much) return Done{};
+    if (best.assignment.cost >= too_much) {
+      if (count == 1) beaten_.push_back(std::move(best));
+      return Done{};
+    }
     Result<DistinctPlans> found = DistinctPlans{};
     if (count == 1) found->plans.push_back(std::move(best));
     else found = distinct_plans(fitted_, given, problem, request_.budget_bytes, std::move(best), count, too_much);
@@ -134,7 +145,30 @@ class Planner {
     ranking_.may_have_more = ranking_.may_have_more || found->cut_off;
     for (FittedPlan& plan : found->plans) plans.push_back({std::move(plan), problem.variables.size(), problem.strategies});
     std::stable_sort(plans.begin(), plans.end(), [](const RankedPlan& a, const RankedPlan& b) { return a.fitted.assignment.cost < b.fitted.assignment.cost; });
+    for (std::size_t i = count; count == 1 && i < plans.size(); ++i) beaten_.push_back(std::move(plans[i].fitted));
     if (plans.size() > count) plans.erase(plans.begin() + request_.top, plans.end());
+    if (count == 1) leader_ = Leader{given.mesh, given.filter, std::move(problem)};
+    return Done{};
+  }
+
+  // Where one plan was asked for, its runner-up is the best of other meshes, or one that does little otherwise than it.
+  Status add_runner_up() {
+    if (ranking_.plans.empty() || !ranking_.plans.front().fitted.no_program.empty()) return Done{};
+    const FittedPlan& best = ranking_.plans.front().fitted;
+    if (leader_ && !request_.solver.reads_model()) {
+      const ProblemInput input{request_.context, leader_->mesh, leader_->filter};
+      Result<std::vector<FittedPlan>> found = neighbouring_plans(fitted_, input, leader_->problem, request_.budget_bytes, best, kNeighbours);
+      if (!found) return found.error();
+      for (FittedPlan& plan : *found) beaten_.push_back(std::move(plan));
+    }
+    std::vector<const FittedPlan*> candidates;
+    for (std::size_t i = 1; i < ranking_.plans.size(); ++i) candidates.push_back(&ranking_.plans[i].fitted);
+    for (const FittedPlan& plan : beaten_) candidates.push_back(&plan);
+    const FittedPlan* second = runner_up_among(candidates, best.plan);
+    if (second == nullptr) return Done{};
+    Result<RunnerUp> described = describe_runner_up(request_.cluster, request_.context, request_.lower, best.plan, second->plan);
+    if (!described) return described.error();
+    ranking_.plans.front().fitted.plan.runner_up = std::move(*described);
     return Done{};
   }
 
@@ -241,6 +275,15 @@ class Planner {
   const FittedSolver fitted_{[this](const ModelProblem& model, std::int64_t budget, std::int64_t most_work) { return solve(model, budget, most_work); },
                              request_.lower, DeviceMemory{&request_.cluster, request_.must_fit_device}};
   PlanRanking ranking_;
+
+  // Where one plan is asked for: the problem of the best mesh so far, and the best plans of others.
+  struct Leader {
+    Mesh mesh;
+    StrategyFilter filter;
+    Problem problem;
+  };
+  std::optional<Leader> leader_;
+  std::vector<FittedPlan> beaten_;
 };
 
 }  // namespace

@@ -63,13 +63,13 @@ struct RankedPlan {
 };
 
 struct PlanRanking {
-  std::vector<RankedPlan> plans;  // by simulated step; empty if no mesh has a plan that fits
+  std::vector<RankedPlan> plans;  // by simulated step; empty if no mesh has a plan that fits. The first has its runner-up
   bool may_have_more = false;     // fewer than asked for, since looking for more was given up
   std::vector<MeshTrial> trials;
   std::vector<Comparison> comparisons;  // with the first plan, on its mesh
   std::optional<FittedPlan> smallest;   // if nothing fits: of the plans that were seen, the one that holds least
   // Seconds of wall time.
-  double strategies_seconds = 0, search_seconds = 0, comparisons_seconds = 0;
+  double strategies_seconds = 0, search_seconds = 0, comparisons_seconds = 0, runner_up_seconds = 0;
 };
 
 // Errors: bad_input (the mesh, a pin, a setting of [search]), plugin_failed. That nothing fits is none.

@@ -19,7 +19,7 @@ ROOMS: dict[str, str] = {
     "cost": "ticks cost gather_units conversion call_price local_call planning_context",
     "search": "strategy_space solver reduce",
     "strategy": "strategy",
-    "plan": "plan",
+    "plan": "runner_up plan",
     "program": "program lower arena program_pass memory_profile timeline op_kernels op_emitter executable backend",
     "planning": "",
     "host/files": "",

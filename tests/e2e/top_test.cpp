@@ -188,7 +188,7 @@ TEST_F(Top, SaysWhatAnotherPlanDoesOtherwise) {
   const Outcome outcome = plan("mlp_tiny", "--mesh 8 --top 2");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
   EXPECT_THAT(outcome.output, HasSubstr("The best distinct plans, by simulated step:"));
-  EXPECT_THAT(plan("mlp_tiny", "--mesh 8").output, Not(HasSubstr("distinct")));
+  EXPECT_THAT(plan("mlp_tiny", "--mesh 8").output, Not(HasSubstr("The best distinct plans")));
 }
 
 TEST_F(Top, TakesOneOrMore) {

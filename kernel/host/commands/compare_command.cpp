@@ -53,6 +53,7 @@ Result<Row> try_solver(const CompareOptions& options, const std::string& solver,
   PlanOptions plan_options = options.plan;
   plan_options.profiled = profiled;
   plan_options.intra = solver;
+  plan_options.set.emplace_back("search.sure=false");  // no runner-up is shown
   Result<PluginHost> host = open_host(plan_options);
   if (!host) return host.error();
   Result<PlanOutcome> outcome = run_pipeline(plan_options, *host);

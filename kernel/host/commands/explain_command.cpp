@@ -12,6 +12,7 @@
 #include "plan_notes.h"
 #include "plan_words.h"
 #include "report/report_error.h"
+#include "report/sureness.h"
 #include "report/text_table.h"
 #include "search_settings.h"
 
@@ -261,7 +262,13 @@ std::string overview(const std::vector<Explanation>& all, std::size_t most) {
   return "What takes most time, of " + std::to_string(all.size()) + " choices (name one to see its alternatives):\n" + table_text(rows, 3);
 }
 
-Result<std::vector<Explanation>> explain(const ExplainOptions& options) {
+struct Explained {
+  std::vector<Explanation> choices;
+  std::string sure;             // how sure the whole plan is; where no name was given
+  std::optional<Json> runner_up;  // likewise
+};
+
+Result<Explained> explain(const ExplainOptions& options) {
   Result<OpenPlan> opened = open_plan(options.plan);
   if (!opened) return opened.error();
   Explainer explainer(*opened, options);
@@ -279,23 +286,31 @@ Result<std::vector<Explanation>> explain(const ExplainOptions& options) {
   if (options.name.empty()) {
     std::stable_sort(all.begin(), all.end(), [](const Explanation& a, const Explanation& b) { return seconds_of(a) > seconds_of(b); });
   }
-  return all;
+  Explained explained{std::move(all), {}, {}};
+  if (!options.name.empty() || !opened->plan.runner_up) return explained;
+  explained.sure = sureness_text(opened->plan);
+  explained.runner_up = runner_up_json(*opened->plan.runner_up);
+  return explained;
 }
 
 }  // namespace
 
 int run_explain(const ExplainOptions& options) {
-  const Result<std::vector<Explanation>> all = explain(options);
-  if (!all) return fail(options.plan, all.error());
+  const Result<Explained> explained = explain(options);
+  if (!explained) return fail(options.plan, explained.error());
+  const std::vector<Explanation>& all = explained->choices;
   std::string text;
   if (options.plan.format == "json") {
     Json::Array rows;
-    for (const Explanation& one : *all) rows.push_back(json_of(one));
-    text = write_json(Json().add("explained", std::move(rows)));
+    for (const Explanation& one : all) rows.push_back(json_of(one));
+    Json json = Json().add("explained", std::move(rows));
+    if (explained->runner_up) json.add("runner_up", *explained->runner_up);
+    text = write_json(json);
   } else if (options.name.empty()) {
-    text = overview(*all, static_cast<std::size_t>(options.most));
+    text = overview(all, static_cast<std::size_t>(options.most));
+    if (!explained->sure.empty()) text += "\n" + explained->sure;
   } else {
-    for (const Explanation& one : *all) text += (text.empty() ? "" : "\n") + text_of(one);
+    for (const Explanation& one : all) text += (text.empty() ? "" : "\n") + text_of(one);
   }
   std::fwrite(text.data(), 1, text.size(), stdout);
   return 0;

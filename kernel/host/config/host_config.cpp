@@ -43,6 +43,7 @@ constexpr meshwright_config_key_v1 kSearch[] = {
     {"regather", "text", "", "\"free\"", "ZeRO-3, for the backward: always gather again, never (keep), or free"},
     {"prefetch", "text", "", "\"free\"", "ZeRO-3: always gather beside the unit before, never (when it is computed with), or free"},
     {"inputs", "text", "", "\"any\"", "any: each rank is fed what the plan wants of an input; rows: its rows of the batch, from which the rest is gathered"},
+    {"sure", "boolean", "", "true", "whether a plan says how wrong which figures would have to be for the second best distinct plan to win"},
     {"batch_axes", "text", "", "\"none\"", "mesh axes that only ever shard the batch (data parallelism): none, all, 0,2"},
 };
 constexpr meshwright_config_key_v1 kTrain[] = {

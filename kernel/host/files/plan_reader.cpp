@@ -12,6 +12,7 @@
 #include "files/input_file.h"
 #include "files/json_place.h"
 #include "files/memory_reader.h"
+#include "files/runner_up_reader.h"
 #include "meshwright/step_order.h"
 #include "plan_words.h"
 
@@ -199,6 +200,7 @@ class PlanReader {
     }
     plan_.unruled_ops = root_.at("unruled_ops").texts();
     plan_.notes = root_.at("notes").texts();
+    if (const std::optional<JsonPlace> runner_up = root_.find("runner_up")) plan_.runner_up = read_runner_up(*runner_up, plan_.cluster);
     return !root_.failed();
   }
 

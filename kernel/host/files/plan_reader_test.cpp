@@ -141,6 +141,7 @@ Plan small_plan() {
   plan.variables[1].forward_seconds = 0.25;
   plan.unruled_ops = {"thirdparty.op"};
   plan.notes = {"a note"};
+  plan.runner_up = {"2", 0.15, 0.25, {"weight R from S0"}, {{CostCoefficient::link_bandwidth, "link", 0.01, 0.02, 0.625}, {CostCoefficient::host_time, "", 0, -0.001, {}}}};
   return plan;
 }
 
@@ -260,6 +261,18 @@ TEST(PlanReader, SaysWhatIsWrongAndWhere) {
            Case{"\"context_bytes\": 30,\n      \"workspace", "\"context_bytes\": 980,\n      \"workspace",
                 "cluster: cluster 'pair': driver, context and workspace of the device and reserved_bytes of the "
                 "cluster are together no less than the device's memory, 1000 bytes, and leave nothing for a program"},
+           Case{"\"mesh\": \"2\"", "\"mesh\": \"4\"", "runner_up.mesh: its axes make 4 devices, and the cluster has 2"},
+           Case{"\"mesh\": \"2\"", "\"mesh\": \"2y\"", "runner_up.mesh: mesh '2y': write axis sizes like 8, 2x4 or 2x2x2"},
+           Case{"\"step_seconds\": 0.25", "\"step_seconds\": -1.0", "runner_up.step_seconds: -1 is out of range"},
+           Case{"\"link_bandwidth\"", "\"bandwidth\"",
+                "runner_up.break_evens[0].coefficient: 'bandwidth' is none of link_bandwidth, link_latency, product_rate, attention_rate, memory_bandwidth, host_time"},
+           Case{"weight R from S0", "weight \\u001b[2J", "runner_up.differences[0]: it is a line of text, and has a control character"},
+           Case{"\"level\": \"link\"", "\"level\": \"ring\"", "runner_up.break_evens[0].level: the cluster has no level 'ring'"},
+           Case{"\"level\": \"link\"", "\"once\": \"link\"", "runner_up.break_evens[0]: it has no level, and is a coefficient of links"},
+           Case{"\"link_bandwidth\"", "\"host_time\"", "runner_up.break_evens[0].level: only a coefficient of links has a level"},
+           Case{"\"factor\": 0.625", "\"factor\": 9.0", "runner_up.break_evens[0].factor: 9 is out of range"},
+           Case{"\"factor\": 0.625", "\"factor\": \"half\"", "runner_up.break_evens[0].factor: expected a number, not 'half'"},
+           Case{"\"coefficient\": \"host_time\"", "\"level\": \"link\", \"coefficient\": \"link_bandwidth\"", "runner_up.break_evens[1]: the coefficient stands there twice"},
            Case{"\"objective_seconds\": 0.1", "\"objective_seconds\": 1e300", "objective_seconds: 1e+300 is out of range"},
            Case{"\"op\": \"test.linear\",\n        \"module\"", "\"op\": \"meshwright.pad_backward\",\n        \"module\"", "graph: node 'linear': no plan has the op 'meshwright.pad_backward'"},
            Case{"\"name\": \"mean\",\n        \"op\": \"test.mean\",\n        \"module\"", "\"name\": \"linear\",\n        \"op\": \"test.mean\",\n        \"module\"", "graph: graph 'small': two nodes are named 'linear'"},

@@ -122,6 +122,7 @@ class Pipeline {
     outcome_.phases.strategies += ranking.strategies_seconds;
     outcome_.phases.search = ranking.search_seconds;
     outcome_.phases.comparisons = ranking.comparisons_seconds;
+    outcome_.phases.runner_up = ranking.runner_up_seconds;
     outcome_.may_have_more = ranking.may_have_more;
     outcome_.trials = std::move(ranking.trials);
     outcome_.comparisons = std::move(ranking.comparisons);

@@ -24,6 +24,7 @@ struct PhaseSeconds {
   double strategies = 0;  // atoms, strategies and prices
   double search = 0;      // reduction and solver
   double comparisons = 0;
+  double runner_up = 0;   // finding it, and what would make it win
   double total = 0;
 };
 

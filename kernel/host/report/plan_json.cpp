@@ -6,6 +6,7 @@
 #include "distinct_plans.h"
 #include "plan_words.h"
 #include "report/memory_json.h"
+#include "report/sureness.h"
 
 namespace meshwright::host {
 
@@ -289,6 +290,7 @@ Json plan_json(const Plan& plan) {
     return one;
   }));
   json.add("unruled_ops", texts(plan.unruled_ops)).add("notes", texts(plan.notes));
+  if (plan.runner_up) json.add("runner_up", runner_up_json(*plan.runner_up));
   const PlanWriter writer(plan);
   json.add("variables", array_of(plan.variables, [&](const PlannedVariable& variable) { return writer.variable(variable); }));
   json.add("conversions", array_of(plan.conversions, [&](const PlannedConversion& conversion) { return writer.conversion(conversion); }));
@@ -303,6 +305,7 @@ Json summary_json(const PlanOutcome& outcome) {
     add_totals(json, *outcome.plan);
     json.add("mesh", to_string(outcome.plan->mesh)).add("unruled_ops", texts(outcome.plan->unruled_ops));
     json.add("notes", texts(outcome.plan->notes));
+    if (outcome.plan->runner_up) json.add("runner_up", runner_up_json(*outcome.plan->runner_up));
   } else {
     json.add("status", name(SolveStatus::infeasible)).add("reason", outcome.refusal);
     for (const char* key :
@@ -341,7 +344,8 @@ Json summary_json(const PlanOutcome& outcome) {
   Json phases;
   phases.add("plugins", outcome.phases.plugins).add("frontend", outcome.phases.frontend);
   phases.add("strategies", outcome.phases.strategies).add("search", outcome.phases.search);
-  phases.add("comparisons", outcome.phases.comparisons).add("total", outcome.phases.total);
+  phases.add("comparisons", outcome.phases.comparisons);
+  phases.add("runner_up", outcome.phases.runner_up).add("total", outcome.phases.total);
   json.add("phase_seconds", std::move(phases));
   return json;
 }

@@ -8,6 +8,7 @@
 #include "plan_notes.h"
 #include "report/memory_text.h"
 #include "report/module_table.h"
+#include "report/sureness.h"
 #include "report/text_table.h"
 
 namespace meshwright::host {
@@ -126,6 +127,7 @@ std::string outcome_text(const PlanOutcome& outcome) {
                      plan.cluster.device.name + "), mesh " + to_string(plan.mesh) + "\n  " + axes_text(plan.mesh) + "\n\n";
   text += modules_text(plan) + "\n";
   text += trials_text(outcome) + "\n" + ranking_text(outcome) + comparisons_text(outcome) + "\n";
+  if (const std::string sure = sureness_text(plan); !sure.empty()) text += sure + "\n";
   text += "Status       " + status_text(plan) + "\n";
   text += "Objective    " + milliseconds(plan.objective_seconds) + "; no plan in this space is below " +
           milliseconds(plan.lower_bound_seconds) + "\n";

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "meshwright/mesh.h"
 #include "meshwright/model_analysis.h"
 #include "meshwright/result.h"
+#include "meshwright/runner_up.h"
 #include "meshwright/solver.h"
 #include "meshwright/strategy.h"
 #include "meshwright/training.h"
@@ -131,6 +133,7 @@ struct Plan {
   std::vector<PlannedConstant> constants;
   std::vector<std::string> unruled_ops;  // ops that run replicated because no family has a rule for them
   std::vector<std::string> notes;        // what a reader of the numbers must know
+  std::optional<RunnerUp> runner_up;     // the second best distinct plan; nothing: none is known, or nobody asked
 
   [[nodiscard]] const Graph& graph() const { return *model.graph; }
   // Of a value of the training graph, whose first values are the forward's.
