@@ -9,7 +9,7 @@ DEMO_OUTPUT ?= $(BUILD)/demo/plan.json
 # Small enough that a CPU runs it in seconds.
 DEMO_VERIFIED ?= examples/gpt2_mini.pt2
 
-.PHONY: configure build demo test nightly fuzz test-torch zoo models saved-bytes search-times tap-figures test-onnx bench iopddl fmt lint
+.PHONY: configure build demo test nightly fuzz test-torch zoo models saved-bytes search-times step-gaps tap-figures test-onnx bench iopddl fmt lint
 
 configure: packages-build
 	@./tools/install_highs.sh $(BUILD)/highs
@@ -98,6 +98,12 @@ search-times: packages-torch build
 	@./tools/install_torch.sh $(BUILD)/torch tests/zoo/requirements.txt
 	@echo "search-times: exporting and planning"
 	@$(BUILD)/torch/bin/python bench/search/search.py --runs 2 --program $(BUILD)/bin/meshwright -o $(BUILD)/zoo
+
+# How near the steps of the zoo's plans are to their bounds.
+step-gaps: packages-torch build
+	@./tools/install_torch.sh $(BUILD)/torch tests/zoo/requirements.txt
+	@echo "step-gaps: exporting and planning"
+	@$(BUILD)/torch/bin/python bench/search/steps.py --program $(BUILD)/bin/meshwright -o $(BUILD)/zoo
 
 # TAP's Figures 7, 9 and 10, with --intra tap.
 tap-figures: packages-torch build

@@ -290,6 +290,15 @@ Ticks move_ticks(const ConversionProblem& problem, const Layout& from, const Mov
   return to_ticks(move_seconds(problem, from, move)) + 1;  // of two ways that cost the same, the one of fewer moves
 }
 
+Ticks move_host_ticks(const ConversionProblem& problem, const Layout& from, const Move& move) {
+  const DeviceSpec& device = problem.profile.device;
+  if (move.kind == MoveKind::slice && problem.packed) return 0;  // part of filling the bucket
+  if (to_ticks(move_seconds(problem, from, move)) == 0) return 0;
+  if (move.kind == MoveKind::slice) return to_ticks(device.host_launch_seconds);
+  const auto bytes = [&](const Layout& layout) { return static_cast<double>(local_bytes(layout, problem.shape, problem.mesh, problem.element_bytes)); };
+  return to_ticks(alpha_share(problem, bytes(from), bytes(move.result)) * device.host_collective_seconds);
+}
+
 ConversionSearch::~ConversionSearch() = default;
 
 namespace {
@@ -327,28 +336,33 @@ Result<ConversionPath> ConversionSearch::find(const ConversionProblem& problem, 
   });
 }
 
-Result<std::vector<Ticks>> ConversionSearch::price_all(const ConversionProblem& problem,
-                                                       std::span<const Layout> layouts) const {
-  return guarded([] { return std::string("conversion prices: the plugin"); }, [&]() -> Result<std::vector<Ticks>> {
-    Result<std::vector<Ticks>> ticks = do_price_all(problem, layouts);
-    if (ticks && ticks->size() != layouts.size() * layouts.size()) {
+Result<std::vector<PathPrice>> ConversionSearch::price_all(const ConversionProblem& problem, std::span<const Layout> layouts) const {
+  return guarded([] { return std::string("conversion prices: the plugin"); }, [&]() -> Result<std::vector<PathPrice>> {
+    Result<std::vector<PathPrice>> prices = do_price_all(problem, layouts);
+    if (prices && prices->size() != layouts.size() * layouts.size()) {
       return plugin_failed("conversion prices: one is needed for each pair of layouts");
     }
-    return ticks;
+    return prices;
   });
 }
 
-Result<std::vector<Ticks>> ConversionSearch::do_price_all(const ConversionProblem& problem,
-                                                          std::span<const Layout> layouts) const {
-  std::vector<Ticks> ticks;
+Result<std::vector<PathPrice>> ConversionSearch::do_price_all(const ConversionProblem& problem, std::span<const Layout> layouts) const {
+  std::vector<PathPrice> prices;
   for (const Layout& from : layouts) {
     for (const Layout& to : layouts) {
       Result<ConversionPath> path = find(problem, from, to);
       if (!path && path.error().code != ErrorCode::infeasible) return path.error();
-      ticks.push_back(path ? path->ticks : kForbidden);
+      PathPrice& price = prices.emplace_back();
+      if (!path) continue;
+      price.ticks = path->ticks;
+      const Layout* here = &from;
+      for (const Move& move : path->moves) {
+        price.host_ticks += move_host_ticks(problem, *here, move);
+        here = &move.result;
+      }
     }
   }
-  return ticks;
+  return prices;
 }
 
 Result<const ConversionPath*> ConversionPaths::find(const ConversionProblem& problem, const Layout& from, const Layout& to) {

@@ -2,19 +2,25 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
+#include <utility>
 
 #include "distinct_plans.h"
 #include "input_rows.h"
 #include "plan_notes.h"
 #include "runner_up.h"
 #include "search_settings.h"
+#include "step_search.h"
 #include "stopwatch.h"
 
 namespace meshwright {
 
 namespace {
 
-constexpr std::size_t kNeighbours = 2;  // are simulated besides the best plan
+constexpr double kLeastWork = 8e6;    // of rounds of searches by the step; those on small meshes are cheaper than reading the model
+constexpr double kOptimalGap = 0.001;  // a step so near its bound is called optimal
+constexpr std::size_t kNeighbours = 2;  // of the best plan, that are simulated
+constexpr TickSum kNothingTooMuch = std::numeric_limits<TickSum>::max();
 
 class Planner {
  public:
@@ -26,13 +32,19 @@ class Planner {
     for (const auto& shape : *shapes) {
       if (Status status = try_mesh(shape); !status) return status.error();
     }
-    bound_by_all_meshes();
+    if (Status status = shorten_steps(); !status) return status.error();
+    for (const auto& searched : searched_) {
+      if (Status status = keep(*searched); !status) return status.error();
+    }
     rank();
     if (request_.explain && request_.search.boolean("sure")) {
       Stopwatch watch;
+      if (Status status = add_neighbours(); !status) return status.error();
       if (Status status = add_runner_up(); !status) return status.error();
       ranking_.runner_up_seconds = watch.lap();
     }
+    bound_by_all_meshes();
+    keep_asked_for();
     if (!ranking_.plans.empty() && request_.explain) {
       Stopwatch watch;
       if (Status status = compare(); !status) return status.error();
@@ -42,6 +54,20 @@ class Planner {
   }
 
  private:
+  // What is known of a mesh that has a plan.
+  struct Searched {
+    Searched(const PlanningContext& context, Mesh of, const StrategyFilter& filter) : mesh(std::move(of)), given{context, mesh, filter} {}
+
+    const Mesh mesh;
+    const ProblemInput given;
+    Problem problem;
+    FittedPlan best;                                        // by the objective
+    std::optional<std::pair<StrategyFilter, Problem>> fed;  // what that is of, where it is another problem (feed_rows)
+    std::unique_ptr<StepSearch> steps;                      // null where steps have no bound
+    std::optional<FittedPlan> best_step;
+    std::size_t trial = 0;
+  };
+
   Result<std::vector<std::vector<std::int64_t>>> mesh_shapes() const {
     if (request_.mesh.empty()) return candidate_shapes(request_.cluster, request_.explain ? 3 : 2);
     Result<std::vector<std::int64_t>> shape = parse_mesh_shape(request_.mesh);
@@ -59,25 +85,24 @@ class Planner {
     if (!mesh) return mesh.error();
     Result<StrategyFilter> filter = wanted_filter(request_.search, *mesh);
     if (!filter) return filter.error();
-    ProblemInput given{request_.context, *mesh, *filter};
+    auto searched = std::make_unique<Searched>(request_.context, std::move(*mesh), *filter);
+    const ProblemInput& given = searched->given;
     Result<Problem> problem = build_pinned(given, request_.pins);
     ranking_.strategies_seconds += watch.lap();
     MeshTrial trial;
-    trial.mesh = to_string(*mesh);
+    trial.mesh = to_string(searched->mesh);
     if (!problem) {
       if (problem.error().code != ErrorCode::infeasible) return problem.error();
       trial.binding = problem.error().message;
       ranking_.trials.push_back(std::move(trial));
       return Done{};
     }
-    Result<FittedSearch> found = fitted_.search(given, *problem, request_.budget_bytes);
+    searched->problem = std::move(*problem);
+    Result<FittedSearch> found = fitted_.search(given, searched->problem, request_.budget_bytes);
     if (!found) return found.error();
-    if (found->best && request_.search.text("inputs") == "rows") {
-      if (Status status = feed_rows(given, *problem, *found); !status) return status;
-    }
     if (!found->best && request_.explain) {
       keep_smallest(trial, std::move(found->smallest));
-      Result<std::optional<FittedPlan>> smallest = fitted_.smallest(given, *problem, found->least_bytes);
+      Result<std::optional<FittedPlan>> smallest = fitted_.smallest(given, searched->problem, found->least_bytes);
       if (!smallest) return smallest.error();
       keep_smallest(trial, std::move(*smallest));
     }
@@ -91,23 +116,83 @@ class Planner {
     }
     trial.binding = found->least_bytes > 0 ? "needs at least " + size_text(found->least_bytes) + " per device" : found->binding;
     if (found->best) {
+      if (searches_steps() && found->best->no_program.empty()) begin_steps(*searched, *found->best);
+      if (request_.search.text("inputs") == "rows") {
+        if (Status status = feed_rows(*searched, *found); !status) return status;
+        trial.status = found->status;
+      }
       trial.objective_seconds = to_seconds(found->best->assignment.cost);
       trial.peak_bytes = found->best->plan.peak_bytes;
-      if (Status status = keep(given, *problem, std::move(*found->best)); !status) return status;
+      trial.step_seconds = found->best->plan.step_seconds;
+      searched->best = std::move(*found->best);
+      searched->trial = ranking_.trials.size();
+      searched_.push_back(std::move(searched));
     }
     ranking_.search_seconds += watch.lap();
     ranking_.trials.push_back(std::move(trial));
     return Done{};
   }
 
+  // --- steps ---
+
+  [[nodiscard]] double rounds() const { return static_cast<double>(request_.search.integer("step_rounds")); }
+
+  // Solvers that read the model try plans of their own, and prove nothing. What has no backward has no program, and no step.
+  [[nodiscard]] bool searches_steps() const {
+    return request_.explain && rounds() > 0 && request_.context.model.backward && !request_.solver.reads_model();
+  }
+
+  void begin_steps(Searched& searched, FittedPlan best) const {
+    const auto takes_rows = [this](const FittedPlan& plan) -> Result<bool> {
+      if (request_.search.text("inputs") != "rows") return true;
+      const Result<Program> program = request_.lower(plan.plan);
+      if (!program) return program.error();
+      return input_rows(*program).gather_seconds == 0;
+    };
+    searched.steps = std::make_unique<StepSearch>(fitted_, searched.given, searched.problem, request_.budget_bytes, std::move(best), takes_rows);
+  }
+
+  // Rounds on the meshes whose bounds are lowest, as long as they may have a shorter step, and with so much work in all as some on each.
+  Status shorten_steps() {
+    Stopwatch watch;
+    double left = 0, shortest = std::numeric_limits<double>::infinity();
+    for (const auto& searched : searched_) {
+      if (searched->steps == nullptr) continue;
+      left += rounds() * searched->steps->work();
+      shortest = std::min(shortest, searched->steps->best().plan.step_seconds);
+    }
+    left = std::max(left, kLeastWork);
+    while (left > 0) {
+      StepSearch* next = nullptr;
+      for (const auto& searched : searched_) {
+        StepSearch* steps = searched->steps.get();
+        if (steps == nullptr || steps->is_done() || steps->bound_seconds() >= (1 - kOptimalGap) * shortest) continue;
+        if (next == nullptr || steps->bound_seconds() < next->bound_seconds()) next = steps;
+      }
+      if (next == nullptr) break;
+      left -= next->work();
+      if (Status status = next->run_round(); !status) return status;
+      shortest = std::min(shortest, next->best().plan.step_seconds);
+    }
+    for (const auto& searched : searched_) {
+      if (searched->steps == nullptr) continue;
+      searched->best_step = searched->steps->best();
+      MeshTrial& trial = ranking_.trials[searched->trial];
+      trial.step_lower_bound_seconds = searched->steps->bound_seconds();
+      trial.step_seconds = searched->best_step->plan.step_seconds;
+    }
+    ranking_.search_seconds += watch.lap();
+    return Done{};
+  }
+
   // Where ranks feed rows of the batch, and the best plan wants some inputs otherwise: the best one that takes them as they are fed,
   // unless it is slower even so.
-  Status feed_rows(ProblemInput& given, Problem& problem, FittedSearch& found) const {
+  Status feed_rows(Searched& searched, FittedSearch& found) const {
     Result<Program> program = request_.lower(found.best->plan);
     if (!program) return Done{};  // the plan has a note that says why there is none
     const InputRows rows = input_rows(*program);
     if (rows.gather_seconds == 0) return Done{};
-    ProblemInput fed = given;
+    ProblemInput fed = searched.given;
     fed.filter.batch_axes |= rows.axes;
     fed.filter.sharded_weight_axes &= ~rows.axes;
     Result<Problem> other = build_pinned(fed, request_.pins);
@@ -118,86 +203,118 @@ class Planner {
       if (second->best && to_seconds(second->best->assignment.cost) < to_seconds(found.best->assignment.cost) + rows.gather_seconds) {
         second->lower_bound_seconds = second->best->plan.lower_bound_seconds = found.lower_bound_seconds;
         second->status = second->best->plan.status = SolveStatus::bounded;
-        given.filter = fed.filter;
-        problem = std::move(*other);
+        searched.fed.emplace(fed.filter, std::move(*other));
         found = std::move(*second);
+        if (searched.steps != nullptr) searched.steps->answer_with(*found.best);
         return Done{};
       }
     }
     found.best->plan.notes.push_back("Ranks that feed their rows of the batch gather inputs for " + milliseconds(rows.gather_seconds) +
                                      " before the step, which no figure here counts.");
+    if (searched.steps != nullptr) searched.steps->answer_with(*found.best);
     return Done{};
   }
 
-  // A mesh's best plan, and its next ones, as far as they are among the best of all meshes so far.
-  Status keep(const ProblemInput& given, Problem& problem, FittedPlan best) {
-    std::vector<RankedPlan>& plans = ranking_.plans;
-    const auto count = static_cast<std::size_t>(request_.top);
-    const TickSum too_much = plans.size() < count ? std::numeric_limits<TickSum>::max() : plans.back().fitted.assignment.cost;
-    if (best.assignment.cost >= too_much) {
-      if (count == 1) beaten_.push_back(std::move(best));
-      return Done{};
+  // --- ranking ---
+
+  // A mesh's best plan, and its next ones where several are asked for.
+  Status keep(Searched& searched) {
+    least_objective_ = std::min(least_objective_, searched.best.plan.objective_seconds);
+    std::vector<FittedPlan> found;
+    if (request_.top == 1) {
+      found.push_back(searched.best_step ? std::move(*searched.best_step) : std::move(searched.best));
+    } else {
+      ProblemInput given = searched.given;
+      if (searched.fed) given.filter = searched.fed->first;
+      Problem& problem = searched.fed ? searched.fed->second : searched.problem;
+      Result<DistinctPlans> distinct = distinct_plans(fitted_, given, problem, request_.budget_bytes, std::move(searched.best),
+                                                      static_cast<std::size_t>(request_.top), kNothingTooMuch);
+      if (!distinct) return distinct.error();
+      ranking_.may_have_more = ranking_.may_have_more || distinct->cut_off;
+      found = std::move(distinct->plans);
+      if (searched.best_step) add_distinct(std::move(*searched.best_step), found);
     }
-    Result<DistinctPlans> found = DistinctPlans{};
-    if (count == 1) found->plans.push_back(std::move(best));
-    else found = distinct_plans(fitted_, given, problem, request_.budget_bytes, std::move(best), count, too_much);
-    if (!found) return found.error();
-    ranking_.may_have_more = ranking_.may_have_more || found->cut_off;
-    for (FittedPlan& plan : found->plans) plans.push_back({std::move(plan), problem.variables.size(), problem.strategies});
-    std::stable_sort(plans.begin(), plans.end(), [](const RankedPlan& a, const RankedPlan& b) { return a.fitted.assignment.cost < b.fitted.assignment.cost; });
-    for (std::size_t i = count; count == 1 && i < plans.size(); ++i) beaten_.push_back(std::move(plans[i].fitted));
-    if (plans.size() > count) plans.erase(plans.begin() + request_.top, plans.end());
-    if (count == 1) leader_ = Leader{given.mesh, given.filter, std::move(problem)};
+    for (FittedPlan& plan : found) ranking_.plans.push_back({std::move(plan), searched.problem.variables.size(), searched.problem.strategies});
     return Done{};
   }
 
-  // Where one plan was asked for, its runner-up is the best of other meshes, or one that does little otherwise than it.
+  // In the place of one that differs in details only.
+  static void add_distinct(FittedPlan plan, std::vector<FittedPlan>& plans) {
+    std::erase_if(plans, [&](const FittedPlan& other) { return differences(other.plan, plan.plan).empty(); });
+    plans.push_back(std::move(plan));
+  }
+
+  // Plans that do little otherwise than the best one, which may be faster; where one plan is asked for.
+  Status add_neighbours() {
+    if (request_.top > 1 || ranking_.plans.empty() || request_.solver.reads_model() || request_.search.text("inputs") == "rows") return Done{};
+    const RankedPlan& best = ranking_.plans.front();
+    if (!best.fitted.no_program.empty()) return Done{};
+    const std::size_t variables = best.variables, strategies = best.strategies;
+    const auto mesh = std::ranges::find_if(searched_, [&](const auto& each) { return to_string(each->mesh) == to_string(best.fitted.plan.mesh); });
+    Result<std::vector<FittedPlan>> found = neighbouring_plans(fitted_, (*mesh)->given, (*mesh)->problem, request_.budget_bytes, best.fitted, kNeighbours);
+    if (!found) return found.error();
+    for (FittedPlan& plan : *found) ranking_.plans.push_back({std::move(plan), variables, strategies});
+    rank();
+    return Done{};
+  }
+
   Status add_runner_up() {
     if (ranking_.plans.empty() || !ranking_.plans.front().fitted.no_program.empty()) return Done{};
-    const FittedPlan& best = ranking_.plans.front().fitted;
-    if (leader_ && !request_.solver.reads_model()) {
-      const ProblemInput input{request_.context, leader_->mesh, leader_->filter};
-      Result<std::vector<FittedPlan>> found = neighbouring_plans(fitted_, input, leader_->problem, request_.budget_bytes, best, kNeighbours);
-      if (!found) return found.error();
-      for (FittedPlan& plan : *found) beaten_.push_back(std::move(plan));
-    }
+    Plan& best = ranking_.plans.front().fitted.plan;
     std::vector<const FittedPlan*> candidates;
     for (std::size_t i = 1; i < ranking_.plans.size(); ++i) candidates.push_back(&ranking_.plans[i].fitted);
-    for (const FittedPlan& plan : beaten_) candidates.push_back(&plan);
-    const FittedPlan* second = runner_up_among(candidates, best.plan);
+    const FittedPlan* second = runner_up_among(candidates, best);
     if (second == nullptr) return Done{};
-    Result<RunnerUp> described = describe_runner_up(request_.cluster, request_.context, request_.lower, best.plan, second->plan);
+    Result<RunnerUp> described = describe_runner_up(request_.cluster, request_.context, request_.lower, best, second->plan);
     if (!described) return described.error();
-    ranking_.plans.front().fitted.plan.runner_up = std::move(*described);
+    best.runner_up = std::move(*described);
     return Done{};
   }
 
-  // A plan is optimal if no mesh may have a better one: also those that were only bounded, or where nothing was found and
-  // nothing is proven.
+  // What no mesh may be below: also those that were only bounded, or where nothing was found and nothing is proven.
   void bound_by_all_meshes() {
-    double least = std::numeric_limits<double>::infinity();
+    double least = std::numeric_limits<double>::infinity(), least_step = least;
     for (const MeshTrial& trial : ranking_.trials) {
-      if (trial.status != SolveStatus::infeasible) least = std::min(least, trial.lower_bound_seconds);
+      if (trial.status == SolveStatus::infeasible) continue;
+      least = std::min(least, trial.lower_bound_seconds);
+      least_step = std::min(least_step, trial.step_lower_bound_seconds);
     }
     for (RankedPlan& ranked : ranking_.plans) {
       Plan& plan = ranked.fitted.plan;
       plan.lower_bound_seconds = std::min(plan.lower_bound_seconds, least);
-      if (plan.lower_bound_seconds <= 0) plan.status = SolveStatus::heuristic;
-      else if (plan.status == SolveStatus::optimal && plan.lower_bound_seconds < plan.objective_seconds) plan.status = SolveStatus::bounded;
+      if (searches_steps() && ranked.fitted.no_program.empty()) state_by_step(plan, least_step);
+      else state_by_objective(plan);
     }
   }
 
-  // By the simulated step, which knows what the objective adds up.
+  static void state_by_objective(Plan& plan) {
+    if (plan.lower_bound_seconds <= 0) plan.status = SolveStatus::heuristic;
+    else if (plan.status == SolveStatus::optimal && plan.lower_bound_seconds < plan.objective_seconds) plan.status = SolveStatus::bounded;
+  }
+
+  static void state_by_step(Plan& plan, double bound) {
+    plan.step_lower_bound_seconds = std::min(bound, plan.step_seconds);
+    if (bound <= 0) plan.status = SolveStatus::heuristic;
+    else plan.status = bound >= (1 - kOptimalGap) * plan.step_seconds ? SolveStatus::optimal : SolveStatus::bounded;
+  }
+
+  // By the step; where none is searched for, the objective says which plan is the answer, and the step only ranks several.
   void rank() {
+    const double Plan::* seconds = searches_steps() || request_.top > 1 ? &Plan::step_seconds : &Plan::objective_seconds;
+    std::ranges::stable_sort(ranking_.plans, {}, [&](const RankedPlan& each) { return each.fitted.plan.*seconds; });
+  }
+
+  void keep_asked_for() {
     std::vector<RankedPlan>& plans = ranking_.plans;
     if (plans.empty()) return;
-    const double least = plans.front().fitted.plan.objective_seconds;
-    std::stable_sort(plans.begin(), plans.end(), [](const RankedPlan& a, const RankedPlan& b) { return a.fitted.plan.step_seconds < b.fitted.plan.step_seconds; });
+    if (std::ssize(plans) > request_.top) plans.erase(plans.begin() + request_.top, plans.end());
     ranking_.may_have_more = ranking_.may_have_more && std::ssize(plans) < request_.top;
     Plan& plan = plans.front().fitted.plan;
-    if (plan.objective_seconds <= least) return;
-    plan.notes.push_back("Of the " + std::to_string(plans.size()) + " best distinct plans this one has the shortest simulated step; the least objective is " +
-                         milliseconds(least) + ".");
+    for (MeshTrial& trial : ranking_.trials) {
+      if (trial.mesh == to_string(plan.mesh)) trial.step_seconds = plan.step_seconds;
+    }
+    if (plan.objective_seconds <= least_objective_) return;
+    plan.notes.push_back("The least objective is " + milliseconds(least_objective_) + ", but the simulated step of the plan that has it is longer than this one's.");
   }
 
   static Result<Problem> build_pinned(const ProblemInput& given, std::span<const Pin> pins) {
@@ -262,6 +379,7 @@ class Planner {
         Result<FittedPlan> fitted = fitted_.fit(given, *problem, std::move(*answer));
         if (!fitted) return fitted.error();
         comparison.peak_bytes = fitted->plan.peak_bytes;
+        comparison.step_seconds = fitted->plan.step_seconds;
         if (fitted_.excess_bytes(fitted->plan, request_.budget_bytes) > 0) comparison.note = "does not fit the budget";
       } else {
         comparison.note = answer->binding;
@@ -275,15 +393,8 @@ class Planner {
   const FittedSolver fitted_{[this](const ModelProblem& model, std::int64_t budget, std::int64_t most_work) { return solve(model, budget, most_work); },
                              request_.lower, DeviceMemory{&request_.cluster, request_.must_fit_device}};
   PlanRanking ranking_;
-
-  // Where one plan is asked for: the problem of the best mesh so far, and the best plans of others.
-  struct Leader {
-    Mesh mesh;
-    StrategyFilter filter;
-    Problem problem;
-  };
-  std::optional<Leader> leader_;
-  std::vector<FittedPlan> beaten_;
+  std::vector<std::unique_ptr<Searched>> searched_;
+  double least_objective_ = std::numeric_limits<double>::infinity();
 };
 
 }  // namespace

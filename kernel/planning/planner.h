@@ -1,8 +1,10 @@
 // The fastest plans of a model on a cluster: every mesh is searched, and what fits is ranked.
 //
 //   for each mesh: strategies and prices → pins → reduction → solver → plan → its program's peak against the budget
+//   then rounds of searches by the step itself, on the meshes that may still have a shorter one (step_search.h)
 //
-// Where several plans are asked for, the least objectives are found first, and then ranked by the simulated step.
+// Plans are ranked by the simulated step. Where several are asked for, they are those of the least objectives on each mesh, and the
+// one with the shortest step that is known.
 // Owns nothing between calls. Deterministic: the same request gives the same plans.
 #pragma once
 
@@ -40,7 +42,9 @@ struct MeshTrial {
   std::string mesh;
   SolveStatus status = SolveStatus::infeasible;
   double objective_seconds = 0;
-  double lower_bound_seconds = 0;
+  double lower_bound_seconds = 0;  // of the objective
+  double step_seconds = 0;         // the shortest that is known
+  double step_lower_bound_seconds = 0;  // no plan of this mesh has a shorter one; 0: nothing is proven
   std::int64_t peak_bytes = 0;
   // If infeasible:
   std::string binding;
@@ -52,6 +56,7 @@ struct MeshTrial {
 struct Comparison {
   std::string name;                         // "data parallel", "Megatron 2x4"
   std::optional<double> objective_seconds;  // nothing if the model can't be split that way
+  double step_seconds = 0;                  // simulated
   std::int64_t peak_bytes = 0;
   std::string note;                         // why not, or how
 };

@@ -27,14 +27,19 @@ Work work_of(const Program& program, const Instruction& instruction, const OpTab
 
 constexpr std::size_t kStates = 9;
 
+ConversionProblem conversion_of(const Program& program, const Instruction& move, const CostProfile& profile) {
+  const ShardedType& from = program.type(move.operands[0].value);
+  return {program.mesh, from.atoms, profile, size_bytes(from.type.dtype), move.stream == Stream::communication};
+}
+
 // What the host takes to issue it. Views, what fills a bucket and all but one op of a fused kernel are issued with others.
-Ticks host_ticks(const Instruction& instruction, Ticks takes, const DeviceSpec& device) {
+Ticks host_ticks(const Program& program, const Instruction& instruction, Ticks takes, const CostProfile& profile) {
   if (takes == 0) return 0;
   switch (instruction.kind()) {
-    case InstructionKind::compute:
-      return instruction.compute()->fused.launches ? to_ticks(device.host_launch_seconds) : 0;
-    case InstructionKind::accumulate: return to_ticks(device.host_launch_seconds);
-    case InstructionKind::move: return to_ticks(instruction.move()->kind == MoveKind::slice ? device.host_launch_seconds : device.host_collective_seconds);
+    case InstructionKind::compute: return instruction.compute()->fused.launches ? to_ticks(profile.device.host_launch_seconds) : 0;
+    case InstructionKind::accumulate: return to_ticks(profile.device.host_launch_seconds);
+    case InstructionKind::move:
+      return move_host_ticks(conversion_of(program, instruction, profile), program.type(instruction.operands[0].value).layout, *instruction.move());
     default: return 0;
   }
 }
@@ -62,7 +67,9 @@ class Drawing {
         owners_(storages(program)),
         frames_(1 + program.order.fullest(Phase::forward).in_flight),
         used_until_(program.values.size() * static_cast<std::size_t>(frames_), 0),
-        used_by_(used_until_.size(), kNone) {}
+        used_by_(used_until_.size(), kNone) {
+    for (std::size_t i = 0; i < ticks_.size(); ++i) host_ticks_.push_back(host_ticks(program, program.instructions[i], ticks_[i], profile));
+  }
 
   Timeline run() {
     for (const StepSegment& segment : program_.order.segments) draw(segment);
@@ -129,10 +136,11 @@ class Drawing {
     const bool overlaps = instruction.stream == Stream::communication;
     const std::int64_t microbatch = instruction.operands_from(at.microbatch);
     const Ticks front = std::max(computing(), host());
-    host() += host_ticks(instruction, ticks, device_);
+    host() += host_ticks_[at.instruction];
     here.first_candidate.push_back(here.candidates.size());
     here.candidates.push_back(computing());
-    if (overlaps) here.candidates.push_back(communicating());
+    // All updates are one kernel, which the gradients of all parameters are waited for.
+    if (overlaps || begins_updates(instruction)) here.candidates.push_back(communicating());
     for (const ProgramValueId value : instruction.waits) here.candidates.push_back(used_until_[place(value, microbatch)] + slowed());
     const Ticks device_free = *std::max_element(here.candidates.begin() + static_cast<std::ptrdiff_t>(here.first_candidate.back()), here.candidates.end());
     here.candidates.push_back(host());
@@ -183,6 +191,8 @@ class Drawing {
   [[nodiscard]] Ticks longest(Ticks ticks) const {
     return static_cast<Ticks>(std::ceil(device_.computing_stretch / device_.communication_stretch * static_cast<double>(ticks)));
   }
+
+  [[nodiscard]] bool begins_updates(const Instruction& instruction) { return instruction.kind() == InstructionKind::update && !std::exchange(updates_, true); }
 
   void use(std::size_t place, const Repetition& here, const Span& span) {
     used_until_[place] = span.end() - state_[kSlowed];
@@ -244,6 +254,7 @@ class Drawing {
 
   const Program& program_;
   const std::vector<Ticks> ticks_;  // by instruction
+  std::vector<Ticks> host_ticks_;   // the same
   const DeviceSpec& device_;
   const std::int64_t bucket_bytes_;
   const Detail detail_;
@@ -253,6 +264,7 @@ class Drawing {
   std::vector<std::uint32_t> used_by_;  // which occurrence of the segment's last repetition did so last
   std::array<Ticks, kStates> state_ = {};        // when each stream is free; the sums of Timeline
   std::int64_t skipped_ = 0;
+  bool updates_ = false;  // have begun
   std::vector<std::size_t> in_flight_;  // spans of the communication stream that may not have ended
   std::vector<std::size_t> turns_;  // of each span, where it stands in the order of the program
   Timeline timeline_;
@@ -266,9 +278,8 @@ static Result<Ticks> instruction_ticks(const Program& program, const Instruction
       return to_ticks(compute_seconds(profile, work));
     case InstructionKind::move: {
       if (std::get<MoveStep>(instruction.action).along) return Ticks{0};
-      const ShardedType& from = program.type(instruction.operands[0].value);
-      const ConversionProblem problem{program.mesh, from.atoms, profile, size_bytes(from.type.dtype), instruction.stream == Stream::communication};
-      return to_ticks(move_seconds(problem, from.layout, *instruction.move()));
+      const Layout& from = program.type(instruction.operands[0].value).layout;
+      return to_ticks(move_seconds(conversion_of(program, instruction, profile), from, *instruction.move()));
     }
     case InstructionKind::accumulate:
       if (instruction.takes_over()) return Ticks{0};

@@ -62,7 +62,9 @@ class CallPricer::Builder final : public LocalBuilder {
     for (const ProgramValueId result : results) result_types.push_back(&values_[result]);
     node.results = results;
     const FusedCall fused = fused_step(of_.fused_, of_.node_, node.operands, node.results);
-    price_.seconds += call_seconds(of_.profile_, of_.ops_, of_.mesh_, node, operand_types, result_types, fused);
+    const double seconds = call_seconds(of_.profile_, of_.ops_, of_.mesh_, node, operand_types, result_types, fused);
+    price_.seconds += seconds;
+    price_.host_seconds += of_.launch_seconds(seconds, fused);
   }
 
   [[nodiscard]] bool steps() const { return steps_; }
@@ -75,6 +77,7 @@ class CallPricer::Builder final : public LocalBuilder {
     const ShardedType& type = values_[from];
     const ConversionProblem problem{of_.mesh_, type.atoms, of_.profile_, size_bytes(type.type.dtype), false};
     price_.communication_seconds += to_seconds(move_ticks(problem, type.layout, move));
+    price_.host_seconds += to_seconds(move_host_ticks(problem, type.layout, move));
   }
 
   const CallPricer& of_;
@@ -114,10 +117,17 @@ CallPricer::CallPricer(const ProblemInput& input, const Graph& graph, const Atom
 Result<CallPrice> CallPricer::price(const CallLayouts& call) {
   const Result<bool> steps = takes_steps(call);
   if (!steps) return steps.error();
-  if (!*steps) return CallPrice{call_seconds(profile_, atoms_.cost, share(call), fused_), 0};
+  if (!*steps) {
+    const double seconds = call_seconds(profile_, atoms_.cost, share(call), fused_);
+    return CallPrice{seconds, 0, launch_seconds(seconds, fused_)};
+  }
   Builder build(*this, {}, true);
   if (Status status = localize(call, build); !status) return status.error();
   return build.price();
+}
+
+double CallPricer::launch_seconds(double seconds, const FusedCall& fused) const {
+  return fused.launches && to_ticks(seconds) > 0 ? profile_.device.host_launch_seconds : 0;
 }
 
 // An op is more than itself if it is so for what one of the axes does.

@@ -15,6 +15,7 @@ namespace meshwright {
 struct CallPrice {
   double seconds = 0;                // computing
   double communication_seconds = 0;  // collectives inside the op
+  double host_seconds = 0;           // to issue both
 };
 
 // Over how many devices a strategy cuts a factor, and the largest local extent that is left of it.
@@ -38,6 +39,7 @@ class CallPricer {
   class Builder;
 
   Result<bool> takes_steps(const CallLayouts& call);
+  [[nodiscard]] double launch_seconds(double seconds, const FusedCall& fused) const;
   Status localize(const CallLayouts& call, Builder& build) const;
 
   const AtomizedNode& atoms_;

@@ -72,9 +72,9 @@ Status EdgeTables::price_all() {
   for (std::size_t i = 0; i < prices_.size(); ++i) {
     const auto& [value, element_bytes, packed] = examples_[i];
     const ConversionProblem problem{input_.mesh, input_.atoms().values[value], input_.profile, element_bytes, packed};
-    Result<std::vector<Ticks>> ticks = input_.conversions.price_all(problem, prices_[i].layouts);
-    if (!ticks) return ticks.error();
-    prices_[i].ticks = std::move(*ticks);
+    Result<std::vector<PathPrice>> paths = input_.conversions.price_all(problem, prices_[i].layouts);
+    if (!paths) return paths.error();
+    prices_[i].paths = std::move(*paths);
   }
   return Done{};
 }
@@ -124,10 +124,8 @@ Ticks EdgeTables::step_ticks(const ProblemEdge& edge, const ParameterStrategy& p
 }
 
 Ticks EdgeTables::price(ValueId parameter, bool gradient, const Layout& from, const Layout& to) {
-  if (from == to) return 0;
   const std::int64_t element_bytes = converted_element_bytes(input_.training, input_.graph().type(parameter).dtype, true, gradient);
-  const ConversionPrices& prices = prices_[prices_of(parameter, element_bytes, true)];
-  return prices.ticks[prices.numbers.at(from) * prices.layouts.size() + prices.numbers.at(to)];
+  return all_->between(prices_of(parameter, element_bytes, true), from, to).ticks;
 }
 
 bool EdgeTables::has_gradient(const Problem& problem, const ProblemEdge& edge) const {
@@ -162,8 +160,8 @@ CostTable EdgeTables::make_table(const Problem& problem, const ProblemEdge& edge
     }
     const Ticks latency = edge.of_parameter ? load_latency(*source.parameter()) : 0;
     for (std::size_t j = 0; j < columns.size(); ++j) {
-      Ticks forward = prices.ticks[row.value * width + columns[j].value];
-      const Ticks backward = comes_back ? gradient_prices.ticks[columns[j].gradient * gradient_width + row.gradient] : 0;
+      Ticks forward = prices.paths[row.value * width + columns[j].value].ticks;
+      const Ticks backward = comes_back ? gradient_prices.paths[columns[j].gradient * gradient_width + row.gradient].ticks : 0;
       const Strategy& user = to.strategies[j];
       if (edge.of_parameter && !serves(*source.parameter(), user.operand(edge.to_port).value)) forward = kForbidden;
       if (forward >= kForbidden || backward >= kForbidden) *costs++ = kForbidden;
@@ -195,6 +193,7 @@ Status EdgeTables::fill(Problem& problem) {
                        static_cast<std::int64_t>(edge.hidden_share * 1e6), edge.of_parameter, has_gradient(problem, edge)};
     const auto [found, inserted] = tables.try_emplace(key, static_cast<std::uint32_t>(first_edges.size()));
     problem.space.edges.push_back({edge.from, edge.to, found->second});
+    all_->edges.push_back({number, gradient_number, has_gradient(problem, edge)});
     if (!inserted) continue;
     first_edges.push_back({i, number, gradient_number});
     add_layouts(edge, from, to, prices_[number]);
@@ -204,6 +203,7 @@ Status EdgeTables::fill(Problem& problem) {
   for (const auto& [index, number, gradient_number] : first_edges) {
     problem.space.tables.push_back(make_table(problem, problem.edges[index], prices_[number], prices_[gradient_number]));
   }
+  problem.edge_prices = all_;
   return Done{};
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,7 @@ namespace meshwright {
 struct ConversionPrices {
   std::map<Layout, std::uint32_t> numbers;
   std::vector<Layout> layouts;
-  std::vector<Ticks> ticks;  // [from * layouts.size() + to]
+  std::vector<PathPrice> paths;  // [from * layouts.size() + to]
 
   std::uint32_t add(const Layout& layout) {
     const auto [found, inserted] = numbers.try_emplace(layout, static_cast<std::uint32_t>(layouts.size()));
@@ -23,11 +24,27 @@ struct ConversionPrices {
   }
 };
 
+// What the tables were made from, by edge of the problem: which of the prices its value has, and its gradient.
+struct EdgePrices {
+  struct OfEdge {
+    std::uint32_t value = 0, gradient = 0;
+    bool has_gradient = false;  // comes back along the edge
+  };
+  std::vector<ConversionPrices> classes;
+  std::vector<OfEdge> edges;
+
+  [[nodiscard]] PathPrice between(std::uint32_t number, const Layout& from, const Layout& to) const {
+    if (from == to) return {0, 0};
+    const ConversionPrices& prices = classes[number];
+    return prices.paths[prices.numbers.at(from) * prices.layouts.size() + prices.numbers.at(to)];
+  }
+};
+
 class EdgeTables {
  public:
   explicit EdgeTables(const ProblemInput& input);
 
-  // Fills problem.space.edges and .tables from problem.edges.
+  // Fills problem.space.edges and .tables from problem.edges, and problem.edge_prices.
   Status fill(Problem& problem);
   // Of a parameter's value, or of its gradient, between the layouts in which it is stored and reduced and that of its state;
   // after `fill`.
@@ -57,7 +74,8 @@ class EdgeTables {
   const ProblemInput& input_;
   double parameters_ = 1, parameters_in_block_ = 1;  // that are trained; the mean
   std::map<std::pair<std::string, bool>, std::uint32_t> classes_;
-  std::vector<ConversionPrices> prices_;
+  std::shared_ptr<EdgePrices> all_ = std::make_shared<EdgePrices>();
+  std::vector<ConversionPrices>& prices_ = all_->classes;
   struct Example {
     ValueId value;
     std::int64_t element_bytes;

@@ -67,6 +67,7 @@ Result<std::vector<ConstantUse>> NodePricer::price(Strategy& strategy) {
   Result<CallPrice> forward = forward_.price(node.call);
   if (!forward) return forward.error();
   strategy.forward_seconds = forward->seconds;
+  strategy.forward_host_seconds = forward->host_seconds;
   node.forward_communication_seconds = forward->communication_seconds;
   node.own_share = own_share(atoms, input_.mesh, node.call);
   bool differentiable = false;
@@ -75,13 +76,14 @@ Result<std::vector<ConstantUse>> NodePricer::price(Strategy& strategy) {
     const ValueId operand = call.operands[i].value;
     const Layout handed = handed_layout(atoms, node.call, i);
     if (!input_.graph().values[operand].requires_gradient) constants.push_back({operand, handed});
-    else if (Status status = add_conversion(operand, node.call.operands[i].value, handed, node.forward_communication_seconds); !status) return status.error();
+    else if (Status status = add_conversion(operand, node.call.operands[i].value, handed, node.forward_shared_seconds); !status) return status.error();
     const Value& value = input_.graph().values[operand];
     const bool is_parameter = value.producer == kNoId && value.requires_gradient;  // whose own variable counts its memory
     if (differentiable && !atoms.cost.alias && !is_parameter) {
       node.saved_bytes += local_bytes(node.call.operands[i].value, input_.atoms().values[operand], input_.mesh, size_bytes(input_.graph().type(operand).dtype));
     }
   }
+  node.forward_communication_seconds += node.forward_shared_seconds;
   if (axes_) {
     if (Status status = price_backward(strategy, constants); !status) return status.error();
   } else if (differentiable) {
@@ -98,6 +100,7 @@ Status NodePricer::price_backward(Strategy& strategy, std::vector<ConstantUse>& 
     Result<CallPrice> price = backward_[n].price(backward->nodes[n]);
     if (!price) return price.error();
     strategy.backward_seconds += price->seconds;
+    strategy.backward_host_seconds += price->host_seconds;
     node.backward_communication_seconds += price->communication_seconds;
   }
   constants.insert(constants.end(), backward->needs.constants.begin(), backward->needs.constants.end());
@@ -128,8 +131,13 @@ void price_fork(const AtomShape& shape, const TensorType& type, const ForkSums& 
   const auto seconds = [&](const FusedCall& fused) {
     return call_seconds(input.profile, input.ops, input.mesh, sum, {&gradient, &gradient}, {&gradient}, fused);
   };
-  if (sums.fused.empty()) strategy.backward_seconds = static_cast<double>(sums.count) * seconds({});
-  for (const FusedCall* fused : sums.fused) strategy.backward_seconds += seconds(*fused);
+  const auto add = [&](double count, const FusedCall& fused) {
+    const double each = seconds(fused);
+    strategy.backward_seconds += count * each;
+    if (fused.launches && to_ticks(each) > 0) strategy.backward_host_seconds += count * input.profile.device.host_launch_seconds;
+  };
+  if (sums.fused.empty()) add(static_cast<double>(sums.count), {});
+  for (const FusedCall* fused : sums.fused) add(1, *fused);
 }
 
 void price_seed(const AtomShape& shape, const TensorType& type, const ProblemInput& input, Strategy& strategy) {

@@ -67,12 +67,10 @@ def _memory(plan: dict[str, Any]) -> str:
 
 
 def _certificate(plan: dict[str, Any]) -> str:
-    cost, bound = plan["objective_seconds"], plan["lower_bound_seconds"]
-    if plan["status"] == "optimal":
-        return f"optimal: no plan in this space costs less than {seconds_text(bound)}"
+    step, bound = plan["step_seconds"], plan["step_lower_bound_seconds"]
     if bound <= 0:
         return f"{plan['status']}: no bound is known"
-    return f"{plan['status']}: costs {seconds_text(cost)}, and no plan in this space less than {seconds_text(bound)}"
+    return f"{plan['status']}: a step takes {seconds_text(step)}, and by no plan in this space less than {seconds_text(bound)}"
 
 
 def axes_of(layout: str) -> set[int]:

@@ -81,7 +81,11 @@ class Drawing {
   std::vector<std::vector<const SpaceEdge*>> edges_;
 };
 
-Result<Plan> plan_of(const ProblemInput& input, const Problem& problem, std::vector<std::uint32_t> choice) {
+constexpr int kAttempts = 200;
+
+}  // namespace
+
+Result<Plan> plan_of_choice(const ProblemInput& input, const Problem& problem, std::vector<std::uint32_t> choice) {
   Assignment assignment;
   assignment.choice = std::move(choice);
   assignment.status = SolveStatus::heuristic;
@@ -90,23 +94,25 @@ Result<Plan> plan_of(const ProblemInput& input, const Problem& problem, std::vec
   return make_plan(input, problem, assignment);
 }
 
-constexpr int kAttempts = 200;
-
-}  // namespace
-
-Result<Plan> draw_plan(const ProblemInput& input, const Problem& problem, std::uint64_t seed) {
+Result<std::vector<std::uint32_t>> draw_choice(const Problem& problem, std::uint64_t seed) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     Drawing drawing(problem, seed * kAttempts + static_cast<std::uint64_t>(attempt));
-    if (drawing.draw()) return plan_of(input, problem, drawing.choice());
+    if (drawing.draw()) return drawing.choice();
   }
   return internal_error("no strategies that go together were drawn in many attempts");
+}
+
+Result<Plan> draw_plan(const ProblemInput& input, const Problem& problem, std::uint64_t seed) {
+  Result<std::vector<std::uint32_t>> choice = draw_choice(problem, seed);
+  if (!choice) return choice.error();
+  return plan_of_choice(input, problem, std::move(*choice));
 }
 
 Result<Plan> draw_plan_with(const ProblemInput& input, const Problem& problem, std::size_t variable, std::uint32_t strategy) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     Drawing drawing(problem, static_cast<std::uint64_t>(attempt));
     drawing.fix(variable, strategy);
-    if (drawing.draw()) return plan_of(input, problem, drawing.choice());
+    if (drawing.draw()) return plan_of_choice(input, problem, drawing.choice());
   }
   return internal_error("no strategies go together with number " + std::to_string(strategy) + " of '" +
                         problem.variables[variable].name + "'");

@@ -213,12 +213,12 @@ void check_all_pairs(const Mesh& mesh, std::int64_t extent, std::size_t expected
   const auto greedy = load("greedy"), shortest = load("shortest_path");
   const std::vector<Layout> layouts = all_layouts(shape, mesh);
   ASSERT_EQ(layouts.size(), expected_layouts);
-  const std::vector<Ticks> prices = *shortest->price_all(problem, layouts);
+  const std::vector<PathPrice> prices = *shortest->price_all(problem, layouts);
   Machine machine(mesh, shape);
   for (std::size_t i = 0; i < layouts.size(); ++i) {
     for (std::size_t j = 0; j < layouts.size(); ++j) {
       const std::string what = to_string(layouts[i], shape) + " -> " + to_string(layouts[j], shape);
-      Ticks ticks[2] = {};
+      Ticks ticks[2] = {}, host_ticks = 0;
       int which = 0;
       for (const auto& search : {greedy, shortest}) {
         const Result<ConversionPath> path = search->find(problem, layouts[i], layouts[j]);
@@ -226,8 +226,10 @@ void check_all_pairs(const Mesh& mesh, std::int64_t extent, std::size_t expected
         machine.fill(layouts[i]);
         Layout here = layouts[i];
         Ticks sum = 0;
+        host_ticks = 0;
         for (const Move& move : path->moves) {
           sum += move_ticks(problem, here, move);
+          host_ticks += move_host_ticks(problem, here, move);
           machine.apply(here, move);
           here = move.result;
         }
@@ -237,7 +239,8 @@ void check_all_pairs(const Mesh& mesh, std::int64_t extent, std::size_t expected
         ticks[which++] = path->ticks;
       }
       ASSERT_LE(ticks[1], ticks[0]) << what;
-      ASSERT_EQ(ticks[1], prices[i * layouts.size() + j]) << what;
+      ASSERT_EQ(ticks[1], prices[i * layouts.size() + j].ticks) << what;
+      ASSERT_EQ(host_ticks, prices[i * layouts.size() + j].host_ticks) << what;
     }
   }
 }

@@ -27,7 +27,7 @@ TEST(Compare, HasARowForEachSolver) {
 
 // Of the same space, so they agree on its best cost to the tick; and what they chose runs.
 TEST(Compare, ExactSolversAgree) {
-  const Outcome outcome = run_program(kTiny + "--intra elimination,ilp_lp_solve,ilp_cbc,exhaustive --format json");
+  const Outcome outcome = run_program(kTiny + "--set search.step_rounds=0 --intra elimination,ilp_lp_solve,ilp_cbc,exhaustive --format json");
   ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
   const auto json = nlohmann::json::parse(outcome.output);
   ASSERT_EQ(json["solvers"].size(), 4U);
@@ -69,7 +69,7 @@ TEST(Compare, SaysThatNothingFits) {
 // The others' rows are there all the same.
 TEST(Compare, SaysWhyASolverFailed) {
   const Outcome outcome = run_program("compare " SOURCE_FOLDER "/tests/models/gpt2_tiny.pt2 --cluster " TEST_FOLDER
-                                      "/slow8.toml --mesh 2x4 --no-verify --intra exhaustive,elimination");
+                                      "/slow8.toml --mesh 2x4 --set search.step_rounds=0 --no-verify --intra exhaustive,elimination");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
   EXPECT_THAT(outcome.output, testing::ContainsRegex("exhaustive +failed"));
   EXPECT_THAT(outcome.output, testing::ContainsRegex("elimination +2x4 +optimal"));

@@ -22,7 +22,7 @@ class Explain : public testing::Test {
   void TearDown() override { std::filesystem::remove(file_); }
 
   [[nodiscard]] Outcome plan(const std::string& options) const {
-    return run_program("plan " SOURCE_FOLDER "/tests/models/mlp_tiny.pt2 --cluster " TEST_FOLDER "/slow8.toml --mesh 2x4 " + options + " -o " + file_);
+    return run_program("plan " SOURCE_FOLDER "/tests/models/mlp_tiny.pt2 --cluster " TEST_FOLDER "/slow8.toml --mesh 2x4 --set search.step_rounds=0 " + options + " -o " + file_);
   }
   [[nodiscard]] double objective() const { return json::parse(std::ifstream(file_))["objective_seconds"]; }
   [[nodiscard]] Outcome explain(const std::string& what) const { return run_program("explain " + file_ + " " + what); }

@@ -28,7 +28,7 @@ class InputRows : public test::FolderTest {
     };
     std::ofstream(cluster) << "name = \"rows\"\nnodes = 1\ndevices_per_node = 4\ndevice = \"" SOURCE_FOLDER "/configs/devices/a100_80gb.toml\"\n\n[[level]]\nname = \"link\"\ngroup = 4\n"
                            << "bandwidth = \"1GB/s\"\nlatency = \"1us\"\n" + measured("all_reduce", all_reduce) + measured("all_gather", all_gather);
-    const Outcome outcome = run_program("plan " SOURCE_FOLDER "/examples/vit_base.pt2 --cluster " + cluster + " --mesh 4 --set search.zero=0 " + settings + " -o " + plan);
+    const Outcome outcome = run_program("plan " SOURCE_FOLDER "/examples/vit_base.pt2 --cluster " + cluster + " --mesh 4 --set search.zero=0 --set search.step_rounds=0 " + settings + " -o " + plan);
     EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
     return outcome.exit_code == 0 ? nlohmann::json::parse(std::ifstream(plan)) : nlohmann::json();
   }

@@ -38,6 +38,7 @@ class OnnxTwins : public testing::TestWithParam<Twins> {
     options.cluster = test::cluster(cluster);
     options.mesh = mesh;
     options.set = settings;
+    options.set.push_back("search.step_rounds=0");
     Result<host::PlanOutcome> outcome = test::plan(options);
     EXPECT_TRUE(outcome.ok() && outcome->plan) << (outcome.ok() ? outcome->refusal : outcome.error().message);
     return outcome.ok() && outcome->plan ? std::move(*outcome->plan) : Plan{};

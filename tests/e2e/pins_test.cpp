@@ -24,7 +24,7 @@ struct Pinned {
   explicit Pinned(const std::vector<std::string>& pins, const std::string& mesh = "2x4") {
     const std::string file =
         (std::filesystem::temp_directory_path() / ("pins" + std::to_string(::getpid()) + ".json")).string();
-    std::string command = "plan " SOURCE_FOLDER "/tests/models/mlp_tiny.pt2 --cluster " TEST_FOLDER "/slow8.toml --mesh " + mesh + " -o " + file;
+    std::string command = "plan " SOURCE_FOLDER "/tests/models/mlp_tiny.pt2 --cluster " TEST_FOLDER "/slow8.toml --set search.step_rounds=0 --mesh " + mesh + " -o " + file;
     for (const std::string& pin : pins) command += " --set 'pins." + pin + "'";
     outcome = run_program(command);
     if (outcome.exit_code == 0) {

@@ -24,9 +24,12 @@ PlanOptions options_for(const std::string& model, const std::string& mesh) {
   return options;
 }
 
+// By the objective alone, which an exact solver proves.
 TEST(Plan, IsProvenOptimalForEveryExample) {
   for (const std::string& name : test::examples()) {
-    const Result<PlanOutcome> outcome = test::plan(options_for(name, "2x4"));
+    PlanOptions options = options_for(name, "2x4");
+    options.set = {"search.step_rounds=0"};
+    const Result<PlanOutcome> outcome = test::plan(options);
     ASSERT_TRUE(outcome.ok()) << name << ": " << outcome.error().message;
     ASSERT_TRUE(outcome->plan.has_value()) << name;
     EXPECT_EQ(outcome->plan->status, SolveStatus::optimal) << name;
@@ -45,7 +48,7 @@ TEST(Plan, GetsDearerAsTheBudgetShrinksAndThenSaysWhatBinds) {
   double last = 0;
   for (const char* budget : {"", "1400MiB", "1100MiB"}) {
     PlanOptions options = options_for("gpt2_small", "2x4");
-    options.set = {"train.param_dtype=bf16"};
+    options.set = {"train.param_dtype=bf16", "search.step_rounds=0"};
     options.memory_budget = budget;
     const Result<PlanOutcome> outcome = test::plan(options);
     ASSERT_TRUE(outcome.ok() && outcome->plan) << budget;
@@ -101,7 +104,7 @@ TEST(Plan, IsOptimalOnlyIfNoMeshMayHaveABetterOne) {
     PlanOptions options;
     options.model = SOURCE_FOLDER "/tests/models/llama_tiny.pt2";
     options.cluster = test::cluster("a100x8_nvlink_pairs");
-    options.set = {std::string("search.work_limit=") + limit};
+    options.set = {std::string("search.work_limit=") + limit, "search.step_rounds=0"};
     const Result<PlanOutcome> outcome = test::plan(options);
     ASSERT_TRUE(outcome.ok() && outcome->plan.has_value());
     double least = outcome->plan->objective_seconds;
@@ -148,7 +151,7 @@ TEST(Plan, WithShardedWeightsIsMegatronsOrItsSequenceParallelForm) {
 // weights are so much larger than its activations that the MLP is tensor parallel over both axes.
 TEST(Plan, OfMapsLargestModelKeepsTensorParallelismInsideANumaNode) {
   PlanOptions options = options_for("gpt2_map_delta", "2x4");
-  options.set = {"train.param_dtype=bf16", "model.batch=16"};
+  options.set = {"train.param_dtype=bf16", "model.batch=16", "search.step_rounds=0"};
   const Result<PlanOutcome> outcome = test::plan(options);
   ASSERT_TRUE(outcome.ok() && outcome->plan.has_value());
   int attention = 0;
@@ -197,7 +200,9 @@ TEST(Plan, TriesEveryMeshShapeAndKeepsTheBest) {
   ASSERT_TRUE(outcome.ok() && outcome->plan.has_value());
   ASSERT_EQ(outcome->trials.size(), 4U);
   for (const MeshTrial& trial : outcome->trials) {
-    EXPECT_GE(trial.objective_seconds, outcome->plan->objective_seconds) << trial.mesh;
+    EXPECT_GE(trial.step_seconds, outcome->plan->step_seconds) << trial.mesh;
+    EXPECT_GE(trial.step_lower_bound_seconds, outcome->plan->step_lower_bound_seconds) << trial.mesh;
+    EXPECT_LE(trial.step_lower_bound_seconds, trial.step_seconds) << trial.mesh;
   }
 }
 
@@ -209,6 +214,7 @@ TEST(Plan, RunsOnEveryClusterFile) {
                                                                      {"v100x16_ethernet", "2x8"}}) {
     PlanOptions options = options_for("bert_base", mesh);
     options.cluster = test::cluster(name);
+    options.set = {"search.step_rounds=0"};
     const Result<PlanOutcome> outcome = test::plan(options);
     ASSERT_TRUE(outcome.ok()) << name << ": " << outcome.error().message;
     ASSERT_TRUE(outcome->plan.has_value()) << name;
@@ -235,7 +241,7 @@ TEST(Plan, OfOneDeviceConvertsNothing) {
 }
 
 TEST(Plan, SaysHowFarItMayBeFromTheBest) {
-  const std::string command = "plan " + test::example("gpt2_map_alpha") + " --cluster " + test::cluster("a100x8_nvlink_pairs") + " --mesh 2x4 ";
+  const std::string command = "plan " + test::example("gpt2_map_alpha") + " --cluster " + test::cluster("a100x8_nvlink_pairs") + " --mesh 2x4 --set search.step_rounds=0 ";
   const std::string unbounded = test::run_program(command + "--set search.work_limit=1").output;
   EXPECT_NE(unbounded.find("heuristic, nothing says how far above the best"), std::string::npos) << unbounded;
   const std::string local = command + "--set search.intra=ilp_cbc --set search.ilp_cbc.max_columns=1 --set search.ilp_cbc.messages=false ";
@@ -258,7 +264,7 @@ TEST(Configs, DifferInANameAndAllRun) {
     if (name == "ilp_highs" && !has_highs()) continue;
     PlanOptions options = options_for("gpt2_map_alpha", "2x4");
     options.config = SOURCE_FOLDER "/configs/" + name + ".toml";
-    options.set = {"train.tf32=true"};
+    options.set = {"train.tf32=true", "search.step_rounds=0"};
     Result<PlanOutcome> outcome = test::plan(options);
     ASSERT_TRUE(outcome.ok()) << name << ": " << outcome.error().message;
     ASSERT_TRUE(outcome->plan.has_value()) << name;
@@ -275,12 +281,14 @@ TEST(Configs, DifferInANameAndAllRun) {
 
 // Without messages to shrink it, the integer program itself.
 TEST(Configs, EnginesByThemselvesFindTheSameOptimum) {
-  const Result<PlanOutcome> exact = test::plan(options_for("gpt2_map_alpha", "2x4"));
+  PlanOptions by_objective = options_for("gpt2_map_alpha", "2x4");
+  by_objective.set = {"search.step_rounds=0"};
+  const Result<PlanOutcome> exact = test::plan(by_objective);
   ASSERT_TRUE(exact.ok() && exact->plan) << exact.error().message;
   for (const std::string name : {"ilp_cbc", "ilp_highs"}) {
     if (name == "ilp_highs" && !has_highs()) continue;
     PlanOptions options = options_for("gpt2_map_alpha", "2x4");
-    options.set = {"search.intra=\"" + name + "\"", "search." + name + ".messages=false"};
+    options.set = {"search.intra=\"" + name + "\"", "search." + name + ".messages=false", "search.step_rounds=0"};
     const Result<PlanOutcome> outcome = test::plan(options);
     ASSERT_TRUE(outcome.ok() && outcome->plan) << name;
     EXPECT_EQ(outcome->plan->objective_seconds, exact->plan->objective_seconds) << name;

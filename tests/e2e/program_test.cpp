@@ -26,11 +26,14 @@ TEST(PlanProgram, PrintsOneObjectWithTheNamesThatScriptsRelyOn) {
   EXPECT_EQ(outcome.errors, "");
   const Result<Json> json = host::parse_json(outcome.output, "output");
   ASSERT_TRUE(json.ok());
-  for (const char* key : {"status", "objective_seconds", "lower_bound_seconds", "step_seconds", "peak_bytes", "mesh",
+  for (const char* key : {"status", "objective_seconds", "lower_bound_seconds", "step_seconds", "step_lower_bound_seconds", "peak_bytes", "mesh",
                           "phase_seconds", "unruled_ops"}) {
     EXPECT_NE(json->find(key), nullptr) << key;
   }
-  EXPECT_EQ(std::get<std::string>(json->find("status")->value()), "optimal");
+  EXPECT_EQ(std::get<std::string>(json->find("status")->value()), "bounded");
+  const double step = std::get<double>(json->find("step_seconds")->value()), bound = std::get<double>(json->find("step_lower_bound_seconds")->value());
+  EXPECT_GT(bound, 0);
+  EXPECT_LT(bound, step);
   EXPECT_EQ(std::get<std::string>(json->find("mesh")->value()), "2x4");
   for (const char* key : {"frontend", "strategies", "search", "total"}) {
     EXPECT_NE(json->find("phase_seconds")->find(key), nullptr) << key;
@@ -68,7 +71,7 @@ TEST(PlanProgram, ShowsATableByModuleAndTheAlternatives) {
   EXPECT_THAT(outcome.output, HasSubstr("transformer.h.{0-11}.attn.c_attn"));
   EXPECT_THAT(outcome.output, HasSubstr("data parallel"));
   EXPECT_THAT(outcome.output, HasSubstr("Megatron"));
-  EXPECT_THAT(outcome.output, HasSubstr("Status       optimal"));
+  EXPECT_THAT(outcome.output, HasSubstr("Status       bounded, at most "));
 }
 
 TEST(PlanProgram, ThatFindsNothingSaysWhyAndWritesNothing) {

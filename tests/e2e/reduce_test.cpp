@@ -31,6 +31,7 @@ Plan plan_with(const Case& of, const std::vector<std::string>& set) {
   options.mesh = of.mesh;
   options.memory_budget = of.budget;
   options.set = set;
+  options.set.push_back("search.step_rounds=0");
   const Result<host::PlanOutcome> outcome = test::plan(options);
   EXPECT_TRUE(outcome.ok()) << of.model << ": " << outcome.error().message;
   EXPECT_TRUE(outcome.ok() && outcome->plan) << of.model;

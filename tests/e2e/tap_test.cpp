@@ -65,7 +65,7 @@ class Tap : public testing::TestWithParam<const char*> {};
 // Its plans are right, and the exact solver's are never dearer.
 TEST_P(Tap, PlansVerifyAndAreNeverBelowTheOptimum) {
   for (const std::string where : {"slow8", "slow8_far"}) {
-    const std::string options = cluster(where) + " --mesh 2x4";
+    const std::string options = cluster(where) + " --mesh 2x4 --set search.step_rounds=0";
     const Planned tap(GetParam(), options + " --intra tap", true), best(GetParam(), options);
     ASSERT_EQ(tap.outcome.exit_code, 0) << tap.outcome.errors;
     ASSERT_EQ(best.plan["status"], "optimal");
@@ -214,7 +214,7 @@ TEST(TapSolver, NamesPinsThatContradictEachOther) {
 }
 
 TEST(TapSolver, StandsBesideOthersInCompare) {
-  const Outcome outcome = run_program("compare " + models("bert_tiny.pt2") + cluster("slow8") + " --mesh 2x4 --intra tap,elimination --format json");
+  const Outcome outcome = run_program("compare " + models("bert_tiny.pt2") + cluster("slow8") + " --mesh 2x4 --set search.step_rounds=0 --intra tap,elimination --format json");
   ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
   const json table = json::parse(outcome.output);
   EXPECT_EQ(table["solvers"][0]["status"], "heuristic");

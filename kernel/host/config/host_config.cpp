@@ -34,6 +34,7 @@ constexpr meshwright_config_key_v1 kSearch[] = {
     {"memory_budget", "bytes", "bytes", "0", "memory per device; all that the cluster file leaves free if 0"},
     {"work_limit", "integer", "steps", "4_000_000_000", "work after which a solver stops; the same on any machine"},
     {"deadline_seconds", "number", "seconds", "60.0", "time after which a solver stops, if the work limit has not"},
+    {"step_rounds", "integer", "", "2", "searches by the step itself on each mesh, as long as they help: its bound comes from them; 0: none"},
     {"reduce", "text", "", "\"all\"",
      "what makes the problem smaller before it is solved: all, none, or some of consistency,dominance,contraction"},
     {"weights", "text", "", "\"free\"", "free: any layout; sharded: every weight that can be sharded must be"},
@@ -173,6 +174,9 @@ Status check_ranges(const HostConfig& config) {
   if (dtype != "exported" && param_dtype != "exported" && dtype != param_dtype) {
     return bad_input("\"dtype\" and \"param_dtype\" in [train] are one setting, but say \"" + dtype + "\" and \"" +
                      param_dtype + "\"; leave one out");
+  }
+  if (const std::int64_t rounds = config.search.integer("step_rounds"); rounds < 0 || rounds > kMostStepRounds) {
+    return bad_input("\"step_rounds\" in [search] must be at least 0, and at most " + std::to_string(kMostStepRounds));
   }
   if (config.search.integer("work_limit") < 1) return bad_input("\"work_limit\" in [search] must be at least 1");
   if (const double seconds = config.search.number("deadline_seconds"); !(seconds > 0 && seconds <= kMostDeadlineSeconds)) {

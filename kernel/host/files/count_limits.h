@@ -6,6 +6,7 @@
 
 namespace meshwright::host {
 
+inline constexpr std::int64_t kMostStepRounds = 100;    // of searches on each mesh
 inline constexpr std::int64_t kMostMicrobatches = 4096;  // of a step; a program has the instructions of each
 inline constexpr int kMostPlans = 1000;         // of --top and --alternatives
 inline constexpr double kMostDeadlineSeconds = 1e8;      // three years

@@ -184,6 +184,11 @@ class PlanReader {
       root_.at("lower_bound_seconds").fail("it is above objective_seconds, which it bounds from below");
     }
     plan_.step_seconds = root_.at("step_seconds").seconds();
+    // A plan of before steps had bounds has none.
+    if (const std::optional<JsonPlace> bound = root_.find("step_lower_bound_seconds")) {
+      plan_.step_lower_bound_seconds = bound->seconds();
+      if (plan_.step_lower_bound_seconds > plan_.step_seconds * (1 + 1e-9)) bound->fail("it is above step_seconds, which it bounds from below");
+    }
     if (const std::optional<JsonPlace> forward = root_.find("forward_seconds")) plan_.forward_seconds = forward->seconds();
     plan_.peak_bytes = root_.at("peak_bytes").integer(0);
     plan_.budget_bytes = root_.at("budget_bytes").integer(0);

@@ -266,7 +266,6 @@ TEST(PlanReader, SaysWhatIsWrongAndWhere) {
            Case{"\"step_seconds\": 0.25", "\"step_seconds\": -1.0", "runner_up.step_seconds: -1 is out of range"},
            Case{"\"link_bandwidth\"", "\"bandwidth\"",
                 "runner_up.break_evens[0].coefficient: 'bandwidth' is none of link_bandwidth, link_latency, product_rate, attention_rate, memory_bandwidth, host_time"},
-           Case{"weight R from S0", "weight \\u001b[2J", "runner_up.differences[0]: it is a line of text, and has a control character"},
            Case{"\"level\": \"link\"", "\"level\": \"ring\"", "runner_up.break_evens[0].level: the cluster has no level 'ring'"},
            Case{"\"level\": \"link\"", "\"once\": \"link\"", "runner_up.break_evens[0]: it has no level, and is a coefficient of links"},
            Case{"\"link_bandwidth\"", "\"host_time\"", "runner_up.break_evens[0].level: only a coefficient of links has a level"},

@@ -231,7 +231,7 @@ class PlanWriter {
 void add_totals(Json& json, const Plan& plan) {
   json.add("status", name(plan.status)).add("method", plan.method);
   json.add("objective_seconds", plan.objective_seconds).add("lower_bound_seconds", plan.lower_bound_seconds);
-  json.add("step_seconds", plan.step_seconds).add("forward_seconds", plan.forward_seconds).add("peak_bytes", plan.peak_bytes).add("budget_bytes", plan.budget_bytes);
+  json.add("step_seconds", plan.step_seconds).add("step_lower_bound_seconds", plan.step_lower_bound_seconds).add("forward_seconds", plan.forward_seconds).add("peak_bytes", plan.peak_bytes).add("budget_bytes", plan.budget_bytes);
   json.add("memory", account_json(plan.memory));
 }
 
@@ -309,7 +309,7 @@ Json summary_json(const PlanOutcome& outcome) {
   } else {
     json.add("status", name(SolveStatus::infeasible)).add("reason", outcome.refusal);
     for (const char* key :
-         {"objective_seconds", "lower_bound_seconds", "step_seconds", "peak_bytes", "memory", "mesh"}) {
+         {"objective_seconds", "lower_bound_seconds", "step_seconds", "step_lower_bound_seconds", "peak_bytes", "memory", "mesh"}) {
       json.add(key, nullptr);
     }
     json.add("unruled_ops", Json::Array{});
@@ -318,6 +318,7 @@ Json summary_json(const PlanOutcome& outcome) {
   json.add("meshes_tried", array_of(outcome.trials, [](const MeshTrial& trial) {
     Json one;
     one.add("mesh", trial.mesh).add("status", name(trial.status)).add("objective_seconds", trial.objective_seconds);
+    one.add("step_seconds", trial.step_seconds).add("step_lower_bound_seconds", trial.step_lower_bound_seconds);
     one.add("peak_bytes", trial.peak_bytes);
     if (!trial.binding.empty()) one.add("binding", trial.binding);
     if (trial.least_bytes > 0) one.add("least_bytes", trial.least_bytes);
@@ -328,6 +329,7 @@ Json summary_json(const PlanOutcome& outcome) {
     Json one;
     one.add("name", comparison.name);
     one.add("objective_seconds", comparison.objective_seconds ? Json(*comparison.objective_seconds) : Json(nullptr));
+    one.add("step_seconds", comparison.objective_seconds ? Json(comparison.step_seconds) : Json(nullptr));
     one.add("peak_bytes", comparison.peak_bytes).add("note", comparison.note);
     return one;
   }));

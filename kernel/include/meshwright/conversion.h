@@ -78,9 +78,17 @@ MESHWRIGHT_API std::vector<Move> joined(const ConversionProblem& problem, const 
 MESHWRIGHT_API double move_seconds(const ConversionProblem& problem, const Layout& from, const Move& move);
 MESHWRIGHT_API Ticks move_ticks(const ConversionProblem& problem, const Layout& from, const Move& move);
 
+// What the host takes to issue it: of what is packed its share of the bucket's collective. Nothing for what is no work.
+MESHWRIGHT_API Ticks move_host_ticks(const ConversionProblem& problem, const Layout& from, const Move& move);
+
 struct ConversionPath {
   std::vector<Move> moves;
   Ticks ticks = 0;  // the sum of the moves' ticks
+};
+
+struct PathPrice {
+  Ticks ticks = kForbidden;  // kForbidden where there is no path
+  Ticks host_ticks = 0;      // the sum of move_host_ticks
 };
 
 class MESHWRIGHT_API ConversionSearch {
@@ -91,15 +99,14 @@ class MESHWRIGHT_API ConversionSearch {
   // replicated in `from`. The wrapper checks that the path ends at `to` and that `ticks` is the sum of its steps.
   Result<ConversionPath> find(const ConversionProblem& problem, const Layout& from, const Layout& to) const;
 
-  // The ticks of `find` for every pair, row by row: from `layouts[i]` to `layouts[j]` at [i * layouts.size() + j];
-  // kForbidden where there is no path. An implementation may share work between the pairs.
-  Result<std::vector<Ticks>> price_all(const ConversionProblem& problem, std::span<const Layout> layouts) const;
+  // The prices of `find` for every pair, row by row: from `layouts[i]` to `layouts[j]` at [i * layouts.size() + j]. An implementation
+  // may share work between the pairs.
+  Result<std::vector<PathPrice>> price_all(const ConversionProblem& problem, std::span<const Layout> layouts) const;
 
  private:
   virtual Result<ConversionPath> do_find(const ConversionProblem& problem, const Layout& from,
                                          const Layout& to) const = 0;
-  virtual Result<std::vector<Ticks>> do_price_all(const ConversionProblem& problem,
-                                                  std::span<const Layout> layouts) const;
+  virtual Result<std::vector<PathPrice>> do_price_all(const ConversionProblem& problem, std::span<const Layout> layouts) const;
 };
 
 // Remembers the paths that `search` found on one mesh with one profile, since layers convert alike. `search` must outlive it.

@@ -119,12 +119,13 @@ struct Plan {
   std::vector<UsedPlugin> plugins;
   std::int64_t budget_bytes = 0;
 
-  SolveStatus status = SolveStatus::heuristic;
+  SolveStatus status = SolveStatus::heuristic;  // of the step: optimal within 0.1 %; of the objective where no step was searched for
   std::string method;
   double objective_seconds = 0;    // the additive cost that the solver minimised
   double lower_bound_seconds = 0;  // No plan within the budget has a lower objective, on any mesh that was searched.
   double forward_seconds = 0;      // of the simulated step, its forwards
   double step_seconds = 0;         // simulated, of the plan's program (timeline.h); the objective if it has no program
+  double step_lower_bound_seconds = 0;  // No plan within the budget has a shorter step, on any mesh that was searched; 0: nothing is proven.
   std::int64_t peak_bytes = 0;     // of one device
   MemoryAccount memory;            // of one device: the peak, and all else that its memory holds
 

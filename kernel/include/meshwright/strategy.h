@@ -73,6 +73,8 @@ struct NodeStrategy {
   CallLayouts call;
   double forward_communication_seconds = 0;   // collectives inside the op
   double backward_communication_seconds = 0;  // collectives inside the op
+  // Of these, what converts a tensor that others may convert alike: a program does so once.
+  double forward_shared_seconds = 0, backward_shared_seconds = 0;
   double constant_seconds = 0;                // its share of making operands that have no gradient
   std::int64_t saved_bytes = 0;               // resident from its forward to its backward
   // Resident bytes of rank-private results (TensorRule::own) over the bytes of their layouts: an exchange makes room for more rows.
@@ -91,6 +93,7 @@ struct Strategy {
   std::variant<ParameterStrategy, NodeStrategy, ForkStrategy, OutputStrategy> choice;  // in the order of VariableKind
   double forward_seconds = 0;   // per microbatch: computing, without communication
   double backward_seconds = 0;  // per microbatch: computing, without communication
+  double forward_host_seconds = 0, backward_host_seconds = 0;  // per microbatch: what the host takes to issue it all
 
   // Null if it is of another kind.
   [[nodiscard]] const ParameterStrategy* parameter() const { return std::get_if<ParameterStrategy>(&choice); }
@@ -151,12 +154,15 @@ struct StrategyFilter {
   bool operator==(const StrategyFilter&) const = default;
 };
 
+struct EdgePrices;  // private to the kernel
+
 // The references that were given to build_problem must outlive it.
 struct Problem {
   std::vector<Variable> variables;
   std::vector<ProblemEdge> edges;  // as space.edges
   StrategySpace space;             // its nodes are `variables`
   std::size_t strategies = 0;      // in all
+  std::shared_ptr<const EdgePrices> edge_prices;
 };
 
 // If the model has no backward (ModelAnalysis), every operand of a differentiable op counts as saved.

@@ -18,7 +18,7 @@ class MoveGraph {
  public:
   struct Arc {
     std::uint32_t to;
-    Ticks ticks;
+    Ticks ticks, host_ticks;
     Move move;
   };
 
@@ -40,7 +40,7 @@ class MoveGraph {
       const Layout here = layouts_[at];
       std::vector<Arc> arcs;
       for (const Move& move : one_step_moves(problem_, here)) {
-        arcs.push_back({number(move.result), move_ticks(problem_, here, move), move});
+        arcs.push_back({number(move.result), move_ticks(problem_, here, move), move_host_ticks(problem_, here, move), move});
       }
       arcs_[at] = std::move(arcs);
     }
@@ -59,6 +59,7 @@ struct Reached {
   Ticks ticks = kForbidden;
   std::uint32_t previous = kNone;
   Move move;
+  Ticks host_ticks = 0;
 };
 
 // Settles nodes from `from` outwards; ends at `target`, or with kNone when all are settled.
@@ -77,7 +78,7 @@ std::vector<Reached> search(MoveGraph& graph, std::uint32_t from, std::uint32_t 
       if (arc.to >= reached.size()) reached.resize(arc.to + 1);
       const Ticks sum = ticks + arc.ticks;
       if (sum >= reached[arc.to].ticks) continue;
-      reached[arc.to] = {sum, here, arc.move};
+      reached[arc.to] = {sum, here, arc.move, reached[here].host_ticks + arc.host_ticks};
       queue.push({sum, arc.to});
     }
   }
@@ -100,18 +101,17 @@ class ShortestPath final : public ConversionSearch {
     return path;
   }
 
-  Result<std::vector<Ticks>> do_price_all(const ConversionProblem& problem,
-                                          std::span<const Layout> layouts) const override {
+  Result<std::vector<PathPrice>> do_price_all(const ConversionProblem& problem, std::span<const Layout> layouts) const override {
     MoveGraph graph(problem);
     std::vector<std::uint32_t> numbers;
     for (const Layout& layout : layouts) numbers.push_back(graph.number(layout));
-    std::vector<Ticks> ticks;
-    ticks.reserve(layouts.size() * layouts.size());
+    std::vector<PathPrice> prices;
+    prices.reserve(layouts.size() * layouts.size());
     for (const std::uint32_t from : numbers) {
       const std::vector<Reached> reached = search(graph, from, kNone);
-      for (const std::uint32_t to : numbers) ticks.push_back(to < reached.size() ? reached[to].ticks : kForbidden);
+      for (const std::uint32_t to : numbers) prices.push_back(to < reached.size() ? PathPrice{reached[to].ticks, reached[to].host_ticks} : PathPrice{});
     }
-    return ticks;
+    return prices;
   }
 };
 

@@ -1,0 +1,127 @@
+#include "step_search.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace meshwright {
+
+namespace {
+
+constexpr int kMostRounds = 12;
+constexpr double kCloseEnough = 0.001;
+constexpr std::size_t kCuts = 16;  // between layers, where two plans are joined
+
+// All that is computed; the forward and what is reduced behind it; what is gathered and what is reduced. The updates end each of them.
+PathTable natural_average(const StepPlaces& places) {
+  PathTable average(places.count());
+  for (std::size_t place = 0; place < places.count(); ++place) {
+    const bool updates = place + 1 == places.count(), backward = !updates && place > places.stretches;
+    if (updates) average[place][kComputeRow] = 1;
+    else if (backward) average[place][kComputeRow] = average[place][kSentRow] = 0.5;
+    else average[place][kComputeRow] = 0.75, average[place][kGatheredRow] = 0.25;
+  }
+  return average;
+}
+
+double work_of_round(const StrategySpace& space) {
+  double work = 2000 * static_cast<double>(space.nodes.size());  // most of which is the simulation
+  for (const SpaceEdge& edge : space.edges) work += static_cast<double>(space.tables[edge.table].costs.size());
+  return work;
+}
+
+}  // namespace
+
+StepSearch::StepSearch(const FittedSolver& solver, const ProblemInput& input, Problem& problem, std::int64_t budget, FittedPlan best, Admits admits)
+    : solver_(solver),
+      input_(input),
+      problem_(problem),
+      budget_(budget),
+      parts_(input, problem),
+      admits_(std::move(admits)),
+      best_(std::move(best)),
+      work_(work_of_round(problem.space)),
+      anchor_(natural_average(parts_.places())) {
+  tables_.push_back(parts_.of(best_.assignment.choice));
+  simulated_.insert(best_.assignment.choice);
+}
+
+// The first round trusts the one plan that there is, if it is near what the objective says.
+PathTable StepSearch::next_average() {
+  PathTable average = best_average(parts_.places(), tables_);
+  most_ = std::numeric_limits<double>::infinity();
+  for (const PathTable& table : tables_) most_ = std::min(most_, length(table, average));
+  double computing = 0;
+  for (const auto& place : average) computing += place[kComputeRow];
+  const double trust = rounds_ > 0 ? 0.5 : computing >= 0.9 * static_cast<double>(average.size()) ? 0.95 : 0.4;
+  for (std::size_t place = 0; place < average.size(); ++place) {
+    for (std::size_t row = 0; row < kPathRows; ++row) average[place][row] = trust * average[place][row] + (1 - trust) * anchor_[place][row];
+  }
+  return average;
+}
+
+Status StepSearch::run_round() {
+  const PathTable average = next_average();
+  StrategySpace space = parts_.space(average);
+  std::swap(space, problem_.space);
+  Result<Assignment> answer = solver_.assign(input_, problem_, budget_);
+  std::swap(space, problem_.space);
+  if (!answer) return answer.error();
+  done_ = ++rounds_ == kMostRounds || answer->choice.empty();
+  if (answer->choice.empty()) return Done{};
+  const double fixed = parts_.fixed_ticks(average);
+  const double bound = (static_cast<double>(answer->lower_bound) + fixed) / static_cast<double>(kTicksPerSecond);
+  const bool is_first = rounds_ == 1 && bound < 0.5 * to_seconds(static_cast<TickSum>(most_));
+  if (bound > bound_seconds_) {
+    bound_seconds_ = bound;
+    if (!is_first) anchor_ = average;
+  }
+  done_ = done_ || bound_seconds_ >= (1 - kCloseEnough) * to_seconds(static_cast<TickSum>(most_));
+  tables_.push_back(parts_.of(answer->choice));
+  const std::vector<std::uint32_t> choice = answer->choice;
+  if (Status status = simulate(std::move(*answer)); !status) return status;
+  return cross(choice);
+}
+
+// The joined plan whose longest path is shortest.
+Status StepSearch::cross(const std::vector<std::uint32_t>& choice) {
+  const std::vector<std::uint32_t>& best = best_.assignment.choice;
+  const auto longest = [&](const std::vector<std::uint32_t>& each) {
+    const PathTable table = parts_.of(each);
+    return length(table, longest_path(parts_.places(), table));
+  };
+  double shortest = longest(best);
+  std::vector<std::uint32_t> found;
+  for (const bool begins_with_best : {true, false}) {
+    for (std::size_t cut = 1; cut < kCuts; ++cut) {
+      std::vector<std::uint32_t> joined = begins_with_best ? choice : best;
+      const std::vector<std::uint32_t>& first = begins_with_best ? best : choice;
+      std::copy_n(first.begin(), first.size() * cut / kCuts, joined.begin());
+      if (!evaluate(problem_.space, joined).allowed) continue;
+      const double here = longest(joined);
+      if (here < shortest) shortest = here, found = std::move(joined);
+    }
+  }
+  if (found.empty()) return Done{};
+  Assignment joined = best_.assignment;
+  joined.choice = std::move(found);
+  return simulate(std::move(joined));
+}
+
+Status StepSearch::simulate(Assignment found) {
+  if (!simulated_.insert(found.choice).second) return Done{};
+  const Evaluation by_objective = evaluate(problem_.space, found.choice);
+  found.cost = by_objective.cost;
+  found.peak_bytes = by_objective.peak_bytes;
+  found.lower_bound = best_.assignment.lower_bound;
+  Result<FittedPlan> fitted = solver_.fit(input_, problem_, std::move(found));
+  if (!fitted) return fitted.error();
+  if (!fitted->no_program.empty() || fitted->plan.step_seconds >= best_.plan.step_seconds || solver_.excess_bytes(fitted->plan, budget_) > 0) return Done{};
+  const Result<bool> admitted = admits_(*fitted);
+  if (!admitted) return admitted.error();
+  if (!*admitted) return Done{};
+  fitted->plan.lower_bound_seconds = best_.plan.lower_bound_seconds;
+  best_ = std::move(*fitted);
+  return Done{};
+}
+
+}  // namespace meshwright

@@ -1,0 +1,62 @@
+// The plan of one mesh with the shortest simulated step, and what no step on that mesh is below (decision 041).
+//
+// The additive objective is not the step: it hides each parameter's communication behind one op. But what a step is at least on an average of
+// paths is additive (step_parts.h), and the least of that over all choices is a bound. Each round searches by the average on which the plans
+// so far are longest, moved towards the one that gave the best bound, so that rounds don't jump about (in-out separation, Ben-Ameur and
+// Neto 2007); what it finds is simulated, and so are plans that are the best one in a part of the layers and the new one in the others: an average of paths
+// makes two ways equally good, and then a search takes one of them for all layers.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <vector>
+
+#include "fitted_search.h"
+#include "meshwright/step_parts.h"
+
+namespace meshwright {
+
+class StepSearch {
+ public:
+  // Whether a plan that was found on the way may be the answer.
+  using Admits = std::function<Result<bool>(const FittedPlan&)>;
+
+  // `best` is the best plan of the problem by its objective, within the budget, and was simulated. The first three outlive this.
+  StepSearch(const FittedSolver& solver, const ProblemInput& input, Problem& problem, std::int64_t budget, FittedPlan best, Admits admits);
+
+  // No plan of this problem within the budget has a shorter step; 0 as long as nothing is known.
+  [[nodiscard]] double bound_seconds() const { return bound_seconds_; }
+  // Of all that were simulated, fit and were admitted, the one with the shortest step.
+  [[nodiscard]] const FittedPlan& best() const { return best_; }
+  // Takes the place of the best one, whatever its step.
+  void answer_with(FittedPlan plan) { best_ = std::move(plan); }
+  // What a round costs, about, in entries of tables.
+  [[nodiscard]] double work() const { return work_; }
+  // More rounds would hardly raise the bound.
+  [[nodiscard]] bool is_done() const { return done_; }
+
+  // Errors: those of solving and lowering.
+  Status run_round();
+
+ private:
+  [[nodiscard]] PathTable next_average();
+  Status simulate(Assignment found);
+  Status cross(const std::vector<std::uint32_t>& choice);
+
+  const FittedSolver& solver_;
+  const ProblemInput& input_;
+  Problem& problem_;
+  const std::int64_t budget_;
+  const StepParts parts_;
+  const Admits admits_;
+  FittedPlan best_;
+  double bound_seconds_ = 0, work_ = 0;
+  bool done_ = false;
+  int rounds_ = 0;
+  PathTable anchor_;               // the average that gave the best bound; at first, one of natural paths
+  std::vector<PathTable> tables_;  // of the plans so far
+  double most_ = 0;                // ticks: no average gives a better bound than this, for these plans
+  std::set<std::vector<std::uint32_t>> simulated_;  // choices
+};
+
+}  // namespace meshwright
