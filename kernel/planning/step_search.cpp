@@ -7,7 +7,7 @@ namespace meshwright {
 
 namespace {
 
-constexpr int kMostRounds = 12;
+constexpr int kMostSearches = 12;
 constexpr double kCloseEnough = 0.001;
 constexpr std::size_t kCuts = 16;  // between layers, where two plans are joined
 
@@ -66,7 +66,7 @@ Status StepSearch::run_round() {
   Result<Assignment> answer = solver_.assign(input_, problem_, budget_);
   std::swap(space, problem_.space);
   if (!answer) return answer.error();
-  done_ = ++rounds_ == kMostRounds || answer->choice.empty();
+  done_ = ++rounds_ == kMostSearches || answer->choice.empty();
   if (answer->choice.empty()) return Done{};
   const double fixed = parts_.fixed_ticks(average);
   const double bound = (static_cast<double>(answer->lower_bound) + fixed) / static_cast<double>(kTicksPerSecond);

@@ -10,7 +10,7 @@ namespace {
 constexpr double kShare = 0.2;   // of what is left goes in a step
 constexpr double kGrow = 1.2;    // the share, after a step that left something,
 constexpr double kShrink = 0.5;  // and after one that did not
-constexpr int kSweeps = 2;       // after a step
+constexpr int kDiveSweeps = 2;       // after a step
 constexpr int kMostSteps = 100;
 constexpr double kNothing = 1e-6;  // of the bound, by node: less is not dear
 
@@ -28,7 +28,7 @@ std::vector<std::uint32_t> Diving::open_nodes(const MessagePassing& messages) co
 }
 
 void Diving::sweep(MessagePassing& messages) {
-  for (int i = 0; i < kSweeps; ++i) {
+  for (int i = 0; i < kDiveSweeps; ++i) {
     messages.sweep();
     work_ += 4 * space_.entries();
   }
