@@ -1,19 +1,16 @@
 // Re-solves a set of nodes exactly, all others as they are: the nodes' induced graph is a forest, so that passing costs
-// from the leaves to the roots is enough (elimination of width 1). Memory comes in by prices of the points in time,
-// which are raised where the solution exceeds the rooms: each round's value bounds what the window can reach from
-// below, so the search of a window ends when nothing better is left in it.
+// from the leaves to the roots is enough (elimination of width 1).
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "search_state.h"
-#include "window_outcome.h"
+#include "priced_window.h"
 
 namespace meshwright {
 
-class ForestWindow {
+class ForestWindow final : public PricedWindow {
  public:
   explicit ForestWindow(const CompactSpace& space);
 
@@ -26,11 +23,6 @@ class ForestWindow {
   WindowOutcome improve(const SearchState& state, std::span<const double> prices, int most_rounds,
                         std::span<const double> noise = {});
 
-  // Strategies of nodes(), by the last improve().
-  [[nodiscard]] std::span<const std::uint32_t> solution() const { return solution_; }
-  // Entries looked at so far, by all calls.
-  [[nodiscard]] std::int64_t work() const { return work_; }
-
  private:
   static constexpr std::uint32_t kNobody = 0xffffffff;
   struct Member {
@@ -41,23 +33,17 @@ class ForestWindow {
 
   std::uint32_t root_of(std::uint32_t node);
   void load(const SearchState& state);
-  double solve(std::span<const double> priced_before);
-  [[nodiscard]] double plain_cost(std::span<const std::uint32_t> strategies) const;
-  void hold(std::span<const std::uint32_t> strategies, std::vector<std::int64_t>& bytes) const;
+  double solve(std::span<const double> priced_before) override;
+  [[nodiscard]] double plain_cost(std::span<const std::uint32_t> strategies) const override;
+  void hold(std::span<const std::uint32_t> strategies, std::vector<std::int64_t>& bytes) const override;
 
-  const CompactSpace& space_;
   std::vector<std::uint32_t> order_;    // parents before children
   std::vector<Member> members_;         // as order_
   std::vector<std::uint32_t> union_;    // by node; kNobody outside of the window
   std::vector<std::uint32_t> position_; // in order_, by node; kNobody outside
   std::vector<double> costs_;           // of members' strategies without the window's edges
   std::vector<double> sums_;            // the same, priced, with what children gave
-  std::vector<std::uint32_t> current_, solution_;
-  std::uint32_t begin_ = 0, end_ = 0;   // the points that the members' terms cover
-  std::vector<std::int64_t> rooms_;     // that the others leave at these
-  std::vector<std::int64_t> bytes_;     // that the solution holds
-  std::vector<double> prices_, before_, least_;
-  std::int64_t work_ = 0;
+  std::vector<double> least_;
 };
 
 }  // namespace meshwright

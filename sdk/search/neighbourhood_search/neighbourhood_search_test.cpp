@@ -92,16 +92,22 @@ TEST(ForestWindow, SolvesForestsExactly) {
   }
 }
 
+// The first one that fits.
+std::optional<std::vector<std::uint32_t>> first_choice(const StrategySpace& space, std::int64_t budget) {
+  std::optional<std::vector<std::uint32_t>> first;
+  for_each_choice(space, [&](const auto& choice, const Evaluation& evaluation) {
+    if (evaluation.allowed && evaluation.peak_bytes <= budget && !first) first = choice;
+  });
+  return first;
+}
+
 TEST(ForestWindow, NeverCallsAnythingBetterThatIsNot) {
   constexpr std::int64_t kBudget = 25;
   int better = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     const StrategySpace space = small_space(seed);
     const CompactSpace compact(space, kBudget);
-    std::optional<std::vector<std::uint32_t>> start;
-    for_each_choice(space, [&](const auto& choice, const Evaluation& evaluation) {
-      if (evaluation.allowed && evaluation.peak_bytes <= kBudget && !start) start = choice;
-    });
+    const std::optional<std::vector<std::uint32_t>> start = first_choice(space, kBudget);
     if (!start) continue;
     const TickSum least = *least_cost(space, kBudget);
     SearchState state(compact, *start);
@@ -157,10 +163,7 @@ TEST(WidthWindow, LeavesNodesAsTheyAreWhereTablesWouldBeTooLarge) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     const StrategySpace space = small_space(seed);
     const CompactSpace compact(space, kBudget);
-    std::optional<std::vector<std::uint32_t>> start;
-    for_each_choice(space, [&](const auto& choice, const Evaluation& evaluation) {
-      if (evaluation.allowed && evaluation.peak_bytes <= kBudget && !start) start = choice;
-    });
+    const std::optional<std::vector<std::uint32_t>> start = first_choice(space, kBudget);
     if (!start) continue;
     const TickSum least = *least_cost(space, kBudget);
     SearchState state(compact, *start);

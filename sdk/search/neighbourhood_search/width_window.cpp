@@ -28,7 +28,7 @@ MESHWRIGHT_WIDE_VECTORS void take_least(double* least, const double* row, std::s
 
 }  // namespace
 
-WidthWindow::WidthWindow(const CompactSpace& space) : space_(space), position_(space.size(), kNobody) {}
+WidthWindow::WidthWindow(const CompactSpace& space) : PricedWindow(space), position_(space.size(), kNobody) {}
 
 void WidthWindow::set_nodes(std::span<const std::uint32_t> nodes,
                             std::span<const std::vector<std::uint32_t>> candidates, double most_entries) {
@@ -199,10 +199,7 @@ void WidthWindow::load(const SearchState& state) {
     }
     work_ += static_cast<std::int64_t>(own.size() * (1 + space_.links(node).size()));
   }
-  state.over().read(begin_, end_, rooms_);
-  hold(current_, bytes_);
-  for (std::size_t t = 0; t < rooms_.size(); ++t) rooms_[t] = bytes_[t] - rooms_[t];
-  work_ += 4 * static_cast<std::int64_t>(rooms_.size());
+  load_rooms(state);
 }
 
 void WidthWindow::hold(std::span<const std::uint32_t> strategies, std::vector<std::int64_t>& bytes) const {
@@ -292,45 +289,7 @@ double WidthWindow::solve(std::span<const double> priced_before) {
 
 WindowOutcome WidthWindow::improve(const SearchState& state, std::span<const double> prices, int most_rounds) {
   load(state);
-  const double now = std::min(plain_cost(current_), state.penalty());
-  prices_.assign(prices.begin() + begin_, prices.begin() + end_);
-  before_.assign(prices_.size() + 1, 0);
-  WindowOutcome outcome = WindowOutcome::open;
-  for (int round = 0; round < most_rounds; ++round) {
-    double priced_rooms = 0;
-    for (std::size_t t = 0; t < prices_.size(); ++t) {
-      before_[t + 1] = before_[t] + prices_[t];
-      priced_rooms += prices_[t] * static_cast<double>(rooms_[t]);
-    }
-    const double value = solve(before_) - priced_rooms;
-    const double cost = plain_cost(solution_);
-    hold(solution_, bytes_);
-    bool fits = true;
-    double norm = 0;
-    for (std::size_t t = 0; t < prices_.size(); ++t) {
-      const auto over = static_cast<double>(bytes_[t] - rooms_[t]);
-      fits = fits && over <= 0;
-      if (over > 0 || prices_[t] > 0) norm += over * over;
-    }
-    work_ += 6 * static_cast<std::int64_t>(prices_.size());
-    outcome = WindowOutcome::open;
-    if (fits && cost < now) {
-      outcome = WindowOutcome::better;
-      break;
-    }
-    if (value > now - 1) {
-      outcome = fits && cost == now && !std::equal(solution_.begin(), solution_.end(), current_.begin())
-                    ? WindowOutcome::sideways
-                    : WindowOutcome::none;
-      break;
-    }
-    if (!fits && cost < now) outcome = WindowOutcome::over;
-    if (norm == 0) break;
-    const double step = (now - value) / norm;
-    for (std::size_t t = 0; t < prices_.size(); ++t) {
-      prices_[t] = std::max(0.0, prices_[t] + step * static_cast<double>(bytes_[t] - rooms_[t]));
-    }
-  }
+  const WindowOutcome outcome = search_by_prices(state, prices, most_rounds);
   for (std::size_t i = 0; i < nodes_.size(); ++i) solution_[i] = candidates_[i][solution_[i]];
   return outcome;
 }

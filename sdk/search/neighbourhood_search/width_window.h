@@ -6,12 +6,11 @@
 #include <span>
 #include <vector>
 
-#include "search_state.h"
-#include "window_outcome.h"
+#include "priced_window.h"
 
 namespace meshwright {
 
-class WidthWindow {
+class WidthWindow final : public PricedWindow {
  public:
   explicit WidthWindow(const CompactSpace& space);
 
@@ -23,11 +22,6 @@ class WidthWindow {
 
   // As ForestWindow has it: rounds of prices, from those of all points; the solution is not applied to `state`.
   WindowOutcome improve(const SearchState& state, std::span<const double> prices, int most_rounds);
-
-  // Strategies of nodes(), by the last improve().
-  [[nodiscard]] std::span<const std::uint32_t> solution() const { return solution_; }
-  // Entries looked at so far, by all calls.
-  [[nodiscard]] std::int64_t work() const { return work_; }
 
  private:
   static constexpr std::uint32_t kNobody = 0xffffffff;
@@ -49,13 +43,12 @@ class WidthWindow {
 
   void plan();
   void load(const SearchState& state);
-  double solve(std::span<const double> priced_before);
+  double solve(std::span<const double> priced_before) override;
   void join(std::uint32_t i);
-  [[nodiscard]] double plain_cost(std::span<const std::uint32_t> strategies) const;
-  void hold(std::span<const std::uint32_t> strategies, std::vector<std::int64_t>& bytes) const;
+  [[nodiscard]] double plain_cost(std::span<const std::uint32_t> strategies) const override;
+  void hold(std::span<const std::uint32_t> strategies, std::vector<std::int64_t>& bytes) const override;
   [[nodiscard]] std::uint32_t count(std::uint32_t i) const { return static_cast<std::uint32_t>(candidates_[i].size()); }
 
-  const CompactSpace& space_;
   std::vector<std::uint32_t> position_;  // in nodes_, by node
   std::vector<std::uint32_t> nodes_;
   std::vector<std::vector<std::uint32_t>> candidates_;
@@ -65,11 +58,6 @@ class WidthWindow {
   std::vector<std::uint32_t> at_;
   std::vector<std::vector<double>> tables_;  // of pairs, candidates only
   std::vector<double> costs_, sums_, joint_;
-  std::vector<std::uint32_t> current_, solution_;
-  std::uint32_t begin_ = 0, end_ = 0;
-  std::vector<std::int64_t> rooms_, bytes_;
-  std::vector<double> prices_, before_;
-  std::int64_t work_ = 0;
 };
 
 }  // namespace meshwright
