@@ -29,25 +29,6 @@ std::vector<std::vector<std::uint32_t>> joined_parts(const StrategySpace& space)
   return all;
 }
 
-// One of them, without its memory.
-StrategySpace only(const StrategySpace& space, const std::vector<bool>& is_free) {
-  StrategySpace part;
-  std::vector<std::uint32_t> number(space.nodes.size(), 0);
-  for (std::size_t node = 0; node < space.nodes.size(); ++node) {
-    if (!is_free[node]) continue;
-    number[node] = static_cast<std::uint32_t>(part.nodes.size());
-    part.nodes.push_back(space.nodes[node]);
-  }
-  std::map<std::uint32_t, std::uint32_t> tables;
-  for (const SpaceEdge& edge : space.edges) {
-    if (!is_free[edge.from]) continue;
-    const auto [found, is_new] = tables.try_emplace(edge.table, static_cast<std::uint32_t>(part.tables.size()));
-    if (is_new) part.tables.push_back(space.tables[edge.table]);
-    part.edges.push_back({number[edge.from], number[edge.to], found->second});
-  }
-  return part;
-}
-
 // All that decides what is best in a part.
 struct PartNumbers {
   std::vector<std::vector<Ticks>> costs;
@@ -106,13 +87,15 @@ Result<std::vector<std::uint32_t>> best_around(const StrategySpace& space, const
     }
   }
   for (const SpaceEdge& edge : held.space.edges) numbers[place[edge.from].first].edges.push_back({place[edge.from].second, place[edge.to].second, edge.table});
+  StrategySpace plain = held.space;
+  plain.memory.clear();
   std::map<PartNumbers, std::vector<std::uint32_t>> solved;
   for (std::size_t part = 0; part < parts.size(); ++part) {
     const auto [found, is_new] = solved.try_emplace(std::move(numbers[part]));
     if (is_new) {
       std::vector<bool> is_free(held.space.nodes.size(), false);
       for (const std::uint32_t node : parts[part]) is_free[node] = true;
-      Result<std::vector<std::uint32_t>> best = solve(only(held.space, is_free), kNoBudget);
+      Result<std::vector<std::uint32_t>> best = solve(hold(plain, {}, is_free).space, kNoBudget);
       if (!best) return best.error();
       if (best->empty()) return std::vector<std::uint32_t>();
       found->second = std::move(*best);

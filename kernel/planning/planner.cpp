@@ -64,7 +64,6 @@ class Planner {
     FittedPlan best;                                        // by the objective
     std::optional<std::pair<StrategyFilter, Problem>> fed;  // what that is of, where it is another problem (feed_rows)
     std::unique_ptr<StepSearch> steps;                      // null where steps have no bound
-    std::optional<FittedPlan> best_step;
     std::size_t trial = 0;
   };
 
@@ -119,6 +118,7 @@ class Planner {
       if (searches_steps() && found->best->no_program.empty()) begin_steps(*searched, *found->best);
       if (request_.search.text("inputs") == "rows") {
         if (Status status = feed_rows(*searched, *found); !status) return status;
+        if (searched->steps != nullptr) searched->steps->answer_with(*found->best);
         trial.status = found->status;
       }
       trial.objective_seconds = to_seconds(found->best->assignment.cost);
@@ -176,10 +176,9 @@ class Planner {
     }
     for (const auto& searched : searched_) {
       if (searched->steps == nullptr) continue;
-      searched->best_step = searched->steps->best();
       MeshTrial& trial = ranking_.trials[searched->trial];
       trial.step_lower_bound_seconds = searched->steps->bound_seconds();
-      trial.step_seconds = searched->best_step->plan.step_seconds;
+      trial.step_seconds = searched->steps->best().plan.step_seconds;
     }
     ranking_.search_seconds += watch.lap();
     return Done{};
@@ -205,13 +204,11 @@ class Planner {
         second->status = second->best->plan.status = SolveStatus::bounded;
         searched.fed.emplace(fed.filter, std::move(*other));
         found = std::move(*second);
-        if (searched.steps != nullptr) searched.steps->answer_with(*found.best);
         return Done{};
       }
     }
     found.best->plan.notes.push_back("Ranks that feed their rows of the batch gather inputs for " + milliseconds(rows.gather_seconds) +
                                      " before the step, which no figure here counts.");
-    if (searched.steps != nullptr) searched.steps->answer_with(*found.best);
     return Done{};
   }
 
@@ -222,7 +219,7 @@ class Planner {
     least_objective_ = std::min(least_objective_, searched.best.plan.objective_seconds);
     std::vector<FittedPlan> found;
     if (request_.top == 1) {
-      found.push_back(searched.best_step ? std::move(*searched.best_step) : std::move(searched.best));
+      found.push_back(searched.steps != nullptr ? searched.steps->best() : std::move(searched.best));
     } else {
       ProblemInput given = searched.given;
       if (searched.fed) given.filter = searched.fed->first;
@@ -232,7 +229,7 @@ class Planner {
       if (!distinct) return distinct.error();
       ranking_.may_have_more = ranking_.may_have_more || distinct->cut_off;
       found = std::move(distinct->plans);
-      if (searched.best_step) add_distinct(std::move(*searched.best_step), found);
+      if (searched.steps != nullptr) add_distinct(searched.steps->best(), found);
     }
     for (FittedPlan& plan : found) ranking_.plans.push_back({std::move(plan), searched.problem.variables.size(), searched.problem.strategies});
     return Done{};

@@ -25,4 +25,10 @@ std::string milliseconds(double seconds) {
   return text;
 }
 
+std::string percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f %%", 100 * share);
+  return text;
+}
+
 }  // namespace meshwright

@@ -12,4 +12,7 @@ std::string size_text(std::int64_t bytes);
 // "12.345 ms"
 std::string milliseconds(double seconds);
 
+// "1.52 %", of 0.0152.
+std::string percent(double share);
+
 }  // namespace meshwright

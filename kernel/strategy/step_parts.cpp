@@ -1,11 +1,8 @@
 #include "meshwright/step_parts.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <map>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "meshwright/call_price.h"
@@ -40,20 +37,9 @@ struct WeightedPart {
 
 // Strides of a few blocks each, short ones where the model begins: there the last reductions are, and the first gathers.
 std::vector<std::uint32_t> stretch_begins(const ProblemInput& input, const Problem& problem, const VariableFlow& flow) {
-  std::map<ValueId, std::uint32_t> variables;
-  for (std::uint32_t i = 0; i < problem.variables.size(); ++i) {
-    if (problem.variables[i].kind == VariableKind::parameter) variables[problem.variables[i].value] = i;
-  }
-  std::map<std::uint32_t, std::uint32_t> first_use;  // by unit
-  for (const UnitMember& member : unit_members(input.graph(), input.profile.bucket_bytes, [&](const Source& source) { return variables.contains(source.value); })) {
-    const std::uint32_t used = flow.uses_of(variables.at(member.value)).first;
-    const auto [known, inserted] = first_use.try_emplace(member.unit, used);
-    known->second = std::min(known->second, used);
-  }
-  std::vector<std::uint32_t> turns;
-  for (const auto& [unit, at] : first_use) turns.push_back(at);
-  std::sort(turns.begin(), turns.end());
-  turns.erase(std::unique(turns.begin(), turns.end()), turns.end());
+  std::set<std::uint32_t> units;  // by the first variable that computes with one
+  for (const auto& [parameter, turn] : gather_turns(input, problem, flow)) units.insert(static_cast<std::uint32_t>(turn.forward.at));
+  const std::vector<std::uint32_t> turns(units.begin(), units.end());
   const auto count = static_cast<std::uint32_t>(problem.variables.size());
   std::vector<std::uint32_t> begins = {0};
   if (turns.size() < 4) {
@@ -200,7 +186,7 @@ class StepParts::Impl {
     const VariableFlow::Uses of_fork = from_fork || to_fork ? flow_.uses_of(from_fork ? edge.from : edge.to) : VariableFlow::Uses{};
     // Uses of a fork that want one layout share what converts it, at the first of them; a value settles where it is used first.
     const std::uint32_t first = from_fork || to_fork ? of_fork.first : edge.to;
-    const std::size_t begin = forward_at(std::min(first, edge.to)), end = forward_at(edge.to == kNoId || to_fork ? first : edge.to);
+    const std::size_t begin = forward_at(std::min(first, edge.to)), end = forward_at(to_fork ? first : edge.to);
     StepTerm convert = each(StepPart::convert, kComputeRow, begin, end), convert_host = each(StepPart::convert_host, kHostRow, begin, end);
     if (from_fork) convert.share = convert_host.share = 1 / static_cast<double>(flow_.out(edge.from).size());
     const std::size_t back = from_fork ? (kind(edge.to) == VariableKind::output ? begins_.size() + 1 : backward_at(edge.to)) : backward_at(edge.from);

@@ -83,12 +83,6 @@ double bound_of(const std::vector<Row>& rows, double MeshTrial::* of_trial) {
   return std::isfinite(least) ? least : 0;
 }
 
-std::string percent(double share) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f %%", 100 * share);
-  return text;
-}
-
 std::string verified_text(const Row& row) {
   if (!row.verification) return "not run";
   return row.verification->equal ? "yes" : "NO";

@@ -32,12 +32,6 @@ std::string factor_text(double factor) {
   return text;
 }
 
-std::string percent_text(double share) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f %%", 100 * share);
-  return text;
-}
-
 }  // namespace
 
 std::string sureness_text(const Plan& plan) {
@@ -47,7 +41,7 @@ std::string sureness_text(const Plan& plan) {
   const double longer = second.step_seconds / plan.step_seconds - 1;
   const bool is_same_mesh = second.mesh == to_string(plan.mesh);
   std::string text = "The second best distinct plan (mesh " + second.mesh + ", step " + milliseconds(second.step_seconds) + ", " +
-                     percent_text(std::abs(longer)) + (longer < 0 ? " shorter" : " longer") + ")";
+                     percent(std::abs(longer)) + (longer < 0 ? " shorter" : " longer") + ")";
   if (longer <= 0) {
     text += " is simulated as no slower as it is: this plan was chosen by its objective, which is " + milliseconds(plan.objective_seconds) + ", and " + milliseconds(second.objective_seconds) + " there.\n";
   } else {
