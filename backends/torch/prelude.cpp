@@ -161,7 +161,7 @@ Prelude::Part Prelude::used_by(std::string_view body) const {
   for (std::size_t i = 0; i < taken.size(); ++i) {
     if (!taken[i]) continue;
     words.insert(definitions_[i].words.begin(), definitions_[i].words.end());
-    if (definitions_[i].name == "AXES" || definitions_[i].name == "BUCKET_BYTES") continue;
+    if (definitions_[i].name == "AXES" || definitions_[i].name == "BUCKET_BYTES" || definitions_[i].name == "UNIT_BYTES") continue;
     const std::string& here = definitions_[i].text;
     const bool is_constant = here.find("def ") == std::string::npos && here.find("class ") == std::string::npos;
     if (!part.definitions.empty()) part.definitions += constant && is_constant ? "" : "\n\n";

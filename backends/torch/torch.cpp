@@ -87,9 +87,10 @@ class TorchBackend final : public Backend {
     std::string model = "\"\"\"" + name + ", as Meshwright planned it for " + ranks + ".\n\nRuns under torchrun; train.py shows how.\n\"\"\"\n";
     model += imports_for(module.text) + "\n" + import_of(prelude.mentioned) + "\n\n" + module.text;
     std::string sharding = "\"\"\"What model.py is made of: layouts on " + ranks + ", moves between them, parameters in shards.\n\n"
-                           "The same for every plan but for AXES and BUCKET_BYTES; of it what this model uses.\n\"\"\"\n";
+                           "The same for every plan but for AXES, BUCKET_BYTES and UNIT_BYTES; of it what this model uses.\n\"\"\"\n";
     sharding += prelude.imports + "\nAXES = " + tuple(sizes) + "  # ranks along each axis of the mesh\n\nBUCKET_BYTES = " +
-                std::to_string(input.profile.bucket_bytes) + "  # so much is reduced, or loaded, together\n\n\n" + prelude.definitions;
+                std::to_string(plan.bucket_bytes) + "  # so much is reduced together\n\nUNIT_BYTES = " +
+                std::to_string(input.profile.bucket_bytes) + "  # so much is loaded together\n\n\n" + prelude.definitions;
     return std::vector<EmittedFile>{{"model.py", std::move(model)}, {"sharding.py", std::move(sharding)}, {"train.py", train_text(plan, *forward)}};
   }
 

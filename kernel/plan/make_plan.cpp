@@ -20,6 +20,7 @@ class PlanMaker {
     plan_.status = assignment_.status;
     plan_.method = assignment_.method;
     plan_.objective_seconds = plan_.step_seconds = to_seconds(assignment_.cost);
+    plan_.bucket_bytes = input_.profile.bucket_bytes;
     plan_.lower_bound_seconds = to_seconds(assignment_.lower_bound);
     plan_.peak_bytes = assignment_.peak_bytes;
     if (Status status = add_variables(); !status) return status.error();

@@ -165,7 +165,7 @@ class Search {
     std::vector<FittedPlan> found;
     for (auto& [cost, answer] : answers) {
       if (found.size() == count) break;
-      Result<FittedPlan> fitted = solver_.fit(input_, problem_, std::move(answer));
+      Result<FittedPlan> fitted = solver_.fit(input_, problem_, std::move(answer), budget_);
       if (!fitted) return fitted.error();
       if (solver_.excess_bytes(fitted->plan, budget_) <= 0) found.push_back(std::move(*fitted));
     }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "meshwright/timeline.h"
 #include "plan_notes.h"
 #include "search_settings.h"
 
@@ -12,6 +11,8 @@ namespace meshwright {
 namespace {
 
 constexpr int kMostRounds = 8;
+constexpr std::int64_t kMostBuckets = 16;  // in the place of one
+constexpr double kWorthRoom = 0.001;       // of the step, in which computing waits for communication
 // Near the least that any plan holds an exact search takes long. The bound is that of the first one: those behind it have half as much
 // work each time. And a refusal names any small plan.
 constexpr std::int64_t kWorkAgain = 1'000'000'000, kWorkForSmallest = 50'000'000;
@@ -20,9 +21,27 @@ void keep_smaller(std::optional<FittedPlan>& smallest, FittedPlan plan) {
   if (!smallest || plan.plan.peak_bytes < smallest->plan.peak_bytes) smallest = std::move(plan);
 }
 
+// The time line in the buckets that make the step shortest, which the program has then. Smaller ones travel sooner and pay more latency: halves, as
+// long as they help.
+Result<Timeline> in_best_buckets(Program& program, const ProblemInput& input) {
+  const std::vector<Work> works = works_of(program, input.ops);
+  Result<Timeline> best = make_timeline(program, works, input.profile);
+  const std::int64_t whole = program.bucket_bytes;
+  for (std::int64_t bytes = std::min(whole, input.profile.parameter_bytes) / 2; best && bytes >= whole / kMostBuckets; bytes /= 2) {
+    const std::int64_t before = std::exchange(program.bucket_bytes, bytes);
+    Result<Timeline> smaller = make_timeline(program, works, input.profile);
+    if (smaller && smaller->step_seconds >= best->step_seconds) {
+      program.bucket_bytes = before;
+      break;
+    }
+    best = std::move(smaller);
+  }
+  return best;
+}
+
 }  // namespace
 
-Result<FittedPlan> FittedSolver::fit(const ProblemInput& input, const Problem& problem, Assignment assignment) const {
+Result<FittedPlan> FittedSolver::fit(const ProblemInput& input, const Problem& problem, Assignment assignment, std::int64_t budget) const {
   Result<Plan> plan = make_plan(input, problem, assignment);
   if (!plan) return plan.error();
   FittedPlan fitted{std::move(assignment), std::move(*plan), {}, ""};
@@ -35,11 +54,33 @@ Result<FittedPlan> FittedSolver::fit(const ProblemInput& input, const Problem& p
           memory_account(*device_.cluster, {fitted.plan.peak_bytes}, static_cast<std::int64_t>(input.mesh.rank()));
     return fitted;
   }
-  fitted.memory = memory_profile(*program);
-  fitted.plan.peak_bytes = fitted.memory.peak_bytes;
-  if (device_.cluster) fitted.plan.memory = memory_account(*device_.cluster, *program, fitted.memory);
-  if (Status status = add_step(input, problem, *program, fitted); !status) return status.error();
+  add_memory(*program, fitted);
+  Result<Timeline> times = in_best_buckets(*program, input);
+  if (!times) return times.error();
+  fitted.plan.bucket_bytes = program->bucket_bytes;
+  if (times->waits_before_updates > kWorthRoom * times->step_seconds && fitted.plan.peak_bytes < budget) {
+    program->bucket_bytes = input.profile.bucket_bytes;
+    program->room_bytes = budget;
+    place_frees(*program);
+    Result<Timeline> roomy = in_best_buckets(*program, input);
+    if (!roomy) return roomy.error();
+    FittedPlan larger = fitted;
+    larger.plan.bucket_bytes = program->bucket_bytes;
+    larger.plan.room_bytes = budget;
+    add_memory(*program, larger);
+    if (roomy->step_seconds < times->step_seconds && excess_bytes(larger.plan, budget) <= 0) {
+      fitted = std::move(larger);
+      times = std::move(roomy);
+    }
+  }
+  add_step(problem, *times, fitted);
   return fitted;
+}
+
+void FittedSolver::add_memory(const Program& program, FittedPlan& fitted) const {
+  fitted.memory = memory_profile(program);
+  fitted.plan.peak_bytes = fitted.memory.peak_bytes;
+  if (device_.cluster) fitted.plan.memory = memory_account(*device_.cluster, program, fitted.memory);
 }
 
 std::int64_t FittedSolver::excess_bytes(const Plan& plan, std::int64_t budget) const {
@@ -48,12 +89,10 @@ std::int64_t FittedSolver::excess_bytes(const Plan& plan, std::int64_t budget) c
 }
 
 // The additive cost and the simulated step count everything alike, but what overlaps and what several ops share.
-Status FittedSolver::add_step(const ProblemInput& input, const Problem& problem, const Program& program, FittedPlan& fitted) {
-  const Result<Timeline> times = make_timeline(program, input.ops, input.profile);
-  if (!times) return times.error();
+void FittedSolver::add_step(const Problem& problem, const Timeline& times, FittedPlan& fitted) {
   Plan& plan = fitted.plan;
-  plan.step_seconds = times->step_seconds;
-  plan.forward_seconds = times->forward_seconds;
+  plan.step_seconds = times.step_seconds;
+  plan.forward_seconds = times.forward_seconds;
   TickSum counted = 0;
   for (std::size_t i = 0; i < problem.edges.size(); ++i) {
     const ProblemEdge& edge = problem.edges[i];
@@ -61,8 +100,7 @@ Status FittedSolver::add_step(const ProblemInput& input, const Problem& problem,
     const std::vector<std::uint32_t>& choice = fitted.assignment.choice;
     if (edge.of_parameter) counted += table.costs[std::size_t{choice[edge.from]} * table.columns + choice[edge.to]];
   }
-  if (std::optional<std::string> note = step_note(plan, *times, to_seconds(counted))) plan.notes.push_back(std::move(*note));
-  return Done{};
+  if (std::optional<std::string> note = step_note(plan, times, to_seconds(counted))) plan.notes.push_back(std::move(*note));
 }
 
 Result<Assignment> FittedSolver::assign(const ProblemInput& input, Problem& problem, std::int64_t budget) const {
@@ -90,7 +128,7 @@ Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& pr
       refused = asked;
     } else {
       const std::int64_t counted = answer->peak_bytes;
-      Result<FittedPlan> fitted = fit(input, problem, std::move(*answer));
+      Result<FittedPlan> fitted = fit(input, problem, std::move(*answer), budget);
       if (!fitted) return fitted.error();
       const std::int64_t over = excess_bytes(fitted->plan, budget);
       if (over <= 0) {
@@ -132,7 +170,7 @@ Result<std::optional<FittedPlan>> FittedSolver::smallest(const ProblemInput& inp
     Result<Assignment> answer = solve_({input, problem}, budget, kWorkForSmallest);
     if (!answer) return answer.error();
     if (answer->choice.empty()) continue;
-    Result<FittedPlan> fitted = fit(input, problem, std::move(*answer));
+    Result<FittedPlan> fitted = fit(input, problem, std::move(*answer), 0);
     if (!fitted) return fitted.error();
     keep_smaller(best, std::move(*fitted));
     if (factor > 1.0) break;

@@ -11,6 +11,7 @@
 #include "meshwright/program.h"
 #include "meshwright/solver.h"
 #include "meshwright/strategy.h"
+#include "meshwright/timeline.h"
 
 namespace meshwright {
 
@@ -61,12 +62,14 @@ class FittedSolver {
   // account; at most 0 if it fits.
   [[nodiscard]] std::int64_t excess_bytes(const Plan& plan, std::int64_t budget) const;
 
-  // The plan of an assignment, with its peak and its step.
-  Result<FittedPlan> fit(const ProblemInput& input, const Problem& problem, Assignment assignment) const;
+  // The plan of an assignment, with its peak and its step. Up to the budget it may hold more than it must, if that makes the step shorter.
+  Result<FittedPlan> fit(const ProblemInput& input, const Problem& problem, Assignment assignment, std::int64_t budget) const;
 
  private:
-  // The step of the plan's program, and a note where the objective says something else.
-  static Status add_step(const ProblemInput& input, const Problem& problem, const Program& program, FittedPlan& fitted);
+  // What the program holds.
+  void add_memory(const Program& program, FittedPlan& fitted) const;
+  // What the step takes, and a note where the objective says something else.
+  static void add_step(const Problem& problem, const Timeline& times, FittedPlan& fitted);
 
   Solve solve_;
   Lower lower_;

@@ -373,7 +373,7 @@ class Planner {
       if (!answer) return answer.error();
       if (!answer->choice.empty()) {
         comparison.objective_seconds = to_seconds(answer->cost);
-        Result<FittedPlan> fitted = fitted_.fit(given, *problem, std::move(*answer));
+        Result<FittedPlan> fitted = fitted_.fit(given, *problem, std::move(*answer), request_.budget_bytes);
         if (!fitted) return fitted.error();
         comparison.peak_bytes = fitted->plan.peak_bytes;
         comparison.step_seconds = fitted->plan.step_seconds;

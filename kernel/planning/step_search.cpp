@@ -1,6 +1,7 @@
 #include "step_search.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace meshwright {
@@ -9,7 +10,6 @@ namespace {
 
 constexpr int kMostSearches = 12;
 constexpr double kCloseEnough = 0.001;
-constexpr std::size_t kCuts = 16;  // between layers, where two plans are joined
 
 // All that is computed; the forward and what is reduced behind it; what is gathered and what is reduced. The updates end each of them.
 PathTable natural_average(const StepPlaces& places) {
@@ -37,6 +37,7 @@ StepSearch::StepSearch(const FittedSolver& solver, const ProblemInput& input, Pr
       problem_(problem),
       budget_(budget),
       parts_(input, problem),
+      blocks_(block_numbers(input, problem)),
       admits_(std::move(admits)),
       best_(std::move(best)),
       work_(work_of_round(problem.space)),
@@ -77,34 +78,29 @@ Status StepSearch::run_round() {
   }
   done_ = done_ || bound_seconds_ >= (1 - kCloseEnough) * to_seconds(static_cast<TickSum>(most_));
   tables_.push_back(parts_.of(answer->choice));
-  const std::vector<std::uint32_t> choice = answer->choice;
+  const Choice choice = answer->choice;
   if (Status status = simulate(std::move(*answer)); !status) return status;
   return cross(choice);
 }
 
-// The joined plan whose longest path is shortest.
-Status StepSearch::cross(const std::vector<std::uint32_t>& choice) {
-  const std::vector<std::uint32_t>& best = best_.assignment.choice;
-  const auto longest = [&](const std::vector<std::uint32_t>& each) {
-    const PathTable table = parts_.of(each);
-    return length(table, longest_path(parts_.places(), table));
-  };
-  double shortest = longest(best);
-  std::vector<std::uint32_t> found;
-  for (const bool begins_with_best : {true, false}) {
-    for (std::size_t cut = 1; cut < kCuts; ++cut) {
-      std::vector<std::uint32_t> joined = begins_with_best ? choice : best;
-      const std::vector<std::uint32_t>& first = begins_with_best ? best : choice;
-      std::copy_n(first.begin(), first.size() * cut / kCuts, joined.begin());
-      if (!evaluate(problem_.space, joined).allowed) continue;
-      const double here = longest(joined);
-      if (here < shortest) shortest = here, found = std::move(joined);
+// Of plans that are joined in one way, the one whose longest path is shortest.
+Status StepSearch::cross(const Choice& choice) {
+  const Choice best = best_.assignment.choice;
+  for (const std::vector<Choice>& joined : {joined_at_cuts(blocks_, best, choice), joined_at_cuts(blocks_, choice, best), joined_in_turns(blocks_, best, choice)}) {
+    double shortest = std::numeric_limits<double>::infinity();
+    const Choice* found = nullptr;
+    for (const Choice& each : joined) {
+      if (!evaluate(problem_.space, each).allowed) continue;
+      const PathTable table = parts_.of(each);
+      const double here = length(table, longest_path(parts_.places(), table));
+      if (here < shortest) shortest = here, found = &each;
     }
+    if (found == nullptr || shortest >= best_.plan.step_seconds * static_cast<double>(kTicksPerSecond)) continue;
+    Assignment assignment = best_.assignment;
+    assignment.choice = *found;
+    if (Status status = simulate(std::move(assignment)); !status) return status;
   }
-  if (found.empty()) return Done{};
-  Assignment joined = best_.assignment;
-  joined.choice = std::move(found);
-  return simulate(std::move(joined));
+  return Done{};
 }
 
 Status StepSearch::simulate(Assignment found) {
@@ -113,7 +109,7 @@ Status StepSearch::simulate(Assignment found) {
   found.cost = by_objective.cost;
   found.peak_bytes = by_objective.peak_bytes;
   found.lower_bound = best_.assignment.lower_bound;
-  Result<FittedPlan> fitted = solver_.fit(input_, problem_, std::move(found));
+  Result<FittedPlan> fitted = solver_.fit(input_, problem_, std::move(found), budget_);
   if (!fitted) return fitted.error();
   if (!fitted->no_program.empty() || fitted->plan.step_seconds >= best_.plan.step_seconds || solver_.excess_bytes(fitted->plan, budget_) > 0) return Done{};
   const Result<bool> admitted = admits_(*fitted);

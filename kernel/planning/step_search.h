@@ -3,14 +3,14 @@
 // The additive objective is not the step: it hides each parameter's communication behind one op. But what a step is at least on an average of
 // paths is additive (step_parts.h), and the least of that over all choices is a bound. Each round searches by the average on which the plans
 // so far are longest, moved towards the one that gave the best bound, so that rounds don't jump about (in-out separation, Ben-Ameur and
-// Neto 2007); what it finds is simulated, and so are plans that are the best one in a part of the layers and the new one in the others: an average of paths
-// makes two ways equally good, and then a search takes one of them for all layers.
+// Neto 2007); what it finds is simulated, and so are plans that are the best one in some blocks and the new one in the others (block_joins.h).
 #pragma once
 
 #include <functional>
 #include <set>
 #include <vector>
 
+#include "block_joins.h"
 #include "fitted_search.h"
 #include "meshwright/step_parts.h"
 
@@ -41,13 +41,14 @@ class StepSearch {
  private:
   [[nodiscard]] PathTable next_average();
   Status simulate(Assignment found);
-  Status cross(const std::vector<std::uint32_t>& choice);
+  Status cross(const Choice& choice);
 
   const FittedSolver& solver_;
   const ProblemInput& input_;
   Problem& problem_;
   const std::int64_t budget_;
   const StepParts parts_;
+  const std::vector<std::uint32_t> blocks_;
   const Admits admits_;
   FittedPlan best_;
   double bound_seconds_ = 0, work_ = 0;
@@ -56,7 +57,7 @@ class StepSearch {
   PathTable anchor_;               // the average that gave the best bound; at first, one of natural paths
   std::vector<PathTable> tables_;  // of the plans so far
   double most_ = 0;                // ticks: no average gives a better bound than this, for these plans
-  std::set<std::vector<std::uint32_t>> simulated_;  // choices
+  std::set<Choice> simulated_;
 };
 
 }  // namespace meshwright

@@ -15,8 +15,7 @@ using Way = std::tuple<MoveKind, AxisSet, DType>;
 
 class Filling {
  public:
-  Filling(const Program& program, std::int64_t bucket_bytes)
-      : program_(program), owners_(storages(program)), bucket_bytes_(bucket_bytes), held_(program.values.size(), 0) {}
+  explicit Filling(const Program& program) : program_(program), owners_(storages(program)), held_(program.values.size(), 0) {}
 
   void add(const Occurrence& at, std::size_t place) {
     const Instruction& instruction = program_.instructions[at.instruction];
@@ -31,7 +30,7 @@ class Filling {
       return;
     }
     if (full_) send(packs_.find(*full_));
-    if (begins_reduction(instruction) && !needs_held(instruction)) {
+    if (reduces_gradient(instruction) && !needs_held(instruction)) {
       reduce(place, instruction);
       return;
     }
@@ -51,12 +50,6 @@ class Filling {
   };
   using Packs = std::map<Way, Pack>;
 
-  static bool begins_reduction(const Instruction& instruction) {
-    const Move* move = instruction.move();
-    return instruction.stream == Stream::communication && instruction.phase == Phase::backward && instruction.parameter != kNoId && move != nullptr &&
-           (move->kind == MoveKind::all_reduce || move->kind == MoveKind::reduce_scatter);
-  }
-
   // Where the gradient waits with which this goes on: by its next move, or by the sum that it is added to.
   Packs::iterator pack_behind(const Instruction& instruction) {
     if (instruction.stream != Stream::communication || instruction.parameter == kNoId || !needs_held(instruction)) return packs_.end();
@@ -67,7 +60,7 @@ class Filling {
   void reduce(std::size_t place, const Instruction& instruction) {
     const ProgramValueId gradient = instruction.operands[0].value;
     const std::int64_t bytes = program_.local_bytes(gradient);
-    if (bytes >= bucket_bytes_) {
+    if (bytes >= program_.bucket_bytes) {
       placed_.push_back(place);
       sent_one_ = true;
       return;
@@ -77,7 +70,7 @@ class Filling {
     pack.bytes += bytes;
     way_of_[instruction.parameter] = way;
     hold(place, instruction, pack);
-    if (pack.bytes >= (sent_one_ ? bucket_bytes_ : std::min(kFirstBucketBytes, bucket_bytes_))) full_ = way;
+    if (pack.bytes >= (sent_one_ ? program_.bucket_bytes : std::min(kFirstBucketBytes, program_.bucket_bytes))) full_ = way;
   }
 
   void hold(std::size_t place, const Instruction& instruction, Pack& pack) {
@@ -114,7 +107,6 @@ class Filling {
 
   const Program& program_;
   const std::vector<ProgramValueId> owners_;
-  const std::int64_t bucket_bytes_;
   std::vector<int> held_;  // by storage: how often what waits reads or makes it
   std::vector<std::size_t> placed_;
   Packs packs_;
@@ -126,8 +118,14 @@ class Filling {
 
 }  // namespace
 
-std::vector<std::size_t> in_buckets(const Program& program, const std::vector<Occurrence>& all, std::int64_t bucket_bytes) {
-  Filling filling(program, bucket_bytes);
+bool reduces_gradient(const Instruction& instruction) {
+  const Move* move = instruction.move();
+  return instruction.stream == Stream::communication && instruction.phase == Phase::backward && instruction.parameter != kNoId && move != nullptr &&
+         (move->kind == MoveKind::all_reduce || move->kind == MoveKind::reduce_scatter);
+}
+
+std::vector<std::size_t> in_buckets(const Program& program, const std::vector<Occurrence>& all) {
+  Filling filling(program);
   for (std::size_t i = 0; i < all.size(); ++i) filling.add(all[i], i);
   return filling.take();
 }

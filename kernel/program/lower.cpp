@@ -22,6 +22,8 @@ class Lowering {
   Result<Program> run() {
     program_.name = plan_.graph().name;
     program_.mesh = plan_.mesh;
+    program_.bucket_bytes = plan_.bucket_bytes;
+    program_.room_bytes = plan_.room_bytes;
     program_.training = plan_.training;
     Result<StepOrder> order = step_order(plan_.training);
     if (!order) return order.error();

@@ -27,19 +27,33 @@ Work work_of(const Program& program, const Instruction& instruction, const OpTab
 
 constexpr std::size_t kStates = 9;
 
-ConversionProblem conversion_of(const Program& program, const Instruction& move, const CostProfile& profile) {
+// What prices are asked of: gradients have buckets of the plan's own size, whatever else is packed that of the profile.
+class Clock {
+ public:
+  Clock(const Program& program, const CostProfile& profile) : profile_(profile), reducing_(profile) { reducing_.bucket_bytes = program.bucket_bytes; }
+
+  [[nodiscard]] const CostProfile& profile() const { return profile_; }
+  [[nodiscard]] const CostProfile& of(const Instruction& move) const { return reduces_gradient(move) ? reducing_ : profile_; }
+
+ private:
+  const CostProfile& profile_;
+  CostProfile reducing_;
+};
+
+ConversionProblem conversion_of(const Program& program, const Instruction& move, const Clock& clock) {
   const ShardedType& from = program.type(move.operands[0].value);
-  return {program.mesh, from.atoms, profile, size_bytes(from.type.dtype), move.stream == Stream::communication};
+  return {program.mesh, from.atoms, clock.of(move), size_bytes(from.type.dtype), move.stream == Stream::communication};
 }
 
 // What the host takes to issue it. Views, what fills a bucket and all but one op of a fused kernel are issued with others.
-Ticks host_ticks(const Program& program, const Instruction& instruction, Ticks takes, const CostProfile& profile) {
+Ticks host_ticks(const Program& program, const Instruction& instruction, Ticks takes, const Clock& clock) {
   if (takes == 0) return 0;
+  const DeviceSpec& device = clock.profile().device;
   switch (instruction.kind()) {
-    case InstructionKind::compute: return instruction.compute()->fused.launches ? to_ticks(profile.device.host_launch_seconds) : 0;
-    case InstructionKind::accumulate: return to_ticks(profile.device.host_launch_seconds);
+    case InstructionKind::compute: return instruction.compute()->fused.launches ? to_ticks(device.host_launch_seconds) : 0;
+    case InstructionKind::accumulate: return to_ticks(device.host_launch_seconds);
     case InstructionKind::move:
-      return move_host_ticks(conversion_of(program, instruction, profile), program.type(instruction.operands[0].value).layout, *instruction.move());
+      return move_host_ticks(conversion_of(program, instruction, clock), program.type(instruction.operands[0].value).layout, *instruction.move());
     default: return 0;
   }
 }
@@ -58,17 +72,16 @@ struct Repetition {
 // same one for all, since reductions may fall behind the computing further and further.
 class Drawing {
  public:
-  Drawing(const Program& program, std::vector<Ticks> ticks, const CostProfile& profile, Detail detail)
+  Drawing(const Program& program, std::vector<Ticks> ticks, const Clock& clock, Detail detail)
       : program_(program),
         ticks_(std::move(ticks)),
-        device_(profile.device),
-        bucket_bytes_(profile.bucket_bytes),
+        device_(clock.profile().device),
         detail_(detail),
         owners_(storages(program)),
         frames_(1 + program.order.fullest(Phase::forward).in_flight),
         used_until_(program.values.size() * static_cast<std::size_t>(frames_), 0),
         used_by_(used_until_.size(), kNone) {
-    for (std::size_t i = 0; i < ticks_.size(); ++i) host_ticks_.push_back(host_ticks(program, program.instructions[i], ticks_[i], profile));
+    for (std::size_t i = 0; i < ticks_.size(); ++i) host_ticks_.push_back(host_ticks(program, program.instructions[i], ticks_[i], clock));
   }
 
   Timeline run() {
@@ -102,7 +115,7 @@ class Drawing {
   void draw(const StepSegment& segment) {
     std::fill(used_by_.begin(), used_by_.end(), kNone);
     const std::vector<Occurrence> in_turn = occurrences(program_, segment.events, program_.order.microbatches);
-    const std::vector<std::size_t> order = in_buckets(program_, in_turn, bucket_bytes_);
+    const std::vector<std::size_t> order = in_buckets(program_, in_turn);
     std::vector<Occurrence> all;
     for (const std::size_t place : order) all.push_back(in_turn[place]);
     std::vector<Repetition> known;
@@ -256,7 +269,6 @@ class Drawing {
   const std::vector<Ticks> ticks_;  // by instruction
   std::vector<Ticks> host_ticks_;   // the same
   const DeviceSpec& device_;
-  const std::int64_t bucket_bytes_;
   const Detail detail_;
   const std::vector<ProgramValueId> owners_;
   const std::int64_t frames_;
@@ -272,14 +284,15 @@ class Drawing {
 
 }  // namespace
 
-static Result<Ticks> instruction_ticks(const Program& program, const Instruction& instruction, const Work& work, const CostProfile& profile) {
+static Result<Ticks> instruction_ticks(const Program& program, const Instruction& instruction, const Work& work, const Clock& clock) {
+  const CostProfile& profile = clock.profile();
   switch (instruction.kind()) {
     case InstructionKind::compute:
       return to_ticks(compute_seconds(profile, work));
     case InstructionKind::move: {
       if (std::get<MoveStep>(instruction.action).along) return Ticks{0};
       const Layout& from = program.type(instruction.operands[0].value).layout;
-      return to_ticks(move_seconds(conversion_of(program, instruction, profile), from, *instruction.move()));
+      return to_ticks(move_seconds(conversion_of(program, instruction, clock), from, *instruction.move()));
     }
     case InstructionKind::accumulate:
       if (instruction.takes_over()) return Ticks{0};
@@ -302,7 +315,7 @@ static Result<Ticks> instruction_ticks(const Program& program, const Instruction
 
 Result<Ticks> instruction_ticks(const Program& program, const Instruction& instruction, const OpTable& ops, const CostProfile& profile) {
   const bool computes = instruction.kind() == InstructionKind::compute;
-  return instruction_ticks(program, instruction, computes ? work_of(program, instruction, ops) : Work{}, profile);
+  return instruction_ticks(program, instruction, computes ? work_of(program, instruction, ops) : Work{}, Clock(program, profile));
 }
 
 std::vector<Work> works_of(const Program& program, const OpTable& ops) {
@@ -330,14 +343,15 @@ static void add_gather_latencies(const Program& program, std::vector<Ticks>& tic
 }
 
 Result<Timeline> make_timeline(const Program& program, const std::vector<Work>& works, const CostProfile& profile, Detail detail) {
+  const Clock clock(program, profile);
   std::vector<Ticks> ticks;
   for (std::size_t i = 0; i < works.size(); ++i) {
-    Result<Ticks> one = instruction_ticks(program, program.instructions[i], works[i], profile);
+    Result<Ticks> one = instruction_ticks(program, program.instructions[i], works[i], clock);
     if (!one) return one.error();
     ticks.push_back(*one);
   }
   add_gather_latencies(program, ticks);
-  return Drawing(program, std::move(ticks), profile, detail).run();
+  return Drawing(program, std::move(ticks), clock, detail).run();
 }
 
 Result<Timeline> make_timeline(const Program& program, const OpTable& ops, const CostProfile& profile, Detail detail) {

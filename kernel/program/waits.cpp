@@ -40,7 +40,7 @@ class Placing {
  public:
   explicit Placing(Program& program) : program_(program), shared_(program), progress_(program.values.size()) {
     const MemoryProfile profile = memory_profile(program);
-    peak_bytes_ = profile.peak_bytes;
+    most_bytes_ = std::max(profile.peak_bytes, program.room_bytes);
     held_.assign(program.instructions.size(), 0);
     for (const MemoryProfile::Point& point : profile.curve) held_[point.at.instruction] = std::max(held_[point.at.instruction], point.held.sum());
   }
@@ -51,7 +51,7 @@ class Placing {
       Instruction& instruction = instructions[i];
       if (program_.order.microbatches > 1 && (placed_.empty() || instruction.phase != phase_)) begin_phase();
       phase_ = instruction.phase;
-      while (!put_off_.empty() && held_[i] + put_off_bytes_ > peak_bytes_) release_first();
+      while (!put_off_.empty() && held_[i] + put_off_bytes_ > most_bytes_) release_first();
       if (instruction.stream == Stream::communication) issue(std::move(instruction));
       else if (instruction.kind() == InstructionKind::free) put_off(std::move(instruction));
       else compute(std::move(instruction));
@@ -149,8 +149,8 @@ class Placing {
   Program& program_;
   const SharedStorages shared_;
   CommunicationProgress progress_;
-  std::int64_t peak_bytes_ = 0;     // as long as nothing is put off
-  std::vector<std::int64_t> held_;  // then, at most, when an instruction has run
+  std::int64_t most_bytes_ = 0;     // that are held
+  std::vector<std::int64_t> held_;  // as long as nothing is put off: at most, when an instruction has run
   Phase phase_ = Phase::forward;
   std::deque<PutOff> put_off_;
   std::int64_t put_off_bytes_ = 0;

@@ -117,7 +117,7 @@ TEST_F(DistinctPlans, AreTheCheapestCombinationsInTheirOrder) {
         return solver_->solve(model.problem.space, budgets, {}).value().front();
       },
       [](const Plan&) -> Result<Program> { return infeasible("none"); });
-  FittedPlan first = fitted.fit(input_, problem_, best()).value();
+  FittedPlan first = fitted.fit(input_, problem_, best(), kNoBudget).value();
   const std::vector<SpaceNode> nodes = problem_.space.nodes;
   const auto found = distinct_plans(fitted, input_, problem_, kNoBudget, std::move(first), 12, all.back() + 1).value();
   ASSERT_EQ(found.plans.size(), 12U);

@@ -67,9 +67,18 @@ class StepPaths : public testing::TestWithParam<Draws> {
     training_.compile = draws.compile;
   }
 
-  // Row by row too, so that what one resource hides of another's mistake is seen.
+  // In whole buckets and in small ones, with as little in memory as possible and with room for all that travels.
   double share_of_step(const ProblemInput& input, const Problem& problem, const StepParts& parts, const Choice& choice) {
-    const Plan plan = plan_of_choice(input, problem, choice).value();
+    Plan plan = plan_of_choice(input, problem, choice).value();
+    const double share = share_of_program(plan, parts, choice);
+    plan.bucket_bytes /= 4;
+    plan.room_bytes = kNoBudget;
+    share_of_program(plan, parts, choice);
+    return share;
+  }
+
+  // Row by row too, so that what one resource hides of another's mistake is seen.
+  double share_of_program(const Plan& plan, const StepParts& parts, const Choice& choice) {
     const Result<Program> program = host::make_program(plan, bench().tools);
     EXPECT_TRUE(program) << program.error().message;
     if (!program) return 0;
@@ -170,13 +179,13 @@ TEST(StepBound, IsNoMoreThanTheBestOfAllStepsAndClosesTheGap) {
     if (evaluate(problem.space, choice).allowed) {
       Assignment assignment;
       assignment.choice = choice;
-      shortest = std::min(shortest, solver.fit(input, problem, assignment)->plan.step_seconds);
+      shortest = std::min(shortest, solver.fit(input, problem, assignment, kNoBudget)->plan.step_seconds);
       ++simulated;
     }
     for (at = 0; at < choice.size() && ++choice[at] == problem.space.nodes[at].costs.size(); ++at) choice[at] = 0;
   }
   EXPECT_GT(simulated, 100);
-  FittedPlan first = solver.fit(input, problem, solved(problem.space)).value();
+  FittedPlan first = solver.fit(input, problem, solved(problem.space), kNoBudget).value();
   StepSearch search(solver, input, problem, kNoBudget, std::move(first), [](const FittedPlan&) { return Result<bool>(true); });
   while (!search.is_done()) ASSERT_TRUE(search.run_round());
   EXPECT_LE(search.bound_seconds(), shortest);

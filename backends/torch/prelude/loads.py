@@ -7,7 +7,8 @@ from torch import nn
 from .flights import Flight, range_named
 from .modules import Parts
 from .moves import Collective, route
-from .reductions import BUCKET_BYTES
+
+UNIT_BYTES = 25_000_000  # so much is loaded together; an emitted program has what its plan was priced with
 
 FORWARDS = {"count": 0}
 
@@ -185,7 +186,7 @@ def alone(x):
 
 
 def travel_together(model):
-    """Lets parameters be loaded a unit at a time: neighbours in a block, as many as a bucket holds. And all that are kept. Gives the model's
+    """Lets parameters be loaded a unit at a time: neighbours in a block, of so many bytes at most. And all that are kept. Gives the model's
     passes.
     """
     passes, kept, block, filled = Passes(), {}, None, 0
@@ -194,7 +195,7 @@ def travel_together(model):
         if shard.storing.stored:
             kept.setdefault((route(shard.storing.stored), computed_dtype(shard)), []).append(shard)
         size = math.prod(shard.sharding.shape) * computed_dtype(shard).itemsize
-        if not units or block_of(name) != block or filled + size > BUCKET_BYTES:
+        if not units or block_of(name) != block or filled + size > UNIT_BYTES:
             units.append([])
             filled = 0
         block, filled = block_of(name), filled + size
@@ -246,7 +247,7 @@ def buckets(shards, ways):
     for shard, moves in zip(shards, ways):
         ranks = math.prod(move.ranks for move in moves if isinstance(move, Collective) and move.kind == "all_gather")
         size = shard.nbytes * ranks
-        if not made or filled + size > BUCKET_BYTES:
+        if not made or filled + size > UNIT_BYTES:
             made.append([])
             filled = 0
         made[-1].append(shard)

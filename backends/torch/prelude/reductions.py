@@ -3,7 +3,7 @@ import torch
 from .flights import Flight, range_named
 from .moves import Collective, all_reduce, route
 
-BUCKET_BYTES = 25_000_000  # so much is reduced, or loaded, together; an emitted program has what its plan was priced with
+BUCKET_BYTES = 25_000_000  # so much is reduced together; an emitted program has what its plan says
 
 FIRST_BYTES = 1 << 20  # of the first gradients that are reduced together, so that something travels early
 

@@ -192,6 +192,9 @@ class PlanReader {
     if (const std::optional<JsonPlace> forward = root_.find("forward_seconds")) plan_.forward_seconds = forward->seconds();
     plan_.peak_bytes = root_.at("peak_bytes").integer(0);
     plan_.budget_bytes = root_.at("budget_bytes").integer(0);
+    // A plan of before they were chosen has those of the profilers' default.
+    if (const std::optional<JsonPlace> bucket = root_.find("bucket_bytes")) plan_.bucket_bytes = bucket->integer(1);
+    if (const std::optional<JsonPlace> room = root_.find("room_bytes")) plan_.room_bytes = room->integer(0);
     plan_.cluster = read_cluster(root_.at("cluster"));
     plan_.memory.program_bytes = plan_.peak_bytes;
     plan_.memory.reserved_bytes = plan_.cluster.reserved_bytes;

@@ -232,6 +232,7 @@ void add_totals(Json& json, const Plan& plan) {
   json.add("status", name(plan.status)).add("method", plan.method);
   json.add("objective_seconds", plan.objective_seconds).add("lower_bound_seconds", plan.lower_bound_seconds);
   json.add("step_seconds", plan.step_seconds).add("step_lower_bound_seconds", plan.step_lower_bound_seconds).add("forward_seconds", plan.forward_seconds).add("peak_bytes", plan.peak_bytes).add("budget_bytes", plan.budget_bytes);
+  json.add("bucket_bytes", plan.bucket_bytes).add("room_bytes", plan.room_bytes);
   json.add("memory", account_json(plan.memory));
 }
 

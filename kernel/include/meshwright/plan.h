@@ -126,6 +126,11 @@ struct Plan {
   double forward_seconds = 0;      // of the simulated step, its forwards
   double step_seconds = 0;         // simulated, of the plan's program (timeline.h); the objective if it has no program
   double step_lower_bound_seconds = 0;  // No plan within the budget has a shorter step, on any mesh that was searched; 0: nothing is proven.
+  // Gradients are sent together when they have so many bytes (decision 045): at most CostProfile::bucket_bytes. `objective_seconds` and the
+  // seconds of conversions are of buckets of that size.
+  std::int64_t bucket_bytes = CostProfile{}.bucket_bytes;
+  // What the communication stream uses is kept until that is done, as long as a device holds no more than so many bytes, or than it must.
+  std::int64_t room_bytes = 0;
   std::int64_t peak_bytes = 0;     // of one device
   MemoryAccount memory;            // of one device: the peak, and all else that its memory holds
 

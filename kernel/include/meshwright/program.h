@@ -209,6 +209,8 @@ struct Program {
   Mesh mesh;
   TrainingSettings training;
   StepOrder order;
+  std::int64_t bucket_bytes = 25'000'000;  // in which gradients are reduced (Plan::bucket_bytes)
+  std::int64_t room_bytes = 0;             // for what the communication stream still uses (Plan::room_bytes)
   std::vector<ProgramValue> values;
   std::vector<ProgramParameter> parameters;
   std::vector<ProgramInput> inputs;
@@ -253,7 +255,7 @@ MESHWRIGHT_API std::int64_t times(const Program& program, const Instruction& ins
 // Puts `free` after the last use of each value that is no parameter and no output: in each microbatch, and of a value of the step
 // in the last one. Removes instructions whose results nobody uses. States what instructions wait for. What the communication
 // stream uses last is freed when the computing waits for that anyway; before, if its room is needed, so that nothing is held beyond what the
-// step's peak is without; and at the end of the phase, where a step has several microbatches.
+// step's peak is without, or Program::room_bytes; and at the end of the phase, where a step has several microbatches.
 MESHWRIGHT_API void place_frees(Program& program);
 
 // Marks as `alias` the computing whose results are views of operand 0, as the op's family says of one rank's shapes

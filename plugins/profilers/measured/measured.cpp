@@ -15,7 +15,7 @@ namespace {
 constexpr meshwright_config_key_v1 kSchema[] = {
     {"ranks", "integer", "threads", "1", "how many do the same at the same time, as ranks that share this CPU will"},
     {"point_seconds", "number", "seconds", "0.02", "how long one point of a curve is measured"},
-    {"bucket_bytes", "bytes", "bytes", "\"25MB\"", "size of the buckets that gradient reductions are packed into"}};
+    {"bucket_bytes", "bytes", "bytes", "\"25MB\"", "largest buckets that gradient reductions are packed into, and units of gathers"}};
 
 constexpr double kLeastPointSeconds = 1e-4, kMostPointSeconds = 1;
 

@@ -8,7 +8,7 @@ namespace meshwright {
 namespace {
 
 constexpr meshwright_config_key_v1 kSchema[] = {
-    {"bucket_bytes", "bytes", "bytes", "\"25MB\"", "size of the buckets that gradient reductions are packed into"}};
+    {"bucket_bytes", "bytes", "bytes", "\"25MB\"", "largest buckets that gradient reductions are packed into, and units of gathers"}};
 
 class Roofline final : public Profiler {
  public:

@@ -149,10 +149,10 @@ def test_a_block_is_loaded_by_one_collective():
 
 @case
 def test_loads_of_more_than_a_bucket():
-    kept = loads.BUCKET_BYTES
+    kept = loads.UNIT_BYTES
     try:
         for bytes_of_bucket, gathers in ((8 * 48, 9), (8 * 56, 6), (1 << 20, 4)):
-            loads.BUCKET_BYTES = bytes_of_bucket  # two weights of 48 numbers and a bias of 8, in each block
+            loads.UNIT_BYTES = bytes_of_bucket  # two weights of 48 numbers and a bias of 8, in each block
             model = Blocks()
             travel_together(model)
             with Counting() as counts:
@@ -160,7 +160,7 @@ def test_loads_of_more_than_a_bucket():
                 model(draw(5, 6))
             assert counts["all_gather"] <= gathers + 1, (bytes_of_bucket, counts)
     finally:
-        loads.BUCKET_BYTES = kept
+        loads.UNIT_BYTES = kept
 
 
 @case
