@@ -21,6 +21,7 @@ class PlanMaker {
     plan_.method = assignment_.method;
     plan_.objective_seconds = plan_.step_seconds = to_seconds(assignment_.cost);
     plan_.bucket_bytes = input_.profile.bucket_bytes;
+    plan_.recomputed = input_.recomputed;
     plan_.lower_bound_seconds = to_seconds(assignment_.lower_bound);
     plan_.peak_bytes = assignment_.peak_bytes;
     if (Status status = add_variables(); !status) return status.error();
@@ -101,7 +102,7 @@ PlannedVariable plan_variable(const ProblemInput& input, const Variable& variabl
   };
   PlannedVariable planned;
   planned.forward_seconds = strategy.forward_seconds;
-  planned.backward_seconds = strategy.backward_seconds;
+  planned.backward_seconds = strategy.backward_seconds + strategy.again_seconds;
   switch (variable.kind) {
     case VariableKind::parameter: {
       const ParameterStrategy& parameter = *strategy.parameter();

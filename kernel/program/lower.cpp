@@ -28,6 +28,9 @@ class Lowering {
     Result<StepOrder> order = step_order(plan_.training);
     if (!order) return order.error();
     program_.order = std::move(*order);
+    Result<Recomputation> again = recomputation(plan_.model, plan_.recomputed);
+    if (!again) return again.error();
+    again_ = std::move(*again);
     add_parameters();
     run_microbatch();
     if (missing_) return *missing_;
@@ -72,9 +75,31 @@ class Lowering {
     std::erase_if(loaded_, [&](const auto& loaded) { return program_.parameters[parameter_of_.at(loaded.first.first)].regather; });
     seed();
     for (NodeId id = training_.first_backward; id-- > 0;) {
-      if (!training_.contributions[id].empty()) run_backward(id);
+      if (training_.contributions[id].empty()) continue;
+      run_again_before(id);
+      run_backward(id);
     }
     hand_buffers_on();
+  }
+
+  // The forward of a block whose backward begins with this node. What its ops take in another layout than it was kept in, they convert once more.
+  void run_again_before(NodeId first) {
+    std::vector<NodeId> nodes;
+    for (NodeId id = 0; id < again_.begin.size(); ++id) {
+      if (again_.begin[id] == first && again_.runs_again[id]) nodes.push_back(id);
+    }
+    for (const NodeId id : nodes) {
+      for (const Operand& operand : graph_.nodes[id].operands) forget_conversions(operand.value);
+    }
+    for (const NodeId id : nodes) run_forward(*index_.node(id));
+  }
+
+  // Of a value that was kept, where it has settled.
+  void forget_conversions(ValueId id) {
+    if (!made_.contains(id) || again_.makes(id)) return;
+    ProgramValueId settled = made_.at(id);
+    if (const PlannedFork* fork = index_.fork(id); fork != nullptr && layout_of(settled) != fork->layouts.value) settled = converted_.at({settled, fork->layouts.value});
+    std::erase_if(converted_, [&](const auto& converted) { return converted.first.first == settled; });
   }
 
   [[nodiscard]] std::int64_t microbatches() const { return program_.order.microbatches; }
@@ -304,7 +329,9 @@ class Lowering {
                                                                   : constant(operand, layout));
     }
     const std::vector<ProgramValueId> results = compute(id, planned.call, operands);
-    for (std::size_t i = 0; i < results.size(); ++i) made_[node.results[i]] = results[i];
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      if (phase_ == Phase::forward || again_.makes(node.results[i])) made_[node.results[i]] = results[i];
+    }
   }
 
   void add_output(const Output& output) {
@@ -437,6 +464,7 @@ class Lowering {
   const PlanIndex index_;
   std::optional<Error> missing_;  // what the plan should have said, and does not
   Program program_;
+  Recomputation again_;
   Phase phase_ = Phase::forward;
   std::string serves_;                    // Instruction::node of what is added now
   std::map<std::string, int> copies_of_name_;

@@ -40,6 +40,9 @@ struct EdgePrices {
   }
 };
 
+// What is converted along an edge is converted again for the backward: by the op that runs again, or to where its result that is made again settles.
+[[nodiscard]] bool is_again(const Problem& problem, const ProblemEdge& edge);
+
 class EdgeTables {
  public:
   explicit EdgeTables(const ProblemInput& input);
@@ -56,7 +59,7 @@ class EdgeTables {
   struct TableKey {
     std::uint32_t from_set, from_port, to_set, to_port, prices, gradient_prices;
     std::int64_t hidden_millionths;
-    bool of_parameter, has_gradient;
+    bool of_parameter, has_gradient, again;
     auto operator<=>(const TableKey&) const = default;
   };
 

@@ -23,11 +23,15 @@ class Terms {
   Terms(const ProblemInput& input, Problem& problem)
       : input_(input),
         problem_(problem),
+        again_(problem.recomputation),
         count_(static_cast<std::int32_t>(problem.variables.size())),
         flow_(input.model.backward->memory, problem),
         turns_(gather_turns(input, problem, flow_)) {
     // The settings were looked at when they were read.
     const StepOrder order = step_order(input.training).value();
+    for (std::uint32_t i = 0; i < problem.variables.size(); ++i) {
+      if (problem.variables[i].kind == VariableKind::node) variable_of_[problem.variables[i].node] = i;
+    }
     forward_ = order.fullest(Phase::forward);
     backward_ = order.fullest(Phase::backward);
   }
@@ -56,9 +60,15 @@ class Terms {
     Bytes bytes;
     bool holds = false;  // at its backward's fullest moment
   };
+  // Of a block that runs again: it has the storage from then on only.
+  struct LateSaver {
+    Saver saver;
+    std::uint32_t kept_by = kNoId, port = 0;  // the variable that keeps what it is made of until then; kNoId where that is made again too
+  };
   struct Group {
     ValueId parent = kNoId;
     std::vector<Saver> savers;  // in the order of the forward
+    std::vector<LateSaver> late_savers;
     std::int32_t taken_over = -1;  // the time from which an output of the step holds it; -1: none does
   };
 
@@ -158,21 +168,40 @@ class Terms {
     if (variable(i).kind != VariableKind::node) return;
     const Node& node = node_of(i);
     const NodeBackward& backward = backward_of(i);
-    const auto save = [&](ValueId id, const Bytes& bytes, bool holds) {
-      const ValueId root = root_[id];
-      groups_[root].savers.push_back({i, scaled(bytes, std::min(type(root).bytes(), type(id).bytes()), type(id).bytes()), holds});
+    const auto saver_of = [&](ValueId id, const Bytes& bytes, bool holds) {
+      return Saver{i, scaled(bytes, std::min(type(root_[id]).bytes(), type(id).bytes()), type(id).bytes()), holds};
     };
     for (std::uint32_t port = 0; port < node.results.size(); ++port) {
-      if (backward.saves_result[port]) save(node.results[port], bytes_of(i, Part::result, port, node.results[port]), backward.holds_result[port]);
+      if (!backward.saves_result[port]) continue;
+      const ValueId result = node.results[port];
+      Saver saver = saver_of(result, bytes_of(i, Part::result, port, result), backward.holds_result[port]);
+      if (again_.makes(result)) groups_[root_[result]].late_savers.push_back({std::move(saver)});
+      else groups_[root_[result]].savers.push_back(std::move(saver));
     }
     std::vector<ValueId> seen;  // x·x saves x once
     for (std::uint32_t port = 0; port < node.operands.size(); ++port) {
       const ValueId operand = node.operands[port].value;
       if (!backward.saves_operand[port] || is_parameter(operand) || std::find(seen.begin(), seen.end(), operand) != seen.end()) continue;
       seen.push_back(operand);
-      save(operand, bytes_of(i, Part::operand, port, operand), backward.holds_operand[port]);
+      Saver saver = saver_of(operand, bytes_of(i, Part::operand, port, operand), backward.holds_operand[port]);
+      Group& group = groups_[root_[operand]];
+      if (!saves_late(i, operand)) {
+        group.savers.push_back(std::move(saver));
+        continue;
+      }
+      LateSaver late{std::move(saver)};
+      if (const auto edge = flow_.in(i).find(port); edge != flow_.in(i).end() && !again_.makes(operand)) {
+        late.kept_by = problem_.edges[edge->second].from;
+        late.port = problem_.edges[edge->second].from_port;
+      }
+      group.late_savers.push_back(std::move(late));
     }
   }
+
+  // Whether an op has an operand for its backward only from when its block runs again.
+  [[nodiscard]] bool saves_late(std::uint32_t i, ValueId operand) const { return again_.makes(operand) || again_.runs(variable(i).node); }
+  // When that is.
+  [[nodiscard]] std::int32_t again_at(std::uint32_t i) const { return backward_at(variable_of_.at(again_.begin[variable(i).node])); }
 
   [[nodiscard]] bool is_parameter(ValueId id) const {
     const ValueId root = root_[id];
@@ -215,7 +244,28 @@ class Terms {
     return outside;
   }
 
+  // Those of one block share it. Until then what it is made of is kept, by who yields it, unless somebody saves that anyway.
+  void add_saved_late(ValueId root, const Group& group) {
+    std::map<std::int32_t, std::int64_t> sharing;  // by time
+    for (const LateSaver& late : group.late_savers) ++sharing[again_at(late.saver.variable)];
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::int32_t> kept;  // until when
+    for (const LateSaver& late : group.late_savers) {
+      const Saver& saver = late.saver;
+      const std::int32_t begin = again_at(saver.variable);
+      add(saver.variable, begin, backward_at(saver.variable) + (saver.holds ? 1 : 0), scaled(saver.bytes, 1, sharing.at(begin) + savers_outside(root)));
+      if (late.kept_by == kNoId || !group.savers.empty() || group.taken_over >= 0) continue;
+      std::int32_t& until = kept[{late.kept_by, late.port}];
+      until = std::max(until, begin);
+    }
+    if (kept.size() != 1) return;  // several may share it
+    const auto& [keeper, until] = *kept.begin();
+    const auto& [by, port] = keeper;
+    if (variable(by).kind == VariableKind::node) add(by, handed_over(by, port), until, bytes_of(by, Part::result, port, node_of(by).results[port]));
+    if (variable(by).kind == VariableKind::fork) add(by, handed_over(by, 0), until, bytes_of(by, Part::result, 0, variable(by).value));
+  }
+
   void add_saved(ValueId root, const Group& group) {
+    add_saved_late(root, group);
     const std::size_t savers = group.savers.size();
     const std::int64_t outside = savers_outside(root);
     for (std::size_t s = 0; s < savers; ++s) {
@@ -259,7 +309,7 @@ class Terms {
       std::int32_t here = forward_at(edge.to);
       if (user.kind == VariableKind::node) {
         const NodeBackward& backward = backward_of(edge.to);
-        if (backward.saves_operand[edge.to_port]) first_saver = std::min(first_saver, here);
+        if (backward.saves_operand[edge.to_port] && !saves_late(edge.to, edge.value)) first_saver = std::min(first_saver, here);
         if (backward.view) {
           for (std::uint32_t result = 0; result < node_of(edge.to).results.size(); ++result) here = std::max(here, handed_over(edge.to, result));
         }
@@ -318,7 +368,7 @@ class Terms {
     const Node& node = node_of(i);
     const NodeBackward& backward = backward_of(i);
     for (std::uint32_t port = 0; port < node.results.size(); ++port) {
-      if (backward.view || backward.saves_result[port]) continue;
+      if (backward.view || (backward.saves_result[port] && !again_.makes(node.results[port]))) continue;
       add(i, forward_at(i), handed_over(i, port), bytes_of(i, Part::result, port, node.results[port]));
     }
     const std::uint32_t addend = flow_.is_sum(i) ? flow_.longest_addend(i) : kNoId;
@@ -395,6 +445,8 @@ class Terms {
 
   const ProblemInput& input_;
   Problem& problem_;
+  const Recomputation& again_;
+  std::map<NodeId, std::uint32_t> variable_of_;
   const std::int32_t count_;
   const VariableFlow flow_;
   const std::map<std::uint32_t, GatherTurns> turns_;

@@ -23,8 +23,10 @@ constexpr std::int64_t kMinor = 16;
 
 class Builder {
  public:
-  explicit Builder(const ProblemInput& input)
-      : input_(input), restrictions_(input), constants_(input), paths_(input.conversions), tables_(input) {}
+  Builder(const ProblemInput& input, Recomputation recomputation)
+      : input_(input), restrictions_(input), constants_(input), paths_(input.conversions), tables_(input) {
+    problem_.recomputation = std::move(recomputation);
+  }
 
   Result<Problem> run() {
     count_uses();
@@ -230,6 +232,10 @@ class Builder {
       Strategy& strategy = strategies.emplace_back(Strategy{NodeStrategy{std::move(call)}});
       const Result<std::vector<ConstantUse>> constants = pricer.price(strategy);
       if (!constants) return constants.error();
+      if (problem_.recomputation.runs(id)) {
+        strategy.again_seconds = strategy.forward_seconds + strategy.node()->forward_communication_seconds;
+        strategy.again_host_seconds = strategy.forward_host_seconds;
+      }
       // Uses that want one layout share one copy; each pays its part.
       for (const ConstantUse& use : *constants) {
         if (!is_made(use.value)) strategy.node()->constant_seconds += constants_.share(use.value, use.layout);
@@ -302,6 +308,7 @@ class Builder {
     for (const ValueId result : node.results) {
       key += " > " + shape_key(result) + (value(result).requires_gradient ? " gradient" : "");
     }
+    if (problem_.recomputation.runs(id)) key += " again";
     return input_.model.backward ? key + backward_key(id) : key;
   }
 
@@ -387,6 +394,10 @@ class Builder {
 
 }  // namespace
 
-Result<Problem> build_problem(const ProblemInput& input) { return Builder(input).run(); }
+Result<Problem> build_problem(const ProblemInput& input) {
+  Result<Recomputation> again = recomputation(input.model, input.recomputed);
+  if (!again) return again.error();
+  return Builder(input, std::move(*again)).run();
+}
 
 }  // namespace meshwright

@@ -17,7 +17,7 @@ namespace {
 
 // What is priced of a variable's strategy, or of a pair of strategies.
 enum class StepPart : std::uint8_t {
-  forward, forward_host, backward, backward_host, constant, update, update_sent, update_host,  // of a variable
+  forward, forward_host, backward, backward_host, again, again_host, constant, update, update_sent, update_host,  // of a variable
   convert, convert_host, convert_back, convert_back_host, gather, gather_host, regather, regather_host, reduce, reduce_host,  // of an edge
 };
 
@@ -68,6 +68,9 @@ class StepParts::Impl {
         fixed_(places_.count()),
         microbatches_(static_cast<double>(input.training.microbatches)),
         in_turn_(is_in_turn(input.training)) {
+    for (std::uint32_t i = 0; i < problem.variables.size(); ++i) {
+      if (kind(i) == VariableKind::node) variable_of_[problem.variables[i].node] = i;
+    }
     for (const ProblemEdge& edge : problem.edges) converted_gradients_[gradient_of(edge)] += edge.of_parameter ? 0 : 1;
     for (std::uint32_t i = 0; i < problem.variables.size(); ++i) variable_terms_.push_back(terms_of_variable(i));
     for (std::uint32_t e = 0; e < problem.edges.size(); ++e) edge_terms_.push_back(terms_of_edge(e));
@@ -146,6 +149,12 @@ class StepParts::Impl {
   // Of microbatches that are not in turn, the last one's forward stands among others.
   [[nodiscard]] std::size_t forward_at(std::uint32_t variable) const { return in_turn_ ? 1 + stretch(variable) : 0; }
   [[nodiscard]] std::size_t backward_at(std::uint32_t variable) const { return 2 * begins_.size() - stretch(variable); }
+  // Where the forward of a node runs again, or its backward.
+  [[nodiscard]] std::size_t again_at(std::uint32_t variable) const {
+    const Recomputation& recomputation = problem_.recomputation;
+    const bool again = kind(variable) == VariableKind::node && recomputation.runs(problem_.variables[variable].node);
+    return backward_at(again ? variable_of_.at(recomputation.begin[problem_.variables[variable].node]) : variable);
+  }
   [[nodiscard]] std::size_t updates() const { return places_.count() - 1; }
 
   [[nodiscard]] StepTerm each(StepPart part, std::size_t row, std::size_t first, std::size_t last) const { return {part, row, first, last, 1, microbatches_ - 1}; }
@@ -154,9 +163,12 @@ class StepParts::Impl {
   [[nodiscard]] std::vector<StepTerm> terms_of_variable(std::uint32_t i) const {
     const std::size_t forward = forward_at(i), backward = backward_at(i);
     switch (kind(i)) {
-      case VariableKind::node:
+      case VariableKind::node: {
+        const std::size_t again = again_at(i);
         return {each(StepPart::forward, kComputeRow, forward), each(StepPart::forward_host, kHostRow, forward), each(StepPart::backward, kComputeRow, backward),
-                each(StepPart::backward_host, kHostRow, backward), each(StepPart::constant, kComputeRow, in_turn_ ? 1 : 0, updates() - 1)};
+                each(StepPart::backward_host, kHostRow, backward), each(StepPart::again, kComputeRow, again), each(StepPart::again_host, kHostRow, again),
+                each(StepPart::constant, kComputeRow, in_turn_ ? 1 : 0, updates() - 1)};
+      }
       case VariableKind::fork: {
         const VariableFlow::Uses uses = flow_.uses_of(i);
         if (uses.first == kNoId) return {};
@@ -192,7 +204,12 @@ class StepParts::Impl {
     const std::size_t back = from_fork ? (kind(edge.to) == VariableKind::output ? begins_.size() + 1 : backward_at(edge.to)) : backward_at(edge.from);
     StepTerm convert_back = each(StepPart::convert_back, kComputeRow, back), convert_back_host = each(StepPart::convert_back_host, kHostRow, back);
     convert_back.share = convert_back_host.share = 1 / static_cast<double>(converted_gradients_.at(gradient_of(edge)));
-    return {convert, convert_host, convert_back, convert_back_host};
+    std::vector<StepTerm> terms = {convert, convert_host, convert_back, convert_back_host};
+    if (!from_fork && !to_fork && meshwright::is_again(problem_, edge)) {
+      terms.push_back(each(StepPart::convert, kComputeRow, again_at(edge.to)));
+      terms.push_back(each(StepPart::convert_host, kHostRow, again_at(edge.to)));
+    }
+    return terms;
   }
 
   // The value of the training graph that goes back along an edge. What a sum hands on to its addends is one, and converted once.
@@ -211,11 +228,13 @@ class StepParts::Impl {
     std::vector<StepTerm> terms = {each(StepPart::gather, kGatheredRow, used), each(StepPart::gather, kSentRow, used), each(StepPart::gather_host, kHostRow, used)};
     if (uses.first_saver != kNoId) {
       const std::size_t again = backward_at(uses.last_saver);
-      // Ahead, beside the unit before.
-      const std::size_t begun = std::max(again - 1, begins_.size() + 1);
-      terms.push_back(each(StepPart::regather, kGatheredRow, again));
-      terms.push_back(each(StepPart::regather, kSentRow, begun));
-      terms.push_back(each(StepPart::regather_host, kHostRow, begun, again));
+      // Ahead, beside the unit before; for what runs again sooner.
+      std::size_t sooner = again;
+      for (const std::uint32_t use : flow_.out(parameter)) sooner = std::min(sooner, again_at(problem_.edges[use].to));
+      const std::size_t begun = std::max(again - 1, begins_.size() + 1), first = std::max(sooner - 1, begins_.size() + 1);
+      terms.push_back(each(StepPart::regather, kGatheredRow, sooner, again));
+      terms.push_back(each(StepPart::regather, kSentRow, first, begun));
+      terms.push_back(each(StepPart::regather_host, kHostRow, first, again));
     }
     terms.push_back({StepPart::reduce, kSentRow, stored, stored});
     terms.push_back({StepPart::reduce_host, kHostRow, stored, stored});
@@ -249,6 +268,8 @@ class StepParts::Impl {
       case StepPart::backward: return ticks(strategy.backward_seconds + (node ? node->backward_communication_seconds - node->backward_shared_seconds : 0));
       case StepPart::forward_host: return ticks(strategy.forward_host_seconds);
       case StepPart::backward_host: return ticks(strategy.backward_host_seconds);
+      case StepPart::again: return ticks(std::max(0.0, strategy.again_seconds - node->forward_shared_seconds));
+      case StepPart::again_host: return ticks(strategy.again_host_seconds);
       case StepPart::constant: return ticks(node->constant_seconds);
       case StepPart::update: {
         const ValueId value = problem_.variables[i].value;
@@ -370,6 +391,7 @@ class StepParts::Impl {
   const std::vector<std::uint32_t> begins_;  // of stretches, the first variable
   const StepPlaces places_;
   PathTable fixed_;  // what all choices have
+  std::map<NodeId, std::uint32_t> variable_of_;
   std::set<NodeId> constants_;
   std::map<ValueId, int> converted_gradients_;  // along how many edges
   const double microbatches_;

@@ -15,7 +15,7 @@ const PortLayouts& Strategy::result(std::uint32_t port) const {
 }
 
 double Strategy::seconds(std::int64_t microbatches) const {
-  double each = forward_seconds + backward_seconds;
+  double each = forward_seconds + backward_seconds + again_seconds;
   if (const NodeStrategy* call = node()) each = each + call->forward_communication_seconds + call->backward_communication_seconds + call->constant_seconds;
   return static_cast<double>(microbatches) * each + (parameter() != nullptr ? parameter()->update_seconds : 0);
 }

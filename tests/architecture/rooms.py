@@ -16,7 +16,7 @@ ROOMS: dict[str, str] = {
     "mesh": "transport cluster mesh memory_account",
     "layout": "layout shard atoms",
     "analysis": "training step_order training_graph saved backward_memory fusion model_analysis rebind interpret",
-    "cost": "ticks cost gather_units conversion call_price local_call planning_context",
+    "cost": "ticks cost gather_units recompute conversion call_price local_call planning_context",
     "search": "strategy_space solver reduce",
     "strategy": "strategy step_paths step_parts",
     "plan": "runner_up plan",

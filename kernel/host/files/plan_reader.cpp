@@ -222,6 +222,11 @@ class PlanReader {
     Result<ModelAnalysis> model = analyze_model(std::move(graph), ops_);
     if (!model) place.fail(model.error().message);
     else plan_.model = std::move(*model);
+    if (const std::optional<JsonPlace> recomputed = root_.find("recomputed"); recomputed && model) {
+      plan_.recomputed = recomputed->texts();
+      const Result<Recomputation> known = recomputation(plan_.model, plan_.recomputed);
+      if (!known) recomputed->fail(known.error().message);
+    }
     return !root_.failed();
   }
 

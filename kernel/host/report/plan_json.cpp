@@ -292,6 +292,7 @@ Json plan_json(const Plan& plan) {
   }));
   json.add("unruled_ops", texts(plan.unruled_ops)).add("notes", texts(plan.notes));
   if (plan.runner_up) json.add("runner_up", runner_up_json(*plan.runner_up));
+  if (!plan.recomputed.empty()) json.add("recomputed", texts(plan.recomputed));
   const PlanWriter writer(plan);
   json.add("variables", array_of(plan.variables, [&](const PlannedVariable& variable) { return writer.variable(variable); }));
   json.add("conversions", array_of(plan.conversions, [&](const PlannedConversion& conversion) { return writer.conversion(conversion); }));

@@ -84,7 +84,7 @@ struct PlannedOutput {
 struct PlannedVariable {
   std::variant<PlannedParameter, PlannedNode, PlannedFork, PlannedOutput> choice;  // in the order of VariableKind
   double forward_seconds = 0;        // per microbatch
-  double backward_seconds = 0;       // per microbatch
+  double backward_seconds = 0;       // per microbatch; what runs again for it included
   double update_seconds = 0;         // per step
   double communication_seconds = 0;  // per microbatch: collectives inside the op, and its share of making constants
   std::int64_t saved_bytes = 0;      // resident from the forward to the backward, on one device
@@ -134,6 +134,7 @@ struct Plan {
   std::int64_t peak_bytes = 0;     // of one device
   MemoryAccount memory;            // of one device: the peak, and all else that its memory holds
 
+  std::vector<std::string> recomputed;  // blocks whose forward runs again for their backward (recompute.h), in the model's order
   std::vector<PlannedVariable> variables;
   std::vector<PlannedConversion> conversions;
   std::vector<PlannedConstant> constants;

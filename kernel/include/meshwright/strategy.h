@@ -23,6 +23,7 @@
 #include "meshwright/export.h"
 #include "meshwright/layout.h"
 #include "meshwright/planning_context.h"
+#include "meshwright/recompute.h"
 #include "meshwright/strategy_space.h"
 
 namespace meshwright {
@@ -94,6 +95,8 @@ struct Strategy {
   double forward_seconds = 0;   // per microbatch: computing, without communication
   double backward_seconds = 0;  // per microbatch: computing, without communication
   double forward_host_seconds = 0, backward_host_seconds = 0;  // per microbatch: what the host takes to issue it all
+  // Per microbatch, of a node that runs again for the backward (Recomputation): its forward, with the collectives inside; and what the host takes.
+  double again_seconds = 0, again_host_seconds = 0;
 
   // Null if it is of another kind.
   [[nodiscard]] const ParameterStrategy* parameter() const { return std::get_if<ParameterStrategy>(&choice); }
@@ -163,15 +166,17 @@ struct Problem {
   StrategySpace space;             // its nodes are `variables`
   std::size_t strategies = 0;      // in all
   std::shared_ptr<const EdgePrices> edge_prices;
+  Recomputation recomputation;     // of ProblemInput::recomputed
 };
 
 // If the model has no backward (ModelAnalysis), every operand of a differentiable op counts as saved.
 struct ProblemInput : PlanningContext {
   const Mesh& mesh;
   StrategyFilter filter;
+  std::vector<std::string> recomputed = {};  // blocks whose forward runs again for their backward (recompute.h)
 };
 
-// Errors: infeasible if the filter leaves a variable without a strategy (it names the variable), or what a plugin says.
+// Errors: infeasible if the filter leaves a variable without a strategy (it names the variable), those of `recomputation`, or what a plugin says.
 MESHWRIGHT_API Result<Problem> build_problem(const ProblemInput& input);
 
 // The strategies of one call of an op on a mesh, without prices: what golden tests print. `atoms` holds its rule.

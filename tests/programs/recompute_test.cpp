@@ -1,0 +1,121 @@
+// Blocks whose forward runs again for their backward: whatever the layouts and whichever the blocks, the step computes what one device
+// computes, holds what is predicted, and is bounded by what the search says of its time and memory.
+#include <gtest/gtest.h>
+
+#include <ostream>
+#include <random>
+
+#include "drawn_plan.h"
+#include "meshwright/memory_profile.h"
+#include "meshwright/recompute.h"
+#include "meshwright/step_parts.h"
+#include "meshwright/timeline.h"
+#include "microbatches.h"
+#include "program_bench.h"
+#include "sources.h"
+#include "verify.h"
+
+namespace meshwright::test {
+namespace {
+
+struct Draws {
+  const char* model;
+  std::vector<std::int64_t> mesh;
+  int count;
+};
+
+void PrintTo(const Draws& draws, std::ostream* out) { *out << draws.model << " on " << to_string(plain_mesh(draws.mesh)); }
+
+std::vector<std::string> drawn_blocks(const ModelAnalysis& model, std::mt19937_64& random) {
+  std::vector<std::string> blocks = recomputable_blocks(model);
+  std::erase_if(blocks, [&](const std::string&) { return random() % 3 == 0; });
+  return blocks;
+}
+
+class Recompute : public testing::TestWithParam<Draws> {};
+
+TEST_P(Recompute, ComputesWhatOneDeviceComputes) {
+  const OpTable& ops = *bench().tools.ops;
+  const Mesh mesh = plain_mesh(GetParam().mesh);
+  const CostProfile profile = plain_profile();
+  std::mt19937_64 random(1);
+  int ran_again = 0;
+  for (int seed = 0; seed < at_most_draws(GetParam().count); ++seed) {
+    TrainingSettings training;
+    training.microbatches = seed % 3 == 2 ? 2 : 1;
+    const Result<Graph> cut = cut_into_microbatches(read_model(GetParam().model), ops, training.microbatches, true);
+    ASSERT_TRUE(cut) << cut.error().message;
+    const ModelAnalysis model = make_float64_model(*cut, ops).value();
+    const ProblemInput input{{model, training, ops, profile, *bench().tools.conversions}, mesh, {}, drawn_blocks(model, random)};
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", " + std::to_string(input.recomputed.size()) + " blocks");
+    const Problem problem = build_problem(input).value();
+    const std::vector<std::uint32_t> choice = draw_choice(problem, static_cast<std::uint64_t>(seed)).value();
+    const Plan plan = plan_of_choice(input, problem, choice).value();
+    EXPECT_EQ(plan.recomputed, input.recomputed);
+    const Result<Program> program = host::make_program(plan, bench().tools);
+    ASSERT_TRUE(program) << program.error().message;
+    const auto sources = sample_sources(*model.graph, {}, 1).value();
+    const auto further = sample_microbatches(*model.graph, {}, training.microbatches).value();
+    const Result<Verification> result = verify({*model.graph, *program, ops, profile, nullptr, *bench().reference, sources, 1e-9, 1e-3, further});
+    ASSERT_TRUE(result) << result.error().message;
+    EXPECT_TRUE(result->equal) << result->worst_tensor << " on rank " << result->worst_rank << ": " << result->max_relative_error << " " << result->problem;
+    EXPECT_EQ(result->bytes_sent_measured, result->bytes_sent_predicted);
+    EXPECT_EQ(result->peak_bytes_measured, result->peak_bytes_predicted);
+    EXPECT_LE(plan.peak_bytes, memory_profile(*program).peak_bytes);
+    const StepParts parts(input, problem);
+    const PathTable table = parts.of(choice);
+    constexpr double kRounding = 1e-9;
+    EXPECT_LE(length(table, longest_path(parts.places(), table)) / static_cast<double>(kTicksPerSecond), make_timeline(*program, ops, profile)->step_seconds * (1 + kRounding));
+    for (const bool again : problem.recomputation.runs_again) ran_again += again ? 1 : 0;
+  }
+  EXPECT_GT(ran_again, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Recompute,
+                         testing::Values(Draws{"gpt2_tiny", {2, 2}, 30}, Draws{"gpt2_tiny", {4}, 30}, Draws{"gpt2_tiny", {2, 2, 2}, 20}, Draws{"bert_tiny", {2, 2}, 20},
+                                         Draws{"llama_tiny", {2, 2}, 20}, Draws{"vit_tiny", {2, 2}, 20}, Draws{"t5_tiny", {2, 2}, 15}, Draws{"resnet_tiny", {2, 2}, 15},
+                                         Draws{"mixtral_tiny", {2, 2}, 15}, Draws{"swin_tiny", {2, 2}, 15}),
+                         [](const auto& info) {
+                           std::string name = info.param.model;
+                           for (const std::int64_t size : info.param.mesh) name += "_" + std::to_string(size);
+                           return name;
+                         });
+
+// With all blocks, and everything replicated: what is saved between forward and backward is what crosses the blocks' borders.
+class RecomputeAll : public testing::TestWithParam<const char*> {};
+
+TEST_P(RecomputeAll, HoldsLessAndTakesAForwardMore) {
+  const ModelAnalysis model = make_float64_model(read_model(GetParam()), *bench().tools.ops).value();
+  const Mesh mesh = plain_mesh({1});
+  const CostProfile profile = plain_profile();
+  const TrainingSettings training;
+  ProblemInput input{{model, training, *bench().tools.ops, profile, *bench().tools.conversions}, mesh, {}};
+  const auto of_blocks = [&](std::vector<std::string> blocks) {
+    input.recomputed = std::move(blocks);
+    const Problem problem = build_problem(input).value();
+    const Plan plan = draw_plan(input, problem, 1).value();
+    const Program program = host::make_program(plan, bench().tools).value();
+    const Timeline times = make_timeline(program, *bench().tools.ops, profile).value();
+    return std::tuple(memory_profile(program).peak_bytes, plan.peak_bytes, times.step_seconds, times.forward_seconds);
+  };
+  const auto [kept_peak, kept_terms, kept_step, kept_forward] = of_blocks({});
+  const auto [peak, terms, step, forward] = of_blocks(recomputable_blocks(model));
+  EXPECT_LT(peak, kept_peak);
+  EXPECT_LE(terms, peak);
+  EXPECT_GT(static_cast<double>(terms), 0.75 * static_cast<double>(peak));
+  EXPECT_GT(step, kept_step);
+  EXPECT_LE(step, kept_step + kept_forward);
+  EXPECT_EQ(forward, kept_forward);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, RecomputeAll, testing::Values("gpt2_tiny", "llama_tiny", "bert_tiny", "vit_tiny"), [](const auto& info) { return std::string(info.param); });
+
+TEST(RecomputedBlocks, ThatAreUnknownAreNamed) {
+  const ModelAnalysis model = analyze_model(read_model("gpt2_tiny"), *bench().tools.ops).value();
+  const Result<Recomputation> made = recomputation(model, {"transformer.h.99"});
+  ASSERT_FALSE(made);
+  EXPECT_NE(made.error().message.find("'transformer.h.99'"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace meshwright::test
