@@ -72,6 +72,9 @@ class TorchBackend final : public Backend {
     if (input.plan == nullptr) return bad_input("a PyTorch program is made from a plan, and there is none");
     if (Status status = check_order(input.plan->training); !status) return status.error();
     if (Status status = check_passes(input.altering); !status) return status.error();
+    if (!input.plan->recomputed.empty()) {
+      return bad_input("the plan runs blocks again for their backward ('" + input.plan->recomputed[0] + "'), which emitted programs can't yet; plan without, and name them in [emit.torch] checkpoint");
+    }
     Result<Forward> forward = forward_statements(input);
     if (!forward) return forward.error();
     const Plan& plan = *input.plan;
