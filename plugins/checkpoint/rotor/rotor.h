@@ -1,0 +1,31 @@
+// rotor with communication (MAP's Theorem 5.1, after Beaumont et al. 2019): the fastest schedule of a chain within a budget, by a
+// dynamic program over segments and memory. As printed, MAP's equation 5 leaves u_fcomm out of C_ck and subtracts ω_a
+// where C_all holds ω_ā; both are as they should be here.
+//
+// The family of schedules, and so what "optimal" is about: what is kept is kept until its backward, and a forward that
+// runs again starts at the last value that is kept (segments.h). Where no gradient is larger than its value, no schedule that keeps what it
+// once kept is faster (tested against all of them).
+#pragma once
+
+#include <cstdint>
+
+#include "meshwright/checkpoint.h"
+
+namespace meshwright {
+
+class Rotor final : public CheckpointSolver {
+ public:
+  // Memory is counted in `slots` parts of what the budget leaves beside the chain's input, or in fewer if these round less. An answer is
+  // optimal if all sizes are whole slots, or if nothing runs twice. Time grows with stages³ · slots, memory with stages² · slots.
+  explicit Rotor(std::int64_t slots) : slots_(slots) {}
+
+ private:
+  // `least_bytes` is proven: no schedule of the family needs less. If a budget is met but the slots are too coarse to see it, all is
+  // kept that can be, from the first stage on.
+  // Error: bad_input if the table would be too large, or the times.
+  Result<std::vector<CheckpointAnswer>> do_solve(const Chain& chain, std::span<const std::int64_t> budgets) const override;
+
+  std::int64_t slots_;
+};
+
+}  // namespace meshwright
