@@ -33,13 +33,13 @@ class ScheduleWriter {
     const std::size_t k = choose_(segment);
     if (k == first) {
       add(ChainOperationKind::forward_keep_all, first);
-      if (first < last) write({first + 1, last, room - slots_.to_hold(needs_.saved(first))});
+      if (first < last) write({first + 1, last, room - slots_.held(needs_.saved(first))});
       add(ChainOperationKind::backward, first);
       return;
     }
     add(ChainOperationKind::forward_keep_input, first);
     for (std::size_t stage = first + 1; stage < k; ++stage) add(ChainOperationKind::forward_keep_nothing, stage);
-    write({k, last, room - slots_.to_hold(needs_.input(k))});
+    write({k, last, room - slots_.held(needs_.input(k))});
     write({first, k - 1, room});
   }
 
@@ -59,17 +59,20 @@ class ScheduleWriter {
 Slots choose_slots(const SegmentNeeds& needs, std::int64_t room, std::int64_t slots) {
   if (room / needs.divisor() <= slots) return Slots(needs.divisor());
   Slots best(1);
-  TickSum least_waste = -1;
+  TickSum least_error = -1;
   for (std::int64_t count = slots; count >= (slots + 1) / 2; --count) {
     const Slots tried((room + count - 1) / count);
-    TickSum waste = 0;
-    const auto add_waste = [&](std::int64_t bytes) { waste += TickSum{tried.to_hold(bytes)} * tried.bytes() - bytes; };
+    TickSum error = 0;
+    const auto add_error = [&](std::int64_t bytes) {
+      const TickSum rounded = TickSum{tried.held(bytes)} * tried.bytes() - bytes;
+      error += rounded < 0 ? -rounded : rounded;
+    };
     for (std::size_t stage = 0; stage < needs.triangle().stages(); ++stage) {
-      add_waste(needs.saved(stage));
-      add_waste(needs.input(stage));
+      add_error(needs.saved(stage));
+      add_error(needs.input(stage));
     }
-    if (least_waste >= 0 && waste >= least_waste) continue;
-    least_waste = waste;
+    if (least_error >= 0 && error >= least_error) continue;
+    least_error = error;
     best = tried;
   }
   return best;
@@ -88,9 +91,7 @@ class Search {
     if (!everything || everything->peak_bytes <= budget) return everything;
     const std::int64_t room = budget - needs_.input(0);
     if (Status status = make_table(room); !status) return status.error();
-    const std::int64_t in_slots = table_->slots().in(room);
-    if (table_->ticks(0, last_, in_slots) == TimeTable::kNever) return keep_what_fits(room);
-    return read_table(in_slots);
+    return read_table(room);
   }
 
  private:
@@ -111,16 +112,21 @@ class Search {
     return Done{};
   }
 
+  // The schedule of the most slots whose schedule fits `room` in bytes too.
   Result<CheckpointAnswer> read_table(std::int64_t room) const {
     const ChooseWay choose = [&](const Segment& segment) { return table_->way(segment.first, segment.last, segment.room); };
-    ScheduleWriter writer(needs_, table_->slots(), choose);
-    writer.write({0, last_, room});
-    Result<CheckpointAnswer> answer =
-        answer_by(chain_, writer.take(), "dynamic program, " + std::to_string(room) + " slots of " + std::to_string(table_->slots().bytes()) + " bytes");
-    if (!answer) return answer;
-    answer->ticks = table_->ticks(0, last_, room);
-    if (is_exact()) answer->status = SolveStatus::optimal;
-    return answer;
+    for (std::int64_t slots = table_->slots().in(room); table_->ticks(0, last_, slots) != TimeTable::kNever; --slots) {
+      ScheduleWriter writer(needs_, table_->slots(), choose);
+      writer.write({0, last_, slots});
+      Result<CheckpointAnswer> answer = answer_by(
+          chain_, writer.take(), "dynamic program, " + std::to_string(slots) + " slots of " + std::to_string(table_->slots().bytes()) + " bytes");
+      if (!answer) return answer;
+      if (answer->peak_bytes > needs_.input(0) + room) continue;
+      answer->ticks = table_->ticks(0, last_, slots);
+      if (is_exact()) answer->status = SolveStatus::optimal;
+      return answer;
+    }
+    return keep_what_fits(room);
   }
 
   // Each stage keeps all if what is behind it can do with the rest; else the checkpoint is the first one that can.

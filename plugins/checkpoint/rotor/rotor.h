@@ -15,13 +15,15 @@ namespace meshwright {
 
 class Rotor final : public CheckpointSolver {
  public:
-  // Memory is counted in `slots` parts of what the budget leaves beside the chain's input, or in fewer if these round less. An answer is
-  // optimal if all sizes are whole slots, or if nothing runs twice. Time grows with stages³ · slots, memory with stages² · slots.
+  // Memory is counted in `slots` parts of what the budget leaves beside the chain's input, or in fewer if these round less. Where all sizes
+  // are whole slots an answer is optimal, as it is if nothing runs twice. Else sizes are rounded to the nearest, and of the schedules in
+  // the table the first is taken, from the most slots down, that fits the budget in bytes: heuristic.
+  // Time grows with stages³ · slots, memory is stages² · slots · 4 bytes.
   explicit Rotor(std::int64_t slots) : slots_(slots) {}
 
  private:
-  // `least_bytes` is proven: no schedule of the family needs less. If a budget is met but the slots are too coarse to see it, all is
-  // kept that can be, from the first stage on.
+  // `least_bytes` is proven: no schedule of the family needs less. Where no schedule in the table fits, since slots
+  // are too coarse, all is kept that can be, from the first stage on.
   // Error: bad_input if the table would be too large, or the times.
   Result<std::vector<CheckpointAnswer>> do_solve(const Chain& chain, std::span<const std::int64_t> budgets) const override;
 

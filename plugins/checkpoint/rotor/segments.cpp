@@ -39,7 +39,7 @@ std::int64_t SegmentNeeds::keep_all(std::size_t first, std::size_t last) const {
 LeastRoom::LeastRoom(const SegmentNeeds& needs, Slots slots)
     : needs_(needs), triangle_(needs.triangle()), slots_(slots), least_(triangle_.size()) {
   const std::size_t stages = triangle_.stages();
-  for (std::size_t k = 0; k < stages; ++k) input_slots_.push_back(slots_.to_hold(needs_.input(k)));
+  for (std::size_t k = 0; k < stages; ++k) input_slots_.push_back(slots_.held(needs_.input(k)));
   // behind[last][k]: the room of k..last beside the input of k. So both rows that a segment looks at lie in memory as they are read.
   std::vector<std::int64_t> behind(stages * stages);
   for (std::size_t first = stages; first-- > 0;) {
@@ -57,8 +57,8 @@ LeastRoom::LeastRoom(const SegmentNeeds& needs, Slots slots)
 }
 
 std::int64_t LeastRoom::of_keeping_all(std::size_t first, std::size_t last) const {
-  const std::int64_t own = slots_.to_hold(needs_.keep_all(first, last));
-  return first == last ? own : std::max(own, slots_.to_hold(needs_.saved(first)) + of(first + 1, last));
+  const std::int64_t own = slots_.needed(needs_.keep_all(first, last));
+  return first == last ? own : std::max(own, slots_.held(needs_.saved(first)) + of(first + 1, last));
 }
 
 std::int64_t LeastRoom::of_checkpoint(std::size_t first, std::size_t k, std::size_t last) const {
@@ -66,7 +66,7 @@ std::int64_t LeastRoom::of_checkpoint(std::size_t first, std::size_t k, std::siz
 }
 
 std::int64_t LeastRoom::of_forwards(std::size_t first, std::size_t k, std::size_t last) const {
-  return slots_.to_hold(needs_.gradient(last + 1) + needs_.forwards(first, k));
+  return slots_.needed(needs_.gradient(last + 1) + needs_.forwards(first, k));
 }
 
 }  // namespace meshwright

@@ -63,19 +63,22 @@ class SegmentNeeds {
   std::int64_t divisor_ = 0;
 };
 
-// Memory in slots of so many bytes: needs are rounded up and rooms down, so that what fits in slots fits in bytes.
+// Memory in slots of so many bytes. What an operation needs is rounded up and a room down. What is held while others run is
+// rounded to the nearest: hundreds of such sizes add up, and rounded up they would leave a good part of the budget unused. So a schedule
+// that fits in slots may not fit in bytes.
 class Slots {
  public:
   explicit Slots(std::int64_t bytes) : bytes_(bytes) {}
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }
-  [[nodiscard]] std::int64_t to_hold(std::int64_t bytes) const { return (bytes + bytes_ - 1) / bytes_; }
+  [[nodiscard]] std::int64_t needed(std::int64_t bytes) const { return bytes / bytes_ + (bytes % bytes_ != 0 ? 1 : 0); }
+  [[nodiscard]] std::int64_t held(std::int64_t bytes) const { return bytes / bytes_ + (bytes % bytes_ >= bytes_ - bytes % bytes_ ? 1 : 0); }
   [[nodiscard]] std::int64_t in(std::int64_t bytes) const { return bytes / bytes_; }
 
  private:
   std::int64_t bytes_;
 };
 
-// The least room, in slots, in which each segment can be processed at all.
+// The least room, in slots, in which each segment can be processed at all. In slots of one byte it is exact.
 class LeastRoom {
  public:
   LeastRoom(const SegmentNeeds& needs, Slots slots);

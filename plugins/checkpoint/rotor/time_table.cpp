@@ -41,6 +41,7 @@ TimeTable::TimeTable(const Chain& chain, const SegmentNeeds& needs, Slots slots,
       forwards_(1, 0),
       both_(1, 0),
       ticks_(std::make_unique_for_overwrite<Ticks[]>(entries(triangle_, room))),
+      fitting_(triangle_.size(), 0),
       stride_(chain.stages.size() + 1),
       behind_(chain.stages.size() * stride_, kNever),
       before_(chain.stages.size() * stride_, kNever) {
@@ -48,8 +49,11 @@ TimeTable::TimeTable(const Chain& chain, const SegmentNeeds& needs, Slots slots,
     const ChainStage& here = chain.stages[stage];
     forwards_.push_back(forwards_.back() + forward_run_ticks(here));
     both_.push_back(both_.back() + forward_run_ticks(here) + backward_run_ticks(here));
-    saved_slots_.push_back(slots.to_hold(needs.saved(stage)));
-    input_slots_.push_back(slots.to_hold(needs.input(stage)));
+    saved_slots_.push_back(slots.held(needs.saved(stage)));
+    input_slots_.push_back(slots.held(needs.input(stage)));
+  }
+  for (std::uint32_t first = 0; first < chain.stages.size(); ++first) {
+    for (std::uint32_t last = first; last < chain.stages.size(); ++last) helping_.push_back(last - first);
   }
   for (std::int64_t at = 0; at <= room; ++at) fill_room(at);
 }
@@ -78,19 +82,22 @@ void TimeTable::fill_room(std::int64_t room) {
 
 // The same segment with one slot less is an upper bound, and two things follow from it: nothing is left to gain where no forward runs
 // twice, and a checkpoint so far behind that the forwards to it take more than is left to gain can't help.
-Ticks TimeTable::least_ticks(std::size_t first, std::size_t last, std::int64_t room) const {
+Ticks TimeTable::least_ticks(std::size_t first, std::size_t last, std::int64_t room) {
   const std::size_t segment = triangle_.at(first, last);
   if (room < least_.of(first, last)) return kNever;
   Ticks least = room == 0 ? kNever : rooms_row(room - 1)[segment];
   if (least == unhindered(first, last)) return least;
   least = std::min(least, ticks_keeping_all(first, last, room));
+
   const std::int64_t* needs = needs_.forwards_of(first);
   const std::int64_t bytes = room * slots().bytes() - needs_.gradient(last + 1);
-  const auto fitting = std::upper_bound(needs, needs + (last - first), bytes) - needs;
-  const Ticks* forwards = &forwards_[first + 1];
-  const auto helping = std::lower_bound(forwards, forwards + fitting, least - unhindered(first, last) + forwards_[first]) - forwards;
-  const std::size_t at = first + 1;
-  const Ticks sum = least_sum(&behind_[last * stride_ + at], &before_[first * stride_ + at], static_cast<std::size_t>(helping));
+  std::uint32_t& fitting = fitting_[segment];
+  while (fitting < last - first && needs[fitting] <= bytes) ++fitting;
+  const Ticks gain = least - unhindered(first, last) + forwards_[first];
+  std::uint32_t& helping = helping_[segment];
+  while (helping > 0 && forwards_[first + helping] >= gain) --helping;
+
+  const Ticks sum = least_sum(&behind_[last * stride_ + first + 1], &before_[first * stride_ + first + 1], std::min(fitting, helping));
   return std::min(least, sum - forwards_[first]);
 }
 

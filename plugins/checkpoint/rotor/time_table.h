@@ -35,7 +35,7 @@ class TimeTable {
 
  private:
   void fill_room(std::int64_t room);
-  Ticks least_ticks(std::size_t first, std::size_t last, std::int64_t room) const;
+  Ticks least_ticks(std::size_t first, std::size_t last, std::int64_t room);
   [[nodiscard]] Ticks ticks_keeping_all(std::size_t first, std::size_t last, std::int64_t room) const;
   [[nodiscard]] Ticks unhindered(std::size_t first, std::size_t last) const { return both_[last + 1] - both_[first]; }
   Ticks* rooms_row(std::int64_t room) { return &ticks_[static_cast<std::size_t>(room) * triangle_.size()]; }
@@ -49,6 +49,9 @@ class TimeTable {
   std::vector<Ticks> both_;      // the same, with their backwards
   std::vector<std::int64_t> saved_slots_, input_slots_;
   std::unique_ptr<Ticks[]> ticks_;  // by room, then by segment
+  // By segment, of the checkpoints first + 1, first + 2 ...: how many the forwards to them fit the room that is being filled, and how
+  // many they would not take too long to. With more room the one ascends and the other descends.
+  std::vector<std::uint32_t> fitting_, helping_;
   // Of the room that is being filled, a row for each last and for each first stage, so that the sums over all checkpoints k of
   // one segment are of two rows that lie in memory as they are read.
   std::size_t stride_;
