@@ -9,19 +9,17 @@ namespace meshwright {
 
 namespace {
 
-// Where segments begin, after each share of what all stages save: one of `parts`.
+// Where segments begin: wherever another share of what all stages save is complete, one of `parts`.
 std::vector<std::uint32_t> cut(const Chain& chain, std::size_t parts) {
   TickSum all = 0;
   for (const ChainStage& stage : chain.stages) all += stage.saved_bytes;
   std::vector<std::uint32_t> begins = {0};
-  TickSum open = 0;
+  TickSum before = 0, complete = 0;
   for (std::uint32_t stage = 0; stage < chain.stages.size(); ++stage) {
-    const std::int64_t saved = chain.stages[stage].saved_bytes;
-    if (open > 0 && (open + saved) * static_cast<TickSum>(parts) > all) {
-      begins.push_back(stage);
-      open = 0;
-    }
-    open += saved;
+    const TickSum shares = all == 0 ? 0 : before * static_cast<TickSum>(parts) / all;
+    if (shares > complete && stage > 0) begins.push_back(stage);
+    complete = shares;
+    before += chain.stages[stage].saved_bytes;
   }
   return begins;
 }
@@ -52,13 +50,13 @@ ChainSchedule schedule_of(const Chain& chain, const std::vector<std::uint32_t>& 
 
 Result<std::vector<CheckpointAnswer>> Chen::do_solve(const Chain& chain, std::span<const std::int64_t> budgets) const {
   std::vector<CheckpointAnswer> candidates;
-  std::size_t segments = 0;
+  std::vector<std::uint32_t> tried;
   for (std::size_t parts = 1; parts <= chain.stages.size(); ++parts) {
-    const std::vector<std::uint32_t> begins = cut(chain, parts);
-    if (begins.size() == segments) continue;
-    segments = begins.size();
-    Result<CheckpointAnswer> answer = answer_by(chain, schedule_of(chain, begins), std::to_string(segments) + " segments");
+    std::vector<std::uint32_t> begins = cut(chain, parts);
+    if (begins == tried) continue;
+    Result<CheckpointAnswer> answer = answer_by(chain, schedule_of(chain, begins), std::to_string(begins.size()) + " segments");
     if (!answer) return answer.error();
+    tried = std::move(begins);
     candidates.push_back(*std::move(answer));
   }
   const auto lower = [](const CheckpointAnswer& a, const CheckpointAnswer& b) { return a.peak_bytes < b.peak_bytes; };

@@ -1,6 +1,7 @@
 // Chen et al. 2016, "Training deep nets with sublinear memory cost": the chain is cut into segments, of which the forward keeps the
-// inputs alone, and each segment's forwards run once more before its backwards. Cuts are made as in their Algorithm 3: a segment is closed
-// as soon as what it would save exceeds a share; every share of the whole, from one part to as many as there are stages, is tried.
+// inputs alone, and each segment's forwards run once more before its backwards. All stages save in equal shares by segment, as nearly as
+// cuts between stages allow; every number of shares, from one to as many as there are stages, is tried. (Their Algorithm 3 closes a
+// segment as soon as it saves more than a share, which leaves next to nothing for the last one, the only one that does not run again.)
 // On equal stages the least memory is reached with about √n segments, and grows like √n.
 #pragma once
 
