@@ -1,8 +1,8 @@
-// meshwright_chain_bench [STAGES [SLOTS]]: CPU seconds of the checkpoint solvers on chains that are drawn, 400 stages and
-// 500 slots of memory if nothing is said.
+// meshwright_chain_bench [STAGES [SLOTS]]: CPU seconds of the checkpoint solvers on chains that are drawn, 400 stages
+// and 500 slots of memory if nothing is said.
 //
-// Two chains: stages that are all different, and stages alike, which save 4 times what they read. Budgets lie between what everything kept
-// needs and nothing. Asserts nothing about time.
+// Two chains: stages that are all different, and stages alike, which save 4 times what they read. Budgets lie between
+// what everything kept needs and nothing. Asserts nothing about time.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -52,14 +52,19 @@ Chain unlike_chain(std::size_t stages) {
 
 Chain alike_chain(std::size_t stages) {
   Chain chain;
-  chain.stages.assign(stages, {.forward_ticks = 1000 * kMicrosecond, .backward_ticks = 2000 * kMicrosecond, .input_bytes = 20 * kMegabyte,
-                               .input_gradient_bytes = 20 * kMegabyte, .saved_bytes = 80 * kMegabyte, .forward_overhead_bytes = 10 * kMegabyte,
+  chain.stages.assign(stages, {.forward_ticks = 1000 * kMicrosecond,
+                               .backward_ticks = 2000 * kMicrosecond,
+                               .input_bytes = 20 * kMegabyte,
+                               .input_gradient_bytes = 20 * kMegabyte,
+                               .saved_bytes = 80 * kMegabyte,
+                               .forward_overhead_bytes = 10 * kMegabyte,
                                .backward_overhead_bytes = 20 * kMegabyte});
   return chain;
 }
 
 // Returns whether the solver could be asked.
-bool time_solver(const CheckpointSolver& solver, const std::string& id, const std::string& what, const Chain& chain, std::int64_t budget, double share) {
+bool time_solver(const CheckpointSolver& solver, const std::string& id, const std::string& what, const Chain& chain,
+                 std::int64_t budget, double share) {
   const std::vector<std::int64_t> budgets = {budget};
   const std::clock_t begin = std::clock();
   const Result<std::vector<CheckpointAnswer>> answers = solver.solve(chain, budgets);
@@ -71,11 +76,14 @@ bool time_solver(const CheckpointSolver& solver, const std::string& id, const st
   const CheckpointAnswer& answer = answers->front();
   std::printf("| %s | %.0f %% | %s | %.2f |", what.c_str(), 100 * share, id.c_str(), seconds);
   if (answer.status == meshwright::SolveStatus::infeasible) {
-    std::printf(" needs %.2f of the budget | | |\n", static_cast<double>(answer.least_bytes) / static_cast<double>(budget));
+    std::printf(" needs %.2f of the budget | | |\n",
+                static_cast<double>(answer.least_bytes) / static_cast<double>(budget));
     return true;
   }
-  const double slower = meshwright::to_seconds(answer.ticks) / meshwright::to_seconds(meshwright::ticks_without_recomputing(chain));
-  std::printf(" %.4f | %.3f | %s |\n", slower, static_cast<double>(answer.peak_bytes) / static_cast<double>(budget), answer.method.c_str());
+  const double slower =
+      meshwright::to_seconds(answer.ticks) / meshwright::to_seconds(meshwright::ticks_without_recomputing(chain));
+  std::printf(" %.4f | %.3f | %s |\n", slower, static_cast<double>(answer.peak_bytes) / static_cast<double>(budget),
+              answer.method.c_str());
   return true;
 }
 
@@ -93,9 +101,12 @@ int main(int argument_count, char** arguments) {
     std::fprintf(stderr, "%s\n", registry.error().message.c_str());
     return 1;
   }
-  std::printf("%zu stages, %lld slots\n\n| chain | budget | solver | CPU s | step | peak | how |\n|---|---|---|---|---|---|---|\n", stages,
-              static_cast<long long>(slots));
-  const std::vector<std::pair<std::string, Chain>> chains = {{"unlike", unlike_chain(stages)}, {"alike", alike_chain(stages)}};
+  std::printf(
+      "%zu stages, %lld slots\n\n| chain | budget | solver | CPU s | step | peak | how "
+      "|\n|---|---|---|---|---|---|---|\n",
+      stages, static_cast<long long>(slots));
+  const std::vector<std::pair<std::string, Chain>> chains = {{"unlike", unlike_chain(stages)},
+                                                             {"alike", alike_chain(stages)}};
   for (const std::string id : {"rotor", "chen", "dtr"}) {
     meshwright::Config config;
     if (id == "rotor") config.set("slots", slots);

@@ -48,7 +48,9 @@ class ChainMachine {
   [[nodiscard]] std::int64_t output_gradient_bytes(std::size_t stage) const {
     return stage + 1 < stages_.size() ? stages_[stage + 1].input_gradient_bytes : 0;
   }
-  [[nodiscard]] bool output_is_alone(std::size_t stage) const { return stage + 1 < stages_.size() && alone_[stage + 1]; }
+  [[nodiscard]] bool output_is_alone(std::size_t stage) const {
+    return stage + 1 < stages_.size() && alone_[stage + 1];
+  }
 
   void reach(std::int64_t bytes) { peak_ = std::max(peak_, bytes); }
 
@@ -60,7 +62,8 @@ class ChainMachine {
     if (saved_[stage]) return "what it makes is held";
     if (!saves && output_is_alone(stage)) return "what it makes is held";
     if (kind == ChainOperationKind::forward_keep_nothing && !alone_[stage]) {
-      return "the stage's input is part of what stage " + std::to_string(stage - 1) + " saved, and can't be let go alone";
+      return "the stage's input is part of what stage " + std::to_string(stage - 1) +
+             " saved, and can't be let go alone";
     }
     const std::int64_t made = saves ? here.saved_bytes : output_bytes(stage);
     reach(held_ + made + here.forward_overhead_bytes);
@@ -79,7 +82,8 @@ class ChainMachine {
   std::string backward(std::size_t stage) {
     const ChainStage& here = stages_[stage];
     if (stage + 1 != pending_) {
-      return pending_ == 0 ? "all backwards have run" : "the next backward is that of stage " + std::to_string(pending_ - 1);
+      return pending_ == 0 ? "all backwards have run"
+                           : "the next backward is that of stage " + std::to_string(pending_ - 1);
     }
     if (!saved_[stage]) return "what the stage saves is not held";
     if (!has_input(stage)) return "the stage's input is not held";
@@ -128,8 +132,8 @@ Result<ChainReplay> replay(const Chain& chain, std::span<const ChainOperation> s
   for (std::size_t i = 0; i < schedule.size(); ++i) {
     const std::string wrong = machine.run(schedule[i]);
     if (!wrong.empty()) {
-      return bad_input("operation " + std::to_string(i) + " of the schedule, " + std::string(name(schedule[i].kind)) + " of stage " +
-                       std::to_string(schedule[i].stage) + ": " + wrong);
+      return bad_input("operation " + std::to_string(i) + " of the schedule, " + std::string(name(schedule[i].kind)) +
+                       " of stage " + std::to_string(schedule[i].stage) + ": " + wrong);
     }
     if (machine.peak_bytes() > result.peak_bytes) {
       result.peak_bytes = machine.peak_bytes();

@@ -14,7 +14,7 @@ constexpr std::int64_t kMostInAll = std::int64_t{1} << 61;  // so that no sum of
 
 struct NamedField {
   std::string_view name;
-  std::int64_t ChainStage::* field;
+  std::int64_t ChainStage::*field;
 };
 
 constexpr NamedField kTickFields[] = {
@@ -36,7 +36,10 @@ Status check_fields(const Chain& chain, std::span<const NamedField> fields, std:
   for (std::size_t stage = 0; stage < chain.stages.size(); ++stage) {
     for (const NamedField& field : fields) {
       const std::int64_t value = chain.stages[stage].*field.field;
-      if (value < 0) return bad_input("stage " + std::to_string(stage) + " of the chain: " + std::string(field.name) + " is negative");
+      if (value < 0) {
+        return bad_input("stage " + std::to_string(stage) + " of the chain: " + std::string(field.name) +
+                         " is negative");
+      }
       sum += value;
       if (sum >= kMostInAll) {
         return bad_input("stage " + std::to_string(stage) + " of the chain: the " + std::string(unit) +
@@ -50,8 +53,8 @@ Status check_fields(const Chain& chain, std::span<const NamedField> fields, std:
 Status check_no_schedule(const CheckpointAnswer& answer, std::int64_t budget) {
   if (!answer.schedule.empty()) return plugin_failed("the checkpoint solver says 'infeasible' and gives a schedule");
   if (answer.least_bytes <= budget) {
-    return plugin_failed("the checkpoint solver says 'infeasible', but its least bytes, " + std::to_string(answer.least_bytes) +
-                         ", are within the budget of " + std::to_string(budget));
+    return plugin_failed("the checkpoint solver says 'infeasible', but its least bytes, " +
+                         std::to_string(answer.least_bytes) + ", are within the budget of " + std::to_string(budget));
   }
   return Done{};
 }
@@ -59,15 +62,18 @@ Status check_no_schedule(const CheckpointAnswer& answer, std::int64_t budget) {
 Status check_schedule(const Chain& chain, const CheckpointAnswer& answer, std::int64_t budget) {
   const Result<ChainReplay> found = replay(chain, answer.schedule);
   if (!found) return plugin_failed("the checkpoint solver's schedule can't run: " + found.error().message);
-  if (found->ticks != answer.ticks) return plugin_failed("the checkpoint solver's schedule does not take the time that it claims");
+  if (found->ticks != answer.ticks) {
+    return plugin_failed("the checkpoint solver's schedule does not take the time that it claims");
+  }
   if (found->peak_bytes != answer.peak_bytes) {
     return plugin_failed("the checkpoint solver claims a peak of " + std::to_string(answer.peak_bytes) +
                          " bytes, but its schedule has " + std::to_string(found->peak_bytes) + " at operation " +
                          std::to_string(found->peak_operation));
   }
   if (found->peak_bytes > budget) {
-    return plugin_failed("the checkpoint solver's schedule needs " + std::to_string(found->peak_bytes) + " bytes at operation " +
-                         std::to_string(found->peak_operation) + ", over the budget of " + std::to_string(budget));
+    return plugin_failed("the checkpoint solver's schedule needs " + std::to_string(found->peak_bytes) +
+                         " bytes at operation " + std::to_string(found->peak_operation) + ", over the budget of " +
+                         std::to_string(budget));
   }
   return Done{};
 }
@@ -83,6 +89,24 @@ Status check_ascending(std::span<const CheckpointAnswer> answers) {
     if (fits) fastest = std::min(answer.ticks, fastest.value_or(answer.ticks));
   }
   return Done{};
+}
+
+Status check_answers(const Chain& chain, std::span<const std::int64_t> budgets,
+                     std::span<const CheckpointAnswer> answers) {
+  if (answers.size() != budgets.size()) {
+    return plugin_failed("the checkpoint solver gave " + std::to_string(answers.size()) + " answers to " +
+                         std::to_string(budgets.size()) + " budgets");
+  }
+  for (std::size_t i = 0; i < budgets.size(); ++i) {
+    const CheckpointAnswer& answer = answers[i];
+    if (answer.status == SolveStatus::bounded) {
+      return plugin_failed("the checkpoint solver says 'bounded', but gives no bound");
+    }
+    const Status status = answer.status == SolveStatus::infeasible ? check_no_schedule(answer, budgets[i])
+                                                                  : check_schedule(chain, answer, budgets[i]);
+    if (!status) return status.error();
+  }
+  return check_ascending(answers);
 }
 
 }  // namespace
@@ -101,7 +125,8 @@ Status validate(const Chain& chain) {
   if (Status status = check_fields(chain, kByteFields, "bytes"); !status) return status;
   for (std::size_t stage = 0; stage + 1 < chain.stages.size(); ++stage) {
     if (chain.stages[stage].saved_bytes < chain.stages[stage + 1].input_bytes) {
-      return bad_input("stage " + std::to_string(stage) + " of the chain: saved_bytes are less than the next stage's input_bytes, " +
+      return bad_input("stage " + std::to_string(stage) +
+                       " of the chain: saved_bytes are less than the next stage's input_bytes, " +
                        "but what a stage saves holds its output too");
     }
   }
@@ -129,7 +154,9 @@ std::string_view name(ChainOperationKind kind) {
 ChainSchedule keep_everything(const Chain& chain) {
   const auto count = static_cast<std::uint32_t>(chain.stages.size());
   ChainSchedule schedule;
-  for (std::uint32_t stage = 0; stage < count; ++stage) schedule.push_back({ChainOperationKind::forward_keep_all, stage});
+  for (std::uint32_t stage = 0; stage < count; ++stage) {
+    schedule.push_back({ChainOperationKind::forward_keep_all, stage});
+  }
   for (std::uint32_t stage = count; stage-- > 0;) schedule.push_back({ChainOperationKind::backward, stage});
   return schedule;
 }
@@ -154,26 +181,15 @@ CheckpointAnswer no_answer_below(std::int64_t least_bytes, std::string method) {
   return answer;
 }
 
-Result<std::vector<CheckpointAnswer>> CheckpointSolver::solve(const Chain& chain, std::span<const std::int64_t> budgets) const {
+Result<std::vector<CheckpointAnswer>> CheckpointSolver::solve(const Chain& chain,
+                                                              std::span<const std::int64_t> budgets) const {
   if (Status status = validate(chain); !status) return status.error();
   if (Status status = check_budgets(budgets); !status) return status.error();
-  return guarded([] { return std::string("the checkpoint solver"); }, [&]() -> Result<std::vector<CheckpointAnswer>> {
-    Result<std::vector<CheckpointAnswer>> answers = do_solve(chain, budgets);
-    if (!answers) return answers;
-    if (answers->size() != budgets.size()) {
-      return plugin_failed("the checkpoint solver gave " + std::to_string(answers->size()) + " answers to " +
-                           std::to_string(budgets.size()) + " budgets");
-    }
-    for (std::size_t i = 0; i < budgets.size(); ++i) {
-      const CheckpointAnswer& answer = (*answers)[i];
-      if (answer.status == SolveStatus::bounded) return plugin_failed("the checkpoint solver says 'bounded', but gives no bound");
-      const Status status = answer.status == SolveStatus::infeasible ? check_no_schedule(answer, budgets[i])
-                                                                    : check_schedule(chain, answer, budgets[i]);
-      if (!status) return status.error();
-    }
-    if (Status status = check_ascending(*answers); !status) return status.error();
-    return answers;
-  });
+  const auto who = [] { return std::string("the checkpoint solver"); };
+  Result<std::vector<CheckpointAnswer>> answers = guarded(who, [&] { return do_solve(chain, budgets); });
+  if (!answers) return answers;
+  if (Status status = check_answers(chain, budgets, *answers); !status) return status.error();
+  return answers;
 }
 
 }  // namespace meshwright

@@ -12,8 +12,9 @@ using enum ChainOperationKind;
 
 Chain two_stages() {
   Chain chain;
-  chain.stages = {{.forward_ticks = 3, .backward_ticks = 5, .input_bytes = 1, .saved_bytes = 8},
-                  {.forward_ticks = 7, .backward_ticks = 11, .input_bytes = 2, .input_gradient_bytes = 2, .saved_bytes = 4}};
+  chain.stages = {
+      {.forward_ticks = 3, .backward_ticks = 5, .input_bytes = 1, .saved_bytes = 8},
+      {.forward_ticks = 7, .backward_ticks = 11, .input_bytes = 2, .input_gradient_bytes = 2, .saved_bytes = 4}};
   return chain;
 }
 
@@ -24,7 +25,9 @@ class Scripted final : public CheckpointSolver {
   explicit Scripted(Script script) : script_(std::move(script)) {}
 
  private:
-  Result<std::vector<CheckpointAnswer>> do_solve(const Chain&, std::span<const std::int64_t>) const override { return script_(); }
+  Result<std::vector<CheckpointAnswer>> do_solve(const Chain&, std::span<const std::int64_t>) const override {
+    return script_();
+  }
   Script script_;
 };
 
@@ -32,9 +35,15 @@ Result<std::vector<CheckpointAnswer>> solve(std::vector<CheckpointAnswer> answer
   return Scripted([answers] { return answers; }).solve(two_stages(), budgets);
 }
 
-CheckpointAnswer everything() { return answer_by(two_stages(), keep_everything(two_stages()), "everything kept").value(); }
+CheckpointAnswer everything() {
+  return answer_by(two_stages(), keep_everything(two_stages()), "everything kept").value();
+}
 CheckpointAnswer twice() {
-  return answer_by(two_stages(), {{forward_keep_input, 0}, {forward_keep_all, 1}, {backward, 1}, {forward_keep_all, 0}, {backward, 0}}, "twice").value();
+  return answer_by(
+             two_stages(),
+             {{forward_keep_input, 0}, {forward_keep_all, 1}, {backward, 1}, {forward_keep_all, 0}, {backward, 0}},
+             "twice")
+      .value();
 }
 
 TEST(Checkpoint, PassesAnswersThatKeepTheirWord) {
@@ -54,7 +63,8 @@ TEST(Checkpoint, RefusesAnswersThatBreakTheContract) {
     std::vector<std::int64_t> budgets;
     std::string message;
   };
-  CheckpointAnswer quicker = everything(), lower = everything(), torn = no_answer_below(90, ""), cut = everything(), slow = twice(), bounded = everything();
+  CheckpointAnswer quicker = everything(), lower = everything(), torn = no_answer_below(90, ""), cut = everything(),
+                   slow = twice(), bounded = everything();
   --quicker.ticks;
   --lower.peak_bytes;
   torn.schedule = keep_everything(two_stages());
@@ -68,10 +78,16 @@ TEST(Checkpoint, RefusesAnswersThatBreakTheContract) {
       {{everything()}, {14}, "the checkpoint solver's schedule needs 15 bytes at operation 2, over the budget of 14"},
       {{cut}, {60}, "the checkpoint solver's schedule can't run: the schedule ends before the backward of stage 0"},
       {{torn}, {60}, "the checkpoint solver says 'infeasible' and gives a schedule"},
-      {{no_answer_below(60, "")}, {60}, "the checkpoint solver says 'infeasible', but its least bytes, 60, are within the budget of 60"},
+      {{no_answer_below(60, "")},
+       {60},
+       "the checkpoint solver says 'infeasible', but its least bytes, 60, are within the budget of 60"},
       {{bounded}, {60}, "the checkpoint solver says 'bounded', but gives no bound"},
-      {{everything(), no_answer_below(90, "")}, {60, 70}, "the checkpoint solver's answer to a larger budget contradicts its answer to a smaller one"},
-      {{everything(), slow}, {60, 70}, "the checkpoint solver's answer to a larger budget contradicts its answer to a smaller one"},
+      {{everything(), no_answer_below(90, "")},
+       {60, 70},
+       "the checkpoint solver's answer to a larger budget contradicts its answer to a smaller one"},
+      {{everything(), slow},
+       {60, 70},
+       "the checkpoint solver's answer to a larger budget contradicts its answer to a smaller one"},
   };
   for (const Case& each : cases) {
     const auto answers = solve(each.answers, each.budgets);
@@ -84,7 +100,8 @@ TEST(Checkpoint, RefusesAnswersThatBreakTheContract) {
 TEST(Checkpoint, CatchesWhatIsThrown) {
   const Scripted solver([]() -> Result<std::vector<CheckpointAnswer>> { throw std::runtime_error("out of luck"); });
   const std::vector<std::int64_t> budgets = {1};
-  EXPECT_EQ(solver.solve(two_stages(), budgets).error().message, "the checkpoint solver threw an exception: out of luck");
+  EXPECT_EQ(solver.solve(two_stages(), budgets).error().message,
+            "the checkpoint solver threw an exception: out of luck");
 }
 
 TEST(Checkpoint, RefusesWhatIsNoChain) {
@@ -95,13 +112,15 @@ TEST(Checkpoint, RefusesWhatIsNoChain) {
     const auto answers = Scripted([] { return std::vector<CheckpointAnswer>{}; }).solve(chain, budgets);
     return answers.ok() ? "" : answers.error().message;
   };
-  EXPECT_EQ(refusal([](Chain& chain) { chain.stages.clear(); }), "the chain has no stages; its last one holds the loss");
+  EXPECT_EQ(refusal([](Chain& chain) { chain.stages.clear(); }),
+            "the chain has no stages; its last one holds the loss");
   EXPECT_EQ(refusal([](Chain& chain) { chain.stages[1].backward_communication_ticks = -1; }),
             "stage 1 of the chain: backward_communication_ticks is negative");
   EXPECT_EQ(refusal([](Chain& chain) { chain.stages[0].forward_overhead_bytes = std::int64_t{1} << 61; }),
             "stage 0 of the chain: the bytes of all stages up to its forward_overhead_bytes add up to 2^61 or more");
   EXPECT_EQ(refusal([](Chain& chain) { chain.stages[0].saved_bytes = 1; }),
-            "stage 0 of the chain: saved_bytes are less than the next stage's input_bytes, but what a stage saves holds its output too");
+            "stage 0 of the chain: saved_bytes are less than the next stage's input_bytes, but what a stage saves "
+            "holds its output too");
 }
 
 TEST(Checkpoint, RefusesWhatAreNoBudgets) {

@@ -14,7 +14,8 @@ constexpr int kChains = 1500;
 
 class Rivals : public ::testing::Test {
  protected:
-  std::vector<CheckpointAnswer> solve(const std::string& id, const Chain& chain, const std::vector<std::int64_t>& budgets) {
+  std::vector<CheckpointAnswer> solve(const std::string& id, const Chain& chain,
+                                      const std::vector<std::int64_t>& budgets) {
     std::shared_ptr<CheckpointSolver>& solver = solvers_[id];
     if (!solver) {
       Config config;
@@ -30,7 +31,8 @@ class Rivals : public ::testing::Test {
 
   // Sizes are whole slots, and no gradient is larger than its value.
   static Chain chain_of(int seed) {
-    return random_chain(static_cast<std::uint64_t>(seed), 1 + static_cast<std::size_t>(seed) % 16, Gradients::no_larger_than_values);
+    return random_chain(static_cast<std::uint64_t>(seed), 1 + static_cast<std::size_t>(seed) % 16,
+                        Gradients::no_larger_than_values);
   }
 
   // From rotor's least to what everything needs.
@@ -47,8 +49,8 @@ class Rivals : public ::testing::Test {
   std::map<std::string, std::shared_ptr<CheckpointSolver>> solvers_;
 };
 
-// Whether a value is let go that two forwards or more had started from, or that what its stage has saved needs for its backward: what no
-// schedule does that keeps what it once kept.
+// Whether a value is let go that two forwards or more had started from, or that what its stage has saved needs for its
+// backward: what no schedule does that keeps what it once kept.
 bool lets_go_what_it_kept(const Chain& chain, const ChainSchedule& schedule) {
   std::vector<int> reads(chain.stages.size() + 1, 0);
   std::vector<bool> is_alone(chain.stages.size() + 1, false), is_saved(chain.stages.size() + 1, false);

@@ -54,7 +54,8 @@ Result<std::vector<CheckpointAnswer>> Chen::do_solve(const Chain& chain, std::sp
   for (std::size_t parts = 1; parts <= chain.stages.size(); ++parts) {
     std::vector<std::uint32_t> begins = cut(chain, parts);
     if (begins == tried) continue;
-    Result<CheckpointAnswer> answer = answer_by(chain, schedule_of(chain, begins), std::to_string(begins.size()) + " segments");
+    Result<CheckpointAnswer> answer =
+        answer_by(chain, schedule_of(chain, begins), std::to_string(begins.size()) + " segments");
     if (!answer) return answer.error();
     tried = std::move(begins);
     candidates.push_back(*std::move(answer));
@@ -66,14 +67,17 @@ Result<std::vector<CheckpointAnswer>> Chen::do_solve(const Chain& chain, std::sp
     const CheckpointAnswer* best = nullptr;
     for (const CheckpointAnswer& candidate : candidates) {
       if (candidate.peak_bytes > budget) continue;
-      if (best == nullptr || candidate.ticks < best->ticks || (candidate.ticks == best->ticks && lower(candidate, *best))) best = &candidate;
+      if (best == nullptr || candidate.ticks < best->ticks ||
+          (candidate.ticks == best->ticks && lower(candidate, *best)))
+        best = &candidate;
     }
     answers.push_back(best == nullptr ? no_answer_below(lowest.peak_bytes, lowest.method) : *best);
   }
   return answers;
 }
 
-MESHWRIGHT_PLUGIN("checkpoint", "chen", "0.1.0", "Apache-2.0", "Chen et al.: segments, of which inputs alone are kept; each runs twice",
-                  nullptr, nullptr, 0, (create_plugin<CheckpointSolver, Chen>), destroy_plugin<CheckpointSolver>)
+MESHWRIGHT_PLUGIN("checkpoint", "chen", "0.1.0", "Apache-2.0",
+                  "Chen et al.: segments, of which inputs alone are kept; each runs twice", nullptr, nullptr, 0,
+                  (create_plugin<CheckpointSolver, Chen>), destroy_plugin<CheckpointSolver>)
 
 }  // namespace meshwright

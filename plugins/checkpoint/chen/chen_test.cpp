@@ -14,7 +14,8 @@ CheckpointAnswer solve(const Chain& chain, std::int64_t budget) {
   return answers.ok() ? answers->front() : CheckpointAnswer{};
 }
 
-// n/k values between segments and n/(n/k) of one that runs again: least where both are √n, so four times the stages need twice the memory.
+// n/k values between segments and n/(n/k) of one that runs again: least where both are √n, so four times the stages
+// need twice the memory.
 TEST(Chen, NeedsTheRootOfEqualStages) {
   for (const std::size_t root : {4, 8, 16, 32}) {
     const std::int64_t least = solve(equal_chain(root * root), 0).least_bytes;

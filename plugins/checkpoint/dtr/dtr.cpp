@@ -39,10 +39,14 @@ class OnlineRun {
   [[nodiscard]] std::int64_t output_bytes(std::size_t stage) const {
     return stage + 1 < stages_.size() ? stages_[stage + 1].input_bytes : 0;
   }
-  [[nodiscard]] bool has_input(std::size_t stage) const { return inputs_[stage].is_held || (stage > 0 && saved_[stage - 1].is_held); }
+  [[nodiscard]] bool has_input(std::size_t stage) const {
+    return inputs_[stage].is_held || (stage > 0 && saved_[stage - 1].is_held);
+  }
   Value& holder_of_input(std::size_t stage) { return inputs_[stage].is_held ? inputs_[stage] : saved_[stage - 1]; }
 
-  void add(ChainOperationKind kind, std::size_t stage) { schedule_.push_back({kind, static_cast<std::uint32_t>(stage)}); }
+  void add(ChainOperationKind kind, std::size_t stage) {
+    schedule_.push_back({kind, static_cast<std::uint32_t>(stage)});
+  }
 
   // Saves all of the stage, if that is not held.
   bool save(std::size_t stage) {
@@ -95,7 +99,8 @@ class OnlineRun {
     add(ChainOperationKind::backward, stage);
     clock_ += backward_run_ticks(here);
     input.read_at = clock_;
-    held_ += here.input_gradient_bytes - here.saved_bytes - (stage + 1 < stages_.size() ? stages_[stage + 1].input_gradient_bytes : 0);
+    held_ += here.input_gradient_bytes - here.saved_bytes -
+             (stage + 1 < stages_.size() ? stages_[stage + 1].input_gradient_bytes : 0);
     saved_[stage].is_held = false;
     if (inputs_[stage].is_held) let_go_input(stage);
     return true;
@@ -109,8 +114,12 @@ class OnlineRun {
   // The forward that makes the output of the stage, with those beside it whose outputs are missing too.
   [[nodiscard]] double ticks_to_make(std::size_t stage) const {
     TickSum ticks = forward_run_ticks(stages_[stage]);
-    for (std::size_t below = stage; below > 0 && !has_input(below); --below) ticks += forward_run_ticks(stages_[below - 1]);
-    for (std::size_t above = stage + 1; above < live_ && !has_input(above + 1); ++above) ticks += forward_run_ticks(stages_[above]);
+    for (std::size_t below = stage; below > 0 && !has_input(below); --below) {
+      ticks += forward_run_ticks(stages_[below - 1]);
+    }
+    for (std::size_t above = stage + 1; above < live_ && !has_input(above + 1); ++above) {
+      ticks += forward_run_ticks(stages_[above]);
+    }
     return static_cast<double>(ticks);
   }
 
@@ -119,7 +128,8 @@ class OnlineRun {
     while (held_ > budget_ - bytes) {
       double least = 0;
       std::optional<ChainOperation> best;
-      const auto consider = [&](ChainOperationKind kind, std::size_t stage, std::size_t made_by, const Value& value, std::int64_t size) {
+      const auto consider = [&](ChainOperationKind kind, std::size_t stage, std::size_t made_by, const Value& value,
+                                std::int64_t size) {
         if (!value.is_held || value.is_locked || size == 0) return;
         const double staleness = static_cast<double>(clock_ - value.read_at) + 1;
         const double score = ticks_to_make(made_by) / (static_cast<double>(size) * staleness);
@@ -129,8 +139,11 @@ class OnlineRun {
       };
       for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
         const std::int64_t beside = stages_[stage].saved_bytes - output_bytes(stage);
-        if (stage > 0) consider(ChainOperationKind::drop_input, stage, stage - 1, inputs_[stage], stages_[stage].input_bytes);
-        consider(ChainOperationKind::drop_saved, stage, stage, saved_[stage], beside > 0 ? beside : output_bytes(stage));
+        if (stage > 0) {
+          consider(ChainOperationKind::drop_input, stage, stage - 1, inputs_[stage], stages_[stage].input_bytes);
+        }
+        consider(ChainOperationKind::drop_saved, stage, stage, saved_[stage],
+                 beside > 0 ? beside : output_bytes(stage));
       }
       if (!best) return false;
       let_go(*best);
@@ -178,16 +191,19 @@ Result<std::vector<CheckpointAnswer>> Dtr::do_solve(const Chain& chain, std::spa
     if (budget >= everything->peak_bytes) {
       fastest = *everything;
     } else if (std::optional<ChainSchedule> schedule = OnlineRun(chain, budget).run()) {
-      const Result<CheckpointAnswer> answer = answer_by(chain, std::move(*schedule), "online, let go by cost, size and staleness");
+      const Result<CheckpointAnswer> answer =
+          answer_by(chain, std::move(*schedule), "online, let go by cost, size and staleness");
       if (!answer) return answer.error();
       if (!fastest || answer->ticks < fastest->ticks) fastest = *answer;
     }
-    answers.push_back(fastest ? *fastest : no_answer_below(bisect(chain, budget, everything->peak_bytes), "online, by bisection"));
+    answers.push_back(fastest ? *fastest
+                              : no_answer_below(bisect(chain, budget, everything->peak_bytes), "online, by bisection"));
   }
   return answers;
 }
 
-MESHWRIGHT_PLUGIN("checkpoint", "dtr", "0.1.0", "Apache-2.0", "Kirisame et al.: online, lets go what is cheap to make again, large and stale",
-                  nullptr, nullptr, 0, (create_plugin<CheckpointSolver, Dtr>), destroy_plugin<CheckpointSolver>)
+MESHWRIGHT_PLUGIN("checkpoint", "dtr", "0.1.0", "Apache-2.0",
+                  "Kirisame et al.: online, lets go what is cheap to make again, large and stale", nullptr, nullptr, 0,
+                  (create_plugin<CheckpointSolver, Dtr>), destroy_plugin<CheckpointSolver>)
 
 }  // namespace meshwright

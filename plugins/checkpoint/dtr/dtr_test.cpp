@@ -23,7 +23,8 @@ TEST(Dtr, LetsGoWhatIsCheapForItsSize) {
   chain.stages[0].forward_ticks = 1000;
   const auto answer = solve(chain, {24}).front();
   ASSERT_EQ(answer.status, SolveStatus::heuristic);
-  const auto first = std::find_if(answer.schedule.begin(), answer.schedule.end(), [](const ChainOperation& operation) { return operation.kind == drop_saved; });
+  const auto first = std::find_if(answer.schedule.begin(), answer.schedule.end(),
+                                  [](const ChainOperation& operation) { return operation.kind == drop_saved; });
   ASSERT_NE(first, answer.schedule.end());
   EXPECT_EQ(first->stage, 1U);
 }

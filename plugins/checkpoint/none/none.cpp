@@ -7,7 +7,8 @@ namespace {
 
 class None final : public CheckpointSolver {
  private:
-  Result<std::vector<CheckpointAnswer>> do_solve(const Chain& chain, std::span<const std::int64_t> budgets) const override {
+  Result<std::vector<CheckpointAnswer>> do_solve(const Chain& chain,
+                                                 std::span<const std::int64_t> budgets) const override {
     const Result<CheckpointAnswer> everything = answer_by(chain, keep_everything(chain), "everything kept");
     if (!everything) return everything.error();
     std::vector<CheckpointAnswer> answers;
@@ -21,7 +22,7 @@ class None final : public CheckpointSolver {
 
 }  // namespace
 
-MESHWRIGHT_PLUGIN("checkpoint", "none", "0.1.0", "Apache-2.0", "Keeps everything and recomputes nothing",
-                  nullptr, nullptr, 0, (create_plugin<CheckpointSolver, None>), destroy_plugin<CheckpointSolver>)
+MESHWRIGHT_PLUGIN("checkpoint", "none", "0.1.0", "Apache-2.0", "Keeps everything and recomputes nothing", nullptr,
+                  nullptr, 0, (create_plugin<CheckpointSolver, None>), destroy_plugin<CheckpointSolver>)
 
 }  // namespace meshwright

@@ -26,7 +26,8 @@ using ChooseWay = std::function<std::size_t(const Segment& segment)>;
 
 class ScheduleWriter {
  public:
-  ScheduleWriter(const SegmentNeeds& needs, Slots slots, const ChooseWay& choose) : needs_(needs), slots_(slots), choose_(choose) {}
+  ScheduleWriter(const SegmentNeeds& needs, Slots slots, const ChooseWay& choose)
+      : needs_(needs), slots_(slots), choose_(choose) {}
 
   void write(const Segment& segment) {
     const auto [first, last, room] = segment;
@@ -46,7 +47,9 @@ class ScheduleWriter {
   ChainSchedule take() { return std::move(schedule_); }
 
  private:
-  void add(ChainOperationKind kind, std::size_t stage) { schedule_.push_back({kind, static_cast<std::uint32_t>(stage)}); }
+  void add(ChainOperationKind kind, std::size_t stage) {
+    schedule_.push_back({kind, static_cast<std::uint32_t>(stage)});
+  }
 
   const SegmentNeeds& needs_;
   const Slots slots_;
@@ -54,8 +57,8 @@ class ScheduleWriter {
   ChainSchedule schedule_;
 };
 
-// So large that `room` has at most `slots`, and at least half of them: the greatest common divisor of all sizes if that does, else what
-// rounds least in all.
+// So large that `room` has at most `slots`, and at least half of them: the greatest common divisor of all sizes if that
+// does, else what rounds least in all.
 Slots choose_slots(const SegmentNeeds& needs, std::int64_t room, std::int64_t slots) {
   if (room / needs.divisor() <= slots) return Slots(needs.divisor());
   Slots best(1);
@@ -103,10 +106,14 @@ class Search {
     if (table_ && (is_exact() || (!can_be_exact && table_->slots().in(room) >= slots_ / 2))) return Done{};
     const Slots slots = choose_slots(needs_, room, slots_);
     if (TimeTable::entries(needs_.triangle(), slots.in(room)) > kMostEntries) {
-      return bad_input("rotor: a chain of " + std::to_string(last_ + 1) + " stages with " + std::to_string(slots.in(room)) +
-                       " slots of memory needs a table of more than 8 GiB; lower [search.rotor] slots, or give the chain fewer stages");
+      return bad_input("rotor: a chain of " + std::to_string(last_ + 1) + " stages with " +
+                       std::to_string(slots.in(room)) +
+                       " slots of memory needs a table of more than 8 GiB; lower [search.rotor] slots, or give the "
+                       "chain fewer stages");
     }
-    if (!TimeTable::fits(chain_)) return bad_input("rotor: the forwards of the chain take too long to be added up; give times in ticks of ticks.h");
+    if (!TimeTable::fits(chain_)) {
+      return bad_input("rotor: the forwards of the chain take too long to be added up; give times in ticks of ticks.h");
+    }
     table_.reset();  // before there are two
     table_.emplace(chain_, needs_, slots, slots.in(room));
     return Done{};
@@ -114,12 +121,15 @@ class Search {
 
   // The schedule of the most slots whose schedule fits `room` in bytes too.
   Result<CheckpointAnswer> read_table(std::int64_t room) const {
-    const ChooseWay choose = [&](const Segment& segment) { return table_->way(segment.first, segment.last, segment.room); };
+    const ChooseWay choose = [&](const Segment& segment) {
+      return table_->way(segment.first, segment.last, segment.room);
+    };
     for (std::int64_t slots = table_->slots().in(room); table_->ticks(0, last_, slots) != TimeTable::kNever; --slots) {
       ScheduleWriter writer(needs_, table_->slots(), choose);
       writer.write({0, last_, slots});
-      Result<CheckpointAnswer> answer = answer_by(
-          chain_, writer.take(), "dynamic program, " + std::to_string(slots) + " slots of " + std::to_string(table_->slots().bytes()) + " bytes");
+      Result<CheckpointAnswer> answer = answer_by(chain_, writer.take(),
+                                                  "dynamic program, " + std::to_string(slots) + " slots of " +
+                                                      std::to_string(table_->slots().bytes()) + " bytes");
       if (!answer) return answer;
       if (answer->peak_bytes > needs_.input(0) + room) continue;
       answer->ticks = table_->ticks(0, last_, slots);
@@ -175,7 +185,8 @@ Result<std::vector<CheckpointAnswer>> Rotor::do_solve(const Chain& chain, std::s
 namespace {
 
 constexpr meshwright_config_key_v1 kSchema[] = {
-    {"slots", "integer", "", "500", "parts in which the memory of a chain is counted: more are nearer to the bytes, and take as much longer"}};
+    {"slots", "integer", "", "500",
+     "parts in which the memory of a chain is counted: more are nearer to the bytes, and take as much longer"}};
 
 void* create(const Config& config, Error& error) {
   const std::int64_t slots = config.integer("slots");
@@ -186,7 +197,8 @@ void* create(const Config& config, Error& error) {
 
 }  // namespace
 
-MESHWRIGHT_PLUGIN("checkpoint", "rotor", "0.1.0", "Apache-2.0", "MAP's Theorem 5.1: the fastest schedule of a chain, by dynamic programming",
-                  nullptr, kSchema, std::size(kSchema), create, destroy_plugin<CheckpointSolver>)
+MESHWRIGHT_PLUGIN("checkpoint", "rotor", "0.1.0", "Apache-2.0",
+                  "MAP's Theorem 5.1: the fastest schedule of a chain, by dynamic programming", nullptr, kSchema,
+                  std::size(kSchema), create, destroy_plugin<CheckpointSolver>)
 
 }  // namespace meshwright

@@ -10,7 +10,8 @@ namespace {
 
 std::int64_t peak_of_everything(const Chain& chain) { return replay(chain, keep_everything(chain)).value().peak_bytes; }
 
-std::vector<CheckpointAnswer> solve(const Chain& chain, const std::vector<std::int64_t>& budgets, std::int64_t slots = 500) {
+std::vector<CheckpointAnswer> solve(const Chain& chain, const std::vector<std::int64_t>& budgets,
+                                    std::int64_t slots = 500) {
   const auto answers = Rotor(slots).solve(chain, budgets);
   EXPECT_TRUE(answers.ok()) << answers.error().message;
   return answers.ok() ? *answers : std::vector<CheckpointAnswer>(budgets.size());
@@ -24,13 +25,15 @@ std::int64_t least_bytes(const Chain& chain) {
 // From one byte too few to everything kept.
 std::vector<std::int64_t> budgets_of(const Chain& chain) {
   const std::int64_t least = least_bytes(chain), most = peak_of_everything(chain);
-  return {std::max<std::int64_t>(0, least - 1), least, least + (most - least) / 4, least + (most - least) / 2, least + (most - least) * 3 / 4, most};
+  return {std::max<std::int64_t>(0, least - 1), least, least + (most - least) / 4, least + (most - least) / 2,
+          least + (most - least) * 3 / 4,       most};
 }
 
 // `solve` has replayed each schedule: it takes the time that the table claims and fits.
 void expect_best_of(ScheduleFamily family, Gradients gradients, int chains) {
   for (int seed = 0; seed < chains; ++seed) {
-    const Chain chain = random_chain(static_cast<std::uint64_t>(seed), 1 + static_cast<std::size_t>(seed) % 8, gradients);
+    const Chain chain =
+        random_chain(static_cast<std::uint64_t>(seed), 1 + static_cast<std::size_t>(seed) % 8, gradients);
     const std::vector<std::int64_t> budgets = budgets_of(chain);
     const std::vector<CheckpointAnswer> answers = solve(chain, budgets);
     for (std::size_t i = 0; i < budgets.size(); ++i) {
@@ -64,7 +67,9 @@ TEST(Rotor, PaysForCommunicationInEachRun) {
   for (ChainStage& stage : chain.stages) stage.forward_communication_ticks = 1000;
   const auto after = solve(chain, {budget}).front();
   std::int64_t forwards = 0;
-  for (const ChainOperation& operation : after.schedule) forwards += operation.kind <= ChainOperationKind::forward_keep_nothing ? 1 : 0;
+  for (const ChainOperation& operation : after.schedule) {
+    forwards += operation.kind <= ChainOperationKind::forward_keep_nothing ? 1 : 0;
+  }
   EXPECT_GT(forwards, 6);
   EXPECT_EQ(static_cast<std::int64_t>(after.ticks), static_cast<std::int64_t>(before.ticks) + 1000 * forwards);
 }
@@ -73,7 +78,9 @@ TEST(Rotor, PaysForCommunicationInEachRun) {
 TEST(Rotor, RoundsSoThatEveryBudgetThatCanBeMetIsMet) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     Chain chain = random_chain(seed, 1 + seed % 8, Gradients::any, 1009);
-    for (std::size_t stage = 0; stage < chain.stages.size(); ++stage) chain.stages[stage].saved_bytes += static_cast<std::int64_t>(stage * seed) % 577;
+    for (std::size_t stage = 0; stage < chain.stages.size(); ++stage) {
+      chain.stages[stage].saved_bytes += static_cast<std::int64_t>(stage * seed) % 577;
+    }
     const std::vector<std::int64_t> budgets = budgets_of(chain);
     for (const std::int64_t slots : {1, 4, 13, 100}) {
       const std::vector<CheckpointAnswer> answers = solve(chain, budgets, slots);
@@ -90,7 +97,8 @@ TEST(Rotor, RoundsSoThatEveryBudgetThatCanBeMetIsMet) {
 TEST(Rotor, RefusesWhatItCanNotHold) {
   const std::vector<std::int64_t> budgets = {20'000};
   EXPECT_EQ(Rotor(1'000'000).solve(equal_chain(400, 100), budgets).error().message,
-            "rotor: a chain of 400 stages with 19999 slots of memory needs a table of more than 8 GiB; lower [search.rotor] slots, or give the chain "
+            "rotor: a chain of 400 stages with 19999 slots of memory needs a table of more than 8 GiB; lower "
+            "[search.rotor] slots, or give the chain "
             "fewer stages");
   Chain slow = equal_chain(100);
   for (ChainStage& stage : slow.stages) stage.forward_ticks = 1'000'000'000'000'000;

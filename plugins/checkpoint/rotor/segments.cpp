@@ -40,7 +40,8 @@ LeastRoom::LeastRoom(const SegmentNeeds& needs, Slots slots)
     : needs_(needs), triangle_(needs.triangle()), slots_(slots), least_(triangle_.size()) {
   const std::size_t stages = triangle_.stages();
   for (std::size_t k = 0; k < stages; ++k) input_slots_.push_back(slots_.held(needs_.input(k)));
-  // behind[last][k]: the room of k..last beside the input of k. So both rows that a segment looks at lie in memory as they are read.
+  // behind[last][k]: the room of k..last beside the input of k. So both rows that a segment looks at lie in memory as
+  // they are read.
   std::vector<std::int64_t> behind(stages * stages);
   for (std::size_t first = stages; first-- > 0;) {
     const std::int64_t* before = &least_[triangle_.at(first, first)];

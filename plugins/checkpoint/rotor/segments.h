@@ -3,11 +3,12 @@
 // A segment is processed while its input and the gradient of its output are held; the gradient of its input is what
 // is left at the end. The segment's room is the memory that it may use beside its input, the gradients included. There
 // are two ways (MAP's Theorem 5.1):
-//   keep all     the first stage saves all; then the rest is processed, whose input is in what was saved; then the first
-//                stage's backward;
-//   checkpoint k the forwards first..k-1 run, keeping only the segment's input and the input of k; then k..last is
-//                processed, and then first..k-1.
-// So what a segment keeps it keeps until its backward, and only the stages below the last value that was kept run again.
+// - keep all: the first stage saves all; then the rest is processed, whose input is in what was saved; then the first
+//   stage's backward runs;
+// - checkpoint k: the forwards first..k-1 run, keeping only the segment's input and the input of k; then k..last is
+//   processed, and then first..k-1.
+// So what a segment keeps it keeps until its backward, and only the stages below the last value that was kept run
+// again.
 #pragma once
 
 #include <cstddef>
@@ -43,14 +44,19 @@ class SegmentNeeds {
   [[nodiscard]] std::int64_t gradient(std::size_t k) const { return gradient_[k]; }
   [[nodiscard]] std::int64_t saved(std::size_t stage) const { return saved_[stage]; }
 
-  // The room that the first stage's own two operations need if it keeps all (MAP's m_all, with the gradient that the backward makes).
+  // The room that the first stage's own two operations need if it keeps all (MAP's m_all, with the gradient that the
+  // backward makes).
   [[nodiscard]] std::int64_t keep_all(std::size_t first, std::size_t last) const;
 
-  // The room that the forwards first..k-1 need, first < k, which keep nothing but the segment's input; without the gradient of the
-  // segment's output. It is the most over all of them (MAP's m_∅), so it ascends with `k`.
-  [[nodiscard]] std::int64_t forwards(std::size_t first, std::size_t k) const { return forwards_[triangle_.at(first, k - 1)]; }
+  // The room that the forwards first..k-1 need, first < k, which keep nothing but the segment's input; without the
+  // gradient of the segment's output. It is the most over all of them (MAP's m_∅), so it ascends with `k`.
+  [[nodiscard]] std::int64_t forwards(std::size_t first, std::size_t k) const {
+    return forwards_[triangle_.at(first, k - 1)];
+  }
   // Where those of `first` begin: forwards(first, first + 1), forwards(first, first + 2) ...
-  [[nodiscard]] const std::int64_t* forwards_of(std::size_t first) const { return &forwards_[triangle_.at(first, first)]; }
+  [[nodiscard]] const std::int64_t* forwards_of(std::size_t first) const {
+    return &forwards_[triangle_.at(first, first)];
+  }
 
   // The greatest common divisor of all sizes; 1 if all are 0.
   [[nodiscard]] std::int64_t divisor() const { return divisor_; }
@@ -63,15 +69,17 @@ class SegmentNeeds {
   std::int64_t divisor_ = 0;
 };
 
-// Memory in slots of so many bytes. What an operation needs is rounded up and a room down. What is held while others run is
-// rounded to the nearest: hundreds of such sizes add up, and rounded up they would leave a good part of the budget unused. So a schedule
-// that fits in slots may not fit in bytes.
+// Memory in slots of so many bytes. What an operation needs is rounded up and a room down. What is held while others
+// run is rounded to the nearest: hundreds of such sizes add up, and rounded up they would leave a good part of the
+// budget unused. So a schedule that fits in slots may not fit in bytes.
 class Slots {
  public:
   explicit Slots(std::int64_t bytes) : bytes_(bytes) {}
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }
   [[nodiscard]] std::int64_t needed(std::int64_t bytes) const { return bytes / bytes_ + (bytes % bytes_ != 0 ? 1 : 0); }
-  [[nodiscard]] std::int64_t held(std::int64_t bytes) const { return bytes / bytes_ + (bytes % bytes_ >= bytes_ - bytes % bytes_ ? 1 : 0); }
+  [[nodiscard]] std::int64_t held(std::int64_t bytes) const {
+    return bytes / bytes_ + (bytes % bytes_ >= bytes_ - bytes % bytes_ ? 1 : 0);
+  }
   [[nodiscard]] std::int64_t in(std::int64_t bytes) const { return bytes / bytes_; }
 
  private:

@@ -6,9 +6,10 @@ namespace meshwright {
 
 namespace {
 
-// Nearly all of the time is spent here: for processors with wide vectors it is compiled once more. (Sanitizers' run times are
-// not ready yet when the loader chooses between the versions.)
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+// Nearly all of the time is spent here: for processors with wide vectors it is compiled once more. (Sanitizers' run
+// times are not ready yet when the loader chooses between the versions.)
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && \
+    !defined(__SANITIZE_ADDRESS__)
 #define WIDE_VECTORS __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"), optimize("O3")))
 #else
 #define WIDE_VECTORS
@@ -30,14 +31,14 @@ bool TimeTable::fits(const Chain& chain) {
   TickSum forwards = 0;
   for (const ChainStage& stage : chain.stages) forwards += forward_run_ticks(stage);
   // In a segment a forward runs at most once for each stage behind it.
-  return forwards < kNever / 4 && forwards * static_cast<TickSum>(chain.stages.size()) + ticks_without_recomputing(chain) < kNever;
+  return forwards < kNever / 4 &&
+         forwards * static_cast<TickSum>(chain.stages.size()) + ticks_without_recomputing(chain) < kNever;
 }
 
 TimeTable::TimeTable(const Chain& chain, const SegmentNeeds& needs, Slots slots, std::int64_t room)
     : needs_(needs),
       triangle_(needs.triangle()),
       least_(needs, slots),
-      room_(room),
       forwards_(1, 0),
       both_(1, 0),
       ticks_(std::make_unique_for_overwrite<Ticks[]>(entries(triangle_, room))),
@@ -65,7 +66,8 @@ Ticks TimeTable::ticks(std::size_t first, std::size_t last, std::int64_t room) c
 void TimeTable::fill_room(std::int64_t room) {
   const std::size_t stages = triangle_.stages();
   for (std::size_t k = 1; k < stages; ++k) {
-    if (input_slots_[k] == 0 || input_slots_[k] > room) continue;  // without slots it is of this room, and filled in below
+    // An input without slots leaves this same room, which is filled in below.
+    if (input_slots_[k] == 0 || input_slots_[k] > room) continue;
     const Ticks* left = rooms_row(room - input_slots_[k]) + triangle_.at(k, k);
     for (std::size_t last = k; last < stages; ++last) behind_[last * stride_ + k] = left[last - k] + forwards_[k];
   }
@@ -80,8 +82,9 @@ void TimeTable::fill_room(std::int64_t room) {
   }
 }
 
-// The same segment with one slot less is an upper bound, and two things follow from it: nothing is left to gain where no forward runs
-// twice, and a checkpoint so far behind that the forwards to it take more than is left to gain can't help.
+// The same segment with one slot less is an upper bound, and two things follow from it: nothing is left to gain where
+// no forward runs twice, and a checkpoint so far behind that the forwards to it take more than is left to gain can't
+// help.
 Ticks TimeTable::least_ticks(std::size_t first, std::size_t last, std::int64_t room) {
   const std::size_t segment = triangle_.at(first, last);
   if (room < least_.of(first, last)) return kNever;
@@ -97,7 +100,8 @@ Ticks TimeTable::least_ticks(std::size_t first, std::size_t last, std::int64_t r
   std::uint32_t& helping = helping_[segment];
   while (helping > 0 && forwards_[first + helping] >= gain) --helping;
 
-  const Ticks sum = least_sum(&behind_[last * stride_ + first + 1], &before_[first * stride_ + first + 1], std::min(fitting, helping));
+  const Ticks sum = least_sum(&behind_[last * stride_ + first + 1], &before_[first * stride_ + first + 1],
+                              std::min(fitting, helping));
   return std::min(least, sum - forwards_[first]);
 }
 
@@ -115,7 +119,8 @@ std::size_t TimeTable::way(std::size_t first, std::size_t last, std::int64_t roo
   std::size_t k = first + 1;
   const auto takes_least = [&] {
     return needs_.forwards(first, k) <= bytes &&
-           forwards_[k] - forwards_[first] + ticks(k, last, room - input_slots_[k]) + ticks(first, k - 1, room) == least;
+           forwards_[k] - forwards_[first] + ticks(k, last, room - input_slots_[k]) + ticks(first, k - 1, room) ==
+               least;
   };
   while (!takes_least()) ++k;
   return k;

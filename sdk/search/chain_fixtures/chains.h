@@ -11,10 +11,13 @@ namespace meshwright {
 // Whether the gradient of a value may be larger than the value.
 enum class Gradients : std::uint8_t { no_larger_than_values, any };
 
-// So small that every schedule can be tried: times of up to 40 ticks and sizes of up to 12 units, all of them different.
+// So small that every schedule can be tried: times of up to 40 ticks and sizes of up to 12 units, all of them
+// different.
 inline Chain random_chain(std::uint64_t seed, std::size_t stages, Gradients gradients, std::int64_t unit_bytes = 1) {
   std::mt19937_64 random(seed);
-  const auto draw = [&random](std::int64_t count) { return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(count)); };
+  const auto draw = [&random](std::int64_t count) {
+    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(count));
+  };
   Chain chain;
   chain.stages.resize(stages);
   for (ChainStage& stage : chain.stages) {
@@ -23,7 +26,8 @@ inline Chain random_chain(std::uint64_t seed, std::size_t stages, Gradients grad
     stage.forward_communication_ticks = draw(3) == 0 ? draw(20) : 0;
     stage.backward_communication_ticks = draw(3) == 0 ? draw(20) : 0;
     stage.input_bytes = draw(6) * unit_bytes;
-    stage.input_gradient_bytes = gradients == Gradients::any ? draw(8) * unit_bytes : draw(stage.input_bytes / unit_bytes + 1) * unit_bytes;
+    stage.input_gradient_bytes =
+        gradients == Gradients::any ? draw(8) * unit_bytes : draw(stage.input_bytes / unit_bytes + 1) * unit_bytes;
     stage.forward_overhead_bytes = (draw(3) == 0 ? draw(8) : 0) * unit_bytes;
     stage.backward_overhead_bytes = (draw(3) == 0 ? draw(8) : 0) * unit_bytes;
   }
@@ -37,7 +41,11 @@ inline Chain random_chain(std::uint64_t seed, std::size_t stages, Gradients grad
 // Stages alike: values and gradients of one unit, and `saved_units` of what a forward saves.
 inline Chain equal_chain(std::size_t stages, std::int64_t saved_units = 1) {
   Chain chain;
-  chain.stages.assign(stages, {.forward_ticks = 10, .backward_ticks = 20, .input_bytes = 1, .input_gradient_bytes = 1, .saved_bytes = saved_units});
+  chain.stages.assign(stages, {.forward_ticks = 10,
+                               .backward_ticks = 20,
+                               .input_bytes = 1,
+                               .input_gradient_bytes = 1,
+                               .saved_bytes = saved_units});
   return chain;
 }
 

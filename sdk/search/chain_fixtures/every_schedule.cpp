@@ -12,13 +12,14 @@ namespace {
 
 // What memory holds, in bits by stage.
 struct Held {
-  std::uint32_t inputs = 0;      // inputs that are held by themselves
-  std::uint32_t kept = 0;        // those of them that have been kept
-  std::uint32_t saved = 0;       // stages that have saved all
+  std::uint32_t inputs = 0;     // inputs that are held by themselves
+  std::uint32_t kept = 0;       // those of them that have been kept
+  std::uint32_t saved = 0;      // stages that have saved all
   std::uint32_t backwards = 0;  // how many are still to run
 
   [[nodiscard]] std::uint64_t key() const {
-    return std::uint64_t{inputs} | std::uint64_t{kept} << 16 | std::uint64_t{saved} << 32 | std::uint64_t{backwards} << 48;
+    return std::uint64_t{inputs} | std::uint64_t{kept} << 16 | std::uint64_t{saved} << 32 |
+           std::uint64_t{backwards} << 48;
   }
   static Held of(std::uint64_t key) {
     const auto bits = [&](unsigned at) { return static_cast<std::uint32_t>(key >> at & 0xffffU); };
@@ -56,7 +57,9 @@ class Dijkstra {
     open_.emplace(ticks, held.key());
   }
 
-  [[nodiscard]] std::int64_t input_bytes(std::size_t stage) const { return stage < stages_.size() ? stages_[stage].input_bytes : 0; }
+  [[nodiscard]] std::int64_t input_bytes(std::size_t stage) const {
+    return stage < stages_.size() ? stages_[stage].input_bytes : 0;
+  }
 
   [[nodiscard]] std::int64_t bytes(const Held& held) const {
     std::int64_t sum = held.backwards < stages_.size() ? stages_[held.backwards].input_gradient_bytes : 0;
@@ -86,7 +89,9 @@ class Dijkstra {
       all.kept &= ~bit(stage + 1);
       reach(all, later);
     }
-    if (stage + 1 == stages_.size() || (held.inputs & bit(stage + 1)) || before + input_bytes(stage + 1) > budget_) return;
+    if (stage + 1 == stages_.size() || (held.inputs & bit(stage + 1)) || before + input_bytes(stage + 1) > budget_) {
+      return;
+    }
     next.inputs |= bit(stage + 1);
     reach(next, later);
     if (!(held.inputs & bit(stage))) return;
@@ -136,7 +141,8 @@ class Dijkstra {
 
 }  // namespace
 
-std::optional<std::int64_t> least_ticks_of_every_schedule(const Chain& chain, std::int64_t budget_bytes, ScheduleFamily family) {
+std::optional<std::int64_t> least_ticks_of_every_schedule(const Chain& chain, std::int64_t budget_bytes,
+                                                          ScheduleFamily family) {
   if (budget_bytes < chain.stages.front().input_bytes) return std::nullopt;
   return Dijkstra(chain, budget_bytes, family).run();
 }
