@@ -59,12 +59,12 @@ class ScheduleWriter {
 
 // So large that `room` has at most `slots`, and at least half of them: the greatest common divisor of all sizes if that
 // does, else what rounds least in all.
-Slots choose_slots(const SegmentNeeds& needs, std::int64_t room, std::int64_t slots) {
-  if (room / needs.divisor() <= slots) return Slots(needs.divisor());
+Slots choose_slots(const SegmentNeeds& needs, std::int64_t room, std::int64_t slots, Rounding rounding) {
+  if (room / needs.divisor() <= slots) return Slots(needs.divisor(), rounding);
   Slots best(1);
   TickSum least_error = -1;
   for (std::int64_t count = slots; count >= (slots + 1) / 2; --count) {
-    const Slots tried((room + count - 1) / count);
+    const Slots tried((room + count - 1) / count, rounding);
     TickSum error = 0;
     const auto add_error = [&](std::int64_t bytes) {
       const TickSum rounded = TickSum{tried.held(bytes)} * tried.bytes() - bytes;
@@ -93,18 +93,42 @@ class Search {
     Result<CheckpointAnswer> everything = answer_by(chain_, keep_everything(chain_), "everything kept");
     if (!everything || everything->peak_bytes <= budget) return everything;
     const std::int64_t room = budget - needs_.input(0);
+    Result<CheckpointAnswer> best = without_table(room, KeepAll::where_everything_fits);
+    const Result<CheckpointAnswer> early = without_table(room, KeepAll::as_long_as_it_fits);
+    if (!best || !early) return best ? early : best;
+    take_faster(*early, *best);
     if (Status status = make_table(room); !status) return status.error();
-    return read_table(room);
+    const Result<Found> found = read_table(*table_, room);
+    if (!found) return found.error();
+    take_faster(found->answer, *best);
+    // Where many slots were lost, sizes were not rounded down by chance: many are alike, or less than half a slot.
+    const std::int64_t enough = 9 * table_->slots().in(room) / 10;
+    if (found->slots >= enough) return best;
+    const Slots slots = choose_slots(needs_, room, slots_, Rounding::up);
+    const TimeTable rounded_up(chain_, needs_, slots, slots.in(room));
+    const Result<Found> safe = read_table(rounded_up, room);
+    if (!safe) return safe.error();
+    take_faster(safe->answer, *best);
+    return best;
   }
 
  private:
-  [[nodiscard]] bool is_exact() const { return needs_.divisor() % table_->slots().bytes() == 0; }
+  struct Found {
+    std::int64_t slots = -1;  // of the budget, that the schedule was made for
+    std::optional<CheckpointAnswer> answer;
+  };
+
+  [[nodiscard]] bool is_exact(const TimeTable& table) const { return needs_.divisor() % table.slots().bytes() == 0; }
+
+  static void take_faster(const std::optional<CheckpointAnswer>& answer, CheckpointAnswer& best) {
+    if (answer && (answer->status == SolveStatus::optimal || answer->ticks < best.ticks)) best = *answer;
+  }
 
   Status make_table(std::int64_t room) {
     // A smaller room has fewer of the slots of a larger one.
     const bool can_be_exact = room / needs_.divisor() <= slots_;
-    if (table_ && (is_exact() || (!can_be_exact && table_->slots().in(room) >= slots_ / 2))) return Done{};
-    const Slots slots = choose_slots(needs_, room, slots_);
+    if (table_ && (is_exact(*table_) || (!can_be_exact && table_->slots().in(room) >= slots_ / 2))) return Done{};
+    const Slots slots = choose_slots(needs_, room, slots_, Rounding::nearest);
     if (TimeTable::entries(needs_.triangle(), slots.in(room)) > kMostEntries) {
       return bad_input("rotor: a chain of " + std::to_string(last_ + 1) + " stages with " +
                        std::to_string(slots.in(room)) +
@@ -119,40 +143,53 @@ class Search {
     return Done{};
   }
 
-  // The schedule of the most slots whose schedule fits `room` in bytes too.
-  Result<CheckpointAnswer> read_table(std::int64_t room) const {
+  // The schedule of the most slots whose schedule fits `room` in bytes too, if there is one.
+  Result<Found> read_table(const TimeTable& table, std::int64_t room) const {
     const ChooseWay choose = [&](const Segment& segment) {
-      return table_->way(segment.first, segment.last, segment.room);
+      return table.way(segment.first, segment.last, segment.room);
     };
-    for (std::int64_t slots = table_->slots().in(room); table_->ticks(0, last_, slots) != TimeTable::kNever; --slots) {
-      ScheduleWriter writer(needs_, table_->slots(), choose);
+    for (std::int64_t slots = table.slots().in(room); table.ticks(0, last_, slots) != TimeTable::kNever; --slots) {
+      ScheduleWriter writer(needs_, table.slots(), choose);
       writer.write({0, last_, slots});
       Result<CheckpointAnswer> answer = answer_by(chain_, writer.take(),
                                                   "dynamic program, " + std::to_string(slots) + " slots of " +
-                                                      std::to_string(table_->slots().bytes()) + " bytes");
-      if (!answer) return answer;
+                                                      std::to_string(table.slots().bytes()) + " bytes");
+      if (!answer) return answer.error();
       if (answer->peak_bytes > needs_.input(0) + room) continue;
-      answer->ticks = table_->ticks(0, last_, slots);
-      if (is_exact()) answer->status = SolveStatus::optimal;
-      return answer;
+      answer->ticks = table.ticks(0, last_, slots);
+      if (is_exact(table)) answer->status = SolveStatus::optimal;
+      return Found{slots, *std::move(answer)};
     }
-    return keep_what_fits(room);
+    return Found{};
   }
 
-  // Each stage keeps all if what is behind it can do with the rest; else the checkpoint is the first one that can.
-  Result<CheckpointAnswer> keep_what_fits(std::int64_t room) const {
+  enum class KeepAll : std::uint8_t {
+    where_everything_fits,  // a segment in which nothing needs to run twice
+    as_long_as_it_fits,     // each stage behind which the rest can be processed at all
+  };
+
+  // Counts bytes, so it is there whatever slots do. Where a stage does not keep all, the segment is checkpointed as
+  // near to its middle as the least rooms let it.
+  Result<CheckpointAnswer> without_table(std::int64_t room, KeepAll keep_all) const {
     const ChooseWay choose = [&](const Segment& segment) {
       const auto [first, last, bytes] = segment;
-      std::size_t k = first;
-      if (least_.of_keeping_all(first, last) > bytes) {
-        do ++k;
-        while (least_.of_checkpoint(first, k, last) > bytes);
+      const std::int64_t to_keep = keep_all == KeepAll::where_everything_fits ? least_.of_everything(first, last)
+                                                                              : least_.of_keeping_all(first, last);
+      std::size_t best = first;
+      if (to_keep <= bytes) return best;
+      const auto from_middle = [&](std::size_t k) {
+        const auto twice = static_cast<std::int64_t>(2 * k), both = static_cast<std::int64_t>(first + last + 1);
+        return twice > both ? twice - both : both - twice;
+      };
+      for (std::size_t k = first + 1; k <= last; ++k) {
+        if (least_.of_checkpoint(first, k, last) > bytes) continue;
+        if (best == first || from_middle(k) < from_middle(best)) best = k;
       }
-      return k;
+      return best;
     };
     ScheduleWriter writer(needs_, Slots(1), choose);
     writer.write({0, last_, room});
-    return answer_by(chain_, writer.take(), "all kept that fits, since the slots are too coarse");
+    return answer_by(chain_, writer.take(), "checkpoints in the middle of what does not fit");
   }
 
   const Chain& chain_;

@@ -18,12 +18,13 @@ class Rotor final : public CheckpointSolver {
   // Memory is counted in `slots` parts of what the budget leaves beside the chain's input, or in fewer if these round
   // less. Where all sizes are whole slots an answer is optimal, as it is if nothing runs twice. Else sizes are rounded
   // to the nearest, and of the schedules in the table the first is taken, from the most slots down, that fits the
-  // budget in bytes: heuristic. Time grows with stages³ · slots, memory is stages² · slots · 4 bytes.
+  // budget in bytes: heuristic. If that loses more than a tenth of the slots, another table rounds up.
+  // Time grows with stages³ · slots, memory is stages² · slots · 4 bytes for each table.
   explicit Rotor(std::int64_t slots) : slots_(slots) {}
 
  private:
-  // `least_bytes` is proven: no schedule of the family needs less. Where no schedule in the table fits, since slots
-  // are too coarse, all is kept that can be, from the first stage on.
+  // `least_bytes` is proven: no schedule of the family needs less. Every budget from there on is met: where
+  // slots are too coarse, by checkpoints in the middle of what does not fit.
   // Error: bad_input if the table would be too large, or the times.
   Result<std::vector<CheckpointAnswer>> do_solve(const Chain& chain,
                                                  std::span<const std::int64_t> budgets) const override;

@@ -37,7 +37,11 @@ std::int64_t SegmentNeeds::keep_all(std::size_t first, std::size_t last) const {
 }
 
 LeastRoom::LeastRoom(const SegmentNeeds& needs, Slots slots)
-    : needs_(needs), triangle_(needs.triangle()), slots_(slots), least_(triangle_.size()) {
+    : needs_(needs),
+      triangle_(needs.triangle()),
+      slots_(slots),
+      least_(triangle_.size()),
+      everything_(triangle_.size()) {
   const std::size_t stages = triangle_.stages();
   for (std::size_t k = 0; k < stages; ++k) input_slots_.push_back(slots_.held(needs_.input(k)));
   // behind[last][k]: the room of k..last beside the input of k. So both rows that a segment looks at lie in memory as
@@ -52,6 +56,10 @@ LeastRoom::LeastRoom(const SegmentNeeds& needs, Slots slots)
         if (parts < least) least = std::min(least, std::max(parts, of_forwards(first, k, last)));
       }
       least_[triangle_.at(first, last)] = least;
+      const std::int64_t own = slots_.needed(needs_.keep_all(first, last));
+      const std::int64_t saved = slots_.held(needs_.saved(first));
+      everything_[triangle_.at(first, last)] =
+          first == last ? own : std::max(own, saved + of_everything(first + 1, last));
       behind[last * stages + first] = input_slots_[first] + least;
     }
   }

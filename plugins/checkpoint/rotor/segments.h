@@ -69,21 +69,25 @@ class SegmentNeeds {
   std::int64_t divisor_ = 0;
 };
 
+enum class Rounding : std::uint8_t { nearest, up };
+
 // Memory in slots of so many bytes. What an operation needs is rounded up and a room down. What is held while others
-// run is rounded to the nearest: hundreds of such sizes add up, and rounded up they would leave a good part of the
-// budget unused. So a schedule that fits in slots may not fit in bytes.
+// run adds up, in a long chain by the hundreds. Rounded up, what fits in slots fits in bytes, but a good part of the
+// budget may stay unused. Rounded to the nearest, errors mostly cancel, but what fits in slots may not fit in bytes.
 class Slots {
  public:
-  explicit Slots(std::int64_t bytes) : bytes_(bytes) {}
+  explicit Slots(std::int64_t bytes, Rounding rounding = Rounding::up) : bytes_(bytes), rounding_(rounding) {}
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }
   [[nodiscard]] std::int64_t needed(std::int64_t bytes) const { return bytes / bytes_ + (bytes % bytes_ != 0 ? 1 : 0); }
   [[nodiscard]] std::int64_t held(std::int64_t bytes) const {
-    return bytes / bytes_ + (bytes % bytes_ >= bytes_ - bytes % bytes_ ? 1 : 0);
+    const std::int64_t rest = bytes % bytes_;
+    return rounding_ == Rounding::up ? needed(bytes) : bytes / bytes_ + (rest >= bytes_ - rest ? 1 : 0);
   }
   [[nodiscard]] std::int64_t in(std::int64_t bytes) const { return bytes / bytes_; }
 
  private:
   std::int64_t bytes_;
+  Rounding rounding_;
 };
 
 // The least room, in slots, in which each segment can be processed at all. In slots of one byte it is exact.
@@ -93,7 +97,11 @@ class LeastRoom {
 
   [[nodiscard]] Slots slots() const { return slots_; }
   [[nodiscard]] std::int64_t of(std::size_t first, std::size_t last) const { return least_[triangle_.at(first, last)]; }
-  // The same if the segment begins in the way named.
+  // The room in which nothing of the segment runs twice.
+  [[nodiscard]] std::int64_t of_everything(std::size_t first, std::size_t last) const {
+    return everything_[triangle_.at(first, last)];
+  }
+  // The least if the segment begins in the way named.
   [[nodiscard]] std::int64_t of_keeping_all(std::size_t first, std::size_t last) const;
   [[nodiscard]] std::int64_t of_checkpoint(std::size_t first, std::size_t k, std::size_t last) const;
 
@@ -104,7 +112,7 @@ class LeastRoom {
   Triangle triangle_;
   Slots slots_;
   std::vector<std::int64_t> input_slots_;  // by stage
-  std::vector<std::int64_t> least_;
+  std::vector<std::int64_t> least_, everything_;
 };
 
 }  // namespace meshwright
