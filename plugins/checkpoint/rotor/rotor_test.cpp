@@ -94,6 +94,17 @@ TEST(Rotor, RoundsSoThatEveryBudgetThatCanBeMetIsMet) {
   }
 }
 
+// All stages save less than half a slot, or are rounded the same way: the tables say little, and what stands beside
+// them counts.
+TEST(Rotor, RunsNoForwardThreeTimesForWantOfSlots) {
+  const Chain chain = equal_chain(60, 4);
+  const std::int64_t budget = peak_of_everything(chain) * 6 / 10;
+  for (const std::int64_t slots : {1, 3, 10, 30}) {
+    const CheckpointAnswer answer = solve(chain, {budget}, slots).front();
+    EXPECT_TRUE(answer.ticks <= ticks_without_recomputing(chain) + 60 * 10) << slots;
+  }
+}
+
 TEST(Rotor, RefusesWhatItCanNotHold) {
   const std::vector<std::int64_t> budgets = {20'000};
   EXPECT_EQ(Rotor(1'000'000).solve(equal_chain(400, 100), budgets).error().message,
