@@ -9,7 +9,7 @@ DEMO_OUTPUT ?= $(BUILD)/demo/plan.json
 # Small enough that a CPU runs it in seconds.
 DEMO_VERIFIED ?= examples/gpt2_mini.pt2
 
-.PHONY: configure build demo test nightly fuzz test-torch zoo models saved-bytes search-times step-gaps tap-figures test-onnx bench iopddl fmt lint
+.PHONY: configure build demo test nightly fuzz test-torch zoo models saved-bytes search-times step-gaps tap-figures test-onnx bench checkpoint-chain iopddl fmt lint
 
 configure: packages-build
 	@./tools/install_highs.sh $(BUILD)/highs
@@ -116,6 +116,15 @@ bench: build
 	@cmake -S . -B $(BUILD) -DMESHWRIGHT_BENCH=ON --log-level=WARNING
 	@cmake --build $(BUILD) --parallel $(JOBS) --target meshwright_bench
 	@$(BUILD)/bin/meshwright_bench
+
+# The checkpoint solvers on chains of CHAIN_STAGES stages, in CHAIN_SLOTS slots of memory.
+CHAIN_STAGES ?= 400
+CHAIN_SLOTS ?= 500
+checkpoint-chain: configure
+	@echo "checkpoint-chain: compiling the solvers and the benchmark"
+	@cmake -S . -B $(BUILD) -DMESHWRIGHT_BENCH=ON --log-level=WARNING
+	@cmake --build $(BUILD) --parallel $(JOBS) --target meshwright_chain_bench
+	@$(BUILD)/bin/meshwright_chain_bench $(CHAIN_STAGES) $(CHAIN_SLOTS)
 
 # The instances of the contest on intra-operator parallelism, where they have been put: IOPDDL=FOLDER.
 iopddl: build

@@ -1,6 +1,7 @@
 // What every answer of a solver goes through.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>
@@ -8,6 +9,9 @@
 #include "meshwright/solver.h"
 
 namespace meshwright {
+
+// Budgets of any solver: there is one at least, none is negative, and they ascend. Error: bad_input.
+Status check_budgets(std::span<const std::int64_t> budgets);
 
 using Ask = std::function<Result<std::vector<Assignment>>()>;
 

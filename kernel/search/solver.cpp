@@ -9,13 +9,6 @@ namespace meshwright {
 
 namespace {
 
-Status check_budgets(std::span<const std::int64_t> budgets) {
-  if (budgets.empty()) return bad_input("no memory budget was given; without a limit give kNoBudget");
-  if (budgets.front() < 0) return bad_input("a memory budget is negative");
-  if (!std::is_sorted(budgets.begin(), budgets.end())) return bad_input("the memory budgets do not ascend");
-  return Done{};
-}
-
 Status check_infeasible(const Assignment& answer, std::int64_t budget) {
   if (!answer.choice.empty()) return plugin_failed("the solver says 'infeasible' and gives a choice");
   if (answer.binding.empty()) return plugin_failed("the solver says 'infeasible' without saying what binds");
@@ -122,6 +115,13 @@ std::string_view name(SolveStatus status) {
       return "infeasible";
   }
   return "unknown";
+}
+
+Status check_budgets(std::span<const std::int64_t> budgets) {
+  if (budgets.empty()) return bad_input("no memory budget was given; without a limit give kNoBudget");
+  if (budgets.front() < 0) return bad_input("a memory budget is negative");
+  if (!std::is_sorted(budgets.begin(), budgets.end())) return bad_input("the memory budgets do not ascend");
+  return Done{};
 }
 
 Result<std::vector<Assignment>> checked_answers(const StrategySpace& space, std::span<const std::int64_t> budgets, const Ask& ask) {

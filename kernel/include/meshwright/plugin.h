@@ -18,6 +18,7 @@
 // conversions meshwright::ConversionSearch  intra        meshwright::IntraSolver
 // backend     meshwright::Backend           kernels      meshwright::OpKernels
 // passes      meshwright::ProgramPass       transports   meshwright::Transport
+// emitters    meshwright::OpEmitter         checkpoint   meshwright::CheckpointSolver
 #pragma once
 
 #include <cstddef>

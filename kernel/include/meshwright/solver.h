@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,23 +10,13 @@
 
 #include "meshwright/export.h"
 #include "meshwright/result.h"
+#include "meshwright/solve_status.h"
 #include "meshwright/strategy_space.h"
 
 namespace meshwright {
 
 struct Problem;       // strategy.h
 struct ProblemInput;
-
-enum class SolveStatus : std::uint8_t {
-  optimal,     // lower_bound == cost, proven
-  bounded,     // a valid lower bound below the cost
-  heuristic,   // no bound that is worth the name; lower_bound is still valid (zero at worst)
-  infeasible,  // proven: no choice is allowed within the budget
-};
-
-MESHWRIGHT_API std::string_view name(SolveStatus status);
-
-inline constexpr std::int64_t kNoBudget = std::numeric_limits<std::int64_t>::max();
 
 struct SearchLimits {
   std::int64_t work_limit = 4'000'000'000;  // elementary steps; counted, so that the answer is the same on any machine
