@@ -167,9 +167,9 @@ def main() -> None:
             plan = folder / case / "plan.json"
             more = [part for each in [*settings, "search.batch_axes=all", f'profiler.roofline.bucket_bytes="{BUCKET}"'] for part in ("--set", each)]
             run(options.program, "plan", folder / "net.pt2", "--cluster", folder / ("fast.toml" if case in GATHERING else "cluster.toml"), "--mesh", RANKS, *more, "-o", plan)
-            # Smaller buckets queue for the link, where the trace says when they travel and not when they were sent.
+            # Smaller buckets, and those of a backward that waits for none, queue for the link: the trace says when they travel, not when they were sent.
             whole = json.loads(plan.read_text())
-            plan.write_text(json.dumps({**whole, "bucket_bytes": 3_000_000}))
+            plan.write_text(json.dumps({**whole, "bucket_bytes": 3_000_000, "room_bytes": 0}))
             bucket = ["--set", f'profiler.roofline.bucket_bytes="{BUCKET}"']
             run(options.program, "simulate", plan, "--trace", folder / case / "trace.json", *bucket)
             run(options.program, "emit", plan, "--backend", "torch", "-o", folder / case, *bucket)
