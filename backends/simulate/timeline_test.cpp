@@ -88,7 +88,7 @@ TEST(Timeline, GradientsWaitForABucket) {
   const auto reductions = [](std::int64_t bucket_bytes) {
     ProgramBuilder build = testing::slow_builder({2});
     build.program.training.optimizer = Optimizer::sgd;
-    build.profile.bucket_bytes = bucket_bytes;
+    build.program.bucket_bytes = bucket_bytes;
     const ProgramValueId x = build.input("x", count_up({4}), "R");
     std::vector<ProgramValueId> reduced;
     ProgramValueId last = x;

@@ -326,8 +326,8 @@ std::vector<std::string> differences(const Plan& plan, const Plan& other) {
   const std::map<ValueId, std::string> weights = weights_of(plan.graph());
   struct Same {
     std::string text;  // what is done
-    NumberedName name;
-    std::vector<std::string> numbers;
+    std::string pattern;
+    NameNumbers numbers;
   };
   std::vector<Same> all;
   for (std::size_t i = 0; i < plan.variables.size(); ++i) {
@@ -340,21 +340,14 @@ std::vector<std::string> differences(const Plan& plan, const Plan& other) {
       if (std::ranges::any_of(node.operands, is_weight)) label = node.module_path.empty() ? node.name : node.module_path;
     }
     if (label.empty() || same_treatment(variable, other.variables[i])) continue;
-    Same one{choice_text(plan.model, variable), numbered_name(label), {}};
-    const auto like = std::find_if(all.begin(), all.end(), [&](const Same& known) { return known.text == one.text && known.name.pattern == one.name.pattern; });
-    Same& into = like == all.end() ? all.emplace_back(std::move(one)) : *like;
-    into.numbers.push_back(numbered_name(label).number);
+    const NumberedName name = numbered_name(label);
+    const std::string text = choice_text(plan.model, variable);
+    auto like = std::ranges::find_if(all, [&](const Same& known) { return known.text == text && known.pattern == name.pattern; });
+    if (like == all.end()) like = all.insert(all.end(), {text, name.pattern, {}});
+    like->numbers.add(name.number);
   }
   std::vector<std::string> texts;
-  for (const Same& same : all) {
-    const std::vector<std::string>& numbers = same.numbers;
-    const bool many = numbers.size() > 1;
-    const bool whole = many && std::stoul(numbers.back()) - std::stoul(numbers.front()) + 1 == numbers.size();
-    std::string name = same.name.pattern;
-    if (many) name = range_text(name, numbers.front(), numbers.back(), whole);
-    else if (const std::size_t at = name.find('#'); at != std::string::npos) name.replace(at, 1, numbers.front());
-    texts.push_back(name + ": " + same.text);
-  }
+  for (const Same& same : all) texts.push_back(same.numbers.text(same.pattern) + ": " + same.text);
   return texts;
 }
 

@@ -103,14 +103,14 @@ void FittedSolver::add_step(const Problem& problem, const Timeline& times, Fitte
   if (std::optional<std::string> note = step_note(plan, times, to_seconds(counted))) plan.notes.push_back(std::move(*note));
 }
 
-Result<Assignment> FittedSolver::assign(const ProblemInput& input, Problem& problem, std::int64_t budget) const {
+Result<Assignment> FittedSolver::assign(const ProblemInput& input, Problem& problem, std::int64_t budget, std::int64_t most_work) const {
   // Where the fastest plan of all fits, no term of memory need be looked at.
   std::vector<MemoryTerm> memory = std::exchange(problem.space.memory, {});
   Result<Assignment> answer = solve_({input, problem}, kNoBudget, kAnyWork);
   problem.space.memory = std::move(memory);
   if (!answer || answer->choice.empty()) return answer;
   answer->peak_bytes = evaluate(problem.space, answer->choice).peak_bytes;
-  return answer->peak_bytes > budget ? solve_({input, problem}, budget, kAnyWork) : answer;
+  return answer->peak_bytes > budget ? solve_({input, problem}, budget, most_work) : answer;
 }
 
 Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& problem, std::int64_t budget) const {

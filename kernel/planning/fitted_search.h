@@ -13,6 +13,8 @@
 #include "meshwright/strategy.h"
 #include "meshwright/timeline.h"
 
+#include "search_settings.h"
+
 namespace meshwright {
 
 // What a plan is held against besides the budget of its program's peak.
@@ -52,8 +54,8 @@ class FittedSolver {
   // bound is that of the budget itself. `problem` is as it was when this returns.
   Result<FittedSearch> search(const ProblemInput& input, Problem& problem, std::int64_t budget) const;
 
-  // The best choice by the search's terms alone. `problem` is as it was when this returns.
-  Result<Assignment> assign(const ProblemInput& input, Problem& problem, std::int64_t budget) const;
+  // The best choice by the search's terms alone, as far as so much work finds it where the budget binds. `problem` is as it was when this returns.
+  Result<Assignment> assign(const ProblemInput& input, Problem& problem, std::int64_t budget, std::int64_t most_work = kAnyWork) const;
 
   // A plan that holds as little as can be found: what a refusal names.
   Result<std::optional<FittedPlan>> smallest(const ProblemInput& input, const Problem& problem, std::int64_t least_bytes) const;

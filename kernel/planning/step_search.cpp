@@ -10,6 +10,7 @@ namespace {
 
 constexpr int kMostSearches = 12;
 constexpr double kCloseEnough = 0.001;
+constexpr std::int64_t kMostWorkOfRound = 5'000'000;  // where the budget binds
 
 // All that is computed; the forward and what is reduced behind it; what is gathered and what is reduced. The updates end each of them.
 PathTable natural_average(const StepPlaces& places) {
@@ -64,7 +65,7 @@ Status StepSearch::run_round() {
   const PathTable average = next_average();
   StrategySpace space = parts_.space(average);
   std::swap(space, problem_.space);
-  Result<Assignment> answer = solver_.assign(input_, problem_, budget_);
+  Result<Assignment> answer = solver_.assign(input_, problem_, budget_, kMostWorkOfRound);
   std::swap(space, problem_.space);
   if (!answer) return answer.error();
   done_ = ++rounds_ == kMostSearches || answer->choice.empty();

@@ -57,8 +57,8 @@ class Sureness : public test::FolderTest {
 
 TEST_F(Sureness, TheRunnerUpWinsFromTheFactorOnAndNotBefore) {
   int turned = 0;
-  for (const char* model : {"mlp_tiny", "gpt2_tiny"}) {
-    Result<host::PlanOutcome> outcome = test::plan(options(model, 5));
+  for (const char* model : {"gpt2_tiny", "bert_tiny", "vit_tiny"}) {
+    Result<host::PlanOutcome> outcome = test::plan(options(model, 3));
     ASSERT_TRUE(outcome && outcome->plan) << model;
     // One of the same step, tick by tick, is no other plan.
     const double step = outcome->plan->step_seconds;
@@ -88,7 +88,7 @@ TEST_F(Sureness, TheRunnerUpWinsFromTheFactorOnAndNotBefore) {
       EXPECT_GE(step_on(second, before), step_on(first, before)) << model << " " << static_cast<int>(one.coefficient) << one.level;
     }
   }
-  EXPECT_GE(turned, 2);
+  EXPECT_GE(turned, 4);
 }
 
 // Where one plan is asked for, a neighbour of it or the best plan of another mesh is its runner-up.

@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <map>
 #include <numeric>
-#include <set>
 #include <tuple>
 
 #include "memory_words.h"
@@ -86,22 +85,18 @@ std::string curve_text(const Program& program, const MemoryProfile& profile) {
 
 // --- rows that stand for many ---
 
-// What is alike but for one number: how often, and from which number to which.
+// What is alike but for one number, and how often.
 struct Group {
   std::string pattern;  // of the name
   std::string name;     // of the first
-  std::set<unsigned long> numbers;
+  NameNumbers numbers;
   std::int64_t times = 0;
 
   void add(const std::string& number) {
     ++times;
-    if (!number.empty() && number.size() < 10) numbers.insert(std::stoul(number));
+    numbers.add(number);
   }
-  [[nodiscard]] std::string text() const {
-    if (numbers.size() < 2) return name;
-    const bool all = *numbers.rbegin() - *numbers.begin() + 1 == numbers.size();
-    return range_text(pattern, std::to_string(*numbers.begin()), std::to_string(*numbers.rbegin()), all);
-  }
+  [[nodiscard]] std::string text() const { return numbers.text(pattern); }
 };
 
 // Groups in the order of their first members.

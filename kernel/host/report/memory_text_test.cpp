@@ -25,8 +25,20 @@ TEST(NumberedName, FindsTheFirstNumberBetweenDots) {
   EXPECT_EQ(numbered_name("h.11.mlp.3").number, "11");
   EXPECT_EQ(numbered_name("h.11.mlp.3").pattern, "h.#.mlp.3");
   EXPECT_EQ(numbered_name("conv1.bn2").number, "");
-  EXPECT_EQ(range_text("h.#.mlp", "0", "11", true), "h.{0-11}.mlp");
-  EXPECT_EQ(range_text("h.#.mlp", "0", "11", false), "h.{0..11}.mlp");
+  EXPECT_EQ(numbered_name("h.12345678901234567890.mlp").number, "") << "no number of a layer";
+}
+
+TEST(NameNumbers, AreShownAsRuns) {
+  const auto text = [](const std::vector<std::string>& numbers) {
+    NameNumbers set;
+    for (const std::string& number : numbers) set.add(number);
+    return set.text("h.#.mlp");
+  };
+  EXPECT_EQ(text({"0", "1", "2", "3"}), "h.{0-3}.mlp");
+  EXPECT_EQ(text({"7"}), "h.7.mlp");
+  EXPECT_EQ(text({"5", "0", "1", "2"}), "h.{0-2,5}.mlp");
+  EXPECT_EQ(text({"0", "2", "4", "6", "8", "10"}), "h.{0,2..10}.mlp");
+  EXPECT_EQ(NameNumbers().text("conv1.bn2"), "conv1.bn2");
 }
 
 MemoryProfile profile_of(const std::vector<std::int64_t>& bytes) {

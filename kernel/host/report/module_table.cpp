@@ -138,28 +138,26 @@ class Table {
     std::vector<ModuleRow> rows;
     struct Fold {
       std::size_t row;
-      std::string pattern, first, last;
+      NameNumbers numbers;
     };
     std::map<std::string, Fold> folds;
     for (const ModuleSum& sum : sums_) {
       const auto [pattern, number] = numbered_name(sum.module);
       const std::string key = pattern + "\n" + sum.weights + "\n" + sum.row.in_line + "\n" + sum.row.beside;
-      const auto [found, inserted] = folds.try_emplace(key, Fold{rows.size(), pattern, number, number});
+      const auto [found, inserted] = folds.try_emplace(key, Fold{rows.size(), {}});
+      found->second.numbers.add(number);
       if (inserted || number.empty()) {
         found->second.row = inserted ? found->second.row : rows.size();
         rows.push_back(sum.row);
         continue;
       }
-      Fold& fold = found->second;
-      fold.last = number;
-      ModuleRow& row = rows[fold.row];
+      ModuleRow& row = rows[found->second.row];
       ++row.times;
       row.compute_seconds += sum.row.compute_seconds;
       row.communication_seconds += sum.row.communication_seconds;
       row.saved_bytes += sum.row.saved_bytes;
       row.state_bytes += sum.row.state_bytes;
-      const bool all = std::stoul(fold.last) - std::stoul(fold.first) + 1 == row.times;
-      row.module = range_text(fold.pattern, fold.first, fold.last, all);
+      row.module = found->second.numbers.text(pattern);
     }
     return rows;
   }
