@@ -1,6 +1,7 @@
 #include "stage.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <thread>
 
@@ -22,6 +23,11 @@ constexpr std::int64_t kRoundsBeforeDives = 6;  // even where searches gain
 constexpr std::size_t kMostKept = 6;          // choices for recombining
 constexpr double kLevel = 0.01;               // of the gap; the ascent gained less in a round
 constexpr int kSettlingSweeps = 20;           // before probing
+constexpr std::size_t kRoundsToCompare = 8;   // of the ascent; where they gain less than
+constexpr double kSlow = 0.05;                // of the gap, branches gain more,
+constexpr std::int64_t kProbesBefore = 3;     // after as many rounds of probing
+constexpr std::int64_t kBranchingShare = 5;   // their work, in times of all other work from then on
+constexpr double kNearer = 0.4;               // of the gap, their goal
 
 }  // namespace
 
@@ -37,6 +43,7 @@ Stage::Stage(const CompactSpace& space, const PointPrices& prices, MessagePassin
       diving_(space, 2 * seed) {}
 
 void Stage::round(double upper, double target) {
+  if (branches_are_due(upper)) return branch(upper);
   prices_ = ascent_.prices();
   pointed_to_ = ascent_.choice();
   const double before = std::min(search_.current_cost(), other_.current_cost());
@@ -44,10 +51,13 @@ void Stage::round(double upper, double target) {
   const std::int64_t size = space_.entries() + static_cast<std::int64_t>(space_.strategies());
   const std::int64_t work = kStepsPerRound * kWorkPerStep * size;
   if (upper < kNever) ascent_.set_most_cost(upper);
-  if (changing_probed_out_) ascent_.start_over();
+  if (changing_probed_out_) {
+    ascent_.start_over();
+    level_ = false;
+  }
   changing_probed_out_ = false;
   const bool level = level_ || ascent_.has_converged();
-  const bool climbing = !ascent_.has_converged() && !(level && rounds_ % 2 == 1);
+  const bool climbing = !ascent_.has_converged() && !(level && (branching_ || rounds_ % 2 == 1));
   const bool probing = level && rounds_ % kRoundsPerProbing == 1 && search_.has_choice();
   if (search_.current_cost() == kNever && other_.current_cost() == kNever && rounds_ > 0) look_for_room();
   dives_ = false;
@@ -98,6 +108,35 @@ void Stage::climb(double target) {
   const double before = ascent_.bound();
   for (int step = 0; step < kStepsPerRound && !ascent_.has_converged() && ascent_.bound() < kNever && !is_late_(); ++step) ascent_.step(target);
   level_ = ascent_.bound() - before < kLevel * (target - before);
+  climbed_.push_back(ascent_.bound());
+}
+
+// After what is done once for all, and as long as their work is not more than their share.
+bool Stage::branches_are_due(double upper) const {
+  if (upper == kNever || std::floor(upper) - bound() < 1) return false;
+  if (branching_) return !branching_->is_full() && branched_work() < kBranchingShare * (plain_work() - plain_before_);
+  if (probing_rounds_ < kProbesBefore) return false;
+  if (ascent_.has_converged()) return true;
+  if (climbed_.size() <= kRoundsToCompare) return false;
+  const double before = climbed_[climbed_.size() - 1 - kRoundsToCompare];
+  return ascent_.bound() - before < kSlow * (upper - before);
+}
+
+void Stage::branch(double upper) {
+  if (branching_ && branching_->is_done()) fell();
+  if (!branching_) {
+    if (felled_work_ == 0) plain_before_ = plain_work();
+    const double goal = std::floor(bound() + kNearer * (upper - bound()));
+    branching_.emplace(space_, ascent_, std::min(goal, upper - 1));
+  }
+  branching_->grow(two_threads_, is_late_);
+  branched_bound_ = std::max(branched_bound_, branching_->bound());
+  if (branching_->cost() < cost()) search_.start_from(branching_->choice(), ascent_.prices());
+}
+
+void Stage::fell() {
+  felled_work_ = branched_work();
+  branching_.reset();
 }
 
 void Stage::search(NeighbourhoodSearch& search, std::int64_t work, double noise) const {
@@ -111,6 +150,7 @@ void Stage::probe(double upper) {
   ascent_.settle(kSettlingSweeps);
   if (probes_ == 0) probing_.sort(ascent_);
   ++probes_;
+  ++probing_rounds_;
   while (probing_.work() + search_.work() < end && !is_late_()) {
     const std::vector<std::uint32_t>& best = search_.cost() < known_cost_ ? search_.choice() : known_;
     const Probing::Outcome outcome = probing_.probe(ascent_, upper, best);
