@@ -26,7 +26,7 @@ constexpr int kSettlingSweeps = 20;           // before probing
 constexpr std::size_t kRoundsToCompare = 8;   // of the ascent; where they gain less than
 constexpr double kSlow = 0.05;                // of the gap, branches gain more,
 constexpr std::int64_t kProbesBefore = 3;     // after as many rounds of probing
-constexpr std::int64_t kBranchingShare = 5;   // their work, in times of all other work from then on
+constexpr std::int64_t kBranchingShare = 4;   // their work, in times of all other work from then on
 constexpr double kNearer = 0.4;               // of the gap, their goal
 
 }  // namespace
@@ -53,7 +53,7 @@ void Stage::round(double upper, double target) {
   if (upper < kNever) ascent_.set_most_cost(upper);
   if (changing_probed_out_) {
     ascent_.start_over();
-    level_ = false;
+    if (branching_) level_ = false;
   }
   changing_probed_out_ = false;
   const bool level = level_ || ascent_.has_converged();
