@@ -23,11 +23,14 @@ constexpr std::int64_t kRoundsBeforeDives = 6;  // even where searches gain
 constexpr std::size_t kMostKept = 6;          // choices for recombining
 constexpr double kLevel = 0.01;               // of the gap; the ascent gained less in a round
 constexpr int kSettlingSweeps = 20;           // before probing
-constexpr std::size_t kRoundsToCompare = 8;   // of the ascent; where they gain less than
-constexpr double kSlow = 0.05;                // of the gap, branches gain more,
-constexpr std::int64_t kProbesBefore = 3;     // after as many rounds of probing
-constexpr std::int64_t kBranchingShare = 4;   // their work, in times of all other work from then on
-constexpr double kNearer = 0.4;               // of the gap, their goal
+// Branches begin when probing has had as many rounds and the ascent gained less than a share of the gap in its last ones.
+constexpr std::int64_t kProbesBefore = 3;
+constexpr std::size_t kRoundsToCompare = 8;
+constexpr double kSlow = 0.05;
+// Work of the first tree, and of each after it, in times of all other work meanwhile: each is several times larger.
+constexpr double kFirstTree = 5;
+constexpr double kLaterTrees = 0.5;
+constexpr double kNearer = 0.4;               // of the gap, from the bound to their goal
 
 }  // namespace
 
@@ -51,13 +54,10 @@ void Stage::round(double upper, double target) {
   const std::int64_t size = space_.entries() + static_cast<std::int64_t>(space_.strategies());
   const std::int64_t work = kStepsPerRound * kWorkPerStep * size;
   if (upper < kNever) ascent_.set_most_cost(upper);
-  if (changing_probed_out_) {
-    ascent_.start_over();
-    if (branching_) level_ = false;
-  }
+  if (changing_probed_out_) ascent_.start_over();
   changing_probed_out_ = false;
   const bool level = level_ || ascent_.has_converged();
-  const bool climbing = !ascent_.has_converged() && !(level && (branching_ || rounds_ % 2 == 1));
+  const bool climbing = !ascent_.has_converged() && !(level && rounds_ % 2 == 1);
   const bool probing = level && rounds_ % kRoundsPerProbing == 1 && search_.has_choice();
   if (search_.current_cost() == kNever && other_.current_cost() == kNever && rounds_ > 0) look_for_room();
   dives_ = false;
@@ -111,10 +111,13 @@ void Stage::climb(double target) {
   climbed_.push_back(ascent_.bound());
 }
 
-// After what is done once for all, and as long as their work is not more than their share.
+// As long as their work is not more than their share.
 bool Stage::branches_are_due(double upper) const {
   if (upper == kNever || std::floor(upper) - bound() < 1) return false;
-  if (branching_) return !branching_->is_full() && branched_work() < kBranchingShare * (plain_work() - plain_before_);
+  if (branching_) {
+    const double share = felled_work_ == 0 ? kFirstTree : kLaterTrees;
+    return !branching_->is_full() && static_cast<double>(branching_->work()) < share * static_cast<double>(plain_work() - plain_before_);
+  }
   if (probing_rounds_ < kProbesBefore) return false;
   if (ascent_.has_converged()) return true;
   if (climbed_.size() <= kRoundsToCompare) return false;
@@ -122,21 +125,20 @@ bool Stage::branches_are_due(double upper) const {
   return ascent_.bound() - before < kSlow * (upper - before);
 }
 
+// A tree that reached its goal gives way to one with the next.
 void Stage::branch(double upper) {
-  if (branching_ && branching_->is_done()) fell();
+  if (branching_ && branching_->is_done()) {
+    felled_work_ = branched_work();
+    branching_.reset();
+  }
   if (!branching_) {
-    if (felled_work_ == 0) plain_before_ = plain_work();
+    plain_before_ = plain_work();
     const double goal = std::floor(bound() + kNearer * (upper - bound()));
     branching_.emplace(space_, ascent_, std::min(goal, upper - 1));
   }
   branching_->grow(two_threads_, is_late_);
   branched_bound_ = std::max(branched_bound_, branching_->bound());
   if (branching_->cost() < cost()) search_.start_from(branching_->choice(), ascent_.prices());
-}
-
-void Stage::fell() {
-  felled_work_ = branched_work();
-  branching_.reset();
 }
 
 void Stage::search(NeighbourhoodSearch& search, std::int64_t work, double noise) const {

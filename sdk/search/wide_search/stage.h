@@ -44,7 +44,6 @@ class Stage {
   [[nodiscard]] std::int64_t branched_work() const { return felled_work_ + (branching_ ? branching_->work() : 0); }
   [[nodiscard]] bool branches_are_due(double upper) const;
   void branch(double upper);
-  void fell();
   void climb(double target);
   void probe(double upper);
   void search(NeighbourhoodSearch& search, std::int64_t work, double noise) const;
@@ -71,7 +70,7 @@ class Stage {
   std::int64_t probing_rounds_ = 0;  // and of all
   std::optional<Branching> branching_;
   double branched_bound_ = 0;
-  std::int64_t plain_before_ = 0;  // plain_work() when branches began
+  std::int64_t plain_before_ = 0;  // plain_work() when the tree was begun
   std::int64_t felled_work_ = 0;   // of trees that are no more
   std::vector<double> climbed_;    // the ascent's bounds after its last rounds
   bool idle_ = false;     // the searches gained nothing in the last round
