@@ -11,11 +11,11 @@ namespace {
 
 constexpr double kMostPriced = static_cast<double>(std::int64_t{1} << 51);  // sums stay whole numbers
 
-// least[s] = min over j of table[j * count + s] - taken[j].
+// least[s] = min over j of table[j * count + s] - taken[j]. What was excluded has taken all, and is not looked at.
 MESHWRIGHT_WIDE_VECTORS void minimize(const double* table, const std::vector<double>& taken, std::size_t count, double* least) {
   std::fill(least, least + count, kNever);
   for (const double less : taken) {
-    for (std::size_t s = 0; s < count; ++s) {
+    for (std::size_t s = 0; s < count && less > -kNever; ++s) {
       const double value = table[s] - less;
       least[s] = value < least[s] ? value : least[s];
     }

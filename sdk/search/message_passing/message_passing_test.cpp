@@ -152,6 +152,34 @@ TEST(PriceAscent, PricesMemoryThatBinds) {
   EXPECT_LE(ascent.bound(), 10);
 }
 
+TEST(PriceAscent, BoundsChoicesWithoutSomeStrategies) {
+  constexpr std::int64_t kBudget = 25;
+  int higher = 0;
+  for (std::uint64_t seed = 0; seed < kSpaces; ++seed) {
+    const StrategySpace space = small_space(seed);
+    const std::optional<TickSum> least = least_cost(space, kBudget);
+    if (!least) continue;
+    const CompactSpace compact(space, kBudget);
+    PriceAscent ascent(compact, {});
+    for (int step = 0; step < 20; ++step) ascent.step(static_cast<double>(*least));
+    const auto taken = static_cast<std::uint32_t>(seed % space.nodes[0].costs.size());
+    std::vector<std::size_t> others;
+    for (std::uint32_t s = 0; s < compact.domain(0); ++s) {
+      if (s != taken) others.push_back(compact.offset(0) + s);
+    }
+    PriceAscent with = ascent.without(others);
+    for (int step = 0; step < 20; ++step) with.step(static_cast<double>(*least));
+    double least_with = kNever;
+    for_each_choice(space, [&](const auto& choice, const Evaluation& evaluation) {
+      if (choice[0] != taken || !evaluation.allowed || evaluation.peak_bytes > kBudget) return;
+      least_with = std::min(least_with, static_cast<double>(evaluation.cost));
+    });
+    EXPECT_LE(with.bound(), least_with) << "seed " << seed;
+    higher += with.bound() > static_cast<double>(*least) ? 1 : 0;
+  }
+  EXPECT_GT(higher, 20);
+}
+
 TEST(MessagePassing, RefusesPricesWhoseSharesWouldNotFit) {
   StrategySpace space;
   space.nodes = {{"a", {0, 10}}};

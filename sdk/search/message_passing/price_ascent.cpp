@@ -11,7 +11,6 @@ constexpr double kMomentum = 0.7;
 constexpr double kForget = 0.98;      // of the norm
 constexpr double kShorten = 0.7;      // of the step, after
 constexpr int kPatience = 100;        // steps without
-constexpr double kShareWith = 1;     // the first steps of with()
 constexpr double kGain = 1e-4;        // as much of the gap
 
 }  // namespace
@@ -114,18 +113,14 @@ void PriceAscent::step(double target) {
   std::fill(direction_.begin(), direction_.end(), 0);
 }
 
-PriceAscent PriceAscent::with(std::uint32_t node, std::uint32_t strategy) const {
+PriceAscent PriceAscent::without(std::span<const std::size_t> strategies) const {
   PriceAscent result = *this;
-  for (std::uint32_t s = 0; s < space_.domain(node); ++s) {
-    if (s != strategy) result.forbid(space_.offset(node) + s);
-  }
+  for (const std::size_t s : strategies) result.forbid(s);
   result.messages_.set_prices(best_prices_);
   result.at_ = best_at_;
-  std::fill(result.direction_.begin(), result.direction_.end(), 0);
-  result.share_ = kShareWith;
-  result.work_ = 0;
-  result.idle_ = 0;
+  result.start_over();
   result.messages_.sweep();
+  result.work_ = space_.entries();  // the copy
   result.best_bound_ = result.messages_.bound();
   return result;
 }

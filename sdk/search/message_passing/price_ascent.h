@@ -5,6 +5,7 @@
 // that are spread over all of them are found much more slowly.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "message_passing.h"
@@ -36,8 +37,9 @@ class PriceAscent {
   // most this cost; infinity if there are none.
   void exclude_above(double cost, int sweeps);
 
-  // The same prices and messages, for choices in which the node has this strategy. Its steps start short.
-  [[nodiscard]] PriceAscent with(std::uint32_t node, std::uint32_t strategy) const;
+  // The same best prices, and the messages, for choices that have none of these, by their place among all strategies. Its
+  // steps are as long as at first.
+  [[nodiscard]] PriceAscent without(std::span<const std::size_t> strategies) const;
   // What costs more than this is excluded whenever messages are passed.
   void set_most_cost(double cost) { messages_.set_most_cost(cost); }
   // For what is known from elsewhere: no choice that matters has this one of all strategies.

@@ -69,8 +69,11 @@ Probing::Outcome Probing::probe(PriceAscent& ascent, double upper, const std::ve
   const std::uint32_t strategy = strategy_++;
   outcome.changing = at_ < changing_;
   const int most_steps = outcome.changing ? std::max(kChangingSteps, most_steps_) : most_steps_;
-  PriceAscent trial = ascent.with(node, strategy);
-  work_ += space_.entries();  // the copy
+  std::vector<std::size_t> others;
+  for (std::uint32_t s = 0; s < space_.domain(node); ++s) {
+    if (s != strategy) others.push_back(space_.offset(node) + s);
+  }
+  PriceAscent trial = ascent.without(others);
   double before = trial.bound();
   for (int step = 0; step < most_steps && trial.bound() <= upper; ++step) {
     trial.step(upper);

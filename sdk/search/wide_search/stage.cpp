@@ -1,6 +1,7 @@
 #include "stage.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <thread>
 
@@ -22,6 +23,14 @@ constexpr std::int64_t kRoundsBeforeDives = 6;  // even where searches gain
 constexpr std::size_t kMostKept = 6;          // choices for recombining
 constexpr double kLevel = 0.01;               // of the gap; the ascent gained less in a round
 constexpr int kSettlingSweeps = 20;           // before probing
+// Branches begin when probing has had as many rounds and the ascent gained less than a share of the gap in its last ones.
+constexpr std::int64_t kProbesBefore = 3;
+constexpr std::size_t kRoundsToCompare = 8;
+constexpr double kSlow = 0.05;
+// Work of the first tree, and of each after it, in times of all other work meanwhile: each is several times larger.
+constexpr double kFirstTree = 5;
+constexpr double kLaterTrees = 0.5;
+constexpr double kNearer = 0.4;               // of the gap, from the bound to their goal
 
 }  // namespace
 
@@ -37,6 +46,7 @@ Stage::Stage(const CompactSpace& space, const PointPrices& prices, MessagePassin
       diving_(space, 2 * seed) {}
 
 void Stage::round(double upper, double target) {
+  if (branches_are_due(upper)) return branch(upper);
   prices_ = ascent_.prices();
   pointed_to_ = ascent_.choice();
   const double before = std::min(search_.current_cost(), other_.current_cost());
@@ -98,6 +108,37 @@ void Stage::climb(double target) {
   const double before = ascent_.bound();
   for (int step = 0; step < kStepsPerRound && !ascent_.has_converged() && ascent_.bound() < kNever && !is_late_(); ++step) ascent_.step(target);
   level_ = ascent_.bound() - before < kLevel * (target - before);
+  climbed_.push_back(ascent_.bound());
+}
+
+// As long as their work is not more than their share.
+bool Stage::branches_are_due(double upper) const {
+  if (upper == kNever || std::floor(upper) - bound() < 1) return false;
+  if (branching_) {
+    const double share = felled_work_ == 0 ? kFirstTree : kLaterTrees;
+    return !branching_->is_full() && static_cast<double>(branching_->work()) < share * static_cast<double>(plain_work() - plain_before_);
+  }
+  if (probing_rounds_ < kProbesBefore) return false;
+  if (ascent_.has_converged()) return true;
+  if (climbed_.size() <= kRoundsToCompare) return false;
+  const double before = climbed_[climbed_.size() - 1 - kRoundsToCompare];
+  return ascent_.bound() - before < kSlow * (upper - before);
+}
+
+// A tree that reached its goal gives way to one with the next.
+void Stage::branch(double upper) {
+  if (branching_ && branching_->is_done()) {
+    felled_work_ = branched_work();
+    branching_.reset();
+  }
+  if (!branching_) {
+    plain_before_ = plain_work();
+    const double goal = std::floor(bound() + kNearer * (upper - bound()));
+    branching_.emplace(space_, ascent_, std::min(goal, upper - 1));
+  }
+  branching_->grow(two_threads_, is_late_);
+  branched_bound_ = std::max(branched_bound_, branching_->bound());
+  if (branching_->cost() < cost()) search_.start_from(branching_->choice(), ascent_.prices());
 }
 
 void Stage::search(NeighbourhoodSearch& search, std::int64_t work, double noise) const {
@@ -111,6 +152,7 @@ void Stage::probe(double upper) {
   ascent_.settle(kSettlingSweeps);
   if (probes_ == 0) probing_.sort(ascent_);
   ++probes_;
+  ++probing_rounds_;
   while (probing_.work() + search_.work() < end && !is_late_()) {
     const std::vector<std::uint32_t>& best = search_.cost() < known_cost_ ? search_.choice() : known_;
     const Probing::Outcome outcome = probing_.probe(ascent_, upper, best);

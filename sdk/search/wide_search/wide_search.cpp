@@ -90,7 +90,7 @@ class WideSearch {
   }
 
   void note_bound() {
-    const double bound = stage_->ascent().bound();
+    const double bound = stage_->bound();
     if (bound == kNever) {
       proven_ = true;  // nothing is left that costs as little as what is known
       result_.infeasible = !has_choice_;

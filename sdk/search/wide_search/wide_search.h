@@ -5,6 +5,7 @@
 //   neighbourhood_search.h  a choice, from what the messages point to
 //   diving.h                other choices to begin with, and to recombine
 //   probing.h               strategies that the bound excludes one by one
+//   branching.h             a higher bound, where prices cannot decide
 //   and again: strategies that no choice as good as the best one has are dropped, until the rest can be finished
 //   exactly, or the work is spent
 #pragma once

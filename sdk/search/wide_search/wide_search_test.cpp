@@ -129,6 +129,26 @@ TEST(WideSearch, ClosesTheGapOfDenseSpaces) {
   EXPECT_GT(closed, 4);
 }
 
+TEST(WideSearch, ClosesMoreGapsWithBranches) {
+  int closed = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    const StrategySpace space = dense_space(seed);
+    constexpr std::int64_t kBudget = 90;
+    std::vector<WideSearchResult> results;
+    for (const bool two_threads : {false, true}) {
+      std::int64_t left = 20'000'000;
+      WideSearchOptions options = limited(left);
+      options.two_threads = two_threads;
+      results.push_back(wide_search(space, kBudget, options));
+    }
+    EXPECT_TRUE(results[0].lower_bound <= *least_cost(space, kBudget)) << "seed " << seed;
+    EXPECT_TRUE(results[0].lower_bound == results[1].lower_bound) << "seed " << seed;
+    EXPECT_EQ(results[0].choice, results[1].choice) << "seed " << seed;
+    closed += results[0].lower_bound == results[0].cost ? 1 : 0;
+  }
+  EXPECT_GT(closed, 32);  // without branches 30
+}
+
 TEST(WideSearch, ProvesThatNothingFits) {
   const StrategySpace space = wide_space();
   std::int64_t left = 400'000'000;
