@@ -37,8 +37,8 @@ std::string class_name(const std::string& block) {
 
 class Classes {
  public:
-  Classes(Forward forward, const std::string& docstring, const ModuleOptions& options)
-      : forward_(std::move(forward)), docstring_(docstring), options_(options) {}
+  Classes(Forward forward, const std::string& docstring, const std::vector<std::string>& recomputed)
+      : forward_(std::move(forward)), docstring_(docstring), recomputed_(recomputed) {}
 
   ModuleText run() {
     gather_blocks();
@@ -47,8 +47,8 @@ class Classes {
     share_classes();
     for (Block& block : blocks_) define(block);
     define_model();
-    for (const std::string& wanted : options_.checkpoint) {
-      if (!matched_.contains(wanted)) made_.unknown.push_back(wanted);
+    for (const std::string& wanted : recomputed_) {
+      if (std::ranges::find(blocks_, wanted, &Block::prefix) == blocks_.end()) made_.unknown.push_back(wanted);
     }
     return std::move(made_);
   }
@@ -260,7 +260,7 @@ class Classes {
   // but one, `carried`, which is what `block` gives.
   bool follows(const Block& block, const Block& next, std::size_t& carried) {
     if (next.class_name != block.class_name || next.begin != block.end || block.results.size() != 1 || next.results.size() != 1) return false;
-    if (is_checkpointed(block.prefix) != is_checkpointed(next.prefix)) return false;
+    if (runs_again(block) != runs_again(next)) return false;
     std::vector<std::string> here = split(block.prefix), there = split(next.prefix);
     if (std::stoul(there.back()) != std::stoul(here.back()) + 1) return false;
     here.pop_back();
@@ -292,9 +292,9 @@ class Classes {
     return wrapped(indent, assigned(block.results, names) + called(block, callee, arguments));
   }
 
-  // A block with these arguments, computed again in the backward if that is wanted.
+  // A block with these arguments, computed again in the backward if the plan says so.
   std::string called(const Block& block, const std::string& callee, std::vector<std::string> arguments) {
-    if (!is_checkpointed(block.prefix)) return callee + "(" + join(arguments) + ")";
+    if (!runs_again(block)) return callee + "(" + join(arguments) + ")";
     arguments.insert(arguments.begin(), callee);
     if (draws(block.begin, block.end)) return "recomputed(" + join(arguments) + ")";
     return "checkpoint(" + join(arguments) + ", use_reentrant=False)";
@@ -305,15 +305,7 @@ class Classes {
                        [](const Statement& statement) { return statement.draws; });
   }
 
-  bool is_checkpointed(const std::string& prefix) {
-    bool is = false;
-    for (const std::string& wanted : options_.checkpoint) {
-      if (wanted != "*" && prefix != wanted && !prefix.starts_with(wanted + ".")) continue;
-      matched_.insert(wanted);
-      is = true;
-    }
-    return is;
-  }
+  [[nodiscard]] bool runs_again(const Block& block) const { return std::ranges::find(recomputed_, block.prefix) != recomputed_.end(); }
 
   // --- classes ---
 
@@ -378,18 +370,17 @@ class Classes {
 
   Forward forward_;
   const std::string& docstring_;
-  const ModuleOptions& options_;
+  const std::vector<std::string>& recomputed_;
   ModuleText made_;
   std::vector<Block> blocks_;
   std::map<std::string, std::string> class_of_text_;
   std::map<std::string, int> classes_;
-  std::set<std::string> matched_;
 };
 
 }  // namespace
 
-ModuleText module_text(const Forward& forward, const std::string& docstring, const ModuleOptions& options) {
-  return Classes(forward, docstring, options).run();
+ModuleText module_text(const Forward& forward, const std::string& docstring, const std::vector<std::string>& recomputed) {
+  return Classes(forward, docstring, recomputed).run();
 }
 
 }  // namespace meshwright::torch

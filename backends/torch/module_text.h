@@ -9,16 +9,12 @@
 
 namespace meshwright::torch {
 
-struct ModuleOptions {
-  // Modules whose blocks are recomputed in the backward (torch.utils.checkpoint): a block's path, or the beginning of it.
-  std::vector<std::string> checkpoint;
-};
-
 struct ModuleText {
   std::string text;                  // of all classes
-  std::vector<std::string> unknown;  // of ModuleOptions::checkpoint: what is no block of the model
+  std::vector<std::string> unknown;  // of `recomputed`: what is no block of the model
 };
 
-ModuleText module_text(const Forward& forward, const std::string& docstring, const ModuleOptions& options);
+// `recomputed`: blocks whose forward runs again for their backward (torch.utils.checkpoint).
+ModuleText module_text(const Forward& forward, const std::string& docstring, const std::vector<std::string>& recomputed);
 
 }  // namespace meshwright::torch

@@ -12,10 +12,6 @@
 namespace meshwright::torch {
 namespace {
 
-constexpr meshwright_config_key_v1 kKeys[] = {
-    {"checkpoint", "texts", "", "[]", "modules whose numbered blocks are recomputed in the backward: \"transformer.h\", a block's path, or \"*\""},
-};
-
 // What model.py imports, where its text has the second.
 constexpr std::pair<const char*, const char*> kImports[] = {
     {"import torch", ""},
@@ -65,26 +61,20 @@ Status check_passes(const std::vector<std::string>& altering) {
 
 class TorchBackend final : public Backend {
  public:
-  explicit TorchBackend(std::vector<std::string> checkpoint) : options_{std::move(checkpoint)} {}
-
  private:
   Result<std::vector<EmittedFile>> do_emit(const BackendInput& input) const override {
     if (input.plan == nullptr) return bad_input("a PyTorch program is made from a plan, and there is none");
     if (Status status = check_order(input.plan->training); !status) return status.error();
     if (Status status = check_passes(input.altering); !status) return status.error();
-    if (!input.plan->recomputed.empty()) {
-      return bad_input("the plan runs blocks again for their backward ('" + input.plan->recomputed[0] + "'), which emitted programs can't yet; plan without, and name them in [emit.torch] checkpoint");
-    }
     Result<Forward> forward = forward_statements(input);
     if (!forward) return forward.error();
     const Plan& plan = *input.plan;
     std::vector<std::int64_t> sizes;
     for (const MeshAxis& axis : plan.mesh.axes) sizes.push_back(axis.size);
     const std::string name = plan.graph().name.empty() ? "The model" : comment(plan.graph().name);
-    const ModuleText module = module_text(*forward, name + " on one rank of a mesh " + to_string(plan.mesh) + ": takes this rank's part of the batch.", options_);
-    if (!module.unknown.empty()) {
-      return bad_input("[emit.torch] checkpoint: the model has no numbered blocks under '" + module.unknown[0] + "'");
-    }
+    const ModuleText module = module_text(*forward, name + " on one rank of a mesh " + to_string(plan.mesh) + ": takes this rank's part of the batch.",
+                                          plan.recomputed);
+    if (!module.unknown.empty()) return bad_input("the plan runs '" + module.unknown[0] + "' again for its backward, but the emitted program has no such block");
     const Prelude::Part prelude = forward->prelude.used_by(module.text);
     const std::string ranks = "a mesh " + to_string(plan.mesh) + " (" + std::to_string(plan.mesh.devices()) + " ranks)";
     std::string model = "\"\"\"" + name + ", as Meshwright planned it for " + ranks + ".\n\nRuns under torchrun; train.py shows how.\n\"\"\"\n";
@@ -96,15 +86,11 @@ class TorchBackend final : public Backend {
                 std::to_string(input.profile.bucket_bytes) + "  # so much is loaded together\n\n\n" + prelude.definitions;
     return std::vector<EmittedFile>{{"model.py", std::move(model)}, {"sharding.py", std::move(sharding)}, {"train.py", train_text(plan, *forward)}};
   }
-
-  ModuleOptions options_;
 };
-
-void* create(const Config& config, Error&) { return static_cast<Backend*>(new TorchBackend(config.texts("checkpoint"))); }
 
 }  // namespace
 
-MESHWRIGHT_PLUGIN("backend", "torch", "0.1.0", "Apache-2.0", "Writes an ordinary PyTorch program", nullptr, kKeys, std::size(kKeys), create,
-                  destroy_plugin<Backend>)
+MESHWRIGHT_PLUGIN("backend", "torch", "0.1.0", "Apache-2.0", "Writes an ordinary PyTorch program", nullptr, nullptr, 0,
+                  (create_plugin<Backend, TorchBackend>), destroy_plugin<Backend>)
 
 }  // namespace meshwright::torch

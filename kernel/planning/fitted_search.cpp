@@ -104,18 +104,25 @@ void FittedSolver::add_step(const Problem& problem, const Timeline& times, Fitte
 }
 
 Result<Assignment> FittedSolver::assign(const ProblemInput& input, Problem& problem, std::int64_t budget, std::int64_t most_work) const {
+  Assignment without_budget;
+  return assign(input, problem, budget, most_work, without_budget);
+}
+
+Result<Assignment> FittedSolver::assign(const ProblemInput& input, Problem& problem, std::int64_t budget, std::int64_t most_work,
+                                        Assignment& without_budget) const {
   // Where the fastest plan of all fits, no term of memory need be looked at.
   std::vector<MemoryTerm> memory = std::exchange(problem.space.memory, {});
   Result<Assignment> answer = solve_({input, problem}, kNoBudget, kAnyWork);
   problem.space.memory = std::move(memory);
   if (!answer || answer->choice.empty()) return answer;
   answer->peak_bytes = evaluate(problem.space, answer->choice).peak_bytes;
+  without_budget = *answer;
   return answer->peak_bytes > budget ? solve_({input, problem}, budget, most_work) : answer;
 }
 
 Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& problem, std::int64_t budget) const {
   FittedSearch found;
-  Result<Assignment> answer = assign(input, problem, budget);
+  Result<Assignment> answer = assign(input, problem, budget, kAnyWork, found.without_budget);
   if (!answer) return answer.error();
   const Assignment first = *answer;
   found.lower_bound_seconds = to_seconds(first.lower_bound);

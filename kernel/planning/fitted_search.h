@@ -33,6 +33,7 @@ struct FittedPlan {
 
 struct FittedSearch {
   SolveStatus status = SolveStatus::infeasible;  // heuristic, if nothing was found and nothing is proven
+  Assignment without_budget;           // the best choice of all, whatever it holds
   std::optional<FittedPlan> best;                // within the budget
   double lower_bound_seconds = 0;      // no plan within the budget costs less
   std::string binding;                 // if there is none, what binds
@@ -68,6 +69,8 @@ class FittedSolver {
   Result<FittedPlan> fit(const ProblemInput& input, const Problem& problem, Assignment assignment, std::int64_t budget) const;
 
  private:
+  // `without_budget` is set to the best choice of all.
+  Result<Assignment> assign(const ProblemInput& input, Problem& problem, std::int64_t budget, std::int64_t most_work, Assignment& without_budget) const;
   // What the program holds.
   void add_memory(const Program& program, FittedPlan& fitted) const;
   // What the step takes, and a note where the objective says something else.

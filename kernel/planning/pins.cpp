@@ -124,6 +124,13 @@ class Pinner {
 
 }  // namespace
 
+Result<Problem> build_pinned(const ProblemInput& input, std::span<const Pin> pins) {
+  Result<Problem> problem = build_problem(input);
+  if (!problem) return problem;
+  if (Status pinned = apply_pins(pins, input, *problem); !pinned) return pinned.error();
+  return problem;
+}
+
 std::string to_string(const Pin& pin) { return "\"" + pin.name + "\" = \"" + pin.text + "\""; }
 
 Status apply_pins(std::span<const Pin> pins, const ProblemInput& input, Problem& problem) {

@@ -22,6 +22,9 @@ struct Pin {
 // says on this mesh, with what it can be.
 Status apply_pins(std::span<const Pin> pins, const ProblemInput& input, Problem& problem);
 
+// A problem under pins. Errors: those of build_problem and of apply_pins.
+Result<Problem> build_pinned(const ProblemInput& input, std::span<const Pin> pins);
+
 // A pin, as messages name it: "addmm_3" = "n, repeat".
 std::string to_string(const Pin& pin);
 

@@ -7,9 +7,12 @@
 
 #include "distinct_plans.h"
 #include "input_rows.h"
+#include "meshwright/recompute.h"
 #include "plan_notes.h"
+#include "recompute_search.h"
 #include "runner_up.h"
 #include "search_settings.h"
+#include "step_regions.h"
 #include "step_search.h"
 #include "stopwatch.h"
 
@@ -19,6 +22,7 @@ namespace {
 
 constexpr double kLeastWork = 8e6;    // of rounds of searches by the step; those on small meshes are cheaper than reading the model
 constexpr double kOptimalGap = 0.001;  // a step so near its bound is called optimal
+constexpr double kWorthTrying = 0.02, kFarFromBound = 0.1;  // gaps from which what people would try is tried, and thoroughly
 constexpr std::size_t kNeighbours = 2;  // of the best plan, that are simulated
 constexpr TickSum kNothingTooMuch = std::numeric_limits<TickSum>::max();
 
@@ -59,11 +63,13 @@ class Planner {
     Searched(const PlanningContext& context, Mesh of, const StrategyFilter& filter) : mesh(std::move(of)), given{context, mesh, filter} {}
 
     const Mesh mesh;
-    const ProblemInput given;
+    ProblemInput given;
     Problem problem;
     FittedPlan best;                                        // by the objective
     std::optional<std::pair<StrategyFilter, Problem>> fed;  // what that is of, where it is another problem (feed_rows)
     std::unique_ptr<StepSearch> steps;                      // null where steps have no bound
+    std::optional<double> step_bound_seconds;               // for any number of blocks that run again, where that was chosen; else that of `steps` holds
+    std::string again_note;                                 // why blocks run again
     std::size_t trial = 0;
   };
 
@@ -85,7 +91,8 @@ class Planner {
     Result<StrategyFilter> filter = wanted_filter(request_.search, *mesh);
     if (!filter) return filter.error();
     auto searched = std::make_unique<Searched>(request_.context, std::move(*mesh), *filter);
-    const ProblemInput& given = searched->given;
+    ProblemInput& given = searched->given;
+    if (request_.search.text("recompute") == "all") given.recomputed = recomputable_blocks(given.model);
     Result<Problem> problem = build_pinned(given, request_.pins);
     ranking_.strategies_seconds += watch.lap();
     MeshTrial trial;
@@ -99,6 +106,9 @@ class Planner {
     searched->problem = std::move(*problem);
     Result<FittedSearch> found = fitted_.search(given, searched->problem, request_.budget_bytes);
     if (!found) return found.error();
+    if (request_.search.text("recompute") == "blocks") {
+      if (Status status = run_blocks_again(*searched, *found); !status) return status;
+    }
     if (!found->best && request_.explain) {
       keep_smallest(trial, std::move(found->smallest));
       Result<std::optional<FittedPlan>> smallest = fitted_.smallest(given, searched->problem, found->least_bytes);
@@ -130,6 +140,41 @@ class Planner {
     }
     ranking_.search_seconds += watch.lap();
     ranking_.trials.push_back(std::move(trial));
+    return Done{};
+  }
+
+  // Where the budget binds, blocks run again if that is faster than what fits without, or nothing does.
+  Status run_blocks_again(Searched& searched, FittedSearch& found) const {
+    Result<std::optional<RecomputeSearch>> better = search_recomputed(fitted_, searched.given, request_.pins, request_.budget_bytes, found);
+    if (!better) return better.error();
+    if (Status status = bound_without_budget(searched, found); !status) return status;
+    if (!*better) return Done{};
+    searched.again_note = found.best ? "the fastest plan found that fits without has a step of " + milliseconds(found.best->plan.step_seconds) + "."
+                                     : "no plan was found that fits without.";
+    searched.given.recomputed = std::move((*better)->recomputed);
+    searched.problem = std::move((*better)->problem);
+    found = std::move((*better)->found);
+    return Done{};
+  }
+
+  static std::string blocks_again_text(const Plan& plan) {
+    return "The forward of " + std::to_string(plan.recomputed.size()) + " of " + std::to_string(recomputable_blocks(plan.model).size()) +
+           " blocks runs again for their backward; ";
+  }
+
+  // What is made again takes time, so no plan that runs blocks again has a shorter step than the least without a budget.
+  Status bound_without_budget(Searched& searched, const FittedSearch& found) const {
+    const Assignment& free = found.without_budget;
+    if (!searches_steps() || free.choice.empty() || (found.best && found.best->assignment.cost <= free.cost)) return Done{};
+    Result<FittedPlan> fastest = fitted_.fit(searched.given, searched.problem, free, kNoBudget);
+    if (!fastest) return fastest.error();
+    searched.step_bound_seconds = 0;
+    if (!fastest->no_program.empty()) return Done{};
+    StepSearch steps(fitted_, searched.given, searched.problem, kNoBudget, std::move(*fastest), [](const FittedPlan&) { return true; });
+    for (double i = 0; i < rounds() && !steps.is_done(); ++i) {
+      if (Status status = steps.run_round(); !status) return status;
+    }
+    searched.step_bound_seconds = steps.bound_seconds();
     return Done{};
   }
 
@@ -174,13 +219,39 @@ class Planner {
       if (Status status = next->run_round(); !status) return status;
       shortest = std::min(shortest, next->best().plan.step_seconds);
     }
+    if (Status status = try_by_hand(); !status) return status;
     for (const auto& searched : searched_) {
       if (searched->steps == nullptr) continue;
       MeshTrial& trial = ranking_.trials[searched->trial];
-      trial.step_lower_bound_seconds = searched->steps->bound_seconds();
+      trial.step_lower_bound_seconds = searched->step_bound_seconds.value_or(searched->steps->bound_seconds());
       trial.step_seconds = searched->steps->best().plan.step_seconds;
     }
     ranking_.search_seconds += watch.lap();
+    return Done{};
+  }
+
+  // On the mesh that leads, what people would try.
+  Status try_by_hand() {
+    Searched* leader = nullptr;
+    for (const auto& searched : searched_) {
+      if (searched->steps == nullptr) continue;
+      if (leader == nullptr || searched->steps->best().plan.step_seconds < leader->steps->best().plan.step_seconds) leader = searched.get();
+    }
+    if (leader == nullptr) return Done{};
+    const double gap = 1 - leader->steps->bound_seconds() / leader->steps->best().plan.step_seconds;
+    if (gap < kWorthTrying) return Done{};
+    const Result<std::vector<Choice>> choices = choices_by_hand(fitted_, leader->given, leader->problem, request_.pins, request_.budget_bytes,
+                                                                static_cast<int>(rounds()), gap > kFarFromBound);
+    if (!choices) return choices.error();
+    StepSearch& steps = *leader->steps;
+    for (const Choice& choice : *choices) {
+      if (Status status = steps.try_choice(choice); !status) return status;
+    }
+    for (std::size_t i = 0; i < choices->size(); ++i) {
+      if (Status status = steps.join(steps.best().assignment.choice, (*choices)[i]); !status) return status;
+      if (i == 0) continue;
+      if (Status status = steps.join((*choices)[i - 1], (*choices)[i]); !status) return status;
+    }
     return Done{};
   }
 
@@ -310,15 +381,11 @@ class Planner {
     for (MeshTrial& trial : ranking_.trials) {
       if (trial.mesh == to_string(plan.mesh)) trial.step_seconds = plan.step_seconds;
     }
+    for (const auto& searched : searched_) {
+      if (to_string(searched->mesh) == to_string(plan.mesh) && !searched->again_note.empty()) plan.notes.push_back(blocks_again_text(plan) + searched->again_note);
+    }
     if (plan.objective_seconds <= least_objective_) return;
     plan.notes.push_back("The least objective is " + milliseconds(least_objective_) + ", but the simulated step of the plan that has it is longer than this one's.");
-  }
-
-  static Result<Problem> build_pinned(const ProblemInput& given, std::span<const Pin> pins) {
-    Result<Problem> problem = build_problem(given);
-    if (!problem) return problem;
-    if (Status pinned = apply_pins(pins, given, *problem); !pinned) return pinned.error();
-    return problem;
   }
 
   // Pins that cannot be met together, and can without any one of them. "": it is not the pins.

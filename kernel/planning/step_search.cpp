@@ -81,13 +81,21 @@ Status StepSearch::run_round() {
   tables_.push_back(parts_.of(answer->choice));
   const Choice choice = answer->choice;
   if (Status status = simulate(std::move(*answer)); !status) return status;
-  return cross(choice);
+  return join(best_.assignment.choice, choice);
+}
+
+Status StepSearch::try_choice(const Choice& choice) {
+  const Evaluation here = evaluate(problem_.space, choice);
+  if (!here.allowed || here.peak_bytes > budget_) return Done{};
+  tables_.push_back(parts_.of(choice));
+  Assignment assignment = best_.assignment;
+  assignment.choice = choice;
+  return simulate(std::move(assignment));
 }
 
 // Of plans that are joined in one way, the one whose longest path is shortest.
-Status StepSearch::cross(const Choice& choice) {
-  const Choice best = best_.assignment.choice;
-  for (const std::vector<Choice>& joined : {joined_at_cuts(blocks_, best, choice), joined_at_cuts(blocks_, choice, best), joined_in_turns(blocks_, best, choice)}) {
+Status StepSearch::join(Choice one, const Choice& other) {
+  for (const std::vector<Choice>& joined : {joined_at_cuts(blocks_, one, other), joined_at_cuts(blocks_, other, one), joined_in_turns(blocks_, one, other)}) {
     double shortest = std::numeric_limits<double>::infinity();
     const Choice* found = nullptr;
     for (const Choice& each : joined) {

@@ -37,11 +37,14 @@ class StepSearch {
 
   // Errors: those of solving and lowering.
   Status run_round();
+  // Simulates a choice that was found elsewhere. Errors: as above.
+  Status try_choice(const Choice& choice);
+  // Simulates plans that are the one in some blocks and the other in the rest. Errors: as above.
+  Status join(Choice one, const Choice& other);
 
  private:
   [[nodiscard]] PathTable next_average();
   Status simulate(Assignment found);
-  Status cross(const Choice& choice);
 
   const FittedSolver& solver_;
   const ProblemInput& input_;

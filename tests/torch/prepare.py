@@ -86,9 +86,8 @@ def main() -> None:
             more = [part for each in settings for part in ("--set", each)]
             run(options.program, "plan", ROOT / "tests/models" / f"{model}_tiny.pt2", "--cluster", cluster, "--mesh", mesh, "-o", file, *more)
 
-        def emit(case: str, file: Path, *settings: str) -> None:
-            more = [part for each in settings for part in ("--set", each)]
-            run(options.program, "emit", file, "--backend", "torch", "-o", folder / case, *more)
+        def emit(case: str, file: Path) -> None:
+            run(options.program, "emit", file, "--backend", "torch", "-o", folder / case)
 
         def wanted(model: str, way: str) -> bool:
             return options.nightly or model in STANDING_FOR_OTHERS.get(way, {model})
@@ -107,7 +106,9 @@ def main() -> None:
                     plan(model, file, settings + sequence_pins(file, mesh.count("x") + 1))
                 emit(f"{model}_tiny-{way}", file)
                 if way == "optimal" and wanted(model, "checkpoint"):
-                    emit(f"{model}_tiny-checkpoint", file, 'emit.torch.checkpoint=["*"]')
+                    again = folder / f"{model}.checkpoint.json"
+                    plan(model, again, [*settings, "search.recompute=all"])
+                    emit(f"{model}_tiny-checkpoint", again)
         if ranks == 4:
             for model, count in RANDOM.items():
                 run(options.random, folder, f"{model}_tiny", mesh, count)

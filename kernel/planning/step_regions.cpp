@@ -1,0 +1,86 @@
+#include "step_regions.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "step_search.h"
+
+namespace meshwright {
+
+namespace {
+
+constexpr std::int64_t kMostWork = 5'000'000;  // where the budget binds
+
+std::vector<StrategyFilter> filters_by_hand(const ProblemInput& input, bool thorough) {
+  std::vector<StrategyFilter> filters;
+  const auto add = [&](std::uint32_t batch_axes, std::optional<ZeroStage> zero) {
+    StrategyFilter filter = input.filter;
+    filter.batch_axes |= batch_axes & ~filter.sharded_weight_axes;
+    if (!filter.zero) filter.zero = zero;
+    if (filter != input.filter && std::ranges::find(filters, filter) == filters.end()) filters.push_back(filter);
+  };
+  const std::uint32_t all = (1U << input.mesh.rank()) - 1;
+  for (const std::uint32_t batch_axes : {all, all >> 1U}) {
+    add(batch_axes, std::nullopt);
+    add(batch_axes, ZeroStage::none);
+  }
+  for (std::size_t axis = 0; thorough && axis < input.mesh.rank(); ++axis) add(1U << axis, std::nullopt);
+  return filters;
+}
+
+// Whether two strategies of a variable, one of a part of the problem and one of the whole, do the same.
+bool is_same(const Strategy& one, const Strategy& other) {
+  if (const NodeStrategy* node = one.node()) return node->call == other.node()->call;
+  if (const ParameterStrategy* a = one.parameter()) {
+    const ParameterStrategy& b = *other.parameter();
+    return a->stored == b.stored && a->compute == b.compute && a->state == b.state && a->zero == b.zero && a->regather == b.regather && a->prefetch == b.prefetch;
+  }
+  if (const auto* fork = std::get_if<ForkStrategy>(&one.choice)) return fork->layouts == std::get<ForkStrategy>(other.choice).layouts;
+  return std::get<OutputStrategy>(one.choice).layouts == std::get<OutputStrategy>(other.choice).layouts;
+}
+
+// Empty if the whole problem lacks one of the part's strategies.
+Choice choice_of_whole(const Problem& part, const Choice& choice, const Problem& whole) {
+  Choice found;
+  if (part.variables.size() != whole.variables.size()) return found;
+  for (std::size_t i = 0; i < choice.size(); ++i) {
+    const Strategy& wanted = part.variables[i].set->strategies[choice[i]];
+    const std::vector<Strategy>& strategies = whole.variables[i].set->strategies;
+    const auto same = std::ranges::find_if(strategies, [&](const Strategy& each) { return is_same(wanted, each); });
+    if (same == strategies.end()) return {};
+    found.push_back(static_cast<std::uint32_t>(same - strategies.begin()));
+  }
+  return found;
+}
+
+}  // namespace
+
+Result<std::vector<Choice>> choices_by_hand(const FittedSolver& solver, const ProblemInput& input, const Problem& problem, std::span<const Pin> pins,
+                                            std::int64_t budget, int rounds, bool thorough) {
+  std::vector<Choice> choices;
+  for (const StrategyFilter& filter : filters_by_hand(input, thorough)) {
+    ProblemInput given = input;
+    given.filter = filter;
+    Result<Problem> part = build_pinned(given, pins);
+    if (!part && part.error().code != ErrorCode::infeasible) return part.error();
+    if (!part) continue;
+    Result<Assignment> answer = solver.assign(given, *part, budget, kMostWork);
+    if (!answer) return answer.error();
+    if (answer->choice.empty()) continue;
+    const Choice by_objective = answer->choice;
+    Result<FittedPlan> fitted = solver.fit(given, *part, std::move(*answer), budget);
+    if (!fitted) return fitted.error();
+    if (!fitted->no_program.empty() || solver.excess_bytes(fitted->plan, budget) > 0) continue;
+    StepSearch steps(solver, given, *part, budget, std::move(*fitted), [](const FittedPlan&) { return true; });
+    for (int i = 0; i < rounds && !steps.is_done(); ++i) {
+      if (Status status = steps.run_round(); !status) return status.error();
+    }
+    for (const Choice& choice : {steps.best().assignment.choice, by_objective}) {
+      Choice whole = choice_of_whole(*part, choice, problem);
+      if (!whole.empty() && std::ranges::find(choices, whole) == choices.end()) choices.push_back(std::move(whole));
+    }
+  }
+  return choices;
+}
+
+}  // namespace meshwright

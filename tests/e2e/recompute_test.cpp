@@ -1,0 +1,108 @@
+// [search] recompute: which blocks run again is chosen where memory binds, and the plans compute what one device does.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <ostream>
+
+#include "folder_test.h"
+#include "meshwright/recompute.h"
+#include "planned_program.h"
+#include "run_program.h"
+
+namespace meshwright {
+namespace {
+
+using host::PlanOptions;
+using host::PlanOutcome;
+using test::run_program;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+struct Planned {
+  const char* model;
+  const char* mesh;
+};
+void PrintTo(const Planned& planned, std::ostream* out) { *out << planned.model << " on " << planned.mesh; }
+
+class RecomputeSearch : public testing::TestWithParam<Planned> {
+ protected:
+  static Result<PlanOutcome> plan(const std::string& recompute, std::int64_t budget, int rounds) {
+    PlanOptions options;
+    options.model = test::tiny(GetParam().model);
+    options.cluster = test::cluster_of(GetParam().mesh);
+    options.mesh = GetParam().mesh;
+    options.set = {"search.recompute=" + recompute, "search.step_rounds=" + std::to_string(rounds)};
+    if (budget > 0) options.memory_budget = std::to_string(budget);
+    return test::plan(options);
+  }
+};
+
+TEST_P(RecomputeSearch, RunsBlocksAgainOnlyWhereThatHelps) {
+  const Result<PlanOutcome> roomy = plan("blocks", 0, 0), all = plan("all", 0, 0);
+  ASSERT_TRUE(roomy && roomy->plan && all && all->plan);
+  EXPECT_THAT(roomy->plan->recomputed, IsEmpty()) << "no budget binds";
+  EXPECT_EQ(all->plan->recomputed, recomputable_blocks(all->plan->model));
+  EXPECT_LT(all->plan->peak_bytes, roomy->plan->peak_bytes);
+  int chosen = 0;
+  for (const double share : {0.95, 0.85, 0.75, 0.65}) {
+    SCOPED_TRACE(share);
+    const auto budget = static_cast<std::int64_t>(share * static_cast<double>(roomy->plan->peak_bytes));
+    const Result<PlanOutcome> without = plan("none", budget, 0);
+    Result<PlanOutcome> with = plan("blocks", budget, 0);
+    ASSERT_TRUE(without && with);
+    if (!with->plan) {
+      EXPECT_FALSE(without->plan) << "blocks may also be kept";
+      continue;
+    }
+    EXPECT_LE(with->plan->peak_bytes, budget);
+    EXPECT_LE(with->plan->lower_bound_seconds, with->plan->objective_seconds);
+    if (without->plan) {
+      EXPECT_LE(with->plan->step_seconds, without->plan->step_seconds);
+      // What costs the least without a block costs no less than the bound for any number of them.
+      EXPECT_LE(with->plan->lower_bound_seconds, without->plan->objective_seconds);
+    }
+    if (with->plan->recomputed.empty()) continue;
+    ++chosen;
+    EXPECT_THAT(with->plan->notes, testing::Contains(HasSubstr("runs again for their backward")));
+    Result<test::PlannedProgram> planned = test::program_of(std::move(*with->plan));
+    ASSERT_TRUE(planned) << planned.error().message;
+    test::expect_verifies(*planned, 3);
+  }
+  EXPECT_GE(chosen, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(, RecomputeSearch, testing::Values(Planned{"gpt2_deep_tiny", "4"}, Planned{"llama_tiny", "2x2"}, Planned{"vit_tiny", "2x2"}, Planned{"mixtral_tiny", "4"}));
+
+class RecomputedPlan : public test::FolderTest {};
+
+// A step that has a bound, in rounds; its file is read again, and both reports name the blocks.
+TEST_F(RecomputedPlan, IsSaidAndReadAgain) {
+  const std::string file = path("plan.json");
+  const auto planned = run_program("plan " + test::tiny("gpt2_deep_tiny") + " --cluster " + test::cluster_of("4") + " --mesh 4 --set search.recompute=all -o " + file);
+  ASSERT_EQ(planned.exit_code, 0) << planned.errors;
+  const auto verified = run_program("verify " + file);
+  EXPECT_EQ(verified.exit_code, 0) << verified.output << verified.errors;
+  const auto explained = run_program("explain " + file);
+  EXPECT_EQ(explained.exit_code, 0) << explained.errors;
+}
+
+TEST_F(RecomputedPlan, HasAStepNoLessThanItsBound) {
+  PlanOptions options;
+  options.model = test::tiny("gpt2_deep_tiny");
+  options.cluster = test::cluster_of("4");
+  options.mesh = "4";
+  const Result<PlanOutcome> roomy = test::plan(options);
+  ASSERT_TRUE(roomy && roomy->plan);
+  options.set = {"search.recompute=blocks"};
+  options.memory_budget = std::to_string(roomy->plan->peak_bytes * 3 / 4);
+  const Result<PlanOutcome> tight = test::plan(options);
+  ASSERT_TRUE(tight && tight->plan);
+  EXPECT_FALSE(tight->plan->recomputed.empty());
+  EXPECT_GT(tight->plan->step_lower_bound_seconds, 0);
+  EXPECT_LE(tight->plan->step_lower_bound_seconds, tight->plan->step_seconds);
+  // The bound is that of plans that may also keep all, so the fastest of those is no shorter.
+  EXPECT_LE(tight->plan->step_lower_bound_seconds, roomy->plan->step_seconds);
+}
+
+}  // namespace
+}  // namespace meshwright
