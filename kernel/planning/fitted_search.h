@@ -58,6 +58,9 @@ class FittedSolver {
   // The best choice by the search's terms alone, as far as so much work finds it where the budget binds. `problem` is as it was when this returns.
   Result<Assignment> assign(const ProblemInput& input, Problem& problem, std::int64_t budget, std::int64_t most_work = kAnyWork) const;
 
+  // The same; `without_budget` is set to the best choice of all, whatever it holds.
+  Result<Assignment> assign(const ProblemInput& input, Problem& problem, std::int64_t budget, std::int64_t most_work, Assignment& without_budget) const;
+
   // A plan that holds as little as can be found: what a refusal names.
   Result<std::optional<FittedPlan>> smallest(const ProblemInput& input, const Problem& problem, std::int64_t least_bytes) const;
 
@@ -69,8 +72,6 @@ class FittedSolver {
   Result<FittedPlan> fit(const ProblemInput& input, const Problem& problem, Assignment assignment, std::int64_t budget) const;
 
  private:
-  // `without_budget` is set to the best choice of all.
-  Result<Assignment> assign(const ProblemInput& input, Problem& problem, std::int64_t budget, std::int64_t most_work, Assignment& without_budget) const;
   // What the program holds.
   void add_memory(const Program& program, FittedPlan& fitted) const;
   // What the step takes, and a note where the objective says something else.

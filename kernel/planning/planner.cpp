@@ -68,7 +68,7 @@ class Planner {
     FittedPlan best;                                        // by the objective
     std::optional<std::pair<StrategyFilter, Problem>> fed;  // what that is of, where it is another problem (feed_rows)
     std::unique_ptr<StepSearch> steps;                      // null where steps have no bound
-    std::optional<double> step_bound_seconds;               // for any number of blocks that run again, where that was chosen; else that of `steps` holds
+    std::optional<double> step_bound_seconds;               // for any number of blocks that run again, where some do; else that of `steps` holds
     std::string again_note;                                 // why blocks run again
     std::size_t trial = 0;
   };
@@ -147,8 +147,8 @@ class Planner {
   Status run_blocks_again(Searched& searched, FittedSearch& found) const {
     Result<std::optional<RecomputeSearch>> better = search_recomputed(fitted_, searched.given, request_.pins, request_.budget_bytes, found);
     if (!better) return better.error();
-    if (Status status = bound_without_budget(searched, found); !status) return status;
     if (!*better) return Done{};
+    if (Status status = bound_without_budget(searched, found.without_budget); !status) return status;
     searched.again_note = found.best ? "the fastest plan found that fits without has a step of " + milliseconds(found.best->plan.step_seconds) + "."
                                      : "no plan was found that fits without.";
     searched.given.recomputed = std::move((*better)->recomputed);
@@ -162,15 +162,14 @@ class Planner {
            " blocks runs again for their backward; ";
   }
 
-  // What is made again takes time, so no plan that runs blocks again has a shorter step than the least without a budget.
-  Status bound_without_budget(Searched& searched, const FittedSearch& found) const {
-    const Assignment& free = found.without_budget;
-    if (!searches_steps() || free.choice.empty() || (found.best && found.best->assignment.cost <= free.cost)) return Done{};
-    Result<FittedPlan> fastest = fitted_.fit(searched.given, searched.problem, free, kNoBudget);
-    if (!fastest) return fastest.error();
+  // What is made again takes time, so no plan that runs blocks again has a shorter step than the least without, whatever that holds.
+  Status bound_without_budget(Searched& searched, Assignment fastest) const {
+    if (!searches_steps()) return Done{};
     searched.step_bound_seconds = 0;
-    if (!fastest->no_program.empty()) return Done{};
-    StepSearch steps(fitted_, searched.given, searched.problem, kNoBudget, std::move(*fastest), [](const FittedPlan&) { return true; });
+    Result<FittedPlan> fitted = fitted_.fit(searched.given, searched.problem, std::move(fastest), kNoBudget);
+    if (!fitted) return fitted.error();
+    if (!fitted->no_program.empty()) return Done{};
+    StepSearch steps(fitted_, searched.given, searched.problem, kNoBudget, std::move(*fitted), [](const FittedPlan&) { return true; });
     for (double i = 0; i < rounds() && !steps.is_done(); ++i) {
       if (Status status = steps.run_round(); !status) return status;
     }
@@ -223,11 +222,18 @@ class Planner {
     for (const auto& searched : searched_) {
       if (searched->steps == nullptr) continue;
       MeshTrial& trial = ranking_.trials[searched->trial];
-      trial.step_lower_bound_seconds = searched->step_bound_seconds.value_or(searched->steps->bound_seconds());
+      trial.step_lower_bound_seconds = step_bound_seconds(*searched);
       trial.step_seconds = searched->steps->best().plan.step_seconds;
     }
     ranking_.search_seconds += watch.lap();
     return Done{};
+  }
+
+  // Of all that was to be searched on a mesh.
+  [[nodiscard]] double step_bound_seconds(const Searched& searched) const {
+    if (searched.step_bound_seconds) return *searched.step_bound_seconds;
+    const bool any_number = request_.search.text("recompute") == "blocks";
+    return any_number ? searched.steps->bound_without_budget_seconds() : searched.steps->bound_seconds();
   }
 
   // On the mesh that leads, what people would try.

@@ -65,13 +65,15 @@ Status StepSearch::run_round() {
   const PathTable average = next_average();
   StrategySpace space = parts_.space(average);
   std::swap(space, problem_.space);
-  Result<Assignment> answer = solver_.assign(input_, problem_, budget_, kMostWorkOfRound);
+  Assignment without_budget;
+  Result<Assignment> answer = solver_.assign(input_, problem_, budget_, kMostWorkOfRound, without_budget);
   std::swap(space, problem_.space);
   if (!answer) return answer.error();
+  const auto seconds = [&, fixed = parts_.fixed_ticks(average)](TickSum least) { return (static_cast<double>(least) + fixed) / static_cast<double>(kTicksPerSecond); };
+  bound_without_budget_seconds_ = std::max(bound_without_budget_seconds_, seconds(without_budget.lower_bound));
   done_ = ++rounds_ == kMostSearches || answer->choice.empty();
   if (answer->choice.empty()) return Done{};
-  const double fixed = parts_.fixed_ticks(average);
-  const double bound = (static_cast<double>(answer->lower_bound) + fixed) / static_cast<double>(kTicksPerSecond);
+  const double bound = seconds(answer->lower_bound);
   const bool is_first = rounds_ == 1 && bound < 0.5 * to_seconds(static_cast<TickSum>(most_));
   if (bound > bound_seconds_) {
     bound_seconds_ = bound;

@@ -26,6 +26,8 @@ class StepSearch {
 
   // No plan of this problem within the budget has a shorter step; 0 as long as nothing is known.
   [[nodiscard]] double bound_seconds() const { return bound_seconds_; }
+  // No plan of this problem at all has a shorter step.
+  [[nodiscard]] double bound_without_budget_seconds() const { return bound_without_budget_seconds_; }
   // Of all that were simulated, fit and were admitted, the one with the shortest step.
   [[nodiscard]] const FittedPlan& best() const { return best_; }
   // Takes the place of the best one, whatever its step.
@@ -54,7 +56,7 @@ class StepSearch {
   const std::vector<std::uint32_t> blocks_;
   const Admits admits_;
   FittedPlan best_;
-  double bound_seconds_ = 0, work_ = 0;
+  double bound_seconds_ = 0, bound_without_budget_seconds_ = 0, work_ = 0;
   bool done_ = false;
   int rounds_ = 0;
   PathTable anchor_;               // the average that gave the best bound; at first, one of natural paths

@@ -44,7 +44,7 @@ TEST_P(RecomputeSearch, RunsBlocksAgainOnlyWhereThatHelps) {
   EXPECT_EQ(all->plan->recomputed, recomputable_blocks(all->plan->model));
   EXPECT_LT(all->plan->peak_bytes, roomy->plan->peak_bytes);
   int chosen = 0;
-  for (const double share : {0.95, 0.85, 0.75, 0.65}) {
+  for (const double share : {0.8, 0.6}) {
     SCOPED_TRACE(share);
     const auto budget = static_cast<std::int64_t>(share * static_cast<double>(roomy->plan->peak_bytes));
     const Result<PlanOutcome> without = plan("none", budget, 0);
@@ -71,7 +71,7 @@ TEST_P(RecomputeSearch, RunsBlocksAgainOnlyWhereThatHelps) {
   EXPECT_GE(chosen, 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(, RecomputeSearch, testing::Values(Planned{"gpt2_deep_tiny", "4"}, Planned{"llama_tiny", "2x2"}, Planned{"vit_tiny", "2x2"}, Planned{"mixtral_tiny", "4"}));
+INSTANTIATE_TEST_SUITE_P(, RecomputeSearch, testing::Values(Planned{"gpt2_deep_tiny", "4"}, Planned{"gpt2_deep_tiny", "2x2"}, Planned{"vit_tiny", "2x2"}));
 
 class RecomputedPlan : public test::FolderTest {};
 
@@ -92,9 +92,11 @@ TEST_F(RecomputedPlan, HasAStepNoLessThanItsBound) {
   options.cluster = test::cluster_of("4");
   options.mesh = "4";
   const Result<PlanOutcome> roomy = test::plan(options);
-  ASSERT_TRUE(roomy && roomy->plan);
+  options.set = {"search.step_rounds=0"};
+  const Result<PlanOutcome> by_objective = test::plan(options);
+  ASSERT_TRUE(roomy && roomy->plan && by_objective && by_objective->plan);
   options.set = {"search.recompute=blocks"};
-  options.memory_budget = std::to_string(roomy->plan->peak_bytes * 3 / 4);
+  options.memory_budget = std::to_string(by_objective->plan->peak_bytes * 6 / 10);
   const Result<PlanOutcome> tight = test::plan(options);
   ASSERT_TRUE(tight && tight->plan);
   EXPECT_FALSE(tight->plan->recomputed.empty());
