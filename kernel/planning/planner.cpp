@@ -246,17 +246,23 @@ class Planner {
     if (leader == nullptr) return Done{};
     const double gap = 1 - leader->steps->bound_seconds() / leader->steps->best().plan.step_seconds;
     if (gap < kWorthTrying) return Done{};
-    const Result<std::vector<Choice>> choices = choices_by_hand(fitted_, leader->given, leader->problem, request_.pins, request_.budget_bytes,
+    const Result<ChoicesByHand> choices = choices_by_hand(fitted_, leader->given, leader->problem, request_.pins, request_.budget_bytes,
                                                                 static_cast<int>(rounds()), gap > kFarFromBound);
     if (!choices) return choices.error();
     StepSearch& steps = *leader->steps;
-    for (const Choice& choice : *choices) {
-      if (Status status = steps.try_choice(choice); !status) return status;
+    const std::vector<Choice>& first = choices->by_step;
+    for (const std::vector<Choice>& each : {first, choices->by_objective}) {
+      for (const Choice& choice : each) {
+        if (Status status = steps.try_choice(choice); !status) return status;
+      }
     }
-    for (std::size_t i = 0; i < choices->size(); ++i) {
-      if (Status status = steps.join(steps.best().assignment.choice, (*choices)[i]); !status) return status;
-      if (i == 0) continue;
-      if (Status status = steps.join((*choices)[i - 1], (*choices)[i]); !status) return status;
+    for (const std::vector<Choice>& each : {first, choices->by_objective}) {
+      for (const Choice& choice : each) {
+        if (Status status = steps.join(steps.best().assignment.choice, choice); !status) return status;
+      }
+    }
+    for (std::size_t i = 1; i < first.size(); ++i) {
+      if (Status status = steps.join(first[i - 1], first[i]); !status) return status;
     }
     return Done{};
   }

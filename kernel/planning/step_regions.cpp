@@ -20,10 +20,10 @@ std::vector<StrategyFilter> filters_by_hand(const ProblemInput& input, bool thor
     if (filter != input.filter && std::ranges::find(filters, filter) == filters.end()) filters.push_back(filter);
   };
   const std::uint32_t all = (1U << input.mesh.rank()) - 1;
-  for (const std::uint32_t batch_axes : {all, all >> 1U}) {
-    add(batch_axes, std::nullopt);
-    add(batch_axes, ZeroStage::none);
-  }
+  add(all, ZeroStage::none);
+  add(all, std::nullopt);
+  add(all >> 1U, std::nullopt);
+  add(all >> 1U, ZeroStage::none);
   for (std::size_t axis = 0; thorough && axis < input.mesh.rank(); ++axis) add(1U << axis, std::nullopt);
   return filters;
 }
@@ -53,11 +53,15 @@ Choice choice_of_whole(const Problem& part, const Choice& choice, const Problem&
   return found;
 }
 
+void add_choice(Choice choice, std::vector<Choice>& choices) {
+  if (!choice.empty() && std::ranges::find(choices, choice) == choices.end()) choices.push_back(std::move(choice));
+}
+
 }  // namespace
 
-Result<std::vector<Choice>> choices_by_hand(const FittedSolver& solver, const ProblemInput& input, const Problem& problem, std::span<const Pin> pins,
-                                            std::int64_t budget, int rounds, bool thorough) {
-  std::vector<Choice> choices;
+Result<ChoicesByHand> choices_by_hand(const FittedSolver& solver, const ProblemInput& input, const Problem& problem, std::span<const Pin> pins,
+                                      std::int64_t budget, int rounds, bool thorough) {
+  ChoicesByHand choices;
   for (const StrategyFilter& filter : filters_by_hand(input, thorough)) {
     ProblemInput given = input;
     given.filter = filter;
@@ -75,10 +79,8 @@ Result<std::vector<Choice>> choices_by_hand(const FittedSolver& solver, const Pr
     for (int i = 0; i < rounds && !steps.is_done(); ++i) {
       if (Status status = steps.run_round(); !status) return status.error();
     }
-    for (const Choice& choice : {steps.best().assignment.choice, by_objective}) {
-      Choice whole = choice_of_whole(*part, choice, problem);
-      if (!whole.empty() && std::ranges::find(choices, whole) == choices.end()) choices.push_back(std::move(whole));
-    }
+    add_choice(choice_of_whole(*part, steps.best().assignment.choice, problem), choices.by_step);
+    add_choice(choice_of_whole(*part, by_objective, problem), choices.by_objective);
   }
   return choices;
 }

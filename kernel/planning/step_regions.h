@@ -14,10 +14,15 @@
 
 namespace meshwright {
 
-// Of each part the choice with the shortest step that was found, and the one of the least objective, as choices of `problem`, which was built from `input` and
-// pinned. A part that the pins or the filter exclude, or of which no plan within the budget is found with little work, has none. Each is searched once by its objective and
-// in so many rounds of StepSearch. Errors: those of solving and lowering.
-Result<std::vector<Choice>> choices_by_hand(const FittedSolver& solver, const ProblemInput& input, const Problem& problem, std::span<const Pin> pins,
-                                            std::int64_t budget, int rounds, bool thorough);
+// Choices of the whole problem, one for each part in which a plan was found.
+struct ChoicesByHand {
+  std::vector<Choice> by_step;  // that with the shortest step, in an order in which neighbours have most in common
+  std::vector<Choice> by_objective;
+};
+
+// Of `problem`, which was built from `input` and pinned. A part that the pins or the filter exclude, or of which no plan within the budget is found with little
+// work, has none. Each is searched once by its objective and in so many rounds of StepSearch. Errors: those of solving and lowering.
+Result<ChoicesByHand> choices_by_hand(const FittedSolver& solver, const ProblemInput& input, const Problem& problem, std::span<const Pin> pins,
+                                      std::int64_t budget, int rounds, bool thorough);
 
 }  // namespace meshwright
