@@ -1,12 +1,14 @@
 #include "checkmate.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <iterator>
-#include <optional>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "frontier_program.h"
 #include "highs_engine.h"
@@ -23,7 +25,8 @@ using Clock = std::chrono::steady_clock;
 using EngineStatus = EngineAnswer::Status;
 
 constexpr double kRounded = 0.5;
-constexpr double kThresholds[] = {0.25, kRounded, 0.75};
+constexpr std::array kWhole = {kRounded};
+constexpr std::array kThresholds = {0.25, kRounded, 0.75};
 
 // Every `length`-th value is held from its first run on, and a segment between two of them saves when the backward
 // reaches it (`at_once`), or each of its stages by itself.
@@ -67,10 +70,15 @@ class CheckmateSearch {
   }
 
  private:
-  // What was learnt by engines that stopped, in words.
+  // What ended the engine's runs.
   struct Runs {
     bool cut_off_by_clock = false;
+    bool failed = false;
+    bool contradicted = false;  // a schedule is known that the engine said there is not
+
     [[nodiscard]] std::string words() const {
+      if (failed) return "integer program, at which the engine failed";
+      if (contradicted) return "integer program, whose proof a known schedule contradicts";
       return cut_off_by_clock ? "integer program, stopped by the clock" : "integer program, stopped by its work limit";
     }
   };
@@ -112,53 +120,57 @@ class CheckmateSearch {
     const double seconds = std::max(0.0, std::chrono::duration<double>(end_ - Clock::now()).count());
     EngineAnswer answer = engine_.run(made.program(), integer, {seconds, options_.work_limit, {}});
     runs.cut_off_by_clock = runs.cut_off_by_clock || answer.cut_off_by_clock;
+    runs.failed = runs.failed || answer.status == EngineStatus::failed;
     return answer;
   }
 
-  // Whole ticks that no schedule of the family is below.
+  // What is left of an objective after the engine's tolerances, in whole ticks or bytes.
+  [[nodiscard]] TickSum whole(double objective, double per_unit) const {
+    const double lowered = objective - std::abs(objective) * engine_.relative_margin() - engine_.absolute_margin();
+    return static_cast<TickSum>(std::ceil(std::max(0.0, lowered) * per_unit));
+  }
+
+  // No schedule of the family takes less.
   [[nodiscard]] TickSum bound_of(const FrontierProgram& made, double objective) const {
-    const double lowered =
-        objective - std::abs(objective) * engine_.relative_margin() - engine_.absolute_margin();
-    return base_ + static_cast<TickSum>(std::ceil(std::max(0.0, lowered) * made.ticks_per_unit()));
+    return base_ + whole(objective, made.ticks_per_unit());
+  }
+
+  Status add_rounded(const FrontierProgram& made, const EngineAnswer& found, std::span<const double> thresholds,
+                     const char* method) {
+    if (found.values.empty()) return Done{};
+    for (const double threshold : thresholds) {
+      if (Status status = add(made.decided_by(found.values, threshold), method); !status) return status;
+    }
+    return Done{};
   }
 
   Result<CheckpointAnswer> by_program(std::int64_t budget) {
-    if (least_peak_ && budget < *least_peak_) return none_below();
+    if (TickSum{budget} < peak_bound_) return none_below();
     Runs runs;
     const FrontierProgram made = FrontierProgram::within(chain_, budget);
     const EngineAnswer relaxed = run(made, false, runs);
-    if (relaxed.status == EngineStatus::infeasible) return explain(budget, runs);
-    TickSum bound = base_;
-    if (relaxed.status == EngineStatus::optimal) bound = bound_of(made, relaxed.objective);
-    if (!relaxed.values.empty()) {
-      for (const double threshold : kThresholds) {
-        if (Status status = add(made.decided_by(relaxed.values, threshold), "relaxation, rounded"); !status) {
-          return status.error();
-        }
-      }
+    if (Status status = add_rounded(made, relaxed, kThresholds, "relaxation, rounded"); !status) return status.error();
+    bool nothing_fits = relaxed.status == EngineStatus::infeasible;
+    TickSum bound = relaxed.status == EngineStatus::optimal ? bound_of(made, relaxed.objective) : base_;
+    if (!nothing_fits && (fastest(budget) == nullptr || fastest(budget)->ticks > bound)) {
+      const EngineAnswer exact = run(made, true, runs);
+      if (Status status = add_rounded(made, exact, kWhole, "integer program"); !status) return status.error();
+      nothing_fits = exact.status == EngineStatus::infeasible;
+      if (exact.status == EngineStatus::optimal) bound = std::max(bound, bound_of(made, exact.objective));
     }
     const CheckpointAnswer* best = fastest(budget);
-    if (best == nullptr || best->ticks > bound) {
-      const EngineAnswer whole = run(made, true, runs);
-      if (whole.status == EngineStatus::infeasible && best == nullptr) return explain(budget, runs);
-      if (!whole.values.empty()) {
-        if (Status status = add(made.decided_by(whole.values, kRounded), "integer program"); !status) {
-          return status.error();
-        }
-      }
-      if (whole.status == EngineStatus::optimal) bound = std::max(bound, bound_of(made, whole.objective));
-      best = fastest(budget);
-    }
     if (best == nullptr) return explain(budget, runs);
+    runs.contradicted = nothing_fits || best->ticks < bound;
+    if (runs.contradicted) return cut_off(budget, runs.words());
     if (best->ticks > bound) return cut_off(budget, runs.words(), bound);
     CheckpointAnswer answer = *best;
     answer.status = SolveStatus::optimal;
-    answer.method += ", " + std::to_string(columns_) + " columns";
+    answer.method += ": proven with " + std::to_string(columns_) + " columns";
     return answer;
   }
 
   [[nodiscard]] CheckpointAnswer none_below() const {
-    return no_answer_below(*least_peak_, "integer program of the least peak, proven");
+    return no_answer_below(least_known_peak(), "integer program of the least peak, proven");
   }
 
   // Nothing within the budget was found: the least peak says why, and may be a schedule that fits all the same.
@@ -167,16 +179,17 @@ class CheckmateSearch {
       least_peak_asked_ = true;
       const FrontierProgram made = FrontierProgram::of_least_peak(chain_);
       const EngineAnswer least = run(made, true, runs);
-      if (!least.values.empty()) {
-        if (Status status = add(made.decided_by(least.values, kRounded), "integer program of the least peak");
-            !status) {
-          return status.error();
-        }
+      if (Status status = add_rounded(made, least, kWhole, "integer program of the least peak"); !status) {
+        return status.error();
       }
-      if (least.status == EngineStatus::optimal) least_peak_ = least_known_peak();
+      if (least.status == EngineStatus::optimal) peak_bound_ = whole(least.objective, made.bytes_per_unit());
+      if (peak_bound_ > TickSum{least_known_peak()}) {
+        runs.contradicted = true;
+        peak_bound_ = 0;
+      }
     }
     if (fastest(budget) != nullptr) return cut_off(budget, runs.words());
-    if (least_peak_) return none_below();
+    if (TickSum{budget} < peak_bound_) return none_below();
     return no_answer_below(least_known_peak(), runs.words() + ", so nothing is proven");
   }
 
@@ -201,7 +214,7 @@ class CheckmateSearch {
   const ilp::Highs engine_;
   std::vector<CheckpointAnswer> known_;  // what was found for any budget
   bool least_peak_asked_ = false;
-  std::optional<std::int64_t> least_peak_;  // proven
+  TickSum peak_bound_ = 0;  // no schedule of the family needs less
 };
 
 }  // namespace
@@ -229,11 +242,12 @@ Result<std::vector<CheckpointAnswer>> Checkmate::do_solve(const Chain& chain,
 namespace {
 
 constexpr meshwright_config_key_v1 kCheckmateSchema[] = {
-    {"max_columns", "integer", "columns", "20_000",
-     "the largest integer program that HiGHS is given; it has 5 n² + 7 n columns of n stages, and beyond it the answer "
+    {"max_columns", "integer", "columns", "4_000",
+     "the largest integer program that HiGHS is given; it has 4 n (n + 1) columns of n stages, and beyond it the "
+     "answer "
      "is the best of segments of equal length"},
     {"work_limit", "integer", "steps", "4_000_000_000", "counted steps after which a run of HiGHS stops"},
-    {"deadline_seconds", "number", "seconds", "60.0", "wall time after which all stop the same, a last resort"},
+    {"deadline_seconds", "number", "seconds", "60.0", "wall time after which it stops all the same"},
 };
 
 void* create(const Config& config, Error& error) {

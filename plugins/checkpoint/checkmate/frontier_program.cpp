@@ -34,7 +34,7 @@ std::int64_t divisor_of_bytes(const Chain& chain) {
 
 std::int64_t count_columns(std::size_t stages) {
   const auto count = static_cast<std::int64_t>(stages);
-  return 5 * count * (count + 1) + 2 * count;
+  return 4 * count * (count + 1);
 }
 
 FrontierProgram::FrontierProgram(const Chain& chain) : chain_(chain), phases_(phases_of(chain.stages.size())) {
@@ -78,21 +78,21 @@ void FrontierProgram::add_columns() {
     for (std::size_t stage = 0; stage < phases_[phase].forwards; ++stage) {
       const double ticks = static_cast<double>(forward_run_ticks(chain_.stages[stage])) / ticks_per_unit_;
       const bool is_new = phase == stage;  // nothing of it can be held before its forward's phase
+      const bool is_last = phases_[phase].has_backward && stage + 1 == phases_[phase].forwards;
       Step& step = steps.emplace_back();
-      step.makes_alone = add_column(ticks, makes_alone_exists(stage) ? 1 : 0, true);
+      // Nobody reads what the last stage makes, nor a value whose reader's backward has run.
+      step.makes_alone = add_column(ticks, stage + 1 == chain_.stages.size() || is_last ? 0 : 1, true);
       step.saves = add_column(0, 1, true);
       step.holds_input = add_column(0, stage == 0 ? 0 : 1, true);
-      step.holds_saved = add_column(0, is_new ? 0 : 1, false);
-      step.used = add_column(0, kUnbounded, false);
+      step.holds_saved = add_column(0, is_new ? 0 : 1, true);
     }
-    used_at_end_.push_back(add_column(0, kUnbounded, false));
   }
 }
 
 void FrontierProgram::add_row(std::vector<LinearEntry> entries, Relation relation, double right) {
   std::sort(entries.begin(), entries.end(),
             [](const LinearEntry& a, const LinearEntry& b) { return a.column < b.column; });
-  // Each column stands once in a row.
+  // Each column stands once in a row, if at all.
   std::vector<LinearEntry> joined;
   for (const LinearEntry& entry : entries) {
     if (!joined.empty() && joined.back().column == entry.column) {
@@ -101,6 +101,7 @@ void FrontierProgram::add_row(std::vector<LinearEntry> entries, Relation relatio
       joined.push_back(entry);
     }
   }
+  std::erase_if(joined, [](const LinearEntry& entry) { return entry.factor == 0; });
   program_.rows.push_back({std::move(joined), relation, right});
 }
 
@@ -140,7 +141,6 @@ void FrontierProgram::add_runs() {
     const Step& last = steps_[phase][frontier];
     if (phases_[phase].has_backward) {
       add_row({{last.holds_saved, 1}, {last.saves, 1}}, Relation::equal, 1);
-      add_row({{last.makes_alone, 1}}, Relation::at_most, 0);
     } else {
       add_row({{last.makes_alone, 1}, {last.saves, 1}}, Relation::equal, 1);
     }
@@ -173,39 +173,33 @@ void FrontierProgram::add_memory(double budget, const std::uint32_t* peak) {
   for (std::size_t phase = 0; phase < phases_.size(); ++phase) {
     const std::size_t forwards = phases_[phase].forwards;
     const bool has_backward = phases_[phase].has_backward;
-    const std::int64_t gradient =
-        has_backward && forwards < stages.size() ? stages[forwards].input_gradient_bytes : 0;
-    std::vector<LinearEntry> held = {{steps_[phase][0].used, -1}};
+    const std::int64_t gradient = has_backward && forwards < stages.size() ? stages[forwards].input_gradient_bytes : 0;
+    std::vector<LinearEntry> held;  // U, but for what is held all the time
     for (std::size_t stage = 0; stage < forwards; ++stage) {
       held.push_back({steps_[phase][stage].holds_input, units(stages[stage].input_bytes)});
       held.push_back({steps_[phase][stage].holds_saved, units(stages[stage].saved_bytes)});
     }
-    add_row(held, Relation::equal, -units(stages[0].input_bytes + gradient));
+    const std::int64_t always = stages[0].input_bytes + gradient;
     for (std::size_t stage = 0; stage < forwards; ++stage) {
       const ChainStage& here = stages[stage];
       const Step& step = steps_[phase][stage];
       const std::int64_t output = stage + 1 < stages.size() ? stages[stage + 1].input_bytes : 0;
-      add_limit({{step.used, 1},
-                 {step.makes_alone, units(output + here.forward_overhead_bytes)},
-                 {step.saves, units(here.saved_bytes + here.forward_overhead_bytes)}},
-                0);
-      const std::uint32_t after = stage + 1 < forwards ? steps_[phase][stage + 1].used : used_at_end_[phase];
-      std::vector<LinearEntry> change = {{after, -1},
-                                         {step.used, 1},
-                                         {step.makes_alone, units(output)},
-                                         {step.saves, units(here.saved_bytes)}};
+      held.push_back({step.makes_alone, units(output)});
+      held.push_back({step.saves, units(here.saved_bytes)});
+      std::vector<LinearEntry> while_it_runs = held;
+      while_it_runs.push_back({step.makes_alone, units(here.forward_overhead_bytes)});
+      while_it_runs.push_back({step.saves, units(here.forward_overhead_bytes)});
+      add_limit(std::move(while_it_runs), always);
       const bool backward_reads = has_backward && stage + 1 == forwards;
-      if (stage > 0 && !backward_reads) {
-        append_alone(change, phase, stage, -units(here.input_bytes));
-        if (phase + 1 < phases_.size() && stage < phases_[phase + 1].forwards) {
-          change.push_back({steps_[phase + 1][stage].holds_input, units(here.input_bytes)});
-        }
+      if (stage == 0 || backward_reads) continue;
+      append_alone(held, phase, stage, -units(here.input_bytes));
+      if (phase + 1 < phases_.size() && stage < phases_[phase + 1].forwards) {
+        held.push_back({steps_[phase + 1][stage].holds_input, units(here.input_bytes)});
       }
-      add_row(change, Relation::equal, 0);
     }
     if (!has_backward) continue;
     const ChainStage& last = stages[forwards - 1];
-    add_limit({{used_at_end_[phase], 1}}, last.input_gradient_bytes + last.backward_overhead_bytes);
+    add_limit(held, always + last.input_gradient_bytes + last.backward_overhead_bytes);
   }
 }
 

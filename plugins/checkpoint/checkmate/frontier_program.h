@@ -3,7 +3,7 @@
 // reads (its value in it), and a backward. A reader of a value is content with either of the first two.
 //
 //   R of (phase, stage): x1 (makes the value alone), xs (saves all); S of the same: a (the stage's input is held by
-//   itself as the phase begins), v (what it saves is held); U: bytes that are held before the stage's step.
+//   itself as the phase begins), v (what it saves is held). All are 0 or 1.
 //
 //   minimize  Σ forward_run_ticks · x1
 //   x1_tk + xs_tk = 1 at a phase's frontier k; Σ_t xs_tk = 1; no frontier may be run before its phase  (eq. 1d to 1f)
@@ -11,15 +11,19 @@
 //   a_tk + x1_t(k-1) + v_(t+1)(k-1) ≤ 1                     a value is held or made, once
 //   x1_tk + xs_tk ≤ a_tk + x1_t(k-1) + v_(t+1)(k-1)         what is read is there           (eq. 1b)
 //   a_(t+1)k ≤ a_tk + x1_t(k-1)                             what is held was held or made   (eq. 1c)
-//   U_t(k+1) = U_tk + made - freed, U_tk + made + overhead ≤ budget                          (eq. 7 to 9)
+//   U_tk + made + overhead ≤ budget, where U_t(k+1) = U_tk + made - freed                    (eq. 7 to 9)
 //
 // The paper's FREE_tik says where in a phase a value's last reader has run. On a chain one forward reads it, so it is
 // free behind that step if the next phase does not hold it: a_tk + x1_t(k-1) - a_(t+1)k, and no product is linearised.
+// U is put in for what it is, so there is no column for it, and none that is not whole. With columns for U, which are
+// continuous, HiGHS 1.15.1 without its presolve said of 7 programs in 2400 that nothing fits, or that a schedule is
+// best, where it was not so; without them of none (docs/decisions/043-chains.md).
+//
 // What the program leaves out no schedule regrets (rematerialization.h). The n forwards that save, and the backwards,
 // run once in every schedule: their time is no part of the objective.
 //
-// Bytes are counted in parts that are whole numbers of the greatest common divisor of all sizes, and ticks of all
-// times, divided by a power of two where they are large: up to 2^16 the program is in whole numbers.
+// Bytes are counted in units of the greatest common divisor of all sizes, and ticks in that of all forwards' times.
+// Where there are more than 2^16 of them, a unit is a power of two times that, and numbers are no longer whole.
 #pragma once
 
 #include <cstdint>
@@ -44,6 +48,7 @@ class FrontierProgram {
 
   [[nodiscard]] const LinearProgram& program() const { return program_; }
   [[nodiscard]] double ticks_per_unit() const { return ticks_per_unit_; }  // of the objective within a budget
+  [[nodiscard]] double bytes_per_unit() const { return bytes_per_unit_; }  // of that of the least peak
 
   // What values of the columns decide: S at `threshold` and above is held, and a stage saves in the first phase in
   // which so much of it has run. Integer solutions mean the same at any threshold between 0 and 1; those of the
@@ -52,7 +57,7 @@ class FrontierProgram {
 
  private:
   struct Step {  // the columns of a phase and a stage
-    std::uint32_t makes_alone, saves, holds_input, holds_saved, used;
+    std::uint32_t makes_alone, saves, holds_input, holds_saved;
   };
 
   explicit FrontierProgram(const Chain& chain);
@@ -66,7 +71,6 @@ class FrontierProgram {
   void add_row(std::vector<LinearEntry> entries, Relation relation, double right);
 
   [[nodiscard]] double units(std::int64_t bytes) const { return static_cast<double>(bytes) / bytes_per_unit_; }
-  [[nodiscard]] bool makes_alone_exists(std::size_t stage) const { return stage + 1 < chain_.stages.size(); }
   // What makes the stage's input by itself in the phase: held as it begins, or made in it.
   void append_alone(std::vector<LinearEntry>& entries, std::size_t phase, std::size_t stage, double factor) const;
   // What is saved of a stage once its step in the phase is over.
@@ -74,8 +78,7 @@ class FrontierProgram {
 
   const Chain& chain_;
   const std::vector<Phase> phases_;
-  std::vector<std::vector<Step>> steps_;     // by phase and stage
-  std::vector<std::uint32_t> used_at_end_;   // by phase
+  std::vector<std::vector<Step>> steps_;  // by phase and stage
   LinearProgram program_;
   double ticks_per_unit_ = 1;
   double bytes_per_unit_ = 1;

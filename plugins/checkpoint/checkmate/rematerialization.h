@@ -25,7 +25,8 @@ std::vector<Phase> phases_of(std::size_t stages);
 inline std::size_t backward_phase(std::size_t stages, std::size_t stage) { return 2 * stages - 1 - stage; }
 
 // What no schedule regrets, so that nothing else need be decided:
-// - What a stage saves is of use to its backward alone, so it is held from the one forward that saves it to there; where
+// - What a stage saves is of use to its backward alone, so it is held from the one forward that saves it to there;
+// where
 //   it would be let go before, a forward that makes the value alone does as well.
 // - A value that is held by itself when its stage saves all was of no use since the phase began.
 // - A forward runs where its value is wanted and not held.
