@@ -21,6 +21,11 @@ class Rivals : public ::testing::Test {
     if (!solver) {
       Config config;
       if (id == "rotor") config.set("slots", std::int64_t{1000});
+      if (id == "checkmate") {
+        config.set("max_columns", std::int64_t{4000});
+        config.set("work_limit", std::int64_t{4'000'000'000});
+        config.set("deadline_seconds", 600.0);
+      }
       const auto created = registry_.create<CheckpointSolver>("checkpoint", id, config);
       EXPECT_TRUE(created.ok()) << created.error().message;
       solver = *created;
@@ -62,6 +67,10 @@ bool lets_go_what_it_kept(const Chain& chain, const ChainSchedule& schedule) {
       case ChainOperationKind::forward_keep_input:
       case ChainOperationKind::forward_keep_nothing:
         ++reads[stage];
+        if (operation.kind == ChainOperationKind::forward_keep_nothing) {
+          if (reads[stage] > 1 || is_saved[stage]) return true;
+          is_alone[stage] = false;
+        }
         if (!is_alone[stage + 1]) reads[stage + 1] = 0;
         is_saved[stage] = operation.kind == ChainOperationKind::forward_keep_all;
         is_alone[stage + 1] = !is_saved[stage];
