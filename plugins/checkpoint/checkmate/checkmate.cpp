@@ -70,16 +70,24 @@ class CheckmateSearch {
   }
 
  private:
-  // What ended the engine's runs.
+  // What became of the engine's runs.
   struct Runs {
+    bool stopped = false;
     bool cut_off_by_clock = false;
     bool failed = false;
     bool contradicted = false;  // a schedule is known that the engine said there is not
 
+    void add(const EngineAnswer& answer) {
+      stopped = stopped || answer.status == EngineStatus::stopped;
+      cut_off_by_clock = cut_off_by_clock || answer.cut_off_by_clock;
+      failed = failed || answer.status == EngineStatus::failed;
+    }
     [[nodiscard]] std::string words() const {
-      if (failed) return "integer program, at which the engine failed";
       if (contradicted) return "integer program, whose proof a known schedule contradicts";
-      return cut_off_by_clock ? "integer program, stopped by the clock" : "integer program, stopped by its work limit";
+      if (failed) return "integer program, at which the engine failed";
+      if (cut_off_by_clock) return "integer program, stopped by the clock";
+      if (stopped) return "integer program, stopped by its work limit";
+      return "integer program, too near to call within the engine's tolerances";
     }
   };
 
@@ -119,8 +127,7 @@ class CheckmateSearch {
   EngineAnswer run(const FrontierProgram& made, bool integer, Runs& runs) const {
     const double seconds = std::max(0.0, std::chrono::duration<double>(end_ - Clock::now()).count());
     EngineAnswer answer = engine_.run(made.program(), integer, {seconds, options_.work_limit, {}});
-    runs.cut_off_by_clock = runs.cut_off_by_clock || answer.cut_off_by_clock;
-    runs.failed = runs.failed || answer.status == EngineStatus::failed;
+    runs.add(answer);
     return answer;
   }
 
@@ -174,23 +181,24 @@ class CheckmateSearch {
   }
 
   // Nothing within the budget was found: the least peak says why, and may be a schedule that fits all the same.
-  Result<CheckpointAnswer> explain(std::int64_t budget, Runs& runs) {
+  Result<CheckpointAnswer> explain(std::int64_t budget, const Runs& runs) {
     if (!least_peak_asked_) {
       least_peak_asked_ = true;
       const FrontierProgram made = FrontierProgram::of_least_peak(chain_);
-      const EngineAnswer least = run(made, true, runs);
+      const EngineAnswer least = run(made, true, least_peak_runs_);
       if (Status status = add_rounded(made, least, kWhole, "integer program of the least peak"); !status) {
         return status.error();
       }
       if (least.status == EngineStatus::optimal) peak_bound_ = whole(least.objective, made.bytes_per_unit());
       if (peak_bound_ > TickSum{least_known_peak()}) {
-        runs.contradicted = true;
+        least_peak_runs_.contradicted = true;
         peak_bound_ = 0;
       }
     }
     if (fastest(budget) != nullptr) return cut_off(budget, runs.words());
     if (TickSum{budget} < peak_bound_) return none_below();
-    return no_answer_below(least_known_peak(), runs.words() + ", so nothing is proven");
+    const Runs& undecided = least_peak_runs_.stopped || least_peak_runs_.failed ? least_peak_runs_ : runs;
+    return no_answer_below(least_known_peak(), undecided.words() + ", so nothing is proven");
   }
 
   // The fastest schedule that is known, and why nothing is claimed of it.
@@ -214,6 +222,7 @@ class CheckmateSearch {
   const ilp::Highs engine_;
   std::vector<CheckpointAnswer> known_;  // what was found for any budget
   bool least_peak_asked_ = false;
+  Runs least_peak_runs_;
   TickSum peak_bound_ = 0;  // no schedule of the family needs less
 };
 
@@ -243,7 +252,7 @@ namespace {
 
 constexpr meshwright_config_key_v1 kCheckmateSchema[] = {
     {"max_columns", "integer", "columns", "4_000",
-     "the largest integer program that HiGHS is given; it has 4 n (n + 1) columns of n stages, and beyond it the "
+     "the largest integer program that HiGHS is given: 4 n (n + 1) columns of a chain of n stages; beyond it the "
      "answer "
      "is the best of segments of equal length"},
     {"work_limit", "integer", "steps", "4_000_000_000", "counted steps after which a run of HiGHS stops"},

@@ -1,7 +1,7 @@
 #include "frontier_program.h"
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace meshwright::checkmate {
