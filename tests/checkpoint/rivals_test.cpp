@@ -22,7 +22,7 @@ class Rivals : public ::testing::Test {
       Config config;
       if (id == "rotor") config.set("slots", std::int64_t{1000});
       if (id == "checkmate") {
-        config.set("max_columns", std::int64_t{4000});
+        config.set("max_columns", std::int64_t{7000});
         config.set("work_limit", std::int64_t{4'000'000'000});
         config.set("deadline_seconds", 600.0);
       }

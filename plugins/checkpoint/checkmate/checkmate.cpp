@@ -131,15 +131,10 @@ class CheckmateSearch {
     return answer;
   }
 
-  // What is left of an objective after the engine's tolerances, in whole ticks or bytes.
-  [[nodiscard]] TickSum whole(double objective, double per_unit) const {
+  // What no schedule of the family is below, in whole ticks or bytes: an objective after the engine's tolerances.
+  [[nodiscard]] TickSum proven_by(const FrontierProgram& made, double objective) const {
     const double lowered = objective - std::abs(objective) * engine_.relative_margin() - engine_.absolute_margin();
-    return static_cast<TickSum>(std::ceil(std::max(0.0, lowered) * per_unit));
-  }
-
-  // No schedule of the family takes less.
-  [[nodiscard]] TickSum bound_of(const FrontierProgram& made, double objective) const {
-    return base_ + whole(objective, made.ticks_per_unit());
+    return made.at_least(std::max(0.0, lowered));
   }
 
   Status add_rounded(const FrontierProgram& made, const EngineAnswer& found, std::span<const double> thresholds,
@@ -158,12 +153,12 @@ class CheckmateSearch {
     const EngineAnswer relaxed = run(made, false, runs);
     if (Status status = add_rounded(made, relaxed, kThresholds, "relaxation, rounded"); !status) return status.error();
     bool nothing_fits = relaxed.status == EngineStatus::infeasible;
-    TickSum bound = relaxed.status == EngineStatus::optimal ? bound_of(made, relaxed.objective) : base_;
+    TickSum bound = relaxed.status == EngineStatus::optimal ? base_ + proven_by(made, relaxed.objective) : base_;
     if (!nothing_fits && (fastest(budget) == nullptr || fastest(budget)->ticks > bound)) {
       const EngineAnswer exact = run(made, true, runs);
       if (Status status = add_rounded(made, exact, kWhole, "integer program"); !status) return status.error();
       nothing_fits = exact.status == EngineStatus::infeasible;
-      if (exact.status == EngineStatus::optimal) bound = std::max(bound, bound_of(made, exact.objective));
+      if (exact.status == EngineStatus::optimal) bound = std::max(bound, base_ + proven_by(made, exact.objective));
     }
     const CheckpointAnswer* best = fastest(budget);
     if (best == nullptr) return explain(budget, runs);
@@ -172,7 +167,7 @@ class CheckmateSearch {
     if (best->ticks > bound) return cut_off(budget, runs.words(), bound);
     CheckpointAnswer answer = *best;
     answer.status = SolveStatus::optimal;
-    answer.method += ": proven with " + std::to_string(columns_) + " columns";
+    answer.method += "; proven with " + std::to_string(columns_) + " columns";
     return answer;
   }
 
@@ -189,7 +184,7 @@ class CheckmateSearch {
       if (Status status = add_rounded(made, least, kWhole, "integer program of the least peak"); !status) {
         return status.error();
       }
-      if (least.status == EngineStatus::optimal) peak_bound_ = whole(least.objective, made.bytes_per_unit());
+      if (least.status == EngineStatus::optimal) peak_bound_ = proven_by(made, least.objective);
       if (peak_bound_ > TickSum{least_known_peak()}) {
         least_peak_runs_.contradicted = true;
         peak_bound_ = 0;
@@ -206,7 +201,7 @@ class CheckmateSearch {
     const CheckpointAnswer* best = fastest(budget);
     if (best == nullptr) return no_answer_below(least_known_peak(), why + ", so nothing is proven");
     CheckpointAnswer answer = *best;
-    answer.method += ": " + why;
+    answer.method += "; " + why;
     if (bound > 0) {
       const double over = to_seconds(answer.ticks - bound) / to_seconds(bound);
       answer.method += ", within " + std::to_string(100 * over) + " % of its bound";
@@ -251,7 +246,7 @@ Result<std::vector<CheckpointAnswer>> Checkmate::do_solve(const Chain& chain,
 namespace {
 
 constexpr meshwright_config_key_v1 kCheckmateSchema[] = {
-    {"max_columns", "integer", "columns", "4_000",
+    {"max_columns", "integer", "columns", "7_000",
      "the largest integer program that HiGHS is given: 4 n (n + 1) columns of a chain of n stages; beyond it the "
      "answer "
      "is the best of segments of equal length"},

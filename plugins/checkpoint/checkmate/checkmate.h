@@ -15,7 +15,7 @@
 namespace meshwright {
 
 struct CheckmateOptions {
-  std::int64_t max_columns = 4'000;         // of the program that HiGHS is given: 4 n (n + 1) of n stages
+  std::int64_t max_columns = 7'000;         // of the program that HiGHS is given: 4 n (n + 1) of n stages
   std::int64_t work_limit = 4'000'000'000;  // elementary steps of each run of HiGHS; counted
   double deadline_seconds = 60;             // wall time of all budgets together, a last resort
 };

@@ -73,6 +73,25 @@ TEST(Checkmate, ProvesLongerChains) {
   EXPECT_EQ(static_cast<std::int64_t>(answer.ticks), 420);
 }
 
+// Microseconds in ticks and megabytes are small numbers times a large one.
+TEST(Checkmate, ProvesTimesAndSizesOfOneUnit) {
+  const Chain small = random_chain(10, 10, Gradients::any);
+  Chain large = random_chain(10, 10, Gradients::any, 1'000'000);
+  for (ChainStage& stage : large.stages) {
+    for (Ticks* ticks : {&stage.forward_ticks, &stage.backward_ticks, &stage.forward_communication_ticks,
+                         &stage.backward_communication_ticks}) {
+      *ticks *= 1'000'000'000;
+    }
+  }
+  const std::int64_t budget = peak_of_everything(small) * 7 / 10;
+  const CheckpointAnswer of_small = solve(small, {budget}).front();
+  const CheckpointAnswer of_large = solve(large, {budget * 1'000'000 + 1}).front();
+  EXPECT_EQ(of_small.status, SolveStatus::optimal) << of_small.method;
+  EXPECT_EQ(of_large.status, SolveStatus::optimal) << of_large.method;
+  EXPECT_TRUE(of_small.ticks > ticks_without_recomputing(small));
+  EXPECT_TRUE(of_large.ticks == of_small.ticks * 1'000'000'000);
+}
+
 // Sizes and times of many digits, which no double holds times 2^16: replayed, they count to the last one.
 TEST(Checkmate, TakesNoScheduleThatIsOverTheBudgetByAByte) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {

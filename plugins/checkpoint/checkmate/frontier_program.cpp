@@ -1,6 +1,7 @@
 #include "frontier_program.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -11,25 +12,6 @@ namespace {
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 constexpr std::int64_t kMostUnits = std::int64_t{1} << 16;
 
-// The greatest common divisor, times a power of two that leaves at most kMostUnits of `most`.
-double unit_of(std::int64_t divisor, std::int64_t most) {
-  if (divisor == 0) return 1;
-  auto unit = static_cast<double>(divisor);
-  for (std::int64_t left = most / divisor; left > kMostUnits; left /= 2) unit *= 2;
-  return unit;
-}
-
-std::int64_t divisor_of_bytes(const Chain& chain) {
-  std::int64_t divisor = 0;
-  for (const ChainStage& stage : chain.stages) {
-    for (const std::int64_t bytes : {stage.input_bytes, stage.input_gradient_bytes, stage.saved_bytes,
-                                     stage.forward_overhead_bytes, stage.backward_overhead_bytes}) {
-      divisor = std::gcd(divisor, bytes);
-    }
-  }
-  return divisor;
-}
-
 }  // namespace
 
 std::int64_t count_columns(std::size_t stages) {
@@ -37,16 +19,26 @@ std::int64_t count_columns(std::size_t stages) {
   return 4 * count * (count + 1);
 }
 
+FrontierProgram::Scale FrontierProgram::scale_of(std::int64_t divisor, std::int64_t most) {
+  if (divisor == 0) return {};
+  auto unit = static_cast<double>(divisor);
+  for (std::int64_t left = most / divisor; left > kMostUnits; left /= 2) unit *= 2;
+  return {divisor, unit};
+}
+
 FrontierProgram::FrontierProgram(const Chain& chain) : chain_(chain), phases_(phases_of(chain.stages.size())) {
-  std::int64_t tick_divisor = 0, most_ticks = 0, all_bytes = 0;
+  std::int64_t tick_divisor = 0, most_ticks = 0, byte_divisor = 0, all_bytes = 0;
   for (const ChainStage& stage : chain.stages) {
     tick_divisor = std::gcd(tick_divisor, forward_run_ticks(stage));
     most_ticks = std::max(most_ticks, forward_run_ticks(stage));
-    all_bytes += stage.input_bytes + stage.input_gradient_bytes + stage.saved_bytes + stage.forward_overhead_bytes +
-                 stage.backward_overhead_bytes;
+    for (const std::int64_t bytes : {stage.input_bytes, stage.input_gradient_bytes, stage.saved_bytes,
+                                     stage.forward_overhead_bytes, stage.backward_overhead_bytes}) {
+      byte_divisor = std::gcd(byte_divisor, bytes);
+      all_bytes += bytes;
+    }
   }
-  ticks_per_unit_ = unit_of(tick_divisor, most_ticks);
-  bytes_per_unit_ = unit_of(divisor_of_bytes(chain), all_bytes);
+  ticks_ = scale_of(tick_divisor, most_ticks);
+  bytes_ = scale_of(byte_divisor, all_bytes);
   add_columns();
   add_runs();
   add_holds();
@@ -54,17 +46,22 @@ FrontierProgram::FrontierProgram(const Chain& chain) : chain_(chain), phases_(ph
 
 FrontierProgram FrontierProgram::within(const Chain& chain, std::int64_t budget) {
   FrontierProgram made(chain);
-  const std::int64_t divisor = std::max<std::int64_t>(divisor_of_bytes(chain), 1);
-  made.add_memory(made.units(budget / divisor * divisor), nullptr);
+  made.add_memory(made.units(budget / made.bytes_.divisor * made.bytes_.divisor), nullptr);
   return made;
 }
 
 FrontierProgram FrontierProgram::of_least_peak(const Chain& chain) {
   FrontierProgram made(chain);
+  made.least_peak_ = true;
   for (LinearColumn& column : made.program_.columns) column.cost = 0;
   const std::uint32_t peak = made.add_column(1, kUnbounded, false);
   made.add_memory(0, &peak);
   return made;
+}
+
+TickSum FrontierProgram::at_least(double objective) const {
+  const auto& [divisor, per_unit] = least_peak_ ? bytes_ : ticks_;
+  return TickSum{divisor} * static_cast<TickSum>(std::ceil(objective * (per_unit / static_cast<double>(divisor))));
 }
 
 std::uint32_t FrontierProgram::add_column(double cost, double upper, bool integer) {
@@ -76,7 +73,7 @@ void FrontierProgram::add_columns() {
   for (std::size_t phase = 0; phase < phases_.size(); ++phase) {
     std::vector<Step>& steps = steps_.emplace_back();
     for (std::size_t stage = 0; stage < phases_[phase].forwards; ++stage) {
-      const double ticks = static_cast<double>(forward_run_ticks(chain_.stages[stage])) / ticks_per_unit_;
+      const double ticks = static_cast<double>(forward_run_ticks(chain_.stages[stage])) / ticks_.per_unit;
       const bool is_new = phase == stage;  // nothing of it can be held before its forward's phase
       const bool is_last = phases_[phase].has_backward && stage + 1 == phases_[phase].forwards;
       Step& step = steps.emplace_back();

@@ -47,8 +47,9 @@ class FrontierProgram {
   static FrontierProgram of_least_peak(const Chain& chain);
 
   [[nodiscard]] const LinearProgram& program() const { return program_; }
-  [[nodiscard]] double ticks_per_unit() const { return ticks_per_unit_; }  // of the objective within a budget
-  [[nodiscard]] double bytes_per_unit() const { return bytes_per_unit_; }  // of that of the least peak
+  // The least ticks of forwards that run again, or bytes of a peak, that a schedule can have whose objective is
+  // `objective` or more: multiples of the divisor.
+  [[nodiscard]] TickSum at_least(double objective) const;
 
   // What values of the columns decide: S at `threshold` and above is held, and a stage saves in the first phase in
   // which so much of it has run. Integer solutions mean the same at any threshold between 0 and 1; those of the
@@ -60,7 +61,14 @@ class FrontierProgram {
     std::uint32_t makes_alone, saves, holds_input, holds_saved;
   };
 
+  struct Scale {
+    std::int64_t divisor = 1;  // the greatest common one
+    double per_unit = 1;       // the divisor, times a power of two
+  };
+
   explicit FrontierProgram(const Chain& chain);
+  // A unit that leaves at most 2^16 of `most`.
+  static Scale scale_of(std::int64_t divisor, std::int64_t most);
 
   std::uint32_t add_column(double cost, double upper, bool integer);
   void add_columns();
@@ -70,7 +78,7 @@ class FrontierProgram {
   void add_memory(double budget, const std::uint32_t* peak);
   void add_row(std::vector<LinearEntry> entries, Relation relation, double right);
 
-  [[nodiscard]] double units(std::int64_t bytes) const { return static_cast<double>(bytes) / bytes_per_unit_; }
+  [[nodiscard]] double units(std::int64_t bytes) const { return static_cast<double>(bytes) / bytes_.per_unit; }
   // What makes the stage's input by itself in the phase: held as it begins, or made in it.
   void append_alone(std::vector<LinearEntry>& entries, std::size_t phase, std::size_t stage, double factor) const;
   // What is saved of a stage once its step in the phase is over.
@@ -80,8 +88,8 @@ class FrontierProgram {
   const std::vector<Phase> phases_;
   std::vector<std::vector<Step>> steps_;  // by phase and stage
   LinearProgram program_;
-  double ticks_per_unit_ = 1;
-  double bytes_per_unit_ = 1;
+  Scale ticks_, bytes_;
+  bool least_peak_ = false;
 };
 
 }  // namespace meshwright::checkmate
