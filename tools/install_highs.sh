@@ -1,17 +1,17 @@
 #!/bin/sh
-# tools/install_highs.sh FOLDER: installs HiGHS, which intra/ilp_highs needs and Debian 12 does not have, into a virtual
-# environment in FOLDER. Does nothing if it is there in the version wanted. What can't be had is left out, and said: all
-# other plugins are built without it.
+# tools/install_highs.sh FOLDER: installs HiGHS, which intra/ilp_highs and checkpoint/checkmate need and Debian 12 does
+# not have, into a virtual environment in FOLDER. Does nothing if it is there in the version wanted. What can't be had is
+# left out, and said: all other plugins are built without it.
 set -eu
 
 folder="${1:?usage: tools/install_highs.sh FOLDER}"
-wanted="$(dirname "$0")/../plugins/intra/ilp_highs/requirements.txt"
+wanted="$(dirname "$0")/../sdk/search/highs_engine/requirements.txt"
 if cmp -s "$wanted" "$folder/requirements.txt"; then
   exit 0
 fi
 
 left_out() {
-  echo "highs: $1; intra/ilp_highs is left out" >&2
+  echo "highs: $1; intra/ilp_highs and checkpoint/checkmate are left out" >&2
   exit 0
 }
 echo "highs: installing $(cat "$wanted") into $folder"

@@ -1,10 +1,11 @@
-// The four solvers, as the host loads them, on the same chains and budgets.
+// The solvers, as the host loads them, on the same chains and budgets.
 #include <gtest/gtest.h>
 
 #include <map>
 #include <string>
 
 #include "chains.h"
+#include "every_schedule.h"
 #include "plugins/plugin_registry.h"
 
 namespace meshwright {
@@ -20,6 +21,11 @@ class Rivals : public ::testing::Test {
     if (!solver) {
       Config config;
       if (id == "rotor") config.set("slots", std::int64_t{1000});
+      if (id == "checkmate") {
+        config.set("max_columns", std::int64_t{7000});
+        config.set("work_limit", std::int64_t{4'000'000'000});
+        config.set("deadline_seconds", 600.0);
+      }
       const auto created = registry_.create<CheckpointSolver>("checkpoint", id, config);
       EXPECT_TRUE(created.ok()) << created.error().message;
       solver = *created;
@@ -61,6 +67,10 @@ bool lets_go_what_it_kept(const Chain& chain, const ChainSchedule& schedule) {
       case ChainOperationKind::forward_keep_input:
       case ChainOperationKind::forward_keep_nothing:
         ++reads[stage];
+        if (operation.kind == ChainOperationKind::forward_keep_nothing) {
+          if (reads[stage] > 1 || is_saved[stage]) return true;
+          is_alone[stage] = false;
+        }
         if (!is_alone[stage + 1]) reads[stage + 1] = 0;
         is_saved[stage] = operation.kind == ChainOperationKind::forward_keep_all;
         is_alone[stage + 1] = !is_saved[stage];
@@ -102,6 +112,37 @@ TEST_F(Rivals, NoneThatKeepsWhatItKeptIsFasterThanRotorOrNeedsLess) {
   EXPECT_GT(met, kChains);
   EXPECT_LT(let_go, met / 20);
   EXPECT_GT(let_go, 0);  // so the theorem's family is one, not all (docs/decisions/043-chains.md)
+}
+
+#ifdef MESHWRIGHT_WITH_HIGHS
+constexpr bool kHasCheckmate = true;
+#else
+constexpr bool kHasCheckmate = false;
+#endif
+
+// checkmate lets go of what was kept where that is faster; Dijkstra's algorithm over all that memory can hold does too.
+TEST_F(Rivals, CheckmateIsNoSlowerThanRotorNorFasterThanEverySchedule) {
+  if (!kHasCheckmate) GTEST_SKIP() << "checkmate was not built: HiGHS was not found";
+  int compared = 0, faster = 0;
+  for (int seed = 0; seed < 60; ++seed) {
+    const Chain chain = random_chain(static_cast<std::uint64_t>(seed), 1 + static_cast<std::size_t>(seed) % 6,
+                                     Gradients::no_larger_than_values);
+    const std::vector<std::int64_t> budgets = budgets_of(chain);
+    const std::vector<CheckpointAnswer> rotor = solve("rotor", chain, budgets);
+    const std::vector<CheckpointAnswer> checkmate = solve("checkmate", chain, budgets);
+    for (std::size_t i = 0; i < budgets.size(); ++i) {
+      ASSERT_EQ(rotor[i].status, SolveStatus::optimal);
+      ASSERT_EQ(checkmate[i].status, SolveStatus::optimal) << "seed " << seed << ": " << checkmate[i].method;
+      ASSERT_TRUE(checkmate[i].ticks <= rotor[i].ticks) << "seed " << seed << ", budget " << budgets[i];
+      const auto least = least_ticks_of_every_schedule(chain, budgets[i], ScheduleFamily::any);
+      ASSERT_TRUE(least && checkmate[i].ticks >= *least) << "seed " << seed << ", budget " << budgets[i];
+      ++compared;
+      if (checkmate[i].ticks == rotor[i].ticks) continue;
+      ASSERT_TRUE(lets_go_what_it_kept(chain, checkmate[i].schedule)) << "seed " << seed;
+      ++faster;
+    }
+  }
+  EXPECT_GT(faster, compared / 20);
 }
 
 TEST_F(Rivals, EachSaysWhatItNeeds) {

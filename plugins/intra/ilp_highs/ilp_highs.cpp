@@ -2,7 +2,7 @@
 
 #include <iterator>
 
-#include "engine.h"
+#include "highs_engine.h"
 #include "meshwright/plugin.h"
 
 namespace meshwright {

@@ -1,6 +1,6 @@
 #include "ilp_highs.h"
 
-#include "engine.h"
+#include "highs_engine.h"
 #include "engine_suite.h"
 
 namespace meshwright {

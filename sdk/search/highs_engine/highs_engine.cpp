@@ -1,4 +1,4 @@
-#include "engine.h"
+#include "highs_engine.h"
 
 #include <interfaces/highs_c_api.h>
 
