@@ -63,15 +63,26 @@ INSTANTIATE_TEST_SUITE_P(Golden, EmittedClass,
                                                  "class InnerLayer1Block(", "\n\nclass "}),
                          [](const auto& info) { return info.param.name; });
 
-TEST(EmittedTorch, RefusesBlocksThatAreNotThere) {
+TEST(EmittedTorch, RunsAgainTheBlocksThatThePlanSays) {
   const std::filesystem::path folder = std::filesystem::temp_directory_path() / ("emitted" + std::to_string(::getpid()));
   const std::string plan = (folder / "plan.json").string();
   std::filesystem::create_directories(folder);
-  ASSERT_EQ(run_program("plan " SOURCE_FOLDER "/tests/models/gpt2_tiny.pt2 --cluster " SOURCE_FOLDER "/tests/e2e/slow8.toml --mesh 8 -o " + plan).exit_code, 0);
-  const Outcome emitted = run_program("emit " + plan + " --backend torch --set 'emit.torch.checkpoint=[\"inner.transformer.layers\"]'");
-  EXPECT_NE(emitted.exit_code, 0);
-  EXPECT_NE(emitted.errors.find("no numbered blocks under 'inner.transformer.layers'"), std::string::npos) << emitted.errors;
-  EXPECT_EQ(run_program("emit " + plan + " --backend torch --set 'emit.torch.checkpoint=[\"inner.transformer.h\"]'").exit_code, 0);
+  for (const bool again : {false, true}) {
+    ASSERT_EQ(run_program("plan " SOURCE_FOLDER "/tests/models/gpt2_deep_tiny.pt2 --cluster " SOURCE_FOLDER "/tests/e2e/slow8.toml --mesh 8 --set search.recompute=" +
+                          std::string(again ? "all" : "none") + " -o " + plan)
+                  .exit_code,
+              0);
+    const Outcome emitted = run_program("emit " + plan + " --backend torch -o " + folder.string());
+    EXPECT_EQ(emitted.exit_code, 0) << emitted.errors;
+    EXPECT_EQ(read(folder / "model.py").find(" checkpoint(self.inner.transformer.h[i], ") != std::string::npos, again);
+  }
+  std::string text = read(plan);
+  const std::string block = "\"inner.transformer.h.0\"";
+  ASSERT_NE(text.find(block), std::string::npos);
+  std::ofstream(plan) << text.replace(text.find(block), block.size(), "\"inner.transformer.layers.0\"");
+  const Outcome strange = run_program("emit " + plan + " --backend torch -o " + folder.string());
+  EXPECT_NE(strange.exit_code, 0);
+  EXPECT_NE(strange.errors.find("inner.transformer.layers.0"), std::string::npos) << strange.errors;
   std::filesystem::remove_all(folder);
 }
 
