@@ -106,7 +106,7 @@ class Planner {
     searched->problem = std::move(*problem);
     Result<FittedSearch> found = fitted_.search(given, searched->problem, request_.budget_bytes);
     if (!found) return found.error();
-    if (request_.search.text("recompute") == "blocks") {
+    if (chooses_blocks()) {
       if (Status status = run_blocks_again(*searched, *found); !status) return status;
     }
     if (!found->best && request_.explain) {
@@ -117,13 +117,14 @@ class Planner {
     }
     trial.status = found->status;
     trial.lower_bound_seconds = found->lower_bound_seconds;
-    trial.least_bytes = found->least_bytes;
+    trial.least_bytes = chooses_blocks() ? 0 : found->least_bytes;  // that is proven of one number of blocks
     if (found->status == SolveStatus::infeasible && found->least_bytes == 0 && !request_.pins.empty()) {
       Result<std::string> contradiction = contradiction_of(given);
       if (!contradiction) return contradiction.error();
       if (!contradiction->empty()) found->binding = std::move(*contradiction);
     }
     trial.binding = found->least_bytes > 0 ? "needs at least " + size_text(found->least_bytes) + " per device" : found->binding;
+    if (chooses_blocks() && !found->best) trial.binding += ", with every block run again";
     if (found->best) {
       if (searches_steps() && found->best->no_program.empty()) begin_steps(*searched, *found->best);
       if (request_.search.text("inputs") == "rows") {
@@ -143,11 +144,18 @@ class Planner {
     return Done{};
   }
 
+  [[nodiscard]] bool chooses_blocks() const {
+    return request_.search.text("recompute") == "blocks" && !recomputable_blocks(request_.context.model).empty();
+  }
+
   // Where the budget binds, blocks run again if that is faster than what fits without, or nothing does.
   Status run_blocks_again(Searched& searched, FittedSearch& found) const {
     Result<std::optional<RecomputeSearch>> better = search_recomputed(fitted_, searched.given, request_.pins, request_.budget_bytes, found);
     if (!better) return better.error();
-    if (!*better) return Done{};
+    if (!*better) {
+      bound_any_number(found.without_budget, found);
+      return Done{};
+    }
     if (Status status = bound_without_budget(searched, found.without_budget); !status) return status;
     searched.again_note = found.best ? "the fastest plan found that fits without has a step of " + milliseconds(found.best->plan.step_seconds) + "."
                                      : "no plan was found that fits without.";
@@ -232,8 +240,7 @@ class Planner {
   // Of all that was to be searched on a mesh.
   [[nodiscard]] double step_bound_seconds(const Searched& searched) const {
     if (searched.step_bound_seconds) return *searched.step_bound_seconds;
-    const bool any_number = request_.search.text("recompute") == "blocks";
-    return any_number ? searched.steps->bound_without_budget_seconds() : searched.steps->bound_seconds();
+    return chooses_blocks() ? searched.steps->bound_without_budget_seconds() : searched.steps->bound_seconds();
   }
 
   // On the mesh that leads, what people would try.
@@ -247,7 +254,7 @@ class Planner {
     const double gap = 1 - leader->steps->bound_seconds() / leader->steps->best().plan.step_seconds;
     if (gap < kWorthTrying) return Done{};
     const Result<ChoicesByHand> choices = choices_by_hand(fitted_, leader->given, leader->problem, request_.pins, request_.budget_bytes,
-                                                                static_cast<int>(rounds()), gap > kFarFromBound);
+                                                          static_cast<int>(rounds()), gap > kFarFromBound);
     if (!choices) return choices.error();
     StepSearch& steps = *leader->steps;
     const std::vector<Choice>& first = choices->by_step;

@@ -62,12 +62,7 @@ class BlockCounts {
     Result<FittedSearch> found = solver_.search(given, made.problem, budget_);
     if (!found) return found.error();
     made.found = std::move(*found);
-    // What is made again costs time, so no number of blocks has a plan below the best one without a budget.
-    made.found.lower_bound_seconds = to_seconds(without_.without_budget.lower_bound);
-    if (!made.found.best) return made;
-    if (made.found.status == SolveStatus::optimal) made.found.status = SolveStatus::bounded;
-    made.found.best->plan.status = made.found.status;
-    made.found.best->plan.lower_bound_seconds = made.found.lower_bound_seconds;
+    bound_any_number(without_.without_budget, made.found);
     return made;
   }
 
@@ -94,6 +89,14 @@ class BlockCounts {
 };
 
 }  // namespace
+
+void bound_any_number(const Assignment& without_budget, FittedSearch& found) {
+  found.lower_bound_seconds = std::min(found.lower_bound_seconds, to_seconds(without_budget.lower_bound));
+  if (!found.best) return;
+  if (found.status == SolveStatus::optimal && found.best->assignment.cost > without_budget.lower_bound) found.status = SolveStatus::bounded;
+  found.best->plan.status = found.status;
+  found.best->plan.lower_bound_seconds = found.lower_bound_seconds;
+}
 
 Result<std::optional<RecomputeSearch>> search_recomputed(const FittedSolver& solver, const ProblemInput& input, std::span<const Pin> pins, std::int64_t budget,
                                                          const FittedSearch& without) {

@@ -21,6 +21,9 @@ struct RecomputeSearch {
   FittedSearch found;  // Its bound holds for any number of blocks.
 };
 
+// Makes the bound of a search hold for any number of blocks: what is made again costs time, so none has a plan below the best one of no block and no budget.
+void bound_any_number(const Assignment& without_budget, FittedSearch& found);
+
 // The best of these searches, if it is better than `without`, the search of `input` with no block: by the simulated step, or the objective where there is none. If
 // no plan is found, the search with all blocks, which says what holds the least. Nothing where no budget binds, or the model has no such blocks. `input` and `problem` are those of
 // `without`; the former names no blocks. Errors: those of building, solving and lowering.
