@@ -1,15 +1,12 @@
 """What a device of a row of FSDP's table holds by our account, from `meshwright profile` of a plan of the row.
 
-The program is ours: its tensors at every instruction, and the overheads that the device's file states. Four things
+The program is ours: its tensors at every instruction, and the overheads that the device's file states. Three things
 FSDP (PyTorch 1.13 and 2.0, as llm-foundry's benchmarks set it) does otherwise than our plans, and they are put in
 their place:
 
 - It gathers and reduces a block's parameters as one: with `limit_all_gathers` at most two blocks are gathered at a
   time, and the root's (words, the last norm) all the step; one block's gradient is whole, in bf16, until it is reduced.
   Our plans gather and reduce each parameter by itself.
-- With activation checkpointing a block keeps its input alone, and makes the rest again before its backward: at an
-  instruction in block k, of the blocks before k their results are there, and nothing else that they saved. Our plans
-  recompute nothing.
 - amp_bf16 (mixed_precision PURE): 4 bytes of value, 8 of Adam's and 4 of gradient for each parameter, in shards. Ours
   are 2, 4 + 8 and 2, which is as much; pure bf16: 2, 4 and 2 both. So nothing is changed here.
 - The loss is flash-attn's (`fused_crossentropy`, llm-foundry's default): logits and their gradient in bf16, no copy in
@@ -35,8 +32,6 @@ class Shape:
     width: int
     layers: int
     words: int
-    tokens: int            # of a device, in a microbatch
-    recomputes: bool
     gathers_blocks: bool   # FULL_SHARD; SHARD_GRAD_OP keeps all parameters gathered, as the plan does
 
     @property
@@ -47,10 +42,6 @@ class Shape:
     @property
     def root_bytes(self) -> int:
         return BF16_BYTES * (self.words + 1) * self.width
-
-    @property
-    def boundary_bytes(self) -> int:
-        return BF16_BYTES * self.width * self.tokens
 
 
 def block_of(module: str) -> int | None:
@@ -71,13 +62,6 @@ def places(nodes: list[dict[str, Any]], layers: int) -> dict[str, int]:
 
 def peak_bytes(profile: dict[str, Any], shape: Shape) -> int:
     """The most that the row's tensors hold at any instruction."""
-    dropped = [0] * (shape.layers + 1)  # by the number of blocks whose forwards lie before
-    for node in profile["nodes"]:
-        block = block_of(node["module"])
-        if block is not None and shape.recomputes:
-            dropped[block + 1] += node["saved_bytes"]
-    for block in range(shape.layers):
-        dropped[block + 1] += dropped[block] - (shape.boundary_bytes if shape.recomputes else 0)
     before = places(profile["nodes"], shape.layers)
     units = shape.root_bytes + GATHERED_BLOCKS * shape.block_bytes if shape.gathers_blocks else 0
     most = 0
@@ -86,7 +70,7 @@ def peak_bytes(profile: dict[str, Any], shape: Shape) -> int:
         if phase != "update":
             if point["node"] not in before:
                 continue  # What only frees, or serves no node: there is never more than after the one before it.
-            held += max(0, units - point["gathered_bytes"]) - dropped[before[point["node"]]]
+            held += max(0, units - point["gathered_bytes"])
             if phase == "backward" and before[point["node"]] < shape.layers:
                 held += shape.block_bytes
         most = max(most, held)

@@ -10,8 +10,8 @@ measured seconds, rank_correlation (Spearman's); of fsdp, whose microbatch is wh
 with twice the microbatch. memory.py says how a row's memory is counted.
 
 How a row is priced: Megatron's plan on the mesh data x tensor without ZeRO (vtrain), ZeRO-3 or 2 over all devices (fsdp); microbatches with
-their gradients kept (vtrain) or reduced each (fsdp). What recomputes its blocks pays one forward more: the computing of all ops and what is
-sent in line there. Left out, and counted: rows with pipelines, which no plan has yet; fp8, offload to the host.
+their gradients kept (vtrain) or reduced each (fsdp). What recomputes its blocks is a plan that runs all of them again (`search.recompute=all`).
+Left out, and counted: rows with pipelines, which no plan has yet; fp8, offload to the host.
 
 On which device: of each GPU, `fitted`/GPU.toml beside this file, which `calibrate` wrote for one half of a published table; `--device` takes
 another. `--fit` begins with the project's own file of the device, fits it to one half of the rows and scores the other, both ways (vtrain_multi:
@@ -155,14 +155,13 @@ def write_cluster(row: Row, device: Path, folder: Path) -> None:
 
 def predicted(row: Row, plan: Path, program: Path, models: Path, clusters: Path) -> float:
     """Seconds of the row's step; its plan is kept. Errors: what the program says of a row that it does not plan."""
-    settings = [*row.settings, f"model.batch={row.batch}", f"train.microbatches={row.microbatches}"]
+    settings = [*row.settings, f"search.recompute={'all' if row.recomputes else 'none'}", f"model.batch={row.batch}", f"train.microbatches={row.microbatches}"]
     command = [program, "plan", models / row.file, "--cluster", clusters / f"{row.gpu}x{row.devices}.toml", "--mesh", row.mesh, "--memory-budget", "4TiB",
                "-o", plan, *(part for each in settings for part in ("--set", each))]
     ran = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
     if ran.returncode != 0:
         raise SystemExit(f"{row.name}: {ran.stderr.strip()}")
-    found = json.loads(plan.read_text())
-    return found["step_seconds"] + (found["forward_seconds"] if row.recomputes else 0.0)
+    return json.loads(plan.read_text())["step_seconds"]
 
 
 def held(row: Row, factor: int, number: int, program: Path, models: Path, folder: Path) -> tuple[int, int]:
@@ -175,9 +174,8 @@ def held(row: Row, factor: int, number: int, program: Path, models: Path, folder
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     if ran.returncode != 0:
         raise SystemExit(f"{row.name}: {ran.stderr.strip()}")
-    width, layers, words, length = (int(row.model[key]) for key in ("width", "layers", "words", "length"))
-    tokens = factor * row.batch // (row.devices * row.microbatches) * length
-    shape = memory.Shape(width, layers, words, tokens, row.recomputes, gathers)
+    width, layers, words = (int(row.model[key]) for key in ("width", "layers", "words"))
+    shape = memory.Shape(width, layers, words, gathers)
     return memory.device_bytes(json.loads(ran.stdout), shape), json.loads(plan.read_text())["cluster"]["memory_bytes"]
 
 
@@ -216,7 +214,7 @@ def price(rows: list[Row], program: Path, folder: Path, devices: dict[str, Path]
 def calibrate(rows: list[Row], numbers: list[int], coefficients: str, program: Path, folder: Path, output: Path) -> dict[str, object]:
     """Fits a device to some of the rows, whose plans lie in `folder`/plans. Returns what the program says of it."""
     table = folder / "plans" / "rows.csv"
-    table.write_text("plan,seconds,recomputes\n" + "".join(f"plan_{number}.json,{rows[number].seconds!r},{int(rows[number].recomputes)}\n" for number in numbers))
+    table.write_text("plan,seconds\n" + "".join(f"plan_{number}.json,{rows[number].seconds!r}\n" for number in numbers))
     ran = subprocess.run([str(program), "calibrate", str(table), "--coefficients", coefficients, "--format", "json", "-o", str(output)],
                          capture_output=True, text=True, check=False)
     if ran.returncode != 0:
