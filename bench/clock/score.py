@@ -10,8 +10,9 @@ measured seconds, rank_correlation (Spearman's); of fsdp, whose microbatch is wh
 with twice the microbatch. memory.py says how a row's memory is counted.
 
 How a row is priced: Megatron's plan on the mesh data x tensor without ZeRO (vtrain), ZeRO-3 or 2 over all devices (fsdp); microbatches with
-their gradients kept (vtrain) or reduced each (fsdp). What recomputes its blocks is a plan that runs all of them again (`search.recompute=all`).
-Left out, and counted: rows with pipelines, which no plan has yet; fp8, offload to the host.
+their gradients kept (vtrain) or reduced each (fsdp). What recomputes its blocks pays one forward more: the computing of all ops and what is
+sent in line there. (A plan that runs its blocks again leaves out the last product of each, as `torch.utils.checkpoint` does since PyTorch 2.1; what was
+measured ran them whole.) What it holds is what such a plan holds. Left out, and counted: rows with pipelines, which no plan has yet; fp8, offload to the host.
 
 On which device: of each GPU, `fitted`/GPU.toml beside this file, which `calibrate` wrote for one half of a published table; `--device` takes
 another. `--fit` begins with the project's own file of the device, fits it to one half of the rows and scores the other, both ways (vtrain_multi:
@@ -155,19 +156,20 @@ def write_cluster(row: Row, device: Path, folder: Path) -> None:
 
 def predicted(row: Row, plan: Path, program: Path, models: Path, clusters: Path) -> float:
     """Seconds of the row's step; its plan is kept. Errors: what the program says of a row that it does not plan."""
-    settings = [*row.settings, f"search.recompute={'all' if row.recomputes else 'none'}", f"model.batch={row.batch}", f"train.microbatches={row.microbatches}"]
+    settings = [*row.settings, f"model.batch={row.batch}", f"train.microbatches={row.microbatches}"]
     command = [program, "plan", models / row.file, "--cluster", clusters / f"{row.gpu}x{row.devices}.toml", "--mesh", row.mesh, "--memory-budget", "4TiB",
                "-o", plan, *(part for each in settings for part in ("--set", each))]
     ran = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
     if ran.returncode != 0:
         raise SystemExit(f"{row.name}: {ran.stderr.strip()}")
-    return json.loads(plan.read_text())["step_seconds"]
+    found = json.loads(plan.read_text())
+    return found["step_seconds"] + (found["forward_seconds"] if row.recomputes else 0.0)
 
 
 def held(row: Row, factor: int, number: int, program: Path, models: Path, folder: Path) -> tuple[int, int]:
     """What a device holds with so many times the microbatch, planned as FSDP gathers, and its memory, in bytes."""
     gathers = "search.zero=3" in row.settings
-    settings = (*row.settings, "search.regather=always") if gathers else row.settings
+    settings = (*row.settings, f"search.recompute={'all' if row.recomputes else 'none'}", *(("search.regather=always",) if gathers else ()))
     plan = folder / f"plan_{number}_{factor}.json"
     predicted(replace(row, batch=factor * row.batch, settings=settings), plan, program, models, folder)
     command = [str(program), "profile", str(plan), "--format", "json"]
@@ -214,7 +216,7 @@ def price(rows: list[Row], program: Path, folder: Path, devices: dict[str, Path]
 def calibrate(rows: list[Row], numbers: list[int], coefficients: str, program: Path, folder: Path, output: Path) -> dict[str, object]:
     """Fits a device to some of the rows, whose plans lie in `folder`/plans. Returns what the program says of it."""
     table = folder / "plans" / "rows.csv"
-    table.write_text("plan,seconds\n" + "".join(f"plan_{number}.json,{rows[number].seconds!r}\n" for number in numbers))
+    table.write_text("plan,seconds,recomputes\n" + "".join(f"plan_{number}.json,{rows[number].seconds!r},{int(rows[number].recomputes)}\n" for number in numbers))
     ran = subprocess.run([str(program), "calibrate", str(table), "--coefficients", coefficients, "--format", "json", "-o", str(output)],
                          capture_output=True, text=True, check=False)
     if ran.returncode != 0:
