@@ -10,6 +10,7 @@ namespace meshwright {
 namespace {
 
 constexpr std::int64_t kMostWork = 5'000'000;  // where the budget binds
+constexpr int kMostAsked = 3;
 
 std::vector<StrategyFilter> filters_by_hand(const ProblemInput& input, bool thorough) {
   std::vector<StrategyFilter> filters;
@@ -53,6 +54,24 @@ Choice choice_of_whole(const Problem& part, const Choice& choice, const Problem&
   return found;
 }
 
+// The best plan by the objective whose program fits: less is asked for, a few times, as its program holds more than the search's terms say.
+Result<std::optional<FittedPlan>> fitting_plan(const FittedSolver& solver, const ProblemInput& input, Problem& part, std::int64_t budget) {
+  std::int64_t asked = budget;
+  for (int i = 0; i < kMostAsked && asked > 0; ++i) {
+    Result<Assignment> answer = solver.assign(input, part, asked, kMostWork);
+    if (!answer) return answer.error();
+    if (answer->choice.empty()) break;
+    const std::int64_t counted = answer->peak_bytes;
+    Result<FittedPlan> fitted = solver.fit(input, part, std::move(*answer), budget);
+    if (!fitted) return fitted.error();
+    if (!fitted->no_program.empty()) break;
+    const std::int64_t over = solver.excess_bytes(fitted->plan, budget);
+    if (over <= 0) return std::optional<FittedPlan>(std::move(*fitted));
+    asked = std::min(asked, counted) - over;
+  }
+  return std::optional<FittedPlan>();
+}
+
 void add_choice(Choice choice, std::vector<Choice>& choices) {
   if (!choice.empty() && std::ranges::find(choices, choice) == choices.end()) choices.push_back(std::move(choice));
 }
@@ -68,14 +87,11 @@ Result<ChoicesByHand> choices_by_hand(const FittedSolver& solver, const ProblemI
     Result<Problem> part = build_pinned(given, pins);
     if (!part && part.error().code != ErrorCode::infeasible) return part.error();
     if (!part) continue;
-    Result<Assignment> answer = solver.assign(given, *part, budget, kMostWork);
-    if (!answer) return answer.error();
-    if (answer->choice.empty()) continue;
-    const Choice by_objective = answer->choice;
-    Result<FittedPlan> fitted = solver.fit(given, *part, std::move(*answer), budget);
-    if (!fitted) return fitted.error();
-    if (!fitted->no_program.empty() || solver.excess_bytes(fitted->plan, budget) > 0) continue;
-    StepSearch steps(solver, given, *part, budget, std::move(*fitted), [](const FittedPlan&) { return true; });
+    Result<std::optional<FittedPlan>> found = fitting_plan(solver, given, *part, budget);
+    if (!found) return found.error();
+    if (!*found) continue;
+    const Choice by_objective = (*found)->assignment.choice;
+    StepSearch steps(solver, given, *part, budget, std::move(**found), [](const FittedPlan&) { return true; });
     for (int i = 0; i < rounds && !steps.is_done(); ++i) {
       if (Status status = steps.run_round(); !status) return status.error();
     }
