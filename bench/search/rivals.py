@@ -11,7 +11,6 @@ the same mesh, under the same budget. Ends with 1 where one is faster than the p
 
 from __future__ import annotations
 
-import argparse
 import sys
 import warnings
 from pathlib import Path
@@ -20,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "zoo"), str(Path(__file__).resolve().parent)]
 
 from search import cluster_file  # noqa: E402
-from steps import CLUSTERS, planned  # noqa: E402
+from steps import CLUSTERS, arguments, planned  # noqa: E402
 
 _TIE = 1e-9  # of a step
 
@@ -43,14 +42,7 @@ def rivals(mesh: str) -> dict[str, list[str]]:
 
 def main() -> int:
     warnings.filterwarnings("ignore")
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="models of the zoo; all if none is named")
-    parser.add_argument("--clusters", default=",".join(CLUSTERS))
-    parser.add_argument("--meshes", default="", help="instead of those of each cluster")
-    parser.add_argument("-o", "--output", type=Path, default=ROOT / "build" / "zoo", help="the folder for exported models")
-    parser.add_argument("--program", type=Path, default=ROOT / "build" / "bin" / "meshwright")
-    options = parser.parse_args()
-    options.output.mkdir(parents=True, exist_ok=True)
+    options = arguments(__doc__)
     import zoo  # noqa: PLC0415  (seconds)
 
     rows = beaten = 0

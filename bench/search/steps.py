@@ -31,9 +31,8 @@ def planned(command: list[str]) -> tuple[float, dict | None]:
     return seconds, json.loads(done.stdout) if done.stdout.startswith("{") else None
 
 
-def main() -> int:
-    warnings.filterwarnings("ignore")
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments(description: str | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="models of the zoo; all if none is named")
     parser.add_argument("--clusters", default=",".join(CLUSTERS))
     parser.add_argument("--meshes", default="", help="instead of those of each cluster")
@@ -41,6 +40,12 @@ def main() -> int:
     parser.add_argument("--program", type=Path, default=ROOT / "build" / "bin" / "meshwright")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
+    return options
+
+
+def main() -> int:
+    warnings.filterwarnings("ignore")
+    options = arguments(__doc__)
     import zoo  # noqa: PLC0415  (seconds)
 
     gaps, times = [], []
