@@ -18,8 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "zoo"), str(Path(__file__).resolve().parent)]
 
-from search import cluster_file  # noqa: E402
-from steps import CLUSTERS, arguments, planned  # noqa: E402
+from steps import arguments, commands, planned  # noqa: E402
 
 _TIE = 1e-9  # of a step
 
@@ -43,34 +42,23 @@ def rivals(mesh: str) -> dict[str, list[str]]:
 def main() -> int:
     warnings.filterwarnings("ignore")
     options = arguments(__doc__)
-    import zoo  # noqa: PLC0415  (seconds)
-
     rows = beaten = 0
     print(f"{'model':<16} {'cluster':<20} {'mesh':>6} {'step':>12} {'best rival':>12} {'over ours':>9}  which", flush=True)
-    for name, (make, _) in zoo.ZOO.items():
-        if options.names and name not in options.names:
+    for name, cluster, mesh, command in commands(options):
+        _, ours = planned(command)
+        if ours is None or ours["step_seconds"] is None:
+            print(f"{name:<16} {cluster:<20} {mesh:>6}  no plan", flush=True)
             continue
-        path = options.output / f"{name}.pt2"
-        if not path.exists():
-            zoo.export(make, path)
-        for cluster in options.clusters.split(","):
-            for mesh in options.meshes.split(",") if options.meshes else CLUSTERS[cluster]:
-                command = [str(options.program), "plan", str(path), "--cluster", str(cluster_file(cluster)), "--format", "json",
-                           "--set", "train.dtype=bf16", "--set", "train.batch_coupling=allow", "--mesh", mesh]
-                _, ours = planned(command)
-                if ours is None or ours["step_seconds"] is None:
-                    print(f"{name:<16} {cluster:<20} {mesh:>6}  no plan", flush=True)
-                    continue
-                steps = {each["name"]: each["step_seconds"] for each in ours["comparisons"] if each["step_seconds"] and not each.get("note")}
-                for way, settings in rivals(mesh).items():
-                    _, plan = planned([*command, *(part for each in settings for part in ("--set", each))])
-                    if plan is not None and plan["step_seconds"] is not None:
-                        steps[way] = plan["step_seconds"]
-                best = min(steps, key=steps.get)
-                ratio = steps[best] / ours["step_seconds"]
-                rows += 1
-                beaten += ratio < 1 - _TIE
-                print(f"{name:<16} {cluster:<20} {mesh:>6} {1e3 * ours['step_seconds']:>9.3f} ms {1e3 * steps[best]:>9.3f} ms {ratio:>9.4f}  {best}", flush=True)
+        steps = {each["name"]: each["step_seconds"] for each in ours["comparisons"] if each["step_seconds"] and not each.get("note")}
+        for way, settings in rivals(mesh).items():
+            _, plan = planned([*command, *(part for each in settings for part in ("--set", each))])
+            if plan is not None and plan["step_seconds"] is not None:
+                steps[way] = plan["step_seconds"]
+        best = min(steps, key=steps.get)
+        ratio = steps[best] / ours["step_seconds"]
+        rows += 1
+        beaten += ratio < 1 - _TIE
+        print(f"{name:<16} {cluster:<20} {mesh:>6} {1e3 * ours['step_seconds']:>9.3f} ms {1e3 * steps[best]:>9.3f} ms {ratio:>9.4f}  {best}", flush=True)
     print(f"faster than ours: {beaten} of {rows}")
     return 1 if beaten else 0
 

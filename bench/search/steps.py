@@ -15,6 +15,7 @@ import json
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
@@ -43,13 +44,10 @@ def arguments(description: str | None) -> argparse.Namespace:
     return options
 
 
-def main() -> int:
-    warnings.filterwarnings("ignore")
-    options = arguments(__doc__)
+def commands(options: argparse.Namespace) -> Iterator[tuple[str, str, str, list[str]]]:
+    """The model, cluster and mesh of each plan, and the command that makes it. Models are exported on the way."""
     import zoo  # noqa: PLC0415  (seconds)
 
-    gaps, times = [], []
-    print(f"{'model':<16} {'cluster':<20} {'mesh':>6} {'step':>12} {'bound':>12} {'gap':>8} {'by objective':>13} {'CPU s':>7} {'without':>8}", flush=True)
     for name, (make, _) in zoo.ZOO.items():
         if options.names and name not in options.names:
             continue
@@ -57,18 +55,26 @@ def main() -> int:
         zoo.export(make, path)
         for cluster in options.clusters.split(","):
             for mesh in options.meshes.split(",") if options.meshes else CLUSTERS[cluster]:
-                command = [str(options.program), "plan", str(path), "--cluster", str(cluster_file(cluster)), "--format", "json",
-                           "--set", "train.dtype=bf16", "--set", "train.batch_coupling=allow", "--mesh", mesh]
-                seconds, plan = planned(command)
-                before, first = planned([*command, "--set", "search.step_rounds=0"])
-                if plan is None or plan["step_seconds"] is None:
-                    print(f"{name:<16} {cluster:<20} {mesh:>6}  {'no plan' if plan is None else plan['reason'][:80]}", flush=True)
-                    continue
-                step, bound = plan["step_seconds"], plan["step_lower_bound_seconds"]
-                gaps.append(step / bound - 1 if bound > 0 else float("inf"))
-                times.append(seconds / before)
-                print(f"{name:<16} {cluster:<20} {mesh:>6} {1e3 * step:>9.3f} ms {1e3 * bound:>9.3f} ms {gaps[-1]:>8.2%} "
-                      f"{1e3 * first['step_seconds']:>10.3f} ms {seconds:>7.2f} {before:>8.2f}", flush=True)
+                yield name, cluster, mesh, [str(options.program), "plan", str(path), "--cluster", str(cluster_file(cluster)), "--format", "json",
+                                            "--set", "train.dtype=bf16", "--set", "train.batch_coupling=allow", "--mesh", mesh]
+
+
+def main() -> int:
+    warnings.filterwarnings("ignore")
+    options = arguments(__doc__)
+    gaps, times = [], []
+    print(f"{'model':<16} {'cluster':<20} {'mesh':>6} {'step':>12} {'bound':>12} {'gap':>8} {'by objective':>13} {'CPU s':>7} {'without':>8}", flush=True)
+    for name, cluster, mesh, command in commands(options):
+        seconds, plan = planned(command)
+        before, first = planned([*command, "--set", "search.step_rounds=0"])
+        if plan is None or plan["step_seconds"] is None:
+            print(f"{name:<16} {cluster:<20} {mesh:>6}  {'no plan' if plan is None else plan['reason'][:80]}", flush=True)
+            continue
+        step, bound = plan["step_seconds"], plan["step_lower_bound_seconds"]
+        gaps.append(step / bound - 1 if bound > 0 else float("inf"))
+        times.append(seconds / before)
+        print(f"{name:<16} {cluster:<20} {mesh:>6} {1e3 * step:>9.3f} ms {1e3 * bound:>9.3f} ms {gaps[-1]:>8.2%} "
+              f"{1e3 * first['step_seconds']:>10.3f} ms {seconds:>7.2f} {before:>8.2f}", flush=True)
     print(json.dumps({"rows": len(gaps), "median_gap": median(gaps), "worst_gap": max(gaps), "median_cpu": median(times), "worst_cpu": max(times)}))
     return 0
 

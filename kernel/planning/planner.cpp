@@ -177,10 +177,8 @@ class Planner {
     Result<FittedPlan> fitted = fitted_.fit(searched.given, searched.problem, std::move(fastest), kNoBudget);
     if (!fitted) return fitted.error();
     if (!fitted->no_program.empty()) return Done{};
-    StepSearch steps(fitted_, searched.given, searched.problem, kNoBudget, std::move(*fitted), [](const FittedPlan&) { return true; });
-    for (double i = 0; i < rounds() && !steps.is_done(); ++i) {
-      if (Status status = steps.run_round(); !status) return status;
-    }
+    StepSearch steps(fitted_, searched.given, searched.problem, kNoBudget, std::move(*fitted));
+    if (Status status = steps.run_rounds(static_cast<int>(rounds())); !status) return status;
     searched.step_bound_seconds = steps.bound_seconds();
     return Done{};
   }

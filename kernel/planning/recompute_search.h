@@ -25,8 +25,8 @@ struct RecomputeSearch {
 void bound_any_number(const Assignment& without_budget, FittedSearch& found);
 
 // The best of these searches, if it is better than `without`, the search of `input` with no block: by the simulated step, or the objective where there is none. If
-// no plan is found, the search with all blocks, which says what holds the least. Nothing where no budget binds, or the model has no such blocks. `input` and `problem` are those of
-// `without`; the former names no blocks. Errors: those of building, solving and lowering.
+// no plan is found, the search with all blocks, which says what holds the least. Nothing where no budget binds, or the model has no such blocks. `input` is that of
+// `without`, and names no blocks. Errors: those of building, solving and lowering.
 Result<std::optional<RecomputeSearch>> search_recomputed(const FittedSolver& solver, const ProblemInput& input, std::span<const Pin> pins, std::int64_t budget,
                                                          const FittedSearch& without);
 

@@ -9,7 +9,6 @@ namespace meshwright {
 
 namespace {
 
-constexpr std::int64_t kMostWork = 5'000'000;  // where the budget binds
 constexpr int kMostAsked = 3;
 
 std::vector<StrategyFilter> filters_by_hand(const ProblemInput& input, bool thorough) {
@@ -58,7 +57,7 @@ Choice choice_of_whole(const Problem& part, const Choice& choice, const Problem&
 Result<std::optional<FittedPlan>> fitting_plan(const FittedSolver& solver, const ProblemInput& input, Problem& part, std::int64_t budget) {
   std::int64_t asked = budget;
   for (int i = 0; i < kMostAsked && asked > 0; ++i) {
-    Result<Assignment> answer = solver.assign(input, part, asked, kMostWork);
+    Result<Assignment> answer = solver.assign(input, part, asked, kMostWorkOfRound);
     if (!answer) return answer.error();
     if (answer->choice.empty()) break;
     const std::int64_t counted = answer->peak_bytes;
@@ -91,10 +90,8 @@ Result<ChoicesByHand> choices_by_hand(const FittedSolver& solver, const ProblemI
     if (!found) return found.error();
     if (!*found) continue;
     const Choice by_objective = (*found)->assignment.choice;
-    StepSearch steps(solver, given, *part, budget, std::move(**found), [](const FittedPlan&) { return true; });
-    for (int i = 0; i < rounds && !steps.is_done(); ++i) {
-      if (Status status = steps.run_round(); !status) return status.error();
-    }
+    StepSearch steps(solver, given, *part, budget, std::move(**found));
+    if (Status status = steps.run_rounds(rounds); !status) return status.error();
     add_choice(choice_of_whole(*part, steps.best().assignment.choice, problem), choices.by_step);
     add_choice(choice_of_whole(*part, by_objective, problem), choices.by_objective);
   }

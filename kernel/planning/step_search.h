@@ -6,6 +6,7 @@
 // Neto 2007); what it finds is simulated, and so are plans that are the best one in some blocks and the new one in the others (block_joins.h).
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <set>
 #include <vector>
@@ -16,13 +17,15 @@
 
 namespace meshwright {
 
+inline constexpr std::int64_t kMostWorkOfRound = 5'000'000;  // of its solver, where the budget binds
+
 class StepSearch {
  public:
-  // Whether a plan that was found on the way may be the answer.
+  // Whether a plan that was found on the way may be the answer; empty: any may.
   using Admits = std::function<Result<bool>(const FittedPlan&)>;
 
   // `best` is the best plan of the problem by its objective, within the budget, and was simulated. The first three outlive this.
-  StepSearch(const FittedSolver& solver, const ProblemInput& input, Problem& problem, std::int64_t budget, FittedPlan best, Admits admits);
+  StepSearch(const FittedSolver& solver, const ProblemInput& input, Problem& problem, std::int64_t budget, FittedPlan best, Admits admits = {});
 
   // No plan of this problem within the budget has a shorter step; 0 as long as nothing is known.
   [[nodiscard]] double bound_seconds() const { return bound_seconds_; }
@@ -39,6 +42,8 @@ class StepSearch {
 
   // Errors: those of solving and lowering.
   Status run_round();
+  // So many of them, or until it is done. Errors: as above.
+  Status run_rounds(int count);
   // Simulates a choice that was found elsewhere. Errors: as above.
   Status try_choice(const Choice& choice);
   // Simulates plans that are the one in some blocks and the other in the rest. Errors: as above.
