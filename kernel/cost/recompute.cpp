@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <utility>
 
 #include "meshwright/gather_units.h"
 
@@ -12,89 +14,157 @@ namespace {
 // Which nodes of the forward belong to which block, and what they use of each other.
 class Blocks {
  public:
-  explicit Blocks(const ModelAnalysis& model) : graph_(*model.graph), model_(*model.backward), border_(graph_.values.size(), false) {
+  explicit Blocks(const ModelAnalysis& model) : graph_(*model.graph), model_(*model.backward), of_node_(graph_.nodes.size(), kNone), border_(graph_.values.size(), false) {
+    std::map<std::string, std::size_t> numbers;
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
-      const std::string& block = names_.emplace_back(is_trained(id) ? block_of(graph_.nodes[id].module_path) : "");
+      const std::string block = is_trained(id) ? block_of(graph_.nodes[id].module_path) : "";
       if (block.empty()) continue;
-      if (!nodes_.contains(block)) order_.push_back(block);
-      nodes_[block].push_back(id);
+      const auto [number, is_new] = numbers.try_emplace(block, blocks_.size());
+      if (is_new) blocks_.push_back({block, {}});
+      blocks_[number->second].nodes.push_back(id);
+      of_node_[id] = number->second;
     }
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       for (const Operand& operand : graph_.nodes[id].operands) {
         const NodeId producer = graph_.values[operand.value].producer;
-        if (producer != kNoId && names_[producer] != names_[id]) border_[operand.value] = true;
+        if (producer != kNoId && of_node_[producer] != of_node_[id]) border_[operand.value] = true;
       }
     }
     for (const Output& output : graph_.outputs) border_[output.value] = true;
   }
 
-  [[nodiscard]] const std::vector<std::string>& names() const { return order_; }
-  [[nodiscard]] bool has(const std::string& block) const { return nodes_.contains(block); }
+  [[nodiscard]] const std::vector<RecomputableBlock>& all() const { return blocks_; }
 
-  void recompute(const std::string& block, Recomputation& all) const {
-    const std::vector<NodeId>& nodes = nodes_.at(block);
-    const auto need = [&](ValueId value) {
-      if (value >= graph_.values.size() || border_[value]) return;
-      const NodeId producer = graph_.values[value].producer;
-      if (producer != kNoId && names_[producer] == block) all.made_again[value] = true;
-    };
-    NodeId last = kNoId;
-    for (const NodeId id : nodes) {
-      if (!model_.training.contributions[id].empty()) last = id;
-      for (const NodeId backward : model_.backward_of[id]) {
-        for (const Operand& operand : model_.training.graph.nodes[backward].operands) need(operand.value);
-      }
+  // Marks the ops that a name stands for.
+  Status mark(const std::string& name, std::vector<bool>& chosen) const {
+    for (const RecomputableBlock& block : blocks_) {
+      if (block.name != name) continue;
+      for (const NodeId id : block.nodes) chosen[id] = true;
+      return Done{};
     }
-    for (const NodeId id : nodes) all.begin[id] = last;
-    for (auto id = nodes.rbegin(); id != nodes.rend(); ++id) {
-      const Node& node = graph_.nodes[*id];
-      if (std::ranges::none_of(node.results, [&](ValueId result) { return all.made_again[result]; })) continue;
-      all.runs_again[*id] = true;
-      for (const Operand& operand : node.operands) need(operand.value);
+    for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
+      if (graph_.nodes[id].name != name) continue;
+      if (of_node_[id] == kNone) return bad_input("'" + name + "' has no gradient or stands in no block, and so cannot run again for its backward");
+      if (is_view(id)) return bad_input("'" + name + "' is a view, and made again with what it shows; name what makes that");
+      chosen[id] = true;
+      return Done{};
     }
+    return bad_input("the model has no block '" + name + "' that could run again for its backward, and no op of that name in one");
+  }
+
+  [[nodiscard]] Recomputation recompute(std::vector<bool> chosen) const {
+    follow_storages(chosen);
+    Recomputation made{std::vector<bool>(graph_.nodes.size(), false), std::vector<bool>(graph_.values.size(), false), std::vector<NodeId>(graph_.nodes.size(), kNoId)};
+    for (const RecomputableBlock& block : blocks_) recompute(block, chosen, made);
+    return made;
   }
 
  private:
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
+  // A view is made again with what it shows; one of a parameter, which may be another copy by then, for who runs again.
+  void follow_storages(std::vector<bool>& chosen) const {
+    std::vector<bool> for_users(chosen.size(), false);
+    for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
+      if (is_view(id)) {
+        const NodeId shown = graph_.values[graph_.nodes[id].operands[0].value].producer;
+        chosen[id] = shown != kNoId && chosen[shown] && of_node_[shown] == of_node_[id];
+      }
+      for (const Operand& operand : graph_.nodes[id].operands) {
+        const NodeId producer = graph_.values[operand.value].producer;
+        const bool of_source = producer != kNoId && is_view(producer) && graph_.values[graph_.nodes[producer].operands[0].value].producer == kNoId;
+        if (chosen[id] && of_source && of_node_[producer] == of_node_[id]) for_users[producer] = true;
+      }
+    }
+    for (NodeId id = 0; id < graph_.nodes.size(); ++id) chosen[id] = chosen[id] || for_users[id];
+  }
+
+  void recompute(const RecomputableBlock& block, const std::vector<bool>& chosen, Recomputation& made) const {
+    const auto maker = [&](ValueId value, NodeId user) {  // that would run again for this use; else kNoId
+      if (value >= graph_.values.size() || border_[value]) return kNoId;
+      const NodeId producer = graph_.values[value].producer;
+      return producer != kNoId && chosen[producer] && of_node_[producer] == of_node_[user] ? producer : kNoId;
+    };
+    std::map<NodeId, NodeId> first_use;  // by maker: whose backward asks for it first
+    for (const NodeId id : block.nodes) {
+      if (model_.training.contributions[id].empty()) continue;
+      for (const NodeId backward : model_.backward_of[id]) {
+        for (const Operand& operand : model_.training.graph.nodes[backward].operands) {
+          const NodeId made_by = maker(operand.value, id);
+          if (made_by == kNoId) continue;
+          made.made_again[operand.value] = true;
+          first_use[made_by] = id;  // nodes ascend, and the backward descends
+        }
+      }
+    }
+    // What runs again together, by its first node.
+    std::map<NodeId, NodeId> together;
+    const auto root_of = [&](NodeId id) {
+      while (together.at(id) != id) id = together.at(id);
+      return id;
+    };
+    for (auto id = block.nodes.rbegin(); id != block.nodes.rend(); ++id) {
+      const Node& node = graph_.nodes[*id];
+      if (std::ranges::none_of(node.results, [&](ValueId result) { return made.made_again[result]; })) continue;
+      made.runs_again[*id] = true;
+      together.try_emplace(*id, *id);
+      for (const Operand& operand : node.operands) {
+        const NodeId made_by = maker(operand.value, *id);
+        if (made_by == kNoId) continue;
+        made.made_again[operand.value] = true;
+        together.try_emplace(made_by, made_by);
+        const auto [one, other] = std::minmax({root_of(made_by), root_of(*id)});
+        together[other] = one;
+      }
+    }
+    std::map<NodeId, NodeId> begin;
+    for (const auto& [made_by, use] : first_use) {
+      NodeId& first = begin.try_emplace(root_of(made_by), use).first->second;
+      first = std::max(first, use);
+    }
+    for (const auto& [id, root] : together) made.begin[id] = begin.at(root_of(id));
+  }
+
+  [[nodiscard]] bool is_view(NodeId id) const { return model_.memory.nodes[id].view; }
   [[nodiscard]] bool is_trained(NodeId id) const {
     return std::ranges::any_of(graph_.nodes[id].results, [&](ValueId result) { return graph_.values[result].requires_gradient; });
   }
 
   const Graph& graph_;
   const TrainingAnalysis& model_;
-  std::vector<std::string> names_;  // by node; "" of what is in no block
-  std::vector<std::string> order_;
-  std::map<std::string, std::vector<NodeId>> nodes_;
-  std::vector<bool> border_;  // by value: somebody outside of its maker's block uses it
+  std::vector<RecomputableBlock> blocks_;
+  std::vector<std::size_t> of_node_;  // by node its block's number; kNone
+  std::vector<bool> border_;          // by value: somebody outside of its maker's block uses it
 };
-
-Recomputation nothing_of(const Graph& graph) {
-  return {std::vector<bool>(graph.nodes.size(), false), std::vector<bool>(graph.values.size(), false), std::vector<NodeId>(graph.nodes.size(), kNoId)};
-}
 
 }  // namespace
 
-std::vector<std::string> recomputable_blocks(const ModelAnalysis& model) {
+std::vector<RecomputableBlock> blocks_of(const ModelAnalysis& model) {
   if (!model.backward) return {};
   const Blocks blocks(model);
-  std::vector<std::string> names;
-  for (const std::string& name : blocks.names()) {
-    Recomputation alone = nothing_of(*model.graph);
-    blocks.recompute(name, alone);
-    if (std::ranges::find(alone.runs_again, true) != alone.runs_again.end()) names.push_back(name);
+  const Recomputation all = blocks.recompute(std::vector<bool>(model.graph->nodes.size(), true));
+  std::vector<RecomputableBlock> made;
+  for (const RecomputableBlock& block : blocks.all()) {
+    if (std::ranges::any_of(block.nodes, [&](NodeId id) { return all.runs_again[id]; })) made.push_back(block);
   }
+  return made;
+}
+
+std::vector<std::string> recomputable_blocks(const ModelAnalysis& model) {
+  std::vector<std::string> names;
+  for (RecomputableBlock& block : blocks_of(model)) names.push_back(std::move(block.name));
   return names;
 }
 
-Result<Recomputation> recomputation(const ModelAnalysis& model, const std::vector<std::string>& blocks) {
-  if (blocks.empty()) return Recomputation{};
+Result<Recomputation> recomputation(const ModelAnalysis& model, const std::vector<std::string>& names) {
+  if (names.empty()) return Recomputation{};
   if (!model.backward) return model.no_backward;
   const Blocks all(model);
-  Recomputation made = nothing_of(*model.graph);
-  for (const std::string& name : blocks) {
-    if (!all.has(name)) return bad_input("the model has no block '" + name + "' that could run again for its backward");
-    all.recompute(name, made);
+  std::vector<bool> chosen(model.graph->nodes.size(), false);
+  for (const std::string& name : names) {
+    if (Status status = all.mark(name, chosen); !status) return status.error();
   }
-  return made;
+  return all.recompute(std::move(chosen));
 }
 
 }  // namespace meshwright

@@ -31,6 +31,7 @@ class Lowering {
     Result<Recomputation> again = recomputation(plan_.model, plan_.recomputed);
     if (!again) return again.error();
     again_ = std::move(*again);
+    find_keepers();
     add_parameters();
     run_microbatch();
     if (missing_) return *missing_;
@@ -38,6 +39,7 @@ class Lowering {
   }
 
  private:
+  using Conversions = std::map<std::pair<ProgramValueId, Layout>, ProgramValueId>;
 
   void run_forward() {
     for (const Source& source : plan_.graph().sources) {
@@ -88,17 +90,31 @@ class Lowering {
     for (NodeId id = 0; id < again_.begin.size(); ++id) {
       if (again_.begin[id] == first && again_.runs_again[id]) nodes.push_back(id);
     }
+    Conversions kept;  // of the forward, for the backward of what does not run again
     for (const NodeId id : nodes) {
-      for (const Operand& operand : graph_.nodes[id].operands) forget_conversions(operand.value);
+      for (const Operand& operand : graph_.nodes[id].operands) forget_conversions(operand.value, kept);
     }
     for (const NodeId id : nodes) run_forward(*index_.node(id));
+    for (const auto& [converted, to] : kept) converted_[converted] = to;
+  }
+
+  void find_keepers() {
+    for (NodeId id = 0; id < again_.begin.size(); ++id) {
+      if (again_.runs_again[id] || index_.node(id) == nullptr) continue;
+      for (std::uint32_t port = 0; port < graph_.nodes[id].operands.size(); ++port) {
+        if (model_.memory.nodes[id].saves_operand[port]) keepers_[graph_.nodes[id].operands[port].value].emplace_back(id, port);
+      }
+    }
   }
 
   // Of a value that was kept, where it has settled.
-  void forget_conversions(ValueId id) {
+  void forget_conversions(ValueId id, Conversions& kept) {
     if (!made_.contains(id) || again_.makes(id)) return;
     ProgramValueId settled = made_.at(id);
     if (const PlannedFork* fork = index_.fork(id); fork != nullptr && layout_of(settled) != fork->layouts.value) settled = converted_.at({settled, fork->layouts.value});
+    for (const auto& [user, port] : keepers_[id]) {
+      if (const auto found = converted_.find({settled, index_.node(user)->call.operands[port].value}); found != converted_.end()) kept.insert(*found);
+    }
     std::erase_if(converted_, [&](const auto& converted) { return converted.first.first == settled; });
   }
 
@@ -465,6 +481,7 @@ class Lowering {
   std::optional<Error> missing_;  // what the plan should have said, and does not
   Program program_;
   Recomputation again_;
+  std::map<ValueId, std::vector<std::pair<NodeId, std::uint32_t>>> keepers_;  // whose operand it is in a backward, and who does not run again; empty if nothing does
   Phase phase_ = Phase::forward;
   std::string serves_;                    // Instruction::node of what is added now
   std::map<std::string, int> copies_of_name_;
@@ -472,7 +489,7 @@ class Lowering {
   std::map<ValueId, std::string> names_;  // of parameters, in the model
   std::map<ValueId, std::uint32_t> parameter_of_;
   std::map<ValueId, ProgramValueId> made_;  // by its producer, in the layout that it yields
-  std::map<std::pair<ProgramValueId, Layout>, ProgramValueId> converted_;
+  Conversions converted_;
   std::map<std::pair<ValueId, Layout>, ProgramValueId> loaded_, inputs_, constant_;
   std::map<ValueId, ProgramValueId> carried_;  // buffers, as the microbatch before left them
   std::map<ValueId, ProgramValueId> left_;     // in buffers, by this one

@@ -45,11 +45,13 @@ void add_layouts(const ProblemEdge& edge, const StrategySet& from, const Strateg
 
 }  // namespace
 
-bool is_again(const Problem& problem, const ProblemEdge& edge) {
+bool is_again(const ModelAnalysis& model, const Problem& problem, const ProblemEdge& edge) {
   const Recomputation& recomputation = problem.recomputation;
   if (edge.of_parameter) return false;
   const Variable& user = problem.variables[edge.to];
-  return user.kind == VariableKind::node ? recomputation.runs(user.node) : user.kind == VariableKind::fork && recomputation.makes(edge.value);
+  if (user.kind == VariableKind::fork) return recomputation.makes(edge.value);
+  if (user.kind != VariableKind::node) return false;
+  return recomputation.runs(user.node) || (recomputation.makes(edge.value) && model.backward->memory.nodes[user.node].saves_operand[edge.to_port]);
 }
 
 EdgeTables::EdgeTables(const ProblemInput& input) : input_(input) {
@@ -155,7 +157,7 @@ CostTable EdgeTables::make_table(const Problem& problem, const ProblemEdge& edge
                   std::vector<Ticks>(from.strategies.size() * to.strategies.size())};
   const std::size_t width = prices.layouts.size(), gradient_width = gradient_prices.layouts.size();
   const bool comes_back = has_gradient(problem, edge);
-  const Ticks forwards = is_again(problem, edge) ? 2 : 1;
+  const Ticks forwards = is_again(input_.model, problem, edge) ? 2 : 1;
   std::map<std::pair<std::uint32_t, std::uint32_t>, const Ticks*> rows;  // of ops, rows from the same layouts are the same
   Ticks* costs = table.costs.data();
   for (const Strategy& source : from.strategies) {
@@ -198,7 +200,7 @@ Status EdgeTables::fill(Problem& problem) {
     };
     const std::uint32_t number = prices(false), gradient_number = prices(true);
     const TableKey key{from.id, edge.from_port, to.id, edge.to_port, number, gradient_number,
-                       static_cast<std::int64_t>(edge.hidden_share * 1e6), edge.of_parameter, has_gradient(problem, edge), is_again(problem, edge)};
+                       static_cast<std::int64_t>(edge.hidden_share * 1e6), edge.of_parameter, has_gradient(problem, edge), is_again(input_.model, problem, edge)};
     const auto [found, inserted] = tables.try_emplace(key, static_cast<std::uint32_t>(first_edges.size()));
     problem.space.edges.push_back({edge.from, edge.to, found->second});
     all_->edges.push_back({number, gradient_number, has_gradient(problem, edge)});

@@ -40,8 +40,8 @@ struct EdgePrices {
   }
 };
 
-// What is converted along an edge is converted again for the backward: by the op that runs again, or to where its result that is made again settles.
-[[nodiscard]] bool is_again(const Problem& problem, const ProblemEdge& edge);
+// What is converted along an edge is converted again for the backward: by the op that runs again, or whose backward takes what is made again; or to where that settles.
+[[nodiscard]] bool is_again(const ModelAnalysis& model, const Problem& problem, const ProblemEdge& edge);
 
 class EdgeTables {
  public:

@@ -63,6 +63,7 @@ class Terms {
   // Of a block that runs again: it has the storage from then on only.
   struct LateSaver {
     Saver saver;
+    std::int32_t begin = 0;                   // then
     std::uint32_t kept_by = kNoId, port = 0;  // the variable that keeps what it is made of until then; kNoId where that is made again too
   };
   struct Group {
@@ -175,7 +176,7 @@ class Terms {
       if (!backward.saves_result[port]) continue;
       const ValueId result = node.results[port];
       Saver saver = saver_of(result, bytes_of(i, Part::result, port, result), backward.holds_result[port]);
-      if (again_.makes(result)) groups_[root_[result]].late_savers.push_back({std::move(saver)});
+      if (again_.makes(result)) groups_[root_[result]].late_savers.push_back({std::move(saver), again_at(variable(i).node)});
       else groups_[root_[result]].savers.push_back(std::move(saver));
     }
     std::vector<ValueId> seen;  // x·x saves x once
@@ -189,7 +190,7 @@ class Terms {
         group.savers.push_back(std::move(saver));
         continue;
       }
-      LateSaver late{std::move(saver)};
+      LateSaver late{std::move(saver), again_at(again_.makes(operand) ? input_.graph().values[operand].producer : variable(i).node)};
       if (const auto edge = flow_.in(i).find(port); edge != flow_.in(i).end() && !again_.makes(operand)) {
         late.kept_by = problem_.edges[edge->second].from;
         late.port = problem_.edges[edge->second].from_port;
@@ -201,7 +202,7 @@ class Terms {
   // Whether an op has an operand for its backward only from when its block runs again.
   [[nodiscard]] bool saves_late(std::uint32_t i, ValueId operand) const { return again_.makes(operand) || again_.runs(variable(i).node); }
   // When that is.
-  [[nodiscard]] std::int32_t again_at(std::uint32_t i) const { return backward_at(variable_of_.at(again_.begin[variable(i).node])); }
+  [[nodiscard]] std::int32_t again_at(NodeId node) const { return backward_at(variable_of_.at(again_.begin[node])); }
 
   [[nodiscard]] bool is_parameter(ValueId id) const {
     const ValueId root = root_[id];
@@ -247,15 +248,15 @@ class Terms {
   // Those of one block share it. Until then what it is made of is kept, by who yields it, unless somebody saves that anyway.
   void add_saved_late(ValueId root, const Group& group) {
     std::map<std::int32_t, std::int64_t> sharing;  // by time
-    for (const LateSaver& late : group.late_savers) ++sharing[again_at(late.saver.variable)];
+    for (const LateSaver& late : group.late_savers) ++sharing[late.begin];
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::int32_t> kept;  // until when
     for (const LateSaver& late : group.late_savers) {
       const Saver& saver = late.saver;
-      const std::int32_t begin = again_at(saver.variable);
-      add(saver.variable, begin, backward_at(saver.variable) + (saver.holds ? 1 : 0), scaled(saver.bytes, 1, sharing.at(begin) + savers_outside(root)));
+      // What others keep from the forward on may be the same storage.
+      if (group.savers.empty()) add(saver.variable, late.begin, backward_at(saver.variable) + (saver.holds ? 1 : 0), scaled(saver.bytes, 1, sharing.at(late.begin) + savers_outside(root)));
       if (late.kept_by == kNoId || !group.savers.empty() || group.taken_over >= 0) continue;
       std::int32_t& until = kept[{late.kept_by, late.port}];
-      until = std::max(until, begin);
+      until = std::max(until, late.begin);
     }
     if (kept.size() != 1) return;  // several may share it
     const auto& [keeper, until] = *kept.begin();

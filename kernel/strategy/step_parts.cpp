@@ -205,7 +205,7 @@ class StepParts::Impl {
     StepTerm convert_back = each(StepPart::convert_back, kComputeRow, back), convert_back_host = each(StepPart::convert_back_host, kHostRow, back);
     convert_back.share = convert_back_host.share = 1 / static_cast<double>(converted_gradients_.at(gradient_of(edge)));
     std::vector<StepTerm> terms = {convert, convert_host, convert_back, convert_back_host};
-    if (!from_fork && !to_fork && meshwright::is_again(problem_, edge)) {
+    if (!from_fork && !to_fork && meshwright::is_again(input_.model, problem_, edge)) {
       terms.push_back(each(StepPart::convert, kComputeRow, again_at(edge.to)));
       terms.push_back(each(StepPart::convert_host, kHostRow, again_at(edge.to)));
     }
