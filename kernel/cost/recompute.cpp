@@ -11,6 +11,15 @@ namespace meshwright {
 
 namespace {
 
+constexpr std::size_t kMostKinds = 5;
+
+// "mul" of "aten.mul.Tensor".
+std::string short_name(const std::string& op) {
+  const std::size_t first = op.find('.');
+  if (first == std::string::npos) return op;
+  return op.substr(first + 1, op.find('.', first + 1) - first - 1);
+}
+
 // Which nodes of the forward belong to which block, and what they use of each other.
 class Blocks {
  public:
@@ -154,6 +163,52 @@ std::vector<std::string> recomputable_blocks(const ModelAnalysis& model) {
   std::vector<std::string> names;
   for (RecomputableBlock& block : blocks_of(model)) names.push_back(std::move(block.name));
   return names;
+}
+
+Result<std::vector<bool>> ops_named(const ModelAnalysis& model, const std::string& name) {
+  if (!model.backward) return model.no_backward;
+  std::vector<bool> chosen(model.graph->nodes.size(), false);
+  if (Status status = Blocks(model).mark(name, chosen); !status) return status.error();
+  return chosen;
+}
+
+std::vector<std::string> recomputed_names(const ModelAnalysis& model, const std::vector<bool>& ops) {
+  std::vector<std::string> names;
+  if (!model.backward) return names;
+  const Blocks blocks(model);
+  const Recomputation all = blocks.recompute(std::vector<bool>(ops.size(), true));
+  for (const RecomputableBlock& block : blocks.all()) {
+    const auto could = [&](NodeId id) { return all.runs_again[id] && !model.backward->memory.nodes[id].view; };
+    std::vector<std::string> here;
+    for (const NodeId id : block.nodes) {
+      if (could(id) && ops[id]) here.push_back(model.graph->nodes[id].name);
+    }
+    if (!here.empty() && std::cmp_equal(here.size(), std::ranges::count_if(block.nodes, could))) here = {block.name};
+    names.insert(names.end(), here.begin(), here.end());
+  }
+  return names;
+}
+
+std::string recomputed_text(const ModelAnalysis& model, const std::vector<std::string>& names) {
+  if (names.empty()) return "";
+  const std::vector<std::string> blocks = recomputable_blocks(model);
+  std::map<std::string, std::string> op_of;
+  for (const Node& node : model.graph->nodes) op_of[node.name] = short_name(node.op);
+  std::size_t whole = 0;
+  std::map<std::string, int> counts;
+  for (const std::string& name : names) {
+    if (std::ranges::find(blocks, name) != blocks.end()) ++whole;
+    else ++counts[op_of[name]];
+  }
+  std::string text;
+  if (whole > 0) text = std::to_string(whole) + " of " + std::to_string(blocks.size()) + " blocks";
+  if (whole == names.size()) return text;
+  std::vector<std::pair<int, std::string>> kinds;
+  for (const auto& [op, count] : counts) kinds.emplace_back(-count, op);
+  std::ranges::sort(kinds);
+  text += (whole > 0 ? " and " : "") + std::to_string(names.size() - whole) + " ops (";
+  for (std::size_t i = 0; i < std::min(kinds.size(), kMostKinds); ++i) text += (i > 0 ? ", " : "") + kinds[i].second + " " + std::to_string(-kinds[i].first);
+  return text + (kinds.size() > kMostKinds ? " ...)" : ")");
 }
 
 Result<Recomputation> recomputation(const ModelAnalysis& model, const std::vector<std::string>& names) {

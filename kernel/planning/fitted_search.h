@@ -61,6 +61,11 @@ class FittedSolver {
   // The same; `without_budget` is set to the best choice of all, whatever it holds.
   Result<Assignment> assign(const ProblemInput& input, Problem& problem, std::int64_t budget, std::int64_t most_work, Assignment& without_budget) const;
 
+  // The solver's answer to a problem by its space alone.
+  [[nodiscard]] Result<Assignment> solve(const ProblemInput& input, const Problem& problem, std::int64_t budget, std::int64_t most_work) const {
+    return solve_({input, problem}, budget, most_work);
+  }
+
   // A plan that holds as little as can be found: what a refusal names.
   Result<std::optional<FittedPlan>> smallest(const ProblemInput& input, const Problem& problem, std::int64_t least_bytes) const;
 

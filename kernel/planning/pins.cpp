@@ -135,6 +135,7 @@ std::string to_string(const Pin& pin) { return "\"" + pin.name + "\" = \"" + pin
 
 Status apply_pins(std::span<const Pin> pins, const ProblemInput& input, Problem& problem) {
   for (const Pin& pin : pins) {
+    if (is_of_recomputation(pin)) continue;
     if (Status status = Pinner(pin, input, problem).run(); !status) return status;
   }
   return Done{};

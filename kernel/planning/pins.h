@@ -2,6 +2,8 @@
 //
 //   "wte.weight" = "S1R"       a parameter or another value: the layout in which its users compute with it
 //   "addmm_3" = "n, repeat"    a node: what each mesh axis does there, as `explain` and the plan file write it; * is anything
+//
+// Pins of what runs again for the backward stand beside them (recompute_pins.h).
 #pragma once
 
 #include <span>
@@ -17,7 +19,10 @@ struct Pin {
   std::string where;  // in the configuration
 };
 
-// Forbids the strategies that the pins exclude. Errors: bad_input for a name that nothing has, with the nearest known
+// Whether it is of what runs again (recompute_pins.h), and not of a layout.
+[[nodiscard]] inline bool is_of_recomputation(const Pin& pin) { return pin.text == "recompute" || pin.text == "keep"; }
+
+// Forbids the strategies that the pins of layouts exclude. Errors: bad_input for a name that nothing has, with the nearest known
 // one, or a value that has no gradient (each use gets its own copy); infeasible where nothing of that name can be as the text
 // says on this mesh, with what it can be.
 Status apply_pins(std::span<const Pin> pins, const ProblemInput& input, Problem& problem);

@@ -31,6 +31,9 @@ class Planner {
   explicit Planner(const PlanRequest& request) : request_(request) {}
 
   Result<PlanRanking> run() {
+    Result<RecomputePins> recompute_pins = RecomputePins::make(request_.context.model, request_.pins);
+    if (!recompute_pins) return recompute_pins.error();
+    recompute_pins_ = std::move(*recompute_pins);
     Result<std::vector<std::vector<std::int64_t>>> shapes = mesh_shapes();
     if (!shapes) return shapes.error();
     for (const auto& shape : *shapes) {
@@ -93,6 +96,7 @@ class Planner {
     auto searched = std::make_unique<Searched>(request_.context, std::move(*mesh), *filter);
     ProblemInput& given = searched->given;
     if (request_.search.text("recompute") == "all") given.recomputed = recomputable_blocks(given.model);
+    given.recomputed = recompute_pins_->applied_to(given.recomputed);
     Result<Problem> problem = build_pinned(given, request_.pins);
     ranking_.strategies_seconds += watch.lap();
     MeshTrial trial;
@@ -106,6 +110,7 @@ class Planner {
     searched->problem = std::move(*problem);
     Result<FittedSearch> found = fitted_.search(given, searched->problem, request_.budget_bytes);
     if (!found) return found.error();
+    trial.free_lower_bound_seconds = to_seconds(found->without_budget.lower_bound);
     if (chooses_blocks()) {
       if (Status status = run_blocks_again(*searched, *found); !status) return status;
     }
@@ -145,12 +150,16 @@ class Planner {
   }
 
   [[nodiscard]] bool chooses_blocks() const {
-    return request_.search.text("recompute") == "blocks" && !recomputable_blocks(request_.context.model).empty();
+    const std::string& recompute = request_.search.text("recompute");
+    return (recompute == "blocks" || recompute == "free") && !recomputable_blocks(request_.context.model).empty();
   }
+
+  // Solvers that read the model know nothing of a space of what is kept.
+  [[nodiscard]] bool chooses_ops() const { return request_.search.text("recompute") == "free" && !request_.solver.reads_model(); }
 
   // Where the budget binds, blocks run again if that is faster than what fits without, or nothing does.
   Status run_blocks_again(Searched& searched, FittedSearch& found) const {
-    Result<std::optional<RecomputeSearch>> better = search_recomputed(fitted_, searched.given, request_.pins, request_.budget_bytes, found);
+    Result<std::optional<RecomputeSearch>> better = search_recomputed(fitted_, {searched.given, searched.problem, request_.pins, *recompute_pins_, request_.budget_bytes, chooses_ops()}, found);
     if (!better) return better.error();
     if (!*better) {
       bound_any_number(found.without_budget, found);
@@ -165,10 +174,7 @@ class Planner {
     return Done{};
   }
 
-  static std::string blocks_again_text(const Plan& plan) {
-    return "The forward of " + std::to_string(plan.recomputed.size()) + " of " + std::to_string(recomputable_blocks(plan.model).size()) +
-           " blocks runs again for their backward; ";
-  }
+  static std::string again_text(const Plan& plan) { return "The forward of " + recomputed_text(plan.model, plan.recomputed) + " runs again for the backward; "; }
 
   // What is made again takes time, so no plan that runs blocks again has a shorter step than the least without, whatever that holds.
   Status bound_without_budget(Searched& searched, Assignment fastest) const {
@@ -399,7 +405,7 @@ class Planner {
       if (trial.mesh == to_string(plan.mesh)) trial.step_seconds = plan.step_seconds;
     }
     for (const auto& searched : searched_) {
-      if (to_string(searched->mesh) == to_string(plan.mesh) && !searched->again_note.empty()) plan.notes.push_back(blocks_again_text(plan) + searched->again_note);
+      if (to_string(searched->mesh) == to_string(plan.mesh) && !searched->again_note.empty()) plan.notes.push_back(again_text(plan) + searched->again_note);
     }
     if (plan.objective_seconds <= least_objective_) return;
     plan.notes.push_back("The least objective is " + milliseconds(least_objective_) + ", but the simulated step of the plan that has it is longer than this one's.");
@@ -471,6 +477,7 @@ class Planner {
   }
 
   const PlanRequest& request_;
+  std::optional<RecomputePins> recompute_pins_;
   const FittedSolver fitted_{[this](const ModelProblem& model, std::int64_t budget, std::int64_t most_work) { return solve(model, budget, most_work); },
                              request_.lower, DeviceMemory{&request_.cluster, request_.must_fit_device}};
   PlanRanking ranking_;

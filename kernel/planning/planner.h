@@ -43,6 +43,7 @@ struct MeshTrial {
   SolveStatus status = SolveStatus::infeasible;
   double objective_seconds = 0;
   double lower_bound_seconds = 0;  // of the objective
+  double free_lower_bound_seconds = 0;  // of the objective without a budget
   double step_seconds = 0;         // the shortest that is known
   double step_lower_bound_seconds = 0;  // no plan of this mesh has a shorter one; 0: nothing is proven
   std::int64_t peak_bytes = 0;

@@ -2,16 +2,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <tuple>
 #include <utility>
 
+#include "kept_space.h"
 #include "meshwright/recompute.h"
+#include "meshwright/step_order.h"
 
 namespace meshwright {
 
 namespace {
 
 constexpr int kBetween = 2;
+constexpr int kMostTurns = 3, kMostAsked = 4;
+constexpr std::int64_t kWorkOfKept = 200'000'000;
 
 using Rank = std::tuple<bool, double, TickSum>;
 
@@ -21,15 +26,35 @@ Rank rank_of(const FittedSearch& found) {
   return {false, found.best->plan.step_seconds, found.best->assignment.cost};
 }
 
+// No budget binds, or nothing is allowed whatever the budget.
+bool is_free(const FittedSearch& without) {
+  const Assignment& fastest = without.without_budget;
+  return fastest.choice.empty() || (without.best && without.best->assignment.cost <= fastest.cost);
+}
+
+// The search of layouts where these run again.
+Result<RecomputeSearch> search_with(const FittedSolver& solver, const RecomputeWish& wish, const FittedSearch& without, const std::vector<std::string>& names) {
+  RecomputeSearch made;
+  made.recomputed = wish.recompute_pins.applied_to(names);
+  ProblemInput given = wish.input;
+  given.recomputed = made.recomputed;
+  Result<Problem> problem = build_pinned(given, wish.pins);
+  if (!problem) return problem.error();
+  made.problem = std::move(*problem);
+  Result<FittedSearch> found = solver.search(given, made.problem, wish.budget);
+  if (!found) return found.error();
+  made.found = std::move(*found);
+  bound_any_number(without.without_budget, made.found);
+  return made;
+}
+
 class BlockCounts {
  public:
-  BlockCounts(const FittedSolver& solver, const ProblemInput& input, std::span<const Pin> pins, std::int64_t budget, const FittedSearch& without)
-      : solver_(solver), input_(input), pins_(pins), budget_(budget), without_(without), blocks_(recomputable_blocks(input.model)) {}
+  BlockCounts(const FittedSolver& solver, const RecomputeWish& wish, const FittedSearch& without)
+      : solver_(solver), wish_(wish), without_(without), blocks_(recomputable_blocks(wish.input.model)) {}
 
   Result<std::optional<RecomputeSearch>> run() {
-    const Assignment& free = without_.without_budget;
-    const bool is_best = without_.best && without_.best->assignment.cost <= free.cost;
-    if (blocks_.empty() || free.choice.empty() || is_best) return std::optional<RecomputeSearch>();
+    if (blocks_.empty() || is_free(without_)) return std::optional<RecomputeSearch>();
     Result<RecomputeSearch> all = search(blocks_.size());
     if (!all) return all.error();
     std::size_t fewest = 0, most = blocks_.size();
@@ -51,26 +76,15 @@ class BlockCounts {
   }
 
  private:
-  Result<RecomputeSearch> search(std::size_t count) const {
-    RecomputeSearch made;
-    made.recomputed.assign(blocks_.begin(), blocks_.begin() + static_cast<std::ptrdiff_t>(count));
-    ProblemInput given = input_;
-    given.recomputed = made.recomputed;
-    Result<Problem> problem = build_pinned(given, pins_);
-    if (!problem) return problem.error();
-    made.problem = std::move(*problem);
-    Result<FittedSearch> found = solver_.search(given, made.problem, budget_);
-    if (!found) return found.error();
-    made.found = std::move(*found);
-    bound_any_number(without_.without_budget, made.found);
-    return made;
+  [[nodiscard]] Result<RecomputeSearch> search(std::size_t count) const {
+    return search_with(solver_, wish_, without_, {blocks_.begin(), blocks_.begin() + static_cast<std::ptrdiff_t>(count)});
   }
 
   // By interpolation, the number from which the fastest plan of all fits; all, if it never does.
   [[nodiscard]] std::size_t enough_blocks(const FittedSearch& with_all) const {
     const std::int64_t none = without_.without_budget.peak_bytes, all = with_all.without_budget.peak_bytes;
-    if (all > budget_ || none <= all) return blocks_.size();
-    const double share = static_cast<double>(none - budget_) / static_cast<double>(none - all);
+    if (all > wish_.budget || none <= all) return blocks_.size();
+    const double share = static_cast<double>(none - wish_.budget) / static_cast<double>(none - all);
     const double count = std::ceil(share * static_cast<double>(blocks_.size()));
     return static_cast<std::size_t>(std::clamp(count, 1.0, static_cast<double>(blocks_.size())));
   }
@@ -80,11 +94,96 @@ class BlockCounts {
   }
 
   const FittedSolver& solver_;
-  const ProblemInput& input_;
-  const std::span<const Pin> pins_;
-  const std::int64_t budget_;
+  const RecomputeWish& wish_;
   const FittedSearch& without_;
   const std::vector<std::string> blocks_;
+  std::optional<RecomputeSearch> best_;
+};
+
+// The search of what runs again by layouts, and of layouts by what runs again.
+class KeptOps {
+ public:
+  KeptOps(const FittedSolver& solver, const RecomputeWish& wish, const FittedSearch& without) : solver_(solver), wish_(wish), without_(without) {}
+
+  Result<std::optional<RecomputeSearch>> improve(std::optional<RecomputeSearch> best) {
+    const Assignment& free = without_.without_budget;
+    const std::vector<std::string> blocks = recomputable_blocks(wish_.input.model);
+    // The terms are those of one microbatch at a time.
+    if (is_free(without_) || blocks.empty() || step_order(wish_.input.training)->fullest(Phase::forward).in_flight > 1) return best;
+    best_ = std::move(best);
+    Result<Problem> none = problem_of({}), all = problem_of(blocks);
+    if (!none) return none.error();
+    if (!all) return all.error();
+    kept_ = std::move(*none);
+    again_ = std::move(*all);
+    std::vector<Choice> starts = {free.choice};
+    if (best_ && best_->found.best) starts.push_back(best_->found.best->assignment.choice);
+    for (Choice& start : starts) {
+      if (Status status = take_turns(std::move(start)); !status) return status.error();
+    }
+    return std::move(best_);
+  }
+
+ private:
+  using Choice = std::vector<std::uint32_t>;
+
+  // From these layouts on, as long as that makes the plan better.
+  Status take_turns(Choice layouts) {
+    for (int turn = 0; turn < kMostTurns; ++turn) {
+      Result<std::vector<std::string>> ops = choose(layouts);
+      if (!ops) return ops.error();
+      if (ops->empty() || !tried_.insert(*ops).second) return Done{};
+      Result<RecomputeSearch> made = search_with(solver_, wish_, without_, *ops);
+      if (!made) return made.error();
+      if (!made->found.best) return Done{};
+      layouts = made->found.best->assignment.choice;
+      const Rank known = best_ ? std::min(rank_of(best_->found), rank_of(without_)) : rank_of(without_);
+      if (rank_of(made->found) >= known) return Done{};
+      best_ = std::move(*made);
+    }
+    return Done{};
+  }
+
+  // What runs again in the fastest plan of these layouts that fits, as far as its terms of memory know; nothing if none is found. Where its program holds more, less
+  // is asked for.
+  Result<std::vector<std::string>> choose(const Choice& layouts) const {
+    const KeptSpace space(wish_.input, kept_, again_, wish_.recompute_pins, layouts);
+    Problem problem;
+    problem.space = space.space();
+    std::vector<std::string> chosen;
+    std::int64_t asked = wish_.budget;
+    for (int round = 0; round < kMostAsked && asked > 0; ++round) {
+      Result<Assignment> answer = solver_.solve(wish_.input, problem, asked, kWorkOfKept);
+      if (!answer) return answer.error();
+      if (answer->choice.empty()) break;
+      chosen = space.recomputed(answer->choice);
+      Result<Problem> of_ops = problem_of(chosen);
+      if (!of_ops) return of_ops.error();
+      Assignment with;
+      with.choice = layouts;
+      with.cost = evaluate(of_ops->space, layouts).cost;
+      ProblemInput given = wish_.input;
+      given.recomputed = chosen;
+      Result<FittedPlan> fitted = solver_.fit(given, *of_ops, std::move(with), wish_.budget);
+      if (!fitted) return fitted.error();
+      const std::int64_t over = solver_.excess_bytes(fitted->plan, wish_.budget);
+      if (over <= 0) break;
+      asked -= over;
+    }
+    return chosen;
+  }
+
+  [[nodiscard]] Result<Problem> problem_of(const std::vector<std::string>& names) const {
+    ProblemInput given = wish_.input;
+    given.recomputed = names;
+    return build_pinned(given, wish_.pins);
+  }
+
+  const FittedSolver& solver_;
+  const RecomputeWish& wish_;
+  const FittedSearch& without_;
+  Problem kept_, again_;  // nothing runs again, and every block does
+  std::set<std::vector<std::string>> tried_;
   std::optional<RecomputeSearch> best_;
 };
 
@@ -98,9 +197,10 @@ void bound_any_number(const Assignment& without_budget, FittedSearch& found) {
   found.best->plan.lower_bound_seconds = found.lower_bound_seconds;
 }
 
-Result<std::optional<RecomputeSearch>> search_recomputed(const FittedSolver& solver, const ProblemInput& input, std::span<const Pin> pins, std::int64_t budget,
-                                                         const FittedSearch& without) {
-  return BlockCounts(solver, input, pins, budget, without).run();
+Result<std::optional<RecomputeSearch>> search_recomputed(const FittedSolver& solver, const RecomputeWish& wish, const FittedSearch& without) {
+  Result<std::optional<RecomputeSearch>> blocks = BlockCounts(solver, wish, without).run();
+  if (!blocks || !wish.of_ops) return blocks;
+  return KeptOps(solver, wish, without).improve(std::move(*blocks));
 }
 
 }  // namespace meshwright

@@ -1,7 +1,11 @@
-// How many of a model's blocks run again for their backward ([search] recompute = "blocks"): the first so many, since what they keep is held longest.
+// What runs again for its backward, where memory binds ([search] recompute).
 //
-// With more of them less is held, and more is computed; in between, the budget asks for shardings that cost more. So the time falls and then rises with the number,
-// and a few searches find about where it turns: with no block, with all, where by interpolation the budget stops to bind, and two between.
+// "blocks": how many of a model's blocks, the first so many, since what they keep is held longest. With more of them less is held, and more is computed; in between,
+// the budget asks for shardings that cost more. So the time falls and then rises with the number, and a few searches find about where it turns: with no block, with
+// all, where by interpolation the budget stops to bind, and two between.
+//
+// "free": which ops, too. Where layouts are given, what is kept is a small search (kept_space.h); where that is given, layouts are one. By turns, from the fastest
+// plan of all and from the best with blocks, as long as the plan becomes better.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +15,19 @@
 #include <vector>
 
 #include "fitted_search.h"
-#include "pins.h"
+#include "recompute_pins.h"
 
 namespace meshwright {
+
+// What is searched for: what runs again beside what must, of a problem in which only that does.
+struct RecomputeWish {
+  const ProblemInput& input;
+  const Problem& problem;  // of `input`, pinned
+  std::span<const Pin> pins;
+  const RecomputePins& recompute_pins;
+  std::int64_t budget = 0;
+  bool of_ops = false;  // "free"
+};
 
 struct RecomputeSearch {
   std::vector<std::string> recomputed;  // ProblemInput::recomputed of what follows
@@ -24,10 +38,9 @@ struct RecomputeSearch {
 // Makes the bound of a search hold for any number of blocks: what is made again costs time, so none has a plan below the best one of no block and no budget.
 void bound_any_number(const Assignment& without_budget, FittedSearch& found);
 
-// The best of these searches, if it is better than `without`, the search of `input` with no block: by the simulated step, or the objective where there is none. If
-// no plan is found, the search with all blocks, which says what holds the least. Nothing where no budget binds, or the model has no such blocks. `input` is that of
-// `without`, and names no blocks. Errors: those of building, solving and lowering.
-Result<std::optional<RecomputeSearch>> search_recomputed(const FittedSolver& solver, const ProblemInput& input, std::span<const Pin> pins, std::int64_t budget,
-                                                         const FittedSearch& without);
+// The best of these searches, if it is better than `without`, that of the problem itself: by the simulated step, or the objective where there is none. If no plan
+// is found, the search with all blocks, which says what holds the least. Nothing where no budget binds, or the model has no such blocks. Errors: those of building,
+// solving and lowering.
+Result<std::optional<RecomputeSearch>> search_recomputed(const FittedSolver& solver, const RecomputeWish& wish, const FittedSearch& without);
 
 }  // namespace meshwright

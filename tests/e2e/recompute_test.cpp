@@ -35,6 +35,7 @@ class RecomputeSearch : public testing::TestWithParam<Planned> {
     if (budget > 0) options.memory_budget = std::to_string(budget);
     return test::plan(options);
   }
+  int of_ops_ = 0;
 };
 
 TEST_P(RecomputeSearch, RunsBlocksAgainOnlyWhereThatHelps) {
@@ -55,6 +56,14 @@ TEST_P(RecomputeSearch, RunsBlocksAgainOnlyWhereThatHelps) {
       continue;
     }
     EXPECT_LE(with->plan->peak_bytes, budget);
+    Result<PlanOutcome> free = plan("free", budget, 0);
+    ASSERT_TRUE(free && free->plan);
+    EXPECT_LE(free->plan->peak_bytes, budget);
+    EXPECT_LE(free->plan->step_seconds, with->plan->step_seconds) << "whole blocks are among what is free";
+    of_ops_ += free->plan->recomputed.size() > recomputable_blocks(free->plan->model).size() ? 1 : 0;
+    Result<test::PlannedProgram> selective = test::program_of(std::move(*free->plan));
+    ASSERT_TRUE(selective) << selective.error().message;
+    test::expect_verifies(*selective, 3);
     EXPECT_LE(with->plan->lower_bound_seconds, with->plan->objective_seconds);
     if (without->plan) {
       EXPECT_LE(with->plan->step_seconds, without->plan->step_seconds);
@@ -63,17 +72,77 @@ TEST_P(RecomputeSearch, RunsBlocksAgainOnlyWhereThatHelps) {
     }
     if (with->plan->recomputed.empty()) continue;
     ++chosen;
-    EXPECT_THAT(with->plan->notes, testing::Contains(HasSubstr("runs again for their backward")));
+    EXPECT_THAT(with->plan->notes, testing::Contains(HasSubstr("runs again for the backward")));
     Result<test::PlannedProgram> planned = test::program_of(std::move(*with->plan));
     ASSERT_TRUE(planned) << planned.error().message;
     test::expect_verifies(*planned, 3);
   }
   EXPECT_GE(chosen, 1);
+  EXPECT_GE(of_ops_, 1) << "more names than blocks: single ops";
 }
 
 INSTANTIATE_TEST_SUITE_P(, RecomputeSearch, testing::Values(Planned{"gpt2_deep_tiny", "4"}, Planned{"gpt2_deep_tiny", "2x2"}, Planned{"vit_tiny", "2x2"}));
 
-class RecomputedPlan : public test::FolderTest {};
+class RecomputedPlan : public test::FolderTest {
+ protected:
+  // A plan of gpt2_deep_tiny on four devices, by this configuration.
+  Result<PlanOutcome> plan_with(const std::string& config, std::vector<std::string> set = {}, std::int64_t budget = 0) {
+    PlanOptions options;
+    options.model = test::tiny("gpt2_deep_tiny");
+    options.cluster = test::cluster_of("4");
+    options.mesh = "4";
+    write("pins.toml", config);
+    options.config = path("pins.toml");
+    options.set = std::move(set);
+    options.set.emplace_back("search.step_rounds=0");
+    if (budget > 0) options.memory_budget = std::to_string(budget);
+    return test::plan(options);
+  }
+};
+
+TEST_F(RecomputedPlan, FollowsPins) {
+  const Result<PlanOutcome> roomy = plan_with("");
+  ASSERT_TRUE(roomy && roomy->plan);
+  const std::vector<std::string> blocks = recomputable_blocks(roomy->plan->model);
+  ASSERT_GE(blocks.size(), 2U);
+  const std::string first = "\"" + blocks[0] + "\" = ", second = "\"" + blocks[1] + "\" = ";
+  // One that runs again in any case; none of it where nothing else does.
+  Result<PlanOutcome> pinned = plan_with("[pins]\n" + second + "\"recompute\"\n");
+  ASSERT_TRUE(pinned && pinned->plan);
+  EXPECT_EQ(pinned->plan->recomputed, std::vector<std::string>{blocks[1]});
+  // One that is kept while all others run again.
+  pinned = plan_with("[pins]\n" + first + "\"keep\"\n", {"search.recompute=all"});
+  ASSERT_TRUE(pinned && pinned->plan);
+  EXPECT_EQ(pinned->plan->recomputed, std::vector<std::string>(blocks.begin() + 1, blocks.end()));
+  for (const char* recompute : {"blocks", "free"}) {
+    SCOPED_TRACE(recompute);
+    pinned = plan_with("[pins]\n" + first + "\"keep\"\n" + second + "\"recompute\"\n", {std::string("search.recompute=") + recompute}, roomy->plan->peak_bytes * 8 / 10);
+    ASSERT_TRUE(pinned && pinned->plan);
+    const Recomputation made = recomputation(pinned->plan->model, pinned->plan->recomputed).value(), alone = recomputation(pinned->plan->model, {blocks[1]}).value();
+    for (const RecomputableBlock& block : blocks_of(pinned->plan->model)) {
+      for (const NodeId id : block.nodes) {
+        EXPECT_FALSE(block.name == blocks[0] && made.runs(id));
+        EXPECT_TRUE(block.name != blocks[1] || made.runs(id) == alone.runs(id));
+      }
+    }
+  }
+}
+
+TEST_F(RecomputedPlan, RefusesPinsThatNameNothingOrContradict) {
+  const Result<PlanOutcome> unknown = plan_with("[pins]\n\"h.99\" = \"keep\"\n");
+  ASSERT_FALSE(unknown);
+  EXPECT_THAT(unknown.error().message, testing::AllOf(HasSubstr("pins.toml:2"), HasSubstr("'h.99'")));
+  const Result<PlanOutcome> roomy = plan_with("");
+  ASSERT_TRUE(roomy && roomy->plan);
+  const RecomputableBlock block = blocks_of(roomy->plan->model).front();
+  std::string op;
+  for (const NodeId id : block.nodes) {
+    if (!roomy->plan->model.backward->memory.nodes[id].view) op = roomy->plan->model.graph->nodes[id].name;
+  }
+  const Result<PlanOutcome> both = plan_with("[pins]\n\"" + block.name + "\" = \"keep\"\n" + op + " = \"recompute\"\n");
+  ASSERT_FALSE(both);
+  EXPECT_THAT(both.error().message, testing::AllOf(HasSubstr("contradicts another pin"), HasSubstr(op)));
+}
 
 // A step that has a bound, in rounds; its file is read again, and both reports name the blocks.
 TEST_F(RecomputedPlan, IsSaidAndReadAgain) {

@@ -6,8 +6,11 @@
 #include <random>
 
 #include "drawn_plan.h"
+#include "kept_space.h"
 #include "meshwright/memory_profile.h"
 #include "meshwright/recompute.h"
+#include "meshwright/reduce.h"
+#include "meshwright/solver.h"
 #include "meshwright/step_parts.h"
 #include "meshwright/timeline.h"
 #include "microbatches.h"
@@ -119,11 +122,68 @@ TEST_P(RecomputeAll, HoldsLessAndTakesAForwardMore) {
 
 INSTANTIATE_TEST_SUITE_P(Models, RecomputeAll, testing::Values("gpt2_tiny", "llama_tiny", "bert_tiny", "vit_tiny"), [](const auto& info) { return std::string(info.param); });
 
+// What is kept where the layouts are given: an answer's cost is what the plan takes more, and its peak about what the plan holds.
+class Kept : public testing::TestWithParam<Draws> {};
+
+TEST_P(Kept, IsPricedAsThePlanIs) {
+  const Mesh mesh = plain_mesh(GetParam().mesh);
+  const CostProfile profile = plain_profile();
+  const TrainingSettings training;
+  const ModelAnalysis model = make_float64_model(read_model(GetParam().model), *bench().tools.ops).value();
+  ProblemInput input{{model, training, *bench().tools.ops, profile, *bench().tools.conversions}, mesh, {}};
+  const auto problem_of = [&](std::vector<std::string> names) {
+    input.recomputed = std::move(names);
+    return build_problem(input).value();
+  };
+  const Problem again = problem_of(recomputable_blocks(model)), kept = problem_of({});
+  const RecomputePins pins = RecomputePins::make(model, {}).value();
+  int selective = 0, tight = 0;
+  for (int seed = 0; seed < at_most_draws(GetParam().count); ++seed) {
+    SCOPED_TRACE(seed);
+    const std::vector<std::uint32_t> choice = draw_choice(kept, static_cast<std::uint64_t>(seed)).value();
+    const Evaluation all = evaluate(kept.space, choice);
+    const KeptSpace space(input, kept, again, pins, choice);
+    ASSERT_TRUE(validate(space.space()).ok()) << validate(space.space()).error().message;
+    const std::shared_ptr<IntraSolver> solver = bench().host.create<IntraSolver>("intra", "elimination").value();
+    for (const double share : {1.0, 0.9, 0.8, 0.7}) {
+      SCOPED_TRACE(share);
+      const std::int64_t budgets[] = {static_cast<std::int64_t>(share * static_cast<double>(all.peak_bytes))};
+      const Reduction reduction = reduce(space.space());
+      const Assignment answer = reduction.lift(space.space(), std::move(solver->solve(reduction.space, budgets, {}).value()[0]));
+      if (share == 1.0) {
+        ASSERT_FALSE(answer.choice.empty());
+        EXPECT_TRUE(answer.cost == 0) << "all may be kept";
+      }
+      if (answer.choice.empty()) break;
+      const std::vector<std::string> names = space.recomputed(answer.choice);
+      const Evaluation made = evaluate(problem_of(names).space, choice);
+      const double more = to_seconds(made.cost - all.cost), said = to_seconds(answer.cost);
+      EXPECT_NEAR(more, said, 1e-3 * more);
+      EXPECT_NEAR(static_cast<double>(made.peak_bytes), static_cast<double>(answer.peak_bytes), 0.3 * static_cast<double>(answer.peak_bytes)) << "it knows nothing of what runs again together";
+      if (share < 1.0) ++tight;
+      for (const std::string& name : names) selective += name.find('.') == std::string::npos ? 1 : 0;
+    }
+  }
+  EXPECT_GT(tight, 0);
+  EXPECT_GT(selective, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Kept,
+                         testing::Values(Draws{"gpt2_deep_tiny", {2, 2}, 10}, Draws{"llama_tiny", {2, 2}, 10}, Draws{"bert_tiny", {4}, 10}, Draws{"vit_tiny", {2, 2}, 10},
+                                         Draws{"t5_tiny", {2, 2}, 5}),
+                         [](const auto& info) { return std::string(info.param.model); });
+
 TEST(RecomputedBlocks, ThatAreUnknownAreNamed) {
   const ModelAnalysis model = analyze_model(read_model("gpt2_tiny"), *bench().tools.ops).value();
   const Result<Recomputation> made = recomputation(model, {"transformer.h.99"});
   ASSERT_FALSE(made);
   EXPECT_NE(made.error().message.find("'transformer.h.99'"), std::string::npos);
+  for (const RecomputableBlock& block : blocks_of(model)) {
+    for (const NodeId id : block.nodes) {
+      const bool view = model.backward->memory.nodes[id].view;
+      EXPECT_EQ(recomputation(model, {model.graph->nodes[id].name}).ok(), !view) << "a view goes with what it shows";
+    }
+  }
 }
 
 }  // namespace

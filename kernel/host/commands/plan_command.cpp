@@ -4,6 +4,7 @@
 
 #include "config/toml_config.h"
 #include "files/write_file.h"
+#include "plugins/free_microbatches.h"
 #include "plugins/pipeline.h"
 #include "plugins/plugin_host.h"
 #include "plugins/suggestions.h"
@@ -20,6 +21,7 @@ Result<PlanOutcome> plan_once(const PlanOptions& options) {
   if (!tree) return tree.error();
   Result<PluginHost> host = PluginHost::open(std::move(*tree));
   if (!host) return host.error();
+  if (host->config().free_microbatches) return plan_with_free_microbatches(options, plan_once);
   return run_pipeline(options, *host);
 }
 

@@ -1,6 +1,7 @@
 #include "config/host_config.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <initializer_list>
 #include <optional>
@@ -43,7 +44,7 @@ constexpr meshwright_config_key_v1 kSearch[] = {
     {"zero_axes", "text", "", "\"all\"", "mesh axes that ZeRO may shard over, such as 0 or 0,2 (hybrid sharding)"},
     {"regather", "text", "", "\"free\"", "ZeRO-3, for the backward: always gather again, never (keep), or free"},
     {"recompute", "text", "", "\"none\"",
-     "blocks whose forward runs again for their backward, so that less is kept: none, all, or blocks: as many as make the fastest plan that fits"},
+     "what runs again for the backward, so that less is kept: none; all blocks; blocks: as many as make the fastest plan that fits; or free: ops of blocks, too"},
     {"prefetch", "text", "", "\"free\"", "ZeRO-3: always gather beside the unit before, never (when it is computed with), or free"},
     {"inputs", "text", "", "\"any\"", "any: each rank is fed what the plan wants of an input; rows: its rows of the batch, from which the rest is gathered"},
     {"sure", "boolean", "", "true", "whether a plan says how wrong which figures would have to be for the second best distinct plan to win"},
@@ -55,7 +56,7 @@ constexpr meshwright_config_key_v1 kTrain[] = {
     {"param_dtype", "text", "", "\"exported\"", "another name of dtype"},
     {"master_dtype", "text", "", "\"fp32\"", "type of the optimizer's copy of the parameters and of its state"},
     {"reduce_dtype", "text", "", "\"dtype\"", "type in which gradients are reduced and kept; dtype: the parameter's"},
-    {"microbatches", "integer", "", "1", "parts into which a step cuts the batch; their gradients are averaged"},
+    {"microbatches", "text", "", "\"1\"", "parts into which a step cuts the batch; their gradients are averaged; free: as many as make the fastest plan that fits"},
     {"order", "text", "", "\"\"", "of microbatches: their forwards and backwards as they follow each other, like F0 F1 B0 B1; empty: one after the other"},
     {"gradients", "text", "", "\"kept\"", "of microbatches: kept on each device and reduced once a step, or reduced after each"},
     {"attention", "text", "", "\"flash_2\"", "kernel whose rates the device's file gives for attention in one op: flash_1, flash_2, flash_3"},
@@ -98,7 +99,7 @@ const std::vector<Choice>& choices() {
       {"search", "weights", {"free", "sharded"}},
       {"search", "inputs", {"any", "rows"}},
       {"search", "zero", {"free", "0", "1", "2", "3"}},
-      {"search", "recompute", {"none", "all", "blocks"}},
+      {"search", "recompute", {"none", "all", "blocks", "free"}},
       {"search", "regather", {"free", "always", "never"}},
       {"search", "prefetch", {"free", "always", "never"}},
       {"train", "optimizer", {"sgd", "momentum", "adam", "adamw"}},
@@ -163,6 +164,22 @@ Status check_choices(const ConfigTree& tree, std::string_view section, const Con
     return bad_input(entry.where + ": \"" + std::string(choice.key) + "\" in [" + std::string(section) +
                      "] can't be \"" + *wrong + "\"" + suggest(*wrong, known));
   }
+  return Done{};
+}
+
+// As a number: 1 where the planner chooses.
+Status read_microbatches(HostConfig& config) {
+  const std::string text = config.train.text("microbatches");
+  config.free_microbatches = text == "free";
+  std::int64_t count = 1;
+  const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (!config.free_microbatches && (wrong != std::errc() || end != text.data() + text.size())) {
+    return bad_input("\"microbatches\" in [train] must be a number of parts or \"free\", and is \"" + text + "\"");
+  }
+  if (config.free_microbatches && !config.train.text("order").empty()) {
+    return bad_input("\"order\" in [train] is of so many microbatches, and \"microbatches\" is \"free\"; give their number, or no order");
+  }
+  config.train.set("microbatches", config.free_microbatches ? 1 : count);
   return Done{};
 }
 
@@ -295,6 +312,7 @@ Result<HostConfig> check_host_config(const ConfigTree& tree) {
     if (Status allowed = check_choices(tree, name, *section); !allowed) return allowed.error();
     *target = std::move(*section);
   }
+  if (Status microbatches = read_microbatches(config); !microbatches) return microbatches.error();
   if (Status ranges = check_ranges(config); !ranges) return ranges.error();
 
   for (const std::string& path : plugins.texts("paths")) {

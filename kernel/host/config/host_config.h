@@ -25,7 +25,8 @@ struct HostConfig {
   Config model;
   Config cluster;  // `file` is resolved: a relative path in a file is relative to that file's folder
   Config search;
-  Config train;
+  Config train;    // `microbatches` is a number
+  bool free_microbatches = false;  // [train] microbatches = "free": one who plans chooses it (free_microbatches.h)
   Config emit;
   std::vector<std::string> plugin_paths;         // resolved likewise
   std::map<std::string, std::string> op_family;  // [ops]: op name -> id of the family that shall serve it

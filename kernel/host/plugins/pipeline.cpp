@@ -31,6 +31,7 @@ class Pipeline {
 
   Result<PlanOutcome> run() {
     Stopwatch total, watch;
+    if (host_.config().free_microbatches) return bad_input("[train] microbatches = \"free\" is for `plan`, which tries several; give their number here");
     if (Status status = load_plugins(); !status) return status.error();
     outcome_.phases.plugins = watch.lap();
     if (Status status = read_model(); !status) return status.error();
@@ -38,6 +39,7 @@ class Pipeline {
     Result<ModelAnalysis> analysis = analyze_model(std::move(model_.graph), *tools_.ops);
     if (!analysis) return analysis.error();
     analysis_ = std::move(*analysis);
+    outcome_.batch = batch_of(*analysis_.graph) * model_.training.microbatches;
     outcome_.phases.strategies = watch.lap();
     Result<PlanRanking> ranking =
         rank_plans({context(), cluster_, *solver_, search(),
@@ -184,7 +186,7 @@ class Pipeline {
     }
     outcome_.refusal = refusal_text(outcome_.trials, smallest ? &*smallest : nullptr, budget_,
                                     holds_device_ ? &cluster_.device : nullptr);
-    outcome_.changes = suggestions({options_, smallest ? &*smallest : nullptr, budget_, batch_of(*analysis_.graph) * model_.training.microbatches, model_.training.microbatches,
+    outcome_.changes = suggestions({options_, smallest ? &*smallest : nullptr, budget_, outcome_.batch, model_.training.microbatches,
                                     search().text("zero") != "free" && search().text("zero") != "3",
                                     !host_.config().cluster.text("mesh").empty(), computes_in(DType::float32)});
     for (Suggestion& change : outcome_.changes) change.options.profiled = cluster_.device;

@@ -42,6 +42,7 @@ struct PlanOutcome {
   std::vector<MeshTrial> trials;
   std::vector<Comparison> comparisons;
   PhaseSeconds phases;
+  std::int64_t batch = 1;      // samples of a step
   std::size_t variables = 0;   // of the chosen mesh's problem
   std::size_t strategies = 0;
   std::string refusal;  // why there is no plan
@@ -49,7 +50,7 @@ struct PlanOutcome {
   DeviceSpec device;                // with the profiler's figures
 };
 
-// Errors: bad_input (a file, an option), plugin_failed. That nothing fits is no error but an outcome without a plan.
+// Errors: bad_input (a file, an option; microbatches = "free", which plan_freely settles), plugin_failed. That nothing fits is no error but an outcome without a plan.
 Result<PlanOutcome> run_pipeline(const PlanOptions& options, PluginHost& host);
 
 }  // namespace meshwright::host

@@ -34,6 +34,15 @@ struct RecomputableBlock {
 MESHWRIGHT_API std::vector<RecomputableBlock> blocks_of(const ModelAnalysis& model);
 MESHWRIGHT_API std::vector<std::string> recomputable_blocks(const ModelAnalysis& model);
 
+// By node of the forward graph, which of them a block's or an op's name stands for. Errors: those of `recomputation`.
+MESHWRIGHT_API Result<std::vector<bool>> ops_named(const ModelAnalysis& model, const std::string& name);
+
+// The names of ops: that of a block where all that could run again of it is among them, else their own, in the model's order.
+MESHWRIGHT_API std::vector<std::string> recomputed_names(const ModelAnalysis& model, const std::vector<bool>& ops);
+
+// What an answer says of its plan's: "2 of 12 blocks and 40 ops (mul 24, layer_norm 16)". "" for none.
+MESHWRIGHT_API std::string recomputed_text(const ModelAnalysis& model, const std::vector<std::string>& names);
+
 // Of these blocks, and of these ops, by their nodes' names. Errors: bad_input for a name that is neither a block nor an op of one, or a view.
 MESHWRIGHT_API Result<Recomputation> recomputation(const ModelAnalysis& model, const std::vector<std::string>& names);
 

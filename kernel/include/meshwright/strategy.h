@@ -173,7 +173,7 @@ struct Problem {
 struct ProblemInput : PlanningContext {
   const Mesh& mesh;
   StrategyFilter filter;
-  std::vector<std::string> recomputed = {};  // blocks whose forward runs again for their backward (recompute.h)
+  std::vector<std::string> recomputed = {};  // blocks and ops whose forward runs again for the backward (recompute.h)
 };
 
 // Errors: infeasible if the filter leaves a variable without a strategy (it names the variable), those of `recomputation`, or what a plugin says.

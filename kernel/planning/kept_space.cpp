@@ -1,0 +1,213 @@
+#include "kept_space.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace meshwright {
+
+namespace {
+
+// States of a storage; one that is only kept for others has the first two.
+constexpr std::size_t kDropped = 0, kKept = 1, kMadeAgain = 2;
+
+// By the state of a storage and whether an op runs again: what is made again is made by its op.
+const CostTable kMakes{3, 2, {0, 0, 0, 0, kForbidden, 0}};
+
+// What an op takes that runs again is not dropped, and is converted once more; so is what is made again, where only its backward takes it.
+CostTable needs(bool made_again, Ticks runs, Ticks saves) {
+  if (!made_again) return {2, 2, {0, kForbidden, 0, runs}};
+  return {3, 2, {0, kForbidden, 0, runs, saves, runs}};
+}
+
+}  // namespace
+
+KeptSpace::KeptSpace(const ProblemInput& input, const Problem& kept, const Problem& again, const RecomputePins& pins, std::span<const std::uint32_t> choice)
+    : input_(input), kept_(kept), again_(again), pins_(pins), choice_(choice), blocks_(blocks_of(input.model)), taken_off_(2 * kept.variables.size() + 2, 0) {
+  for (std::uint32_t i = 0; i < kept.variables.size(); ++i) {
+    if (kept.variables[i].kind == VariableKind::node) variable_of_[kept.variables[i].node] = i;
+  }
+  find_storages();
+  add_ops();
+  add_storages();
+  add_needs();
+  add_rest();
+}
+
+std::vector<std::string> KeptSpace::recomputed(std::span<const std::uint32_t> answer) const {
+  std::vector<bool> ops(input_.graph().nodes.size(), false);
+  for (const auto& [id, node] : node_of_op_) ops[id] = answer[node] == 1;
+  return recomputed_names(input_.model, ops);
+}
+
+std::uint32_t KeptSpace::add_node(std::string name, std::vector<Ticks> costs) {
+  space_.nodes.push_back({std::move(name), std::move(costs)});
+  return static_cast<std::uint32_t>(space_.nodes.size() - 1);
+}
+
+void KeptSpace::add_edge(std::uint32_t from, std::uint32_t to, CostTable table) {
+  const auto known = table_of_.try_emplace({table.rows, table.costs}, static_cast<std::uint32_t>(space_.tables.size()));
+  if (known.second) space_.tables.push_back(std::move(table));
+  space_.edges.push_back({from, to, known.first->second});
+}
+
+void KeptSpace::hold(std::uint32_t node, std::size_t state, std::size_t states, std::int32_t begin, std::int32_t end, std::int64_t bytes) {
+  if (begin >= end || bytes == 0) return;
+  MemoryTerm term{node, begin, end, std::vector<std::int64_t>(states, 0)};
+  term.bytes[state] = bytes;
+  space_.memory.push_back(std::move(term));
+}
+
+std::int64_t KeptSpace::bytes_of(const Layout& layout, ValueId value) const {
+  const TensorType &type = input_.graph().type(value), &whole = input_.graph().type(owner_[value]);
+  const std::int64_t local = local_bytes(layout, input_.atoms().values[value], input_.mesh, size_bytes(type.dtype));
+  if (whole.bytes() >= type.bytes() && type.bytes() > 0) return static_cast<std::int64_t>(static_cast<double>(local) * static_cast<double>(whole.bytes()) / static_cast<double>(type.bytes()));
+  return local;
+}
+
+// What converts a value along an edge once more.
+Ticks KeptSpace::again_cost(std::uint32_t edge) const {
+  const auto cost = [&](const Problem& problem) {
+    const CostTable& table = problem.space.tables[problem.space.edges[edge].table];
+    return table.costs[std::size_t{choice_[problem.edges[edge].from]} * table.columns + choice_[problem.edges[edge].to]];
+  };
+  return std::max<Ticks>(0, cost(again_) - cost(kept_));
+}
+
+void KeptSpace::find_storages() {
+  const Graph& graph = input_.graph();
+  const std::vector<NodeBackward>& backward = input_.model.backward->memory.nodes;
+  owner_.resize(graph.values.size());
+  for (ValueId id = 0; id < owner_.size(); ++id) owner_[id] = id;
+  for (NodeId id = 0; id < graph.nodes.size(); ++id) {
+    if (!backward[id].view) continue;
+    for (const ValueId result : graph.nodes[id].results) owner_[result] = owner_[graph.nodes[id].operands[0].value];
+  }
+  const auto save = [&](std::uint32_t variable, ValueId value, const Layout& layout) {
+    Storage& storage = storages_[owner_[value]];
+    std::int64_t& bytes = storage.copies[layout];
+    bytes = std::max(bytes, bytes_of(layout, value));
+    storage.first = std::min(storage.first, variable);
+    storage.last = std::max(storage.last, variable);
+  };
+  for (const auto& [id, variable] : variable_of_) {
+    const Node& node = graph.nodes[id];
+    const Strategy& strategy = chosen(variable);
+    for (std::uint32_t port = 0; port < node.results.size(); ++port) {
+      if (backward[id].saves_result[port]) save(variable, node.results[port], strategy.result(port).value);
+    }
+    for (std::uint32_t port = 0; port < node.operands.size(); ++port) {
+      if (backward[id].saves_operand[port]) save(variable, node.operands[port].value, strategy.operand(port).value);
+    }
+  }
+}
+
+void KeptSpace::add_ops() {
+  for (const RecomputableBlock& block : blocks_) {
+    for (const NodeId id : block.nodes) {
+      const auto variable = variable_of_.find(id);
+      if (!again_.recomputation.runs(id) || variable == variable_of_.end() || input_.model.backward->memory.nodes[id].view) continue;
+      const std::uint32_t at = choice_[variable->second];
+      const Ticks forward = again_.space.nodes[variable->second].costs[at] - kept_.space.nodes[variable->second].costs[at];
+      node_of_op_[id] = add_node(input_.graph().nodes[id].name, {pins_.must_run(id) ? kForbidden : 0, pins_.never_runs(id) ? kForbidden : std::max<Ticks>(0, forward)});
+    }
+  }
+}
+
+void KeptSpace::add_storages() {
+  const Graph& graph = input_.graph();
+  std::map<ValueId, Ticks> converts;  // by owner: for those who take what is made again, and don't run again
+  for (std::uint32_t e = 0; e < kept_.edges.size(); ++e) {
+    const ProblemEdge& edge = kept_.edges[e];
+    const Variable& user = kept_.variables[edge.to];
+    const bool runs = user.kind == VariableKind::node && node_of_op_.contains(user.node);
+    if (!edge.of_parameter && !runs) converts[owner_[edge.value]] += again_cost(e);
+  }
+  for (ValueId id = 0; id < graph.values.size(); ++id) {
+    const ValueId owner = owner_[id];
+    const NodeId producer = graph.values[owner].producer;
+    if (!again_.recomputation.makes(id) || producer == kNoId || !node_of_op_.contains(producer) || node_of_storage_.contains(owner)) continue;
+    const auto saved = storages_.find(owner);
+    const bool is_saved = saved != storages_.end();
+    const std::uint32_t node = node_of_storage_[owner] = add_node(graph.values[owner].name, {is_saved ? kForbidden : 0, pins_.must_run(producer) ? kForbidden : 0, converts[owner]});
+    add_edge(node, node_of_op_.at(producer), kMakes);
+    const std::uint32_t maker = variable_of_.at(producer);
+    if (!is_saved) {
+      // For others, until they run again: at the latest when its maker would.
+      const auto port = std::ranges::find(graph.nodes[producer].results, owner) - graph.nodes[producer].results.begin();
+      hold(node, kKept, 3, forward_at(maker), backward_at(maker), bytes_of(chosen(maker).result(static_cast<std::uint32_t>(port)).value, owner));
+      continue;
+    }
+    const Storage& storage = saved->second;
+    std::int64_t bytes = 0;
+    for (const auto& [layout, copy] : storage.copies) bytes += copy;
+    const std::int32_t end = backward_at(storage.first) + 1;
+    hold(node, kKept, 3, forward_at(maker), end, bytes);
+    hold(node, kMadeAgain, 3, backward_at(storage.last), end, bytes);
+    for (std::int32_t time = forward_at(maker); time < end; ++time) taken_off_[static_cast<std::size_t>(time)] += bytes;
+  }
+}
+
+// Whether what runs again finds it there: an input, a parameter, what has no gradient and is made anew, and what a backward takes.
+bool KeptSpace::is_kept_anyway(ValueId owner) const {
+  const Value& value = input_.graph().values[owner];
+  return value.producer == kNoId || !value.requires_gradient || !variable_of_.contains(value.producer) || storages_.contains(owner);
+}
+
+void KeptSpace::add_needs() {
+  const Graph& graph = input_.graph();
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Ticks> converts;  // by variable and port
+  for (std::uint32_t e = 0; e < kept_.edges.size(); ++e) {
+    if (!kept_.edges[e].of_parameter) converts[{kept_.edges[e].to, kept_.edges[e].to_port}] = again_cost(e);
+  }
+  for (const auto& [id, op] : node_of_op_) {
+    const std::uint32_t user = variable_of_.at(id);
+    for (std::uint32_t port = 0; port < graph.nodes[id].operands.size(); ++port) {
+      const ValueId owner = owner_[graph.nodes[id].operands[port].value];
+      const Ticks cost = converts[{user, port}];
+      const auto known = node_of_storage_.find(owner);
+      if (known == node_of_storage_.end() && is_kept_anyway(owner)) {
+        if (space_.nodes[op].costs[1] < kForbidden) space_.nodes[op].costs[1] += cost;
+        continue;
+      }
+      const std::uint32_t storage = known != node_of_storage_.end() ? known->second : add_kept_for(owner, user);
+      const bool saves = input_.model.backward->memory.nodes[id].saves_operand[port];
+      add_edge(storage, op, needs(space_.nodes[storage].costs.size() == 3, cost, saves ? cost : 0));
+    }
+  }
+}
+
+// A storage that no backward takes and that is not made again: kept until this variable runs again, or not.
+std::uint32_t KeptSpace::add_kept_for(ValueId owner, std::uint32_t user) {
+  const Graph& graph = input_.graph();
+  const NodeId producer = graph.values[owner].producer;
+  const std::uint32_t node = node_of_storage_[owner] = add_node(graph.values[owner].name, {0, 0});
+  const std::uint32_t maker = variable_of_.at(producer);
+  const auto port = std::ranges::find(graph.nodes[producer].results, owner) - graph.nodes[producer].results.begin();
+  hold(node, kKept, 2, forward_at(maker), backward_at(user), bytes_of(chosen(maker).result(static_cast<std::uint32_t>(port)).value, owner));
+  return node;
+}
+
+// What is held whatever is chosen here: the most between two moments at which a storage comes or goes.
+void KeptSpace::add_rest() {
+  std::vector<std::int64_t> held(taken_off_.size() + 1, 0);
+  for (const MemoryTerm& term : kept_.space.memory) {
+    held[static_cast<std::size_t>(term.begin)] += term.bytes[choice_[term.node]];
+    held[static_cast<std::size_t>(term.end)] -= term.bytes[choice_[term.node]];
+  }
+  std::vector<std::int32_t> moments = {0, static_cast<std::int32_t>(taken_off_.size())};
+  for (const MemoryTerm& term : space_.memory) moments.insert(moments.end(), {term.begin, term.end});
+  std::ranges::sort(moments);
+  moments.erase(std::ranges::unique(moments).begin(), moments.end());
+  const std::uint32_t rest = add_node("the rest", {0});
+  std::int64_t now = kept_.space.fixed_bytes;
+  for (std::size_t m = 0; m + 1 < moments.size(); ++m) {
+    std::int64_t most = 0;
+    for (std::int32_t time = moments[m]; time < moments[m + 1]; ++time) {
+      now += held[static_cast<std::size_t>(time)];
+      most = std::max(most, now - taken_off_[static_cast<std::size_t>(time)]);
+    }
+    hold(rest, 0, 1, moments[m], moments[m + 1], most);
+  }
+}
+
+}  // namespace meshwright
