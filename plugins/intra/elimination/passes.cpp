@@ -48,6 +48,7 @@ Passes::Key Passes::key_of(const Bucket& bucket, const std::vector<TableId>& tab
   for (const std::uint32_t variable : bucket.scope) key.push_back(problem_.domains[variable]);
   for (const Component& component : bucket.components) {
     key.push_back(static_cast<std::uint32_t>(component.positions.size()));
+    key.push_back(component.is_message);  // A pair's table may be one of a message, which has a child that waits for its share.
     key.insert(key.end(), component.positions.begin(), component.positions.end());
   }
   key.insert(key.end(), tables.begin(), tables.end());
