@@ -55,10 +55,16 @@ class Improvement {
     std::size_t end;
   };
 
+  struct Stretch {
+    std::int64_t of_others = 0;  // the most that other nodes hold in it
+    std::vector<const MemoryTerm*> terms;
+  };
+
   bool improve(std::size_t node) {
     const std::uint32_t before = choice_[node];
     std::uint32_t best_strategy = before;
     hold(node, -1);
+    find_stretches(node);
     Merit best = cost_of(node);
     best.bytes_over = bytes_over(node);
     for (std::uint32_t strategy = 0; strategy < space_.nodes[node].costs.size(); ++strategy) {
@@ -100,13 +106,33 @@ class Improvement {
     return result;
   }
 
+  // Where a node's terms begin and end: between two of these moments it holds the same, and the most that others hold there is looked at once.
+  void find_stretches(std::size_t node) {
+    std::vector<std::size_t> moments = {0, times_.size()};
+    for (const Term& term : terms_[node]) moments.insert(moments.end(), {term.begin, term.end});
+    std::sort(moments.begin(), moments.end());
+    moments.erase(std::unique(moments.begin(), moments.end()), moments.end());
+    stretches_.clear();
+    for (std::size_t m = 0; m + 1 < moments.size(); ++m) {
+      const auto first = bytes_.begin() + static_cast<std::ptrdiff_t>(moments[m]), last = bytes_.begin() + static_cast<std::ptrdiff_t>(moments[m + 1]);
+      Stretch& stretch = stretches_.emplace_back();
+      stretch.of_others = *std::max_element(first, last);
+      for (const Term& term : terms_[node]) {
+        if (term.begin <= moments[m] && moments[m] < term.end) stretch.terms.push_back(term.term);
+      }
+    }
+  }
+
   // At the peak; the node's own memory is not in bytes_.
-  std::int64_t bytes_over(std::size_t node) {
+  [[nodiscard]] std::int64_t bytes_over(std::size_t node) const {
     if (terms_[node].empty()) return 0;  // then the peak is the same for all its strategies
-    hold(node, +1);
-    const std::int64_t peak = *std::max_element(bytes_.begin(), bytes_.end());
-    hold(node, -1);
-    return std::max<std::int64_t>(0, peak - budget_);
+    std::int64_t over = 0;
+    for (const Stretch& stretch : stretches_) {
+      std::int64_t bytes = stretch.of_others;
+      for (const MemoryTerm* term : stretch.terms) bytes += term->bytes[choice_[node]];
+      over = std::max(over, bytes - budget_);
+    }
+    return over;
   }
 
   const StrategySpace& space_;
@@ -116,6 +142,7 @@ class Improvement {
   std::vector<std::vector<Term>> terms_;
   std::vector<std::int32_t> times_;
   std::vector<std::int64_t> bytes_;  // held at each of the times
+  std::vector<Stretch> stretches_;   // of the node that is looked at
 };
 
 }  // namespace
