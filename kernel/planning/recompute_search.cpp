@@ -61,7 +61,9 @@ class BlockCounts {
     const std::size_t enough = enough_blocks(all->found);
     Rank at_most = rank_of(all->found);
     keep(std::move(*all));
-    for (int i = 0; i <= kBetween && most - fewest > 1; ++i) {
+    // Where ops are searched for too, further numbers are nothing that this begins better from.
+    const int between = wish_.of_ops ? 0 : kBetween;
+    for (int i = 0; i <= between && most - fewest > 1; ++i) {
       const std::size_t count = i == 0 ? enough : fewest + (most - fewest) / 2;
       if (count == most) continue;
       Result<RecomputeSearch> some = search(count);

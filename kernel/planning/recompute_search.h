@@ -4,8 +4,8 @@
 // the budget asks for shardings that cost more. So the time falls and then rises with the number, and a few searches find about where it turns: with no block, with
 // all, where by interpolation the budget stops to bind, and two between.
 //
-// "free": which ops, too. Where layouts are given, what is kept is a small search (kept_space.h); where that is given, layouts are one. By turns, from the fastest
-// plan of all and from the best with blocks, as long as the plan becomes better.
+// "free": which ops. Where layouts are given, what is kept is a small search (kept_space.h); where that is given, layouts are one. By turns, from the fastest plan of
+// all and from the best with all blocks, as long as the plan becomes better.
 #pragma once
 
 #include <cstdint>
