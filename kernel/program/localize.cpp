@@ -47,6 +47,7 @@ class InstructionBuilder final : public LocalBuilder {
   Instruction& add(Action action) {
     Instruction& made = instructions_.emplace_back();
     made.phase = original_.phase;
+    made.again = original_.again;
     made.name = original_.name;
     made.module_path = original_.module_path;
     made.node = original_.node;

@@ -94,7 +94,9 @@ class Lowering {
     for (const NodeId id : nodes) {
       for (const Operand& operand : graph_.nodes[id].operands) forget_conversions(operand.value, kept);
     }
+    runs_again_ = true;
     for (const NodeId id : nodes) run_forward(*index_.node(id));
+    runs_again_ = false;
     for (const auto& [converted, to] : kept) converted_[converted] = to;
   }
 
@@ -184,6 +186,7 @@ class Lowering {
     Instruction& instruction = program_.instructions.emplace_back();
     instruction.action = std::move(action);
     instruction.phase = phase_;
+    instruction.again = runs_again_;
     instruction.name = std::move(name);
     instruction.node = serves_;
     return instruction;
@@ -483,6 +486,7 @@ class Lowering {
   Recomputation again_;
   std::map<ValueId, std::vector<std::pair<NodeId, std::uint32_t>>> keepers_;  // whose operand it is in a backward, and who does not run again; empty if nothing does
   Phase phase_ = Phase::forward;
+  bool runs_again_ = false;
   std::string serves_;                    // Instruction::node of what is added now
   std::map<std::string, int> copies_of_name_;
   std::vector<std::string> bases_;        // by program value: its name without the number of the copy

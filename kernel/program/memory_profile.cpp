@@ -29,6 +29,7 @@ struct Storage {
   std::uint32_t node = kNoId;  // that made it; kNoId: nothing of a node
   Phase made_in = Phase::forward;
   bool made = false;            // by an instruction
+  bool made_again = false;      // by one of a forward that runs again
   bool crosses = false;         // made in a forward or before the step, and used in a backward
   bool read_by_others = false;  // than the node that made it
 };
@@ -104,6 +105,7 @@ class Profiling {
       if (storage.made || owners_[result] != result) continue;
       storage.made = true;
       storage.made_in = instruction.phase;
+      storage.made_again = instruction.again;
       storage.node = node;
       storage.kind = kind;
     }
@@ -125,6 +127,7 @@ class Profiling {
     }
     for (Storage& storage : storages_) {
       if (storage.made && storage.crosses && is_free(storage)) storage.kind = MemoryKind::activation;
+      if (storage.made_again && is_free(storage)) storage.kind = MemoryKind::recomputed;
     }
     for (const ProgramOutput& output : program_.outputs) {
       if (Storage& storage = of(output.value); is_free(storage)) storage.kind = MemoryKind::output;
@@ -281,6 +284,8 @@ const char* name(MemoryKind kind) {
       return "inputs";
     case MemoryKind::activation:
       return "saved activations";
+    case MemoryKind::recomputed:
+      return "recomputed activations";
     case MemoryKind::output:
       return "outputs";
     case MemoryKind::temporary:

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
+#include <string>
 
 #include "meshwright/program.h"
 #include "program/waits.h"
@@ -33,6 +35,7 @@ class Validator {
 
   Status run() {
     if (Status status = check_phases(); !status) return status;
+    if (Status status = check_again(); !status) return status;
     if (Status status = begin(); !status) return status;
     for (const Occurrence& here : occurrences(program_, order_.events, order_.microbatches)) {
       const Instruction& instruction = program_.instructions[here.instruction];
@@ -83,6 +86,32 @@ class Validator {
       if (here < before) return bad_input("instruction " + std::to_string(i) + " is of the " + name(here) + ", and stands behind the " + name(before));
     }
     return Done{};
+  }
+
+  // What runs again does what it did in the forward: the same call, under the name from which its random numbers come, on the same layouts and to the same ones.
+  Status check_again() const {
+    std::multimap<std::string, const Instruction*> first_runs;
+    for (const Instruction& instruction : program_.instructions) {
+      if (instruction.phase == Phase::forward && instruction.compute() != nullptr) first_runs.emplace(instruction.name, &instruction);
+    }
+    for (const Instruction& instruction : program_.instructions) {
+      if (!instruction.again) continue;
+      if (instruction.phase != Phase::backward) return bad_input(text(instruction) + " runs again, but is of no backward");
+      if (instruction.compute() == nullptr) continue;
+      const auto [begin, end] = first_runs.equal_range(instruction.name);
+      if (std::none_of(begin, end, [&](const auto& run) { return is_the_same(*run.second, instruction); })) {
+        return bad_input(text(instruction) + " runs again otherwise than it ran in the forward");
+      }
+    }
+    return Done{};
+  }
+
+  [[nodiscard]] bool is_the_same(const Instruction& first, const Instruction& again) const {
+    const Compute &one = *first.compute(), &other = *again.compute();
+    const auto same_type = [this](ProgramValueId a, ProgramValueId b) { return known(a) && known(b) && program_.type(a) == program_.type(b); };
+    const auto same_operand = [](const ProgramOperand& a, const ProgramOperand& b) { return a.name == b.name && a.needed == b.needed; };
+    return one.op == other.op && one.attributes == other.attributes && one.axes == other.axes && one.local == other.local &&
+           std::ranges::equal(first.operands, again.operands, same_operand) && std::ranges::equal(first.results, again.results, same_type);
   }
 
   Status begin() {

@@ -173,6 +173,36 @@ INSTANTIATE_TEST_SUITE_P(Models, Kept,
                                          Draws{"t5_tiny", {2, 2}, 5}),
                          [](const auto& info) { return std::string(info.param.model); });
 
+// What runs again is marked, shows in the profile of memory, and is refused where it would be anything else than in the forward.
+TEST(RecomputedProgram, RunsAgainAsItRan) {
+  const ModelAnalysis model = make_float64_model(read_model("gpt2_tiny"), *bench().tools.ops).value();
+  const Mesh mesh = plain_mesh({2, 2});
+  const CostProfile profile = plain_profile();
+  const TrainingSettings training;
+  const ProblemInput input{{model, training, *bench().tools.ops, profile, *bench().tools.conversions}, mesh, {}, recomputable_blocks(model)};
+  const Problem problem = build_problem(input).value();
+  const Program program = host::make_program(draw_plan(input, problem, 3).value(), bench().tools).value();
+  ASSERT_TRUE(validate_finished(program).ok()) << validate_finished(program).error().message;
+  const MemoryProfile memory = memory_profile(program);
+  std::int64_t most = 0;
+  for (const auto& point : memory.curve) most = std::max(most, point.held[MemoryKind::recomputed]);
+  EXPECT_GT(most, 0);
+  int changed = 0;
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction& here = program.instructions[i];
+    if (!here.again || here.compute() == nullptr) continue;
+    Program other = program;
+    ASSERT_EQ(here.phase, Phase::backward);
+    if (changed % 2 == 0) other.instructions[i].name += " 2";  // other random numbers
+    else other.instructions[i].compute()->op += "_";
+    const Status refused = validate_finished(other);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_NE(refused.error().message.find("runs again otherwise"), std::string::npos) << refused.error().message;
+    ++changed;
+  }
+  EXPECT_GT(changed, 1);
+}
+
 TEST(RecomputedBlocks, ThatAreUnknownAreNamed) {
   const ModelAnalysis model = analyze_model(read_model("gpt2_tiny"), *bench().tools.ops).value();
   const Result<Recomputation> made = recomputation(model, {"transformer.h.99"});

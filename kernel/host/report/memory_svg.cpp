@@ -18,9 +18,9 @@ constexpr double kPlotWidth = kWidth - kLeft - kRight, kPlotHeight = kHeight - k
 constexpr std::size_t kMostColumns = 640;
 constexpr double kCharacterWidth = 6.6;  // of 12 pixels' sans-serif, about
 
-// Paul Tol's bright palette, which colour-blind readers tell apart; by MemoryKind.
+// Paul Tol's bright palette, which colour-blind readers tell apart, and a paler red for what is made again; by MemoryKind.
 constexpr std::array<const char*, kMemoryKinds> kColours = {"#4477aa", "#66ccee", "#228833", "#aa3377",
-                                                            "#999999", "#ee6677", "#997700", "#ccbb44"};
+                                                            "#999999", "#ee6677", "#ee99aa", "#997700", "#ccbb44"};
 
 std::string number(double value) {
   char text[32];

@@ -24,10 +24,11 @@ enum class MemoryKind : std::uint8_t {
   gathered,    // a copy of a parameter in another layout than it is stored in
   input,       // of the step: batches, buffers, constants
   activation,  // made in a forward, used in its backward: what is saved
+  recomputed,  // made by a forward that runs again for its backward
   output,      // of the step, and not saved
   temporary,   // everything else: values of one phase, the gradients of activations among them
 };
-inline constexpr std::size_t kMemoryKinds = 8;
+inline constexpr std::size_t kMemoryKinds = 9;
 MESHWRIGHT_API const char* name(MemoryKind kind);
 
 struct MemorySplit {
