@@ -148,6 +148,26 @@ class Blocks {
 
 }  // namespace
 
+std::vector<NodeId> Recomputation::nodes_before(NodeId first) const {
+  std::vector<NodeId> nodes;
+  for (NodeId id = 0; id < begin.size(); ++id) {
+    if (begin[id] == first) nodes.push_back(id);
+  }
+  return nodes;
+}
+
+Keepers keepers(const ModelAnalysis& model, const Recomputation& recomputation) {
+  Keepers made;
+  for (NodeId id = 0; id < recomputation.runs_again.size(); ++id) {
+    if (recomputation.runs_again[id]) continue;
+    const std::vector<Operand>& operands = model.graph->nodes[id].operands;
+    for (std::uint32_t port = 0; port < operands.size(); ++port) {
+      if (model.backward->memory.nodes[id].saves_operand[port]) made[operands[port].value].emplace_back(id, port);
+    }
+  }
+  return made;
+}
+
 std::vector<RecomputableBlock> blocks_of(const ModelAnalysis& model) {
   if (!model.backward) return {};
   const Blocks blocks(model);

@@ -31,7 +31,7 @@ class Lowering {
     Result<Recomputation> again = recomputation(plan_.model, plan_.recomputed);
     if (!again) return again.error();
     again_ = std::move(*again);
-    find_keepers();
+    keepers_ = keepers(plan_.model, again_);
     add_parameters();
     run_microbatch();
     if (missing_) return *missing_;
@@ -86,27 +86,15 @@ class Lowering {
 
   // The forward of a block whose backward begins with this node. What its ops take in another layout than it was kept in, they convert once more.
   void run_again_before(NodeId first) {
-    std::vector<NodeId> nodes;
-    for (NodeId id = 0; id < again_.begin.size(); ++id) {
-      if (again_.begin[id] == first && again_.runs_again[id]) nodes.push_back(id);
-    }
+    const std::vector<NodeId> nodes = again_.nodes_before(first);
     Conversions kept;  // of the forward, for the backward of what does not run again
     for (const NodeId id : nodes) {
       for (const Operand& operand : graph_.nodes[id].operands) forget_conversions(operand.value, kept);
     }
-    runs_again_ = true;
+    const std::size_t before = program_.instructions.size();
     for (const NodeId id : nodes) run_forward(*index_.node(id));
-    runs_again_ = false;
+    for (std::size_t i = before; i < program_.instructions.size(); ++i) program_.instructions[i].again = true;
     for (const auto& [converted, to] : kept) converted_[converted] = to;
-  }
-
-  void find_keepers() {
-    for (NodeId id = 0; id < again_.begin.size(); ++id) {
-      if (again_.runs_again[id] || index_.node(id) == nullptr) continue;
-      for (std::uint32_t port = 0; port < graph_.nodes[id].operands.size(); ++port) {
-        if (model_.memory.nodes[id].saves_operand[port]) keepers_[graph_.nodes[id].operands[port].value].emplace_back(id, port);
-      }
-    }
   }
 
   // Of a value that was kept, where it has settled.
@@ -186,7 +174,6 @@ class Lowering {
     Instruction& instruction = program_.instructions.emplace_back();
     instruction.action = std::move(action);
     instruction.phase = phase_;
-    instruction.again = runs_again_;
     instruction.name = std::move(name);
     instruction.node = serves_;
     return instruction;
@@ -484,9 +471,8 @@ class Lowering {
   std::optional<Error> missing_;  // what the plan should have said, and does not
   Program program_;
   Recomputation again_;
-  std::map<ValueId, std::vector<std::pair<NodeId, std::uint32_t>>> keepers_;  // whose operand it is in a backward, and who does not run again; empty if nothing does
+  Keepers keepers_;
   Phase phase_ = Phase::forward;
-  bool runs_again_ = false;
   std::string serves_;                    // Instruction::node of what is added now
   std::map<std::string, int> copies_of_name_;
   std::vector<std::string> bases_;        // by program value: its name without the number of the copy

@@ -6,7 +6,10 @@
 // saves. A view is made again with what it shows. Ops that hand each other what they make run again together, where the backward first asks for something of it.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "meshwright/export.h"
@@ -23,7 +26,13 @@ struct Recomputation {
   [[nodiscard]] bool is_empty() const { return begin.empty(); }
   [[nodiscard]] bool runs(NodeId node) const { return !is_empty() && runs_again[node]; }
   [[nodiscard]] bool makes(ValueId value) const { return !is_empty() && made_again[value]; }
+  // Those that run again before this one's backward, ascending.
+  [[nodiscard]] MESHWRIGHT_API std::vector<NodeId> nodes_before(NodeId first) const;
 };
+
+// By value, the nodes and ports whose backward takes it as it was in the forward: of those that do not run again. Empty if nothing does.
+using Keepers = std::map<ValueId, std::vector<std::pair<NodeId, std::uint32_t>>>;
+MESHWRIGHT_API Keepers keepers(const ModelAnalysis& model, const Recomputation& recomputation);
 
 struct RecomputableBlock {
   std::string name;
