@@ -9,7 +9,7 @@ DEMO_OUTPUT ?= $(BUILD)/demo/plan.json
 # Small enough that a CPU runs it in seconds.
 DEMO_VERIFIED ?= examples/gpt2_mini.pt2
 
-.PHONY: configure build demo test nightly fuzz test-torch zoo models saved-bytes search-times step-gaps step-rivals tap-figures test-onnx bench checkpoint-chain iopddl fmt lint
+.PHONY: configure build demo test nightly fuzz test-torch zoo models saved-bytes search-times step-gaps step-rivals recompute-stories tap-figures test-onnx bench checkpoint-chain iopddl fmt lint
 
 configure: packages-build
 	@./tools/install_highs.sh $(BUILD)/highs
@@ -110,6 +110,13 @@ step-rivals: packages-torch build
 	@./tools/install_torch.sh $(BUILD)/torch tests/zoo/requirements.txt
 	@echo "step-rivals: exporting and planning"
 	@$(BUILD)/torch/bin/python bench/search/rivals.py --program $(BUILD)/bin/meshwright -o $(BUILD)/zoo
+
+# What does not fit, made to: Llama on H100s; and what recomputing costs in layers, beside what was measured.
+recompute-stories: packages-torch build
+	@./tools/install_torch.sh $(BUILD)/torch tests/zoo/requirements.txt
+	@echo "recompute-stories: exporting and planning"
+	@$(BUILD)/torch/bin/python bench/recompute/stories.py --program $(BUILD)/bin/meshwright -o $(BUILD)/recompute
+	@$(BUILD)/torch/bin/python bench/recompute/layers.py --program $(BUILD)/bin/meshwright -o $(BUILD)/recompute
 
 # TAP's Figures 7, 9 and 10, with --intra tap.
 tap-figures: packages-torch build

@@ -1,4 +1,4 @@
-"""Models of the stories, on the meta device: Llama 3 (Grattafiori et al. 2024, table 3) as its paper describes it, with fused causal attention and no mask."""
+"""Models that are planned with recomputation, on the meta device: GPT as Megatron-LM has it, with dropout, and Llama 3 (Grattafiori et al. 2024, table 3) as its paper describes it, with fused causal attention and no mask."""
 
 from __future__ import annotations
 
@@ -73,3 +73,41 @@ def llama_8b(length: int) -> Llama:
 
 def llama_70b(length: int) -> Llama:
     return Llama(8192, 64, 8, 28672, 80, length)
+
+
+class GptBlock(nn.Module):
+    """Attention unfused, with its dropouts, as Korthikanti et al. (2022, arXiv 2205.05198, section 4) count it."""
+
+    def __init__(self, width: int, heads: int, length: int, dropout: float = 0.1):
+        super().__init__()
+        self.heads, self.dropout = heads, dropout
+        self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.inner, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.register_buffer("mask", torch.ones(length, length, dtype=torch.bool).tril(), persistent=False)
+
+    def attend(self, x: torch.Tensor) -> torch.Tensor:
+        batch, length, width = x.shape
+        q, k, v = (part.view(batch, length, self.heads, -1).transpose(1, 2) for part in self.inner(x).chunk(3, dim=-1))
+        scores = (q @ k.transpose(-1, -2)) * (width // self.heads) ** -0.5
+        weights = F.dropout(torch.softmax(scores.masked_fill(~self.mask, -1e4), dim=-1), self.dropout)
+        return self.out((weights @ v).transpose(1, 2).reshape(batch, length, width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x + F.dropout(self.attend(self.norm_1(x)), self.dropout)
+        return x + F.dropout(self.down(F.gelu(self.up(self.norm_2(x)), approximate="tanh")), self.dropout)
+
+
+class GptLayers(nn.Module):
+    """So many layers, and a loss that takes next to no time."""
+
+    def __init__(self, width: int, heads: int, length: int, layers: int):
+        super().__init__()
+        self.start = nn.Parameter(torch.zeros(width))
+        self.layers = nn.ModuleList([GptBlock(width, heads, length) for _ in range(layers)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x + self.start
+        for layer in self.layers:
+            x = layer(x)
+        return x.float().mean()
