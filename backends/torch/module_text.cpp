@@ -70,11 +70,18 @@ class Classes {
     const auto is_part = [&](const Statement& statement) { return block_of(statement.module) == prefix; };
     const auto begin = std::find_if(statements.begin(), statements.end(), is_part);
     const auto end = std::find_if(statements.rbegin(), statements.rend(), is_part).base();
-    std::set<ProgramValueId> made_behind;
+    std::set<ProgramValueId> made_behind, read_by_others;
+    for (auto at = begin; at != end; ++at) {
+      const std::vector<ProgramValueId> read = values_in(at->text);
+      if (!is_part(*at)) read_by_others.insert(read.begin(), read.end());
+    }
     Statements before, behind;
     for (auto at = begin; at != end; ++at) {
-      bool needs = is_part(*at) || at->results.empty();
+      // What is made for others, and is converted for the block first of all.
+      const bool serves_others = at->converts && std::ranges::any_of(at->results, [&](ProgramValueId value) { return read_by_others.contains(value); });
+      bool needs = (is_part(*at) && !serves_others) || at->results.empty();
       for (const ProgramValueId value : values_in(at->text)) needs |= made_behind.contains(value);
+      if (serves_others && !needs) at->module.clear();
       if (needs) made_behind.insert(at->results.begin(), at->results.end());
       (needs ? behind : before).push_back(std::move(*at));
     }
