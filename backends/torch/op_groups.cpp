@@ -31,7 +31,8 @@ OpGroup group_that_begins(NodeId begin, std::span<const Statement> statements, c
   OpGroup group;
   for (std::size_t i = statements.size(); i-- > 0;) {
     const Statement& statement = statements[i];
-    const bool brings = (statement.converts || statement.loads) && makes_any(statement, needed);
+    const bool converts = statement.converts && (!statement.settles || makes_any(statement, made));
+    const bool brings = (converts || statement.loads) && makes_any(statement, needed);
     if (statement.again != begin && !brings) continue;
     group.statements.push_back(i);
     const std::vector<ProgramValueId> read = values_in(statement.text);

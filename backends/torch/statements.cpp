@@ -270,6 +270,7 @@ class Writer {
     Status status = state(of_node, of_node.results,
                           conversion_text(text, program().type(conversion.from), conversion.moves, conversion.result, conversion.back));
     forward_.statements[at].converts = true;
+    forward_.statements[at].settles = conversion.settles;
     return status;
   }
 

@@ -26,6 +26,7 @@ struct Statement {
   std::string text;                     // with marks
   bool draws = false;                   // random numbers
   bool converts = false;                // takes a value to another layout, and does nothing else
+  bool settles = false;                 // Conversion::settles
   bool loads = false;                   // a parameter, and does nothing else
   std::string node = {};                // of the forward graph, if it is an op
   NodeId again = kNoId;                 // of a single op that runs again for its backward: Recomputation::begin
