@@ -115,7 +115,7 @@ class Again:
         self.groups, self.saved = {}, []
 
 
-def taken(packed):
+def give_saved(packed):
     """What was saved."""
     return packed.take() if isinstance(packed, Saved) else unpack(packed)
 
@@ -128,7 +128,7 @@ def runs_again(forward):
     def run(block, *inputs):
         again = Again()
         try:
-            with torch.autograd.graph.saved_tensors_hooks(again.pack, taken):
+            with torch.autograd.graph.saved_tensors_hooks(again.pack, give_saved):
                 return forward(block, again, *inputs)
         finally:
             again.end()
