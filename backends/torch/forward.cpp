@@ -164,7 +164,7 @@ class Reader {
     const Way way = way_to(result);
     if (has_gradient(way)) return;
     const ProgramValueId from = way.stretches.size() > 1 ? way.stretches[way.stretches.size() - 2].result : way.root;
-    steps_.push_back({here_, Conversion{move.node, from, result, way.stretches.back().moves, {}}});
+    steps_.push_back({here_, Conversion{move.node, from, result, way.stretches.back().moves, {}, true}});
   }
 
   static std::uint32_t conversion_of(const Instruction& move) { return std::get<MoveStep>(move.action).conversion; }
@@ -271,7 +271,7 @@ class Reader {
     const auto parameter = parameters_.find(way.root);
     if (!has_gradient(way)) return strays(of, node);
     Result<ProgramValueId> here = parameter != parameters_.end() ? load(parameter->second, of, settled, settles, way, node)
-                                                                : convert(way.root, of, settled, settles, way, node);
+                                                                : convert(way.root, of, settled, settles, way, node, fork != kNoId);
     if (here) here = convert(*here, of, needed, user, way, node);
     // An addend, which one rank alone adds: its gradient is there on all.
     if (here && !way.stretches.empty()) here = convert(*here, of, {layout_of(way.stretches.back().result), needed.gradient}, user, way, node);
@@ -309,13 +309,14 @@ class Reader {
     return known->second;
   }
 
-  Result<ProgramValueId> convert(ProgramValueId here, ValueId of, const PortLayouts& to, User user, Way& way, const std::string& node) {
+  Result<ProgramValueId> convert(ProgramValueId here, ValueId of, const PortLayouts& to, User user, Way& way, const std::string& node,
+                                 bool settles = false) {
     const std::optional<Stretch> stretch = next(here, to.value, way);
     if (!stretch) return strays(of, node);
     if (stretch->moves.empty() && made_.gradients[here] == to.gradient) return here;
     Result<std::vector<Move>> gradient = back(of, user, here, to.gradient, *made_.gradients[here]);
     if (!gradient) return gradient.error();
-    return travel(here, *stretch, to.gradient, std::move(*gradient), node);
+    return travel(here, *stretch, to.gradient, std::move(*gradient), node, settles);
   }
 
   // The value alone.
@@ -327,14 +328,15 @@ class Reader {
     return here;
   }
 
-  ProgramValueId travel(ProgramValueId from, const Stretch& stretch, const std::optional<Layout>& gradient, std::vector<Move> back, const std::string& node) {
+  ProgramValueId travel(ProgramValueId from, const Stretch& stretch, const std::optional<Layout>& gradient, std::vector<Move> back, const std::string& node,
+                        bool settles = false) {
     const auto [known, inserted] = converted_.try_emplace({from, layout_of(stretch.result), gradient}, kNoId);
     if (!inserted) return known->second;
     const bool is_first = !stretch.moves.empty() && taken_.insert(stretch.result).second;
     const ProgramValueId result = known->second = is_first ? stretch.result : copy_of(stretch.result);
     made_.gradients[result] = gradient;
     const Instruction* at = is_first ? std::max(moves_.at(stretch.result), made_at_[from]) : here_;
-    steps_.push_back({at, Conversion{node, from, result, stretch.moves, std::move(back)}});
+    steps_.push_back({at, Conversion{node, from, result, stretch.moves, std::move(back), settles}});
     made_at_[result] = at;
     return result;
   }

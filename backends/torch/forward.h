@@ -28,6 +28,7 @@ struct Conversion {
   std::string node;  // whose part of the forward it is
   ProgramValueId from = kNoId, result = kNoId;
   std::vector<Move> moves, back;
+  bool settles = false;  // where all its users take it from, and where it is kept for what runs again for the backward
 };
 
 // An op, and what one rank executes of it.

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "members_text.h"
+#include "op_groups.h"
 #include "meshwright/gather_units.h"
 #include "python_text.h"
 #include "source_lines.h"
@@ -47,9 +48,7 @@ class Classes {
     share_classes();
     for (Block& block : blocks_) define(block);
     define_model();
-    for (const std::string& wanted : recomputed_) {
-      if (std::ranges::find(blocks_, wanted, &Block::prefix) == blocks_.end()) made_.unknown.push_back(wanted);
-    }
+    find_unknown();
     return std::move(made_);
   }
 
@@ -71,11 +70,18 @@ class Classes {
     const auto is_part = [&](const Statement& statement) { return block_of(statement.module) == prefix; };
     const auto begin = std::find_if(statements.begin(), statements.end(), is_part);
     const auto end = std::find_if(statements.rbegin(), statements.rend(), is_part).base();
-    std::set<ProgramValueId> made_behind;
+    std::set<ProgramValueId> made_behind, read_by_others;
+    for (auto at = begin; at != end; ++at) {
+      const std::vector<ProgramValueId> read = values_in(at->text);
+      if (!is_part(*at)) read_by_others.insert(read.begin(), read.end());
+    }
     Statements before, behind;
     for (auto at = begin; at != end; ++at) {
-      bool needs = is_part(*at) || at->results.empty();
+      // What is made for others, and is converted for the block first of all.
+      const bool serves_others = at->converts && std::ranges::any_of(at->results, [&](ProgramValueId value) { return read_by_others.contains(value); });
+      bool needs = (is_part(*at) && !serves_others) || at->results.empty();
       for (const ProgramValueId value : values_in(at->text)) needs |= made_behind.contains(value);
+      if (serves_others && !needs) at->module.clear();
       if (needs) made_behind.insert(at->results.begin(), at->results.end());
       (needs ? behind : before).push_back(std::move(*at));
     }
@@ -135,17 +141,27 @@ class Classes {
     return std::span(forward_.statements).subspan(block.begin, block.end - block.begin);
   }
 
-  // What statements read and do not make, in order.
   static std::vector<ProgramValueId> arguments_of(std::span<const Statement> statements) {
-    std::set<ProgramValueId> known;
-    std::vector<ProgramValueId> arguments;
-    for (const Statement& statement : statements) {
-      for (const ProgramValueId value : values_in(statement.text)) {
-        if (known.insert(value).second) arguments.push_back(value);
-      }
-      known.insert(statement.results.begin(), statement.results.end());
+    std::vector<const Statement*> all;
+    for (const Statement& statement : statements) all.push_back(&statement);
+    return read_from_outside(all);
+  }
+
+  // Blocks that run again and are no classes, and ops that do and whose results leave their class, or that stand in none.
+  void find_unknown() {
+    std::set<std::string> ops;
+    for (const Statement& statement : forward_.statements) ops.insert(statement.node);
+    for (const std::string& wanted : recomputed_) {
+      if (std::ranges::find(blocks_, wanted, &Block::prefix) == blocks_.end() && !ops.contains(wanted)) made_.unknown.push_back(wanted);
     }
-    return arguments;
+    for (std::size_t i = 0; i < forward_.statements.size(); ++i) {
+      const Statement& statement = forward_.statements[i];
+      const auto block = std::ranges::find_if(blocks_, [&](const Block& each) { return each.begin <= i && i < each.end; });
+      const auto leaves = [&](ProgramValueId value) {
+        return forward_.made_again.contains(value) && std::ranges::find(block->results, value) != block->results.end();
+      };
+      if (statement.again != kNoId && (block == blocks_.end() || std::ranges::any_of(statement.results, leaves))) made_.unknown.push_back(statement.node);
+    }
   }
 
   // Blocks that differ in nothing but how they cut what they are given become one class: they are then given it cut.
@@ -173,11 +189,12 @@ class Classes {
 
   Uncut without_cuts(const Block& block) const {
     Uncut made;
+    const bool has_groups = !op_groups(statements_of(block), forward_).empty();  // which cut what they are given once more
     const auto is_argument = [&](ProgramValueId value) { return std::ranges::find(block.arguments, value) != block.arguments.end(); };
     const auto is_result = [&](ProgramValueId value) { return std::ranges::find(block.results, value) != block.results.end(); };
     for (const Statement& statement : statements_of(block)) {
       const std::vector<ProgramValueId> read = values_in(statement.text);
-      const bool cuts = statement.converts && members_in(statement.text).empty() && std::ranges::all_of(read, is_argument) &&
+      const bool cuts = !has_groups && statement.converts && members_in(statement.text).empty() && std::ranges::all_of(read, is_argument) &&
                         std::ranges::none_of(statement.results, is_result);
       Statement& kept = (cuts ? made.cuts : made.rest).emplace_back(statement);
       if (cuts) kept.module.clear();
@@ -202,8 +219,8 @@ class Classes {
   }
 
   // One statement, with a remark where another part of the model begins than `part`.
-  std::string line(const Statement& statement, Names& names, const std::string& prefix, std::string& part) const {
-    const std::string indent(8, ' ');
+  std::string line(const Statement& statement, Names& names, const std::string& prefix, std::string& part, std::size_t depth = 8) const {
+    const std::string indent(depth, ' ');
     const std::vector<std::string> inside = split(relative(statement.module, prefix));
     const std::string here = inside.empty() ? "" : inside.size() > 1 && prefix.empty() ? inside[0] + "." + inside[1] : inside[0];
     const std::string remark = here != part && !here.empty() ? indent + "# " + comment(here) + "\n" : "";
@@ -313,16 +330,48 @@ class Classes {
   std::string class_text(const std::string& prefix, std::span<const Statement> statements, const std::vector<ProgramValueId>& arguments,
                          const std::vector<ProgramValueId>& returned) const {
     Names names(forward_.prelude.names());
-    const auto named = [&](const std::vector<ProgramValueId>& values) {
-      std::vector<std::string> texts;
-      for (const ProgramValueId value : values) texts.push_back(names.of(value, forward_.program));
-      return join(texts);
-    };
+    const std::vector<OpGroup> groups = op_groups(statements, forward_);
     std::string text = "    def __init__(self):\n        super().__init__()\n" + members_text(forward_.members, blocks_, prefix) + "\n";
-    text += "    def forward(self" + (arguments.empty() ? "" : ", " + named(arguments)) + "):\n";
+    text += groups.empty() ? "    def forward(self" : "    @runs_again\n    def forward(self, again";
+    text += (arguments.empty() ? "" : ", " + named(arguments, names)) + "):\n";
+    const auto group_of = [&](std::size_t statement) {
+      return std::ranges::find_if(groups, [&](const OpGroup& group) { return std::ranges::binary_search(group.statements, statement); });
+    };
     std::string part;
-    for (const Statement& statement : statements) text += line(statement, names, prefix, part);
-    return text + "        return " + named(returned) + "\n";
+    auto before = groups.end();
+    for (std::size_t i = 0; i < statements.size(); ++i) {
+      const auto group = group_of(i);
+      if (group != before && group != groups.end()) text += "        with again(" + std::to_string(group - groups.begin()) + "):\n";
+      before = group;
+      text += line(statements[i], names, prefix, part, group == groups.end() ? 8 : 12);
+    }
+    std::string functions;
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      const std::string function = unused_member("again_" + std::to_string(i), prefix), results = named_tuple(groups[i].results, names);
+      text += wrapped("        ", "again.by(" + std::to_string(i) + ", self." + function + ", " + named_tuple(groups[i].inputs, names) + ", " + results + ")");
+      functions += "\n    def " + function + "(self" + (groups[i].inputs.empty() ? "" : ", " + named(groups[i].inputs, names)) + "):\n";
+      part.clear();
+      for (const std::size_t statement : groups[i].statements) functions += line(statements[statement], names, prefix, part);
+      functions += wrapped("        ", "return " + results);
+    }
+    return text + "        return " + named(returned, names) + "\n" + functions;
+  }
+
+  std::string named(const std::vector<ProgramValueId>& values, Names& names) const {
+    std::vector<std::string> texts;
+    for (const ProgramValueId value : values) texts.push_back(names.of(value, forward_.program));
+    return join(texts);
+  }
+
+  std::string named_tuple(const std::vector<ProgramValueId>& values, Names& names) const {
+    return "(" + named(values, names) + (values.size() == 1 ? ",)" : ")");
+  }
+
+  // A name that no member of a block has.
+  std::string unused_member(std::string name, const std::string& prefix) const {
+    const auto is_it = [&](const Member& member) { return (relative(member.path, prefix) + ".").starts_with(name + "."); };
+    while (std::ranges::any_of(forward_.members, is_it)) name += "_";
+    return name;
   }
 
   void define(Block& block) {

@@ -11,10 +11,11 @@ namespace meshwright::torch {
 
 struct ModuleText {
   std::string text;                  // of all classes
-  std::vector<std::string> unknown;  // of `recomputed`: what is no block of the model
+  std::vector<std::string> unknown;  // blocks and ops that are to run again for their backward, and do not stand in a class
 };
 
-// `recomputed`: blocks whose forward runs again for their backward (torch.utils.checkpoint).
+// `recomputed`: blocks whose forward runs again for their backward (torch.utils.checkpoint), and ops, which the statements tell of
+// (prelude/again.py).
 ModuleText module_text(const Forward& forward, const std::string& docstring, const std::vector<std::string>& recomputed);
 
 }  // namespace meshwright::torch

@@ -6,6 +6,8 @@
 
 #include "forward.h"
 #include "layout_text.h"
+#include "meshwright/gather_units.h"
+#include "meshwright/recompute.h"
 #include "move_texts.h"
 #include "op_text.h"
 #include "parameter_text.h"
@@ -59,6 +61,9 @@ class Writer {
   Result<Forward> run() {
     forward_.microbatches = training().microbatches;
     for (const Node& node : graph().nodes) nodes_[node.name] = &node;
+    Result<Recomputation> again = recomputation(input_.plan->model, input_.plan->recomputed);
+    if (!again) return again.error();
+    again_ = std::move(*again);
     for (const auto& step : read_.steps) {
       if (const auto* conversion = std::get_if<Conversion>(&step)) ++uses_[conversion->from];
       if (const auto* call = std::get_if<Call>(&step)) count_uses(call->whole);
@@ -66,6 +71,7 @@ class Writer {
     for (const ProgramOutput& output : program().outputs) ++uses_[output.value];
     add_inputs();
     if (Status status = add_statements(); !status) return status.error();
+    if (Status status = check_again(); !status) return status.error();
     if (Status status = add_outputs(); !status) return status.error();
     finish_leaving();
     if (Status status = add_members(); !status) return status.error();
@@ -231,7 +237,10 @@ class Writer {
     const std::string text = "used(" + member_mark(program().parameters[load.parameter].name) + ")";
     Instruction of_node;
     of_node.node = load.node;
-    return uses_[load.result] == 1 ? rename(load.result, text) : state(of_node, {load.result}, text);
+    if (uses_[load.result] == 1) return rename(load.result, text);
+    Status status = state(of_node, {load.result}, text);
+    forward_.statements.back().loads = true;
+    return status;
   }
 
   // A value that is no variable: its text stands wherever it is used.
@@ -249,6 +258,7 @@ class Writer {
       Statement& statement = forward_.statements[sum->second.first];
       statement.results = {conversion.result};
       statement.text = sum->second.second;
+      if (forward_.made_again.contains(conversion.from)) forward_.made_again.insert(conversion.result);
       return Done{};
     }
     const std::string text = text_of(conversion.from);
@@ -260,6 +270,7 @@ class Writer {
     Status status = state(of_node, of_node.results,
                           conversion_text(text, program().type(conversion.from), conversion.moves, conversion.result, conversion.back));
     forward_.statements[at].converts = true;
+    forward_.statements[at].settles = conversion.settles;
     return status;
   }
 
@@ -270,6 +281,50 @@ class Writer {
   }
 
   Status add(const Call& call) {
+    const std::size_t first = forward_.statements.size();
+    Status status = add_call(call);
+    if (status && !again_.is_empty()) note_again(call.whole, first);
+    return status;
+  }
+
+  // Whole blocks run again as they are (module_text.h).
+  [[nodiscard]] bool runs_again(NodeId id) const {
+    return again_.runs(id) && std::ranges::find(input_.plan->recomputed, block_of(graph().nodes[id].module_path)) == input_.plan->recomputed.end();
+  }
+
+  // What runs again of a call's statements, from the first one on, and what it saves if it does not.
+  void note_again(const Instruction& call, std::size_t first) {
+    const auto found = nodes_.find(call.name);
+    if (found == nodes_.end()) return;
+    const Node& node = *found->second;
+    const auto id = static_cast<NodeId>(found->second - graph().nodes.data());
+    const bool again = runs_again(id);
+    for (std::size_t i = first; i < forward_.statements.size(); ++i) {
+      if (forward_.statements[i].results.empty()) continue;  // leaves something in a buffer
+      forward_.statements[i].node = node.name;
+      if (again) forward_.statements[i].again = again_.begin[id];
+    }
+    called_.insert(id);
+    const NodeBackward& backward = input_.plan->model.backward->memory.nodes[id];
+    for (std::size_t i = 0; !again && i < node.operands.size() && i < call.operands.size(); ++i) {
+      const std::vector<ProgramValueId> read = values_in(text_of(call.operands[i].value));
+      if (backward.saves_operand[i]) forward_.saved.insert(read.begin(), read.end());
+    }
+    for (std::size_t i = 0; again && i < node.results.size() && i < call.results.size(); ++i) {
+      if (again_.makes(node.results[i])) forward_.made_again.insert(call.results[i]);
+    }
+  }
+
+  Status check_again() const {
+    for (NodeId id = 0; id < graph().nodes.size(); ++id) {
+      if (!runs_again(id) || called_.contains(id)) continue;
+      return bad_input("the plan runs '" + graph().nodes[id].name + "' again for its backward, which the program does not compute; " +
+                       "emit without the pass that takes it out, or plan with search.recompute = \"blocks\"");
+    }
+    return Done{};
+  }
+
+  Status add_call(const Call& call) {
     const Instruction& instruction = call.whole;
     const std::vector<Instruction>& steps = call.steps;
     const ValueText value = [&](ProgramValueId id) { return text_of(id); };
@@ -391,6 +446,8 @@ class Writer {
   std::set<std::string> counting_;                             // paths of modules whose buffers follow the mode
   std::vector<std::pair<std::size_t, std::string>> leaving_;   // statements that leave something in a buffer, and its module
   std::set<std::size_t> left_;                                 // outputs that are in their buffer already
+  Recomputation again_;
+  std::set<NodeId> called_;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,10 @@ struct Statement {
   std::string text;                     // with marks
   bool draws = false;                   // random numbers
   bool converts = false;                // takes a value to another layout, and does nothing else
+  bool settles = false;                 // Conversion::settles
+  bool loads = false;                   // a parameter, and does nothing else
+  std::string node = {};                // of the forward graph, if it is an op
+  NodeId again = kNoId;                 // of a single op that runs again for its backward: Recomputation::begin
 };
 
 struct Member {
@@ -43,6 +48,8 @@ struct Forward {
   std::vector<std::string> outputs;                         // texts with marks
   std::int64_t microbatches = 1;                            // of a step; the statements compute one
   Prelude prelude;                                          // what the texts may mention
+  std::set<ProgramValueId> made_again;  // by single ops that run again, and not kept
+  std::set<ProgramValueId> saved;       // operands that ops save which do not run again
 };
 
 // The name that the model has for an input, a parameter or a buffer: the first, where it has several.

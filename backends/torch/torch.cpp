@@ -74,7 +74,8 @@ class TorchBackend final : public Backend {
     const std::string name = plan.graph().name.empty() ? "The model" : comment(plan.graph().name);
     const ModuleText module = module_text(*forward, name + " on one rank of a mesh " + to_string(plan.mesh) + ": takes this rank's part of the batch.",
                                           plan.recomputed);
-    if (!module.unknown.empty()) return bad_input("the plan runs '" + module.unknown[0] + "' again for its backward, but the emitted program has no such block");
+    if (!module.unknown.empty()) return bad_input("the plan runs '" + module.unknown[0] + "' again for its backward, but that is no class of the emitted program, nor an op of one; " +
+                                                      "plan with search.recompute = \"blocks\", or keep it ([pins] \"" + module.unknown[0] + "\" = \"keep\")");
     const Prelude::Part prelude = forward->prelude.used_by(module.text);
     const std::string ranks = "a mesh " + to_string(plan.mesh) + " (" + std::to_string(plan.mesh.devices()) + " ranks)";
     std::string model = "\"\"\"" + name + ", as Meshwright planned it for " + ranks + ".\n\nRuns under torchrun; train.py shows how.\n\"\"\"\n";

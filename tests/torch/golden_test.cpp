@@ -59,6 +59,10 @@ INSTANTIATE_TEST_SUITE_P(Golden, EmittedClass,
                          testing::Values(Emitted{"mlp", "mlp_tiny", "--mesh 2x4 --set search.weights=sharded", "class Model(", ""},
                                          Emitted{"gpt2_block", "gpt2_tiny", "--mesh 2x4 --set search.batch_axes=0 --set search.weights=sharded",
                                                  "class TransformerHBlock(", "\n\nclass "},
+                                         Emitted{"gpt2_ops_again", "gpt2_tiny",
+                                                 "--mesh 2x4 --set search.batch_axes=0 --set search.weights=sharded --set 'pins.layer_norm=\"recompute\"' "
+                                                 "--set 'pins.mul=\"recompute\"' --set 'pins.pow_1=\"recompute\"' --set 'pins.mul_3=\"recompute\"'",
+                                                 "    @runs_again", "\n\nclass "},
                                          Emitted{"resnet_block", "resnet_tiny", "--mesh 2x4 --set search.batch_axes=all --set search.zero=2",
                                                  "class InnerLayer1Block(", "\n\nclass "}),
                          [](const auto& info) { return info.param.name; });

@@ -46,6 +46,7 @@ CASES = {
     "kept": Case("gpt2", [*PARTS, "search.zero=1"]),
     "reduced": Case("llama", [*PARTS, "train.gradients=reduced", "search.zero=1"]),
     "reduced_shards": Case("gpt2", [*PARTS, "search.zero=3", "search.regather=always", "search.batch_axes=all"]),
+    "ops_again": Case("gpt2", [*PARTS, "search.zero=3", *[f'pins.{op}="recompute"' for op in ("layer_norm_1", "addmm_2", "mul_3", "scaled_dot_product_attention_1")]]),
     "sharded_weights": Case("gpt2", [*PARTS, "search.weights=sharded", "search.zero=0"]),
     "buffers": Case("resnet", ["model.batch=16", "train.microbatches=2", "train.batch_coupling=allow", "search.zero=0", "search.batch_axes=all"]),
 }

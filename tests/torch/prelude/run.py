@@ -14,7 +14,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[2] / "backends" / "torch")]
 
 RANKS = 4
-FILES = ["layout_cases", "move_cases", "parameter_cases", "together_cases", "setting_cases", "state_cases", "op_cases", "loss_cases", "random_cases",
+FILES = ["layout_cases", "move_cases", "parameter_cases", "together_cases", "setting_cases", "state_cases", "op_cases", "loss_cases", "random_cases", "again_cases",
          "expert_cases"]
 
 
