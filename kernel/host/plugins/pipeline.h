@@ -50,7 +50,7 @@ struct PlanOutcome {
   DeviceSpec device;                // with the profiler's figures
 };
 
-// Errors: bad_input (a file, an option; microbatches = "free", which plan_freely settles), plugin_failed. That nothing fits is no error but an outcome without a plan.
+// Errors: bad_input (a file, an option; microbatches = "free", which plan_with_free_microbatches settles), plugin_failed. That nothing fits is no error but an outcome without a plan.
 Result<PlanOutcome> run_pipeline(const PlanOptions& options, PluginHost& host);
 
 }  // namespace meshwright::host
