@@ -64,6 +64,14 @@ std::int64_t KeptSpace::bytes_of(const Layout& layout, ValueId value) const {
   return local;
 }
 
+// Of a storage as its op yields it.
+std::int64_t KeptSpace::made_bytes(ValueId owner) const {
+  const NodeId producer = input_.graph().values[owner].producer;
+  const std::vector<ValueId>& results = input_.graph().nodes[producer].results;
+  const auto port = static_cast<std::uint32_t>(std::ranges::find(results, owner) - results.begin());
+  return bytes_of(chosen(variable_of_.at(producer)).result(port).value, owner);
+}
+
 // What converts a value along an edge once more.
 Ticks KeptSpace::again_cost(std::uint32_t edge) const {
   const auto cost = [&](const Problem& problem) {
@@ -133,8 +141,7 @@ void KeptSpace::add_storages() {
     const std::uint32_t maker = variable_of_.at(producer);
     if (!is_saved) {
       // For others, until they run again: at the latest when its maker would.
-      const auto port = std::ranges::find(graph.nodes[producer].results, owner) - graph.nodes[producer].results.begin();
-      hold(node, kKept, 3, forward_at(maker), backward_at(maker), bytes_of(chosen(maker).result(static_cast<std::uint32_t>(port)).value, owner));
+      hold(node, kKept, 3, forward_at(maker), backward_at(maker), made_bytes(owner));
       continue;
     }
     const Storage& storage = saved->second;
@@ -178,12 +185,9 @@ void KeptSpace::add_needs() {
 
 // A storage that no backward takes and that is not made again: kept until this variable runs again, or not.
 std::uint32_t KeptSpace::add_kept_for(ValueId owner, std::uint32_t user) {
-  const Graph& graph = input_.graph();
-  const NodeId producer = graph.values[owner].producer;
-  const std::uint32_t node = node_of_storage_[owner] = add_node(graph.values[owner].name, {0, 0});
-  const std::uint32_t maker = variable_of_.at(producer);
-  const auto port = std::ranges::find(graph.nodes[producer].results, owner) - graph.nodes[producer].results.begin();
-  hold(node, kKept, 2, forward_at(maker), backward_at(user), bytes_of(chosen(maker).result(static_cast<std::uint32_t>(port)).value, owner));
+  const Value& value = input_.graph().values[owner];
+  const std::uint32_t node = node_of_storage_[owner] = add_node(value.name, {0, 0});
+  hold(node, kKept, 2, forward_at(variable_of_.at(value.producer)), backward_at(user), made_bytes(owner));
   return node;
 }
 

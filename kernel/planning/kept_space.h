@@ -48,6 +48,7 @@ class KeptSpace {
   void hold(std::uint32_t node, std::size_t state, std::size_t states, std::int32_t begin, std::int32_t end, std::int64_t bytes);
   [[nodiscard]] Ticks again_cost(std::uint32_t edge) const;
   [[nodiscard]] std::int64_t bytes_of(const Layout& layout, ValueId value) const;
+  [[nodiscard]] std::int64_t made_bytes(ValueId owner) const;
   [[nodiscard]] const Strategy& chosen(std::uint32_t variable) const { return kept_.variables[variable].set->strategies[choice_[variable]]; }
   [[nodiscard]] std::int32_t forward_at(std::uint32_t variable) const { return static_cast<std::int32_t>(variable); }
   [[nodiscard]] std::int32_t backward_at(std::uint32_t variable) const { return 2 * static_cast<std::int32_t>(kept_.variables.size()) - 1 - static_cast<std::int32_t>(variable); }
