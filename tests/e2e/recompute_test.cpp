@@ -154,6 +154,7 @@ TEST_F(RecomputedPlan, IsSaidAndReadAgain) {
   EXPECT_EQ(verified.exit_code, 0) << verified.output << verified.errors;
   const auto explained = run_program("explain " + file);
   EXPECT_EQ(explained.exit_code, 0) << explained.errors;
+  EXPECT_THAT(explained.output, HasSubstr("blocks runs again for the backward."));
 }
 
 TEST_F(RecomputedPlan, HasAStepNoLessThanItsBound) {

@@ -7,6 +7,7 @@
 #include "commands/open_plan.h"
 #include "files/json.h"
 #include "meshwright/atoms.h"
+#include "meshwright/recompute.h"
 #include "nearest_name.h"
 #include "pins.h"
 #include "plan_notes.h"
@@ -264,7 +265,8 @@ std::string overview(const std::vector<Explanation>& all, std::size_t most) {
 
 struct Explained {
   std::vector<Explanation> choices;
-  std::string sure;             // how sure the whole plan is; where no name was given
+  std::string again;            // what runs again for its backward; where no name was given
+  std::string sure;             // how sure the whole plan is; likewise
   std::optional<Json> runner_up;  // likewise
 };
 
@@ -286,7 +288,8 @@ Result<Explained> explain(const ExplainOptions& options) {
   if (options.name.empty()) {
     std::stable_sort(all.begin(), all.end(), [](const Explanation& a, const Explanation& b) { return seconds_of(a) > seconds_of(b); });
   }
-  Explained explained{std::move(all), {}, {}};
+  Explained explained{std::move(all), {}, {}, {}};
+  if (options.name.empty()) explained.again = recomputed_text(opened->plan.model, opened->plan.recomputed);
   if (!options.name.empty() || !opened->plan.runner_up) return explained;
   explained.sure = sureness_text(opened->plan);
   explained.runner_up = runner_up_json(*opened->plan.runner_up);
@@ -308,6 +311,7 @@ int run_explain(const ExplainOptions& options) {
     text = write_json(json);
   } else if (options.name.empty()) {
     text = overview(all, static_cast<std::size_t>(options.most));
+    if (!explained->again.empty()) text += "\nThe forward of " + explained->again + " runs again for the backward.\n";
     if (!explained->sure.empty()) text += "\n" + explained->sure;
   } else {
     for (const Explanation& one : all) text += (text.empty() ? "" : "\n") + text_of(one);
