@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "meshwright/saved.h"
+
 namespace meshwright {
 
 namespace {
@@ -84,12 +86,7 @@ Ticks KeptSpace::again_cost(std::uint32_t edge) const {
 void KeptSpace::find_storages() {
   const Graph& graph = input_.graph();
   const std::vector<NodeBackward>& backward = input_.model.backward->memory.nodes;
-  owner_.resize(graph.values.size());
-  for (ValueId id = 0; id < owner_.size(); ++id) owner_[id] = id;
-  for (NodeId id = 0; id < graph.nodes.size(); ++id) {
-    if (!backward[id].view) continue;
-    for (const ValueId result : graph.nodes[id].results) owner_[result] = owner_[graph.nodes[id].operands[0].value];
-  }
+  owner_ = storages(graph, input_.ops);
   const auto save = [&](std::uint32_t variable, ValueId value, const Layout& layout) {
     Storage& storage = storages_[owner_[value]];
     std::int64_t& bytes = storage.copies[layout];
