@@ -44,6 +44,24 @@ class Blocks {
 
   [[nodiscard]] const std::vector<RecomputableBlock>& all() const { return blocks_; }
 
+  [[nodiscard]] Result<std::vector<bool>> named(const std::vector<std::string>& names) const {
+    std::vector<bool> chosen(graph_.nodes.size(), false);
+    for (const std::string& name : names) {
+      if (Status status = mark(name, chosen); !status) return status.error();
+    }
+    return chosen;
+  }
+
+  [[nodiscard]] Recomputation recompute(std::vector<bool> chosen) const {
+    follow_storages(chosen);
+    Recomputation made{std::vector<bool>(graph_.nodes.size(), false), std::vector<bool>(graph_.values.size(), false), std::vector<NodeId>(graph_.nodes.size(), kNoId)};
+    for (const RecomputableBlock& block : blocks_) recompute(block, chosen, made);
+    return made;
+  }
+
+ private:
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
   // Marks the ops that a name stands for.
   Status mark(const std::string& name, std::vector<bool>& chosen) const {
     for (const RecomputableBlock& block : blocks_) {
@@ -60,16 +78,6 @@ class Blocks {
     }
     return bad_input("the model has no block '" + name + "' that could run again for its backward, and no op of that name in one");
   }
-
-  [[nodiscard]] Recomputation recompute(std::vector<bool> chosen) const {
-    follow_storages(chosen);
-    Recomputation made{std::vector<bool>(graph_.nodes.size(), false), std::vector<bool>(graph_.values.size(), false), std::vector<NodeId>(graph_.nodes.size(), kNoId)};
-    for (const RecomputableBlock& block : blocks_) recompute(block, chosen, made);
-    return made;
-  }
-
- private:
-  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
   // A view is made again with what it shows; one of a parameter, which may be another copy by then, for who runs again.
   void follow_storages(std::vector<bool>& chosen) const {
@@ -185,11 +193,9 @@ std::vector<std::string> recomputable_blocks(const ModelAnalysis& model) {
   return names;
 }
 
-Result<std::vector<bool>> ops_named(const ModelAnalysis& model, const std::string& name) {
+Result<std::vector<bool>> ops_named(const ModelAnalysis& model, const std::vector<std::string>& names) {
   if (!model.backward) return model.no_backward;
-  std::vector<bool> chosen(model.graph->nodes.size(), false);
-  if (Status status = Blocks(model).mark(name, chosen); !status) return status.error();
-  return chosen;
+  return Blocks(model).named(names);
 }
 
 std::vector<std::string> recomputed_names(const ModelAnalysis& model, const std::vector<bool>& ops) {
@@ -235,11 +241,9 @@ Result<Recomputation> recomputation(const ModelAnalysis& model, const std::vecto
   if (names.empty()) return Recomputation{};
   if (!model.backward) return model.no_backward;
   const Blocks all(model);
-  std::vector<bool> chosen(model.graph->nodes.size(), false);
-  for (const std::string& name : names) {
-    if (Status status = all.mark(name, chosen); !status) return status.error();
-  }
-  return all.recompute(std::move(chosen));
+  Result<std::vector<bool>> chosen = all.named(names);
+  if (!chosen) return chosen.error();
+  return all.recompute(std::move(*chosen));
 }
 
 }  // namespace meshwright

@@ -8,7 +8,7 @@ Result<RecomputePins> RecomputePins::make(const ModelAnalysis& model, std::span<
   RecomputePins made(model);
   for (const Pin& pin : pins) {
     if (!is_of_recomputation(pin)) continue;
-    const Result<std::vector<bool>> ops = ops_named(model, pin.name);
+    const Result<std::vector<bool>> ops = ops_named(model, {pin.name});
     if (!ops) return bad_input(pin.where + ": " + ops.error().message);
     std::vector<bool>&wanted = pin.text == "recompute" ? made.must_ : made.never_, &other = pin.text == "recompute" ? made.never_ : made.must_;
     for (NodeId id = 0; id < ops->size(); ++id) {
@@ -26,11 +26,8 @@ Result<RecomputePins> RecomputePins::make(const ModelAnalysis& model, std::span<
 
 std::vector<std::string> RecomputePins::applied_to(const std::vector<std::string>& names) const {
   if (!any_) return names;
-  std::vector<bool> ops = must_;
-  for (const std::string& name : names) {
-    const std::vector<bool> more = ops_named(*model_, name).value();
-    for (NodeId id = 0; id < more.size(); ++id) ops[id] = ops[id] || (more[id] && !never_[id]);
-  }
+  std::vector<bool> ops = ops_named(*model_, names).value();
+  for (NodeId id = 0; id < ops.size(); ++id) ops[id] = must_[id] || (ops[id] && !never_[id]);
   return recomputed_names(*model_, ops);
 }
 

@@ -43,8 +43,8 @@ struct RecomputableBlock {
 MESHWRIGHT_API std::vector<RecomputableBlock> blocks_of(const ModelAnalysis& model);
 MESHWRIGHT_API std::vector<std::string> recomputable_blocks(const ModelAnalysis& model);
 
-// By node of the forward graph, which of them a block's or an op's name stands for. Errors: those of `recomputation`.
-MESHWRIGHT_API Result<std::vector<bool>> ops_named(const ModelAnalysis& model, const std::string& name);
+// By node of the forward graph, whether one of these names of blocks and ops stands for it. Errors: those of `recomputation`.
+MESHWRIGHT_API Result<std::vector<bool>> ops_named(const ModelAnalysis& model, const std::vector<std::string>& names);
 
 // The names of ops: that of a block where all that could run again of it is among them, else their own, in the model's order.
 MESHWRIGHT_API std::vector<std::string> recomputed_names(const ModelAnalysis& model, const std::vector<bool>& ops);
