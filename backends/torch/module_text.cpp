@@ -313,13 +313,7 @@ class Classes {
   std::string called(const Block& block, const std::string& callee, std::vector<std::string> arguments) {
     if (!runs_again(block)) return callee + "(" + join(arguments) + ")";
     arguments.insert(arguments.begin(), callee);
-    if (draws(block.begin, block.end)) return "recomputed(" + join(arguments) + ")";
-    return "checkpoint(" + join(arguments) + ", use_reentrant=False)";
-  }
-
-  [[nodiscard]] bool draws(std::size_t begin, std::size_t end) const {
-    return std::any_of(forward_.statements.begin() + static_cast<std::ptrdiff_t>(begin), forward_.statements.begin() + static_cast<std::ptrdiff_t>(end),
-                       [](const Statement& statement) { return statement.draws; });
+    return "recomputed(" + join(arguments) + ")";
   }
 
   [[nodiscard]] bool runs_again(const Block& block) const { return std::ranges::find(recomputed_, block.prefix) != recomputed_.end(); }
@@ -403,7 +397,7 @@ class Classes {
     }
     std::string& text = made_.text;
     text += "class Model(Planned):\n    \"\"\"" + comment(docstring_) + "\"\"\"\n\n";
-    if (draws(0, forward_.statements.size())) text += "    DRAWS = True\n";
+    if (std::ranges::any_of(forward_.statements, &Statement::draws)) text += "    DRAWS = True\n";
     text += dictionary("INPUTS", forward_.input_layouts) + dictionary("OUTPUTS", forward_.output_layouts);
     std::vector<std::pair<std::string, std::string>> tied;
     for (const auto& [other, first] : forward_.tied) tied.emplace_back(other, quoted(first));

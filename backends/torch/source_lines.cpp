@@ -30,7 +30,7 @@ std::string base(const std::string& value) {
 
 // What a program imports.
 bool is_imported(const std::string& name) {
-  static const std::set<std::string> kImported = {"self", "torch", "F", "nn", "dist", "funcol", "math", "os", "sys", "checkpoint", "dataclass", "i", "again"};
+  static const std::set<std::string> kImported = {"self", "torch", "F", "nn", "dist", "funcol", "math", "os", "sys", "dataclass", "i", "again"};
   return kImported.contains(name);
 }
 

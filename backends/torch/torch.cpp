@@ -17,7 +17,6 @@ constexpr std::pair<const char*, const char*> kImports[] = {
     {"import torch", ""},
     {"import torch.nn.functional as F", "F."},
     {"from torch import nn", "nn."},
-    {"from torch.utils.checkpoint import checkpoint", " checkpoint("},
 };
 
 std::string imports_for(const std::string& text) {

@@ -78,7 +78,7 @@ TEST(EmittedTorch, RunsAgainTheBlocksThatThePlanSays) {
               0);
     const Outcome emitted = run_program("emit " + plan + " --backend torch -o " + folder.string());
     EXPECT_EQ(emitted.exit_code, 0) << emitted.errors;
-    EXPECT_EQ(read(folder / "model.py").find(" checkpoint(self.inner.transformer.h[i], ") != std::string::npos, again);
+    EXPECT_EQ(read(folder / "model.py").find(" recomputed(self.inner.transformer.h[i], ") != std::string::npos, again);
   }
   std::string text = read(plan);
   const std::string block = "\"inner.transformer.h.0\"";

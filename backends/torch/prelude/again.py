@@ -3,9 +3,9 @@ import weakref
 
 import torch
 
-from .loads import pack, unpack
+from .loads import Held, pack, unpack
 from .mesh import device
-from .random import RANDOM, at_step
+from .recomputed import as_before
 
 
 class Saved:
@@ -30,7 +30,8 @@ class OpsAgain:
     """
 
     def __init__(self):
-        self.step, self.autocast = RANDOM["step"], autocast_now()
+        self.held, self.autocast = Held(), autocast_now()
+        self.as_before = as_before(self.held)
         self.own, self.of_results = [], []  # who is alive has the tensors: weak references
         self.function, self.inputs = None, []
 
@@ -46,7 +47,7 @@ class OpsAgain:
         self.of_results.append((weakref.ref(saved), number, tensor.shape, tensor.stride(), tensor.storage_offset()))
 
     def run(self):
-        """Runs the ops with the random numbers that they had, for all who wait."""
+        """Runs the ops with the random numbers and the parameters that they had, for all who wait."""
         count = 0
 
         def save_again(tensor):
@@ -57,7 +58,7 @@ class OpsAgain:
                 saved.tensor = tensor.detach()
 
         inputs = [x.detach().requires_grad_(needs_gradient) for x, needs_gradient in self.inputs]
-        with torch.enable_grad(), self.autocast, at_step(self.step), torch.autograd.graph.saved_tensors_hooks(save_again, unpack):
+        with torch.enable_grad(), self.autocast, self.as_before, torch.autograd.graph.saved_tensors_hooks(save_again, unpack):
             results = self.function(*inputs)
         if count != len(self.own):
             raise RuntimeError(f"ops that run again for the backward save {count} tensors, and saved {len(self.own)} in the forward")
@@ -86,8 +87,10 @@ class Again:
 
     def __enter__(self):
         self.here = self.next
+        self.here.held.__enter__()
 
-    def __exit__(self, *_):
+    def __exit__(self, *error):
+        self.here.held.__exit__(*error)
         self.here = None
 
     def pack(self, tensor):

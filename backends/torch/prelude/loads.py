@@ -286,11 +286,44 @@ def in_backward():
     return torch._C._current_graph_task_id() != -1
 
 
+HELD = {"by": None}  # Held that is entered
+
+
+class Held:
+    """A context for what runs in a forward and again for its backward: holds the loaded parameters that it computes with, but for those
+    that are gathered again.
+    """
+
+    def __init__(self):
+        self.values, self.before = {}, []  # by shard: its value, and its uses that are to come
+
+    def __enter__(self):
+        self.before.append(HELD["by"])
+        HELD["by"] = self
+
+    def __exit__(self, *_):
+        HELD["by"] = self.before.pop()
+
+    def hold(self, shard, value):
+        self.values[shard] = value, self.values.get(shard, (value, 0))[1] + 1
+
+    def take(self, shard):
+        """The value, if it is held; the last use lets go of it."""
+        value, uses = self.values.pop(shard, (None, 0))
+        if uses > 1:
+            self.values[shard] = value, uses - 1
+        return value
+
+
 def loaded_value(shard):
     """What is computed with; of several uses in a forward, the first loads it."""
-    storing = shard.storing
+    storing, held = shard.storing, HELD["by"]
     if in_backward():
-        return load(shard, "backward")
+        value = None if held is None else held.take(shard)
+        if value is None:
+            return load(shard, "backward")
+        use_of(storing.load.unit)
+        return value.detach()
     if storing.forward != FORWARDS["count"]:
         storing.forward, storing.expected, storing.seen = FORWARDS["count"], storing.seen, 0
         storing.saved, storing.value = 0, None
@@ -300,6 +333,8 @@ def loaded_value(shard):
         value.untyped_storage().shard = shard
     else:
         mark(value, storing.load.unit)
+        if held is not None:
+            held.hold(shard, value)
     storing.value = value if storing.seen < storing.expected else None
     return value.detach()
 

@@ -1,9 +1,7 @@
-import contextlib
 import math
 
 import torch
 import torch.distributed as dist
-from torch.utils.checkpoint import checkpoint
 
 from .mesh import device
 from .moves import waited
@@ -33,13 +31,8 @@ class at_step:
 
 
 def same_numbers():
-    """The contexts in which a block is computed, and computed again in the backward."""
-    return contextlib.nullcontext(), at_step(RANDOM["step"])
-
-
-def recomputed(block, *inputs):
-    """What the block gives; its backward computes it again, with the random numbers that it had."""
-    return checkpoint(block, *inputs, use_reentrant=False, context_fn=same_numbers)
+    """A context in which random numbers are those of the forward that goes on."""
+    return at_step(RANDOM["step"])
 
 
 def generator_state():

@@ -10,6 +10,7 @@ from prelude.loads import begin_forward, regathering, travel_together
 from prelude.modules import parts
 from prelude.moves import Collective, all_gather, all_reduce, at_once, reduce_scatter
 from prelude.parameters import buffer, parameter, used
+from prelude.recomputed import recomputed
 
 WHOLE = Layout((8, 6), (None, None))
 ROWS = Layout((8, 6), (0, None))
@@ -286,6 +287,27 @@ def test_no_gathered_value_outlives_the_forward():
             assert len(gathered) == (6 if regather else 3) and remaining(gathered, 0) == 0
     finally:
         all_gather.end = end
+
+
+@case
+def test_what_a_block_that_runs_again_computes_with_is_gathered_again_only_where_the_plan_says_so():
+    for regather in (False, True):
+        gradients, gathered = [], []
+        for block in (lambda run, x: run(x), recomputed):
+            torch.manual_seed(1)
+            shards = [parameter(Layout((46, 46), (0, None)), torch.float64, **ONCE, regather=regather) for _ in range(2)]
+            for shard in shards:
+                torch.nn.init.normal_(shard)
+            x = draw(2, 46).requires_grad_()
+            begin_forward()
+            with regathering(), Counting() as counts:
+                y = block(lambda x: chain(shards, chain(shards, x)), x)  # each twice
+                forward = counts["all_gather"]
+                y.sum().backward()
+            gathered.append(counts["all_gather"] - forward)
+            gradients.append([x.grad, *(shard.grad for shard in shards)])
+        assert all(torch.equal(*both) for both in zip(*gradients))
+        assert gathered == ([2, 4] if regather else [0, 0]), gathered
 
 
 @case

@@ -159,3 +159,26 @@ def test_attention_with_dropout():
             over = [axis for axis, at in enumerate(place) if at == 2]
             same(reduced(hk.grad, of_keys, over), of_keys, gradients[1], "keys")
             same(reduced(hv.grad, of_keys, over), of_keys, gradients[2], "values")
+
+
+@case
+def test_attention_with_dropout_and_a_mask_keeps_its_operands_and_its_result():
+    sharding.begin_step()
+    q, k, v = draw(2, 4, 6, 4).requires_grad_(), draw(2, 2, 5, 4).requires_grad_(), draw(2, 2, 5, 3).requires_grad_()
+    closed = torch.zeros(6, 5, dtype=torch.bool)
+    closed[2] = True  # a query that may see nothing
+    for mask in (~closed, draw(2, 1, 6, 5).masked_fill(closed, -math.inf).requires_grad_()):
+        scores = q @ k.repeat_interleave(2, 1).transpose(-2, -1) / 2
+        scores = scores.masked_fill(closed, -math.inf) + (0 if mask.dtype == torch.bool else mask.masked_fill(closed, 0))
+        keeps = sharding.uniform("s", torch.arange(scores.numel())).view(scores.shape) >= 0.25
+        y = (scores.softmax(-1).masked_fill(closed, 0) * keeps / 0.75) @ v.repeat_interleave(2, 1)
+        of = [x for x in (q, k, v, mask) if x.requires_grad]
+        g, saved = draw(*y.shape), []
+        expected = torch.autograd.grad(y, of, g)
+        with torch.autograd.graph.saved_tensors_hooks(lambda x: saved.append(x) or x, lambda x: x):
+            made = scaled_dot_product_attention(q, k, v, mask, 0.25, enable_gqa=True, stream="s")
+        close(made.detach(), y.detach())
+        assert [tuple(x.shape) for x in saved] == [tuple(x.shape) for x in (q, k, v, mask, y)]
+        sharding.begin_step()  # another forward, before the backward of this one
+        for gradient, wanted in zip(torch.autograd.grad(made, of, g), expected):
+            close(gradient.nan_to_num(), wanted.nan_to_num())

@@ -39,7 +39,7 @@ def experts(hidden, indices, weights, gate_up, down, activation="silu", experts=
         capacity = indices.numel() if capacity is None else capacity
         slots = slots_of(indices.reshape(-1), destinations, math.prod(sizes), capacity)
         travel = [all_to_all(axis, dim, dim) for dim, axis in enumerate(exchanged)]  # which undoes itself
-        sent = rows.new_zeros(math.prod(sizes) * capacity, rows.shape[1]).index_copy(0, slots, rows)
+        sent = rows.new_zeros(math.prod(sizes) * capacity, rows.shape[1]).index_put((slots,), rows)
         numbers = indices.new_full((sent.shape[0],), -1).index_copy(0, slots, indices.reshape(-1))
         arrived = convert(sent.view(*sizes, capacity, -1), travel, travel).flatten(0, -2)
         numbers = run(travel, numbers.view(*sizes, capacity)).flatten()
@@ -82,4 +82,4 @@ def expert_rows(rows, numbers, gate_up, down, bias, gated, experts):
     for expert, x in enumerate(rows[order].split(counts)):
         both = x @ gate_up[expert]
         made.append(gated(both if bias is None else both + bias[expert]) @ down[expert])
-    return rows.new_zeros(rows.shape[0], down.shape[2]).index_copy(0, order, torch.cat(made))
+    return rows.new_zeros(rows.shape[0], down.shape[2]).index_put((order,), torch.cat(made))
