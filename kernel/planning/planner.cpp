@@ -20,8 +20,8 @@ namespace meshwright {
 
 namespace {
 
+constexpr double kFirstRounds = 2;     // before what people would try, and of each of that
 constexpr double kLeastWork = 8e6;    // of rounds of searches by the step; those on small meshes are cheaper than reading the model
-constexpr double kOptimalGap = 0.001;  // a step so near its bound is called optimal
 constexpr double kWorthTrying = 0.02, kFarFromBound = 0.1;  // gaps from which what people would try is tried, and thoroughly
 constexpr std::size_t kNeighbours = 2;  // of the best plan, that are simulated
 constexpr TickSum kNothingTooMuch = std::numeric_limits<TickSum>::max();
@@ -208,29 +208,20 @@ class Planner {
     searched.steps = std::make_unique<StepSearch>(fitted_, searched.given, searched.problem, request_.budget_bytes, std::move(best), takes_rows);
   }
 
-  // Rounds on the meshes whose bounds are lowest, as long as they may have a shorter step, and with so much work in all as some on each.
+  // A few rounds, what people would try, and then the rest of the rounds.
   Status shorten_steps() {
     Stopwatch watch;
-    double left = 0, shortest = std::numeric_limits<double>::infinity();
+    std::vector<StepSearch*> searches;
     for (const auto& searched : searched_) {
-      if (searched->steps == nullptr) continue;
-      left += rounds() * searched->steps->work();
-      shortest = std::min(shortest, searched->steps->best().plan.step_seconds);
+      if (searched->steps != nullptr) searches.push_back(searched->steps.get());
     }
-    left = std::max(left, kLeastWork);
-    while (left > 0) {
-      StepSearch* next = nullptr;
-      for (const auto& searched : searched_) {
-        StepSearch* steps = searched->steps.get();
-        if (steps == nullptr || steps->is_done() || steps->bound_seconds() >= (1 - kOptimalGap) * shortest) continue;
-        if (next == nullptr || steps->bound_seconds() < next->bound_seconds()) next = steps;
-      }
-      if (next == nullptr) break;
-      left -= next->work();
-      if (Status status = next->run_round(); !status) return status;
-      shortest = std::min(shortest, next->best().plan.step_seconds);
+    const double first = std::min(rounds(), kFirstRounds);
+    if (Status status = run_rounds(searches, first, kLeastWork); !status) return status;
+    if (Searched* leader = by_steps()) {
+      if (Status status = try_by_hand(*leader); !status) return status;
+      if (Status status = try_neighbours(*leader); !status) return status;
     }
-    if (Status status = try_by_hand(); !status) return status;
+    if (Status status = run_rounds(searches, rounds() - first, 0); !status) return status;
     for (const auto& searched : searched_) {
       if (searched->steps == nullptr) continue;
       MeshTrial& trial = ranking_.trials[searched->trial];
@@ -247,20 +238,24 @@ class Planner {
     return chooses_blocks() ? searched.steps->bound_without_budget_seconds() : searched.steps->bound_seconds();
   }
 
-  // On the mesh that leads, what people would try.
-  Status try_by_hand() {
+  // The mesh with the shortest step so far; null if steps have no bound.
+  [[nodiscard]] Searched* by_steps() const {
     Searched* leader = nullptr;
     for (const auto& searched : searched_) {
       if (searched->steps == nullptr) continue;
       if (leader == nullptr || searched->steps->best().plan.step_seconds < leader->steps->best().plan.step_seconds) leader = searched.get();
     }
-    if (leader == nullptr) return Done{};
-    const double gap = 1 - leader->steps->bound_seconds() / leader->steps->best().plan.step_seconds;
+    return leader;
+  }
+
+  // What people would try.
+  Status try_by_hand(Searched& leader) const {
+    StepSearch& steps = *leader.steps;
+    const double gap = 1 - steps.bound_seconds() / steps.best().plan.step_seconds;
     if (gap < kWorthTrying) return Done{};
-    const Result<ChoicesByHand> choices = choices_by_hand(fitted_, leader->given, leader->problem, request_.pins, request_.budget_bytes,
-                                                          static_cast<int>(rounds()), gap > kFarFromBound);
+    const Result<ChoicesByHand> choices = choices_by_hand(fitted_, leader.given, leader.problem, request_.pins, request_.budget_bytes,
+                                                          static_cast<int>(std::min(rounds(), kFirstRounds)), gap > kFarFromBound);
     if (!choices) return choices.error();
-    StepSearch& steps = *leader->steps;
     const std::vector<Choice>& first = choices->by_step;
     for (const std::vector<Choice>& each : {first, choices->by_objective}) {
       for (const Choice& choice : each) {
@@ -277,6 +272,19 @@ class Planner {
     }
     return Done{};
   }
+
+  // Plans that do little otherwise than the best one.
+  Status try_neighbours(Searched& leader) const {
+    if (!asks_for_neighbours()) return Done{};
+    const Result<std::vector<FittedPlan>> found = neighbouring_plans(fitted_, leader.given, leader.problem, request_.budget_bytes, leader.steps->best(), kNeighbours);
+    if (!found) return found.error();
+    for (const FittedPlan& plan : *found) {
+      if (Status status = leader.steps->try_choice(plan.assignment.choice); !status) return status;
+    }
+    return Done{};
+  }
+
+  [[nodiscard]] bool asks_for_neighbours() const { return request_.top == 1 && !request_.solver.reads_model() && request_.search.text("inputs") != "rows"; }
 
   // Where ranks feed rows of the batch, and the best plan wants some inputs otherwise: the best one that takes them as they are fed,
   // unless it is slower even so.
@@ -337,7 +345,7 @@ class Planner {
 
   // Plans that do little otherwise than the best one, which may be faster; where one plan is asked for.
   Status add_neighbours() {
-    if (request_.top > 1 || ranking_.plans.empty() || request_.solver.reads_model() || request_.search.text("inputs") == "rows") return Done{};
+    if (!asks_for_neighbours() || ranking_.plans.empty()) return Done{};
     const RankedPlan& best = ranking_.plans.front();
     if (!best.fitted.no_program.empty()) return Done{};
     const std::size_t variables = best.variables, strategies = best.strategies;

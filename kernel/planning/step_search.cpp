@@ -137,4 +137,25 @@ Status StepSearch::simulate(Assignment found) {
   return Done{};
 }
 
+Status run_rounds(std::span<StepSearch* const> searches, double count, double least_work) {
+  double left = 0, shortest = std::numeric_limits<double>::infinity();
+  for (const StepSearch* each : searches) {
+    left += count * each->work();
+    shortest = std::min(shortest, each->best().plan.step_seconds);
+  }
+  left = std::max(left, least_work);
+  while (left > 0) {
+    StepSearch* next = nullptr;
+    for (StepSearch* each : searches) {
+      if (each->is_done() || each->bound_seconds() >= (1 - kOptimalGap) * shortest) continue;
+      if (next == nullptr || each->bound_seconds() < next->bound_seconds()) next = each;
+    }
+    if (next == nullptr) break;
+    left -= next->work();
+    if (Status status = next->run_round(); !status) return status;
+    shortest = std::min(shortest, next->best().plan.step_seconds);
+  }
+  return Done{};
+}
+
 }  // namespace meshwright

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "block_joins.h"
@@ -17,6 +18,7 @@
 
 namespace meshwright {
 
+inline constexpr double kOptimalGap = 0.001;  // a step so near its bound is called optimal
 inline constexpr std::int64_t kMostWorkOfRound = 5'000'000;  // of its solver, where the budget binds
 
 class StepSearch {
@@ -69,5 +71,9 @@ class StepSearch {
   double most_ = 0;                // ticks: no average gives a better bound than this, for these plans
   std::set<Choice> simulated_;
 };
+
+// Rounds of the searches whose bounds are lowest, as long as they may have a shorter step than the shortest one, and with so much work in all as that many
+// of each, or that much. Errors: those of the rounds.
+Status run_rounds(std::span<StepSearch* const> searches, double count, double least_work);
 
 }  // namespace meshwright

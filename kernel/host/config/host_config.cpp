@@ -35,7 +35,7 @@ constexpr meshwright_config_key_v1 kSearch[] = {
     {"memory_budget", "bytes", "bytes", "0", "memory per device; all that the cluster file leaves free if 0"},
     {"work_limit", "integer", "steps", "4_000_000_000", "work after which a solver stops; the same on any machine"},
     {"deadline_seconds", "number", "seconds", "60.0", "time after which a solver stops, if the work limit has not"},
-    {"step_rounds", "integer", "", "2", "searches by the step itself on each mesh, as long as they help: its bound comes from them; 0: none"},
+    {"step_rounds", "integer", "", "6", "searches by the step itself on each mesh, as long as they help: its bound comes from them; 0: none"},
     {"reduce", "text", "", "\"all\"",
      "what makes the problem smaller before it is solved: all, none, or some of consistency,dominance,contraction"},
     {"weights", "text", "", "\"free\"", "free: any layout; sharded: every weight that can be sharded must be"},
