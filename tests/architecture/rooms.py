@@ -17,7 +17,7 @@ ROOMS: dict[str, str] = {
     "layout": "layout shard atoms",
     "analysis": "training step_order training_graph saved backward_memory fusion model_analysis rebind interpret",
     "cost": "ticks cost gather_units recompute conversion call_price local_call planning_context",
-    "search": "strategy_space solve_status solver reduce checkpoint",
+    "search": "strategy_space solve_status solver reduce checkpoint schedule",
     "strategy": "strategy step_paths step_parts",
     "plan": "runner_up plan",
     "program": "program lower arena program_pass memory_profile timeline op_kernels op_emitter executable backend",

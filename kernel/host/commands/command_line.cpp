@@ -13,10 +13,12 @@
 #include "commands/plugins_command.h"
 #include "commands/profile_command.h"
 #include "commands/program_commands.h"
+#include "commands/schedule_command.h"
 #include "config/log_sink.h"
 #include "config/plan_options.h"
 #include "files/count_limits.h"
 #include "meshwright/abi_tag.h"
+#include "meshwright/schedule.h"
 
 namespace meshwright::host {
 namespace {
@@ -161,6 +163,19 @@ void add_iopddl(CLI::App& app, IopddlOptions& options, int& exit_code) {
   iopddl.callback([&options, &exit_code] { exit_code = run_iopddl(options); });
 }
 
+void add_schedule(CLI::App& app, ScheduleOptions& options, int& exit_code) {
+  CLI::App& schedule = *app.add_subcommand("schedule", "what a pipeline schedule does, without a model: order, time, what stages hold");
+  schedule.add_option("ID", options.id, "a plugin of kind schedules, such as one_f_one_b")->required();
+  schedule.add_option("--stages", options.stages, "stages of the pipeline, which compute beside each other")->check(CLI::Range(1U, kMostScheduleStages));
+  schedule.add_option("--microbatches", options.microbatches, "microbatches of a step")->check(CLI::Range(1U, kMostScheduleMicrobatches));
+  schedule.add_option("--chunks", options.chunks, "chunks of the model on each stage; the schedule's usual number if absent")->check(CLI::Range(1U, kMostScheduleChunks));
+  schedule.add_option("--file", options.file, "for from_csv: the schedule, in PyTorch's CSV format, which has the numbers above");
+  schedule.add_option("--config", options.config, "the configuration, a TOML file");
+  schedule.add_option("--set", options.set, kSetHelp)->allow_extra_args(false);
+  schedule.add_option("--format", options.format, "text, json or svg")->check(CLI::IsMember({"text", "json", "svg"}))->capture_default_str();
+  schedule.callback([&options, &exit_code] { exit_code = run_schedule(options); });
+}
+
 CLI::App& add_plugins_command(CLI::App& parent, const char* name, const char* help, PluginsOptions& options,
                               int& exit_code, int (*run)(const PluginsOptions&)) {
   CLI::App& command = *parent.add_subcommand(name, help);
@@ -217,6 +232,8 @@ int run_command_line(int argc, const char* const* argv) {
   add_profile(app, profile_options, exit_code);
   IopddlOptions iopddl_options;
   add_iopddl(app, iopddl_options, exit_code);
+  ScheduleOptions schedule_options;
+  add_schedule(app, schedule_options, exit_code);
   ProgramOptions program_options;
   add_programs(app, program_options, exit_code);
   try {

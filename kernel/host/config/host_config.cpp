@@ -126,8 +126,8 @@ const std::vector<KindGroup>& groups() {
       {"profiler", {"profilers"}},
       {"ops", {"ops"}},
       {"conversions", {"conversions"}},
-      {"search", {"intra", "inter", "checkpoint"}},
-      {"emit", {"backend", "schedules", "passes", "kernels", "emitters"}},
+      {"search", {"intra", "inter", "checkpoint", "schedules"}},
+      {"emit", {"backend", "passes", "kernels", "emitters"}},
   };
   return all;
 }
