@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "checkpoint_sweep.h"
 #include "distinct_plans.h"
 #include "input_rows.h"
 #include "meshwright/recompute.h"
@@ -129,7 +130,7 @@ class Planner {
       if (!contradiction->empty()) found->binding = std::move(*contradiction);
     }
     trial.binding = found->least_bytes > 0 ? "needs at least " + size_text(found->least_bytes) + " per device" : found->binding;
-    if (chooses_blocks() && !found->best) trial.binding += ", with every block run again";
+    if (chooses_blocks() && request_.checkpoint == nullptr && !found->best) trial.binding += ", with every block run again";
     if (found->best) {
       if (searches_steps() && found->best->no_program.empty()) begin_steps(*searched, *found->best);
       if (request_.search.text("inputs") == "rows") {
@@ -151,7 +152,7 @@ class Planner {
 
   [[nodiscard]] bool chooses_blocks() const {
     const std::string& recompute = request_.search.text("recompute");
-    return (recompute == "blocks" || recompute == "free") && !recomputable_blocks(request_.context.model).empty();
+    return (request_.checkpoint != nullptr || recompute == "blocks" || recompute == "free") && !recomputable_blocks(request_.context.model).empty();
   }
 
   // Solvers that read the model know nothing of a space of what is kept.
@@ -159,7 +160,10 @@ class Planner {
 
   // Where the budget binds, blocks run again if that is faster than what fits without, or nothing does.
   Status run_blocks_again(Searched& searched, FittedSearch& found) const {
-    Result<std::optional<RecomputeSearch>> better = search_recomputed(fitted_, {searched.given, searched.problem, request_.pins, *recompute_pins_, request_.budget_bytes, chooses_ops()}, found);
+    const RecomputeWish wish{searched.given, searched.problem, request_.pins, *recompute_pins_, request_.budget_bytes, chooses_ops()};
+    Result<std::optional<RecomputeSearch>> better =
+        request_.checkpoint != nullptr ? sweep_checkpoints(fitted_, wish, {*request_.checkpoint, request_.search.text("checkpoint"), request_.search.number("checkpoint_alpha")}, found)
+                                       : search_recomputed(fitted_, wish, found);
     if (!better) return better.error();
     if (!*better) {
       bound_any_number(found.without_budget, found);
@@ -168,6 +172,7 @@ class Planner {
     if (Status status = bound_without_budget(searched, found.without_budget); !status) return status;
     searched.again_note = found.best ? "the fastest plan found that fits without has a step of " + milliseconds(found.best->plan.step_seconds) + "."
                                      : "no plan was found that fits without.";
+    if (!(*better)->how.empty()) searched.again_note += " By " + (*better)->how;
     searched.given.recomputed = std::move((*better)->recomputed);
     searched.problem = std::move((*better)->problem);
     found = std::move((*better)->found);
