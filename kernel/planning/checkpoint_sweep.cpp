@@ -33,6 +33,7 @@ class Sweep {
     while (factors.size() <= kLastPower) factors.push_back(factors.back() * (1 + sweep_.alpha));
     // From the largest budget on: plans of smaller ones are slower before anything runs again.
     for (const double factor : std::views::reverse(factors)) {
+      if (factor * static_cast<double>(wish_.budget) < static_cast<double>(without_.least_bytes)) break;  // no plan holds so little
       Result<Assignment> plan = plan_within(factor);
       if (!plan) return plan.error();
       if (plan->choice.empty()) break;
