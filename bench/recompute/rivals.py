@@ -40,11 +40,11 @@ def export(name: str, path: Path) -> None:
     zoo.export(zoo.ZOO[name][0], path)
 
 
-def plan(program: Path, model: Path, budget: int, settings: list[str]) -> tuple[dict | None, str]:
+def plan(program: Path, model: Path, budget: int, settings: list[str], rounds: int = 0) -> tuple[dict | None, str]:
     """The summary of a plan; None and why, where none is found."""
     command = [program, "plan", model, "--cluster", ROOT / "configs/clusters/a100x8_nvlink_pairs.toml", "--config", ROOT / "configs/demo.toml", "--mesh", "2x4", "--format", "json",
                "--memory-budget", str(budget)]
-    for each in ["search.sure=false", *settings]:
+    for each in ["search.sure=false", f"search.step_rounds={rounds}", *settings]:
         command += ["--set", each]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
     if done.returncode == 3:
@@ -61,7 +61,7 @@ def least_budget(program: Path, model: Path) -> int:
     return int(1.02 * float(number) * (1 << (20 if unit == "MiB" else 30)))
 
 
-def compare(program: Path, name: str, model: Path) -> list[dict]:
+def compare(program: Path, name: str, model: Path, rounds: int) -> list[dict]:
     most = plan(program, model, ROOMY, [])[0]["peak_bytes"]
     least = least_budget(program, model)
     cells = []
@@ -70,7 +70,7 @@ def compare(program: Path, name: str, model: Path) -> list[dict]:
         steps, took = {}, {}
         for kind, settings in {**RIVALS, **OURS}.items():
             begin = time.monotonic()
-            made, _ = plan(program, model, budget, [*settings, *LIMITS.get(kind, [])])
+            made, _ = plan(program, model, budget, [*settings, *LIMITS.get(kind, [])], rounds)
             took[kind] = round(time.monotonic() - begin, 1)
             steps[kind] = round(made["step_seconds"] * 1e3, 3) if made else None
         cells.append({"model": name, "budget_bytes": budget, "step_ms": steps, "seconds": took})
@@ -88,6 +88,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", default=NAMES)
     parser.add_argument("--program", type=Path, default=ROOT / "build" / "bin" / "meshwright")
     parser.add_argument("--zoo", type=Path, default=ROOT / "build" / "zoo", help="the folder of exported models")
+    parser.add_argument("--rounds", type=int, default=0, help="[search] step_rounds of all of them, which take most of the time near the least budget")
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "build" / "recompute")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
@@ -97,7 +98,7 @@ def main() -> int:
     for name in options.names or NAMES:
         model = options.zoo / f"{name}.pt2"
         export(name, model)
-        cells += compare(options.program, name, model)
+        cells += compare(options.program, name, model, options.rounds)
     won = sum(best(cell, OURS) <= EQUAL * best(cell, RIVALS) for cell in cells)
     free = sum(best(cell, {"free": None}) <= EQUAL * best(cell, RIVALS) for cell in cells)
     print(f"ours is the fastest or equal in {won} of {len(cells)} cells, \"free\" alone in {free}")
