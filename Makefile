@@ -9,7 +9,7 @@ DEMO_OUTPUT ?= $(BUILD)/demo/plan.json
 # Small enough that a CPU runs it in seconds.
 DEMO_VERIFIED ?= examples/gpt2_mini.pt2
 
-.PHONY: configure build demo test nightly fuzz test-torch zoo models saved-bytes search-times step-gaps step-rivals recompute-stories tap-figures test-onnx bench checkpoint-chain iopddl fmt lint
+.PHONY: configure build demo test nightly fuzz test-torch zoo models saved-bytes search-times step-gaps step-rivals recompute-stories recompute-rivals tap-figures test-onnx bench checkpoint-chain iopddl fmt lint
 
 configure: packages-build
 	@./tools/install_highs.sh $(BUILD)/highs
@@ -117,6 +117,13 @@ recompute-stories: packages-torch build
 	@echo "recompute-stories: exporting and planning"
 	@$(BUILD)/torch/bin/python bench/recompute/stories.py --program $(BUILD)/bin/meshwright -o $(BUILD)/recompute
 	@$(BUILD)/torch/bin/python bench/recompute/layers.py --program $(BUILD)/bin/meshwright -o $(BUILD)/recompute
+
+# MAP's two stages with each solver of chains, and ours, over the zoo at five budgets each: about an hour, and a model is named with RIVALS="gpt2 bert".
+RIVALS ?=
+recompute-rivals: packages-torch build
+	@./tools/install_torch.sh $(BUILD)/torch tests/zoo/requirements.txt
+	@echo "recompute-rivals: exporting and planning"
+	@$(BUILD)/torch/bin/python bench/recompute/rivals.py --program $(BUILD)/bin/meshwright --zoo $(BUILD)/zoo -o $(BUILD)/recompute $(RIVALS)
 
 # TAP's Figures 7, 9 and 10, with --intra tap.
 tap-figures: packages-torch build

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "checkpoint_sweep.h"
 #include "distinct_plans.h"
 #include "input_rows.h"
 #include "meshwright/recompute.h"
@@ -129,7 +130,7 @@ class Planner {
       if (!contradiction->empty()) found->binding = std::move(*contradiction);
     }
     trial.binding = found->least_bytes > 0 ? "needs at least " + size_text(found->least_bytes) + " per device" : found->binding;
-    if (chooses_blocks() && !found->best) trial.binding += ", with every block run again";
+    if (chooses_blocks() && request_.checkpoint == nullptr && !found->best) trial.binding += ", with every block run again";
     if (found->best) {
       if (searches_steps() && found->best->no_program.empty()) begin_steps(*searched, *found->best);
       if (request_.search.text("inputs") == "rows") {
@@ -151,7 +152,7 @@ class Planner {
 
   [[nodiscard]] bool chooses_blocks() const {
     const std::string& recompute = request_.search.text("recompute");
-    return (recompute == "blocks" || recompute == "free") && !recomputable_blocks(request_.context.model).empty();
+    return (request_.checkpoint != nullptr || recompute == "blocks" || recompute == "free") && !recomputable_blocks(request_.context.model).empty();
   }
 
   // Solvers that read the model know nothing of a space of what is kept.
@@ -159,7 +160,10 @@ class Planner {
 
   // Where the budget binds, blocks run again if that is faster than what fits without, or nothing does.
   Status run_blocks_again(Searched& searched, FittedSearch& found) const {
-    Result<std::optional<RecomputeSearch>> better = search_recomputed(fitted_, {searched.given, searched.problem, request_.pins, *recompute_pins_, request_.budget_bytes, chooses_ops()}, found);
+    const RecomputeWish wish{searched.given, searched.problem, request_.pins, *recompute_pins_, request_.budget_bytes, chooses_ops()};
+    Result<std::optional<RecomputeSearch>> better =
+        request_.checkpoint != nullptr ? sweep_checkpoints(fitted_, wish, {*request_.checkpoint, request_.search.text("checkpoint"), request_.search.number("checkpoint_alpha")}, found)
+                                       : search_recomputed(fitted_, wish, found);
     if (!better) return better.error();
     if (!*better) {
       bound_any_number(found.without_budget, found);
@@ -168,6 +172,7 @@ class Planner {
     if (Status status = bound_without_budget(searched, found.without_budget); !status) return status;
     searched.again_note = found.best ? "the fastest plan found that fits without has a step of " + milliseconds(found.best->plan.step_seconds) + "."
                                      : "no plan was found that fits without.";
+    if (!(*better)->how.empty()) searched.again_note += " By " + (*better)->how;
     searched.given.recomputed = std::move((*better)->recomputed);
     searched.problem = std::move((*better)->problem);
     found = std::move((*better)->found);
@@ -258,14 +263,10 @@ class Planner {
     if (!choices) return choices.error();
     const std::vector<Choice>& first = choices->by_step;
     for (const std::vector<Choice>& each : {first, choices->by_objective}) {
-      for (const Choice& choice : each) {
-        if (Status status = steps.try_choice(choice); !status) return status;
-      }
+      if (Status status = steps.try_choices(each); !status) return status;
     }
     for (const std::vector<Choice>& each : {first, choices->by_objective}) {
-      for (const Choice& choice : each) {
-        if (Status status = steps.join(steps.best().assignment.choice, choice); !status) return status;
-      }
+      if (Status status = steps.join_best(each); !status) return status;
     }
     for (std::size_t i = 1; i < first.size(); ++i) {
       if (Status status = steps.join(first[i - 1], first[i]); !status) return status;
@@ -278,10 +279,9 @@ class Planner {
     if (!asks_for_neighbours()) return Done{};
     const Result<std::vector<FittedPlan>> found = neighbouring_plans(fitted_, leader.given, leader.problem, request_.budget_bytes, leader.steps->best(), kNeighbours);
     if (!found) return found.error();
-    for (const FittedPlan& plan : *found) {
-      if (Status status = leader.steps->try_choice(plan.assignment.choice); !status) return status;
-    }
-    return Done{};
+    std::vector<Choice> choices;
+    for (const FittedPlan& plan : *found) choices.push_back(plan.assignment.choice);
+    return leader.steps->try_choices(choices);
   }
 
   [[nodiscard]] bool asks_for_neighbours() const { return request_.top == 1 && !request_.solver.reads_model() && request_.search.text("inputs") != "rows"; }

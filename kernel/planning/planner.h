@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "fitted_search.h"
+#include "meshwright/checkpoint.h"
 #include "meshwright/cluster.h"
 #include "meshwright/config.h"
 #include "meshwright/planning_context.h"
@@ -28,6 +29,7 @@ struct PlanRequest {
   const IntraSolver& solver;
   const Config& search;           // [search] of the configuration
   FittedSolver::Lower lower;      // a plan's program, whose peak counts
+  const CheckpointSolver* checkpoint = nullptr;  // of [search] checkpoint; null: none
   const std::vector<Pin>& pins;
   std::string mesh;               // "2x4"; "": all that are worth trying
   std::int64_t budget_bytes = 0;  // of a program's peak, per device

@@ -33,6 +33,7 @@ struct RecomputeSearch {
   std::vector<std::string> recomputed;  // ProblemInput::recomputed of what follows
   Problem problem;
   FittedSearch found;  // Its bound holds for any number of blocks.
+  std::string how = "";  // it came about, a sentence; "" where nobody need know
 };
 
 // Makes the bound of a search hold for any number of blocks: what is made again costs time, so none has a plan below the best one of no block and no budget.

@@ -92,6 +92,20 @@ Status StepSearch::run_rounds(int count) {
   return Done{};
 }
 
+Status StepSearch::try_choices(std::span<const Choice> choices) {
+  for (const Choice& choice : choices) {
+    if (Status status = try_choice(choice); !status) return status;
+  }
+  return Done{};
+}
+
+Status StepSearch::join_best(std::span<const Choice> others) {
+  for (const Choice& other : others) {
+    if (Status status = join(best_.assignment.choice, other); !status) return status;
+  }
+  return Done{};
+}
+
 Status StepSearch::try_choice(const Choice& choice) {
   const Evaluation here = evaluate(problem_.space, choice);
   if (!here.allowed || here.peak_bytes > budget_) return Done{};

@@ -46,13 +46,16 @@ class StepSearch {
   Status run_round();
   // So many of them, or until it is done. Errors: as above.
   Status run_rounds(int count);
-  // Simulates a choice that was found elsewhere. Errors: as above.
-  Status try_choice(const Choice& choice);
+  // Simulates choices that were found elsewhere. Errors: as above.
+  Status try_choices(std::span<const Choice> choices);
   // Simulates plans that are the one in some blocks and the other in the rest. Errors: as above.
   Status join(Choice one, const Choice& other);
+  // The best one with each of these.
+  Status join_best(std::span<const Choice> others);
 
  private:
   [[nodiscard]] PathTable next_average();
+  Status try_choice(const Choice& choice);
   Status simulate(Assignment found);
 
   const FittedSolver& solver_;

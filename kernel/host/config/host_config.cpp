@@ -30,7 +30,8 @@ constexpr meshwright_config_key_v1 kSearch[] = {
     {"intra", "text", "", "\"elimination\"", "plugin that chooses a strategy for each op"},
     {"conversions", "text", "", "\"shortest_path\"", "plugin that finds the way from one layout to another"},
     {"profiler", "text", "", "\"roofline\"", "plugin that gives the figures for the cost model"},
-    {"checkpoint", "text", "", "\"none\"", "plugin that chooses what is recomputed"},
+    {"checkpoint", "text", "", "\"none\"", "plugin that chooses what of a chain of stages is recomputed, in MAP's two stages: rotor, checkmate, chen, dtr"},
+    {"checkpoint_alpha", "number", "", "0.2", "of checkpoint: plans of so many times the budget are made to fit, powers 0 to 9 of 1 + alpha"},
     {"inter", "text", "", "\"none\"", "plugin that cuts the model into pipeline stages"},
     {"memory_budget", "bytes", "bytes", "0", "memory per device; all that the cluster file leaves free if 0"},
     {"work_limit", "integer", "steps", "4_000_000_000", "work after which a solver stops; the same on any machine"},
@@ -93,7 +94,6 @@ struct Choice {
 const std::vector<Choice>& choices() {
   static const std::vector<Choice> all = {
       {"model", "loss", {"none", "cross_entropy", "mse"}},
-      {"search", "checkpoint", {"none"}},
       {"search", "inter", {"none"}},
       {"search", "reduce", {"all", "none"}, {"consistency", "dominance", "contraction"}},
       {"search", "weights", {"free", "sharded"}},
@@ -197,6 +197,13 @@ Status check_ranges(const HostConfig& config) {
   }
   if (const std::int64_t rounds = config.search.integer("step_rounds"); rounds < 0 || rounds > kMostStepRounds) {
     return bad_input("\"step_rounds\" in [search] must be at least 0, and at most " + std::to_string(kMostStepRounds));
+  }
+  if (const std::string& checkpoint = config.search.text("checkpoint"); checkpoint != "none" && config.search.text("recompute") != "none") {
+    return bad_input("\"checkpoint\" = \"" + checkpoint + "\" and \"recompute\" = \"" + config.search.text("recompute") +
+                     "\" in [search] both choose what runs again; leave one of them at \"none\"");
+  }
+  if (const double alpha = config.search.number("checkpoint_alpha"); !(alpha > 0 && alpha <= 1)) {
+    return bad_input("\"checkpoint_alpha\" in [search] must be more than 0, and at most 1");
   }
   if (config.search.integer("work_limit") < 1) return bad_input("\"work_limit\" in [search] must be at least 1");
   if (const double seconds = config.search.number("deadline_seconds"); !(seconds > 0 && seconds <= kMostDeadlineSeconds)) {

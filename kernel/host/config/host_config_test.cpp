@@ -79,6 +79,13 @@ TEST(HostConfig, RefusesNumbersWithoutSense) {
   EXPECT_EQ(message_of("[search]\nwork_limit = 0\n"), "\"work_limit\" in [search] must be at least 1");
 }
 
+TEST(HostConfig, RefusesTwoThatChooseWhatRunsAgain) {
+  EXPECT_EQ(message_of("[search]\ncheckpoint = \"rotor\"\nrecompute = \"free\"\n"),
+            "\"checkpoint\" = \"rotor\" and \"recompute\" = \"free\" in [search] both choose what runs again; leave one of them at \"none\"");
+  EXPECT_EQ(message_of("[search]\ncheckpoint_alpha = 0.0\n"), "\"checkpoint_alpha\" in [search] must be more than 0, and at most 1");
+  EXPECT_TRUE(check("[search]\ncheckpoint = \"rotor\"\nrecompute = \"none\"\n").ok());
+}
+
 TEST(HostConfig, ReadsTheOpsTable) {
   const auto config = check("[ops]\n\"aten.add.Tensor\" = \"mine\"\n");
   ASSERT_TRUE(config.ok());

@@ -43,7 +43,7 @@ class Pipeline {
     outcome_.phases.strategies = watch.lap();
     Result<PlanRanking> ranking =
         rank_plans({context(), cluster_, *solver_, search(),
-                    [this](const Plan& plan) { return make_program(plan, tools_); }, host_.config().pins,
+                    [this](const Plan& plan) { return make_program(plan, tools_); }, checkpoint_.get(), host_.config().pins,
                     host_.config().cluster.text("mesh"), budget_, holds_device_, options_.top, options_.explain});
     if (!ranking) return ranking.error();
     take(std::move(*ranking));
@@ -64,6 +64,9 @@ class Pipeline {
     if (!tools) return tools.error();
     tools_ = std::move(*tools);
     if (Status status = note_used("conversions", search().text("conversions")); !status) return status;
+    if (search().text("checkpoint") != "none") {
+      if (Status status = create("checkpoint", search().text("checkpoint"), checkpoint_); !status) return status;
+    }
     return create("intra", search().text("intra"), solver_);
   }
 
@@ -199,6 +202,7 @@ class Pipeline {
   std::shared_ptr<ClusterSource> clusters_;
   std::shared_ptr<Profiler> profiler_;
   std::shared_ptr<IntraSolver> solver_;
+  std::shared_ptr<CheckpointSolver> checkpoint_;  // null: nobody asks for one
   std::vector<UsedPlugin> used_;
   TrainedModel model_;  // its graph goes into the analysis
   ModelAnalysis analysis_;

@@ -1,0 +1,27 @@
+// What of a model runs again in a plan that follows a schedule of its chain (checkpoint.h).
+//
+// A plan of ours lets an op run again once, before its backward, and keeps what crosses the border of a block
+// (recompute.h). So a schedule is followed as nearly as that allows: a stage that it runs more than twice runs twice, and
+// the chain's value at a block's border is kept even where the schedule lets it go.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "meshwright/checkpoint.h"
+#include "meshwright/linearize.h"
+
+namespace meshwright {
+
+struct ScheduledOps {
+  std::vector<bool> run_again;    // by node of the forward graph
+  std::size_t stages = 0;         // that run again
+  std::size_t more_than_twice = 0;  // of these
+};
+
+// The ops of stages that run more than once. Of such a stage the op that makes the chain's value behind it does not run
+// again where the schedule holds that value from its first run on. `schedule` is one of a chain with the stages of `model`.
+ScheduledOps ops_of_schedule(const ModelChain& model, const Graph& graph, std::span<const ChainOperation> schedule);
+
+}  // namespace meshwright
