@@ -118,7 +118,7 @@ recompute-stories: packages-torch build
 	@$(BUILD)/torch/bin/python bench/recompute/stories.py --program $(BUILD)/bin/meshwright -o $(BUILD)/recompute
 	@$(BUILD)/torch/bin/python bench/recompute/layers.py --program $(BUILD)/bin/meshwright -o $(BUILD)/recompute
 
-# MAP's two stages with each solver of chains, and ours, over the zoo at five budgets each: about an hour, and a model is named with RIVALS="gpt2 bert".
+# MAP's two stages with each solver of chains, and ours, over the zoo at five budgets each, which takes long; RIVALS="gpt2 bert" names models.
 RIVALS ?=
 recompute-rivals: packages-torch build
 	@./tools/install_torch.sh $(BUILD)/torch tests/zoo/requirements.txt

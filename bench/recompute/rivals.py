@@ -24,10 +24,11 @@ sys.path[:0] = [str(ROOT / "python"), str(ROOT / "tests" / "zoo"), str(ROOT / "t
 
 NAMES = ["gpt2", "bert", "vit", "vit_torchvision", "t5_large", "llama_8b", "mixtral_8x7b", "qwen_moe", "resnet50", "vgg16", "swin", "clip"]
 OURS = {"blocks": ["search.recompute=blocks"], "free": ["search.recompute=free"]}
-# Integer programs of checkmate are cut off by counted work, so that the answer is the same anywhere.
+# Searches near the least that any plan holds are cut off by counted work, as are integer programs of checkmate, so that the answer is the same anywhere.
+WORK = "search.work_limit=100000000"
 RIVALS = {"none": [], **{solver: [f"search.checkpoint={solver}"] for solver in ("chen", "checkmate", "dtr", "rotor")}}
 LIMITS = {"checkmate": ["search.checkmate.work_limit=50000000"]}
-SHARES = (0.0, 0.2, 0.4, 0.6, 0.8)  # of the way from the least budget to one that does not bind
+SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)  # of the way from the least budget, near which searches take long, to one that does not bind
 ROOMY = 1 << 50
 EQUAL = 1.0005  # steps that are called equal
 
@@ -44,7 +45,7 @@ def plan(program: Path, model: Path, budget: int, settings: list[str], rounds: i
     """The summary of a plan; None and why, where none is found."""
     command = [program, "plan", model, "--cluster", ROOT / "configs/clusters/a100x8_nvlink_pairs.toml", "--config", ROOT / "configs/demo.toml", "--mesh", "2x4", "--format", "json",
                "--memory-budget", str(budget)]
-    for each in ["search.sure=false", f"search.step_rounds={rounds}", *settings]:
+    for each in ["search.sure=false", f"search.step_rounds={rounds}", WORK, *settings]:
         command += ["--set", each]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
     if done.returncode == 3:
