@@ -172,7 +172,7 @@ class Run:
         return tensor
 
     def watch(self, program) -> None:
-        """Notes what the program keeps, but for parameters that it loads, and what it makes again."""
+        """Notes what the program keeps, parameters that are at hand and what blocks take among it, and what it makes again."""
         pack, again = getattr(self.sharding, "pack", None), getattr(self.sharding, "Again", None)
 
         def packed(tensor: torch.Tensor):
