@@ -1,3 +1,6 @@
+import functools
+
+import torch
 from torch.utils.checkpoint import checkpoint
 
 from .loads import Held
@@ -25,6 +28,7 @@ def contexts_of_both():
     return held, as_before(held)
 
 
+@functools.partial(torch.compiler.disable, recursive=False)  # these contexts can't be compiled; the block is
 def recomputed(block, *inputs):
     """What the block gives; its backward computes it again."""
     return checkpoint(block, *inputs, use_reentrant=False, context_fn=contexts_of_both)

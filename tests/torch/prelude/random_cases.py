@@ -88,6 +88,22 @@ def test_a_block_that_is_recomputed_drops_what_it_dropped_with_two_forwards_in_f
     assert not torch.equal(*gradients[0])
 
 
+@case
+def test_a_block_that_is_recomputed_can_be_compiled():
+    def block(x):
+        return torch.tanh(sharding.dropout(x, 0.5, True, "a") * x)
+
+    def computed(x):
+        return sharding.recomputed(block, x * 2).sum()
+
+    sharding.begin_step()
+    x = torch.linspace(-1, 1, 64)
+    expected, found = x.clone().requires_grad_(), x.clone().requires_grad_()
+    computed(expected).backward()
+    torch.compile(computed, backend="aot_eager")(found).backward()
+    close(found.grad, expected.grad)
+
+
 @case(on=MESHES)
 def test_dropout_drops_the_same_elements_in_every_layout():
     sharding.begin_step()
