@@ -29,14 +29,17 @@ class Differentiator {
   }
 
  private:
-  // The loss' gradient is 1.
+  // The loss' gradient is 1; what is sent to other stages has the gradient that they send back, for which a tensor of ones stands here.
   Status seed() {
-    for (const Output& output : forward_.outputs) {
-      if (output.kind != OutputKind::loss) continue;
-      made_.gradients[output.value] = build_.emit("aten.ones", {}, {}, forward_.type(output.value));
-      own(kNoId);
-      return Done{};
+    for (const OutputKind kind : {OutputKind::loss, OutputKind::sent}) {
+      for (const Output& output : forward_.outputs) {
+        if (output.kind != kind || made_.gradients[output.value] != kNoId) continue;
+        made_.gradients[output.value] = build_.emit("aten.ones", {}, {}, forward_.type(output.value));
+        own(kNoId);
+        if (kind == OutputKind::loss) break;
+      }
     }
+    if (made_.graph.nodes.size() > made_.first_backward) return Done{};
     return bad_input("graph '" + forward_.name + "' has no loss: training needs one output that is a differentiable scalar");
   }
 

@@ -17,6 +17,7 @@ class PlanMaker {
     plan_.model = input_.model;
     plan_.mesh = input_.mesh;
     plan_.training = input_.training;
+    if (input_.part != nullptr) plan_.part = *input_.part;
     plan_.status = assignment_.status;
     plan_.method = assignment_.method;
     plan_.objective_seconds = plan_.step_seconds = to_seconds(assignment_.cost);

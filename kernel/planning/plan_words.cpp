@@ -12,6 +12,8 @@ std::string_view word(SourceKind kind) {
       return "constant";
     case SourceKind::user_input:
       return "user_input";
+    case SourceKind::received:
+      return "received";
   }
   return "?";
 }
@@ -24,6 +26,8 @@ std::string_view word(OutputKind kind) {
       return "user_output";
     case OutputKind::buffer_mutation:
       return "buffer_mutation";
+    case OutputKind::sent:
+      return "sent";
   }
   return "?";
 }

@@ -10,6 +10,7 @@ bool OpKernels::reads_transposed(const OpCall&, std::size_t) const { return fals
 KernelTable::~KernelTable() = default;
 RunObserver::~RunObserver() = default;
 Executable::~Executable() = default;
+StagesExecutable::~StagesExecutable() = default;
 Backend::~Backend() = default;
 ProgramPass::~ProgramPass() = default;
 
@@ -56,6 +57,28 @@ Result<std::unique_ptr<Executable>> Backend::compile(const BackendInput& input) 
   });
 }
 
+Result<std::unique_ptr<StagesExecutable>> Backend::compile_stages(const std::vector<BackendInput>& stages) const {
+  return guarded([] { return std::string("the backend"); }, [&]() -> Result<std::unique_ptr<StagesExecutable>> {
+    Result<std::unique_ptr<StagesExecutable>> made = do_compile_stages(stages);
+    if (made && *made == nullptr) return plugin_failed("the backend made nothing");
+    return made;
+  });
+}
+
+Status StagesExecutable::load(const std::vector<TensorSource>& sources) {
+  return guarded([] { return std::string("the executable"); }, [&] { return do_load(sources); });
+}
+
+Result<Report> StagesExecutable::step(const std::vector<TensorSource>& inputs, const std::vector<RunObserver*>& observers) {
+  return guarded([] { return std::string("the executable"); }, [&] { return do_step(inputs, observers); });
+}
+
+Result<Tensor> StagesExecutable::fetch(std::size_t stage, ValueId source) const {
+  return guarded([] { return std::string("the executable"); }, [&] { return do_fetch(stage, source); });
+}
+
+std::vector<std::int64_t> StagesExecutable::peak_bytes() const { return do_peak_bytes(); }
+
 Status Executable::load(const TensorSource& source) {
   return guarded([] { return std::string("the executable"); }, [&] { return do_load(source); });
 }
@@ -76,6 +99,10 @@ Result<Report> Backend::do_run(const BackendInput& input) const {
 }
 
 Result<std::unique_ptr<Executable>> Backend::do_compile(const BackendInput&) const { return bad_input("this backend runs nothing"); }
+
+Result<std::unique_ptr<StagesExecutable>> Backend::do_compile_stages(const std::vector<BackendInput>&) const {
+  return bad_input("this backend runs no pipelines");
+}
 
 Result<std::vector<EmittedFile>> Backend::do_emit(const BackendInput&) const {
   return bad_input("this backend writes nothing");

@@ -23,7 +23,7 @@ void remove_unused(Program& program) {
   std::vector<Instruction> kept;
   for (std::size_t i = program.instructions.size(); i-- > 0;) {
     Instruction& instruction = program.instructions[i];
-    const bool effect = instruction.kind() == InstructionKind::update || instruction.kind() == InstructionKind::store_gradient;
+    const bool effect = instruction.kind() == InstructionKind::update || instruction.kind() == InstructionKind::store_gradient || instruction.message() != nullptr;
     const bool wanted = std::any_of(instruction.results.begin(), instruction.results.end(), [&](auto id) { return used[id]; });
     if (!effect && !wanted) continue;
     for (const ProgramOperand& operand : instruction.operands) used[operand.value] = true;

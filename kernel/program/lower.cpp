@@ -7,6 +7,7 @@
 
 #include "meshwright/lower.h"
 #include "plan/plan_index.h"
+#include "program/lower_parts.h"
 #include "strategy/backward_axes.h"
 #include "strategy/enumerate.h"
 
@@ -43,33 +44,20 @@ class Lowering {
 
   void run_forward() {
     for (const Source& source : plan_.graph().sources) {
-      const bool wanted = source.kind == SourceKind::user_input && graph_.values[source.value].requires_gradient;
-      if (const PlannedFork* fork = index_.fork(source.value); wanted && fork != nullptr) {
-        made_[source.value] = differentiable_input(source.value, fork->layouts.value);
-      }
+      const PlannedFork* fork = graph_.values[source.value].requires_gradient ? index_.fork(source.value) : nullptr;
+      if (fork == nullptr) continue;
+      if (source.kind == SourceKind::user_input) made_[source.value] = differentiable_input(source.value, fork->layouts.value);
+      if (source.kind == SourceKind::received) made_[source.value] = receive(source.value, graph_.values[source.value].name, false, boundary_of(source.value).from, fork->layouts.value);
     }
     for (NodeId id = 0; id < training_.first_backward; ++id) {
       if (const PlannedNode* node = index_.node(id)) run_forward(*node);
     }
     for (const Output& output : plan_.graph().outputs) add_output(output);
-    give_each_loss();
-  }
-
-  // Outputs are those of the last microbatch, but for losses, of which each gives its own: in their order.
-  void give_each_loss() {
-    std::vector<ProgramOutput> all;
-    for (std::int64_t microbatch = 0; microbatch < microbatches(); ++microbatch) {
-      for (ProgramOutput output : program_.outputs) {
-        if (output.kind != OutputKind::loss && microbatch + 1 < microbatches()) continue;
-        output.microbatch = microbatch;
-        all.push_back(std::move(output));
-      }
-    }
-    program_.outputs = std::move(all);
+    give_each_loss(program_);
   }
 
   void run_microbatch() {
-    count_contributions();
+    awaited_ = contributions_of(training_);
     phase_ = Phase::forward;
     run_forward();
     phase_ = Phase::backward;
@@ -110,19 +98,13 @@ class Lowering {
 
   [[nodiscard]] std::int64_t microbatches() const { return program_.order.microbatches; }
 
-  [[nodiscard]] const Source& source_of(ValueId id) const {
-    return *std::find_if(plan_.graph().sources.begin(), plan_.graph().sources.end(), [&](const Source& here) { return here.value == id; });
-  }
+  [[nodiscard]] bool is_received(ValueId id) const { return graph_.values[id].producer == kNoId && source_of(plan_.graph(), id).kind == SourceKind::received; }
 
   // --- values ---
 
   // A copy of graph value `of`, or of its gradient, named after `base`.
   ProgramValueId make_value(const std::string& base, ValueId of, const Layout& layout) {
-    const int copies = copies_of_name_[base]++;
-    program_.values.push_back({copies > 0 ? base + "." + std::to_string(copies) : base,
-                               {graph_.type(of), atoms_.values[of], layout}});
-    bases_.push_back(base);
-    return static_cast<ProgramValueId>(program_.values.size() - 1);
+    return named_.make(base, {graph_.type(of), atoms_.values[of], layout});
   }
 
   const std::string& name_of(ValueId id) const {
@@ -146,7 +128,7 @@ class Lowering {
     if (layout_of(value) == to) return value;
     const auto [known, inserted] = converted_.try_emplace({value, to}, kNoId);
     if (!inserted) return known->second;
-    const ProgramValueId result = make_value(bases_[value], of, to);
+    const ProgramValueId result = make_value(named_.base(value), of, to);
     const std::string name = program_.values[value].name;
     Instruction& instruction = add(Convert{path(name, planned, layout_of(value), to, of)}, name);
     instruction.operands.push_back({"", value, layout_of(value)});
@@ -160,14 +142,7 @@ class Lowering {
     if (planned == kNoId && from != to && !missing_) {
       missing_ = internal_error("the plan does not say how '" + name + "' gets from " + text(from) + " to " + text(to));
     }
-    return planned_path(planned);
-  }
-
-  [[nodiscard]] PlannedPath planned_path(std::uint32_t planned) const {
-    PlannedPath path{planned, {}};
-    if (planned == kNoId) return path;
-    for (const PlannedMove& move : plan_.conversions[planned].moves) path.moves.push_back(move.move);
-    return path;
+    return planned_path(plan_, planned);
   }
 
   Instruction& add(Action action, std::string name) {
@@ -197,9 +172,9 @@ class Lowering {
       parameter.regather = stored->regather;
       parameter.prefetch = stored->prefetch;
       const std::uint32_t at = index_.maker(source.value).variable;
-      parameter.settle = planned_path(index_.gradient_conversion(source.value, at, kNoId, parameter.reduced, parameter.state));
-      parameter.cut = planned_path(index_.conversion(source.value, true, stored->stored.value, parameter.state));
-      parameter.gather = planned_path(index_.conversion(source.value, true, parameter.state, stored->stored.value));
+      parameter.settle = planned_path(plan_, index_.gradient_conversion(source.value, at, kNoId, parameter.reduced, parameter.state));
+      parameter.cut = planned_path(plan_, index_.conversion(source.value, true, stored->stored.value, parameter.state));
+      parameter.gather = planned_path(plan_, index_.conversion(source.value, true, parameter.state, stored->stored.value));
     }
   }
 
@@ -252,9 +227,9 @@ class Lowering {
 
   ProgramValueId input(ValueId id, const Layout& needed) {
     if (const auto known = inputs_.find({id, needed}); known != inputs_.end()) return known->second;
-    const Output* change = microbatches() > 1 ? change_of(id) : nullptr;
+    const Output* change = microbatches() > 1 ? change_of(plan_.graph(), id) : nullptr;
     const ProgramValueId value = inputs_[{id, needed}] = change != nullptr ? carried(id, *change, needed) : make_value(name_of(id), id, needed);
-    const SourceKind kind = source_of(id).kind;
+    const SourceKind kind = source_of(plan_.graph(), id).kind;
     const std::int64_t each = kind == SourceKind::user_input ? microbatches() : 1;
     program_.values[value].of_step = kind != SourceKind::user_input && change == nullptr;
     for (std::int64_t microbatch = 0; microbatch < each; ++microbatch) program_.inputs.push_back({kind, id, value, microbatch});
@@ -285,14 +260,6 @@ class Lowering {
         if (instruction.kind() == InstructionKind::carry && instruction.results[0] == carried) instruction.operands[0].value = left_.at(buffer);
       }
     }
-  }
-
-  // What the model leaves in a buffer; null: nothing.
-  [[nodiscard]] const Output* change_of(ValueId buffer) const {
-    for (const Output& output : plan_.graph().outputs) {
-      if (output.kind == OutputKind::buffer_mutation && buffer_named(output.target) == buffer) return &output;
-    }
-    return nullptr;
   }
 
   // An input of a user whose gradient goes back to where it came from.
@@ -340,39 +307,66 @@ class Lowering {
     }
   }
 
+  // --- other stages ---
+
+  // What hands a value on, by its name in the model.
+  [[nodiscard]] const StageBoundary& boundary_of(ValueId id) {
+    static const StageBoundary kNone;
+    const auto found = std::ranges::find(plan_.part.boundaries, graph_.values[id].name, &StageBoundary::value);
+    if (found != plan_.part.boundaries.end()) return *found;
+    if (!missing_) missing_ = internal_error("the plan does not say which stages '" + graph_.values[id].name + "' goes between");
+    return kNone;
+  }
+
+  ProgramValueId receive(ValueId id, const std::string& name, bool gradient, std::uint32_t from, const Layout& layout) {
+    const ProgramValueId result = make_value(name, id, layout);
+    add(Receive{{graph_.values[id].name, gradient, from, plan_.part.stage}}, program_.values[result].name).results = {result};
+    return result;
+  }
+
+  void send(ValueId id, ProgramValueId value, bool gradient, std::uint32_t to) {
+    Instruction& instruction = add(Send{{graph_.values[id].name, gradient, plan_.part.stage, to}}, program_.values[value].name);
+    instruction.operands = {{"", value, layout_of(value)}};
+    instruction.stream = Stream::communication;
+  }
+
+  // Each stage that was sent a value gives its gradient for it.
+  void receive_gradients(const Output& output) {
+    const PlannedOutput* planned = index_.output(output.value);
+    if (planned == nullptr || training_.gradients[output.value] == kNoId) return;
+    ProgramValueId sum = kNoId;
+    for (const std::uint32_t stage : boundary_of(output.value).to) {
+      const ProgramValueId one = receive(output.value, "grad " + name_of(output.value), true, stage, planned->layouts.gradient);
+      sum = sum == kNoId ? one : add_up(output.value, sum, one, {});
+    }
+    if (sum != kNoId) contribute(output.value, sum, index_.variable_of_output(output.value), 0);
+  }
+
   void add_output(const Output& output) {
+    if (output.kind == OutputKind::sent) {
+      serves_.clear();
+      const ProgramValueId value = use(output.value, index_.output(output.value)->layouts.value);
+      for (const std::uint32_t stage : boundary_of(output.value).to) send(output.value, value, false, stage);
+      return;
+    }
     // Accumulating gradients, nobody reads them.
     if (output.kind == OutputKind::user_output && plan_.training.microbatches > 1) return;
     serves_.clear();
     const PlannedOutput* planned = index_.output(output.value);
     const Layout whole(plan_.mesh.rank());
     const ProgramValueId value = planned != nullptr ? use(output.value, planned->layouts.value) : constant(output.value, whole);
-    const ValueId buffer = output.kind == OutputKind::buffer_mutation ? buffer_named(output.target) : kNoId;
+    const ValueId buffer = output.kind == OutputKind::buffer_mutation ? buffer_named(plan_.graph(), output.target) : kNoId;
     if (buffer != kNoId) left_[buffer] = value;
     program_.outputs.push_back({output.kind, output.target, output.value, value, microbatches() - 1, buffer});
   }
 
-  [[nodiscard]] ValueId buffer_named(const std::string& target) const {
-    for (const Source& source : plan_.graph().sources) {
-      if (std::find(source.names.begin(), source.names.end(), target) != source.names.end()) return source.value;
-    }
-    return kNoId;
-  }
-
   // --- gradients ---
-
-  void count_contributions() {
-    for (NodeId id = 0; id < training_.contributions.size(); ++id) {
-      for (std::size_t i = 0; i < training_.contributions[id].size(); ++i) {
-        if (training_.contributions[id][i] != kNoId) ++awaited_[graph_.nodes[id].operands[i].value];
-      }
-    }
-  }
 
   // The gradient of the loss is 1, and of one of several losses that are averaged its share.
   void seed() {
     serves_.clear();
     for (const Output& output : plan_.graph().outputs) {
+      if (output.kind == OutputKind::sent) receive_gradients(output);
       if (output.kind != OutputKind::loss) continue;
       const NodeId id = training_.first_backward;
       CallLayouts whole;
@@ -393,14 +387,13 @@ class Lowering {
     if (const PlannedFork* fork = index_.fork(of)) addend = convert_back(addend, of, user, port, fork->layouts.gradient);
     const auto [sum, first] = gradients_.try_emplace(of, addend);
     if (first) users_[of] = {user, port};
-    else sum->second = add_up(of, sum->second, addend);
+    else sum->second = add_up(of, sum->second, addend, fused_sum(plan_.model, plan_.training, of, sums_[of]++));
   }
 
-  ProgramValueId add_up(ValueId of, ProgramValueId a, ProgramValueId b) {
+  // Element by element, whatever the layout.
+  ProgramValueId add_up(ValueId of, ProgramValueId a, ProgramValueId b, const FusedCall& fused) {
     const Layout layout = layout_of(a);
     const ProgramValueId result = make_value("grad " + name_of(of), of, layout);
-    // Element by element, whatever the layout.
-    const FusedCall& fused = fused_sum(plan_.model, plan_.training, of, sums_[of]++);
     Instruction& instruction = add(Compute{.op = "aten.add.Tensor", .local = true, .fused = fused}, program_.values[result].name);
     instruction.operands = {{"self", a, layout}, {"other", b, layout}};
     instruction.results = {result};
@@ -440,7 +433,9 @@ class Lowering {
       const ValueId operand = node.operands[i].value;
       const ProgramValueId made = convert(at_hand.at(contributions[i]), contributions[i], planned.call.operands[i].gradient);
       contribute(operand, made, index_.variable_of(forward), i);
-      if (--awaited_[operand] == 0 && parameter_of_.contains(operand)) store(operand);
+      if (--awaited_[operand] > 0) continue;
+      if (parameter_of_.contains(operand)) store(operand);
+      else if (is_received(operand)) send(operand, gradients_.at(operand), true, boundary_of(operand).from);
     }
   }
 
@@ -474,8 +469,7 @@ class Lowering {
   Keepers keepers_;
   Phase phase_ = Phase::forward;
   std::string serves_;                    // Instruction::node of what is added now
-  std::map<std::string, int> copies_of_name_;
-  std::vector<std::string> bases_;        // by program value: its name without the number of the copy
+  NamedValues named_{program_};
   std::map<ValueId, std::string> names_;  // of parameters, in the model
   std::map<ValueId, std::uint32_t> parameter_of_;
   std::map<ValueId, ProgramValueId> made_;  // by its producer, in the layout that it yields

@@ -1,5 +1,6 @@
 #include "meshwright/lower.h"
 #include "meshwright/program_pass.h"
+#include "meshwright/stages.h"
 
 namespace meshwright {
 
@@ -12,6 +13,7 @@ Result<Program> make_program(const Plan& plan, const PlanningContext& context, c
     if (!program) return program;
     if (Status status = validate(*program); !status) return add_context("after a pass", status.error());
   }
+  exchange_shared_gradients(plan.part, *program);
   mark_views(*program, context.ops);
   place_frees(*program);
   if (Status status = validate_finished(*program); !status) return status.error();

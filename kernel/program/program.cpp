@@ -17,6 +17,8 @@ const char* name(InstructionKind kind) {
     case InstructionKind::accumulate: return "accumulate";
     case InstructionKind::carry: return "carry";
     case InstructionKind::update: return "update";
+    case InstructionKind::send: return "send";
+    case InstructionKind::receive: return "receive";
     case InstructionKind::free: return "free";
   }
   return "?";
@@ -48,6 +50,12 @@ std::uint32_t Instruction::call() const {
   if (const auto* op = std::get_if<Compute>(&action)) return op->call;
   const auto* step = std::get_if<MoveStep>(&action);
   return step != nullptr ? step->call : kNoId;
+}
+
+const Message* Instruction::message() const {
+  if (const auto* send = std::get_if<Send>(&action)) return &send->message;
+  const auto* receive = std::get_if<Receive>(&action);
+  return receive != nullptr ? &receive->message : nullptr;
 }
 
 Node node_of(const Instruction& instruction) {
@@ -128,7 +136,16 @@ Box union_of_boxes(const ShardedType& tensor, const Mesh& mesh) {
 
 }  // namespace
 
+static std::int64_t received_bytes(const Program& program, const Instruction& receive) {
+  const ShardedType& to = program.type(receive.results[0]);
+  const Box all{std::vector<std::int64_t>(to.atoms.sizes.size(), 0), to.atoms.sizes};
+  std::int64_t elements = 0;
+  for (std::int64_t rank = 0; rank < program.mesh.devices(); ++rank) elements += intersect(box_of(to.layout, to.atoms, program.mesh, coordinates_of(program.mesh, rank)), all).elements();
+  return elements * size_bytes(to.type.dtype);
+}
+
 std::int64_t sent_bytes(const Program& program, const Instruction& instruction) {
+  if (instruction.kind() == InstructionKind::receive) return received_bytes(program, instruction);
   const Move& move = *instruction.move();
   const ShardedType& from = program.type(instruction.operands[0].value);
   const ShardedType& to = program.type(instruction.results[0]);
@@ -151,7 +168,7 @@ std::int64_t sent_bytes(const Program& program, const Instruction& instruction) 
 std::int64_t sent_bytes(const Program& program) {
   std::int64_t sum = 0;
   for (const Instruction& instruction : program.instructions) {
-    if (instruction.kind() == InstructionKind::move) sum += times(program, instruction) * sent_bytes(program, instruction);
+    if (instruction.kind() == InstructionKind::move || instruction.kind() == InstructionKind::receive) sum += times(program, instruction) * sent_bytes(program, instruction);
   }
   return sum;
 }

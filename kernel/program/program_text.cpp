@@ -107,6 +107,13 @@ class Writer {
       case InstructionKind::update:
         text += program_.parameters[instruction.parameter].name + " = update(" + names(instruction) + ")";
         break;
+      case InstructionKind::send:
+      case InstructionKind::receive: {
+        const Message& message = *instruction.message();
+        const bool sends = instruction.kind() == InstructionKind::send;
+        text += std::string(name(instruction.kind())) + "(" + (message.gradient ? "grad " : "") + message.value + ") " + (sends ? "to" : "from") + " stage " + std::to_string(sends ? message.to : message.from);
+        break;
+      }
       case InstructionKind::load_parameter: text += "load_parameter(" + instruction.name + ")"; break;
       default:
         text += std::string(name(instruction.kind())) + "(" + names(instruction) + ")";

@@ -302,6 +302,9 @@ static Result<Ticks> instruction_ticks(const Program& program, const Instruction
       const DType dtype = program.type(parameter.value).type.dtype;
       return to_ticks(update_seconds(profile, program.local(parameter.gradient).elements(), program.training.step_bytes(dtype), dtype));
     }
+    case InstructionKind::send:
+      return to_ticks(profile.stage_latency_seconds + profile.stage_seconds_per_byte * static_cast<double>(program.local_bytes(instruction.operands[0].value)));
+    case InstructionKind::receive:  // When it is there the other stages say (stages.h).
     case InstructionKind::carry:
     case InstructionKind::free:
       return Ticks{0};

@@ -205,9 +205,22 @@ class Validator {
       case InstructionKind::accumulate: return check_sum(instruction);
       case InstructionKind::carry: return check_carry(instruction);
       case InstructionKind::update: return check_update(instruction);
+      case InstructionKind::send:
+      case InstructionKind::receive: return check_message(instruction);
       case InstructionKind::free: return Done{};
     }
     return Done{};
+  }
+
+  // What crosses from stage to stage is whole, in parts; who sends it and who receives it is held against the other stages (stages.h).
+  Status check_message(const Instruction& instruction) const {
+    const bool sends = instruction.kind() == InstructionKind::send;
+    if (instruction.operands.size() != (sends ? 1 : 0) || instruction.results.size() != (sends ? 0 : 1)) return bad_input("takes or gives more than the one value of its message");
+    const ProgramValueId id = sends ? instruction.operands[0].value : instruction.results[0];
+    if (!known(id)) return bad_input("its message is of no value of the program");
+    const ShardedType& type = program_.type(id);
+    if (!type.layout.has_partial()) return Done{};
+    return bad_input("'" + program_.values[id].name + "' is partial, " + to_string(type.layout, type.atoms) + ", and cannot go to another stage: " + missing_move(type.layout, Layout(program_.mesh.rank())));
   }
 
   Status check_sum(const Instruction& instruction) const {

@@ -209,12 +209,12 @@ class Terms {
     return input_.graph().values[root].producer == kNoId && input_.graph().values[root].requires_gradient;
   }
 
+  // What is sent to another stage goes with its last use.
   [[nodiscard]] bool is_held_as_output(std::uint32_t i) const {
-    if (input_.training.microbatches == 1) return true;
-    for (const Output& output : input_.graph().outputs) {
-      if (output.value == variable(i).value && output.kind != OutputKind::user_output) return true;
-    }
-    return false;
+    return std::ranges::any_of(input_.graph().outputs, [&](const Output& output) {
+      const bool handed_out = output.kind != OutputKind::user_output || input_.training.microbatches == 1;
+      return output.value == variable(i).value && handed_out && output.kind != OutputKind::sent;
+    });
   }
 
   static void order_savers(Group& group) {

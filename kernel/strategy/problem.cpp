@@ -78,7 +78,7 @@ class Builder {
         if (contributions[id][i] != kNoId) ++addends[input_.graph().nodes[id].operands[i].value];
       }
     }
-    for (const Output& output : input_.graph().outputs) addends[output.value] += output.kind == OutputKind::loss ? 1 : 0;
+    for (const Output& output : input_.graph().outputs) addends[output.value] += output.kind == OutputKind::loss || output.kind == OutputKind::sent ? 1 : 0;
     for (ValueId id = 0; id < uses_.size(); ++id) sums_[id] = addends[id] > 0 ? addends[id] - 1 : 0;
   }
 
@@ -105,13 +105,13 @@ class Builder {
     const auto known = origins_.find(id);
     if (known != origins_.end()) return known->second;
     assert(value(id).producer == kNoId);  // a source: every other value was added with its producer
-    if (Status status = is_user_input(id) ? add_input(id) : add_parameter(id); !status) return status.error();
+    if (Status status = is_input(id) ? add_input(id) : add_parameter(id); !status) return status.error();
     return origins_.at(id);
   }
 
-  [[nodiscard]] bool is_user_input(ValueId id) const {
+  [[nodiscard]] bool is_input(ValueId id) const {
     return std::ranges::any_of(input_.graph().sources, [&](const Source& source) {
-      return source.value == id && source.kind == SourceKind::user_input;
+      return source.value == id && (source.kind == SourceKind::user_input || source.kind == SourceKind::received);
     });
   }
 

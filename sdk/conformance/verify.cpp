@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -33,63 +34,87 @@ double largest_difference(const Tensor& one, std::size_t at_one, const Tensor& o
   return std::isnan(largest) ? kInfinity : largest;
 }
 
-class Comparison final : public RunObserver {
+// A program that is compared: of the whole model, or of a stage.
+class Part {
  public:
-  Comparison(const VerifyInput& input, SerialStep serial, std::int64_t step)
-      : input_(input), outputs_(std::move(serial.outputs)), step_(step == 0 ? "" : ", step " + std::to_string(step + 1)) {
+  Part(const VerifyInput& input, const Graph& graph, const Program& program) : program_(program) {
+    std::map<std::string_view, ValueId> named;
+    for (ValueId id = 0; id < input.graph.values.size(); ++id) named.emplace(input.graph.values[id].name, id);
+    for (ValueId id = 0; id < graph.values.size(); ++id) in_model_.push_back(&graph == &input.graph ? id : named.at(graph.values[id].name));
+    for (const ProgramOutput& output : program.outputs) outputs_.push_back(place_of(input, output));
+  }
+
+  [[nodiscard]] const Program& program() const { return program_; }
+  [[nodiscard]] ValueId in_model(ValueId id) const { return in_model_[id]; }
+  [[nodiscard]] std::size_t output(std::uint32_t i) const { return outputs_[i]; }  // among those of the run on one device
+
+ private:
+  // One device gives the loss of each microbatch, and what the last one leaves in buffers; all outputs if there is one.
+  [[nodiscard]] std::size_t place_of(const VerifyInput& input, const ProgramOutput& wanted) const {
+    std::size_t place = 0;
+    const std::int64_t microbatches = program_.training.microbatches;
+    for (std::int64_t microbatch = 0; microbatch < microbatches; ++microbatch) {
+      for (const Output& output : input.graph.outputs) {
+        const bool given = output.kind == OutputKind::buffer_mutation ? microbatch + 1 == microbatches : output.kind == OutputKind::loss || microbatches == 1;
+        if (!given) continue;
+        if (output.kind == wanted.kind && output.value == in_model_[wanted.source] && output.target == wanted.target && microbatch == wanted.microbatch) return place;
+        ++place;
+      }
+    }
+    return place;
+  }
+
+  const Program& program_;
+  std::vector<ValueId> in_model_;  // by value of its graph
+  std::vector<std::size_t> outputs_;
+};
+
+std::vector<Part> parts_of(const VerifyInput& input) {
+  std::vector<Part> parts;
+  for (const VerifiedStage& stage : input.stages) parts.emplace_back(input, stage.graph, stage.program);
+  if (parts.empty()) parts.emplace_back(input, input.graph, input.program);
+  return parts;
+}
+
+class Comparison {
+ public:
+  Comparison(const VerifyInput& input, const std::vector<Part>& parts, SerialStep serial, std::int64_t step)
+      : input_(input), parts_(parts), outputs_(std::move(serial.outputs)), step_(step == 0 ? "" : ", step " + std::to_string(step + 1)), assembled_(parts.size()) {
     for (auto& [id, gradient] : serial.gradients) {
       Parameter& here = parameters_[id];
       here.gradient_scale = TensorScale(gradient, input.by_rows);
       here.gradient = std::move(gradient);
       here.updated = std::move(serial.updated.at(id));
       here.updated_scale = TensorScale(here.updated, input.by_rows);
-      here.ranks_left = input.program.mesh.devices();
       largest_gradient_ = std::max(largest_gradient_, here.gradient_scale.largest());
     }
-    for (const Tensor& output : outputs_) output_scales_.emplace_back(output, input.by_rows);
-  }
-
-  void on_update(std::int64_t rank, std::uint32_t parameter, const Tensor& gradient, const Tensor& updated) override {
-    const ProgramParameter& here = input_.program.parameters[parameter];
-    ShardedType type = input_.program.type(here.value);
-    type.layout = here.state;
-    const auto known = parameters_.find(here.source);
-    if (known == parameters_.end()) return fail("the serial run has no gradient of '" + here.name + "'");
-    Parameter& truth = known->second;
-    compare(rank, "gradient of " + here.name, gradient, truth.gradient, type, truth.gradient_scale, input_.floor * largest_gradient_);
-    compare(rank, here.name, updated, truth.updated, type, truth.updated_scale, input_.floor);
-    drop_behind_last_rank(truth);
-    if (here.updated != kNoId) assemble(rank, parameter, type, updated);
-  }
-
-  // Held against the shards that the ranks gathered it from, which were compared by themselves.
-  void on_gathered(std::int64_t rank, std::uint32_t parameter, const Tensor& value) override {
-    const ProgramParameter& here = input_.program.parameters[parameter];
-    std::optional<Tensor> shards;
-    {
-      // Ranks that this one gathers nothing from may be at their update still.
-      const std::scoped_lock lock(mutex_);
-      if (const auto known = assembled_.find(parameter); known != assembled_.end()) shards = known->second;
+    for (const Part& part : parts) {
+      for (const ProgramParameter& parameter : part.program().parameters) {
+        const auto known = parameters_.find(part.in_model(parameter.source));
+        if (known != parameters_.end()) known->second.ranks_left += part.program().mesh.devices();
+      }
     }
-    if (!shards) return fail("'" + here.name + "' was gathered without having been updated");
-    compare(rank, here.name, value, *shards, input_.program.type(here.value), parameters_.at(here.source).updated_scale, input_.floor);
+    for (const Tensor& output : outputs_) output_scales_.emplace_back(output, input.by_rows);
+    for (std::size_t i = 0; i < parts.size(); ++i) observers_.emplace_back(*this, i);
   }
 
-  void on_output(std::int64_t rank, std::uint32_t output, const Tensor& value) override {
-    const ProgramOutput& here = input_.program.outputs[output];
-    const ProgramValue& described = input_.program.values[here.value];
-    const std::string name = here.kind == OutputKind::loss ? "loss" : here.target.empty() ? described.name : here.target;
-    compare(rank, name, value, outputs_[output], described.type, output_scales_[output], input_.floor);
-    if (here.kind != OutputKind::loss) return;
-    const std::scoped_lock lock(mutex_);
-    if (rank == 0) loss_ += value.get(0) / static_cast<double>(input_.program.training.microbatches);
+  // One for each part.
+  [[nodiscard]] std::vector<RunObserver*> observers() {
+    std::vector<RunObserver*> all;
+    for (Observer& observer : observers_) all.push_back(&observer);
+    return all;
   }
 
   void finish(Verification& result) const {
-    const std::int64_t ranks = input_.program.mesh.devices();
-    std::size_t gathered = 0;
-    for (const ProgramParameter& parameter : input_.program.parameters) gathered += parameter.updated != kNoId ? 1 : 0;
-    const auto expected = static_cast<std::int64_t>(2 * parameters_.size() + gathered + outputs_.size()) * ranks;
+    std::int64_t expected = 0;
+    for (const Part& part : parts_) {
+      std::int64_t tensors = std::ssize(part.program().outputs);
+      for (const ProgramParameter& parameter : part.program().parameters) {
+        const bool trained = parameters_.contains(part.in_model(parameter.source));
+        tensors += (trained ? 2 : 0) + (parameter.updated != kNoId ? 1 : 0);
+      }
+      expected += tensors * part.program().mesh.devices();
+    }
     if (result.steps == 0) result.loss_parallel = loss_;
     if (result.steps == 0 || worst_ > result.max_relative_error) {
       result.max_relative_error = worst_;
@@ -99,18 +124,81 @@ class Comparison final : public RunObserver {
     result.tensors += compared_;
     std::string problem = problem_;
     if (problem.empty() && compared_ != expected) problem = std::to_string(compared_) + " tensors were compared, not " + std::to_string(expected);
+    if (problem.empty()) problem = missing();
     if (result.problem.empty() && !problem.empty()) result.problem = problem + step_;
     ++result.steps;
     result.equal = result.problem.empty() && result.max_relative_error <= input_.tolerance;
   }
 
  private:
+  class Observer final : public RunObserver {
+   public:
+    Observer(Comparison& all, std::size_t part) : all_(all), part_(part) {}
+    void on_update(std::int64_t rank, std::uint32_t parameter, const Tensor& gradient, const Tensor& updated) override { all_.on_update(part_, rank, parameter, gradient, updated); }
+    void on_gathered(std::int64_t rank, std::uint32_t parameter, const Tensor& value) override { all_.on_gathered(part_, rank, parameter, value); }
+    void on_output(std::int64_t rank, std::uint32_t output, const Tensor& value) override { all_.on_output(part_, rank, output, value); }
+
+   private:
+    Comparison& all_;
+    const std::size_t part_;
+  };
+
   // What one device computes of a parameter.
   struct Parameter {
     Tensor gradient, updated;
     TensorScale gradient_scale, updated_scale;
     std::int64_t ranks_left = 0;  // that have not been compared yet
   };
+
+  void on_update(std::size_t part, std::int64_t rank, std::uint32_t parameter, const Tensor& gradient, const Tensor& updated) {
+    const Program& program = parts_[part].program();
+    const ProgramParameter& here = program.parameters[parameter];
+    ShardedType type = program.type(here.value);
+    type.layout = here.state;
+    const auto known = parameters_.find(parts_[part].in_model(here.source));
+    if (known == parameters_.end()) return fail("the serial run has no gradient of '" + here.name + "'");
+    Parameter& truth = known->second;
+    compare(part, rank, "gradient of " + here.name, gradient, truth.gradient, type, truth.gradient_scale, input_.floor * largest_gradient_);
+    compare(part, rank, here.name, updated, truth.updated, type, truth.updated_scale, input_.floor);
+    drop_behind_last_rank(truth);
+    if (here.updated != kNoId) assemble(part, rank, parameter, type, updated);
+  }
+
+  // Held against the shards that the ranks gathered it from, which were compared by themselves.
+  void on_gathered(std::size_t part, std::int64_t rank, std::uint32_t parameter, const Tensor& value) {
+    const Program& program = parts_[part].program();
+    const ProgramParameter& here = program.parameters[parameter];
+    std::optional<Tensor> shards;
+    {
+      // Ranks that this one gathers nothing from may be at their update still.
+      const std::scoped_lock lock(mutex_);
+      if (const auto known = assembled_[part].find(parameter); known != assembled_[part].end()) shards = known->second;
+    }
+    if (!shards) return fail("'" + here.name + "' was gathered without having been updated");
+    compare(part, rank, here.name, value, *shards, program.type(here.value), parameters_.at(parts_[part].in_model(here.source)).updated_scale, input_.floor);
+  }
+
+  void on_output(std::size_t part, std::int64_t rank, std::uint32_t output, const Tensor& value) {
+    const Program& program = parts_[part].program();
+    const ProgramOutput& here = program.outputs[output];
+    const ProgramValue& described = program.values[here.value];
+    const std::string name = here.kind == OutputKind::loss ? "loss" : here.target.empty() ? described.name : here.target;
+    const std::size_t place = parts_[part].output(output);
+    if (place >= outputs_.size()) return fail("the serial run has no output '" + name + "'");
+    compare(part, rank, name, value, outputs_[place], described.type, output_scales_[place], input_.floor);
+    if (here.kind != OutputKind::loss) return;
+    const std::scoped_lock lock(mutex_);
+    if (rank == 0) loss_ += value.get(0) / static_cast<double>(program.training.microbatches);
+  }
+
+  // Every parameter with a gradient is one of some stage.
+  [[nodiscard]] std::string missing() const {
+    for (const auto& [id, parameter] : parameters_) {
+      const auto has = [&](const Part& part) { return std::ranges::any_of(part.program().parameters, [&](const ProgramParameter& each) { return part.in_model(each.source) == id; }); };
+      if (std::ranges::none_of(parts_, has)) return "no rank has '" + input_.graph.values[id].name + "'";
+    }
+    return "";
+  }
 
   // The tensors are as large as the model: memory that ranks can use.
   void drop_behind_last_rank(Parameter& truth) {
@@ -123,18 +211,19 @@ class Comparison final : public RunObserver {
     if (problem_.empty()) problem_ = problem;
   }
 
-  void assemble(std::int64_t rank, std::uint32_t parameter, const ShardedType& type, const Tensor& part) {
-    const ShardIndex index(type, input_.program.mesh, coordinates_of(input_.program.mesh, rank));
+  void assemble(std::size_t part, std::int64_t rank, std::uint32_t parameter, const ShardedType& type, const Tensor& shard) {
+    const Mesh& mesh = parts_[part].program().mesh;
+    const ShardIndex index(type, mesh, coordinates_of(mesh, rank));
     const std::scoped_lock lock(mutex_);
-    Tensor& whole = assembled_.try_emplace(parameter, type.type).first->second;
-    for (std::int64_t i = 0; i < part.elements(); ++i) {
-      if (const std::int64_t place = index.global(i); place >= 0) whole.set(place, part.get(i));
+    Tensor& whole = assembled_[part].try_emplace(parameter, type.type).first->second;
+    for (std::int64_t i = 0; i < shard.elements(); ++i) {
+      if (const std::int64_t place = index.global(i); place >= 0) whole.set(place, shard.get(i));
     }
   }
 
-  void compare(std::int64_t rank, const std::string& name, const Tensor& part, const Tensor& whole, const ShardedType& type,
+  void compare(std::size_t of, std::int64_t rank, const std::string& name, const Tensor& part, const Tensor& whole, const ShardedType& type,
                const TensorScale& scales, double floor) {
-    const Mesh& mesh = input_.program.mesh;
+    const Mesh& mesh = parts_[of].program().mesh;
     const Box here = box_of(type.layout, type.atoms, mesh, coordinates_of(mesh, rank));
     const Box all = whole_box(type.atoms.sizes);
     double worst = 0;
@@ -152,20 +241,29 @@ class Comparison final : public RunObserver {
     const std::scoped_lock lock(mutex_);
     ++compared_;
     // The same answer whichever thread comes first.
-    if (worst > worst_ || (worst == worst_ && std::pair(name, rank) < std::pair(worst_tensor_, worst_rank_)) || worst_tensor_.empty()) {
+    const std::int64_t number = first_rank(of) + rank;
+    if (worst > worst_ || (worst == worst_ && std::pair(name, number) < std::pair(worst_tensor_, worst_rank_)) || worst_tensor_.empty()) {
       worst_ = std::max(worst, worst_);
       worst_tensor_ = name;
-      worst_rank_ = rank;
+      worst_rank_ = number;
     }
   }
 
+  [[nodiscard]] std::int64_t first_rank(std::size_t part) const {
+    std::int64_t ranks = 0;
+    for (std::size_t i = 0; i < part; ++i) ranks += parts_[i].program().mesh.devices();
+    return ranks;
+  }
+
   const VerifyInput& input_;
+  const std::vector<Part>& parts_;
   std::map<ValueId, Parameter> parameters_;
   const std::vector<Tensor> outputs_;
   const std::string step_;  // for the names of tensors
   std::vector<TensorScale> output_scales_;
   double largest_gradient_ = 0;
-  std::map<std::uint32_t, Tensor> assembled_;  // updated parameters, from the shards of all ranks
+  std::vector<std::map<std::uint32_t, Tensor>> assembled_;  // by part: updated parameters, from the shards of all ranks
+  std::deque<Observer> observers_;
   std::mutex mutex_;
   double worst_ = 0;
   std::string worst_tensor_;
@@ -173,6 +271,49 @@ class Comparison final : public RunObserver {
   std::int64_t compared_ = 0;
   double loss_ = 0;
   std::string problem_;
+};
+
+// What runs the program, or those of all stages.
+class Runner {
+ public:
+  Runner(const VerifyInput& input, const std::vector<Part>& parts) : input_(input), parts_(parts) {}
+
+  Status compile(const OptimizerSettings& settings) {
+    std::vector<BackendInput> inputs;
+    for (const Part& part : parts_) inputs.push_back({part.program(), input_.ops, input_.profile, input_.kernels, {}, nullptr, settings});
+    if (input_.stages.empty()) {
+      Result<std::unique_ptr<Executable>> made = input_.backend.compile(inputs.front());
+      if (!made) return made.error();
+      whole_ = std::move(*made);
+      return Done{};
+    }
+    Result<std::unique_ptr<StagesExecutable>> made = input_.backend.compile_stages(inputs);
+    if (!made) return made.error();
+    stages_ = std::move(*made);
+    return Done{};
+  }
+
+  Status load(const TensorSource& source) { return whole_ ? whole_->load(source) : stages_->load(by_stage(source)); }
+
+  Result<Report> step(const TensorSource& inputs, Comparison& comparison) {
+    const std::vector<RunObserver*> observers = comparison.observers();
+    return whole_ ? whole_->step(inputs, observers.front()) : stages_->step(by_stage(inputs), observers);
+  }
+
+  [[nodiscard]] Result<Tensor> fetch(std::size_t part, ValueId id) const { return whole_ ? whole_->fetch(id) : stages_->fetch(part, id); }
+  [[nodiscard]] std::vector<std::int64_t> stage_peaks() const { return stages_ ? stages_->peak_bytes() : std::vector<std::int64_t>{}; }
+
+ private:
+  [[nodiscard]] std::vector<TensorSource> by_stage(const TensorSource& source) const {
+    std::vector<TensorSource> sources;
+    for (const Part& part : parts_) sources.emplace_back([&part, source](ValueId id, std::int64_t microbatch) { return source(part.in_model(id), microbatch); });
+    return sources;
+  }
+
+  const VerifyInput& input_;
+  const std::vector<Part>& parts_;
+  std::unique_ptr<Executable> whole_;
+  std::unique_ptr<StagesExecutable> stages_;
 };
 
 }  // namespace
@@ -189,18 +330,25 @@ TensorSource source_of(const std::map<ValueId, Tensor>& first, std::span<const s
 
 // One device goes on with the parameters and buffers that the ranks have now: they were compared, and a step that begins with
 // the very same numbers does not tell how much a model makes of what they were rounded to.
-Status go_on_from(const Executable& executable, const VerifyInput& input, SerialTraining& serial) {
-  std::vector<ValueId> kept;
-  for (const ProgramParameter& parameter : input.program.parameters) kept.push_back(parameter.source);
-  for (const ProgramOutput& output : input.program.outputs) {
-    if (output.buffer != kNoId) kept.push_back(output.buffer);
-  }
-  for (const ValueId id : kept) {
-    Result<Tensor> now = executable.fetch(id);
-    if (!now) return now.error();
-    serial.replace(id, std::move(*now));
+Status go_on_from(const Runner& runner, const std::vector<Part>& parts, SerialTraining& serial) {
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    std::vector<ValueId> kept;
+    for (const ProgramParameter& parameter : parts[i].program().parameters) kept.push_back(parameter.source);
+    for (const ProgramOutput& output : parts[i].program().outputs) {
+      if (output.buffer != kNoId) kept.push_back(output.buffer);
+    }
+    for (const ValueId id : kept) {
+      Result<Tensor> now = runner.fetch(i, id);
+      if (!now) return now.error();
+      serial.replace(parts[i].in_model(id), std::move(*now));
+    }
   }
   return Done{};
+}
+
+std::int64_t peak_of(const Program& program) {
+  const std::vector<std::int64_t> curve = memory_curve(program);
+  return curve.empty() ? 0 : *std::max_element(curve.begin(), curve.end());
 }
 
 }  // namespace
@@ -210,32 +358,35 @@ Result<Verification> verify(VerifyInput input) {
   Result<TrainingGraph> training = differentiate(input.graph, input.ops);
   if (!training) return add_context("the run on one device", training.error());
   std::optional<SerialTraining> serial(std::in_place, on_one, std::move(*training));
-  std::unique_ptr<Executable> executable;
+  const std::vector<Part> parts = parts_of(input);
+  Runner runner(input, parts);
   Verification result;
   for (std::size_t s = 0; s <= input.later.size(); ++s) {
     const TensorSource inputs = s == 0 ? source_of(input.sources, input.further) : source_of(input.later[s - 1].front(), std::span(input.later[s - 1]).subspan(1));
     if (s > 0) {
-      if (Status status = go_on_from(*executable, input, *serial); !status) return status.error();
+      if (Status status = go_on_from(runner, parts, *serial); !status) return status.error();
     }
     Result<SerialStep> truth = s == 0 ? serial->step() : serial->step(input.later[s - 1]);
     if (!truth) return add_context("the run on one device", truth.error());
     if (s == 0) {
-      Result<std::unique_ptr<Executable>> made = input.backend.compile({input.program, input.ops, input.profile, input.kernels, {}, nullptr, serial->settings()});
-      if (!made) return made.error();
-      executable = std::move(*made);
-      if (Status status = executable->load(inputs); !status) return status.error();
+      if (Status status = runner.compile(serial->settings()); !status) return status.error();
+      if (Status status = runner.load(inputs); !status) return status.error();
     }
     if (s == input.later.size()) {  // what nobody asks for any more is as large as the model, some times over
       serial.reset();
-      for (const ProgramParameter& parameter : input.program.parameters) input.sources.erase(parameter.source);
+      for (const Part& part : parts) {
+        for (const ProgramParameter& parameter : part.program().parameters) input.sources.erase(part.in_model(parameter.source));
+      }
     }
-    for (std::size_t i = 0; s == 0 && i < input.program.outputs.size(); ++i) {
-      if (input.program.outputs[i].kind != OutputKind::loss) continue;
-      result.loss_serial += truth->outputs[i].get(0) / static_cast<double>(input.program.training.microbatches);
+    for (const Part& part : parts) {
+      for (std::uint32_t i = 0; s == 0 && i < part.program().outputs.size(); ++i) {
+        if (part.program().outputs[i].kind != OutputKind::loss || part.output(i) >= truth->outputs.size()) continue;
+        result.loss_serial += truth->outputs[part.output(i)].get(0) / static_cast<double>(input.program.training.microbatches);
+      }
     }
     if (s == 0) result.near_ties = truth->near_ties;
-    Comparison comparison(input, std::move(*truth), static_cast<std::int64_t>(s));
-    const Result<Report> report = executable->step(inputs, &comparison);
+    Comparison comparison(input, parts, std::move(*truth), static_cast<std::int64_t>(s));
+    const Result<Report> report = runner.step(inputs, comparison);
     if (!report) return report.error();
     comparison.finish(result);
     if (s > 0) continue;
@@ -244,9 +395,13 @@ Result<Verification> verify(VerifyInput input) {
     result.peak_bytes_measured = report->peak_bytes;
     result.arena_bytes = report->arena_bytes;
   }
-  result.bytes_sent_predicted = sent_bytes(input.program);
-  const std::vector<std::int64_t> curve = memory_curve(input.program);
-  result.peak_bytes_predicted = curve.empty() ? 0 : *std::max_element(curve.begin(), curve.end());
+  const std::vector<std::int64_t> measured = runner.stage_peaks();
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::int64_t peak = peak_of(parts[i].program());
+    result.bytes_sent_predicted += sent_bytes(parts[i].program());
+    result.peak_bytes_predicted = std::max(result.peak_bytes_predicted, peak);
+    if (!measured.empty()) result.stage_peaks.push_back({peak, measured[i]});
+  }
   return result;
 }
 

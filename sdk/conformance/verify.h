@@ -25,6 +25,11 @@ struct Verification {
   std::int64_t peak_bytes_predicted = 0;
   std::int64_t peak_bytes_measured = 0;
   std::int64_t arena_bytes = 0;   // of each rank, the optimizer's state apart
+  // Of a pipeline, by stage: what a rank of it holds at most.
+  struct StagePeak {
+    std::int64_t predicted = 0, measured = 0;
+  };
+  std::vector<StagePeak> stage_peaks;
   std::int64_t ranks = 0;
   std::int64_t tensors = 0;       // compared, on all ranks together
   std::vector<NearTies> near_ties;  // where ranks may have chosen otherwise: then the numbers differ for no fault
@@ -32,9 +37,15 @@ struct Verification {
   std::string problem;            // why not equal, where it is not for an error: a tensor that no rank holds
 };
 
+// One stage of a pipeline.
+struct VerifiedStage {
+  const Graph& graph;  // whose values have the names that they have in the model
+  const Program& program;
+};
+
 struct VerifyInput {
   const Graph& graph;
-  const Program& program;  // of that graph, finished
+  const Program& program;  // of that graph, finished; of a pipeline that of its first stage
   const OpTable& ops;
   const CostProfile& profile;
   const KernelTable* kernels = nullptr;
@@ -45,6 +56,7 @@ struct VerifyInput {
   std::span<const std::map<ValueId, Tensor>> further = {};  // user inputs of each microbatch behind the first
   bool by_rows = false;  // an element is measured by the largest of its row, so that rows with tiny gradients count
   std::span<const StepInputs> later = {};  // of the second step and those behind it
+  std::span<const VerifiedStage> stages = {};  // of a pipeline; none: `program` is that of the whole model
 };
 
 // Runs one training step both ways, and as many more as there are inputs for, in which parameters, the optimizer's state and buffers

@@ -2,24 +2,35 @@
 
 #include "config/toml_config.h"
 #include "files/input_file.h"
-#include "files/plan_reader.h"
+#include "files/pipeline_reader.h"
 #include "report/report_error.h"
 
 namespace meshwright::host {
 
-Result<OpenPlan> open_plan(const ProgramOptions& options) {
+Result<OpenAnyPlan> open_any_plan(const ProgramOptions& options) {
   Result<ConfigTree> tree = read_config(options.config, options.set);
   if (!tree) return tree.error();
   Result<PluginHost> host = PluginHost::open(std::move(*tree));
   if (!host) return host.error();
   Result<std::unique_ptr<OpTable>> ops = host->op_table();
   if (!ops) return ops.error();
-  Result<Plan> plan = read_plan(options.plan, **ops);
+  Result<std::variant<Plan, PipelinePlan>> plan = read_any_plan(options.plan, **ops);
   if (!plan) return plan.error();
-  if (Status status = check_planned_model(*plan, options.allow_changed_model); !status) return status.error();
-  Result<ProgramTools> tools = open_tools(*host, *plan, std::move(*ops));
+  const auto* pipeline = std::get_if<PipelinePlan>(&*plan);
+  const Plan& first = pipeline != nullptr ? pipeline->stages.front() : std::get<Plan>(*plan);
+  if (Status status = check_planned_model(first, options.allow_changed_model); !status) return status.error();
+  Result<ProgramTools> tools = open_tools(*host, first, std::move(*ops));
   if (!tools) return tools.error();
-  return OpenPlan{std::move(*plan), std::move(*host), std::move(*tools)};
+  return OpenAnyPlan{std::move(*plan), std::move(*host), std::move(*tools)};
+}
+
+Result<OpenPlan> open_plan(const ProgramOptions& options) {
+  Result<OpenAnyPlan> opened = open_any_plan(options);
+  if (!opened) return opened.error();
+  if (const auto* pipeline = std::get_if<PipelinePlan>(&opened->plan)) {
+    return bad_input(options.plan + " is a plan of " + std::to_string(pipeline->stages.size()) + " stages, which `plan`, `verify` and `simulate` know so far");
+  }
+  return OpenPlan{std::move(std::get<Plan>(opened->plan)), std::move(opened->host), std::move(opened->tools)};
 }
 
 int fail(const ProgramOptions& options, const Error& error) {

@@ -1,7 +1,10 @@
 // A plan's file, opened with the plugins that work on it: what all commands on plans begin with.
 #pragma once
 
+#include <variant>
+
 #include "commands/program_commands.h"
+#include "meshwright/pipeline_plan.h"
 #include "meshwright/plan.h"
 #include "plugins/plugin_host.h"
 #include "plugins/program_source.h"
@@ -14,8 +17,16 @@ struct OpenPlan {
   ProgramTools tools;
 };
 
-// Errors: bad_input (the file, the configuration), plugin_failed.
+// Errors: bad_input (the file, the configuration; a plan of several stages), plugin_failed.
 Result<OpenPlan> open_plan(const ProgramOptions& options);
+
+// The same of a plan of one stage or of several.
+struct OpenAnyPlan {
+  std::variant<Plan, PipelinePlan> plan;
+  PluginHost host;
+  ProgramTools tools;
+};
+Result<OpenAnyPlan> open_any_plan(const ProgramOptions& options);
 
 // Reports the error, naming the plan unless the message does. The exit code.
 int fail(const ProgramOptions& options, const Error& error);

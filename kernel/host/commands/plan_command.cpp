@@ -8,6 +8,7 @@
 #include "plugins/pipeline.h"
 #include "plugins/plugin_host.h"
 #include "plugins/suggestions.h"
+#include "report/pipeline_json.h"
 #include "report/plan_json.h"
 #include "report/plan_text.h"
 #include "report/report_error.h"
@@ -28,7 +29,7 @@ Result<PlanOutcome> plan_once(const PlanOptions& options) {
 // What would fit, if nothing does.
 Result<PlanOutcome> plan(const PlanOptions& options) {
   Result<PlanOutcome> outcome = plan_once(options);
-  if (outcome && !outcome->plan && options.explain) outcome->refusal += suggestions_text(outcome->changes, plan_once);
+  if (outcome && !outcome->plan && !outcome->pipeline && options.explain) outcome->refusal += suggestions_text(outcome->changes, plan_once);
   return outcome;
 }
 
@@ -41,6 +42,7 @@ std::string numbered_file(const std::string& path, std::size_t number) {
 }
 
 Status write_plans(const PlanOutcome& outcome, const std::string& path) {
+  if (outcome.pipeline) return write_file_atomically(path, write_json(pipeline_json(*outcome.pipeline)));
   for (std::size_t i = 0; i < outcome.next.size(); ++i) {
     const Status written = write_file_atomically(numbered_file(path, i + 2), write_json(plan_json(outcome.next[i])));
     if (!written) return written;
@@ -53,11 +55,12 @@ Status write_plans(const PlanOutcome& outcome, const std::string& path) {
 int run_plan(const PlanOptions& options) {
   Result<PlanOutcome> outcome = plan(options);
   if (!outcome) return report_error(outcome.error());
-  if (outcome->plan && !options.output.empty()) {
+  const bool found = outcome->plan || outcome->pipeline;
+  if (found && !options.output.empty()) {
     if (Status written = write_plans(*outcome, options.output); !written) return report_error(written.error());
   }
   print(options.format == "json" ? write_json(summary_json(*outcome)) : outcome_text(*outcome));
-  if (!outcome->plan) return report_error(infeasible(outcome->refusal));
+  if (!found) return report_error(infeasible(outcome->refusal));
   return 0;
 }
 

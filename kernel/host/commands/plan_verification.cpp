@@ -1,6 +1,8 @@
 #include "commands/plan_verification.h"
 
 #include <filesystem>
+#include <optional>
+#include <span>
 
 #include "files/file_hash.h"
 #include "in_float32.h"
@@ -51,23 +53,28 @@ constexpr Measure kExact{1e-9, 1e-6, true};
 
 }  // namespace
 
-Result<Verification> verify_plan(Plan plan, const ProgramTools& tools, PluginHost& host, std::int64_t steps, bool exact) {
-  if (exact) {
-    if (Status status = compute_in(DType::float64, *tools.ops, plan); !status) return status.error();
-  } else if (computes_in_half(plan.graph()) || is_half(plan.training.gradient_dtype(DType::float32))) {
-    log(LogLevel::warning, "verify", "the plan computes in half precision; it is verified in float32, so bytes are those of float32");
-    if (Status status = compute_in(DType::float32, *tools.ops, plan); !status) return status.error();
-  }
-  Result<Program> program = make_program(plan, tools);
-  if (!program) return program.error();
-  Result<std::map<std::string, Tensor>> weights = weights_of(plan, host);
+namespace {
+
+// What is verified: a plan's program, or those of the stages of a pipeline, and the model that they are of.
+struct Verified {
+  const Graph& graph;
+  const TrainingSettings& training;
+  std::vector<VerifiedStage> stages;  // of one that is whole: itself
+  bool is_whole = true;
+  CostProfile profile;
+};
+
+Result<Verification> verify_programs(const Verified& verified, const Plan& of_file, const ProgramTools& tools, PluginHost& host, std::int64_t steps, bool exact) {
+  Result<std::map<std::string, Tensor>> weights = weights_of(of_file, host);
   if (!weights) return weights.error();
   for (auto& [name, tensor] : *weights) tensor = exact ? in_float64(std::move(tensor)) : in_float32(std::move(tensor));
-  Result<std::map<ValueId, Tensor>> sources = sample_sources(plan.graph(), *weights, 0);
+  const Graph& graph = verified.graph;
+  const std::int64_t microbatches = verified.training.microbatches;
+  Result<std::map<ValueId, Tensor>> sources = sample_sources(graph, *weights, 0);
   if (!sources) return sources.error();
-  Result<std::vector<std::map<ValueId, Tensor>>> further = sample_microbatches(plan.graph(), *weights, plan.training.microbatches);
+  Result<std::vector<std::map<ValueId, Tensor>>> further = sample_microbatches(graph, *weights, microbatches);
   if (!further) return further.error();
-  const auto later = sample_steps(plan.graph(), *weights, plan.training.microbatches, steps);
+  const auto later = sample_steps(graph, *weights, microbatches, steps);
   if (!later) return later.error();
   weights->clear();
   Result<std::shared_ptr<Backend>> backend = host.create<Backend>("backend", "reference");
@@ -76,10 +83,45 @@ Result<Verification> verify_plan(Plan plan, const ProgramTools& tools, PluginHos
   if (!kernels) return kernels.error();
   const Measure& measure = exact ? kExact : kUsual;
   const StandIns stand_ins(*tools.ops, kernels->get());
-  Result<Verification> verification = verify({plan.graph(), *program, *tools.ops, tools.profile, &stand_ins, **backend, std::move(*sources),
-                                              measure.tolerance, measure.floor, *further, measure.by_rows, *later});
+  Result<Verification> verification = verify({graph, verified.stages.front().program, *tools.ops, verified.profile, &stand_ins, **backend, std::move(*sources), measure.tolerance,
+                                              measure.floor, *further, measure.by_rows, *later, verified.is_whole ? std::span<const VerifiedStage>() : std::span(verified.stages)});
   if (verification) verification->not_computed = stand_ins.ops();
   return verification;
+}
+
+// The type in which a plan is verified, if it is another one than it computes in. Says so where precision is gained.
+std::optional<DType> verified_dtype(const Graph& graph, const TrainingSettings& training, bool exact) {
+  if (exact) return DType::float64;
+  if (!computes_in_half(graph) && !is_half(training.gradient_dtype(DType::float32))) return std::nullopt;
+  log(LogLevel::warning, "verify", "the plan computes in half precision; it is verified in float32, so bytes are those of float32");
+  return DType::float32;
+}
+
+}  // namespace
+
+Result<Verification> verify_plan(Plan plan, const ProgramTools& tools, PluginHost& host, std::int64_t steps, bool exact) {
+  if (const std::optional<DType> dtype = verified_dtype(plan.graph(), plan.training, exact)) {
+    if (Status status = compute_in(*dtype, *tools.ops, plan); !status) return status.error();
+  }
+  Result<Program> program = make_program(plan, tools);
+  if (!program) return program.error();
+  return verify_programs({plan.graph(), plan.training, {{plan.graph(), *program}}, true, tools.profile}, plan, tools, host, steps, exact);
+}
+
+Result<Verification> verify_pipeline(PipelinePlan pipeline, const ProgramTools& tools, PluginHost& host, std::int64_t steps, bool exact) {
+  Graph graph = *pipeline.model.graph;
+  if (const std::optional<DType> dtype = verified_dtype(graph, pipeline.training, exact)) {
+    retype(graph, *dtype);
+    for (Plan& plan : pipeline.stages) {
+      if (Status status = compute_in(*dtype, *tools.ops, plan); !status) return status.error();
+    }
+    pipeline.training = pipeline.stages.front().training;
+  }
+  const Result<StagePrograms> made = make_programs(pipeline, tools);
+  if (!made) return made.error();
+  std::vector<VerifiedStage> stages;
+  for (std::size_t s = 0; s < pipeline.stages.size(); ++s) stages.push_back({pipeline.stages[s].graph(), made->programs[s]});
+  return verify_programs({graph, pipeline.training, std::move(stages), false, made->profile}, pipeline.stages.front(), tools, host, steps, exact);
 }
 
 }  // namespace meshwright::host

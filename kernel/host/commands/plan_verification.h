@@ -1,6 +1,7 @@
 // Whether a plan's ranks compute what one device computes, tried on simulated ranks.
 #pragma once
 
+#include "meshwright/pipeline_plan.h"
 #include "meshwright/plan.h"
 #include "plugins/plugin_host.h"
 #include "plugins/program_source.h"
@@ -15,5 +16,8 @@ namespace meshwright::host {
 // `exact`: in float64, and each element must be right within 1e-9 of the largest in its row. Rows of gradients below a
 // millionth of the model's largest gradient are held against that millionth, since rounding is all that the smallest have.
 Result<Verification> verify_plan(Plan plan, const ProgramTools& tools, PluginHost& host, std::int64_t steps, bool exact = false);
+
+// The same of all stages of a pipeline together. Errors: also those of joint_order (stages.h).
+Result<Verification> verify_pipeline(PipelinePlan pipeline, const ProgramTools& tools, PluginHost& host, std::int64_t steps, bool exact = false);
 
 }  // namespace meshwright::host

@@ -20,9 +20,10 @@ namespace meshwright::host {
 namespace {
 
 Result<Verification> verified(const ProgramOptions& options) {
-  Result<OpenPlan> opened = open_plan(options);
+  Result<OpenAnyPlan> opened = open_any_plan(options);
   if (!opened) return opened.error();
-  return verify_plan(std::move(opened->plan), opened->tools, opened->host, options.steps, options.exact);
+  if (auto* pipeline = std::get_if<PipelinePlan>(&opened->plan)) return verify_pipeline(std::move(*pipeline), opened->tools, opened->host, options.steps, options.exact);
+  return verify_plan(std::move(std::get<Plan>(opened->plan)), opened->tools, opened->host, options.steps, options.exact);
 }
 
 Json verification_json(const Verification& result) {
@@ -39,6 +40,11 @@ Json verification_json(const Verification& result) {
   json.add("peak_bytes_predicted", result.peak_bytes_predicted);
   json.add("peak_bytes_measured", result.peak_bytes_measured);
   json.add("arena_bytes", result.arena_bytes);
+  if (!result.stage_peaks.empty()) {
+    Json::Array stages;
+    for (const Verification::StagePeak& peak : result.stage_peaks) stages.push_back(Json().add("peak_bytes_predicted", peak.predicted).add("peak_bytes_measured", peak.measured));
+    json.add("stages", std::move(stages));
+  }
   json.add("ranks", result.ranks);
   json.add("tensors_compared", result.tensors);
   Json::Array ties;
@@ -66,6 +72,9 @@ std::string verification_text(const Verification& result) {
                 static_cast<long long>(result.bytes_sent_measured), static_cast<long long>(result.peak_bytes_predicted),
                 static_cast<long long>(result.peak_bytes_measured), static_cast<long long>(result.arena_bytes), static_cast<long long>(result.tensors));
   std::string all = text;
+  for (std::size_t s = 0; s < result.stage_peaks.size(); ++s) {
+    all += "  stage " + std::to_string(s) + "         " + std::to_string(result.stage_peaks[s].predicted) + " bytes at most predicted, " + std::to_string(result.stage_peaks[s].measured) + " measured\n";
+  }
   for (const NearTies& tie : result.near_ties) {
     all += "  near a tie      " + std::to_string(tie.ties) + " of " + std::to_string(tie.rows) + " rows of '" + tie.node +
            "': ranks that round differently may choose differently there\n";

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "files/count_limits.h"
+#include "meshwright/schedule.h"
 #include "name_list.h"
 #include "nearest_name.h"
 
@@ -32,6 +33,8 @@ constexpr meshwright_config_key_v1 kSearch[] = {
     {"profiler", "text", "", "\"roofline\"", "plugin that gives the figures for the cost model"},
     {"checkpoint", "text", "", "\"none\"", "plugin that chooses what of a chain of stages is recomputed, in MAP's two stages: rotor, checkmate, chen, dtr"},
     {"checkpoint_alpha", "number", "", "0.2", "of checkpoint: plans of so many times the budget are made to fit, powers 0 to 9 of 1 + alpha"},
+    {"stages", "integer", "", "1", "pipeline stages: the model is cut into so many parts that take about as long, each on devices of its own; [pins] \"transformer.h.6\" = \"stage 1\""},
+    {"schedule", "text", "", "\"one_f_one_b\"", "plugin that orders the microbatches of pipeline stages: gpipe, one_f_one_b"},
     {"inter", "text", "", "\"none\"", "plugin that cuts the model into pipeline stages"},
     {"memory_budget", "bytes", "bytes", "0", "memory per device; all that the cluster file leaves free if 0"},
     {"work_limit", "integer", "steps", "4_000_000_000", "work after which a solver stops; the same on any machine"},
@@ -183,6 +186,16 @@ Status read_microbatches(HostConfig& config) {
   return Done{};
 }
 
+// What one who plans several stages decides by itself.
+Status check_stages(const HostConfig& config) {
+  const std::int64_t stages = config.search.integer("stages");
+  if (stages < 1 || stages > kMostScheduleStages) return bad_input("\"stages\" in [search] must be at least 1, and at most " + std::to_string(kMostScheduleStages));
+  if (stages == 1) return Done{};
+  if (!config.train.text("order").empty()) return bad_input("\"order\" in [train] is of one stage, and \"stages\" in [search] is " + std::to_string(stages) + ": their order is that of \"schedule\"; leave one out");
+  if (config.free_microbatches) return bad_input("\"microbatches\" in [train] is \"free\", which is not tried with several stages so far; give their number");
+  return Done{};
+}
+
 // A number that makes no sense whoever reads it.
 Status check_ranges(const HostConfig& config) {
   if (config.train.integer("microbatches") < 1 || config.train.integer("microbatches") > kMostMicrobatches) {
@@ -205,6 +218,7 @@ Status check_ranges(const HostConfig& config) {
   if (const double alpha = config.search.number("checkpoint_alpha"); !(alpha > 0 && alpha <= 1)) {
     return bad_input("\"checkpoint_alpha\" in [search] must be more than 0, and at most 1");
   }
+  if (Status status = check_stages(config); !status) return status;
   if (config.search.integer("work_limit") < 1) return bad_input("\"work_limit\" in [search] must be at least 1");
   if (const double seconds = config.search.number("deadline_seconds"); !(seconds > 0 && seconds <= kMostDeadlineSeconds)) {
     return bad_input("\"deadline_seconds\" in [search] must be more than 0, and at most 1e8");

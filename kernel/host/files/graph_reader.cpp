@@ -112,14 +112,14 @@ Graph read_graph(const JsonPlace& place) {
   }
   for (const JsonPlace& source : place.at("sources").elements()) {
     graph.sources.push_back(
-        {source.at("kind").one_of(SourceKind::user_input, [](SourceKind kind) { return word(kind); }),
+        {source.at("kind").one_of(SourceKind::received, [](SourceKind kind) { return word(kind); }),
          read_id(source.at("value"), graph), source.at("names").texts()});
   }
   const JsonPlace nodes = place.at("nodes");
   for (const JsonPlace& node : nodes.elements()) graph.nodes.push_back(read_node(node, graph));
   for (const JsonPlace& output : place.at("outputs").elements()) {
     graph.outputs.push_back(
-        {output.at("kind").one_of(OutputKind::buffer_mutation, [](OutputKind kind) { return word(kind); }),
+        {output.at("kind").one_of(OutputKind::sent, [](OutputKind kind) { return word(kind); }),
          read_id(output.at("value"), graph), output.at("target").text()});
   }
   if (place.failed()) return graph;

@@ -6,6 +6,7 @@
 #include "meshwright/frontend.h"
 #include "meshwright/log.h"
 #include "model_reader.h"
+#include "pipeline_planner.h"
 #include "plan_notes.h"
 #include "plugins/program_source.h"
 #include "plugins/suggestions.h"
@@ -41,6 +42,11 @@ class Pipeline {
     analysis_ = std::move(*analysis);
     outcome_.batch = batch_of(*analysis_.graph) * model_.training.microbatches;
     outcome_.phases.strategies = watch.lap();
+    if (search().integer("stages") > 1) {
+      if (Status status = run_stages(); !status) return status.error();
+      outcome_.phases.total = total.lap();
+      return std::move(outcome_);
+    }
     Result<PlanRanking> ranking =
         rank_plans({context(), cluster_, *solver_, search(),
                     [this](const Plan& plan) { return make_program(plan, tools_); }, checkpoint_.get(), host_.config().pins,
@@ -119,6 +125,49 @@ class Pipeline {
               " bytes that the device's and the cluster's file leave free on a device");
     }
     return Done{};
+  }
+
+  // --- several stages ---
+
+  Status run_stages() {
+    if (options_.top > 1) return bad_input("--top " + std::to_string(options_.top) + " is of plans of one stage; with several there is one plan so far");
+    const std::string& id = search().text("schedule");
+    std::shared_ptr<ScheduleMaker> maker;
+    if (Status status = create("schedules", id, maker); !status) return status;
+    Result<PipelineSchedule> schedule =
+        maker->make({static_cast<std::uint32_t>(search().integer("stages")), 0, static_cast<std::uint32_t>(model_.training.microbatches)});
+    if (!schedule) return add_context("\"schedule\" in [search]", schedule.error());
+    Result<PipelineOutcome> found =
+        plan_pipeline({context(), cluster_, *solver_, search(), checkpoint_.get(), host_.config().pins, host_.config().cluster.text("mesh"), budget_, holds_device_, std::move(*schedule), id,
+                       [this](const Plan& plan, const PlanningContext& stage) { return make_program(plan, stage, tools_); }});
+    if (!found) return found.error();
+    outcome_.phases.strategies += found->strategies_seconds;
+    outcome_.phases.search = found->search_seconds;
+    outcome_.refusal = std::move(found->refusal);
+    if (!found->plan) return Done{};
+    complete(*found->plan);
+    outcome_.pipeline = std::move(*found->plan);
+    return Done{};
+  }
+
+  void complete(PipelinePlan& pipeline) {
+    for (const std::string& family : op_families()) used_.push_back({"ops", family, version_of("ops", family)});
+    pipeline.model_path = options_.model;
+    pipeline.model_hash = hash_file(options_.model);
+    pipeline.model = analysis_;
+    pipeline.cluster = cluster_;
+    pipeline.training = model_.training;
+    pipeline.plugins = used_;
+    pipeline.budget_bytes = budget_;
+    for (Plan& plan : pipeline.stages) {
+      plan.model_path = pipeline.model_path;
+      plan.model_hash = pipeline.model_hash;
+      plan.plugins = used_;
+      const std::vector<std::string> notes = notes_of(plan);
+      plan.notes.insert(plan.notes.end(), notes.begin(), notes.end());
+    }
+    pipeline.notes = model_.refused_composites;
+    for (const std::string& note : unruled_notes(pipeline.stages.front(), tools_.profile, analysis_.atoms->warnings)) log(LogLevel::warning, "plan", note);
   }
 
   PlanningContext context() const { return tools_.context(analysis_, model_.training); }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "config/plan_options.h"
+#include "meshwright/pipeline_plan.h"
 #include "meshwright/plan.h"
 #include "meshwright/result.h"
 #include "planner.h"
@@ -36,7 +37,8 @@ struct Suggestion {
 };
 
 struct PlanOutcome {
-  std::optional<Plan> plan;  // nothing if no mesh has a plan that fits
+  std::optional<Plan> plan;  // nothing if no mesh has a plan that fits, or there are several stages
+  std::optional<PipelinePlan> pipeline;  // of several stages; nothing if one of them has no plan that fits
   std::vector<Plan> next;    // the other ones of PlanOptions::top, by simulated step; `plan` is the first of them all
   bool may_have_more = false;  // fewer than asked for, since looking for more was given up
   std::vector<MeshTrial> trials;

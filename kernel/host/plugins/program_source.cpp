@@ -1,5 +1,8 @@
 #include "plugins/program_source.h"
 
+#include "meshwright/stages.h"
+#include "pipeline_planner.h"
+
 namespace meshwright::host {
 
 namespace {
@@ -93,9 +96,24 @@ Result<ProgramTools> open_passes(PluginHost& host, const Plan& plan, std::unique
   return tools;
 }
 
-Result<Program> make_program(const Plan& plan, const ProgramTools& tools) {
-  return meshwright::make_program(plan, tools.context(plan.model, plan.training),
-                                  {tools.parameter_shard.get(), tools.communication.get(), tools.reshape.get()});
+Result<Program> make_program(const Plan& plan, const ProgramTools& tools) { return make_program(plan, tools.context(plan.model, plan.training), tools); }
+
+Result<Program> make_program(const Plan& plan, const PlanningContext& context, const ProgramTools& tools) {
+  return meshwright::make_program(plan, context, {tools.parameter_shard.get(), tools.communication.get(), tools.reshape.get()});
+}
+
+Result<StagePrograms> make_programs(const PipelinePlan& pipeline, const ProgramTools& tools) {
+  StagePrograms made;
+  const auto stages = static_cast<std::uint32_t>(pipeline.stages.size());
+  for (const Plan& plan : pipeline.stages) {
+    const CostProfile profile = profile_of_stage(tools.profile, pipeline.cluster, stages, plan.graph(), plan.training);
+    if (made.programs.empty()) made.profile = profile;
+    Result<Program> program = make_program(plan, PlanningContext{plan.model, plan.training, *tools.ops, profile, *tools.conversions, &plan.part}, tools);
+    if (!program) return add_context("stage " + std::to_string(plan.part.stage), program.error());
+    made.programs.push_back(std::move(*program));
+  }
+  if (Status status = validate_stages(made.programs); !status) return status.error();
+  return made;
 }
 
 Result<std::unique_ptr<KernelTable>> kernels_for(PluginHost& host, const std::string& backend) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "meshwright/backend.h"
+#include "meshwright/pipeline_plan.h"
 #include "meshwright/program_pass.h"
 #include "plugins/plugin_host.h"
 
@@ -32,6 +33,14 @@ Result<ProgramTools> open_passes(PluginHost& host, const Plan& plan, std::unique
 
 // Errors: those of lower and of the passes.
 Result<Program> make_program(const Plan& plan, const ProgramTools& tools);
+// The same of a stage of a pipeline, in the context that it was planned in.
+Result<Program> make_program(const Plan& plan, const PlanningContext& context, const ProgramTools& tools);
+// Those of all stages, as they are priced. Errors: those of make_program, naming the stage, and of validate_stages.
+struct StagePrograms {
+  std::vector<Program> programs;
+  CostProfile profile;  // of the first stage; that of others differs in the bytes of its parameters
+};
+Result<StagePrograms> make_programs(const PipelinePlan& pipeline, const ProgramTools& tools);
 
 // The kernels that plugins bring for a backend ("BACKEND:OP" among what they serve). Two that claim one op: the first
 // by id.

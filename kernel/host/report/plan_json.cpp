@@ -6,6 +6,7 @@
 #include "distinct_plans.h"
 #include "plan_words.h"
 #include "report/memory_json.h"
+#include "report/pipeline_json.h"
 #include "report/sureness.h"
 
 namespace meshwright::host {
@@ -40,6 +41,23 @@ Json node_json(const Node& node) {
   return json;
 }
 
+Json mesh_json(const Mesh& mesh) {
+  return array_of(mesh.axes, [](const MeshAxis& axis) {
+    Json one;
+    one.add("size", axis.size).add("alpha_seconds", axis.alpha_seconds);
+    one.add("beta_seconds_per_byte", axis.beta_seconds_per_byte).add("slowest_link", axis.slowest_link);
+    return one;
+  });
+}
+
+Json numbers(const std::vector<double>& values) {
+  return array_of(values, [](double value) { return Json(value); });
+}
+
+Json rates_json(const RateCurve& curve) { return Json().add("sizes", numbers(curve.sizes)).add("rates", numbers(curve.rates)); }
+
+}  // namespace
+
 Json graph_json(const Graph& graph) {
   Json json;
   json.add("name", graph.name);
@@ -59,23 +77,6 @@ Json graph_json(const Graph& graph) {
   }));
   return json;
 }
-
-Json mesh_json(const Mesh& mesh) {
-  return array_of(mesh.axes, [](const MeshAxis& axis) {
-    Json one;
-    one.add("size", axis.size).add("alpha_seconds", axis.alpha_seconds);
-    one.add("beta_seconds_per_byte", axis.beta_seconds_per_byte).add("slowest_link", axis.slowest_link);
-    return one;
-  });
-}
-
-Json numbers(const std::vector<double>& values) {
-  return array_of(values, [](double value) { return Json(value); });
-}
-
-Json rates_json(const RateCurve& curve) { return Json().add("sizes", numbers(curve.sizes)).add("rates", numbers(curve.rates)); }
-
-}  // namespace
 
 Json cluster_json(const Cluster& cluster) {
   const DeviceSpec& device = cluster.device;
@@ -302,6 +303,7 @@ Json plan_json(const Plan& plan) {
 }
 
 Json summary_json(const PlanOutcome& outcome) {
+  if (outcome.pipeline) return pipeline_summary_json(outcome);
   Json json;
   if (outcome.plan) {
     add_totals(json, *outcome.plan);

@@ -11,6 +11,7 @@ Json plan_json(const Plan& plan);
 
 // As it stands in a plan: the device with all of its figures and curves, and the levels.
 Json cluster_json(const Cluster& cluster);
+Json graph_json(const Graph& graph);
 Json levels_json(const std::vector<LinkLevel>& levels);
 
 // A node's argument that is no tensor. What JSON could not tell from another kind is an object: a real that is no number

@@ -8,6 +8,7 @@
 #include "plan_notes.h"
 #include "report/memory_text.h"
 #include "report/module_table.h"
+#include "report/pipeline_text.h"
 #include "report/sureness.h"
 #include "report/text_table.h"
 
@@ -121,6 +122,7 @@ std::string axes_text(const Mesh& mesh) {
 }  // namespace
 
 std::string outcome_text(const PlanOutcome& outcome) {
+  if (outcome.pipeline) return pipeline_text(outcome);
   if (!outcome.plan) return trials_text(outcome);
   const Plan& plan = *outcome.plan;
   std::string text = plan.graph().name + " on " + plan.cluster.name + " (" + std::to_string(plan.cluster.devices()) + " x " +

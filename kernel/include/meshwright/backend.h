@@ -54,12 +54,16 @@ class MESHWRIGHT_API Backend {
   // Makes the program ready to run; `source` and `observer` of the input are not used. Errors: bad_input unless the backend
   // overrides it.
   Result<std::unique_ptr<Executable>> compile(const BackendInput& input) const;
+  // Makes the programs of all stages of a pipeline ready to run together, by stage. Errors: bad_input unless the backend overrides it;
+  // those of joint_order (stages.h).
+  Result<std::unique_ptr<StagesExecutable>> compile_stages(const std::vector<BackendInput>& stages) const;
   // Writes the program down. Errors: bad_input unless the backend overrides it.
   Result<std::vector<EmittedFile>> emit(const BackendInput& input) const;
 
  private:
   virtual Result<Report> do_run(const BackendInput& input) const;
   virtual Result<std::unique_ptr<Executable>> do_compile(const BackendInput& input) const;
+  virtual Result<std::unique_ptr<StagesExecutable>> do_compile_stages(const std::vector<BackendInput>& stages) const;
   virtual Result<std::vector<EmittedFile>> do_emit(const BackendInput& input) const;
 };
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "meshwright/export.h"
 #include "meshwright/graph.h"
@@ -55,6 +56,25 @@ class MESHWRIGHT_API Executable {
   virtual Status do_load(const TensorSource& source) = 0;
   virtual Result<Report> do_step(const TensorSource& inputs, RunObserver* observer) = 0;
   virtual Result<Tensor> do_fetch(ValueId source) const = 0;
+};
+
+// The same of all stages of a pipeline, which take their steps together; ranks and values are each stage's own.
+class MESHWRIGHT_API StagesExecutable {
+ public:
+  virtual ~StagesExecutable();
+  // By stage. Errors: as Executable.
+  Status load(const std::vector<TensorSource>& sources);
+  // Observers by stage; none: nobody looks. The report's bytes are those of all stages, its peaks those of the rank that holds most.
+  Result<Report> step(const std::vector<TensorSource>& inputs, const std::vector<RunObserver*>& observers);
+  Result<Tensor> fetch(std::size_t stage, ValueId source) const;
+  // Of the last step: what a rank of each stage holds at most.
+  [[nodiscard]] std::vector<std::int64_t> peak_bytes() const;
+
+ private:
+  virtual Status do_load(const std::vector<TensorSource>& sources) = 0;
+  virtual Result<Report> do_step(const std::vector<TensorSource>& inputs, const std::vector<RunObserver*>& observers) = 0;
+  virtual Result<Tensor> do_fetch(std::size_t stage, ValueId source) const = 0;
+  [[nodiscard]] virtual std::vector<std::int64_t> do_peak_bytes() const = 0;
 };
 
 }  // namespace meshwright

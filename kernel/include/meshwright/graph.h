@@ -63,7 +63,8 @@ struct Node {
   bool operator==(const Node&) const = default;
 };
 
-enum class SourceKind : std::uint8_t { parameter, buffer, constant, user_input };
+// `received` is what another stage of a pipeline sends (stages.h), under the name that the value has there: it has a gradient, which goes back.
+enum class SourceKind : std::uint8_t { parameter, buffer, constant, user_input, received };
 
 struct Source {
   SourceKind kind = SourceKind::user_input;
@@ -72,7 +73,8 @@ struct Source {
   bool operator==(const Source&) const = default;
 };
 
-enum class OutputKind : std::uint8_t { loss, user_output, buffer_mutation };
+// `sent` is what other stages receive, and give a gradient for.
+enum class OutputKind : std::uint8_t { loss, user_output, buffer_mutation, sent };
 
 struct Output {
   OutputKind kind = OutputKind::user_output;

@@ -105,6 +105,28 @@ struct PlannedConstant {
   CallLayouts made;  // of the node that makes it
 };
 
+// A value of the model that crosses from one stage of a pipeline to others, each of which gives the stage that made it a gradient.
+struct StageBoundary {
+  std::string value;  // its name in the graph
+  std::uint32_t from = 0;
+  std::vector<std::uint32_t> to;  // ascending
+  bool operator==(const StageBoundary&) const = default;
+};
+
+// A parameter that several stages compute with (tied weights). Each keeps it and its optimizer's state; once a step their gradients meet.
+struct SharedParameter {
+  std::string name;  // in the model
+  std::vector<std::uint32_t> stages;  // ascending; the first adds the gradients up
+  bool operator==(const SharedParameter&) const = default;
+};
+
+// Which stage of a pipeline a plan is of (stages.h), and what that stage hands to others. By default of the only one.
+struct StagePart {
+  std::uint32_t stage = 0;
+  std::vector<StageBoundary> boundaries;  // those that it sends or receives
+  std::vector<SharedParameter> shared;    // those that it has
+};
+
 struct UsedPlugin {
   std::string kind, id, version;
 };
@@ -118,6 +140,7 @@ struct Plan {
   TrainingSettings training;
   std::vector<UsedPlugin> plugins;
   std::int64_t budget_bytes = 0;
+  StagePart part;
 
   SolveStatus status = SolveStatus::heuristic;  // of the step: optimal within 0.1 %; of the objective where no step was searched for
   std::string method;

@@ -10,6 +10,8 @@
 
 namespace meshwright {
 
+struct StagePart;  // plan.h
+
 // All that it refers to outlives it.
 struct PlanningContext {
   const ModelAnalysis& model;
@@ -17,6 +19,7 @@ struct PlanningContext {
   const OpTable& ops;
   const CostProfile& profile;
   const ConversionSearch& conversions;
+  const StagePart* part = nullptr;  // of the stage of a pipeline that the model is; null: it is whole
 
   [[nodiscard]] const Graph& graph() const { return *model.graph; }
   [[nodiscard]] const AtomizedGraph& atoms() const { return *model.atoms; }

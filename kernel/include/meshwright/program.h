@@ -98,12 +98,31 @@ struct Carry {};
 // holds there, which is changed in place.
 struct Update {};
 
+// What one stage of a pipeline hands to another one: a value of the model, or the gradient of one, or of a parameter that both have.
+struct Message {
+  std::string value;  // its name in the model
+  bool gradient = false;
+  std::uint32_t from = 0, to = 0;  // stages
+  bool operator==(const Message&) const = default;
+  auto operator<=>(const Message&) const = default;
+};
+
+// The operand goes to the ranks of another stage. Nobody waits until it is there.
+struct Send {
+  Message message;
+};
+
+// The result is what another stage sent, in the layout of the result: each rank takes its part from whoever has it.
+struct Receive {
+  Message message;
+};
+
 // The operands are not needed any more.
 struct Free {};
 
-enum class InstructionKind : std::uint8_t { compute, convert, move, load_parameter, store_gradient, accumulate, carry, update, free };
+enum class InstructionKind : std::uint8_t { compute, convert, move, load_parameter, store_gradient, accumulate, carry, update, send, receive, free };
 // What an instruction does; in the order of InstructionKind.
-using Action = std::variant<Compute, Convert, MoveStep, LoadParameter, StoreGradient, Accumulate, Carry, Update, Free>;
+using Action = std::variant<Compute, Convert, MoveStep, LoadParameter, StoreGradient, Accumulate, Carry, Update, Send, Receive, Free>;
 static_assert(std::is_same_v<std::variant_alternative_t<static_cast<std::size_t>(InstructionKind::move), Action>, MoveStep>);
 static_assert(std::variant_size_v<Action> == static_cast<std::size_t>(InstructionKind::free) + 1);
 
@@ -145,7 +164,7 @@ struct Instruction {
   std::vector<ProgramOperand> operands;
   std::vector<ProgramValueId> results;
   // On the communication stream: a convert or move of a parameter or of its gradient, and the accumulate that adds up what such a
-  // move reduced.
+  // move reduced; sends.
   Stream stream = Stream::compute;
   // Of the compute stream, in a finished program: values whose storages the communication stream, as far as it stands before
   // this, must be done with: it makes what is read here, or still reads what is freed or changed here. They are of the microbatch
@@ -157,6 +176,9 @@ struct Instruction {
   [[nodiscard]] const Compute* compute() const { return std::get_if<Compute>(&action); }
   [[nodiscard]] Compute* compute() { return std::get_if<Compute>(&action); }
   [[nodiscard]] const Move* move() const { return kind() == InstructionKind::move ? &std::get<MoveStep>(action).move : nullptr; }
+
+  // Of a send or a receive; null if it is of another kind.
+  [[nodiscard]] MESHWRIGHT_API const Message* message() const;
 
   // The call in whose place one rank executes it; kNoId: it stands in the place of none.
   [[nodiscard]] MESHWRIGHT_API std::uint32_t call() const;
@@ -281,8 +303,9 @@ MESHWRIGHT_API Status validate_finished(const Program& program);
 MESHWRIGHT_API std::string to_string(const Program& program);
 
 // Bytes that all ranks together send for one move of a value, by the moves' definitions: an all-reduce as a
-// reduce-scatter and an all-gather; everything else fetches from its owner each element that a rank lacks, once.
-MESHWRIGHT_API std::int64_t sent_bytes(const Program& program, const Instruction& move);
+// reduce-scatter and an all-gather; everything else fetches from its owner each element that a rank lacks, once. Of a receive: what
+// its ranks are sent.
+MESHWRIGHT_API std::int64_t sent_bytes(const Program& program, const Instruction& instruction);
 // Of the whole program.
 MESHWRIGHT_API std::int64_t sent_bytes(const Program& program);
 

@@ -110,10 +110,11 @@ void Execution::load(const std::vector<const Tensor*>& parameters) {
   }
 }
 
-void Execution::begin(const std::vector<const Tensor*>& inputs, Transport& transport, RunObserver* observer) {
-  transport_ = &transport;
+void Execution::begin(const std::vector<const Tensor*>& inputs, const Ways& ways, RunObserver* observer) {
+  ways_ = &ways;
   observer_ = observer;
   step_ = 0;
+  received_bytes_ = 0;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const ProgramInput& input = program_.inputs[i];
     microbatch_ = input.microbatch;
@@ -198,6 +199,10 @@ Result<bool> Execution::execute(std::size_t step) {
       return done(take_over(instruction));
     case InstructionKind::update:
       return done(update(instruction));
+    case InstructionKind::send:
+      return done(send(instruction));
+    case InstructionKind::receive:
+      return receive(instruction);
     case InstructionKind::free:
       return done(drop(instruction));
     case InstructionKind::convert:
@@ -293,9 +298,29 @@ Result<bool> Execution::move(const Instruction& instruction) {
   if (!source) return source.error();
   Tensor result = placed(instruction.results[0], microbatch_);
   std::ranges::fill(result.bytes(), std::byte{0});
-  Result<bool> met = transport_->move(rank_, step_, instruction, **source, result);
+  Result<bool> met = ways_->transport.move(rank_, step_, instruction, **source, result);
   if (met && *met) keep(instruction.results[0], std::move(result));
   return met;
+}
+
+Status Execution::send(const Instruction& instruction) {
+  const Result<Reading> part = read(instruction.operands[0].value);
+  if (!part) return part.error();
+  ways_->post.send(*instruction.message(), microbatch_, rank_, program_.type(instruction.operands[0].value), **part);
+  return Done{};
+}
+
+bool Execution::receive(const Instruction& instruction) {
+  const ProgramValueId id = instruction.results[0];
+  Tensor result = placed(id, microbatch_);
+  std::ranges::fill(result.bytes(), std::byte{0});
+  const std::int64_t rank = ways_->first_rank + rank_;
+  const ShardedType& type = program_.type(id);
+  if (!ways_->post.receive(*instruction.message(), microbatch_, rank_, type, rank, {ways_->order[step_], 0, {rank}}, result)) return false;
+  const Box here = box_of(type.layout, type.atoms, program_.mesh, coordinates_);
+  received_bytes_ += intersect(here, whole_box(type.atoms.sizes)).elements() * size_bytes(type.type.dtype);
+  keep(id, std::move(result));
+  return true;
 }
 
 Status Execution::update(const Instruction& instruction) {

@@ -11,6 +11,7 @@
 #include "meshwright/arena.h"
 #include "meshwright/backend.h"
 #include "optimizer.h"
+#include "post.h"
 #include "transport.h"
 
 namespace meshwright {
@@ -36,8 +37,15 @@ class Execution {
 
   // Takes its parts of the whole tensors of the parameters; the optimizer's state is empty.
   void load(const std::vector<const Tensor*>& parameters);
-  // A step begins: takes its parts of the inputs. `transport` moves what this step moves.
-  void begin(const std::vector<const Tensor*>& inputs, Transport& transport, RunObserver* observer);
+  // What carries a step's values between ranks: those of its mesh, and those of other stages.
+  struct Ways {
+    Transport& transport;
+    Post& post;
+    std::int64_t first_rank = 0;          // of the stage, among all that meet
+    const std::vector<std::size_t>& order;  // of each place of the steps, its place among those of all stages
+  };
+  // A step begins: takes its parts of the inputs.
+  void begin(const std::vector<const Tensor*>& inputs, const Ways& ways, RunObserver* observer);
   // What stands at this place of the steps. False: the run has stopped.
   Result<bool> execute(std::size_t step);
   // Hands the outputs to the observer.
@@ -48,6 +56,7 @@ class Execution {
   // A rank's part of a value, as the step left it; of a parameter also between steps.
   Result<Tensor> part(ProgramValueId id, std::int64_t microbatch) const;
 
+  [[nodiscard]] std::int64_t received_bytes() const { return received_bytes_; }  // in this step
   [[nodiscard]] std::int64_t peak_bytes() const { return peak_bytes_; }
   [[nodiscard]] std::int64_t peak_instruction() const { return peak_instruction_; }
 
@@ -97,6 +106,8 @@ class Execution {
   Status make_views(const Instruction& instruction);
   Status compute_op(const Instruction& instruction);
   Result<bool> move(const Instruction& instruction);
+  Status send(const Instruction& instruction);
+  bool receive(const Instruction& instruction);
   Status accumulate(const Instruction& instruction);
   Status take_over(const Instruction& instruction);
   Status update(const Instruction& instruction);
@@ -108,13 +119,13 @@ class Execution {
   std::unique_ptr<std::byte, FreeMemory> memory_;  // the arena, from `load` on
   std::int64_t rank_;
   std::vector<std::int64_t> coordinates_;
-  Transport* transport_ = nullptr;    // of the step that runs
+  const Ways* ways_ = nullptr;        // of the step that runs
   RunObserver* observer_ = nullptr;
   std::vector<OptimizerState> states_;  // by parameter
   std::vector<Held> values_;  // of each microbatch
   std::size_t step_ = 0;
   std::int64_t microbatch_ = 0;
-  std::int64_t held_bytes_ = 0, peak_bytes_ = 0, peak_instruction_ = 0;
+  std::int64_t held_bytes_ = 0, peak_bytes_ = 0, peak_instruction_ = 0, received_bytes_ = 0;
 };
 
 }  // namespace meshwright

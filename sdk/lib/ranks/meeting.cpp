@@ -18,6 +18,7 @@ bool Meeting::stands_at(std::int64_t rank, const Place& place) const {
 void Meeting::release(Member& member, State state) {
   member.state = state;
   member.place = nullptr;
+  member.ready = nullptr;
   ++running_;
 }
 
@@ -42,6 +43,32 @@ bool Meeting::wait(std::int64_t rank, const Place& place) {
   const bool met = self.state == State::met;
   self.state = State::runs;
   return met;
+}
+
+bool Meeting::wait_until(std::int64_t rank, const Place& place, const std::function<bool()>& ready) {
+  std::unique_lock lock(mutex_);
+  if (ready()) return true;
+  if (place.instruction > failed_instruction_) return false;
+  Member& self = members_[static_cast<std::size_t>(rank)];
+  self.state = State::waits;
+  self.place = &place;
+  self.ready = &ready;
+  --running_;
+  check_progress();
+  self.changed.wait(lock, [&] { return self.state != State::waits; });
+  const bool met = self.state == State::met;
+  self.state = State::runs;
+  return met;
+}
+
+void Meeting::change(const std::function<void()>& what) {
+  const std::lock_guard lock(mutex_);
+  what();
+  for (Member& member : members_) {
+    if (member.ready == nullptr || !(*member.ready)()) continue;
+    release(member, State::met);
+    member.changed.notify_one();
+  }
 }
 
 void Meeting::dismiss(Member& member) {
@@ -89,6 +116,8 @@ void Meeting::check_progress() {
 }
 
 std::string Meeting::explain(const Place& place) const {
+  const bool waits_for_change = std::ranges::any_of(members_, [&](const Member& member) { return member.place == &place && member.ready != nullptr; });
+  if (waits_for_change) return describe_(place.instruction) + ": nobody sends it";
   std::string came, missing;
   for (const std::int64_t rank : place.ranks) {
     const std::string name = std::to_string(rank);

@@ -39,6 +39,10 @@ class Meeting {
   // False: they never will, leave. Who has met at step 0 of an instruction meets at its other steps too, since the
   // others may be reading what it holds.
   [[nodiscard]] bool wait(std::int64_t rank, const Place& place);
+  // Returns when `ready` says so, which is asked under the lock, and again after each `change`. False: it never will, leave. `place.ranks` is the rank itself.
+  [[nodiscard]] bool wait_until(std::int64_t rank, const Place& place, const std::function<bool()>& ready);
+  // Does something that others may wait for, under the lock.
+  void change(const std::function<void()>& what);
   // The rank can't do this instruction.
   void fail(std::int64_t rank, std::size_t instruction, Error error);
   // The rank comes to no place any more.
@@ -51,6 +55,7 @@ class Meeting {
   struct Member {
     State state = State::runs;
     const Place* place = nullptr;  // where it waits
+    const std::function<bool()>* ready = nullptr;  // what for, if not for others to come to the same place
     std::condition_variable changed;
   };
   static constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();

@@ -21,7 +21,6 @@ struct Transport::Task {
   std::size_t element_bytes = 0;
   Combine combine = nullptr;
 
-  [[nodiscard]] Meeting::Place place(int step) const { return {this->step, step, group}; }
 };
 
 namespace {
@@ -95,11 +94,18 @@ void scale(std::span<const T> from, std::span<T> to, double factor) {
 
 }  // namespace
 
-Transport::Transport(const Program& program, Meeting& meeting, std::optional<std::uint64_t> scatter_partials)
+Transport::Transport(const Program& program, Meeting& meeting, std::optional<std::uint64_t> scatter_partials, AmongRanks among)
     : program_(program),
       meeting_(meeting),
       scatter_partials_(scatter_partials),
-      desks_(to_index(program.mesh.devices())) {}
+      desks_(to_index(program.mesh.devices())),
+      among_(std::move(among)) {}
+
+bool Transport::meet(const Task& task, int step) {
+  Meeting::Place place{among_.steps.empty() ? task.step : among_.steps[task.step], step, task.group};
+  for (std::int64_t& rank : place.ranks) rank += among_.first;
+  return meeting_.wait(among_.first + task.rank, place);
+}
 
 Result<bool> Transport::move(std::int64_t rank, std::size_t step, const Instruction& instruction, const Tensor& source, Tensor& result) {
   const Move& move = *instruction.move();
@@ -184,13 +190,13 @@ bool Transport::fetch(const Task& task) {
     pull(task, {task.rank}, false);
     return true;
   }
-  if (!meeting_.wait(task.rank, task.place(0))) return false;
+  if (!meet(task, 0)) return false;
   pull(task, prefer(task.group, task.rank), false);
-  return meeting_.wait(task.rank, task.place(1));  // nobody drops what others still read
+  return meet(task, 1);  // nobody drops what others still read
 }
 
 bool Transport::reduce_scatter(const Task& task) {
-  if (!meeting_.wait(task.rank, task.place(0))) return false;
+  if (!meet(task, 0)) return false;
   const Mesh& mesh = program_.mesh;
   const AxisSet axes = task.move.axes();
   const std::int64_t addends = mesh.along(axes).size;
@@ -199,7 +205,7 @@ bool Transport::reduce_scatter(const Task& task) {
     std::erase_if(holders, [&](std::int64_t rank) { return position_of(mesh, coordinates_of(mesh, rank), axes) != addend; });
     pull(task, prefer(std::move(holders), task.rank), addend > 0);
   }
-  return meeting_.wait(task.rank, task.place(1));
+  return meet(task, 1);
 }
 
 // Each member reduces one part, in the order of the ranks, so that all end with the same bits; then it fetches the
@@ -210,7 +216,7 @@ bool Transport::all_reduce(const Task& task) {
   const auto self = static_cast<std::size_t>(std::ranges::find(task.group, task.rank) - task.group.begin());
   const auto begin = [&](std::size_t member) { return to_index(task.target.elements()) * member / members; };
   const auto count = [&](std::size_t member) { return begin(member + 1) - begin(member); };
-  if (!meeting_.wait(task.rank, task.place(0))) return false;
+  if (!meet(task, 0)) return false;
   std::byte* own_part = desk.result + begin(self) * size;
   for (std::size_t i = 0; i < members; ++i) {
     const std::byte* addend = desks_[to_index(task.group[i])].source + begin(self) * size;
@@ -221,14 +227,14 @@ bool Transport::all_reduce(const Task& task) {
     }
     if (i != self) desk.fetched += static_cast<std::int64_t>(count(self) * size);
   }
-  if (!meeting_.wait(task.rank, task.place(1))) return false;
+  if (!meet(task, 1)) return false;
   for (std::size_t i = 0; i < members; ++i) {
     if (i == self) continue;
     const std::byte* part = desks_[to_index(task.group[i])].result + begin(i) * size;
     std::memcpy(desk.result + begin(i) * size, part, count(i) * size);
     desk.fetched += static_cast<std::int64_t>(count(i) * size);
   }
-  return meeting_.wait(task.rank, task.place(2));
+  return meet(task, 2);
 }
 
 void Transport::keep_one(const Task& task, const Tensor& source) const {

@@ -13,11 +13,17 @@
 
 namespace meshwright {
 
+// Ranks that meet others too, those of other stages: the first one's number there, and the numbers of what a step does.
+struct AmongRanks {
+  std::int64_t first = 0;
+  std::vector<std::size_t> steps = {};  // empty: they are what they are
+};
+
 class Transport {
  public:
   // `scatter_partials`: a seed. keep_one then gives each coordinate a random share of the value, instead of all of it
   // to the first, so that an op that is not linear is found out.
-  Transport(const Program& program, Meeting& meeting, std::optional<std::uint64_t> scatter_partials);
+  Transport(const Program& program, Meeting& meeting, std::optional<std::uint64_t> scatter_partials, AmongRanks among = {});
 
   // The part of a move, which stands at this place of what a step does, that falls to `rank`. False: the run has stopped. `result`
   // is all zeros. Thread-safe; each rank is one thread.
@@ -42,11 +48,13 @@ class Transport {
   bool reduce_scatter(const Task& task);
   bool all_reduce(const Task& task);
   void keep_one(const Task& task, const Tensor& source) const;
+  bool meet(const Task& task, int step);
 
   const Program& program_;
   Meeting& meeting_;
   std::optional<std::uint64_t> scatter_partials_;
   std::vector<Desk> desks_;
+  const AmongRanks among_;
 };
 
 }  // namespace meshwright

@@ -1,0 +1,87 @@
+#include "report/pipeline_json.h"
+
+#include <algorithm>
+
+#include "report/memory_json.h"
+#include "report/plan_json.h"
+
+namespace meshwright::host {
+
+namespace {
+
+Json texts(const std::vector<std::string>& list) {
+  Json::Array array;
+  for (const std::string& text : list) array.emplace_back(text);
+  return array;
+}
+
+Json numbers(const std::vector<std::uint32_t>& list) {
+  Json::Array array;
+  for (const std::uint32_t number : list) array.emplace_back(number);
+  return array;
+}
+
+void add_step(Json& json, const PipelinePlan& pipeline) {
+  json.add("schedule", pipeline.schedule).add("microbatches", pipeline.training.microbatches);
+  json.add("step_seconds", pipeline.step_seconds);
+  Json bubble;
+  bubble.add("share", pipeline.bubble).add("imbalance", pipeline.imbalance).add("communication", pipeline.communication).add("start", pipeline.start);
+  json.add("bubble", std::move(bubble));
+}
+
+void add_joints(Json& json, const PipelinePlan& pipeline) {
+  Json::Array boundaries, shared;
+  for (const StageBoundary& boundary : pipeline.boundaries) boundaries.push_back(Json().add("value", boundary.value).add("from", boundary.from).add("to", numbers(boundary.to)));
+  for (const SharedParameter& parameter : pipeline.shared) shared.push_back(Json().add("name", parameter.name).add("stages", numbers(parameter.stages)));
+  json.add("boundaries", std::move(boundaries)).add("shared_parameters", std::move(shared));
+}
+
+Json devices_of(std::size_t stage, std::int64_t devices) {
+  Json::Array list;
+  for (std::int64_t i = 0; i < devices; ++i) list.emplace_back(static_cast<std::int64_t>(stage) * devices + i);
+  return list;
+}
+
+}  // namespace
+
+Json pipeline_json(const PipelinePlan& pipeline) {
+  Json json;
+  json.add("format", kPipelineFormat).add("format_version", kPipelineFormatVersion);
+  json.add("model", Json().add("path", pipeline.model_path).add("hash", pipeline.model_hash));
+  add_step(json, pipeline);
+  json.add("budget_bytes", pipeline.budget_bytes).add("notes", texts(pipeline.notes));
+  Json::Array busy, in_flight, stages;
+  for (const double seconds : pipeline.busy_seconds) busy.emplace_back(seconds);
+  for (const std::int64_t count : pipeline.in_flight) in_flight.emplace_back(count);
+  json.add("busy_seconds", std::move(busy)).add("in_flight", std::move(in_flight));
+  add_joints(json, pipeline);
+  json.add("cluster", cluster_json(pipeline.cluster)).add("graph", graph_json(*pipeline.model.graph));
+  for (const Plan& plan : pipeline.stages) stages.push_back(plan_json(plan));
+  return json.add("stages", std::move(stages));
+}
+
+Json pipeline_summary_json(const PlanOutcome& outcome) {
+  const PipelinePlan& pipeline = *outcome.pipeline;
+  Json json;
+  add_step(json, pipeline);
+  std::int64_t peak = 0;
+  Json::Array stages;
+  for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
+    const Plan& plan = pipeline.stages[s];
+    peak = std::max(peak, plan.peak_bytes);
+    Json one;
+    one.add("devices", devices_of(s, plan.cluster.devices())).add("mesh", to_string(plan.mesh));
+    one.add("step_share_seconds", pipeline.busy_seconds[s]).add("peak_bytes", plan.peak_bytes).add("in_flight", pipeline.in_flight[s]);
+    one.add("status", name(plan.status)).add("method", plan.method).add("memory", account_json(plan.memory)).add("notes", texts(plan.notes));
+    stages.push_back(std::move(one));
+  }
+  json.add("peak_bytes", peak).add("budget_bytes", pipeline.budget_bytes).add("notes", texts(pipeline.notes));
+  add_joints(json, pipeline);
+  json.add("stages", std::move(stages));
+  Json phases;
+  phases.add("plugins", outcome.phases.plugins).add("frontend", outcome.phases.frontend);
+  phases.add("strategies", outcome.phases.strategies).add("search", outcome.phases.search).add("total", outcome.phases.total);
+  return json.add("phase_seconds", std::move(phases));
+}
+
+}  // namespace meshwright::host

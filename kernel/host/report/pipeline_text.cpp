@@ -1,0 +1,91 @@
+#include "report/pipeline_text.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+#include "report/memory_text.h"
+#include "report/text_table.h"
+#include "units.h"
+
+namespace meshwright::host {
+
+namespace {
+
+std::string percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f %%", 100 * share);
+  return text;
+}
+
+std::string list_text(const std::vector<std::uint32_t>& stages) {
+  std::string text;
+  for (const std::uint32_t stage : stages) text += (text.empty() ? "" : ", ") + std::to_string(stage);
+  return text;
+}
+
+// The first and the last module that a stage computes of its own.
+std::string modules_of(const Plan& plan) {
+  std::string first, last;
+  for (const PlannedVariable& variable : plan.variables) {
+    if (variable.node() == nullptr) continue;
+    const std::string module = plan.module(variable);
+    if (module.empty()) continue;
+    if (first.empty()) first = module;
+    last = module;
+  }
+  return first == last ? first : first + " to " + last;
+}
+
+std::string stages_text(const PipelinePlan& pipeline) {
+  std::vector<std::vector<std::string>> rows = {{"stage", "devices", "mesh", "modules", "busy", "peak memory", "in flight", "plan"}};
+  const auto slowest = std::ranges::max_element(pipeline.busy_seconds) - pipeline.busy_seconds.begin();
+  std::int64_t first = 0;
+  for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
+    const Plan& plan = pipeline.stages[s];
+    const std::int64_t devices = plan.cluster.devices();
+    rows.push_back({std::to_string(s) + (static_cast<std::ptrdiff_t>(s) == slowest ? " *" : ""), std::to_string(first) + (devices > 1 ? " to " + std::to_string(first + devices - 1) : ""),
+                    devices > 1 ? to_string(plan.mesh) : "1", modules_of(plan), milliseconds(pipeline.busy_seconds[s]), size_text(plan.peak_bytes), std::to_string(pipeline.in_flight[s]),
+                    std::string(name(plan.status))});
+    first += devices;
+  }
+  return "Stages (* sets the pace):\n" + table_text(rows, 4);
+}
+
+std::string boundaries_text(const PipelinePlan& pipeline) {
+  std::vector<std::vector<std::string>> rows = {{"value", "bytes", "from", "to", "leaves as"}};
+  for (const StageBoundary& boundary : pipeline.boundaries) {
+    const Plan& plan = pipeline.stages[boundary.from];
+    for (const PlannedVariable& variable : plan.variables) {
+      const auto* output = std::get_if<PlannedOutput>(&variable.choice);
+      if (output == nullptr || plan.graph().values[output->value].name != boundary.value) continue;
+      rows.push_back({boundary.value, size_text(plan.type(output->value).bytes()), std::to_string(boundary.from), list_text(boundary.to),
+                      to_string(output->layouts.value, plan.shape(output->value))});
+    }
+  }
+  std::string text = "Sent in each microbatch, and its gradient back:\n" + table_text(rows, 1);
+  for (const SharedParameter& shared : pipeline.shared) text += "  " + shared.name + " is in stages " + list_text(shared.stages) + ": its gradients are added up once a step\n";
+  return text;
+}
+
+}  // namespace
+
+std::string pipeline_text(const PlanOutcome& outcome) {
+  const PipelinePlan& pipeline = *outcome.pipeline;
+  std::string text = pipeline.model.graph->name + " on " + pipeline.cluster.name + " (" + std::to_string(pipeline.cluster.devices()) + " x " + pipeline.cluster.device.name + "), " +
+                     std::to_string(pipeline.stages.size()) + " stages, " + std::to_string(pipeline.training.microbatches) + " microbatches by " + pipeline.schedule + "\n\n";
+  text += stages_text(pipeline) + "\n" + boundaries_text(pipeline) + "\n";
+  text += "Step         " + milliseconds(pipeline.step_seconds) + " (simulated)\n";
+  text += "Bubble       " + percent(pipeline.bubble) + " of all devices' time: " + percent(pipeline.start) + " to fill and to drain, " + percent(pipeline.imbalance) +
+          " since stages take unequally long, " + percent(pipeline.communication) + " for what is sent\n";
+  std::int64_t peak = 0;
+  for (const Plan& plan : pipeline.stages) peak = std::max(peak, plan.peak_bytes);
+  text += "Memory       at most " + size_text(peak) + " of " + size_text(pipeline.budget_bytes) + " per device\n";
+  char seconds[160];
+  std::snprintf(seconds, sizeof seconds, "Search       strategies %.3f s, search %.3f s, whole %.3f s\n", outcome.phases.strategies, outcome.phases.search, outcome.phases.total);
+  text += seconds;
+  for (const std::string& note : pipeline.notes) text += "Note         " + note + "\n";
+  return text;
+}
+
+}  // namespace meshwright::host

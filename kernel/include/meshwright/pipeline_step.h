@@ -1,0 +1,40 @@
+// When the stages of a pipeline run what (stages.h): a step of all of them together, event by event of their schedule.
+//
+// What a forward, a backward and the update of one stage take, the simulation of its own program says (timeline.h), the device's host and the overlap of
+// its own communication included. A stage runs its events in its order, each as soon as what it receives is there: what is sent travels
+// beside the computing, from the end of the event that sends it. Weights that stages share meet behind the last backward of all of these stages.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "meshwright/cost.h"
+#include "meshwright/export.h"
+#include "meshwright/op.h"
+#include "meshwright/program.h"
+#include "meshwright/result.h"
+#include "meshwright/step_order.h"
+#include "meshwright/ticks.h"
+
+namespace meshwright {
+
+struct StageSpan {
+  StepEvent event;
+  Ticks start = 0, end = 0;
+};
+
+struct PipelineStep {
+  std::vector<std::vector<StageSpan>> spans;  // by stage, in its order; the update last
+  double step_seconds = 0;
+  std::vector<double> busy_seconds;           // by stage
+  // Shares of the time of all stages together. The first is what they wait; the others say why, and add up to it: because other stages take longer;
+  // because what is sent is under way; and because a pipeline fills and drains.
+  double bubble = 0, imbalance = 0, communication = 0, start = 0;
+};
+
+// Of finished programs, by stage. Linear in the number of events: what a stage's program does in a microbatch is simulated for at most three of them. Errors: those of joint_order
+// and make_timeline.
+MESHWRIGHT_API Result<PipelineStep> simulate_stages(std::span<const Program> programs, const OpTable& ops, const CostProfile& profile);
+
+}  // namespace meshwright

@@ -1,0 +1,50 @@
+// The plan of a model in a given number of pipeline stages.
+//
+//   cut (stage_balance.h, cut_model.h) → for each stage: the planner, on the stage's devices, with the order that the schedule gives it →
+//   programs of all stages, held against each other → a step of all of them together (pipeline_step.h)
+//
+// Each stage is planned for itself: its budget, ZeRO and recomputation are as for a model that is whole, and what its schedule holds in flight counts.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "meshwright/pipeline_plan.h"
+#include "meshwright/schedule.h"
+#include "planner.h"
+
+namespace meshwright {
+
+// All that it refers to outlives the call.
+struct PipelineRequest {
+  PlanningContext context;  // of the whole model
+  const Cluster& cluster;
+  const IntraSolver& solver;
+  const Config& search;
+  const CheckpointSolver* checkpoint = nullptr;
+  const std::vector<Pin>& pins;
+  std::string mesh;  // of each stage; "": all that are worth trying
+  std::int64_t budget_bytes = 0;
+  bool must_fit_device = false;
+  PipelineSchedule schedule;
+  std::string schedule_id;
+  std::function<Result<Program>(const Plan&, const PlanningContext&)> lower;  // one stage's
+};
+
+struct PipelineOutcome {
+  std::optional<PipelinePlan> plan;
+  std::vector<std::vector<MeshTrial>> trials;  // by stage, as far as they were planned
+  std::string refusal;                         // why there is no plan
+  double strategies_seconds = 0, search_seconds = 0;  // of wall time
+};
+
+// Errors: bad_input (a schedule of several chunks or of backwards in two parts, devices that don't divide, what cannot be cut), those of rank_plans. That nothing fits is none.
+Result<PipelineOutcome> plan_pipeline(const PipelineRequest& request);
+
+// What the programs of a pipeline's stages are made and priced with: the profile of a stage's cluster, and the links to other stages.
+CostProfile profile_of_stage(CostProfile profile, const Cluster& cluster, std::uint32_t stages, const Graph& stage, const TrainingSettings& training);
+
+}  // namespace meshwright

@@ -1,0 +1,193 @@
+#include "stage_balance.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "cut_model.h"
+#include "meshwright/ticks.h"
+#include "nearest_name.h"
+#include "serial_plan.h"
+
+namespace meshwright {
+
+namespace {
+
+constexpr std::string_view kStage = "stage ";
+constexpr Ticks kNever = std::numeric_limits<Ticks>::max();
+constexpr Ticks kSlack = 20;  // The longest stage may take a part of so many more than it must, where less crosses then.
+
+// "stage 1" → 1
+std::optional<std::uint32_t> stage_number(const std::string& text) {
+  if (!text.starts_with(kStage)) return std::nullopt;
+  std::uint32_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto [at, problem] = std::from_chars(text.data() + kStage.size(), end, number);
+  return problem == std::errc() && at == end ? std::optional(number) : std::nullopt;
+}
+
+class Balancer {
+ public:
+  Balancer(const PlanningContext& context, const BalanceWish& wish) : context_(context), graph_(context.graph()), wish_(wish), depends_(depends_on_parameters(graph_)) {}
+
+  Result<std::vector<std::uint32_t>> run() {
+    if (Status status = read_pins(); !status) return status.error();
+    if (Status status = find_costs(); !status) return status.error();
+    find_places();
+    return cut();
+  }
+
+ private:
+  // Before a node of the graph; what crosses there goes once forward, and its gradient once back.
+  struct Place {
+    NodeId node = 0;
+    Ticks before = 0;    // what all nodes before it take
+    Ticks crossing = 0;  // what is sent takes
+  };
+
+  [[nodiscard]] bool is_bound(NodeId id) const { return depends_[graph_.nodes[id].results.front()]; }
+
+  Status read_pins() {
+    pinned_.assign(graph_.nodes.size(), kNoId);
+    for (const Pin& pin : wish_.pins) {
+      if (!is_of_stage(pin)) continue;
+      const std::uint32_t stage = stage_number(pin.text).value();
+      if (stage >= wish_.stages) return bad_input(pin.where + ": there is no stage " + std::to_string(stage) + ", but " + std::to_string(wish_.stages) + ", numbered from 0");
+      if (Status status = pin_module(pin, stage); !status) return status;
+    }
+    return Done{};
+  }
+
+  Status pin_module(const Pin& pin, std::uint32_t stage) {
+    bool any = false;
+    std::vector<std::string> modules;
+    for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
+      const Node& node = graph_.nodes[id];
+      modules.push_back(node.module_path);
+      if (node.name != pin.name && node.module_path != pin.name && !node.module_path.starts_with(pin.name + ".")) continue;
+      any = true;
+      if (!is_bound(id)) continue;
+      if (pinned_[id] != kNoId && pinned_[id] != stage) return bad_input(pin.where + ": '" + node.name + "' of '" + node.module_path + "' is pinned to stage " + std::to_string(pinned_[id]) + " too");
+      pinned_[id] = stage;
+    }
+    if (any) return Done{};
+    const std::string nearest = nearest_name(pin.name, modules);
+    return bad_input(pin.where + ": the model has no module or node '" + pin.name + "'" + (nearest.empty() ? "" : "; did you mean \"" + nearest + "\"?"));
+  }
+
+  // Of one device.
+  Status find_costs() {
+    costs_.assign(graph_.nodes.size(), 0);
+    const Result<Plan> plan = serial_plan(context_);
+    if (!plan) return plan.error();
+    for (const PlannedVariable& variable : plan->variables) {
+      if (const PlannedNode* node = variable.node()) costs_[node->node] = to_ticks(variable.forward_seconds + variable.backward_seconds);
+    }
+    return Done{};
+  }
+
+  // Where nothing crosses that has no gradient, and less than at the places before and behind it, or as little.
+  void find_places() {
+    const std::size_t count = graph_.nodes.size();
+    std::vector<std::int64_t> bytes(count + 1, 0);
+    std::vector<bool> barred(count + 1, false);
+    std::vector<NodeId> last_use(graph_.values.size(), 0);
+    for (NodeId id = 0; id < count; ++id) {
+      if (!is_bound(id)) continue;
+      for (const Operand& operand : graph_.nodes[id].operands) last_use[operand.value] = id;
+    }
+    std::vector<std::int64_t> change(count + 2, 0);
+    for (ValueId id = 0; id < graph_.values.size(); ++id) {
+      const NodeId made = graph_.values[id].producer;
+      if (made == kNoId || !depends_[id] || last_use[id] <= made) continue;
+      const bool crosses = has_gradient(context_.model, id);
+      change[made + 1] += graph_.type(id).bytes();
+      change[last_use[id] + 1] -= graph_.type(id).bytes();
+      for (NodeId at = made + 1; !crosses && at <= last_use[id]; ++at) barred[at] = true;
+    }
+    for (std::size_t at = 1; at <= count; ++at) bytes[at] = bytes[at - 1] + change[at];
+    Ticks before = 0;
+    places_.push_back({0, 0, 0});
+    for (NodeId id = 0; id < count; ++id) {
+      if (id > 0 && is_bound(id) && before > places_.back().before && !barred[id] && bytes[id] <= bytes[id - 1] && bytes[id] <= bytes[id + 1]) {
+        places_.push_back({id, before, to_ticks(2 * wish_.seconds_per_byte * static_cast<double>(bytes[id]) / static_cast<double>(wish_.devices))});
+      }
+      before += is_bound(id) ? costs_[id] / wish_.devices : 0;
+    }
+    places_.push_back({static_cast<NodeId>(count), before, 0});
+  }
+
+  // What the stage between two places takes; nothing if a pin says otherwise.
+  [[nodiscard]] std::optional<Ticks> stage_ticks(std::size_t from, std::size_t to, std::uint32_t stage) const {
+    for (NodeId id = places_[from].node; id < places_[to].node; ++id) {
+      if (pinned_[id] != kNoId && pinned_[id] != stage) return std::nullopt;
+    }
+    return places_[to].before - places_[from].before + places_[from].crossing + places_[to].crossing;
+  }
+
+  struct Best {
+    Ticks cost = kNever;
+    std::size_t from = 0;
+  };
+  using Table = std::vector<std::vector<Best>>;  // by the number of stages so far, and the place where the last of them ends
+
+  // Stages of at most `longest`, by what `add` makes of the cost of those before, a stage's ticks and what crosses at its end.
+  template <class Add>
+  [[nodiscard]] Table best_cuts(Ticks longest, Add add) const {
+    Table best(wish_.stages + 1, std::vector<Best>(places_.size()));
+    best[0][0].cost = 0;
+    for (std::uint32_t stage = 0; stage < wish_.stages; ++stage) {
+      for (std::size_t to = 1; to < places_.size(); ++to) {
+        Best& here = best[stage + 1][to];
+        for (std::size_t from = to; from-- > 0 && places_[to].before - places_[from].before <= longest;) {
+          if (best[stage][from].cost == kNever) continue;
+          const std::optional<Ticks> ticks = stage_ticks(from, to, stage);
+          if (!ticks || *ticks > longest) continue;
+          const Ticks cost = add(best[stage][from].cost, *ticks, places_[to].crossing);
+          if (cost < here.cost) here = {cost, from};
+        }
+      }
+    }
+    return best;
+  }
+
+  Result<std::vector<std::uint32_t>> cut() const {
+    const std::size_t last = places_.size() - 1;
+    const Ticks shortest = best_cuts(kNever, [](Ticks before, Ticks stage, Ticks) { return std::max(before, stage); })[wish_.stages][last].cost;
+    if (shortest == kNever) return refusal();
+    const Table best = best_cuts(shortest + shortest / kSlack, [](Ticks before, Ticks, Ticks crossing) { return before + crossing; });
+    std::vector<std::uint32_t> stage_of(graph_.nodes.size(), 0);
+    std::size_t to = last;
+    for (std::uint32_t stage = wish_.stages; stage-- > 0;) {
+      const std::size_t from = best[stage + 1][to].from;
+      for (NodeId id = places_[from].node; id < places_[to].node; ++id) stage_of[id] = is_bound(id) ? stage : 0;
+      to = from;
+    }
+    return stage_of;
+  }
+
+  [[nodiscard]] Error refusal() const {
+    std::string text = "the model cannot be cut into " + std::to_string(wish_.stages) + " stages: ";
+    if (places_.size() < wish_.stages + 1) return bad_input(text + "it has " + std::to_string(places_.size() - 2) + " places to cut; take at most " + std::to_string(places_.size() - 1) + " stages");
+    return bad_input(text + "[pins] puts modules into stages that do not follow each other as the model does");
+  }
+
+  const PlanningContext& context_;
+  const Graph& graph_;
+  const BalanceWish& wish_;
+  const std::vector<bool> depends_;
+  std::vector<std::uint32_t> pinned_;  // by node: its stage, or kNoId
+  std::vector<Ticks> costs_;           // by node
+  std::vector<Place> places_;          // ascending; the first is the model's begin, the last its end
+};
+
+}  // namespace
+
+bool is_of_stage(const Pin& pin) { return stage_number(pin.text).has_value(); }
+
+Result<std::vector<std::uint32_t>> balanced_stages(const PlanningContext& context, const BalanceWish& wish) { return Balancer(context, wish).run(); }
+
+}  // namespace meshwright

@@ -1,0 +1,30 @@
+// Where a model is cut into pipeline stages when only their number is given: the graph's order is cut into runs that take about as long, by the
+// clock of one device, at places where little crosses. (Which number, and which devices, a partitioner chooses: plugins of kind "inter".)
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "meshwright/planning_context.h"
+#include "meshwright/result.h"
+#include "pins.h"
+
+namespace meshwright {
+
+// "transformer.h.6" = "stage 1": what the module makes is made in that stage.
+[[nodiscard]] bool is_of_stage(const Pin& pin);
+
+struct BalanceWish {
+  std::uint32_t stages = 1;
+  std::int64_t devices = 1;             // of each stage
+  double seconds_per_byte = 0;          // of what one device of a stage sends to another stage
+  std::span<const Pin> pins = {};       // those of stages are met
+};
+
+// By node: its stage; of nodes that depend on no parameter 0. Of the cuts whose longest stage takes at most a twentieth more than that of the best, one across which the least
+// goes. Deterministic. Errors: bad_input if the model has too few places to cut (with their number), or for a pin of a module that there is not, or that
+// contradicts another one.
+Result<std::vector<std::uint32_t>> balanced_stages(const PlanningContext& context, const BalanceWish& wish);
+
+}  // namespace meshwright
