@@ -76,7 +76,7 @@ Result<StageTimes> times_of(const Program& program, const OpTable& ops, const Co
 
 class Simulation {
  public:
-  Simulation(std::span<const Program> programs, const std::vector<StageTimes>& times, bool travels) : programs_(programs), times_(times), travels_(travels) {}
+  Simulation(std::span<const Program> programs, const std::vector<StageTimes>& times, bool travels) : programs_(programs), times_(times), travels_(travels), sent_(programs.size()) {}
 
   // The programs have a joint order, so that there is always one that can go on.
   std::vector<std::vector<StageSpan>> run() {
@@ -98,6 +98,8 @@ class Simulation {
     return spans;
   }
 
+  std::vector<std::vector<SentSpan>> take_sent() { return std::move(sent_); }
+
  private:
   // False: something that it receives was not sent yet.
   bool run(std::size_t stage, const StepEvent& event, std::vector<StageSpan>& spans) {
@@ -111,7 +113,11 @@ class Simulation {
     const std::int64_t microbatches = programs_[stage].order.microbatches, measured = std::min(microbatches, kMeasured);
     const std::int64_t like = event.microbatch + 1 == microbatches ? measured - 1 : std::min<std::int64_t>(event.microbatch, 1);
     const Ticks end = start + times.events[at(event.phase)][static_cast<std::size_t>(like)];
-    for (const Travel& sent : times.sends[at(event.phase)]) arrivals_[{sent.message, event.microbatch}] = end + (travels_ ? sent.ticks : 0);
+    for (const Travel& sent : times.sends[at(event.phase)]) {
+      const Ticks arrival = end + (travels_ ? sent.ticks : 0);
+      arrivals_[{sent.message, event.microbatch}] = arrival;
+      sent_[stage].push_back({sent.message, event.microbatch, end, arrival});
+    }
     spans.push_back({event, start, end});
     return true;
   }
@@ -137,6 +143,7 @@ class Simulation {
   const std::vector<StageTimes>& times_;
   const bool travels_;  // whether what is sent takes time
   std::map<std::pair<Message, std::int64_t>, Ticks> arrivals_;
+  std::vector<std::vector<SentSpan>> sent_;  // by stage
 };
 
 Ticks end_of(const std::vector<std::vector<StageSpan>>& spans) {
@@ -156,7 +163,9 @@ Result<PipelineStep> simulate_stages(std::span<const Program> programs, const Op
     times.push_back(std::move(*one));
   }
   PipelineStep step;
-  step.spans = Simulation(programs, times, true).run();
+  Simulation simulation(programs, times, true);
+  step.spans = simulation.run();
+  step.sent = simulation.take_sent();
   const Ticks end = end_of(step.spans), at_once = end_of(Simulation(programs, times, false).run());
   step.step_seconds = to_seconds(end);
   Ticks most = 0, all = 0;

@@ -86,6 +86,7 @@ void add_programs(CLI::App& app, ProgramOptions& options, int& exit_code) {
   CLI::App& simulate =
       add_program_command(app, "simulate", "time line and memory curve of a plan", options, exit_code, run_simulate);
   simulate.add_option("--trace", options.output, "where a Chrome trace is written (opens in Perfetto)");
+  simulate.add_option("--svg", options.picture, "of several stages: where a picture of when each runs what is written");
   add_format(simulate, options.format);
 }
 

@@ -10,9 +10,11 @@
 #include "commands/plan_verification.h"
 #include "files/json.h"
 #include "files/write_file.h"
+#include "meshwright/pipeline_step.h"
 #include "plugins/program_source.h"
 #include "report/memory_json.h"
 #include "report/memory_text.h"
+#include "report/pipeline_report.h"
 #include "report/report_error.h"
 
 namespace meshwright::host {
@@ -157,7 +159,35 @@ int run_emit(const ProgramOptions& options) {
   return 0;
 }
 
+namespace {
+
+// Its numbers are those of the programs as they are made now, not what the file says.
+int simulate_pipeline(const ProgramOptions& options, const PipelinePlan& pipeline, const ProgramTools& tools) {
+  const Result<StagePrograms> made = make_programs(pipeline, tools);
+  if (!made) return fail(options, made.error());
+  const Result<PipelineStep> step = simulate_stages(made->programs, *tools.ops, made->profile);
+  if (!step) return fail(options, step.error());
+  if (!options.output.empty()) {
+    if (const Status written = write_file_atomically(options.output, step_trace(pipeline, *step)); !written) return report_error(written.error());
+  }
+  if (!options.picture.empty()) {
+    const Result<std::string> picture = step_svg(pipeline, *step);
+    if (!picture) return fail(options, picture.error());
+    if (const Status written = write_file_atomically(options.picture, *picture); !written) return report_error(written.error());
+  }
+  print(options.format == "json" ? write_json(step_json(pipeline, *step)) : step_text(pipeline, *step));
+  return 0;
+}
+
+}  // namespace
+
 int run_simulate(const ProgramOptions& options) {
+  {
+    const Result<OpenAnyPlan> opened = open_any_plan(options);
+    if (!opened) return fail(options, opened.error());
+    if (const auto* pipeline = std::get_if<PipelinePlan>(&opened->plan)) return simulate_pipeline(options, *pipeline, opened->tools);
+  }
+  if (!options.picture.empty()) return report_error(bad_input("--svg draws the stages of a pipeline, and " + options.plan + " has one stage; --trace writes its time line"));
   const Result<Asked> asked = ask(options, "simulate", true, options.output.empty() ? "timeline.txt" : "");
   if (!asked) return fail(options, asked.error());
   std::string timeline;

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "report/text_table.h"
+#include "units.h"
 
 namespace meshwright::host {
 
@@ -82,14 +83,16 @@ std::string shape_text(const ScheduleShape& shape) {
          count_text(shape.microbatches, "microbatch", "microbatches");
 }
 
-std::string makespan_text(const PipelineTimeline& timeline) {
+std::string time_text(const TimedSchedule& timed, Ticks time) { return timed.in_seconds ? milliseconds(to_seconds(time)) : std::to_string(time); }
+
+std::string makespan_text(const TimedSchedule& timed) {
   char percent[32];
-  std::snprintf(percent, sizeof percent, "%.1f", 100 * timeline.bubble_fraction());
-  return "makespan " + std::to_string(timeline.makespan) + ", bubble " + percent + " %";
+  std::snprintf(percent, sizeof percent, "%.1f", 100 * timed.timeline.bubble_fraction());
+  return "makespan " + time_text(timed, timed.timeline.makespan) + ", bubble " + percent + " %";
 }
 
 std::string schedule_text(const TimedSchedule& timed) {
-  std::string text = timed.id + ": " + shape_text(timed.schedule.shape) + "; " + makespan_text(timed.timeline) + "\n\n";
+  std::string text = timed.id + ": " + shape_text(timed.schedule.shape) + "; " + makespan_text(timed) + "\n\n";
   text += stage_table(timed) + "\n";
   const std::size_t cells =
       std::size_t{timed.schedule.shape.stages} * static_cast<std::size_t>(timed.timeline.makespan);

@@ -31,7 +31,7 @@ class ScheduleDrawing {
            "@media(prefers-color-scheme:dark){text{fill:#ddd}}";
     for (const EventStyle& style : kEventStyles)
       svg_ += std::string(".") + letter(style.kind) + "{fill:" + style.colour + "}";
-    const std::string title = timed_.id + ": " + shape_text(shape_) + "; " + makespan_text(timed_.timeline);
+    const std::string title = timed_.id + ": " + shape_text(shape_) + "; " + makespan_text(timed_);
     svg_ += "</style>\n<title>" + xml_text(title) + "</title>\n";
     text(kLeft, 24, "start", title, " font-size=\"15\"");
     for (std::size_t stage = 0; stage < shape_.stages; ++stage) row(stage);
@@ -77,7 +77,7 @@ class ScheduleDrawing {
       const double x = x_of(span.start), width = x_of(span.end) - x;
       const double paler = shape_.chunks == 1 ? 0 : 0.6 * event.chunk / (shape_.chunks - 1);
       bar(x, y, std::max(0.1, width - 0.8), std::string(1, letter(event.kind)), 1 - paler,
-          to_string(timed_.schedule, stage, event) + " at " + std::to_string(span.start));
+          to_string(timed_.schedule, stage, event) + " at " + time_text(timed_, span.start));
       const std::string label = std::to_string(event.microbatch);
       if (width >= kCharacter * static_cast<double>(label.size()) + 2)
         text(x + width / 2, y + 15, "middle", label, " class=\"in\"");
@@ -88,7 +88,7 @@ class ScheduleDrawing {
     constexpr Ticks kSteps = 8;
     const Ticks step = std::max<Ticks>(1, timed_.timeline.makespan / kSteps);
     for (Ticks time = 0; time <= timed_.timeline.makespan; time += step)
-      text(x_of(time), y, "middle", std::to_string(time));
+      text(x_of(time), y, "middle", time_text(timed_, time));
   }
 
   // The kinds that there are.

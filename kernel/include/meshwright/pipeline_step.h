@@ -24,8 +24,16 @@ struct StageSpan {
   Ticks start = 0, end = 0;
 };
 
+// A message on its way.
+struct SentSpan {
+  Message message;
+  std::int64_t microbatch = 0;
+  Ticks start = 0, end = 0;
+};
+
 struct PipelineStep {
   std::vector<std::vector<StageSpan>> spans;  // by stage, in its order; the update last
+  std::vector<std::vector<SentSpan>> sent;    // by the stage that sends, in its order; but for those of shared weights
   double step_seconds = 0;
   std::vector<double> busy_seconds;           // by stage
   // Shares of the time of all stages together. The first is what they wait; the others say why, and add up to it: because other stages take longer;
