@@ -1,0 +1,171 @@
+// Plans of several pipeline stages as a user meets them: `plan`, `verify`, `simulate`.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <ostream>
+#include <sstream>
+
+#include "files/json.h"
+#include "run_program.h"
+
+namespace meshwright {
+namespace {
+
+using host::Json;
+using test::Outcome;
+using test::run_program;
+using testing::HasSubstr;
+
+std::string scratch(const std::string& name) {
+  static const struct Folder {
+    std::filesystem::path path = std::filesystem::temp_directory_path() / ("meshwright-stages-" + std::to_string(::getpid()));
+    Folder() { std::filesystem::create_directories(path); }
+    ~Folder() { std::filesystem::remove_all(path); }
+  } folder;
+  return (folder.path / name).string();
+}
+
+std::string read(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+Json json_of(const Outcome& outcome) {
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors << outcome.output;
+  return host::parse_json(outcome.output, "output").value();
+}
+
+const Json::Array& list(const Json& json, const char* key) { return std::get<Json::Array>(json.find(key)->value()); }
+std::int64_t integer(const Json& json, const char* key) { return std::get<std::int64_t>(json.find(key)->value()); }
+double real(const Json& json, const char* key) { return std::get<double>(json.find(key)->value()); }
+
+// On slow devices the plans of small models share the work as those of large ones do on quick ones.
+std::string plan_command(const std::string& model, const std::string& options) {
+  return "plan " SOURCE_FOLDER "/tests/models/" + model + ".pt2 --cluster " TEST_FOLDER "/slow8.toml --set train.microbatches=4 --set train.batch_coupling=allow " + options;
+}
+
+// Of one stage on 1, 2, or 2x2 devices, as `inside` says: the cluster has 8.
+struct StagesCase {
+  const char* model;
+  int stages;
+  const char* inside;
+  const char* schedule;
+};
+
+void PrintTo(const StagesCase& here, std::ostream* out) { *out << here.model << " " << here.stages << " " << here.inside << " " << here.schedule; }
+
+class PlannedStages : public testing::TestWithParam<StagesCase> {};
+
+TEST_P(PlannedStages, ComputeWhatOneDeviceComputes) {
+  const StagesCase& here = GetParam();
+  const std::string file = scratch("plan.json");
+  const Json planned = json_of(run_program(plan_command(here.model, "--set search.stages=" + std::to_string(here.stages) + " --set 'search.schedule=\"" + here.schedule + "\"' --mesh " +
+                                                                        here.inside + " --format json -o " + file)));
+  const Json::Array& stages = list(planned, "stages");
+  ASSERT_EQ(std::ssize(stages), here.stages);
+  std::int64_t next = 0;
+  for (const Json& stage : stages) {
+    for (const Json& device : list(stage, "devices")) EXPECT_EQ(std::get<std::int64_t>(device.value()), next++);
+    EXPECT_LE(real(stage, "step_share_seconds"), real(planned, "step_seconds") * (1 + 1e-9));
+  }
+  EXPECT_EQ(next, 8);
+  EXPECT_EQ(integer(stages.back(), "in_flight"), std::string(here.schedule) == "gpipe" ? 4 : 1);
+
+  const Json verified = json_of(run_program("verify " + file + " --format json"));
+  EXPECT_TRUE(std::get<bool>(verified.find("equal")->value()));
+  EXPECT_EQ(integer(verified, "steps"), 3);
+  EXPECT_EQ(integer(verified, "ranks"), 8);
+  EXPECT_EQ(integer(verified, "bytes_sent_predicted"), integer(verified, "bytes_sent_measured"));
+  const Json::Array& peaks = list(verified, "stages");
+  ASSERT_EQ(peaks.size(), stages.size());
+  for (std::size_t s = 0; s < peaks.size(); ++s) {
+    EXPECT_EQ(integer(peaks[s], "peak_bytes_measured"), integer(peaks[s], "peak_bytes_predicted")) << s;
+    EXPECT_EQ(integer(peaks[s], "peak_bytes_predicted"), integer(stages[s], "peak_bytes")) << s;
+  }
+
+  const Json simulated = json_of(run_program("simulate " + file + " --format json"));
+  EXPECT_DOUBLE_EQ(real(simulated, "step_seconds"), real(planned, "step_seconds"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, PlannedStages,
+                         testing::Values(StagesCase{"gpt2_tiny", 2, "2x2", "one_f_one_b"}, StagesCase{"gpt2_tiny", 4, "2", "gpipe"}, StagesCase{"gpt2_deep_tiny", 8, "1", "one_f_one_b"},
+                                         StagesCase{"bert_tiny", 4, "2", "one_f_one_b"}, StagesCase{"t5_tiny", 4, "2", "one_f_one_b"}, StagesCase{"t5_tiny", 2, "2x2", "gpipe"},
+                                         StagesCase{"vit_tiny", 2, "4", "one_f_one_b"}, StagesCase{"resnet_tiny", 4, "2", "one_f_one_b"}, StagesCase{"unet_tiny", 4, "2", "gpipe"},
+                                         StagesCase{"mixtral_tiny", 2, "2x2", "one_f_one_b"}, StagesCase{"llama_tiny", 4, "2", "looped_bfs"}),
+                         [](const auto& info) { return std::string(info.param.model) + "_" + std::to_string(info.param.stages) + "_" + info.param.inside + "_" + info.param.schedule; });
+
+TEST(Stages, TheSameInputGivesTheSameBytes) {
+  const std::string first = scratch("first.json"), second = scratch("second.json");
+  for (const std::string& file : {first, second}) ASSERT_EQ(run_program(plan_command("gpt2_tiny", "--set search.stages=2 -o " + file)).exit_code, 0);
+  EXPECT_EQ(read(first), read(second));
+}
+
+TEST(Stages, WhatCanNotBeIsRefusedByName) {
+  const auto refusal = [](const std::string& options) {
+    const Outcome outcome = run_program(plan_command("gpt2_tiny", options));
+    EXPECT_NE(outcome.exit_code, 0) << options;
+    return outcome.errors;
+  };
+  EXPECT_THAT(refusal("--set search.stages=3"), HasSubstr("take a number of stages that divides them"));
+  EXPECT_THAT(refusal("--set search.stages=0"), HasSubstr("\"stages\" in [search] must be at least 1"));
+  EXPECT_THAT(refusal("--set search.stages=2 --set 'search.schedule=\"zb_h1\"'"), HasSubstr("zb_h1 cuts backwards in two"));
+  EXPECT_THAT(refusal("--set search.stages=2 --set 'search.schedule=\"interleaved\"'"), HasSubstr("interleaved gives each stage 2 chunks"));
+  EXPECT_THAT(refusal("--set search.stages=2 --set 'train.order=\"F0 B0 F1 B1 F2 B2 F3 B3\"'"), HasSubstr("\"order\" in [train] is of one stage"));
+  EXPECT_THAT(refusal("--set search.stages=2 --top 2"), HasSubstr("--top 2"));
+  EXPECT_THAT(refusal("--set search.stages=2 --memory-budget 10KiB"), HasSubstr("stage 0 of 2"));
+  EXPECT_THAT(refusal("--set search.stages=2 --set 'pins.\"inner.transformer.nothing\"=\"stage 1\"'"), HasSubstr("has no module or node 'inner.transformer.nothing'"));
+}
+
+TEST(Stages, APinPutsAModuleIntoAStage) {
+  const Outcome outcome = run_program(plan_command("gpt2_deep_tiny", "--set search.stages=2 --set 'pins.\"inner.transformer.h.0.mlp\"=\"stage 1\"'"));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.output, HasSubstr("inner.transformer.wte to inner.transformer.h.0.attn"));
+}
+
+// What a file says is held against the model: a stage can't have another one's op.
+TEST(Stages, AFileThatCutsOtherwiseThanItSaysIsRefused) {
+  const std::string file = scratch("spoiled.json");
+  ASSERT_EQ(run_program(plan_command("mlp_tiny", "--set search.stages=2 -o " + file)).exit_code, 0);
+  std::string text = read(file);
+  const std::size_t at = text.find("\"stages\": [");
+  ASSERT_NE(at, std::string::npos);
+  const std::size_t kind = text.find("\"received\"", at);
+  ASSERT_NE(kind, std::string::npos);
+  text.replace(kind, 10, "\"user_input\"");
+  std::ofstream(file, std::ios::binary) << text;
+  const Outcome outcome = run_program("verify " + file);
+  EXPECT_NE(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.errors, HasSubstr("is no part of the model as the stages cut it"));
+}
+
+TEST(Stages, CommandsThatKnowOneStageSaySo) {
+  const std::string file = scratch("emitted.json");
+  ASSERT_EQ(run_program(plan_command("mlp_tiny", "--set search.stages=2 -o " + file)).exit_code, 0);
+  for (const char* command : {"emit ", "explain ", "profile "}) {
+    const Outcome outcome = run_program(command + file);
+    EXPECT_NE(outcome.exit_code, 0) << command;
+    EXPECT_THAT(outcome.errors, HasSubstr("2 stages")) << command;
+  }
+}
+
+TEST(Stages, TheirStepIsDrawn) {
+  const std::string file = scratch("drawn.json"), trace = scratch("trace.json"), picture = scratch("step.svg");
+  ASSERT_EQ(run_program(plan_command("gpt2_tiny", "--set search.stages=2 -o " + file)).exit_code, 0);
+  const Outcome outcome = run_program("simulate " + file + " --trace " + trace + " --svg " + picture);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.output, HasSubstr("to fill and to drain"));
+  const Json events = host::parse_json(read(trace), trace).value();
+  std::set<std::int64_t> processes;
+  for (const Json& event : list(events, "traceEvents")) processes.insert(integer(event, "pid"));
+  EXPECT_EQ(processes, (std::set<std::int64_t>{0, 1}));
+  EXPECT_THAT(read(picture), testing::StartsWith("<svg "));
+  EXPECT_THAT(read(picture), HasSubstr("stage 1"));
+}
+
+}  // namespace
+}  // namespace meshwright
