@@ -28,6 +28,7 @@ class PipelinePlanner {
     Result<CutModel> cut = this->cut();
     if (!cut) return cut.error();
     if (Status status = check_pins(*cut); !status) return status.error();
+    profiles_.reserve(stages_);
     PipelinePlan plan;
     plan.boundaries = cut->boundaries;
     plan.shared = cut->shared;
@@ -112,8 +113,8 @@ class PipelinePlanner {
     if (!order) return order.error();
     in_flight_.push_back(order->fullest(Phase::forward).in_flight);
     const StagePart part = cut.part_of(stage);
-    profile_ = profile_of_stage(request_.context.profile, request_.cluster, stages_, cut.graphs[stage], training);
-    const PlanningContext context{*model, training, request_.context.ops, profile_, request_.context.conversions, &part};
+    profiles_.push_back(profile_of_stage(request_.context.profile, request_.cluster, stages_, cut.graphs[stage], training));
+    const PlanningContext context{*model, training, request_.context.ops, profiles_.back(), request_.context.conversions, &part};
     Result<PlanRanking> ranking = rank_plans({context, cluster_, request_.solver, request_.search, [&](const Plan& plan) { return request_.lower(plan, context); }, request_.checkpoint,
                                               pins_[stage], request_.mesh, request_.budget_bytes, request_.must_fit_device, 1, true});
     if (!ranking) return ranking.error();
@@ -138,7 +139,7 @@ class PipelinePlanner {
   Status simulate(PipelinePlan& plan) const {
     plan.schedule = request_.schedule_id;
     plan.in_flight = in_flight_;
-    const Result<PipelineStep> step = simulate_stages(programs_, request_.context.ops, profile_);
+    const Result<PipelineStep> step = simulate_stages(programs_, request_.context.ops, profiles_);
     if (!step) return step.error();
     plan.step_seconds = step->step_seconds;
     plan.busy_seconds = step->busy_seconds;
@@ -152,7 +153,7 @@ class PipelinePlanner {
   const PipelineRequest& request_;
   const std::uint32_t stages_;
   Cluster cluster_;                     // of one stage
-  CostProfile profile_;                 // of the stage that is planned; only its parameters' bytes vary
+  std::vector<CostProfile> profiles_;   // by stage: their parameters' bytes differ
   std::vector<std::vector<Pin>> pins_;  // by stage
   std::vector<Program> programs_;
   std::vector<std::int64_t> in_flight_;

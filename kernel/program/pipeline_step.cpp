@@ -154,11 +154,11 @@ Ticks end_of(const std::vector<std::vector<StageSpan>>& spans) {
 
 }  // namespace
 
-Result<PipelineStep> simulate_stages(std::span<const Program> programs, const OpTable& ops, const CostProfile& profile) {
+Result<PipelineStep> simulate_stages(std::span<const Program> programs, const OpTable& ops, std::span<const CostProfile> profiles) {
   if (const auto order = joint_order(programs); !order) return order.error();
   std::vector<StageTimes> times;
-  for (const Program& program : programs) {
-    Result<StageTimes> one = times_of(program, ops, profile);
+  for (std::size_t stage = 0; stage < programs.size(); ++stage) {
+    Result<StageTimes> one = times_of(programs[stage], ops, profiles[stage]);
     if (!one) return one.error();
     times.push_back(std::move(*one));
   }

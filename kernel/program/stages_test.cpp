@@ -200,7 +200,7 @@ CostProfile slow_profile(double travel_ticks) {
 
 TEST(PipelineStep, IsThatOfTheScheduleWhereNothingTravels) {
   const WorkOps ops;
-  const PipelineStep step = simulate_stages(pair_of_stages("F0 F1 B0 F2 B1 B2", "F0 B0 F1 B1 F2 B2", 3), ops, slow_profile(0)).value();
+  const PipelineStep step = simulate_stages(pair_of_stages("F0 F1 B0 F2 B1 B2", "F0 B0 F1 B1 F2 B2", 3), ops, std::vector(2, slow_profile(0))).value();
   // 1F1B of two stages: (m + p - 1) forwards and backwards.
   EXPECT_DOUBLE_EQ(step.step_seconds, (3 + 2 - 1) * 30 * kOneTick);
   EXPECT_DOUBLE_EQ(step.bubble, 0.25);
@@ -211,7 +211,7 @@ TEST(PipelineStep, IsThatOfTheScheduleWhereNothingTravels) {
 
 TEST(PipelineStep, WaitsForWhatTravels) {
   const WorkOps ops;
-  const PipelineStep step = simulate_stages(good(), ops, slow_profile(5)).value();
+  const PipelineStep step = simulate_stages(good(), ops, std::vector(2, slow_profile(5))).value();
   // F0, travel, F0, B0, travel, B0: the second microbatch is behind the first.
   EXPECT_EQ(step.spans[1][0].start, 15);
   EXPECT_EQ(step.spans[0][2].start, 15 + 30 + 5);

@@ -45,8 +45,9 @@ std::int64_t integer(const Json& json, const char* key) { return std::get<std::i
 double real(const Json& json, const char* key) { return std::get<double>(json.find(key)->value()); }
 
 // On slow devices the plans of small models share the work as those of large ones do on quick ones.
-std::string plan_command(const std::string& model, const std::string& options) {
-  return "plan " SOURCE_FOLDER "/tests/models/" + model + ".pt2 --cluster " TEST_FOLDER "/slow8.toml --set train.microbatches=4 --set train.batch_coupling=allow " + options;
+std::string plan_command(const std::string& model, const std::string& options, int microbatches = 4) {
+  return "plan " SOURCE_FOLDER "/tests/models/" + model + ".pt2 --cluster " TEST_FOLDER "/slow8.toml --set train.microbatches=" + std::to_string(microbatches) +
+         " --set train.batch_coupling=allow " + options;
 }
 
 // Of one stage on 1, 2, or 2x2 devices, as `inside` says: the cluster has 8.
@@ -55,6 +56,7 @@ struct StagesCase {
   int stages;
   const char* inside;
   const char* schedule;
+  int microbatches = 4;
 };
 
 void PrintTo(const StagesCase& here, std::ostream* out) { *out << here.model << " " << here.stages << " " << here.inside << " " << here.schedule; }
@@ -65,7 +67,7 @@ TEST_P(PlannedStages, ComputeWhatOneDeviceComputes) {
   const StagesCase& here = GetParam();
   const std::string file = scratch("plan.json");
   const Json planned = json_of(run_program(plan_command(here.model, "--set search.stages=" + std::to_string(here.stages) + " --set 'search.schedule=\"" + here.schedule + "\"' --mesh " +
-                                                                        here.inside + " --format json -o " + file)));
+                                                                        here.inside + " --format json -o " + file, here.microbatches)));
   const Json::Array& stages = list(planned, "stages");
   ASSERT_EQ(std::ssize(stages), here.stages);
   std::int64_t next = 0;
@@ -74,7 +76,7 @@ TEST_P(PlannedStages, ComputeWhatOneDeviceComputes) {
     EXPECT_LE(real(stage, "step_share_seconds"), real(planned, "step_seconds") * (1 + 1e-9));
   }
   EXPECT_EQ(next, 8);
-  EXPECT_EQ(integer(stages.back(), "in_flight"), std::string(here.schedule) == "gpipe" ? 4 : 1);
+  EXPECT_EQ(integer(stages.back(), "in_flight"), std::string(here.schedule) == "gpipe" ? here.microbatches : 1);
 
   const Json verified = json_of(run_program("verify " + file + " --format json"));
   EXPECT_TRUE(std::get<bool>(verified.find("equal")->value()));
@@ -92,11 +94,12 @@ TEST_P(PlannedStages, ComputeWhatOneDeviceComputes) {
   EXPECT_DOUBLE_EQ(real(simulated, "step_seconds"), real(planned, "step_seconds"));
 }
 
+// Of ResNet's batch in four parts one device and many differ in float32 with one stage too: batch norm over two samples makes much of what is rounded.
 INSTANTIATE_TEST_SUITE_P(Models, PlannedStages,
                          testing::Values(StagesCase{"gpt2_tiny", 2, "2x2", "one_f_one_b"}, StagesCase{"gpt2_tiny", 4, "2", "gpipe"}, StagesCase{"gpt2_deep_tiny", 8, "1", "one_f_one_b"},
                                          StagesCase{"bert_tiny", 4, "2", "one_f_one_b"}, StagesCase{"t5_tiny", 4, "2", "one_f_one_b"}, StagesCase{"t5_tiny", 2, "2x2", "gpipe"},
-                                         StagesCase{"vit_tiny", 2, "4", "one_f_one_b"}, StagesCase{"resnet_tiny", 4, "2", "one_f_one_b"}, StagesCase{"unet_tiny", 4, "2", "gpipe"},
-                                         StagesCase{"mixtral_tiny", 2, "2x2", "one_f_one_b"}, StagesCase{"llama_tiny", 4, "2", "looped_bfs"}),
+                                         StagesCase{"vit_tiny", 2, "4", "one_f_one_b"}, StagesCase{"resnet_tiny", 4, "2", "one_f_one_b", 2}, StagesCase{"unet_tiny", 4, "2", "gpipe"},
+                                         StagesCase{"mixtral_tiny", 2, "2x2", "one_f_one_b"}, StagesCase{"llama_tiny", 4, "2", "gpipe"}),
                          [](const auto& info) { return std::string(info.param.model) + "_" + std::to_string(info.param.stages) + "_" + info.param.inside + "_" + info.param.schedule; });
 
 TEST(Stages, TheSameInputGivesTheSameBytes) {
@@ -124,7 +127,7 @@ TEST(Stages, WhatCanNotBeIsRefusedByName) {
 TEST(Stages, APinPutsAModuleIntoAStage) {
   const Outcome outcome = run_program(plan_command("gpt2_deep_tiny", "--set search.stages=2 --set 'pins.\"inner.transformer.h.0.mlp\"=\"stage 1\"'"));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
-  EXPECT_THAT(outcome.output, HasSubstr("inner.transformer.wte to inner.transformer.h.0.attn"));
+  EXPECT_THAT(outcome.output, HasSubstr("inner.transformer.h.0.ln_2 to inner"));
 }
 
 // What a file says is held against the model: a stage can't have another one's op.
@@ -149,7 +152,7 @@ TEST(Stages, CommandsThatKnowOneStageSaySo) {
   for (const char* command : {"emit ", "explain ", "profile "}) {
     const Outcome outcome = run_program(command + file);
     EXPECT_NE(outcome.exit_code, 0) << command;
-    EXPECT_THAT(outcome.errors, HasSubstr("2 stages")) << command;
+    EXPECT_THAT(outcome.errors, HasSubstr("stages, which `plan`, `verify` and `simulate` know so far")) << command;
   }
 }
 

@@ -121,7 +121,7 @@ Result<Verification> verify_pipeline(PipelinePlan pipeline, const ProgramTools& 
   if (!made) return made.error();
   std::vector<VerifiedStage> stages;
   for (std::size_t s = 0; s < pipeline.stages.size(); ++s) stages.push_back({pipeline.stages[s].graph(), made->programs[s]});
-  return verify_programs({graph, pipeline.training, std::move(stages), false, made->profile}, pipeline.stages.front(), tools, host, steps, exact);
+  return verify_programs({graph, pipeline.training, std::move(stages), false, made->profiles.front()}, pipeline.stages.front(), tools, host, steps, exact);
 }
 
 }  // namespace meshwright::host

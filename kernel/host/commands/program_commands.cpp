@@ -165,7 +165,7 @@ namespace {
 int simulate_pipeline(const ProgramOptions& options, const PipelinePlan& pipeline, const ProgramTools& tools) {
   const Result<StagePrograms> made = make_programs(pipeline, tools);
   if (!made) return fail(options, made.error());
-  const Result<PipelineStep> step = simulate_stages(made->programs, *tools.ops, made->profile);
+  const Result<PipelineStep> step = simulate_stages(made->programs, *tools.ops, made->profiles);
   if (!step) return fail(options, step.error());
   if (!options.output.empty()) {
     if (const Status written = write_file_atomically(options.output, step_trace(pipeline, *step)); !written) return report_error(written.error());

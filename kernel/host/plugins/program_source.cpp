@@ -106,8 +106,7 @@ Result<StagePrograms> make_programs(const PipelinePlan& pipeline, const ProgramT
   StagePrograms made;
   const auto stages = static_cast<std::uint32_t>(pipeline.stages.size());
   for (const Plan& plan : pipeline.stages) {
-    const CostProfile profile = profile_of_stage(tools.profile, pipeline.cluster, stages, plan.graph(), plan.training);
-    if (made.programs.empty()) made.profile = profile;
+    const CostProfile& profile = made.profiles.emplace_back(profile_of_stage(tools.profile, pipeline.cluster, stages, plan.graph(), plan.training));
     Result<Program> program = make_program(plan, PlanningContext{plan.model, plan.training, *tools.ops, profile, *tools.conversions, &plan.part}, tools);
     if (!program) return add_context("stage " + std::to_string(plan.part.stage), program.error());
     made.programs.push_back(std::move(*program));

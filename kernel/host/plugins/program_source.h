@@ -35,10 +35,10 @@ Result<ProgramTools> open_passes(PluginHost& host, const Plan& plan, std::unique
 Result<Program> make_program(const Plan& plan, const ProgramTools& tools);
 // The same of a stage of a pipeline, in the context that it was planned in.
 Result<Program> make_program(const Plan& plan, const PlanningContext& context, const ProgramTools& tools);
-// Those of all stages, as they are priced. Errors: those of make_program, naming the stage, and of validate_stages.
+// Those of all stages, and what each is priced with. Errors: those of make_program, naming the stage, and of validate_stages.
 struct StagePrograms {
   std::vector<Program> programs;
-  CostProfile profile;  // of the first stage; that of others differs in the bytes of its parameters
+  std::vector<CostProfile> profiles;
 };
 Result<StagePrograms> make_programs(const PipelinePlan& pipeline, const ProgramTools& tools);
 

@@ -41,8 +41,8 @@ struct PipelineStep {
   double bubble = 0, imbalance = 0, communication = 0, start = 0;
 };
 
-// Of finished programs, by stage. Linear in the number of events: what a stage's program does in a microbatch is simulated for at most three of them. Errors: those of joint_order
+// Of finished programs, by stage, each with its profile. Linear in the number of events: what a stage's program does in a microbatch is simulated for at most three of them. Errors: those of joint_order
 // and make_timeline.
-MESHWRIGHT_API Result<PipelineStep> simulate_stages(std::span<const Program> programs, const OpTable& ops, const CostProfile& profile);
+MESHWRIGHT_API Result<PipelineStep> simulate_stages(std::span<const Program> programs, const OpTable& ops, std::span<const CostProfile> profiles);
 
 }  // namespace meshwright
