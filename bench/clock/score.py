@@ -4,7 +4,7 @@
     bench/clock/score.py --program build/bin/meshwright --kind vtrain_single|vtrain_multi|fsdp --rows FILE.csv [--fit] [-o FOLDER] [--limit N]
 
 Needs PyTorch, to export each model once (into FOLDER); a row's batch is bound by `[model] batch`. Prints a line for each row, one for each
-GPU where there are several and, last, one JSON object: rows, mean_error and median_ratio of the predicted over the
+GPU where there are several, one for rows with and without pipelines and, last, one JSON object: rows, mean_error and median_ratio of the predicted over the
 measured seconds, rank_correlation (Spearman's); of fsdp, whose microbatch is what its authors found to fit, also
 `fits`, the share of rows that fit by our account of memory, and `twice_does_not_fit`, the share of those that would not
 with twice the microbatch. memory.py says how a row's memory is counted.
@@ -12,11 +12,13 @@ with twice the microbatch. memory.py says how a row's memory is counted.
 How a row is priced: Megatron's plan on the mesh data x tensor without ZeRO (vtrain), ZeRO-3 or 2 over all devices (fsdp); microbatches with
 their gradients kept (vtrain) or reduced each (fsdp). What recomputes its blocks pays one forward more: the computing of all ops and what is
 sent in line there. (A plan that runs its blocks again leaves out the last product of each, as `torch.utils.checkpoint` does since PyTorch 2.1; what was
-measured ran them whole.) What it holds is what such a plan holds. Left out, and counted: rows with pipelines, which no plan has yet; fp8, offload to the host.
+measured ran them whole.) What it holds is what such a plan holds. A pipeline has Megatron's stages, of as many blocks each, and its schedule (1F1B);
+each backward of a stage that recomputes pays a forward more. Left out, and counted: fp8, offload to the host.
 
 On which device: of each GPU, `fitted`/GPU.toml beside this file, which `calibrate` wrote for one half of a published table; `--device` takes
 another. `--fit` begins with the project's own file of the device, fits it to one half of the rows and scores the other, both ways (vtrain_multi:
-begins with that of one node, fits the network's skew alone, and leaves one row out at a time).
+begins with that of one node, fits the network's skew alone, and leaves one row out at a time). Rows with pipelines are fitted to by none: they are
+priced on the file of the device beside this one.
 """
 
 from __future__ import annotations
@@ -64,6 +66,7 @@ class Row:
     seconds: float            # measured
     settings: tuple[str, ...]
     name: str
+    stages: int = 1           # of a pipeline; the mesh is that of each
 
     @property
     def file(self) -> str:
@@ -85,11 +88,10 @@ def vtrain(lines: list[dict[str, str]], recomputes: bool) -> Table:
         devices, batch, micro, width, heads, layers, length, tensor, data, stages = (int(line[key]) for key in (
             "# GPUs", "global batch", "micro batch", "hidden size", "attention heads", "# layers", "sequence length", "tensor parallelism",
             "data parallelism", "pipeline parallelism"))
-        if stages > 1:
-            table.leave_out("pipelines")
-            continue
         model = {"length": length, "width": width, "heads": heads, "layers": layers, "words": 51200, "fused": False, "bias": True, "places": True}
         settings = ["search.zero=0", "train.dtype=fp16"]
+        if stages > 1:
+            settings += [f"search.stages={stages}", *(f'pins."blocks.{layer}"="stage {layer * stages // layers}"' for layer in range(layers))]
         if tensor == 1:
             mesh, settings = str(data), [*settings, "search.batch_axes=all"]
         elif data == 1:
@@ -97,7 +99,7 @@ def vtrain(lines: list[dict[str, str]], recomputes: bool) -> Table:
         else:
             mesh, settings = f"{data}x{tensor}", [*settings, "search.batch_axes=0", "search.weights=sharded"]
         table.rows.append(Row(model, "vtrain", devices, mesh, batch, batch // (micro * data), recomputes, float(line["iteration time (ms)"]) / 1e3,
-                              tuple(settings), f"h{width} l{layers} t{tensor} d{data} micro {micro} of {batch}"))
+                              tuple(settings), f"h{width} l{layers} t{tensor} d{data} p{stages} micro {micro} of {batch}", stages))
     return table
 
 
@@ -159,11 +161,41 @@ def predicted(row: Row, plan: Path, program: Path, models: Path, clusters: Path)
     settings = [*row.settings, f"model.batch={row.batch}", f"train.microbatches={row.microbatches}"]
     command = [program, "plan", models / row.file, "--cluster", clusters / f"{row.gpu}x{row.devices}.toml", "--mesh", row.mesh, "--memory-budget", "4TiB",
                "-o", plan, *(part for each in settings for part in ("--set", each))]
+    run(command, row.name)
+    found = json.loads(plan.read_text())
+    if row.stages > 1 and row.recomputes:
+        return replayed(json.loads(run([program, "simulate", plan, "--format", "json"], row.name))["stages"])
+    return found["step_seconds"] + (found["forward_seconds"] if row.recomputes and row.stages == 1 else 0.0)
+
+
+def run(command: list[object], name: str) -> str:
+    """What the program prints. Errors: what it says."""
     ran = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
     if ran.returncode != 0:
-        raise SystemExit(f"{row.name}: {ran.stderr.strip()}")
-    found = json.loads(plan.read_text())
-    return found["step_seconds"] + (found["forward_seconds"] if row.recomputes else 0.0)
+        raise SystemExit(f"{name}: {ran.stderr.strip()}")
+    return ran.stdout
+
+
+def replayed(stages: list[dict[str, list[dict[str, object]]]]) -> float:
+    """The step of a pipeline, as `simulate` gives it, each backward of which takes a forward more. What is sent takes no time here."""
+    orders = [[(event["event"], event["end_seconds"] - event["start_seconds"]) for event in stage["events"]] for stage in stages]
+    forwards = [dict(order) for order in orders]
+    ends: list[dict[str, float]] = [{} for _ in orders]
+    free = [0.0] * len(orders)
+    done = [0] * len(orders)
+    while any(count < len(order) for count, order in zip(done, orders, strict=True)):
+        for stage, order in enumerate(orders):
+            while done[stage] < len(order):
+                event, seconds = order[done[stage]]
+                before = stage - 1 if event[0] == "F" else stage + 1
+                waits = event != "update" and 0 <= before < len(orders)
+                if waits and event not in ends[before]:
+                    break
+                again = forwards[stage]["F" + event[1:]] if event[0] == "B" else 0.0
+                free[stage] = max(free[stage], ends[before][event] if waits else 0.0) + seconds + again
+                ends[stage][event] = free[stage]
+                done[stage] += 1
+    return max(free)
 
 
 def held(row: Row, factor: int, number: int, program: Path, models: Path, folder: Path) -> tuple[int, int]:
@@ -172,13 +204,10 @@ def held(row: Row, factor: int, number: int, program: Path, models: Path, folder
     settings = (*row.settings, f"search.recompute={'all' if row.recomputes else 'none'}", *(("search.regather=always",) if gathers else ()))
     plan = folder / f"plan_{number}_{factor}.json"
     predicted(replace(row, batch=factor * row.batch, settings=settings), plan, program, models, folder)
-    command = [str(program), "profile", str(plan), "--format", "json"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    if ran.returncode != 0:
-        raise SystemExit(f"{row.name}: {ran.stderr.strip()}")
+    profiled = json.loads(run([program, "profile", plan, "--format", "json"], row.name))
     width, layers, words = (int(row.model[key]) for key in ("width", "layers", "words"))
     shape = memory.Shape(width, layers, words, gathers)
-    return memory.device_bytes(json.loads(ran.stdout), shape), json.loads(plan.read_text())["cluster"]["memory_bytes"]
+    return memory.device_bytes(profiled, shape), json.loads(plan.read_text())["cluster"]["memory_bytes"]
 
 
 def account(rows: list[Row], program: Path, folder: Path, devices: dict[str, Path]) -> dict[str, float]:
@@ -239,7 +268,10 @@ def fitted(rows: list[Row], coefficients: str, one_at_a_time: bool, program: Pat
     """Prices each row of a GPU on a device that was fitted to other rows of that GPU. The devices stay in `folder`, as GPU_fit_N.toml."""
     prices = price(rows, program, folder, devices)
     for gpu in sorted({row.gpu for row in rows}):
-        numbers = [number for number, row in enumerate(rows) if row.gpu == gpu]
+        numbers = [number for number, row in enumerate(rows) if row.gpu == gpu and row.stages == 1]
+        pipelined = [number for number, row in enumerate(rows) if row.gpu == gpu and row.stages > 1]
+        for number, seconds in zip(pipelined, price([rows[number] for number in pipelined], program, folder, {gpu: fitted_device(gpu)}, "scored"), strict=True):
+            prices[number] = seconds
         for fold, (known, unknown) in enumerate(folds(numbers, one_at_a_time)):
             if not known or not unknown:
                 raise SystemExit(f"{gpu}: {len(numbers)} row is too few to fit to some and score others")
@@ -323,6 +355,10 @@ def main() -> int:
         print(f"{row.name:48} {1e3 * row.seconds:10.1f} ms measured {1e3 * seconds:10.1f} ms predicted {100 * (seconds / row.seconds - 1):+7.1f} %")
     for reason, count in table.left_out.items():
         print(f"left out: {count} rows ({reason})")
+    for kind, has in (("without pipelines", False), ("with pipelines", True)):
+        own = [(row.seconds, seconds) for row, seconds in zip(rows, prices, strict=True) if (row.stages > 1) == has]
+        if 0 < len(own) < len(rows) or (has and own):
+            print(f"{kind}: {json.dumps(summary(*map(list, zip(*own, strict=True))))}")
     gpus = sorted({row.gpu for row in rows})
     for gpu in gpus if len(gpus) > 1 else []:
         own = [(row.seconds, seconds) for row, seconds in zip(rows, prices, strict=True) if row.gpu == gpu]
