@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "meshwright/strategy.h"
+
 namespace meshwright {
 
 namespace {
@@ -203,6 +205,21 @@ std::vector<bool> depends_on_parameters(const Graph& graph) {
 
 Result<CutModel> cut_model(const Graph& graph, const std::vector<std::uint32_t>& stage_of, std::uint32_t stages) {
   return Cutter(graph, stage_of, stages).run();
+}
+
+void find_batches(const PlanningContext& whole, std::vector<StageBoundary>& boundaries) {
+  const std::set<std::uint32_t> batch = batch_atoms(whole);
+  for (StageBoundary& boundary : boundaries) {
+    const auto value = static_cast<ValueId>(std::ranges::find(whole.graph().values, boundary.value, &Value::name) - whole.graph().values.begin());
+    const AtomShape& shape = whole.atoms().values[value];
+    const std::vector<std::uint32_t>& classes = whole.atoms().classes[value];
+    for (std::uint32_t dimension = 0; dimension < shape.atoms_of_dimension.size() && !boundary.batch; ++dimension) {
+      const std::size_t first = shape.first_atom(dimension), count = shape.atoms_of_dimension[dimension];
+      if (count == 0 || !batch.contains(classes[first])) continue;
+      const bool alone = std::all_of(classes.begin() + static_cast<std::ptrdiff_t>(first), classes.begin() + static_cast<std::ptrdiff_t>(first + count), [&](std::uint32_t atom) { return batch.contains(atom); });
+      boundary.batch = {dimension, alone};
+    }
+  }
 }
 
 }  // namespace meshwright

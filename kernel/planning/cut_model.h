@@ -10,6 +10,7 @@
 
 #include "meshwright/graph.h"
 #include "meshwright/plan.h"
+#include "meshwright/planning_context.h"
 #include "meshwright/result.h"
 
 namespace meshwright {
@@ -29,5 +30,8 @@ std::vector<bool> depends_on_parameters(const Graph& graph);
 // them. Errors: bad_input, naming it, for a value that has no gradient and would have to cross (the choice of a router), a buffer that one
 // stage changes and another one reads, and a stage without nodes.
 Result<CutModel> cut_model(const Graph& graph, const std::vector<std::uint32_t>& stage_of, std::uint32_t stages);
+
+// Notes where what crosses has the batch, by the atoms of the whole model.
+void find_batches(const PlanningContext& whole, std::vector<StageBoundary>& boundaries);
 
 }  // namespace meshwright

@@ -1,12 +1,13 @@
 #include "pipeline_planner.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "cut_model.h"
 #include "meshwright/pipeline_step.h"
-#include "meshwright/recompute.h"
 #include "meshwright/stages.h"
 #include "refusal.h"
 #include "stage_balance.h"
@@ -16,115 +17,164 @@ namespace meshwright {
 
 namespace {
 
+constexpr int kRounds = 3;         // of cuts, each balanced by what the stages of the one before took
+constexpr int kMostShifts = 6;     // of work away from a stage that does not fit
+constexpr double kShift = 1.25;    // by so much heavier it counts then
+constexpr double kBalanced = 1.02;  // the longest stage over the shortest; no other cut is tried then
+
+// Whether an order cuts a backward in two.
+bool has_parts(const PipelineSchedule& schedule) {
+  const auto is_part = [](const PipelineEvent& event) { return event.kind != PipelineEventKind::forward && event.kind != PipelineEventKind::backward; };
+  return std::ranges::any_of(schedule.order, [&](const auto& order) { return std::ranges::any_of(order, is_part); });
+}
+
+// "F0 F1 B0", as step_order.h reads it.
+std::string order_text(const std::vector<PipelineEvent>& order) {
+  std::string text;
+  for (const PipelineEvent& event : order) text += (text.empty() ? "" : " ") + std::string(1, letter(event.kind)) + std::to_string(event.microbatch);
+  return text;
+}
+
+std::set<std::string> names_in(const Graph& graph) {
+  std::set<std::string> names;
+  for (const Source& source : graph.sources) names.insert(source.names.begin(), source.names.end());
+  for (const Value& value : graph.values) names.insert(value.name);
+  for (const Node& node : graph.nodes) names.insert(node.name);
+  return names;
+}
+
+// By stage: those of something that it has. A name that no stage has the planner of the first one refuses.
+Result<std::vector<std::vector<Pin>>> pins_by_stage(std::span<const Pin> pins, const CutModel& cut) {
+  std::vector<std::set<std::string>> names;
+  for (const Graph& graph : cut.graphs) names.push_back(names_in(graph));
+  std::vector<std::vector<Pin>> made(names.size());
+  for (const Pin& pin : pins) {
+    if (is_of_stage(pin)) continue;
+    bool any = false;
+    for (std::size_t stage = 0; stage < names.size(); ++stage) {
+      if (!names[stage].contains(pin.name)) continue;
+      made[stage].push_back(pin);
+      any = true;
+    }
+    if (any) continue;
+    if (is_of_recomputation(pin)) return bad_input(pin.where + ": pins of what runs again name ops where there are several stages, and no stage has an op '" + pin.name + "'");
+    made.front().push_back(pin);
+  }
+  return made;
+}
+
+// One cut, planned.
+struct Trial {
+  std::optional<PipelinePlan> plan;
+  std::uint32_t failed = 0;  // else: the first stage that has no plan that fits
+  std::string refusal;
+};
+
 class PipelinePlanner {
  public:
-  explicit PipelinePlanner(const PipelineRequest& request) : request_(request), stages_(request.schedule.shape.stages) {}
+  explicit PipelinePlanner(const PipelineRequest& request) : request_(request), stages_(request.schedule.shape.stages), graph_(request.context.graph()) {}
 
   Result<PipelineOutcome> run() {
     if (Status status = check_schedule(); !status) return status.error();
     Result<Cluster> part = cluster_of_stage(request_.cluster, stages_);
     if (!part) return part.error();
     cluster_ = std::move(*part);
-    Result<CutModel> cut = this->cut();
-    if (!cut) return cut.error();
-    if (Status status = check_pins(*cut); !status) return status.error();
-    profiles_.reserve(stages_);
-    PipelinePlan plan;
-    plan.boundaries = cut->boundaries;
-    plan.shared = cut->shared;
-    for (std::uint32_t stage = 0; stage < stages_; ++stage) {
-      Result<std::optional<Plan>> planned = plan_stage(*cut, stage);
-      if (!planned) return add_context("stage " + std::to_string(stage), planned.error());
-      if (!*planned) return std::move(outcome_);
-      plan.stages.push_back(std::move(**planned));
-    }
-    if (Status status = simulate(plan); !status) return status.error();
-    outcome_.plan = std::move(plan);
+    if (Status status = try_cuts(); !status) return status.error();
     return std::move(outcome_);
   }
 
  private:
   Status check_schedule() const {
-    const PipelineSchedule& schedule = request_.schedule;
-    if (schedule.shape.chunks > 1) {
-      return bad_input("\"schedule\" in [search]: " + request_.schedule_id + " gives each stage " + std::to_string(schedule.shape.chunks) +
-                       " chunks of the model, and plans have one part for each stage so far; take gpipe or one_f_one_b");
-    }
-    for (const std::vector<PipelineEvent>& order : schedule.order) {
-      const auto is_part = [](const PipelineEvent& event) { return event.kind != PipelineEventKind::forward && event.kind != PipelineEventKind::backward; };
-      if (std::ranges::none_of(order, is_part)) continue;
-      return bad_input("\"schedule\" in [search]: " + request_.schedule_id + " cuts backwards in two, which plans do not so far; take gpipe or one_f_one_b");
-    }
+    const std::string where = "\"schedule\" in [search]: " + request_.schedule_id, instead = "; take gpipe or one_f_one_b";
+    const std::uint32_t chunks = request_.schedule.shape.chunks;
+    if (chunks > 1) return bad_input(where + " gives each stage " + std::to_string(chunks) + " chunks of the model, and plans have one part for each stage so far" + instead);
+    if (has_parts(request_.schedule)) return bad_input(where + " cuts backwards in two, which plans do not so far" + instead);
     return Done{};
   }
 
-  Result<CutModel> cut() {
-    const StageLink link = link_between_stages(request_.cluster, stages_);
-    const BalanceWish wish{stages_, cluster_.devices(), link.seconds_per_byte, request_.pins};
-    const Result<std::vector<std::uint32_t>> stage_of = balanced_stages(request_.context, wish);
-    if (!stage_of) return stage_of.error();
-    return cut_model(request_.context.graph(), *stage_of, stages_);
-  }
-
-  // "F0 F1 B0", as step_order.h reads it.
-  [[nodiscard]] std::string order_of(std::uint32_t stage) const {
-    std::string text;
-    for (const PipelineEvent& event : request_.schedule.order[stage]) {
-      text += (text.empty() ? "" : " ") + std::string(1, letter(event.kind)) + std::to_string(event.microbatch);
-    }
-    return text;
-  }
-
-  static std::set<std::string> names_in(const Graph& graph) {
-    std::set<std::string> names;
-    for (const Source& source : graph.sources) names.insert(source.names.begin(), source.names.end());
-    for (const Value& value : graph.values) names.insert(value.name);
-    for (const Node& node : graph.nodes) names.insert(node.name);
-    return names;
-  }
-
-  // A name that no stage has the planner of the first one refuses.
-  Status check_pins(const CutModel& cut) {
-    std::vector<std::set<std::string>> names;
-    for (const Graph& graph : cut.graphs) names.push_back(names_in(graph));
-    pins_.resize(stages_);
-    for (const Pin& pin : request_.pins) {
-      if (is_of_stage(pin)) continue;
-      bool any = false;
-      for (std::uint32_t stage = 0; stage < stages_; ++stage) {
-        if (!names[stage].contains(pin.name)) continue;
-        pins_[stage].push_back(pin);
-        any = true;
+  // The first cut is balanced by the clock of one device, and the next ones by what the stages of those before took. Work is taken from a stage that does
+  // not fit.
+  Status try_cuts() {
+    BalanceWish wish{stages_, cluster_.devices(), link_between_stages(request_.cluster, stages_).seconds_per_byte, request_.pins, std::vector<double>(graph_.nodes.size(), 1)};
+    std::set<std::vector<std::uint32_t>> tried;
+    int rounds = 0, shifts = 0;
+    while (rounds < kRounds && shifts < kMostShifts) {
+      const Result<Balance> balance = balanced_stages(request_.context, wish);
+      if (!balance) return balance.error();
+      if (!tried.insert(balance->stage_of).second) return Done{};
+      Result<Trial> trial = try_cut(balance->stage_of);
+      if (!trial && outcome_.plan) return Done{};  // what another cut says is nobody's concern
+      if (!trial) return trial.error();
+      if (!trial->plan) {
+        if (outcome_.refusal.empty()) outcome_.refusal = std::move(trial->refusal);
+        ++shifts;
+        weigh(*balance, wish.weights, [&](std::uint32_t stage) { return stage == trial->failed ? kShift : 1; });
+        continue;
       }
-      if (any) continue;
-      if (is_of_recomputation(pin)) return bad_input(pin.where + ": pins of what runs again name ops where there are several stages, and no stage has an op '" + pin.name + "'");
-      pins_.front().push_back(pin);
+      ++rounds;
+      const std::vector<double> busy = trial->plan->busy_seconds;
+      if (!outcome_.plan || trial->plan->step_seconds < outcome_.plan->step_seconds) outcome_.plan = std::move(trial->plan);
+      const auto [least, most] = std::ranges::minmax(busy);
+      if (most <= kBalanced * least) return Done{};
+      const double scale = std::reduce(balance->seconds.begin(), balance->seconds.end()) / std::reduce(busy.begin(), busy.end());
+      weigh(*balance, wish.weights, [&](std::uint32_t stage) { return balance->seconds[stage] > 0 ? scale * busy[stage] / balance->seconds[stage] : 1; });
     }
     return Done{};
   }
 
-  Result<std::optional<Plan>> plan_stage(const CutModel& cut, std::uint32_t stage) {
+  template <class Factor>
+  void weigh(const Balance& balance, std::vector<double>& weights, Factor factor) const {
+    for (NodeId id = 0; id < weights.size(); ++id) weights[id] *= factor(balance.stage_of[id]);
+  }
+
+  Result<Trial> try_cut(const std::vector<std::uint32_t>& stage_of) {
+    Result<CutModel> cut = cut_model(graph_, stage_of, stages_);
+    if (!cut) return cut.error();
+    find_batches(request_.context, cut->boundaries);
+    const Result<std::vector<std::vector<Pin>>> pins = pins_by_stage(request_.pins, *cut);
+    if (!pins) return pins.error();
+    PipelinePlan plan;
+    plan.boundaries = cut->boundaries;
+    plan.shared = cut->shared;
+    std::vector<Program> programs;
+    std::vector<CostProfile> profiles;
+    for (std::uint32_t stage = 0; stage < stages_; ++stage) {
+      TrainingSettings training = request_.context.training;
+      training.order = order_text(request_.schedule.order[stage]);
+      const Result<StepOrder> order = step_order(training);
+      if (!order) return order.error();
+      plan.in_flight.push_back(order->fullest(Phase::forward).in_flight);
+      profiles.push_back(profile_of_stage(request_.context.profile, request_.cluster, stages_, cut->graphs[stage], training));
+      Result<FoundStage> found = plan_stage(*cut, stage, training, profiles.back(), (*pins)[stage]);
+      if (!found) return add_context("stage " + std::to_string(stage), found.error());
+      if (!found->plan) return Trial{{}, stage, std::move(found->refusal)};
+      plan.stages.push_back(std::move(*found->plan));
+      programs.push_back(std::move(found->program));
+    }
+    if (Status status = simulate(programs, profiles, plan); !status) return status.error();
+    return Trial{std::move(plan), 0, ""};
+  }
+
+  struct FoundStage {
+    std::optional<Plan> plan;
+    Program program;
+    std::string refusal;
+  };
+
+  Result<FoundStage> plan_stage(const CutModel& cut, std::uint32_t stage, const TrainingSettings& training, const CostProfile& profile, const std::vector<Pin>& pins) {
     Result<ModelAnalysis> model = analyze_model(cut.graphs[stage], request_.context.ops);
     if (!model) return model.error();
     if (!model->backward) return model->no_backward;
-    TrainingSettings training = request_.context.training;
-    training.order = order_of(stage);
-    const Result<StepOrder> order = step_order(training);
-    if (!order) return order.error();
-    in_flight_.push_back(order->fullest(Phase::forward).in_flight);
     const StagePart part = cut.part_of(stage);
-    profiles_.push_back(profile_of_stage(request_.context.profile, request_.cluster, stages_, cut.graphs[stage], training));
-    const PlanningContext context{*model, training, request_.context.ops, profiles_.back(), request_.context.conversions, &part};
-    Result<PlanRanking> ranking = rank_plans({context, cluster_, request_.solver, request_.search, [&](const Plan& plan) { return request_.lower(plan, context); }, request_.checkpoint,
-                                              pins_[stage], request_.mesh, request_.budget_bytes, request_.must_fit_device, 1, true});
+    const PlanningContext context{*model, training, request_.context.ops, profile, request_.context.conversions, &part};
+    Result<PlanRanking> ranking = rank_plans({context, cluster_, request_.solver, request_.search, [&](const Plan& plan) { return request_.lower(plan, context); }, request_.checkpoint, pins,
+                                              request_.mesh, request_.budget_bytes, request_.must_fit_device, 1, true});
     if (!ranking) return ranking.error();
     outcome_.strategies_seconds += ranking->strategies_seconds;
     outcome_.search_seconds += ranking->search_seconds;
-    outcome_.trials.push_back(ranking->trials);
     if (ranking->plans.empty()) {
-      outcome_.refusal = "stage " + std::to_string(stage) + " of " + std::to_string(stages_) + ": " +
-                         refusal_text(ranking->trials, ranking->smallest ? &*ranking->smallest : nullptr, request_.budget_bytes, request_.must_fit_device ? &request_.cluster.device : nullptr);
-      return std::optional<Plan>();
+      return FoundStage{{}, {}, "stage " + std::to_string(stage) + " of " + std::to_string(stages_) + ": " +
+                                    refusal_text(ranking->trials, ranking->smallest ? &*ranking->smallest : nullptr, request_.budget_bytes, request_.must_fit_device ? &request_.cluster.device : nullptr)};
     }
     FittedPlan& best = ranking->plans.front().fitted;
     if (!best.no_program.empty()) return bad_input("its plan has no program: " + best.no_program);
@@ -132,14 +182,12 @@ class PipelinePlanner {
     best.plan.budget_bytes = request_.budget_bytes;
     Result<Program> program = request_.lower(best.plan, context);
     if (!program) return program.error();
-    programs_.push_back(std::move(*program));
-    return std::optional(std::move(best.plan));
+    return FoundStage{std::move(best.plan), std::move(*program), ""};
   }
 
-  Status simulate(PipelinePlan& plan) const {
+  Status simulate(const std::vector<Program>& programs, const std::vector<CostProfile>& profiles, PipelinePlan& plan) const {
     plan.schedule = request_.schedule_id;
-    plan.in_flight = in_flight_;
-    const Result<PipelineStep> step = simulate_stages(programs_, request_.context.ops, profiles_);
+    const Result<PipelineStep> step = simulate_stages(programs, request_.context.ops, profiles);
     if (!step) return step.error();
     plan.step_seconds = step->step_seconds;
     plan.busy_seconds = step->busy_seconds;
@@ -152,11 +200,8 @@ class PipelinePlanner {
 
   const PipelineRequest& request_;
   const std::uint32_t stages_;
-  Cluster cluster_;                     // of one stage
-  std::vector<CostProfile> profiles_;   // by stage: their parameters' bytes differ
-  std::vector<std::vector<Pin>> pins_;  // by stage
-  std::vector<Program> programs_;
-  std::vector<std::int64_t> in_flight_;
+  const Graph& graph_;
+  Cluster cluster_;  // of one stage
   PipelineOutcome outcome_;
 };
 

@@ -3,7 +3,7 @@
 //   cut (stage_balance.h, cut_model.h) → for each stage: the planner, on the stage's devices, with the order that the schedule gives it →
 //   programs of all stages, held against each other → a step of all of them together (pipeline_step.h)
 //
-// Each stage is planned for itself: its budget, ZeRO and recomputation are as for a model that is whole, and what its schedule holds in flight counts.
+// The cut is tried again, balanced by what its stages took, and with less work for a stage that does not fit. Each stage is planned for itself: its budget, ZeRO and recomputation are as for a model that is whole, and what its schedule holds in flight counts.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,7 @@ struct PipelineRequest {
 
 struct PipelineOutcome {
   std::optional<PipelinePlan> plan;
-  std::vector<std::vector<MeshTrial>> trials;  // by stage, as far as they were planned
-  std::string refusal;                         // why there is no plan
+  std::string refusal;  // why there is none, by the first cut
   double strategies_seconds = 0, search_seconds = 0;  // of wall time
 };
 

@@ -33,7 +33,7 @@ class Balancer {
  public:
   Balancer(const PlanningContext& context, const BalanceWish& wish) : context_(context), graph_(context.graph()), wish_(wish), depends_(depends_on_parameters(graph_)) {}
 
-  Result<std::vector<std::uint32_t>> run() {
+  Result<Balance> run() {
     if (Status status = read_pins(); !status) return status.error();
     if (Status status = find_costs(); !status) return status.error();
     find_places();
@@ -84,7 +84,10 @@ class Balancer {
     const Result<Plan> plan = serial_plan(context_);
     if (!plan) return plan.error();
     for (const PlannedVariable& variable : plan->variables) {
-      if (const PlannedNode* node = variable.node()) costs_[node->node] = to_ticks(variable.forward_seconds + variable.backward_seconds);
+      const PlannedNode* node = variable.node();
+      if (node == nullptr) continue;
+      const double weight = wish_.weights.empty() ? 1 : wish_.weights[node->node];
+      costs_[node->node] = to_ticks(weight * (variable.forward_seconds + variable.backward_seconds));
     }
     return Done{};
   }
@@ -154,19 +157,20 @@ class Balancer {
     return best;
   }
 
-  Result<std::vector<std::uint32_t>> cut() const {
+  Result<Balance> cut() const {
     const std::size_t last = places_.size() - 1;
     const Ticks shortest = best_cuts(kNever, [](Ticks before, Ticks stage, Ticks) { return std::max(before, stage); })[wish_.stages][last].cost;
     if (shortest == kNever) return refusal();
     const Table best = best_cuts(shortest + shortest / kSlack, [](Ticks before, Ticks, Ticks crossing) { return before + crossing; });
-    std::vector<std::uint32_t> stage_of(graph_.nodes.size(), 0);
+    Balance balance{std::vector<std::uint32_t>(graph_.nodes.size(), 0), std::vector<double>(wish_.stages, 0)};
     std::size_t to = last;
     for (std::uint32_t stage = wish_.stages; stage-- > 0;) {
       const std::size_t from = best[stage + 1][to].from;
-      for (NodeId id = places_[from].node; id < places_[to].node; ++id) stage_of[id] = is_bound(id) ? stage : 0;
+      for (NodeId id = places_[from].node; id < places_[to].node; ++id) balance.stage_of[id] = is_bound(id) ? stage : 0;
+      balance.seconds[stage] = to_seconds(places_[to].before - places_[from].before);
       to = from;
     }
-    return stage_of;
+    return balance;
   }
 
   [[nodiscard]] Error refusal() const {
@@ -188,6 +192,6 @@ class Balancer {
 
 bool is_of_stage(const Pin& pin) { return stage_number(pin.text).has_value(); }
 
-Result<std::vector<std::uint32_t>> balanced_stages(const PlanningContext& context, const BalanceWish& wish) { return Balancer(context, wish).run(); }
+Result<Balance> balanced_stages(const PlanningContext& context, const BalanceWish& wish) { return Balancer(context, wish).run(); }
 
 }  // namespace meshwright

@@ -20,11 +20,17 @@ struct BalanceWish {
   std::int64_t devices = 1;             // of each stage
   double seconds_per_byte = 0;          // of what one device of a stage sends to another stage
   std::span<const Pin> pins = {};       // those of stages are met
+  std::vector<double> weights = {};     // by node: how many times longer than by the clock of one device it is to count; empty: once
 };
 
-// By node: its stage; of nodes that depend on no parameter 0. Of the cuts whose longest stage takes at most a twentieth more than that of the best, one across which the least
+struct Balance {
+  std::vector<std::uint32_t> stage_of;  // by node; of nodes that depend on no parameter 0
+  std::vector<double> seconds;          // by stage: of its nodes, as they count
+};
+
+// Of the cuts whose longest stage takes at most a twentieth more than that of the best, one across which the least
 // goes. Deterministic. Errors: bad_input if the model has too few places to cut (with their number), or for a pin of a module that there is not, or that
 // contradicts another one.
-Result<std::vector<std::uint32_t>> balanced_stages(const PlanningContext& context, const BalanceWish& wish);
+Result<Balance> balanced_stages(const PlanningContext& context, const BalanceWish& wish);
 
 }  // namespace meshwright

@@ -4,17 +4,30 @@
 
 namespace meshwright {
 
-Restrictions::Restrictions(const ProblemInput& input) : input_(input), is_weight_(input.graph().values.size(), false) {
+std::set<std::uint32_t> batch_atoms(const PlanningContext& context) {
+  std::set<std::uint32_t> batch;
+  for (const Source& source : context.graph().sources) {
+    const AtomShape& shape = context.atoms().values[source.value];
+    const auto add = [&](std::size_t dimension, bool all) {
+      if (dimension >= shape.atoms_of_dimension.size() || shape.atoms_of_dimension[dimension] == 0) return;
+      const auto first = context.atoms().classes[source.value].begin() + static_cast<std::ptrdiff_t>(shape.first_atom(dimension));
+      batch.insert(first, first + (all ? shape.atoms_of_dimension[dimension] : 1));
+    };
+    if (source.kind == SourceKind::user_input) add(0, true);
+    if (source.kind != SourceKind::received || context.part == nullptr) continue;
+    const auto boundary = std::ranges::find(context.part->boundaries, source.names.front(), &StageBoundary::value);
+    if (boundary != context.part->boundaries.end() && boundary->batch) add(boundary->batch->dimension, boundary->batch->alone);
+  }
+  return batch;
+}
+
+Restrictions::Restrictions(const ProblemInput& input) : input_(input), batch_(batch_atoms(input)), is_weight_(input.graph().values.size(), false) {
   for (const Source& source : input.graph().sources) {
     const AtomShape& shape = input.atoms().values[source.value];
     if (source.kind == SourceKind::parameter) {
       // A class token of 1x1x768 is a vector.
       is_weight_[source.value] = std::count_if(shape.atoms_of_dimension.begin(), shape.atoms_of_dimension.end(),
                                                [](std::uint8_t atoms) { return atoms > 0; }) >= 2;
-    }
-    if (source.kind == SourceKind::user_input && !shape.atoms_of_dimension.empty()) {
-      const auto& classes = input.atoms().classes[source.value];
-      batch_.insert(classes.begin(), classes.begin() + shape.atoms_of_dimension[0]);
     }
   }
 }

@@ -31,7 +31,7 @@ class Restrictions {
   [[nodiscard]] static bool has(std::uint32_t axes, std::size_t axis) { return (axes >> axis & 1U) != 0; }
 
   const ProblemInput& input_;
-  std::set<std::uint32_t> batch_;  // atom classes of the batch: the first dimension of what the user feeds
+  std::set<std::uint32_t> batch_;  // batch_atoms
   std::vector<bool> is_weight_;    // by value: a parameter of two dimensions or more that are worth sharding
 };
 

@@ -120,6 +120,7 @@ TEST(Stages, WhatCanNotBeIsRefusedByName) {
   EXPECT_THAT(refusal("--set search.stages=2 --set 'search.schedule=\"interleaved\"'"), HasSubstr("interleaved gives each stage 2 chunks"));
   EXPECT_THAT(refusal("--set search.stages=2 --set 'train.order=\"F0 B0 F1 B1 F2 B2 F3 B3\"'"), HasSubstr("\"order\" in [train] is of one stage"));
   EXPECT_THAT(refusal("--set search.stages=2 --top 2"), HasSubstr("--top 2"));
+  EXPECT_THAT(refusal("--set search.stages=2 --set 'train.microbatches=\"free\"'"), HasSubstr("not tried with several stages"));
   EXPECT_THAT(refusal("--set search.stages=2 --memory-budget 10KiB"), HasSubstr("stage 0 of 2"));
   EXPECT_THAT(refusal("--set search.stages=2 --set 'pins.\"inner.transformer.nothing\"=\"stage 1\"'"), HasSubstr("has no module or node 'inner.transformer.nothing'"));
 }
@@ -147,6 +148,8 @@ TEST(Stages, AFileThatCutsOtherwiseThanItSaysIsRefused) {
 }
 
 TEST(Stages, CommandsThatKnowOneStageSaySo) {
+  const Outcome compared = run_program("compare " SOURCE_FOLDER "/tests/models/mlp_tiny.pt2 --cluster " TEST_FOLDER "/slow8.toml --intra elimination --set search.stages=2 --set train.microbatches=2");
+  EXPECT_THAT(compared.output + compared.errors, HasSubstr("`compare` knows plans of one stage so far"));
   const std::string file = scratch("emitted.json");
   ASSERT_EQ(run_program(plan_command("mlp_tiny", "--set search.stages=2 -o " + file)).exit_code, 0);
   for (const char* command : {"emit ", "explain ", "profile "}) {

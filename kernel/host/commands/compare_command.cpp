@@ -56,6 +56,7 @@ Result<Row> try_solver(const CompareOptions& options, const std::string& solver,
   plan_options.set.emplace_back("search.sure=false");  // no runner-up is shown
   Result<PluginHost> host = open_host(plan_options);
   if (!host) return host.error();
+  if (host->config().search.integer("stages") > 1) return bad_input("`compare` knows plans of one stage so far; leave out \"stages\" in [search]");
   Result<PlanOutcome> outcome = run_pipeline(plan_options, *host);
   if (!outcome) return outcome.error();
   Row row{solver, std::move(*outcome), {}, {}};

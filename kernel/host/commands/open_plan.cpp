@@ -24,13 +24,17 @@ Result<OpenAnyPlan> open_any_plan(const ProgramOptions& options) {
   return OpenAnyPlan{std::move(*plan), std::move(*host), std::move(*tools)};
 }
 
+Result<OpenPlan> of_one_stage(const ProgramOptions& options, OpenAnyPlan opened) {
+  if (const auto* pipeline = std::get_if<PipelinePlan>(&opened.plan)) {
+    return bad_input(options.plan + " is a plan of " + std::to_string(pipeline->stages.size()) + " stages, which `plan`, `verify` and `simulate` know so far");
+  }
+  return OpenPlan{std::move(std::get<Plan>(opened.plan)), std::move(opened.host), std::move(opened.tools)};
+}
+
 Result<OpenPlan> open_plan(const ProgramOptions& options) {
   Result<OpenAnyPlan> opened = open_any_plan(options);
   if (!opened) return opened.error();
-  if (const auto* pipeline = std::get_if<PipelinePlan>(&opened->plan)) {
-    return bad_input(options.plan + " is a plan of " + std::to_string(pipeline->stages.size()) + " stages, which `plan`, `verify` and `simulate` know so far");
-  }
-  return OpenPlan{std::move(std::get<Plan>(opened->plan)), std::move(opened->host), std::move(opened->tools)};
+  return of_one_stage(options, std::move(*opened));
 }
 
 int fail(const ProgramOptions& options, const Error& error) {

@@ -27,6 +27,8 @@ struct OpenAnyPlan {
   ProgramTools tools;
 };
 Result<OpenAnyPlan> open_any_plan(const ProgramOptions& options);
+// That of one stage. Errors: bad_input for one of several.
+Result<OpenPlan> of_one_stage(const ProgramOptions& options, OpenAnyPlan opened);
 
 // Reports the error, naming the plan unless the message does. The exit code.
 int fail(const ProgramOptions& options, const Error& error);

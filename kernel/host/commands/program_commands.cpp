@@ -95,8 +95,7 @@ struct Asked {
   std::string memory;  // its peak and the account, for people
 };
 
-Result<Asked> ask(const ProgramOptions& options, const std::string& wanted, bool run, std::string only_file = {}) {
-  Result<OpenPlan> opened = open_plan(options);
+Result<Asked> ask(Result<OpenPlan> opened, const std::string& wanted, bool run, std::string only_file = {}) {
   if (!opened) return opened.error();
   const std::string id = wanted.empty() ? opened->host.config().emit.text("backend") : wanted;
   Result<std::shared_ptr<Backend>> backend = opened->host.create<Backend>("backend", id);
@@ -146,7 +145,7 @@ int run_verify(const ProgramOptions& options) {
 }
 
 int run_emit(const ProgramOptions& options) {
-  const Result<Asked> asked = ask(options, options.backend, false);
+  const Result<Asked> asked = ask(open_plan(options), options.backend, false);
   if (!asked) return fail(options, asked.error());
   if (options.output.empty()) {
     for (const EmittedFile& file : asked->files) print(file.text);
@@ -182,13 +181,11 @@ int simulate_pipeline(const ProgramOptions& options, const PipelinePlan& pipelin
 }  // namespace
 
 int run_simulate(const ProgramOptions& options) {
-  {
-    const Result<OpenAnyPlan> opened = open_any_plan(options);
-    if (!opened) return fail(options, opened.error());
-    if (const auto* pipeline = std::get_if<PipelinePlan>(&opened->plan)) return simulate_pipeline(options, *pipeline, opened->tools);
-  }
+  Result<OpenAnyPlan> opened = open_any_plan(options);
+  if (!opened) return fail(options, opened.error());
+  if (const auto* pipeline = std::get_if<PipelinePlan>(&opened->plan)) return simulate_pipeline(options, *pipeline, opened->tools);
   if (!options.picture.empty()) return report_error(bad_input("--svg draws the stages of a pipeline, and " + options.plan + " has one stage; --trace writes its time line"));
-  const Result<Asked> asked = ask(options, "simulate", true, options.output.empty() ? "timeline.txt" : "");
+  const Result<Asked> asked = ask(of_one_stage(options, std::move(*opened)), "simulate", true, options.output.empty() ? "timeline.txt" : "");
   if (!asked) return fail(options, asked.error());
   std::string timeline;
   for (const EmittedFile& file : asked->files) {

@@ -12,7 +12,6 @@
 #include "files/json_place.h"
 #include "files/plan_reader.h"
 #include "meshwright/schedule.h"
-#include "report/pipeline_json.h"
 #include "stage_devices.h"
 
 namespace meshwright::host {

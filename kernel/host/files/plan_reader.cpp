@@ -14,9 +14,9 @@
 #include "files/json_place.h"
 #include "files/memory_reader.h"
 #include "files/runner_up_reader.h"
+#include "meshwright/pipeline_plan.h"
 #include "meshwright/step_order.h"
 #include "plan_words.h"
-#include "report/pipeline_json.h"
 
 namespace meshwright::host {
 

@@ -7,8 +7,6 @@
 
 namespace meshwright::host {
 
-inline constexpr const char* kPipelineFormat = "meshwright-pipeline";
-
 Json pipeline_json(const PipelinePlan& pipeline);
 
 // The short object: what all stages take together, and a list of them.

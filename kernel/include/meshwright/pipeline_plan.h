@@ -12,6 +12,7 @@
 
 namespace meshwright {
 
+inline constexpr const char* kPipelineFormat = "meshwright-pipeline";
 inline constexpr int kPipelineFormatVersion = 1;
 
 struct PipelinePlan {

@@ -19,6 +19,7 @@
 #include "meshwright/result.h"
 #include "meshwright/runner_up.h"
 #include "meshwright/solver.h"
+#include "meshwright/stage_part.h"
 #include "meshwright/strategy.h"
 #include "meshwright/training.h"
 
@@ -103,28 +104,6 @@ struct PlannedConstant {
   ValueId value = kNoId;  // of the training graph
   Layout wanted;
   CallLayouts made;  // of the node that makes it
-};
-
-// A value of the model that crosses from one stage of a pipeline to others, each of which gives the stage that made it a gradient.
-struct StageBoundary {
-  std::string value;  // its name in the graph
-  std::uint32_t from = 0;
-  std::vector<std::uint32_t> to;  // ascending
-  bool operator==(const StageBoundary&) const = default;
-};
-
-// A parameter that several stages compute with (tied weights). Each keeps it and its optimizer's state; once a step their gradients meet.
-struct SharedParameter {
-  std::string name;  // in the model
-  std::vector<std::uint32_t> stages;  // ascending; the first adds the gradients up
-  bool operator==(const SharedParameter&) const = default;
-};
-
-// Which stage of a pipeline a plan is of (stages.h), and what that stage hands to others. By default of the only one.
-struct StagePart {
-  std::uint32_t stage = 0;
-  std::vector<StageBoundary> boundaries;  // those that it sends or receives
-  std::vector<SharedParameter> shared;    // those that it has
 };
 
 struct UsedPlugin {

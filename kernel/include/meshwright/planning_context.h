@@ -6,11 +6,10 @@
 #include "meshwright/cost.h"
 #include "meshwright/model_analysis.h"
 #include "meshwright/op.h"
+#include "meshwright/stage_part.h"
 #include "meshwright/training.h"
 
 namespace meshwright {
-
-struct StagePart;  // plan.h
 
 // All that it refers to outlives it.
 struct PlanningContext {

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -175,6 +176,10 @@ struct ProblemInput : PlanningContext {
   StrategyFilter filter;
   std::vector<std::string> recomputed = {};  // blocks and ops whose forward runs again for the backward (recompute.h)
 };
+
+// The classes of atoms (AtomizedGraph::classes) that are the batch: the first dimension of what the user feeds, and what a stage of a pipeline
+// receives of it (StageBoundary::batch).
+MESHWRIGHT_API std::set<std::uint32_t> batch_atoms(const PlanningContext& context);
 
 // Errors: infeasible if the filter leaves a variable without a strategy (it names the variable), those of `recomputation`, or what a plugin says.
 MESHWRIGHT_API Result<Problem> build_problem(const ProblemInput& input);

@@ -31,12 +31,7 @@ std::string to_string(Pattern pattern) { return pattern == kReplica ? "R" : "S" 
 
 Patterns::Patterns(const ProblemInput& input, const Problem& problem, const TrimmedGraph& trimmed)
     : input_(input), problem_(problem), trimmed_(trimmed) {
-  for (const Source& source : input.graph().sources) {
-    const AtomShape& shape = input.atoms().values[source.value];
-    if (source.kind != SourceKind::user_input || shape.atoms_of_dimension.empty()) continue;
-    const auto& classes = input.atoms().classes[source.value];
-    batch_.insert(classes.begin(), classes.begin() + shape.atoms_of_dimension[0]);
-  }
+  batch_ = batch_atoms(input);
   for (const auto& classes : input.atoms().classes) {
     has_batch_.push_back(std::any_of(classes.begin(), classes.end(), [&](std::uint32_t atom) { return batch_.contains(atom); }));
   }
