@@ -94,11 +94,11 @@ TEST_P(PlannedStages, ComputeWhatOneDeviceComputes) {
   EXPECT_DOUBLE_EQ(real(simulated, "step_seconds"), real(planned, "step_seconds"));
 }
 
-// Of ResNet's batch in four parts one device and many differ in float32 with one stage too: batch norm over two samples makes much of what is rounded.
+// ResNet in one part: in float32 one device and many differ otherwise with one stage too, since batch norm over few samples makes much of what is rounded. In float64 RandomStages has it in four.
 INSTANTIATE_TEST_SUITE_P(Models, PlannedStages,
                          testing::Values(StagesCase{"gpt2_tiny", 2, "2x2", "one_f_one_b"}, StagesCase{"gpt2_tiny", 4, "2", "gpipe"}, StagesCase{"gpt2_deep_tiny", 8, "1", "one_f_one_b"},
                                          StagesCase{"bert_tiny", 4, "2", "one_f_one_b"}, StagesCase{"t5_tiny", 4, "2", "one_f_one_b"}, StagesCase{"t5_tiny", 2, "2x2", "gpipe"},
-                                         StagesCase{"vit_tiny", 2, "4", "one_f_one_b"}, StagesCase{"resnet_tiny", 4, "2", "one_f_one_b", 2}, StagesCase{"unet_tiny", 4, "2", "gpipe"},
+                                         StagesCase{"vit_tiny", 2, "4", "one_f_one_b"}, StagesCase{"resnet_tiny", 4, "2", "one_f_one_b", 1}, StagesCase{"unet_tiny", 4, "2", "gpipe"},
                                          StagesCase{"mixtral_tiny", 2, "2x2", "one_f_one_b"}, StagesCase{"llama_tiny", 4, "2", "gpipe"}),
                          [](const auto& info) { return std::string(info.param.model) + "_" + std::to_string(info.param.stages) + "_" + info.param.inside + "_" + info.param.schedule; });
 
