@@ -37,6 +37,7 @@ class Balancer {
     if (Status status = read_pins(); !status) return status.error();
     if (Status status = find_costs(); !status) return status.error();
     find_places();
+    find_pins();
     return cut();
   }
 
@@ -123,11 +124,19 @@ class Balancer {
     places_.push_back({static_cast<NodeId>(count), before, 0});
   }
 
-  // What the stage between two places takes; nothing if a pin says otherwise.
-  [[nodiscard]] std::optional<Ticks> stage_ticks(std::size_t from, std::size_t to, std::uint32_t stage) const {
-    for (NodeId id = places_[from].node; id < places_[to].node; ++id) {
-      if (pinned_[id] != kNoId && pinned_[id] != stage) return std::nullopt;
+  // The stages that pins name between neighbouring places: the least and the greatest.
+  void find_pins() {
+    for (std::size_t i = 0; i + 1 < places_.size(); ++i) {
+      auto& [least, most] = pins_.emplace_back(kNoId, 0);
+      for (NodeId id = places_[i].node; id < places_[i + 1].node; ++id) {
+        if (pinned_[id] == kNoId) continue;
+        least = std::min(least, pinned_[id]);
+        most = std::max(most, pinned_[id]);
+      }
     }
+  }
+
+  [[nodiscard]] Ticks stage_ticks(std::size_t from, std::size_t to) const {
     return places_[to].before - places_[from].before + places_[from].crossing + places_[to].crossing;
   }
 
@@ -146,10 +155,11 @@ class Balancer {
       for (std::size_t to = 1; to < places_.size(); ++to) {
         Best& here = best[stage + 1][to];
         for (std::size_t from = to; from-- > 0 && places_[to].before - places_[from].before <= longest;) {
-          if (best[stage][from].cost == kNever) continue;
-          const std::optional<Ticks> ticks = stage_ticks(from, to, stage);
-          if (!ticks || *ticks > longest) continue;
-          const Ticks cost = add(best[stage][from].cost, *ticks, places_[to].crossing);
+          const auto& [least, most] = pins_[from];
+          if (least != kNoId && (least != stage || most != stage)) break;  // nor does any longer stage have what is pinned here
+          const Ticks ticks = stage_ticks(from, to);
+          if (best[stage][from].cost == kNever || ticks > longest) continue;
+          const Ticks cost = add(best[stage][from].cost, ticks, places_[to].crossing);
           if (cost < here.cost) here = {cost, from};
         }
       }
@@ -186,6 +196,7 @@ class Balancer {
   std::vector<std::uint32_t> pinned_;  // by node: its stage, or kNoId
   std::vector<Ticks> costs_;           // by node
   std::vector<Place> places_;          // ascending; the first is the model's begin, the last its end
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> pins_;  // by place but the last; kNoId and 0: none
 };
 
 }  // namespace
