@@ -207,12 +207,12 @@ Result<CutModel> cut_model(const Graph& graph, const std::vector<std::uint32_t>&
   return Cutter(graph, stage_of, stages).run();
 }
 
-void find_batches(const PlanningContext& whole, std::vector<StageBoundary>& boundaries) {
-  const std::set<std::uint32_t> batch = batch_atoms(whole);
+void find_batches(const ModelAnalysis& whole, std::vector<StageBoundary>& boundaries) {
+  const std::set<std::uint32_t> batch = batch_atoms(whole, nullptr);
   for (StageBoundary& boundary : boundaries) {
-    const auto value = static_cast<ValueId>(std::ranges::find(whole.graph().values, boundary.value, &Value::name) - whole.graph().values.begin());
-    const AtomShape& shape = whole.atoms().values[value];
-    const std::vector<std::uint32_t>& classes = whole.atoms().classes[value];
+    const auto value = static_cast<ValueId>(std::ranges::find(whole.graph->values, boundary.value, &Value::name) - whole.graph->values.begin());
+    const AtomShape& shape = whole.atoms->values[value];
+    const std::vector<std::uint32_t>& classes = whole.atoms->classes[value];
     for (std::uint32_t dimension = 0; dimension < shape.atoms_of_dimension.size() && !boundary.batch; ++dimension) {
       const std::size_t first = shape.first_atom(dimension), count = shape.atoms_of_dimension[dimension];
       if (count == 0 || !batch.contains(classes[first])) continue;

@@ -10,7 +10,7 @@
 
 #include "meshwright/graph.h"
 #include "meshwright/plan.h"
-#include "meshwright/planning_context.h"
+#include "meshwright/model_analysis.h"
 #include "meshwright/result.h"
 
 namespace meshwright {
@@ -32,6 +32,6 @@ std::vector<bool> depends_on_parameters(const Graph& graph);
 Result<CutModel> cut_model(const Graph& graph, const std::vector<std::uint32_t>& stage_of, std::uint32_t stages);
 
 // Notes where what crosses has the batch, by the atoms of the whole model.
-void find_batches(const PlanningContext& whole, std::vector<StageBoundary>& boundaries);
+void find_batches(const ModelAnalysis& whole, std::vector<StageBoundary>& boundaries);
 
 }  // namespace meshwright

@@ -130,7 +130,7 @@ class PipelinePlanner {
   Result<Trial> try_cut(const std::vector<std::uint32_t>& stage_of) {
     Result<CutModel> cut = cut_model(graph_, stage_of, stages_);
     if (!cut) return cut.error();
-    find_batches(request_.context, cut->boundaries);
+    find_batches(request_.context.model, cut->boundaries);
     const Result<std::vector<std::vector<Pin>>> pins = pins_by_stage(request_.pins, *cut);
     if (!pins) return pins.error();
     PipelinePlan plan;

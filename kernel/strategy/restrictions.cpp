@@ -4,24 +4,24 @@
 
 namespace meshwright {
 
-std::set<std::uint32_t> batch_atoms(const PlanningContext& context) {
+std::set<std::uint32_t> batch_atoms(const ModelAnalysis& model, const StagePart* part) {
   std::set<std::uint32_t> batch;
-  for (const Source& source : context.graph().sources) {
-    const AtomShape& shape = context.atoms().values[source.value];
+  for (const Source& source : model.graph->sources) {
+    const AtomShape& shape = model.atoms->values[source.value];
     const auto add = [&](std::size_t dimension, bool all) {
       if (dimension >= shape.atoms_of_dimension.size() || shape.atoms_of_dimension[dimension] == 0) return;
-      const auto first = context.atoms().classes[source.value].begin() + static_cast<std::ptrdiff_t>(shape.first_atom(dimension));
+      const auto first = model.atoms->classes[source.value].begin() + static_cast<std::ptrdiff_t>(shape.first_atom(dimension));
       batch.insert(first, first + (all ? shape.atoms_of_dimension[dimension] : 1));
     };
     if (source.kind == SourceKind::user_input) add(0, true);
-    if (source.kind != SourceKind::received || context.part == nullptr) continue;
-    const auto boundary = std::ranges::find(context.part->boundaries, source.names.front(), &StageBoundary::value);
-    if (boundary != context.part->boundaries.end() && boundary->batch) add(boundary->batch->dimension, boundary->batch->alone);
+    if (source.kind != SourceKind::received || part == nullptr) continue;
+    const auto boundary = std::ranges::find(part->boundaries, source.names.front(), &StageBoundary::value);
+    if (boundary != part->boundaries.end() && boundary->batch) add(boundary->batch->dimension, boundary->batch->alone);
   }
   return batch;
 }
 
-Restrictions::Restrictions(const ProblemInput& input) : input_(input), batch_(batch_atoms(input)), is_weight_(input.graph().values.size(), false) {
+Restrictions::Restrictions(const ProblemInput& input) : input_(input), batch_(batch_atoms(input.model, input.part)), is_weight_(input.graph().values.size(), false) {
   for (const Source& source : input.graph().sources) {
     const AtomShape& shape = input.atoms().values[source.value];
     if (source.kind == SourceKind::parameter) {

@@ -123,6 +123,8 @@ TEST(Stages, WhatCanNotBeIsRefusedByName) {
   EXPECT_THAT(refusal("--set search.stages=2 --set 'train.microbatches=\"free\"'"), HasSubstr("not tried with several stages"));
   EXPECT_THAT(refusal("--set search.stages=2 --memory-budget 10KiB"), HasSubstr("stage 0 of 2"));
   EXPECT_THAT(refusal("--set search.stages=2 --set 'pins.\"inner.transformer.nothing\"=\"stage 1\"'"), HasSubstr("has no module or node 'inner.transformer.nothing'"));
+  EXPECT_THAT(refusal("--set search.stages=2 --set 'pins.\"inner.transformer.wte\"=\"stage 1\"' --set 'pins.\"inner.transformer.ln_f\"=\"stage 0\"'"),
+              HasSubstr("[pins] puts modules into stages that do not follow each other"));
 }
 
 TEST(Stages, APinPutsAModuleIntoAStage) {
@@ -152,10 +154,21 @@ TEST(Stages, CommandsThatKnowOneStageSaySo) {
   EXPECT_THAT(compared.output + compared.errors, HasSubstr("`compare` knows plans of one stage so far"));
   const std::string file = scratch("emitted.json");
   ASSERT_EQ(run_program(plan_command("mlp_tiny", "--set search.stages=2 -o " + file)).exit_code, 0);
-  for (const char* command : {"emit ", "explain ", "profile "}) {
+  for (const char* command : {"explain ", "profile "}) {
     const Outcome outcome = run_program(command + file);
     EXPECT_NE(outcome.exit_code, 0) << command;
-    EXPECT_THAT(outcome.errors, HasSubstr("stages, which `plan`, `verify` and `simulate` know so far")) << command;
+    EXPECT_THAT(outcome.errors, HasSubstr("2 stages, which `plan`, `verify` and `simulate` take whole, `explain` and `profile` with --stage")) << command;
+    EXPECT_THAT(run_program(command + file + " --stage 2").errors, HasSubstr("numbered from 0")) << command;
+  }
+}
+
+TEST(Stages, AStageIsLookedAtAsAPlan) {
+  const std::string file = scratch("looked_at.json");
+  const Json planned = json_of(run_program(plan_command("gpt2_deep_tiny", "--set search.stages=2 --format json -o " + file)));
+  for (int stage = 0; stage < 2; ++stage) {
+    const std::string wanted = file + " --stage " + std::to_string(stage);
+    EXPECT_EQ(run_program("explain " + wanted).exit_code, 0);
+    EXPECT_EQ(integer(json_of(run_program("profile " + wanted + " --format json")), "peak_bytes"), integer(list(planned, "stages")[static_cast<std::size_t>(stage)], "peak_bytes"));
   }
 }
 

@@ -138,6 +138,7 @@ void add_explain(CLI::App& app, ExplainOptions& options, int& exit_code) {
   command.add_option("--alternatives", options.most, "how many of them are searched for")->check(CLI::Range(1, kMostPlans))->capture_default_str();
   add_format(command, options.plan.format);
   add_allow_changed(command, options.plan.allow_changed_model);
+  command.add_option("--stage", options.plan.stage, "of a plan of several stages: the one that is looked at, from 0");
   command.callback([&options, &exit_code] { exit_code = run_explain(options); });
 }
 
@@ -146,6 +147,7 @@ void add_profile(CLI::App& app, ProfileOptions& options, int& exit_code) {
   profile.add_option("MODEL|PLAN", options.input, "a model, or a file that `plan -o` wrote")->required();
   profile.add_option("--config", options.config, "the configuration, a TOML file");
   profile.add_option("--set", options.set, kSetHelp)->allow_extra_args(false);
+  profile.add_option("--stage", options.stage, "of a plan of several stages: the one that is looked at, from 0");
   profile.add_option("--svg", options.svg, "where the curve is drawn");
   profile.add_option("--nodes", options.nodes, "rows of the table of nodes, or all")->capture_default_str();
   add_format(profile, options.format);

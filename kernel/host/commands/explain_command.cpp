@@ -47,7 +47,7 @@ class Explainer {
     const Config& search = opened_.host.config().search;
     Result<StrategyFilter> filter = wanted_filter(search, plan_.mesh);
     if (!filter) return filter.error();
-    input_.emplace(ProblemInput{opened_.tools.context(plan_.model, plan_.training), plan_.mesh, *filter, plan_.recomputed});
+    input_.emplace(ProblemInput{opened_.tools.context(plan_.model, plan_.training, &plan_.part), plan_.mesh, *filter, plan_.recomputed});
     Result<Problem> problem = build_problem(*input_);
     if (!problem) return problem.error();
     problem_ = std::move(*problem);

@@ -1,6 +1,8 @@
 // `meshwright profile`: what one device holds in memory over a training step.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,7 @@ struct ProfileOptions {
   std::vector<std::string> set;  // "section.key=value"
   std::string format = "text";   // or "json"
   std::string svg;               // a file for the curve; none if ""
+  std::optional<std::uint32_t> stage;  // of a plan of several
   std::string nodes = "20";      // rows of the table of nodes, or "all"
 };
 

@@ -1,6 +1,8 @@
 // What is done with a plan: `verify`, `emit`, `simulate`. Each prints its result and gives the exit code.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,7 @@ struct ProgramOptions {
   std::string backend;           // emit: the plugin; the configuration's if ""
   bool allow_changed_model = false;  // whether a model that is another one than was planned is none of our concern
   std::string output;            // emit: a folder; simulate: the trace's file
+  std::optional<std::uint32_t> stage;  // explain: the one of a pipeline that is looked at
   std::string picture;           // simulate: of the stages of a pipeline, the picture's file
   std::int64_t steps = 3;        // verify: of training, in which parameters, the optimizer's state and buffers last
   bool exact = false;            // verify: in float64, every element against its row's largest

@@ -99,6 +99,7 @@ class PipelineReader {
     }
     Result<CutModel> cut = cut_model(graph, stage_of, static_cast<std::uint32_t>(made_.stages.size()));
     if (!cut) return root_.at("stages").fail(cut.error().message);
+    find_batches(made_.model, cut->boundaries);
     for (Plan& plan : made_.stages) {
       if (plan.graph() != cut->graphs[plan.part.stage]) return root_.at("stages").fail("the graph of stage " + std::to_string(plan.part.stage) + " is no part of the model as the stages cut it");
       plan.part = cut->part_of(plan.part.stage);

@@ -20,8 +20,9 @@ struct ProgramTools {
   std::vector<std::string> altering;  // the ids of those among these that change what the backward computes
   CostProfile profile;
 
-  [[nodiscard]] PlanningContext context(const ModelAnalysis& model, const TrainingSettings& training) const {
-    return {model, training, *ops, profile, *conversions};
+  // `part`: of a stage of a pipeline; null: the model is whole.
+  [[nodiscard]] PlanningContext context(const ModelAnalysis& model, const TrainingSettings& training, const StagePart* part = nullptr) const {
+    return {model, training, *ops, profile, *conversions, part};
   }
 };
 

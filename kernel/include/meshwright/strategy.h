@@ -178,8 +178,8 @@ struct ProblemInput : PlanningContext {
 };
 
 // The classes of atoms (AtomizedGraph::classes) that are the batch: the first dimension of what the user feeds, and what a stage of a pipeline
-// receives of it (StageBoundary::batch).
-MESHWRIGHT_API std::set<std::uint32_t> batch_atoms(const PlanningContext& context);
+// receives of it (StageBoundary::batch). `part`: of a stage; null: the model is whole.
+MESHWRIGHT_API std::set<std::uint32_t> batch_atoms(const ModelAnalysis& model, const StagePart* part);
 
 // Errors: infeasible if the filter leaves a variable without a strategy (it names the variable), those of `recomputation`, or what a plugin says.
 MESHWRIGHT_API Result<Problem> build_problem(const ProblemInput& input);

@@ -31,7 +31,7 @@ std::string to_string(Pattern pattern) { return pattern == kReplica ? "R" : "S" 
 
 Patterns::Patterns(const ProblemInput& input, const Problem& problem, const TrimmedGraph& trimmed)
     : input_(input), problem_(problem), trimmed_(trimmed) {
-  batch_ = batch_atoms(input);
+  batch_ = batch_atoms(input.model, input.part);
   for (const auto& classes : input.atoms().classes) {
     has_batch_.push_back(std::any_of(classes.begin(), classes.end(), [&](std::uint32_t atom) { return batch_.contains(atom); }));
   }
