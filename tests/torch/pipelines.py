@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import json
 import subprocess
 import sys
 import time
@@ -24,7 +25,7 @@ import torch.distributed as dist
 from equal import ROOT, distance_of_numbers, emitted, export, optimizer_of, sample, waited, worst
 from prepare import CLUSTER, run
 
-PARTS, STEPS = 4, 2
+STEPS = 2
 EXACT = 1e-5  # as in equal.py
 LIMIT_SECONDS = 120  # for a run to end of which a rank dies
 SCHEDULES = ["gpipe", "one_f_one_b"]
@@ -38,40 +39,54 @@ class Case:
     stages: int
     settings: list[str] = field(default_factory=list)
     schedule: str = "one_f_one_b"
-    also: tuple[str, ...] = ()  # what is looked at besides: names of functions below
+    checks: tuple[str, ...] = ("trains",)  # names of functions below
+    parts: int = 4                         # microbatches
+    others: list[str] | None = None        # settings of another plan of the same stages, of which those behind the first one are taken
+
+
+MORE = ("trains", "clips", "adds_up", "evaluates", "keeps_checkpoints")
+DATA, MEGATRON = ["search.batch_axes=all", "search.zero=1"], ["search.batch_axes=0", "search.weights=sharded", "search.zero=0"]
 
 
 def cases_on(ranks: int) -> dict[str, Case]:
     if ranks == 8:
-        return {f"{model}-{stages}": Case(model, stages, MODELS[model]) for model in ("gpt2", "llama") for stages in (2, 4)}
+        made = {f"{model}-{stages}": Case(model, stages, MODELS[model]) for model in ("gpt2", "llama") for stages in (2, 4)}
+        made["gpt2-meshes"] = Case("gpt2", 2, ["--mesh", "2x2", *MEGATRON], others=["--mesh", "4", *MEGATRON])
+        made["t5-meshes"] = Case("t5", 2, ["--mesh", "4"], others=["--mesh", "2x2"])
+        return made
     made = {f"{model}-{schedule}-{stages}": Case(model, stages, settings, schedule)
             for model, settings in MODELS.items() for schedule in SCHEDULES for stages in (2, 4)}
-    made["gpt2-one_f_one_b-2"].also = made["gpt2-gpipe-4"].also = ("clips", "adds_up", "evaluates", "keeps_checkpoints")
+    made["resnet-one_f_one_b-2"].settings = [*COUPLED, "search.batch_axes=all"]  # which is faster
+    made["gpt2-one_f_one_b-2"].checks = made["gpt2-gpipe-4"].checks = MORE
     made["gpt2-zero3"] = Case("gpt2", 2, ["search.batch_axes=all", "search.zero=3", "search.regather=always"])
-    made["gpt2-megatron"] = Case("gpt2", 2, ["search.batch_axes=0", "search.weights=sharded", "search.zero=0"])
+    made["gpt2-unlike"] = Case("gpt2", 2, DATA, others=MEGATRON)
+    made["t5-unlike"] = Case("t5", 2, MEGATRON, others=DATA)
+    made["gpt2-csv"] = Case("gpt2", 4, parts=2)  # PyTorch's 1F1B wants as many microbatches as stages
     made["llama-again"] = Case("llama", 2, ["search.recompute=all"])
     made["unet-skips"] = Case("unet", 4, COUPLED)
+    made["vgg-draws"] = Case("vgg", 2, checks=("draws_alike",))
     return made
 
 
 class Serial:
     """One device. By step: its losses and its gradients; and where it ends."""
 
-    def __init__(self, name: str):
+    def __init__(self, name: str, count: int):
         torch.manual_seed(0)
         model, inputs = export.MODELS[f"{name}_tiny"]()
         model.train()
         export.fill(model)
         model.to(torch.float64)
-        parts = {key: value[:len(value) // PARTS] for key, value in inputs.items()}
+        self.count = count
+        parts = {key: value[:len(value) // count] for key, value in inputs.items()}
         self.inputs = {key: value.double() if value.is_floating_point() else value for key, value in parts.items()}
         self.start = copy.deepcopy({**dict(model.named_buffers()), **model.state_dict()})
         optimizer = optimizer_of(model.parameters())
         self.losses, self.gradients = [], []
         for step in range(STEPS):
             total = 0.0
-            for part in range(PARTS):
-                loss = model(**self.batch(step, part)) / PARTS
+            for part in range(count):
+                loss = model(**self.batch(step, part)) / count
                 loss.backward()
                 total += loss.item()
             self.losses.append(total)
@@ -81,13 +96,13 @@ class Serial:
         self.end = copy.deepcopy(model.state_dict())
 
     def batch(self, step: int, part: int) -> dict[str, torch.Tensor]:
-        return sample(self.inputs, step * PARTS + part)
+        return sample(self.inputs, step * self.count + part)
 
     @staticmethod
-    def of_all(names: list[str]) -> dict[str, Serial]:
-        """Each rank computes some of them, and has all."""
+    def of_all(keys: list[tuple[str, int]]) -> dict[tuple[str, int], Serial]:
+        """Of these models and numbers of microbatches: each rank computes some of them, and has all."""
         everything: list = [None] * dist.get_world_size()
-        dist.all_gather_object(everything, {name: Serial(name) for name in names[dist.get_rank()::dist.get_world_size()]})
+        dist.all_gather_object(everything, {key: Serial(*key) for key in keys[dist.get_rank()::dist.get_world_size()]})
         return {name: serial for some in everything for name, serial in some.items()}
 
 
@@ -104,7 +119,10 @@ class Run:
         return {name for names in self.model.of_all_stages([*self.model.state_dict(), *self.model.TIED]) for name in names}
 
     def step(self, number: int) -> float:
-        return self.model.step([self.model.local_batch(self.serial.batch(number, part)) for part in range(PARTS)]).item()
+        return self.model.step(self.parts(number)).item()
+
+    def parts(self, number: int) -> list:
+        return [self.model.local_batch(self.serial.batch(number, part)) for part in range(self.serial.count)]
 
     def gradients(self) -> dict[str, torch.Tensor]:
         return {name: self.sharding.whole_of(value.grad, value.sharding) for name, value in self.model.named_parameters() if value.grad is not None}
@@ -170,7 +188,7 @@ def evaluates(folder: Path, serial: Serial) -> str:
     run_ = Run(folder, serial)
     for _ in range(2):
         run_.model.eval()
-        loss = run_.model.evaluate([run_.model.local_batch(serial.batch(0, part)) for part in range(PARTS)]).item()
+        loss = run_.model.evaluate(run_.parts(0)).item()
         if problem := equal(f"the loss without gradients, {loss},", distance_of_numbers(loss, serial.losses[0], floor=1e-3)):
             return problem
         if any(value.grad is not None for value in run_.model.parameters()):
@@ -203,18 +221,43 @@ def keeps_checkpoints(folder: Path, serial: Serial) -> str:
     return ""
 
 
+def draws_alike(folder: Path, serial: Serial) -> str:
+    """The dropout of a plan of several stages is that of a plan of one, which no plain model draws."""
+    one, sharding = emitted(folder.parent / f"{folder.name}-one")
+    whole = one.Model().to(torch.float64)
+    run_ = Run(folder, serial)
+    whole.load_whole({key: value for key, value in serial.start.items() if key in {*whole.state_dict(), *whole.TIED}})
+    for step in range(STEPS):
+        torch.manual_seed(step)
+        wanted = 0.0
+        for part in whole.microbatches():
+            loss = whole(*whole.local_batch(serial.batch(step, part)).values()) / whole.MICROBATCHES
+            loss.backward()
+            wanted += loss.item()
+        torch.manual_seed(step)
+        loss = run_.step(step)
+        if problem := equal(f"the loss of step {step}, {loss},", distance_of_numbers(loss, wanted, floor=1e-3)):
+            return problem
+        gradients = {name: sharding.whole_of(value.grad, value.sharding) for name, value in whole.named_parameters()}
+        if problem := equal("a gradient", *worst(run_.gradients(), run_.own(gradients))):
+            return problem
+        whole.zero_grad()
+        run_.model.zero_grad()
+    return "" if distance_of_numbers(wanted, serial.losses[STEPS - 1], floor=1e-3) > EXACT else "nothing is drawn"
+
+
 def on_ranks(folder: Path, names: list[str]) -> int:
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     cases = cases_on(dist.get_world_size())
-    serial = Serial.of_all(sorted({cases[name].model for name in names}))
+    serial = Serial.of_all(sorted({(cases[name].model, cases[name].parts) for name in names}))
     wrong = 0
     for name in names:
-        for check in (trains, *(globals()[each] for each in cases[name].also)):
+        for check in (globals()[each] for each in cases[name].checks):
             began = time.monotonic()
             torch.manual_seed(0)
             try:
-                problem = check(folder / name, serial[cases[name].model])
+                problem = check(folder / name, serial[cases[name].model, cases[name].parts])
             except Exception as error:
                 if dist.get_rank() == 0 or len(names) == 1:
                     print(f"{name} {check.__name__}: {type(error).__name__}: {error}", flush=True)
@@ -248,16 +291,29 @@ def dying(folder: Path) -> int:
     return int(wrong)
 
 
+def plan(program: Path, folder: Path, file: Path, case: Case, stages: int, settings: list[str]) -> None:
+    more = settings if settings[:1] != ["--mesh"] else settings[2:]
+    more = [f"train.microbatches={case.parts}", *more, *([f"search.stages={stages}", f'search.schedule="{case.schedule}"'] if stages > 1 else [])]
+    run(program, "plan", ROOT / "tests/models" / f"{case.model}_tiny.pt2", "--cluster", folder / "cluster.toml", "-o", file,
+        *(settings[:2] if settings[:1] == ["--mesh"] else []), *[part for each in more for part in ("--set", each)])
+
+
 def prepare(program: Path, folder: Path, ranks: int, names: list[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "cluster.toml").write_text(CLUSTER.format(ranks=ranks, root=ROOT))
     cases = cases_on(ranks)
     for name in names:
-        case = cases[name]
-        settings = [f"search.stages={case.stages}", f'search.schedule="{case.schedule}"', f"train.microbatches={PARTS}", *case.settings]
-        run(program, "plan", ROOT / "tests/models" / f"{case.model}_tiny.pt2", "--cluster", folder / "cluster.toml", "-o", folder / f"{name}.json",
-            *[part for each in settings for part in ("--set", each)])
-        run(program, "emit", folder / f"{name}.json", "--backend", "torch", "-o", folder / name)
+        case, file = cases[name], folder / f"{name}.json"
+        plan(program, folder, file, case, case.stages, case.settings)
+        if case.others is not None:
+            plan(program, folder, folder / "others.json", case, case.stages, case.others)
+            mixed = json.loads(file.read_text())
+            mixed["stages"][1:] = json.loads((folder / "others.json").read_text())["stages"][1:]
+            file.write_text(json.dumps(mixed))
+        run(program, "emit", file, "--backend", "torch", "-o", folder / name)
+        if "draws_alike" in case.checks:
+            plan(program, folder, folder / "one.json", case, 1, case.settings)
+            run(program, "emit", folder / "one.json", "--backend", "torch", "-o", folder / f"{name}-one")
 
 
 def main() -> int:
