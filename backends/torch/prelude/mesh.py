@@ -98,16 +98,15 @@ def group(over):
         return MESHES[axes()].get_group(over if isinstance(over, int) else over[0]).group_name
     if len(over) == len(axes()):
         return world().group_name
-    if (axes(), over) not in MESHES:  # all ranks of the mesh come here for it, in the same order
+    if (axes(), over) not in MESHES:  # all ranks come here for it, in the same order; a pipeline has them all
         MESHES[axes(), over] = product_group(over)
     return MESHES[axes(), over].group_name
 
 
 def product_group(over):
     """The process group of the ranks that differ from this one along these axes only."""
-    def elsewhere(rank):
-        return tuple(at for axis, at in enumerate(coordinates(rank)) if axis not in over)
-
-    here = elsewhere(None)
-    ranks = [rank for place, rank in enumerate(dist.get_process_group_ranks(world())) if elsewhere(place) == here]
-    return dist.new_group(ranks, use_local_synchronization=True)
+    rows = {}
+    for rank in range(dist.get_world_size()):
+        rows.setdefault(tuple(at for axis, at in enumerate(coordinates(rank)) if axis not in over), []).append(rank)
+    made, _ = dist.new_subgroups_by_enumeration([*rows.values()])
+    return made

@@ -1,4 +1,5 @@
 import atexit
+import itertools
 import math
 import tempfile
 from pathlib import Path
@@ -10,7 +11,7 @@ from torch.distributed import pipelining
 
 from .layout import whole_of
 from .loads import computed_dtype
-from .mesh import MESHES, axes, coordinates, device, forget_meshes, join, refuse
+from .mesh import MESHES, axes, device, forget_meshes, join, refuse
 from .moves import numbers, waited
 from .random import RANDOM
 from .reductions import STEP, SUMS
@@ -22,35 +23,45 @@ STAGE = 0  # that of this rank
 
 
 def start_stages():
-    """Joins the other ranks, unless that was done before, and makes the process groups of this rank: of its stage and that mesh's axes,
-    and of the ranks at its place in all stages.
+    """Joins the other ranks, unless that was done before, and makes the process groups: of the ranks at one place of all stages, of each stage, and
+    of some axes of its mesh. All ranks make all of them: who makes another number of groups than the others can make none with them any more.
     """
-    ranks = math.prod(axes())
+    count = math.prod(axes())
     if not dist.is_initialized():
-        join(ranks * len(STAGES))
-    if dist.get_world_size() != ranks * len(STAGES):
-        refuse(ranks * len(STAGES), f"{len(STAGES)} stages of {ranks}")
+        join(count * len(STAGES))
+    if dist.get_world_size() != count * len(STAGES):
+        refuse(count * len(STAGES), f"{len(STAGES)} stages of {count}")
     if "stage" in MESHES:
         return
     if not MESHES:
         atexit.register(forget_meshes)
-    first = STAGE * ranks
-    place = dist.get_rank() - first
-    MESHES["places"] = dist.new_group([place + ranks * stage for stage in range(len(STAGES))], use_local_synchronization=True)
-    MESHES["stage"] = dist.new_group([*range(first, first + ranks)], use_local_synchronization=True)
-    mesh = torch.arange(first, first + ranks).view(axes() or (1,))
-    names = tuple(f"axis{axis}" for axis in range(mesh.dim()))
-    groups = [axis_group(mesh, axis) for axis in range(mesh.dim())]
-    MESHES[axes()] = dist.device_mesh.DeviceMesh.from_group(groups if len(groups) > 1 else groups[0], device().type, mesh=mesh, mesh_dim_names=names)
+    ranks = torch.arange(count * len(STAGES), device="cpu").view(len(STAGES), count)
+    MESHES["places"] = row_group(ranks.t())
+    MESHES["stage"] = row_group(ranks)
+    for stage, sizes in enumerate(STAGES):
+        mesh = ranks[stage].view(sizes or (1,))
+        made = {over: row_group(rows_over(mesh, over)) for over in some_axes(len(sizes))}
+        if stage == STAGE:
+            MESHES.update({(sizes, over): group for over, group in made.items() if len(over) > 1})
+            names = tuple(f"axis{axis}" for axis in range(mesh.dim()))
+            groups = [made[axis,] for axis in range(len(sizes))] if len(sizes) > 1 else MESHES["stage"]
+            MESHES[sizes] = dist.device_mesh.DeviceMesh.from_group(groups, device().type, mesh=mesh, mesh_dim_names=names)
 
 
-def axis_group(mesh, axis):
-    """The process group of the ranks of the mesh that differ from this one along an axis only."""
-    if mesh.dim() == 1:
-        return MESHES["stage"]
-    here = coordinates()
-    row = mesh[(*here[:axis], slice(None), *here[axis + 1:])]
-    return dist.new_group(row.tolist(), use_local_synchronization=True)
+def some_axes(count):
+    """Of so many axes one or several, but not all."""
+    return [over for size in range(1, count) for over in itertools.combinations(range(count), size)]
+
+
+def rows_over(mesh, over):
+    """The ranks of a mesh in rows of those that differ along these axes only."""
+    last = mesh.movedim(over, tuple(range(-len(over), 0)))
+    return last.reshape(-1, math.prod(mesh.shape[axis] for axis in over))
+
+
+def row_group(rows):
+    """The process group of the row that this rank is in; None if it is in none."""
+    return dist.new_subgroups_by_enumeration(rows.tolist())[0]
 
 
 def sent(x):
