@@ -94,6 +94,9 @@ class Staged(Planned):
         self._draws = [None] * self.MICROBATCHES
         self._planned_dtype = self.parameter_dtype()
 
+    def __call__(self, *_, **__):
+        raise TypeError("the stages of a pipeline compute together; call model.step(...), or model.evaluate(...) for a forward alone")
+
     # --- a step ---
 
     def step(self, parts):
