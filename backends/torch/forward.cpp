@@ -81,7 +81,7 @@ struct Way {
 
 class Reader {
  public:
-  explicit Reader(const BackendInput& input) : input_(input), plan_(*input.plan) {}
+  Reader(const BackendInput& input, const StageEnds* ends) : input_(input), ends_(ends), plan_(*input.plan) {}
 
   Result<ForwardProgram> run() {
     begin();
@@ -100,6 +100,7 @@ class Reader {
       if (!value) return value.error();
       output.value = *value;
     }
+    if (Status status = send(); !status) return status.error();
     std::ranges::stable_sort(steps_, {}, &Placed::at);
     for (Placed& step : steps_) made_.steps.push_back(std::move(step.step));
     return std::move(made_);
@@ -138,6 +139,12 @@ class Reader {
       if (instruction.call() != kNoId) calls_[instruction.call()].push_back(&instruction);
       else if (instruction.kind() == InstructionKind::move && !there_.contains(instruction.results[0])) moves_[instruction.results[0]] = &instruction;
     }
+    if (ends_ != nullptr) {
+      for (const Crossing& crossing : ends_->received) {
+        made_.received.push_back(made_.add(crossing.value, crossing.type));
+        made_.gradients[made_.received.back()] = crossing.type.layout;
+      }
+    }
     for (const auto& [result, move] : moves_) {
       const auto before = moves_.find(move->operands[0].value);
       if (before != moves_.end() && conversion_of(*before->second) == conversion_of(*move)) passing_.insert(before->first);
@@ -153,6 +160,7 @@ class Reader {
       return read(std::move(call));
     }
     if (instruction.kind() == InstructionKind::compute) return read(Call{instruction, {instruction}});
+    if (instruction.kind() == InstructionKind::receive) return receive(instruction);
     if (moves_.contains(instruction.results.empty() ? kNoId : instruction.results[0])) read_move(instruction);
     return Done{};
   }
@@ -183,6 +191,66 @@ class Reader {
     std::ranges::reverse(way.stretches);
     for (Stretch& stretch : way.stretches) std::ranges::reverse(stretch.moves);
     return way;
+  }
+
+  // --- other stages ---
+
+  [[nodiscard]] ValueId source_named(const std::string& name) const {
+    const auto is_it = [&](const Source& source) { return source.kind == SourceKind::received && plan_.graph().values[source.value].name == name; };
+    return std::ranges::find_if(input_.plan->graph().sources, is_it)->value;
+  }
+
+  Status receive(const Instruction& instruction) {
+    const ProgramValueId result = instruction.results[0];
+    const auto end = std::ranges::find(ends_->received, instruction.message()->value, &Crossing::value);
+    const ProgramValueId wire = made_.received[static_cast<std::size_t>(end - ends_->received.begin())];
+    const Layout& gradient = plan_.choice<PlannedFork>(plan_.fork(source_named(end->value))).layouts.gradient;
+    made_.gradients[result] = gradient;
+    there_.insert(result);
+    Result<Conversion> arrives = straight(wire, result, gradient);
+    if (!arrives) return arrives.error();
+    steps_.push_back({here_, std::move(*arrives)});
+    made_at_[result] = here_;
+    return Done{};
+  }
+
+  // To a value that is there already, and its gradient back.
+  Result<Conversion> straight(ProgramValueId from, ProgramValueId result, const Layout& gradient) const {
+    Result<std::vector<Move>> moves = straight_way(made_.program.type(from), layout_of(result), made_.program.mesh, input_.profile);
+    if (!moves) return moves.error();
+    ShardedType back = made_.program.type(result);
+    back.layout = gradient;
+    Result<std::vector<Move>> gradients = straight_way(back, *made_.gradients[from], made_.program.mesh, input_.profile);
+    if (!gradients) return gradients.error();
+    return Conversion{"", from, result, std::move(*moves), std::move(*gradients)};
+  }
+
+  // What is sent to several stages goes to the next one, once.
+  Status send() {
+    if (ends_ == nullptr) return Done{};
+    for (const Crossing& crossing : ends_->sent) {
+      if (crossing.handed_on) {
+        const auto end = std::ranges::find(ends_->received, crossing.value, &Crossing::value);
+        made_.sent.push_back(made_.received[static_cast<std::size_t>(end - ends_->received.begin())]);
+        continue;
+      }
+      const auto is_it = [&](const Output& output) { return output.kind == OutputKind::sent && plan_.graph().values[output.value].name == crossing.value; };
+      const ValueId of = std::ranges::find_if(input_.plan->graph().outputs, is_it)->value;
+      const auto sends = [&](const Instruction& each) {
+        return each.kind() == InstructionKind::send && each.phase == Phase::forward && each.message()->value == crossing.value;
+      };
+      const Instruction& instruction = *std::ranges::find_if(input_.program.instructions, sends);
+      const std::uint32_t variable = plan_.output(of);
+      const Result<ProgramValueId> value = use(instruction.operands[0].value, of, plan_.choice<PlannedOutput>(variable).layouts, {variable, 0}, "");
+      if (!value) return value.error();
+      const ProgramValueId wire = made_.add(made_.program.values[*value].name, crossing.type);
+      made_.gradients[wire] = crossing.type.layout;
+      Result<Conversion> leaves = straight(*value, wire, crossing.type.layout);
+      if (!leaves) return leaves.error();
+      steps_.push_back({here_, std::move(*leaves)});
+      made_.sent.push_back(wire);
+    }
+    return Done{};
   }
 
   // --- computing ---
@@ -361,6 +429,7 @@ class Reader {
   }
 
   const BackendInput& input_;
+  const StageEnds* ends_;
   const GradientPlan plan_;
   ForwardProgram made_;
   std::vector<Placed> steps_;
@@ -390,6 +459,6 @@ ShardedType ForwardProgram::gradient_of(ProgramValueId value) const {
   return gradient;
 }
 
-Result<ForwardProgram> forward_of(const BackendInput& input) { return Reader(input).run(); }
+Result<ForwardProgram> forward_of(const BackendInput& input, const StageEnds* ends) { return Reader(input, ends).run(); }
 
 }  // namespace meshwright::torch

@@ -12,6 +12,7 @@
 #include "meshwright/conversion.h"
 #include "meshwright/program.h"
 #include "meshwright/result.h"
+#include "stage_ends.h"
 
 namespace meshwright::torch {
 
@@ -41,6 +42,7 @@ struct ForwardProgram {
   Program program;  // values, parameters, and the inputs and outputs of one microbatch; no instructions
   std::vector<std::optional<Layout>> gradients;  // by value: how the gradient lies that autograd yields, if it has one
   std::vector<std::variant<Load, Conversion, Call>> steps;
+  std::vector<ProgramValueId> received, sent;  // of a stage: its ends (stage_ends.h), as they lie on their way
 
   // Adds a value without a gradient.
   ProgramValueId add(std::string name, ShardedType type);
@@ -48,7 +50,8 @@ struct ForwardProgram {
   [[nodiscard]] ShardedType gradient_of(ProgramValueId value) const;
 };
 
-// Errors: bad_input, a program whose forward is not one of the plan's: autograd could not take its gradients back.
-Result<ForwardProgram> forward_of(const BackendInput& input);
+// `ends`: null where the plan is no stage of a pipeline. Errors: bad_input, a program whose forward is not one of the plan's: autograd
+// could not take its gradients back.
+Result<ForwardProgram> forward_of(const BackendInput& input, const StageEnds* ends = nullptr);
 
 }  // namespace meshwright::torch

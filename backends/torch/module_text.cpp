@@ -391,19 +391,20 @@ class Classes {
     Names names(forward_.prelude.names());
     std::vector<std::string> arguments;
     std::size_t unnamed = 0;
+    for (const ProgramValueId value : forward_.received) arguments.push_back(names.of(value, forward_.program));
     for (const auto& [name, value] : forward_.inputs) {
       if (value == kNoId) arguments.push_back("unused" + std::to_string(unnamed++));  // nothing that is returned depends on it
       else arguments.push_back(names.of(value, forward_.program));
     }
     std::string& text = made_.text;
-    text += "class Model(Planned):\n    \"\"\"" + comment(docstring_) + "\"\"\"\n\n";
-    if (std::ranges::any_of(forward_.statements, &Statement::draws)) text += "    DRAWS = True\n";
+    text += "class Model(" + forward_.base + "):\n    \"\"\"" + comment(docstring_) + "\"\"\"\n\n";
+    if (forward_.draws || std::ranges::any_of(forward_.statements, &Statement::draws)) text += "    DRAWS = True\n";
     text += dictionary("INPUTS", forward_.input_layouts) + dictionary("OUTPUTS", forward_.output_layouts);
     std::vector<std::pair<std::string, std::string>> tied;
     for (const auto& [other, first] : forward_.tied) tied.emplace_back(other, quoted(first));
     text += dictionary("TIED", tied);
     if (forward_.microbatches > 1) text += "    MICROBATCHES = " + std::to_string(forward_.microbatches) + "\n";
-    text += "\n    def __init__(self):\n        super().__init__()\n" + members_text(forward_.members, blocks_, "") + "\n";
+    text += forward_.settings + "\n    def __init__(self):\n        super().__init__()\n" + members_text(forward_.members, blocks_, "") + "\n";
     text += wrapped("    ", "def forward(self" + (arguments.empty() ? "" : ", " + join(arguments)) + "):");
     text += body(names);
     std::vector<std::string> outputs;

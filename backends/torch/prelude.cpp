@@ -64,6 +64,8 @@ void read_imports(std::string_view line, std::set<Import>& imports) {
   }
 }
 
+constexpr std::string_view kOfThePlan[] = {"AXES", "STAGES", "STAGE", "BUCKET_BYTES", "UNIT_BYTES"};
+
 struct Text {
   std::vector<Definition> definitions;
   std::set<Import> imports;
@@ -123,7 +125,13 @@ Prelude::Prelude() : definitions_(own_text().definitions), imports_(own_text().i
 Status Prelude::add(std::string_view text) {
   if (text.empty()) return Done{};
   Text read = read_text(text);
-  for (Definition& definition : read.definitions) {
+  return add(std::move(read.definitions), std::move(read.imports));
+}
+
+Status Prelude::add(const Prelude& other) { return add(other.definitions_, other.imports_); }
+
+Status Prelude::add(std::vector<Definition> definitions, std::set<Import> imports) {
+  for (Definition& definition : definitions) {
     const auto known = std::ranges::find(definitions_, definition.name, &Definition::name);
     if (known == definitions_.end()) {
       definitions_.push_back(std::move(definition));
@@ -131,7 +139,7 @@ Status Prelude::add(std::string_view text) {
       return bad_input("its prelude defines '" + definition.name + "', which the program has with another meaning; give it another name");
     }
   }
-  imports_.merge(read.imports);
+  imports_.merge(imports);
   return Done{};
 }
 
@@ -161,7 +169,7 @@ Prelude::Part Prelude::used_by(std::string_view body) const {
   for (std::size_t i = 0; i < taken.size(); ++i) {
     if (!taken[i]) continue;
     words.insert(definitions_[i].words.begin(), definitions_[i].words.end());
-    if (definitions_[i].name == "AXES" || definitions_[i].name == "BUCKET_BYTES" || definitions_[i].name == "UNIT_BYTES") continue;
+    if (std::ranges::find(kOfThePlan, definitions_[i].name) != std::end(kOfThePlan)) continue;
     const std::string& here = definitions_[i].text;
     const bool is_constant = here.find("def ") == std::string::npos && here.find("class ") == std::string::npos;
     if (!part.definitions.empty()) part.definitions += constant && is_constant ? "" : "\n\n";

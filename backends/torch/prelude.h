@@ -30,6 +30,7 @@ class Prelude {
   // Definitions at the text's top level, and the imports that they need, one line each; those from `sharding` are of what is
   // written beside them. What is here already is passed over. Errors: bad_input, a name that is defined otherwise here.
   Status add(std::string_view text);
+  Status add(const Prelude& other);
 
   [[nodiscard]] std::set<std::string> names() const;
 
@@ -37,11 +38,13 @@ class Prelude {
     std::string imports, definitions;
     std::vector<std::string> mentioned;  // by the body itself, sorted
   };
-  // The definitions that `body` mentions, and those that these mention, in the order in which they were added; but for AXES and
-  // BUCKET_BYTES, which a program has of its plan.
+  // The definitions that `body` mentions, and those that these mention, in the order in which they were added; but for AXES, STAGES
+  // and their like, which a program has of its plan.
   [[nodiscard]] Part used_by(std::string_view body) const;
 
  private:
+  Status add(std::vector<Definition> definitions, std::set<Import> imports);
+
   std::vector<Definition> definitions_;
   std::set<Import> imports_;
 };

@@ -69,6 +69,7 @@ class Writer {
       if (const auto* call = std::get_if<Call>(&step)) count_uses(call->whole);
     }
     for (const ProgramOutput& output : program().outputs) ++uses_[output.value];
+    for (const ProgramValueId value : read_.sent) ++uses_[value];
     add_inputs();
     if (Status status = add_statements(); !status) return status.error();
     if (Status status = check_again(); !status) return status.error();
@@ -399,7 +400,9 @@ class Writer {
       forward_.output_layouts.emplace_back(name, layout(program().type(output.value), mesh()));
       ++count;
     }
-    if (count == 0) return bad_input("the model returns nothing");
+    for (const ProgramValueId value : read_.sent) forward_.outputs.push_back("sent(" + text_of(value) + ")");
+    forward_.received = read_.received;
+    if (count == 0 && read_.sent.empty()) return bad_input("the model returns nothing");
     return Done{};
   }
 
@@ -409,7 +412,7 @@ class Writer {
     std::map<ValueId, std::uint32_t> index;
     for (std::uint32_t i = 0; i < program().parameters.size(); ++i) index[program().parameters[i].source] = i;
     for (const Source& source : graph().sources) {
-      if (source.kind == SourceKind::user_input) continue;
+      if (source.kind == SourceKind::user_input || source.kind == SourceKind::received) continue;
       const std::string name = source_name(graph(), source);
       for (std::size_t i = 1; i < source.names.size(); ++i) forward_.tied.emplace_back(source.names[i], name);
       const auto found = index.find(source.value);
@@ -483,8 +486,8 @@ std::string source_name(const Graph& graph, const Source& source) {
   return source.names.empty() ? graph.values[source.value].name : source.names[0];
 }
 
-Result<Forward> forward_statements(const BackendInput& input) {
-  Result<ForwardProgram> read = forward_of(input);
+Result<Forward> forward_statements(const BackendInput& input, const StageEnds* ends) {
+  Result<ForwardProgram> read = forward_of(input, ends);
   if (!read) return read.error();
   return Writer(input, std::move(*read)).run();
 }

@@ -12,6 +12,7 @@
 #include "meshwright/program.h"
 #include "meshwright/result.h"
 #include "prelude.h"
+#include "stage_ends.h"
 
 namespace meshwright::torch {
 
@@ -44,19 +45,23 @@ struct Forward {
   std::vector<Member> members;                              // parameters and buffers, in the model's order
   std::vector<std::pair<std::string, std::string>> tied;    // another name, and the one that stands for it
   std::vector<std::pair<std::string, ProgramValueId>> inputs;
+  std::vector<ProgramValueId> received;                     // of a stage: arguments before the inputs; what it sends is behind the outputs
   std::vector<std::pair<std::string, std::string>> input_layouts, output_layouts;  // name and layout, in order
   std::vector<std::string> outputs;                         // texts with marks
   std::int64_t microbatches = 1;                            // of a step; the statements compute one
   Prelude prelude;                                          // what the texts may mention
   std::set<ProgramValueId> made_again;  // by single ops that run again, and not kept
   std::set<ProgramValueId> saved;       // operands that ops save which do not run again
+  std::string base = "Planned";         // what the model's class is derived from
+  std::string settings;                 // more members of the model's class
+  bool draws = false;                   // Other stages draw random numbers.
 };
 
 // The name that the model has for an input, a parameter or a buffer: the first, where it has several.
 std::string source_name(const Graph& graph, const Source& source);
 
 // Errors: bad_input, an op that can't be written as PyTorch, or emitters whose preludes do not go together.
-Result<Forward> forward_statements(const BackendInput& input);
+Result<Forward> forward_statements(const BackendInput& input, const StageEnds* ends = nullptr);
 
 // The values and members that a text mentions, in order.
 std::vector<ProgramValueId> values_in(const std::string& text);

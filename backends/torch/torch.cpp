@@ -1,11 +1,16 @@
 // Writes a plan down as an ordinary PyTorch program: model.py, a module whose forward is one rank's, sharding.py, what that is
 // made of, and train.py, which trains it under torchrun (DESIGN §2, "Program and backends"; MAP §3). They import torch alone.
+#include <algorithm>
+
 #include "meshwright/backend.h"
+#include "meshwright/pipeline_plan.h"
 #include "meshwright/plan.h"
 #include "meshwright/plugin.h"
 #include "module_text.h"
+#include "pipeline_text.h"
 #include "prelude.h"
 #include "python_text.h"
+#include "stage_ends.h"
 #include "statements.h"
 #include "train_text.h"
 
@@ -58,6 +63,27 @@ Status check_passes(const std::vector<std::string>& altering) {
                    "(ProgramPass::alters_backward), and autograd makes the backward of what is emitted; emit without it");
 }
 
+std::string name_of(const Graph& graph) { return graph.name.empty() ? "The model" : comment(graph.name); }
+
+// The classes of a plan's forward. Errors: bad_input, what is to run again and is no class or op of one.
+Result<ModuleText> classes(const Forward& forward, const Plan& plan, const std::string& docstring) {
+  ModuleText module = module_text(forward, docstring, plan.recomputed);
+  if (module.unknown.empty()) return module;
+  return bad_input("the plan runs '" + module.unknown[0] + "' again for its backward, but that is no class of the emitted program, nor an op of one; " +
+                   "plan with search.recompute = \"blocks\", or keep it ([pins] \"" + module.unknown[0] + "\" = \"keep\")");
+}
+
+constexpr const char* kRunsUnderTorchrun = "Runs under torchrun; train.py shows how.";
+
+std::string model_file(const std::string& first_line, const ModuleText& module, const Prelude& prelude) {
+  return "\"\"\"" + first_line + "\n\n" + kRunsUnderTorchrun + "\n\"\"\"\n" + imports_for(module.text) + "\n" + import_of(prelude.used_by(module.text).mentioned) +
+         "\n\n" + module.text;
+}
+
+std::string sharding_file(const std::string& docstring, const std::string& constants, const Prelude::Part& prelude) {
+  return "\"\"\"" + docstring + "\n\"\"\"\n" + prelude.imports + "\n" + constants + "\n\n\n" + prelude.definitions;
+}
+
 class TorchBackend final : public Backend {
  public:
  private:
@@ -70,21 +96,51 @@ class TorchBackend final : public Backend {
     const Plan& plan = *input.plan;
     std::vector<std::int64_t> sizes;
     for (const MeshAxis& axis : plan.mesh.axes) sizes.push_back(axis.size);
-    const std::string name = plan.graph().name.empty() ? "The model" : comment(plan.graph().name);
-    const ModuleText module = module_text(*forward, name + " on one rank of a mesh " + to_string(plan.mesh) + ": takes this rank's part of the batch.",
-                                          plan.recomputed);
-    if (!module.unknown.empty()) return bad_input("the plan runs '" + module.unknown[0] + "' again for its backward, but that is no class of the emitted program, nor an op of one; " +
-                                                      "plan with search.recompute = \"blocks\", or keep it ([pins] \"" + module.unknown[0] + "\" = \"keep\")");
-    const Prelude::Part prelude = forward->prelude.used_by(module.text);
+    const std::string name = name_of(plan.graph());
+    const Result<ModuleText> module = classes(*forward, plan, name + " on one rank of a mesh " + to_string(plan.mesh) + ": takes this rank's part of the batch.");
+    if (!module) return module.error();
     const std::string ranks = "a mesh " + to_string(plan.mesh) + " (" + std::to_string(plan.mesh.devices()) + " ranks)";
-    std::string model = "\"\"\"" + name + ", as Meshwright planned it for " + ranks + ".\n\nRuns under torchrun; train.py shows how.\n\"\"\"\n";
-    model += imports_for(module.text) + "\n" + import_of(prelude.mentioned) + "\n\n" + module.text;
-    std::string sharding = "\"\"\"What model.py is made of: layouts on " + ranks + ", moves between them, parameters in shards.\n\n"
-                           "The same for every plan but for AXES, BUCKET_BYTES and UNIT_BYTES; of it what this model uses.\n\"\"\"\n";
-    sharding += prelude.imports + "\nAXES = " + tuple(sizes) + "  # ranks along each axis of the mesh\n\nBUCKET_BYTES = " +
-                std::to_string(plan.bucket_bytes) + "  # so much is reduced together\n\nUNIT_BYTES = " +
-                std::to_string(input.profile.bucket_bytes) + "  # so much is loaded together\n\n\n" + prelude.definitions;
-    return std::vector<EmittedFile>{{"model.py", std::move(model)}, {"sharding.py", std::move(sharding)}, {"train.py", train_text(plan, *forward)}};
+    const std::string constants = "AXES = " + tuple(sizes) + "  # ranks along each axis of the mesh\n\nBUCKET_BYTES = " + std::to_string(plan.bucket_bytes) +
+                                  "  # so much is reduced together\n\nUNIT_BYTES = " + std::to_string(input.profile.bucket_bytes) + "  # so much is loaded together";
+    const std::string docstring = "What model.py is made of: layouts on " + ranks + ", moves between them, parameters in shards.\n\n"
+                                  "The same for every plan but for AXES, BUCKET_BYTES and UNIT_BYTES; of it what this model uses.";
+    return std::vector<EmittedFile>{{"model.py", model_file(name + ", as Meshwright planned it for " + ranks + ".", *module, forward->prelude)},
+                                    {"sharding.py", sharding_file(docstring, constants, forward->prelude.used_by(module->text))},
+                                    {"train.py", train_text(plan, *forward)}};
+  }
+
+  // Each stage's model is a file of its own; model.py is that of this rank's stage.
+  Result<std::vector<EmittedFile>> do_emit_stages(const PipelinePlan& pipeline, const std::vector<BackendInput>& stages) const override {
+    if (Status status = check_passes(stages.front().altering); !status) return status.error();
+    const std::vector<StageEnds> ends = stage_ends(pipeline, stages);
+    std::vector<Forward> forwards;
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      Result<Forward> forward = forward_statements(stages[s], &ends[s]);
+      if (!forward) return add_context("stage " + std::to_string(s), forward.error());
+      forward->base = "Staged";
+      forward->settings = stage_settings(pipeline, stages, s, ends[s]);
+      forwards.push_back(std::move(*forward));
+    }
+    const bool draws = std::ranges::any_of(forwards, [](const Forward& forward) { return std::ranges::any_of(forward.statements, &Statement::draws); });
+    const std::string name = name_of(*pipeline.model.graph), all = stages_phrase(pipeline);
+    std::vector<EmittedFile> files{{"model.py", pipeline_model_text(pipeline, name)}};
+    Prelude prelude;
+    std::string body;
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      forwards[s].draws = draws;
+      const Plan& plan = pipeline.stages[s];
+      const std::string stage = "stage " + std::to_string(s);
+      const Result<ModuleText> module = classes(forwards[s], plan, name + ", " + stage + " on one rank of a mesh " + to_string(plan.mesh) + ": takes this rank's part of a microbatch.");
+      if (!module) return add_context(stage, module.error());
+      if (Status status = prelude.add(forwards[s].prelude); !status) return add_context(stage, status.error());
+      files.push_back({"stage_" + std::to_string(s) + ".py", model_file(name + ", as Meshwright planned it for " + all + ": " + stage + ".", *module, forwards[s].prelude)});
+      body += module->text;
+    }
+    const std::string docstring = "What the stages are made of: layouts on the meshes of " + all + ", moves between them, parameters in shards.\n\n"
+                                  "The same for every plan but for the constants; of it what this model uses.";
+    files.push_back({"sharding.py", sharding_file(docstring, stage_constants(pipeline, stages), prelude.used_by(body))});
+    files.push_back({"train.py", pipeline_train_text(pipeline)});
+    return files;
   }
 };
 

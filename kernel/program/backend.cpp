@@ -49,6 +49,10 @@ Result<std::vector<EmittedFile>> Backend::emit(const BackendInput& input) const 
   return guarded([] { return std::string("the backend"); }, [&] { return do_emit(input); });
 }
 
+Result<std::vector<EmittedFile>> Backend::emit_stages(const PipelinePlan& pipeline, const std::vector<BackendInput>& stages) const {
+  return guarded([] { return std::string("the backend"); }, [&] { return do_emit_stages(pipeline, stages); });
+}
+
 Result<std::unique_ptr<Executable>> Backend::compile(const BackendInput& input) const {
   return guarded([] { return std::string("the backend"); }, [&]() -> Result<std::unique_ptr<Executable>> {
     Result<std::unique_ptr<Executable>> made = do_compile(input);
@@ -106,6 +110,10 @@ Result<std::unique_ptr<StagesExecutable>> Backend::do_compile_stages(const std::
 
 Result<std::vector<EmittedFile>> Backend::do_emit(const BackendInput&) const {
   return bad_input("this backend writes nothing");
+}
+
+Result<std::vector<EmittedFile>> Backend::do_emit_stages(const PipelinePlan&, const std::vector<BackendInput>&) const {
+  return bad_input("this backend writes no plans of several stages; emit a plan of one (search.stages = 1), or with backend \"torch\"");
 }
 
 }  // namespace meshwright

@@ -32,6 +32,7 @@ from meshwright.pretrained import Pretrained
 from meshwright.progress import Progress
 from meshwright.rows import Rows
 from meshwright.sharded import OUTPUTS, Call, Sharded
+from meshwright.staged import Piped, StagedCall, pipeline_lines
 from meshwright.statistics import Measured, Meter, count_moves
 from meshwright.summary import six_lines
 
@@ -58,6 +59,9 @@ def autoparallelize(model: torch.nn.Module,
     Every rank calls it with a model of the same weights. Rank 0 plans; all get the same plan. Train the result as the
     original, with any optimizer of its ``parameters()``, and feed it this rank's rows of each global batch
     (``local_batch``, or a ``Sampler``). Clip gradients with its ``clip_grad_norm_``.
+
+    In several pipeline stages (``config={"search.stages": 2, "train.microbatches": 8}``) a step is ``loss = model.step(...)`` in place of a forward
+    and ``loss.backward()``, with the whole global batch on every rank; parameters are those of the rank's stage.
 
     Args:
         model: any module that ``torch.export`` accepts, in the mode (train or eval) and the types in which it will run.
@@ -108,6 +112,11 @@ def autoparallelize(model: torch.nn.Module,
 
     planned = ranks.agree(work)
     check_weights(model.state_dict())
+    if planned.stages:
+        staged = _built_stage(model, Arguments(model.forward, args, kwargs), planned, outputs)
+        for line in pipeline_lines(staged.plan):
+            progress.say(line)
+        return staged
     sharded = _built(model, Arguments(model.forward, args, kwargs), planned, outputs)
     _measure(sharded, progress)
     sharded._others = OtherBatches(_planner(model, sharded, hosts, measured, wishes, outputs, progress))
@@ -224,12 +233,7 @@ def _built(model: torch.nn.Module, arguments: Arguments, planned: Planned, outpu
     with torch.device("meta") if on_meta else contextlib.nullcontext():
         sharded = kind()
     state = model.state_dict(keep_vars=True)
-    _mark_not_saved(sharded, state)
-    of_plan = dict(sharded.named_shards())
-    # Of a file without weights the program guesses which names are of one tensor; here it is known.
-    sharded.TIED = {name: own for name, own in sharded.TIED.items() if _place(state[name]) == _place(state[own])}
-    same_name, unused = _other_names(state, {**{name: name for name in of_plan}, **sharded.TIED})
-    sharded.TIED = {**sharded.TIED, **same_name}
+    of_plan, unused = _named_as(sharded, state)
     rows = Rows(module, [layout for name, layout in sharded.INPUTS.items() if name in traced.inputs])
     outputs = outputs or ("gathered" if traced.surrogate else "planned")
     object.__setattr__(sharded, "plan", json.loads(planned.plan))  # the model may have members of these names
@@ -240,12 +244,55 @@ def _built(model: torch.nn.Module, arguments: Arguments, planned: Planned, outpu
     sharded.register_load_state_dict_pre_hook(Sharded._take_unused)
     if not on_meta:
         sharded.load_whole({name: tensor.detach() for name, tensor in state.items()})
-    _fill_other_buffers(sharded, model, traced.constants, set(of_plan))
+    _carry(model, sharded, of_plan, traced, module)
+    return sharded.train(model.training)
+
+
+def _built_stage(model: torch.nn.Module, arguments: Arguments, planned: Planned, outputs: str | None) -> torch.nn.Module:
+    """This rank's part of a model in several stages."""
+    traced = planned.traced
+    if traced.surrogate:
+        raise Error("in several stages a model returns its loss, which the last one computes: let its forward return it, or plan one stage (search.stages)")
+    if outputs is not None:
+        raise Error(f"outputs={outputs!r}: in several stages nothing but the loss is returned; leave outputs out, or plan one stage (search.stages)")
+    if any(parameter.is_meta for parameter in model.parameters()):
+        raise Error("a model on the meta device is planned in one stage only so far; give it weights, or leave search.stages out")
+    program, module = _imported(planned)
+    if traced.functions:
+        module.FUNCTIONS.update(traced.functions)
+    staged = type(program.Model.__name__, (Piped, program.Model), {"__module__": program.__name__, "__doc__": program.Model.__doc__})()
+    state = model.state_dict(keep_vars=True)
+    of_plan, _ = _named_as(staged, state)
+    plan = json.loads(planned.plan)
+    object.__setattr__(staged, "plan", plan)  # the model may have members of these names
+    object.__setattr__(staged, "source", planned.stages[module.STAGE])
+    values = plan["graph"]["values"]
+    shapes = {source["names"][0]: values[source["value"]][2] for source in plan["graph"]["sources"] if source["kind"] == "user_input"}
+    places = {name: place for name, place in traced.inputs.items() if name in shapes}
+    staged._call = StagedCall(arguments, places, shapes, model.training, traced.either_mode)
+    staged.load_whole({name: tensor.detach() for name, tensor in state.items()}, strict=False)
+    _carry(model, staged, of_plan, traced, module)
+    return staged.train(model.training)
+
+
+def _named_as(made: Any, state: dict[str, torch.Tensor]) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+    """Gives what was made the names that the original's state dict has for its tensors. The parts that it has, by name, and the rest of the state."""
+    _mark_not_saved(made, state)
+    of_plan = dict(made.named_shards())
+    # Of a file without weights the program guesses which names are of one tensor; here it is known.
+    made.TIED = {name: own for name, own in made.TIED.items() if _place(state[name]) == _place(state[own])}
+    same_name, unused = _other_names(state, {**{name: name for name in of_plan}, **made.TIED})
+    made.TIED = {**made.TIED, **same_name}
+    return of_plan, unused
+
+
+def _carry(model: torch.nn.Module, made: Any, of_plan: dict[str, torch.Tensor], traced: Any, module: ModuleType) -> None:
+    """What the original has besides its state: buffers that no state dict has, what is frozen, hooks."""
+    _fill_other_buffers(made, model, traced.constants, set(of_plan))
     for name, parameter in model.named_parameters(remove_duplicate=False):
         if not parameter.requires_grad and isinstance(shard := of_plan.get(name), torch.nn.Parameter):
             shard.requires_grad_(False)
-    _carry_hooks(model, of_plan, sharded.TIED, module)
-    return sharded.train(model.training)
+    _carry_hooks(model, of_plan, made.TIED, module)
 
 
 def _carry_hooks(model: torch.nn.Module, shards: dict[str, torch.Tensor], tied: dict[str, str], module: ModuleType) -> None:
@@ -278,13 +325,14 @@ def _output_names(graph: dict[str, Any]) -> list[str]:
 
 
 def _imported(planned: Planned) -> tuple[ModuleType, ModuleType]:
-    """The emitted program: the modules of model.py and of sharding.py, which the first one imports."""
+    """The emitted program: the modules of model.py, or of this rank's stage, and of sharding.py, which the first one imports."""
     number = next(_numbers)
     sharding = _module(f"meshwright_sharding_{number}", planned.sharding)
     known = sys.modules.get("sharding")
     sys.modules["sharding"] = sharding
     try:
-        return _module(f"meshwright_model_{number}", planned.source), sharding
+        source = planned.stages[sharding.STAGE] if planned.stages else planned.source
+        return _module(f"meshwright_model_{number}", source), sharding
     finally:
         if known is None:
             del sys.modules["sharding"]

@@ -42,6 +42,7 @@ class Planned:
     plan: str      # the plan file's text
     source: str    # model.py's
     sharding: str  # sharding.py's
+    stages: tuple[str, ...] = ()  # those of stage_0.py and so on, where the plan has several
 
 
 def make_plan(model: torch.nn.Module, args: tuple, kwargs: dict[str, Any], hosts: Sequence[Host], measured: Known,
@@ -71,7 +72,8 @@ def make_plan(model: torch.nn.Module, args: tuple, kwargs: dict[str, Any], hosts
     except Error as error:  # the folder may be a temporary one: its name says nothing
         raise Error(error.message.replace(f"{folder}/", ""), error.code) from error
     texts = (file.read_text(encoding="utf-8") for file in (path, folder / "model.py", folder / "sharding.py"))
-    return Planned(traced, *texts)
+    stages = [folder / f"stage_{number}.py" for number in range(len(plan.get("stages", [])))]
+    return Planned(traced, *texts, tuple(file.read_text(encoding="utf-8") for file in stages))
 
 
 def check_wishes(wishes: Wishes, ranks: int) -> None:
@@ -155,24 +157,24 @@ def _read(path: Path) -> dict[str, Any]:
         raise Error(f"{path}: the plan can't be read: {error.strerror}") from error
     except ValueError as error:
         raise Error(f"{path}: this is no plan file: {error}; write one with: meshwright plan -o") from error
-    if not isinstance(plan, dict) or plan.get("format") != "meshwright-plan":
+    if not isinstance(plan, dict) or plan.get("format") not in ("meshwright-plan", "meshwright-pipeline"):
         raise Error(f"{path}: this is no plan file; write one with: meshwright plan -o")
     return plan
 
 
 def _ranks_of(plan: dict[str, Any]) -> int:
-    return math.prod(axis["size"] for axis in plan["mesh"])
+    return sum(math.prod(axis["size"] for axis in stage["mesh"]) for stage in plan.get("stages", [plan]))
 
 
 def _check_ranks(plan: dict[str, Any], path: Path, ranks: int) -> None:
     if (count := _ranks_of(plan)) != ranks:
-        mesh = "x".join(str(axis["size"]) for axis in plan["mesh"]) or "1"
-        raise Error(f"{path}: the plan is for {count} ranks (a mesh of {mesh}), and {ranks} run; start torchrun with "
+        what = f"{len(plan['stages'])} stages" if "stages" in plan else "a mesh of " + ("x".join(str(axis["size"]) for axis in plan["mesh"]) or "1")
+        raise Error(f"{path}: the plan is for {count} ranks ({what}), and {ranks} run; start torchrun with "
                     f"--nproc-per-node {count}, or plan again for {ranks}")
 
 
 def _check_microbatches(plan: dict[str, Any]) -> None:
-    if (count := plan["training"].get("microbatches", 1)) > 1:
+    if "stages" not in plan and (count := plan["training"].get("microbatches", 1)) > 1:
         raise Error(f"the plan cuts each step into {count} microbatches, and here the training loop is yours: leave "
                     "train.microbatches out, and add up gradients by calling backward several times before the optimizer's step")
 
@@ -182,15 +184,19 @@ def check_model(plan: dict[str, Any], model: torch.nn.Module, traced: Traced, pa
     values, nodes = plan["graph"]["values"], plan["graph"]["nodes"]
     state = {**dict(model.named_buffers(remove_duplicate=False)), **model.state_dict(keep_vars=True)}
     changes = []
+    parts = plan.get("microbatches", 1)  # of a plan of several stages, whose graph is of one
+    param_dtype = plan.get("stages", [plan])[0]["training"]["param_dtype"]
     for source in plan["graph"]["sources"]:
         name, (_, dtype, shape, _) = source["names"][0], values[source["value"]]
         if source["kind"] == "user_input":
             here, what = traced.shapes.get(name) or _cotangent_shape(name, traced, shape), f"input '{name}'"
+            if parts > 1 and here and here != shape:
+                shape = [shape[0] * parts, *shape[1:]] if shape else shape
         elif source["kind"] in ("parameter", "buffer"):
             tensor = state.get(name)
             here, what = None if tensor is None else list(tensor.shape), f"{source['kind']} '{name}'"
             if tensor is not None and (type_here := str(tensor.dtype).removeprefix("torch.")) != dtype and \
-                    plan["training"]["param_dtype"] is None:
+                    param_dtype is None:
                 changes.append(f"{what} is {type_here}, and was {dtype}")
         else:
             continue

@@ -8,7 +8,8 @@ import torch.distributed as dist
 
 AXES = ()  # the sizes of the mesh axes; the emitted program has its own
 
-MESHES = {}  # by sizes of the axes: the DeviceMesh that start() made; and by several axes: the group of `product_group`
+# By sizes of the axes: the DeviceMesh that start() made; by several axes: the group of `product_group`; and groups by their names.
+MESHES = {}
 
 
 def axes():
@@ -16,12 +17,17 @@ def axes():
     return AXES
 
 
+def world():
+    """The process group of all ranks of the mesh."""
+    return MESHES.get("stage", dist.group.WORLD)
+
+
 def start():
     """Joins the other ranks, unless that was done before, and makes a process group for each mesh axis."""
     if not dist.is_initialized():
-        join()
-    if dist.get_world_size() != math.prod(axes()):
-        refuse()
+        join(math.prod(axes()))
+    if dist.get_world_size(world()) != math.prod(axes()):
+        refuse(math.prod(axes()), f"a mesh of {' x '.join(map(str, axes())) or '1'}")
     if axes() not in MESHES:
         if not MESHES:
             atexit.register(forget_meshes)
@@ -38,9 +44,9 @@ def forget_meshes():
     MESHES.clear()
 
 
-def join():
+def join(ranks):
     """Makes the default process group: of what torchrun started, or of this process alone."""
-    fits = int(os.environ.get("WORLD_SIZE", "1")) == math.prod(axes())
+    fits = int(os.environ.get("WORLD_SIZE", "1")) == ranks
     backend = "nccl" if torch.cuda.is_available() and fits else "gloo"
     if backend == "nccl":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
@@ -59,11 +65,10 @@ def end_group():
         dist.destroy_process_group()
 
 
-def refuse():
+def refuse(ranks, what):
     """Ends a program that runs on another number of ranks than it was written for."""
     if dist.get_rank() == 0:
-        ranks, mesh = math.prod(axes()), " x ".join(map(str, axes())) or "1"
-        print(f"This model is sharded over {ranks} ranks (a mesh of {mesh}) but runs on {dist.get_world_size()}; "
+        print(f"This model is sharded over {ranks} ranks ({what}) but runs on {dist.get_world_size()}; "
               f"start it with: torchrun --nproc-per-node {ranks} {os.path.basename(sys.argv[0])}",
               file=sys.stderr, flush=True)
     dist.barrier()  # who ends first ends the others
@@ -79,7 +84,7 @@ def device():
 
 def coordinates(rank=None):
     """Where a rank (without a number: this one) stands on each mesh axis; ranks count row-major."""
-    rank = dist.get_rank() if rank is None else rank
+    rank = dist.get_rank(world()) if rank is None else rank
     found = []
     for size in reversed(axes()):
         found.append(rank % size)
@@ -92,8 +97,8 @@ def group(over):
     if isinstance(over, int) or len(over) == 1:
         return MESHES[axes()].get_group(over if isinstance(over, int) else over[0]).group_name
     if len(over) == len(axes()):
-        return dist.group.WORLD.group_name
-    if (axes(), over) not in MESHES:  # all ranks come here for it, in the same order
+        return world().group_name
+    if (axes(), over) not in MESHES:  # all ranks come here for it, in the same order; a pipeline has them all
         MESHES[axes(), over] = product_group(over)
     return MESHES[axes(), over].group_name
 

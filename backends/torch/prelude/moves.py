@@ -4,7 +4,7 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 
-from .mesh import axes, coordinates, group
+from .mesh import axes, coordinates, group, world
 
 
 class Move:
@@ -225,12 +225,12 @@ class relayout(Move):
     def begin(self, x):
         x, here = x.reshape(self.before.extents()), coordinates()
         sent, received = [], []
-        for there in map(coordinates, range(dist.get_world_size())):
+        for there in map(coordinates, range(dist.get_world_size(world()))):
             sent.append(block(x, self.overlap(here, there), self.before.box(here)).reshape(-1))
             received.append(math.prod(extent for _, extent in self.overlap(there, here)))
         counts = [part.numel() for part in sent]
         arriving = torch.ops._c10d_functional.all_to_all_single(
-            numbers(torch.cat(sent)), received, counts, dist.group.WORLD.group_name)
+            numbers(torch.cat(sent)), received, counts, world().group_name)
         return arriving, x.dtype, received
 
     def end(self, begun):

@@ -2,7 +2,7 @@ import torch
 import torch.distributed as dist
 
 from .layout import Layout, whole_of
-from .mesh import MESHES, device
+from .mesh import MESHES, device, world
 from .moves import rows_arriving, waited, zero_padded
 
 
@@ -22,9 +22,10 @@ def state_rows(name, key, value, shard):
 
 
 def row_mesh():
-    """All ranks, in one row."""
+    """All ranks of the mesh, in one row."""
     if "rows" not in MESHES:
-        MESHES["rows"] = dist.device_mesh.init_device_mesh(device().type, (dist.get_world_size(),))
+        MESHES["rows"] = (dist.device_mesh.DeviceMesh.from_group(world(), device().type) if "stage" in MESHES else
+                          dist.device_mesh.init_device_mesh(device().type, (dist.get_world_size(),)))
     return MESHES["rows"]
 
 
@@ -49,8 +50,8 @@ def empty_entry(entry):
 
 def row_slice(rows):
     """The rows that this rank has of so many."""
-    share = -(-rows // dist.get_world_size())
-    return slice(min(rows, dist.get_rank() * share), min(rows, (dist.get_rank() + 1) * share))
+    share, here = -(-rows // dist.get_world_size(world())), dist.get_rank(world())
+    return slice(min(rows, here * share), min(rows, (here + 1) * share))
 
 
 def dtensor_of(rows, shape):
@@ -69,7 +70,7 @@ def whole_of_rows(value):
 
     if value.device_mesh != row_mesh() or tuple(value.placements) != (Shard(0),):
         return value.full_tensor()
-    rows, ranks = value.to_local().contiguous(), dist.get_world_size()
+    rows, ranks = value.to_local().contiguous(), dist.get_world_size(world())
     share = -(-value.shape[0] // ranks)
     sent = zero_padded(rows, 0, share).view(-1)
     arriving = rows_arriving(sent, ranks, row_mesh().get_group().group_name)

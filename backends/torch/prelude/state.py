@@ -56,7 +56,7 @@ class Planned(Parts):
         if not self._called:
             self.begin_calls()
         if self.DRAWS:
-            begin_step()
+            self.begin_draws()
         begin_forward(self._passes)
         if not self._regathers:
             return super().__call__(*inputs, **named_inputs)
@@ -66,6 +66,10 @@ class Planned(Parts):
             if torch.is_tensor(output) and output.grad_fn is not None and not torch.compiler.is_compiling():
                 output.register_hook(self._passes.begin_backward)
         return outputs
+
+    def begin_draws(self):
+        """Before a forward that draws random numbers."""
+        begin_step()
 
     def begin_calls(self):
         """Before the first call: what parameters know of each other, and their names, for traces."""
@@ -147,12 +151,16 @@ class Planned(Parts):
     def draw_weights(self, seed=0):
         """Random weights, the same on any number of ranks: normal with a deviation of 0.02; scales are 1, biases 0."""
         for number, (name, shard) in enumerate(self.named_parameters()):
-            whole = torch.zeros(shard.sharding.shape, dtype=shard.dtype)
-            if whole.dim() > 1:
-                whole.normal_(std=0.02, generator=torch.Generator().manual_seed(seed + number))
-            elif name.endswith("weight"):
-                whole.fill_(1)
-            self.set_shard(name, whole)
+            self.draw_weight(name, shard, seed + number)
+
+    def draw_weight(self, name, shard, seed):
+        """Random weights of one parameter."""
+        whole = torch.zeros(shard.sharding.shape, dtype=shard.dtype)
+        if whole.dim() > 1:
+            whole.normal_(std=0.02, generator=torch.Generator().manual_seed(seed))
+        elif name.endswith("weight"):
+            whole.fill_(1)
+        self.set_shard(name, whole)
 
     def whole_state_dict(self):
         """The state dict of the model on one device, on every rank, in its memory; tensors are gathered one by one."""
@@ -172,15 +180,20 @@ class Planned(Parts):
         """See the function of this name. Gradients are gone when `backward` returns: they can't be added up or clipped."""
         step_in_backward(optimizer)
 
+    def counted_gradients(self):
+        """Those that count in the norm of all."""
+        return [p.grad for p in self.parameters() if p.grad is not None]
+
     @torch.no_grad()
     def clip_grad_norm_(self, max_norm):
         """Scales the gradients so that their norm, over all ranks, is at most max_norm; gives the norm before that."""
         gradients = [(p.grad, p.sharding) for p in self.parameters() if p.grad is not None]
+        counted = {id(gradient) for gradient in self.counted_gradients()}
         double = any(gradient.dtype == torch.float64 for gradient, _ in gradients)
         total = torch.zeros((), dtype=torch.float64 if double else torch.float32, device=device())
         for gradient, layout in gradients:
             # Of ranks with the same part the first one counts it.
-            if all(here == 0 for here, place in zip(coordinates(), layout.axes) if place is None):
+            if id(gradient) in counted and all(here == 0 for here, place in zip(coordinates(), layout.axes) if place is None):
                 total += torch.linalg.vector_norm(gradient, dtype=total.dtype) ** 2
         norm = waited(torch.ops._c10d_functional.all_reduce(total, "sum", dist.group.WORLD.group_name)).sqrt()
         scale = (max_norm / (norm + 1e-6)).clamp(max=1.0)

@@ -26,7 +26,7 @@ Result<OpenAnyPlan> open_any_plan(const ProgramOptions& options) {
 
 Result<Plan> stage_of(const PipelinePlan& pipeline, const std::string& file, std::optional<std::uint32_t> wanted) {
   const std::string stages = file + " is a plan of " + std::to_string(pipeline.stages.size()) + " stages";
-  if (!wanted) return bad_input(stages + ", which `plan`, `verify` and `simulate` take whole, `explain` and `profile` with --stage, and no other command so far");
+  if (!wanted) return bad_input(stages + ", which `plan`, `verify`, `simulate` and `emit` take whole, `explain` and `profile` with --stage, and no other command so far");
   if (*wanted >= pipeline.stages.size()) return bad_input("--stage " + std::to_string(*wanted) + ": " + stages + ", numbered from 0");
   return pipeline.stages[*wanted];
 }

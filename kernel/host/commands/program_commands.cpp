@@ -95,31 +95,55 @@ struct Asked {
   std::string memory;  // its peak and the account, for people
 };
 
-Result<Asked> ask(Result<OpenPlan> opened, const std::string& wanted, bool run, std::string only_file = {}) {
-  if (!opened) return opened.error();
-  const std::string id = wanted.empty() ? opened->host.config().emit.text("backend") : wanted;
-  Result<std::shared_ptr<Backend>> backend = opened->host.create<Backend>("backend", id);
+Result<Asked> ask(const Plan& plan, PluginHost& host, const ProgramTools& tools, const std::string& id, bool run, std::string only_file = {}) {
+  Result<std::shared_ptr<Backend>> backend = host.create<Backend>("backend", id);
   if (!backend) return backend.error();
-  Result<Program> program = make_program(opened->plan, opened->tools);
+  Result<Program> program = make_program(plan, tools);
   if (!program) return program.error();
-  const Result<std::unique_ptr<EmitterTable>> emitters = emitters_for(opened->host, id);
+  const Result<std::unique_ptr<EmitterTable>> emitters = emitters_for(host, id);
   if (!emitters) return emitters.error();
-  const BackendInput input{*program, *opened->tools.ops, opened->tools.profile, nullptr, {}, nullptr, {},
-                           &opened->plan, emitters->get(), std::move(only_file), opened->tools.altering};
+  const BackendInput input{*program, *tools.ops, tools.profile, nullptr, {}, nullptr, {}, &plan, emitters->get(), std::move(only_file), tools.altering};
   Asked asked;
   if (run) {
     Result<Report> report = (*backend)->run(input);
     if (!report) return report.error();
     asked.report = *report;
     const MemoryProfile profile = memory_profile(*program);
-    asked.account = memory_account(opened->plan.cluster, *program, profile);
-    const std::string of_device = account_text(asked.account, opened->plan.cluster.device.memory_bytes);
+    asked.account = memory_account(plan.cluster, *program, profile);
+    const std::string of_device = account_text(asked.account, plan.cluster.device.memory_bytes);
     asked.memory = peak_text(*program, profile) + (of_device.empty() ? "" : "\n" + of_device);
   }
   Result<std::vector<EmittedFile>> files = (*backend)->emit(input);
   if (!files) return add_context("backend '" + id + "'", files.error());
   asked.files = std::move(*files);
   return asked;
+}
+
+Result<std::vector<EmittedFile>> emit_pipeline(const PipelinePlan& pipeline, PluginHost& host, const ProgramTools& tools, const std::string& id) {
+  Result<std::shared_ptr<Backend>> backend = host.create<Backend>("backend", id);
+  if (!backend) return backend.error();
+  const Result<std::unique_ptr<EmitterTable>> emitters = emitters_for(host, id);
+  if (!emitters) return emitters.error();
+  const Result<StagePrograms> made = make_programs(pipeline, tools);
+  if (!made) return made.error();
+  std::vector<BackendInput> stages;
+  for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
+    stages.push_back({made->programs[s], *tools.ops, made->profiles[s], nullptr, {}, nullptr, {}, &pipeline.stages[s], emitters->get(), {}, tools.altering});
+  }
+  Result<std::vector<EmittedFile>> files = (*backend)->emit_stages(pipeline, stages);
+  if (!files) return add_context("backend '" + id + "'", files.error());
+  return files;
+}
+
+// What a plan of one stage or of several is written as.
+Result<std::vector<EmittedFile>> emitted(const ProgramOptions& options) {
+  Result<OpenAnyPlan> opened = open_any_plan(options);
+  if (!opened) return opened.error();
+  const std::string id = options.backend.empty() ? opened->host.config().emit.text("backend") : options.backend;
+  if (const auto* pipeline = std::get_if<PipelinePlan>(&opened->plan)) return emit_pipeline(*pipeline, opened->host, opened->tools, id);
+  Result<Asked> asked = ask(std::get<Plan>(opened->plan), opened->host, opened->tools, id, false);
+  if (!asked) return asked.error();
+  return std::move(asked->files);
 }
 
 // Ranks free and take large tensors again and again: what is freed stays with the process, so that its pages need not be
@@ -145,13 +169,13 @@ int run_verify(const ProgramOptions& options) {
 }
 
 int run_emit(const ProgramOptions& options) {
-  const Result<Asked> asked = ask(open_plan(options), options.backend, false);
-  if (!asked) return fail(options, asked.error());
+  const Result<std::vector<EmittedFile>> files = emitted(options);
+  if (!files) return fail(options, files.error());
   if (options.output.empty()) {
-    for (const EmittedFile& file : asked->files) print(file.text);
+    for (const EmittedFile& file : *files) print(file.text);
     return 0;
   }
-  for (const EmittedFile& file : asked->files) {
+  for (const EmittedFile& file : *files) {
     const std::string path = (std::filesystem::path(options.output) / file.name).string();
     if (const Status written = write_file_atomically(path, file.text); !written) return report_error(written.error());
   }
@@ -185,7 +209,7 @@ int run_simulate(const ProgramOptions& options) {
   if (!opened) return fail(options, opened.error());
   if (const auto* pipeline = std::get_if<PipelinePlan>(&opened->plan)) return simulate_pipeline(options, *pipeline, opened->tools);
   if (!options.picture.empty()) return report_error(bad_input("--svg draws the stages of a pipeline, and " + options.plan + " has one stage; --trace writes its time line"));
-  const Result<Asked> asked = ask(of_one_stage(options, std::move(*opened)), "simulate", true, options.output.empty() ? "timeline.txt" : "");
+  const Result<Asked> asked = ask(std::get<Plan>(opened->plan), opened->host, opened->tools, "simulate", true, options.output.empty() ? "timeline.txt" : "");
   if (!asked) return fail(options, asked.error());
   std::string timeline;
   for (const EmittedFile& file : asked->files) {

@@ -80,7 +80,7 @@ class PlanReader {
   bool read_head() {
     const auto format = root_.find("format");
     if (root_.failed()) return false;
-    if (format && format->text() == kPipelineFormat) root_.fail("this is a plan of several stages, which `plan`, `verify` and `simulate` know so far");
+    if (format && format->text() == kPipelineFormat) root_.fail("this is a plan of several stages, and one of one stage is wanted here");
     if (!format || format->text() != "meshwright-plan") root_.fail("this is no plan of Meshwright");
     const JsonPlace version = root_.at("format_version");
     const std::int64_t number = version.integer();

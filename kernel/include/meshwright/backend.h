@@ -19,7 +19,8 @@
 
 namespace meshwright {
 
-struct Plan;  // plan.h
+struct Plan;          // plan.h
+struct PipelinePlan;  // pipeline_plan.h
 
 struct OptimizerSettings {
   double learning_rate = 1e-3;
@@ -59,12 +60,15 @@ class MESHWRIGHT_API Backend {
   Result<std::unique_ptr<StagesExecutable>> compile_stages(const std::vector<BackendInput>& stages) const;
   // Writes the program down. Errors: bad_input unless the backend overrides it.
   Result<std::vector<EmittedFile>> emit(const BackendInput& input) const;
+  // The same of a pipeline; inputs by stage, with their plans. Errors: bad_input unless the backend overrides it.
+  Result<std::vector<EmittedFile>> emit_stages(const PipelinePlan& pipeline, const std::vector<BackendInput>& stages) const;
 
  private:
   virtual Result<Report> do_run(const BackendInput& input) const;
   virtual Result<std::unique_ptr<Executable>> do_compile(const BackendInput& input) const;
   virtual Result<std::unique_ptr<StagesExecutable>> do_compile_stages(const std::vector<BackendInput>& stages) const;
   virtual Result<std::vector<EmittedFile>> do_emit(const BackendInput& input) const;
+  virtual Result<std::vector<EmittedFile>> do_emit_stages(const PipelinePlan& pipeline, const std::vector<BackendInput>& stages) const;
 };
 
 }  // namespace meshwright

@@ -136,8 +136,8 @@ def test_all_files_make_one_program():
     """As the backend writes it: the definitions of all files, without the imports between them."""
     folder = Path(mesh.__file__).parent
     assert sorted(path.stem for path in folder.glob("*.py")) == sorted(definitions.OWN)
-    lines = ["import atexit", "import contextlib", "import functools", "import math", "import os", "import sys", "import weakref", "from dataclasses import dataclass",
-             "import torch", "import torch.distributed as dist", "from torch import nn", "import torch.nn.functional as F",
+    lines = ["import atexit", "import contextlib", "import functools", "import itertools", "import math", "import os", "import sys", "import tempfile", "import weakref", "from pathlib import Path", "from dataclasses import dataclass",
+             "import torch", "import torch.distributed as dist", "from torch import nn", "from torch.distributed import pipelining", "import torch.nn.functional as F",
              "from torch.utils.checkpoint import checkpoint"]
     defined = {}
     for path in [folder / f"{name}.py" for name in definitions.OWN] + definitions.emitters_files():

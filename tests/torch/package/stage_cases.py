@@ -1,0 +1,107 @@
+"""Models in several pipeline stages.
+
+Run by run.py, as cases.py.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+sys.path.insert(0, str(Path(__file__).parent))
+from cases import same, shared_folder  # noqa: E402
+from models import WithLoss, letters, seeded  # noqa: E402
+
+import meshwright  # noqa: E402
+
+CASES: list[Callable[[], str]] = []
+STAGED = {"search.stages": 2, "train.microbatches": 4}
+INPUTS = (letters(1), letters(2))
+
+
+def case(function: Callable[[], str]) -> Callable[[], str]:
+    CASES.append(function)
+    return function
+
+
+def drawn(seed: int) -> torch.nn.Module:
+    torch.manual_seed(seed)
+    return WithLoss()
+
+
+def two_stages(**arguments) -> tuple[torch.nn.Module, torch.nn.Module]:
+    model = seeded(WithLoss)
+    serial = copy.deepcopy(model)
+    return meshwright.autoparallelize(model, INPUTS, config=STAGED, **arguments), serial
+
+
+@case
+def trains_in_two_stages():
+    staged, serial = two_stages()
+    optimizers = [torch.optim.AdamW(model.parameters(), lr=1e-2, eps=1e-5) for model in (staged, serial)]
+    losses = []
+    for number in range(4):
+        batch = letters(number), letters(number + 1)
+        wanted = serial(*batch).loss
+        wanted.backward()
+        losses.append(wanted.item())
+        same(staged.evaluate(*batch).float(), wanted.detach(), "the loss of a forward alone")
+        same(staged.step(*batch).float(), wanted.detach(), "the loss")
+        norm = torch.nn.utils.clip_grad_norm_(serial.parameters(), 0.3)
+        same(staged.clip_grad_norm_(0.3).float(), norm, "the norm")
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+    assert losses[-1] < losses[0], "the loss on one device does not fall"
+    whole = staged.whole_state_dict()
+    for name, value in serial.state_dict().items():
+        if "spare" not in name:  # nothing computes with it
+            same(whole[name], value, name, tolerance=1e-4)
+    return f"loss {losses[0]:.4f} to {losses[-1]:.4f}; rank 0 has {sum(1 for _ in staged.parameters())} of {len(whole)} tensors"
+
+
+@case
+def checkpoints_go_to_one_stage_and_back():
+    staged, serial = two_stages()
+    sharded = meshwright.autoparallelize(drawn(1), INPUTS, mesh=(2, 2))
+    with shared_folder() as folder:
+        staged.save_checkpoint(f"{folder}/staged")
+        sharded.load_checkpoint(f"{folder}/staged")
+        whole = sharded.whole_state_dict()
+        for name, value in serial.state_dict().items():
+            if "spare" not in name:
+                same(whole[name], value, name)
+        other = meshwright.autoparallelize(drawn(2), INPUTS, config=STAGED, verbose=False)
+        sharded.save_checkpoint(f"{folder}/sharded")
+        other.load_checkpoint(f"{folder}/sharded")
+        same(other.evaluate(*INPUTS).float(), serial(*INPUTS).loss.detach(), "the loss")
+    return "a checkpoint of two stages is one of a mesh of 2x2, and the other way round"
+
+
+@case
+def a_plan_of_stages_is_taken():
+    with shared_folder() as folder:
+        staged, _ = two_stages(folder=folder)
+        dist.barrier()
+        again = meshwright.autoparallelize(seeded(WithLoss), INPUTS, plan=f"{folder}/plan.json")
+        same(again.step(*INPUTS), staged.step(*INPUTS), "the loss")
+    return f"{len(again.plan['stages'])} stages"
+
+
+@case
+def what_a_pipeline_lacks_is_said():
+    staged, _ = two_stages()
+    sentences = []
+    for call, kind in ((lambda: staged(*INPUTS), TypeError), (lambda: staged.step(INPUTS[0][:4], INPUTS[1][:4]), ValueError),
+                       (staged.microbatches, TypeError)):
+        try:
+            call()
+        except kind as error:
+            sentences.append(str(error))
+    assert len(sentences) == 3 and "model.step" in sentences[0] and "every rank feeds all of it" in sentences[1], sentences
+    return sentences[1]
