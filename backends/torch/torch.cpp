@@ -84,6 +84,17 @@ std::string sharding_file(const std::string& docstring, const std::string& const
   return "\"\"\"" + docstring + "\n\"\"\"\n" + prelude.imports + "\n" + constants + "\n\n\n" + prelude.definitions;
 }
 
+// What the last stage returns is what a step goes back from.
+Status check_loss(const PipelinePlan& pipeline) {
+  for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
+    const bool has_loss = std::ranges::any_of(pipeline.stages[s].graph().outputs, [](const Output& output) { return output.kind == OutputKind::loss; });
+    if (has_loss == (s + 1 == pipeline.stages.size())) continue;
+    return bad_input("stage " + std::to_string(s) + " of " + std::to_string(pipeline.stages.size()) + (has_loss ? " computes the loss" : " computes no loss") +
+                     ", and in an emitted pipeline the last stage does, alone: plan fewer stages (search.stages), or put the loss's module into the last by [pins]");
+  }
+  return Done{};
+}
+
 class TorchBackend final : public Backend {
  public:
  private:
@@ -112,6 +123,7 @@ class TorchBackend final : public Backend {
   // Each stage's model is a file of its own; model.py is that of this rank's stage.
   Result<std::vector<EmittedFile>> do_emit_stages(const PipelinePlan& pipeline, const std::vector<BackendInput>& stages) const override {
     if (Status status = check_passes(stages.front().altering); !status) return status.error();
+    if (Status status = check_loss(pipeline); !status) return status.error();
     const std::vector<StageEnds> ends = stage_ends(pipeline, stages);
     std::vector<Forward> forwards;
     for (std::size_t s = 0; s < stages.size(); ++s) {
