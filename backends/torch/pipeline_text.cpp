@@ -58,7 +58,7 @@ std::string schedule_text(const PipelinePlan& pipeline) {
   return list(rows);
 }
 
-std::string dictionary(const std::string& name, const std::vector<std::string>& entries) {
+std::string dictionary_text(const std::string& name, const std::vector<std::string>& entries) {
   if (entries.empty()) return "    " + name + " = {}\n";
   std::string text = "    " + name + " = {\n";
   for (const std::string& entry : entries) text += wrapped("        ", entry + ",");
@@ -71,7 +71,7 @@ std::string crossings(const std::string& name, const std::vector<Crossing>& all,
     const TensorType part = local_type(crossing.type, mesh);
     entries.push_back(quoted(crossing.value) + ": (" + tuple(part.shape) + ", " + dtype(part.dtype) + ")");
   }
-  return dictionary(name, entries);
+  return dictionary_text(name, entries);
 }
 
 const ProgramParameter* parameter_named(const Program& program, const std::string& name) {
@@ -102,7 +102,7 @@ std::string shared_parameters(const PipelinePlan& pipeline, std::span<const Back
     }
     if (trained.size() > 1) entries.push_back(quoted(shared.name) + ": (" + tuple(trained) + ", " + (alike ? "True" : "False") + ")");
   }
-  return dictionary("SHARED", entries);
+  return dictionary_text("SHARED", entries);
 }
 
 std::string constant(const std::string& name, const std::vector<std::int64_t>& by_stage, const std::string& remark) {

@@ -12,26 +12,26 @@ namespace meshwright::torch {
 namespace {
 
 // Of one dimension, the elements [start, start + extent) of a factor of this size, times all of those behind it.
-struct Stretch {
+struct HeldStretch {
   std::int64_t size = 1, start = 0, extent = 1;
-  bool operator==(const Stretch&) const = default;
+  bool operator==(const HeldStretch&) const = default;
 };
 
 // Which elements of each dimension a rank holds, alike for all ways of writing a dimension as a product of atoms.
-std::vector<std::vector<Stretch>> held(const ShardedType& tensor, const Mesh& mesh, const std::vector<std::int64_t>& coordinates) {
+std::vector<std::vector<HeldStretch>> held(const ShardedType& tensor, const Mesh& mesh, const std::vector<std::int64_t>& coordinates) {
   const Box box = box_of(tensor.layout, tensor.atoms, mesh, coordinates);
-  std::vector<std::vector<Stretch>> dimensions;
+  std::vector<std::vector<HeldStretch>> dimensions;
   std::size_t atom = 0;
   for (const std::uint8_t count : tensor.atoms.atoms_of_dimension) {
-    std::vector<Stretch>& stretches = dimensions.emplace_back();
+    std::vector<HeldStretch>& stretches = dimensions.emplace_back();
     for (const std::size_t end = atom + count; atom < end; ++atom) {
-      const Stretch next{tensor.atoms.sizes[atom], box.start[atom], box.extent[atom]};
+      const HeldStretch next{tensor.atoms.sizes[atom], box.start[atom], box.extent[atom]};
       const bool is_whole = next.start == 0 && next.extent == next.size;
       if (stretches.empty() || (!is_whole && stretches.back().extent != 1)) {
         stretches.push_back(next);
         continue;
       }
-      Stretch& last = stretches.back();
+      HeldStretch& last = stretches.back();
       last = {last.size * next.size, last.start * next.size + next.start, last.extent * next.extent};
     }
   }

@@ -69,7 +69,7 @@ class Part {
   std::vector<std::size_t> outputs_;
 };
 
-std::vector<Part> parts_of(const VerifyInput& input) {
+std::vector<Part> compared_parts(const VerifyInput& input) {
   std::vector<Part> parts;
   for (const VerifiedStage& stage : input.stages) parts.emplace_back(input, stage.graph, stage.program);
   if (parts.empty()) parts.emplace_back(input, input.graph, input.program);
@@ -358,7 +358,7 @@ Result<Verification> verify(VerifyInput input) {
   Result<TrainingGraph> training = differentiate(input.graph, input.ops);
   if (!training) return add_context("the run on one device", training.error());
   std::optional<SerialTraining> serial(std::in_place, on_one, std::move(*training));
-  const std::vector<Part> parts = parts_of(input);
+  const std::vector<Part> parts = compared_parts(input);
   Runner runner(input, parts);
   Verification result;
   for (std::size_t s = 0; s <= input.later.size(); ++s) {

@@ -9,13 +9,13 @@ namespace meshwright::host {
 
 namespace {
 
-Json texts(const std::vector<std::string>& list) {
+Json text_list(const std::vector<std::string>& list) {
   Json::Array array;
   for (const std::string& text : list) array.emplace_back(text);
   return array;
 }
 
-Json numbers(const std::vector<std::uint32_t>& list) {
+Json number_list(const std::vector<std::uint32_t>& list) {
   Json::Array array;
   for (const std::uint32_t number : list) array.emplace_back(number);
   return array;
@@ -31,8 +31,8 @@ void add_step(Json& json, const PipelinePlan& pipeline) {
 
 void add_joints(Json& json, const PipelinePlan& pipeline) {
   Json::Array boundaries, shared;
-  for (const StageBoundary& boundary : pipeline.boundaries) boundaries.push_back(Json().add("value", boundary.value).add("from", boundary.from).add("to", numbers(boundary.to)));
-  for (const SharedParameter& parameter : pipeline.shared) shared.push_back(Json().add("name", parameter.name).add("stages", numbers(parameter.stages)));
+  for (const StageBoundary& boundary : pipeline.boundaries) boundaries.push_back(Json().add("value", boundary.value).add("from", boundary.from).add("to", number_list(boundary.to)));
+  for (const SharedParameter& parameter : pipeline.shared) shared.push_back(Json().add("name", parameter.name).add("stages", number_list(parameter.stages)));
   json.add("boundaries", std::move(boundaries)).add("shared_parameters", std::move(shared));
 }
 
@@ -49,7 +49,7 @@ Json pipeline_json(const PipelinePlan& pipeline) {
   json.add("format", kPipelineFormat).add("format_version", kPipelineFormatVersion);
   json.add("model", Json().add("path", pipeline.model_path).add("hash", pipeline.model_hash));
   add_step(json, pipeline);
-  json.add("budget_bytes", pipeline.budget_bytes).add("notes", texts(pipeline.notes));
+  json.add("budget_bytes", pipeline.budget_bytes).add("notes", text_list(pipeline.notes));
   Json::Array busy, in_flight, stages;
   for (const double seconds : pipeline.busy_seconds) busy.emplace_back(seconds);
   for (const std::int64_t count : pipeline.in_flight) in_flight.emplace_back(count);
@@ -72,10 +72,10 @@ Json pipeline_summary_json(const PlanOutcome& outcome) {
     Json one;
     one.add("devices", devices_of(s, plan.cluster.devices())).add("mesh", to_string(plan.mesh));
     one.add("step_share_seconds", pipeline.busy_seconds[s]).add("peak_bytes", plan.peak_bytes).add("in_flight", pipeline.in_flight[s]);
-    one.add("status", name(plan.status)).add("method", plan.method).add("memory", account_json(plan.memory)).add("notes", texts(plan.notes));
+    one.add("status", name(plan.status)).add("method", plan.method).add("memory", account_json(plan.memory)).add("notes", text_list(plan.notes));
     stages.push_back(std::move(one));
   }
-  json.add("peak_bytes", peak).add("budget_bytes", pipeline.budget_bytes).add("notes", texts(pipeline.notes));
+  json.add("peak_bytes", peak).add("budget_bytes", pipeline.budget_bytes).add("notes", text_list(pipeline.notes));
   add_joints(json, pipeline);
   json.add("stages", std::move(stages));
   Json phases;

@@ -14,13 +14,7 @@ namespace meshwright::host {
 
 namespace {
 
-constexpr std::size_t kMostDrawn = 100'000;  // events; no viewer shows more
-
-std::string percent(double share) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f %%", 100 * share);
-  return text;
-}
+constexpr std::size_t kMostSpansDrawn = 100'000;  // events; no viewer shows more
 
 // The time of all events of one kind of a stage, and their number.
 struct Sum {
@@ -30,7 +24,7 @@ struct Sum {
   [[nodiscard]] std::string each() const { return count == 0 ? "" : milliseconds(to_seconds(ticks) / static_cast<double>(count)); }
 };
 
-Sum sum_of(const std::vector<StageSpan>& spans, Phase phase) {
+Sum phase_sum(const std::vector<StageSpan>& spans, Phase phase) {
   Sum sum;
   for (const StageSpan& span : spans) {
     if (span.event.phase != phase) continue;
@@ -89,8 +83,8 @@ std::string step_text(const PipelinePlan& pipeline, const PipelineStep& step) {
   std::vector<std::vector<std::string>> rows = {{"stage", "devices", "a forward", "a backward", "update", "busy", "waits", "in flight"}};
   for (std::size_t stage = 0; stage < step.spans.size(); ++stage) {
     const std::vector<StageSpan>& spans = step.spans[stage];
-    rows.push_back({std::to_string(stage), std::to_string(pipeline.stages[stage].cluster.devices()), sum_of(spans, Phase::forward).each(), sum_of(spans, Phase::backward).each(),
-                    sum_of(spans, Phase::update).each(), milliseconds(step.busy_seconds[stage]), milliseconds(step.step_seconds - step.busy_seconds[stage]),
+    rows.push_back({std::to_string(stage), std::to_string(pipeline.stages[stage].cluster.devices()), phase_sum(spans, Phase::forward).each(), phase_sum(spans, Phase::backward).each(),
+                    phase_sum(spans, Phase::update).each(), milliseconds(step.busy_seconds[stage]), milliseconds(step.step_seconds - step.busy_seconds[stage]),
                     std::to_string(pipeline.in_flight[stage])});
   }
   std::string text = "Step of " + milliseconds(step.step_seconds) + ", " + std::to_string(pipeline.training.microbatches) + " microbatches by " + pipeline.schedule + "\n" + table_text(rows, 1);
@@ -140,8 +134,8 @@ std::string step_trace(const PipelinePlan& pipeline, const PipelineStep& step) {
 Result<std::string> step_svg(const PipelinePlan& pipeline, const PipelineStep& step) {
   std::size_t events = 0;
   for (const auto& spans : step.spans) events += spans.size();
-  if (events <= kMostDrawn) return schedule_svg(drawn(pipeline, step));
-  return bad_input("a picture of " + std::to_string(events) + " events shows nothing; at most " + std::to_string(kMostDrawn) + " are drawn; --format json has them all");
+  if (events <= kMostSpansDrawn) return schedule_svg(drawn(pipeline, step));
+  return bad_input("a picture of " + std::to_string(events) + " events shows nothing; at most " + std::to_string(kMostSpansDrawn) + " are drawn; --format json has them all");
 }
 
 }  // namespace meshwright::host

@@ -12,13 +12,7 @@ namespace meshwright::host {
 
 namespace {
 
-std::string percent(double share) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f %%", 100 * share);
-  return text;
-}
-
-std::string list_text(const std::vector<std::uint32_t>& stages) {
+std::string numbers_text(const std::vector<std::uint32_t>& stages) {
   std::string text;
   for (const std::uint32_t stage : stages) text += (text.empty() ? "" : ", ") + std::to_string(stage);
   return text;
@@ -59,12 +53,12 @@ std::string boundaries_text(const PipelinePlan& pipeline) {
     for (const PlannedVariable& variable : plan.variables) {
       const auto* output = std::get_if<PlannedOutput>(&variable.choice);
       if (output == nullptr || plan.graph().values[output->value].name != boundary.value) continue;
-      rows.push_back({boundary.value, size_text(plan.type(output->value).bytes()), std::to_string(boundary.from), list_text(boundary.to),
+      rows.push_back({boundary.value, size_text(plan.type(output->value).bytes()), std::to_string(boundary.from), numbers_text(boundary.to),
                       to_string(output->layouts.value, plan.shape(output->value))});
     }
   }
   std::string text = "Sent in each microbatch, and its gradient back:\n" + table_text(rows, 1);
-  for (const SharedParameter& shared : pipeline.shared) text += "  " + shared.name + " is in stages " + list_text(shared.stages) + ": its gradients are added up once a step\n";
+  for (const SharedParameter& shared : pipeline.shared) text += "  " + shared.name + " is in stages " + numbers_text(shared.stages) + ": its gradients are added up once a step\n";
   return text;
 }
 
