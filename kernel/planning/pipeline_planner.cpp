@@ -95,7 +95,9 @@ class PipelinePlanner {
   // The first cut is balanced by the clock of one device, and the next ones by what the stages of those before took. Work is taken from a stage that does
   // not fit.
   Status try_cuts() {
-    BalanceWish wish{stages_, cluster_.devices(), link_between_stages(request_.cluster, stages_).seconds_per_byte, request_.pins, std::vector<double>(graph_.nodes.size(), 1)};
+    Result<std::vector<double>> seconds = seconds_on_one_device(request_.context);
+    if (!seconds) return seconds.error();
+    BalanceWish wish{stages_, cluster_.devices(), link_between_stages(request_.cluster, stages_).seconds_per_byte, request_.pins, std::move(*seconds), std::vector<double>(graph_.nodes.size(), 1)};
     std::set<std::vector<std::uint32_t>> tried;
     int rounds = 0, shifts = 0;
     while (rounds < kRounds && shifts < kMostShifts) {

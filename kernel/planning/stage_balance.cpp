@@ -35,7 +35,7 @@ class Balancer {
 
   Result<Balance> run() {
     if (Status status = read_pins(); !status) return status.error();
-    if (Status status = find_costs(); !status) return status.error();
+    for (NodeId id = 0; id < graph_.nodes.size(); ++id) costs_.push_back(to_ticks(wish_.weights[id] * wish_.seconds[id]));
     find_places();
     find_pins();
     return cut();
@@ -77,20 +77,6 @@ class Balancer {
     if (any) return Done{};
     const std::string nearest = nearest_name(pin.name, modules);
     return bad_input(pin.where + ": the model has no module or node '" + pin.name + "'" + (nearest.empty() ? "" : "; did you mean \"" + nearest + "\"?"));
-  }
-
-  // Of one device.
-  Status find_costs() {
-    costs_.assign(graph_.nodes.size(), 0);
-    const Result<Plan> plan = serial_plan(context_);
-    if (!plan) return plan.error();
-    for (const PlannedVariable& variable : plan->variables) {
-      const PlannedNode* node = variable.node();
-      if (node == nullptr) continue;
-      const double weight = wish_.weights.empty() ? 1 : wish_.weights[node->node];
-      costs_[node->node] = to_ticks(weight * (variable.forward_seconds + variable.backward_seconds));
-    }
-    return Done{};
   }
 
   // Where nothing crosses that has no gradient, and less than at the places before and behind it, or as little.
@@ -202,6 +188,16 @@ class Balancer {
 }  // namespace
 
 bool is_of_stage(const Pin& pin) { return stage_number(pin.text).has_value(); }
+
+Result<std::vector<double>> seconds_on_one_device(const PlanningContext& context) {
+  const Result<Plan> plan = serial_plan(context);
+  if (!plan) return plan.error();
+  std::vector<double> seconds(context.graph().nodes.size(), 0);
+  for (const PlannedVariable& variable : plan->variables) {
+    if (const PlannedNode* node = variable.node()) seconds[node->node] = variable.forward_seconds + variable.backward_seconds;
+  }
+  return seconds;
+}
 
 Result<Balance> balanced_stages(const PlanningContext& context, const BalanceWish& wish) { return Balancer(context, wish).run(); }
 

@@ -15,12 +15,16 @@ namespace meshwright {
 // "transformer.h.6" = "stage 1": what the module makes is made in that stage.
 [[nodiscard]] bool is_of_stage(const Pin& pin);
 
+// By node: its forward and its backward by the clock of one device. Errors: those of serial_plan.
+Result<std::vector<double>> seconds_on_one_device(const PlanningContext& context);
+
 struct BalanceWish {
   std::uint32_t stages = 1;
   std::int64_t devices = 1;             // of each stage
   double seconds_per_byte = 0;          // of what one device of a stage sends to another stage
   std::span<const Pin> pins = {};       // those of stages are met
-  std::vector<double> weights = {};     // by node: how many times longer than by the clock of one device it is to count; empty: once
+  std::vector<double> seconds = {};     // seconds_on_one_device
+  std::vector<double> weights = {};     // by node: how many times longer than that it is to count
 };
 
 struct Balance {

@@ -24,27 +24,24 @@ Result<OpenAnyPlan> open_any_plan(const ProgramOptions& options) {
   return OpenAnyPlan{std::move(*plan), std::move(*host), std::move(*tools)};
 }
 
-Result<Plan> stage_of(const PipelinePlan& pipeline, const std::string& file, std::optional<std::uint32_t> wanted) {
+Result<Plan> plan_of_stage(std::variant<Plan, PipelinePlan> plan, const std::string& file, std::optional<std::uint32_t> wanted) {
+  if (auto* whole = std::get_if<Plan>(&plan)) {
+    if (wanted) return bad_input("--stage " + std::to_string(*wanted) + ": " + file + " is a plan of one stage");
+    return std::move(*whole);
+  }
+  const PipelinePlan& pipeline = std::get<PipelinePlan>(plan);
   const std::string stages = file + " is a plan of " + std::to_string(pipeline.stages.size()) + " stages";
   if (!wanted) return bad_input(stages + ", which `plan`, `verify`, `simulate` and `emit` take whole, `explain` and `profile` with --stage, and no other command so far");
   if (*wanted >= pipeline.stages.size()) return bad_input("--stage " + std::to_string(*wanted) + ": " + stages + ", numbered from 0");
   return pipeline.stages[*wanted];
 }
 
-Result<OpenPlan> of_one_stage(const ProgramOptions& options, OpenAnyPlan opened) {
-  if (auto* pipeline = std::get_if<PipelinePlan>(&opened.plan)) {
-    Result<Plan> plan = stage_of(*pipeline, options.plan, options.stage);
-    if (!plan) return plan.error();
-    return OpenPlan{std::move(*plan), std::move(opened.host), std::move(opened.tools)};
-  }
-  if (options.stage) return bad_input("--stage " + std::to_string(*options.stage) + ": " + options.plan + " is a plan of one stage");
-  return OpenPlan{std::move(std::get<Plan>(opened.plan)), std::move(opened.host), std::move(opened.tools)};
-}
-
 Result<OpenPlan> open_plan(const ProgramOptions& options) {
   Result<OpenAnyPlan> opened = open_any_plan(options);
   if (!opened) return opened.error();
-  return of_one_stage(options, std::move(*opened));
+  Result<Plan> plan = plan_of_stage(std::move(opened->plan), options.plan, options.stage);
+  if (!plan) return plan.error();
+  return OpenPlan{std::move(*plan), std::move(opened->host), std::move(opened->tools)};
 }
 
 int fail(const ProgramOptions& options, const Error& error) {

@@ -27,11 +27,8 @@ struct OpenAnyPlan {
   ProgramTools tools;
 };
 Result<OpenAnyPlan> open_any_plan(const ProgramOptions& options);
-// The plan of a stage of a pipeline's file. Errors: bad_input if none is named, or there is none such.
-Result<Plan> stage_of(const PipelinePlan& pipeline, const std::string& file, std::optional<std::uint32_t> wanted);
-
-// That of one stage, or of the one that the options name. Errors: bad_input for one of several of which none is named.
-Result<OpenPlan> of_one_stage(const ProgramOptions& options, OpenAnyPlan opened);
+// The plan of a file: of several stages, of the one that is wanted. Errors: bad_input if none of several is named, or one that there is not.
+Result<Plan> plan_of_stage(std::variant<Plan, PipelinePlan> plan, const std::string& file, std::optional<std::uint32_t> wanted);
 
 // Reports the error, naming the plan unless the message does. The exit code.
 int fail(const ProgramOptions& options, const Error& error);

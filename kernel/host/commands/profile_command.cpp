@@ -44,11 +44,9 @@ struct Profiled {
 Result<Profiled> program_of_plan(const ProfileOptions& options, PluginHost& host) {
   Result<std::unique_ptr<OpTable>> ops = host.op_table();
   if (!ops) return ops.error();
-  const Result<std::variant<Plan, PipelinePlan>> read = read_any_plan(options.input, **ops);
+  Result<std::variant<Plan, PipelinePlan>> read = read_any_plan(options.input, **ops);
   if (!read) return read.error();
-  const auto* pipeline = std::get_if<PipelinePlan>(&*read);
-  if (pipeline == nullptr && options.stage) return bad_input("--stage " + std::to_string(*options.stage) + ": " + options.input + " is a plan of one stage");
-  const Result<Plan> plan = pipeline != nullptr ? stage_of(*pipeline, options.input, options.stage) : std::get<Plan>(*read);
+  const Result<Plan> plan = plan_of_stage(std::move(*read), options.input, options.stage);
   if (!plan) return plan.error();
   if (Status status = check_planned_model(*plan, options.allow_changed_model); !status) return status.error();
   const Result<ProgramTools> tools = open_tools(host, *plan, std::move(*ops));
