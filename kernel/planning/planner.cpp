@@ -168,18 +168,18 @@ class Planner {
   // Solvers that read the model know nothing of a space of what is kept.
   [[nodiscard]] bool chooses_ops() const { return request_.search.text("recompute") == "free" && !request_.solver.reads_model(); }
 
-  [[nodiscard]] Result<std::optional<RecomputeSearch>> search_again(const Searched& searched, std::int64_t budget, const FittedSearch& without) const {
-    const RecomputeWish wish{searched.given, searched.problem, request_.pins, *recompute_pins_, budget, chooses_ops()};
+  [[nodiscard]] Result<std::optional<RecomputeSearch>> search_again(const Searched& searched, std::int64_t budget, std::int64_t most_work, const FittedSearch& without) const {
+    const RecomputeWish wish{searched.given, searched.problem, request_.pins, *recompute_pins_, budget, chooses_ops(), most_work};
     if (request_.checkpoint == nullptr) return search_recomputed(fitted_, wish, without);
     return sweep_checkpoints(fitted_, wish, {*request_.checkpoint, request_.search.text("checkpoint"), request_.search.number("checkpoint_alpha")}, without);
   }
 
   // What there would be if this were the budget.
-  Result<std::optional<FittedPlan>> plan_within(Searched& searched, std::int64_t budget) const {
-    Result<FittedSearch> found = fitted_.search(searched.given, searched.problem, budget);
+  Result<std::optional<FittedPlan>> plan_within(Searched& searched, std::int64_t budget, std::int64_t most_work) const {
+    Result<FittedSearch> found = fitted_.search(searched.given, searched.problem, budget, most_work);
     if (!found) return found.error();
     if (chooses_blocks()) {
-      Result<std::optional<RecomputeSearch>> better = search_again(searched, budget, *found);
+      Result<std::optional<RecomputeSearch>> better = search_again(searched, budget, most_work, *found);
       if (!better) return better.error();
       if (*better) return std::move((*better)->found.best);
     }
@@ -196,7 +196,7 @@ class Planner {
     Result<Problem> problem = build_pinned(searched.given, request_.pins);
     if (!problem) return problem.error();
     searched.problem = std::move(*problem);
-    Result<std::optional<KnownBudget>> known = smallest_budget([&](std::int64_t budget) { return plan_within(searched, budget); },
+    Result<std::optional<KnownBudget>> known = smallest_budget([&](std::int64_t budget, std::int64_t most_work) { return plan_within(searched, budget, most_work); },
                                                                std::max(request_.budget_bytes, nearest->least_bytes - 1), nearest->smallest_bytes);
     if (!known) return known.error();
     if (!*known) return Done{};
@@ -208,7 +208,7 @@ class Planner {
 
   // Where the budget binds, blocks run again if that is faster than what fits without, or nothing does.
   Status run_blocks_again(Searched& searched, FittedSearch& found) const {
-    Result<std::optional<RecomputeSearch>> better = search_again(searched, request_.budget_bytes, found);
+    Result<std::optional<RecomputeSearch>> better = search_again(searched, request_.budget_bytes, kAnyWork, found);
     if (!better) return better.error();
     if (!*better) {
       bound_any_number(found.without_budget, found);

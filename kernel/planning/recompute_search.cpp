@@ -84,7 +84,7 @@ class BlockCounts {
  private:
   [[nodiscard]] Result<RecomputeSearch> search(std::size_t count) const {
     return search_with(solver_, wish_, without_, {blocks_.begin(), blocks_.begin() + static_cast<std::ptrdiff_t>(count)},
-                       count == blocks_.size() && !without_.best ? kWorkOfAllBlocks : kWorkOfLayouts);
+                       std::min(wish_.most_work, count == blocks_.size() && !without_.best ? kWorkOfAllBlocks : kWorkOfLayouts));
   }
 
   // By interpolation, the number from which the fastest plan of all fits; all, if it never does.

@@ -16,7 +16,7 @@ class PlansFrom {
 
   Result<std::optional<KnownBudget>> search(std::int64_t refused, std::int64_t known) {
     return smallest_budget(
-        [this](std::int64_t budget) -> Result<std::optional<FittedPlan>> {
+        [this](std::int64_t budget, std::int64_t) -> Result<std::optional<FittedPlan>> {
           tried.push_back(budget);
           if (budget < least_) return std::optional<FittedPlan>();
           FittedPlan plan;

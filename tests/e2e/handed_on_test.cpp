@@ -47,7 +47,9 @@ TEST_P(HandedOn, MoreMemoryNeverGivesASlowerPlan) {
     const nlohmann::json plan = nlohmann::json::parse(outcome.output);
     EXPECT_LE(plan["peak_bytes"], budget);
     EXPECT_LE(plan["step_lower_bound_seconds"], plan["step_seconds"]);
-    if (last > 0) EXPECT_LE(plan["step_seconds"], last);
+    if (last > 0) {
+      EXPECT_LE(plan["step_seconds"], last);
+    }
     last = plan["step_seconds"];
     EXPECT_EQ(nlohmann::json::parse(run_program("simulate " + file + " --format json").output)["peak_bytes"], plan["peak_bytes"]);
     known = " --known " + file;
@@ -56,7 +58,7 @@ TEST_P(HandedOn, MoreMemoryNeverGivesASlowerPlan) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, HandedOn,
-                         testing::Values(HandedOnCase{"gpt2_deep_tiny", "2x2", "free"}, HandedOnCase{"gpt2_deep_tiny", "4", "blocks"}, HandedOnCase{"vit_tiny", "2x2", "free"},
+                         testing::Values(HandedOnCase{"gpt2_deep_tiny", "2x2", "free"}, HandedOnCase{"gpt2_deep_tiny", "4", "blocks"},
                                          HandedOnCase{"llama_tiny", "2x2", "blocks"}, HandedOnCase{"resnet_tiny", "2x2", "free"}));
 
 class KnownPlan : public test::FolderTest {};
