@@ -5,7 +5,7 @@
     python bench/recompute/rivals.py [-o FOLDER] [--zoo FOLDER] [--program FILE] [NAME ...]
 
 Models of the zoo on 2x4 of eight A100s in pairs, in mixed precision as `make demo`. Budgets lie between the least for which
-a plan is known with all blocks run again and what the fastest plan of all holds. A line for each budget: the step in ms, "-"
+a plan is known with all blocks run again and what the fastest plan of all holds; ours hands its plans on from each to the next. A line for each budget: the step in ms, "-"
 where no plan is found; the last line is the same as JSON.
 """
 
@@ -41,10 +41,12 @@ def export(name: str, path: Path) -> None:
     zoo.export(zoo.ZOO[name][0], path)
 
 
-def plan(program: Path, model: Path, budget: int, settings: list[str], rounds: int = 0) -> tuple[dict | None, str]:
-    """The summary of a plan; None and why, where none is found."""
+def plan(program: Path, model: Path, budget: int, settings: list[str], rounds: int = 0, handed_on: Path | None = None) -> tuple[dict | None, str]:
+    """The summary of a plan; None and why, where none is found. A plan in the file `handed_on`, of a tighter budget, is known; this one takes its place."""
     command = [program, "plan", model, "--cluster", ROOT / "configs/clusters/a100x8_nvlink_pairs.toml", "--config", ROOT / "configs/demo.toml", "--mesh", "2x4", "--format", "json",
                "--memory-budget", str(budget)]
+    if handed_on:
+        command += ["-o", handed_on] + (["--known", handed_on] if handed_on.exists() else [])
     for each in ["search.sure=false", f"search.step_rounds={rounds}", WORK, *settings]:
         command += ["--set", each]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
@@ -62,7 +64,9 @@ def least_budget(program: Path, model: Path) -> int:
     return int(1.02 * float(number) * (1 << (20 if unit == "MiB" else 30)))
 
 
-def compare(program: Path, name: str, model: Path, rounds: int) -> list[dict]:
+def compare(program: Path, name: str, model: Path, rounds: int, folder: Path) -> list[dict]:
+    for kind in OURS:
+        (folder / f"{name}_{kind}.json").unlink(missing_ok=True)
     most = plan(program, model, ROOMY, [])[0]["peak_bytes"]
     least = least_budget(program, model)
     cells = []
@@ -71,7 +75,7 @@ def compare(program: Path, name: str, model: Path, rounds: int) -> list[dict]:
         steps, took = {}, {}
         for kind, settings in {**RIVALS, **OURS}.items():
             begin = time.monotonic()
-            made, _ = plan(program, model, budget, [*settings, *LIMITS.get(kind, [])], rounds)
+            made, _ = plan(program, model, budget, [*settings, *LIMITS.get(kind, [])], rounds, folder / f"{name}_{kind}.json" if kind in OURS else None)
             took[kind] = round(time.monotonic() - begin, 1)
             steps[kind] = round(made["step_seconds"] * 1e3, 3) if made else None
         cells.append({"model": name, "budget_bytes": budget, "step_ms": steps, "seconds": took})
@@ -99,7 +103,7 @@ def main() -> int:
     for name in options.names or NAMES:
         model = options.zoo / f"{name}.pt2"
         export(name, model)
-        cells += compare(options.program, name, model, options.rounds)
+        cells += compare(options.program, name, model, options.rounds, options.output)
     won = sum(best(cell, OURS) <= EQUAL * best(cell, RIVALS) for cell in cells)
     free = sum(best(cell, {"free": None}) <= EQUAL * best(cell, RIVALS) for cell in cells)
     print(f"ours is the fastest or equal in {won} of {len(cells)} cells, \"free\" alone in {free}")

@@ -120,15 +120,16 @@ Result<Assignment> FittedSolver::assign(const ProblemInput& input, Problem& prob
   return answer->peak_bytes > budget ? solve_({input, problem}, budget, most_work) : answer;
 }
 
-Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& problem, std::int64_t budget) const {
+Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& problem, std::int64_t budget, std::int64_t most_work) const {
   FittedSearch found;
-  Result<Assignment> answer = assign(input, problem, budget, kAnyWork, found.without_budget);
+  Result<Assignment> answer = assign(input, problem, budget, most_work, found.without_budget);
   if (!answer) return answer.error();
   const Assignment first = *answer;
   found.lower_bound_seconds = to_seconds(first.lower_bound);
   found.status = first.status;
   found.binding = first.binding;
   found.least_bytes = first.least_bytes;
+  const std::int64_t work_again = std::min(kWorkAgain, most_work / 2);
   std::int64_t asked = budget, refused = 0;  // budgets of the terms: the least that gave a plan, the most that gave none
   for (int round = 0; round < kMostRounds && asked > refused; ++round) {
     if (answer->choice.empty()) {
@@ -150,7 +151,7 @@ Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& pr
       asked = std::min(asked, counted) - over;
       keep_smaller(found.smallest, std::move(*fitted));
       if (asked > refused) {
-        answer = solve_({input, problem}, asked, kWorkAgain >> round);
+        answer = solve_({input, problem}, asked, work_again >> round);
         if (!answer) return answer.error();
         continue;
       }
@@ -159,7 +160,7 @@ Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& pr
     if (!found.smallest) break;
     const std::int64_t above = found.smallest->assignment.peak_bytes;
     asked = refused + (above - refused) / 2;
-    answer = solve_({input, problem}, asked, kWorkAgain >> round);
+    answer = solve_({input, problem}, asked, work_again >> round);
     if (!answer) return answer.error();
   }
   if (found.status == SolveStatus::infeasible) return found;

@@ -52,8 +52,9 @@ class FittedSolver {
 
   // The terms of the search undercount, and know nothing of communicators and of the allocator: where a plan's program
   // holds more than the budget, or the plan more than the device, less is asked for, with less work, until it fits. The
-  // bound is that of the budget itself. `problem` is as it was when this returns.
-  Result<FittedSearch> search(const ProblemInput& input, Problem& problem, std::int64_t budget) const;
+  // bound is that of the budget itself. Where the budget binds the solver may take `most_work` of work, and as much again
+  // for all that is asked for after that. `problem` is as it was when this returns.
+  Result<FittedSearch> search(const ProblemInput& input, Problem& problem, std::int64_t budget, std::int64_t most_work = kAnyWork) const;
 
   // The best choice by the search's terms alone, as far as so much work finds it where the budget binds. `problem` is as it was when this returns.
   Result<Assignment> assign(const ProblemInput& input, Problem& problem, std::int64_t budget, std::int64_t most_work = kAnyWork) const;

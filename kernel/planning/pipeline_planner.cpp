@@ -170,13 +170,15 @@ class PipelinePlanner {
     const StagePart part = cut.part_of(stage);
     const PlanningContext context{*model, training, request_.context.ops, profile, request_.context.conversions, &part};
     Result<PlanRanking> ranking = rank_plans({context, cluster_, request_.solver, request_.search, [&](const Plan& plan) { return request_.lower(plan, context); }, request_.checkpoint, pins,
-                                              request_.mesh, request_.budget_bytes, request_.must_fit_device, 1, true});
+                                              request_.mesh, request_.budget_bytes, request_.must_fit_device, 1, true, false});
     if (!ranking) return ranking.error();
     outcome_.strategies_seconds += ranking->strategies_seconds;
     outcome_.search_seconds += ranking->search_seconds;
     if (ranking->plans.empty()) {
+      const FittedPlan* smallest = ranking->smallest ? &*ranking->smallest : nullptr;
+      const DeviceSpec* device = request_.must_fit_device ? &request_.cluster.device : nullptr;
       return FoundStage{{}, {}, "stage " + std::to_string(stage) + " of " + std::to_string(stages_) + ": " +
-                                    refusal_text(ranking->trials, ranking->smallest ? &*ranking->smallest : nullptr, request_.budget_bytes, request_.must_fit_device ? &request_.cluster.device : nullptr)};
+                                    refusal_text(ranking->trials, smallest, ranking->smallest_budget_bytes, request_.budget_bytes, device)};
     }
     FittedPlan& best = ranking->plans.front().fitted;
     if (!best.no_program.empty()) return bad_input("its plan has no program: " + best.no_program);

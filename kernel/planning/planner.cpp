@@ -11,8 +11,10 @@
 #include "meshwright/recompute.h"
 #include "plan_notes.h"
 #include "recompute_search.h"
+#include "refusal.h"
 #include "runner_up.h"
 #include "search_settings.h"
+#include "smallest_budget.h"
 #include "step_regions.h"
 #include "step_search.h"
 #include "stopwatch.h"
@@ -40,6 +42,7 @@ class Planner {
     for (const auto& shape : *shapes) {
       if (Status status = try_mesh(shape); !status) return status.error();
     }
+    if (Status status = name_smallest_budget(*shapes); !status) return status.error();
     if (Status status = shorten_steps(); !status) return status.error();
     for (const auto& searched : searched_) {
       if (Status status = keep(*searched); !status) return status.error();
@@ -55,7 +58,9 @@ class Planner {
     keep_asked_for();
     if (!ranking_.plans.empty() && request_.explain) {
       Stopwatch watch;
-      if (Status status = compare(); !status) return status.error();
+      Result<std::vector<Comparison>> comparisons = usual_plans(fitted_, request_.context, ranking_.plans.front().fitted.plan.mesh, request_.budget_bytes);
+      if (!comparisons) return comparisons.error();
+      ranking_.comparisons = std::move(*comparisons);
       ranking_.comparisons_seconds = watch.lap();
     }
     return std::move(ranking_);
@@ -84,12 +89,8 @@ class Planner {
     return std::vector<std::vector<std::int64_t>>{std::move(*shape)};
   }
 
-  Result<Assignment> solve(const ModelProblem& model, std::int64_t budget, std::int64_t most_work = kAnyWork) const {
-    return solve_problem(request_.solver, model, budget, request_.search, most_work);
-  }
-
-  Status try_mesh(const std::vector<std::int64_t>& shape) {
-    Stopwatch watch;
+  // What is to be searched on a mesh, without its problem.
+  Result<std::unique_ptr<Searched>> mesh_of(const std::vector<std::int64_t>& shape) const {
     Result<Mesh> mesh = make_mesh(request_.cluster, shape);
     if (!mesh) return mesh.error();
     Result<StrategyFilter> filter = wanted_filter(request_.search, *mesh);
@@ -98,6 +99,15 @@ class Planner {
     ProblemInput& given = searched->given;
     if (request_.search.text("recompute") == "all") given.recomputed = recomputable_blocks(given.model);
     given.recomputed = recompute_pins_->applied_to(given.recomputed);
+    return searched;
+  }
+
+  Status try_mesh(const std::vector<std::int64_t>& shape) {
+    Stopwatch watch;
+    Result<std::unique_ptr<Searched>> wanted = mesh_of(shape);
+    if (!wanted) return wanted.error();
+    std::unique_ptr<Searched> searched = std::move(*wanted);
+    ProblemInput& given = searched->given;
     Result<Problem> problem = build_pinned(given, request_.pins);
     ranking_.strategies_seconds += watch.lap();
     MeshTrial trial;
@@ -125,7 +135,7 @@ class Planner {
     trial.lower_bound_seconds = found->lower_bound_seconds;
     trial.least_bytes = chooses_blocks() ? 0 : found->least_bytes;  // that is proven of one number of blocks
     if (found->status == SolveStatus::infeasible && found->least_bytes == 0 && !request_.pins.empty()) {
-      Result<std::string> contradiction = contradiction_of(given);
+      Result<std::string> contradiction = contradiction_of(fitted_, given, request_.pins);
       if (!contradiction) return contradiction.error();
       if (!contradiction->empty()) found->binding = std::move(*contradiction);
     }
@@ -158,12 +168,47 @@ class Planner {
   // Solvers that read the model know nothing of a space of what is kept.
   [[nodiscard]] bool chooses_ops() const { return request_.search.text("recompute") == "free" && !request_.solver.reads_model(); }
 
+  [[nodiscard]] Result<std::optional<RecomputeSearch>> search_again(const Searched& searched, std::int64_t budget, std::int64_t most_work, const FittedSearch& without) const {
+    const RecomputeWish wish{searched.given, searched.problem, request_.pins, *recompute_pins_, budget, chooses_ops(), most_work};
+    if (request_.checkpoint == nullptr) return search_recomputed(fitted_, wish, without);
+    return sweep_checkpoints(fitted_, wish, {*request_.checkpoint, request_.search.text("checkpoint"), request_.search.number("checkpoint_alpha")}, without);
+  }
+
+  // What there would be if this were the budget.
+  Result<std::optional<FittedPlan>> plan_within(Searched& searched, std::int64_t budget, std::int64_t most_work) const {
+    Result<FittedSearch> found = fitted_.search(searched.given, searched.problem, budget, most_work);
+    if (!found) return found.error();
+    if (chooses_blocks()) {
+      Result<std::optional<RecomputeSearch>> better = search_again(searched, budget, most_work, *found);
+      if (!better) return better.error();
+      if (*better) return std::move((*better)->found.best);
+    }
+    return std::move(found->best);
+  }
+
+  // Where nothing fits: the smallest budget for which there is a plan, as far as a few tries tell, on the mesh that needs least.
+  Status name_smallest_budget(const std::vector<std::vector<std::int64_t>>& shapes) {
+    if (!request_.name_budget || !searched_.empty() || !ranking_.smallest) return Done{};
+    const auto nearest = std::ranges::find(ranking_.trials, ranking_.smallest->plan.peak_bytes, &MeshTrial::smallest_bytes);
+    Result<std::unique_ptr<Searched>> wanted = mesh_of(shapes[static_cast<std::size_t>(nearest - ranking_.trials.begin())]);
+    if (!wanted) return wanted.error();
+    Searched& searched = **wanted;
+    Result<Problem> problem = build_pinned(searched.given, request_.pins);
+    if (!problem) return problem.error();
+    searched.problem = std::move(*problem);
+    Result<std::optional<KnownBudget>> known = smallest_budget([&](std::int64_t budget, std::int64_t most_work) { return plan_within(searched, budget, most_work); },
+                                                               std::max(request_.budget_bytes, nearest->least_bytes - 1), nearest->smallest_bytes);
+    if (!known) return known.error();
+    if (!*known) return Done{};
+    ranking_.smallest_budget_bytes = (*known)->bytes;
+    nearest->smallest_bytes = (*known)->plan.plan.peak_bytes;
+    ranking_.smallest = std::move((*known)->plan);
+    return Done{};
+  }
+
   // Where the budget binds, blocks run again if that is faster than what fits without, or nothing does.
   Status run_blocks_again(Searched& searched, FittedSearch& found) const {
-    const RecomputeWish wish{searched.given, searched.problem, request_.pins, *recompute_pins_, request_.budget_bytes, chooses_ops()};
-    Result<std::optional<RecomputeSearch>> better =
-        request_.checkpoint != nullptr ? sweep_checkpoints(fitted_, wish, {*request_.checkpoint, request_.search.text("checkpoint"), request_.search.number("checkpoint_alpha")}, found)
-                                       : search_recomputed(fitted_, wish, found);
+    Result<std::optional<RecomputeSearch>> better = search_again(searched, request_.budget_bytes, kAnyWork, found);
     if (!better) return better.error();
     if (!*better) {
       bound_any_number(found.without_budget, found);
@@ -419,25 +464,6 @@ class Planner {
     plan.notes.push_back("The least objective is " + milliseconds(least_objective_) + ", but the simulated step of the plan that has it is longer than this one's.");
   }
 
-  // Pins that cannot be met together, and can without any one of them. "": it is not the pins.
-  Result<std::string> contradiction_of(const ProblemInput& given) const {
-    std::vector<Pin> pins = request_.pins;
-    for (std::size_t i = 0; i < pins.size();) {
-      std::vector<Pin> others = pins;
-      others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
-      Result<Problem> problem = build_pinned(given, others);
-      if (!problem) return problem.error();
-      Result<Assignment> answer = solve({given, *problem}, kNoBudget);
-      if (!answer) return answer.error();
-      if (answer->choice.empty()) pins = std::move(others);
-      else ++i;
-    }
-    if (pins.empty()) return std::string();
-    std::string text = pins.size() > 1 ? "these pins contradict each other: " : "no plan meets the pin ";
-    for (const Pin& pin : pins) text += (&pin == &pins.front() ? "" : ", ") + to_string(pin);
-    return text;
-  }
-
   // The smallest plan of all meshes explains a refusal.
   void keep_smallest(MeshTrial& trial, std::optional<FittedPlan> plan) {
     if (!plan) return;
@@ -446,47 +472,9 @@ class Planner {
     if (!smallest || plan->plan.peak_bytes < smallest->plan.peak_bytes) smallest = std::move(plan);
   }
 
-  // Data parallelism alone and Megatron's plan, on the mesh that won.
-  Status compare() {
-    const Mesh& mesh = ranking_.plans.front().fitted.plan.mesh;
-    const std::uint32_t all = (1U << mesh.rank()) - 1;
-    if (mesh.rank() == 0) return Done{};
-    if (Status status = compare_with("data parallel", mesh, {all, 0, ZeroStage::none}); !status) return status;
-    const std::uint32_t last = 1U << (mesh.rank() - 1);
-    std::string name = "Megatron";
-    if (mesh.rank() > 1) name += ", data parallel over axes before the last";
-    return compare_with(name, mesh, {all & ~last, last, ZeroStage::none});
-  }
-
-  Status compare_with(const std::string& name, const Mesh& mesh, StrategyFilter filter) {
-    Comparison comparison;
-    comparison.name = name;
-    const ProblemInput given{request_.context, mesh, filter};
-    Result<Problem> problem = build_problem(given);
-    if (!problem && problem.error().code != ErrorCode::infeasible) return problem.error();
-    if (!problem) {
-      comparison.note = problem.error().message;
-    } else {
-      Result<Assignment> answer = solve({given, *problem}, kNoBudget);
-      if (!answer) return answer.error();
-      if (!answer->choice.empty()) {
-        comparison.objective_seconds = to_seconds(answer->cost);
-        Result<FittedPlan> fitted = fitted_.fit(given, *problem, std::move(*answer), request_.budget_bytes);
-        if (!fitted) return fitted.error();
-        comparison.peak_bytes = fitted->plan.peak_bytes;
-        comparison.step_seconds = fitted->plan.step_seconds;
-        if (fitted_.excess_bytes(fitted->plan, request_.budget_bytes) > 0) comparison.note = "does not fit the budget";
-      } else {
-        comparison.note = answer->binding;
-      }
-    }
-    ranking_.comparisons.push_back(std::move(comparison));
-    return Done{};
-  }
-
   const PlanRequest& request_;
   std::optional<RecomputePins> recompute_pins_;
-  const FittedSolver fitted_{[this](const ModelProblem& model, std::int64_t budget, std::int64_t most_work) { return solve(model, budget, most_work); },
+  const FittedSolver fitted_{[this](const ModelProblem& model, std::int64_t budget, std::int64_t most_work) { return solve_problem(request_.solver, model, budget, request_.search, most_work); },
                              request_.lower, DeviceMemory{&request_.cluster, request_.must_fit_device}};
   PlanRanking ranking_;
   std::vector<std::unique_ptr<Searched>> searched_;

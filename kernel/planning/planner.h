@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "comparisons.h"
 #include "fitted_search.h"
 #include "meshwright/checkpoint.h"
 #include "meshwright/cluster.h"
@@ -38,6 +39,7 @@ struct PlanRequest {
   // False where it only matters whether something fits: then the best plan is compared with no other one, a refusal gives no
   // reasons, and meshes have at most two axes.
   bool explain = true;
+  bool name_budget = true;  // With `explain`, a refusal tries budgets until it can name one that has a plan.
 };
 
 struct MeshTrial {
@@ -52,16 +54,7 @@ struct MeshTrial {
   // If infeasible:
   std::string binding;
   std::int64_t least_bytes = 0;     // no plan holds less, as far as it is proven
-  std::int64_t smallest_bytes = 0;  // the smallest budget for which a plan is known; 0 if none is
-};
-
-// What another way to split the same model would take under the same cost model, without a budget.
-struct Comparison {
-  std::string name;                         // "data parallel", "Megatron 2x4"
-  std::optional<double> objective_seconds;  // nothing if the model can't be split that way
-  double step_seconds = 0;                  // simulated
-  std::int64_t peak_bytes = 0;
-  std::string note;                         // why not, or how
+  std::int64_t smallest_bytes = 0;  // what the smallest plan that is known holds; 0 if none is
 };
 
 // A plan of one mesh, and the size of its problem.
@@ -75,7 +68,10 @@ struct PlanRanking {
   bool may_have_more = false;     // fewer than asked for, since looking for more was given up
   std::vector<MeshTrial> trials;
   std::vector<Comparison> comparisons;  // with the first plan, on its mesh
-  std::optional<FittedPlan> smallest;   // if nothing fits: of the plans that were seen, the one that holds least
+  // If nothing fits: the plan of the smallest budget for which one is known, and that budget. Where it is 0, the plan that holds least of those
+  // that were seen, which may not be found again.
+  std::optional<FittedPlan> smallest;
+  std::int64_t smallest_budget_bytes = 0;
   // Seconds of wall time.
   double strategies_seconds = 0, search_seconds = 0, comparisons_seconds = 0, runner_up_seconds = 0;
 };

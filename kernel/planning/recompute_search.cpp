@@ -16,7 +16,10 @@ namespace {
 
 constexpr int kBetween = 2;
 constexpr int kMostTurns = 3, kMostAsked = 4;
-constexpr std::int64_t kWorkOfKept = 200'000'000;
+// Near the least that any plan holds an exact search takes long, and each of these adds a candidate only, so all of them take little. Where nothing fits without,
+// the search with all blocks is what says whether anything does.
+constexpr std::int64_t kWorkOfLayouts = 20'000'000, kWorkOfKept = 20'000'000;
+constexpr std::int64_t kWorkOfAllBlocks = 1'000'000'000;
 
 using Rank = std::tuple<bool, double, TickSum>;
 
@@ -33,7 +36,8 @@ bool is_free(const FittedSearch& without) {
 }
 
 // The search of layouts where these run again.
-Result<RecomputeSearch> search_with(const FittedSolver& solver, const RecomputeWish& wish, const FittedSearch& without, const std::vector<std::string>& names) {
+Result<RecomputeSearch> search_with(const FittedSolver& solver, const RecomputeWish& wish, const FittedSearch& without, const std::vector<std::string>& names,
+                                    std::int64_t most_work = kWorkOfLayouts) {
   RecomputeSearch made;
   made.recomputed = wish.recompute_pins.applied_to(names);
   ProblemInput given = wish.input;
@@ -41,7 +45,7 @@ Result<RecomputeSearch> search_with(const FittedSolver& solver, const RecomputeW
   Result<Problem> problem = build_pinned(given, wish.pins);
   if (!problem) return problem.error();
   made.problem = std::move(*problem);
-  Result<FittedSearch> found = solver.search(given, made.problem, wish.budget);
+  Result<FittedSearch> found = solver.search(given, made.problem, wish.budget, most_work);
   if (!found) return found.error();
   made.found = std::move(*found);
   bound_any_number(without.without_budget, made.found);
@@ -79,7 +83,8 @@ class BlockCounts {
 
  private:
   [[nodiscard]] Result<RecomputeSearch> search(std::size_t count) const {
-    return search_with(solver_, wish_, without_, {blocks_.begin(), blocks_.begin() + static_cast<std::ptrdiff_t>(count)});
+    return search_with(solver_, wish_, without_, {blocks_.begin(), blocks_.begin() + static_cast<std::ptrdiff_t>(count)},
+                       std::min(wish_.most_work, count == blocks_.size() && !without_.best ? kWorkOfAllBlocks : kWorkOfLayouts));
   }
 
   // By interpolation, the number from which the fastest plan of all fits; all, if it never does.

@@ -27,6 +27,7 @@ struct RecomputeWish {
   const RecomputePins& recompute_pins;
   std::int64_t budget = 0;
   bool of_ops = false;  // "free"
+  std::int64_t most_work = kAnyWork;  // of one search of layouts
 };
 
 struct RecomputeSearch {

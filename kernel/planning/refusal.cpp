@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "memory_words.h"
 #include "units.h"
@@ -47,8 +48,8 @@ std::int64_t need(const MeshTrial& trial) {
 
 }  // namespace
 
-std::string refusal_text(const std::vector<MeshTrial>& trials, const FittedPlan* smallest, std::int64_t budget_bytes,
-                         const DeviceSpec* device) {
+std::string refusal_text(const std::vector<MeshTrial>& trials, const FittedPlan* smallest, std::int64_t smallest_budget_bytes,
+                         std::int64_t budget_bytes, const DeviceSpec* device) {
   std::string text = "no plan fits into " + size_text(budget_bytes) + " per device";
   if (device != nullptr && smallest != nullptr) {
     const std::string overheads = overheads_text(smallest->plan.memory);
@@ -74,13 +75,32 @@ std::string refusal_text(const std::vector<MeshTrial>& trials, const FittedPlan*
     else if (trial.smallest_bytes > 0) bounded = false;
   }
   if (smallest == nullptr) return text;
-  text += "\n  the smallest budget for which a plan is known is " + size_text(smallest->plan.peak_bytes) + ", on mesh " +
-          to_string(smallest->plan.mesh);
+  if (smallest_budget_bytes > 0) text += "\n  the smallest budget for which a plan is known is " + size_text(smallest_budget_bytes);
+  else text += "\n  the smallest plan that is known holds " + size_text(smallest->plan.peak_bytes);
+  text += ", on mesh " + to_string(smallest->plan.mesh);
   if (bounded && bound > 0) text += "; below " + size_text(bound) + " there is none";
+  else text += "; that a smaller one has none is not proven";
   const MemoryProfile& memory = smallest->memory;
   if (memory.curve.empty()) return text;
   text += "; its peak is at '" + memory.peak_node + "': " + split_text(memory.curve[memory.peak].held);
   if (const std::string largest = largest_text(memory); !largest.empty()) text += "; the largest of its values: " + largest;
+  return text;
+}
+
+Result<std::string> contradiction_of(const FittedSolver& solver, const ProblemInput& input, std::vector<Pin> pins) {
+  for (std::size_t i = 0; i < pins.size();) {
+    std::vector<Pin> others = pins;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    Result<Problem> problem = build_pinned(input, others);
+    if (!problem) return problem.error();
+    Result<Assignment> answer = solver.solve(input, *problem, kNoBudget, kAnyWork);
+    if (!answer) return answer.error();
+    if (answer->choice.empty()) pins = std::move(others);
+    else ++i;
+  }
+  if (pins.empty()) return std::string();
+  std::string text = pins.size() > 1 ? "these pins contradict each other: " : "no plan meets the pin ";
+  for (const Pin& pin : pins) text += (&pin == &pins.front() ? "" : ", ") + to_string(pin);
   return text;
 }
 

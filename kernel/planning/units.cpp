@@ -1,22 +1,45 @@
 #include "units.h"
 
+#include <cmath>
 #include <cstdio>
 #include <iterator>
 
 namespace meshwright {
 
-std::string size_text(std::int64_t bytes) {
-  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  auto size = static_cast<double>(bytes);
+namespace {
+
+constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+
+struct ScaledSize {
+  double number = 0;  // of these units
   std::size_t unit = 0;
-  while (size >= 999.5 && unit + 1 < std::size(kUnits)) {
-    size /= 1024;
-    ++unit;
-  }
+  int decimals = 0;
+};
+
+ScaledSize scaled(std::int64_t bytes) {
+  ScaledSize size{static_cast<double>(bytes)};
+  for (; size.number >= 999.5 && size.unit + 1 < std::size(kUnits); ++size.unit) size.number /= 1024;
+  size.decimals = size.unit == 0 || size.number >= 99.95 ? 0 : size.number >= 9.995 ? 1 : 2;
+  return size;
+}
+
+}  // namespace
+
+std::string size_text(std::int64_t bytes) {
+  const ScaledSize size = scaled(bytes);
   char text[32];
-  const int decimals = unit == 0 || size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
-  std::snprintf(text, sizeof text, "%.*f %s", decimals, size, kUnits[unit]);
+  std::snprintf(text, sizeof text, "%.*f %s", size.decimals, size.number, kUnits[size.unit]);
   return text;
+}
+
+std::int64_t written_size(std::int64_t bytes) {
+  const ScaledSize size = scaled(bytes);
+  const double last_digit = std::pow(10.0, size.decimals), unit = std::pow(1024.0, static_cast<double>(size.unit));
+  // A part of a byte that is written is not asked for.
+  for (double digits = std::ceil(size.number * last_digit);; ++digits) {
+    const auto written = static_cast<std::int64_t>(digits / last_digit * unit);
+    if (written >= bytes) return written;
+  }
 }
 
 std::string milliseconds(double seconds) {

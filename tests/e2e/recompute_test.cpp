@@ -145,6 +145,36 @@ TEST_F(RecomputedPlan, RefusesPinsThatNameNothingOrContradict) {
   EXPECT_THAT(both.error().message, testing::AllOf(HasSubstr("contradicts another pin"), HasSubstr(op)));
 }
 
+// What a refusal names can be asked for as it is written, and what it says to be proven is refused.
+TEST_F(RecomputedPlan, IsFoundForTheBudgetThatARefusalNames) {
+  for (const char* recompute : {"none", "blocks", "free"}) {
+    SCOPED_TRACE(recompute);
+    PlanOptions options;
+    options.model = test::tiny("gpt2_deep_tiny");
+    options.cluster = test::cluster_of("2x2");
+    options.mesh = "2x2";
+    options.set = {std::string("search.recompute=") + recompute, "search.step_rounds=0"};
+    options.memory_budget = "1KiB";
+    const Result<PlanOutcome> refused = test::plan(options);
+    ASSERT_TRUE(refused && !refused->plan);
+    const std::string said = "the smallest budget for which a plan is known is ";
+    const std::size_t begin = refused->refusal.find(said), end = refused->refusal.find(',', begin);
+    ASSERT_NE(begin, std::string::npos) << refused->refusal;
+    options.memory_budget = refused->refusal.substr(begin + said.size(), end - begin - said.size());
+    std::erase(options.memory_budget, ' ');
+    const Result<PlanOutcome> named = test::plan(options);
+    ASSERT_TRUE(named) << named.error().message;
+    EXPECT_TRUE(named->plan) << options.memory_budget << ": " << named->refusal;
+    const std::int64_t proven = refused->trials[0].least_bytes;
+    EXPECT_THAT(refused->refusal, HasSubstr(proven > 0 ? "there is none" : "is not proven"));
+    if (proven == 0) continue;
+    options.memory_budget = std::to_string(proven - 1);
+    const Result<PlanOutcome> below = test::plan(options);
+    ASSERT_TRUE(below && !below->plan);
+    EXPECT_THAT(below->refusal, HasSubstr("needs at least"));
+  }
+}
+
 // A step that has a bound, in rounds; its file is read again, and both reports name the blocks.
 TEST_F(RecomputedPlan, IsSaidAndReadAgain) {
   const std::string file = path("plan.json");

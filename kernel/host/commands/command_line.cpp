@@ -57,6 +57,7 @@ void add_plan(CLI::App& app, PlanOptions& options, int& exit_code) {
   add_planning(plan, options);
   plan.add_option("--intra", options.intra, "plugin that chooses the strategies");
   plan.add_option("-o,--output", options.output, "where the plan is written");
+  plan.add_option("--known", options.known, "a plan of a tighter budget, a file that `plan -o` wrote: it is the answer where nothing faster is found");
   plan.add_option("--top", options.top, "so many of the best distinct plans, ranked by the simulated step; the first is the plan, and "
                                         "with -o plan.json the others are plan.2.json, plan.3.json, ...")
       ->check(CLI::Range(1, kMostPlans));

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "commands/handed_on.h"
 #include "config/toml_config.h"
 #include "files/write_file.h"
 #include "plugins/free_microbatches.h"
@@ -29,6 +30,9 @@ Result<PlanOutcome> plan_once(const PlanOptions& options) {
 // What would fit, if nothing does.
 Result<PlanOutcome> plan(const PlanOptions& options) {
   Result<PlanOutcome> outcome = plan_once(options);
+  if (outcome && !options.known.empty()) {
+    if (Status status = hand_on(options, *outcome); !status) return status.error();
+  }
   if (outcome && !outcome->plan && !outcome->pipeline && options.explain) outcome->refusal += suggestions_text(outcome->changes, plan_once);
   return outcome;
 }

@@ -17,6 +17,7 @@ struct PlanOptions {
   std::string memory_budget;  // "40GiB"
   std::string intra;
   std::string output;
+  std::string known;             // a plan's file, handed on from a tighter budget
   std::string format = "text";   // or "json"
   std::vector<std::string> set;  // "section.key=value"
   int top = 1;                   // so many of the best distinct plans (distinct_plans.h)

@@ -47,6 +47,7 @@ class Pipeline {
       outcome_.phases.total = total.lap();
       return std::move(outcome_);
     }
+    outcome_.asked = {analysis_, model_.training, cluster_, budget_, holds_device_};
     Result<PlanRanking> ranking =
         rank_plans({context(), cluster_, *solver_, search(),
                     [this](const Plan& plan) { return make_program(plan, tools_); }, checkpoint_.get(), host_.config().pins,
@@ -130,6 +131,7 @@ class Pipeline {
   // --- several stages ---
 
   Status run_stages() {
+    if (!options_.known.empty()) return bad_input("--known " + options_.known + " is of plans of one stage; with several leave it out");
     if (options_.top > 1) return bad_input("--top " + std::to_string(options_.top) + " is of plans of one stage; with several there is one plan so far");
     const std::string& id = search().text("schedule");
     std::shared_ptr<ScheduleMaker> maker;
@@ -180,7 +182,7 @@ class Pipeline {
     outcome_.may_have_more = ranking.may_have_more;
     outcome_.trials = std::move(ranking.trials);
     outcome_.comparisons = std::move(ranking.comparisons);
-    if (ranking.plans.empty()) explain_refusal(ranking.smallest);
+    if (ranking.plans.empty()) explain_refusal(ranking.smallest, ranking.smallest_budget_bytes);
     else finish(std::move(ranking.plans));
   }
 
@@ -228,7 +230,7 @@ class Pipeline {
     return info ? (*info)->version : "";
   }
 
-  void explain_refusal(const std::optional<FittedPlan>& smallest) {
+  void explain_refusal(const std::optional<FittedPlan>& smallest, std::int64_t smallest_budget_bytes) {
     for (const std::string& warning : analysis_.atoms->warnings) log(LogLevel::warning, "plan", warning);
     const auto is_no_matter_of_memory = [](const MeshTrial& trial) { return trial.status == SolveStatus::infeasible && trial.least_bytes == 0; };
     if (!host_.config().pins.empty() && std::all_of(outcome_.trials.begin(), outcome_.trials.end(), is_no_matter_of_memory)) {
@@ -236,7 +238,7 @@ class Pipeline {
       for (const MeshTrial& trial : outcome_.trials) outcome_.refusal += "\n  mesh " + trial.mesh + ": " + trial.binding;
       return;
     }
-    outcome_.refusal = refusal_text(outcome_.trials, smallest ? &*smallest : nullptr, budget_,
+    outcome_.refusal = refusal_text(outcome_.trials, smallest ? &*smallest : nullptr, smallest_budget_bytes, budget_,
                                     holds_device_ ? &cluster_.device : nullptr);
     outcome_.changes = suggestions({options_, smallest ? &*smallest : nullptr, budget_, outcome_.batch, model_.training.microbatches,
                                     search().text("zero") != "free" && search().text("zero") != "3",

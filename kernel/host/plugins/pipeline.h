@@ -36,6 +36,15 @@ struct Suggestion {
   std::int64_t about_bytes = 0;  // what the smallest plan that is known would hold then, estimated; 0 if nobody can say
 };
 
+// What was planned for, also where there is no plan.
+struct AskedFor {
+  ModelAnalysis model;
+  TrainingSettings training;
+  Cluster cluster;  // with the profiler's figures
+  std::int64_t budget_bytes = 0;
+  bool holds_device = false;  // Nobody gave a budget: a plan is held against all of the device.
+};
+
 struct PlanOutcome {
   std::optional<Plan> plan;  // nothing if no mesh has a plan that fits, or there are several stages
   std::optional<PipelinePlan> pipeline;  // of several stages; nothing if one of them has no plan that fits
@@ -50,6 +59,7 @@ struct PlanOutcome {
   std::string refusal;  // why there is no plan
   std::vector<Suggestion> changes;  // that might help then
   DeviceSpec device;                // with the profiler's figures
+  AskedFor asked;
 };
 
 // Errors: bad_input (a file, an option; microbatches = "free", which plan_with_free_microbatches settles), plugin_failed. That nothing fits is no error but an outcome without a plan.

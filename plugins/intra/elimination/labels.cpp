@@ -51,7 +51,7 @@ class Search {
     for (const std::uint32_t root : roots) {
       rest -= forward_.offsets[root];
       if (!combine(all, labels_[root][0], rest)) return {};
-      keep_best(all);
+      if (!keep_best(all)) return {};
     }
     LabelSearch result;
     result.complete = true;
@@ -94,24 +94,32 @@ class Search {
     return static_cast<std::uint32_t>(traces_.size() - 1);
   }
 
-  // Drops what another label beats or equals, and sorts by cost.
-  void keep_best(Labels& labels) const {
+  // Drops what another label beats or equals, and sorts by cost. False if the meter is exhausted.
+  bool keep_best(Labels& labels) {
     std::stable_sort(labels.begin(), labels.end(), [](const Label& a, const Label& b) {
       return a.cost != b.cost ? a.cost < b.cost : a.bytes < b.bytes;
     });
+    const auto holds_no_more = [this](const Label& one, const Label& other) {
+      for (std::size_t k = 0; k < points_.size(); ++k) {
+        if (one.bytes[k] > other.bytes[k]) return false;
+      }
+      return true;
+    };
     Labels kept;
+    std::vector<const Label*> front;  // of what is kept, those that no later one holds no more than: a later one is beaten by these alone
     for (const Label& label : labels) {
-      // With one point the bytes of what is kept fall, so the last one alone decides.
-      const auto end = points_.size() == 1 && !kept.empty() ? kept.rbegin() + 1 : kept.rend();
-      const bool beaten = std::any_of(kept.rbegin(), end, [&](const Label& other) {
-        for (std::size_t k = 0; k < points_.size(); ++k) {
-          if (other.bytes[k] > label.bytes[k]) return false;
-        }
-        return true;
-      });
-      if (!beaten) kept.push_back(label);
+      std::int64_t compared = 0;
+      const bool beaten = std::any_of(front.rbegin(), front.rend(), [&](const Label* other) { return ++compared, holds_no_more(*other, label); });
+      if (!beaten) {
+        compared += std::ssize(front);
+        std::erase_if(front, [&](const Label* other) { return holds_no_more(label, *other); });
+        front.push_back(&label);
+        kept.push_back(label);
+      }
+      if (!passes_.meter().spend(compared)) return false;
     }
     labels = std::move(kept);
+    return true;
   }
 
   bool fill(std::uint32_t id) {
@@ -183,12 +191,11 @@ class Search {
       for (std::size_t c = 0; c < lists.size(); ++c) {
         rest -= values[c];
         if (!combine(labels, *lists[c], rest)) return false;
-        keep_best(labels);
+        if (!keep_best(labels)) return false;
       }
       result.insert(result.end(), labels.begin(), labels.end());
     }
-    keep_best(result);
-    return true;
+    return keep_best(result);
   }
 
   [[nodiscard]] std::vector<std::uint32_t> choice_of(const Label& label) const {
