@@ -19,7 +19,7 @@ class Reference final : public Backend {
 
  private:
   Result<std::unique_ptr<Executable>> do_compile(const BackendInput& input) const override { return compile_ranks(input, options_); }
-  Result<std::unique_ptr<StagesExecutable>> do_compile_stages(const std::vector<BackendInput>& stages) const override { return compile_stage_ranks(stages, options_); }
+  Result<std::unique_ptr<StagesExecutable>> do_compile_stages(const std::vector<BackendInput>& stages, const GroupOrders& orders) const override { return compile_stage_ranks(stages, orders, options_); }
 
   RunOptions options_;
 };

@@ -84,6 +84,11 @@ std::string sharding_file(const std::string& docstring, const std::string& const
   return "\"\"\"" + docstring + "\n\"\"\"\n" + prelude.imports + "\n" + constants + "\n\n\n" + prelude.definitions;
 }
 
+Status check_devices(const PipelinePlan& pipeline) {
+  if (pipeline.orders.empty()) return Done{};
+  return bad_input("its devices have several stages each, and those of an emitted program have one so far; plan with a schedule that gives them one (search.schedule = \"one_f_one_b\")");
+}
+
 // What the last stage returns is what a step goes back from.
 Status check_loss(const PipelinePlan& pipeline) {
   for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
@@ -123,6 +128,7 @@ class TorchBackend final : public Backend {
   // Each stage's model is a file of its own; model.py is that of this rank's stage.
   Result<std::vector<EmittedFile>> do_emit_stages(const PipelinePlan& pipeline, const std::vector<BackendInput>& stages) const override {
     if (Status status = check_passes(stages.front().altering); !status) return status.error();
+    if (Status status = check_devices(pipeline); !status) return status.error();
     if (Status status = check_loss(pipeline); !status) return status.error();
     const std::vector<StageEnds> ends = stage_ends(pipeline, stages);
     std::vector<Forward> forwards;

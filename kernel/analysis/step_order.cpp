@@ -157,6 +157,22 @@ std::string to_string(const StepOrder& order) {
   return text;
 }
 
+std::string to_string(const StageEvent& event) { return std::to_string(event.stage) + text_of(event.event); }
+
+Result<std::vector<StageEvent>> parse_stage_events(std::string_view text) {
+  std::istringstream words{std::string(text)};
+  std::vector<StageEvent> events;
+  for (std::string word; words >> word;) {
+    StageEvent& made = events.emplace_back();
+    const auto [rest, wrong] = std::from_chars(word.data(), word.data() + word.size(), made.stage);
+    if (wrong != std::errc() || *rest == '\0') return bad_input("'" + word + "' is no event of a stage; it is written like 3F0 or 3B0");
+    const Result<StepEvent> event = parse_event(rest);
+    if (!event) return add_context("'" + word + "'", event.error());
+    made.event = *event;
+  }
+  return events;
+}
+
 std::int64_t ShortenedOrder::microbatch_at(std::size_t event) const {
   std::int64_t microbatch = events[event].microbatch;
   for (const Gap& gap : gaps) microbatch += event >= gap.event ? gap.repetitions : 0;

@@ -12,6 +12,7 @@
 #include "refusal.h"
 #include "stage_balance.h"
 #include "stage_devices.h"
+#include "units.h"
 
 namespace meshwright {
 
@@ -20,6 +21,7 @@ namespace {
 constexpr int kRounds = 3;         // of cuts, each balanced by what the stages of the one before took
 constexpr int kMostShifts = 6;     // of work away from a stage that does not fit
 constexpr double kShift = 1.25;    // by so much heavier it counts then
+constexpr int kMostDivisions = 2;   // of a device's memory among the stages that share it
 constexpr double kBalanced = 1.02;  // the longest stage over the shortest; no other cut is tried then
 
 // Whether an order cuts a backward in two.
@@ -28,10 +30,30 @@ bool has_parts(const PipelineSchedule& schedule) {
   return std::ranges::any_of(schedule.order, [&](const auto& order) { return std::ranges::any_of(order, is_part); });
 }
 
-// "F0 F1 B0", as step_order.h reads it.
-std::string order_text(const std::vector<PipelineEvent>& order) {
+// By stage, which is a position of the schedule: its devices.
+std::vector<std::uint32_t> groups_of(const PipelineSchedule& schedule) {
+  std::vector<std::uint32_t> groups(schedule.shape.positions());
+  for (std::uint32_t i = 0; i < groups.size(); ++i) groups[schedule.positions[i]] = i / schedule.shape.chunks;
+  return groups;
+}
+
+GroupOrders orders_of(const PipelineSchedule& schedule) {
+  GroupOrders orders;
+  for (std::size_t group = 0; group < schedule.order.size(); ++group) {
+    std::vector<StageEvent>& order = orders.emplace_back();
+    for (const PipelineEvent& event : schedule.order[group]) {
+      order.push_back({schedule.position(group, event.chunk), {event.kind == PipelineEventKind::forward ? Phase::forward : Phase::backward, event.microbatch}});
+    }
+  }
+  return orders;
+}
+
+// What a stage runs: "F0 F1 B0", as step_order.h reads it.
+std::string order_text(const std::vector<StageEvent>& order, std::uint32_t stage) {
   std::string text;
-  for (const PipelineEvent& event : order) text += (text.empty() ? "" : " ") + std::string(1, letter(event.kind)) + std::to_string(event.microbatch);
+  for (const StageEvent& event : order) {
+    if (event.stage == stage) text += (text.empty() ? "" : " ") + std::string(event.event.phase == Phase::forward ? "F" : "B") + std::to_string(event.event.microbatch);
+  }
   return text;
 }
 
@@ -72,11 +94,12 @@ struct Trial {
 
 class PipelinePlanner {
  public:
-  explicit PipelinePlanner(const PipelineRequest& request) : request_(request), stages_(request.schedule.shape.stages), graph_(request.context.graph()) {}
+  explicit PipelinePlanner(const PipelineRequest& request)
+      : request_(request), stages_(request.schedule.shape.positions()), groups_(groups_of(request.schedule)), orders_(orders_of(request.schedule)), graph_(request.context.graph()) {}
 
   Result<PipelineOutcome> run() {
     if (Status status = check_schedule(); !status) return status.error();
-    Result<Cluster> part = cluster_of_stage(request_.cluster, stages_);
+    Result<Cluster> part = cluster_of_stage(request_.cluster, request_.schedule.shape.stages);
     if (!part) return part.error();
     cluster_ = std::move(*part);
     if (Status status = try_cuts(); !status) return status.error();
@@ -85,11 +108,8 @@ class PipelinePlanner {
 
  private:
   Status check_schedule() const {
-    const std::string where = "\"schedule\" in [search]: " + request_.schedule_id, instead = "; take gpipe or one_f_one_b";
-    const std::uint32_t chunks = request_.schedule.shape.chunks;
-    if (chunks > 1) return bad_input(where + " gives each stage " + std::to_string(chunks) + " chunks of the model, and plans have one part for each stage so far" + instead);
-    if (has_parts(request_.schedule)) return bad_input(where + " cuts backwards in two, which plans do not so far" + instead);
-    return Done{};
+    if (!has_parts(request_.schedule)) return Done{};
+    return bad_input("\"schedule\" in [search]: " + request_.schedule_id + " cuts backwards in two, which plans do not so far; take gpipe, one_f_one_b, interleaved or looped_bfs");
   }
 
   // The first cut is balanced by the clock of one device, and the next ones by what the stages of those before took. Work is taken from a stage that does
@@ -97,7 +117,7 @@ class PipelinePlanner {
   Status try_cuts() {
     Result<std::vector<double>> seconds = seconds_on_one_device(request_.context);
     if (!seconds) return seconds.error();
-    BalanceWish wish{stages_, cluster_.devices(), link_between_stages(request_.cluster, stages_).seconds_per_byte, request_.pins, std::move(*seconds), std::vector<double>(graph_.nodes.size(), 1)};
+    BalanceWish wish{stages_, cluster_.devices(), link_between_stages(request_.cluster, request_.schedule.shape.stages).seconds_per_byte, request_.pins, std::move(*seconds), std::vector<double>(graph_.nodes.size(), 1)};
     std::set<std::vector<std::uint32_t>> tried;
     int rounds = 0, shifts = 0;
     while (rounds < kRounds && shifts < kMostShifts) {
@@ -135,19 +155,66 @@ class PipelinePlanner {
     find_batches(request_.context.model, cut->boundaries);
     const Result<std::vector<std::vector<Pin>>> pins = pins_by_stage(request_.pins, *cut);
     if (!pins) return pins.error();
+    std::vector<std::int64_t> budgets(stages_, request_.budget_bytes);
+    for (int round = 0;; ++round) {
+      Result<Trial> trial = try_budgets(*cut, *pins, budgets);
+      if (!trial || !trial->plan) return trial;
+      const std::optional<std::uint32_t> over = divide_budgets(*trial->plan, budgets);
+      if (!over) return trial;
+      if (round < kMostDivisions) continue;
+      return Trial{{}, *over, "the stages that share devices do not fit into " + size_text(request_.budget_bytes) + " per device together: those of stage " + std::to_string(*over) + " hold " +
+                                  size_text(trial->plan->peak_bytes[groups_[*over]])};
+    }
+  }
+
+  // Of what a device may hold, each of the stages that share it gets a part as large as what it holds now; what they hold together is no more than the parts. A stage of a group whose
+  // stages hold too much; nothing if there is none.
+  std::optional<std::uint32_t> divide_budgets(const PipelinePlan& plan, std::vector<std::int64_t>& budgets) const {
+    std::optional<std::uint32_t> over;
+    for (std::uint32_t group = 0; group < plan.groups(); ++group) {
+      const std::int64_t most = most_of_group(plan, group);
+      if (plan.peak_bytes[group] <= most) continue;
+      double sum = 0;
+      for (std::uint32_t stage = 0; stage < stages_; ++stage) sum += groups_[stage] == group ? static_cast<double>(plan.stages[stage].peak_bytes) : 0;
+      for (std::uint32_t stage = 0; stage < stages_; ++stage) {
+        if (groups_[stage] != group) continue;
+        budgets[stage] = static_cast<std::int64_t>(static_cast<double>(most) * static_cast<double>(plan.stages[stage].peak_bytes) / sum);
+        if (!over) over = stage;
+      }
+    }
+    return over;
+  }
+
+  // What the tensors of all stages of a group may take. Where a device must hold it all, room is left for what each of them takes beside its tensors, and once for what is the
+  // device's own.
+  [[nodiscard]] std::int64_t most_of_group(const PipelinePlan& plan, std::uint32_t group) const {
+    if (!request_.must_fit_device) return request_.budget_bytes;
+    std::int64_t own = 0, beside = 0;
+    for (std::uint32_t stage = 0; stage < stages_; ++stage) {
+      if (groups_[stage] != group) continue;
+      const MemoryAccount& memory = plan.stages[stage].memory;
+      own = memory.driver_bytes + memory.context_bytes + memory.workspace_bytes + memory.reserved_bytes;
+      beside += memory.total_bytes() - memory.program_bytes - own;
+    }
+    return std::min(request_.budget_bytes, request_.cluster.device.memory_bytes - own - beside);
+  }
+
+  // `budgets` by stage.
+  Result<Trial> try_budgets(const CutModel& cut, const std::vector<std::vector<Pin>>& pins, const std::vector<std::int64_t>& budgets) {
     PipelinePlan plan;
-    plan.boundaries = cut->boundaries;
-    plan.shared = cut->shared;
+    plan.boundaries = cut.boundaries;
+    plan.shared = cut.shared;
+    if (request_.schedule.shape.chunks > 1) plan.orders = orders_;
     std::vector<Program> programs;
     std::vector<CostProfile> profiles;
     for (std::uint32_t stage = 0; stage < stages_; ++stage) {
       TrainingSettings training = request_.context.training;
-      training.order = order_text(request_.schedule.order[stage]);
+      training.order = order_text(orders_[groups_[stage]], stage);
       const Result<StepOrder> order = step_order(training);
       if (!order) return order.error();
       plan.in_flight.push_back(order->fullest(Phase::forward).in_flight);
-      profiles.push_back(profile_of_stage(request_.context.profile, request_.cluster, stages_, cut->graphs[stage], training));
-      Result<FoundStage> found = plan_stage(*cut, stage, training, profiles.back(), (*pins)[stage]);
+      profiles.push_back(profile_of_stage(request_.context.profile, request_.cluster, request_.schedule.shape.stages, cut.graphs[stage], training));
+      Result<FoundStage> found = plan_stage(cut, stage, training, profiles.back(), pins[stage], budgets[stage]);
       if (!found) return add_context("stage " + std::to_string(stage), found.error());
       if (!found->plan) return Trial{{}, stage, std::move(found->refusal)};
       plan.stages.push_back(std::move(*found->plan));
@@ -163,14 +230,14 @@ class PipelinePlanner {
     std::string refusal;
   };
 
-  Result<FoundStage> plan_stage(const CutModel& cut, std::uint32_t stage, const TrainingSettings& training, const CostProfile& profile, const std::vector<Pin>& pins) {
+  Result<FoundStage> plan_stage(const CutModel& cut, std::uint32_t stage, const TrainingSettings& training, const CostProfile& profile, const std::vector<Pin>& pins, std::int64_t budget) {
     Result<ModelAnalysis> model = analyze_model(cut.graphs[stage], request_.context.ops);
     if (!model) return model.error();
     if (!model->backward) return model->no_backward;
     const StagePart part = cut.part_of(stage);
     const PlanningContext context{*model, training, request_.context.ops, profile, request_.context.conversions, &part};
     Result<PlanRanking> ranking = rank_plans({context, cluster_, request_.solver, request_.search, [&](const Plan& plan) { return request_.lower(plan, context); }, request_.checkpoint, pins,
-                                              request_.mesh, request_.budget_bytes, request_.must_fit_device, 1, true, false});
+                                              request_.mesh, budget, request_.must_fit_device, 1, true, false});
     if (!ranking) return ranking.error();
     outcome_.strategies_seconds += ranking->strategies_seconds;
     outcome_.search_seconds += ranking->search_seconds;
@@ -178,12 +245,12 @@ class PipelinePlanner {
       const FittedPlan* smallest = ranking->smallest ? &*ranking->smallest : nullptr;
       const DeviceSpec* device = request_.must_fit_device ? &request_.cluster.device : nullptr;
       return FoundStage{{}, {}, "stage " + std::to_string(stage) + " of " + std::to_string(stages_) + ": " +
-                                    refusal_text(ranking->trials, smallest, ranking->smallest_budget_bytes, request_.budget_bytes, device)};
+                                    refusal_text(ranking->trials, smallest, ranking->smallest_budget_bytes, budget, device)};
     }
     FittedPlan& best = ranking->plans.front().fitted;
     if (!best.no_program.empty()) return bad_input("its plan has no program: " + best.no_program);
     best.plan.cluster = cluster_;
-    best.plan.budget_bytes = request_.budget_bytes;
+    best.plan.budget_bytes = budget;
     Result<Program> program = request_.lower(best.plan, context);
     if (!program) return program.error();
     return FoundStage{std::move(best.plan), std::move(*program), ""};
@@ -191,8 +258,9 @@ class PipelinePlanner {
 
   Status simulate(const std::vector<Program>& programs, const std::vector<CostProfile>& profiles, PipelinePlan& plan) const {
     plan.schedule = request_.schedule_id;
-    const Result<PipelineStep> step = simulate_stages(programs, request_.context.ops, profiles);
+    const Result<PipelineStep> step = simulate_stages(programs, request_.context.ops, profiles, plan.orders);
     if (!step) return step.error();
+    plan.peak_bytes = peaks_of_groups(programs, joint_order(programs, plan.orders).value(), groups_);
     plan.step_seconds = step->step_seconds;
     plan.busy_seconds = step->busy_seconds;
     plan.bubble = step->bubble;
@@ -203,7 +271,9 @@ class PipelinePlanner {
   }
 
   const PipelineRequest& request_;
-  const std::uint32_t stages_;
+  const std::uint32_t stages_;                // positions of the schedule
+  const std::vector<std::uint32_t> groups_;  // by stage
+  const GroupOrders orders_;
   const Graph& graph_;
   Cluster cluster_;  // of one stage
   PipelineOutcome outcome_;
@@ -211,8 +281,8 @@ class PipelinePlanner {
 
 }  // namespace
 
-CostProfile profile_of_stage(CostProfile profile, const Cluster& cluster, std::uint32_t stages, const Graph& stage, const TrainingSettings& training) {
-  const StageLink link = link_between_stages(cluster, stages);
+CostProfile profile_of_stage(CostProfile profile, const Cluster& cluster, std::uint32_t groups, const Graph& stage, const TrainingSettings& training) {
+  const StageLink link = link_between_stages(cluster, groups);
   profile.stage_latency_seconds = link.latency_seconds;
   profile.stage_seconds_per_byte = link.seconds_per_byte;
   profile.parameter_bytes = parameter_bytes(stage, training);

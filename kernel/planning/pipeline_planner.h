@@ -3,7 +3,8 @@
 //   cut (stage_balance.h, cut_model.h) → for each stage: the planner, on the stage's devices, with the order that the schedule gives it →
 //   programs of all stages, held against each other → a step of all of them together (pipeline_step.h)
 //
-// The cut is tried again, balanced by what its stages took, and with less work for a stage that does not fit. Each stage is planned for itself: its budget, ZeRO and recomputation are as for a model that is whole, and what its schedule holds in flight counts.
+// Where a schedule has several chunks, each of them is a stage, and those of one group of devices share its memory: each is planned for all of it, and for a part if they
+// don't fit together so. The cut is tried again, balanced by what its stages took, and with less work for a stage that does not fit. Each stage is planned for itself: its budget, ZeRO and recomputation are as for a model that is whole, and what its schedule holds in flight counts.
 #pragma once
 
 #include <cstdint>
@@ -40,10 +41,10 @@ struct PipelineOutcome {
   double strategies_seconds = 0, search_seconds = 0;  // of wall time
 };
 
-// Errors: bad_input (a schedule of several chunks or of backwards in two parts, devices that don't divide, what cannot be cut), those of rank_plans. That nothing fits is none.
+// Errors: bad_input (a schedule of backwards in two parts, devices that don't divide, what cannot be cut), those of rank_plans. That nothing fits is none.
 Result<PipelineOutcome> plan_pipeline(const PipelineRequest& request);
 
 // What the programs of a pipeline's stages are made and priced with: the profile of a stage's cluster, and the links to other stages.
-CostProfile profile_of_stage(CostProfile profile, const Cluster& cluster, std::uint32_t stages, const Graph& stage, const TrainingSettings& training);
+CostProfile profile_of_stage(CostProfile profile, const Cluster& cluster, std::uint32_t groups, const Graph& stage, const TrainingSettings& training);
 
 }  // namespace meshwright

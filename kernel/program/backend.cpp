@@ -61,9 +61,9 @@ Result<std::unique_ptr<Executable>> Backend::compile(const BackendInput& input) 
   });
 }
 
-Result<std::unique_ptr<StagesExecutable>> Backend::compile_stages(const std::vector<BackendInput>& stages) const {
+Result<std::unique_ptr<StagesExecutable>> Backend::compile_stages(const std::vector<BackendInput>& stages, const GroupOrders& orders) const {
   return guarded([] { return std::string("the backend"); }, [&]() -> Result<std::unique_ptr<StagesExecutable>> {
-    Result<std::unique_ptr<StagesExecutable>> made = do_compile_stages(stages);
+    Result<std::unique_ptr<StagesExecutable>> made = do_compile_stages(stages, orders);
     if (made && *made == nullptr) return plugin_failed("the backend made nothing");
     return made;
   });
@@ -104,7 +104,7 @@ Result<Report> Backend::do_run(const BackendInput& input) const {
 
 Result<std::unique_ptr<Executable>> Backend::do_compile(const BackendInput&) const { return bad_input("this backend runs nothing"); }
 
-Result<std::unique_ptr<StagesExecutable>> Backend::do_compile_stages(const std::vector<BackendInput>&) const {
+Result<std::unique_ptr<StagesExecutable>> Backend::do_compile_stages(const std::vector<BackendInput>&, const GroupOrders&) const {
   return bad_input("this backend runs no pipelines");
 }
 

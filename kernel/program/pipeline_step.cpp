@@ -58,15 +58,19 @@ Result<StageTimes> times_of(const Program& program, const OpTable& ops, const Co
   const Result<Timeline> timeline = make_timeline(few, ops, profile, Detail::spans);
   if (!timeline) return timeline.error();
   std::map<std::pair<std::int64_t, Phase>, Ticks> ends;  // of computing
+  Ticks own = 0, sent = 0;  // ends of what the stage does, and of what others receive
   for (const Span& span : timeline->spans) {
-    const Phase phase = few.instructions[span.at.instruction].phase;
-    Ticks& end = ends[{span.at.microbatch, phase}];
+    const Instruction& instruction = few.instructions[span.at.instruction];
+    Ticks& last = instruction.kind() == InstructionKind::send ? sent : own;
+    last = std::max(last, span.end());
+    Ticks& end = ends[{span.at.microbatch, instruction.phase}];
     if (span.stream == Stream::compute) end = std::max(end, span.end());
   }
+  const Ticks whole = to_ticks(timeline->step_seconds), last = sent == whole ? own : whole;
   Ticks before = 0;
   for (const StepEvent& event : events) {
     const auto found = ends.find({event.microbatch, event.phase});
-    const Ticks end = event.phase == Phase::update ? to_ticks(timeline->step_seconds) : std::max(before, found != ends.end() ? found->second : 0);
+    const Ticks end = event.phase == Phase::update ? std::max(before, last) : std::max(before, found != ends.end() ? found->second : 0);
     if (event.phase == Phase::update) times.update = end - before;
     else times.events[at(event.phase)][static_cast<std::size_t>(event.microbatch)] = end - before;
     before = end;
@@ -76,71 +80,77 @@ Result<StageTimes> times_of(const Program& program, const OpTable& ops, const Co
 
 class Simulation {
  public:
-  Simulation(std::span<const Program> programs, const std::vector<StageTimes>& times, bool travels) : programs_(programs), times_(times), travels_(travels), sent_(programs.size()) {}
+  // `groups`: of each stage. `orders`: of each group.
+  Simulation(std::span<const Program> programs, const std::vector<StageTimes>& times, std::span<const std::uint32_t> groups, const GroupOrders& orders, bool travels)
+      : programs_(programs), times_(times), groups_(groups), orders_(orders), travels_(travels), sent_(programs.size()) {}
 
   // The programs have a joint order, so that there is always one that can go on.
   std::vector<std::vector<StageSpan>> run() {
-    const std::size_t stages = programs_.size();
-    std::vector<std::vector<StepEvent>> orders;
-    for (const Program& program : programs_) orders.push_back(program.order.events());
-    std::vector<std::vector<StageSpan>> spans(stages);
+    std::vector<std::vector<StageSpan>> spans(orders_.size());
     std::size_t done = 0;
-    while (done < stages) {
+    while (done < orders_.size()) {
       done = 0;
-      for (std::size_t stage = 0; stage < stages; ++stage) {
-        std::vector<StageSpan>& here = spans[stage];
-        while (orders[stage][here.size()].phase != Phase::update && run(stage, orders[stage][here.size()], here)) {
+      for (std::size_t group = 0; group < orders_.size(); ++group) {
+        std::vector<StageSpan>& here = spans[group];
+        while (here.size() < orders_[group].size() && run(orders_[group][here.size()], here)) {
         }
-        done += orders[stage][here.size()].phase == Phase::update ? 1 : 0;
+        done += here.size() == orders_[group].size() ? 1 : 0;
       }
     }
-    update(orders, spans);
+    update(spans);
     return spans;
   }
 
   std::vector<std::vector<SentSpan>> take_sent() { return std::move(sent_); }
 
  private:
+  // The time that a message is under way, sent to devices of another group.
+  [[nodiscard]] Ticks ticks_of(const Travel& sent) const { return travels_ && groups_[sent.message.from] != groups_[sent.message.to] ? sent.ticks : 0; }
+
   // False: something that it receives was not sent yet.
-  bool run(std::size_t stage, const StepEvent& event, std::vector<StageSpan>& spans) {
-    const StageTimes& times = times_[stage];
+  bool run(const StageEvent& here, std::vector<StageSpan>& spans) {
+    const StageTimes& times = times_[here.stage];
+    const StepEvent& event = here.event;
     Ticks start = spans.empty() ? 0 : spans.back().end;
     for (const Message& message : times.receives[at(event.phase)]) {
       const auto arrival = arrivals_.find({message, event.microbatch});
       if (arrival == arrivals_.end()) return false;
       start = std::max(start, arrival->second);
     }
-    const std::int64_t microbatches = programs_[stage].order.microbatches, measured = std::min(microbatches, kMeasured);
+    const std::int64_t microbatches = programs_[here.stage].order.microbatches, measured = std::min(microbatches, kMeasured);
     const std::int64_t like = event.microbatch + 1 == microbatches ? measured - 1 : std::min<std::int64_t>(event.microbatch, 1);
     const Ticks end = start + times.events[at(event.phase)][static_cast<std::size_t>(like)];
     for (const Travel& sent : times.sends[at(event.phase)]) {
-      const Ticks arrival = end + (travels_ ? sent.ticks : 0);
+      const Ticks arrival = end + ticks_of(sent);
       arrivals_[{sent.message, event.microbatch}] = arrival;
-      sent_[stage].push_back({sent.message, event.microbatch, end, arrival});
+      sent_[here.stage].push_back({sent.message, event.microbatch, end, arrival});
     }
-    spans.push_back({event, start, end});
+    spans.push_back({here.stage, event, start, end});
     return true;
   }
 
-  // Whoever shares a weight waits for all that do, and for the way there and back.
-  void update(const std::vector<std::vector<StepEvent>>& orders, std::vector<std::vector<StageSpan>>& spans) const {
-    std::vector<Ticks> ready;
-    for (const auto& stage : spans) ready.push_back(stage.empty() ? 0 : stage.back().end);
-    const std::vector<Ticks> before = ready;
-    for (std::size_t stage = 0; stage < spans.size(); ++stage) {
-      for (const Travel& sent : times_[stage].exchanges) {
-        const Ticks there = std::max(before[sent.message.from], before[sent.message.to]) + (travels_ ? sent.ticks : 0);
-        ready[sent.message.to] = std::max(ready[sent.message.to], sent.message.from < sent.message.to ? there + (travels_ ? sent.ticks : 0) : there);
+  // Whoever shares a weight waits for all that do, and for the way there and back. Devices update their stages one after the other.
+  void update(std::vector<std::vector<StageSpan>>& spans) const {
+    std::vector<Ticks> before;  // by stage: when its devices have run the last backward
+    for (const std::uint32_t group : groups_) before.push_back(spans[group].empty() ? 0 : spans[group].back().end);
+    std::vector<Ticks> ready = before;
+    for (const StageTimes& stage : times_) {
+      for (const Travel& sent : stage.exchanges) {
+        const Ticks ticks = ticks_of(sent), there = std::max(before[sent.message.from], before[sent.message.to]) + ticks;
+        ready[sent.message.to] = std::max(ready[sent.message.to], sent.message.from < sent.message.to ? there + ticks : there);
       }
     }
-    for (std::size_t stage = 0; stage < spans.size(); ++stage) {
-      const Ticks start = ready[stage];
-      spans[stage].push_back({orders[stage].back(), start, start + times_[stage].update});
+    for (std::uint32_t stage = 0; stage < times_.size(); ++stage) {
+      std::vector<StageSpan>& here = spans[groups_[stage]];
+      const Ticks start = std::max(ready[stage], here.empty() ? 0 : here.back().end);
+      here.push_back({stage, {Phase::update, programs_[stage].order.microbatches - 1}, start, start + times_[stage].update});
     }
   }
 
   std::span<const Program> programs_;
   const std::vector<StageTimes>& times_;
+  const std::span<const std::uint32_t> groups_;
+  const GroupOrders& orders_;
   const bool travels_;  // whether what is sent takes time
   std::map<std::pair<Message, std::int64_t>, Ticks> arrivals_;
   std::vector<std::vector<SentSpan>> sent_;  // by stage
@@ -148,14 +158,39 @@ class Simulation {
 
 Ticks end_of(const std::vector<std::vector<StageSpan>>& spans) {
   Ticks end = 0;
-  for (const auto& stage : spans) end = std::max(end, stage.back().end);
+  for (const auto& group : spans) end = std::max(end, group.back().end);
   return end;
+}
+
+// The step of devices that wait for each other.
+void add_waiting(Ticks end, Ticks at_once, PipelineStep& step, std::size_t stages) {
+  std::vector<Ticks> of_stages(stages, 0);
+  Ticks most = 0, all = 0;
+  for (const auto& group : step.spans) {
+    Ticks busy = 0;
+    for (const StageSpan& span : group) {
+      of_stages[span.stage] += span.end - span.start;
+      busy += span.end - span.start;
+    }
+    most = std::max(most, busy);
+    all += busy;
+  }
+  for (const Ticks busy : of_stages) step.busy_seconds.push_back(to_seconds(busy));
+  if (end == 0) return;
+  const auto groups = static_cast<double>(step.spans.size());
+  const auto whole = groups * static_cast<double>(end);
+  step.bubble = 1 - static_cast<double>(all) / whole;
+  step.imbalance = (groups * static_cast<double>(most) - static_cast<double>(all)) / whole;
+  step.communication = static_cast<double>(end - at_once) / static_cast<double>(end);
+  step.start = step.bubble - step.imbalance - step.communication;
 }
 
 }  // namespace
 
-Result<PipelineStep> simulate_stages(std::span<const Program> programs, const OpTable& ops, std::span<const CostProfile> profiles) {
-  if (const auto order = joint_order(programs); !order) return order.error();
+Result<PipelineStep> simulate_stages(std::span<const Program> programs, const OpTable& ops, std::span<const CostProfile> profiles, const GroupOrders& orders) {
+  if (const auto order = joint_order(programs, orders); !order) return order.error();
+  const GroupOrders own = orders.empty() ? orders_of_own(programs) : orders;
+  const std::vector<std::uint32_t> groups = groups_of_stages(own, programs.size()).value();
   std::vector<StageTimes> times;
   for (std::size_t stage = 0; stage < programs.size(); ++stage) {
     Result<StageTimes> one = times_of(programs[stage], ops, profiles[stage]);
@@ -163,25 +198,12 @@ Result<PipelineStep> simulate_stages(std::span<const Program> programs, const Op
     times.push_back(std::move(*one));
   }
   PipelineStep step;
-  Simulation simulation(programs, times, true);
+  Simulation simulation(programs, times, groups, own, true);
   step.spans = simulation.run();
   step.sent = simulation.take_sent();
-  const Ticks end = end_of(step.spans), at_once = end_of(Simulation(programs, times, false).run());
+  const Ticks end = end_of(step.spans);
   step.step_seconds = to_seconds(end);
-  Ticks most = 0, all = 0;
-  for (const auto& stage : step.spans) {
-    const Ticks busy = std::accumulate(stage.begin(), stage.end(), Ticks{0}, [](Ticks sum, const StageSpan& span) { return sum + span.end - span.start; });
-    step.busy_seconds.push_back(to_seconds(busy));
-    most = std::max(most, busy);
-    all += busy;
-  }
-  const auto stages = static_cast<double>(programs.size());
-  const auto whole = stages * static_cast<double>(end);
-  if (end == 0) return step;
-  step.bubble = 1 - static_cast<double>(all) / whole;
-  step.imbalance = (stages * static_cast<double>(most) - static_cast<double>(all)) / whole;
-  step.communication = static_cast<double>(end - at_once) / static_cast<double>(end);
-  step.start = step.bubble - step.imbalance - step.communication;
+  add_waiting(end, end_of(Simulation(programs, times, groups, own, false).run()), step, programs.size());
   return step;
 }
 

@@ -108,6 +108,13 @@ std::int64_t optimizer_bytes(const Program& program, const ProgramParameter& par
   return local_bytes(parameter.state, value.atoms, program.mesh, program.training.optimizer_bytes(value.type.dtype));
 }
 
+std::int64_t bytes_at_start(const Program& program) {
+  std::int64_t held = 0;
+  for (const ProgramParameter& parameter : program.parameters) held += optimizer_bytes(program, parameter);
+  HeldStorages(program, program.order.microbatches).begin([&](ProgramValueId owner, int change, std::size_t) { held += change * program.local_bytes(owner); });
+  return held;
+}
+
 std::vector<std::int64_t> memory_curve(const Program& program) {
   HeldStorages storages(program, program.order.microbatches);
   std::int64_t held = 0;

@@ -143,35 +143,159 @@ Status validate_stages(std::span<const Program> programs) {
   return Done{};
 }
 
-Result<std::vector<std::vector<std::size_t>>> joint_order(std::span<const Program> programs) {
-  if (Status status = validate_stages(programs); !status) return status.error();
-  std::vector<std::vector<Occurrence>> steps;
-  std::vector<std::vector<std::size_t>> places(programs.size());
-  std::size_t left = 0, next = 0;
-  for (const Program& program : programs) left += steps.emplace_back(occurrences(program)).size();
-  std::set<std::pair<Message, std::int64_t>> under_way;
-  while (left > 0) {
-    const std::size_t before = left;
-    for (std::size_t stage = 0; stage < programs.size(); ++stage) {
-      while (places[stage].size() < steps[stage].size()) {
-        const Occurrence& here = steps[stage][places[stage].size()];
-        const Instruction& instruction = programs[stage].instructions[here.instruction];
-        if (instruction.kind() == InstructionKind::receive && !under_way.contains({*instruction.message(), here.microbatch})) break;
-        if (instruction.kind() == InstructionKind::send) under_way.emplace(*instruction.message(), here.microbatch);
-        places[stage].push_back(next++);
-        --left;
+Result<std::vector<std::uint32_t>> groups_of_stages(const GroupOrders& orders, std::size_t stages) {
+  std::vector<std::uint32_t> groups(stages, kNoId);
+  for (std::uint32_t stage = 0; orders.empty() && stage < stages; ++stage) groups[stage] = stage;
+  for (std::uint32_t group = 0; group < orders.size(); ++group) {
+    for (const StageEvent& event : orders[group]) {
+      const std::string stage = "stage " + std::to_string(event.stage);
+      if (event.stage >= stages) return bad_input(stage + " is in the order of devices, and there are " + std::to_string(stages) + " stages");
+      if (groups[event.stage] != kNoId && groups[event.stage] != group) return bad_input(stage + " is on two groups of devices, " + std::to_string(groups[event.stage]) + " and " + std::to_string(group));
+      groups[event.stage] = group;
+    }
+    if (orders[group].empty()) return bad_input("devices " + std::to_string(group) + " run nothing");
+  }
+  const auto missing = std::ranges::find(groups, kNoId);
+  if (missing != groups.end()) return bad_input("stage " + std::to_string(missing - groups.begin()) + " is on no devices");
+  return groups;
+}
+
+GroupOrders orders_of_own(std::span<const Program> programs) {
+  GroupOrders orders(programs.size());
+  for (std::uint32_t stage = 0; stage < programs.size(); ++stage) {
+    for (const StepEvent& event : programs[stage].order.events()) {
+      if (event.phase != Phase::update) orders[stage].push_back({stage, event});
+    }
+  }
+  return orders;
+}
+
+namespace {
+
+// Steps of all stages, merged.
+class Joining {
+ public:
+  Joining(std::span<const Program> programs, GroupOrders orders) : programs_(programs), orders_(std::move(orders)), places_(programs.size()) {
+    for (const Program& program : programs) steps_.push_back(occurrences(program));
+  }
+
+  Result<JointOrder> run() {
+    const Result<std::vector<std::uint32_t>> groups = groups_of_stages(orders_, programs_.size());
+    if (!groups) return groups.error();
+    if (Status status = check_orders(); !status) return status.error();
+    std::vector<std::size_t> reached(orders_.size(), 0);  // by group: events that are done
+    std::size_t before = 0;
+    do {
+      before = next_;
+      for (std::size_t group = 0; group < orders_.size(); ++group) {
+        while (reached[group] < orders_[group].size() && run(orders_[group][reached[group]])) ++reached[group];
+      }
+      for (std::size_t stage = 0; stage < programs_.size(); ++stage) {
+        if (reached[(*groups)[stage]] == orders_[(*groups)[stage]].size()) update(stage);
+      }
+    } while (next_ > before);
+    for (std::size_t stage = 0; stage < programs_.size(); ++stage) {
+      if (!ended(stage)) return bad_input("the stages wait for each other: nobody can send " + waited_for());
+    }
+    return std::move(places_);
+  }
+
+ private:
+  // That of each stage they have the events of its program.
+  [[nodiscard]] Status check_orders() const {
+    std::vector<std::size_t> met(programs_.size(), 0);
+    std::vector<std::vector<StepEvent>> events;
+    for (const Program& program : programs_) events.push_back(program.order.events());
+    for (const std::vector<StageEvent>& order : orders_) {
+      for (const auto& [stage, event] : order) {
+        const StepEvent& own = events[stage][met[stage]];
+        if (event != own || own.phase == Phase::update) return bad_input("devices are to run " + text_of(event, stage) + " where that stage's program has the " + text_of(own));
+        ++met[stage];
       }
     }
-    if (left < before) continue;
-    std::string waits;
-    for (std::size_t stage = 0; stage < programs.size(); ++stage) {
-      if (places[stage].size() == steps[stage].size()) continue;
-      const Occurrence& here = steps[stage][places[stage].size()];
-      waits += (waits.empty() ? "" : "; ") + text(*programs[stage].instructions[here.instruction].message()) + " of microbatch " + std::to_string(here.microbatch);
+    for (std::size_t stage = 0; stage < programs_.size(); ++stage) {
+      const StepEvent& next = events[stage][met[stage]];
+      if (next.phase != Phase::update) return bad_input("no device runs " + text_of(next, stage));
     }
-    return bad_input("the stages wait for each other: nobody can send " + waits);
+    return Done{};
   }
-  return places;
+
+  static std::string text_of(const StepEvent& event) { return event.phase == Phase::update ? "update" : name(event.phase) + (" of microbatch " + std::to_string(event.microbatch)); }
+  static std::string text_of(const StepEvent& event, std::size_t stage) { return "the " + text_of(event) + " of stage " + std::to_string(stage); }
+
+  [[nodiscard]] bool ended(std::size_t stage) const { return places_[stage].size() == steps_[stage].size(); }
+  [[nodiscard]] const Occurrence& occurrence(std::size_t stage) const { return steps_[stage][places_[stage].size()]; }
+  [[nodiscard]] const Instruction& here(std::size_t stage) const { return programs_[stage].instructions[occurrence(stage).instruction]; }
+
+  // Whether the event is done; else it waits for a message.
+  bool run(const StageEvent& event) {
+    while (!ended(event.stage) && here(event.stage).phase == event.event.phase && occurrence(event.stage).microbatch == event.event.microbatch) {
+      if (!step(event.stage)) return false;
+    }
+    return true;
+  }
+
+  void update(std::size_t stage) {
+    while (!ended(stage) && here(stage).phase == Phase::update && step(stage)) {
+    }
+  }
+
+  // False: something is received that was not sent so far.
+  bool step(std::size_t stage) {
+    const Instruction& instruction = here(stage);
+    const std::int64_t microbatch = occurrence(stage).microbatch;
+    if (instruction.kind() == InstructionKind::receive && !under_way_.contains({*instruction.message(), microbatch})) return false;
+    if (instruction.kind() == InstructionKind::send) under_way_.emplace(*instruction.message(), microbatch);
+    places_[stage].push_back(next_++);
+    return true;
+  }
+
+  [[nodiscard]] std::string waited_for() const {
+    std::string waits;
+    for (std::size_t stage = 0; stage < programs_.size(); ++stage) {
+      if (ended(stage) || here(stage).message() == nullptr) continue;
+      waits += (waits.empty() ? "" : "; ") + text(*here(stage).message()) + " of microbatch " + std::to_string(occurrence(stage).microbatch);
+    }
+    return waits;
+  }
+
+  std::span<const Program> programs_;
+  const GroupOrders orders_;
+  std::vector<std::vector<Occurrence>> steps_;
+  JointOrder places_;
+  std::size_t next_ = 0;
+  std::set<std::pair<Message, std::int64_t>> under_way_;
+};
+
+}  // namespace
+
+Result<JointOrder> joint_order(std::span<const Program> programs, const GroupOrders& orders) {
+  if (Status status = validate_stages(programs); !status) return status.error();
+  return Joining(programs, orders.empty() ? orders_of_own(programs) : orders).run();
+}
+
+std::vector<std::int64_t> peaks_of_groups(std::span<const Program> programs, const JointOrder& places, std::span<const std::uint32_t> groups) {
+  struct Change {
+    std::size_t place = 0, stage = 0;
+    std::int64_t held = 0;  // by the stage, from then on
+  };
+  std::vector<Change> changes;
+  std::vector<std::int64_t> held(programs.size()), sums(programs.size(), 0), peaks(programs.size(), 0);
+  for (std::size_t stage = 0; stage < programs.size(); ++stage) {
+    held[stage] = bytes_at_start(programs[stage]);
+    sums[groups[stage]] += held[stage];
+    const std::vector<std::int64_t> curve = memory_curve(programs[stage]);
+    for (std::size_t i = 0; i < curve.size(); ++i) changes.push_back({places[stage][i], stage, curve[i]});
+  }
+  std::ranges::sort(changes, {}, &Change::place);
+  for (std::size_t group = 0; group < peaks.size(); ++group) peaks[group] = sums[group];
+  for (const Change& change : changes) {
+    const std::uint32_t group = groups[change.stage];
+    sums[group] += change.held - std::exchange(held[change.stage], change.held);
+    peaks[group] = std::max(peaks[group], sums[group]);
+  }
+  peaks.resize(groups.empty() ? 0 : 1 + *std::ranges::max_element(groups));
+  return peaks;
 }
 
 }  // namespace meshwright

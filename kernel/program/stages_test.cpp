@@ -131,6 +131,66 @@ TEST(Stages, ThatWaitForEachOtherAreNamed) {
             "the stages wait for each other: nobody can send the gradient of 'x' from stage 1 to stage 0 of microbatch 0; 'x' from stage 0 to stage 1 of microbatch 1");
 }
 
+// --- stages that share devices ---
+
+const GroupOrders kShared = {{{0, {Phase::forward, 0}}, {1, {Phase::forward, 0}}, {0, {Phase::forward, 1}}, {1, {Phase::backward, 0}}, {0, {Phase::backward, 0}}, {1, {Phase::forward, 1}}, {1, {Phase::backward, 1}}, {0, {Phase::backward, 1}}}};
+
+TEST(Stages, ThatShareDevicesTakeTurns) {
+  const std::vector<Program> programs = good();
+  const JointOrder places = joint_order(programs, kShared).value();
+  std::vector<std::pair<std::size_t, StageEvent>> turns;
+  for (std::uint32_t stage = 0; stage < 2; ++stage) {
+    const std::vector<Occurrence> steps = occurrences(programs[stage]);
+    for (std::size_t i = 0; i < steps.size(); ++i) turns.push_back({places[stage][i], {stage, {programs[stage].instructions[steps[i].instruction].phase, steps[i].microbatch}}});
+  }
+  std::ranges::sort(turns, {}, &std::pair<std::size_t, StageEvent>::first);
+  std::vector<StageEvent> events;
+  for (const auto& [place, event] : turns) {
+    if (events.empty() || events.back() != event) events.push_back(event);
+  }
+  EXPECT_EQ(events, kShared[0]);
+}
+
+TEST(Stages, OrdersThatAreNotThoseOfTheProgramsAreNamed) {
+  const auto refused = [](const std::function<void(std::vector<StageEvent>&)>& spoil) {
+    GroupOrders orders = kShared;
+    spoil(orders[0]);
+    const auto order = joint_order(good(), orders);
+    return order ? "" : order.error().message;
+  };
+  EXPECT_EQ(refused([](auto& order) { order.erase(order.begin()); }), "devices are to run the forward of microbatch 1 of stage 0 where that stage's program has the forward of microbatch 0");
+  EXPECT_EQ(refused([](auto& order) { order.pop_back(); }), "no device runs the backward of microbatch 1 of stage 0");
+  EXPECT_EQ(refused([](auto& order) { order.push_back(order.back()); }), "devices are to run the backward of microbatch 1 of stage 0 where that stage's program has the update");
+  EXPECT_EQ(refused([](auto& order) { std::swap(order[0], order[1]); }), "the stages wait for each other: nobody can send 'x' from stage 0 to stage 1 of microbatch 0");
+  EXPECT_EQ(refused([](auto& order) { std::erase_if(order, [](const StageEvent& event) { return event.stage == 1; }); }), "stage 1 is on no devices");
+}
+
+TEST(Stages, ThatShareDevicesHoldTheSumInTurn) {
+  std::vector<Program> programs = good();
+  for (Program& program : programs) {
+    Instruction& free = program.instructions.emplace_back();
+    free.action = Free{};
+    free.phase = Phase::backward;
+    free.operands = {{"", 0, {}}};
+  }
+  const JointOrder places = joint_order(programs, kShared).value();
+  std::vector<std::vector<std::int64_t>> curves;
+  std::int64_t most = 0;
+  for (const Program& program : programs) curves.push_back(memory_curve(program));
+  const std::int64_t peak = peaks_of_groups(programs, places, std::vector<std::uint32_t>{0, 0})[0];
+  for (std::size_t place = 0; place < places[0].size() + places[1].size(); ++place) {
+    std::int64_t held = 0;
+    for (std::size_t stage = 0; stage < 2; ++stage) {
+      const auto reached = std::ranges::upper_bound(places[stage], place) - places[stage].begin();
+      held += reached == 0 ? bytes_at_start(programs[stage]) : curves[stage][static_cast<std::size_t>(reached - 1)];
+    }
+    most = std::max(most, held);
+  }
+  EXPECT_EQ(peak, most);
+  EXPECT_LT(peak, std::ranges::max(curves[0]) + std::ranges::max(curves[1]));
+  EXPECT_EQ(peaks_of_groups(programs, joint_order(programs).value(), std::vector<std::uint32_t>{0, 1}), (std::vector<std::int64_t>{std::ranges::max(curves[0]), std::ranges::max(curves[1])}));
+}
+
 // --- shared weights ---
 
 // A stage with a parameter whose gradient is at hand.
@@ -207,6 +267,16 @@ TEST(PipelineStep, IsThatOfTheScheduleWhereNothingTravels) {
   EXPECT_DOUBLE_EQ(step.start, 0.25);
   EXPECT_DOUBLE_EQ(step.communication, 0);
   EXPECT_EQ(step.sent[0].size(), 3U);
+}
+
+TEST(PipelineStep, OfStagesThatShareDevicesHasThemInTurnAndNothingTravels) {
+  const WorkOps ops;
+  const PipelineStep step = simulate_stages(good(), ops, std::vector(2, slow_profile(5)), kShared).value();
+  ASSERT_EQ(step.spans.size(), 1U);
+  EXPECT_EQ(step.spans[0].size(), 8U + 2);  // and both updates
+  EXPECT_DOUBLE_EQ(step.step_seconds, 2 * 60 * kOneTick);
+  EXPECT_DOUBLE_EQ(step.bubble, 0);
+  EXPECT_DOUBLE_EQ(step.busy_seconds[0], 60 * kOneTick);
 }
 
 TEST(PipelineStep, WaitsForWhatTravels) {

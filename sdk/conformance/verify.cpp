@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "box_runs.h"
+#include "meshwright/stages.h"
 #include "meshwright/shard.h"
 #include "meshwright/training_graph.h"
 #include "tensor_scale.h"
@@ -249,9 +250,15 @@ class Comparison {
     }
   }
 
+  // Of the devices that have a part.
   [[nodiscard]] std::int64_t first_rank(std::size_t part) const {
+    const std::vector<std::uint32_t> groups = groups_of_stages(input_.orders, parts_.size()).value();
+    std::map<std::uint32_t, std::int64_t> devices;  // of the groups before
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      if (groups[i] < groups[part]) devices[groups[i]] = parts_[i].program().mesh.devices();
+    }
     std::int64_t ranks = 0;
-    for (std::size_t i = 0; i < part; ++i) ranks += parts_[i].program().mesh.devices();
+    for (const auto& [group, count] : devices) ranks += count;
     return ranks;
   }
 
@@ -287,7 +294,7 @@ class Runner {
       whole_ = std::move(*made);
       return Done{};
     }
-    Result<std::unique_ptr<StagesExecutable>> made = input_.backend.compile_stages(inputs);
+    Result<std::unique_ptr<StagesExecutable>> made = input_.backend.compile_stages(inputs, input_.orders);
     if (!made) return made.error();
     stages_ = std::move(*made);
     return Done{};
@@ -301,7 +308,7 @@ class Runner {
   }
 
   [[nodiscard]] Result<Tensor> fetch(std::size_t part, ValueId id) const { return whole_ ? whole_->fetch(id) : stages_->fetch(part, id); }
-  [[nodiscard]] std::vector<std::int64_t> stage_peaks() const { return stages_ ? stages_->peak_bytes() : std::vector<std::int64_t>{}; }
+  [[nodiscard]] std::vector<std::int64_t> group_peaks() const { return stages_ ? stages_->peak_bytes() : std::vector<std::int64_t>{}; }
 
  private:
   [[nodiscard]] std::vector<TensorSource> by_stage(const TensorSource& source) const {
@@ -351,6 +358,13 @@ std::int64_t peak_of(const Program& program) {
   return curve.empty() ? 0 : *std::max_element(curve.begin(), curve.end());
 }
 
+// Of programs that ran together.
+std::vector<std::int64_t> group_peaks(const VerifyInput& input, const std::vector<Part>& parts) {
+  std::vector<Program> programs;
+  for (const Part& part : parts) programs.push_back(part.program());
+  return peaks_of_groups(programs, joint_order(programs, input.orders).value(), groups_of_stages(input.orders, parts.size()).value());
+}
+
 }  // namespace
 
 Result<Verification> verify(VerifyInput input) {
@@ -395,13 +409,13 @@ Result<Verification> verify(VerifyInput input) {
     result.peak_bytes_measured = report->peak_bytes;
     result.arena_bytes = report->arena_bytes;
   }
-  const std::vector<std::int64_t> measured = runner.stage_peaks();
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const std::int64_t peak = peak_of(parts[i].program());
-    result.bytes_sent_predicted += sent_bytes(parts[i].program());
-    result.peak_bytes_predicted = std::max(result.peak_bytes_predicted, peak);
-    if (!measured.empty()) result.stage_peaks.push_back({peak, measured[i]});
-  }
+  for (const Part& part : parts) result.bytes_sent_predicted += sent_bytes(part.program());
+  result.peak_bytes_predicted = peak_of(parts.front().program());
+  const std::vector<std::int64_t> measured = runner.group_peaks();
+  if (measured.empty()) return result;
+  const std::vector<std::int64_t> predicted = group_peaks(input, parts);
+  result.peak_bytes_predicted = std::ranges::max(predicted);
+  for (std::size_t group = 0; group < measured.size(); ++group) result.group_peaks.push_back({predicted[group], measured[group]});
   return result;
 }
 

@@ -25,11 +25,11 @@ struct Verification {
   std::int64_t peak_bytes_predicted = 0;
   std::int64_t peak_bytes_measured = 0;
   std::int64_t arena_bytes = 0;   // of each rank, the optimizer's state apart
-  // Of a pipeline, by stage: what a rank of it holds at most.
-  struct StagePeak {
+  // Of a pipeline, by group of devices: what one of them holds at most.
+  struct GroupPeak {
     std::int64_t predicted = 0, measured = 0;
   };
-  std::vector<StagePeak> stage_peaks;
+  std::vector<GroupPeak> group_peaks;
   std::int64_t ranks = 0;
   std::int64_t tensors = 0;       // compared, on all ranks together
   std::vector<NearTies> near_ties;  // where ranks may have chosen otherwise: then the numbers differ for no fault
@@ -57,6 +57,7 @@ struct VerifyInput {
   bool by_rows = false;  // an element is measured by the largest of its row, so that rows with tiny gradients count
   std::span<const StepInputs> later = {};  // of the second step and those behind it
   std::span<const VerifiedStage> stages = {};  // of a pipeline; none: `program` is that of the whole model
+  GroupOrders orders = {};                     // of its devices
 };
 
 // Runs one training step both ways, and as many more as there are inputs for, in which parameters, the optimizer's state and buffers

@@ -61,6 +61,24 @@ struct StagesCase {
 
 void PrintTo(const StagesCase& here, std::ostream* out) { *out << here.model << " " << here.stages << " " << here.inside << " " << here.schedule; }
 
+// Three steps equal those of one device, peaks are those of the plan to the byte (`held`: of each group of devices, as planned), and the step is the planned one.
+void verify_and_simulate(const std::string& file, const Json& planned, const Json::Array& held) {
+  const Json verified = json_of(run_program("verify " + file + " --format json"));
+  EXPECT_TRUE(std::get<bool>(verified.find("equal")->value()));
+  EXPECT_EQ(integer(verified, "steps"), 3);
+  EXPECT_EQ(integer(verified, "ranks"), 8);
+  EXPECT_EQ(integer(verified, "bytes_sent_predicted"), integer(verified, "bytes_sent_measured"));
+  const Json::Array& peaks = list(verified, "stages");
+  ASSERT_EQ(peaks.size(), held.size());
+  for (std::size_t s = 0; s < peaks.size(); ++s) {
+    EXPECT_EQ(integer(peaks[s], "peak_bytes_measured"), integer(peaks[s], "peak_bytes_predicted")) << s;
+    EXPECT_EQ(integer(peaks[s], "peak_bytes_predicted"), integer(held[s], "peak_bytes")) << s;
+  }
+
+  const Json simulated = json_of(run_program("simulate " + file + " --format json"));
+  EXPECT_DOUBLE_EQ(real(simulated, "step_seconds"), real(planned, "step_seconds"));
+}
+
 class PlannedStages : public testing::TestWithParam<StagesCase> {};
 
 TEST_P(PlannedStages, ComputeWhatOneDeviceComputes) {
@@ -77,21 +95,7 @@ TEST_P(PlannedStages, ComputeWhatOneDeviceComputes) {
   }
   EXPECT_EQ(next, 8);
   EXPECT_EQ(integer(stages.back(), "in_flight"), std::string(here.schedule) == "gpipe" ? here.microbatches : 1);
-
-  const Json verified = json_of(run_program("verify " + file + " --format json"));
-  EXPECT_TRUE(std::get<bool>(verified.find("equal")->value()));
-  EXPECT_EQ(integer(verified, "steps"), 3);
-  EXPECT_EQ(integer(verified, "ranks"), 8);
-  EXPECT_EQ(integer(verified, "bytes_sent_predicted"), integer(verified, "bytes_sent_measured"));
-  const Json::Array& peaks = list(verified, "stages");
-  ASSERT_EQ(peaks.size(), stages.size());
-  for (std::size_t s = 0; s < peaks.size(); ++s) {
-    EXPECT_EQ(integer(peaks[s], "peak_bytes_measured"), integer(peaks[s], "peak_bytes_predicted")) << s;
-    EXPECT_EQ(integer(peaks[s], "peak_bytes_predicted"), integer(stages[s], "peak_bytes")) << s;
-  }
-
-  const Json simulated = json_of(run_program("simulate " + file + " --format json"));
-  EXPECT_DOUBLE_EQ(real(simulated, "step_seconds"), real(planned, "step_seconds"));
+  verify_and_simulate(file, planned, stages);
 }
 
 // ResNet in one part: in float32 one device and many differ otherwise with one stage too, since batch norm over few samples makes much of what is rounded. In float64 RandomStages has it in four.
@@ -101,6 +105,59 @@ INSTANTIATE_TEST_SUITE_P(Models, PlannedStages,
                                          StagesCase{"vit_tiny", 2, "4", "one_f_one_b"}, StagesCase{"resnet_tiny", 4, "2", "one_f_one_b", 1}, StagesCase{"unet_tiny", 4, "2", "gpipe"},
                                          StagesCase{"mixtral_tiny", 2, "2x2", "one_f_one_b"}, StagesCase{"llama_tiny", 4, "2", "gpipe"}),
                          [](const auto& info) { return std::string(info.param.model) + "_" + std::to_string(info.param.stages) + "_" + info.param.inside + "_" + info.param.schedule; });
+
+// Several parts of the model on the same devices: along a circle, or back and forth (V). Devices hold both parts, in turn, and a weight that both have is in each.
+struct ChunksCase {
+  const char* model;
+  int stages;
+  const char* inside;
+  const char* schedule;
+  const char* options = "";
+};
+void PrintTo(const ChunksCase& here, std::ostream* out) { *out << here.model << " " << here.stages << " " << here.inside << " " << here.schedule; }
+
+class PlannedChunks : public testing::TestWithParam<ChunksCase> {};
+
+TEST_P(PlannedChunks, ComputeWhatOneDeviceComputes) {
+  const ChunksCase& here = GetParam();
+  const std::string file = scratch("chunks.json");
+  const Json planned = json_of(run_program(plan_command(here.model, "--set search.stages=" + std::to_string(here.stages) + " --set search.chunks=2 --set 'search.schedule=\"" + here.schedule + "\"' --mesh " +
+                                                                        here.inside + " " + here.options + " --format json -o " + file)));
+  EXPECT_EQ(std::ssize(list(planned, "stages")), 2 * here.stages);
+  const Json::Array& groups = list(planned, "groups");
+  ASSERT_EQ(std::ssize(groups), here.stages);
+  std::set<std::int64_t> stages;
+  for (const Json& group : groups) {
+    std::int64_t most = 0, sum = 0;
+    for (const Json& stage : list(group, "stages")) {
+      const std::int64_t number = std::get<std::int64_t>(stage.value()), held = integer(list(planned, "stages")[static_cast<std::size_t>(number)], "peak_bytes");
+      stages.insert(number);
+      most = std::max(most, held);
+      sum += held;
+    }
+    EXPECT_GT(integer(group, "peak_bytes"), most);
+    EXPECT_LE(integer(group, "peak_bytes"), std::min(sum, integer(planned, "budget_bytes")));
+  }
+  EXPECT_EQ(std::ssize(stages), 2 * here.stages);
+  verify_and_simulate(file, planned, groups);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, PlannedChunks,
+                         testing::Values(ChunksCase{"gpt2_tiny", 2, "2x2", "interleaved"}, ChunksCase{"gpt2_deep_tiny", 4, "2", "interleaved"}, ChunksCase{"gpt2_deep_tiny", 2, "4", "looped_bfs", "--memory-budget 300KiB"},
+                                         ChunksCase{"t5_tiny", 4, "2", "interleaved"}, ChunksCase{"unet_tiny", 2, "4", "looped_bfs"}, ChunksCase{"mixtral_tiny", 2, "2x2", "interleaved"},
+                                         ChunksCase{"gpt2_tiny", 2, "4", "from_csv", "--set search.from_csv.file=" TEST_FOLDER "/back_and_forth.csv"}),
+                         [](const auto& info) { return std::string(info.param.model) + "_" + std::to_string(info.param.stages) + "_" + info.param.inside + "_" + info.param.schedule; });
+
+// Less memory than two parts planned for all of it take: each is planned for a part of it.
+TEST(Stages, ThatShareDevicesShareTheirMemory) {
+  const std::string command = "--set search.stages=2 --set 'search.schedule=\"interleaved\"' --mesh 4 --format json ";
+  const std::int64_t most = integer(json_of(run_program(plan_command("gpt2_deep_tiny", command))), "peak_bytes"), budget = most * 9 / 10;
+  const Json tight = json_of(run_program(plan_command("gpt2_deep_tiny", command + "--memory-budget " + std::to_string(budget))));
+  EXPECT_LE(integer(tight, "peak_bytes"), budget);
+  const Outcome refused = run_program(plan_command("gpt2_deep_tiny", command + "--memory-budget 170KiB"));
+  EXPECT_EQ(refused.exit_code, 3);
+  EXPECT_THAT(refused.errors, HasSubstr("no plan fits into"));
+}
 
 TEST(Stages, TheSameInputGivesTheSameBytes) {
   const std::string first = scratch("first.json"), second = scratch("second.json");
@@ -117,7 +174,8 @@ TEST(Stages, WhatCanNotBeIsRefusedByName) {
   EXPECT_THAT(refusal("--set search.stages=3"), HasSubstr("take a number of stages that divides them"));
   EXPECT_THAT(refusal("--set search.stages=0"), HasSubstr("\"stages\" in [search] must be at least 1"));
   EXPECT_THAT(refusal("--set search.stages=2 --set 'search.schedule=\"zb_h1\"'"), HasSubstr("zb_h1 cuts backwards in two"));
-  EXPECT_THAT(refusal("--set search.stages=2 --set 'search.schedule=\"interleaved\"'"), HasSubstr("interleaved gives each stage 2 chunks"));
+  EXPECT_THAT(refusal("--set search.chunks=2"), HasSubstr("\"chunks\" in [search] is of a model in several stages"));
+  EXPECT_THAT(refusal("--set search.stages=2 --set search.chunks=2"), HasSubstr("one_f_one_b"));
   EXPECT_THAT(refusal("--set search.stages=2 --set 'train.order=\"F0 B0 F1 B1 F2 B2 F3 B3\"'"), HasSubstr("\"order\" in [train] is of one stage"));
   EXPECT_THAT(refusal("--set search.stages=2 --top 2"), HasSubstr("--top 2"));
   EXPECT_THAT(refusal("--set search.stages=2 --set 'train.microbatches=\"free\"'"), HasSubstr("not tried with several stages"));
@@ -147,6 +205,28 @@ TEST(Stages, AFileThatCutsOtherwiseThanItSaysIsRefused) {
   const Outcome outcome = run_program("verify " + file);
   EXPECT_NE(outcome.exit_code, 0);
   EXPECT_THAT(outcome.errors, HasSubstr("is no part of the model as the stages cut it"));
+}
+
+TEST(Stages, AFileWhoseDevicesRunAnotherOrderIsRefused) {
+  const std::string file = scratch("orders.json");
+  ASSERT_EQ(run_program(plan_command("gpt2_tiny", "--set search.stages=2 --set 'search.schedule=\"interleaved\"' -o " + file)).exit_code, 0);
+  const std::string text = read(file);
+  const auto refusal = [&](const std::string& words, const std::string& others) {
+    std::string spoiled = text;
+    const std::size_t at = spoiled.find(words, spoiled.find("\"orders\""));
+    EXPECT_NE(at, std::string::npos) << words;
+    spoiled.replace(at, words.size(), others);
+    std::ofstream(file, std::ios::binary) << spoiled;
+    const Outcome outcome = run_program("verify " + file);
+    EXPECT_NE(outcome.exit_code, 0) << others;
+    return outcome.errors;
+  };
+  EXPECT_THAT(refusal("0F0 0F1", "0F1 0F0"), HasSubstr("devices are to run the forward of microbatch 1 of stage 0 where that stage's program has the forward of microbatch 0"));
+  EXPECT_THAT(refusal("0F0", "1F0"), HasSubstr("stage 1 is on two groups of devices"));
+  EXPECT_THAT(refusal("0F0", "9F0"), HasSubstr("stage 9 is in the order of devices, and there are 4 stages"));
+  EXPECT_THAT(refusal("0F0", "0X0"), HasSubstr("'0X0'"));
+  EXPECT_THAT(refusal("0F0", "F0"), HasSubstr("is no event of a stage"));
+  EXPECT_THAT(refusal(" 0F1", ""), HasSubstr("where that stage's program has the forward of microbatch 1"));
 }
 
 TEST(Stages, CommandsThatKnowOneStageSaySo) {

@@ -60,6 +60,7 @@ struct Verified {
   const Graph& graph;
   const TrainingSettings& training;
   std::vector<VerifiedStage> stages;  // of one that is whole: itself
+  GroupOrders orders;
   bool is_whole = true;
   CostProfile profile;
 };
@@ -84,7 +85,7 @@ Result<Verification> verify_programs(const Verified& verified, const Plan& of_fi
   const Measure& measure = exact ? kExact : kUsual;
   const StandIns stand_ins(*tools.ops, kernels->get());
   Result<Verification> verification = verify({graph, verified.stages.front().program, *tools.ops, verified.profile, &stand_ins, **backend, std::move(*sources), measure.tolerance,
-                                              measure.floor, *further, measure.by_rows, *later, verified.is_whole ? std::span<const VerifiedStage>() : std::span(verified.stages)});
+                                              measure.floor, *further, measure.by_rows, *later, verified.is_whole ? std::span<const VerifiedStage>() : std::span(verified.stages), verified.orders});
   if (verification) verification->not_computed = stand_ins.ops();
   return verification;
 }
@@ -105,7 +106,7 @@ Result<Verification> verify_plan(Plan plan, const ProgramTools& tools, PluginHos
   }
   Result<Program> program = make_program(plan, tools);
   if (!program) return program.error();
-  return verify_programs({plan.graph(), plan.training, {{plan.graph(), *program}}, true, tools.profile}, plan, tools, host, steps, exact);
+  return verify_programs({plan.graph(), plan.training, {{plan.graph(), *program}}, {}, true, tools.profile}, plan, tools, host, steps, exact);
 }
 
 Result<Verification> verify_pipeline(PipelinePlan pipeline, const ProgramTools& tools, PluginHost& host, std::int64_t steps, bool exact) {
@@ -121,7 +122,7 @@ Result<Verification> verify_pipeline(PipelinePlan pipeline, const ProgramTools& 
   if (!made) return made.error();
   std::vector<VerifiedStage> stages;
   for (std::size_t s = 0; s < pipeline.stages.size(); ++s) stages.push_back({pipeline.stages[s].graph(), made->programs[s]});
-  return verify_programs({graph, pipeline.training, std::move(stages), false, made->profiles.front()}, pipeline.stages.front(), tools, host, steps, exact);
+  return verify_programs({graph, pipeline.training, std::move(stages), pipeline.orders, false, made->profiles.front()}, pipeline.stages.front(), tools, host, steps, exact);
 }
 
 }  // namespace meshwright::host

@@ -42,9 +42,9 @@ Json verification_json(const Verification& result) {
   json.add("peak_bytes_predicted", result.peak_bytes_predicted);
   json.add("peak_bytes_measured", result.peak_bytes_measured);
   json.add("arena_bytes", result.arena_bytes);
-  if (!result.stage_peaks.empty()) {
+  if (!result.group_peaks.empty()) {
     Json::Array stages;
-    for (const Verification::StagePeak& peak : result.stage_peaks) stages.push_back(Json().add("peak_bytes_predicted", peak.predicted).add("peak_bytes_measured", peak.measured));
+    for (const Verification::GroupPeak& peak : result.group_peaks) stages.push_back(Json().add("peak_bytes_predicted", peak.predicted).add("peak_bytes_measured", peak.measured));
     json.add("stages", std::move(stages));
   }
   json.add("ranks", result.ranks);
@@ -74,8 +74,8 @@ std::string verification_text(const Verification& result) {
                 static_cast<long long>(result.bytes_sent_measured), static_cast<long long>(result.peak_bytes_predicted),
                 static_cast<long long>(result.peak_bytes_measured), static_cast<long long>(result.arena_bytes), static_cast<long long>(result.tensors));
   std::string all = text;
-  for (std::size_t s = 0; s < result.stage_peaks.size(); ++s) {
-    all += "  stage " + std::to_string(s) + "         " + std::to_string(result.stage_peaks[s].predicted) + " bytes at most predicted, " + std::to_string(result.stage_peaks[s].measured) + " measured\n";
+  for (std::size_t g = 0; g < result.group_peaks.size(); ++g) {
+    all += "  devices " + std::to_string(g) + "       " + std::to_string(result.group_peaks[g].predicted) + " bytes at most predicted, " + std::to_string(result.group_peaks[g].measured) + " measured\n";
   }
   for (const NearTies& tie : result.near_ties) {
     all += "  near a tie      " + std::to_string(tie.ties) + " of " + std::to_string(tie.rows) + " rows of '" + tie.node +
@@ -188,7 +188,7 @@ namespace {
 int simulate_pipeline(const ProgramOptions& options, const PipelinePlan& pipeline, const ProgramTools& tools) {
   const Result<StagePrograms> made = make_programs(pipeline, tools);
   if (!made) return fail(options, made.error());
-  const Result<PipelineStep> step = simulate_stages(made->programs, *tools.ops, made->profiles);
+  const Result<PipelineStep> step = simulate_stages(made->programs, *tools.ops, made->profiles, pipeline.orders);
   if (!step) return fail(options, step.error());
   if (!options.output.empty()) {
     if (const Status written = write_file_atomically(options.output, step_trace(pipeline, *step)); !written) return report_error(written.error());

@@ -34,7 +34,8 @@ constexpr meshwright_config_key_v1 kSearch[] = {
     {"checkpoint", "text", "", "\"none\"", "plugin that chooses what of a chain of stages is recomputed, in MAP's two stages: rotor, checkmate, chen, dtr"},
     {"checkpoint_alpha", "number", "", "0.2", "of checkpoint: plans of so many times the budget are made to fit, powers 0 to 9 of 1 + alpha"},
     {"stages", "integer", "", "1", "pipeline stages: the model is cut into so many parts that take about as long, each on devices of its own; [pins] \"transformer.h.6\" = \"stage 1\""},
-    {"schedule", "text", "", "\"one_f_one_b\"", "plugin that orders the microbatches of pipeline stages: gpipe, one_f_one_b"},
+    {"chunks", "integer", "", "0", "with several stages: so many parts of the model, not one behind the other, for the devices of each; 0: what the schedule usually has"},
+    {"schedule", "text", "", "\"one_f_one_b\"", "plugin that orders the microbatches of pipeline stages: gpipe, one_f_one_b, interleaved, looped_bfs"},
     {"inter", "text", "", "\"none\"", "plugin that cuts the model into pipeline stages"},
     {"memory_budget", "bytes", "bytes", "0", "memory per device; all that the cluster file leaves free if 0"},
     {"work_limit", "integer", "steps", "4_000_000_000", "work after which a solver stops; the same on any machine"},
@@ -190,6 +191,9 @@ Status read_microbatches(HostConfig& config) {
 Status check_stages(const HostConfig& config) {
   const std::int64_t stages = config.search.integer("stages");
   if (stages < 1 || stages > kMostScheduleStages) return bad_input("\"stages\" in [search] must be at least 1, and at most " + std::to_string(kMostScheduleStages));
+  const std::int64_t chunks = config.search.integer("chunks");
+  if (chunks < 0 || chunks > kMostScheduleChunks) return bad_input("\"chunks\" in [search] must be at least 1, at most " + std::to_string(kMostScheduleChunks) + ", or 0 for what the schedule usually has");
+  if (stages == 1 && chunks > 1) return bad_input("\"chunks\" in [search] is of a model in several stages; give \"stages\" too");
   if (stages == 1) return Done{};
   if (!config.train.text("order").empty()) return bad_input("\"order\" in [train] is of one stage, and \"stages\" in [search] is " + std::to_string(stages) + ": their order is that of \"schedule\"; leave one out");
   if (config.free_microbatches) return bad_input("\"microbatches\" in [train] is \"free\", which is not tried with several stages so far; give their number");

@@ -12,6 +12,7 @@
 #include "files/json_place.h"
 #include "files/plan_reader.h"
 #include "meshwright/schedule.h"
+#include "meshwright/stages.h"
 #include "stage_devices.h"
 
 namespace meshwright::host {
@@ -47,7 +48,17 @@ class PipelineReader {
     made_.notes = root_.at("notes").texts();
     for (const JsonPlace& seconds : root_.at("busy_seconds").elements()) made_.busy_seconds.push_back(seconds.seconds());
     for (const JsonPlace& count : root_.at("in_flight").elements()) made_.in_flight.push_back(count.integer(0));
+    for (const JsonPlace& bytes : root_.at("peak_bytes").elements()) made_.peak_bytes.push_back(bytes.integer(0));
+    if (const std::optional<JsonPlace> orders = root_.find("orders")) read_orders(*orders);
     made_.cluster = read_cluster(root_.at("cluster"));
+  }
+
+  void read_orders(const JsonPlace& place) {
+    for (const JsonPlace& order : place.elements()) {
+      Result<std::vector<StageEvent>> events = parse_stage_events(order.text());
+      if (!events) return order.fail(events.error().message);
+      made_.orders.push_back(std::move(*events));
+    }
   }
 
   void read_model() {
@@ -66,7 +77,10 @@ class PipelineReader {
     if (stages.size() < 2 || stages.size() > kMostScheduleStages) return list.fail("a pipeline has at least 2 stages, and at most " + std::to_string(kMostScheduleStages));
     if (made_.busy_seconds.size() != stages.size()) root_.at("busy_seconds").fail("there are " + std::to_string(stages.size()) + " stages");
     if (made_.in_flight.size() != stages.size()) root_.at("in_flight").fail("there are " + std::to_string(stages.size()) + " stages");
-    const Result<Cluster> part = cluster_of_stage(made_.cluster, static_cast<std::uint32_t>(stages.size()));
+    if (const auto groups = groups_of_stages(made_.orders, stages.size()); !groups) return root_.at("orders").fail(groups.error().message);
+    const std::uint32_t groups = made_.orders.empty() ? static_cast<std::uint32_t>(stages.size()) : static_cast<std::uint32_t>(made_.orders.size());
+    if (made_.peak_bytes.size() != groups) root_.at("peak_bytes").fail("there are " + std::to_string(groups) + " groups of devices");
+    const Result<Cluster> part = cluster_of_stage(made_.cluster, groups);
     if (!part) return root_.at("cluster").fail(part.error().message);
     for (const JsonPlace& stage : stages) {
       if (root_.failed()) return;

@@ -137,7 +137,7 @@ class Pipeline {
     std::shared_ptr<ScheduleMaker> maker;
     if (Status status = create("schedules", id, maker); !status) return status;
     Result<PipelineSchedule> schedule =
-        maker->make({static_cast<std::uint32_t>(search().integer("stages")), 0, static_cast<std::uint32_t>(model_.training.microbatches)});
+        maker->make({static_cast<std::uint32_t>(search().integer("stages")), static_cast<std::uint32_t>(search().integer("chunks")), static_cast<std::uint32_t>(model_.training.microbatches)});
     if (!schedule) return add_context("\"schedule\" in [search]", schedule.error());
     Result<PipelineOutcome> found =
         plan_pipeline({context(), cluster_, *solver_, search(), checkpoint_.get(), host_.config().pins, host_.config().cluster.text("mesh"), budget_, holds_device_, std::move(*schedule), id,

@@ -104,9 +104,8 @@ Result<Program> make_program(const Plan& plan, const PlanningContext& context, c
 
 Result<StagePrograms> make_programs(const PipelinePlan& pipeline, const ProgramTools& tools) {
   StagePrograms made;
-  const auto stages = static_cast<std::uint32_t>(pipeline.stages.size());
   for (const Plan& plan : pipeline.stages) {
-    const CostProfile& profile = made.profiles.emplace_back(profile_of_stage(tools.profile, pipeline.cluster, stages, plan.graph(), plan.training));
+    const CostProfile& profile = made.profiles.emplace_back(profile_of_stage(tools.profile, pipeline.cluster, pipeline.groups(), plan.graph(), plan.training));
     Result<Program> program = make_program(plan, PlanningContext{plan.model, plan.training, *tools.ops, profile, *tools.conversions, &plan.part}, tools);
     if (!program) return add_context("stage " + std::to_string(plan.part.stage), program.error());
     made.programs.push_back(std::move(*program));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "meshwright/stages.h"
 #include "report/memory_json.h"
 #include "report/plan_json.h"
 
@@ -36,9 +37,38 @@ void add_joints(Json& json, const PipelinePlan& pipeline) {
   json.add("boundaries", std::move(boundaries)).add("shared_parameters", std::move(shared));
 }
 
-Json devices_of(std::size_t stage, std::int64_t devices) {
+Json devices_of(std::size_t group, std::int64_t devices) {
   Json::Array list;
-  for (std::int64_t i = 0; i < devices; ++i) list.emplace_back(static_cast<std::int64_t>(stage) * devices + i);
+  for (std::int64_t i = 0; i < devices; ++i) list.emplace_back(static_cast<std::int64_t>(group) * devices + i);
+  return list;
+}
+
+// By group of devices: "0F0 2F0 2B0 0B0", the events by their stages, as PyTorch's schedule files have them.
+Json orders_json(const GroupOrders& orders) {
+  Json::Array groups;
+  for (const std::vector<StageEvent>& order : orders) {
+    std::string text;
+    for (const StageEvent& event : order) text += (text.empty() ? "" : " ") + to_string(event);
+    groups.emplace_back(text);
+  }
+  return groups;
+}
+
+// What the devices of a group have together; of stages that share devices only.
+Json groups_json(const PipelinePlan& pipeline, const std::vector<std::uint32_t>& groups) {
+  Json::Array list;
+  for (std::uint32_t group = 0; group < pipeline.groups(); ++group) {
+    std::vector<std::uint32_t> stages;
+    double busy = 0;
+    for (std::uint32_t stage = 0; stage < groups.size(); ++stage) {
+      if (groups[stage] != group) continue;
+      stages.push_back(stage);
+      busy += pipeline.busy_seconds[stage];
+    }
+    Json one;
+    one.add("devices", devices_of(group, pipeline.stages.front().cluster.devices())).add("stages", number_list(stages));
+    list.push_back(one.add("step_share_seconds", busy).add("peak_bytes", pipeline.peak_bytes[group]));
+  }
   return list;
 }
 
@@ -50,10 +80,12 @@ Json pipeline_json(const PipelinePlan& pipeline) {
   json.add("model", Json().add("path", pipeline.model_path).add("hash", pipeline.model_hash));
   add_step(json, pipeline);
   json.add("budget_bytes", pipeline.budget_bytes).add("notes", text_list(pipeline.notes));
-  Json::Array busy, in_flight, stages;
+  Json::Array busy, in_flight, stages, peaks;
   for (const double seconds : pipeline.busy_seconds) busy.emplace_back(seconds);
   for (const std::int64_t count : pipeline.in_flight) in_flight.emplace_back(count);
-  json.add("busy_seconds", std::move(busy)).add("in_flight", std::move(in_flight));
+  for (const std::int64_t bytes : pipeline.peak_bytes) peaks.emplace_back(bytes);
+  json.add("busy_seconds", std::move(busy)).add("in_flight", std::move(in_flight)).add("peak_bytes", std::move(peaks));
+  if (!pipeline.orders.empty()) json.add("orders", orders_json(pipeline.orders));
   add_joints(json, pipeline);
   json.add("cluster", cluster_json(pipeline.cluster)).add("graph", graph_json(*pipeline.model.graph));
   for (const Plan& plan : pipeline.stages) stages.push_back(plan_json(plan));
@@ -64,20 +96,20 @@ Json pipeline_summary_json(const PlanOutcome& outcome) {
   const PipelinePlan& pipeline = *outcome.pipeline;
   Json json;
   add_step(json, pipeline);
-  std::int64_t peak = 0;
+  const std::vector<std::uint32_t> groups = groups_of_stages(pipeline.orders, pipeline.stages.size()).value();
   Json::Array stages;
   for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
     const Plan& plan = pipeline.stages[s];
-    peak = std::max(peak, plan.peak_bytes);
     Json one;
-    one.add("devices", devices_of(s, plan.cluster.devices())).add("mesh", to_string(plan.mesh));
+    one.add("devices", devices_of(groups[s], plan.cluster.devices())).add("mesh", to_string(plan.mesh));
     one.add("step_share_seconds", pipeline.busy_seconds[s]).add("peak_bytes", plan.peak_bytes).add("in_flight", pipeline.in_flight[s]);
     one.add("status", name(plan.status)).add("method", plan.method).add("memory", account_json(plan.memory)).add("notes", text_list(plan.notes));
     stages.push_back(std::move(one));
   }
-  json.add("peak_bytes", peak).add("budget_bytes", pipeline.budget_bytes).add("notes", text_list(pipeline.notes));
+  json.add("peak_bytes", std::ranges::max(pipeline.peak_bytes)).add("budget_bytes", pipeline.budget_bytes).add("notes", text_list(pipeline.notes));
   add_joints(json, pipeline);
   json.add("stages", std::move(stages));
+  if (!pipeline.orders.empty()) json.add("groups", groups_json(pipeline, groups));
   Json phases;
   phases.add("plugins", outcome.phases.plugins).add("frontend", outcome.phases.frontend);
   phases.add("strategies", outcome.phases.strategies).add("search", outcome.phases.search).add("total", outcome.phases.total);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "foreign_text.h"
+#include "meshwright/stages.h"
 #include "report/schedule_svg.h"
 #include "report/text_table.h"
 #include "units.h"
@@ -49,30 +50,67 @@ std::string complete(std::size_t stage, int thread, Ticks start, Ticks end, cons
          R"(, "name": )" + json_string(title) + R"(, "cat": )" + json_string(category) + R"(, "args": {"microbatch": )" + std::to_string(microbatch) + "}}";
 }
 
-std::string title_of(const StepEvent& event) {
-  if (event.phase == Phase::update) return "update";
-  return (event.phase == Phase::forward ? "F" : "B") + std::to_string(event.microbatch);
+// "F3"; "1F3" where the devices have several stages.
+std::string title_of(const PipelinePlan& pipeline, const StageSpan& span) {
+  const std::string stage = pipeline.orders.empty() ? "" : std::to_string(span.stage);
+  if (span.event.phase == Phase::update) return (stage.empty() ? "" : stage + " ") + "update";
+  return stage + (span.event.phase == Phase::forward ? "F" : "B") + std::to_string(span.event.microbatch);
 }
 
-TimedSchedule drawn(const PipelinePlan& pipeline, const PipelineStep& step) {
+// What the devices of each group have.
+struct Lane {
+  std::vector<std::uint32_t> stages;
+  std::int64_t devices = 0;
+  std::int64_t in_flight = 0;  // microbatches of its stages together, at most
+  Ticks busy = 0;
+
+  [[nodiscard]] std::string text() const {
+    std::string text;
+    for (const std::uint32_t stage : stages) text += (text.empty() ? "" : ", ") + std::to_string(stage);
+    return text;
+  }
+};
+
+std::vector<Lane> lanes_of(const PipelinePlan& pipeline, const PipelineStep& step) {
+  std::vector<Lane> lanes(step.spans.size());
+  const std::vector<std::uint32_t> groups = groups_of_stages(pipeline.orders, pipeline.stages.size()).value();
+  for (std::uint32_t stage = 0; stage < groups.size(); ++stage) {
+    lanes[groups[stage]].stages.push_back(stage);
+    lanes[groups[stage]].devices = pipeline.stages[stage].cluster.devices();
+  }
+  for (std::size_t group = 0; group < lanes.size(); ++group) {
+    std::int64_t begun = 0;
+    for (const StageSpan& span : step.spans[group]) {
+      if (span.event.phase == Phase::forward) lanes[group].in_flight = std::max(lanes[group].in_flight, ++begun);
+      if (span.event.phase == Phase::backward) --begun;
+      lanes[group].busy += span.end - span.start;
+    }
+  }
+  return lanes;
+}
+
+// The update is not drawn. Each group has as many stages.
+TimedSchedule drawn(const PipelinePlan& pipeline, const PipelineStep& step, const std::vector<Lane>& lanes) {
   TimedSchedule timed;
   timed.id = pipeline.model.graph->name + ", " + pipeline.schedule;
   timed.in_seconds = true;
-  timed.schedule.shape = {static_cast<std::uint32_t>(step.spans.size()), 1, static_cast<std::uint32_t>(pipeline.training.microbatches)};
-  for (std::size_t stage = 0; stage < step.spans.size(); ++stage) {
-    timed.schedule.positions.push_back(static_cast<std::uint32_t>(stage));
+  timed.schedule.shape = {static_cast<std::uint32_t>(lanes.size()), static_cast<std::uint32_t>(lanes.front().stages.size()), static_cast<std::uint32_t>(pipeline.training.microbatches)};
+  for (std::size_t group = 0; group < lanes.size(); ++group) {
+    const std::vector<std::uint32_t>& stages = lanes[group].stages;
+    timed.schedule.positions.insert(timed.schedule.positions.end(), stages.begin(), stages.end());
     std::vector<PipelineEvent>& order = timed.schedule.order.emplace_back();
     std::vector<PipelineTimeline::Span>& spans = timed.timeline.spans.emplace_back();
     Ticks busy = 0;
-    for (const StageSpan& span : step.spans[stage]) {
+    for (const StageSpan& span : step.spans[group]) {
       if (span.event.phase == Phase::update) continue;
-      order.push_back({span.event.phase == Phase::forward ? PipelineEventKind::forward : PipelineEventKind::backward, 0, static_cast<std::uint32_t>(span.event.microbatch)});
+      const auto chunk = static_cast<std::uint32_t>(std::ranges::find(stages, span.stage) - stages.begin());
+      order.push_back({span.event.phase == Phase::forward ? PipelineEventKind::forward : PipelineEventKind::backward, chunk, static_cast<std::uint32_t>(span.event.microbatch)});
       spans.push_back({span.start, span.end});
       busy += span.end - span.start;
       timed.timeline.makespan = std::max(timed.timeline.makespan, span.end);
     }
     timed.timeline.busy.push_back(busy);
-    timed.timeline.in_flight.push_back(static_cast<std::uint32_t>(pipeline.in_flight[stage]));
+    timed.timeline.in_flight.push_back(static_cast<std::uint32_t>(lanes[group].in_flight));
   }
   return timed;
 }
@@ -80,12 +118,13 @@ TimedSchedule drawn(const PipelinePlan& pipeline, const PipelineStep& step) {
 }  // namespace
 
 std::string step_text(const PipelinePlan& pipeline, const PipelineStep& step) {
-  std::vector<std::vector<std::string>> rows = {{"stage", "devices", "a forward", "a backward", "update", "busy", "waits", "in flight"}};
-  for (std::size_t stage = 0; stage < step.spans.size(); ++stage) {
-    const std::vector<StageSpan>& spans = step.spans[stage];
-    rows.push_back({std::to_string(stage), std::to_string(pipeline.stages[stage].cluster.devices()), phase_sum(spans, Phase::forward).each(), phase_sum(spans, Phase::backward).each(),
-                    phase_sum(spans, Phase::update).each(), milliseconds(step.busy_seconds[stage]), milliseconds(step.step_seconds - step.busy_seconds[stage]),
-                    std::to_string(pipeline.in_flight[stage])});
+  std::vector<std::vector<std::string>> rows = {{pipeline.orders.empty() ? "stage" : "stages", "devices", "a forward", "a backward", "update", "busy", "waits", "in flight"}};
+  const std::vector<Lane> lanes = lanes_of(pipeline, step);
+  for (std::size_t group = 0; group < lanes.size(); ++group) {
+    const std::vector<StageSpan>& spans = step.spans[group];
+    const double busy = to_seconds(lanes[group].busy);
+    rows.push_back({lanes[group].text(), std::to_string(lanes[group].devices), phase_sum(spans, Phase::forward).each(), phase_sum(spans, Phase::backward).each(),
+                    phase_sum(spans, Phase::update).each(), milliseconds(busy), milliseconds(step.step_seconds - busy), std::to_string(lanes[group].in_flight)});
   }
   std::string text = "Step of " + milliseconds(step.step_seconds) + ", " + std::to_string(pipeline.training.microbatches) + " microbatches by " + pipeline.schedule + "\n" + table_text(rows, 1);
   return text + "\nBubble " + percent(step.bubble) + " of all devices' time: " + percent(step.start) + " to fill and to drain, " + percent(step.imbalance) +
@@ -94,18 +133,14 @@ std::string step_text(const PipelinePlan& pipeline, const PipelineStep& step) {
 
 Json step_json(const PipelinePlan& pipeline, const PipelineStep& step) {
   Json json;
-  std::int64_t ranks = 0, peak = 0;
-  for (const Plan& plan : pipeline.stages) {
-    ranks += plan.cluster.devices();
-    peak = std::max(peak, plan.peak_bytes);
-  }
-  json.add("ranks", ranks).add("step_seconds", step.step_seconds).add("peak_bytes", peak);
+  json.add("ranks", pipeline.cluster.devices()).add("step_seconds", step.step_seconds).add("peak_bytes", std::ranges::max(pipeline.peak_bytes));
   json.add("bubble", Json().add("share", step.bubble).add("imbalance", step.imbalance).add("communication", step.communication).add("start", step.start));
   Json::Array stages;
-  for (std::size_t stage = 0; stage < step.spans.size(); ++stage) {
+  const std::vector<Lane> lanes = lanes_of(pipeline, step);
+  for (std::size_t group = 0; group < lanes.size(); ++group) {
     Json::Array events;
-    for (const StageSpan& span : step.spans[stage]) events.push_back(Json().add("event", title_of(span.event)).add("start_seconds", to_seconds(span.start)).add("end_seconds", to_seconds(span.end)));
-    stages.push_back(Json().add("busy_seconds", step.busy_seconds[stage]).add("peak_bytes", pipeline.stages[stage].peak_bytes).add("in_flight", pipeline.in_flight[stage]).add("events", std::move(events)));
+    for (const StageSpan& span : step.spans[group]) events.push_back(Json().add("event", title_of(pipeline, span)).add("start_seconds", to_seconds(span.start)).add("end_seconds", to_seconds(span.end)));
+    stages.push_back(Json().add("busy_seconds", to_seconds(lanes[group].busy)).add("peak_bytes", pipeline.peak_bytes[group]).add("in_flight", lanes[group].in_flight).add("events", std::move(events)));
   }
   return json.add("stages", std::move(stages));
 }
@@ -113,17 +148,20 @@ Json step_json(const PipelinePlan& pipeline, const PipelineStep& step) {
 std::string step_trace(const PipelinePlan& pipeline, const PipelineStep& step) {
   constexpr int kComputing = 0, kSending = 1;
   std::vector<std::string> events;
-  for (std::size_t stage = 0; stage < step.spans.size(); ++stage) {
-    const std::int64_t devices = pipeline.stages[stage].cluster.devices();
-    events.push_back(metadata("process_name", stage, kComputing, "stage " + std::to_string(stage) + ", each of " + std::to_string(devices) + " devices"));
-    events.push_back(metadata("thread_name", stage, kComputing, "computing"));
-    events.push_back(metadata("thread_name", stage, kSending, "sending"));
-    for (const StageSpan& span : step.spans[stage]) {
-      events.push_back(complete(stage, kComputing, span.start, span.end, title_of(span.event), name(span.event.phase), span.event.microbatch));
+  const std::vector<Lane> lanes = lanes_of(pipeline, step);
+  for (std::size_t group = 0; group < lanes.size(); ++group) {
+    const std::string stages = (lanes[group].stages.size() == 1 ? "stage " : "stages ") + lanes[group].text();
+    events.push_back(metadata("process_name", group, kComputing, stages + ", each of " + std::to_string(lanes[group].devices) + " devices"));
+    events.push_back(metadata("thread_name", group, kComputing, "computing"));
+    events.push_back(metadata("thread_name", group, kSending, "sending"));
+    for (const StageSpan& span : step.spans[group]) {
+      events.push_back(complete(group, kComputing, span.start, span.end, title_of(pipeline, span), name(span.event.phase), span.event.microbatch));
     }
-    for (const SentSpan& sent : step.sent[stage]) {
-      const std::string what = (sent.message.gradient ? "gradient of " : "") + sent.message.value + " to stage " + std::to_string(sent.message.to);
-      events.push_back(complete(stage, kSending, sent.start, sent.end, what, "send", sent.microbatch));
+    for (const std::uint32_t stage : lanes[group].stages) {
+      for (const SentSpan& sent : step.sent[stage]) {
+        const std::string what = (sent.message.gradient ? "gradient of " : "") + sent.message.value + " to stage " + std::to_string(sent.message.to);
+        events.push_back(complete(group, kSending, sent.start, sent.end, what, "send", sent.microbatch));
+      }
     }
   }
   std::string text = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n";
@@ -134,7 +172,11 @@ std::string step_trace(const PipelinePlan& pipeline, const PipelineStep& step) {
 Result<std::string> step_svg(const PipelinePlan& pipeline, const PipelineStep& step) {
   std::size_t events = 0;
   for (const auto& spans : step.spans) events += spans.size();
-  if (events <= kMostSpansDrawn) return schedule_svg(drawn(pipeline, step));
+  const std::vector<Lane> lanes = lanes_of(pipeline, step);
+  for (const Lane& lane : lanes) {
+    if (lane.stages.size() != lanes.front().stages.size()) return bad_input("a picture shows groups of devices with as many stages each; --trace and --format json have any");
+  }
+  if (events <= kMostSpansDrawn) return schedule_svg(drawn(pipeline, step, lanes));
   return bad_input("a picture of " + std::to_string(events) + " events shows nothing; at most " + std::to_string(kMostSpansDrawn) + " are drawn; --format json has them all");
 }
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "meshwright/stages.h"
 #include "report/memory_text.h"
 #include "report/text_table.h"
 #include "units.h"
@@ -33,17 +34,24 @@ std::string modules_of(const Plan& plan) {
 
 std::string stages_text(const PipelinePlan& pipeline) {
   std::vector<std::vector<std::string>> rows = {{"stage", "devices", "mesh", "modules", "busy", "peak memory", "in flight", "plan"}};
+  const std::vector<std::uint32_t> groups = groups_of_stages(pipeline.orders, pipeline.stages.size()).value();
   const auto slowest = std::ranges::max_element(pipeline.busy_seconds) - pipeline.busy_seconds.begin();
-  std::int64_t first = 0;
   for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
     const Plan& plan = pipeline.stages[s];
-    const std::int64_t devices = plan.cluster.devices();
+    const std::int64_t devices = plan.cluster.devices(), first = groups[s] * devices;
     rows.push_back({std::to_string(s) + (static_cast<std::ptrdiff_t>(s) == slowest ? " *" : ""), std::to_string(first) + (devices > 1 ? " to " + std::to_string(first + devices - 1) : ""),
                     devices > 1 ? to_string(plan.mesh) : "1", modules_of(plan), milliseconds(pipeline.busy_seconds[s]), size_text(plan.peak_bytes), std::to_string(pipeline.in_flight[s]),
                     std::string(name(plan.status))});
-    first += devices;
   }
-  return "Stages (* sets the pace):\n" + table_text(rows, 4);
+  std::string text = "Stages (* " + std::string(pipeline.orders.empty() ? "sets the pace" : "takes longest") + "):\n" + table_text(rows, 4);
+  for (std::uint32_t group = 0; group < pipeline.orders.size(); ++group) {
+    std::vector<std::uint32_t> stages;
+    for (std::uint32_t s = 0; s < groups.size(); ++s) {
+      if (groups[s] == group) stages.push_back(s);
+    }
+    text += "  stages " + numbers_text(stages) + " share devices, and hold " + size_text(pipeline.peak_bytes[group]) + " at most together\n";
+  }
+  return text;
 }
 
 std::string boundaries_text(const PipelinePlan& pipeline) {
@@ -72,9 +80,7 @@ std::string pipeline_text(const PlanOutcome& outcome) {
   text += "Step         " + milliseconds(pipeline.step_seconds) + " (simulated)\n";
   text += "Bubble       " + percent(pipeline.bubble) + " of all devices' time: " + percent(pipeline.start) + " to fill and to drain, " + percent(pipeline.imbalance) +
           " since stages take unequally long, " + percent(pipeline.communication) + " for what is sent\n";
-  std::int64_t peak = 0;
-  for (const Plan& plan : pipeline.stages) peak = std::max(peak, plan.peak_bytes);
-  text += "Memory       at most " + size_text(peak) + " of " + size_text(pipeline.budget_bytes) + " per device\n";
+  text += "Memory       at most " + size_text(std::ranges::max(pipeline.peak_bytes)) + " of " + size_text(pipeline.budget_bytes) + " per device\n";
   char seconds[160];
   std::snprintf(seconds, sizeof seconds, "Search       strategies %.3f s, search %.3f s, whole %.3f s\n", outcome.phases.strategies, outcome.phases.search, outcome.phases.total);
   text += seconds;

@@ -15,6 +15,7 @@
 #include "meshwright/op_kernels.h"
 #include "meshwright/program.h"
 #include "meshwright/result.h"
+#include "meshwright/step_order.h"
 #include "meshwright/tensor.h"
 
 namespace meshwright {
@@ -55,9 +56,9 @@ class MESHWRIGHT_API Backend {
   // Makes the program ready to run; `source` and `observer` of the input are not used. Errors: bad_input unless the backend
   // overrides it.
   Result<std::unique_ptr<Executable>> compile(const BackendInput& input) const;
-  // Makes the programs of all stages of a pipeline ready to run together, by stage. Errors: bad_input unless the backend overrides it;
-  // those of joint_order (stages.h).
-  Result<std::unique_ptr<StagesExecutable>> compile_stages(const std::vector<BackendInput>& stages) const;
+  // Makes the programs of all stages of a pipeline ready to run together, by stage, on devices that run them as `orders` says. Errors: bad_input unless the
+  // backend overrides it; those of joint_order (stages.h).
+  Result<std::unique_ptr<StagesExecutable>> compile_stages(const std::vector<BackendInput>& stages, const GroupOrders& orders = {}) const;
   // Writes the program down. Errors: bad_input unless the backend overrides it.
   Result<std::vector<EmittedFile>> emit(const BackendInput& input) const;
   // The same of a pipeline; inputs by stage, with their plans. Errors: bad_input unless the backend overrides it.
@@ -66,7 +67,7 @@ class MESHWRIGHT_API Backend {
  private:
   virtual Result<Report> do_run(const BackendInput& input) const;
   virtual Result<std::unique_ptr<Executable>> do_compile(const BackendInput& input) const;
-  virtual Result<std::unique_ptr<StagesExecutable>> do_compile_stages(const std::vector<BackendInput>& stages) const;
+  virtual Result<std::unique_ptr<StagesExecutable>> do_compile_stages(const std::vector<BackendInput>& stages, const GroupOrders& orders) const;
   virtual Result<std::vector<EmittedFile>> do_emit(const BackendInput& input) const;
   virtual Result<std::vector<EmittedFile>> do_emit_stages(const PipelinePlan& pipeline, const std::vector<BackendInput>& stages) const;
 };

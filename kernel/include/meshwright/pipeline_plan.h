@@ -22,7 +22,9 @@ struct PipelinePlan {
   TrainingSettings training;           // that of a stage's plan has its order
   std::vector<UsedPlugin> plugins;
   std::string schedule;                // the id of what made the orders of the stages
-  std::vector<Plan> stages;            // each with its part; the devices of one are behind those of the stage before
+  // Each with its part, along the model. Its devices are those of its group (groups_of_stages in stages.h), which are behind those of the group before.
+  std::vector<Plan> stages;
+  GroupOrders orders;  // of devices that several stages share
   std::vector<StageBoundary> boundaries;
   std::vector<SharedParameter> shared;
   std::int64_t budget_bytes = 0;
@@ -31,7 +33,10 @@ struct PipelinePlan {
   double bubble = 0, imbalance = 0, communication = 0, start = 0;  // as in PipelineStep
   std::vector<double> busy_seconds;                                // by stage
   std::vector<std::int64_t> in_flight;                             // by stage: microbatches at most
+  std::vector<std::int64_t> peak_bytes;                            // by group, of a device's stages together
   std::vector<std::string> notes;
+
+  [[nodiscard]] std::uint32_t groups() const { return static_cast<std::uint32_t>(orders.empty() ? stages.size() : orders.size()); }
 };
 
 }  // namespace meshwright

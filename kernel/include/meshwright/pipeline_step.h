@@ -1,8 +1,9 @@
 // When the stages of a pipeline run what (stages.h): a step of all of them together, event by event of their schedule.
 //
 // What a forward, a backward and the update of one stage take, the simulation of its own program says (timeline.h), the device's host and the overlap of
-// its own communication included. A stage runs its events in its order, each as soon as what it receives is there: what is sent travels
-// beside the computing, from the end of the event that sends it. Weights that stages share meet behind the last backward of all of these stages.
+// its own communication included. Devices run the events of their stages in their order, each as soon as what it receives is there: what is sent travels
+// beside the computing, from the end of the event that sends it; between stages that share devices it takes no time. Weights that stages share meet behind the last
+// backward of all of these stages.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,7 @@
 namespace meshwright {
 
 struct StageSpan {
+  std::uint32_t stage = 0;
   StepEvent event;
   Ticks start = 0, end = 0;
 };
@@ -32,17 +34,17 @@ struct SentSpan {
 };
 
 struct PipelineStep {
-  std::vector<std::vector<StageSpan>> spans;  // by stage, in its order; the update last
+  std::vector<std::vector<StageSpan>> spans;  // by group of devices (GroupOrders), in its order; the updates last
   std::vector<std::vector<SentSpan>> sent;    // by the stage that sends, in its order; but for those of shared weights
   double step_seconds = 0;
   std::vector<double> busy_seconds;           // by stage
-  // Shares of the time of all stages together. The first is what they wait; the others say why, and add up to it: because other stages take longer;
+  // Shares of the time of all devices together. The first is what they wait; the others say why, and add up to it: because other devices take longer;
   // because what is sent is under way; and because a pipeline fills and drains.
   double bubble = 0, imbalance = 0, communication = 0, start = 0;
 };
 
 // Of finished programs, by stage, each with its profile. Linear in the number of events: what a stage's program does in a microbatch is simulated for at most three of them. Errors: those of joint_order
 // and make_timeline.
-MESHWRIGHT_API Result<PipelineStep> simulate_stages(std::span<const Program> programs, const OpTable& ops, std::span<const CostProfile> profiles);
+MESHWRIGHT_API Result<PipelineStep> simulate_stages(std::span<const Program> programs, const OpTable& ops, std::span<const CostProfile> profiles, const GroupOrders& orders = {});
 
 }  // namespace meshwright

@@ -316,5 +316,7 @@ MESHWRIGHT_API std::int64_t optimizer_bytes(const Program& program, const Progra
 // and the storage of every value that was made and not freed: until the last value that shares it is freed. The peak is
 // the largest.
 MESHWRIGHT_API std::vector<std::int64_t> memory_curve(const Program& program);
+// The same before the first of them.
+MESHWRIGHT_API std::int64_t bytes_at_start(const Program& program);
 
 }  // namespace meshwright

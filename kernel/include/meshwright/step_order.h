@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "meshwright/export.h"
@@ -86,5 +87,22 @@ struct ShortenedOrder {
 };
 
 MESHWRIGHT_API ShortenedOrder shortened(const StepOrder& order);
+
+// An event of one of the stages that share a group of devices.
+struct StageEvent {
+  std::uint32_t stage = 0;
+  StepEvent event;
+  bool operator==(const StageEvent&) const = default;
+};
+
+// "3F0", "3B0": the stage, a forward or a backward, the microbatch; PyTorch's schedule files have the same. Only of forwards and backwards.
+MESHWRIGHT_API std::string to_string(const StageEvent& event);
+// The other way, of many with spaces between them. Errors: bad_input for another word, or a number that is too large.
+MESHWRIGHT_API Result<std::vector<StageEvent>> parse_stage_events(std::string_view text);
+
+// Where several stages share devices (Megatron's virtual stages: interleaved, looped and V-shaped schedules): by group of devices, the forwards and
+// backwards of its stages, one after the other, those of each stage in the order of its program. The updates of all of them follow. Empty: each stage has
+// devices of its own, and runs as its program says.
+using GroupOrders = std::vector<std::vector<StageEvent>>;
 
 }  // namespace meshwright

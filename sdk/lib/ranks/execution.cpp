@@ -63,11 +63,12 @@ std::byte* new_memory(std::int64_t bytes) {
 
 }  // namespace
 
-Execution::Execution(const BackendInput& input, const std::vector<Occurrence>& steps, const Arena& arena, std::int64_t rank)
+Execution::Execution(const BackendInput& input, const std::vector<Occurrence>& steps, const Arena& arena, std::int64_t rank, DeviceBytes& device)
     : input_(input),
       program_(input.program),
       steps_(steps),
       arena_(arena),
+      device_(device),
       rank_(rank),
       coordinates_(coordinates_of(input.program.mesh, rank)),
       states_(input.program.parameters.size()),
@@ -75,6 +76,8 @@ Execution::Execution(const BackendInput& input, const std::vector<Occurrence>& s
 
 void Execution::count(std::int64_t bytes) {
   held_bytes_ += bytes;
+  device_.now += bytes;
+  device_.most = std::max(device_.most, device_.now);
   if (held_bytes_ <= peak_bytes_) return;
   peak_bytes_ = held_bytes_;
   peak_instruction_ = static_cast<std::int64_t>(steps_.empty() ? 0 : steps_[step_].instruction);
@@ -125,14 +128,16 @@ void Execution::begin(const std::vector<const Tensor*>& inputs, const Ways& ways
 void Execution::end() {
   std::vector<Held> kept(values_.size());
   std::vector<std::pair<ProgramValueId, Tensor>> elsewhere;  // copies: where one has to go, another one may lie
-  held_bytes_ = microbatch_ = 0;
+  std::int64_t stays = 0;
+  microbatch_ = 0;
   for (const ProgramParameter& parameter : program_.parameters) {
     const std::size_t before = program_.place(parameter.value, 0);
     const std::size_t now = parameter.updated == kNoId ? before : program_.place(parameter.updated, program_.order.microbatches - 1);
     if (arena_.offsets[now] == arena_.offsets[before]) kept[before] = std::move(values_[now]);
     else elsewhere.emplace_back(parameter.value, *values_[now].storage);
-    held_bytes_ += program_.local_bytes(parameter.value) + optimizer_bytes(program_, parameter);
+    stays += program_.local_bytes(parameter.value) + optimizer_bytes(program_, parameter);
   }
+  count(stays - held_bytes_);
   values_ = std::move(kept);
   for (const auto& [id, tensor] : elsewhere) {
     Tensor there = placed(id, 0);
@@ -218,7 +223,7 @@ Status Execution::drop(const Instruction& instruction) {
   for (const ProgramOperand& operand : instruction.operands) {
     const Result<const Held*> held_value = held(operand.value);
     if (!held_value) return held_value.error();
-    if ((*held_value)->storage.use_count() == 1) held_bytes_ -= (*held_value)->storage->type().bytes();
+    if ((*held_value)->storage.use_count() == 1) count(-(*held_value)->storage->type().bytes());
     value(operand.value) = {};
   }
   return Done{};

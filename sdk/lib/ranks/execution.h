@@ -29,13 +29,18 @@ struct FreeMemory {
   void operator()(std::byte* memory) const { std::free(memory); }
 };
 
+// What a device holds of all that runs on it, in bytes.
+struct DeviceBytes {
+  std::int64_t now = 0, most = 0;
+};
+
 // One rank: its values, and how many bytes they take. Used by one thread at a time.
 class Execution {
  public:
-  // `steps`: what a step does. `arena`: where its values lie.
-  Execution(const BackendInput& input, const std::vector<Occurrence>& steps, const Arena& arena, std::int64_t rank);
+  // `steps`: what a step does. `arena`: where its values lie. `device`: of the rank; outlives this.
+  Execution(const BackendInput& input, const std::vector<Occurrence>& steps, const Arena& arena, std::int64_t rank, DeviceBytes& device);
 
-  // Takes its parts of the whole tensors of the parameters; the optimizer's state is empty.
+  // Takes its parts of the whole tensors of the parameters; the optimizer's state is empty. The device must have been emptied.
   void load(const std::vector<const Tensor*>& parameters);
   // What carries a step's values between ranks: those of its mesh, and those of other stages.
   struct Ways {
@@ -101,6 +106,7 @@ class Execution {
   void keep(ProgramValueId id, Tensor placed);
   // The same of what lies elsewhere.
   void keep_copy(ProgramValueId id, const Tensor& tensor);
+  // So many bytes more are held, or less.
   void count(std::int64_t bytes);
   Status drop(const Instruction& instruction);
   Status make_views(const Instruction& instruction);
@@ -116,6 +122,7 @@ class Execution {
   const Program& program_;
   const std::vector<Occurrence>& steps_;
   const Arena& arena_;
+  DeviceBytes& device_;
   std::unique_ptr<std::byte, FreeMemory> memory_;  // the arena, from `load` on
   std::int64_t rank_;
   std::vector<std::int64_t> coordinates_;

@@ -1,9 +1,11 @@
 #include "run_ranks.h"
 
+#include <algorithm>
 #include <deque>
 #include <exception>
 #include <map>
 #include <numeric>
+#include <span>
 #include <thread>
 
 #include "execution.h"
@@ -16,8 +18,9 @@ namespace {
 // The ranks of one stage of a pipeline, and what they keep from step to step; or those of a whole model.
 class StageRanks {
  public:
-  explicit StageRanks(const BackendInput& input) : input_(input), program_(input.program), steps_(occurrences(program_)), arena_(make_arena(program_)) {
-    for (std::int64_t rank = 0; rank < program_.mesh.devices(); ++rank) ranks_.emplace_back(input_, steps_, arena_, rank);
+  // `devices`: one for each rank.
+  StageRanks(const BackendInput& input, std::span<DeviceBytes> devices) : input_(input), program_(input.program), steps_(occurrences(program_)), arena_(make_arena(program_)) {
+    for (std::size_t rank = 0; rank < devices.size(); ++rank) ranks_.emplace_back(input_, steps_, arena_, static_cast<std::int64_t>(rank), devices[rank]);
   }
 
   [[nodiscard]] const Program& program() const { return program_; }
@@ -119,52 +122,66 @@ class StageRanks {
   bool loaded_ = false;
 };
 
-using Stages = std::deque<StageRanks>;
+// All stages, and the devices that they are on.
+struct Stages {
+  std::deque<std::vector<DeviceBytes>> groups;
+  std::vector<std::uint32_t> group_of;  // by stage
+  JointOrder order;
+  std::deque<StageRanks> ranks;         // by stage
+
+  void empty_devices() {
+    for (std::vector<DeviceBytes>& group : groups) std::ranges::fill(group, DeviceBytes());
+  }
+};
 
 std::vector<const Program*> programs_of(const Stages& stages) {
   std::vector<const Program*> programs;
-  for (const StageRanks& stage : stages) programs.push_back(&stage.program());
+  for (const StageRanks& stage : stages.ranks) programs.push_back(&stage.program());
   return programs;
 }
 
-std::int64_t ranks_of(const Stages& stages) {
-  return std::accumulate(stages.begin(), stages.end(), std::int64_t{0}, [](std::int64_t sum, const StageRanks& stage) { return sum + stage.size(); });
+std::int64_t devices_of(const Stages& stages) {
+  return std::accumulate(stages.groups.begin(), stages.groups.end(), std::int64_t{0}, [](std::int64_t sum, const auto& group) { return sum + std::ssize(group); });
 }
 
-// Where each place of each stage's steps stands in the order of all.
-using Order = std::vector<std::vector<std::size_t>>;
-
-// All ranks of one step, each a thread; the first is the caller's.
+// All devices of one step, each a thread; the first is the caller's.
 class Run {
  public:
   // `inputs` and `observers` by stage.
-  Run(Stages& stages, const Order& order, const RunOptions& options, const std::vector<std::vector<const Tensor*>>& inputs, const std::vector<RunObserver*>& observers)
+  Run(Stages& stages, const RunOptions& options, const std::vector<std::vector<const Tensor*>>& inputs, const std::vector<RunObserver*>& observers)
       : stages_(stages),
         options_(options),
-        meeting_(ranks_of(stages), [this](std::size_t place) { return described(place); }),
+        meeting_(devices_of(stages), [this](std::size_t place) { return described(place); }),
         post_(programs_of(stages), meeting_) {
     std::int64_t first = 0;
-    for (std::size_t s = 0; s < stages_.size(); ++s) {
-      StageRanks& stage = stages_[s];
-      parts_.emplace_back(stage, s, inputs[s], observers[s], Transport(stage.program(), meeting_, options.scatter_partials, {first, order[s]}), order[s], first, post_);
-      first += stage.size();
+    for (const std::vector<DeviceBytes>& group : stages_.groups) {
+      lanes_.push_back({first, std::ssize(group), {}, {}});
+      first += std::ssize(group);
     }
+    for (std::size_t s = 0; s < stages_.ranks.size(); ++s) {
+      StageRanks& stage = stages_.ranks[s];
+      Lane& lane = lanes_[stages_.group_of[s]];
+      const std::vector<std::size_t>& places = stages_.order[s];
+      lane.parts.push_back(&parts_.emplace_back(stage, s, inputs[s], observers[s], Transport(stage.program(), meeting_, options.scatter_partials, {lane.first_rank, places}), places, lane.first_rank, post_));
+      for (std::size_t i = 0; i < places.size(); ++i) lane.turns.push_back({places[i], lane.parts.size() - 1, i});
+    }
+    for (Lane& lane : lanes_) std::ranges::sort(lane.turns, {}, &Turn::place);
   }
 
   Result<Report> run() {
     std::vector<std::thread> threads;
-    for (Part& part : parts_) {
-      for (std::int64_t rank = 0; rank < part.stage.size(); ++rank) {
-        if (part.ways.first_rank + rank == 0) continue;
+    for (const Lane& lane : lanes_) {
+      for (std::int64_t rank = 0; rank < lane.devices; ++rank) {
+        if (lane.first_rank + rank == 0) continue;
         try {
-          threads.emplace_back([this, &part, rank] { follow(part, rank); });
+          threads.emplace_back([this, &lane, rank] { follow(lane, rank); });
         } catch (const std::exception& problem) {
-          meeting_.fail(part.ways.first_rank + rank, 0, internal_error(name(part, rank) + " can't start: " + problem.what()));
-          meeting_.leave(part.ways.first_rank + rank);
+          meeting_.fail(lane.first_rank + rank, 0, internal_error(name(*lane.parts.front(), rank) + " can't start: " + problem.what()));
+          meeting_.leave(lane.first_rank + rank);
         }
       }
     }
-    follow(parts_.front(), 0);
+    follow(lanes_.front(), 0);
     for (std::thread& thread : threads) thread.join();
     if (const std::optional<Error> failure = meeting_.failure()) return *failure;
     return report();
@@ -187,6 +204,18 @@ class Run {
     [[nodiscard]] std::size_t place(std::size_t index) const { return index < ways.order.size() ? ways.order[index] : std::numeric_limits<std::size_t>::max() - 1; }
   };
 
+  // What a device does of one part, and where that stands in the order of all.
+  struct Turn {
+    std::size_t place = 0, part = 0, index = 0;
+  };
+
+  // The devices of a group: what they run, in turn.
+  struct Lane {
+    std::int64_t first_rank = 0, devices = 0;
+    std::vector<Part*> parts;
+    std::vector<Turn> turns;
+  };
+
   [[nodiscard]] std::string name(const Part& part, std::int64_t rank) const {
     return (parts_.size() > 1 ? "stage " + std::to_string(part.number) + ", " : "") + "rank " + std::to_string(rank);
   }
@@ -202,34 +231,36 @@ class Run {
     return "the end of the step";
   }
 
-  // What a rank does.
-  void follow(Part& part, std::int64_t rank) {
-    std::size_t index = 0;
+  // What a device does.
+  void follow(const Lane& lane, std::int64_t rank) {
+    Turn at{0, 0, 0};
     try {
-      const Result<bool> done = execute_all(part, rank, index);
-      if (!done) fail(part, rank, index, done.error());
+      const Result<bool> done = execute_all(lane, rank, at);
+      if (!done) fail(*lane.parts[at.part], rank, at.index, done.error());
     } catch (const std::exception& problem) {
-      fail(part, rank, index, internal_error(problem.what()));
+      fail(*lane.parts[at.part], rank, at.index, internal_error(problem.what()));
     }
-    meeting_.leave(part.ways.first_rank + rank);
+    meeting_.leave(lane.first_rank + rank);
   }
 
-  Result<bool> execute_all(Part& part, std::int64_t rank, std::size_t& index) {
-    Execution& execution = part.stage.rank(rank);
-    execution.begin(part.inputs, part.ways, part.observer);
+  // `at`: what is being done.
+  Result<bool> execute_all(const Lane& lane, std::int64_t rank, Turn& at) {
+    for (Part* part : lane.parts) part->stage.rank(rank).begin(part->inputs, part->ways, part->observer);
     const bool all = options_.instructions.empty();
-    const std::vector<std::size_t> chosen =
-        all ? std::vector<std::size_t>{} : options_.instructions[static_cast<std::size_t>(rank)];
-    const std::size_t steps = part.stage.steps().size(), count = all ? steps : chosen.size();
-    for (std::size_t i = 0; i < count; ++i) {
-      index = all ? i : chosen[i];
-      if (!meeting_.goes_on(part.place(index))) return false;
-      const Result<bool> done = execution.execute(index);
+    const std::vector<std::size_t> chosen = all ? std::vector<std::size_t>{} : options_.instructions[static_cast<std::size_t>(rank)];
+    for (std::size_t i = 0; i < (all ? lane.turns.size() : chosen.size()); ++i) {
+      at = all ? lane.turns[i] : Turn{0, 0, chosen[i]};
+      Part& part = *lane.parts[at.part];
+      if (!meeting_.goes_on(part.place(at.index))) return false;
+      const Result<bool> done = part.stage.rank(rank).execute(at.index);
       if (!done || !*done) return done;
     }
-    index = steps;
-    if (!meeting_.goes_on(part.place(index))) return false;
-    if (const Status status = execution.give_outputs(); !status) return status.error();
+    for (at.part = 0; at.part < lane.parts.size(); ++at.part) {
+      Part& part = *lane.parts[at.part];
+      at.index = part.stage.steps().size();
+      if (!meeting_.goes_on(part.place(at.index))) return false;
+      if (const Status status = part.stage.rank(rank).give_outputs(); !status) return status.error();
+    }
     return true;
   }
 
@@ -242,9 +273,13 @@ class Run {
 
   Report report() const {
     Report report;
+    for (const Lane& lane : lanes_) {
+      report.ranks += lane.devices;
+      std::int64_t arenas = 0;
+      for (const Part* part : lane.parts) arenas += part->stage.arena_bytes();
+      report.arena_bytes = std::max(report.arena_bytes, arenas);
+    }
     for (const Part& part : parts_) {
-      report.ranks += part.stage.size();
-      report.arena_bytes = std::max(report.arena_bytes, part.stage.arena_bytes());
       for (std::int64_t rank = 0; rank < part.stage.size(); ++rank) {
         const Execution& execution = part.stage.rank(rank);
         report.bytes_sent += part.transport.fetched_bytes(rank) + execution.received_bytes();
@@ -253,6 +288,9 @@ class Run {
         report.peak_instruction = execution.peak_instruction();
       }
     }
+    for (const std::vector<DeviceBytes>& group : stages_.groups) {
+      for (const DeviceBytes& device : group) report.peak_bytes = std::max(report.peak_bytes, device.most);
+    }
     return report;
   }
 
@@ -260,20 +298,21 @@ class Run {
   const RunOptions& options_;
   Meeting meeting_;
   Post post_;
-  std::deque<Part> parts_;
+  std::deque<Part> parts_;  // by stage
+  std::deque<Lane> lanes_;  // by group
 };
 
 // One step of all stages.
-Result<Report> take_step(Stages& stages, const Order& order, const RunOptions& options, const std::vector<TensorSource>& sources, const std::vector<RunObserver*>& observers) {
+Result<Report> take_step(Stages& stages, const RunOptions& options, const std::vector<TensorSource>& sources, const std::vector<RunObserver*>& observers) {
   std::vector<std::vector<const Tensor*>> inputs;
-  for (std::size_t s = 0; s < stages.size(); ++s) {
-    Result<std::vector<const Tensor*>> here = stages[s].begin(sources[s]);
+  for (std::size_t s = 0; s < stages.ranks.size(); ++s) {
+    Result<std::vector<const Tensor*>> here = stages.ranks[s].begin(sources[s]);
     if (!here) return here.error();
     inputs.push_back(std::move(*here));
   }
-  Result<Report> report = Run(stages, order, options, inputs, observers).run();
+  Result<Report> report = Run(stages, options, inputs, observers).run();
   if (!report) return report;
-  for (StageRanks& stage : stages) {
+  for (StageRanks& stage : stages.ranks) {
     if (Status status = stage.end(); !status) return status.error();
   }
   return report;
@@ -282,38 +321,51 @@ Result<Report> take_step(Stages& stages, const Order& order, const RunOptions& o
 class RanksExecutable final : public Executable {
  public:
   RanksExecutable(const BackendInput& input, RunOptions options) : options_(std::move(options)) {
-    stages_.emplace_back(input);
-    order_.resize(1);
-    order_[0].resize(stages_[0].steps().size());
-    std::iota(order_[0].begin(), order_[0].end(), std::size_t{0});
+    stages_.groups.emplace_back(static_cast<std::size_t>(input.program.mesh.devices()));
+    stages_.group_of = {0};
+    stages_.ranks.emplace_back(input, stages_.groups.front());
+    stages_.order.resize(1);
+    stages_.order[0].resize(stages_.ranks[0].steps().size());
+    std::iota(stages_.order[0].begin(), stages_.order[0].end(), std::size_t{0});
   }
 
  private:
-  Status do_load(const TensorSource& source) override { return stages_[0].load(source); }
-  Result<Report> do_step(const TensorSource& source, RunObserver* observer) override { return take_step(stages_, order_, options_, {source}, {observer}); }
-  Result<Tensor> do_fetch(ValueId source) const override { return stages_[0].fetch(source); }
+  Status do_load(const TensorSource& source) override {
+    stages_.empty_devices();
+    return stages_.ranks[0].load(source);
+  }
+  Result<Report> do_step(const TensorSource& source, RunObserver* observer) override { return take_step(stages_, options_, {source}, {observer}); }
+  Result<Tensor> do_fetch(ValueId source) const override { return stages_.ranks[0].fetch(source); }
 
   const RunOptions options_;
   Stages stages_;
-  Order order_;
 };
 
 class RanksOfStages final : public StagesExecutable {
  public:
-  RanksOfStages(const std::vector<BackendInput>& inputs, Order order, RunOptions options) : options_(std::move(options)), order_(std::move(order)) {
-    for (const BackendInput& input : inputs) stages_.emplace_back(input);
+  // `group_of` and `order` by stage.
+  RanksOfStages(const std::vector<BackendInput>& inputs, std::vector<std::uint32_t> group_of, JointOrder order, RunOptions options) : options_(std::move(options)) {
+    stages_.groups.resize(1 + *std::ranges::max_element(group_of));
+    for (std::size_t s = 0; s < inputs.size(); ++s) {
+      std::vector<DeviceBytes>& group = stages_.groups[group_of[s]];
+      group.resize(static_cast<std::size_t>(inputs[s].program.mesh.devices()));
+      stages_.ranks.emplace_back(inputs[s], group);
+    }
+    stages_.group_of = std::move(group_of);
+    stages_.order = std::move(order);
   }
 
  private:
   Status check(std::size_t given, const char* what) const {
-    if (given == stages_.size()) return Done{};
-    return bad_input("there are " + std::to_string(stages_.size()) + " stages, and " + what + " for " + std::to_string(given));
+    if (given == stages_.ranks.size()) return Done{};
+    return bad_input("there are " + std::to_string(stages_.ranks.size()) + " stages, and " + what + " for " + std::to_string(given));
   }
 
   Status do_load(const std::vector<TensorSource>& sources) override {
     if (Status status = check(sources.size(), "tensors"); !status) return status;
-    for (std::size_t s = 0; s < stages_.size(); ++s) {
-      if (Status status = stages_[s].load(sources[s]); !status) return add_context("stage " + std::to_string(s), status.error());
+    stages_.empty_devices();
+    for (std::size_t s = 0; s < sources.size(); ++s) {
+      if (Status status = stages_.ranks[s].load(sources[s]); !status) return add_context("stage " + std::to_string(s), status.error());
     }
     return Done{};
   }
@@ -321,27 +373,22 @@ class RanksOfStages final : public StagesExecutable {
   Result<Report> do_step(const std::vector<TensorSource>& inputs, const std::vector<RunObserver*>& observers) override {
     if (Status status = check(inputs.size(), "tensors"); !status) return status.error();
     std::vector<RunObserver*> all = observers;
-    all.resize(stages_.size(), nullptr);
-    return take_step(stages_, order_, options_, inputs, all);
+    all.resize(inputs.size(), nullptr);
+    return take_step(stages_, options_, inputs, all);
   }
 
   Result<Tensor> do_fetch(std::size_t stage, ValueId source) const override {
-    if (stage >= stages_.size()) return bad_input("there is no stage " + std::to_string(stage));
-    return stages_[stage].fetch(source);
+    if (stage >= stages_.ranks.size()) return bad_input("there is no stage " + std::to_string(stage));
+    return stages_.ranks[stage].fetch(source);
   }
 
   [[nodiscard]] std::vector<std::int64_t> do_peak_bytes() const override {
     std::vector<std::int64_t> peaks;
-    for (const StageRanks& stage : stages_) {
-      std::int64_t peak = 0;
-      for (std::int64_t rank = 0; rank < stage.size(); ++rank) peak = std::max(peak, stage.rank(rank).peak_bytes());
-      peaks.push_back(peak);
-    }
+    for (const std::vector<DeviceBytes>& group : stages_.groups) peaks.push_back(std::ranges::max(group, {}, &DeviceBytes::most).most);
     return peaks;
   }
 
   const RunOptions options_;
-  const Order order_;
   Stages stages_;
 };
 
@@ -351,12 +398,19 @@ std::unique_ptr<Executable> compile_ranks(const BackendInput& input, const RunOp
   return std::make_unique<RanksExecutable>(input, options);
 }
 
-Result<std::unique_ptr<StagesExecutable>> compile_stage_ranks(const std::vector<BackendInput>& stages, const RunOptions& options) {
+Result<std::unique_ptr<StagesExecutable>> compile_stage_ranks(const std::vector<BackendInput>& stages, const GroupOrders& orders, const RunOptions& options) {
   std::vector<Program> programs;
   for (const BackendInput& stage : stages) programs.push_back(stage.program);
-  Result<Order> order = joint_order(programs);
+  Result<JointOrder> order = joint_order(programs, orders);
   if (!order) return order.error();
-  return std::unique_ptr<StagesExecutable>(std::make_unique<RanksOfStages>(stages, std::move(*order), options));
+  std::vector<std::uint32_t> group_of = groups_of_stages(orders, stages.size()).value();
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const auto other = static_cast<std::size_t>(std::ranges::find(group_of, group_of[s]) - group_of.begin());
+    if (programs[s].mesh.devices() == programs[other].mesh.devices()) continue;
+    return bad_input("stages " + std::to_string(other) + " and " + std::to_string(s) + " share devices, but one has " + std::to_string(programs[other].mesh.devices()) + " and the other " +
+                     std::to_string(programs[s].mesh.devices()));
+  }
+  return std::unique_ptr<StagesExecutable>(std::make_unique<RanksOfStages>(stages, std::move(group_of), std::move(*order), options));
 }
 
 }  // namespace meshwright

@@ -22,7 +22,7 @@ struct RunOptions {
 // lowest rank, which it names; a collective that not all ranks of its group entered, naming those that didn't.
 std::unique_ptr<Executable> compile_ranks(const BackendInput& input, const RunOptions& options = {});
 
-// The ranks of all stages of a pipeline. Errors: those of joint_order.
-Result<std::unique_ptr<StagesExecutable>> compile_stage_ranks(const std::vector<BackendInput>& stages, const RunOptions& options = {});
+// The ranks of all stages of a pipeline; those of stages that share devices are the same, and run them in turn. Errors: those of joint_order.
+Result<std::unique_ptr<StagesExecutable>> compile_stage_ranks(const std::vector<BackendInput>& stages, const GroupOrders& orders = {}, const RunOptions& options = {});
 
 }  // namespace meshwright
