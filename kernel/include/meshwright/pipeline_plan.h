@@ -8,6 +8,7 @@
 #include "meshwright/cluster.h"
 #include "meshwright/model_analysis.h"
 #include "meshwright/plan.h"
+#include "meshwright/step_order.h"
 #include "meshwright/training.h"
 
 namespace meshwright {
