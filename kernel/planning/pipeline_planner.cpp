@@ -8,6 +8,7 @@
 
 #include "cut_model.h"
 #include "meshwright/pipeline_step.h"
+#include "meshwright/recompute.h"
 #include "meshwright/stages.h"
 #include "refusal.h"
 #include "stage_balance.h"
@@ -22,6 +23,7 @@ constexpr int kRounds = 3;         // of cuts, each balanced by what the stages 
 constexpr int kMostShifts = 6;     // of work away from a stage that does not fit
 constexpr double kShift = 1.25;    // by so much heavier it counts then
 constexpr int kMostDivisions = 2;   // of a device's memory among the stages that share it
+constexpr int kMostMoves = 3;       // of a block out of the stage that takes longest, each of which made the step shorter
 constexpr double kBalanced = 1.02;  // the longest stage over the shortest; no other cut is tried then
 
 // Whether an order cuts a backward in two.
@@ -85,9 +87,24 @@ Result<std::vector<std::vector<Pin>>> pins_by_stage(std::span<const Pin> pins, c
   return made;
 }
 
+struct FoundStage {
+  std::optional<Plan> plan;
+  Program program;
+  std::string refusal;
+};
+
+// A stage that was planned, with all that its plan depends on.
+struct PlannedStage {
+  Graph graph;
+  StagePart part;
+  std::int64_t budget = 0;
+  FoundStage found;
+};
+
 // One cut, planned.
 struct Trial {
   std::optional<PipelinePlan> plan;
+  std::vector<PlannedStage> stages;  // of that plan
   std::uint32_t failed = 0;  // else: the first stage that has no plan that fits
   std::string refusal;
 };
@@ -95,7 +112,10 @@ struct Trial {
 class PipelinePlanner {
  public:
   explicit PipelinePlanner(const PipelineRequest& request)
-      : request_(request), stages_(request.schedule.shape.positions()), groups_(groups_of(request.schedule)), orders_(orders_of(request.schedule)), graph_(request.context.graph()) {}
+      : request_(request), stages_(request.schedule.shape.positions()), groups_(groups_of(request.schedule)), orders_(orders_of(request.schedule)), graph_(request.context.graph()) {
+    const std::vector<bool> depends = depends_on_parameters(graph_);
+    for (const Node& node : graph_.nodes) bound_.push_back(depends[node.results.front()]);
+  }
 
   Result<PipelineOutcome> run() {
     if (Status status = check_schedule(); !status) return status.error();
@@ -103,6 +123,9 @@ class PipelinePlanner {
     if (!part) return part.error();
     cluster_ = std::move(*part);
     if (Status status = try_cuts(); !status) return status.error();
+    if (outcome_.plan) {
+      if (Status status = try_moves(); !status) return status.error();
+    }
     return std::move(outcome_);
   }
 
@@ -135,13 +158,74 @@ class PipelinePlanner {
       }
       ++rounds;
       const std::vector<double> busy = trial->plan->busy_seconds;
-      if (!outcome_.plan || trial->plan->step_seconds < outcome_.plan->step_seconds) outcome_.plan = std::move(trial->plan);
+      keep_if_better(balance->stage_of, std::move(*trial));
       const auto [least, most] = std::ranges::minmax(busy);
       if (most <= kBalanced * least) return Done{};
       const double scale = std::reduce(balance->seconds.begin(), balance->seconds.end()) / std::reduce(busy.begin(), busy.end());
       weigh(*balance, wish.weights, [&](std::uint32_t stage) { return balance->seconds[stage] > 0 ? scale * busy[stage] / balance->seconds[stage] : 1; });
     }
     return Done{};
+  }
+
+  bool keep_if_better(const std::vector<std::uint32_t>& stage_of, Trial trial) {
+    if (outcome_.plan && trial.plan->step_seconds >= outcome_.plan->step_seconds) return false;
+    outcome_.plan = std::move(trial.plan);
+    known_ = std::move(trial.stages);
+    stage_of_ = stage_of;
+    return true;
+  }
+
+  // One block more or less in the stage that takes longest: what makes the step shorter is kept, and the rest said. Pins of stages stay as they are.
+  Status try_moves() {
+    if (std::ranges::any_of(request_.pins, is_of_stage)) return Done{};
+    for (int round = 0; round < kMostMoves; ++round) {
+      const auto slowest = static_cast<std::uint32_t>(std::ranges::max_element(outcome_.plan->busy_seconds) - outcome_.plan->busy_seconds.begin());
+      std::vector<std::string> notes;
+      bool better = false;
+      for (const std::int64_t to : {std::int64_t{slowest} - 1, std::int64_t{slowest} + 1}) {
+        const std::optional<Move> move = to < 0 || to >= stages_ ? std::nullopt : move_of(slowest, static_cast<std::uint32_t>(to));
+        if (!move) continue;
+        Result<Trial> trial = try_cut(move->stage_of);
+        const std::string what = "Moving '" + move->block + "' from stage " + std::to_string(slowest) + ", which takes longest, to stage " + std::to_string(to);
+        if (!trial) {
+          notes.push_back(what + " is not possible: " + trial.error().message);
+          continue;
+        }
+        notes.push_back(trial->plan ? what + " would make the step " + milliseconds(trial->plan->step_seconds) + "." : what + " would not fit.");
+        better = trial->plan && keep_if_better(move->stage_of, std::move(*trial));
+        if (better) break;
+      }
+      if (better) continue;
+      outcome_.plan->notes.insert(outcome_.plan->notes.end(), notes.begin(), notes.end());
+      return Done{};
+    }
+    return Done{};
+  }
+
+  struct Move {
+    std::string block;
+    std::vector<std::uint32_t> stage_of;
+  };
+
+  // The block at that end of a stage, and what of the stage lies beyond it. Nothing if the stage would be left with nothing.
+  [[nodiscard]] std::optional<Move> move_of(std::uint32_t from, std::uint32_t to) const {
+    const auto is_of = [&](NodeId node) { return bound_[node] && stage_of_[node] == from; };
+    const RecomputableBlock* moved = nullptr;
+    const std::vector<RecomputableBlock> blocks = blocks_of(request_.context.model);
+    for (const RecomputableBlock& block : blocks) {
+      if (std::ranges::any_of(block.nodes, is_of) && (moved == nullptr || to > from)) moved = &block;
+    }
+    if (moved == nullptr) return std::nullopt;
+    std::vector<NodeId> nodes;
+    std::ranges::copy_if(moved->nodes, std::back_inserter(nodes), is_of);
+    Move move{moved->name, stage_of_};
+    bool stays = false;
+    for (NodeId id = 0; id < stage_of_.size(); ++id) {
+      if (!is_of(id)) continue;
+      if (to < from ? id <= nodes.back() : id >= nodes.front()) move.stage_of[id] = to;
+      else stays = true;
+    }
+    return stays ? std::optional(std::move(move)) : std::nullopt;
   }
 
   template <class Factor>
@@ -162,7 +246,7 @@ class PipelinePlanner {
       const std::optional<std::uint32_t> over = divide_budgets(*trial->plan, budgets);
       if (!over) return trial;
       if (round < kMostDivisions) continue;
-      return Trial{{}, *over, "the stages that share devices do not fit into " + size_text(request_.budget_bytes) + " per device together: those of stage " + std::to_string(*over) + " hold " +
+      return Trial{{}, {}, *over, "the stages that share devices do not fit into " + size_text(request_.budget_bytes) + " per device together: those of stage " + std::to_string(*over) + " hold " +
                                   size_text(trial->plan->peak_bytes[groups_[*over]])};
     }
   }
@@ -199,6 +283,14 @@ class PipelinePlanner {
     return std::min(request_.budget_bytes, request_.cluster.device.memory_bytes - own - beside);
   }
 
+  // Whether the best cut so far has the very same stage. What else a plan depends on (order, profile, pins) goes by the stage's number and graph.
+  [[nodiscard]] bool known(const CutModel& cut, std::uint32_t stage, std::int64_t budget) const {
+    if (known_.empty()) return false;
+    const PlannedStage& before = known_[stage];
+    const StagePart part = cut.part_of(stage);
+    return before.budget == budget && before.graph == cut.graphs[stage] && before.part.boundaries == part.boundaries && before.part.shared == part.shared;
+  }
+
   // `budgets` by stage.
   Result<Trial> try_budgets(const CutModel& cut, const std::vector<std::vector<Pin>>& pins, const std::vector<std::int64_t>& budgets) {
     PipelinePlan plan;
@@ -207,6 +299,7 @@ class PipelinePlanner {
     if (request_.schedule.shape.chunks > 1) plan.orders = orders_;
     std::vector<Program> programs;
     std::vector<CostProfile> profiles;
+    std::vector<PlannedStage> planned;
     for (std::uint32_t stage = 0; stage < stages_; ++stage) {
       TrainingSettings training = request_.context.training;
       training.order = order_text(orders_[groups_[stage]], stage);
@@ -214,21 +307,16 @@ class PipelinePlanner {
       if (!order) return order.error();
       plan.in_flight.push_back(order->fullest(Phase::forward).in_flight);
       profiles.push_back(profile_of_stage(request_.context.profile, request_.cluster, request_.schedule.shape.stages, cut.graphs[stage], training));
-      Result<FoundStage> found = plan_stage(cut, stage, training, profiles.back(), pins[stage], budgets[stage]);
+      Result<FoundStage> found = known(cut, stage, budgets[stage]) ? known_[stage].found : plan_stage(cut, stage, training, profiles.back(), pins[stage], budgets[stage]);
       if (!found) return add_context("stage " + std::to_string(stage), found.error());
-      if (!found->plan) return Trial{{}, stage, std::move(found->refusal)};
-      plan.stages.push_back(std::move(*found->plan));
-      programs.push_back(std::move(found->program));
+      if (!found->plan) return Trial{{}, {}, stage, std::move(found->refusal)};
+      plan.stages.push_back(*found->plan);
+      programs.push_back(found->program);
+      planned.push_back({cut.graphs[stage], cut.part_of(stage), budgets[stage], std::move(*found)});
     }
     if (Status status = simulate(programs, profiles, plan); !status) return status.error();
-    return Trial{std::move(plan), 0, ""};
+    return Trial{std::move(plan), std::move(planned), 0, ""};
   }
-
-  struct FoundStage {
-    std::optional<Plan> plan;
-    Program program;
-    std::string refusal;
-  };
 
   Result<FoundStage> plan_stage(const CutModel& cut, std::uint32_t stage, const TrainingSettings& training, const CostProfile& profile, const std::vector<Pin>& pins, std::int64_t budget) {
     Result<ModelAnalysis> model = analyze_model(cut.graphs[stage], request_.context.ops);
@@ -277,6 +365,10 @@ class PipelinePlanner {
   const Graph& graph_;
   Cluster cluster_;  // of one stage
   PipelineOutcome outcome_;
+  // Of the best cut so far.
+  std::vector<std::uint32_t> stage_of_;
+  std::vector<PlannedStage> known_;
+  std::vector<bool> bound_;  // by node: depends on parameters, so that it is in one stage
 };
 
 }  // namespace

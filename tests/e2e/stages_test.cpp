@@ -191,6 +191,20 @@ TEST(Stages, APinPutsAModuleIntoAStage) {
   EXPECT_THAT(outcome.output, HasSubstr("inner.transformer.h.0.ln_2 to inner"));
 }
 
+// A block more or less in the stage that takes longest: neither makes the step shorter, or it would have been moved; with pins nothing is moved.
+TEST(Stages, WhatMovingABlockWouldChangeIsSaid) {
+  const Json planned = json_of(run_program(plan_command("gpt2_deep_tiny", "--set search.stages=2 --format json")));
+  const Json::Array& notes = list(planned, "notes");
+  ASSERT_FALSE(notes.empty());
+  const std::string note = std::get<std::string>(notes.front().value()), said = " would make the step ";
+  EXPECT_THAT(note, testing::StartsWith("Moving 'inner.transformer.h."));
+  const std::size_t at = note.find(said);
+  ASSERT_NE(at, std::string::npos) << note;
+  EXPECT_GE(std::stod(note.substr(at + said.size())) + 5e-4, 1e3 * real(planned, "step_seconds"));
+  const Json pinned = json_of(run_program(plan_command("gpt2_deep_tiny", "--set search.stages=2 --set 'pins.\"inner.transformer.h.0.mlp\"=\"stage 1\"' --format json")));
+  EXPECT_TRUE(list(pinned, "notes").empty());
+}
+
 // What a file says is held against the model: a stage can't have another one's op.
 TEST(Stages, AFileThatCutsOtherwiseThanItSaysIsRefused) {
   const std::string file = scratch("spoiled.json");

@@ -168,7 +168,7 @@ class Pipeline {
       const std::vector<std::string> notes = notes_of(plan);
       plan.notes.insert(plan.notes.end(), notes.begin(), notes.end());
     }
-    pipeline.notes = model_.refused_composites;
+    pipeline.notes.insert(pipeline.notes.begin(), model_.refused_composites.begin(), model_.refused_composites.end());
     for (const std::string& note : unruled_notes(pipeline.stages.front(), tools_.profile, analysis_.atoms->warnings)) log(LogLevel::warning, "plan", note);
   }
 
