@@ -18,7 +18,7 @@ constexpr int kBetween = 2;
 constexpr int kMostTurns = 3, kMostAsked = 4;
 // Near the least that any plan holds an exact search takes long, and each of these adds a candidate only, so all of them take little. Where nothing fits without,
 // the search with all blocks is what says whether anything does.
-constexpr std::int64_t kWorkOfLayouts = 20'000'000, kWorkOfKept = 20'000'000;
+constexpr std::int64_t kWorkOfLayouts = 100'000'000, kWorkOfKept = 20'000'000;
 constexpr std::int64_t kWorkOfAllBlocks = 1'000'000'000;
 
 using Rank = std::tuple<bool, double, TickSum>;
