@@ -41,6 +41,8 @@ class TieFinder {
       for (std::size_t d = 0; d < graph_.type(first).shape.size(); ++d) keep_difference(first, d, node.results[0], d);
     } else if (node.op == "aten.embedding" && node.operands.size() > 1) {
       look_up(node);
+    } else if (node.op.starts_with("aten.conv")) {
+      if (const auto weight = node.operand_index("weight")) fix(node.operands[*weight].value, 2, "it is the window of " + node.op + " at '" + node.name + "'");
     } else if (node.op == "aten.index.Tensor" || node.op == "aten.index_select" || node.op == "aten.gather") {
       // A table of the file says which rows there are.
       for (std::size_t i = 1; i < node.operands.size(); ++i) {
@@ -138,8 +140,14 @@ class TieFinder {
     if (one != kNoId && other != kNoId && one != other) made_.ties.push_back({one, other, scales, std::move(divided)});
   }
 
-  void fix_all(ValueId value, const std::string& why) {
-    for (const std::uint32_t each : made_.of[value]) made_.fixed.try_emplace(each, why);
+  void fix_all(ValueId value, const std::string& why) { fix(value, 0, why); }
+
+  // Dimensions from this one on.
+  void fix(ValueId value, std::size_t from, const std::string& why) {
+    const AtomShape& shape = atoms_.values[value];
+    for (std::size_t atom = 0; atom < made_.of[value].size(); ++atom) {
+      if (shape.dimension_of(atom) >= from) made_.fixed.try_emplace(made_.of[value][atom], why);
+    }
   }
 
   const Graph& graph_;

@@ -184,11 +184,32 @@ class PlanCarrier {
       for (const CallLayouts& call : node->backward) axes.push_back(call.axes);
       const BackwardAxes backward(*made_.model.backward, made_.mesh, node->node);
       if (backward.derive(node->call, axes) != node->backward) {
-        return bad_input("'" + now().nodes[node->node].name + "': its backward cannot lie in the smaller model as the plan has it");
+        return bad_input("'" + now().nodes[node->node].name + "': its backward cannot lie in the smaller model as the plan has it" + misfit(*node));
       }
       needs = backward.needs(node->call, node->backward);
     }
     return Done{};
+  }
+
+  // Which tensor of a node's gradient has no room for its layout, and how it is cut there.
+  [[nodiscard]] std::string misfit(const PlannedNode& planned) const {
+    const Graph& graph = training_graph(made_.model);
+    for (std::size_t i = 0; i < planned.backward.size(); ++i) {
+      const Node& node = graph.nodes[made_.model.backward->backward_of[planned.node][i]];
+      const auto look = [&](ValueId value, const Layout& layout) {
+        if (fits(layout, made_.shape(value), made_.mesh)) return std::string();
+        std::string sizes;
+        for (const std::int64_t size : made_.shape(value).sizes) sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
+        return ": '" + graph.values[value].name + "' of " + node.op + ", of atoms " + sizes + ", as " + to_string(layout, made_.shape(value)) + " on a mesh " + to_string(made_.mesh);
+      };
+      for (std::size_t o = 0; o < node.operands.size(); ++o) {
+        if (std::string text = look(node.operands[o].value, planned.backward[i].operands[o].value); !text.empty()) return text;
+      }
+      for (std::size_t r = 0; r < node.results.size(); ++r) {
+        if (std::string text = look(node.results[r], planned.backward[i].results[r].value); !text.empty()) return text;
+      }
+    }
+    return "";
   }
 
   // --- conversions ---

@@ -53,6 +53,31 @@ std::string attribute_key(const Attribute& attribute) {
       attribute);
 }
 
+constexpr auto kNoBlock = static_cast<std::size_t>(-1);
+
+// A node of a module that all blocks share (rotary positions) is of the block that alone reads what it makes, if it reads something of it too.
+void take_in_shared(const Graph& graph, std::vector<std::size_t>& of_node) {
+  constexpr auto kSeveral = kNoBlock - 1;
+  std::vector<std::size_t> readers(graph.nodes.size(), kNoBlock);  // the block of all that read it
+  const auto read = [&](ValueId value, std::size_t by) {
+    const NodeId producer = graph.values[value].producer;
+    if (producer == kNoId) return;
+    std::size_t& known = readers[producer];
+    known = known == kNoBlock || known == by ? by : kSeveral;
+  };
+  for (const Output& output : graph.outputs) read(output.value, kSeveral);
+  for (NodeId id = static_cast<NodeId>(graph.nodes.size()); id-- > 0;) {
+    std::size_t by = of_node[id] != kNoBlock ? of_node[id] : readers[id];
+    if (by == kNoBlock) by = kSeveral;
+    for (const Operand& operand : graph.nodes[id].operands) read(operand.value, by);
+  }
+  for (NodeId id = 0; id < graph.nodes.size(); ++id) {
+    if (of_node[id] != kNoBlock || readers[id] >= kSeveral) continue;
+    const auto is_own = [&](const Operand& operand) { return graph.values[operand.value].producer != kNoId && of_node[graph.values[operand.value].producer] == readers[id]; };
+    if (std::ranges::any_of(graph.nodes[id].operands, is_own)) of_node[id] = readers[id];
+  }
+}
+
 std::string stage_key(const Plan& plan) { return std::to_string(plan.part.stage); }
 
 }  // namespace
@@ -60,26 +85,28 @@ std::string stage_key(const Plan& plan) { return std::to_string(plan.part.stage)
 std::vector<ModelBlock> model_blocks(const Graph& graph) {
   std::vector<ModelBlock> blocks;
   std::map<std::string, std::size_t> numbers;
-  constexpr auto kNone = static_cast<std::size_t>(-1);
-  std::vector<std::size_t> of_node(graph.nodes.size(), kNone);
+  std::vector<std::size_t> of_node(graph.nodes.size(), kNoBlock);
   for (NodeId id = 0; id < graph.nodes.size(); ++id) {
     std::string name = block_of(graph.nodes[id].module_path);
     if (name.empty()) continue;
     const auto [number, is_new] = numbers.try_emplace(name, blocks.size());
     if (is_new) blocks.push_back({std::move(name), {}, {}, {}});
-    blocks[number->second].nodes.push_back(id);
     of_node[id] = number->second;
   }
+  take_in_shared(graph, of_node);
+  for (NodeId id = 0; id < graph.nodes.size(); ++id) {
+    if (of_node[id] != kNoBlock) blocks[of_node[id]].nodes.push_back(id);
+  }
   std::set<ValueId> handed_on;
-  const auto maker = [&](ValueId value) { return graph.values[value].producer == kNoId ? kNone : of_node[graph.values[value].producer]; };
+  const auto maker = [&](ValueId value) { return graph.values[value].producer == kNoId ? kNoBlock : of_node[graph.values[value].producer]; };
   const auto hand_on = [&](ValueId value) {
-    if (maker(value) != kNone && handed_on.insert(value).second) blocks[maker(value)].hands_on.push_back(value);
+    if (maker(value) != kNoBlock && handed_on.insert(value).second) blocks[maker(value)].hands_on.push_back(value);
   };
   for (NodeId id = 0; id < graph.nodes.size(); ++id) {
     for (const Operand& operand : graph.nodes[id].operands) {
       if (graph.values[operand.value].producer == kNoId || maker(operand.value) == of_node[id]) continue;
       hand_on(operand.value);
-      if (of_node[id] == kNone) continue;
+      if (of_node[id] == kNoBlock) continue;
       std::vector<ValueId>& handed = blocks[of_node[id]].handed;
       if (std::ranges::find(handed, operand.value) == handed.end()) handed.push_back(operand.value);
     }
@@ -146,7 +173,7 @@ std::string BlockChoices::choices(const ModelBlock& block) const {
     if (const auto found = nodes_.find(node.name); found != nodes_.end()) text += found->second;
     const auto stages = stages_of_node_.find(node.name);
     if (stages == stages_of_node_.end()) continue;
-    // What it hands on lies as who reads it says.
+    // What it hands on lies as those who read it have it.
     const auto say = [&](ValueId value) {
       for (const std::string& stage : stages->second) {
         const auto found = given.contains(value) ? values_.end() : values_.find({stage, graph_.values[value].name});

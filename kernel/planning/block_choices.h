@@ -19,7 +19,7 @@ struct ModelBlock {
   std::vector<ValueId> hands_on;  // what others read of it, and outputs, but for the next values of buffers
 };
 
-// In the model's order: all nodes of a module that repeats (block_of).
+// In the model's order: all nodes of a module that repeats (block_of), and those of modules that blocks share, of what is the block's own.
 std::vector<ModelBlock> model_blocks(const Graph& graph);
 
 class BlockChoices {

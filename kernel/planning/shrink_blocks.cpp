@@ -11,7 +11,7 @@ namespace meshwright {
 
 namespace {
 
-constexpr std::size_t kManyKept = 12;  // blocks; if two of each kind are more, one of each is enough
+constexpr std::size_t kManyKept = 16;  // blocks; if two of each kind are more, one of each is enough
 
 class BlockDropper {
  public:

@@ -11,7 +11,7 @@ namespace meshwright {
 namespace {
 
 constexpr std::int64_t kSmall = 8;   // sizes up to this stay
-constexpr std::int64_t kLeast = 6;   // of what nothing cuts
+constexpr std::int64_t kLeast = 6;
 constexpr std::int64_t kTries = 16;  // of sizes one behind the other, until one is like no other
 
 // Into how many parts one plan's layouts cut the atoms of its own model.
@@ -71,7 +71,9 @@ class CutCounter {
 
 class SizeChooser {
  public:
-  SizeChooser(const SizeClasses& classes, std::map<std::uint32_t, std::int64_t> parts) : classes_(classes), parts_(std::move(parts)) {}
+  // `roles`: by class a text that is the same for what is the same in all blocks. `devices`: of a stage.
+  SizeChooser(const SizeClasses& classes, std::map<std::uint32_t, std::int64_t> parts, std::map<std::uint32_t, std::string> roles, std::int64_t devices)
+      : classes_(classes), parts_(std::move(parts)), roles_(std::move(roles)), devices_(devices) {}
 
   SmallSizes run() {
     for (const auto& [each, size] : classes_.sizes) group_of_[each] = each;
@@ -105,7 +107,14 @@ class SizeChooser {
     const auto found = parts_.find(of);
     return found == parts_.end() ? 1 : found->second;
   }
-  [[nodiscard]] std::int64_t least(std::uint32_t of) const { return parts(of) > 1 ? 2 * parts(of) : kLeast; }
+  [[nodiscard]] std::int64_t least(std::uint32_t of) const { return std::max(2 * parts(of), kLeast); }
+
+  // Whether the parts that the plan cuts it into divide this size as they divide the class's own; padding leaves no device without elements (layout.cpp).
+  [[nodiscard]] bool is_cut_as_before(std::uint32_t of, std::int64_t now) const {
+    if (size(of) % parts(of) == 0) return now % parts(of) == 0;
+    const std::int64_t each = (now + devices_ - 1) / devices_;
+    return std::gcd(now, parts(of)) == std::gcd(size(of), parts(of)) && each * (devices_ - 1) < now;
+  }
 
   // Classes that change by one factor; those of which one keeps a difference too stay as they are.
   std::map<std::uint32_t, std::set<std::uint32_t>> scaled_groups(const std::map<std::uint32_t, std::vector<std::uint32_t>>& groups) {
@@ -141,7 +150,7 @@ class SizeChooser {
     for (std::int64_t factor = rigid ? 1 : common; factor > 1; --factor) {
       const bool fits = common % factor == 0 && std::ranges::all_of(members, [&](std::uint32_t each) {
                           const std::int64_t now = size(each) / factor;
-                          return now >= std::max<std::int64_t>(2, std::min(least(each), kLeast)) && now % parts(each) == size(each) % parts(each);
+                          return now >= std::max<std::int64_t>(2, std::min(least(each), kLeast)) && is_cut_as_before(each, now);
                         });
       if (!fits) continue;
       for (const std::uint32_t each : members) take(each, size(each) / factor);
@@ -154,26 +163,27 @@ class SizeChooser {
 
   // All of them become smaller by as much.
   void shift(const std::vector<std::uint32_t>& members) {
-    std::int64_t step = 1, most = 0;
+    std::int64_t most = 0;
     for (const std::uint32_t each : members) {
-      step = std::lcm(step, parts(each));
       const auto fixed = classes_.fixed.find(each);
-      if (fixed != classes_.fixed.end()) {
-        hold(members, fixed->second);
-        return;
-      }
+      if (fixed != classes_.fixed.end()) return hold(members, fixed->second);
       const std::int64_t less = size(each) <= kSmall ? 0 : std::max<std::int64_t>(0, size(each) - least(each));
       most = each == members.front() ? less : std::min(most, less);
     }
-    most -= most % step;
-    if (most <= 0) return hold(members, members.size() > 1 ? "another size, from which it differs by little, can't be smaller" : "");
-    std::int64_t less = most;
-    for (std::int64_t i = 0; i < kTries && most - i * step > 0; ++i) {
-      const bool is_new = std::ranges::none_of(members, [&](std::uint32_t each) { return used_.contains(size(each) - (most - i * step)); });
-      if (!is_new) continue;
-      less = most - i * step;
-      break;
+    const auto fits = [&](std::int64_t less) { return std::ranges::all_of(members, [&](std::uint32_t each) { return is_cut_as_before(each, size(each) - less); }); };
+    std::int64_t& of_role = less_of_role_[roles_.at(members.front())];
+    const bool as_others = of_role > 0 && of_role <= most && fits(of_role);
+    std::int64_t less = as_others ? of_role : 0;
+    std::int64_t tried = 0;
+    for (std::int64_t here = most; !as_others && here > 0 && tried < kTries; --here) {
+      if (!fits(here)) continue;
+      ++tried;
+      const bool is_new = std::ranges::none_of(members, [&](std::uint32_t each) { return used_.contains(size(each) - here); });
+      if (less == 0 || is_new) less = here;
+      if (is_new) break;
     }
+    if (less == 0) return hold(members, members.size() > 1 ? "another size, from which it differs by little, can't be smaller" : "");
+    of_role = less;
     for (const std::uint32_t each : members) take(each, size(each) - less);
   }
 
@@ -181,7 +191,7 @@ class SizeChooser {
     for (const std::uint32_t each : members) {
       used_.insert(size(each));
       if (size(each) <= kSmall) continue;
-      made_.held.emplace(each, !why.empty() ? why : "it is cut into " + std::to_string(parts(each)) + " parts, of which none has more than two elements");
+      made_.held.emplace(each, !why.empty() ? why : "it is cut into " + std::to_string(parts(each)) + " parts, and can't be smaller by as much as leaves two elements in each");
     }
   }
 
@@ -192,11 +202,27 @@ class SizeChooser {
 
   const SizeClasses& classes_;
   const std::map<std::uint32_t, std::int64_t> parts_;
+  const std::map<std::uint32_t, std::string> roles_;
+  const std::int64_t devices_;
+  std::map<std::string, std::int64_t> less_of_role_;
   std::map<std::uint32_t, std::uint32_t> group_of_;  // of classes that keep their differences
   std::set<std::uint32_t> rigid_;
   std::set<std::int64_t> used_;
   SmallSizes made_;
 };
+
+// Where a class is met first, without the numbers of blocks and of nodes, and its size.
+std::map<std::uint32_t, std::string> roles_of_classes(const Graph& graph, const AtomizedGraph& atoms, const SizeClasses& classes) {
+  std::map<std::uint32_t, std::string> roles;
+  for (const auto& [each, size] : classes.sizes) {
+    std::string role = std::to_string(size) + " ";
+    for (const char c : place_of_class(graph, atoms, classes, each)) {
+      if (c < '0' || c > '9') role += c;
+    }
+    roles.emplace(each, std::move(role));
+  }
+  return roles;
+}
 
 }  // namespace
 
@@ -233,7 +259,7 @@ std::map<std::uint32_t, std::int64_t> parts_of_classes(const Graph& graph, const
 }
 
 SmallSizes small_sizes(const Graph& graph, const AtomizedGraph& atoms, const SizeClasses& classes, const std::vector<const Plan*>& stages) {
-  return SizeChooser(classes, parts_of_classes(graph, atoms, classes, stages)).run();
+  return SizeChooser(classes, parts_of_classes(graph, atoms, classes, stages), roles_of_classes(graph, atoms, classes), stages.front()->mesh.devices()).run();
 }
 
 std::string place_of_class(const Graph& graph, const AtomizedGraph& atoms, const SizeClasses& classes, std::uint32_t of) {

@@ -17,8 +17,8 @@ struct SmallSizes {
   std::map<std::uint32_t, std::string> held;       // classes that don't, and why; of those that are small already nothing is said
 };
 
-// `classes` are those of `graph`, whose atoms are `atoms`; `stages` the plans of its stages, or of all of it. Each size has the remainders that it had by what it is cut
-// into, and is at least twice that; sizes of different classes differ where they can, so that one that is taken for another is seen.
+// `classes` are those of `graph`, whose atoms are `atoms`; `stages` the plans of its stages, or of all of it. Each size is divided as it was by what it is cut
+// into, and is at least twice that; sizes of different classes differ where they can, so that one that is taken for another is seen, but for what is the same thing in several blocks.
 SmallSizes small_sizes(const Graph& graph, const AtomizedGraph& atoms, const SizeClasses& classes, const std::vector<const Plan*>& stages);
 
 // Into how many parts the plans cut each class at most (the least common multiple, where they differ).

@@ -1,13 +1,24 @@
 #include "report/shrink_report.h"
 
+#include <algorithm>
+#include <functional>
 #include <map>
+#include <utility>
 #include <vector>
 
 namespace meshwright::host {
 
 namespace {
 
-std::string joined_names(const std::vector<std::string>& names) {
+constexpr std::size_t kShown = 4;
+
+std::string few_of(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kShown, names.size()); ++i) text += (i > 0 ? "; " : "") + names[i];
+  return text + (names.size() > kShown ? "; and " + std::to_string(names.size() - kShown) + " more" : "");
+}
+
+std::string all_of(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
   return text;
@@ -20,17 +31,17 @@ std::string shrinkage_text(const Shrinkage& made) {
   if (made.blocks.empty()) {
     text += "  blocks          none repeat\n";
   } else {
-    text += "  blocks          " + std::to_string(made.blocks.size()) + " to " + std::to_string(made.kept_blocks.size()) + ": " + joined_names(made.kept_blocks) + "\n";
+    text += "  blocks          " + std::to_string(made.blocks.size()) + " to " + std::to_string(made.kept_blocks.size()) + ": " + all_of(made.kept_blocks) + "\n";
   }
-  for (const FewBlocks::Stays& stays : made.blocks_that_stay) text += "  not left out    " + stays.block + ": " + stays.why + "\n";
-  for (const Shrinkage::Size& size : made.sizes) text += "  smaller         " + std::to_string(size.before) + " to " + std::to_string(size.after) + ", " + size.place + "\n";
-  std::map<std::string, std::vector<const Shrinkage::HeldSize*>> by_reason;
-  for (const Shrinkage::HeldSize& held : made.held) by_reason[held.why].push_back(&held);
-  for (const auto& [why, all] : by_reason) {
-    text += "  not smaller     ";
-    for (std::size_t i = 0; i < all.size(); ++i) text += (i > 0 ? "; " : "") + std::to_string(all[i]->size) + ", " + all[i]->place;
-    text += ": " + why + "\n";
-  }
+  std::map<std::string, std::vector<std::string>> unlike;
+  for (const FewBlocks::Stays& stays : made.blocks_that_stay) unlike[stays.why].push_back(stays.block);
+  for (const auto& [why, blocks] : unlike) text += "  not left out    " + few_of(blocks) + ": " + why + "\n";
+  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::string>, std::greater<>> smaller;
+  for (const Shrinkage::Size& size : made.sizes) smaller[{size.before, size.after}].push_back(size.place);
+  for (const auto& [size, places] : smaller) text += "  smaller         " + std::to_string(size.first) + " to " + std::to_string(size.second) + ", " + few_of(places) + "\n";
+  std::map<std::string, std::vector<std::string>> kept;
+  for (const Shrinkage::HeldSize& held : made.held) kept[held.why].push_back(std::to_string(held.size) + ", " + held.place);
+  for (const auto& [why, places] : kept) text += "  not smaller     " + few_of(places) + ": " + why + "\n";
   return text + "  parameters      " + std::to_string(made.parameters_before) + " to " + std::to_string(made.parameters_after) + "\n";
 }
 
