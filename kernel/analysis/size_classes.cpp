@@ -44,9 +44,12 @@ class TieFinder {
     } else if (node.op.starts_with("aten.conv")) {
       if (const auto weight = node.operand_index("weight")) fix(node.operands[*weight].value, 2, "it is the window of " + node.op + " at '" + node.name + "'");
     } else if (node.op == "aten.index.Tensor" || node.op == "aten.index_select" || node.op == "aten.gather") {
-      // A table of the file says which rows there are.
+      // Numbers in the file say how many rows there are.
       for (std::size_t i = 1; i < node.operands.size(); ++i) {
-        if (is_of_file(node.operands[i].value)) fix_all(first, "'" + graph_.values[node.operands[i].value].name + "' of the model's file indexes it");
+        const Operand& index = node.operands[i];
+        if (!is_of_file(index.value)) continue;
+        const std::size_t dot = index.name.find('.');  // "indices.1" indexes dimension 1
+        fix_dimension(first, dot == std::string::npos ? dimension(node, first) : std::stoul(index.name.substr(dot + 1)), "'" + graph_.values[index.value].name + "' of the model's file indexes it");
       }
     }
   }
@@ -141,6 +144,13 @@ class TieFinder {
   }
 
   void fix_all(ValueId value, const std::string& why) { fix(value, 0, why); }
+
+  void fix_dimension(ValueId value, std::size_t d, const std::string& why) {
+    const AtomShape& shape = atoms_.values[value];
+    for (std::size_t atom = 0; atom < made_.of[value].size(); ++atom) {
+      if (shape.dimension_of(atom) == d) made_.fixed.try_emplace(made_.of[value][atom], why);
+    }
+  }
 
   // Dimensions from this one on.
   void fix(ValueId value, std::size_t from, const std::string& why) {

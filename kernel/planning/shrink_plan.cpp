@@ -33,6 +33,7 @@ class Shrinker {
     made_.kept_blocks = std::move(few.kept);
     made_.blocks_that_stay = std::move(few.stays);
     if (Status status = carry(std::move(few.graph), few.places); !status) return add_context("with few of its blocks", status.error());
+    made_.wide_parameters = parameter_elements(*model_.graph);
     const SizeClasses classes = size_classes(*model_.graph, *model_.atoms);
     const SmallSizes small = small_sizes(*model_.graph, *model_.atoms, classes, pointers());
     Result<Resized> resized = resize(*model_.graph, *model_.atoms, classes, tools_.ops, small.sizes);
@@ -40,6 +41,10 @@ class Shrinker {
     note(classes, small, *resized);
     if (Status status = carry(std::move(resized->graph), {}); !status) return add_context("with smaller sizes", status.error());
     made_.parameters_after = parameter_elements(*model_.graph);
+    for (Plan& plan : stages_) {
+      plan.bucket_bytes = made_.narrowed(plan.bucket_bytes);
+      plan.room_bytes = made_.narrowed(plan.room_bytes);
+    }
     return Done{};
   }
 
@@ -119,6 +124,11 @@ class Shrinker {
 };
 
 }  // namespace
+
+std::int64_t Shrinkage::narrowed(std::int64_t bytes) const {
+  const double share = static_cast<double>(parameters_after) / static_cast<double>(std::max<std::int64_t>(1, wide_parameters));
+  return std::max<std::int64_t>(bytes > 0 ? 1 : 0, static_cast<std::int64_t>(static_cast<double>(bytes) * share));
+}
 
 Result<ShrunkPlan> shrink_plan(const Plan& plan, const ShrinkTools& tools) {
   Shrinker shrinker(plan.model, {plan}, tools);

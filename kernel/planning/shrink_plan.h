@@ -32,6 +32,10 @@ struct Shrinkage {
   };
   std::vector<HeldSize> held;  // sizes of more than 8 that did not become smaller
   std::int64_t parameters_before = 0, parameters_after = 0;  // elements, all together
+  std::int64_t wide_parameters = 1;                          // of the few blocks, with the sizes that they had
+
+  // So many bytes as hold as many of the smaller parameters as `bytes` held of the wide ones: buckets go on being filled by as few.
+  [[nodiscard]] std::int64_t narrowed(std::int64_t bytes) const;
 };
 
 struct ShrunkPlan {

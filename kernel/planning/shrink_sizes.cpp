@@ -71,9 +71,9 @@ class CutCounter {
 
 class SizeChooser {
  public:
-  // `roles`: by class a text that is the same for what is the same in all blocks. `devices`: of a stage.
-  SizeChooser(const SizeClasses& classes, std::map<std::uint32_t, std::int64_t> parts, std::map<std::uint32_t, std::string> roles, std::int64_t devices)
-      : classes_(classes), parts_(std::move(parts)), roles_(std::move(roles)), devices_(devices) {}
+  // `roles`: by class a text that is the same for what is the same in all blocks. `padded`: classes that need not be divided. `devices`: of a stage.
+  SizeChooser(const SizeClasses& classes, std::map<std::uint32_t, std::int64_t> parts, std::map<std::uint32_t, std::string> roles, std::set<std::uint32_t> padded, std::int64_t devices)
+      : classes_(classes), parts_(std::move(parts)), roles_(std::move(roles)), padded_(std::move(padded)), devices_(devices) {}
 
   SmallSizes run() {
     for (const auto& [each, size] : classes_.sizes) group_of_[each] = each;
@@ -109,9 +109,12 @@ class SizeChooser {
   }
   [[nodiscard]] std::int64_t least(std::uint32_t of) const { return std::max(2 * parts(of), kLeast); }
 
-  // Whether the parts that the plan cuts it into divide this size as they divide the class's own; padding leaves no device without elements (layout.cpp).
+  // Whether the parts that the plan cuts it into divide this size as they divide the class's own. What may be padded is, to a multiple of the devices, and
+  // that leaves no device without elements (layout.cpp).
   [[nodiscard]] bool is_cut_as_before(std::uint32_t of, std::int64_t now) const {
-    if (size(of) % parts(of) == 0) return now % parts(of) == 0;
+    if (parts(of) == 1) return true;
+    if (!padded_.contains(of)) return now % parts(of) == size(of) % parts(of);
+    if (size(of) % devices_ == 0) return now % devices_ == 0;
     const std::int64_t each = (now + devices_ - 1) / devices_;
     return std::gcd(now, parts(of)) == std::gcd(size(of), parts(of)) && each * (devices_ - 1) < now;
   }
@@ -203,6 +206,7 @@ class SizeChooser {
   const SizeClasses& classes_;
   const std::map<std::uint32_t, std::int64_t> parts_;
   const std::map<std::uint32_t, std::string> roles_;
+  const std::set<std::uint32_t> padded_;
   const std::int64_t devices_;
   std::map<std::string, std::int64_t> less_of_role_;
   std::map<std::uint32_t, std::uint32_t> group_of_;  // of classes that keep their differences
@@ -210,6 +214,16 @@ class SizeChooser {
   std::set<std::int64_t> used_;
   SmallSizes made_;
 };
+
+std::set<std::uint32_t> padded_classes(const AtomizedGraph& atoms, const SizeClasses& classes) {
+  std::set<std::uint32_t> padded;
+  for (ValueId value = 0; value < classes.of.size(); ++value) {
+    for (std::size_t atom = 0; atom < classes.of[value].size(); ++atom) {
+      if (atoms.values[value].paddable[atom]) padded.insert(classes.of[value][atom]);
+    }
+  }
+  return padded;
+}
 
 // Where a class is met first, without the numbers of blocks and of nodes, and its size.
 std::map<std::uint32_t, std::string> roles_of_classes(const Graph& graph, const AtomizedGraph& atoms, const SizeClasses& classes) {
@@ -259,7 +273,7 @@ std::map<std::uint32_t, std::int64_t> parts_of_classes(const Graph& graph, const
 }
 
 SmallSizes small_sizes(const Graph& graph, const AtomizedGraph& atoms, const SizeClasses& classes, const std::vector<const Plan*>& stages) {
-  return SizeChooser(classes, parts_of_classes(graph, atoms, classes, stages), roles_of_classes(graph, atoms, classes), stages.front()->mesh.devices()).run();
+  return SizeChooser(classes, parts_of_classes(graph, atoms, classes, stages), roles_of_classes(graph, atoms, classes), padded_classes(atoms, classes), stages.front()->mesh.devices()).run();
 }
 
 std::string place_of_class(const Graph& graph, const AtomizedGraph& atoms, const SizeClasses& classes, std::uint32_t of) {

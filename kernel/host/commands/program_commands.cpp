@@ -31,7 +31,7 @@ struct TriedPlan {
 Result<TriedPlan> verified(const ProgramOptions& options) {
   Result<OpenAnyPlan> opened = open_any_plan(options);
   if (!opened) return opened.error();
-  const ProgramTools& tools = opened->tools;
+  ProgramTools& tools = opened->tools;
   const ShrinkTools shrink{*tools.ops, tools.profile, *tools.conversions};
   TriedPlan made;
   const auto with = [&](Result<Verification> result) -> Result<TriedPlan> {
@@ -46,6 +46,7 @@ Result<TriedPlan> verified(const ProgramOptions& options) {
       if (!shrunk) return shrunk.error();
       *pipeline = std::move(shrunk->plan);
       made.shrinkage = std::move(shrunk->shrinkage);
+      tools.profile.bucket_bytes = made.shrinkage->narrowed(tools.profile.bucket_bytes);
     }
     return with(verify_pipeline(std::move(*pipeline), tools, opened->host, how));
   }
@@ -55,6 +56,7 @@ Result<TriedPlan> verified(const ProgramOptions& options) {
     if (!shrunk) return shrunk.error();
     plan = std::move(shrunk->plan);
     made.shrinkage = std::move(shrunk->shrinkage);
+    tools.profile.bucket_bytes = made.shrinkage->narrowed(tools.profile.bucket_bytes);
   }
   return with(verify_plan(std::move(plan), tools, opened->host, how));
 }

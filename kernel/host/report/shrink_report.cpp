@@ -10,7 +10,7 @@ namespace meshwright::host {
 
 namespace {
 
-constexpr std::size_t kShown = 4;
+constexpr std::size_t kShown = 2, kReasons = 8;
 
 std::string few_of(const std::vector<std::string>& names) {
   std::string text;
@@ -41,7 +41,11 @@ std::string shrinkage_text(const Shrinkage& made) {
   for (const auto& [size, places] : smaller) text += "  smaller         " + std::to_string(size.first) + " to " + std::to_string(size.second) + ", " + few_of(places) + "\n";
   std::map<std::string, std::vector<std::string>> kept;
   for (const Shrinkage::HeldSize& held : made.held) kept[held.why].push_back(std::to_string(held.size) + ", " + held.place);
-  for (const auto& [why, places] : kept) text += "  not smaller     " + few_of(places) + ": " + why + "\n";
+  std::size_t lines = 0;
+  for (const auto& [why, places] : kept) {
+    if (++lines <= kReasons) text += "  not smaller     " + few_of(places) + ": " + why + "\n";
+  }
+  if (lines > kReasons) text += "  not smaller     for " + std::to_string(lines - kReasons) + " more reasons, which --format json names\n";
   return text + "  parameters      " + std::to_string(made.parameters_before) + " to " + std::to_string(made.parameters_after) + "\n";
 }
 
