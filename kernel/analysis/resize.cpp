@@ -1,12 +1,13 @@
 #include "meshwright/resize.h"
 
 #include <algorithm>
-#include <functional>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "analysis/same_rule.h"
 #include "analysis/size_joins.h"
+#include "graph/aten/call.h"
 
 namespace meshwright {
 
@@ -96,11 +97,17 @@ class Resizer {
       return at == std::string::npos ? message : message.substr(at + 3);
     }
     const OpFamily* family = ops_.find(node.op);
-    if (family == nullptr || !atoms_.nodes[id].ruled) return now.operands == before.operands ? "" : "no rule says what it does with other sizes";
+    if (family == nullptr || !atoms_.nodes[id].ruled) return now.operands == before.operands || is_inferred(alone) ? "" : "no rule says what it does with other sizes";
     const Result<Rule> rule = family->rule(make_call(alone, alone.nodes[0])), known = family->rule(before);
     if (!rule) return rule.error().message;
     if (!known) return known.error().message;
     return is_same_but_for_sizes(*rule, *known) ? "" : "its rule would be another one, " + to_string(*rule);
+  }
+
+  // Whether the shapes of a graph's only node were inferred, so that validating it says something.
+  static bool is_inferred(const Graph& alone) {
+    const Result<std::optional<aten::Shapes>> shapes = aten::infer(aten::Call(alone, alone.nodes[0]));
+    return shapes && shapes->has_value();
   }
 
   Status hold_at(NodeId id, const std::string& problem) {
@@ -142,9 +149,20 @@ class Resizer {
     return false;
   }
 
+  // And all that are tied to it, since theirs would have changed with it.
   void hold(std::uint32_t each, const std::string& why) {
-    sizes_[each] = classes_.sizes.at(each);
-    made_.held.try_emplace(each, why);
+    std::vector<std::uint32_t> left{each};
+    while (!left.empty()) {
+      const std::uint32_t here = left.back();
+      left.pop_back();
+      if (here != each && size_of(here) == classes_.sizes.at(here)) continue;
+      sizes_[here] = classes_.sizes.at(here);
+      made_.held.try_emplace(here, here == each ? why : "it changes together with one that does not: " + why);
+      for (const SizeTie& tie : classes_.ties) {
+        if (tie.one == here) left.push_back(tie.other);
+        if (tie.other == here) left.push_back(tie.one);
+      }
+    }
   }
 
   const Graph& graph_;

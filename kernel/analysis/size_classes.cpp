@@ -22,7 +22,10 @@ class TieFinder {
     for (const Source& source : graph_.sources) {
       if (source.kind == SourceKind::constant) fix_all(source.value, "the model's file has '" + graph_.values[source.value].name + "' with that size");
     }
-    for (const Node& node : graph_.nodes) visit(node);
+    for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
+      visit(graph_.nodes[id]);
+      keep_shape(id);
+    }
   }
 
  private:
@@ -50,6 +53,20 @@ class TieFinder {
         if (!is_of_file(index.value)) continue;
         const std::size_t dot = index.name.find('.');  // "indices.1" indexes dimension 1
         fix_dimension(first, dot == std::string::npos ? dimension(node, first) : std::stoul(index.name.substr(dot + 1)), "'" + graph_.values[index.value].name + "' of the model's file indexes it");
+      }
+    }
+  }
+
+  // Where a result has the shape of the first operand and no rule tells a dimension of the one from that of the other, because both stay whole, it goes on having it.
+  void keep_shape(NodeId id) {
+    const Node& node = graph_.nodes[id];
+    const Rule& rule = atoms_.nodes[id].rule;
+    const auto is_whole = [&](const TensorRule& tensor, std::size_t d) { return tensor.dimensions[d].size() == 1 && rule.factors[tensor.dimensions[d][0]].whole; };
+    for (std::size_t r = 0; r < node.results.size() && !node.operands.empty(); ++r) {
+      const ValueId operand = node.operands[0].value, result = node.results[r];
+      if (graph_.type(result).shape != graph_.type(operand).shape) continue;
+      for (std::size_t d = 0; d < graph_.type(result).shape.size(); ++d) {
+        if (is_whole(rule.operands[0], d) && is_whole(rule.results[r], d)) keep_difference(operand, d, result, d);
       }
     }
   }
@@ -101,9 +118,7 @@ class TieFinder {
     const std::vector<std::int64_t>& shape = graph_.type(index).shape;
     const bool counts = !is_of_file(index) && !shape.empty() && class_of(index, shape.size() - 1) != kNoId && std::abs(size(table, 0) - shape.back()) <= kFew;
     if (counts) return tie(rows, class_of(index, shape.size() - 1), false, {});
-    const ValueId numbers = enumeration_behind(graph_, index);
-    if (numbers != kNoId && rows != kNoId && class_of(numbers, 0) != kNoId) return tie(rows, class_of(numbers, 0), true, {});
-    if (rows != kNoId) made_.fixed.try_emplace(rows, "'" + graph_.values[index].name + "', which indexes it, is computed");
+    fix_dimension(table, 0, "'" + graph_.values[index].name + "', which indexes it, is computed");
   }
 
   // Whether these integers come from the user, and were not counted.

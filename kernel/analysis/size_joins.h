@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "meshwright/atoms.h"
+#include "meshwright/export.h"
 #include "meshwright/graph.h"
 #include "meshwright/op.h"
 
@@ -33,7 +34,7 @@ class SizeJoins {
 ValueId enumeration_behind(const Graph& graph, ValueId value);
 
 // The call's node for tensors of other sizes: those that stand in its attributes (of a view, an expansion, zeros, arange, repeat, a norm) are the new ones,
-// and where it cuts a dimension, it cuts it in the same proportion, if that is a whole number.
-Node node_of_sizes(const OpCall& before, const std::vector<TensorType>& operands, const std::vector<TensorType>& results);
+// and where it cuts a dimension, it cuts it in the same proportion, if that is a whole number. (Exported for its tests.)
+MESHWRIGHT_API Node node_of_sizes(const OpCall& before, const std::vector<TensorType>& operands, const std::vector<TensorType>& results);
 
 }  // namespace meshwright

@@ -90,7 +90,9 @@ class SizeChooser {
     }
     for (const auto& [first, members] : scaled) scale(members);
     for (const auto& [first, members] : groups) {
-      if (!in_scaled.contains(members.front())) shift(members);
+      const bool is_scaled = std::ranges::any_of(members, [&](std::uint32_t each) { return in_scaled.contains(each); });
+      if (!is_scaled) shift(members);
+      else if (members.size() > 1) hold(members, "it is cut into pieces of unlike sizes, and other sizes differ from it by little");
     }
     return std::move(made_);
   }

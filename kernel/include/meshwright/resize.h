@@ -39,7 +39,7 @@ struct Resized {
 };
 
 // The graph with these sizes, by class; a class that is not named keeps its own. Sizes in attributes follow. Every node is held against the schema of its
-// op and against its rule, which must be the one that it had but for sizes; where one does not bear its new sizes, as few classes as possible keep theirs.
+// op and against its rule, which must be the one that it had but for sizes; where one does not bear its new sizes, as few classes as possible keep theirs, and those that are tied to them.
 // Errors: bad_input, for a class that there is not, a size below 2, or a node that does not even bear the sizes that it had.
 MESHWRIGHT_API Result<Resized> resize(const Graph& graph, const AtomizedGraph& atoms, const SizeClasses& classes, const OpTable& ops, std::map<std::uint32_t, std::int64_t> sizes);
 
