@@ -43,6 +43,13 @@ def gib(count: int) -> str:
     return f"{count / 2**30:.1f} GiB"
 
 
+def verified(program: Path, plan: Path) -> str:
+    """What a smaller model with the plan's choices says, all ranks of it."""
+    done = subprocess.run([str(program), "verify", str(plan), "--shrink"], capture_output=True, text=True, check=False)
+    lines = [line for line in (done.stdout + done.stderr).splitlines() if " ranks " in line or "blocks  " in line or "error" in line]
+    return "; ".join(line.strip() for line in lines)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=list(STORIES))
@@ -72,6 +79,7 @@ def main() -> int:
             print(f"{name:<16} {recompute:<5} step {plan['step_seconds'] * 1e3:.0f} ms, at least {bound * 1e3:.0f}; the program holds {gib(plan['peak_bytes'])}"
                   f" ({took:.0f} s)", flush=True)
             print(*(f"    {note}" for note in plan["notes"] if "runs again" in note), sep="\n", flush=True)
+            print(f"    {verified(options.program, options.output / f'{name}.json')}", flush=True)
     return 0
 
 

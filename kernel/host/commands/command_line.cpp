@@ -80,6 +80,7 @@ void add_programs(CLI::App& app, ProgramOptions& options, int& exit_code) {
                                          exit_code, run_verify);
   verify.add_option("--steps", options.steps, "training steps, in which parameters, the optimizer's state and buffers last")->check(CLI::Range(1, 1000))->capture_default_str();
   verify.add_flag("--exact", options.exact, "in float64, each element within 1e-9 of the largest in its row");
+  verify.add_flag("--shrink", options.shrink, "of a model that is too large to run here: few of its blocks and small sizes, with the plan's layouts, stages, schedule and recomputation; says what became smaller");
   add_format(verify, options.format);
   CLI::App& emit = add_program_command(app, "emit", "write down what a plan's ranks execute", options, exit_code, run_emit);
   emit.add_option("--backend", options.backend, "the plugin that writes");

@@ -63,7 +63,7 @@ Result<Row> try_solver(const CompareOptions& options, const std::string& solver,
   if (!row.outcome.plan || !options.verify) return row;
   Result<ProgramTools> tools = open_tools(*host, *row.outcome.plan);
   if (!tools) return tools.error();
-  Result<Verification> verification = verify_plan(*row.outcome.plan, *tools, *host, 1);
+  Result<Verification> verification = verify_plan(*row.outcome.plan, *tools, *host, {});
   if (!verification) return verification.error();
   row.verification = std::move(*verification);
   return row;

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <span>
 
 #include "files/file_hash.h"
@@ -42,6 +43,17 @@ Status compute_in(DType dtype, const OpTable& ops, Plan& plan) {
   return Done{};
 }
 
+// Leaves out what a smaller model has in another size.
+void keep_of_same_size(const Graph& graph, std::map<std::string, Tensor>& tensors) {
+  std::set<std::string> same;
+  for (const Source& source : graph.sources) {
+    const Value& value = graph.values[source.value];
+    const auto found = tensors.find(value.name);
+    if (found != tensors.end() && found->second.type() == value.type) same.insert(value.name);
+  }
+  std::erase_if(tensors, [&](const auto& tensor) { return !same.contains(tensor.first); });
+}
+
 // What "equal" means; see verify_plan.
 struct Measure {
   double tolerance = 1e-4;
@@ -65,24 +77,25 @@ struct Verified {
   CostProfile profile;
 };
 
-Result<Verification> verify_programs(const Verified& verified, const Plan& of_file, const ProgramTools& tools, PluginHost& host, std::int64_t steps, bool exact) {
+Result<Verification> verify_programs(const Verified& verified, const Plan& of_file, const ProgramTools& tools, PluginHost& host, const VerifyOptions& options) {
   Result<std::map<std::string, Tensor>> weights = weights_of(of_file, host);
   if (!weights) return weights.error();
-  for (auto& [name, tensor] : *weights) tensor = exact ? in_float64(std::move(tensor)) : in_float32(std::move(tensor));
+  for (auto& [name, tensor] : *weights) tensor = options.exact ? in_float64(std::move(tensor)) : in_float32(std::move(tensor));
   const Graph& graph = verified.graph;
+  if (options.shrunk) keep_of_same_size(graph, *weights);
   const std::int64_t microbatches = verified.training.microbatches;
   Result<std::map<ValueId, Tensor>> sources = sample_sources(graph, *weights, 0);
   if (!sources) return sources.error();
   Result<std::vector<std::map<ValueId, Tensor>>> further = sample_microbatches(graph, *weights, microbatches);
   if (!further) return further.error();
-  const auto later = sample_steps(graph, *weights, microbatches, steps);
+  const auto later = sample_steps(graph, *weights, microbatches, options.steps);
   if (!later) return later.error();
   weights->clear();
   Result<std::shared_ptr<Backend>> backend = host.create<Backend>("backend", "reference");
   if (!backend) return backend.error();
   Result<std::unique_ptr<KernelTable>> kernels = kernels_for(host, "reference");
   if (!kernels) return kernels.error();
-  const Measure& measure = exact ? kExact : kUsual;
+  const Measure& measure = options.exact ? kExact : kUsual;
   const StandIns stand_ins(*tools.ops, kernels->get());
   Result<Verification> verification = verify({graph, verified.stages.front().program, *tools.ops, verified.profile, &stand_ins, **backend, std::move(*sources), measure.tolerance,
                                               measure.floor, *further, measure.by_rows, *later, verified.is_whole ? std::span<const VerifiedStage>() : std::span(verified.stages), verified.orders});
@@ -100,18 +113,18 @@ std::optional<DType> verified_dtype(const Graph& graph, const TrainingSettings& 
 
 }  // namespace
 
-Result<Verification> verify_plan(Plan plan, const ProgramTools& tools, PluginHost& host, std::int64_t steps, bool exact) {
-  if (const std::optional<DType> dtype = verified_dtype(plan.graph(), plan.training, exact)) {
+Result<Verification> verify_plan(Plan plan, const ProgramTools& tools, PluginHost& host, const VerifyOptions& options) {
+  if (const std::optional<DType> dtype = verified_dtype(plan.graph(), plan.training, options.exact)) {
     if (Status status = compute_in(*dtype, *tools.ops, plan); !status) return status.error();
   }
   Result<Program> program = make_program(plan, tools);
   if (!program) return program.error();
-  return verify_programs({plan.graph(), plan.training, {{plan.graph(), *program}}, {}, true, tools.profile}, plan, tools, host, steps, exact);
+  return verify_programs({plan.graph(), plan.training, {{plan.graph(), *program}}, {}, true, tools.profile}, plan, tools, host, options);
 }
 
-Result<Verification> verify_pipeline(PipelinePlan pipeline, const ProgramTools& tools, PluginHost& host, std::int64_t steps, bool exact) {
+Result<Verification> verify_pipeline(PipelinePlan pipeline, const ProgramTools& tools, PluginHost& host, const VerifyOptions& options) {
   Graph graph = *pipeline.model.graph;
-  if (const std::optional<DType> dtype = verified_dtype(graph, pipeline.training, exact)) {
+  if (const std::optional<DType> dtype = verified_dtype(graph, pipeline.training, options.exact)) {
     retype(graph, *dtype);
     for (Plan& plan : pipeline.stages) {
       if (Status status = compute_in(*dtype, *tools.ops, plan); !status) return status.error();
@@ -122,7 +135,7 @@ Result<Verification> verify_pipeline(PipelinePlan pipeline, const ProgramTools& 
   if (!made) return made.error();
   std::vector<VerifiedStage> stages;
   for (std::size_t s = 0; s < pipeline.stages.size(); ++s) stages.push_back({pipeline.stages[s].graph(), made->programs[s]});
-  return verify_programs({graph, pipeline.training, std::move(stages), pipeline.orders, false, made->profiles.front()}, pipeline.stages.front(), tools, host, steps, exact);
+  return verify_programs({graph, pipeline.training, std::move(stages), pipeline.orders, false, made->profiles.front()}, pipeline.stages.front(), tools, host, options);
 }
 
 }  // namespace meshwright::host

@@ -16,16 +16,49 @@
 #include "report/memory_text.h"
 #include "report/pipeline_report.h"
 #include "report/report_error.h"
+#include "report/shrink_report.h"
+#include "shrink_plan.h"
 
 namespace meshwright::host {
 
 namespace {
 
-Result<Verification> verified(const ProgramOptions& options) {
+struct TriedPlan {
+  Verification result;
+  std::optional<Shrinkage> shrinkage;  // of a model that was made smaller
+};
+
+Result<TriedPlan> verified(const ProgramOptions& options) {
   Result<OpenAnyPlan> opened = open_any_plan(options);
   if (!opened) return opened.error();
-  if (auto* pipeline = std::get_if<PipelinePlan>(&opened->plan)) return verify_pipeline(std::move(*pipeline), opened->tools, opened->host, options.steps, options.exact);
-  return verify_plan(std::move(std::get<Plan>(opened->plan)), opened->tools, opened->host, options.steps, options.exact);
+  ProgramTools& tools = opened->tools;
+  const ShrinkTools shrink{*tools.ops, tools.profile, *tools.conversions};
+  TriedPlan made;
+  const auto with = [&](Result<Verification> result) -> Result<TriedPlan> {
+    if (!result) return result.error();
+    made.result = std::move(*result);
+    return std::move(made);
+  };
+  const VerifyOptions how{options.steps, options.exact, options.shrink};
+  if (auto* pipeline = std::get_if<PipelinePlan>(&opened->plan)) {
+    if (options.shrink) {
+      Result<ShrunkPipeline> shrunk = shrink_pipeline(*pipeline, shrink);
+      if (!shrunk) return shrunk.error();
+      *pipeline = std::move(shrunk->plan);
+      made.shrinkage = std::move(shrunk->shrinkage);
+      tools.profile.bucket_bytes = made.shrinkage->narrowed(tools.profile.bucket_bytes);
+    }
+    return with(verify_pipeline(std::move(*pipeline), tools, opened->host, how));
+  }
+  Plan& plan = std::get<Plan>(opened->plan);
+  if (options.shrink) {
+    Result<ShrunkPlan> shrunk = shrink_plan(plan, shrink);
+    if (!shrunk) return shrunk.error();
+    plan = std::move(shrunk->plan);
+    made.shrinkage = std::move(shrunk->shrinkage);
+    tools.profile.bucket_bytes = made.shrinkage->narrowed(tools.profile.bucket_bytes);
+  }
+  return with(verify_plan(std::move(plan), tools, opened->host, how));
 }
 
 Json verification_json(const Verification& result) {
@@ -160,12 +193,19 @@ void keep_freed_memory() {
 
 int run_verify(const ProgramOptions& options) {
   keep_freed_memory();
-  const Result<Verification> result = verified(options);
-  if (!result) return fail(options, result.error());
-  print(options.format == "json" ? write_json(verification_json(*result)) : verification_text(*result));
-  if (result->equal) return 0;
+  const Result<TriedPlan> made = verified(options);
+  if (!made) return fail(options, made.error());
+  const Verification& result = made->result;
+  if (options.format == "json") {
+    Json json = verification_json(result);
+    if (made->shrinkage) json.add("shrunk", shrinkage_json(*made->shrinkage));
+    print(write_json(json));
+  } else {
+    print((made->shrinkage ? shrinkage_text(*made->shrinkage) : "") + verification_text(result));
+  }
+  if (result.equal) return 0;
   return report_error(internal_error("the program does not compute what one device computes: " +
-                                     (result->problem.empty() ? "'" + result->worst_tensor + "' differs" : result->problem)));
+                                     (result.problem.empty() ? "'" + result.worst_tensor + "' differs" : result.problem)));
 }
 
 int run_emit(const ProgramOptions& options) {

@@ -20,6 +20,7 @@ struct ProgramOptions {
   std::string picture;           // simulate: of the stages of a pipeline, the picture's file
   std::int64_t steps = 3;        // verify: of training, in which parameters, the optimizer's state and buffers last
   bool exact = false;            // verify: in float64, every element against its row's largest
+  bool shrink = false;           // verify: the plan's choices on a smaller model of the same kind
 };
 
 // Runs the plan on simulated ranks and compares it with one device. 1 if they differ.
