@@ -332,7 +332,8 @@ class PipelinePlanner {
     if (ranking->plans.empty()) {
       const FittedPlan* smallest = ranking->smallest ? &*ranking->smallest : nullptr;
       const DeviceSpec* device = request_.must_fit_device ? &request_.cluster.device : nullptr;
-      return FoundStage{{}, {}, "stage " + std::to_string(stage) + " of " + std::to_string(stages_) + ": " +
+      const std::string share = budget == request_.budget_bytes ? "" : " (its part of " + size_text(request_.budget_bytes) + ", which the stages on its devices share)";
+      return FoundStage{{}, {}, "stage " + std::to_string(stage) + " of " + std::to_string(stages_) + share + ": " +
                                     refusal_text(ranking->trials, smallest, ranking->smallest_budget_bytes, budget, device)};
     }
     FittedPlan& best = ranking->plans.front().fitted;
