@@ -41,7 +41,7 @@ class ScheduleDrawing {
   }
 
  private:
-  static constexpr double kWidth = 1200, kLeft = 72, kRight = 16, kTop = 40, kBottom = 56, kRow = 26, kBar = 22;
+  static constexpr double kWidth = 1200, kLeft = 72, kRight = 32, kTop = 40, kBottom = 56, kRow = 26, kBar = 22;
   static constexpr double kCharacter = 7;  // of 12 pixels' sans-serif, about
 
   static std::string figure(double value) {
