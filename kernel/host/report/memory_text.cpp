@@ -27,7 +27,7 @@ std::string right(const std::string& text, std::size_t width) {
 // Nothing where there is nothing, so that a table shows what matters.
 std::string size_cell(std::int64_t bytes) { return bytes == 0 ? "" : size_text(bytes); }
 
-std::string percent(std::int64_t part, std::int64_t whole) {
+std::string percent_of(std::int64_t part, std::int64_t whole) {
   char text[16];
   std::snprintf(text, sizeof text, "%.1f %%",
                 whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole));
@@ -151,7 +151,7 @@ std::string tensors_text(const MemoryProfile& profile) {
     table.push_back({label, name(tensor.kind),
                      (tensor.copies > 1 ? std::to_string(tensor.copies) + " x " : "") + to_string(tensor.type),
                      std::to_string(rows[i].group.times), size_text(tensor.bytes), size_text(bytes(rows[i])),
-                     percent(bytes(rows[i]), profile.peak_bytes)});
+                     percent_of(bytes(rows[i]), profile.peak_bytes)});
   }
   return "Tensors held at the peak (those that differ in the number of their layer share a row)\n" +
          table_text(table, 3) + more_text(rows.size(), kMostTensorRows, "kinds of tensors");
@@ -261,7 +261,7 @@ std::string peak_text(const Program& program, const MemoryProfile& profile) {
   for (std::size_t kind = 0; kind < kMemoryKinds; ++kind) {
     if (split.bytes[kind] == 0) continue;
     table.push_back({name(static_cast<MemoryKind>(kind)), size_text(split.bytes[kind]),
-                     percent(split.bytes[kind], profile.peak_bytes)});
+                     percent_of(split.bytes[kind], profile.peak_bytes)});
   }
   return text + table_text(table, 1);
 }
