@@ -74,7 +74,7 @@ std::string setup_text(Optimizer optimizer) {
   return text;
 }
 
-constexpr const char* kEnd = "    dist.destroy_process_group()\n\n\nif __name__ == \"__main__\":\n    main()\n";
+constexpr const char* kMainEnd = "    dist.destroy_process_group()\n\n\nif __name__ == \"__main__\":\n    main()\n";
 
 }  // namespace
 
@@ -83,7 +83,7 @@ std::string train_text(const Plan& plan, const Forward& forward) {
   const std::string batch = forward.microbatches > 1 ? kBatchOfPart :
       "def batch(step):\n    \"\"\"The whole batch of a step, the same on every rank. Random: put your data here.\"\"\"\n"
       "    generator = torch.Generator().manual_seed(step)\n";
-  return head_text("Trains model.py on " + ranks + " ranks", ranks) + batch + batch_text(plan.graph()) + setup_text(plan.training.optimizer) + loop_text(plan, forward) + kEnd;
+  return head_text("Trains model.py on " + ranks + " ranks", ranks) + batch + batch_text(plan.graph()) + setup_text(plan.training.optimizer) + loop_text(plan, forward) + kMainEnd;
 }
 
 std::string pipeline_train_text(const PipelinePlan& pipeline) {
@@ -93,7 +93,7 @@ std::string pipeline_train_text(const PipelinePlan& pipeline) {
          "    for step in range(arguments.steps):\n"
          "        loss = model.step([model.local_batch(batch(step, part)) for part in range(model.MICROBATCHES)])\n"
          "        optimizer.step()\n        optimizer.zero_grad()\n"
-         "        if dist.get_rank() == 0:\n            print(f\"step {step}: loss {loss.item():.6f}\", flush=True)\n" + kEnd;
+         "        if dist.get_rank() == 0:\n            print(f\"step {step}: loss {loss.item():.6f}\", flush=True)\n" + kMainEnd;
 }
 
 }  // namespace meshwright::torch
