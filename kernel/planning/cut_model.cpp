@@ -207,6 +207,14 @@ Result<CutModel> cut_model(const Graph& graph, const std::vector<std::uint32_t>&
   return Cutter(graph, stage_of, stages).run();
 }
 
+std::map<std::string, std::uint32_t> stages_by_node(std::span<const Plan> stages) {
+  std::map<std::string, std::uint32_t> stage_of;
+  for (const Plan& plan : stages) {
+    for (const Node& node : plan.graph().nodes) stage_of.emplace(node.name, plan.part.stage);
+  }
+  return stage_of;
+}
+
 void find_batches(const ModelAnalysis& whole, std::vector<StageBoundary>& boundaries) {
   const std::set<std::uint32_t> batch = batch_atoms(whole, nullptr);
   for (StageBoundary& boundary : boundaries) {

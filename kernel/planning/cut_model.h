@@ -6,6 +6,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "meshwright/graph.h"
@@ -30,6 +33,9 @@ std::vector<bool> depends_on_parameters(const Graph& graph);
 // them. Errors: bad_input, naming it, for a value that has no gradient and would have to cross (the choice of a router), a buffer that one
 // stage changes and another one reads, and a stage without nodes.
 Result<CutModel> cut_model(const Graph& graph, const std::vector<std::uint32_t>& stage_of, std::uint32_t stages);
+
+// By name of a node: the first of these stages that has it.
+std::map<std::string, std::uint32_t> stages_by_node(std::span<const Plan> stages);
 
 // Notes where what crosses has the batch, by the atoms of the whole model.
 void find_batches(const ModelAnalysis& whole, std::vector<StageBoundary>& boundaries);

@@ -32,13 +32,7 @@ bool has_parts(const PipelineSchedule& schedule) {
   return std::ranges::any_of(schedule.order, [&](const auto& order) { return std::ranges::any_of(order, is_part); });
 }
 
-// By stage, which is a position of the schedule: its devices.
-std::vector<std::uint32_t> groups_of(const PipelineSchedule& schedule) {
-  std::vector<std::uint32_t> groups(schedule.shape.positions());
-  for (std::uint32_t i = 0; i < groups.size(); ++i) groups[schedule.positions[i]] = i / schedule.shape.chunks;
-  return groups;
-}
-
+// A stage is a position of the schedule.
 GroupOrders orders_of(const PipelineSchedule& schedule) {
   GroupOrders orders;
   for (std::size_t group = 0; group < schedule.order.size(); ++group) {
@@ -112,7 +106,7 @@ struct Trial {
 class PipelinePlanner {
  public:
   explicit PipelinePlanner(const PipelineRequest& request)
-      : request_(request), stages_(request.schedule.shape.positions()), groups_(groups_of(request.schedule)), orders_(orders_of(request.schedule)), graph_(request.context.graph()) {
+      : request_(request), stages_(request.schedule.shape.positions()), orders_(orders_of(request.schedule)), groups_(groups_of_stages(orders_, stages_).value()), graph_(request.context.graph()) {
     const std::vector<bool> depends = depends_on_parameters(graph_);
     for (const Node& node : graph_.nodes) bound_.push_back(depends[node.results.front()]);
   }
@@ -361,8 +355,8 @@ class PipelinePlanner {
 
   const PipelineRequest& request_;
   const std::uint32_t stages_;                // positions of the schedule
-  const std::vector<std::uint32_t> groups_;  // by stage
   const GroupOrders orders_;
+  const std::vector<std::uint32_t> groups_;  // by stage
   const Graph& graph_;
   Cluster cluster_;  // of one stage
   PipelineOutcome outcome_;

@@ -75,10 +75,7 @@ class Shrinker {
   }
 
   Status carry_stages(const ModelAnalysis& whole, const TakenPlaces& places) {
-    std::map<std::string, std::uint32_t> stage_of_name;
-    for (const Plan& plan : stages_) {
-      for (const Node& node : plan.graph().nodes) stage_of_name.emplace(node.name, plan.part.stage);
-    }
+    const std::map<std::string, std::uint32_t> stage_of_name = stages_by_node(stages_);
     std::vector<std::uint32_t> stage_of;
     for (const Node& node : whole.graph->nodes) {
       const auto found = stage_of_name.find(node.name);

@@ -97,6 +97,13 @@ class Comparison {
     }
     for (const Tensor& output : outputs_) output_scales_.emplace_back(output, input.by_rows);
     for (std::size_t i = 0; i < parts.size(); ++i) observers_.emplace_back(*this, i);
+    const std::vector<std::uint32_t> groups = groups_of_stages(input.orders, parts.size()).value();
+    std::map<std::uint32_t, std::int64_t> devices;  // by group
+    for (std::size_t i = 0; i < parts.size(); ++i) devices[groups[i]] = parts[i].program().mesh.devices();
+    for (const std::uint32_t group : groups) {
+      std::int64_t& ranks = first_rank_.emplace_back(0);
+      for (const auto& [before, count] : devices) ranks += before < group ? count : 0;
+    }
   }
 
   // One for each part.
@@ -242,24 +249,12 @@ class Comparison {
     const std::scoped_lock lock(mutex_);
     ++compared_;
     // The same answer whichever thread comes first.
-    const std::int64_t number = first_rank(of) + rank;
+    const std::int64_t number = first_rank_[of] + rank;
     if (worst > worst_ || (worst == worst_ && std::pair(name, number) < std::pair(worst_tensor_, worst_rank_)) || worst_tensor_.empty()) {
       worst_ = std::max(worst, worst_);
       worst_tensor_ = name;
       worst_rank_ = number;
     }
-  }
-
-  // Of the devices that have a part.
-  [[nodiscard]] std::int64_t first_rank(std::size_t part) const {
-    const std::vector<std::uint32_t> groups = groups_of_stages(input_.orders, parts_.size()).value();
-    std::map<std::uint32_t, std::int64_t> devices;  // of the groups before
-    for (std::size_t i = 0; i < parts_.size(); ++i) {
-      if (groups[i] < groups[part]) devices[groups[i]] = parts_[i].program().mesh.devices();
-    }
-    std::int64_t ranks = 0;
-    for (const auto& [group, count] : devices) ranks += count;
-    return ranks;
   }
 
   const VerifyInput& input_;
@@ -271,6 +266,7 @@ class Comparison {
   double largest_gradient_ = 0;
   std::vector<std::map<std::uint32_t, Tensor>> assembled_;  // by part: updated parameters, from the shards of all ranks
   std::deque<Observer> observers_;
+  std::vector<std::int64_t> first_rank_;  // by part: of the devices that have it
   std::mutex mutex_;
   double worst_ = 0;
   std::string worst_tensor_;

@@ -16,7 +16,9 @@
 #include "model_reader.h"
 #include "planning.h"
 #include "plugins/program_source.h"
+#include "printed_json.h"
 #include "run_program.h"
+#include "scratch.h"
 #include "serial_plan.h"
 
 namespace meshwright {
@@ -24,19 +26,10 @@ namespace {
 
 using host::Json;
 using test::Outcome;
+using test::integer;
 using test::run_program;
+using test::scratch;
 using testing::HasSubstr;
-
-// Files in a folder that goes with the process.
-std::string scratch(const std::string& name) {
-  static const struct Folder {
-    std::filesystem::path path =
-        std::filesystem::temp_directory_path() / ("meshwright-profile-" + std::to_string(::getpid()));
-    Folder() { std::filesystem::create_directories(path); }
-    ~Folder() { std::filesystem::remove_all(path); }
-  } folder;
-  return (folder.path / name).string();
-}
 
 std::string tiny(const std::string& name) { return SOURCE_FOLDER "/tests/models/" + name + ".pt2"; }
 
@@ -49,12 +42,9 @@ std::string plan(const std::string& model, const std::string& cluster, const std
 }
 
 Json json_of(const std::string& arguments) {
-  const Outcome outcome = run_program(arguments + " --format json");
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
-  return host::parse_json(outcome.output, "output").value();
+  return test::json_of(run_program(arguments + " --format json"));
 }
 
-std::int64_t integer(const Json& json, const char* key) { return std::get<std::int64_t>(json.find(key)->value()); }
 std::string text(const Json& json, const char* key) { return std::get<std::string>(json.find(key)->value()); }
 const Json::Array& array(const Json& json, const char* key) { return std::get<Json::Array>(json.find(key)->value()); }
 

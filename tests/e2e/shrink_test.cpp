@@ -7,24 +7,21 @@
 #include <ostream>
 
 #include "files/json.h"
+#include "printed_json.h"
 #include "run_program.h"
+#include "scratch.h"
 
 namespace meshwright {
 namespace {
 
 using host::Json;
 using test::Outcome;
+using test::integer;
+using test::json_of;
+using test::list;
 using test::run_program;
+using test::scratch;
 using testing::HasSubstr;
-
-std::string scratch(const std::string& name) {
-  static const struct Folder {
-    std::filesystem::path path = std::filesystem::temp_directory_path() / ("meshwright-shrink-" + std::to_string(::getpid()));
-    Folder() { std::filesystem::create_directories(path); }
-    ~Folder() { std::filesystem::remove_all(path); }
-  } folder;
-  return (folder.path / name).string();
-}
 
 std::string planned(const std::string& model, const std::string& options) {
   std::string file = scratch("plan.json");
@@ -32,14 +29,6 @@ std::string planned(const std::string& model, const std::string& options) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
   return file;
 }
-
-Json json_of(const Outcome& outcome) {
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors << outcome.output;
-  return host::parse_json(outcome.output, "output").value();
-}
-
-std::int64_t integer(const Json& json, const char* key) { return std::get<std::int64_t>(json.find(key)->value()); }
-const Json::Array& list(const Json& json, const char* key) { return std::get<Json::Array>(json.find(key)->value()); }
 
 struct ShrinkCase {
   const char* name;

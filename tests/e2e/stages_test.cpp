@@ -9,24 +9,22 @@
 #include <sstream>
 
 #include "files/json.h"
+#include "printed_json.h"
 #include "run_program.h"
+#include "scratch.h"
 
 namespace meshwright {
 namespace {
 
 using host::Json;
 using test::Outcome;
+using test::integer;
+using test::json_of;
+using test::list;
+using test::real;
 using test::run_program;
+using test::scratch;
 using testing::HasSubstr;
-
-std::string scratch(const std::string& name) {
-  static const struct Folder {
-    std::filesystem::path path = std::filesystem::temp_directory_path() / ("meshwright-stages-" + std::to_string(::getpid()));
-    Folder() { std::filesystem::create_directories(path); }
-    ~Folder() { std::filesystem::remove_all(path); }
-  } folder;
-  return (folder.path / name).string();
-}
 
 std::string read(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -34,15 +32,6 @@ std::string read(const std::string& path) {
   text << file.rdbuf();
   return text.str();
 }
-
-Json json_of(const Outcome& outcome) {
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors << outcome.output;
-  return host::parse_json(outcome.output, "output").value();
-}
-
-const Json::Array& list(const Json& json, const char* key) { return std::get<Json::Array>(json.find(key)->value()); }
-std::int64_t integer(const Json& json, const char* key) { return std::get<std::int64_t>(json.find(key)->value()); }
-double real(const Json& json, const char* key) { return std::get<double>(json.find(key)->value()); }
 
 // On slow devices the plans of small models share the work as those of large ones do on quick ones.
 std::string plan_command(const std::string& model, const std::string& options, int microbatches = 4) {

@@ -8,27 +8,20 @@
 #include <sstream>
 
 #include "files/json.h"
+#include "printed_json.h"
 #include "run_program.h"
+#include "scratch.h"
 
 namespace meshwright {
 namespace {
 
 using host::Json;
 using test::Outcome;
+using test::integer;
+using test::json_of;
 using test::run_program;
+using test::scratch;
 using testing::HasSubstr;
-
-
-
-// Files in a folder that goes with the process.
-std::string scratch(const std::string& name) {
-  static const struct Folder {
-    std::filesystem::path path = std::filesystem::temp_directory_path() / ("meshwright-verify-" + std::to_string(::getpid()));
-    Folder() { std::filesystem::create_directories(path); }
-    ~Folder() { std::filesystem::remove_all(path); }
-  } folder;
-  return (folder.path / name).string();
-}
 
 std::string plan(const std::string& model, const std::string& cluster, const std::string& options = "") {
   std::string file = scratch("plan.json");
@@ -40,13 +33,6 @@ std::string plan(const std::string& model, const std::string& cluster, const std
 
 std::string tiny(const std::string& name) { return SOURCE_FOLDER "/tests/models/" + name + ".pt2"; }
 std::string example(const std::string& name) { return SOURCE_FOLDER "/examples/" + name + ".pt2"; }
-
-Json json_of(const Outcome& outcome) {
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors << outcome.output;
-  return host::parse_json(outcome.output, "output").value();
-}
-
-std::int64_t integer(const Json& json, const char* key) { return std::get<std::int64_t>(json.find(key)->value()); }
 
 void expect_equal(const Json& json) {
   EXPECT_TRUE(std::get<bool>(json.find("equal")->value()));

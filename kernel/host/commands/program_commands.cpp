@@ -39,24 +39,23 @@ Result<TriedPlan> verified(const ProgramOptions& options) {
     made.result = std::move(*result);
     return std::move(made);
   };
+  const auto take = [&](auto shrunk, auto& plan) -> Status {
+    if (!shrunk) return shrunk.error();
+    plan = std::move(shrunk->plan);
+    made.shrinkage = std::move(shrunk->shrinkage);
+    tools.profile.bucket_bytes = made.shrinkage->narrowed(tools.profile.bucket_bytes);
+    return Done{};
+  };
   const VerifyOptions how{options.steps, options.exact, options.shrink};
   if (auto* pipeline = std::get_if<PipelinePlan>(&opened->plan)) {
     if (options.shrink) {
-      Result<ShrunkPipeline> shrunk = shrink_pipeline(*pipeline, shrink);
-      if (!shrunk) return shrunk.error();
-      *pipeline = std::move(shrunk->plan);
-      made.shrinkage = std::move(shrunk->shrinkage);
-      tools.profile.bucket_bytes = made.shrinkage->narrowed(tools.profile.bucket_bytes);
+      if (Status status = take(shrink_pipeline(*pipeline, shrink), *pipeline); !status) return status.error();
     }
     return with(verify_pipeline(std::move(*pipeline), tools, opened->host, how));
   }
   Plan& plan = std::get<Plan>(opened->plan);
   if (options.shrink) {
-    Result<ShrunkPlan> shrunk = shrink_plan(plan, shrink);
-    if (!shrunk) return shrunk.error();
-    plan = std::move(shrunk->plan);
-    made.shrinkage = std::move(shrunk->shrinkage);
-    tools.profile.bucket_bytes = made.shrinkage->narrowed(tools.profile.bucket_bytes);
+    if (Status status = take(shrink_plan(plan, shrink), plan); !status) return status.error();
   }
   return with(verify_plan(std::move(plan), tools, opened->host, how));
 }

@@ -100,10 +100,7 @@ class PipelineReader {
   void check_cut() {
     const Graph& graph = *made_.model.graph;
     const std::vector<bool> depends = depends_on_parameters(graph);
-    std::map<std::string, std::uint32_t> stage_of_name;
-    for (const Plan& plan : made_.stages) {
-      for (const Node& node : plan.graph().nodes) stage_of_name.emplace(node.name, plan.part.stage);
-    }
+    const std::map<std::string, std::uint32_t> stage_of_name = stages_by_node(made_.stages);
     std::vector<std::uint32_t> stage_of(graph.nodes.size(), 0);
     for (NodeId id = 0; id < graph.nodes.size(); ++id) {
       if (!depends[graph.nodes[id].results.front()]) continue;
