@@ -89,6 +89,14 @@ Status check_devices(const PipelinePlan& pipeline) {
   return bad_input("its devices have several stages each, and those of an emitted program have one so far; plan with a schedule that gives them one (search.schedule = \"one_f_one_b\")");
 }
 
+Status check_parts(const PipelinePlan& pipeline) {
+  for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
+    if (!step_order(pipeline.stages[s].training).value().has_parts()) continue;
+    return bad_input("stage " + std::to_string(s) + " has backwards in two parts, and those of an emitted program are whole so far; plan with a schedule that leaves them whole (search.schedule = \"one_f_one_b\")");
+  }
+  return Done{};
+}
+
 // What the last stage returns is what a step goes back from.
 Status check_loss(const PipelinePlan& pipeline) {
   for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
@@ -129,6 +137,7 @@ class TorchBackend final : public Backend {
   Result<std::vector<EmittedFile>> do_emit_stages(const PipelinePlan& pipeline, const std::vector<BackendInput>& stages) const override {
     if (Status status = check_passes(stages.front().altering); !status) return status.error();
     if (Status status = check_devices(pipeline); !status) return status.error();
+    if (Status status = check_parts(pipeline); !status) return status.error();
     if (Status status = check_loss(pipeline); !status) return status.error();
     const std::vector<StageEnds> ends = stage_ends(pipeline, stages);
     std::vector<Forward> forwards;

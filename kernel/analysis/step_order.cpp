@@ -1,6 +1,7 @@
 #include "meshwright/step_order.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <sstream>
 
@@ -8,7 +9,7 @@ namespace meshwright {
 
 namespace {
 
-constexpr std::size_t kLongestPeriod = 2;  // events of one repetition: a forward and a backward
+constexpr std::size_t kLongestPeriod = 3;  // events of one repetition: a forward and a backward in two parts
 
 StepEvent shifted(const StepEvent& event, std::int64_t by) { return {event.phase, event.microbatch + by}; }
 
@@ -65,18 +66,51 @@ StepOrder folded(std::vector<StepEvent> events, std::int64_t microbatches) {
   return {microbatches, Folding(events, microbatches).run()};
 }
 
+constexpr std::string_view kLetters = "FBIW";  // of the phases but the update
+
 Result<StepEvent> parse_event(const std::string& word) {
   StepEvent event;
-  event.phase = word[0] == 'F' ? Phase::forward : Phase::backward;
+  const std::size_t letter = kLetters.find(word[0]);
   const auto [end, error] = std::from_chars(word.data() + 1, word.data() + word.size(), event.microbatch);
-  const bool known = (word[0] == 'F' || word[0] == 'B') && error == std::errc{} && end == word.data() + word.size();
-  if (!known) return bad_input("'" + word + "' is neither the forward of a microbatch, like F0, nor its backward, like B0");
+  if (letter == std::string_view::npos || error != std::errc{} || end != word.data() + word.size()) {
+    return bad_input("'" + word + "' is neither the forward of a microbatch, like F0, nor its backward, like B0, nor a part of it, like I0 and W0");
+  }
+  event.phase = static_cast<Phase>(letter);
   return event;
 }
 
-const char* letter(Phase phase) { return phase == Phase::forward ? "F" : phase == Phase::backward ? "B" : "update "; }
+// All backwards in two parts, if one is.
+std::vector<StepEvent> in_parts(const std::vector<StepEvent>& events) {
+  if (std::ranges::none_of(events, [](const StepEvent& event) { return event.phase == Phase::input_gradient || event.phase == Phase::weight_gradient; })) return events;
+  std::vector<StepEvent> made;
+  for (const StepEvent& event : events) {
+    made.push_back(event);
+    if (event.phase != Phase::backward) continue;
+    made.back().phase = Phase::input_gradient;
+    made.push_back({Phase::weight_gradient, event.microbatch});
+  }
+  return made;
+}
 
-std::string text_of(const StepEvent& event) { return letter(event.phase) + std::to_string(event.microbatch); }
+// That each microbatch has its turn in each of the phases, and these come one behind the other.
+Status check_turns(const std::vector<StepEvent>& events, std::int64_t microbatches) {
+  const bool parts = std::ranges::any_of(events, [](const StepEvent& event) { return event.phase == Phase::input_gradient; });
+  const std::vector<Phase> phases = parts ? std::vector{Phase::forward, Phase::input_gradient, Phase::weight_gradient} : std::vector{Phase::forward, Phase::backward};
+  std::vector<std::int64_t> next(phases.size(), 0);
+  for (const StepEvent& event : events) {
+    const std::size_t phase = static_cast<std::size_t>(std::ranges::find(phases, event.phase) - phases.begin());
+    const std::string word = "'" + to_string(event) + "'";
+    if (phase == phases.size()) return bad_input(word + " is a second part of a backward, and there are no first ones");
+    const std::int64_t turn = next[phase]++;
+    if (turn == microbatches) return bad_input(word + " is one too many: there are " + std::to_string(microbatches) + " microbatches");
+    if (event.microbatch != turn) return bad_input(word + " stands where " + to_string(StepEvent{event.phase, turn}) + " is due: microbatches go in their order");
+    if (phase > 0 && turn >= next[phase - 1]) return bad_input(word + " stands before " + to_string(StepEvent{phases[phase - 1], turn}));
+  }
+  for (std::size_t phase = 0; phase < phases.size(); ++phase) {
+    if (next[phase] < microbatches) return bad_input(to_string(StepEvent{phases[phase], next[phase]}) + " is missing: there are " + std::to_string(microbatches) + " microbatches, from 0 on");
+  }
+  return Done{};
+}
 
 }  // namespace
 
@@ -84,12 +118,21 @@ const char* name(Phase phase) {
   switch (phase) {
     case Phase::forward: return "forward";
     case Phase::backward: return "backward";
+    case Phase::input_gradient: return "gradient of inputs";
+    case Phase::weight_gradient: return "gradient of weights";
     case Phase::update: return "update";
   }
   return "?";
 }
 
-bool StepSegment::is_steady() const { return repeats > 2 && events.size() == 2; }
+std::string to_string(const StepEvent& event) { return kLetters[static_cast<std::size_t>(event.phase)] + std::to_string(event.microbatch); }
+
+bool StepSegment::is_steady() const {
+  std::array<std::size_t, kPhases> count = {};
+  for (const StepEvent& event : events) ++count[static_cast<std::size_t>(event.phase)];
+  const auto of = [&](Phase phase) { return count[static_cast<std::size_t>(phase)]; };
+  return repeats > 2 && of(Phase::forward) == 1 && of(Phase::backward) + of(Phase::input_gradient) == 1 && of(Phase::weight_gradient) == of(Phase::input_gradient);
+}
 
 std::vector<StepEvent> StepOrder::events() const {
   std::vector<StepEvent> all;
@@ -101,13 +144,18 @@ std::vector<StepEvent> StepOrder::events() const {
   return all;
 }
 
+bool StepOrder::has_parts() const {
+  return std::ranges::any_of(segments, [](const StepSegment& segment) { return std::ranges::find(segment.events, Phase::input_gradient, &StepEvent::phase) != segment.events.end(); });
+}
+
 StepOrder::Fullest StepOrder::fullest(Phase phase) const {
   Fullest found;
   std::int64_t begun = 0, ended = 0;
   for (const StepEvent& event : events()) {
     if (event.phase == Phase::forward) ++begun;
-    if (event.phase == phase) found = std::max(found, Fullest{begun - ended, ended > 0, event.microbatch + 1 < microbatches});
-    if (event.phase == Phase::backward) ++ended;
+    const bool counts = phase == Phase::forward ? event.phase == phase : is_backward(event.phase);
+    if (counts) found = std::max(found, Fullest{begun - ended, ended > 0, event.microbatch + 1 < microbatches});
+    if (ends_microbatch(event.phase)) ++ended;
   }
   return found;
 }
@@ -125,21 +173,13 @@ Result<StepOrder> step_order(const TrainingSettings& training) {
 Result<StepOrder> parse_step_order(const std::string& text, std::int64_t microbatches) {
   std::istringstream words(text);
   std::vector<StepEvent> events;
-  std::int64_t next[2] = {0, 0};  // forward, backward
   for (std::string word; words >> word;) {
     const Result<StepEvent> event = parse_event(word);
     if (!event) return event.error();
-    std::int64_t& turn = next[event->phase == Phase::forward ? 0 : 1];
-    if (turn == microbatches) return bad_input("'" + word + "' is one too many: there are " + std::to_string(microbatches) + " microbatches");
-    if (event->microbatch != turn) return bad_input("'" + word + "' stands where " + text_of({event->phase, turn}) + " is due: microbatches go in their order");
-    if (event->phase == Phase::backward && turn >= next[0]) return bad_input("'" + word + "' stands before F" + std::to_string(turn));
-    ++turn;
     events.push_back(*event);
   }
-  for (const Phase phase : {Phase::forward, Phase::backward}) {
-    const std::int64_t turn = next[phase == Phase::forward ? 0 : 1];
-    if (turn < microbatches) return bad_input(text_of({phase, turn}) + " is missing: there are " + std::to_string(microbatches) + " microbatches, from 0 on");
-  }
+  events = in_parts(events);
+  if (Status status = check_turns(events, microbatches); !status) return status.error();
   return folded(std::move(events), microbatches);
 }
 
@@ -149,7 +189,7 @@ std::string to_string(const StepOrder& order) {
     const bool repeats = segment.repeats > 1;
     std::string events;
     for (const StepEvent& event : segment.events) {
-      if (event.phase != Phase::update) events += (events.empty() ? "" : " ") + text_of(event);
+      if (event.phase != Phase::update) events += (events.empty() ? "" : " ") + to_string(event);
     }
     if (events.empty()) continue;
     text += (text.empty() ? "" : " ") + (repeats ? "(" + events + ") x" + std::to_string(segment.repeats) : events);
@@ -157,7 +197,7 @@ std::string to_string(const StepOrder& order) {
   return text;
 }
 
-std::string to_string(const StageEvent& event) { return std::to_string(event.stage) + text_of(event.event); }
+std::string to_string(const StageEvent& event) { return std::to_string(event.stage) + to_string(event.event); }
 
 Result<std::vector<StageEvent>> parse_stage_events(std::string_view text) {
   std::istringstream words{std::string(text)};
@@ -165,7 +205,7 @@ Result<std::vector<StageEvent>> parse_stage_events(std::string_view text) {
   for (std::string word; words >> word;) {
     StageEvent& made = events.emplace_back();
     const auto [rest, wrong] = std::from_chars(word.data(), word.data() + word.size(), made.stage);
-    if (wrong != std::errc() || *rest == '\0') return bad_input("'" + word + "' is no event of a stage; it is written like 3F0 or 3B0");
+    if (wrong != std::errc() || *rest == '\0') return bad_input("'" + word + "' is no event of a stage; it is written like 3F0, 3B0, 3I0 or 3W0");
     const Result<StepEvent> event = parse_event(rest);
     if (!event) return add_context("'" + word + "'", event.error());
     made.event = *event;

@@ -88,7 +88,7 @@ TEST(StepOrder, RefusesWhatIsNone) {
   EXPECT_EQ(refusal(2, "F0 F1 B1 B0"), "'B1' stands where B0 is due: microbatches go in their order");
   EXPECT_EQ(refusal(2, "B0 F0"), "'B0' stands before F0");
   for (const char* word : {"G0", "F", "F-1x", "F0x", "f0", "F99999999999999999999"}) {
-    EXPECT_EQ(refusal(2, word), "'" + std::string(word) + "' is neither the forward of a microbatch, like F0, nor its backward, like B0");
+    EXPECT_EQ(refusal(2, word), "'" + std::string(word) + "' is neither the forward of a microbatch, like F0, nor its backward, like B0, nor a part of it, like I0 and W0");
   }
 }
 

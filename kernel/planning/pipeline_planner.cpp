@@ -26,19 +26,30 @@ constexpr int kMostDivisions = 2;   // of a device's memory among the stages tha
 constexpr int kMostMoves = 3;       // of a block out of the stage that takes longest, each of which made the step shorter
 constexpr double kBalanced = 1.02;  // the longest stage over the shortest; no other cut is tried then
 
-// Whether an order cuts a backward in two.
-bool has_parts(const PipelineSchedule& schedule) {
-  const auto is_part = [](const PipelineEvent& event) { return event.kind != PipelineEventKind::forward && event.kind != PipelineEventKind::backward; };
-  return std::ranges::any_of(schedule.order, [&](const auto& order) { return std::ranges::any_of(order, is_part); });
+// Which chunks have backwards in two parts.
+std::vector<bool> chunks_in_parts(const PipelineSchedule& schedule, std::size_t group) {
+  std::vector<bool> in_parts(schedule.shape.chunks, false);
+  for (const PipelineEvent& event : schedule.order[group]) {
+    if (event.kind == PipelineEventKind::input_gradient) in_parts[event.chunk] = true;
+  }
+  return in_parts;
 }
 
-// A stage is a position of the schedule.
+// A stage is a position of the schedule. One that has some of its backwards in two parts has all of them so: its program is one.
 GroupOrders orders_of(const PipelineSchedule& schedule) {
   GroupOrders orders;
   for (std::size_t group = 0; group < schedule.order.size(); ++group) {
     std::vector<StageEvent>& order = orders.emplace_back();
+    const std::vector<bool> in_parts = chunks_in_parts(schedule, group);
     for (const PipelineEvent& event : schedule.order[group]) {
-      order.push_back({schedule.position(group, event.chunk), {event.kind == PipelineEventKind::forward ? Phase::forward : Phase::backward, event.microbatch}});
+      const std::uint32_t stage = schedule.position(group, event.chunk);
+      const auto add = [&](PipelineEventKind kind) { order.push_back({stage, {static_cast<Phase>(kind), event.microbatch}}); };
+      if (event.kind == PipelineEventKind::backward && in_parts[event.chunk]) {
+        add(PipelineEventKind::input_gradient);
+        add(PipelineEventKind::weight_gradient);
+      } else {
+        add(event.kind);
+      }
     }
   }
   return orders;
@@ -48,7 +59,7 @@ GroupOrders orders_of(const PipelineSchedule& schedule) {
 std::string order_text(const std::vector<StageEvent>& order, std::uint32_t stage) {
   std::string text;
   for (const StageEvent& event : order) {
-    if (event.stage == stage) text += (text.empty() ? "" : " ") + std::string(event.event.phase == Phase::forward ? "F" : "B") + std::to_string(event.event.microbatch);
+    if (event.stage == stage) text += (text.empty() ? "" : " ") + to_string(event.event);
   }
   return text;
 }
@@ -112,7 +123,6 @@ class PipelinePlanner {
   }
 
   Result<PipelineOutcome> run() {
-    if (Status status = check_schedule(); !status) return status.error();
     Result<Cluster> part = cluster_of_stage(request_.cluster, request_.schedule.shape.stages);
     if (!part) return part.error();
     cluster_ = std::move(*part);
@@ -124,11 +134,6 @@ class PipelinePlanner {
   }
 
  private:
-  Status check_schedule() const {
-    if (!has_parts(request_.schedule)) return Done{};
-    return bad_input("\"schedule\" in [search]: " + request_.schedule_id + " cuts backwards in two, which plans do not so far; take gpipe, one_f_one_b, interleaved or looped_bfs");
-  }
-
   // The first cut is balanced by the clock of one device, and the next ones by what the stages of those before took. Work is taken from a stage that does
   // not fit.
   Status try_cuts() {

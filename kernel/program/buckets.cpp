@@ -19,7 +19,7 @@ class Filling {
 
   void add(const Occurrence& at, std::size_t place) {
     const Instruction& instruction = program_.instructions[at.instruction];
-    const bool in_this_backward = instruction.phase == Phase::backward && at.microbatch == microbatch_;
+    const bool in_this_backward = is_backward(instruction.phase) && at.microbatch == microbatch_;
     if (!in_this_backward) {
       send_all();
       sent_one_ = false;
@@ -120,7 +120,7 @@ class Filling {
 
 bool reduces_gradient(const Instruction& instruction) {
   const Move* move = instruction.move();
-  return instruction.stream == Stream::communication && instruction.phase == Phase::backward && instruction.parameter != kNoId && move != nullptr &&
+  return instruction.stream == Stream::communication && is_backward(instruction.phase) && instruction.parameter != kNoId && move != nullptr &&
          (move->kind == MoveKind::all_reduce || move->kind == MoveKind::reduce_scatter);
 }
 

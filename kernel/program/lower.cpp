@@ -8,6 +8,7 @@
 #include "meshwright/lower.h"
 #include "plan/plan_index.h"
 #include "program/lower_parts.h"
+#include "program/split_backward.h"
 #include "strategy/backward_axes.h"
 #include "strategy/enumerate.h"
 
@@ -36,6 +37,7 @@ class Lowering {
     add_parameters();
     run_microbatch();
     if (missing_) return *missing_;
+    if (program_.order.has_parts()) split_backward(program_);
     return std::move(program_);
   }
 

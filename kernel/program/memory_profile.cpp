@@ -93,7 +93,7 @@ class Profiling {
       if (moves && (storage.kind == MemoryKind::parameter || storage.kind == MemoryKind::gathered))
         kind = MemoryKind::gathered;
       const bool from_forward = !storage.made || storage.made_in == Phase::forward;
-      if (instruction.phase == Phase::backward && from_forward) storage.crosses = true;
+      if (is_backward(instruction.phase) && from_forward) storage.crosses = true;
       if (storage.node != node || node == kNoId) storage.read_by_others = true;
       if (node == kNoId) continue;
       auto& read = instruction.phase == Phase::forward ? read_[node].by_forward : read_[node].by_backward;
@@ -181,7 +181,7 @@ class Profiling {
   }
 
   void draw() {
-    walk([this](std::size_t event) { if (order_.events[event].phase == Phase::backward) count_saved(event); },
+    walk([this](std::size_t event) { if (is_backward(order_.events[event].phase)) count_saved(event); },
          [this](const Occurrence& at) {
            if (const std::int64_t bytes = held_.sum(); profile_.curve.empty() || bytes > profile_.peak_bytes) {
              profile_.peak_bytes = bytes;
@@ -196,10 +196,13 @@ class Profiling {
 
   // As a backward begins: what its microbatch and others in flight have kept for theirs.
   void count_saved(std::size_t event) {
-    std::int64_t in_flight = 0;
+    std::int64_t begun = 0, ended = 0;
     for (std::size_t e = 0; e < event; ++e) {
-      if (order_.events[e].phase == Phase::forward) in_flight = 1 + order_.microbatch_at(e) - order_.microbatch_at(event);
+      const std::int64_t microbatches = 1 + order_.microbatch_at(e);
+      if (order_.events[e].phase == Phase::forward) begun = microbatches;
+      if (ends_microbatch(order_.events[e].phase)) ended = microbatches;
     }
+    const std::int64_t in_flight = begun - ended;
     std::int64_t inputs = 0;
     for (ProgramValueId id = 0; id < storages_.size(); ++id) {
       if (storages_[id].crosses && storages_[id].kind == MemoryKind::input) inputs += (program_.values[id].of_step ? 1 : in_flight) * storages_[id].bytes;

@@ -22,10 +22,11 @@ struct Travel {
 
 // What the events of one stage take, and what they wait for and send on.
 struct StageTimes {
-  std::array<std::array<Ticks, kMeasured>, 2> events = {};  // of forwards and backwards: the first, one in between, the last
+  // By phase.
+  std::array<std::array<Ticks, kMeasured>, kPhases> events = {};  // of the first microbatch, one in between, the last
   Ticks update = 0;
-  std::array<std::vector<Message>, 2> receives;
-  std::array<std::vector<Travel>, 2> sends;
+  std::array<std::vector<Message>, kPhases> receives;
+  std::array<std::vector<Travel>, kPhases> sends;
   std::vector<Travel> exchanges;  // of shared weights: those that it sends
 };
 
@@ -51,8 +52,9 @@ Result<StageTimes> times_of(const Program& program, const OpTable& ops, const Co
   few.order.microbatches = std::min(program.order.microbatches, kMeasured);
   few.order.segments.assign(1, {});
   std::vector<StepEvent>& events = few.order.segments[0].events;
+  const std::vector<Phase> phases = program.order.has_parts() ? std::vector{Phase::forward, Phase::input_gradient, Phase::weight_gradient} : std::vector{Phase::forward, Phase::backward};
   for (std::int64_t microbatch = 0; microbatch < few.order.microbatches; ++microbatch) {
-    for (const Phase phase : {Phase::forward, Phase::backward}) events.push_back({phase, microbatch});
+    for (const Phase phase : phases) events.push_back({phase, microbatch});
   }
   events.push_back({Phase::update, few.order.microbatches - 1});
   const Result<Timeline> timeline = make_timeline(few, ops, profile, Detail::spans);

@@ -77,7 +77,7 @@ Node node_of(const Instruction& instruction, const std::vector<std::int64_t>& co
 }
 
 std::vector<Occurrence> occurrences(const Program& program, const std::vector<StepEvent>& events, std::int64_t microbatches) {
-  std::vector<std::vector<std::size_t>> of_phase(3);
+  std::vector<std::vector<std::size_t>> of_phase(kPhases);
   for (std::size_t i = 0; i < program.instructions.size(); ++i) of_phase[static_cast<std::size_t>(program.instructions[i].phase)].push_back(i);
   std::vector<Occurrence> all;
   for (const StepEvent& event : events) {

@@ -102,8 +102,9 @@ const ShardedType& type_of(const Program& program, const Instruction& instructio
 }
 
 Status check_pair(std::span<const Program> programs, const Message& message, const End& sent, const End& received) {
-  if (sent.instruction->phase != received.instruction->phase) {
-    return bad_input(text(message) + " is sent in the " + name(sent.instruction->phase) + ", and received in the " + name(received.instruction->phase));
+  const Phase sends = sent.instruction->phase, receives = received.instruction->phase;
+  if (sends != receives && !(is_backward(sends) && is_backward(receives))) {
+    return bad_input(text(message) + " is sent in the " + name(sends) + ", and received in the " + name(receives));
   }
   const TensorType &from = type_of(programs[sent.stage], *sent.instruction).type, &to = type_of(programs[received.stage], *received.instruction).type;
   if (from == to) return Done{};

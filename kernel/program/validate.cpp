@@ -96,7 +96,7 @@ class Validator {
     }
     for (const Instruction& instruction : program_.instructions) {
       if (!instruction.again) continue;
-      if (instruction.phase != Phase::backward) return bad_input(text(instruction) + " runs again, but is of no backward");
+      if (!is_backward(instruction.phase)) return bad_input(text(instruction) + " runs again, but is of no backward");
       if (instruction.compute() == nullptr) continue;
       const auto [begin, end] = first_runs.equal_range(instruction.name);
       if (std::none_of(begin, end, [&](const auto& run) { return is_the_same(*run.second, instruction); })) {

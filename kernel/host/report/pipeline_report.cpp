@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -54,8 +55,19 @@ std::string complete(std::size_t stage, int thread, Ticks start, Ticks end, cons
 std::string title_of(const PipelinePlan& pipeline, const StageSpan& span) {
   const std::string stage = pipeline.orders.empty() ? "" : std::to_string(span.stage);
   if (span.event.phase == Phase::update) return (stage.empty() ? "" : stage + " ") + "update";
-  return stage + (span.event.phase == Phase::forward ? "F" : "B") + std::to_string(span.event.microbatch);
+  return stage + to_string(span.event);
 }
+
+// That something is in.
+std::vector<Phase> phases_of(const PipelineStep& step) {
+  std::set<Phase> phases;
+  for (const auto& spans : step.spans) {
+    for (const StageSpan& span : spans) phases.insert(span.event.phase);
+  }
+  return {phases.begin(), phases.end()};
+}
+
+std::string column_of(Phase phase) { return phase == Phase::update ? name(phase) : std::string("a ") + name(phase); }
 
 // What the devices of each group have.
 struct Lane {
@@ -82,7 +94,7 @@ std::vector<Lane> lanes_of(const PipelinePlan& pipeline, const PipelineStep& ste
     std::int64_t begun = 0;
     for (const StageSpan& span : step.spans[group]) {
       if (span.event.phase == Phase::forward) lanes[group].in_flight = std::max(lanes[group].in_flight, ++begun);
-      if (span.event.phase == Phase::backward) --begun;
+      if (ends_microbatch(span.event.phase)) --begun;
       lanes[group].busy += span.end - span.start;
     }
   }
@@ -104,7 +116,7 @@ TimedSchedule drawn(const PipelinePlan& pipeline, const PipelineStep& step, cons
     for (const StageSpan& span : step.spans[group]) {
       if (span.event.phase == Phase::update) continue;
       const auto chunk = static_cast<std::uint32_t>(std::ranges::find(stages, span.stage) - stages.begin());
-      order.push_back({span.event.phase == Phase::forward ? PipelineEventKind::forward : PipelineEventKind::backward, chunk, static_cast<std::uint32_t>(span.event.microbatch)});
+      order.push_back({static_cast<PipelineEventKind>(span.event.phase), chunk, static_cast<std::uint32_t>(span.event.microbatch)});
       spans.push_back({span.start, span.end});
       busy += span.end - span.start;
       timed.timeline.makespan = std::max(timed.timeline.makespan, span.end);
@@ -118,13 +130,17 @@ TimedSchedule drawn(const PipelinePlan& pipeline, const PipelineStep& step, cons
 }  // namespace
 
 std::string step_text(const PipelinePlan& pipeline, const PipelineStep& step) {
-  std::vector<std::vector<std::string>> rows = {{pipeline.orders.empty() ? "stage" : "stages", "devices", "a forward", "a backward", "update", "busy", "waits", "in flight"}};
+  std::vector<std::vector<std::string>> rows = {{pipeline.orders.empty() ? "stage" : "stages", "devices"}};
+  const std::vector<Phase> phases = phases_of(step);
+  for (const Phase phase : phases) rows[0].push_back(column_of(phase));
+  rows[0].insert(rows[0].end(), {"busy", "waits", "in flight"});
   const std::vector<Lane> lanes = lanes_of(pipeline, step);
   for (std::size_t group = 0; group < lanes.size(); ++group) {
-    const std::vector<StageSpan>& spans = step.spans[group];
     const double busy = to_seconds(lanes[group].busy);
-    rows.push_back({lanes[group].text(), std::to_string(lanes[group].devices), phase_sum(spans, Phase::forward).each(), phase_sum(spans, Phase::backward).each(),
-                    phase_sum(spans, Phase::update).each(), milliseconds(busy), milliseconds(step.step_seconds - busy), std::to_string(lanes[group].in_flight)});
+    std::vector<std::string>& row = rows.emplace_back();
+    row = {lanes[group].text(), std::to_string(lanes[group].devices)};
+    for (const Phase phase : phases) row.push_back(phase_sum(step.spans[group], phase).each());
+    row.insert(row.end(), {milliseconds(busy), milliseconds(step.step_seconds - busy), std::to_string(lanes[group].in_flight)});
   }
   std::string text = "Step of " + milliseconds(step.step_seconds) + ", " + std::to_string(pipeline.training.microbatches) + " microbatches by " + pipeline.schedule + "\n" + table_text(rows, 1);
   return text + "\nBubble " + percent(step.bubble) + " of all devices' time: " + percent(step.start) + " to fill and to drain, " + percent(step.imbalance) +
