@@ -47,6 +47,29 @@ TEST(StepOrder, ListsTheEventsAsTheyWereWritten) {
   }
 }
 
+// A second part is put off as far as the next backward's first one.
+std::string in_parts(std::int64_t microbatches) {
+  std::string text = "F0 F1 I0 ";
+  for (std::int64_t i = 2; i < microbatches; ++i) text += "F" + std::to_string(i) + " I" + std::to_string(i - 1) + " W" + std::to_string(i - 2) + " ";
+  return text + "I" + std::to_string(microbatches - 1) + " W" + std::to_string(microbatches - 2) + " W" + std::to_string(microbatches - 1);
+}
+
+TEST(StepOrder, HasBackwardsInTwoParts) {
+  EXPECT_EQ(text_of(8, in_parts(8)), "F0 F1 I0 F2 I1 W0 (F3 I2 W1) x4 F7 I6 W5 I7 W6 W7");
+  EXPECT_TRUE(step_order(settings(8, in_parts(8))).value().has_parts());
+  EXPECT_FALSE(step_order(settings(8)).value().has_parts());
+  // A microbatch is in flight until its second part is done.
+  const StepOrder::Fullest most = step_order(settings(8, in_parts(8))).value().fullest(Phase::backward);
+  EXPECT_EQ(most, (StepOrder::Fullest{3, true, true}));
+  // Whole ones among them are both parts, one behind the other.
+  EXPECT_EQ(text_of(3, "F0 B0 F1 I1 W1 F2 B2"), "F0 I0 W0 F1 I1 W1 F2 I2 W2");
+  const ShortenedOrder few = shortened(step_order(settings(64, in_parts(64))).value());
+  ASSERT_EQ(few.gaps.size(), 1U);
+  EXPECT_EQ(few.gaps[0].period, 3U);
+  EXPECT_EQ(few.events, step_order(settings(few.microbatches, in_parts(few.microbatches))).value().events());
+  EXPECT_EQ(few.microbatch_at(few.events.size() - 1), 63);
+}
+
 TEST(StepOrder, KnowsWhereMostIsHeld) {
   using Fullest = StepOrder::Fullest;
   EXPECT_EQ(StepOrder{}.fullest(Phase::forward), (Fullest{1, false, false}));
@@ -87,6 +110,10 @@ TEST(StepOrder, RefusesWhatIsNone) {
   EXPECT_EQ(refusal(2, "F0 F0 B0 B1"), "'F0' stands where F1 is due: microbatches go in their order");
   EXPECT_EQ(refusal(2, "F0 F1 B1 B0"), "'B1' stands where B0 is due: microbatches go in their order");
   EXPECT_EQ(refusal(2, "B0 F0"), "'B0' stands before F0");
+  EXPECT_EQ(refusal(1, "F0 W0 I0"), "'W0' stands before I0");
+  EXPECT_EQ(refusal(1, "F0 I0"), "W0 is missing: there are 1 microbatches, from 0 on");
+  EXPECT_EQ(refusal(1, "F0 W0"), "'W0' is a second part of a backward, and there are no first ones");
+  EXPECT_EQ(refusal(3, "F0 B0 F1 I1 F2 B2 W1"), "'W2' stands where W1 is due: microbatches go in their order");
   for (const char* word : {"G0", "F", "F-1x", "F0x", "f0", "F99999999999999999999"}) {
     EXPECT_EQ(refusal(2, word), "'" + std::string(word) + "' is neither the forward of a microbatch, like F0, nor its backward, like B0, nor a part of it, like I0 and W0");
   }

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "meshwright/pipeline_step.h"
+#include "program/split_backward.h"
 
 namespace meshwright {
 namespace {
@@ -277,6 +279,37 @@ TEST(PipelineStep, OfStagesThatShareDevicesHasThemInTurnAndNothingTravels) {
   EXPECT_DOUBLE_EQ(step.step_seconds, 2 * 60 * kOneTick);
   EXPECT_DOUBLE_EQ(step.bubble, 0);
   EXPECT_DOUBLE_EQ(step.busy_seconds[0], 60 * kOneTick);
+}
+
+// Of what stage 1 computes backward it sends the gradient of x, which takes 8 ticks of the 28; the other 20 are of weights.
+Program stage_in_parts(const std::string& order) {
+  Stage stage{{}, 1};
+  stage.receive("x", false, 0, Phase::forward);
+  stage.compute(10, Phase::forward);
+  stage.compute(20, Phase::backward);
+  stage.compute(8, Phase::backward);
+  stage.add(Send{{"x", true, 1, 0}}, Phase::backward).operands = {{"", stage.program.instructions[3].results[0], Layout(0)}};
+  stage.program.instructions.back().stream = Stream::communication;
+  stage.program.order = parse_step_order(order, 3).value();
+  split_backward(stage.program);
+  return std::move(stage.program);
+}
+
+TEST(PipelineStep, DoesNotWaitForGradientsOfWeights) {
+  const WorkOps ops;
+  std::vector<Program> programs = pair_of_stages("F0 F1 B0 F2 B1 B2", "F0 B0 F1 B1 F2 B2", 3);
+  programs[1] = stage_in_parts("F0 I0 F1 I1 W0 F2 W1 I2 W2");
+  const std::vector<Instruction>& instructions = programs[1].instructions;
+  std::vector<Phase> phases;
+  for (const Instruction& instruction : instructions) phases.push_back(instruction.phase);
+  EXPECT_EQ(phases, (std::vector{Phase::forward, Phase::forward, Phase::input_gradient, Phase::input_gradient, Phase::weight_gradient}));
+  EXPECT_EQ(instructions[3].kind(), InstructionKind::send);
+  const PipelineStep step = simulate_stages(programs, ops, std::vector(2, slow_profile(0))).value();
+  EXPECT_EQ(step.spans[0][2].event, (StepEvent{Phase::backward, 0}));
+  EXPECT_EQ(step.spans[0][2].start, 10 + 10 + 8);
+  EXPECT_EQ(step.spans[1][4].event, (StepEvent{Phase::weight_gradient, 0}));
+  EXPECT_EQ(step.spans[1][4].start, 10 + 2 * (10 + 8));
+  EXPECT_DOUBLE_EQ(step.busy_seconds[1], 3 * 38 * kOneTick);
 }
 
 TEST(PipelineStep, WaitsForWhatTravels) {

@@ -162,7 +162,6 @@ TEST(Stages, WhatCanNotBeIsRefusedByName) {
   };
   EXPECT_THAT(refusal("--set search.stages=3"), HasSubstr("take a number of stages that divides them"));
   EXPECT_THAT(refusal("--set search.stages=0"), HasSubstr("\"stages\" in [search] must be at least 1"));
-  EXPECT_THAT(refusal("--set search.stages=2 --set 'search.schedule=\"zb_h1\"'"), HasSubstr("zb_h1 cuts backwards in two"));
   EXPECT_THAT(refusal("--set search.chunks=2"), HasSubstr("\"chunks\" in [search] is of a model in several stages"));
   EXPECT_THAT(refusal("--set search.stages=2 --set search.chunks=2"), HasSubstr("one_f_one_b"));
   EXPECT_THAT(refusal("--set search.stages=2 --set 'train.order=\"F0 B0 F1 B1 F2 B2 F3 B3\"'"), HasSubstr("\"order\" in [train] is of one stage"));

@@ -1,5 +1,5 @@
 // Any cut of a model into stages is right, whatever the layouts inside: random cuts, random strategies for every node of each stage, on meshes that
-// differ from stage to stage, and random orders of microbatches.
+// differ from stage to stage, and random orders of microbatches, with backwards whole or in two parts.
 // MESHWRIGHT_SEED=n draws that one alone; MESHWRIGHT_DRAWS=n draws at most n of each model.
 #include <gtest/gtest.h>
 
@@ -55,17 +55,21 @@ class Drawing {
     return {};
   }
 
-  // From the first stage on fewer and fewer forwards go ahead, so that nobody waits for ever.
+  // From the first stage on fewer and fewer forwards go ahead, so that nobody waits for ever. By chance backwards are in two parts, of which the second ones are put off.
   std::vector<std::string> orders(std::uint32_t stages) {
     std::vector<std::string> all;
     std::int64_t ahead = kMicrobatches;
     for (std::uint32_t stage = 0; stage < stages; ++stage) {
       ahead = number(1, ahead);
       std::string& text = all.emplace_back();
+      const bool parts = number(0, 1) == 0;
+      std::int64_t weights = 0;  // second parts so far
       for (std::int64_t i = 0; i < kMicrobatches + ahead; ++i) {
         if (i < kMicrobatches) text += "F" + std::to_string(i) + " ";
-        if (i + 1 >= ahead && i + 1 - ahead < kMicrobatches) text += "B" + std::to_string(i + 1 - ahead) + " ";
+        if (i + 1 >= ahead && i + 1 - ahead < kMicrobatches) text += (parts ? "I" : "B") + std::to_string(i + 1 - ahead) + " ";
+        for (const std::int64_t begun = std::min(kMicrobatches, i + 2 - ahead); parts && weights < begun && number(0, 1) == 0; ++weights) text += "W" + std::to_string(weights) + " ";
       }
+      for (; parts && weights < kMicrobatches; ++weights) text += "W" + std::to_string(weights) + " ";
       text.pop_back();
     }
     return all;
@@ -97,13 +101,13 @@ class Drawing {
       for (std::size_t stage = 0; stage < left.size(); ++stage) {
         if (left[stage].empty()) continue;
         const StepEvent& event = left[stage].front();
-        const bool forward = event.phase == Phase::forward;
-        if (forward ? stage == 0 || done[stage - 1][0] > event.microbatch : stage == last || done[stage + 1][1] > event.microbatch) ready.push_back(stage);
+        const bool forward = event.phase == Phase::forward, waits_for_nobody = event.phase == Phase::weight_gradient || stage == (forward ? 0 : last);
+        if (waits_for_nobody || (forward ? done[stage - 1][0] : done[stage + 1][1]) > event.microbatch) ready.push_back(stage);
       }
       if (ready.empty()) return made;
       const std::size_t stage = ready[static_cast<std::size_t>(number(0, std::ssize(ready) - 1))];
       made[groups[stage]].push_back({static_cast<std::uint32_t>(stage), left[stage].front()});
-      ++done[stage][left[stage].front().phase == Phase::forward ? 0 : 1];
+      if (const Phase phase = left[stage].front().phase; phase != Phase::weight_gradient) ++done[stage][phase == Phase::forward ? 0 : 1];
       left[stage].erase(left[stage].begin());
     }
   }
