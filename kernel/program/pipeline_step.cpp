@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
-#include <numeric>
+#include <queue>
+#include <set>
 #include <utility>
 
 #include "meshwright/stages.h"
@@ -15,9 +17,12 @@ namespace {
 
 constexpr std::int64_t kMeasured = 3;  // microbatches: the first one, one in between, the last one
 
+// A message as it travels: it is on its way for so long, and for so long no other one leaves or reaches these devices.
 struct Travel {
   Message message;
-  Ticks ticks = 0;
+  Ticks latency = 0, busy = 0;
+
+  [[nodiscard]] Ticks ticks() const { return latency + busy; }
 };
 
 // What the events of one stage take, and what they wait for and send on.
@@ -32,22 +37,26 @@ struct StageTimes {
 
 std::size_t at(Phase phase) { return static_cast<std::size_t>(phase); }
 
-Result<StageTimes> times_of(const Program& program, const OpTable& ops, const CostProfile& profile) {
-  StageTimes times;
-  for (const Instruction& instruction : program.instructions) {
+// A device of the stage that receives it takes its part from others, whoever they are: that is what its link has to carry.
+Travel travel_of(const Message& message, std::span<const Program> programs, const CostProfile& profile) {
+  const Program& program = programs[message.to];
+  const auto received = std::ranges::find_if(program.instructions, [&](const Instruction& each) { return each.kind() == InstructionKind::receive && *each.message() == message; });
+  const auto bytes = static_cast<double>(program.local_bytes(received->results[0]));
+  return {message, to_ticks(profile.stage_latency_seconds), to_ticks(profile.stage_seconds_per_byte * bytes)};
+}
+
+void add_messages(std::span<const Program> programs, std::size_t stage, const CostProfile& profile, StageTimes& times) {
+  for (const Instruction& instruction : programs[stage].instructions) {
     const Message* message = instruction.message();
     if (message == nullptr) continue;
-    const Result<Ticks> ticks = instruction_ticks(program, instruction, ops, profile);
-    if (!ticks) return ticks.error();
-    const bool sends = instruction.kind() == InstructionKind::send;
-    if (instruction.phase == Phase::update) {
-      if (sends) times.exchanges.push_back({*message, *ticks});
-    } else if (sends) {
-      times.sends[at(instruction.phase)].push_back({*message, *ticks});
-    } else {
-      times.receives[at(instruction.phase)].push_back(*message);
-    }
+    if (instruction.kind() == InstructionKind::send) (instruction.phase == Phase::update ? times.exchanges : times.sends[at(instruction.phase)]).push_back(travel_of(*message, programs, profile));
+    else if (instruction.phase != Phase::update) times.receives[at(instruction.phase)].push_back(*message);
   }
+}
+
+// But for its messages.
+Result<StageTimes> times_of(const Program& program, const OpTable& ops, const CostProfile& profile) {
+  StageTimes times;
   Program few = program;
   few.order.microbatches = std::min(program.order.microbatches, kMeasured);
   few.order.segments.assign(1, {});
@@ -84,57 +93,71 @@ class Simulation {
  public:
   // `groups`: of each stage. `orders`: of each group.
   Simulation(std::span<const Program> programs, const std::vector<StageTimes>& times, std::span<const std::uint32_t> groups, const GroupOrders& orders, bool travels)
-      : programs_(programs), times_(times), groups_(groups), orders_(orders), travels_(travels), sent_(programs.size()) {}
+      : programs_(programs), times_(times), groups_(groups), orders_(orders), travels_(travels), spans_(orders.size()),
+        is_at_work_(orders.size(), false), leaves_(orders.size(), 0), reaches_(orders.size(), 0), sent_(programs.size()) {}
 
-  // The programs have a joint order, so that there is always one that can go on.
+  // In the order of time, so that links carry what was sent first. The programs have a joint order, so that there is always one that can go on.
   std::vector<std::vector<StageSpan>> run() {
-    std::vector<std::vector<StageSpan>> spans(orders_.size());
-    std::size_t done = 0;
-    while (done < orders_.size()) {
-      done = 0;
-      for (std::size_t group = 0; group < orders_.size(); ++group) {
-        std::vector<StageSpan>& here = spans[group];
-        while (here.size() < orders_[group].size() && run(orders_[group][here.size()], here)) {
-        }
-        done += here.size() == orders_[group].size() ? 1 : 0;
-      }
+    for (std::uint32_t group = 0; group < orders_.size(); ++group) begin_next(group);
+    while (!ends_.empty()) {
+      const std::uint32_t group = ends_.top().second;
+      ends_.pop();
+      send(spans_[group].back());
+      begin_next(group);
+      for (const std::uint32_t other : std::exchange(reached_, {})) begin_next(other);
     }
-    update(spans);
-    return spans;
+    update();
+    return std::move(spans_);
   }
 
   std::vector<std::vector<SentSpan>> take_sent() { return std::move(sent_); }
 
  private:
+  [[nodiscard]] bool shares_devices(const Message& message) const { return groups_[message.from] == groups_[message.to]; }
   // The time that a message is under way, sent to devices of another group.
-  [[nodiscard]] Ticks ticks_of(const Travel& sent) const { return travels_ && groups_[sent.message.from] != groups_[sent.message.to] ? sent.ticks : 0; }
+  [[nodiscard]] Ticks ticks_of(const Travel& sent) const { return travels_ && !shares_devices(sent.message) ? sent.ticks() : 0; }
 
-  // False: something that it receives was not sent yet.
-  bool run(const StageEvent& here, std::vector<StageSpan>& spans) {
-    const StageTimes& times = times_[here.stage];
-    const StepEvent& event = here.event;
+  // The next event of a group that does nothing, if all that it receives was sent.
+  void begin_next(std::uint32_t group) {
+    std::vector<StageSpan>& spans = spans_[group];
+    if (is_at_work_[group] || spans.size() == orders_[group].size()) return;
+    const auto& [stage, event] = orders_[group][spans.size()];
+    const StageTimes& times = times_[stage];
     Ticks start = spans.empty() ? 0 : spans.back().end;
     for (const Message& message : times.receives[at(event.phase)]) {
       const auto arrival = arrivals_.find({message, event.microbatch});
-      if (arrival == arrivals_.end()) return false;
+      if (arrival == arrivals_.end()) return;
       start = std::max(start, arrival->second);
     }
-    const std::int64_t microbatches = programs_[here.stage].order.microbatches, measured = std::min(microbatches, kMeasured);
+    const std::int64_t microbatches = programs_[stage].order.microbatches, measured = std::min(microbatches, kMeasured);
     const std::int64_t like = event.microbatch + 1 == microbatches ? measured - 1 : std::min<std::int64_t>(event.microbatch, 1);
     const Ticks end = start + times.events[at(event.phase)][static_cast<std::size_t>(like)];
-    for (const Travel& sent : times.sends[at(event.phase)]) {
-      const Ticks arrival = end + ticks_of(sent);
-      arrivals_[{sent.message, event.microbatch}] = arrival;
-      sent_[here.stage].push_back({sent.message, event.microbatch, end, arrival});
+    spans.push_back({stage, event, start, end});
+    is_at_work_[group] = true;
+    ends_.emplace(end, group);
+  }
+
+  // What an event that has just ended sends.
+  void send(const StageSpan& ended) {
+    is_at_work_[groups_[ended.stage]] = false;
+    for (const Travel& sent : times_[ended.stage].sends[at(ended.event.phase)]) {
+      const std::uint32_t from = groups_[ended.stage], to = groups_[sent.message.to];
+      Ticks start = ended.end, arrival = start;
+      if (travels_ && from != to) {
+        start = std::max({start, leaves_[from], reaches_[to]});
+        leaves_[from] = reaches_[to] = start + sent.busy;
+        arrival = start + sent.ticks();
+      }
+      arrivals_[{sent.message, ended.event.microbatch}] = arrival;
+      sent_[ended.stage].push_back({sent.message, ended.event.microbatch, start, arrival});
+      reached_.insert(to);
     }
-    spans.push_back({here.stage, event, start, end});
-    return true;
   }
 
   // Whoever shares a weight waits for all that do, and for the way there and back. Devices update their stages one after the other.
-  void update(std::vector<std::vector<StageSpan>>& spans) const {
+  void update() {
     std::vector<Ticks> before;  // by stage: when its devices have run the last backward
-    for (const std::uint32_t group : groups_) before.push_back(spans[group].empty() ? 0 : spans[group].back().end);
+    for (const std::uint32_t group : groups_) before.push_back(spans_[group].empty() ? 0 : spans_[group].back().end);
     std::vector<Ticks> ready = before;
     for (const StageTimes& stage : times_) {
       for (const Travel& sent : stage.exchanges) {
@@ -143,7 +166,7 @@ class Simulation {
       }
     }
     for (std::uint32_t stage = 0; stage < times_.size(); ++stage) {
-      std::vector<StageSpan>& here = spans[groups_[stage]];
+      std::vector<StageSpan>& here = spans_[groups_[stage]];
       const Ticks start = std::max(ready[stage], here.empty() ? 0 : here.back().end);
       here.push_back({stage, {Phase::update, programs_[stage].order.microbatches - 1}, start, start + times_[stage].update});
     }
@@ -154,6 +177,12 @@ class Simulation {
   const std::span<const std::uint32_t> groups_;
   const GroupOrders& orders_;
   const bool travels_;  // whether what is sent takes time
+  // By group.
+  std::vector<std::vector<StageSpan>> spans_;
+  std::vector<bool> is_at_work_;
+  std::vector<Ticks> leaves_, reaches_;  // until when messages occupy its links, outwards and inwards
+  std::priority_queue<std::pair<Ticks, std::uint32_t>, std::vector<std::pair<Ticks, std::uint32_t>>, std::greater<>> ends_;  // of what is at work
+  std::set<std::uint32_t> reached_;  // groups that something was just sent to
   std::map<std::pair<Message, std::int64_t>, Ticks> arrivals_;
   std::vector<std::vector<SentSpan>> sent_;  // by stage
 };
@@ -197,6 +226,7 @@ Result<PipelineStep> simulate_stages(std::span<const Program> programs, const Op
   for (std::size_t stage = 0; stage < programs.size(); ++stage) {
     Result<StageTimes> one = times_of(programs[stage], ops, profiles[stage]);
     if (!one) return one.error();
+    add_messages(programs, stage, profiles[stage], *one);
     times.push_back(std::move(*one));
   }
   PipelineStep step;

@@ -281,6 +281,32 @@ TEST(PipelineStep, OfStagesThatShareDevicesHasThemInTurnAndNothingTravels) {
   EXPECT_DOUBLE_EQ(step.busy_seconds[0], 60 * kOneTick);
 }
 
+TEST(PipelineStep, HasLinksThatCarryOneMessageAfterTheOther) {
+  const WorkOps ops;
+  std::vector<Program> programs = good();
+  const auto double_message = [](Program& program, std::size_t at) {
+    Instruction second = program.instructions[at];
+    std::visit([](auto& action) { if constexpr (requires { action.message; }) action.message.value = "y"; }, second.action);
+    if (!second.results.empty()) {
+      program.values.push_back(program.values[second.results[0]]);
+      second.results[0] = static_cast<ProgramValueId>(program.values.size() - 1);
+    }
+    program.instructions.insert(program.instructions.begin() + static_cast<std::ptrdiff_t>(at), second);
+  };
+  double_message(programs[0], 1);
+  double_message(programs[1], 0);
+  CostProfile profile = slow_profile(5);
+  profile.stage_seconds_per_byte = kOneTick;
+  const PipelineStep step = simulate_stages(programs, ops, std::vector(2, profile)).value();
+  constexpr Ticks kBusy = 8 * 4;  // of eight numbers
+  // Both wait for each other's way, and the second microbatch's for the first one's; latencies pass at once.
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(step.sent[0][i].start, 10 + static_cast<Ticks>(i) * kBusy);
+    EXPECT_EQ(step.sent[0][i].end, step.sent[0][i].start + 5 + kBusy);
+  }
+  EXPECT_EQ(step.spans[1][0].start, 10 + 2 * kBusy + 5);
+}
+
 // Of what stage 1 computes backward it sends the gradient of x, which takes 8 ticks of the 28; the other 20 are of weights.
 Program stage_in_parts(const std::string& order) {
   Stage stage{{}, 1};

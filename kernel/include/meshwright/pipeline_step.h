@@ -2,7 +2,8 @@
 //
 // What a forward, a backward and the update of one stage take, the simulation of its own program says (timeline.h), the device's host and the overlap of
 // its own communication included. Devices run the events of their stages in their order, each as soon as what it receives is there: what is sent travels
-// beside the computing, from the end of the event that sends it; between stages that share devices it takes no time. Weights that stages share meet behind the last
+// beside the computing, from the end of the event that sends it, or as soon as the links are free: devices send one message after the other, and receive one after the other,
+// both ways at once, and what a message takes is what a device that receives it gets of it. Between stages that share devices it takes no time. Weights that stages share meet behind the last
 // backward of all of these stages.
 #pragma once
 
