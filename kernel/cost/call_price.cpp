@@ -150,4 +150,6 @@ double accumulate_seconds(const CostProfile& profile, std::int64_t bytes) {
   return compute_seconds(profile, {.bytes = 3 * static_cast<double>(bytes)});  // both are read, and one is written
 }
 
+double travel_seconds(const CostProfile& profile, std::int64_t bytes) { return profile.stage_latency_seconds + profile.stage_seconds_per_byte * static_cast<double>(bytes); }
+
 }  // namespace meshwright

@@ -282,11 +282,19 @@ class PipelinePlanner {
     return std::min(request_.budget_bytes, request_.cluster.device.memory_bytes - own - beside);
   }
 
+  [[nodiscard]] StagePart part_of(const CutModel& cut, std::uint32_t stage) const {
+    StagePart part = cut.part_of(stage);
+    for (std::uint32_t other = 0; other < stages_; ++other) {
+      if (other != stage && groups_[other] == groups_[stage]) part.beside.push_back(other);
+    }
+    return part;
+  }
+
   // Whether the best cut so far has the very same stage. What else a plan depends on (order, profile, pins) goes by the stage's number and graph.
   [[nodiscard]] bool known(const CutModel& cut, std::uint32_t stage, std::int64_t budget) const {
     if (known_.empty()) return false;
     const PlannedStage& before = known_[stage];
-    const StagePart part = cut.part_of(stage);
+    const StagePart part = part_of(cut, stage);
     return before.budget == budget && before.graph == cut.graphs[stage] && before.part.boundaries == part.boundaries && before.part.shared == part.shared;
   }
 
@@ -311,7 +319,7 @@ class PipelinePlanner {
       if (!found->plan) return Trial{{}, {}, stage, std::move(found->refusal)};
       plan.stages.push_back(*found->plan);
       programs.push_back(found->program);
-      planned.push_back({cut.graphs[stage], cut.part_of(stage), budgets[stage], std::move(*found)});
+      planned.push_back({cut.graphs[stage], part_of(cut, stage), budgets[stage], std::move(*found)});
     }
     if (Status status = simulate(programs, profiles, plan); !status) return status.error();
     return Trial{std::move(plan), std::move(planned), 0, ""};
@@ -321,7 +329,7 @@ class PipelinePlanner {
     Result<ModelAnalysis> model = analyze_model(cut.graphs[stage], request_.context.ops);
     if (!model) return model.error();
     if (!model->backward) return model->no_backward;
-    const StagePart part = cut.part_of(stage);
+    const StagePart part = part_of(cut, stage);
     const PlanningContext context{*model, training, request_.context.ops, profile, request_.context.conversions, &part};
     Result<PlanRanking> ranking = rank_plans({context, cluster_, request_.solver, request_.search, [&](const Plan& plan) { return request_.lower(plan, context); }, request_.checkpoint, pins,
                                               request_.mesh, budget, request_.must_fit_device, 1, true, false});

@@ -322,7 +322,8 @@ class Lowering {
 
   ProgramValueId receive(ValueId id, const std::string& name, bool gradient, std::uint32_t from, const Layout& layout) {
     const ProgramValueId result = make_value(name, id, layout);
-    add(Receive{{graph_.values[id].name, gradient, from, plan_.part.stage}}, program_.values[result].name).results = {result};
+    const bool travels = std::ranges::find(plan_.part.beside, from) == plan_.part.beside.end();
+    add(Receive{{graph_.values[id].name, gradient, from, plan_.part.stage}, travels}, program_.values[result].name).results = {result};
     return result;
   }
 

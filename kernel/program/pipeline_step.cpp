@@ -54,8 +54,9 @@ void add_messages(std::span<const Program> programs, std::size_t stage, const Co
   }
 }
 
-// But for its messages.
-Result<StageTimes> times_of(const Program& program, const OpTable& ops, const CostProfile& profile) {
+// But for its messages, which are there at once.
+Result<StageTimes> times_of(const Program& program, const OpTable& ops, CostProfile profile) {
+  profile.stage_latency_seconds = profile.stage_seconds_per_byte = 0;
   StageTimes times;
   Program few = program;
   few.order.microbatches = std::min(program.order.microbatches, kMeasured);
@@ -69,15 +70,12 @@ Result<StageTimes> times_of(const Program& program, const OpTable& ops, const Co
   const Result<Timeline> timeline = make_timeline(few, ops, profile, Detail::spans);
   if (!timeline) return timeline.error();
   std::map<std::pair<std::int64_t, Phase>, Ticks> ends;  // of computing
-  Ticks own = 0, sent = 0;  // ends of what the stage does, and of what others receive
   for (const Span& span : timeline->spans) {
     const Instruction& instruction = few.instructions[span.at.instruction];
-    Ticks& last = instruction.kind() == InstructionKind::send ? sent : own;
-    last = std::max(last, span.end());
     Ticks& end = ends[{span.at.microbatch, instruction.phase}];
     if (span.stream == Stream::compute) end = std::max(end, span.end());
   }
-  const Ticks whole = to_ticks(timeline->step_seconds), last = sent == whole ? own : whole;
+  const Ticks last = to_ticks(timeline->step_seconds);
   Ticks before = 0;
   for (const StepEvent& event : events) {
     const auto found = ends.find({event.microbatch, event.phase});

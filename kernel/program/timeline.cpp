@@ -303,8 +303,10 @@ static Result<Ticks> instruction_ticks(const Program& program, const Instruction
       return to_ticks(update_seconds(profile, program.local(parameter.gradient).elements(), program.training.step_bytes(dtype), dtype));
     }
     case InstructionKind::send:
-      return to_ticks(profile.stage_latency_seconds + profile.stage_seconds_per_byte * static_cast<double>(program.local_bytes(instruction.operands[0].value)));
-    case InstructionKind::receive:  // When it is there the other stages say (stages.h).
+      return to_ticks(travel_seconds(profile, program.local_bytes(instruction.operands[0].value)));
+    case InstructionKind::receive:  // As if it were sent now, but for gradients of shared weights: what is waited for besides, all stages together know (pipeline_step.h).
+      if (instruction.phase == Phase::update || !std::get<Receive>(instruction.action).travels) return Ticks{0};
+      return to_ticks(travel_seconds(profile, program.local_bytes(instruction.results[0])));
     case InstructionKind::carry:
     case InstructionKind::free:
       return Ticks{0};

@@ -140,6 +140,10 @@ void price_fork(const AtomShape& shape, const TensorType& type, const ForkSums& 
   for (const FusedCall* fused : sums.fused) add(1, *fused);
 }
 
+double received_seconds(const AtomShape& shape, const TensorType& type, const Layout& layout, std::size_t stages, const ProblemInput& input) {
+  return static_cast<double>(stages) * travel_seconds(input.profile, local_bytes(layout, shape, input.mesh, size_bytes(type.dtype)));
+}
+
 void price_seed(const AtomShape& shape, const TensorType& type, const ProblemInput& input, Strategy& strategy) {
   const ShardedType gradient{type, shape, Layout(input.mesh.rank())};
   Node seed;

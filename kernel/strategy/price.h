@@ -43,6 +43,9 @@ struct ForkSums {
 void price_fork(const AtomShape& shape, const TensorType& type, const ForkSums& sums, const ProblemInput& input,
                 Strategy& strategy);
 
+// A value, or its gradient, until a device has received its part from other stages, so many of which hand it over.
+double received_seconds(const AtomShape& shape, const TensorType& type, const Layout& layout, std::size_t stages, const ProblemInput& input);
+
 // The gradient of the loss, from which the backward begins.
 void price_seed(const AtomShape& shape, const TensorType& type, const ProblemInput& input, Strategy& strategy);
 

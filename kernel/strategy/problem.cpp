@@ -117,13 +117,38 @@ class Builder {
 
   // An input whose gradient is wanted: each rank takes its part, and gives that part's gradient, whole, for all its uses.
   Status add_input(ValueId id) {
-    const std::string key = "input " + shape_key(id) + " " + sums_key(id) + restrictions_.key(id);
+    const std::size_t stages = far_makers(id);
+    const std::string key = "input " + shape_key(id) + " " + sums_key(id) + restrictions_.key(id) + " of " + std::to_string(stages);
     Result<std::shared_ptr<const StrategySet>> set = find_set(key, value(id).name, [&] {
-      return fork_strategies(id, [](const PortLayouts& port) { return !port.value.has_partial() && !port.gradient.has_partial(); });
+      Result<std::vector<Strategy>> strategies = fork_strategies(id, [](const PortLayouts& port) { return !port.value.has_partial() && !port.gradient.has_partial(); });
+      if (!strategies) return strategies;
+      for (Strategy& strategy : *strategies) strategy.forward_seconds += received_seconds(shape(id), value(id).type, strategy.result(0).value, stages, input_);
+      return strategies;
     });
     if (!set) return set.error();
     origins_[id] = {add_variable(VariableKind::fork, kNoId, id, value(id).name, *set), 0, false};
     return Done{};
+  }
+
+  // How other stages have to do with a value; null: nobody has said.
+  [[nodiscard]] const StageBoundary* boundary_of(ValueId id) const {
+    if (input_.part == nullptr) return nullptr;
+    const auto found = std::ranges::find(input_.part->boundaries, value(id).name, &StageBoundary::value);
+    return found == input_.part->boundaries.end() ? nullptr : &*found;
+  }
+
+  [[nodiscard]] bool is_far(std::uint32_t stage) const { return std::ranges::find(input_.part->beside, stage) == input_.part->beside.end(); }
+
+  // Stages on other devices that make a value which is received here: one or none.
+  [[nodiscard]] std::size_t far_makers(ValueId id) const {
+    const StageBoundary* boundary = boundary_of(id);
+    return boundary != nullptr && boundary->from != input_.part->stage && is_far(boundary->from) ? 1 : 0;
+  }
+
+  // Those that give a gradient of a value which is sent from here.
+  [[nodiscard]] std::size_t far_users(ValueId id) const {
+    const StageBoundary* boundary = boundary_of(id);
+    return boundary == nullptr ? 0 : static_cast<std::size_t>(std::ranges::count_if(boundary->to, [&](std::uint32_t stage) { return is_far(stage); }));
   }
 
   // Of a fork that settles in a layout that the predicate and the filter allow.
@@ -251,11 +276,13 @@ class Builder {
     Result<Origin> from = origin(output.value);
     if (!from) return from.error();
     const bool seeds = output.kind == OutputKind::loss && input_.model.backward;
-    const std::string key = "output " + shape_key(output.value) + (seeds ? " seeded" : "");
+    const std::size_t stages = output.kind == OutputKind::sent && input_.model.backward ? far_users(output.value) : 0;
+    const std::string key = "output " + shape_key(output.value) + (seeds ? " seeded" : "") + " to " + std::to_string(stages);
     Result<std::shared_ptr<const StrategySet>> set = find_set(key, value(output.value).name, [&] {
       std::vector<Strategy> strategies = enumerate_output(shape(output.value), input_.mesh);
       for (Strategy& strategy : strategies) {
         if (seeds) price_seed(shape(output.value), value(output.value).type, input_, strategy);
+        strategy.backward_seconds += received_seconds(shape(output.value), value(output.value).type, strategy.operand(0).gradient, stages, input_);
       }
       return Result<std::vector<Strategy>>(std::move(strategies));
     });

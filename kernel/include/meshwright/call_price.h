@@ -54,4 +54,7 @@ MESHWRIGHT_API double update_seconds(const CostProfile& profile, std::int64_t el
 // Adds one tensor of so many bytes to another one, in place.
 MESHWRIGHT_API double accumulate_seconds(const CostProfile& profile, std::int64_t bytes);
 
+// So many bytes from devices of another stage of a pipeline to one device.
+MESHWRIGHT_API double travel_seconds(const CostProfile& profile, std::int64_t bytes);
+
 }  // namespace meshwright

@@ -23,7 +23,7 @@ struct CostProfile {
   std::int64_t bucket_bytes = 25'000'000;   // gradient reductions are packed into buckets of this size at most (TAP §4.7), gathers into such units
   // What the model's parameters, or their gradients, have together: no bucket is larger (parameter_bytes).
   std::int64_t parameter_bytes = std::numeric_limits<std::int64_t>::max();
-  // Of what one device sends to one of another stage of a pipeline (stages.h).
+  // Of what one device receives from others of another stage of a pipeline (stages.h), or sends there.
   double stage_latency_seconds = 0, stage_seconds_per_byte = 0;
   std::string attention = "flash_2";        // whose rates fused attention has; a device that has none for it prices it like a product
 };

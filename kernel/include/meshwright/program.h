@@ -115,6 +115,7 @@ struct Send {
 // The result is what another stage sent, in the layout of the result: each rank takes its part from whoever has it.
 struct Receive {
   Message message;
+  bool travels = true;  // else the other stage is on the same devices
 };
 
 // The operands are not needed any more.

@@ -35,6 +35,7 @@ struct StagePart {
   std::uint32_t stage = 0;
   std::vector<StageBoundary> boundaries;  // those that it sends or receives
   std::vector<SharedParameter> shared;    // those that it has
+  std::vector<std::uint32_t> beside = {};  // other stages on the same devices, from which nothing has to travel
 };
 
 }  // namespace meshwright

@@ -93,8 +93,8 @@ struct OutputStrategy {
 
 struct Strategy {
   std::variant<ParameterStrategy, NodeStrategy, ForkStrategy, OutputStrategy> choice;  // in the order of VariableKind
-  double forward_seconds = 0;   // per microbatch: computing, without communication
-  double backward_seconds = 0;  // per microbatch: computing, without communication
+  // Per microbatch: computing, without communication; and until what another stage of a pipeline hands over is there.
+  double forward_seconds = 0, backward_seconds = 0;
   double forward_host_seconds = 0, backward_host_seconds = 0;  // per microbatch: what the host takes to issue it all
   // Per microbatch, of a node that runs again for the backward (Recomputation): its forward, with the collectives inside; and what the host takes.
   double again_seconds = 0, again_host_seconds = 0;
