@@ -13,6 +13,7 @@
 #include "stage_balance.h"
 #include "stage_devices.h"
 #include "stage_moves.h"
+#include "stopwatch.h"
 #include "units.h"
 
 namespace meshwright {
@@ -119,6 +120,7 @@ class PipelinePlanner {
     if (Status status = try_cuts(); !status) return status.error();
     if (outcome_.plan) {
       if (Status status = try_moves(); !status) return status.error();
+      if (Status status = compare(); !status) return status.error();
     }
     return std::move(outcome_);
   }
@@ -195,6 +197,18 @@ class PipelinePlanner {
       outcome_.plan->notes.insert(outcome_.plan->notes.end(), notes.begin(), notes.end());
       return Done{};
     }
+    return Done{};
+  }
+
+  Status compare() {
+    if (!request_.usual) return Done{};
+    Stopwatch watch;
+    std::vector<StagePart> parts;
+    for (const PlannedStage& stage : known_) parts.push_back(stage.part);
+    Result<std::vector<PipelineComparison>> compared = pipeline_comparisons(request_, *outcome_.plan, parts);
+    if (!compared) return compared.error();
+    outcome_.comparisons = std::move(*compared);
+    outcome_.comparisons_seconds = watch.lap();
     return Done{};
   }
 
@@ -295,7 +309,7 @@ class PipelinePlanner {
     const StagePart part = cut.part_of(stage);
     const PlanningContext context{*model, training, request_.context.ops, profile, request_.context.conversions, &part};
     Result<PlanRanking> ranking = rank_plans({context, cluster_, request_.solver, request_.search, [&](const Plan& plan) { return request_.lower(plan, context); }, request_.checkpoint, pins,
-                                              request_.mesh, budget, request_.must_fit_device, 1, true, false});
+                                              request_.mesh, budget, request_.must_fit_device, 1, true, false, false});
     if (!ranking) return ranking.error();
     outcome_.strategies_seconds += ranking->strategies_seconds;
     outcome_.search_seconds += ranking->search_seconds;

@@ -178,6 +178,46 @@ TEST(Stages, WhatMovingABlockWouldChangeIsSaid) {
   EXPECT_TRUE(list(pinned, "notes").empty());
 }
 
+std::vector<std::string> notes_of(const std::string& model, const std::string& options) {
+  const Json planned = json_of(run_program(plan_command(model, options + " --format json")));
+  std::vector<std::string> notes;
+  for (const Json& note : list(planned, "notes")) notes.push_back(std::get<std::string>(note.value()));
+  return notes;
+}
+
+// DenseNet has no blocks, and a block of Swin or GPT-2 may be most of a stage.
+TEST(Stages, WhatMovingAModuleWouldChangeIsSaidWhereNoBlockCanMove) {
+  const auto says = [](const std::string& module) { return testing::Contains(testing::StartsWith("Moving 'inner." + module + "' from stage")); };
+  EXPECT_THAT(notes_of("densenet_tiny", "--set search.stages=4"), says("transition.1"));
+  EXPECT_THAT(notes_of("swin_tiny", "--set search.stages=4"), says("features.1.1.attn"));
+  EXPECT_THAT(notes_of("gpt2_deep_tiny", "--set search.stages=2 --set 'search.schedule=\"interleaved\"' --memory-budget 450KiB"), says("transformer.h.3.mlp"));
+}
+
+// The same stages split as usual plans split a model, and the model in one stage, whose step is one of those that `compare` knows bounds of.
+TEST(Stages, AreSetBesideUsualPlans) {
+  const auto compared = [](const std::string& options) {
+    const Json planned = json_of(run_program(plan_command("gpt2_deep_tiny", options + " --format json")));
+    std::map<std::string, Json> rows;
+    for (const Json& row : list(planned, "comparisons")) rows.emplace(std::get<std::string>(row.find("name")->value()), row);
+    return rows;
+  };
+  const std::map<std::string, Json> rows = compared("--set search.stages=4 --mesh 2");
+  ASSERT_EQ(rows.size(), 3U);
+  const Json alone = json_of(run_program(plan_command("gpt2_deep_tiny", "--format json")));
+  EXPECT_GE(real(rows.at("one stage"), "step_seconds"), real(alone, "step_lower_bound_seconds"));
+  EXPECT_LE(real(rows.at("one stage"), "step_seconds"), 1.1 * real(alone, "step_seconds"));
+  const double step = real(json_of(run_program(plan_command("gpt2_deep_tiny", "--set search.stages=4 --mesh 2 --format json"))), "step_seconds");
+  for (const char* name : {"data parallel in each stage", "Megatron in each stage"}) {
+    EXPECT_GE(real(rows.at(name), "step_seconds"), step) << name;
+    EXPECT_LE(real(rows.at(name), "step_seconds"), 2 * step) << name;
+    EXPECT_GT(integer(rows.at(name), "peak_bytes"), 0) << name;
+  }
+  EXPECT_EQ(compared("--set search.stages=8").size(), 1U);  // stages of one device are not split
+  const Json impossible = compared("--set search.stages=2 --mesh 4").at("data parallel in each stage");  // 2 samples of a microbatch
+  EXPECT_TRUE(std::holds_alternative<std::nullptr_t>(impossible.find("step_seconds")->value()));
+  EXPECT_THAT(std::get<std::string>(impossible.find("note")->value()), testing::StartsWith("stage 0: 'embedding' cannot be split along the batch"));
+}
+
 // What a file says is held against the model: a stage can't have another one's op.
 TEST(Stages, AFileThatCutsOtherwiseThanItSaysIsRefused) {
   const std::string file = scratch("spoiled.json");

@@ -70,13 +70,25 @@ std::string boundaries_text(const PipelinePlan& pipeline) {
   return text;
 }
 
+std::string usual_text(const PlanOutcome& outcome) {
+  if (outcome.pipeline_comparisons.empty()) return "";
+  const PipelinePlan& pipeline = *outcome.pipeline;
+  std::vector<std::vector<std::string>> rows = {{"plan", "step", "peak memory", ""}};
+  rows.push_back({"this plan", milliseconds(pipeline.step_seconds), size_text(std::ranges::max(pipeline.peak_bytes)), ""});
+  for (const PipelineComparison& comparison : outcome.pipeline_comparisons) {
+    const bool known = comparison.step_seconds.has_value();
+    rows.push_back({comparison.name, known ? milliseconds(*comparison.step_seconds) : "-", known ? size_text(comparison.peak_bytes) : "-", comparison.note});
+  }
+  return "On the same cluster and cost model:\n" + table_text(rows, 1) + "\n";
+}
+
 }  // namespace
 
 std::string pipeline_text(const PlanOutcome& outcome) {
   const PipelinePlan& pipeline = *outcome.pipeline;
   std::string text = pipeline.model.graph->name + " on " + pipeline.cluster.name + " (" + std::to_string(pipeline.cluster.devices()) + " x " + pipeline.cluster.device.name + "), " +
                      std::to_string(pipeline.stages.size()) + " stages, " + std::to_string(pipeline.training.microbatches) + " microbatches by " + pipeline.schedule + "\n\n";
-  text += stages_text(pipeline) + "\n" + boundaries_text(pipeline) + "\n";
+  text += stages_text(pipeline) + "\n" + boundaries_text(pipeline) + "\n" + usual_text(outcome);
   text += "Step         " + milliseconds(pipeline.step_seconds) + " (simulated)\n";
   text += "Bubble       " + percent(pipeline.bubble) + " of all devices' time: " + percent(pipeline.start) + " to fill and to drain, " + percent(pipeline.imbalance) +
           " since stages take unequally long, " + percent(pipeline.communication) + " for what is sent\n";
