@@ -28,6 +28,7 @@ Result<Comparison> split_by(const FittedSolver& solver, const PlanningContext& c
   comparison.peak_bytes = fitted->plan.peak_bytes;
   comparison.step_seconds = fitted->plan.step_seconds;
   if (solver.excess_bytes(fitted->plan, budget) > 0) comparison.note = "does not fit the budget";
+  comparison.plan = std::move(fitted->plan);
   return comparison;
 }
 

@@ -17,6 +17,7 @@ struct Comparison {
   double step_seconds = 0;                  // simulated
   std::int64_t peak_bytes = 0;
   std::string note;                         // why not, or how
+  std::optional<Plan> plan;
 };
 
 // Data parallelism alone and Megatron's plan on a mesh, each with a note where it exceeds the budget; none on a mesh of one device.

@@ -8,11 +8,12 @@
 
 #include "cut_model.h"
 #include "meshwright/pipeline_step.h"
-#include "meshwright/recompute.h"
 #include "meshwright/stages.h"
 #include "refusal.h"
 #include "stage_balance.h"
 #include "stage_devices.h"
+#include "stage_moves.h"
+#include "stopwatch.h"
 #include "units.h"
 
 namespace meshwright {
@@ -23,7 +24,7 @@ constexpr int kRounds = 3;         // of cuts, each balanced by what the stages 
 constexpr int kMostShifts = 6;     // of work away from a stage that does not fit
 constexpr double kShift = 1.25;    // by so much heavier it counts then
 constexpr int kMostDivisions = 2;   // of a device's memory among the stages that share it
-constexpr int kMostMoves = 3;       // of a block out of the stage that takes longest, each of which made the step shorter
+constexpr int kMostMoves = 3;       // of a block, or a module, out of the stage that takes longest, each of which made the step shorter
 constexpr double kBalanced = 1.02;  // the longest stage over the shortest; no other cut is tried then
 
 // Which chunks have backwards in two parts.
@@ -129,6 +130,7 @@ class PipelinePlanner {
     if (Status status = try_cuts(); !status) return status.error();
     if (outcome_.plan) {
       if (Status status = try_moves(); !status) return status.error();
+      if (Status status = compare(); !status) return status.error();
     }
     return std::move(outcome_);
   }
@@ -139,7 +141,8 @@ class PipelinePlanner {
   Status try_cuts() {
     Result<std::vector<double>> seconds = seconds_on_one_device(request_.context);
     if (!seconds) return seconds.error();
-    BalanceWish wish{stages_, cluster_.devices(), link_between_stages(request_.cluster, request_.schedule.shape.stages).seconds_per_byte, request_.pins, std::move(*seconds), std::vector<double>(graph_.nodes.size(), 1)};
+    seconds_ = *seconds;
+    BalanceWish wish{stages_, cluster_.devices(), link_between_stages(request_.cluster, request_.schedule.shape.stages).seconds_per_byte, request_.pins, seconds_, std::vector<double>(graph_.nodes.size(), 1)};
     std::set<std::vector<std::uint32_t>> tried;
     int rounds = 0, shifts = 0;
     while (rounds < kRounds && shifts < kMostShifts) {
@@ -174,7 +177,7 @@ class PipelinePlanner {
     return true;
   }
 
-  // One block more or less in the stage that takes longest: what makes the step shorter is kept, and the rest said. Pins of stages stay as they are.
+  // One block, or a module, more or less in the stage that takes longest: what makes the step shorter is kept, and the rest said. Pins of stages stay as they are.
   Status try_moves() {
     if (std::ranges::any_of(request_.pins, is_of_stage)) return Done{};
     for (int round = 0; round < kMostMoves; ++round) {
@@ -182,10 +185,11 @@ class PipelinePlanner {
       std::vector<std::string> notes;
       bool better = false;
       for (const std::int64_t to : {std::int64_t{slowest} - 1, std::int64_t{slowest} + 1}) {
-        const std::optional<Move> move = to < 0 || to >= stages_ ? std::nullopt : move_of(slowest, static_cast<std::uint32_t>(to));
+        if (to < 0 || to >= stages_) continue;
+        const std::optional<StageMove> move = move_between_stages(request_.context.model, {bound_, seconds_, stage_of_}, slowest, static_cast<std::uint32_t>(to));
         if (!move) continue;
         Result<Trial> trial = try_cut(move->stage_of);
-        const std::string what = "Moving '" + move->block + "' from stage " + std::to_string(slowest) + ", which takes longest, to stage " + std::to_string(to);
+        const std::string what = "Moving '" + move->module + "' from stage " + std::to_string(slowest) + ", which takes longest, to stage " + std::to_string(to);
         if (!trial) {
           notes.push_back(what + " is not possible: " + trial.error().message);
           continue;
@@ -201,30 +205,16 @@ class PipelinePlanner {
     return Done{};
   }
 
-  struct Move {
-    std::string block;
-    std::vector<std::uint32_t> stage_of;
-  };
-
-  // The block at that end of a stage, and what of the stage lies beyond it. Nothing if the stage would be left with nothing.
-  [[nodiscard]] std::optional<Move> move_of(std::uint32_t from, std::uint32_t to) const {
-    const auto is_of = [&](NodeId node) { return bound_[node] && stage_of_[node] == from; };
-    const RecomputableBlock* moved = nullptr;
-    const std::vector<RecomputableBlock> blocks = blocks_of(request_.context.model);
-    for (const RecomputableBlock& block : blocks) {
-      if (std::ranges::any_of(block.nodes, is_of) && (moved == nullptr || to > from)) moved = &block;
-    }
-    if (moved == nullptr) return std::nullopt;
-    std::vector<NodeId> nodes;
-    std::ranges::copy_if(moved->nodes, std::back_inserter(nodes), is_of);
-    Move move{moved->name, stage_of_};
-    bool stays = false;
-    for (NodeId id = 0; id < stage_of_.size(); ++id) {
-      if (!is_of(id)) continue;
-      if (to < from ? id <= nodes.back() : id >= nodes.front()) move.stage_of[id] = to;
-      else stays = true;
-    }
-    return stays ? std::optional(std::move(move)) : std::nullopt;
+  Status compare() {
+    if (!request_.usual) return Done{};
+    Stopwatch watch;
+    std::vector<StagePart> parts;
+    for (const PlannedStage& stage : known_) parts.push_back(stage.part);
+    Result<std::vector<PipelineComparison>> compared = pipeline_comparisons(request_, *outcome_.plan, parts);
+    if (!compared) return compared.error();
+    outcome_.comparisons = std::move(*compared);
+    outcome_.comparisons_seconds = watch.lap();
+    return Done{};
   }
 
   template <class Factor>
@@ -332,7 +322,7 @@ class PipelinePlanner {
     const StagePart part = part_of(cut, stage);
     const PlanningContext context{*model, training, request_.context.ops, profile, request_.context.conversions, &part};
     Result<PlanRanking> ranking = rank_plans({context, cluster_, request_.solver, request_.search, [&](const Plan& plan) { return request_.lower(plan, context); }, request_.checkpoint, pins,
-                                              request_.mesh, budget, request_.must_fit_device, 1, true, false});
+                                              request_.mesh, budget, request_.must_fit_device, 1, true, false, false});
     if (!ranking) return ranking.error();
     outcome_.strategies_seconds += ranking->strategies_seconds;
     outcome_.search_seconds += ranking->search_seconds;
@@ -372,6 +362,7 @@ class PipelinePlanner {
   const std::vector<std::uint32_t> groups_;  // by stage
   const Graph& graph_;
   Cluster cluster_;  // of one stage
+  std::vector<double> seconds_;  // by node, on one device
   PipelineOutcome outcome_;
   // Of the best cut so far.
   std::vector<std::uint32_t> stage_of_;

@@ -15,6 +15,7 @@
 
 #include "meshwright/pipeline_plan.h"
 #include "meshwright/schedule.h"
+#include "pipeline_comparisons.h"
 #include "planner.h"
 
 namespace meshwright {
@@ -32,13 +33,15 @@ struct PipelineRequest {
   bool must_fit_device = false;
   PipelineSchedule schedule;
   std::string schedule_id;
-  std::function<Result<Program>(const Plan&, const PlanningContext&)> lower;  // one stage's
+  std::function<Result<Program>(const Plan&, const PlanningContext&)> lower;  // of one stage, or of the whole model
+  bool usual = true;  // the plan is set beside usual ones
 };
 
 struct PipelineOutcome {
   std::optional<PipelinePlan> plan;
   std::string refusal;  // why there is none, by the first cut
-  double strategies_seconds = 0, search_seconds = 0;  // of wall time
+  std::vector<PipelineComparison> comparisons;
+  double strategies_seconds = 0, search_seconds = 0, comparisons_seconds = 0;  // of wall time
 };
 
 // Errors: bad_input (a schedule of backwards in two parts, devices that don't divide, what cannot be cut), those of rank_plans. That nothing fits is none.

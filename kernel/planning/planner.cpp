@@ -56,7 +56,7 @@ class Planner {
     }
     bound_by_all_meshes();
     keep_asked_for();
-    if (!ranking_.plans.empty() && request_.explain) {
+    if (!ranking_.plans.empty() && request_.explain && request_.usual) {
       Stopwatch watch;
       Result<std::vector<Comparison>> comparisons = usual_plans(fitted_, request_.context, ranking_.plans.front().fitted.plan.mesh, request_.budget_bytes);
       if (!comparisons) return comparisons.error();

@@ -39,6 +39,7 @@ struct PlanRequest {
   // False where it only matters whether something fits: then the best plan is compared with no other one, a refusal gives no
   // reasons, and meshes have at most two axes.
   bool explain = true;
+  bool usual = true;        // With `explain`, the best plan is set beside usual ones.
   bool name_budget = true;  // With `explain`, a refusal tries budgets until it can name one that has a plan.
 };
 

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "files/json.h"
+#include "planned_pipeline.h"
 #include "printed_json.h"
 #include "run_program.h"
 #include "scratch.h"
@@ -24,6 +25,7 @@ using test::list;
 using test::real;
 using test::run_program;
 using test::scratch;
+using test::verify_and_simulate;
 using testing::HasSubstr;
 
 std::string read(const std::string& path) {
@@ -50,24 +52,6 @@ struct StagesCase {
 
 void PrintTo(const StagesCase& here, std::ostream* out) { *out << here.model << " " << here.stages << " " << here.inside << " " << here.schedule; }
 
-// Three steps equal those of one device, peaks are those of the plan to the byte (`held`: of each group of devices, as planned), and the step is the planned one.
-void verify_and_simulate(const std::string& file, const Json& planned, const Json::Array& held) {
-  const Json verified = json_of(run_program("verify " + file + " --format json"));
-  EXPECT_TRUE(std::get<bool>(verified.find("equal")->value()));
-  EXPECT_EQ(integer(verified, "steps"), 3);
-  EXPECT_EQ(integer(verified, "ranks"), 8);
-  EXPECT_EQ(integer(verified, "bytes_sent_predicted"), integer(verified, "bytes_sent_measured"));
-  const Json::Array& peaks = list(verified, "stages");
-  ASSERT_EQ(peaks.size(), held.size());
-  for (std::size_t s = 0; s < peaks.size(); ++s) {
-    EXPECT_EQ(integer(peaks[s], "peak_bytes_measured"), integer(peaks[s], "peak_bytes_predicted")) << s;
-    EXPECT_EQ(integer(peaks[s], "peak_bytes_predicted"), integer(held[s], "peak_bytes")) << s;
-  }
-
-  const Json simulated = json_of(run_program("simulate " + file + " --format json"));
-  EXPECT_DOUBLE_EQ(real(simulated, "step_seconds"), real(planned, "step_seconds"));
-}
-
 class PlannedStages : public testing::TestWithParam<StagesCase> {};
 
 TEST_P(PlannedStages, ComputeWhatOneDeviceComputes) {
@@ -83,8 +67,8 @@ TEST_P(PlannedStages, ComputeWhatOneDeviceComputes) {
     EXPECT_LE(real(stage, "step_share_seconds"), real(planned, "step_seconds") * (1 + 1e-9));
   }
   EXPECT_EQ(next, 8);
-  EXPECT_EQ(integer(stages.back(), "in_flight"), std::string(here.schedule) == "gpipe" ? here.microbatches : 1);
-  verify_and_simulate(file, planned, stages);
+  EXPECT_EQ(integer(stages.back(), "in_flight"), std::string(here.schedule) == "one_f_one_b" ? 1 : here.microbatches);
+  verify_and_simulate(file, planned, 8);
 }
 
 // ResNet in one part: in float32 one device and many differ otherwise with one stage too, since batch norm over few samples makes much of what is rounded. In float64 RandomStages has it in four.
@@ -92,7 +76,8 @@ INSTANTIATE_TEST_SUITE_P(Models, PlannedStages,
                          testing::Values(StagesCase{"gpt2_tiny", 2, "2x2", "one_f_one_b"}, StagesCase{"gpt2_tiny", 4, "2", "gpipe"}, StagesCase{"gpt2_deep_tiny", 8, "1", "one_f_one_b"},
                                          StagesCase{"bert_tiny", 4, "2", "one_f_one_b"}, StagesCase{"t5_tiny", 4, "2", "one_f_one_b"}, StagesCase{"t5_tiny", 2, "2x2", "gpipe"},
                                          StagesCase{"vit_tiny", 2, "4", "one_f_one_b"}, StagesCase{"resnet_tiny", 4, "2", "one_f_one_b", 1}, StagesCase{"unet_tiny", 4, "2", "gpipe"},
-                                         StagesCase{"mixtral_tiny", 2, "2x2", "one_f_one_b"}, StagesCase{"llama_tiny", 4, "2", "gpipe"}),
+                                         StagesCase{"mixtral_tiny", 2, "2x2", "one_f_one_b"}, StagesCase{"llama_tiny", 4, "2", "gpipe"},
+                                         StagesCase{"gpt2_deep_tiny", 4, "2", "zb_h1"}),
                          [](const auto& info) { return std::string(info.param.model) + "_" + std::to_string(info.param.stages) + "_" + info.param.inside + "_" + info.param.schedule; });
 
 // Several parts of the model on the same devices: along a circle, or back and forth (V). Devices hold both parts, in turn, and a weight that both have is in each.
@@ -128,12 +113,13 @@ TEST_P(PlannedChunks, ComputeWhatOneDeviceComputes) {
     EXPECT_LE(integer(group, "peak_bytes"), std::min(sum, integer(planned, "budget_bytes")));
   }
   EXPECT_EQ(std::ssize(stages), 2 * here.stages);
-  verify_and_simulate(file, planned, groups);
+  verify_and_simulate(file, planned, 8);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, PlannedChunks,
                          testing::Values(ChunksCase{"gpt2_tiny", 2, "2x2", "interleaved"}, ChunksCase{"gpt2_deep_tiny", 4, "2", "interleaved"}, ChunksCase{"gpt2_deep_tiny", 2, "4", "looped_bfs", "--memory-budget 300KiB"},
                                          ChunksCase{"t5_tiny", 4, "2", "interleaved"}, ChunksCase{"unet_tiny", 2, "4", "looped_bfs"}, ChunksCase{"mixtral_tiny", 2, "2x2", "interleaved"},
+                                         ChunksCase{"gpt2_deep_tiny", 4, "2", "zb_v"}, ChunksCase{"llama_tiny", 2, "2x2", "dualpipe_v"},
                                          ChunksCase{"gpt2_tiny", 2, "4", "from_csv", "--set search.from_csv.file=" TEST_FOLDER "/back_and_forth.csv"}),
                          [](const auto& info) { return std::string(info.param.model) + "_" + std::to_string(info.param.stages) + "_" + info.param.inside + "_" + info.param.schedule; });
 
@@ -193,6 +179,46 @@ TEST(Stages, WhatMovingABlockWouldChangeIsSaid) {
   EXPECT_TRUE(list(pinned, "notes").empty());
 }
 
+std::vector<std::string> notes_of(const std::string& model, const std::string& options) {
+  const Json planned = json_of(run_program(plan_command(model, options + " --format json")));
+  std::vector<std::string> notes;
+  for (const Json& note : list(planned, "notes")) notes.push_back(std::get<std::string>(note.value()));
+  return notes;
+}
+
+// DenseNet has no blocks, and a block of Swin or GPT-2 may be most of a stage.
+TEST(Stages, WhatMovingAModuleWouldChangeIsSaidWhereNoBlockCanMove) {
+  const auto says = [](const std::string& module) { return testing::Contains(testing::StartsWith("Moving 'inner." + module + "' from stage")); };
+  EXPECT_THAT(notes_of("densenet_tiny", "--set search.stages=4"), says("transition.1"));
+  EXPECT_THAT(notes_of("swin_tiny", "--set search.stages=4"), says("features.1.1.attn"));
+  EXPECT_THAT(notes_of("gpt2_deep_tiny", "--set search.stages=2 --set 'search.schedule=\"interleaved\"' --memory-budget 450KiB"), says("transformer.h.3.mlp"));
+}
+
+// The same stages split as usual plans split a model, and the model in one stage, whose step is one of those that `compare` knows bounds of.
+TEST(Stages, AreSetBesideUsualPlans) {
+  const auto compared = [](const std::string& options) {
+    const Json planned = json_of(run_program(plan_command("gpt2_deep_tiny", options + " --format json")));
+    std::map<std::string, Json> rows;
+    for (const Json& row : list(planned, "comparisons")) rows.emplace(std::get<std::string>(row.find("name")->value()), row);
+    return rows;
+  };
+  const std::map<std::string, Json> rows = compared("--set search.stages=4 --mesh 2");
+  ASSERT_EQ(rows.size(), 3U);
+  const Json alone = json_of(run_program(plan_command("gpt2_deep_tiny", "--format json")));
+  EXPECT_GE(real(rows.at("one stage"), "step_seconds"), real(alone, "step_lower_bound_seconds"));
+  EXPECT_LE(real(rows.at("one stage"), "step_seconds"), 1.1 * real(alone, "step_seconds"));
+  const double step = real(json_of(run_program(plan_command("gpt2_deep_tiny", "--set search.stages=4 --mesh 2 --format json"))), "step_seconds");
+  for (const char* name : {"data parallel in each stage", "Megatron in each stage"}) {
+    EXPECT_GE(real(rows.at(name), "step_seconds"), step) << name;
+    EXPECT_LE(real(rows.at(name), "step_seconds"), 2 * step) << name;
+    EXPECT_GT(integer(rows.at(name), "peak_bytes"), 0) << name;
+  }
+  EXPECT_EQ(compared("--set search.stages=8").size(), 1U);  // stages of one device are not split
+  const Json impossible = compared("--set search.stages=2 --mesh 4").at("data parallel in each stage");  // 2 samples of a microbatch
+  EXPECT_TRUE(std::holds_alternative<std::nullptr_t>(impossible.find("step_seconds")->value()));
+  EXPECT_THAT(std::get<std::string>(impossible.find("note")->value()), testing::StartsWith("stage 0: 'embedding' cannot be split along the batch"));
+}
+
 // What a file says is held against the model: a stage can't have another one's op.
 TEST(Stages, AFileThatCutsOtherwiseThanItSaysIsRefused) {
   const std::string file = scratch("spoiled.json");
@@ -232,8 +258,6 @@ TEST(Stages, AFileWhoseDevicesRunAnotherOrderIsRefused) {
 }
 
 TEST(Stages, CommandsThatKnowOneStageSaySo) {
-  const Outcome compared = run_program("compare " SOURCE_FOLDER "/tests/models/mlp_tiny.pt2 --cluster " TEST_FOLDER "/slow8.toml --intra elimination --set search.stages=2 --set train.microbatches=2");
-  EXPECT_THAT(compared.output + compared.errors, HasSubstr("`compare` knows plans of one stage so far"));
   const std::string file = scratch("emitted.json");
   ASSERT_EQ(run_program(plan_command("mlp_tiny", "--set search.stages=2 -o " + file)).exit_code, 0);
   for (const char* command : {"explain ", "profile "}) {

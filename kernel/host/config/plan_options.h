@@ -25,6 +25,7 @@ struct PlanOptions {
   // Of a plan that only answers whether something fits, false: then it is compared with no other plan, a refusal gives no
   // reasons, and meshes have at most two axes.
   bool explain = true;
+  bool usual = true;  // a plan is set beside usual ones
   // What a profiler said of the cluster's device for another plan, compared with this one: it is not asked again.
   std::optional<DeviceSpec> profiled = {};
 };

@@ -51,7 +51,7 @@ class Pipeline {
     Result<PlanRanking> ranking =
         rank_plans({context(), cluster_, *solver_, search(),
                     [this](const Plan& plan) { return make_program(plan, tools_); }, checkpoint_.get(), host_.config().pins,
-                    host_.config().cluster.text("mesh"), budget_, holds_device_, options_.top, options_.explain});
+                    host_.config().cluster.text("mesh"), budget_, holds_device_, options_.top, options_.explain, options_.usual});
     if (!ranking) return ranking.error();
     take(std::move(*ranking));
     outcome_.phases.total = total.lap();
@@ -141,10 +141,13 @@ class Pipeline {
     if (!schedule) return add_context("\"schedule\" in [search]", schedule.error());
     Result<PipelineOutcome> found =
         plan_pipeline({context(), cluster_, *solver_, search(), checkpoint_.get(), host_.config().pins, host_.config().cluster.text("mesh"), budget_, holds_device_, std::move(*schedule), id,
-                       [this](const Plan& plan, const PlanningContext& stage) { return make_program(plan, stage, tools_); }});
+                       [this](const Plan& plan, const PlanningContext& stage) { return make_program(plan, stage, tools_); },
+                       options_.explain && options_.usual});
     if (!found) return found.error();
     outcome_.phases.strategies += found->strategies_seconds;
     outcome_.phases.search = found->search_seconds;
+    outcome_.phases.comparisons = found->comparisons_seconds;
+    outcome_.pipeline_comparisons = std::move(found->comparisons);
     outcome_.refusal = std::move(found->refusal);
     if (!found->plan) return Done{};
     complete(*found->plan);

@@ -13,6 +13,7 @@
 #include "meshwright/pipeline_plan.h"
 #include "meshwright/plan.h"
 #include "meshwright/result.h"
+#include "pipeline_comparisons.h"
 #include "planner.h"
 #include "plugins/plugin_host.h"
 
@@ -52,6 +53,7 @@ struct PlanOutcome {
   bool may_have_more = false;  // fewer than asked for, since looking for more was given up
   std::vector<MeshTrial> trials;
   std::vector<Comparison> comparisons;
+  std::vector<PipelineComparison> pipeline_comparisons;  // of several stages
   PhaseSeconds phases;
   std::int64_t batch = 1;      // samples of a step
   std::size_t variables = 0;   // of the chosen mesh's problem

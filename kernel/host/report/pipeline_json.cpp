@@ -22,14 +22,6 @@ Json number_list(const std::vector<std::uint32_t>& list) {
   return array;
 }
 
-void add_step(Json& json, const PipelinePlan& pipeline) {
-  json.add("schedule", pipeline.schedule).add("microbatches", pipeline.training.microbatches);
-  json.add("step_seconds", pipeline.step_seconds);
-  Json bubble;
-  bubble.add("share", pipeline.bubble).add("imbalance", pipeline.imbalance).add("communication", pipeline.communication).add("start", pipeline.start);
-  json.add("bubble", std::move(bubble));
-}
-
 void add_joints(Json& json, const PipelinePlan& pipeline) {
   Json::Array boundaries, shared;
   for (const StageBoundary& boundary : pipeline.boundaries) boundaries.push_back(Json().add("value", boundary.value).add("from", boundary.from).add("to", number_list(boundary.to)));
@@ -74,11 +66,19 @@ Json groups_json(const PipelinePlan& pipeline, const std::vector<std::uint32_t>&
 
 }  // namespace
 
+void add_pipeline_step(Json& json, const PipelinePlan& pipeline) {
+  json.add("schedule", pipeline.schedule).add("microbatches", pipeline.training.microbatches);
+  json.add("step_seconds", pipeline.step_seconds);
+  Json bubble;
+  bubble.add("share", pipeline.bubble).add("imbalance", pipeline.imbalance).add("communication", pipeline.communication).add("start", pipeline.start);
+  json.add("bubble", std::move(bubble));
+}
+
 Json pipeline_json(const PipelinePlan& pipeline) {
   Json json;
   json.add("format", kPipelineFormat).add("format_version", kPipelineFormatVersion);
   json.add("model", Json().add("path", pipeline.model_path).add("hash", pipeline.model_hash));
-  add_step(json, pipeline);
+  add_pipeline_step(json, pipeline);
   json.add("budget_bytes", pipeline.budget_bytes).add("notes", text_list(pipeline.notes));
   Json::Array busy, in_flight, stages, peaks;
   for (const double seconds : pipeline.busy_seconds) busy.emplace_back(seconds);
@@ -95,7 +95,7 @@ Json pipeline_json(const PipelinePlan& pipeline) {
 Json pipeline_summary_json(const PlanOutcome& outcome) {
   const PipelinePlan& pipeline = *outcome.pipeline;
   Json json;
-  add_step(json, pipeline);
+  add_pipeline_step(json, pipeline);
   const std::vector<std::uint32_t> groups = groups_of_stages(pipeline.orders, pipeline.stages.size()).value();
   Json::Array stages;
   for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
@@ -110,9 +110,16 @@ Json pipeline_summary_json(const PlanOutcome& outcome) {
   add_joints(json, pipeline);
   json.add("stages", std::move(stages));
   if (!pipeline.orders.empty()) json.add("groups", groups_json(pipeline, groups));
+  Json::Array comparisons;
+  for (const PipelineComparison& comparison : outcome.pipeline_comparisons) {
+    Json one;
+    one.add("name", comparison.name).add("step_seconds", comparison.step_seconds ? Json(*comparison.step_seconds) : Json(nullptr));
+    comparisons.push_back(one.add("peak_bytes", comparison.peak_bytes).add("note", comparison.note));
+  }
+  json.add("comparisons", std::move(comparisons));
   Json phases;
   phases.add("plugins", outcome.phases.plugins).add("frontend", outcome.phases.frontend);
-  phases.add("strategies", outcome.phases.strategies).add("search", outcome.phases.search).add("total", outcome.phases.total);
+  phases.add("strategies", outcome.phases.strategies).add("search", outcome.phases.search).add("comparisons", outcome.phases.comparisons).add("total", outcome.phases.total);
   return json.add("phase_seconds", std::move(phases));
 }
 

@@ -7,6 +7,9 @@
 
 namespace meshwright::host {
 
+// Adds the schedule, the microbatches, the simulated step and why devices wait in it.
+void add_pipeline_step(Json& json, const PipelinePlan& pipeline);
+
 Json pipeline_json(const PipelinePlan& pipeline);
 
 // The short object: what all stages take together, and a list of them.

@@ -54,20 +54,43 @@ std::string stages_text(const PipelinePlan& pipeline) {
   return text;
 }
 
+// Where a stage uses a value that it receives; empty: it does not.
+std::string arrival_text(const Plan& plan, const std::string& value) {
+  for (const PlannedVariable& variable : plan.variables) {
+    const auto* fork = std::get_if<PlannedFork>(&variable.choice);
+    if (fork != nullptr && plan.graph().values[fork->value].name == value) return to_string(fork->layouts.value, plan.shape(fork->value));
+  }
+  return "";
+}
+
 std::string boundaries_text(const PipelinePlan& pipeline) {
-  std::vector<std::vector<std::string>> rows = {{"value", "bytes", "from", "to", "leaves as"}};
+  std::vector<std::vector<std::string>> rows = {{"value", "bytes", "from", "to", "leaves as", "arrives as"}};
   for (const StageBoundary& boundary : pipeline.boundaries) {
     const Plan& plan = pipeline.stages[boundary.from];
     for (const PlannedVariable& variable : plan.variables) {
       const auto* output = std::get_if<PlannedOutput>(&variable.choice);
       if (output == nullptr || plan.graph().values[output->value].name != boundary.value) continue;
+      std::string arrivals;
+      for (const std::uint32_t stage : boundary.to) arrivals += (arrivals.empty() ? "" : ", ") + arrival_text(pipeline.stages[stage], boundary.value);
       rows.push_back({boundary.value, size_text(plan.type(output->value).bytes()), std::to_string(boundary.from), numbers_text(boundary.to),
-                      to_string(output->layouts.value, plan.shape(output->value))});
+                      to_string(output->layouts.value, plan.shape(output->value)), arrivals});
     }
   }
   std::string text = "Sent in each microbatch, and its gradient back:\n" + table_text(rows, 1);
   for (const SharedParameter& shared : pipeline.shared) text += "  " + shared.name + " is in stages " + numbers_text(shared.stages) + ": its gradients are added up once a step\n";
   return text;
+}
+
+std::string usual_text(const PlanOutcome& outcome) {
+  if (outcome.pipeline_comparisons.empty()) return "";
+  const PipelinePlan& pipeline = *outcome.pipeline;
+  std::vector<std::vector<std::string>> rows = {{"plan", "step", "peak memory", ""}};
+  rows.push_back({"this plan", milliseconds(pipeline.step_seconds), size_text(std::ranges::max(pipeline.peak_bytes)), ""});
+  for (const PipelineComparison& comparison : outcome.pipeline_comparisons) {
+    const bool known = comparison.step_seconds.has_value();
+    rows.push_back({comparison.name, known ? milliseconds(*comparison.step_seconds) : "-", known ? size_text(comparison.peak_bytes) : "-", comparison.note});
+  }
+  return "On the same cluster and cost model:\n" + table_text(rows, 1) + "\n";
 }
 
 }  // namespace
@@ -76,7 +99,7 @@ std::string pipeline_text(const PlanOutcome& outcome) {
   const PipelinePlan& pipeline = *outcome.pipeline;
   std::string text = pipeline.model.graph->name + " on " + pipeline.cluster.name + " (" + std::to_string(pipeline.cluster.devices()) + " x " + pipeline.cluster.device.name + "), " +
                      std::to_string(pipeline.stages.size()) + " stages, " + std::to_string(pipeline.training.microbatches) + " microbatches by " + pipeline.schedule + "\n\n";
-  text += stages_text(pipeline) + "\n" + boundaries_text(pipeline) + "\n";
+  text += stages_text(pipeline) + "\n" + boundaries_text(pipeline) + "\n" + usual_text(outcome);
   text += "Step         " + milliseconds(pipeline.step_seconds) + " (simulated)\n";
   text += "Bubble       " + percent(pipeline.bubble) + " of all devices' time: " + percent(pipeline.start) + " to fill and to drain, " + percent(pipeline.imbalance) +
           " since stages take unequally long, " + percent(pipeline.communication) + " for what is sent\n";
