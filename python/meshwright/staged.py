@@ -24,11 +24,11 @@ class StagedCall:
 
 
 class Piped:
-    """Mixed into the emitted ``Model`` of this rank's stage. Every rank feeds the whole global batch, of which each takes what its stage needs."""
+    """Mixed into the emitted ``Model``. Every rank feeds the whole global batch, of which each takes what its stages need."""
 
     _call: StagedCall
     plan: dict[str, Any]  # the plan file
-    source: str           # the text of this stage's program
+    source: str           # the text of the programs of this rank's stages
 
     def step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """Forwards and backwards of all microbatches of a global batch, given as the original's arguments.
@@ -70,7 +70,8 @@ def pipeline_lines(plan: dict[str, Any]) -> list[str]:
     """A plan of several stages, in a few lines."""
     stages, bubble = plan["stages"], plan["bubble"]
     meshes = ", ".join("x".join(str(axis["size"]) for axis in stage["mesh"]) or "1" for stage in stages)
-    peak = max(stage["peak_bytes"] for stage in stages)
-    return [f"{'stages':<12} {len(stages)}, on meshes {meshes}, {plan['microbatches']} microbatches by {plan['schedule']}",
+    peak, groups = max(plan["peak_bytes"]), len(plan.get("orders", stages))
+    shared = f" by {groups} groups of devices" if groups < len(stages) else ""
+    return [f"{'stages':<12} {len(stages)}{shared}, on meshes {meshes}, {plan['microbatches']} microbatches by {plan['schedule']}",
             f"{'step':<12} {seconds_text(plan['step_seconds'])} predicted, {100 * bubble['share']:.3g} % of all devices' time waiting",
             f"{'memory':<12} {bytes_text(peak)} of {bytes_text(plan['budget_bytes'])} per device"]

@@ -66,6 +66,39 @@ def trains_in_two_stages():
 
 
 @case
+def trains_in_four_stages_of_which_each_rank_has_two():
+    """A weight is shared by stages on other ranks, and others are frozen; what both stages of a rank have is loaded, saved and trained."""
+    model = seeded(WithLoss)
+    for name, value in model.named_parameters():
+        value.requires_grad_("body" not in name or "up" not in name)
+    serial = copy.deepcopy(model)
+    staged = meshwright.autoparallelize(model, INPUTS, config={**STAGED, "search.schedule": "interleaved", "search.chunks": 2})
+    assert len(staged.stages) == 2 and len(staged.plan["orders"]) == 2, "a rank has not two stages"
+    optimizers = [torch.optim.AdamW(made.parameters(), lr=1e-2, eps=1e-5) for made in (staged, serial)]
+    for number in range(3):
+        batch = letters(number), letters(number + 1)
+        wanted = serial(*batch).loss
+        wanted.backward()
+        same(staged.step(*batch).float(), wanted.detach(), "the loss")
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+    saved = staged.state_dict()
+    whole = staged.whole_state_dict()
+    for name, value in serial.state_dict().items():
+        if "spare" not in name:
+            same(whole[name], value, name, tolerance=1e-4)
+    loss = staged.evaluate(*INPUTS)
+    staged.draw_weights()
+    assert staged.evaluate(*INPUTS) != loss, "other weights give the same loss"
+    staged.load_state_dict(saved)
+    same(staged.evaluate(*INPUTS), loss, "the loss of what was loaded")
+    state = optimizers[0].state_dict()
+    optimizers[0].load_state_dict(state)
+    return f"stages {[stage.STAGE for stage in staged.stages]} on rank 0"
+
+
+@case
 def checkpoints_go_to_one_stage_and_back():
     staged, serial = two_stages()
     sharded = meshwright.autoparallelize(drawn(1), INPUTS, mesh=(2, 2))
