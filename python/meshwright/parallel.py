@@ -32,6 +32,7 @@ from meshwright.pretrained import Pretrained
 from meshwright.progress import Progress
 from meshwright.rows import Rows
 from meshwright.sharded import OUTPUTS, Call, Sharded
+from meshwright.stage_statistics import StageMeter
 from meshwright.staged import Piped, StagedCall, pipeline_lines
 from meshwright.statistics import Measured, Meter, count_moves
 from meshwright.summary import six_lines
@@ -113,7 +114,7 @@ def autoparallelize(model: torch.nn.Module,
     planned = ranks.agree(work)
     check_weights(model.state_dict())
     if planned.stages:
-        staged = _built_stage(model, Arguments(model.forward, args, kwargs), planned, outputs)
+        staged = _built_stage(model, Arguments(model.forward, args, kwargs), planned, outputs, progress)
         for line in pipeline_lines(staged.plan):
             progress.say(line)
         return staged
@@ -248,7 +249,7 @@ def _built(model: torch.nn.Module, arguments: Arguments, planned: Planned, outpu
     return sharded.train(model.training)
 
 
-def _built_stage(model: torch.nn.Module, arguments: Arguments, planned: Planned, outputs: str | None) -> torch.nn.Module:
+def _built_stage(model: torch.nn.Module, arguments: Arguments, planned: Planned, outputs: str | None, progress: Progress) -> torch.nn.Module:
     """What this rank has of a model in several stages."""
     traced = planned.traced
     if traced.surrogate:
@@ -273,6 +274,7 @@ def _built_stage(model: torch.nn.Module, arguments: Arguments, planned: Planned,
     staged.load_whole({name: tensor.detach() for name, tensor in state.items()}, strict=False)
     for stage, tensors in zip(staged.stages, of_plan, strict=True):
         _carry(model, stage, tensors, traced, module)
+    object.__setattr__(staged, "_meter", StageMeter(staged, module, Meter(plan, progress, module.device())))
     return staged.train(model.training)
 
 

@@ -10,6 +10,7 @@ import torch
 
 from meshwright.arguments import Arguments
 from meshwright.progress import bytes_text, seconds_text
+from meshwright.stage_statistics import StagedStatistics, StageMeter
 
 
 @dataclass
@@ -27,6 +28,7 @@ class Piped:
     """Mixed into the emitted ``Model``. Every rank feeds the whole global batch, of which each takes what its stages need."""
 
     _call: StagedCall
+    _meter: StageMeter
     plan: dict[str, Any]  # the plan file
     source: str           # the text of the programs of this rank's stages
 
@@ -38,11 +40,17 @@ class Piped:
         Raises:
             ValueError: an argument, or train() or eval(), is not as the model was planned.
         """
-        return super().step(self._parts(args, kwargs))
+        parts = self._parts(args, kwargs)
+        with self._meter.step():
+            return super().step(parts)
 
     def evaluate(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """The loss alone, without gradients."""
         return super().evaluate(self._parts(args, kwargs))
+
+    def statistics(self) -> StagedStatistics:
+        """What the training steps took so far, next to what the plan said, of all ranks and by stage. All ranks call it."""
+        return self._meter.statistics()
 
     def _parts(self, args: tuple, kwargs: dict[str, Any]) -> list[dict[str, torch.Tensor]]:
         """This rank's inputs of each microbatch."""
