@@ -11,16 +11,16 @@
 
 namespace meshwright::torch {
 
-// Members of the class of one stage's model (prelude/pipeline.py, Staged).
-std::string stage_settings(const PipelinePlan& pipeline, std::span<const BackendInput> stages, std::size_t stage, const StageEnds& ends);
+// Members of the class of one stage's model (prelude/pipeline.py, Stage), on the mesh of the stage.
+std::string stage_settings(std::size_t stage, const StageEnds& ends, const Mesh& mesh);
 
-// The constants of sharding.py, of which each rank takes those of its stage.
+// The constants of sharding.py, of which each rank takes those of its group.
 std::string stage_constants(const PipelinePlan& pipeline, std::span<const BackendInput> stages);
 
-// model.py: the model of this rank's stage.
-std::string pipeline_model_text(const PipelinePlan& pipeline, const std::string& name);
+// The class of the whole, of which each rank has the stages of its group (prelude/pipeline.py, Staged).
+std::string pipeline_class(const PipelinePlan& pipeline, std::span<const BackendInput> stages, const std::string& name);
 
-// "2 stages of 4 ranks"
+// "2 stages of 4 ranks", "4 stages on 2 groups of 2 ranks"
 std::string stages_phrase(const PipelinePlan& pipeline);
 
 }  // namespace meshwright::torch

@@ -64,7 +64,7 @@ void read_imports(std::string_view line, std::set<Import>& imports) {
   }
 }
 
-constexpr std::string_view kOfThePlan[] = {"AXES", "STAGES", "STAGE", "BUCKET_BYTES", "UNIT_BYTES"};
+constexpr std::string_view kOfThePlan[] = {"AXES", "STAGES", "GROUPS", "GROUP", "BUCKET_BYTES", "UNIT_BYTES"};
 
 struct Text {
   std::vector<Definition> definitions;

@@ -19,7 +19,7 @@ namespace {
 
 // What model.py imports, where its text has the second.
 constexpr std::pair<const char*, const char*> kImports[] = {
-    {"import torch", ""},
+    {"import torch", "torch."},
     {"import torch.nn.functional as F", "F."},
     {"from torch import nn", "nn."},
 };
@@ -75,18 +75,14 @@ Result<ModuleText> classes(const Forward& forward, const Plan& plan, const std::
 
 constexpr const char* kRunsUnderTorchrun = "Runs under torchrun; train.py shows how.";
 
-std::string model_file(const std::string& first_line, const ModuleText& module, const Prelude& prelude) {
-  return "\"\"\"" + first_line + "\n\n" + kRunsUnderTorchrun + "\n\"\"\"\n" + imports_for(module.text) + "\n" + import_of(prelude.used_by(module.text).mentioned) +
-         "\n\n" + module.text;
+std::string model_file(const std::string& first_line, const std::string& text, const Prelude& prelude) {
+  const std::string imports = imports_for(text);
+  return "\"\"\"" + first_line + "\n\n" + kRunsUnderTorchrun + "\n\"\"\"\n" + imports + (imports.empty() ? "" : "\n") + import_of(prelude.used_by(text).mentioned) +
+         "\n\n" + text;
 }
 
 std::string sharding_file(const std::string& docstring, const std::string& constants, const Prelude::Part& prelude) {
   return "\"\"\"" + docstring + "\n\"\"\"\n" + prelude.imports + "\n" + constants + "\n\n\n" + prelude.definitions;
-}
-
-Status check_devices(const PipelinePlan& pipeline) {
-  if (pipeline.orders.empty()) return Done{};
-  return bad_input("its devices have several stages each, and those of an emitted program have one so far; plan with a schedule that gives them one (search.schedule = \"one_f_one_b\")");
 }
 
 Status check_parts(const PipelinePlan& pipeline) {
@@ -128,7 +124,7 @@ class TorchBackend final : public Backend {
                                   "  # so much is reduced together\n\nUNIT_BYTES = " + std::to_string(input.profile.bucket_bytes) + "  # so much is loaded together";
     const std::string docstring = "What model.py is made of: layouts on " + ranks + ", moves between them, parameters in shards.\n\n"
                                   "The same for every plan but for AXES, BUCKET_BYTES and UNIT_BYTES; of it what this model uses.";
-    return std::vector<EmittedFile>{{"model.py", model_file(name + ", as Meshwright planned it for " + ranks + ".", *module, forward->prelude)},
+    return std::vector<EmittedFile>{{"model.py", model_file(name + ", as Meshwright planned it for " + ranks + ".", module->text, forward->prelude)},
                                     {"sharding.py", sharding_file(docstring, constants, forward->prelude.used_by(module->text))},
                                     {"train.py", train_text(plan, *forward)}};
   }
@@ -136,7 +132,6 @@ class TorchBackend final : public Backend {
   // Each stage's model is a file of its own; model.py is that of this rank's stage.
   Result<std::vector<EmittedFile>> do_emit_stages(const PipelinePlan& pipeline, const std::vector<BackendInput>& stages) const override {
     if (Status status = check_passes(stages.front().altering); !status) return status.error();
-    if (Status status = check_devices(pipeline); !status) return status.error();
     if (Status status = check_parts(pipeline); !status) return status.error();
     if (Status status = check_loss(pipeline); !status) return status.error();
     const std::vector<StageEnds> ends = stage_ends(pipeline, stages);
@@ -144,15 +139,17 @@ class TorchBackend final : public Backend {
     for (std::size_t s = 0; s < stages.size(); ++s) {
       Result<Forward> forward = forward_statements(stages[s], &ends[s]);
       if (!forward) return add_context("stage " + std::to_string(s), forward.error());
-      forward->base = "Staged";
-      forward->settings = stage_settings(pipeline, stages, s, ends[s]);
+      forward->base = "Stage";
+      forward->microbatches = 1;  // of which the class of a stage computes each
+      forward->settings = stage_settings(s, ends[s], stages[s].program.mesh);
       forwards.push_back(std::move(*forward));
     }
     const bool draws = std::ranges::any_of(forwards, [](const Forward& forward) { return std::ranges::any_of(forward.statements, &Statement::draws); });
     const std::string name = name_of(*pipeline.model.graph), all = stages_phrase(pipeline);
-    std::vector<EmittedFile> files{{"model.py", pipeline_model_text(pipeline, name)}};
+    std::vector<EmittedFile> files;
     Prelude prelude;
-    std::string body;
+    std::string body = pipeline_class(pipeline, stages, name);
+    files.push_back({"model.py", model_file(name + ", as Meshwright planned it for " + all + ": those of this rank.", body, prelude)});
     for (std::size_t s = 0; s < stages.size(); ++s) {
       forwards[s].draws = draws;
       const Plan& plan = pipeline.stages[s];
@@ -160,7 +157,7 @@ class TorchBackend final : public Backend {
       const Result<ModuleText> module = classes(forwards[s], plan, name + ", " + stage + " on one rank of a mesh " + to_string(plan.mesh) + ": takes this rank's part of a microbatch.");
       if (!module) return add_context(stage, module.error());
       if (Status status = prelude.add(forwards[s].prelude); !status) return add_context(stage, status.error());
-      files.push_back({"stage_" + std::to_string(s) + ".py", model_file(name + ", as Meshwright planned it for " + all + ": " + stage + ".", *module, forwards[s].prelude)});
+      files.push_back({"stage_" + std::to_string(s) + ".py", model_file(name + ", as Meshwright planned it for " + all + ": " + stage + ".", module->text, forwards[s].prelude)});
       body += module->text;
     }
     const std::string docstring = "What the stages are made of: layouts on the meshes of " + all + ", moves between them, parameters in shards.\n\n"

@@ -87,7 +87,7 @@ std::string train_text(const Plan& plan, const Forward& forward) {
 }
 
 std::string pipeline_train_text(const PipelinePlan& pipeline) {
-  const std::string stages = std::to_string(pipeline.stages.size()), ranks = std::to_string(pipeline.stages.front().mesh.devices() * std::ssize(pipeline.stages));
+  const std::string stages = std::to_string(pipeline.stages.size()), ranks = std::to_string(pipeline.stages.front().mesh.devices() * pipeline.groups());
   return head_text("Trains model.py, in " + stages + " stages, on " + ranks + " ranks", ranks) + kBatchOfPart + batch_text(*pipeline.model.graph) +
          setup_text(pipeline.training.optimizer) +
          "    for step in range(arguments.steps):\n"

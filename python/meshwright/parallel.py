@@ -32,6 +32,7 @@ from meshwright.pretrained import Pretrained
 from meshwright.progress import Progress
 from meshwright.rows import Rows
 from meshwright.sharded import OUTPUTS, Call, Sharded
+from meshwright.stage_statistics import StageMeter
 from meshwright.staged import Piped, StagedCall, pipeline_lines
 from meshwright.statistics import Measured, Meter, count_moves
 from meshwright.summary import six_lines
@@ -113,7 +114,7 @@ def autoparallelize(model: torch.nn.Module,
     planned = ranks.agree(work)
     check_weights(model.state_dict())
     if planned.stages:
-        staged = _built_stage(model, Arguments(model.forward, args, kwargs), planned, outputs)
+        staged = _built_stage(model, Arguments(model.forward, args, kwargs), planned, outputs, progress)
         for line in pipeline_lines(staged.plan):
             progress.say(line)
         return staged
@@ -248,8 +249,8 @@ def _built(model: torch.nn.Module, arguments: Arguments, planned: Planned, outpu
     return sharded.train(model.training)
 
 
-def _built_stage(model: torch.nn.Module, arguments: Arguments, planned: Planned, outputs: str | None) -> torch.nn.Module:
-    """This rank's part of a model in several stages."""
+def _built_stage(model: torch.nn.Module, arguments: Arguments, planned: Planned, outputs: str | None, progress: Progress) -> torch.nn.Module:
+    """What this rank has of a model in several stages."""
     traced = planned.traced
     if traced.surrogate:
         raise Error("in several stages a model returns its loss, which the last one computes: let its forward return it, or plan one stage (search.stages)")
@@ -262,16 +263,18 @@ def _built_stage(model: torch.nn.Module, arguments: Arguments, planned: Planned,
         module.FUNCTIONS.update(traced.functions)
     staged = type(program.Model.__name__, (Piped, program.Model), {"__module__": program.__name__, "__doc__": program.Model.__doc__})()
     state = model.state_dict(keep_vars=True)
-    of_plan, _ = _named_as(staged, state)
+    of_plan = [_named_as(stage, state)[0] for stage in staged.stages]
     plan = json.loads(planned.plan)
     object.__setattr__(staged, "plan", plan)  # the model may have members of these names
-    object.__setattr__(staged, "source", planned.stages[module.STAGE])
+    object.__setattr__(staged, "source", "\n\n".join(planned.stages[stage.STAGE] for stage in staged.stages))
     values = plan["graph"]["values"]
     shapes = {source["names"][0]: values[source["value"]][2] for source in plan["graph"]["sources"] if source["kind"] == "user_input"}
     places = {name: place for name, place in traced.inputs.items() if name in shapes}
     staged._call = StagedCall(arguments, places, shapes, model.training, traced.either_mode)
     staged.load_whole({name: tensor.detach() for name, tensor in state.items()}, strict=False)
-    _carry(model, staged, of_plan, traced, module)
+    for stage, tensors in zip(staged.stages, of_plan, strict=True):
+        _carry(model, stage, tensors, traced, module)
+    object.__setattr__(staged, "_meter", StageMeter(staged, module, Meter(plan, progress, module.device())))
     return staged.train(model.training)
 
 
@@ -325,19 +328,29 @@ def _output_names(graph: dict[str, Any]) -> list[str]:
 
 
 def _imported(planned: Planned) -> tuple[ModuleType, ModuleType]:
-    """The emitted program: the modules of model.py, or of this rank's stage, and of sharding.py, which the first one imports."""
+    """The emitted program: the modules of model.py and of sharding.py, which the first one imports, as it does those of this rank's stages."""
     number = next(_numbers)
     sharding = _module(f"meshwright_sharding_{number}", planned.sharding)
-    known = sys.modules.get("sharding")
-    sys.modules["sharding"] = sharding
+    with _known_as("sharding", sharding), contextlib.ExitStack() as known:
+        for stage in sharding.GROUPS[sharding.GROUP] if planned.stages else ():
+            with sharding.on_mesh(sharding.STAGES[stage]):
+                module = _module(f"meshwright_stage_{stage}_{number}", planned.stages[stage])
+            known.enter_context(_known_as(f"stage_{stage}", module))
+        return _module(f"meshwright_model_{number}", planned.source), sharding
+
+
+@contextlib.contextmanager
+def _known_as(name: str, module: ModuleType) -> Iterator[None]:
+    """While a program is imported, the module that it finds by this name."""
+    known = sys.modules.get(name)
+    sys.modules[name] = module
     try:
-        source = planned.stages[sharding.STAGE] if planned.stages else planned.source
-        return _module(f"meshwright_model_{number}", source), sharding
+        yield
     finally:
         if known is None:
-            del sys.modules["sharding"]
+            del sys.modules[name]
         else:
-            sys.modules["sharding"] = known
+            sys.modules[name] = known
 
 
 def _module(name: str, source: str) -> ModuleType:

@@ -163,7 +163,9 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _ranks_of(plan: dict[str, Any]) -> int:
-    return sum(math.prod(axis["size"] for axis in stage["mesh"]) for stage in plan.get("stages", [plan]))
+    stages = plan.get("stages", [plan])
+    groups = len(plan.get("orders", stages))  # all of one size
+    return groups * math.prod(axis["size"] for axis in stages[0]["mesh"])
 
 
 def _check_ranks(plan: dict[str, Any], path: Path, ranks: int) -> None:

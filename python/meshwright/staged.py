@@ -10,6 +10,7 @@ import torch
 
 from meshwright.arguments import Arguments
 from meshwright.progress import bytes_text, seconds_text
+from meshwright.stage_statistics import StagedStatistics, StageMeter
 
 
 @dataclass
@@ -24,11 +25,12 @@ class StagedCall:
 
 
 class Piped:
-    """Mixed into the emitted ``Model`` of this rank's stage. Every rank feeds the whole global batch, of which each takes what its stage needs."""
+    """Mixed into the emitted ``Model``. Every rank feeds the whole global batch, of which each takes what its stages need."""
 
     _call: StagedCall
+    _meter: StageMeter
     plan: dict[str, Any]  # the plan file
-    source: str           # the text of this stage's program
+    source: str           # the text of the programs of this rank's stages
 
     def step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """Forwards and backwards of all microbatches of a global batch, given as the original's arguments.
@@ -38,11 +40,17 @@ class Piped:
         Raises:
             ValueError: an argument, or train() or eval(), is not as the model was planned.
         """
-        return super().step(self._parts(args, kwargs))
+        parts = self._parts(args, kwargs)
+        with self._meter.step():
+            return super().step(parts)
 
     def evaluate(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """The loss alone, without gradients."""
         return super().evaluate(self._parts(args, kwargs))
+
+    def statistics(self) -> StagedStatistics:
+        """What the training steps took so far, next to what the plan said, of all ranks and by stage. All ranks call it."""
+        return self._meter.statistics()
 
     def _parts(self, args: tuple, kwargs: dict[str, Any]) -> list[dict[str, torch.Tensor]]:
         """This rank's inputs of each microbatch."""
@@ -70,7 +78,8 @@ def pipeline_lines(plan: dict[str, Any]) -> list[str]:
     """A plan of several stages, in a few lines."""
     stages, bubble = plan["stages"], plan["bubble"]
     meshes = ", ".join("x".join(str(axis["size"]) for axis in stage["mesh"]) or "1" for stage in stages)
-    peak = max(stage["peak_bytes"] for stage in stages)
-    return [f"{'stages':<12} {len(stages)}, on meshes {meshes}, {plan['microbatches']} microbatches by {plan['schedule']}",
+    peak, groups = max(plan["peak_bytes"]), len(plan.get("orders", stages))
+    shared = f" by {groups} groups of devices" if groups < len(stages) else ""
+    return [f"{'stages':<12} {len(stages)}{shared}, on meshes {meshes}, {plan['microbatches']} microbatches by {plan['schedule']}",
             f"{'step':<12} {seconds_text(plan['step_seconds'])} predicted, {100 * bubble['share']:.3g} % of all devices' time waiting",
             f"{'memory':<12} {bytes_text(peak)} of {bytes_text(plan['budget_bytes'])} per device"]

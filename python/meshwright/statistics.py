@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import resource
 import statistics
@@ -99,23 +100,25 @@ class Meter:
     def statistics(self) -> Statistics:
         flops = step_flops(self.plan)
         seconds = statistics.median(self.seconds) if self.seconds else None
+        devices = math.prod(axis["size"] for axis in self.plan["mesh"])
         return Statistics(self.steps, self.first_seconds, seconds, self.plan["step_seconds"], sum(flops.values()),
-                          self._utilization(flops, seconds), self.last_sent, self._peak_bytes(), self.plan["peak_bytes"], self.plan)
+                          utilization(self.plan, flops, seconds, devices), self.last_sent, peak_bytes(self.device), self.plan["peak_bytes"], self.plan)
 
-    def _utilization(self, flops: dict[str, int], seconds: float | None) -> float | None:
-        rates = self.plan["cluster"]["matrix_flops_per_second"]
-        if seconds is None or not flops or any(not rates.get(dtype) for dtype in flops):
-            return None
-        devices = 1
-        for axis in self.plan["mesh"]:
-            devices *= axis["size"]
-        return sum(count / rates[dtype] for dtype, count in flops.items()) / devices / seconds
 
-    def _peak_bytes(self) -> int:
-        if self.device.type == "cuda":
-            return torch.cuda.max_memory_allocated(self.device)
-        unit = 1 if sys.platform == "darwin" else 1024
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+def utilization(plan: dict[str, Any], flops: dict[str, int], seconds: float | None, devices: int) -> float | None:
+    """The share of what so many devices of the plan's cluster could do in these seconds; None: unknown."""
+    rates = plan["cluster"]["matrix_flops_per_second"]
+    if seconds is None or not flops or any(not rates.get(dtype) for dtype in flops):
+        return None
+    return sum(count / rates[dtype] for dtype, count in flops.items()) / devices / seconds
+
+
+def peak_bytes(device: torch.device) -> int:
+    """On a GPU what tensors took at most, on a CPU this process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 class Measured:
@@ -134,12 +137,12 @@ class Measured:
         return self._meter.statistics()
 
 
-def count_moves(module: Any, meter: Meter) -> None:
-    """From now on what the emitted program's collectives send is counted: by this rank, as in a ring."""
+def count_moves(module: Any, meter: Any) -> None:
+    """From now on what the emitted program's collectives send is counted, in ``meter.sent``: by this rank, as in a ring."""
     if hasattr(module, "Collective"):
         _count(module.Collective, "send", meter, lambda move, row: _SHARES[move.kind](row.nbytes, move.ranks))
     if hasattr(module, "all_to_all"):
-        _count(module.all_to_all, "begin", meter, lambda move, x: x.nbytes * (module.AXES[move.axis] - 1) // module.AXES[move.axis])
+        _count(module.all_to_all, "begin", meter, lambda move, x: x.nbytes * (module.axes()[move.axis] - 1) // module.axes()[move.axis])
     if hasattr(module, "relayout"):
         _count(module.relayout, "begin", meter, lambda move, x: _relayout_bytes(module, move, x))
 
@@ -149,7 +152,7 @@ _SHARES = {"all_gather": lambda size, ranks: (ranks - 1) * size, "reduce_scatter
            "all_reduce": lambda size, ranks: 2 * size * (ranks - 1) // ranks, "all_reduce_max": lambda size, ranks: 2 * size * (ranks - 1) // ranks}
 
 
-def _count(kind: type, method: str, meter: Meter, sent: Any) -> None:
+def _count(kind: type, method: str, meter: Any, sent: Any) -> None:
     """From now on what goes into the method of this kind of move is counted."""
     begin = getattr(kind, method)
 
@@ -164,9 +167,9 @@ def _count(kind: type, method: str, meter: Meter, sent: Any) -> None:
 def _relayout_bytes(module: Any, move: Any, x: torch.Tensor) -> int:
     """What this rank sends to others: its parts that they lack."""
     here, elements = module.coordinates(), 0
-    for rank in range(dist.get_world_size()):
+    for rank in range(dist.get_world_size(module.world())):
         there = module.coordinates(rank)
-        if rank != dist.get_rank():
+        if rank != dist.get_rank(module.world()):
             size = 1
             for _, extent in move.overlap(here, there):
                 size *= extent

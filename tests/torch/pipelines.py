@@ -30,6 +30,8 @@ STEPS = 2  # at most
 EXACT = 1e-5  # as in equal.py
 LIMIT_SECONDS = 120  # for a run to end of which a rank dies
 SCHEDULES = ["gpipe", "one_f_one_b"]
+INTERLEAVED, LOOPED = "interleaved", "looped_bfs"
+BACK_AND_FORTH = f"search.from_csv.file={ROOT / 'tests/e2e/back_and_forth.csv'}"  # stages 0 and 3 on one group of ranks, 1 and 2 on the other
 COUPLED = ["train.batch_coupling=allow"]
 MODELS = {"gpt2": [], "llama": [], "t5": [], "resnet": COUPLED}
 
@@ -37,13 +39,14 @@ MODELS = {"gpt2": [], "llama": [], "t5": [], "resnet": COUPLED}
 @dataclass
 class Case:
     model: str
-    stages: int
+    stages: int  # or groups of ranks, which have `chunks` of the stages each
     settings: list[str] = field(default_factory=list)
     schedule: str = "one_f_one_b"
     checks: tuple[str, ...] = ("trains",)  # names of functions below
     parts: int = 4                         # microbatches
     steps: int = 2
     others: list[str] | None = None        # settings of another plan of the same stages, of which those behind the first one are taken
+    chunks: int = 0
 
 
 MORE = ("trains", "clips", "adds_up", "evaluates", "keeps_checkpoints")
@@ -55,11 +58,20 @@ def cases_on(ranks: int) -> dict[str, Case]:
         made = {f"{model}-{stages}": Case(model, stages, MODELS[model]) for model in ("gpt2", "llama") for stages in (2, 4)}
         made["gpt2-meshes"] = Case("gpt2", 2, ["--mesh", "2x2", *MEGATRON], others=["--mesh", "4"])
         made["t5-meshes"] = Case("t5", 2, ["--mesh", "4"], others=["--mesh", "2x2"])
+        made["gpt2-interleaved-meshes"] = Case("gpt2", 2, ["--mesh", "2x2"], INTERLEAVED, MORE[:2], chunks=2, others=["--mesh", "4"])
         return made
     made = {f"{model}-{schedule}-{stages}": Case(model, stages, settings, schedule)
             for model, settings in MODELS.items() for schedule in SCHEDULES for stages in (2, 4)}
     for schedule in SCHEDULES:  # the largest by far
         made[f"resnet-{schedule}-2"].steps = 1
+    for model, settings in MODELS.items():
+        made[f"{model}-interleaved"] = Case(model, 2, settings, INTERLEAVED, steps=1 if model == "resnet" else 2, chunks=2)
+    made["gpt2-deep-interleaved"] = Case("gpt2_deep", 4, schedule=INTERLEAVED, chunks=2)
+    made["gpt2-deep-looped"] = Case("gpt2_deep", 2, DATA, LOOPED, chunks=2)
+    made["gpt2-back-and-forth"] = Case("gpt2", 2, [*DATA, BACK_AND_FORTH], "from_csv", chunks=2)  # a weight is in two stages of a rank
+    made["unet-interleaved"] = Case("unet", 2, COUPLED, INTERLEAVED, chunks=2)
+    made["vgg-interleaved-draws"] = Case("vgg", 2, schedule=INTERLEAVED, checks=("draws_alike",), chunks=2)
+    made["gpt2-interleaved"].checks = made["gpt2-back-and-forth"].checks = MORE
     made["gpt2-one_f_one_b-2"].checks = made["gpt2-gpipe-4"].checks = MORE
     made["gpt2-zero3"] = Case("gpt2", 2, ["search.batch_axes=all", "search.zero=3", "search.regather=always"])
     made["gpt2-unlike"] = Case("gpt2", 2, DATA, others=MEGATRON)
@@ -119,7 +131,7 @@ class Run:
         self.model.load_whole({key: value for key, value in serial.start.items() if key in self.known()})
 
     def known(self) -> set[str]:
-        return {name for names in self.model.of_all_stages([*self.model.state_dict(), *self.model.TIED]) for name in names}
+        return {name for names in self.model.of_all_groups([*self.model.state_dict(), *self.model.TIED]) for name in names}
 
     def step(self, number: int) -> float:
         return self.model.step(self.parts(number)).item()
@@ -128,11 +140,19 @@ class Run:
         return [self.model.local_batch(self.serial.batch(number, part)) for part in range(self.serial.count)]
 
     def gradients(self) -> dict[str, torch.Tensor]:
-        return {name: self.sharding.whole_of(value.grad, value.sharding) for name, value in self.model.named_parameters() if value.grad is not None}
+        """By name; of a parameter that is here twice, of each of them."""
+        found = {}
+        for name, value in self.model.named_parameters():
+            if value.grad is not None:
+                found[name + " again" * (name in found)] = self.sharding.whole_of(value.grad, value.sharding)
+        return found
 
     def own(self, of_all: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Of all parameters those of this rank's stage, by the names that they have here."""
-        return {name: next(of_all[other] for other in self.model.names_of(name) if other in of_all) for name, _ in self.model.named_parameters()}
+        """Of all parameters those of this rank's stages, as `gradients` has them."""
+        found = {}
+        for name, _ in self.model.named_parameters():
+            found[name + " again" * (name in found)] = next(of_all[other] for other in self.model.names_of(name) if other in of_all)
+        return found
 
     def equal_behind(self, step: int) -> str:
         """What is wrong with what a step leaves, buffers too."""
@@ -302,7 +322,8 @@ def dying(folder: Path) -> int:
 
 def plan(program: Path, folder: Path, file: Path, case: Case, stages: int, settings: list[str]) -> None:
     more = settings if settings[:1] != ["--mesh"] else settings[2:]
-    more = [f"train.microbatches={case.parts}", *more, *([f"search.stages={stages}", f'search.schedule="{case.schedule}"'] if stages > 1 else [])]
+    chunks = [f"search.chunks={case.chunks}"] if case.chunks else []
+    more = [f"train.microbatches={case.parts}", *more, *([f"search.stages={stages}", f'search.schedule="{case.schedule}"', *chunks] if stages > 1 else [])]
     run(program, "plan", ROOT / "tests/models" / f"{case.model}_tiny.pt2", "--cluster", folder / "cluster.toml", "-o", file,
         *(settings[:2] if settings[:1] == ["--mesh"] else []), *[part for each in more for part in ("--set", each)])
 

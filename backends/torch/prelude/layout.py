@@ -1,7 +1,7 @@
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from .mesh import axes, coordinates
+from .mesh import axes, coordinates, on_mesh
 from .moves import all_gather, all_reduce
 
 
@@ -15,6 +15,7 @@ class Layout:
     atoms   for each dimension its factors, major to minor; an atom's number is its place among all factors. Left
             out: each dimension of size > 1 is one atom.
     padded  atoms that are cut as if their size were rounded up to a multiple of the number of ranks
+    mesh    the sizes of the mesh's axes: of the one that is computed on where the layout is made
 
     Of several axes on one atom the first is the major one. Along each atom a rank has one interval.
     """
@@ -22,6 +23,7 @@ class Layout:
     axes: tuple
     atoms: tuple = None
     padded: tuple = ()
+    mesh: tuple = field(default_factory=axes, repr=False)
 
     def factors(self):
         """The atoms of each dimension."""
@@ -35,8 +37,8 @@ class Layout:
         """How much of each atom one rank has, padding included."""
         extents = []
         for atom, size in enumerate(self.sizes()):
-            shards = math.prod(n for n, place in zip(axes(), self.axes) if place == atom)
-            ranks = math.prod(axes())
+            shards = math.prod(n for n, place in zip(self.mesh, self.axes) if place == atom)
+            ranks = math.prod(self.mesh)
             if shards > 1 and atom in self.padded and size >= ranks:
                 size = -(-size // ranks) * ranks
             extents.append(size // shards)
@@ -47,11 +49,11 @@ class Layout:
         extents = self.extents()
         starts = [0] * len(extents)
         steps = list(extents)
-        for axis in reversed(range(len(axes()))):
+        for axis in reversed(range(len(self.mesh))):
             atom = self.axes[axis]
             if atom is not None and atom != "sum":
                 starts[atom] += coordinates[axis] * steps[atom]
-                steps[atom] *= axes()[axis]
+                steps[atom] *= self.mesh[axis]
         return tuple(starts), extents
 
     def local_shape(self):
@@ -61,7 +63,7 @@ class Layout:
 
     def cut(self, whole):
         """A copy of this rank's part of a whole tensor; padding is zeros. Of a "sum" the first rank has everything."""
-        here = coordinates()
+        here = coordinates(sizes=self.mesh)
         part = whole.new_zeros(self.extents())
         if all(here[axis] == 0 for axis, place in enumerate(self.axes) if place == "sum"):
             source, target = whole.reshape(self.sizes()), part
@@ -76,12 +78,13 @@ class Layout:
 def whole_of(local, layout):
     """The whole tensor, on every rank, of what each has of it."""
     x = local.reshape(layout.extents())
-    for axis in reversed(range(len(axes()))):
-        place = layout.axes[axis]
-        if place == "sum":
-            x = all_reduce(axis)(x)
-        elif place is not None:
-            x = all_gather(axis, place)(x)
+    with on_mesh(layout.mesh):
+        for axis in reversed(range(len(layout.mesh))):
+            place = layout.axes[axis]
+            if place == "sum":
+                x = all_reduce(axis)(x)
+            elif place is not None:
+                x = all_gather(axis, place)(x)
     for atom, size in enumerate(layout.sizes()):
         x = x.narrow(atom, 0, size)
     return x.reshape(layout.shape)

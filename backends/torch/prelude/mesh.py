@@ -11,10 +11,25 @@ AXES = ()  # the sizes of the mesh axes; the emitted program has its own
 # By sizes of the axes: the DeviceMesh that start() made; by several axes: the group of `product_group`; and groups by their names.
 MESHES = {}
 
+HERE = {"mesh": None}  # see on_mesh
+
 
 def axes():
-    """The sizes of the mesh axes."""
-    return AXES
+    """The sizes of the axes of the mesh that is computed on."""
+    return AXES if HERE["mesh"] is None else HERE["mesh"]
+
+
+class on_mesh:
+    """A context in which ranks compute on a mesh of these sizes: they may have a part in several, and by itself it is AXES."""
+
+    def __init__(self, sizes):
+        self.sizes = sizes
+
+    def __enter__(self):
+        self.before, HERE["mesh"] = HERE["mesh"], self.sizes
+
+    def __exit__(self, *_):
+        HERE["mesh"] = self.before
 
 
 def world():
@@ -82,11 +97,11 @@ def device():
     return torch.device("cpu")
 
 
-def coordinates(rank=None):
-    """Where a rank (without a number: this one) stands on each mesh axis; ranks count row-major."""
+def coordinates(rank=None, sizes=None):
+    """Where a rank (without a number: this one) stands on each axis of the mesh, or of one of other sizes; ranks count row-major."""
     rank = dist.get_rank(world()) if rank is None else rank
     found = []
-    for size in reversed(axes()):
+    for size in reversed(axes() if sizes is None else sizes):
         found.append(rank % size)
         rank //= size
     return tuple(reversed(found))

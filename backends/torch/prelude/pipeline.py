@@ -1,4 +1,6 @@
 import atexit
+import contextlib
+import importlib
 import itertools
 import math
 import tempfile
@@ -11,7 +13,7 @@ from torch.distributed import pipelining
 
 from .layout import whole_of
 from .loads import computed_dtype
-from .mesh import MESHES, axes, device, forget_meshes, join, refuse
+from .mesh import MESHES, axes, device, forget_meshes, join, on_mesh, refuse
 from .moves import numbers, waited
 from .random import RANDOM
 from .reductions import STEP, SUMS
@@ -19,33 +21,41 @@ from .state import Planned
 
 STAGES = ((),)  # the axes of each stage's mesh; an emitted pipeline has its own
 
-STAGE = 0  # that of this rank
+GROUPS = ((0,),)  # the stages of each group of ranks
+
+GROUP = 0  # that of this rank
 
 
 def start_stages():
-    """Joins the other ranks, unless that was done before, and makes the process groups: of the ranks at one place of all stages, of each stage, and
-    of some axes of its mesh. All ranks make all of them: who makes another number of groups than the others can make none with them any more.
+    """Joins the other ranks, unless that was done before, and makes the process groups: of the ranks at one place of all groups, of each group of
+    ranks, and of some axes of its meshes. All ranks make all of them: who makes another number of groups than the others can make none with them any
+    more.
     """
     count = math.prod(axes())
     if not dist.is_initialized():
-        join(count * len(STAGES))
-    if dist.get_world_size() != count * len(STAGES):
-        refuse(count * len(STAGES), f"{len(STAGES)} stages of {count}")
+        join(count * len(GROUPS))
+    if dist.get_world_size() != count * len(GROUPS):
+        refuse(count * len(GROUPS), f"{len(STAGES)} stages on {len(GROUPS)} groups of {count}")
     if "stage" in MESHES:
         return
     if not MESHES:
         atexit.register(forget_meshes)
-    ranks = torch.arange(count * len(STAGES), device="cpu").view(len(STAGES), count)
+    ranks = torch.arange(count * len(GROUPS), device="cpu").view(len(GROUPS), count)
     MESHES["places"] = row_group(ranks.t())
     MESHES["stage"] = row_group(ranks)
-    for stage, sizes in enumerate(STAGES):
-        mesh = ranks[stage].view(sizes or (1,))
-        made = {over: row_group(rows_over(mesh, over)) for over in some_axes(len(sizes))}
-        if stage == STAGE:
-            MESHES.update({(sizes, over): group for over, group in made.items() if len(over) > 1})
-            names = tuple(f"axis{axis}" for axis in range(mesh.dim()))
-            groups = [made[axis,] for axis in range(len(sizes))] if len(sizes) > 1 else MESHES["stage"]
-            MESHES[sizes] = dist.device_mesh.DeviceMesh.from_group(groups, device().type, mesh=mesh, mesh_dim_names=names)
+    for group, stages in enumerate(GROUPS):
+        for sizes in dict.fromkeys(STAGES[stage] for stage in stages):
+            make_mesh(ranks[group].view(sizes or (1,)), sizes, group == GROUP)
+
+
+def make_mesh(ranks, sizes, is_here):
+    """The process groups of a mesh of some axes, and the mesh itself on its own ranks."""
+    made = {over: row_group(rows_over(ranks, over)) for over in some_axes(len(sizes))}
+    if is_here:
+        MESHES.update({(sizes, over): group for over, group in made.items() if len(over) > 1})
+        names = tuple(f"axis{axis}" for axis in range(ranks.dim()))
+        groups = [made[axis,] for axis in range(len(sizes))] if len(sizes) > 1 else MESHES["stage"]
+        MESHES[sizes] = dist.device_mesh.DeviceMesh.from_group(groups, device().type, mesh=ranks, mesh_dim_names=names)
 
 
 def some_axes(count):
@@ -64,32 +74,103 @@ def row_group(rows):
     return dist.new_subgroups_by_enumeration(rows.tolist())[0]
 
 
+def group_of(stage):
+    """The group of ranks that has a stage."""
+    return next(group for group, stages in enumerate(GROUPS) if stage in stages)
+
+
+def models_here():
+    """The classes of the models of this rank's stages: each in the file of its stage, whose layouts are on the stage's mesh."""
+    found = []
+    for stage in GROUPS[GROUP]:
+        with on_mesh(STAGES[stage]):
+            found.append(importlib.import_module(f"stage_{stage}").Model)
+    return tuple(found)
+
+
+def made_of(kind):
+    """A stage's model, whose layouts are on the stage's mesh."""
+    with on_mesh(STAGES[kind.STAGE]):
+        return kind()
+
+
 def sent(x):
     """x as the next stage receives it: its elements in a row, and never what was itself received, which has no way back."""
     return x.view_as(x) if x.is_contiguous() else x.contiguous()
 
 
-class Staged(Planned):
+class Stage(Planned):
     """The part of a model that one stage of a pipeline computes, of which each rank of the stage has its part.
 
-    Its stages take a step together: `step`, forwards and backwards of all microbatches, run by torch.distributed.pipelining. All else is as of a
-    Planned model: parameters, their optimizer and checkpoints are those of the stage, whole state dicts, norms and losses those of the model.
-
-    SCHEDULE      of torch.distributed.pipelining, by its name; or by stage what it runs, as in a row of its CSV files
-    MODEL_INPUTS  names of all inputs; INPUTS are those of this stage
-    RECEIVED      names of what comes from the stage before, as arguments of `forward` before the inputs, with the shape and dtype of a rank's part
-    SENT          of what `forward` returns for the next stage, likewise
-    SHARED        by name of a parameter that several stages compute with, these stages, and whether ranks at one place have the same part of it
+    STAGE     its number
+    RECEIVED  names of what comes from the stage before, as arguments of `forward` before the inputs, with the shape and dtype of a rank's part
+    SENT      of what `forward` returns for the next stage, likewise
     """
-    SCHEDULE = "Schedule1F1B"
-    MODEL_INPUTS = ()
+    STAGE = 0
     RECEIVED = {}
     SENT = {}
+
+    def __init__(self):
+        super().__init__()
+        self.sums = {}  # SUMS, while other stages compute
+
+    def begin_draws(self):
+        """`Staged` did it."""
+
+    def here(self):
+        """A context for what is computed: on the mesh of this stage."""
+        return on_mesh(STAGES[self.STAGE])
+
+    def compute(self, received, inputs, drawn):
+        """The forward of one microbatch, whose random numbers depend on what was drawn."""
+        RANDOM["step"] = drawn
+        with self.here():
+            return self(*received, *inputs)
+
+    @contextlib.contextmanager
+    def backward(self, microbatch, microbatches):
+        """A context for the backward of a microbatch, which adds up gradients of this stage alone."""
+        SUMS.update(self.sums)
+        STEP.update(microbatch=microbatch, microbatches=microbatches)
+        try:
+            with self.here():
+                yield
+        finally:
+            STEP.update(microbatch=0, microbatches=1)
+            self.sums = dict(SUMS)
+            SUMS.clear()
+
+    def holds(self, name):
+        """Whether a tensor of this name is here."""
+        path, _, last = name.rpartition(".")
+        try:
+            module = self.get_submodule(path)
+        except AttributeError:
+            return False
+        return last in module._parameters or last in module._buffers
+
+
+class Staged(Planned):
+    """What a rank has of a model in stages of a pipeline: its parts of one stage, or of several.
+
+    The stages take a step together: `step`, forwards and backwards of all microbatches, run by torch.distributed.pipelining. All else is as of a
+    Planned model: parameters, their optimizer and checkpoints are those of the rank's stages, whole state dicts, norms and losses those of the model.
+    A parameter with which several stages compute is in each of them, by the same name, on one rank too.
+
+    MODELS        the classes of this rank's stages
+    SCHEDULE      of torch.distributed.pipelining, by its name; or by group of ranks what it runs, as in a row of its CSV files
+    MODEL_INPUTS  names of all inputs
+    SHARED        by name of a parameter that several stages compute with, these stages, and whether ranks at one place have the same part of it
+    """
+    MODELS = ()
+    SCHEDULE = "Schedule1F1B"
+    MODEL_INPUTS = ()
     SHARED = {}
 
     def __init__(self):
         start_stages()
         super().__init__()
+        self.stages = tuple(map(made_of, self.MODELS))  # no children by name: what they have is the model's, by its names there
         self._pipelines = {}  # by dtype of the parameters: the schedule that runs
         self._draws = [None] * self.MICROBATCHES
         self._planned_dtype = self.parameter_dtype()
@@ -101,7 +182,8 @@ class Staged(Planned):
 
     def step(self, parts):
         """The gradients of a step, given its microbatches as `local_batch` cuts them. Returns the loss, which is the mean of theirs, on every rank."""
-        SUMS.clear()  # of a step that was left
+        for stage in self.stages:
+            stage.sums.clear()  # of a step that was left
         before = self.take_gradients()
         losses = self.run(parts, self.pipeline().step, return_outputs=False)
         self.exchange_gradients(before)
@@ -113,40 +195,28 @@ class Staged(Planned):
         return self.mean_of(self.run(parts, self.pipeline().eval, return_outputs=False))
 
     def run(self, parts, schedule, **settings):
-        """Lets the schedule run; gives what the losses of the microbatches add to their mean, in the last stage."""
+        """Lets the schedule run; gives what the losses of the microbatches add to their mean, where the last stage is."""
         if len(parts) != self.MICROBATCHES:
             raise ValueError(f"a step has {self.MICROBATCHES} microbatches, not {len(parts)}")
         self.draw()
-        inputs = [{"inputs": self.in_order(part), "number": number} for number, part in enumerate(parts)]
-        losses, is_last = [], STAGE + 1 == len(STAGES)
-        last = {"target_mbs": [None] * len(parts), "losses": losses} if is_last else {}
+        inputs = [{"inputs": part, "drawn": drawn} for part, drawn in zip(parts, self._draws)]
+        losses, has_last = [], len(STAGES) - 1 in GROUPS[GROUP]
+        last = {"target_mbs": [None] * len(parts), "losses": losses} if has_last else {}
         schedule(arg_mbs=[()] * len(parts), kwarg_mbs=inputs, **last, **settings)
         return losses
 
-    def in_order(self, part):
-        """The inputs of this stage, of a dict of them or of a tuple in the order of INPUTS."""
-        return tuple(part[name] for name in self.INPUTS) if isinstance(part, dict) else tuple(part)
-
     def draw(self):
         """Draws what the random numbers of the microbatches depend on, with rank 0's generator, as their forwards would one after the other."""
-        if self.DRAWS:
+        if any(stage.DRAWS for stage in self.stages):
             drawn = torch.stack([torch.randint(1 << 62, ()) for _ in self._draws]).to(device())
             self._draws = [*waited(torch.ops._c10d_functional.broadcast(drawn, 0, dist.group.WORLD.group_name))]
 
-    def begin_draws(self):
-        """`compute` did it."""
-
-    def compute(self, received, inputs, number):
-        """The forward of one microbatch."""
-        RANDOM["step"] = self._draws[number]
-        return Planned.__call__(self, *received, *inputs)
-
     def mean_of(self, losses):
-        """The sum of what the last stage has, on every rank."""
+        """The sum of what the ranks with the last stage have, on every rank."""
         total = torch.zeros((), dtype=torch.float64, device=device())
         for loss in losses:
             total += loss.detach()
-        dist.broadcast(total, group=MESHES["places"], group_src=len(STAGES) - 1)
+        dist.broadcast(total, group=MESHES["places"], group_src=group_of(len(STAGES) - 1))
         return total
 
     def microbatches(self):
@@ -155,14 +225,19 @@ class Staged(Planned):
     # --- the schedule ---
 
     def pipeline(self):
-        """The schedule of torch.distributed.pipelining that runs this rank's stage."""
+        """The schedule of torch.distributed.pipelining that runs this rank's stages."""
         dtype = self.parameter_dtype()
         if dtype not in self._pipelines:
-            received, sends = ([self.example(*each) for each in ends.values()] for ends in (self.RECEIVED, self.SENT))
-            outputs = sends or [self.example((), dtype)]
-            stage = RunningStage(Running(self), STAGE, len(STAGES), device(), tuple(received), tuple(outputs), group=MESHES["places"])
-            self._pipelines[dtype] = schedule_of(self.SCHEDULE, stage, self.MICROBATCHES)
+            self._pipelines[dtype] = schedule_of(self.SCHEDULE, [self.running(stage) for stage in self.stages], self.MICROBATCHES)
         return self._pipelines[dtype]
+
+    def running(self, stage):
+        """A stage for torch.distributed.pipelining."""
+        received, sends = ([self.example(*each) for each in ends.values()] for ends in (stage.RECEIVED, stage.SENT))
+        outputs = sends or [self.example((), self.parameter_dtype())]
+        made = RunningStage(Running(stage), stage.STAGE, len(STAGES), device(), tuple(received), tuple(outputs), group=MESHES["places"])
+        made.chunks = self.MICROBATCHES
+        return made
 
     def example(self, shape, dtype):
         """A tensor like one that is sent: where the parameters' dtype is another one than planned, so is its."""
@@ -176,30 +251,38 @@ class Staged(Planned):
     # --- parameters of several stages ---
 
     def shared_here(self):
-        """Of the parameters that this stage shares with others: the shard, the stages, and whether parts are the same; in one order for all stages."""
-        shards = dict(self.named_parameters())
-        return [(shards[name], stages, alike) for name, (stages, alike) in self.SHARED.items() if STAGE in stages]
+        """Of the parameters that several stages share, by name, in one order for all ranks: the shards of this rank's stages, by stage."""
+        found = {}
+        for name, (stages, _) in self.SHARED.items():
+            shards = {stage.STAGE: stage.get_parameter(name) for stage in self.stages if stage.STAGE in stages}
+            if any(shard.requires_grad for shard in shards.values()):
+                found[name] = shards
+        return found
 
     def take_gradients(self):
         """Puts the gradients of earlier steps aside, where those of this one are still to be added up over the stages."""
-        before = []
-        for shard, _, _ in self.shared_here():
-            before.append(shard.grad)
-            shard.grad = None
+        before = {}
+        for shards in self.shared_here().values():
+            for shard in shards.values():
+                before[shard], shard.grad = shard.grad, None
         return before
 
     @torch.no_grad()
     def exchange_gradients(self, before):
-        """Adds up the gradients of shared parameters: the first stage that has one does, in the order of the stages, for all of them."""
-        for (shard, stages, alike), earlier in zip(self.shared_here(), before, strict=True):
-            gradient = torch.zeros_like(shard) if shard.grad is None else shard.grad
-            part = (gradient if alike else whole_of(gradient, shard.sharding)).contiguous()
-            part = sum_of_stages(part, stages)
-            gradient = part if alike else shard.sharding.cut(part)
-            shard.grad = gradient if earlier is None else earlier.add_(gradient)
+        """Adds up the gradients of shared parameters, in the order of the stages, for all of them."""
+        for name, shards in self.shared_here().items():
+            stages, alike = self.SHARED[name]
+            parts = {}
+            for stage, shard in shards.items():
+                gradient = torch.zeros_like(shard) if shard.grad is None else shard.grad
+                parts[stage] = (gradient if alike else whole_of(gradient, shard.sharding)).contiguous()
+            total = sum_of_stages(parts, stages)
+            for shard in shards.values():
+                gradient = total.clone() if alike else shard.sharding.cut(total)
+                shard.grad = gradient if before[shard] is None else before[shard].add_(gradient)
 
     def counted_gradients(self):
-        shared = {id(shard) for shard, stages, _ in self.shared_here() if stages[0] != STAGE}
+        shared = {id(shard) for name, shards in self.shared_here().items() for stage, shard in shards.items() if stage != self.SHARED[name][0][0]}
         return [shard.grad for shard in self.parameters() if shard.grad is not None and id(shard) not in shared]
 
     def step_in_backward(self, optimizer):
@@ -209,43 +292,91 @@ class Staged(Planned):
                              "optimizer.step()")
         super().step_in_backward(optimizer)
 
+    # --- what the stages have, as one module ---
+
+    def named_children(self):
+        """The stages: what goes through a module, such as `train` and `to`, goes through them."""
+        for stage in self.stages:
+            yield f"stage_{stage.STAGE}", stage
+
+    def named_modules(self, memo=None, prefix="", remove_duplicate=True):
+        """This one, and the modules of the stages, by the names that the model has for them."""
+        yield prefix, self
+        for stage in self.stages:
+            yield from stage.named_modules(memo, prefix, remove_duplicate)
+
+    def __getattr__(self, name):
+        """A member of the first stage that has one of this name."""
+        for stage in self.__dict__.get("stages", ()):
+            if hasattr(stage, name):
+                return getattr(stage, name)
+        return super().__getattr__(name)
+
+    def __repr__(self):
+        return "\n".join(map(repr, self.stages))
+
+    def _apply(self, function, recurse=True):
+        """As nn.Module has it; of layouts each stage takes care."""
+        return nn.Module._apply(self, function, recurse)
+
+    @property
+    def TIED(self):
+        return {other: own for stage in self.stages for other, own in stage.TIED.items()}
+
+    def set_shard(self, name, whole):
+        for stage in self.stages:
+            if stage.holds(name):
+                stage.set_shard(name, whole)
+
+    def load_state_dict(self, state_dict, strict=True, assign=False):
+        """As nn.Module has it: each stage takes what it has of it."""
+        missing, known = [], set()
+        for stage in self.stages:
+            own = {*stage.named_shards(), *stage.TIED}
+            known |= own
+            missing += stage.load_state_dict({name: value for name, value in state_dict.items() if name in own}, strict, assign).missing_keys
+        unexpected = [name for name in state_dict if name not in known]
+        if strict and unexpected:
+            raise RuntimeError(f"the state dict has what no stage of this rank has: {', '.join(unexpected)}")
+        return nn.modules.module._IncompatibleKeys(missing, unexpected)
+
     # --- the whole model ---
 
     def local_batch(self, inputs):
-        """This rank's parts of what its stage needs of a whole microbatch: a dict, or a tuple in the order of MODEL_INPUTS."""
+        """This rank's parts of what its stages need of a whole microbatch, a dict or a tuple in the order of MODEL_INPUTS: by stage, in their order."""
         named = inputs if isinstance(inputs, dict) else dict(zip(self.MODEL_INPUTS, inputs, strict=True))
         for name in named:
             if name not in self.MODEL_INPUTS:
                 raise ValueError(f"the model has no input {name}; its inputs are {', '.join(self.MODEL_INPUTS)}")
-        return {name: self.local_input(name, named[name]) for name in self.INPUTS}
+        return {stage.STAGE: tuple(stage.local_input(name, named[name]) for name in stage.INPUTS) for stage in self.stages}
 
-    def of_all_stages(self, value):
-        """By stage what each rank at this place gives. All ranks call it."""
-        values = [None] * len(STAGES)
+    def of_all_groups(self, value):
+        """By group what each rank at this place gives. All ranks call it."""
+        values = [None] * len(GROUPS)
         dist.all_gather_object(values, value, group=MESHES["places"])
         return values
 
     def whole_state_dict(self):
         """The state dict of the model on one device, on every rank, in its memory; tensors are gathered one by one."""
         own, whole = super().whole_state_dict(), {}
-        for stage, entries in enumerate(self.of_all_stages([(name, value.shape, value.dtype) for name, value in own.items()])):
+        for group, entries in enumerate(self.of_all_groups([(name, value.shape, value.dtype) for name, value in own.items()])):
             for name, shape, dtype in entries:
-                value = own[name].to(device()) if stage == STAGE else torch.empty(shape, dtype=dtype, device=device())
-                dist.broadcast(numbers(value), group=MESHES["places"], group_src=stage)
+                value = own[name].to(device()) if group == GROUP else torch.empty(shape, dtype=dtype, device=device())
+                dist.broadcast(numbers(value), group=MESHES["places"], group_src=group)
                 whole[name] = value.cpu()
         return whole
 
     def load_whole(self, state_dict, strict=True):
         """As of a Planned model: each stage takes what it has of the state dict of the whole model."""
         own = {*self.named_shards(), *self.TIED}
-        known = {name for names in self.of_all_stages(own) for name in names}
+        known = {name for names in self.of_all_groups(own) for name in names}
         super().load_whole({name: value for name, value in state_dict.items() if name in own or name not in known}, strict)
 
     @torch.no_grad()
     def draw_weights(self, seed=0):
         """As of a Planned model, the same for a parameter in all stages that have it."""
         own = dict(self.named_parameters())
-        known = dict.fromkeys(name for names in self.of_all_stages([*own]) for name in names)
+        known = dict.fromkeys(name for names in self.of_all_groups([*own]) for name in names)
         for number, name in enumerate(known):
             if name in own:
                 self.draw_weight(name, own[name], seed + number)
@@ -258,8 +389,8 @@ class Running(nn.Module):
         super().__init__()
         self.stage = stage
 
-    def forward(self, *received, inputs, number):
-        return self.stage.compute(received, inputs, number)
+    def forward(self, *received, inputs, drawn):
+        return self.stage.compute(received, inputs[self.stage.STAGE], drawn)
 
 
 class RunningStage(pipelining.PipelineStage):
@@ -270,21 +401,26 @@ class RunningStage(pipelining.PipelineStage):
         self.turns = 0
 
     def backward_one_chunk(self, *arguments, **named):
-        STEP.update(microbatch=self.turns, microbatches=self.chunks)
-        self.turns += 1
-        try:
+        turn, self.turns = self.turns, self.turns + 1
+        with self.submod.stage.backward(turn, self.chunks):
             super().backward_one_chunk(*arguments, **named)
-        finally:
-            STEP.update(microbatch=0, microbatches=1)
+
+    # Between stages of one rank gradients are handed over, and the runtime does so in a forward alone too, in which there are none.
+
+    def get_local_bwd_output(self, microbatch):
+        return super().get_local_bwd_output(microbatch) if self.has_backward else ()
+
+    def set_local_bwd_input(self, gradients, microbatch):
+        if self.has_backward:
+            super().set_local_bwd_input(gradients, microbatch)
 
 
-def schedule_of(schedule, stage, microbatches):
-    """A schedule of torch.distributed.pipelining, for a stage whose model returns its loss."""
-    stage.chunks = microbatches
+def schedule_of(schedule, stages, microbatches):
+    """A schedule of torch.distributed.pipelining for this rank's stages, of a model that returns its loss."""
     settings = {"n_microbatches": microbatches, "loss_fn": lambda loss, _: loss / microbatches, "scale_grads": False}
     if isinstance(schedule, str):
-        return getattr(pipelining, schedule)(stage, **settings)
-    made = pipelining.schedules._PipelineScheduleRuntime([stage], **settings)
+        return getattr(pipelining, schedule)(*stages, **settings)
+    made = pipelining.schedules._PipelineScheduleRuntime(stages, **settings)
     with tempfile.TemporaryDirectory() as folder:
         rows = Path(folder) / "schedule.csv"
         rows.write_text("\n".join(schedule) + "\n")
@@ -292,18 +428,25 @@ def schedule_of(schedule, stage, microbatches):
     return made
 
 
-def sum_of_stages(x, stages):
-    """The sum of what the ranks at this place have in these stages, on all of them."""
-    places = MESHES["places"]
-    if STAGE != stages[0]:
-        dist.send(x, group=places, group_dst=stages[0])
-        x = torch.empty_like(x)
-        dist.recv(x, group=places, group_src=stages[0])
+def sum_of_stages(parts, stages):
+    """The sum of what the ranks at this place have in these stages, on all of them; `parts` are those of this rank, by stage. The group that has the
+    first stage adds up, in the order of the stages.
+    """
+    places, first = MESHES["places"], group_of(stages[0])
+    like = next(iter(parts.values()))
+
+    def received(group):
+        x = torch.empty_like(like)
+        dist.recv(x, group=places, group_src=group)
         return x
+
+    if GROUP != first:
+        for part in parts.values():
+            dist.send(part, group=places, group_dst=first)
+        return received(first)
+    total = parts[stages[0]]
     for stage in stages[1:]:
-        addend = torch.empty_like(x)
-        dist.recv(addend, group=places, group_src=stage)
-        x = x + addend
-    for stage in stages[1:]:
-        dist.send(x, group=places, group_dst=stage)
-    return x
+        total = total + (parts[stage] if stage in parts else received(group_of(stage)))
+    for group in sorted({group_of(stage) for stage in stages} - {first}):
+        dist.send(total, group=places, group_dst=group)
+    return total

@@ -193,7 +193,7 @@ class Planned(Parts):
         total = torch.zeros((), dtype=torch.float64 if double else torch.float32, device=device())
         for gradient, layout in gradients:
             # Of ranks with the same part the first one counts it.
-            if id(gradient) in counted and all(here == 0 for here, place in zip(coordinates(), layout.axes) if place is None):
+            if id(gradient) in counted and all(here == 0 for here, place in zip(coordinates(sizes=layout.mesh), layout.axes) if place is None):
                 total += torch.linalg.vector_norm(gradient, dtype=total.dtype) ** 2
         norm = waited(torch.ops._c10d_functional.all_reduce(total, "sum", dist.group.WORLD.group_name)).sqrt()
         scale = (max_norm / (norm + 1e-6)).clamp(max=1.0)

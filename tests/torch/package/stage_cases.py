@@ -6,7 +6,11 @@ Run by run.py, as cases.py.
 from __future__ import annotations
 
 import copy
+import json
+import os
+import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,9 +19,10 @@ import torch.distributed as dist
 
 sys.path.insert(0, str(Path(__file__).parent))
 from cases import same, shared_folder  # noqa: E402
-from models import WithLoss, letters, seeded  # noqa: E402
+from models import BATCH, LENGTH, LETTERS, WIDTH, WithLoss, letters, seeded  # noqa: E402
 
 import meshwright  # noqa: E402
+from meshwright import ranks  # noqa: E402
 
 CASES: list[Callable[[], str]] = []
 STAGED = {"search.stages": 2, "train.microbatches": 4}
@@ -63,6 +68,65 @@ def trains_in_two_stages():
         if "spare" not in name:  # nothing computes with it
             same(whole[name], value, name, tolerance=1e-4)
     return f"loss {losses[0]:.4f} to {losses[-1]:.4f}; rank 0 has {sum(1 for _ in staged.parameters())} of {len(whole)} tensors"
+
+
+@case
+def trains_in_four_stages_of_which_each_rank_has_two():
+    """A weight is shared by stages on other ranks, and others are frozen; what both stages of a rank have is loaded, saved and trained."""
+    model = seeded(WithLoss)
+    for name, value in model.named_parameters():
+        value.requires_grad_("body" not in name or "up" not in name)
+    serial = copy.deepcopy(model)
+    staged = meshwright.autoparallelize(model, INPUTS, config={**STAGED, "search.schedule": "interleaved", "search.chunks": 2})
+    assert len(staged.stages) == 2 and len(staged.plan["orders"]) == 2, "a rank has not two stages"
+    optimizers = [torch.optim.AdamW(made.parameters(), lr=1e-2, eps=1e-5) for made in (staged, serial)]
+    for number in range(3):
+        batch = letters(number), letters(number + 1)
+        wanted = serial(*batch).loss
+        wanted.backward()
+        same(staged.step(*batch).float(), wanted.detach(), "the loss")
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+    saved = staged.state_dict()
+    whole = staged.whole_state_dict()
+    for name, value in serial.state_dict().items():
+        if "spare" not in name:
+            same(whole[name], value, name, tolerance=1e-4)
+    loss = staged.evaluate(*INPUTS)
+    staged.draw_weights()
+    assert staged.evaluate(*INPUTS) != loss, "other weights give the same loss"
+    staged.load_state_dict(saved)
+    same(staged.evaluate(*INPUTS), loss, "the loss of what was loaded")
+    state = optimizers[0].state_dict()
+    optimizers[0].load_state_dict(state)
+    return f"stages {[stage.STAGE for stage in staged.stages]} on rank 0"
+
+
+@case
+def statistics_by_stage():
+    """The same on all ranks."""
+    with shared_folder() as folder:
+        staged, _ = two_stages(folder=folder)
+        said = subprocess.run([os.environ["MESHWRIGHT_PROGRAM"], "simulate", f"{folder}/plan.json", "--format", "json"], capture_output=True, check=True)
+    nothing = staged.statistics()
+    assert nothing.steps == 0 and nothing.step_seconds is nothing.bytes_sent is nothing.mfu is None, nothing
+    for number in range(4):
+        staged.step(letters(number), letters(number + 1))
+        staged.zero_grad()
+        time.sleep(0.02)
+    found = staged.statistics()
+    everything = ranks.all_gathered(found)
+    assert all(each == found for each in everything), everything
+    tokens = BATCH * LENGTH
+    assert found.steps == 3 and found.step_seconds >= 0.02, found
+    assert found.model_flops == 3 * 2 * tokens * (2 * WIDTH * 4 * WIDTH + WIDTH * LETTERS) == sum(stage.model_flops for stage in found.stages), found
+    assert found.bytes_sent == sum(stage.bytes_sent for stage in found.stages) > 0, found
+    simulated = json.loads(said.stdout)["stages"]
+    assert [stage.predicted_peak_bytes for stage in found.stages] == [each["peak_bytes"] for each in simulated], (found, simulated)
+    for stage, each in zip(found.stages, simulated, strict=True):
+        same(torch.tensor(stage.predicted_busy_seconds), torch.tensor(each["busy_seconds"]), "seconds of a stage")
+    return str(found.stages[0])
 
 
 @case

@@ -16,17 +16,19 @@ from prelude.mesh import axes, coordinates, group
 from prelude.moves import all_reduce
 
 
+ON_TWO = dict(mesh=(2, 2))
+
 LAYOUTS = [  # of a [8, 12], on two axes
-    Layout((8, 12), (None, None)),
-    Layout((8, 12), (0, None)),
-    Layout((8, 12), (None, 0)),
-    Layout((8, 12), (0, 1)),
-    Layout((8, 12), (1, 0)),
-    Layout((8, 12), (0, 0)),
-    Layout((8, 12), (1, 1)),
-    Layout((8, 12), (1, 3), ((2, 4), (3, 4))),
-    Layout((8, 12), (0, 3), ((2, 4), (3, 4))),
-    Layout((8, 12), (3, 3), ((2, 4), (3, 4))),
+    Layout((8, 12), (None, None), **ON_TWO),
+    Layout((8, 12), (0, None), **ON_TWO),
+    Layout((8, 12), (None, 0), **ON_TWO),
+    Layout((8, 12), (0, 1), **ON_TWO),
+    Layout((8, 12), (1, 0), **ON_TWO),
+    Layout((8, 12), (0, 0), **ON_TWO),
+    Layout((8, 12), (1, 1), **ON_TWO),
+    Layout((8, 12), (1, 3), ((2, 4), (3, 4)), **ON_TWO),
+    Layout((8, 12), (0, 3), ((2, 4), (3, 4)), **ON_TWO),
+    Layout((8, 12), (3, 3), ((2, 4), (3, 4)), **ON_TWO),
 ]
 
 
@@ -104,6 +106,23 @@ def test_groups_are_lines_of_the_mesh():
 
 
 @case
+def test_a_layout_stays_on_its_mesh():
+    """On ranks that have a part in meshes of other sizes, too."""
+    whole = draw(8, 12)
+    with mesh.on_mesh((4,)):
+        mesh.start()
+        other = Layout((8, 12), (0,))
+        assert axes() == (4,) and coordinates() == (dist.get_rank(),)
+    assert axes() == (2, 2)
+    part = other.cut(whole)
+    close(part, whole[dist.get_rank() * 2:][:2])
+    close(whole_of(part, other), whole)
+    with mesh.on_mesh((4,)):
+        close(whole_of(LAYOUTS[3].cut(whole), LAYOUTS[3]), whole)
+        assert axes() == (4,)
+
+
+@case
 def test_another_number_of_ranks_is_refused():
     told = io.StringIO()
     mesh.AXES = (2, 4)
@@ -136,7 +155,7 @@ def test_all_files_make_one_program():
     """As the backend writes it: the definitions of all files, without the imports between them."""
     folder = Path(mesh.__file__).parent
     assert sorted(path.stem for path in folder.glob("*.py")) == sorted(definitions.OWN)
-    lines = ["import atexit", "import contextlib", "import functools", "import itertools", "import math", "import os", "import sys", "import tempfile", "import weakref", "from pathlib import Path", "from dataclasses import dataclass",
+    lines = ["import atexit", "import contextlib", "import functools", "import importlib", "import itertools", "import math", "import os", "import sys", "import tempfile", "import weakref", "from pathlib import Path", "from dataclasses import dataclass", "from dataclasses import dataclass, field",
              "import torch", "import torch.distributed as dist", "from torch import nn", "from torch.distributed import pipelining", "import torch.nn.functional as F",
              "from torch.utils.checkpoint import checkpoint"]
     defined = {}

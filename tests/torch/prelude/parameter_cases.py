@@ -12,9 +12,9 @@ from prelude.moves import Collective, all_gather, all_reduce, at_once, reduce_sc
 from prelude.parameters import buffer, parameter, used
 from prelude.recomputed import recomputed
 
-WHOLE = Layout((8, 6), (None, None))
-ROWS = Layout((8, 6), (0, None))
-BOTH = Layout((8, 6), (0, 1))
+WHOLE = Layout((8, 6), (None, None), mesh=(2, 2))
+ROWS = Layout((8, 6), (0, None), mesh=(2, 2))
+BOTH = Layout((8, 6), (0, 1), mesh=(2, 2))
 
 ONCE = dict(loaded=[all_gather(0, 0)], reduced=[reduce_scatter(0, 0)])  # gathered for each use
 

@@ -14,7 +14,7 @@ from prelude.modules import Parts, parts
 from prelude.moves import all_gather, all_reduce, at_once, cut, reduce_scatter, route, run
 from prelude.parameters import parameter, used
 
-WHOLE = Layout((8, 12), (None, None))
+WHOLE = Layout((8, 12), (None, None), mesh=(2, 2))
 MESHES = ((2, 2), (4, 1))
 
 
