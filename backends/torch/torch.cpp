@@ -85,10 +85,13 @@ std::string sharding_file(const std::string& docstring, const std::string& const
   return "\"\"\"" + docstring + "\n\"\"\"\n" + prelude.imports + "\n" + constants + "\n\n\n" + prelude.definitions;
 }
 
+// PyTorch runs each part of a backward as a backward of its own.
 Status check_parts(const PipelinePlan& pipeline) {
   for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
-    if (!step_order(pipeline.stages[s].training).value().has_parts()) continue;
-    return bad_input("stage " + std::to_string(s) + " has backwards in two parts, and those of an emitted program are whole so far; plan with a schedule that leaves them whole (search.schedule = \"one_f_one_b\")");
+    const Plan& plan = pipeline.stages[s];
+    if (plan.recomputed.empty() || !step_order(plan.training).value().has_parts()) continue;
+    return bad_input("stage " + std::to_string(s) + " has backwards in two parts, and '" + plan.recomputed.front() + "' would run again for each of them in an emitted program; plan with search.recompute = \"none\""
+                     ", or with a schedule that leaves backwards whole (search.schedule = \"one_f_one_b\")");
   }
   return Done{};
 }

@@ -66,12 +66,16 @@ def cases_on(ranks: int) -> dict[str, Case]:
         made[f"resnet-{schedule}-2"].steps = 1
     for model, settings in MODELS.items():
         made[f"{model}-interleaved"] = Case(model, 2, settings, INTERLEAVED, steps=1 if model == "resnet" else 2, chunks=2)
+        made[f"{model}-zb_v"] = Case(model, 2, settings, "zb_v", steps=1 if model == "resnet" else 2, chunks=2)
+    made["gpt2-zb_h1-zero3"] = Case("gpt2", 2, ["search.batch_axes=all", "search.zero=3", "search.regather=always"], "zb_h1")
+    made["gpt2-deep-zb_h1"] = Case("gpt2_deep", 4, schedule="zb_h1", parts=8)
+    made["gpt2-deep-dualpipe_v"] = Case("gpt2_deep", 2, DATA, "dualpipe_v", chunks=2)
     made["gpt2-deep-interleaved"] = Case("gpt2_deep", 4, schedule=INTERLEAVED, chunks=2)
     made["gpt2-deep-looped"] = Case("gpt2_deep", 2, DATA, LOOPED, chunks=2)
     made["gpt2-back-and-forth"] = Case("gpt2", 2, [*DATA, BACK_AND_FORTH], "from_csv", chunks=2)  # a weight is in two stages of a rank
     made["unet-interleaved"] = Case("unet", 2, COUPLED, INTERLEAVED, chunks=2)
     made["vgg-interleaved-draws"] = Case("vgg", 2, schedule=INTERLEAVED, checks=("draws_alike",), chunks=2)
-    made["gpt2-interleaved"].checks = made["gpt2-back-and-forth"].checks = MORE
+    made["gpt2-interleaved"].checks = made["gpt2-back-and-forth"].checks = made["gpt2-zb_v"].checks = MORE
     made["gpt2-one_f_one_b-2"].checks = made["gpt2-gpipe-4"].checks = MORE
     made["gpt2-zero3"] = Case("gpt2", 2, ["search.batch_axes=all", "search.zero=3", "search.regather=always"])
     made["gpt2-unlike"] = Case("gpt2", 2, DATA, others=MEGATRON)

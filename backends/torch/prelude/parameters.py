@@ -24,7 +24,7 @@ class Storing:
         self.stateless = False  # whether that is known to keep nothing
         self.kept = self.kept_age = None  # the stored value, and the age that the shard had
         self.kept_with = None  # parameters whose stored values are gathered together
-        self.leaf = self.leaf_state = None  # the stored value for autograd, and what it was made of (see `leaf_of`)
+        self.leaf = self.leaf_state = None  # the stored value for autograd, and what it was made of (see `leaf_of`); or a token
         self.unit = None  # the Unit that it is of
         self.load = None  # the Load that it is part of
         self.way = None  # its moves of gradients, their route, and whether ranks meet on it
@@ -109,7 +109,15 @@ def use(shard):
     forget_failed()
     if torch.is_grad_enabled() and shard.requires_grad and not in_backward():
         shard.storing.uses += 1
-    return Use.apply(torch.empty(0, requires_grad=shard.requires_grad), [shard])
+    return Use.apply(token_of(shard), [shard])
+
+
+def token_of(shard):
+    """An empty tensor that autograd knows in place of a parameter that is loaded for each forward."""
+    storing = shard.storing
+    if storing.leaf is None or storing.leaf.requires_grad != shard.requires_grad:
+        storing.leaf = torch.empty(0, requires_grad=shard.requires_grad)
+    return storing.leaf
 
 
 def forget_failed():
@@ -136,6 +144,12 @@ def leaf_of(shard):
     return storing.leaf
 
 
+def autograd_leaf(shard):
+    """The leaf of autograd's that stands for a parameter: what is kept of it, its token, or the parameter itself."""
+    storing = getattr(shard, "storing", None)
+    return shard if storing is None or storing.leaf is None else storing.leaf
+
+
 def take_gradient(shard, leaf):
     """Sends the gradient that autograd has left in a parameter's leaf on its way."""
     gradient, leaf.grad = leaf.grad, None
@@ -143,14 +157,14 @@ def take_gradient(shard, leaf):
 
 
 class Use(torch.autograd.Function):
-    """A parameter that is loaded for each forward. Autograd knows an empty tensor in its place; see leaf_of."""
+    """A parameter that is loaded for each forward. Autograd knows a token in its place; see leaf_of."""
 
     @staticmethod
-    def forward(ctx, empty, shards):
+    def forward(ctx, token, shards):
         ctx.shard, = shards
         return loaded_value(ctx.shard)
 
     @staticmethod
     def backward(ctx, gradient):
         reductions().add(ctx.shard, gradient)
-        return None, None
+        return gradient.new_empty(0), None  # whoever asks for the token's gradient gets one

@@ -15,8 +15,9 @@ from .layout import whole_of
 from .loads import computed_dtype
 from .mesh import MESHES, axes, device, forget_meshes, join, on_mesh, refuse
 from .moves import numbers, waited
+from .parameters import autograd_leaf
 from .random import RANDOM
-from .reductions import STEP, SUMS
+from .reductions import STEP, SUMS, Reductions
 from .state import Planned
 
 STAGES = ((),)  # the axes of each stage's mesh; an emitted pipeline has its own
@@ -99,6 +100,32 @@ def sent(x):
     return x.view_as(x) if x.is_contiguous() else x.contiguous()
 
 
+class Received(torch.autograd.Function):
+    """What was received; its gradient goes back with its elements in a row."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.detach()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient.contiguous()
+
+
+class Behind(torch.autograd.Function):
+    """x, behind what a stage received, whether it was made of that or not. A backward in two parts finds gradients of parameters where their ways
+    branch off from ways to what was received; and it cuts x off from what it was made of, which can't be done to a view.
+    """
+
+    @staticmethod
+    def forward(ctx, x, received):
+        return x.detach()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient, None
+
+
 class Stage(Planned):
     """The part of a model that one stage of a pipeline computes, of which each rank of the stage has its part.
 
@@ -139,6 +166,18 @@ class Stage(Planned):
             STEP.update(microbatch=0, microbatches=1)
             self.sums = dict(SUMS)
             SUMS.clear()
+
+    def take_leaf_gradients(self):
+        """Sends what a runtime has left in the leaves of parameters on its way: it computes gradients of leaves without autograd's hooks."""
+        found = Reductions()
+        for shard in self.parameters():
+            leaf = autograd_leaf(shard)
+            if leaf is shard or leaf.grad is None:
+                continue
+            gradient, leaf.grad = leaf.grad, None
+            if not shard.storing.loaded:  # else it was the token's
+                found.begin(shard, gradient, own=True)
+        found.end()
 
     def holds(self, name):
         """Whether a tensor of this name is here."""
@@ -390,7 +429,14 @@ class Running(nn.Module):
         self.stage = stage
 
     def forward(self, *received, inputs, drawn):
-        return self.stage.compute(received, inputs[self.stage.STAGE], drawn)
+        made = self.stage.compute(tuple(map(Received.apply, received)), inputs[self.stage.STAGE], drawn)
+        if not received:
+            return made
+        return tuple(Behind.apply(x, received[0]) for x in made) if isinstance(made, tuple) else Behind.apply(made, received[0])
+
+    def parameters(self, recurse=True):
+        """What autograd knows the parameters as, whose gradients a backward in two parts computes."""
+        return (autograd_leaf(shard) for shard in self.stage.parameters() if shard.requires_grad)
 
 
 class RunningStage(pipelining.PipelineStage):
@@ -400,10 +446,19 @@ class RunningStage(pipelining.PipelineStage):
         super().clear_runtime_states()
         self.turns = 0
 
-    def backward_one_chunk(self, *arguments, **named):
-        turn, self.turns = self.turns, self.turns + 1
-        with self.submod.stage.backward(turn, self.chunks):
-            super().backward_one_chunk(*arguments, **named)
+    def backward_one_chunk(self, *arguments, full_backward=True, **named):
+        with self.submod.stage.backward(self.take_turn() if full_backward else self.turns, self.chunks):
+            super().backward_one_chunk(*arguments, full_backward=full_backward, **named)
+
+    def backward_weight_one_chunk(self, *arguments, **named):
+        """The second part of a backward, in which all gradients of parameters are made."""
+        with self.submod.stage.backward(self.take_turn(), self.chunks):
+            super().backward_weight_one_chunk(*arguments, **named)
+            self.submod.stage.take_leaf_gradients()
+
+    def take_turn(self):
+        self.turns += 1
+        return self.turns - 1
 
     # Between stages of one rank gradients are handed over, and the runtime does so in a forward alone too, in which there are none.
 
