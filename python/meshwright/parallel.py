@@ -256,12 +256,13 @@ def _built_stage(model: torch.nn.Module, arguments: Arguments, planned: Planned,
         raise Error("in several stages a model returns its loss, which the last one computes: let its forward return it, or plan one stage (search.stages)")
     if outputs is not None:
         raise Error(f"outputs={outputs!r}: in several stages nothing but the loss is returned; leave outputs out, or plan one stage (search.stages)")
-    if any(parameter.is_meta for parameter in model.parameters()):
-        raise Error("a model on the meta device is planned in one stage only so far; give it weights, or leave search.stages out")
     program, module = _imported(planned)
     if traced.functions:
         module.FUNCTIONS.update(traced.functions)
-    staged = type(program.Model.__name__, (Piped, program.Model), {"__module__": program.__name__, "__doc__": program.Model.__doc__})()
+    kind = type(program.Model.__name__, (Piped, program.Model), {"__module__": program.__name__, "__doc__": program.Model.__doc__})
+    on_meta = any(parameter.is_meta for parameter in model.parameters())
+    with torch.device("meta") if on_meta else contextlib.nullcontext():
+        staged = kind()
     state = model.state_dict(keep_vars=True)
     of_plan = [_named_as(stage, state)[0] for stage in staged.stages]
     plan = json.loads(planned.plan)
@@ -270,8 +271,9 @@ def _built_stage(model: torch.nn.Module, arguments: Arguments, planned: Planned,
     values = plan["graph"]["values"]
     shapes = {source["names"][0]: values[source["value"]][2] for source in plan["graph"]["sources"] if source["kind"] == "user_input"}
     places = {name: place for name, place in traced.inputs.items() if name in shapes}
-    staged._call = StagedCall(arguments, places, shapes, model.training, traced.either_mode)
-    staged.load_whole({name: tensor.detach() for name, tensor in state.items()}, strict=False)
+    staged._call = StagedCall(arguments, places, shapes, model.training, traced.either_mode, list(state))
+    if not on_meta:
+        staged.load_whole({name: tensor.detach() for name, tensor in state.items()})
     for stage, tensors in zip(staged.stages, of_plan, strict=True):
         _carry(model, stage, tensors, traced, module)
     object.__setattr__(staged, "_meter", StageMeter(staged, module, Meter(plan, progress, module.device())))

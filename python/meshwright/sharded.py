@@ -111,12 +111,10 @@ class Sharded:
         Raises:
             ValueError: names are missing or not known, or a shape differs.
         """
-        given, saved = dict(state_dict), self.named_shards()
-        beside = {name: part for name, part in self.named_buffers() if name not in saved and hasattr(part, "sharding")}
-        missing = [name for name, part in beside.items() if part.is_meta and name not in given]
-        if missing and strict:
-            raise ValueError("the state dict does not fit the model: no state dict has its buffer" + "s" * (len(missing) > 1) +
-                             f" {', '.join(missing)}, and planned on the meta device it has no value either; add it")
+        given = dict(state_dict)
+        beside = other_buffers(self)
+        if strict:
+            refuse_without_value(without_value(beside, given))
         for name in beside:
             if name in given:
                 self.set_shard(name, given.pop(name))
@@ -224,6 +222,23 @@ class Sharded:
         if call.outputs == "rows":
             return call.rows.take(gradient / call.rows.parts, wanted)
         return gradient if wanted == result else wanted.cut(call.module.whole_of(gradient, result))
+
+
+def other_buffers(model: Any) -> dict[str, torch.Tensor]:
+    """Those that no state dict has."""
+    saved = model.named_shards()
+    return {name: part for name, part in model.named_buffers() if name not in saved and hasattr(part, "sharding")}
+
+
+def without_value(buffers: dict[str, torch.Tensor], given: dict[str, torch.Tensor]) -> list[str]:
+    """Of such buffers those that have no value and are not given one."""
+    return [name for name, part in buffers.items() if part.is_meta and name not in given]
+
+
+def refuse_without_value(names: list[str]) -> None:
+    if names:
+        raise ValueError("the state dict does not fit the model: no state dict has its buffer" + "s" * (len(names) > 1) +
+                         f" {', '.join(names)}, and planned on the meta device it has no value either; add it")
 
 
 class Taken(torch.autograd.Function):

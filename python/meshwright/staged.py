@@ -10,6 +10,7 @@ import torch
 
 from meshwright.arguments import Arguments
 from meshwright.progress import bytes_text, seconds_text
+from meshwright.sharded import other_buffers, refuse_without_value, without_value
 from meshwright.stage_statistics import StagedStatistics, StageMeter
 
 
@@ -22,6 +23,7 @@ class StagedCall:
     shapes: dict[str, list[int]]    # of the inputs in one microbatch
     training: bool                  # the mode that the model was planned in
     either_mode: bool               # the program follows train() and eval()
+    names: list[str]                # of the original's state dict
 
 
 class Piped:
@@ -47,6 +49,25 @@ class Piped:
     def evaluate(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """The loss alone, without gradients."""
         return super().evaluate(self._parts(args, kwargs))
+
+    def load_whole(self, state_dict: dict[str, torch.Tensor], strict: bool = True) -> None:
+        """Take this rank's shards of a state dict of the original; buffers that it leaves out may stand in it too. All ranks call it.
+
+        A model that was planned on the ``meta`` device is then where it computes, and needs those buffers.
+
+        Raises:
+            ValueError: names are missing or not known, or a shape differs.
+        """
+        beside = other_buffers(self)
+        of_groups = zip(*self.of_all_groups(([*beside], without_value(beside, state_dict), [*self.named_shards(), *self.TIED])))
+        others, missing, computed = ({name for names in of_all for name in names} for of_all in of_groups)
+        if strict:
+            refuse_without_value(sorted(missing))
+        for name in beside:
+            if name in state_dict:
+                self.set_shard(name, state_dict[name])
+        unused = set(self._call.names) - computed
+        super().load_whole({name: value for name, value in state_dict.items() if name not in others | unused}, strict)
 
     def statistics(self) -> StagedStatistics:
         """What the training steps took so far, next to what the plan said, of all ranks and by stage. All ranks call it."""

@@ -104,6 +104,26 @@ def trains_in_four_stages_of_which_each_rank_has_two():
 
 
 @case
+def a_model_on_the_meta_device_in_stages():
+    """It comes to be by a state dict of the original, with the buffer that it leaves out; by a checkpoint, too."""
+    serial = seeded(WithLoss)
+    with torch.device("meta"):
+        empty = WithLoss()
+    staged = meshwright.autoparallelize(empty, INPUTS, config={**STAGED, "search.schedule": "interleaved", "search.chunks": 2})
+    assert all(shard.is_meta for shard in staged.parameters())
+    try:
+        staged.load_whole(serial.state_dict())
+        refused = ""
+    except ValueError as error:
+        refused = str(error)
+    assert all("body.ramp" in each for each in ranks.all_gathered(refused)), refused  # though some have no stage with that buffer
+    staged.load_whole({**serial.state_dict(), "body.ramp": serial.body.ramp})
+    assert not any(shard.is_meta for shard in [*staged.parameters(), *staged.buffers()])
+    same(staged.step(*INPUTS).float(), serial(*INPUTS).loss.detach(), "the loss")
+    return refused
+
+
+@case
 def statistics_by_stage():
     """The same on all ranks."""
     with shared_folder() as folder:
