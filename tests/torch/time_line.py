@@ -34,6 +34,8 @@ CASES = {
     "gpipe": Case("gpt2_deep", 4, schedule="gpipe"),
     INTERLEAVED: Case("gpt2_deep", 4, schedule=INTERLEAVED, parts=8, chunks=2),
     LOOPED: Case("gpt2_deep", 2, schedule=LOOPED, chunks=2),
+    "zb_h1": Case("gpt2_deep", 4, schedule="zb_h1", parts=8),
+    "zb_v": Case("gpt2_deep", 2, schedule="zb_v", parts=8, chunks=2),
     "back_and_forth": Case("gpt2", 2, [BACK_AND_FORTH], "from_csv", chunks=2),
 }
 
@@ -41,18 +43,18 @@ Times = dict[str, tuple[float, float]]  # by event ("2F0", "2B0", "2 update"): f
 
 
 class Sleep(torch.autograd.Function):
-    """A forward that sleeps and gives tensors of these shapes, and its backward."""
+    """A forward that sleeps and gives tensors of these shapes, and its backward, of which each part is a backward of its own."""
 
     @staticmethod
-    def forward(ctx, sleep: Callable[[str], None], number: int, made: list[torch.Tensor], *received: torch.Tensor):
-        ctx.sleep, ctx.number, ctx.received = sleep, number, received
+    def forward(ctx, sleep: Callable[[str], None], backwards: list[str], number: int, made: list[torch.Tensor], weight: torch.Tensor, *received: torch.Tensor):
+        ctx.sleep, ctx.backwards, ctx.number, ctx.used = sleep, iter(backwards), number, (weight, *received)
         sleep(f"F{number}")
         return tuple(made)
 
     @staticmethod
     def backward(ctx, *_):
-        ctx.sleep(f"B{ctx.number}")
-        return None, None, None, *(torch.zeros_like(x) for x in ctx.received)
+        ctx.sleep(f"{next(ctx.backwards)}{ctx.number}")
+        return None, None, None, None, *(torch.zeros_like(x) for x in ctx.used)
 
 
 class Sleeper:
@@ -68,9 +70,14 @@ class Sleeper:
             stage.compute = self.compute_of(stage)
 
     def compute_of(self, stage) -> Callable:
+        weight = torch.zeros((), requires_grad=True)
+        stage.parameters = lambda: iter([weight])
+        in_parts = f"{stage.STAGE}W0" in self.simulated
+        backwards = ["B"] if not in_parts else ["I", "W"] if stage.RECEIVED else ["W"]  # PyTorch's first stage does nothing in its first part
+
         def compute(received, number, _):
             made = [torch.zeros(shape, dtype=dtype) for shape, dtype in stage.SENT.values()] or [torch.zeros(())]
-            results = Sleep.apply(lambda event: self.sleep(f"{stage.STAGE}{event}"), number, made, *(received or [torch.zeros((), requires_grad=True)]))
+            results = Sleep.apply(lambda event: self.sleep(f"{stage.STAGE}{event}"), backwards, number, made, weight, *received)
             return results if stage.SENT else results[0]
 
         return compute
@@ -94,13 +101,15 @@ class Sleeper:
 
 
 def simulated_by(groups: list[list[dict]]) -> Times:
-    """Of what `meshwright simulate` says by group of devices; a stage that has devices of its own is not named there."""
+    """Of what `meshwright simulate` says by group of devices; a stage that has devices of its own is not named there. Without the first parts of backwards
+    of the first stage, in which it does nothing.
+    """
     found = {}
     for number, events in enumerate(groups):
         for each in events:
             event = each["event"]
             found[event if event[0].isdigit() else f"{number} {event}" if event == "update" else f"{number}{event}"] = each["start_seconds"], each["end_seconds"]
-    return found
+    return {event: times for event, times in found.items() if not event.startswith("0I")}
 
 
 def gathered(times: Times) -> Times:
