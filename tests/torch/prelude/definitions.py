@@ -7,7 +7,7 @@ import types
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-OWN = ["mesh", "layout", "moves", "modules", "rows", "flights", "reductions", "loads", "parameters", "state", "positions", "random", "recomputed", "again", "pipeline"]
+OWN = ["mesh", "layout", "moves", "modules", "rows", "flights", "reductions", "loads", "parameters", "state", "positions", "random", "recomputed", "again", "schedule", "pipeline"]
 
 
 def emitters_files():
