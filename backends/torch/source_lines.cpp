@@ -95,11 +95,12 @@ std::vector<std::string> split(const std::string& path) {
 bool is_number(const std::string& text) { return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos; }
 
 bool is_attribute(const std::string& name, bool root) {
-  // What every planned model has besides its members (prelude/state.py, and the Python package's models).
+  // What every planned model has besides its members (prelude/state.py, those of stages in prelude/pipeline.py, and the Python package's models).
   static const std::set<std::string> kOwn = {"INPUTS", "OUTPUTS", "TIED", "DRAWS", "MICROBATCHES", "microbatches", "plan", "source", "mean", "statistics", "local_batch", "local_input",
       "gather_output", "load_whole", "names_of", "named_shards", "set_shard", "draw_weights", "whole_state_dict", "step_in_backward",
       "clip_grad_norm_", "checkpoint_state_dict", "named_groups", "load_checkpoint_state_dict", "load_optimizer", "save_checkpoint",
-      "load_checkpoint", "global_batch_size", "local_batch_size", "load_pretrained", "call_whole"};
+      "load_checkpoint", "global_batch_size", "local_batch_size", "load_pretrained", "call_whole",
+      "STAGE", "RECEIVED", "SENT", "sums", "here", "compute", "backward", "holds"};
   return identifier(name) == name && !(root && kOwn.contains(name));
 }
 

@@ -62,7 +62,7 @@ def autoparallelize(model: torch.nn.Module,
     (``local_batch``, or a ``Sampler``). Clip gradients with its ``clip_grad_norm_``.
 
     In several pipeline stages (``config={"search.stages": 2, "train.microbatches": 8}``) a step is ``loss = model.step(...)`` in place of a forward
-    and ``loss.backward()``, with the whole global batch on every rank; parameters are those of the rank's stage.
+    and ``loss.backward()``, with the whole global batch on every rank; parameters are those of the rank's stages.
 
     Args:
         model: any module that ``torch.export`` accepts, in the mode (train or eval) and the types in which it will run.

@@ -192,7 +192,7 @@ class Staged(Planned):
     # --- a step ---
 
     def step(self, parts):
-        """The gradients of a step, given its microbatches as `local_batch` cuts them. Returns the loss, which is the mean of theirs, on every rank."""
+        """The gradients of a step, given its microbatches as `local_batch` cuts them. Returns the loss, the mean of theirs, on every rank."""
         for stage in self.stages:
             stage.sums.clear()  # of a step that was left
         before = self.take_gradients()
@@ -354,7 +354,9 @@ class Staged(Planned):
     # --- the whole model ---
 
     def local_batch(self, inputs):
-        """This rank's parts of what its stages need of a whole microbatch, a dict or a tuple in the order of MODEL_INPUTS: by stage, in their order."""
+        """This rank's parts of what its stages need of a whole microbatch, which is a dict or a tuple in the order of MODEL_INPUTS: by stage, in the
+        order of its INPUTS.
+        """
         named = inputs if isinstance(inputs, dict) else dict(zip(self.MODEL_INPUTS, inputs, strict=True))
         for name in named:
             if name not in self.MODEL_INPUTS:
