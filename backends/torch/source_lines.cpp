@@ -100,7 +100,7 @@ bool is_attribute(const std::string& name, bool root) {
       "gather_output", "load_whole", "names_of", "named_shards", "set_shard", "draw_weights", "whole_state_dict", "step_in_backward",
       "clip_grad_norm_", "checkpoint_state_dict", "named_groups", "load_checkpoint_state_dict", "load_optimizer", "save_checkpoint",
       "load_checkpoint", "global_batch_size", "local_batch_size", "load_pretrained", "call_whole",
-      "STAGE", "RECEIVED", "SENT", "sums", "here", "compute", "backward", "holds"};
+      "STAGE", "RECEIVED", "SENT", "sums", "here", "compute", "backward", "take_leaf_gradients", "holds"};
   return identifier(name) == name && !(root && kOwn.contains(name));
 }
 
