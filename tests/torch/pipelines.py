@@ -55,7 +55,9 @@ DATA, MEGATRON = ["search.batch_axes=all", "search.zero=1"], ["search.batch_axes
 
 def cases_on(ranks: int) -> dict[str, Case]:
     if ranks == 8:
-        made = {f"{model}-{stages}": Case(model, stages, MODELS[model]) for model in ("gpt2", "llama") for stages in (2, 4)}
+        made = {f"{model}-{schedule}": Case(model, stages, settings, schedule, steps=1 if model == "resnet" else 2, chunks=chunks)
+                for model, settings in MODELS.items()
+                for schedule, stages, chunks in (("gpipe", 2, 0), ("one_f_one_b", 4, 0), (INTERLEAVED, 2, 2), ("zb_v", 2, 2))}
         made["gpt2-meshes"] = Case("gpt2", 2, ["--mesh", "2x2", *MEGATRON], others=["--mesh", "4"])
         made["t5-meshes"] = Case("t5", 2, ["--mesh", "4"], others=["--mesh", "2x2"])
         made["gpt2-interleaved-meshes"] = Case("gpt2", 2, ["--mesh", "2x2"], INTERLEAVED, MORE[:2], chunks=2, others=["--mesh", "4"])
