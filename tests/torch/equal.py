@@ -12,10 +12,12 @@ process group serves all cases of one number of ranks. Prints a line for each ca
 
 from __future__ import annotations
 
+import argparse
 import copy
 import importlib.util
 import subprocess
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import torch
@@ -156,9 +158,32 @@ def waited(command: list[str], limit_seconds: float = LIMIT_SECONDS) -> int:
         return 1
 
 
+def on_started_ranks(script: str, ranks: int, *arguments: str | Path, limit_seconds: float = LIMIT_SECONDS) -> int:
+    """The exit code of a script on so many ranks of this machine."""
+    return waited([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), script, *map(str, arguments)], limit_seconds)
+
+
+def run_cases(script: str, about: str | None, ranks: int, cases: Iterable[str], prepare: Callable[[Path, Path, list[str]], None], on_ranks: Callable[[Path, list[str]], int],
+              besides: Callable[[Path, Path], int] = lambda *_: 0) -> int:
+    """A script with two forms: with --program it prepares the cases, all if none is named, and starts itself on ranks; else it is one of these.
+    Where it has all cases, it does something besides, without ranks. Gives how much is wrong.
+    """
+    if "--program" not in sys.argv:
+        return on_ranks(Path(sys.argv[1]), sys.argv[2:])
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", type=Path, required=True)
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("cases", nargs="*")
+    options = parser.parse_args()
+    names = options.cases or [*cases]
+    prepare(options.program, options.output, names)
+    wrong = 0 if options.cases else besides(options.program, options.output)
+    return wrong + on_started_ranks(script, ranks, options.output, *names)
+
+
 def main() -> int:
     if sys.argv[1] == "--ranks":
-        return waited([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", sys.argv[2], __file__, *sys.argv[3:]])
+        return on_started_ranks(__file__, int(sys.argv[2]), *sys.argv[3:])
     torch.set_num_threads(1)
     root = Path(sys.argv[1])
     wrong = 0

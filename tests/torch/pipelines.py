@@ -23,11 +23,12 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from equal import ROOT, distance_of_numbers, emitted, export, optimizer_of, sample, waited, worst
+from equal import ROOT, distance_of_numbers, emitted, export, on_started_ranks, optimizer_of, sample, worst
 from prepare import CLUSTER, run
 
 STEPS = 2  # at most
 EXACT = 1e-5  # as in equal.py
+LIMIT_SECONDS_OF_ALL = 1000
 LIMIT_SECONDS = 120  # for a run to end of which a rank dies
 SCHEDULES = ["gpipe", "one_f_one_b"]
 INTERLEAVED, LOOPED = "interleaved", "looped_bfs"
@@ -364,7 +365,7 @@ def main() -> int:
     options = parser.parse_args()
     names = options.cases or [*cases_on(options.ranks)]
     prepare(options.program, options.output, options.ranks, names)
-    wrong = waited([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(options.ranks), __file__, str(options.output), *names])
+    wrong = on_started_ranks(__file__, options.ranks, options.output, *names, limit_seconds=LIMIT_SECONDS_OF_ALL)
     return wrong + (dying(options.output / "gpt2-one_f_one_b-2") if options.ranks == 4 and not options.cases else 0)
 
 

@@ -9,7 +9,6 @@ forward and backward, and what autograd keeps is what the plan says, to 2 %.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -23,7 +22,7 @@ import torchvision
 import transformers
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from equal import ROOT, emitted, export, sample, waited
+from equal import ROOT, emitted, export, run_cases, sample
 from prepare import CLUSTER, run
 
 RANKS, STEPS = 4, 2
@@ -240,18 +239,5 @@ def on_ranks(folder: Path, cases: list[str]) -> int:
     return wrong > 0
 
 
-def main() -> int:
-    if "--program" not in sys.argv:
-        return on_ranks(Path(sys.argv[1]), sys.argv[2:])
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", type=Path, required=True)
-    parser.add_argument("-o", "--output", type=Path, required=True)
-    parser.add_argument("cases", nargs="*")
-    options = parser.parse_args()
-    cases = options.cases or [*CASES]
-    prepare(options.program, options.output, cases)
-    return waited([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS), __file__, str(options.output), *cases])
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_cases(__file__, __doc__, RANKS, CASES, prepare, on_ranks))

@@ -12,7 +12,6 @@ masters, values and gradients exactly.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from equal import ROOT, distance_of_numbers, emitted, export, sample, waited, worst
+from equal import ROOT, distance_of_numbers, emitted, export, run_cases, sample, worst
 from prepare import CLUSTER, run
 
 RANKS, STEPS = 4, 3
@@ -201,19 +200,5 @@ def refuse(program: Path, folder: Path) -> int:
     return wrong
 
 
-def main() -> int:
-    if "--program" not in sys.argv:
-        return on_ranks(Path(sys.argv[1]), sys.argv[2:])
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", type=Path, required=True)
-    parser.add_argument("-o", "--output", type=Path, required=True)
-    parser.add_argument("cases", nargs="*")
-    options = parser.parse_args()
-    cases = options.cases or [*CASES]
-    prepare(options.program, options.output, cases)
-    wrong = 0 if options.cases else refuse(options.program, options.output)
-    return wrong + waited([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS), __file__, str(options.output), *cases])
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_cases(__file__, __doc__, RANKS, CASES, prepare, on_ranks, refuse))

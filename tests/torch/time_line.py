@@ -9,7 +9,6 @@ and ends, are then the simulated ones.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from equal import ROOT, waited
+from equal import ROOT, run_cases
 from pipelines import BACK_AND_FORTH, INTERLEAVED, LOOPED, Case, pipeline_of, plan
 from prepare import CLUSTER, run
 
@@ -169,18 +168,5 @@ def prepare(program: Path, folder: Path, names: list[str]) -> None:
         (folder / f"{name}_simulated.json").write_text(json.dumps([stage["events"] for stage in json.loads(said)["stages"]]))
 
 
-def main() -> int:
-    if "--program" not in sys.argv:
-        return on_ranks(Path(sys.argv[1]), sys.argv[2:])
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", type=Path, required=True)
-    parser.add_argument("-o", "--output", type=Path, required=True)
-    parser.add_argument("cases", nargs="*")
-    options = parser.parse_args()
-    names = options.cases or [*CASES]
-    prepare(options.program, options.output, names)
-    return waited([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS), __file__, str(options.output), *names])
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_cases(__file__, __doc__, RANKS, CASES, prepare, on_ranks))
