@@ -36,6 +36,11 @@ std::vector<bool> chunks_in_parts(const PipelineSchedule& schedule, std::size_t 
   return in_parts;
 }
 
+// What a schedule calls its events, a step does too, in the same order.
+static_assert(static_cast<int>(PipelineEventKind::forward) == static_cast<int>(Phase::forward) && static_cast<int>(PipelineEventKind::backward) == static_cast<int>(Phase::backward) &&
+              static_cast<int>(PipelineEventKind::input_gradient) == static_cast<int>(Phase::input_gradient) &&
+              static_cast<int>(PipelineEventKind::weight_gradient) == static_cast<int>(Phase::weight_gradient));
+
 // A stage is a position of the schedule. One that has some of its backwards in two parts has all of them so: its program is one.
 GroupOrders orders_of(const PipelineSchedule& schedule) {
   GroupOrders orders;

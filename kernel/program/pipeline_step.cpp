@@ -111,9 +111,8 @@ class Simulation {
   std::vector<std::vector<SentSpan>> take_sent() { return std::move(sent_); }
 
  private:
-  [[nodiscard]] bool shares_devices(const Message& message) const { return groups_[message.from] == groups_[message.to]; }
-  // The time that a message is under way, sent to devices of another group.
-  [[nodiscard]] Ticks ticks_of(const Travel& sent) const { return travels_ && !shares_devices(sent.message) ? sent.ticks() : 0; }
+  // Whether a message takes time: it is sent to devices of another group.
+  [[nodiscard]] bool travels(const Message& message) const { return travels_ && groups_[message.from] != groups_[message.to]; }
 
   // The next event of a group that does nothing, if all that it receives was sent.
   void begin_next(std::uint32_t group) {
@@ -141,7 +140,7 @@ class Simulation {
     for (const Travel& sent : times_[ended.stage].sends[at(ended.event.phase)]) {
       const std::uint32_t from = groups_[ended.stage], to = groups_[sent.message.to];
       Ticks start = ended.end, arrival = start;
-      if (travels_ && from != to) {
+      if (travels(sent.message)) {
         start = std::max({start, leaves_[from], reaches_[to]});
         leaves_[from] = reaches_[to] = start + sent.busy;
         arrival = start + sent.ticks();
@@ -159,7 +158,7 @@ class Simulation {
     std::vector<Ticks> ready = before;
     for (const StageTimes& stage : times_) {
       for (const Travel& sent : stage.exchanges) {
-        const Ticks ticks = ticks_of(sent), there = std::max(before[sent.message.from], before[sent.message.to]) + ticks;
+        const Ticks ticks = travels(sent.message) ? sent.ticks() : 0, there = std::max(before[sent.message.from], before[sent.message.to]) + ticks;
         ready[sent.message.to] = std::max(ready[sent.message.to], sent.message.from < sent.message.to ? there + ticks : there);
       }
     }
