@@ -314,6 +314,8 @@ def part_arriving(x, ranks, name, own=False):
     return torch.ops._c10d_functional.all_to_all_single(row, counts, counts, name)
 
 
+SUMMING = {"all_reduce", "all_reduce_max"}  # kinds that bring what was sent, in the same shape
+
 # By the kind of a collective, what begins it.
 SENDS = {"all_gather": rows_arriving, "all_reduce": sum_arriving, "all_reduce_max": largest_arriving, "reduce_scatter": part_arriving}
 
@@ -351,6 +353,8 @@ def begin_together(moves, xs):
     """Begins for each x its move, all of them of one kind: of collectives one with all of them."""
     if len(moves) == 1 or not isinstance(moves[0], Collective):
         return [move.begin(x) for move, x in zip(moves, xs)]
+    if moves[0].kind in SUMMING:
+        return moves[0].send(torch.cat([x.reshape(-1) for x in xs]), own=True), [x.numel() for x in xs], [x.shape for x in xs]
     rows, forms = zip(*(move.packed(x) for move, x in zip(moves, xs)))
     sizes = [row.shape[-1] for row in rows]
     return moves[0].send(torch.cat(rows, -1), own=True), sizes, forms
@@ -362,6 +366,8 @@ def end_together(moves, begun):
         return [move.end(each) for move, each in zip(moves, begun)]
     arriving, sizes, forms = begun
     rows = moves[0].arrived(arriving, sum(sizes)).split(sizes, 1)
+    if moves[0].kind in SUMMING:
+        return [row.view(shape) for row, shape in zip(rows, forms)]
     return [move.placed(row, form) for move, row, form in zip(moves, rows, forms)]
 
 
