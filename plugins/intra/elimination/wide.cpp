@@ -23,6 +23,7 @@ Assignment solve_wide(const StrategySpace& space, std::int64_t budget, const Wid
   Meter own(limits);
   WideSearchOptions options;
   options.spend = [&own](std::int64_t steps) { return own.spend(steps); };
+  options.most_work = limits.work_limit;
   options.is_late = [&own] { return own.is_late(); };
   options.two_threads = wide.two_threads;
   options.start = start;

@@ -10,7 +10,7 @@ namespace meshwright {
 namespace {
 
 // Work is in times of the space's size, the entries and strategies that one look at everything takes.
-constexpr int kStepsPerRound = 50;            // of the ascent; as much work goes to the search
+constexpr int kStepsPerRound = 50, kFewestSteps = 4;  // of the ascent; as much work goes to the search
 constexpr std::int64_t kWorkPerStep = 4;
 constexpr std::int64_t kAfterProbe = 20;      // the search's, from what a probe points to
 constexpr std::int64_t kWorkPerLook = 4;      // at the clock
@@ -34,9 +34,11 @@ constexpr double kNearer = 0.4;               // of the gap, from the bound to t
 
 }  // namespace
 
-Stage::Stage(const CompactSpace& space, const PointPrices& prices, MessagePassing messages, std::uint64_t seed, bool two_threads,
+Stage::Stage(const CompactSpace& space, const PointPrices& prices, MessagePassing messages, std::uint64_t seed, std::int64_t most_work, bool two_threads,
              const std::function<bool()>& is_late)
     : space_(space),
+      size_(space.entries() + static_cast<std::int64_t>(space.strategies())),
+      steps_(static_cast<int>(std::clamp<std::int64_t>(most_work / (2 * kWorkPerStep * size_), kFewestSteps, kStepsPerRound))),
       two_threads_(two_threads),
       is_late_(is_late),
       ascent_(space, prices, std::move(messages)),
@@ -51,8 +53,7 @@ void Stage::round(double upper, double target) {
   pointed_to_ = ascent_.choice();
   const double before = std::min(search_.current_cost(), other_.current_cost());
   const double noise = std::max(1.0, target - ascent_.bound());
-  const std::int64_t size = space_.entries() + static_cast<std::int64_t>(space_.strategies());
-  const std::int64_t work = kStepsPerRound * kWorkPerStep * size;
+  const std::int64_t work = steps_ * kWorkPerStep * size_;
   if (upper < kNever) ascent_.set_most_cost(upper);
   if (changing_probed_out_) ascent_.start_over();
   changing_probed_out_ = false;
@@ -106,7 +107,7 @@ void Stage::round(double upper, double target) {
 
 void Stage::climb(double target) {
   const double before = ascent_.bound();
-  for (int step = 0; step < kStepsPerRound && !ascent_.has_converged() && ascent_.bound() < kNever && !is_late_(); ++step) ascent_.step(target);
+  for (int step = 0; step < steps_ && !ascent_.has_converged() && ascent_.bound() < kNever && !is_late_(); ++step) ascent_.step(target);
   level_ = ascent_.bound() - before < kLevel * (target - before);
   climbed_.push_back(ascent_.bound());
 }
@@ -142,13 +143,12 @@ void Stage::branch(double upper) {
 }
 
 void Stage::search(NeighbourhoodSearch& search, std::int64_t work, double noise) const {
-  const std::int64_t look = kWorkPerLook * (space_.entries() + static_cast<std::int64_t>(space_.strategies()));
+  const std::int64_t look = kWorkPerLook * size_;
   for (std::int64_t done = 0; done < work && !is_late_(); done += look) search.run(prices_, look, noise);
 }
 
 void Stage::probe(double upper) {
-  const std::int64_t size = space_.entries() + static_cast<std::int64_t>(space_.strategies());
-  const std::int64_t end = probing_.work() + search_.work() + kStepsPerRound * kWorkPerStep * size;
+  const std::int64_t end = probing_.work() + search_.work() + steps_ * kWorkPerStep * size_;
   ascent_.settle(kSettlingSweeps);
   if (probes_ == 0) probing_.sort(ascent_);
   ++probes_;
@@ -163,7 +163,7 @@ void Stage::probe(double upper) {
     }
     if (outcome.choice.empty()) continue;
     search_.start_from(outcome.choice, prices_);
-    search(search_, kAfterProbe * size, std::max(1.0, upper - ascent_.bound()));
+    search(search_, kAfterProbe * size_, std::max(1.0, upper - ascent_.bound()));
   }
 }
 

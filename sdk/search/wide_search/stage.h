@@ -18,8 +18,8 @@ namespace meshwright {
 
 class Stage {
  public:
-  // `is_late` may be called by two threads at once; when it says so, a round ends soon.
-  Stage(const CompactSpace& space, const PointPrices& prices, MessagePassing messages, std::uint64_t seed, bool two_threads,
+  // `is_late` may be called by two threads at once; when it says so, a round ends soon. Rounds are shorter where one would take more than `most_work`.
+  Stage(const CompactSpace& space, const PointPrices& prices, MessagePassing messages, std::uint64_t seed, std::int64_t most_work, bool two_threads,
         const std::function<bool()>& is_late);
 
   // `upper` is the cost of the best choice that is known anywhere, infinity if there is none, in the space's shifted
@@ -53,6 +53,8 @@ class Stage {
   void look_for_room();
 
   const CompactSpace& space_;
+  const std::int64_t size_;  // entries and strategies
+  const int steps_;          // in a round
   const bool two_threads_;
   const std::function<bool()>& is_late_;
   PriceAscent ascent_;

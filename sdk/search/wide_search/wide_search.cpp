@@ -69,7 +69,7 @@ class WideSearch {
       const ShrinkingSpace::Before before = space_.before();
       start_messages.start_from(messages, before.nodes, before.strategies);
     }
-    stage_ = std::make_unique<Stage>(space_.compact(), prices, std::move(start_messages), seed_++, options_.two_threads, options_.is_late);
+    stage_ = std::make_unique<Stage>(space_.compact(), prices, std::move(start_messages), seed_++, options_.most_work, options_.two_threads, options_.is_late);
     if (start != nullptr) stage_->start_from(*start);
     note_bound();
   }

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,8 @@ namespace meshwright {
 struct WideSearchOptions {
   // Whether to go on, after so many more elementary steps. Once it says no, the search ends.
   std::function<bool(std::int64_t)> spend;
+  // So many at the most, as far as is known: rounds are no longer than that.
+  std::int64_t most_work = std::numeric_limits<std::int64_t>::max();
   // Whether the clock wants the search to end; two threads may ask at once.
   std::function<bool()> is_late = [] { return false; };
   // An exact solver for what is left: an answer whose status is `optimal` or `infeasible` is taken, and of any other its
