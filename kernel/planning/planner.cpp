@@ -267,11 +267,17 @@ class Planner {
     }
     const double first = std::min(rounds(), kFirstRounds);
     if (Status status = run_rounds(searches, first, kLeastWork); !status) return status;
-    if (Searched* leader = by_steps()) {
-      if (Status status = try_by_hand(*leader); !status) return status;
+    Searched* leader = by_steps();
+    std::vector<std::unique_ptr<PartSearch>> parts;
+    if (leader != nullptr) {
+      if (Status status = try_by_hand(*leader, parts); !status) return status;
       if (Status status = try_neighbours(*leader); !status) return status;
     }
     if (Status status = run_rounds(searches, rounds() - first, 0); !status) return status;
+    for (const std::unique_ptr<PartSearch>& part : parts) {
+      if (gap(*leader->steps) < kWorthTrying) break;
+      if (Status status = search_further(*part, static_cast<int>(rounds() - first), leader->problem, *leader->steps); !status) return status;
+    }
     for (const auto& searched : searched_) {
       if (searched->steps == nullptr) continue;
       MeshTrial& trial = ranking_.trials[searched->trial];
@@ -298,13 +304,14 @@ class Planner {
     return leader;
   }
 
-  // What people would try.
-  Status try_by_hand(Searched& leader) const {
+  static double gap(const StepSearch& steps) { return 1 - steps.bound_seconds() / steps.best().plan.step_seconds; }
+
+  // What people would try; parts of the problem, in which that is, that may be searched further.
+  Status try_by_hand(Searched& leader, std::vector<std::unique_ptr<PartSearch>>& parts) const {
     StepSearch& steps = *leader.steps;
-    const double gap = 1 - steps.bound_seconds() / steps.best().plan.step_seconds;
-    if (gap < kWorthTrying) return Done{};
-    const Result<ChoicesByHand> choices = choices_by_hand(fitted_, leader.given, leader.problem, request_.pins, request_.budget_bytes,
-                                                          static_cast<int>(std::min(rounds(), kFirstRounds)), gap > kFarFromBound);
+    if (gap(steps) < kWorthTrying) return Done{};
+    Result<ChoicesByHand> choices = choices_by_hand(fitted_, leader.given, leader.problem, request_.pins, request_.budget_bytes,
+                                                          static_cast<int>(std::min(rounds(), kFirstRounds)), gap(steps) > kFarFromBound);
     if (!choices) return choices.error();
     const std::vector<Choice>& first = choices->by_step;
     for (const std::vector<Choice>& each : {first, choices->by_objective}) {
@@ -316,6 +323,7 @@ class Planner {
     for (std::size_t i = 1; i < first.size(); ++i) {
       if (Status status = steps.join(first[i - 1], first[i]); !status) return status;
     }
+    parts = std::move(choices->shortest);
     return Done{};
   }
 

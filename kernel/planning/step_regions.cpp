@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <optional>
 
-#include "step_search.h"
-
 namespace meshwright {
 
 namespace {
 
 constexpr int kMostAsked = 3;
+constexpr std::size_t kShortest = 2;  // parts that may be searched further
 
 std::vector<StrategyFilter> filters_by_hand(const ProblemInput& input, bool thorough) {
   std::vector<StrategyFilter> filters;
@@ -39,20 +38,6 @@ bool is_same(const Strategy& one, const Strategy& other) {
   return std::get<OutputStrategy>(one.choice).layouts == std::get<OutputStrategy>(other.choice).layouts;
 }
 
-// Empty if the whole problem lacks one of the part's strategies.
-Choice choice_of_whole(const Problem& part, const Choice& choice, const Problem& whole) {
-  Choice found;
-  if (part.variables.size() != whole.variables.size()) return found;
-  for (std::size_t i = 0; i < choice.size(); ++i) {
-    const Strategy& wanted = part.variables[i].set->strategies[choice[i]];
-    const std::vector<Strategy>& strategies = whole.variables[i].set->strategies;
-    const auto same = std::ranges::find_if(strategies, [&](const Strategy& each) { return is_same(wanted, each); });
-    if (same == strategies.end()) return {};
-    found.push_back(static_cast<std::uint32_t>(same - strategies.begin()));
-  }
-  return found;
-}
-
 // The best plan by the objective whose program fits: less is asked for, a few times, as its program holds more than the search's terms say.
 Result<std::optional<FittedPlan>> fitting_plan(const FittedSolver& solver, const ProblemInput& input, Problem& part, std::int64_t budget) {
   std::int64_t asked = budget;
@@ -75,7 +60,27 @@ void add_choice(Choice choice, std::vector<Choice>& choices) {
   if (!choice.empty() && std::ranges::find(choices, choice) == choices.end()) choices.push_back(std::move(choice));
 }
 
+// Keeps the few with the shortest steps.
+void keep_shortest(std::unique_ptr<PartSearch> part, std::vector<std::unique_ptr<PartSearch>>& shortest) {
+  const auto behind = std::ranges::upper_bound(shortest, part->step_seconds(), {}, [](const auto& each) { return each->step_seconds(); });
+  shortest.insert(behind, std::move(part));
+  if (shortest.size() > kShortest) shortest.pop_back();
+}
+
 }  // namespace
+
+Choice PartSearch::choice_of(const Problem& whole, const Choice& choice) const {
+  Choice found;
+  if (part_.variables.size() != whole.variables.size()) return found;
+  for (std::size_t i = 0; i < choice.size(); ++i) {
+    const Strategy& wanted = part_.variables[i].set->strategies[choice[i]];
+    const std::vector<Strategy>& strategies = whole.variables[i].set->strategies;
+    const auto same = std::ranges::find_if(strategies, [&](const Strategy& each) { return is_same(wanted, each); });
+    if (same == strategies.end()) return {};
+    found.push_back(static_cast<std::uint32_t>(same - strategies.begin()));
+  }
+  return found;
+}
 
 Result<ChoicesByHand> choices_by_hand(const FittedSolver& solver, const ProblemInput& input, const Problem& problem, std::span<const Pin> pins,
                                       std::int64_t budget, int rounds, bool thorough) {
@@ -90,12 +95,22 @@ Result<ChoicesByHand> choices_by_hand(const FittedSolver& solver, const ProblemI
     if (!found) return found.error();
     if (!*found) continue;
     const Choice by_objective = (*found)->assignment.choice;
-    StepSearch steps(solver, given, *part, budget, std::move(**found));
-    if (Status status = steps.run_rounds(rounds); !status) return status.error();
-    add_choice(choice_of_whole(*part, steps.best().assignment.choice, problem), choices.by_step);
-    add_choice(choice_of_whole(*part, by_objective, problem), choices.by_objective);
+    auto search = std::make_unique<PartSearch>(solver, std::move(given), std::move(*part), budget, std::move(**found));
+    if (Status status = search->run_rounds(rounds); !status) return status.error();
+    add_choice(search->choice_of(problem), choices.by_step);
+    add_choice(search->choice_of(problem, by_objective), choices.by_objective);
+    keep_shortest(std::move(search), choices.shortest);
   }
   return choices;
+}
+
+Status search_further(PartSearch& part, int rounds, const Problem& whole, StepSearch& steps) {
+  const double before = part.step_seconds();
+  if (Status status = part.run_rounds(rounds); !status) return status;
+  const Choice found = part.choice_of(whole);
+  if (part.step_seconds() >= before || found.empty()) return Done{};
+  if (Status status = steps.try_choices({&found, 1}); !status) return status;
+  return steps.join_best({&found, 1});
 }
 
 }  // namespace meshwright

@@ -5,24 +5,52 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "block_joins.h"
 #include "fitted_search.h"
 #include "pins.h"
+#include "step_search.h"
 
 namespace meshwright {
+
+// A part that is searched by the step, as often as is asked for.
+class PartSearch {
+ public:
+  // `part` was built from `given` and pinned; `best` is its best plan by the objective. The solver outlives this.
+  PartSearch(const FittedSolver& solver, ProblemInput given, Problem part, std::int64_t budget, FittedPlan best)
+      : given_(std::move(given)), part_(std::move(part)), steps_(solver, given_, part_, budget, std::move(best)) {}
+
+  // Errors: those of solving and lowering.
+  Status run_rounds(int count) { return steps_.run_rounds(count); }
+  [[nodiscard]] double step_seconds() const { return steps_.best().plan.step_seconds; }
+  // That with the shortest step, of the whole problem; empty if that lacks one of its strategies.
+  [[nodiscard]] Choice choice_of(const Problem& whole) const { return choice_of(whole, steps_.best().assignment.choice); }
+  // One of the part, likewise.
+  [[nodiscard]] Choice choice_of(const Problem& whole, const Choice& choice) const;
+
+ private:
+  const ProblemInput given_;
+  Problem part_;
+  StepSearch steps_;
+};
 
 // Choices of the whole problem, one for each part in which a plan was found.
 struct ChoicesByHand {
   std::vector<Choice> by_step;  // that with the shortest step, in an order in which neighbours have most in common
   std::vector<Choice> by_objective;
+  std::vector<std::unique_ptr<PartSearch>> shortest;  // a few parts, that with the shortest step first
 };
 
 // Of `problem`, which was built from `input` and pinned. A part that the pins or the filter exclude, or of which no plan within the budget is found with little
 // work, has none. Each is searched once by its objective and in so many rounds of StepSearch. Errors: those of solving and lowering.
 Result<ChoicesByHand> choices_by_hand(const FittedSolver& solver, const ProblemInput& input, const Problem& problem, std::span<const Pin> pins,
                                       std::int64_t budget, int rounds, bool thorough);
+
+// So many rounds more of a part; what they find is tried in the search of the whole, and joined to its best. Errors: those of solving and lowering.
+Status search_further(PartSearch& part, int rounds, const Problem& whole, StepSearch& steps);
 
 }  // namespace meshwright
