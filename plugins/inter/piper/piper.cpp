@@ -1,0 +1,97 @@
+#include "piper.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "layer_search.h"
+#include "meshwright/plugin.h"
+
+namespace meshwright {
+
+namespace {
+
+constexpr std::size_t kMostDownsets = 10'000;  // of which each pair may be a stage
+constexpr double kStep = 1.15;               // from one guess of the time to the next
+constexpr double kNear = 1e-9;
+constexpr double kLess = 1 - 1e-12;
+
+// Guesses from the lower bound upwards, then halves what is between a guess that is too short and the best stages so
+// far, and at last asks for anything shorter than these.
+std::optional<FoundLayers> search_layers(LayerSearch& search) {
+  double too_short = search.lower_bound() * kLess;
+  std::optional<FoundLayers> best;
+  for (double guess = search.lower_bound() * kStep; !best; guess *= kStep) {
+    const bool last = !(guess < search.upper_bound()) || guess <= 0;
+    best = search.stages_within(last ? search.upper_bound() : guess);
+    if (!best && last) return std::nullopt;
+    if (!best) too_short = guess;
+  }
+  while (best->seconds > too_short * (1 + kNear) && best->seconds > 0) {
+    const bool near = best->seconds <= too_short * (1 + 2 * kNear);
+    const double guess = near ? best->seconds * kLess : 0.5 * (too_short + best->seconds);
+    std::optional<FoundLayers> better = search.stages_within(guess);
+    if (better) {
+      best = std::move(better);
+    } else if (near) {
+      return best;
+    } else {
+      too_short = guess;
+    }
+  }
+  std::optional<FoundLayers> better = best->seconds > 0 ? search.stages_within(best->seconds * kLess) : std::nullopt;
+  return better ? better : best;
+}
+
+// A layer that fits no device whatever runs beside it, or the devices that are too few for all of them.
+std::string why_none(const LayerProblem& problem) {
+  const auto text = [](double bytes) { return std::to_string(static_cast<std::int64_t>(std::ceil(bytes))) + " bytes"; };
+  for (const LayerNode& node : problem.nodes) {
+    double least = -1;
+    for (const LayerDegree& degree : node.degrees) {
+      if (degree.tensor > problem.devices) continue;
+      for (const LayerVariant& variant : degree.variants) {
+        const double bytes = variant.bytes_per_stage_in_flight + variant.fixed_bytes;
+        if (least < 0 || bytes < least) least = bytes;
+      }
+    }
+    if (least < 0) return "layer " + node.name + " can't run on " + std::to_string(problem.devices) + " devices or fewer";
+    if (least > problem.device_bytes) {
+      return "layer " + node.name + " needs at least " + text(least) + " on each device; a device has " + text(problem.device_bytes);
+    }
+  }
+  return "each layer fits a device of " + text(problem.device_bytes) + " alone, but no stages of all layers fit " +
+         std::to_string(problem.devices) + " of them";
+}
+
+}  // namespace
+
+Result<PlacementAnswer> Piper::do_solve(const PlacementProblem& problem) const {
+  const auto* layers = std::get_if<LayerProblem>(&problem);
+  if (layers == nullptr) return other_problem("piper", problem);
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;
+  for (const PlacementEdge& edge : layers->edges) edges.emplace_back(edge.from, edge.to);
+  const Downsets downsets = find_downsets(downset_graph(layers->nodes.size(), edges), kMostDownsets);
+  LayerSearch search(*layers, downsets);
+  std::optional<FoundLayers> found = search_layers(search);
+  const bool exact = downsets.complete && search.exact();
+
+  PlacementAnswer answer;
+  if (!found) {
+    answer.status = SolveStatus::infeasible;
+    answer.binding = why_none(*layers) + (exact ? "" : "; not all ways were tried, since there are too many");
+    return answer;
+  }
+  answer.status = exact ? SolveStatus::optimal : SolveStatus::heuristic;
+  answer.objective = found->seconds;
+  answer.stages = std::move(found->stages);
+  answer.method = downsets.complete ? std::to_string(downsets.size()) + " downsets"
+                                    : "stages along one order of the nodes, since there are too many downsets";
+  if (!search.exact()) answer.method += ", with too many ways to run a stage to keep all";
+  return answer;
+}
+
+MESHWRIGHT_PLUGIN("inter", "piper", "0.1.0", "Apache-2.0",
+                  "Tarnawski et al. 2021: stages, replicas, tensor degrees and recomputation, exact", nullptr, nullptr, 0,
+                  (create_plugin<InterSolver, Piper>), destroy_plugin<InterSolver>)
+
+}  // namespace meshwright
