@@ -8,7 +8,10 @@ namespace meshwright {
 
 namespace {
 
-constexpr std::size_t kMostLabels = 4096;
+constexpr std::size_t kMostLabels = 2048;
+// Comparisons of labels for all stages together, about a second; behind that few labels of a stage are kept.
+constexpr std::uint64_t kMostComparisons = 400'000'000;
+constexpr std::size_t kFewLabels = 32;
 
 bool covers(const LayerLabel& better, const LayerLabel& label) {
   return better.parameter_bytes <= label.parameter_bytes && better.fixed_bytes <= label.fixed_bytes &&
@@ -20,13 +23,25 @@ auto key(const LayerLabel& label) {
 }
 
 // Those that no other one is at least as good as in everything, by seconds. What was kept last is most like the next.
-void keep_pareto(std::vector<LayerLabel>& labels) {
+void keep_pareto(std::vector<LayerLabel>& labels, std::uint64_t& comparisons) {
   std::sort(labels.begin(), labels.end(), [](const LayerLabel& a, const LayerLabel& b) { return key(a) < key(b); });
   std::vector<LayerLabel> kept;
   for (const LayerLabel& label : labels) {
-    const bool covered = std::any_of(kept.rbegin(), kept.rend(), [&](const LayerLabel& other) { return covers(other, label); });
-    if (!covered) kept.push_back(label);
+    const auto better = std::find_if(kept.rbegin(), kept.rend(), [&](const LayerLabel& other) { return covers(other, label); });
+    comparisons += static_cast<std::uint64_t>(better - kept.rbegin());
+    if (better == kept.rend()) kept.push_back(label);
   }
+  labels = std::move(kept);
+}
+
+// Every so many-th of them, by seconds, from the fastest to the one that needs least memory.
+void thin_out(std::vector<LayerLabel>& labels, std::size_t most) {
+  std::vector<LayerLabel> kept;
+  for (std::size_t i = 0; i + 1 < most; ++i) kept.push_back(labels[i * labels.size() / (most - 1)]);
+  kept.push_back(*std::min_element(labels.begin(), labels.end(), [](const LayerLabel& a, const LayerLabel& b) {
+    return a.bytes_per_stage_in_flight + a.fixed_bytes < b.bytes_per_stage_in_flight + b.fixed_bytes;
+  }));
+  std::stable_sort(kept.begin(), kept.end(), [](const LayerLabel& a, const LayerLabel& b) { return a.seconds < b.seconds; });
   labels = std::move(kept);
 }
 
@@ -49,7 +64,7 @@ const LayerDegree* LayerLabels::degree(std::uint32_t node, std::uint32_t tensor)
   return nullptr;
 }
 
-std::vector<LayerLabel> LayerLabels::node_labels(std::uint32_t node, const LayerDegree& degree) const {
+std::vector<LayerLabel> LayerLabels::node_labels(std::uint32_t node, const LayerDegree& degree) {
   std::vector<LayerLabel> labels;
   for (std::uint32_t id = 0; id < degree.variants.size(); ++id) {
     const LayerVariant& variant = degree.variants[id];
@@ -65,11 +80,27 @@ std::vector<LayerLabel> LayerLabels::node_labels(std::uint32_t node, const Layer
     labels.push_back({variant.seconds + crossing / problem_.bytes_per_second, variant.parameter_bytes,
                       variant.bytes_per_stage_in_flight, variant.fixed_bytes, 0, id});
   }
-  keep_pareto(labels);
+  keep_pareto(labels, comparisons_);
   return labels;
 }
 
-LayerLabels::Layers LayerLabels::find_layers(std::span<const std::uint32_t> nodes, std::uint32_t tensor) {
+// Where the fastest of each layer's choices fit a device together with as many stages in flight as there could be, nothing
+// slower is of use. `choices` are by seconds.
+void LayerLabels::keep_fastest_if_roomy(Layers& choices) const {
+  const double most_in_flight = std::min(problem_.devices, problem_.samples);
+  double bytes = 0;
+  for (const std::vector<LayerLabel>& of_layer : choices) {
+    const LayerLabel& fastest = of_layer.front();
+    for (const LayerLabel& other : of_layer) {
+      if (other.parameter_bytes < fastest.parameter_bytes) return;  // it may be faster with more replicas
+    }
+    bytes += fastest.bytes_per_stage_in_flight * most_in_flight + fastest.fixed_bytes;
+  }
+  if (bytes > problem_.device_bytes) return;
+  for (std::vector<LayerLabel>& of_layer : choices) of_layer.resize(1);
+}
+
+LayerLabels::Layers LayerLabels::find_layers(std::span<const std::uint32_t> nodes, std::uint32_t tensor, bool thin) {
   std::vector<const LayerDegree*> degrees;
   for (const std::uint32_t node : nodes) {
     degrees.push_back(degree(node, tensor));
@@ -79,6 +110,7 @@ LayerLabels::Layers LayerLabels::find_layers(std::span<const std::uint32_t> node
   Layers choices;
   for (std::size_t i = 0; i < nodes.size(); ++i) choices.push_back(node_labels(nodes[i], *degrees[i]));
   for (const std::uint32_t node : nodes) inside_[node] = false;
+  keep_fastest_if_roomy(choices);
   std::vector<double> least_behind(nodes.size() + 1, 0);  // bytes of this layer and of those after it
   for (std::size_t i = nodes.size(); i-- > 0;) {
     double least = std::numeric_limits<double>::infinity();
@@ -99,14 +131,10 @@ LayerLabels::Layers LayerLabels::find_layers(std::span<const std::uint32_t> node
         if (bytes_of_one(sum) + least_behind[i + 1] <= problem_.device_bytes) labels.push_back(sum);
       }
     }
-    if (choices[i].size() > 1 || i == 0) keep_pareto(labels);
-    if (labels.size() > kMostLabels) {
-      // The one that needs least memory stays, so that what fits somehow still does.
-      const auto least = std::min_element(labels.begin() + kMostLabels - 1, labels.end(), [](const LayerLabel& a, const LayerLabel& b) {
-        return bytes_of_one(a) < bytes_of_one(b);
-      });
-      labels[kMostLabels - 1] = *least;
-      labels.resize(kMostLabels);
+    if (choices[i].size() > 1 || i == 0) keep_pareto(labels, comparisons_);
+    const std::size_t most = thin ? kFewLabels : kMostLabels;
+    if (labels.size() > most) {
+      thin_out(labels, most);
       exact_ = false;
     }
     layers.push_back(std::move(labels));
@@ -115,13 +143,15 @@ LayerLabels::Layers LayerLabels::find_layers(std::span<const std::uint32_t> node
 }
 
 std::vector<LayerLabel> LayerLabels::find(std::span<const std::uint32_t> nodes, std::uint32_t tensor) {
-  Layers layers = find_layers(nodes, tensor);
+  Layers layers = find_layers(nodes, tensor, thin());
   return layers.empty() ? std::vector<LayerLabel>{} : std::move(layers.back());
 }
 
+bool LayerLabels::thin() const { return comparisons_ > kMostComparisons; }
+
 std::vector<std::uint32_t> LayerLabels::variants(std::span<const std::uint32_t> nodes, std::uint32_t tensor,
-                                                 std::uint32_t label) {
-  const Layers layers = find_layers(nodes, tensor);
+                                                 std::uint32_t label, bool thin) {
+  const Layers layers = find_layers(nodes, tensor, thin);
   std::vector<std::uint32_t> result(nodes.size());
   for (std::size_t i = nodes.size(); i-- > 0;) {
     result[i] = layers[i][label].variant;

@@ -27,22 +27,27 @@ class LayerLabels {
   // flight, by seconds; empty if none does, or a layer lacks the degree.
   std::vector<LayerLabel> find(std::span<const std::uint32_t> nodes, std::uint32_t tensor);
 
-  // The variant of each node in the label number `label` of what `find` gave.
-  std::vector<std::uint32_t> variants(std::span<const std::uint32_t> nodes, std::uint32_t tensor, std::uint32_t label);
+  // Whether `find` keeps few labels from now on, since it has compared too many.
+  [[nodiscard]] bool thin() const;
 
-  // Whether no stage had more labels than are kept.
+  // The variant of each node in the label number `label` of what `find` gave when `thin` was what is said.
+  std::vector<std::uint32_t> variants(std::span<const std::uint32_t> nodes, std::uint32_t tensor, std::uint32_t label, bool thin);
+
+  // Whether no stage had more labels than were kept.
   [[nodiscard]] bool exact() const { return exact_; }
 
  private:
   using Layers = std::vector<std::vector<LayerLabel>>;  // labels of the first node, of the first two ...
 
   [[nodiscard]] const LayerDegree* degree(std::uint32_t node, std::uint32_t tensor) const;
-  [[nodiscard]] std::vector<LayerLabel> node_labels(std::uint32_t node, const LayerDegree& degree) const;
-  Layers find_layers(std::span<const std::uint32_t> nodes, std::uint32_t tensor);
+  [[nodiscard]] std::vector<LayerLabel> node_labels(std::uint32_t node, const LayerDegree& degree);
+  void keep_fastest_if_roomy(Layers& choices) const;
+  Layers find_layers(std::span<const std::uint32_t> nodes, std::uint32_t tensor, bool thin);
 
   const LayerProblem& problem_;
   std::vector<std::vector<std::uint32_t>> inputs_, outputs_;  // by node: its edges
   std::vector<bool> inside_;                                   // the stage that is looked at
+  std::uint64_t comparisons_ = 0;
   bool exact_ = true;
 };
 

@@ -125,9 +125,10 @@ void LayerSearch::add_candidates(std::uint32_t before, double seconds) {
           too_many_ = true;
           break;
         }
+        const bool thin = labels_.thin();
         const std::vector<LayerLabel> labels = labels_.find(nodes, tensors_[t]);
         if (labels.empty()) continue;
-        candidates_.push_back({growth.bigger, tensors_[t], all_labels_.size(), all_labels_.size() + labels.size()});
+        candidates_.push_back({growth.bigger, tensors_[t], thin, all_labels_.size(), all_labels_.size() + labels.size()});
         all_labels_.insert(all_labels_.end(), labels.begin(), labels.end());
       }
       open.push_back(std::move(grown));
@@ -229,7 +230,7 @@ PlacementStage LayerSearch::stage_of(std::uint32_t before, const Option& option,
   stage.nodes = nodes_between(before, candidate.after);
   stage.replicas = option.replicas;
   stage.tensor = candidate.tensor;
-  stage.variants = labels_.variants(stage.nodes, stage.tensor, static_cast<std::uint32_t>(best - candidate.labels_begin));
+  stage.variants = labels_.variants(stage.nodes, stage.tensor, static_cast<std::uint32_t>(best - candidate.labels_begin), candidate.thin);
   return stage;
 }
 

@@ -41,6 +41,7 @@ class LayerSearch {
   struct Candidate {
     std::uint32_t after = 0;
     std::uint32_t tensor = 1;
+    bool thin = false;  // few of its labels were kept
     std::size_t labels_begin = 0;
     std::size_t labels_end = 0;
   };
