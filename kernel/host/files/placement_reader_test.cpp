@@ -113,7 +113,7 @@ TEST(PlacementReader, SaysWhatIsWrongWithLoads) {
   expect_refused(replaced(kLoad, "\"supportedOnFpga\": 1", "\"supportedOnFpga\": 2"), "at most 1");
   expect_refused(replaced(kLoad, "\"cost\": 0.25}]", "\"cost\": 0.5}]"), "different costs");
   expect_refused(replaced(kLoad, "\"maxCPUs\": 1", "\"maxCPUs\": 99999999"), "maxCPUs");
-  expect_refused(replaced(kLoad, "\"destId\": 9, ", "\"destId\": 3}, {\"sourceId\": 3, \"destId\": 7, "), "cycle");
+  expect_refused(replaced(kLoad, "\"destId\": 9, ", "\"destId\": 9, \"cost\": 0.25}, {\"sourceId\": 3, \"destId\": 7, "), "cycle");
   expect_refused(replaced(kLoad, "\"sourceId\": 7, \"destId\": 3", "\"sourceId\": 9, \"destId\": 3"), "backward node to a forward one");
   EXPECT_NE(parse_placement(kLoad, "problem", {.devices = {}, .device_bytes = {}, .bytes_per_second = 3}).error().message.find("--bandwidth has no use"), std::string::npos);
 }

@@ -121,6 +121,13 @@ class MaxLoadRun {
 Result<PlacementAnswer> MaxLoad::do_solve(const PlacementProblem& problem) const {
   const auto* load = std::get_if<LoadProblem>(&problem);
   if (load == nullptr) return other_problem("max_load", problem);
+  const double nodes = static_cast<double>(load->nodes.size());
+  const double cells = (std::min<double>(nodes, load->accelerators) + 1) * (std::min<double>(nodes, load->hosts) + 1);
+  if (nodes * cells > static_cast<double>(kMostStates)) {
+    return bad_input("max_load counts devices for each set of nodes, which is too much for " +
+                     std::to_string(load->nodes.size()) + " nodes, " + std::to_string(load->accelerators) +
+                     " accelerators and " + std::to_string(load->hosts) + " hosts; take fewer devices");
+  }
   return MaxLoadRun(*load).run();
 }
 

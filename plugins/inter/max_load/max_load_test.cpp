@@ -29,5 +29,21 @@ TEST(MaxLoad, FindsTheBestOfAllStages) {
   RecordProperty("feasible", static_cast<int>(feasible));
 }
 
+TEST(MaxLoad, RefusesByName) {
+  const Result<PlacementAnswer> other = MaxLoad().solve(draw_replica_problem(1));
+  ASSERT_FALSE(other.ok());
+  EXPECT_EQ(other.error().code, ErrorCode::bad_input);
+  EXPECT_NE(other.error().message.find("max_load does not solve this problem"), std::string::npos) << other.error().message;
+
+  auto problem = draw_load_problem(1);
+  problem.accelerators = problem.hosts = kMostPlacementDevices;
+  problem.nodes.resize(1000, problem.nodes.front());
+  problem.edges.clear();
+  const Result<PlacementAnswer> large = MaxLoad().solve(problem);
+  ASSERT_FALSE(large.ok());
+  EXPECT_EQ(large.error().code, ErrorCode::bad_input);
+  EXPECT_NE(large.error().message.find("fewer devices"), std::string::npos) << large.error().message;
+}
+
 }  // namespace
 }  // namespace meshwright

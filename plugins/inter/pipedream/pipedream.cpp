@@ -13,6 +13,7 @@ namespace {
 // So that the table is made in about a minute: pairs of downsets times pairs of numbers of devices.
 constexpr double kMostWork = 4e10;
 constexpr double kMostBits = 2e9;  // downsets times nodes
+constexpr double kMostStates = 2e8;  // downsets times devices
 
 std::size_t most_downsets(const ReplicaProblem& problem) {
   const double devices = problem.devices;
@@ -25,6 +26,12 @@ std::size_t most_downsets(const ReplicaProblem& problem) {
 Result<PlacementAnswer> PipeDream::do_solve(const PlacementProblem& problem) const {
   const auto* replica = std::get_if<ReplicaProblem>(&problem);
   if (replica == nullptr) return other_problem("pipedream", problem);
+  const double states = (static_cast<double>(replica->nodes.size()) + 1) * (replica->devices + 1.0);
+  if (states > kMostStates || states * states / 4 > 10 * kMostWork) {
+    return bad_input("pipedream counts devices for each set of nodes, which is too much for " +
+                     std::to_string(replica->nodes.size()) + " nodes and " + std::to_string(replica->devices) +
+                     " devices; take fewer devices");
+  }
   std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;
   for (const PlacementEdge& edge : replica->edges) edges.emplace_back(edge.from, edge.to);
   const Downsets downsets = find_downsets(downset_graph(replica->nodes.size(), edges), most_downsets(*replica));

@@ -29,5 +29,21 @@ TEST(PipeDream, FindsTheBestOfAllStages) {
   RecordProperty("feasible", static_cast<int>(feasible));
 }
 
+TEST(PipeDream, RefusesByName) {
+  const Result<PlacementAnswer> other = PipeDream().solve(draw_layer_problem(1));
+  ASSERT_FALSE(other.ok());
+  EXPECT_EQ(other.error().code, ErrorCode::bad_input);
+  EXPECT_NE(other.error().message.find("pipedream does not solve this problem"), std::string::npos) << other.error().message;
+
+  auto problem = draw_replica_problem(1);
+  problem.devices = kMostPlacementDevices;
+  problem.nodes.resize(1000, problem.nodes.front());
+  problem.edges.clear();
+  const Result<PlacementAnswer> large = PipeDream().solve(problem);
+  ASSERT_FALSE(large.ok());
+  EXPECT_EQ(large.error().code, ErrorCode::bad_input);
+  EXPECT_NE(large.error().message.find("fewer devices"), std::string::npos) << large.error().message;
+}
+
 }  // namespace
 }  // namespace meshwright

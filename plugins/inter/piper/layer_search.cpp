@@ -13,7 +13,7 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr std::uint32_t kNoStages = 1U << 30;  // devices; no sum of it and a stage's overflows
 constexpr double kRoundOff = 1e-9;
 constexpr double kAhead = 1.5;  // candidates are made for so much more time than is asked for
-constexpr std::size_t kMostStored = 50'000'000;  // labels of all candidates
+constexpr std::size_t kMostStored = 10'000'000;  // labels of all candidates
 
 double least_of(const LayerDegree& degree, double LayerVariant::*field, double LayerVariant::*other) {
   double least = kInfinite;
@@ -121,10 +121,8 @@ void LayerSearch::add_candidates(std::uint32_t before, double seconds) {
       seen[growth.bigger] = true;
       const std::vector<std::uint32_t> nodes = nodes_between(before, growth.bigger);
       for (const std::size_t t : degrees) {
-        if (all_labels_.size() > kMostStored) {
-          too_many_ = true;
-          break;
-        }
+        too_many_ |= all_labels_.size() > kMostStored;
+        if (too_many_) return;
         const bool thin = labels_.thin();
         const std::vector<LayerLabel> labels = labels_.find(nodes, tensors_[t]);
         if (labels.empty()) continue;

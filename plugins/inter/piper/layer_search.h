@@ -52,6 +52,7 @@ class LayerSearch {
     std::uint32_t in_flight = 0;  // stages of its own size, at most
   };
 
+  // Makes the candidates that could take no more than `seconds`.
   void prepare(double seconds);
   void add_candidates(std::uint32_t before, double seconds);
   [[nodiscard]] double label_seconds(const LayerLabel& label, std::uint32_t replicas) const;

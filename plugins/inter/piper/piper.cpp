@@ -11,6 +11,7 @@ namespace meshwright {
 namespace {
 
 constexpr std::size_t kMostDownsets = 10'000;  // of which each pair may be a stage
+constexpr std::size_t kMostStates = 200'000'000;  // downsets times replicas behind them
 constexpr double kRoomForAll = 1e60;         // bytes
 constexpr double kStep = 1.15;               // from one guess of the time to the next
 constexpr double kNear = 1e-9;
@@ -69,9 +70,16 @@ std::string why_none(const LayerProblem& problem) {
 Result<PlacementAnswer> Piper::do_solve(const PlacementProblem& problem) const {
   const auto* layers = std::get_if<LayerProblem>(&problem);
   if (layers == nullptr) return other_problem("piper", problem);
+  const std::size_t most_replicas = std::min(layers->devices, layers->samples);
+  const std::size_t most_downsets = std::min(kMostDownsets, kMostStates / (most_replicas + 1));
+  if (layers->nodes.size() + 1 > most_downsets) {
+    return bad_input("piper counts replicas for each set of layers, which is too much for " +
+                     std::to_string(layers->nodes.size()) + " layers and " + std::to_string(most_replicas) +
+                     " replicas; take fewer devices, or join layers");
+  }
   std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;
   for (const PlacementEdge& edge : layers->edges) edges.emplace_back(edge.from, edge.to);
-  const Downsets downsets = find_downsets(downset_graph(layers->nodes.size(), edges), kMostDownsets);
+  const Downsets downsets = find_downsets(downset_graph(layers->nodes.size(), edges), most_downsets);
   const std::string method = downsets.complete ? std::to_string(downsets.size()) + " downsets"
                                                : "stages along one order of the nodes, since there are too many downsets";
   const auto answer_by = [&](FoundLayers&& found, bool exact) {

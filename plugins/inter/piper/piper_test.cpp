@@ -29,5 +29,22 @@ TEST(Piper, FindsTheBestOfAllStages) {
   RecordProperty("feasible", static_cast<int>(feasible));
 }
 
+TEST(Piper, RefusesByName) {
+  const Result<PlacementAnswer> other = Piper().solve(draw_load_problem(1));
+  ASSERT_FALSE(other.ok());
+  EXPECT_EQ(other.error().code, ErrorCode::bad_input);
+  EXPECT_NE(other.error().message.find("piper does not solve this problem"), std::string::npos) << other.error().message;
+
+  auto problem = draw_layer_problem(1);
+  problem.devices = problem.samples = kMostPlacementDevices;
+  problem.nodes.resize(9000, {"x", {}});
+  problem.edges.clear();
+  for (LayerNode& node : problem.nodes) node.degrees.clear();
+  const Result<PlacementAnswer> large = Piper().solve(problem);
+  ASSERT_FALSE(large.ok());
+  EXPECT_EQ(large.error().code, ErrorCode::bad_input);
+  EXPECT_NE(large.error().message.find("fewer devices"), std::string::npos) << large.error().message;
+}
+
 }  // namespace
 }  // namespace meshwright
