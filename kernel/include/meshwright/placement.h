@@ -3,7 +3,7 @@
 // solvers are plugins of kind "inter".
 //
 //   LoadProblem     Tarnawski et al. 2020, "Efficient Algorithms for Device Placement of DNN Graph Operators": every
-//                   device is one stage, and the objective is the largest load of any device (§3).
+//                   device is one stage, and the objective is the largest load of any device.
 //   ReplicaProblem  Narayanan et al. 2019, "PipeDream" (§3.1): stages are replicated.
 //   LayerProblem    Tarnawski et al. 2021, "Piper: Multidimensional Planner for DNN Parallelization" (§3): stages are
 //                   replicated and split by tensor parallelism, and each layer chooses how it runs.

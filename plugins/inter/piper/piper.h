@@ -1,4 +1,4 @@
-// Tarnawski et al. 2021, "Piper: Multidimensional Planner for DNN Parallelization" (§4): stages, replicas, degrees of
+// Tarnawski et al. 2021, "Piper: Multidimensional Planner for DNN Parallelization": stages, replicas, degrees of
 // tensor parallelism, and how each layer runs. Their dynamic program has a table over downsets, devices and replicas;
 // here time is guessed and devices are counted, so that the table is one dimension less (decision 059). Where memory
 // binds, their program picks how layers run greedily; here the choice is exact.

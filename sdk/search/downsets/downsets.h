@@ -1,4 +1,4 @@
-// The downsets of an acyclic graph (ideals in Tarnawski et al. 2020, §5.1): sets of nodes that hold, with each node, all
+// The downsets of an acyclic graph (ideals in Tarnawski et al. 2020): sets of nodes that hold, with each node, all
 // that it reads. Stages that data passes through in order are the differences of a chain of downsets, from the empty
 // one to the whole; so a dynamic program over them finds the best stages.
 #pragma once
