@@ -40,7 +40,7 @@ PlacementAnswer no_answer(const LoadProblem& problem, bool proven) {
   PlacementAnswer answer;
   answer.status = SolveStatus::infeasible;
   answer.binding = std::to_string(problem.accelerators) + " accelerators of " +
-                   std::to_string(static_cast<std::int64_t>(problem.accelerator_bytes)) + " bytes and " +
+                   std::to_string(static_cast<std::int64_t>(std::min(problem.accelerator_bytes, 9e18))) + " bytes and " +
                    std::to_string(problem.hosts) + " hosts hold no contiguous stages of all nodes";
   if (!proven) answer.binding += " along one order of the nodes; the graph has too many ideals to try all";
   return answer;

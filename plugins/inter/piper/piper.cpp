@@ -46,7 +46,7 @@ std::optional<FoundLayers> search_layers(LayerSearch& search) {
 
 // A layer that fits no device whatever runs beside it, or the devices that are too few for all of them.
 std::string why_none(const LayerProblem& problem) {
-  const auto text = [](double bytes) { return std::to_string(static_cast<std::int64_t>(std::ceil(bytes))) + " bytes"; };
+  const auto text = [](double bytes) { return std::to_string(static_cast<std::int64_t>(std::ceil(std::min(bytes, 9e18)))) + " bytes"; };
   for (const LayerNode& node : problem.nodes) {
     double least = -1;
     for (const LayerDegree& degree : node.degrees) {
