@@ -9,6 +9,7 @@
 #include "commands/explain_command.h"
 #include "commands/iopddl_command.h"
 #include "commands/measure_command.h"
+#include "commands/place_command.h"
 #include "commands/plan_command.h"
 #include "commands/plugins_command.h"
 #include "commands/profile_command.h"
@@ -18,6 +19,7 @@
 #include "config/plan_options.h"
 #include "files/count_limits.h"
 #include "meshwright/abi_tag.h"
+#include "meshwright/placement.h"
 #include "meshwright/schedule.h"
 
 namespace meshwright::host {
@@ -170,6 +172,19 @@ void add_iopddl(CLI::App& app, IopddlOptions& options, int& exit_code) {
   iopddl.callback([&options, &exit_code] { exit_code = run_iopddl(options); });
 }
 
+void add_place(CLI::App& app, PlaceOptions& options, int& exit_code) {
+  CLI::App& place = *app.add_subcommand("place", "cut a graph of costs into stages: a problem file of Tarnawski et al., Piper or PipeDream");
+  place.add_option("FILE", options.input, "the problem, in its authors' format")->required();
+  place.add_option("--inter", options.inter, "plugin that chooses the stages; the one of the file's problem if absent");
+  place.add_option("--devices", options.devices, "accelerators; as many as the file says if absent")->check(CLI::Range(1U, kMostPlacementDevices));
+  place.add_option("--memory", options.memory, "of a device, such as 8GiB; what the file says if absent");
+  place.add_option("--bandwidth", options.bandwidth, "of a device in a second, such as 25GiB; what the file says if absent, and 1.25GB where it says nothing");
+  place.add_option("--config", options.config, "the configuration, a TOML file");
+  place.add_option("--set", options.set, kSetHelp)->allow_extra_args(false);
+  add_format(place, options.format);
+  place.callback([&options, &exit_code] { exit_code = run_place(options); });
+}
+
 void add_schedule(CLI::App& app, ScheduleOptions& options, int& exit_code) {
   CLI::App& schedule = *app.add_subcommand("schedule", "what a pipeline schedule does, without a model: order, time, what stages hold");
   schedule.add_option("ID", options.id, "a plugin of kind schedules, such as one_f_one_b")->required();
@@ -237,6 +252,8 @@ int run_command_line(int argc, const char* const* argv) {
   add_explain(app, explain_options, exit_code);
   ProfileOptions profile_options;
   add_profile(app, profile_options, exit_code);
+  PlaceOptions place_options;
+  add_place(app, place_options, exit_code);
   IopddlOptions iopddl_options;
   add_iopddl(app, iopddl_options, exit_code);
   ScheduleOptions schedule_options;

@@ -19,7 +19,7 @@
 // backend     meshwright::Backend           kernels      meshwright::OpKernels
 // passes      meshwright::ProgramPass       transports   meshwright::Transport
 // emitters    meshwright::OpEmitter         checkpoint   meshwright::CheckpointSolver
-// schedules   meshwright::ScheduleMaker
+// schedules   meshwright::ScheduleMaker    inter        meshwright::InterSolver
 #pragma once
 
 #include <cstddef>
