@@ -25,7 +25,9 @@ class Carrier {
 
   // Where the communication stream of the rank runs beside its computing. Null: everything is done in the order of the program, at once.
   virtual SideStream* side() { return nullptr; }
-  // What a rank does that waits for that stream: little, so that others get the processor.
+  // Lets that stream, and what was sent, go on as far as they can without waiting. Errors: theirs.
+  virtual Status progress() { return Done{}; }
+  // What a rank does that waits: little, so that others get the processor.
   virtual void pause() {}
   // As `move`, beside the computing: what is to be called until it is done. `source` and `result` stay until then.
   virtual Result<SideStream::Task> begin_move(std::int64_t rank, std::size_t step, const Instruction& instruction, const Tensor& source, Tensor& result) {

@@ -203,7 +203,7 @@ Result<bool> Execution::execute(std::size_t step) {
     // What takes its operand over moves nothing: that is done in the program's order.
     if (instruction.stream == Stream::communication && !instruction.takes_over()) return done(put_aside(instruction, *side));
     if (Status status = wait_for(instruction, *side); !status) return status.error();
-    if (Status status = side->advance(); !status) return status.error();
+    if (Status status = carrier_->progress(); !status) return status.error();
   }
   switch (instruction.kind()) {
     case InstructionKind::compute:
@@ -390,7 +390,7 @@ Status Execution::put_aside(const Instruction& instruction, SideStream& side) {
   }
 }
 
-Status Execution::wait_for(const Instruction& instruction, SideStream& side) const {
+Status Execution::wait_for(const Instruction& instruction, const SideStream& side) const {
   const std::int64_t microbatch = instruction.operands_from(microbatch_);
   const bool changes = instruction.kind() == InstructionKind::free || instruction.in_place();
   const auto is_busy = [&] {
@@ -399,7 +399,7 @@ Status Execution::wait_for(const Instruction& instruction, SideStream& side) con
            std::ranges::any_of(instruction.operands, [&](const ProgramOperand& operand) { return changes ? side.uses(storage(operand.value)) : side.writes(storage(operand.value)); });
   };
   while (is_busy()) {
-    if (Status status = side.advance(); !status) return status;
+    if (Status status = carrier_->progress(); !status) return status;
     if (is_busy()) carrier_->pause();
   }
   return Done{};

@@ -114,7 +114,7 @@ class Execution {
   // Where the communication stream runs beside this: puts the instruction there.
   Status put_aside(const Instruction& instruction, SideStream& side);
   // Until the communication stream is done with what the instruction waits for.
-  Status wait_for(const Instruction& instruction, SideStream& side) const;
+  Status wait_for(const Instruction& instruction, const SideStream& side) const;
   Status take_over(const Instruction& instruction);
   Status update(const Instruction& instruction);
 

@@ -113,6 +113,12 @@ Result<MovePart> move_part(const Program& program, const Instruction& instructio
   return part;
 }
 
+MovePart part_of(const MovePart& part, std::int64_t rank) {
+  std::vector<std::int64_t> at = coordinates_of(part.program.mesh, rank);
+  Box target = box_of(part.to.layout, part.to.atoms, part.program.mesh, at);
+  return {part.program, part.move, part.from, part.to, rank, std::move(at), part.group, std::move(target), part.element_bytes, part.combine};
+}
+
 bool needs_others(const MovePart& part) {
   if (part.move.kind == MoveKind::keep_one) return false;
   return part.move.kind != MoveKind::slice || !part.to.layout.is_innermost(part.move.axis);

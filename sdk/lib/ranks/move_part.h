@@ -30,6 +30,9 @@ struct MovePart {
 // Errors: bad_input for a reduction in a dtype in which ranks don't compute.
 Result<MovePart> move_part(const Program& program, const Instruction& instruction, std::int64_t rank);
 
+// The part of the same move that falls to another rank of the group.
+MovePart part_of(const MovePart& part, std::int64_t rank);
+
 // Whether the rank needs anything of others: it does not where it slices the innermost axis of an atom, nor where one rank keeps a value.
 bool needs_others(const MovePart& part);
 

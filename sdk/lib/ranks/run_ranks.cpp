@@ -194,8 +194,8 @@ class Threads final : public Runtime {
   void place(DeviceGroup& group) override { group.here.resize(static_cast<std::size_t>(group.devices)); }
   PartsOfAll parts_of_all(const DeviceGroup&) override { return {}; }
   Result<Report> run(Stages& stages, const std::vector<std::vector<const Tensor*>>& inputs, const std::vector<RunObserver*>& observers) override { return Run(stages, options_, inputs, observers).run(); }
-  Result<Tensor> told(const DeviceGroup&, Result<Tensor> tensor) override { return tensor; }
-  std::int64_t told(const DeviceGroup&, std::int64_t number) override { return number; }
+  Result<Tensor> told(const DeviceGroup&, Result<Tensor> found) override { return found; }
+  std::int64_t largest(std::int64_t number) override { return number; }
 
  private:
   const RunOptions options_;

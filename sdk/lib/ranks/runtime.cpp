@@ -88,7 +88,7 @@ class Training {
     Result<Tensor> first = runtime_->told(group_of(stage), std::move(state->first)), second = runtime_->told(group_of(stage), std::move(state->second));
     if (!first) return first.error();
     if (!second) return second.error();
-    return OptimizerState{runtime_->told(group_of(stage), state->steps), std::move(*first), std::move(*second)};
+    return OptimizerState{runtime_->largest(state->steps), std::move(*first), std::move(*second)};
   }
 
   [[nodiscard]] std::vector<std::int64_t> peak_bytes() const {
@@ -96,7 +96,7 @@ class Training {
     for (const DeviceGroup& group : stages_.groups) {
       std::int64_t most = 0;
       for (const DeviceBytes& device : group.here) most = std::max(most, device.most);
-      peaks.push_back(runtime_->told(group, most));
+      peaks.push_back(runtime_->largest(most));
     }
     return peaks;
   }

@@ -59,9 +59,10 @@ class Runtime {
   // `inputs`: by stage and input of its program. `observers`: by stage.
   virtual Result<Report> run(Stages& stages, const std::vector<std::vector<const Tensor*>>& inputs, const std::vector<RunObserver*>& observers) = 0;
 
-  // What a rank of this group has found out, on all alike. `type`: of the tensor, where there is one.
-  virtual Result<Tensor> told(const DeviceGroup& group, Result<Tensor> tensor) = 0;
-  virtual std::int64_t told(const DeviceGroup& group, std::int64_t number) = 0;
+  // On all processes alike, each of which calls it: what those with ranks of this group have found.
+  virtual Result<Tensor> told(const DeviceGroup& group, Result<Tensor> found) = 0;
+  // Likewise the largest number that any of them has.
+  virtual std::int64_t largest(std::int64_t number) = 0;
 };
 
 std::unique_ptr<Executable> compile_on(std::unique_ptr<Runtime> runtime, const BackendInput& input);
