@@ -32,8 +32,8 @@ class Mpi final : public Backend {
 
   Status check_processes(std::int64_t ranks) const {
     if (ranks == world_.size()) return Done{};
-    return bad_input("the plan has " + std::to_string(ranks) + " ranks, and there " + (world_.size() == 1 ? "is 1 process" : "are " + std::to_string(world_.size()) + " processes") +
-                     ", of which each is one; start it with `mpirun -n " + std::to_string(ranks) + " meshwright run PLAN --backend mpi`");
+    const std::string started = world_.size() == 1 ? "this process was started alone" : std::to_string(world_.size()) + " processes were started";
+    return bad_input("the plan has " + std::to_string(ranks) + " ranks, a process each, and " + started + "; start as many: mpirun -n " + std::to_string(ranks) + " meshwright run PLAN --backend mpi");
   }
 
   [[nodiscard]] Processes do_processes() const override { return {world_.rank(), world_.size()}; }

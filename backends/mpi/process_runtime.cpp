@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -46,7 +47,10 @@ class MessageCarrier final : public Carrier {
     return side_.advance();
   }
 
-  void pause() override { Patience().pause(); }
+  Status wait_until(const std::function<bool()>& is_so) override {
+    const Result<bool> done = until([&]() -> Result<bool> { return is_so(); });
+    return done ? Status(Done{}) : done.error();
+  }
 
   Result<SideStream::Task> begin_move(std::int64_t, std::size_t, const Instruction& instruction, const Tensor& source, Tensor& result) override {
     const SideStream::Task done = []() -> Result<bool> { return true; };

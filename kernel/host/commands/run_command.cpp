@@ -12,6 +12,7 @@
 #include "commands/open_plan.h"
 #include "commands/runnable_plan.h"
 #include "commands/training_state.h"
+#include "config/log_sink.h"
 #include "files/json.h"
 #include "files/safetensors.h"
 #include "files/write_file.h"
@@ -206,6 +207,7 @@ int run_training(const RunOptions& options) {
   if (!made) return fail(options.plan, unknown_backend(options.plan.backend, made.error()));
   const Backend& backend = **made;
   const bool is_first = backend.processes().number == 0;
+  if (!is_first) install_log_sink(LogLevel::error);  // a warning is one of all, and said once
 
   Result<OpenAnyPlan> opened = open_any_plan(options.plan, std::move(*host));
   if (Status status = backend.agree(opened ? Status(Done{}) : Status(opened.error())); !status) return said_once(options, backend, status.error());

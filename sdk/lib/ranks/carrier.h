@@ -27,8 +27,8 @@ class Carrier {
   virtual SideStream* side() { return nullptr; }
   // Lets that stream, and what was sent, go on as far as they can without waiting. Errors: theirs.
   virtual Status progress() { return Done{}; }
-  // What a rank does that waits: little, so that others get the processor.
-  virtual void pause() {}
+  // Returns when it is so, and lets all that is under way go on meanwhile. Errors: those of `progress`.
+  virtual Status wait_until(const std::function<bool()>& is_so) { return is_so() ? Status(Done{}) : internal_error("nothing goes on that could be waited for"); }
   // As `move`, beside the computing: what is to be called until it is done. `source` and `result` stay until then.
   virtual Result<SideStream::Task> begin_move(std::int64_t rank, std::size_t step, const Instruction& instruction, const Tensor& source, Tensor& result) {
     return SideStream::Task([this, rank, step, &instruction, &source, &result] { return move(rank, step, instruction, source, result); });

@@ -393,16 +393,11 @@ Status Execution::put_aside(const Instruction& instruction, SideStream& side) {
 Status Execution::wait_for(const Instruction& instruction, const SideStream& side) const {
   const std::int64_t microbatch = instruction.operands_from(microbatch_);
   const bool changes = instruction.kind() == InstructionKind::free || instruction.in_place();
-  const auto is_busy = [&] {
-    const auto storage = [&](ProgramValueId id) { return values_[program_.place(id, microbatch)].storage.get(); };
-    return std::ranges::any_of(instruction.waits, [&](ProgramValueId id) { return side.uses(storage(id)); }) ||
-           std::ranges::any_of(instruction.operands, [&](const ProgramOperand& operand) { return changes ? side.uses(storage(operand.value)) : side.writes(storage(operand.value)); });
-  };
-  while (is_busy()) {
-    if (Status status = carrier_->progress(); !status) return status;
-    if (is_busy()) carrier_->pause();
-  }
-  return Done{};
+  const auto storage = [&](ProgramValueId id) { return values_[program_.place(id, microbatch)].storage.get(); };
+  return carrier_->wait_until([&] {
+    return std::ranges::none_of(instruction.waits, [&](ProgramValueId id) { return side.uses(storage(id)); }) &&
+           std::ranges::none_of(instruction.operands, [&](const ProgramOperand& operand) { return changes ? side.uses(storage(operand.value)) : side.writes(storage(operand.value)); });
+  });
 }
 
 Status Execution::update(const Instruction& instruction) {
