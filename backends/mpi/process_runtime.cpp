@@ -40,14 +40,11 @@ class MessageCarrier final : public Carrier {
     return until([&]() -> Result<bool> { return arriving.advance(); });
   }
 
-  SideStream* side() override { return &side_; }
+  SideStream* side(std::int64_t) override { return &side_; }
 
-  Status progress() override {
-    letters_.advance();
-    return side_.advance();
-  }
+  Status progress(std::int64_t) override { return progress(); }
 
-  Status wait_until(const std::function<bool()>& is_so) override {
+  Status wait_until(std::int64_t, const std::function<bool()>& is_so) override {
     const Result<bool> done = until([&]() -> Result<bool> { return is_so(); });
     return done ? Status(Done{}) : done.error();
   }
@@ -82,6 +79,11 @@ class MessageCarrier final : public Carrier {
   [[nodiscard]] std::int64_t fetched_bytes() const { return fetched_bytes_; }
 
  private:
+  Status progress() {
+    letters_.advance();
+    return side_.advance();
+  }
+
   World& world_;
   const TransferPlans& plans_;
   Letters& letters_;

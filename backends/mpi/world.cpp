@@ -4,7 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
+#include <exception>
 #include <thread>
 
 #include "meshwright/log.h"
@@ -46,6 +46,7 @@ World::World() {
 
 World::~World() {
   if (!is_started_) return;
+  if (std::uncaught_exceptions() > 0) end_all(internal_error("rank " + std::to_string(rank_) + ": out of memory, or a fault of our own"));
   for (auto& [ranks, comm] : groups_) MPI_Comm_free(&comm);
   MPI_Comm_free(&letters_);
   MPI_Finalize();

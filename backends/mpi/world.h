@@ -23,7 +23,7 @@ class World {
  public:
   // Starts MPI where a launcher started this process; else there is one process.
   World();
-  // Every process leaves, or the others wait.
+  // Every process leaves, or the others wait; with an exception under way it ends them.
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;

@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(Models, RunMpiOnEight,
 
 // Eight processes, in one stage and in two, lose what one device loses, up to rounding in float32.
 TEST_F(RunMpi, EqualsOneDevice) {
-  const std::string microbatches = " --set train.microbatches=4";
+  const std::string microbatches = " --set train.microbatches=2";
   const std::vector<double> one = losses(said(run_command(run_words(planned("gpt2_deep_tiny", "--mesh 1" + microbatches, "one.json", "a100x1"), "--steps 3"))));
   for (const std::string options : {"--mesh 2x4", "--mesh 2x2 --set search.stages=2"}) {
     expect_near(losses(said(run_command(mpirun(8) + run_words(planned("gpt2_deep_tiny", options + microbatches), "--backend mpi --steps 3")))), one, 1e-5);
@@ -57,7 +57,7 @@ TEST_F(RunMpi, EqualsOneDevice) {
 
 // Threads go on from what processes saved, and the other way; by the same plan to the bit, from stages to one stage up to rounding.
 TEST_F(RunMpi, SavesForOtherBackendsAndPlans) {
-  const std::string stages = planned("gpt2_deep_tiny", "--mesh 2x2 --set search.stages=2 --set train.microbatches=4", "stages.json"), whole = planned("gpt2_deep_tiny", "--mesh 2x4 --set train.microbatches=4", "whole.json");
+  const std::string stages = planned("gpt2_deep_tiny", "--mesh 2x2 --set search.stages=2 --set train.microbatches=2", "stages.json"), whole = planned("gpt2_deep_tiny", "--mesh 2x4 --set train.microbatches=2", "whole.json");
   const std::vector<double> all = losses(said(run_command(run_words(stages, "--steps 4")))), rest(all.begin() + 2, all.end());
   said(run_command(mpirun(8) + run_words(stages, "--backend mpi --steps 2 --save " + path("processes.safetensors"))));
   said(run_command(run_words(stages, "--steps 2 --save " + path("threads.safetensors"))));

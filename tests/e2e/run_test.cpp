@@ -43,6 +43,18 @@ TEST_F(Run, SaysWhatEachStepWas) {
   EXPECT_THAT(run_program("run " + plan).output, HasSubstr("8 ranks on backend 'reference'"));
 }
 
+// What runs beside the computing may come as late as the program says that something waits for it: parameters that are gathered, gradients that are reduced and added up,
+// what stages send.
+TEST_F(Run, WaitsForWhatRunsBesideTheComputing) {
+  for (const std::string options : {"--mesh 2x4 --set search.zero=3 --set search.batch_axes=all --set train.microbatches=1", "--mesh 2x2 --set search.stages=2 --set train.microbatches=4"}) {
+    const std::string plan = planned("gpt2_deep_tiny", options);
+    const json late = trained(plan, "--steps 3 --set emit.reference.communicates_late=true"), in_order = trained(plan, "--steps 3");
+    EXPECT_EQ(losses(late), losses(in_order)) << options;
+    EXPECT_EQ(late["bytes_sent"], in_order["bytes_sent"]) << options;
+    EXPECT_EQ(late["peak_bytes"], in_order["peak_bytes"]) << options;
+  }
+}
+
 // Losses of eight devices, in one stage and in two, are those of one up to rounding in float32.
 TEST_F(Run, IsTheSameOnOneDevice) {
   const std::string microbatches = " --set train.microbatches=4";

@@ -2,10 +2,12 @@
 
 #include <chrono>
 #include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -187,6 +189,18 @@ std::string trained_text(const RunOptions& options, const Trained& trained) {
   return options.save.empty() ? text : text + "  saved           " + options.save + "\n";
 }
 
+// What becomes of work that this process does by itself. It always comes back: the others wait for it in `agree`.
+template <class Work>
+Status attempt(Work work) {
+  try {
+    return work();
+  } catch (const std::exception& problem) {
+    return internal_error(problem.what());
+  }
+}
+
+Status status_of(const auto& result) { return result ? Status(Done{}) : Status(result.error()); }
+
 // The exit code of an error that all processes have alike, which the first one says.
 int said_once(const RunOptions& options, const Backend& backend, const Error& error) {
   return backend.processes().number == 0 ? fail(options.plan, error) : static_cast<int>(error.code);
@@ -209,19 +223,21 @@ int run_training(const RunOptions& options) {
   const bool is_first = backend.processes().number == 0;
   if (!is_first) install_log_sink(LogLevel::error);  // a warning is one of all, and said once
 
-  Result<OpenAnyPlan> opened = open_any_plan(options.plan, std::move(*host));
-  if (Status status = backend.agree(opened ? Status(Done{}) : Status(opened.error())); !status) return said_once(options, backend, status.error());
-  Training training(options, std::move(*opened), backend);
-  Status prepared = training.prepare();
-  if (prepared && std::filesystem::is_directory(options.save)) prepared = bad_input(options.save + ": is a folder; --save wants a file's name");
+  std::optional<Training> training;
+  const Status prepared = attempt([&]() -> Status {
+    if (std::filesystem::is_directory(options.save)) return bad_input(options.save + ": is a folder; --save wants a file's name");
+    Result<OpenAnyPlan> opened = open_any_plan(options.plan, std::move(*host));
+    if (!opened) return opened.error();
+    training.emplace(options, std::move(*opened), backend);
+    return training->prepare();
+  });
   if (Status status = backend.agree(prepared); !status) return said_once(options, backend, status.error());
-  if (Status status = backend.agree(training.start()); !status) return said_once(options, backend, status.error());
-  const Result<Trained> trained = training.train();
-  if (Status status = backend.agree(trained ? Status(Done{}) : Status(trained.error())); !status) return said_once(options, backend, status.error());
+  if (Status status = backend.agree(training->start()); !status) return said_once(options, backend, status.error());
+  const Result<Trained> trained = training->train();
+  if (Status status = backend.agree(status_of(trained)); !status) return said_once(options, backend, status.error());
   if (!options.save.empty()) {
-    const Result<TrainingState> state = training.fetch();
-    Status saved = state ? Status(Done{}) : Status(state.error());
-    if (saved && is_first) saved = training.write(*state);
+    const Result<TrainingState> state = training->fetch();
+    const Status saved = state && is_first ? attempt([&] { return training->write(*state); }) : status_of(state);
     if (Status status = backend.agree(saved); !status) return said_once(options, backend, status.error());
   }
   if (is_first) print(options.plan.format == "json" ? write_json(trained_json(options, *trained)) : trained_text(options, *trained));

@@ -23,12 +23,12 @@ class Carrier {
   // The other way. `result` is all zeros. False: the run has stopped.
   virtual Result<bool> receive(std::int64_t rank, std::size_t step, std::int64_t microbatch, const Message& message, const ShardedType& type, Tensor& result) = 0;
 
-  // Where the communication stream of the rank runs beside its computing. Null: everything is done in the order of the program, at once.
-  virtual SideStream* side() { return nullptr; }
+  // Where the communication stream of a rank runs beside its computing. Null: everything is done in the order of the program, at once.
+  virtual SideStream* side(std::int64_t /*rank*/) { return nullptr; }
   // Lets that stream, and what was sent, go on as far as they can without waiting. Errors: theirs.
-  virtual Status progress() { return Done{}; }
+  virtual Status progress(std::int64_t /*rank*/) { return Done{}; }
   // Returns when it is so, and lets all that is under way go on meanwhile. Errors: those of `progress`.
-  virtual Status wait_until(const std::function<bool()>& is_so) { return is_so() ? Status(Done{}) : internal_error("nothing goes on that could be waited for"); }
+  virtual Status wait_until(std::int64_t /*rank*/, const std::function<bool()>& is_so) { return is_so() ? Status(Done{}) : internal_error("nothing goes on that could be waited for"); }
   // As `move`, beside the computing: what is to be called until it is done. `source` and `result` stay until then.
   virtual Result<SideStream::Task> begin_move(std::int64_t rank, std::size_t step, const Instruction& instruction, const Tensor& source, Tensor& result) {
     return SideStream::Task([this, rank, step, &instruction, &source, &result] { return move(rank, step, instruction, source, result); });

@@ -199,11 +199,11 @@ Result<bool> Execution::execute(std::size_t step) {
     if (!status) return status.error();
     return true;
   };
-  if (SideStream* side = carrier_->side()) {
+  if (SideStream* side = carrier_->side(rank_)) {
     // What takes its operand over moves nothing: that is done in the program's order.
     if (instruction.stream == Stream::communication && !instruction.takes_over()) return done(put_aside(instruction, *side));
     if (Status status = wait_for(instruction, *side); !status) return status.error();
-    if (Status status = carrier_->progress(); !status) return status.error();
+    if (Status status = carrier_->progress(rank_); !status) return status.error();
   }
   switch (instruction.kind()) {
     case InstructionKind::compute:
@@ -394,7 +394,7 @@ Status Execution::wait_for(const Instruction& instruction, const SideStream& sid
   const std::int64_t microbatch = instruction.operands_from(microbatch_);
   const bool changes = instruction.kind() == InstructionKind::free || instruction.in_place();
   const auto storage = [&](ProgramValueId id) { return values_[program_.place(id, microbatch)].storage.get(); };
-  return carrier_->wait_until([&] {
+  return carrier_->wait_until(rank_, [&] {
     return std::ranges::none_of(instruction.waits, [&](ProgramValueId id) { return side.uses(storage(id)); }) &&
            std::ranges::none_of(instruction.operands, [&](const ProgramOperand& operand) { return changes ? side.uses(storage(operand.value)) : side.writes(storage(operand.value)); });
   });

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <limits>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "execution.h"
 #include "meeting.h"
@@ -19,7 +22,8 @@ namespace {
 // Values move in memory that the ranks share.
 class MemoryCarrier final : public Carrier {
  public:
-  MemoryCarrier(const Program& program, Meeting& meeting, Post& post, const RunOptions& options, AmongRanks among) : transport_(program, meeting, options.scatter_partials, among), post_(post), among_(std::move(among)) {}
+  MemoryCarrier(const Program& program, Meeting& meeting, Post& post, const RunOptions& options, AmongRanks among)
+      : transport_(program, meeting, options.scatter_partials, among), post_(post), among_(std::move(among)), late_(options.communicates_late ? static_cast<std::size_t>(program.mesh.devices()) : 0) {}
 
   Result<bool> move(std::int64_t rank, std::size_t step, const Instruction& instruction, const Tensor& source, Tensor& result) override { return transport_.move(rank, step, instruction, source, result); }
   Status send(std::int64_t rank, std::int64_t microbatch, const Message& message, const ShardedType& type, const Tensor& part) override {
@@ -29,12 +33,30 @@ class MemoryCarrier final : public Carrier {
   Result<bool> receive(std::int64_t rank, std::size_t step, std::int64_t microbatch, const Message& message, const ShardedType& type, Tensor& result) override {
     return post_.receive(message, microbatch, rank, type, among_.first + rank, {among_.steps[step], 0, {among_.first + rank}}, result);
   }
+  // All ranks wait for the same in the program's order, so that they meet as they do without.
+  SideStream* side(std::int64_t rank) override { return late_.empty() ? nullptr : &late_[static_cast<std::size_t>(rank)]; }
+  Status wait_until(std::int64_t rank, const std::function<bool()>& is_so) override {
+    while (!is_so()) {
+      if (Status status = late_[static_cast<std::size_t>(rank)].advance(); !status) return status;
+    }
+    return Done{};
+  }
+  // The move is done the second time that it is asked for, so that no more of the stream is done than must be.
+  Result<SideStream::Task> begin_move(std::int64_t rank, std::size_t step, const Instruction& instruction, const Tensor& source, Tensor& result) override {
+    return SideStream::Task([this, rank, step, &instruction, &source, &result, is_asked = false]() mutable -> Result<bool> {
+      if (!std::exchange(is_asked, true)) return false;
+      const Result<bool> met = transport_.move(rank, step, instruction, source, result);
+      if (met && !*met) return internal_error("the run has stopped");
+      return met;
+    });
+  }
   [[nodiscard]] std::int64_t fetched_bytes(std::int64_t rank) const { return transport_.fetched_bytes(rank); }
 
  private:
   Transport transport_;
   Post& post_;
   const AmongRanks among_;
+  std::vector<SideStream> late_;  // by rank; none: nothing is done late
 };
 
 // All devices of one step, each a thread; the first is the caller's.
@@ -138,6 +160,11 @@ class Run {
       if (!meeting_.goes_on(part.place(at.index))) return false;
       const Result<bool> done = part.stage.rank(rank).execute(at.index);
       if (!done || !*done) return done;
+    }
+    for (Part* part : parts) {
+      const SideStream* late = part->carrier.side(rank);
+      const Status done = part->carrier.wait_until(rank, [&] { return late == nullptr || late->is_empty(); });
+      if (!done) return done.error();
     }
     for (Part* part : parts) {
       at = {0, part->number, part->stage.steps().size()};
