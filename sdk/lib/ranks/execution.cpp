@@ -201,9 +201,10 @@ Result<bool> Execution::execute(std::size_t step) {
   };
   if (SideStream* side = carrier_->side(rank_)) {
     // What takes its operand over moves nothing: that is done in the program's order.
-    if (instruction.stream == Stream::communication && !instruction.takes_over()) return done(put_aside(instruction, *side));
-    if (Status status = wait_for(instruction, *side); !status) return status.error();
+    const bool is_put_aside = instruction.stream == Stream::communication && !instruction.takes_over();
+    if (Status status = is_put_aside ? put_aside(instruction, *side) : wait_for(instruction, *side); !status) return status.error();
     if (Status status = carrier_->progress(rank_); !status) return status.error();
+    if (is_put_aside) return true;
   }
   switch (instruction.kind()) {
     case InstructionKind::compute:
@@ -368,7 +369,7 @@ Status Execution::put_aside(const Instruction& instruction, SideStream& side) {
         const Result<Reading> part = read(read_there[0], read_there[0].views.size());
         if (!part) return part.error();
         return at_once(carrier_->send(rank_, microbatch, *instruction.message(), program_.type(instruction.operands[0].value), **part));
-      });
+      }, true);
       return Done{};
     case InstructionKind::move: {
       Tensor result = placed(instruction.results[0], microbatch_);

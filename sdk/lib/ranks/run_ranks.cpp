@@ -35,6 +35,9 @@ class MemoryCarrier final : public Carrier {
   }
   // All ranks wait for the same in the program's order, so that they meet as they do without.
   SideStream* side(std::int64_t rank) override { return late_.empty() ? nullptr : &late_[static_cast<std::size_t>(rank)]; }
+  Status progress(std::int64_t rank) override {
+    return wait_until(rank, [&] { return late_.empty() || !side(rank)->has_for_others(); });
+  }
   Status wait_until(std::int64_t rank, const std::function<bool()>& is_so) override {
     while (!is_so()) {
       if (Status status = late_[static_cast<std::size_t>(rank)].advance(); !status) return status;

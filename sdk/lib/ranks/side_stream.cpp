@@ -10,8 +10,8 @@ bool has(const std::vector<const Tensor*>& storages, const Tensor* storage) { re
 
 }  // namespace
 
-void SideStream::add(std::string what, std::vector<const Tensor*> reads, std::vector<const Tensor*> writes, Begin begin) {
-  queue_.push_back({std::move(what), std::move(reads), std::move(writes), std::move(begin), {}});
+void SideStream::add(std::string what, std::vector<const Tensor*> reads, std::vector<const Tensor*> writes, Begin begin, bool for_others) {
+  queue_.push_back({std::move(what), std::move(reads), std::move(writes), std::move(begin), {}, for_others});
 }
 
 Status SideStream::advance() {
@@ -33,6 +33,8 @@ Status SideStream::advance() {
 bool SideStream::uses(const Tensor* storage) const {
   return std::ranges::any_of(queue_, [&](const Item& item) { return has(item.reads, storage) || has(item.writes, storage); });
 }
+
+bool SideStream::has_for_others() const { return std::ranges::any_of(queue_, &Item::for_others); }
 
 bool SideStream::writes(const Tensor* storage) const {
   return std::ranges::any_of(queue_, [&](const Item& item) { return has(item.writes, storage); });

@@ -50,6 +50,17 @@ TEST(SideStream, KnowsWhatIsStillReadAndWritten) {
   EXPECT_FALSE(side.uses(&y) || side.uses(&z));
 }
 
+TEST(SideStream, KnowsWhetherOthersWait) {
+  SideStream side;
+  std::string said;
+  side.add("a", {}, {}, task(said, 'a', 1), true);
+  side.add("b", {}, {}, task(said, 'b', 2));
+  EXPECT_TRUE(side.has_for_others());
+  ASSERT_TRUE(side.advance());
+  EXPECT_FALSE(side.has_for_others());
+  EXPECT_FALSE(side.is_empty());
+}
+
 TEST(SideStream, NamesWhatFails) {
   for (const bool at_begin : {true, false}) {
     SideStream side;
