@@ -9,12 +9,15 @@ namespace {
 constexpr meshwright_config_key_v1 kSchema[] = {
     {"scatter_partials", "integer", "", "0",
      "seed of the random shares into which a whole value is scattered where it becomes partial; 0: one rank keeps it"},
+    {"communicates_late", "boolean", "", "false",
+     "whether what runs beside the computing runs as late as the program allows, to find out whether something does not wait for it; else in the order of the program"},
 };
 
 class Reference final : public Backend {
  public:
-  explicit Reference(std::int64_t seed) {
+  Reference(std::int64_t seed, bool communicates_late) {
     if (seed != 0) options_.scatter_partials = static_cast<std::uint64_t>(seed);
+    options_.communicates_late = communicates_late;
   }
 
  private:
@@ -25,7 +28,7 @@ class Reference final : public Backend {
 };
 
 void* create(const Config& config, Error&) {
-  return static_cast<Backend*>(new Reference(config.integer("scatter_partials")));
+  return static_cast<Backend*>(new Reference(config.integer("scatter_partials"), config.boolean("communicates_late")));
 }
 
 }  // namespace

@@ -69,8 +69,14 @@ Result<std::unique_ptr<StagesExecutable>> Backend::compile_stages(const std::vec
   });
 }
 
-Status StagesExecutable::load(const std::vector<TensorSource>& sources) {
-  return guarded([] { return std::string("the executable"); }, [&] { return do_load(sources); });
+Processes Backend::processes() const { return do_processes(); }
+
+Status Backend::agree(const Status& mine) const {
+  return guarded([] { return std::string("the backend"); }, [&] { return do_agree(mine); });
+}
+
+Status StagesExecutable::load(const std::vector<TensorSource>& sources, const std::vector<StateSource>& states) {
+  return guarded([] { return std::string("the executable"); }, [&] { return do_load(sources, states); });
 }
 
 Result<Report> StagesExecutable::step(const std::vector<TensorSource>& inputs, const std::vector<RunObserver*>& observers) {
@@ -81,10 +87,14 @@ Result<Tensor> StagesExecutable::fetch(std::size_t stage, ValueId source) const 
   return guarded([] { return std::string("the executable"); }, [&] { return do_fetch(stage, source); });
 }
 
+Result<OptimizerState> StagesExecutable::fetch_state(std::size_t stage, ValueId parameter) const {
+  return guarded([] { return std::string("the executable"); }, [&] { return do_fetch_state(stage, parameter); });
+}
+
 std::vector<std::int64_t> StagesExecutable::peak_bytes() const { return do_peak_bytes(); }
 
-Status Executable::load(const TensorSource& source) {
-  return guarded([] { return std::string("the executable"); }, [&] { return do_load(source); });
+Status Executable::load(const TensorSource& source, const StateSource& states) {
+  return guarded([] { return std::string("the executable"); }, [&] { return do_load(source, states); });
 }
 
 Result<Report> Executable::step(const TensorSource& inputs, RunObserver* observer) {
@@ -93,6 +103,10 @@ Result<Report> Executable::step(const TensorSource& inputs, RunObserver* observe
 
 Result<Tensor> Executable::fetch(ValueId source) const {
   return guarded([] { return std::string("the executable"); }, [&] { return do_fetch(source); });
+}
+
+Result<OptimizerState> Executable::fetch_state(ValueId parameter) const {
+  return guarded([] { return std::string("the executable"); }, [&] { return do_fetch_state(parameter); });
 }
 
 Result<Report> Backend::do_run(const BackendInput& input) const {
@@ -107,6 +121,10 @@ Result<std::unique_ptr<Executable>> Backend::do_compile(const BackendInput&) con
 Result<std::unique_ptr<StagesExecutable>> Backend::do_compile_stages(const std::vector<BackendInput>&, const GroupOrders&) const {
   return bad_input("this backend runs no pipelines");
 }
+
+Processes Backend::do_processes() const { return {}; }
+
+Status Backend::do_agree(const Status& mine) const { return mine; }
 
 Result<std::vector<EmittedFile>> Backend::do_emit(const BackendInput&) const {
   return bad_input("this backend writes nothing");

@@ -179,10 +179,10 @@ Result<std::map<ValueId, Tensor>> sample_sources(const Graph& graph, const std::
 
 namespace {
 
-Result<std::map<ValueId, Tensor>> sample_inputs(const Graph& graph, const std::map<std::string, Tensor>& given, std::int64_t seed) {
+Result<std::map<ValueId, Tensor>> sample_inputs(const Graph& graph, const std::map<std::string, Tensor>& given, std::uint64_t seed) {
   Graph inputs = graph;
   std::erase_if(inputs.sources, [](const Source& source) { return source.kind != SourceKind::user_input; });
-  return sample_sources(inputs, given, static_cast<std::uint64_t>(seed));
+  return sample_sources(inputs, given, seed);
 }
 
 }  // namespace
@@ -191,7 +191,18 @@ Result<std::vector<std::map<ValueId, Tensor>>> sample_microbatches(const Graph& 
                                                                    std::int64_t microbatches) {
   std::vector<std::map<ValueId, Tensor>> drawn;
   for (std::int64_t microbatch = 1; microbatch < microbatches; ++microbatch) {
-    Result<std::map<ValueId, Tensor>> inputs = sample_inputs(graph, given, microbatch);
+    Result<std::map<ValueId, Tensor>> inputs = sample_inputs(graph, given, static_cast<std::uint64_t>(microbatch));
+    if (!inputs) return inputs.error();
+    drawn.push_back(std::move(*inputs));
+  }
+  return drawn;
+}
+
+Result<std::vector<std::map<ValueId, Tensor>>> sample_step(const Graph& graph, const std::map<std::string, Tensor>& given, std::int64_t microbatches, std::int64_t step,
+                                                           std::uint32_t seed) {
+  std::vector<std::map<ValueId, Tensor>> drawn;
+  for (std::int64_t microbatch = 0; microbatch < microbatches; ++microbatch) {
+    Result<std::map<ValueId, Tensor>> inputs = sample_inputs(graph, given, sources_seed(seed) + static_cast<std::uint64_t>(step * microbatches + microbatch));
     if (!inputs) return inputs.error();
     drawn.push_back(std::move(*inputs));
   }
@@ -202,12 +213,9 @@ Result<std::vector<std::vector<std::map<ValueId, Tensor>>>> sample_steps(const G
                                                                          std::int64_t microbatches, std::int64_t steps) {
   std::vector<std::vector<std::map<ValueId, Tensor>>> drawn;
   for (std::int64_t step = 1; step < steps; ++step) {
-    std::vector<std::map<ValueId, Tensor>>& inputs = drawn.emplace_back();
-    for (std::int64_t microbatch = 0; microbatch < microbatches; ++microbatch) {
-      Result<std::map<ValueId, Tensor>> one = sample_inputs(graph, given, step * microbatches + microbatch);
-      if (!one) return one.error();
-      inputs.push_back(std::move(*one));
-    }
+    Result<std::vector<std::map<ValueId, Tensor>>> inputs = sample_step(graph, given, microbatches, step);
+    if (!inputs) return inputs.error();
+    drawn.push_back(std::move(*inputs));
   }
   return drawn;
 }

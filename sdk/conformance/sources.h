@@ -24,6 +24,12 @@ std::int64_t index_limit(const Graph& graph, ValueId source);
 Result<std::vector<std::map<ValueId, Tensor>>> sample_microbatches(const Graph& graph, const std::map<std::string, Tensor>& given,
                                                                    std::int64_t microbatches);
 
+// The user inputs of all microbatches of a step, counted from 0. With seed 0 they are those of the functions above and below.
+Result<std::vector<std::map<ValueId, Tensor>>> sample_step(const Graph& graph, const std::map<std::string, Tensor>& given, std::int64_t microbatches, std::int64_t step,
+                                                           std::uint32_t seed = 0);
+// The seed of `sample_sources` that goes with it.
+constexpr std::uint64_t sources_seed(std::uint32_t seed) { return std::uint64_t{seed} << 32U; }
+
 // The user inputs of all microbatches of each step behind the first.
 Result<std::vector<std::vector<std::map<ValueId, Tensor>>>> sample_steps(const Graph& graph, const std::map<std::string, Tensor>& given,
                                                                          std::int64_t microbatches, std::int64_t steps);

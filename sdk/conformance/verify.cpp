@@ -12,6 +12,7 @@
 #include "meshwright/stages.h"
 #include "meshwright/shard.h"
 #include "meshwright/training_graph.h"
+#include "runner.h"
 #include "tensor_scale.h"
 
 namespace meshwright {
@@ -38,15 +39,13 @@ double largest_difference(const Tensor& one, std::size_t at_one, const Tensor& o
 // A program that is compared: of the whole model, or of a stage.
 class Part {
  public:
-  Part(const VerifyInput& input, const Graph& graph, const Program& program) : program_(program) {
-    std::map<std::string_view, ValueId> named;
-    for (ValueId id = 0; id < input.graph.values.size(); ++id) named.emplace(input.graph.values[id].name, id);
-    for (ValueId id = 0; id < graph.values.size(); ++id) in_model_.push_back(&graph == &input.graph ? id : named.at(graph.values[id].name));
+  Part(const VerifyInput& input, const Graph& graph, const Program& program) : program_(program), in_model_(values_in_model(input.graph, graph)) {
     for (const ProgramOutput& output : program.outputs) outputs_.push_back(place_of(input, output));
   }
 
   [[nodiscard]] const Program& program() const { return program_; }
   [[nodiscard]] ValueId in_model(ValueId id) const { return in_model_[id]; }
+  [[nodiscard]] const std::vector<ValueId>& in_model() const { return in_model_; }
   [[nodiscard]] std::size_t output(std::uint32_t i) const { return outputs_[i]; }  // among those of the run on one device
 
  private:
@@ -66,7 +65,7 @@ class Part {
   }
 
   const Program& program_;
-  std::vector<ValueId> in_model_;  // by value of its graph
+  const std::vector<ValueId> in_model_;  // by value of its graph
   std::vector<std::size_t> outputs_;
 };
 
@@ -276,48 +275,12 @@ class Comparison {
   std::string problem_;
 };
 
-// What runs the program, or those of all stages.
-class Runner {
- public:
-  Runner(const VerifyInput& input, const std::vector<Part>& parts) : input_(input), parts_(parts) {}
-
-  Status compile(const OptimizerSettings& settings) {
-    std::vector<BackendInput> inputs;
-    for (const Part& part : parts_) inputs.push_back({part.program(), input_.ops, input_.profile, input_.kernels, {}, nullptr, settings});
-    if (input_.stages.empty()) {
-      Result<std::unique_ptr<Executable>> made = input_.backend.compile(inputs.front());
-      if (!made) return made.error();
-      whole_ = std::move(*made);
-      return Done{};
-    }
-    Result<std::unique_ptr<StagesExecutable>> made = input_.backend.compile_stages(inputs, input_.orders);
-    if (!made) return made.error();
-    stages_ = std::move(*made);
-    return Done{};
-  }
-
-  Status load(const TensorSource& source) { return whole_ ? whole_->load(source) : stages_->load(by_stage(source)); }
-
-  Result<Report> step(const TensorSource& inputs, Comparison& comparison) {
-    const std::vector<RunObserver*> observers = comparison.observers();
-    return whole_ ? whole_->step(inputs, observers.front()) : stages_->step(by_stage(inputs), observers);
-  }
-
-  [[nodiscard]] Result<Tensor> fetch(std::size_t part, ValueId id) const { return whole_ ? whole_->fetch(id) : stages_->fetch(part, id); }
-  [[nodiscard]] std::vector<std::int64_t> group_peaks() const { return stages_ ? stages_->peak_bytes() : std::vector<std::int64_t>{}; }
-
- private:
-  [[nodiscard]] std::vector<TensorSource> by_stage(const TensorSource& source) const {
-    std::vector<TensorSource> sources;
-    for (const Part& part : parts_) sources.emplace_back([&part, source](ValueId id, std::int64_t microbatch) { return source(part.in_model(id), microbatch); });
-    return sources;
-  }
-
-  const VerifyInput& input_;
-  const std::vector<Part>& parts_;
-  std::unique_ptr<Executable> whole_;
-  std::unique_ptr<StagesExecutable> stages_;
-};
+// Compiles the program, or those of all stages.
+Result<Runner> compile(const VerifyInput& input, const std::vector<Part>& parts, const OptimizerSettings& settings) {
+  std::vector<Runner::Part> made;
+  for (const Part& part : parts) made.push_back({{part.program(), input.ops, input.profile, input.kernels, {}, nullptr, settings}, part.in_model()});
+  return Runner::compile(input.backend, std::move(made), input.orders, input.stages.empty());
+}
 
 }  // namespace
 
@@ -369,18 +332,20 @@ Result<Verification> verify(VerifyInput input) {
   if (!training) return add_context("the run on one device", training.error());
   std::optional<SerialTraining> serial(std::in_place, on_one, std::move(*training));
   const std::vector<Part> parts = compared_parts(input);
-  Runner runner(input, parts);
+  std::optional<Runner> runner;
   Verification result;
   for (std::size_t s = 0; s <= input.later.size(); ++s) {
     const TensorSource inputs = s == 0 ? source_of(input.sources, input.further) : source_of(input.later[s - 1].front(), std::span(input.later[s - 1]).subspan(1));
     if (s > 0) {
-      if (Status status = go_on_from(runner, parts, *serial); !status) return status.error();
+      if (Status status = go_on_from(*runner, parts, *serial); !status) return status.error();
     }
     Result<SerialStep> truth = s == 0 ? serial->step() : serial->step(input.later[s - 1]);
     if (!truth) return add_context("the run on one device", truth.error());
     if (s == 0) {
-      if (Status status = runner.compile(serial->settings()); !status) return status.error();
-      if (Status status = runner.load(inputs); !status) return status.error();
+      Result<Runner> made = compile(input, parts, serial->settings());
+      if (!made) return made.error();
+      runner.emplace(std::move(*made));
+      if (Status status = runner->load(inputs); !status) return status.error();
     }
     if (s == input.later.size()) {  // what nobody asks for any more is as large as the model, some times over
       serial.reset();
@@ -396,7 +361,7 @@ Result<Verification> verify(VerifyInput input) {
     }
     if (s == 0) result.near_ties = truth->near_ties;
     Comparison comparison(input, parts, std::move(*truth), static_cast<std::int64_t>(s));
-    const Result<Report> report = runner.step(inputs, comparison);
+    const Result<Report> report = runner->step(inputs, comparison.observers());
     if (!report) return report.error();
     comparison.finish(result);
     if (s > 0) continue;
@@ -407,7 +372,7 @@ Result<Verification> verify(VerifyInput input) {
   }
   for (const Part& part : parts) result.bytes_sent_predicted += sent_bytes(part.program());
   result.peak_bytes_predicted = peak_of(parts.front().program());
-  const std::vector<std::int64_t> measured = runner.group_peaks();
+  const std::vector<std::int64_t> measured = runner->group_peaks();
   if (measured.empty()) return result;
   const std::vector<std::int64_t> predicted = group_peaks(input, parts);
   result.peak_bytes_predicted = std::ranges::max(predicted);

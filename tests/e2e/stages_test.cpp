@@ -263,7 +263,7 @@ TEST(Stages, CommandsThatKnowOneStageSaySo) {
   for (const char* command : {"explain ", "profile "}) {
     const Outcome outcome = run_program(command + file);
     EXPECT_NE(outcome.exit_code, 0) << command;
-    EXPECT_THAT(outcome.errors, HasSubstr("2 stages, which `plan`, `verify`, `simulate` and `emit` take whole, `explain` and `profile` with --stage")) << command;
+    EXPECT_THAT(outcome.errors, HasSubstr("2 stages, which `plan`, `verify`, `run`, `simulate` and `emit` take whole, `explain` and `profile` with --stage")) << command;
     EXPECT_THAT(run_program(command + file + " --stage 2").errors, HasSubstr("numbered from 0")) << command;
   }
 }

@@ -37,7 +37,7 @@ class Forgetful final : public Backend {
   // Loads anew before each step: neither parameters nor moments last.
   struct Anew final : Executable {
     explicit Anew(std::unique_ptr<Executable> inner) : inner(std::move(inner)) {}
-    Status do_load(const TensorSource& source) override {
+    Status do_load(const TensorSource& source, const StateSource&) override {
       return inner->load([&](ValueId id, std::int64_t microbatch) {
         const Tensor* tensor = source(id, microbatch);
         if (tensor != nullptr) first.insert_or_assign(id, *tensor);
@@ -49,6 +49,7 @@ class Forgetful final : public Backend {
       return inner->step(inputs, observer);
     }
     Result<Tensor> do_fetch(ValueId source) const override { return inner->fetch(source); }
+    Result<OptimizerState> do_fetch_state(ValueId parameter) const override { return inner->fetch_state(parameter); }
     const std::unique_ptr<Executable> inner;
     std::map<ValueId, Tensor> first;
   };

@@ -148,12 +148,13 @@ class WrongInOneRow final : public Backend {
   struct AlteredExecutable final : Executable {
     AlteredExecutable(const WrongInOneRow& owner, const Program& program, std::unique_ptr<Executable> inner)
         : owner(owner), program(program), inner(std::move(inner)) {}
-    Status do_load(const TensorSource& source) override { return inner->load(source); }
+    Status do_load(const TensorSource& source, const StateSource& states) override { return inner->load(source, states); }
     Result<Report> do_step(const TensorSource& inputs, RunObserver* observer) override {
       Altered altered(owner, program, *observer);
       return inner->step(inputs, &altered);
     }
     Result<Tensor> do_fetch(ValueId source) const override { return inner->fetch(source); }
+    Result<OptimizerState> do_fetch_state(ValueId parameter) const override { return inner->fetch_state(parameter); }
     const WrongInOneRow& owner;
     const Program& program;
     const std::unique_ptr<Executable> inner;

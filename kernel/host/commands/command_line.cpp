@@ -14,6 +14,7 @@
 #include "commands/plugins_command.h"
 #include "commands/profile_command.h"
 #include "commands/program_commands.h"
+#include "commands/run_command.h"
 #include "commands/schedule_command.h"
 #include "config/log_sink.h"
 #include "config/plan_options.h"
@@ -94,6 +95,22 @@ void add_programs(CLI::App& app, ProgramOptions& options, int& exit_code) {
   simulate.add_option("--trace", options.output, "where a Chrome trace is written (opens in Perfetto)");
   simulate.add_option("--svg", options.picture, "of several stages: where a picture of when each runs what is written");
   add_format(simulate, options.format);
+}
+
+void add_run(CLI::App& app, RunOptions& options, int& exit_code) {
+  CLI::App& command = *app.add_subcommand("run", "train by a plan: losses, seconds and bytes of each step");
+  command.add_option("PLAN", options.plan.plan, "the plan, a file that `plan -o` wrote")->required();
+  options.plan.backend = "reference";
+  command.add_option("--backend", options.plan.backend, "the plugin that runs it: reference (ranks are threads), or mpi (ranks are processes: mpirun -n RANKS meshwright run ...)")->capture_default_str();
+  command.add_option("--steps", options.steps, "training steps")->check(CLI::Range(1, 1'000'000))->capture_default_str();
+  command.add_option("--seed", options.seed, "of inputs, and of weights that the model's file does not hold; 0 if absent, or that of --resume");
+  command.add_option("--save", options.save, "where parameters, the optimizer's state and buffers are written after the last step, a file of safetensors");
+  command.add_option("--resume", options.resume, "a file that --save wrote, from which training goes on; by any plan of the same model");
+  command.add_option("--config", options.plan.config, "the configuration, a TOML file");
+  command.add_option("--set", options.plan.set, kSetHelp)->allow_extra_args(false);
+  add_format(command, options.plan.format);
+  add_allow_changed(command, options.plan.allow_changed_model);
+  command.callback([&options, &exit_code] { exit_code = run_training(options); });
 }
 
 void add_calibrate(CLI::App& app, CalibrateOptions& options, int& exit_code) {
@@ -260,6 +277,8 @@ int run_command_line(int argc, const char* const* argv) {
   add_schedule(app, schedule_options, exit_code);
   ProgramOptions program_options;
   add_programs(app, program_options, exit_code);
+  RunOptions run_options;
+  add_run(app, run_options, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

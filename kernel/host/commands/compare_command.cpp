@@ -67,7 +67,7 @@ Result<std::vector<AskedCut>> asked_cuts(const CompareOptions& options) {
 Result<Verification> verify_outcome(const PlanOutcome& outcome, PluginHost& host) {
   Result<ProgramTools> tools = open_tools(host, outcome.plan ? *outcome.plan : outcome.pipeline->stages.front());
   if (!tools) return tools.error();
-  return outcome.plan ? verify_plan(*outcome.plan, *tools, host, {}) : verify_pipeline(*outcome.pipeline, *tools, host, {});
+  return outcome.plan ? verify_plan(*outcome.plan, *tools, host, {}) : verify_plan(*outcome.pipeline, *tools, host, {});
 }
 
 // `profiled` is what an earlier solver's plan was priced with, so that all of them are compared by one clock.

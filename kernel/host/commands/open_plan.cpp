@@ -7,21 +7,29 @@
 
 namespace meshwright::host {
 
-Result<OpenAnyPlan> open_any_plan(const ProgramOptions& options) {
+Result<PluginHost> open_host(const ProgramOptions& options) {
   Result<ConfigTree> tree = read_config(options.config, options.set);
   if (!tree) return tree.error();
-  Result<PluginHost> host = PluginHost::open(std::move(*tree));
+  return PluginHost::open(std::move(*tree));
+}
+
+Result<OpenAnyPlan> open_any_plan(const ProgramOptions& options) {
+  Result<PluginHost> host = open_host(options);
   if (!host) return host.error();
-  Result<std::unique_ptr<OpTable>> ops = host->op_table();
+  return open_any_plan(options, std::move(*host));
+}
+
+Result<OpenAnyPlan> open_any_plan(const ProgramOptions& options, PluginHost host) {
+  Result<std::unique_ptr<OpTable>> ops = host.op_table();
   if (!ops) return ops.error();
   Result<std::variant<Plan, PipelinePlan>> plan = read_any_plan(options.plan, **ops);
   if (!plan) return plan.error();
   const auto* pipeline = std::get_if<PipelinePlan>(&*plan);
   const Plan& first = pipeline != nullptr ? pipeline->stages.front() : std::get<Plan>(*plan);
   if (Status status = check_planned_model(first, options.allow_changed_model); !status) return status.error();
-  Result<ProgramTools> tools = open_tools(*host, first, std::move(*ops));
+  Result<ProgramTools> tools = open_tools(host, first, std::move(*ops));
   if (!tools) return tools.error();
-  return OpenAnyPlan{std::move(*plan), std::move(*host), std::move(*tools)};
+  return OpenAnyPlan{std::move(*plan), std::move(host), std::move(*tools)};
 }
 
 Result<Plan> plan_of_stage(std::variant<Plan, PipelinePlan> plan, const std::string& file, std::optional<std::uint32_t> wanted) {
@@ -31,7 +39,7 @@ Result<Plan> plan_of_stage(std::variant<Plan, PipelinePlan> plan, const std::str
   }
   const PipelinePlan& pipeline = std::get<PipelinePlan>(plan);
   const std::string stages = file + " is a plan of " + std::to_string(pipeline.stages.size()) + " stages";
-  if (!wanted) return bad_input(stages + ", which `plan`, `verify`, `simulate` and `emit` take whole, `explain` and `profile` with --stage, and no other command so far");
+  if (!wanted) return bad_input(stages + ", which `plan`, `verify`, `run`, `simulate` and `emit` take whole, `explain` and `profile` with --stage, and no other command so far");
   if (*wanted >= pipeline.stages.size()) return bad_input("--stage " + std::to_string(*wanted) + ": " + stages + ", numbered from 0");
   return pipeline.stages[*wanted];
 }

@@ -27,6 +27,9 @@ struct OpenAnyPlan {
   ProgramTools tools;
 };
 Result<OpenAnyPlan> open_any_plan(const ProgramOptions& options);
+// In two steps, for who needs a plugin before the plan is read.
+Result<PluginHost> open_host(const ProgramOptions& options);
+Result<OpenAnyPlan> open_any_plan(const ProgramOptions& options, PluginHost host);
 // The plan of a file: of several stages, of the one that is wanted. Errors: bad_input if none of several is named, or one that there is not.
 Result<Plan> plan_of_stage(std::variant<Plan, PipelinePlan> plan, const std::string& file, std::optional<std::uint32_t> wanted);
 

@@ -1,6 +1,8 @@
 // Whether a plan's ranks compute what one device computes, tried on simulated ranks.
 #pragma once
 
+#include <variant>
+
 #include "meshwright/pipeline_plan.h"
 #include "meshwright/plan.h"
 #include "plugins/plugin_host.h"
@@ -15,15 +17,12 @@ struct VerifyOptions {
   bool shrunk = false;  // whether the plan is of a smaller model than its file (shrink_plan.h): of that, what has another size is drawn
 };
 
-// Runs so many steps on the `reference` backend, in float32 (with a warning where the plan computes in half precision). Weights
+// Runs so many steps on the `reference` backend, all stages together, in float32 (with a warning where the plan computes in half precision). Weights
 // and buffers come from the model's file where it has them and is as it was when it was planned. Errors: those of
-// make_program and of the backend.
+// make_program, of joint_order (stages.h) and of the backend.
 //
 // `exact`: in float64, and each element must be right within 1e-9 of the largest in its row. Rows of gradients below a
 // millionth of the model's largest gradient are held against that millionth, since rounding is all that the smallest have.
-Result<Verification> verify_plan(Plan plan, const ProgramTools& tools, PluginHost& host, const VerifyOptions& options);
-
-// The same of all stages of a pipeline together. Errors: also those of joint_order (stages.h).
-Result<Verification> verify_pipeline(PipelinePlan pipeline, const ProgramTools& tools, PluginHost& host, const VerifyOptions& options);
+Result<Verification> verify_plan(std::variant<Plan, PipelinePlan> plan, const ProgramTools& tools, PluginHost& host, const VerifyOptions& options);
 
 }  // namespace meshwright::host

@@ -1,13 +1,10 @@
 #include "commands/program_commands.h"
 
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
-
 #include <filesystem>
 
 #include "commands/open_plan.h"
 #include "commands/plan_verification.h"
+#include "commands/runnable_plan.h"
 #include "files/json.h"
 #include "files/write_file.h"
 #include "meshwright/pipeline_step.h"
@@ -34,11 +31,6 @@ Result<TriedPlan> verified(const ProgramOptions& options) {
   ProgramTools& tools = opened->tools;
   const ShrinkTools shrink{*tools.ops, tools.profile, *tools.conversions};
   TriedPlan made;
-  const auto with = [&](Result<Verification> result) -> Result<TriedPlan> {
-    if (!result) return result.error();
-    made.result = std::move(*result);
-    return std::move(made);
-  };
   const auto take = [&](auto shrunk, auto& plan) -> Status {
     if (!shrunk) return shrunk.error();
     plan = std::move(shrunk->plan);
@@ -46,18 +38,15 @@ Result<TriedPlan> verified(const ProgramOptions& options) {
     tools.profile.bucket_bytes = made.shrinkage->narrowed(tools.profile.bucket_bytes);
     return Done{};
   };
-  const VerifyOptions how{options.steps, options.exact, options.shrink};
-  if (auto* pipeline = std::get_if<PipelinePlan>(&opened->plan)) {
-    if (options.shrink) {
-      if (Status status = take(shrink_pipeline(*pipeline, shrink), *pipeline); !status) return status.error();
-    }
-    return with(verify_pipeline(std::move(*pipeline), tools, opened->host, how));
-  }
-  Plan& plan = std::get<Plan>(opened->plan);
   if (options.shrink) {
-    if (Status status = take(shrink_plan(plan, shrink), plan); !status) return status.error();
+    auto* pipeline = std::get_if<PipelinePlan>(&opened->plan);
+    const Status status = pipeline != nullptr ? take(shrink_pipeline(*pipeline, shrink), *pipeline) : take(shrink_plan(std::get<Plan>(opened->plan), shrink), std::get<Plan>(opened->plan));
+    if (!status) return status.error();
   }
-  return with(verify_plan(std::move(plan), tools, opened->host, how));
+  Result<Verification> result = verify_plan(std::move(opened->plan), tools, opened->host, {options.steps, options.exact, options.shrink});
+  if (!result) return result.error();
+  made.result = std::move(*result);
+  return made;
 }
 
 Json verification_json(const Verification& result) {
@@ -176,16 +165,6 @@ Result<std::vector<EmittedFile>> emitted(const ProgramOptions& options) {
   Result<Asked> asked = ask(std::get<Plan>(opened->plan), opened->host, opened->tools, id, false);
   if (!asked) return asked.error();
   return std::move(asked->files);
-}
-
-// Ranks free and take large tensors again and again: what is freed stays with the process, so that its pages need not be
-// cleared anew each time.
-void keep_freed_memory() {
-#ifdef __GLIBC__
-  mallopt(M_ARENA_MAX, 1);
-  mallopt(M_MMAP_MAX, 0);
-  mallopt(M_TRIM_THRESHOLD, -1);
-#endif
 }
 
 }  // namespace

@@ -43,6 +43,12 @@ struct BackendInput {
   std::vector<std::string> altering = {};  // ids of the passes that changed what the backward computes (ProgramPass::alters_backward)
 };
 
+// Of processes that a launcher started together, to run one program with a rank in each: which one this is, and how many there are.
+struct Processes {
+  std::int64_t number = 0;  // from 0
+  std::int64_t count = 1;
+};
+
 struct EmittedFile {
   std::string name;  // relative to the output folder
   std::string text;
@@ -63,6 +69,10 @@ class MESHWRIGHT_API Backend {
   Result<std::vector<EmittedFile>> emit(const BackendInput& input) const;
   // The same of a pipeline; inputs by stage, with their plans. Errors: bad_input unless the backend overrides it.
   Result<std::vector<EmittedFile>> emit_stages(const PipelinePlan& pipeline, const std::vector<BackendInput>& stages) const;
+  // With whom this process runs programs: with nobody, unless the backend overrides it.
+  [[nodiscard]] Processes processes() const;
+  // What all of these processes get alike, each of which calls it with what became of its own work: the error of the first one that has any.
+  Status agree(const Status& mine) const;
 
  private:
   virtual Result<Report> do_run(const BackendInput& input) const;
@@ -70,6 +80,8 @@ class MESHWRIGHT_API Backend {
   virtual Result<std::unique_ptr<StagesExecutable>> do_compile_stages(const std::vector<BackendInput>& stages, const GroupOrders& orders) const;
   virtual Result<std::vector<EmittedFile>> do_emit(const BackendInput& input) const;
   virtual Result<std::vector<EmittedFile>> do_emit_stages(const PipelinePlan& pipeline, const std::vector<BackendInput>& stages) const;
+  [[nodiscard]] virtual Processes do_processes() const;
+  virtual Status do_agree(const Status& mine) const;
 };
 
 }  // namespace meshwright

@@ -100,7 +100,7 @@ void Execution::keep_copy(ProgramValueId id, const Tensor& tensor) {
   keep(id, std::move(there));
 }
 
-void Execution::load(const std::vector<const Tensor*>& parameters) {
+void Execution::load(const std::vector<const Tensor*>& parameters, const std::vector<const OptimizerState*>& states) {
   std::fill(values_.begin(), values_.end(), Held{});
   std::fill(states_.begin(), states_.end(), OptimizerState{});
   held_bytes_ = peak_bytes_ = microbatch_ = 0;
@@ -108,13 +108,19 @@ void Execution::load(const std::vector<const Tensor*>& parameters) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const ProgramParameter& parameter = program_.parameters[i];
     keep_copy(parameter.value, cut(*parameters[i], program_.type(parameter.value), program_.mesh, coordinates_));
+    if (const OptimizerState* state = states[i]) {
+      ShardedType type = program_.type(parameter.value);
+      type.layout = parameter.state;
+      const auto part_of = [&](const Tensor& whole) { return whole.elements() == 0 ? Tensor() : cut(whole, type, program_.mesh, coordinates_); };
+      states_[i] = {state->steps, part_of(state->first), part_of(state->second)};
+    }
     // What the optimizer keeps from step to step is there from the start.
     count(optimizer_bytes(program_, parameter));
   }
 }
 
-void Execution::begin(const std::vector<const Tensor*>& inputs, const Ways& ways, RunObserver* observer) {
-  ways_ = &ways;
+void Execution::begin(const std::vector<const Tensor*>& inputs, Carrier& carrier, RunObserver* observer) {
+  carrier_ = &carrier;
   observer_ = observer;
   step_ = 0;
   received_bytes_ = 0;
@@ -193,6 +199,13 @@ Result<bool> Execution::execute(std::size_t step) {
     if (!status) return status.error();
     return true;
   };
+  if (SideStream* side = carrier_->side(rank_)) {
+    // What takes its operand over moves nothing: that is done in the program's order.
+    const bool is_put_aside = instruction.stream == Stream::communication && !instruction.takes_over();
+    if (Status status = is_put_aside ? put_aside(instruction, *side) : wait_for(instruction, *side); !status) return status.error();
+    if (Status status = carrier_->progress(rank_); !status) return status.error();
+    if (is_put_aside) return true;
+  }
   switch (instruction.kind()) {
     case InstructionKind::compute:
       return done(compute_op(instruction));
@@ -303,7 +316,7 @@ Result<bool> Execution::move(const Instruction& instruction) {
   if (!source) return source.error();
   Tensor result = placed(instruction.results[0], microbatch_);
   std::ranges::fill(result.bytes(), std::byte{0});
-  Result<bool> met = ways_->transport.move(rank_, step_, instruction, **source, result);
+  Result<bool> met = carrier_->move(rank_, step_, instruction, **source, result);
   if (met && *met) keep(instruction.results[0], std::move(result));
   return met;
 }
@@ -311,21 +324,81 @@ Result<bool> Execution::move(const Instruction& instruction) {
 Status Execution::send(const Instruction& instruction) {
   const Result<Reading> part = read(instruction.operands[0].value);
   if (!part) return part.error();
-  ways_->post.send(*instruction.message(), microbatch_, rank_, program_.type(instruction.operands[0].value), **part);
-  return Done{};
+  return carrier_->send(rank_, microbatch_, *instruction.message(), program_.type(instruction.operands[0].value), **part);
 }
 
-bool Execution::receive(const Instruction& instruction) {
+Result<bool> Execution::receive(const Instruction& instruction) {
   const ProgramValueId id = instruction.results[0];
   Tensor result = placed(id, microbatch_);
   std::ranges::fill(result.bytes(), std::byte{0});
-  const std::int64_t rank = ways_->first_rank + rank_;
   const ShardedType& type = program_.type(id);
-  if (!ways_->post.receive(*instruction.message(), microbatch_, rank_, type, rank, {ways_->order[step_], 0, {rank}}, result)) return false;
+  Result<bool> there = carrier_->receive(rank_, step_, microbatch_, *instruction.message(), type, result);
+  if (!there || !*there) return there;
   const Box here = box_of(type.layout, type.atoms, program_.mesh, coordinates_);
   received_bytes_ += intersect(here, whole_box(type.atoms.sizes)).elements() * size_bytes(type.type.dtype);
   keep(id, std::move(result));
   return true;
+}
+
+// What is there and what is held is told in the program's order, so that the peak is the same whenever the stream gets to it. What the instruction reads is read when its
+// turn comes; until then nothing frees or changes it, as validate_finished proves.
+Status Execution::put_aside(const Instruction& instruction, SideStream& side) {
+  std::vector<Held> read_there;
+  std::vector<const Tensor*> reads;
+  for (const ProgramOperand& operand : instruction.operands) {
+    const Result<const Held*> there = held(operand.value);
+    if (!there) return there.error();
+    read_there.push_back(**there);
+    reads.push_back((*there)->storage.get());
+  }
+  const std::string what = describe(program_, steps_[step_]);
+  const auto at_once = [](Status status) -> Result<SideStream::Task> {
+    if (!status) return status.error();
+    return SideStream::Task([]() -> Result<bool> { return true; });
+  };
+  switch (instruction.kind()) {
+    case InstructionKind::accumulate:
+      side.add(what, {reads[1]}, {reads[0]}, [this, at_once, read_there]() -> Result<SideStream::Task> {
+        const Result<Reading> addend = read(read_there[1], read_there[1].views.size());
+        if (!addend) return addend.error();
+        return at_once(add(**addend, *read_there[0].storage));
+      });
+      return Done{};
+    case InstructionKind::send:
+      side.add(what, std::move(reads), {}, [this, at_once, read_there, &instruction, microbatch = microbatch_]() -> Result<SideStream::Task> {
+        const Result<Reading> part = read(read_there[0], read_there[0].views.size());
+        if (!part) return part.error();
+        return at_once(carrier_->send(rank_, microbatch, *instruction.message(), program_.type(instruction.operands[0].value), **part));
+      }, true);
+      return Done{};
+    case InstructionKind::move: {
+      Tensor result = placed(instruction.results[0], microbatch_);
+      std::ranges::fill(result.bytes(), std::byte{0});
+      keep(instruction.results[0], std::move(result));
+      const std::shared_ptr<Tensor> storage = value(instruction.results[0]).storage;
+      side.add(what, std::move(reads), {storage.get()}, [this, read_there, storage, &instruction, step = step_]() -> Result<SideStream::Task> {
+        Result<Reading> source = read(read_there[0], read_there[0].views.size());
+        if (!source) return source.error();
+        const auto kept = std::make_shared<const Reading>(std::move(*source));
+        Result<SideStream::Task> task = carrier_->begin_move(rank_, step, instruction, **kept, *storage);
+        if (!task) return task;
+        return SideStream::Task([kept, storage, task = std::move(*task)] { return task(); });
+      });
+      return Done{};
+    }
+    default:
+      return internal_error("nothing of this kind runs on the communication stream");
+  }
+}
+
+Status Execution::wait_for(const Instruction& instruction, const SideStream& side) const {
+  const std::int64_t microbatch = instruction.operands_from(microbatch_);
+  const bool changes = instruction.kind() == InstructionKind::free || instruction.in_place();
+  const auto storage = [&](ProgramValueId id) { return values_[program_.place(id, microbatch)].storage.get(); };
+  return carrier_->wait_until(rank_, [&] {
+    return std::ranges::none_of(instruction.waits, [&](ProgramValueId id) { return side.uses(storage(id)); }) &&
+           std::ranges::none_of(instruction.operands, [&](const ProgramOperand& operand) { return changes ? side.uses(storage(operand.value)) : side.writes(storage(operand.value)); });
+  });
 }
 
 Status Execution::update(const Instruction& instruction) {
@@ -340,17 +413,20 @@ Status Execution::update(const Instruction& instruction) {
   return status;
 }
 
+Status Execution::add(const Tensor& addend, Tensor& sum) {
+  const Combine add = combine_for(sum.type().dtype, false);
+  if (add == nullptr) return bad_input("sums of " + to_string(sum.type()) + " are not computed");
+  add(sum.bytes().data(), addend.bytes().data(), static_cast<std::size_t>(sum.elements()));
+  return Done{};
+}
+
 Status Execution::accumulate(const Instruction& instruction) {
   if (instruction.takes_over()) return take_over(instruction);
   const Result<const Held*> held_sum = held(instruction.operands[0].value);
   if (!held_sum) return held_sum.error();
   const Result<Reading> addend = read(instruction.operands[1].value);
   if (!addend) return addend.error();
-  Tensor& sum = *(*held_sum)->storage;
-  const Combine add = combine_for(sum.type().dtype, false);
-  if (add == nullptr) return bad_input("sums of " + to_string(sum.type()) + " are not computed");
-  add(sum.bytes().data(), (*addend)->bytes().data(), static_cast<std::size_t>(sum.elements()));
-  return Done{};
+  return add(**addend, *(*held_sum)->storage);
 }
 
 Status Execution::give_outputs() const {

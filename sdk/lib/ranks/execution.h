@@ -8,11 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "carrier.h"
 #include "meshwright/arena.h"
 #include "meshwright/backend.h"
 #include "optimizer.h"
-#include "post.h"
-#include "transport.h"
 
 namespace meshwright {
 
@@ -40,17 +39,11 @@ class Execution {
   // `steps`: what a step does. `arena`: where its values lie. `device`: of the rank; outlives this.
   Execution(const BackendInput& input, const std::vector<Occurrence>& steps, const Arena& arena, std::int64_t rank, DeviceBytes& device);
 
-  // Takes its parts of the whole tensors of the parameters; the optimizer's state is empty. The device must have been emptied.
-  void load(const std::vector<const Tensor*>& parameters);
-  // What carries a step's values between ranks: those of its mesh, and those of other stages.
-  struct Ways {
-    Transport& transport;
-    Post& post;
-    std::int64_t first_rank = 0;          // of the stage, among all that meet
-    const std::vector<std::size_t>& order;  // of each place of the steps, its place among those of all stages
-  };
-  // A step begins: takes its parts of the inputs.
-  void begin(const std::vector<const Tensor*>& inputs, const Ways& ways, RunObserver* observer);
+  // Takes its parts of the whole tensors of the parameters, and of the optimizer's states, by parameter; null: one is as before the first step. The device must
+  // have been emptied.
+  void load(const std::vector<const Tensor*>& parameters, const std::vector<const OptimizerState*>& states);
+  // A step begins: takes its parts of the inputs. `carrier` outlives the step.
+  void begin(const std::vector<const Tensor*>& inputs, Carrier& carrier, RunObserver* observer);
   // What stands at this place of the steps. False: the run has stopped.
   Result<bool> execute(std::size_t step);
   // Hands the outputs to the observer.
@@ -60,6 +53,8 @@ class Execution {
 
   // A rank's part of a value, as the step left it; of a parameter also between steps.
   Result<Tensor> part(ProgramValueId id, std::int64_t microbatch) const;
+  // Its part of what the optimizer keeps of a parameter.
+  [[nodiscard]] const OptimizerState& state(std::size_t parameter) const { return states_[parameter]; }
 
   [[nodiscard]] std::int64_t received_bytes() const { return received_bytes_; }  // in this step
   [[nodiscard]] std::int64_t peak_bytes() const { return peak_bytes_; }
@@ -113,8 +108,13 @@ class Execution {
   Status compute_op(const Instruction& instruction);
   Result<bool> move(const Instruction& instruction);
   Status send(const Instruction& instruction);
-  bool receive(const Instruction& instruction);
+  Result<bool> receive(const Instruction& instruction);
   Status accumulate(const Instruction& instruction);
+  static Status add(const Tensor& addend, Tensor& sum);
+  // Where the communication stream runs beside this: puts the instruction there.
+  Status put_aside(const Instruction& instruction, SideStream& side);
+  // Until the communication stream is done with what the instruction waits for.
+  Status wait_for(const Instruction& instruction, const SideStream& side) const;
   Status take_over(const Instruction& instruction);
   Status update(const Instruction& instruction);
 
@@ -126,7 +126,7 @@ class Execution {
   std::unique_ptr<std::byte, FreeMemory> memory_;  // the arena, from `load` on
   std::int64_t rank_;
   std::vector<std::int64_t> coordinates_;
-  const Ways* ways_ = nullptr;        // of the step that runs
+  Carrier* carrier_ = nullptr;        // of the step that runs
   RunObserver* observer_ = nullptr;
   std::vector<OptimizerState> states_;  // by parameter
   std::vector<Held> values_;  // of each microbatch

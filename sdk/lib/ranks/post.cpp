@@ -1,35 +1,10 @@
 #include "post.h"
 
 #include <cstring>
-#include <ranges>
 
-#include "box_runs.h"
+#include "handover.h"
 
 namespace meshwright {
-
-namespace {
-
-// What both hold, from the one's part to the other's. The two stages may see the dimensions of one tensor as products of other atoms.
-void copy_common(const Tensor& from, const ShardedType& source, const Mesh& source_mesh, std::int64_t source_rank, Tensor& to, const ShardedType& target, const Mesh& target_mesh,
-                 std::int64_t target_rank) {
-  const auto size = static_cast<std::size_t>(size_bytes(source.type.dtype));
-  const auto copy = [&](std::size_t a, std::size_t b, std::size_t count) { std::memcpy(to.bytes().data() + b * size, from.bytes().data() + a * size, count * size); };
-  const std::vector<std::int64_t> there = coordinates_of(source_mesh, source_rank), here = coordinates_of(target_mesh, target_rank);
-  if (source.atoms.sizes == target.atoms.sizes) {
-    const Box lies_in = box_of(source.layout, source.atoms, source_mesh, there), goes_to = box_of(target.layout, target.atoms, target_mesh, here);
-    const Box all = whole_box(source.atoms.sizes);
-    for_each_run(lies_in, goes_to, intersect(intersect(lies_in, goes_to), all), copy);
-    return;
-  }
-  const ShardIndex held(source, source_mesh, there), wanted(target, target_mesh, here);
-  for (std::int64_t i = 0; i < to.elements(); ++i) {
-    const std::int64_t global = wanted.global(i);
-    const std::optional<std::int64_t> local = global >= 0 ? held.local(global) : std::nullopt;
-    if (local) copy(static_cast<std::size_t>(*local), static_cast<std::size_t>(i), 1);
-  }
-}
-
-}  // namespace
 
 void Post::send(const Message& message, std::int64_t microbatch, std::int64_t rank, const ShardedType& type, const Tensor& part) {
   Tensor copy = part;
@@ -46,9 +21,14 @@ bool Post::receive(const Message& message, std::int64_t microbatch, std::int64_t
     return parcel != nullptr;
   };
   if (!meeting_.wait_until(meeting_rank, place, is_there)) return false;
-  // The parcel stays until all have taken from it. Of several who have an element, the first one gives it.
-  for (const auto& [sender, part] : parcel->parts | std::views::reverse) {
-    copy_common(part.second, part.first, programs_[message.from]->mesh, sender, result, type, programs_[message.to]->mesh, rank);
+  // The parcel stays until all have taken from it.
+  const StageEnd sender{parcel->parts.begin()->second.first, programs_[message.from]->mesh}, receiver{type, programs_[message.to]->mesh};
+  const std::vector<std::vector<HandedRun>> runs = handed_to(sender, receiver, rank);
+  const auto size = static_cast<std::size_t>(size_bytes(type.type.dtype));
+  for (const auto& [from, part] : parcel->parts) {
+    for (const HandedRun& run : runs[static_cast<std::size_t>(from)]) {
+      std::memcpy(result.bytes().data() + run.to * size, part.second.bytes().data() + run.from * size, run.count * size);
+    }
   }
   meeting_.change([&] {
     if (++parcels_.at(key).taken == devices(message.to)) parcels_.erase(key);

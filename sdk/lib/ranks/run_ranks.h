@@ -14,6 +14,8 @@ struct RunOptions {
   // A seed: a whole value that becomes partial is scattered at random instead of staying with one rank, so that an op
   // that takes partial values but is not linear is found out.
   std::optional<std::uint64_t> scatter_partials;
+  // For tests: what is on the communication stream is done as late as the program allows, when something waits for it; so that a wait that is missing is found out.
+  bool communicates_late = false;
   // For tests: what each rank executes, as indices into its occurrences; all of them where it is empty.
   std::vector<std::vector<std::size_t>> instructions;
 };

@@ -246,5 +246,44 @@ TEST(RunRanks, KeepsParametersAndTheOptimizersStateFromStepToStep) {
   EXPECT_FALSE(executable->fetch(7));
 }
 
+// The same two steps with everything fetched between them and loaded again: by four ranks, which hold other parts.
+TEST(RunRanks, GoesOnFromWhatWasFetched) {
+  const auto built = [](std::int64_t ranks) {
+    ProgramBuilder build({ranks});
+    build.program.training.optimizer = Optimizer::momentum;
+    const ProgramValueId w = build.parameter("w", count_up({4}, 1), "S0");
+    build.update(0, build.compute("double", {w}, "S0"));
+    return build;
+  };
+  const ProgramBuilder on_two = built(2), on_four = built(4);
+  BackendInput first = on_two.input_for(kOps), second = on_four.input_for(kOps);
+  first.optimizer = second.optimizer = {.learning_rate = 0.25, .momentum = 0.5};
+  const std::unique_ptr<Executable> before = compile_ranks(first), after = compile_ranks(second);
+  EXPECT_FALSE(before->fetch_state(0));
+  ASSERT_TRUE(before->load(first.source));
+  EXPECT_EQ(before->fetch_state(0).value().steps, 0);
+  EXPECT_TRUE(before->fetch_state(0).value().first.bytes().empty());
+  ASSERT_TRUE(before->step(first.source));
+  const Tensor w = before->fetch(0).value();
+  const OptimizerState state = before->fetch_state(0).value();
+  EXPECT_EQ(state.steps, 1);
+  EXPECT_EQ(numbers(state.first), (std::vector<double>{2, 4, 6, 8}));
+  EXPECT_TRUE(state.second.bytes().empty());
+  EXPECT_FALSE(before->fetch_state(7));
+  const auto from_w = [&](ValueId, std::int64_t) { return &w; };
+  ASSERT_TRUE(after->load(from_w, [&](ValueId) { return &state; }));
+  EXPECT_EQ(numbers(after->fetch_state(0).value().first), (std::vector<double>{2, 4, 6, 8}));
+  ASSERT_TRUE(after->step(from_w));
+  EXPECT_EQ(numbers(after->fetch(0).value()), (std::vector<double>{0, 0, 0, 0}));
+  EXPECT_EQ(after->fetch_state(0).value().steps, 2);
+
+  const OptimizerState too_much{1, state.first, state.first}, of_another_size{1, count_up({5}), {}};
+  for (const OptimizerState* wrong : {&too_much, &of_another_size}) {
+    const Status refused = after->load(from_w, [&](ValueId) { return wrong; });
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().message, "the state given for 'w' is not what the optimizer keeps of it");
+  }
+}
+
 }  // namespace
 }  // namespace meshwright

@@ -10,6 +10,7 @@
 #include "meeting.h"
 #include "meshwright/program.h"
 #include "meshwright/tensor.h"
+#include "move_part.h"
 
 namespace meshwright {
 
@@ -39,16 +40,11 @@ class Transport {
     std::byte* result = nullptr;
     std::int64_t fetched = 0;  // written by its own rank only
   };
-  struct Task;  // one rank's part of one move
 
   static std::size_t to_index(std::int64_t rank) { return static_cast<std::size_t>(rank); }
-  [[nodiscard]] Box source_box(const Task& task, std::int64_t rank) const;
-  void pull(const Task& task, const std::vector<std::int64_t>& from, bool accumulate);
-  bool fetch(const Task& task);
-  bool reduce_scatter(const Task& task);
-  bool all_reduce(const Task& task);
-  void keep_one(const Task& task, const Tensor& source) const;
-  bool meet(const Task& task, int step);
+  bool fetch(const MovePart& part, std::size_t step);
+  bool all_reduce(const MovePart& part, std::size_t step);
+  bool meet(const MovePart& part, std::size_t at, int step);
 
   const Program& program_;
   Meeting& meeting_;

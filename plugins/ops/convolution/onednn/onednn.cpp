@@ -21,6 +21,13 @@ constexpr const char* kServes[] = {"reference:aten.conv2d",
                                    "reference:aten.convolution",
                                    "reference:meshwright.convolution_backward_input",
                                    "reference:meshwright.convolution_backward_weight",
+                                   "mpi:aten.conv2d",
+                                   "mpi:aten.conv1d",
+                                   "mpi:aten.conv2d.padding",
+                                   "mpi:aten.conv1d.padding",
+                                   "mpi:aten.convolution",
+                                   "mpi:meshwright.convolution_backward_input",
+                                   "mpi:meshwright.convolution_backward_weight",
                                    nullptr};
 
 // The three tensors of a convolution, one of which is computed.

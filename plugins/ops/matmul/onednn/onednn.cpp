@@ -14,7 +14,9 @@ namespace meshwright {
 namespace {
 
 constexpr const char* kServes[] = {"reference:aten.linear", "reference:aten.addmm",  "reference:aten.mm",
-                                   "reference:aten.bmm",    "reference:aten.matmul", nullptr};
+                                   "reference:aten.bmm",    "reference:aten.matmul",
+                                   "mpi:aten.linear",       "mpi:aten.addmm",        "mpi:aten.mm",
+                                   "mpi:aten.bmm",          "mpi:aten.matmul",       nullptr};
 
 bool is_in_float32(const OpCall& call) {
   const auto is_float = [](const TensorType& type) { return type.dtype == DType::float32; };

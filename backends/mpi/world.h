@@ -1,0 +1,75 @@
+// MPI as this backend uses it: the processes that mpirun started, groups of them, and how they end together.
+#pragma once
+
+#define OMPI_SKIP_MPICXX  // the C interface alone
+#define MPICH_SKIP_MPICXX
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "meshwright/program.h"
+#include "meshwright/result.h"
+
+namespace meshwright {
+
+// One in a process, whose threads but one know nothing of it. A call of MPI that fails ends all processes: they would wait for this one.
+class World {
+ public:
+  // Starts MPI where a launcher started this process; else there is one process.
+  World();
+  // Every process leaves, or the others wait; with an exception under way it ends them.
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return size_; }
+  [[nodiscard]] MPI_Comm letters() const { return letters_; }  // for what stages send to each other
+  [[nodiscard]] int largest_tag() const { return largest_tag_; }
+
+  // The communicator of these processes, ascending, this one among them, for one of the two streams: so what is on them is in order on each. Made at first; then
+  // all of them ask for it, and for all others that they share, in the same order.
+  MPI_Comm group(const std::vector<int>& ranks, Stream stream);
+
+  // What `root` has, on all of `comm` alike. Waits.
+  void broadcast(std::span<std::byte> bytes, int root, MPI_Comm comm);
+  void broadcast(std::string& text, int root);
+  // The error of the lowest process that has one, on all alike. Waits.
+  Status agree(const Status& mine);
+  // Over all processes. Waits.
+  std::int64_t sum(std::int64_t number);
+  double sum(double number);
+  std::int64_t largest(std::int64_t number);
+  std::int64_t smallest(std::int64_t number);
+
+  // Of a call of MPI.
+  void check(int code, const char* what) const;
+  // Says why and ends all processes, with the error's code. Where all fail alike, the first one speaks.
+  [[noreturn]] void end_all(const Error& error) const;
+
+ private:
+  template <class T>
+  T reduced(T number, MPI_Datatype type, MPI_Op op);
+
+  bool is_started_ = false;
+  int rank_ = 0, size_ = 1, largest_tag_ = 0;
+  MPI_Comm letters_ = MPI_COMM_NULL;
+  std::map<std::pair<std::vector<int>, Stream>, MPI_Comm> groups_;
+};
+
+// What a waiting process does: it looks again at once for a while, and then sleeps between, so that others on the same processor may compute.
+class Patience {
+ public:
+  void pause();
+
+ private:
+  int looked_ = 0;
+};
+
+}  // namespace meshwright
