@@ -125,7 +125,7 @@ TEST(Verify, ComputesInFloat32WhatIsPlannedInLess) {
   const std::string file = plan(tiny("bert_tiny"), "h100x8", "--set train.param_dtype=bf16");
   const Outcome outcome = run_program("verify " + file + " --format json");
   expect_equal(json_of(outcome));
-  EXPECT_THAT(outcome.errors, HasSubstr("verified in float32"));
+  EXPECT_THAT(outcome.errors, HasSubstr("verify: the plan computes in half precision; here it is run in float32"));
 }
 
 TEST(Verify, ComputesInFloat32WhatIsReducedInLess) {
@@ -133,7 +133,7 @@ TEST(Verify, ComputesInFloat32WhatIsReducedInLess) {
     const std::string file = plan(tiny("mlp_tiny"), "h100x8", std::string("--set search.zero=2 --set train.microbatches=2 --set train.reduce_dtype=") + dtype);
     const Outcome outcome = run_program("verify " + file + " --format json");
     expect_equal(json_of(outcome));
-    EXPECT_THAT(outcome.errors, HasSubstr("verified in float32"));
+    EXPECT_THAT(outcome.errors, HasSubstr("verify: the plan computes in half precision; here it is run in float32"));
   }
 }
 
@@ -143,7 +143,7 @@ TEST(Verify, ComputesInFloat32WhatIsExportedInLess) {
   const Outcome outcome = run_program("verify " + file + " --format json");
   const Json given = json_of(outcome);
   expect_equal(given);
-  EXPECT_THAT(outcome.errors, HasSubstr("verified in float32"));
+  EXPECT_THAT(outcome.errors, HasSubstr("verify: the plan computes in half precision; here it is run in float32"));
   const Json drawn = json_of(run_program("verify " + plan(tiny("mlp_tiny"), "h100x8") + " --format json"));
   EXPECT_NE(std::get<double>(given.find("loss_serial")->value()), std::get<double>(drawn.find("loss_serial")->value()));
 }
