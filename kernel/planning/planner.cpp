@@ -97,8 +97,7 @@ class Planner {
     if (!filter) return filter.error();
     auto searched = std::make_unique<Searched>(request_.context, std::move(*mesh), *filter);
     ProblemInput& given = searched->given;
-    if (request_.search.text("recompute") == "all") given.recomputed = recomputable_blocks(given.model);
-    given.recomputed = recompute_pins_->applied_to(given.recomputed);
+    given.recomputed = recompute_pins_->applied_to(request_.search.text("recompute") == "all" ? recomputable_blocks(given.model) : given.recomputed);
     return searched;
   }
 
@@ -271,13 +270,10 @@ class Planner {
     std::vector<std::unique_ptr<PartSearch>> parts;
     if (leader != nullptr) {
       if (Status status = try_by_hand(*leader, parts); !status) return status;
-      if (Status status = try_neighbours(*leader); !status) return status;
+      if (Status status = try_neighbours(*leader, leader->steps->best()); !status) return status;
     }
     if (Status status = run_rounds(searches, rounds() - first, 0); !status) return status;
-    for (const std::unique_ptr<PartSearch>& part : parts) {
-      if (gap(*leader->steps) < kWorthTrying) break;
-      if (Status status = search_further(*part, static_cast<int>(rounds() - first), leader->problem, *leader->steps); !status) return status;
-    }
+    if (Status status = parts.empty() ? Status(Done{}) : search_parts(*leader, parts, static_cast<int>(rounds() - first)); !status) return status;
     for (const auto& searched : searched_) {
       if (searched->steps == nullptr) continue;
       MeshTrial& trial = ranking_.trials[searched->trial];
@@ -298,20 +294,17 @@ class Planner {
   [[nodiscard]] Searched* by_steps() const {
     Searched* leader = nullptr;
     for (const auto& searched : searched_) {
-      if (searched->steps == nullptr) continue;
-      if (leader == nullptr || searched->steps->best().plan.step_seconds < leader->steps->best().plan.step_seconds) leader = searched.get();
+      if (searched->steps != nullptr && (leader == nullptr || searched->steps->best().plan.step_seconds < leader->steps->best().plan.step_seconds)) leader = searched.get();
     }
     return leader;
   }
 
-  static double gap(const StepSearch& steps) { return 1 - steps.bound_seconds() / steps.best().plan.step_seconds; }
-
   // What people would try; parts of the problem, in which that is, that may be searched further.
   Status try_by_hand(Searched& leader, std::vector<std::unique_ptr<PartSearch>>& parts) const {
     StepSearch& steps = *leader.steps;
-    if (gap(steps) < kWorthTrying) return Done{};
+    if (steps.gap() < kWorthTrying) return Done{};
     Result<ChoicesByHand> choices = choices_by_hand(fitted_, leader.given, leader.problem, request_.pins, request_.budget_bytes,
-                                                          static_cast<int>(std::min(rounds(), kFirstRounds)), gap(steps) > kFarFromBound);
+                                                          static_cast<int>(std::min(rounds(), kFirstRounds)), steps.gap() > kFarFromBound);
     if (!choices) return choices.error();
     const std::vector<Choice>& first = choices->by_step;
     for (const std::vector<Choice>& each : {first, choices->by_objective}) {
@@ -327,14 +320,25 @@ class Planner {
     return Done{};
   }
 
-  // Plans that do little otherwise than the best one.
-  Status try_neighbours(Searched& leader) const {
+  // The shortest parts, as long as the whole was. Where that is shorter, plans near to what the whole had found are tried too, as those near to the answer are.
+  Status search_parts(Searched& leader, std::span<const std::unique_ptr<PartSearch>> parts, int count) const {
+    StepSearch& steps = *leader.steps;
+    const FittedPlan before = steps.best();
+    for (std::size_t i = 0; i < parts.size() && steps.gap() >= kWorthTrying; ++i) {
+      if (Status status = search_further(*parts[i], count, leader.problem, steps); !status) return status;
+    }
+    return steps.best().plan.step_seconds < before.plan.step_seconds ? try_neighbours(leader, before) : Status(Done{});
+  }
+
+  // Plans that do little otherwise than this one.
+  Status try_neighbours(Searched& leader, const FittedPlan& plan) const {
     if (!asks_for_neighbours()) return Done{};
-    const Result<std::vector<FittedPlan>> found = neighbouring_plans(fitted_, leader.given, leader.problem, request_.budget_bytes, leader.steps->best(), kNeighbours);
+    const Result<std::vector<FittedPlan>> found = neighbouring_plans(fitted_, leader.given, leader.problem, request_.budget_bytes, plan, kNeighbours);
     if (!found) return found.error();
-    std::vector<Choice> choices;
-    for (const FittedPlan& plan : *found) choices.push_back(plan.assignment.choice);
-    return leader.steps->try_choices(choices);
+    for (const FittedPlan& each : *found) {
+      if (Status status = leader.steps->try_choices({&each.assignment.choice, 1}); !status) return status;
+    }
+    return Done{};
   }
 
   [[nodiscard]] bool asks_for_neighbours() const { return request_.top == 1 && !request_.solver.reads_model() && request_.search.text("inputs") != "rows"; }

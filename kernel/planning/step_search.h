@@ -31,6 +31,8 @@ class StepSearch {
 
   // No plan of this problem within the budget has a shorter step; 0 as long as nothing is known.
   [[nodiscard]] double bound_seconds() const { return bound_seconds_; }
+  // Of the best step, the part that it may be too long by.
+  [[nodiscard]] double gap() const { return 1 - bound_seconds_ / best_.plan.step_seconds; }
   // No plan of this problem at all has a shorter step.
   [[nodiscard]] double bound_without_budget_seconds() const { return bound_without_budget_seconds_; }
   // Of all that were simulated, fit and were admitted, the one with the shortest step.
