@@ -304,7 +304,7 @@ class Planner {
     StepSearch& steps = *leader.steps;
     if (steps.gap() < kWorthTrying) return Done{};
     Result<ChoicesByHand> choices = choices_by_hand(fitted_, leader.given, leader.problem, request_.pins, request_.budget_bytes,
-                                                          static_cast<int>(std::min(rounds(), kFirstRounds)), steps.gap() > kFarFromBound);
+                                                    static_cast<int>(std::min(rounds(), kFirstRounds)), steps.gap() > kFarFromBound);
     if (!choices) return choices.error();
     const std::vector<Choice>& first = choices->by_step;
     for (const std::vector<Choice>& each : {first, choices->by_objective}) {

@@ -1,11 +1,8 @@
 // `meshwright place`, as a user runs it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
-
+#include "folder_test.h"
 #include "printed_json.h"
 
 namespace meshwright::host {
@@ -23,21 +20,12 @@ std::string profile() {
   return node("a", "1000") + node("b", "2000") + node("c", "1000") + "\ta -- b\n\tb -- c\n";
 }
 
-class PlaceCommand : public testing::Test {
+class PlaceCommand : public test::FolderTest {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() / ("meshwright_place_" + std::to_string(getpid()));
-    std::filesystem::create_directories(folder_);
+  std::string file(const std::string& text) const {
+    write("problem", text);
+    return path("problem");
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::string file(const std::string& text) {
-    const std::string path = (folder_ / "problem").string();
-    std::ofstream(path) << text;
-    return path;
-  }
-
-  std::filesystem::path folder_;
 };
 
 TEST_F(PlaceCommand, PrintsStages) {

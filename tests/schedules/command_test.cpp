@@ -1,14 +1,12 @@
 // `meshwright schedule`, as a user runs it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "files/json.h"
+#include "folder_test.h"
 #include "run_program.h"
 
 namespace meshwright::host {
@@ -49,21 +47,12 @@ std::string refusal(const std::string& arguments) {
   return outcome.errors;
 }
 
-class ScheduleCommand : public testing::Test {
+class ScheduleCommand : public test::FolderTest {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() / ("meshwright_schedule_" + std::to_string(getpid()));
-    std::filesystem::create_directories(folder_);
+  std::string file(const std::string& text) const {
+    write("schedule.csv", text);
+    return path("schedule.csv");
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::string file(const std::string& text) {
-    const std::string path = (folder_ / "schedule.csv").string();
-    std::ofstream(path) << text;
-    return path;
-  }
-
-  std::filesystem::path folder_;
 };
 
 TEST_F(ScheduleCommand, PrintsJson) {
@@ -156,9 +145,9 @@ TEST_F(ScheduleCommand, SaysWhatIsWrong) {
               HasSubstr("--file x.csv: gpipe reads no file; leave it out, or take from_csv"));
   EXPECT_THAT(refusal("from_csv"),
               HasSubstr("from_csv reads a schedule from a file, and none is named; give --file FILE"));
-  EXPECT_THAT(refusal("from_csv --file " + (folder_ / "none.csv").string()),
+  EXPECT_THAT(refusal("from_csv --file " + path("none.csv")),
               HasSubstr("none.csv: there is no such file"));
-  EXPECT_THAT(refusal("from_csv --file " + folder_.string()), HasSubstr("is no regular file"));
+  EXPECT_THAT(refusal("from_csv --file " + path("")), HasSubstr("is no regular file"));
   EXPECT_THAT(refusal("from_csv --file " + file("")), HasSubstr("has no events"));
   EXPECT_THAT(refusal("gpipe --stages 4 --microbatches 4 --format csv"), HasSubstr("--format"));
 }

@@ -168,7 +168,7 @@ TEST(PlacementReader, NeverFallsOverBrokenFiles) {
 
 TEST(PlacementReader, ReadsRegularFilesAlone) {
   EXPECT_NE(read_placement("/tmp", {}).error().message.find("is no regular file"), std::string::npos);
-  EXPECT_NE(read_placement("/tmp/there_is_no_such_file.json", {}).error().message.find("can't be opened"), std::string::npos);
+  EXPECT_NE(read_placement("/there_is_no_such_file.json", {}).error().message.find("can't be opened"), std::string::npos);
 }
 
 }  // namespace

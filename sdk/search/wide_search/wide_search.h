@@ -24,7 +24,7 @@ namespace meshwright {
 struct WideSearchOptions {
   // Whether to go on, after so many more elementary steps. Once it says no, the search ends.
   std::function<bool(std::int64_t)> spend;
-  // So many at the most, as far as is known: rounds are no longer than that.
+  // So many at the most, as far as is known: rounds are no longer than that, but for a few steps.
   std::int64_t most_work = std::numeric_limits<std::int64_t>::max();
   // Whether the clock wants the search to end; two threads may ask at once.
   std::function<bool()> is_late = [] { return false; };
