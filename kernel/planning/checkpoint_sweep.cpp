@@ -40,7 +40,7 @@ class Sweep {
       if (!seen_.insert(plan->choice).second) continue;
       if (Status status = try_plan(std::move(*plan), factor); !status) return status.error();
     }
-    if (best_) return finished();
+    if (best_) return std::move(best_);
     if (without_.best) return std::optional<RecomputeSearch>();
     return nothing_fits();
   }
@@ -48,13 +48,6 @@ class Sweep {
  private:
   using Rank = std::pair<double, TickSum>;
   using Names = std::vector<std::string>;
-
-  struct Made {
-    Names names;
-    Problem problem;
-    FittedPlan fitted;
-    std::string how;
-  };
 
   static Rank rank_of(const FittedPlan& plan) { return {plan.plan.step_seconds, plan.assignment.cost}; }
 
@@ -73,7 +66,7 @@ class Sweep {
     if (rank_of(*kept) >= best_rank_) return Done{};
     const std::int64_t over = solver_.excess_bytes(kept->plan, wish_.budget);
     if (over > 0) return try_schedules(choice, over, factor);
-    take({wish_.input.recomputed, wish_.problem, std::move(*kept), ""});
+    take(found_plan(fastest_, wish_.input.recomputed, wish_.problem, std::move(*kept)));
     return Done{};
   }
 
@@ -102,11 +95,13 @@ class Sweep {
       Names names = wish_.recompute_pins.applied_to(recomputed_names(wish_.input.model, ops.run_again));
       const auto [known, is_new] = excess.try_emplace(names, 0);
       if (is_new) {
-        Result<Made> made = make(std::move(names), choice, how(ops, factor));
+        Result<RecomputeSearch> made = with_layouts(solver_, wish_, fastest_, std::move(names), choice);
         if (!made) return made.error();
-        known->second = solver_.excess_bytes(made->fitted.plan, wish_.budget);
-        if (known->second > 0) keep_smaller(std::move(made->fitted));
-        else if (rank_of(made->fitted) < best_rank_) take(std::move(*made));
+        made->how = how(ops, factor);
+        FittedPlan& fitted = *made->found.best;
+        known->second = solver_.excess_bytes(fitted.plan, wish_.budget);
+        if (known->second > 0) keep_smaller(std::move(fitted));
+        else if (rank_of(fitted) < best_rank_) take(std::move(*made));
       }
       if (known->second > 0) {
         if (is_least) break;
@@ -121,24 +116,6 @@ class Sweep {
     return Done{};
   }
 
-  // The plan of these layouts where these run again.
-  [[nodiscard]] Result<Made> make(Names names, const std::vector<std::uint32_t>& choice, std::string how) const {
-    ProblemInput given = wish_.input;
-    given.recomputed = std::move(names);
-    Result<Problem> problem = build_pinned(given, wish_.pins);
-    if (!problem) return problem.error();
-    const Evaluation evaluation = evaluate(problem->space, choice);
-    Assignment assignment;
-    assignment.choice = choice;
-    assignment.cost = evaluation.cost;
-    assignment.peak_bytes = evaluation.peak_bytes;
-    assignment.lower_bound = fastest_.lower_bound;
-    assignment.method = fastest_.method;
-    Result<FittedPlan> fitted = solver_.fit(given, *problem, std::move(assignment), wish_.budget);
-    if (!fitted) return fitted.error();
-    return Made{std::move(given.recomputed), std::move(*problem), std::move(*fitted), std::move(how)};
-  }
-
   [[nodiscard]] std::string how(const ScheduledOps& ops, double factor) const {
     char times[32];
     std::snprintf(times, sizeof times, "%.4g", factor);
@@ -147,23 +124,13 @@ class Sweep {
     return text + ".";
   }
 
-  void take(Made made) {
-    best_rank_ = rank_of(made.fitted);
+  void take(RecomputeSearch made) {
+    best_rank_ = rank_of(*made.found.best);
     best_ = std::move(made);
   }
 
   void keep_smaller(FittedPlan plan) {
     if (!smallest_ || plan.plan.peak_bytes < smallest_->plan.peak_bytes) smallest_ = std::move(plan);
-  }
-
-  std::optional<RecomputeSearch> finished() {
-    RecomputeSearch made{std::move(best_->names), std::move(best_->problem), {}, std::move(best_->how)};
-    made.found.status = fastest_.status;
-    made.found.without_budget = fastest_;
-    made.found.lower_bound_seconds = to_seconds(fastest_.lower_bound);
-    made.found.best = std::move(best_->fitted);
-    bound_any_number(fastest_, made.found);
-    return made;
   }
 
   std::optional<RecomputeSearch> nothing_fits() {
@@ -184,7 +151,7 @@ class Sweep {
   const ModelChain model_;
   std::set<std::vector<std::uint32_t>> seen_;
   Rank best_rank_{std::numeric_limits<double>::infinity(), 0};  // of the plan without, too
-  std::optional<Made> best_;
+  std::optional<RecomputeSearch> best_;
   std::optional<FittedPlan> smallest_;  // that does not fit
 };
 

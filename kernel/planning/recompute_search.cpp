@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -15,7 +17,9 @@ namespace meshwright {
 namespace {
 
 constexpr int kBetween = 2;
-constexpr int kMostTurns = 3, kMostAsked = 4;
+constexpr int kMostTurns = 3, kMostAsked = 5, kBudgets = 3;
+constexpr std::int64_t kNearEnough = 100;  // such a part of the budget may be left
+constexpr std::size_t kMostBegins = 2;
 // Near the least that any plan holds an exact search takes long, and each of these adds a candidate only, so all of them take little. Where nothing fits without,
 // the search with all blocks is what says whether anything does.
 constexpr std::int64_t kWorkOfLayouts = 100'000'000, kWorkOfKept = 20'000'000;
@@ -110,10 +114,10 @@ class BlockCounts {
 // The search of what runs again by layouts, and of layouts by what runs again.
 class KeptOps {
  public:
-  KeptOps(const FittedSolver& solver, const RecomputeWish& wish, const FittedSearch& without) : solver_(solver), wish_(wish), without_(without) {}
+  KeptOps(const FittedSolver& solver, const RecomputeWish& wish, const FittedSearch& without)
+      : solver_(solver), wish_(wish), without_(without), fastest_(without.without_budget) {}
 
   Result<std::optional<RecomputeSearch>> improve(std::optional<RecomputeSearch> best) {
-    const Assignment& free = without_.without_budget;
     const std::vector<std::string> blocks = recomputable_blocks(wish_.input.model);
     // The terms are those of one microbatch at a time.
     if (is_free(without_) || blocks.empty() || step_order(wish_.input.training)->fullest(Phase::forward).in_flight > 1) return best;
@@ -123,10 +127,17 @@ class KeptOps {
     if (!all) return all.error();
     kept_ = std::move(*none);
     again_ = std::move(*all);
-    std::vector<Choice> starts = {free.choice};
-    if (best_ && best_->found.best) starts.push_back(best_->found.best->assignment.choice);
-    for (Choice& start : starts) {
-      if (Status status = take_turns(std::move(start)); !status) return status.error();
+    Result<std::vector<Choice>> layouts = starts();
+    if (!layouts) return layouts.error();
+    std::vector<Kept> begins;
+    for (const Choice& start : *layouts) {
+      Result<Kept> kept = choose(start);
+      if (!kept) return kept.error();
+      if (!kept->ops.empty()) begins.push_back(std::move(*kept));
+    }
+    std::ranges::stable_sort(begins, {}, &Kept::rank);
+    for (std::size_t i = 0; i < std::min(begins.size(), kMostBegins); ++i) {
+      if (Status status = take_turns(std::move(begins[i].ops)); !status) return status.error();
     }
     return std::move(best_);
   }
@@ -134,50 +145,88 @@ class KeptOps {
  private:
   using Choice = std::vector<std::uint32_t>;
 
-  // From these layouts on, as long as that makes the plan better.
-  Status take_turns(Choice layouts) {
+  // What runs again for some layouts, and how good that plan is; one that does not fit is behind all that do.
+  struct Kept {
+    std::vector<std::string> ops;
+    Rank rank = {true, 0, 0};
+  };
+
+  // Each once.
+  [[nodiscard]] Result<std::vector<Choice>> starts() const {
+    std::vector<Choice> made = {fastest_.choice};
+    const auto add = [&](const Choice& choice) {
+      if (!choice.empty() && std::ranges::find(made, choice) == made.end()) made.push_back(choice);
+    };
+    if (best_ && best_->found.best) add(best_->found.best->assignment.choice);
+    const auto least = static_cast<double>(std::max(wish_.budget, without_.least_bytes));
+    const double step = std::pow(static_cast<double>(fastest_.peak_bytes) / least, 1.0 / (kBudgets + 1));
+    for (int power = kBudgets; power >= 0 && step > 1; --power) {
+      Result<Assignment> answer = solver_.solve(wish_.input, wish_.problem, static_cast<std::int64_t>(least * std::pow(step, power)), kWorkOfKept);
+      if (!answer) return answer.error();
+      add(answer->choice);
+    }
+    return made;
+  }
+
+  // Layouts for these ops, ops for those layouts, as long as that makes the plan better.
+  Status take_turns(std::vector<std::string> ops) {
     for (int turn = 0; turn < kMostTurns; ++turn) {
-      Result<std::vector<std::string>> ops = choose(layouts);
-      if (!ops) return ops.error();
-      if (ops->empty() || !tried_.insert(*ops).second) return Done{};
-      Result<RecomputeSearch> made = search_with(solver_, wish_, without_, *ops);
+      if (ops.empty() || !tried_.insert(ops).second) return Done{};
+      Result<RecomputeSearch> made = search_with(solver_, wish_, without_, ops);
       if (!made) return made.error();
       if (!made->found.best) return Done{};
-      layouts = made->found.best->assignment.choice;
-      const Rank known = best_ ? std::min(rank_of(best_->found), rank_of(without_)) : rank_of(without_);
-      if (rank_of(made->found) >= known) return Done{};
-      best_ = std::move(*made);
+      const Choice layouts = made->found.best->assignment.choice;
+      if (!take(std::move(*made))) return Done{};
+      Result<Kept> kept = choose(layouts);
+      if (!kept) return kept.error();
+      ops = std::move(kept->ops);
     }
     return Done{};
   }
 
   // What runs again in the fastest plan of these layouts that fits, as far as its terms of memory know; nothing if none is found. Where its program holds more, less
-  // is asked for.
-  Result<std::vector<std::string>> choose(const Choice& layouts) const {
+  // is asked for, and then again more, in smaller steps; plans whose programs fit are ones to take.
+  Result<Kept> choose(const Choice& layouts) {
     const KeptSpace space(wish_.input, kept_, again_, wish_.recompute_pins, layouts);
     Problem problem;
     problem.space = space.space();
-    std::vector<std::string> chosen;
-    std::int64_t asked = wish_.budget;
-    for (int round = 0; round < kMostAsked && asked > 0; ++round) {
+    Kept chosen;
+    std::map<std::vector<std::string>, std::int64_t> excess;
+    std::int64_t fits = 0, too_much = std::numeric_limits<std::int64_t>::max(), asked = wish_.budget;  // what was asked for
+    bool is_least = false;
+    for (int round = 0; round < kMostAsked; ++round) {
       Result<Assignment> answer = solver_.solve(wish_.input, problem, asked, kWorkOfKept);
       if (!answer) return answer.error();
-      if (answer->choice.empty()) break;
-      chosen = space.recomputed(answer->choice);
-      Result<Problem> of_ops = problem_of(chosen);
-      if (!of_ops) return of_ops.error();
-      Assignment with;
-      with.choice = layouts;
-      with.cost = evaluate(of_ops->space, layouts).cost;
-      ProblemInput given = wish_.input;
-      given.recomputed = chosen;
-      Result<FittedPlan> fitted = solver_.fit(given, *of_ops, std::move(with), wish_.budget);
-      if (!fitted) return fitted.error();
-      const std::int64_t over = solver_.excess_bytes(fitted->plan, wish_.budget);
-      if (over <= 0) break;
+      if (answer->choice.empty()) {
+        if (is_least || answer->least_bytes <= asked) break;
+        asked = answer->least_bytes;
+        is_least = true;
+        continue;
+      }
+      const auto [known, is_new] = excess.try_emplace(space.recomputed(answer->choice), 0);
+      const auto& [ops, over] = *known;
+      if (is_new) {
+        Result<RecomputeSearch> made = with_layouts(solver_, wish_, fastest_, ops, layouts);
+        if (!made) return made.error();
+        known->second = solver_.excess_bytes(made->found.best->plan, wish_.budget);
+        const Rank rank = over <= 0 ? rank_of(made->found) : Rank{true, 0, 0};
+        if (chosen.ops.empty() || rank < chosen.rank) chosen = {ops, rank};
+        if (over <= 0) take(std::move(*made));
+      }
+      if (over <= 0 ? !is_new || ops.empty() || -over < wish_.budget / kNearEnough : is_least) break;
+      (over <= 0 ? fits : too_much) = asked;
       asked -= over;
+      if (asked <= fits || asked >= too_much) asked = fits + (too_much - fits) / 2;
     }
     return chosen;
+  }
+
+  // Whether it is better than all that is known.
+  bool take(RecomputeSearch made) {
+    const Rank known = best_ ? std::min(rank_of(best_->found), rank_of(without_)) : rank_of(without_);
+    if (rank_of(made.found) >= known) return false;
+    best_ = std::move(made);
+    return true;
   }
 
   [[nodiscard]] Result<Problem> problem_of(const std::vector<std::string>& names) const {
@@ -189,12 +238,41 @@ class KeptOps {
   const FittedSolver& solver_;
   const RecomputeWish& wish_;
   const FittedSearch& without_;
+  const Assignment& fastest_;  // whatever it holds
   Problem kept_, again_;  // nothing runs again, and every block does
   std::set<std::vector<std::string>> tried_;
   std::optional<RecomputeSearch> best_;
 };
 
 }  // namespace
+
+Result<RecomputeSearch> with_layouts(const FittedSolver& solver, const RecomputeWish& wish, const Assignment& fastest, std::vector<std::string> names,
+                                     const std::vector<std::uint32_t>& choice) {
+  ProblemInput given = wish.input;
+  given.recomputed = std::move(names);
+  Result<Problem> problem = build_pinned(given, wish.pins);
+  if (!problem) return problem.error();
+  const Evaluation evaluation = evaluate(problem->space, choice);
+  Assignment assignment;
+  assignment.choice = choice;
+  assignment.cost = evaluation.cost;
+  assignment.peak_bytes = evaluation.peak_bytes;
+  assignment.lower_bound = fastest.lower_bound;
+  assignment.method = fastest.method;
+  Result<FittedPlan> fitted = solver.fit(given, *problem, std::move(assignment), wish.budget);
+  if (!fitted) return fitted.error();
+  return found_plan(fastest, std::move(given.recomputed), std::move(*problem), std::move(*fitted));
+}
+
+RecomputeSearch found_plan(const Assignment& fastest, std::vector<std::string> names, Problem problem, FittedPlan plan) {
+  RecomputeSearch made{std::move(names), std::move(problem), {}, ""};
+  made.found.status = fastest.status;
+  made.found.without_budget = fastest;
+  made.found.lower_bound_seconds = to_seconds(fastest.lower_bound);
+  made.found.best = std::move(plan);
+  bound_any_number(fastest, made.found);
+  return made;
+}
 
 void bound_any_number(const Assignment& without_budget, FittedSearch& found) {
   found.lower_bound_seconds = std::min(found.lower_bound_seconds, to_seconds(without_budget.lower_bound));

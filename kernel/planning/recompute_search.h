@@ -4,8 +4,9 @@
 // the budget asks for shardings that cost more. So the time falls and then rises with the number, and a few searches find about where it turns: with no block, with
 // all, where by interpolation the budget stops to bind, and two between.
 //
-// "free": which ops. Where layouts are given, what is kept is a small search (kept_space.h); where that is given, layouts are one. By turns, from the fastest plan of
-// all and from the best with all blocks, as long as the plan becomes better.
+// "free": which ops. Where layouts are given, what is kept is a small search (kept_space.h); where that is given, layouts are one. Layouts to begin with are the fastest
+// of all, those of the best plan with blocks, and the fastest of budgets between (MAP §5.3), since what runs again makes room; from the best of them on by turns, as
+// long as the plan becomes better.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +37,14 @@ struct RecomputeSearch {
   FittedSearch found;  // Its bound holds for any number of blocks.
   std::string how = "";  // it came about, a sentence; "" where nobody need know
 };
+
+// A plan as a search's answer, whatever it holds: `found.best` is it, and its bound is of any number of blocks that run again. `fastest` is the best choice of all where
+// none does.
+RecomputeSearch found_plan(const Assignment& fastest, std::vector<std::string> names, Problem problem, FittedPlan plan);
+
+// That of the plan of these layouts where these run again. Errors: those of building and lowering.
+Result<RecomputeSearch> with_layouts(const FittedSolver& solver, const RecomputeWish& wish, const Assignment& fastest, std::vector<std::string> names,
+                                     const std::vector<std::uint32_t>& choice);
 
 // Makes the bound of a search hold for any number of blocks: what is made again costs time, so none has a plan below the best one of no block and no budget.
 void bound_any_number(const Assignment& without_budget, FittedSearch& found);

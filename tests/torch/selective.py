@@ -139,6 +139,12 @@ def rms_norm(x, normalized_shape, weight, eps):
     return FusedRmsNorm.apply(x, weight, eps)
 
 
+def stored(model) -> set[int]:
+    """The storages of its parameters: of the shards, and of what is kept of them from step to step."""
+    tensors = [each for shard in model.parameters() for each in (shard, shard.storing.kept) if each is not None]
+    return {each.untyped_storage()._cdata for each in tensors}
+
+
 class Run:
     """A program's steps: losses, gradients, and what is kept between the forward and the backward."""
 
@@ -150,7 +156,6 @@ class Run:
         generator = torch.Generator().manual_seed(1)
         model.load_whole({**dict(model.named_buffers()), **{key: (torch.rand(value.shape, generator=generator) - 0.5).to(value.dtype)
                                                             for key, value in model.whole_state_dict().items()}})
-        shards = {each.untyped_storage()._cdata for each in model.parameters()}
         with torch.device("meta"):
             inputs = {key: torch.zeros(value.shape, dtype=value.dtype, device="cpu") for key, value in MODELS[model_name]()[1].items()}
         self.losses, self.gradients, self.left = [], [], 0
@@ -158,7 +163,8 @@ class Run:
             self.saved, self.made = [], []
             with torch.autograd.graph.saved_tensors_hooks(self.note, lambda saved: saved):
                 loss = model(*model.local_batch(sample(inputs, step)).values())
-            self.held = {each.cdata: size for each, size in self.saved if not each.expired() and each.cdata not in shards}  # by storage
+            parameters = stored(model)
+            self.held = {each.cdata: size for each, size in self.saved if not each.expired() and each.cdata not in parameters}  # by storage
             self.left += sum(not each.expired() for each in self.made)
             loss.backward()
             self.losses.append(loss.item())
