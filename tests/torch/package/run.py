@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import re
 import socket
 import subprocess
@@ -71,9 +72,14 @@ def links(count: int, folder: str) -> str:
 
 
 def free_port() -> int:
+    """One below those that the system gives to whoever asks for any, which another test's ranks might get before ours listen."""
     with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+        while True:
+            try:
+                one.bind(("127.0.0.1", random.randrange(10_000, 32_000)))
+                return one.getsockname()[1]
+            except OSError:
+                pass
 
 
 class Ranks:
