@@ -31,6 +31,8 @@ class Rows:
         self._axes = tuple(axis if _is_cut(axis) and axis < len(self._atoms) else None
                            for axis in (leading.axes if leading is not None else [None] * len(module.AXES)))
         self.parts = math.prod(size for size, axis in zip(module.AXES, self._axes) if axis is not None)
+        self._shapes: dict[tuple, tuple] = {}      # by a whole tensor's shape: that of a rank's rows
+        self._selections: dict[tuple, Any] = {}    # by planned layout and device: see _selection
 
     @property
     def size(self) -> int:
@@ -49,6 +51,13 @@ class Rows:
         atoms = (self._atoms, *((size,) if size > 1 else () for size in shape[1:]))
         return self._module.Layout(shape, self._axes, atoms)
 
+    def local_shape(self, shape: Sequence[int]) -> tuple:
+        """The shape of a rank's rows of a tensor of this whole shape."""
+        shape = tuple(shape)
+        if shape not in self._shapes:
+            self._shapes[shape] = self.layout(shape).local_shape()
+        return self._shapes[shape]
+
     def cut(self, whole: torch.Tensor) -> torch.Tensor:
         """This rank's rows of a whole tensor."""
         return self.layout(whole.shape).cut(whole)
@@ -59,16 +68,27 @@ class Rows:
 
     def take(self, rows: torch.Tensor, planned: Any) -> torch.Tensor:
         """What the plan wants of an input, from this rank's rows of it."""
-        fed = self.layout(planned.shape)
-        if not self._keeps_rows(fed, planned):
-            return planned.cut(self._module.whole_of(rows, fed))
-        for dim in range(rows.dim()):
-            held, wanted = _positions(self._module, fed, dim), _positions(self._module, planned, dim)
-            if held.equal(wanted):
-                continue
-            places = torch.searchsorted(held, wanted).to(rows.device)
+        key = planned, rows.device
+        if key not in self._selections:
+            self._selections[key] = self._selection(planned, rows.device)
+        selection = self._selections[key]
+        if selection is None:
+            return planned.cut(self._module.whole_of(rows, self.layout(planned.shape)))
+        for dim, places in selection:
             rows = rows.index_select(dim, places)
         return rows.contiguous()
+
+    def _selection(self, planned: Any, device: torch.device) -> list[tuple[int, torch.Tensor]] | None:
+        """Dimensions, and which positions of this rank's rows the plan wants of them; None: rows of other ranks are wanted too."""
+        fed = self.layout(planned.shape)
+        if not self._keeps_rows(fed, planned):
+            return None
+        selection = []
+        for dim in range(len(planned.shape)):
+            held, wanted = _positions(self._module, fed, dim), _positions(self._module, planned, dim)
+            if not held.equal(wanted):
+                selection.append((dim, torch.searchsorted(held, wanted).to(device)))
+        return selection
 
     def give(self, planned_part: torch.Tensor, planned: Any) -> torch.Tensor:
         """This rank's rows of a value that lies as planned."""

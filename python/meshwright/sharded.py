@@ -152,11 +152,11 @@ class Sharded:
     def _part(self, place: str, leaves: dict[str, Any], layout: Any, wanted: bool) -> torch.Tensor:
         rows = self._call.rows
         value = leaves[place]
-        expected = rows.layout(layout.shape).local_shape()
-        if tuple(value.shape) != tuple(expected):
+        expected = rows.local_shape(layout.shape)
+        if tuple(value.shape) != expected:
             whole = tuple(value.shape) == tuple(layout.shape)
             raise ValueError(f"'{place}' has the shape {tuple(value.shape)}, and this rank's rows of a batch of {rows.batch} are "
-                        f"{tuple(expected)}; " + ("cut a global batch with model.local_batch" if whole else
+                        f"{expected}; " + ("cut a global batch with model.local_batch" if whole else
                                                   "feed a batch of another shape whole, through model.call_whole"))
         value = value.to(self._call.module.device())
         if value.requires_grad and not wanted and torch.is_grad_enabled():
