@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <set>
@@ -17,12 +18,14 @@ namespace meshwright {
 namespace {
 
 constexpr int kBetween = 2;
-constexpr int kMostTurns = 3, kMostAsked = 5, kBudgets = 3;
+constexpr int kMostTurns = 3, kMostAsked = 5;
+constexpr double kBetweenBudgets = 1.2;
+constexpr int kLastPower = 9, kBudgets = 8;
 constexpr std::int64_t kNearEnough = 100;  // such a part of the budget may be left
-constexpr std::size_t kMostBegins = 2;
+constexpr std::size_t kMostBegins = 3;
 // Near the least that any plan holds an exact search takes long, and each of these adds a candidate only, so all of them take little. Where nothing fits without,
 // the search with all blocks is what says whether anything does.
-constexpr std::int64_t kWorkOfLayouts = 100'000'000, kWorkOfKept = 20'000'000;
+constexpr std::int64_t kWorkOfLayouts = 100'000'000, kWorkOfKept = 20'000'000, kWorkOfStart = 60'000'000;
 constexpr std::int64_t kWorkOfAllBlocks = 1'000'000'000;
 
 using Rank = std::tuple<bool, double, TickSum>;
@@ -127,17 +130,11 @@ class KeptOps {
     if (!all) return all.error();
     kept_ = std::move(*none);
     again_ = std::move(*all);
-    Result<std::vector<Choice>> layouts = starts();
-    if (!layouts) return layouts.error();
-    std::vector<Kept> begins;
-    for (const Choice& start : *layouts) {
-      Result<Kept> kept = choose(start);
-      if (!kept) return kept.error();
-      if (!kept->ops.empty()) begins.push_back(std::move(*kept));
-    }
-    std::ranges::stable_sort(begins, {}, &Kept::rank);
-    for (std::size_t i = 0; i < std::min(begins.size(), kMostBegins); ++i) {
-      if (Status status = take_turns(std::move(begins[i].ops)); !status) return status.error();
+    Result<std::vector<Kept>> begins = choose_for_starts();
+    if (!begins) return begins.error();
+    std::ranges::stable_sort(*begins, {}, &Kept::rank);
+    for (std::size_t i = 0; i < std::min(begins->size(), kMostBegins); ++i) {
+      if (Status status = take_turns(std::move((*begins)[i].ops)); !status) return status.error();
     }
     return std::move(best_);
   }
@@ -151,22 +148,48 @@ class KeptOps {
     Rank rank = {true, 0, 0};
   };
 
-  // Each once.
-  [[nodiscard]] Result<std::vector<Choice>> starts() const {
-    std::vector<Choice> made = {fastest_.choice};
-    const auto add = [&](const Choice& choice) {
-      if (!choice.empty() && std::ranges::find(made, choice) == made.end()) made.push_back(choice);
+  // What runs again for the layouts to begin with.
+  [[nodiscard]] Result<std::vector<Kept>> choose_for_starts() {
+    std::vector<Kept> begins;
+    std::set<Choice> seen;
+    const auto add = [&](const Choice& layouts) -> Status {
+      if (layouts.empty() || !seen.insert(layouts).second) return Done{};
+      Result<Kept> kept = choose(layouts);
+      if (!kept) return kept.error();
+      if (!kept->ops.empty()) begins.push_back(std::move(*kept));
+      return Done{};
     };
-    if (best_ && best_->found.best) add(best_->found.best->assignment.choice);
-    const auto least = static_cast<double>(std::max(wish_.budget, without_.least_bytes));
-    const double step = std::pow(static_cast<double>(fastest_.peak_bytes) / least, 1.0 / (kBudgets + 1));
-    for (int power = kBudgets; power >= 0 && step > 1; --power) {
-      Result<Assignment> answer = solver_.solve(wish_.input, wish_.problem, static_cast<std::int64_t>(least * std::pow(step, power)), kWorkOfKept);
-      if (!answer) return answer.error();
-      add(answer->choice);
+    const Choice of_blocks = best_ && best_->found.best ? best_->found.best->assignment.choice : Choice();
+    for (const Choice& layouts : {fastest_.choice, of_blocks}) {
+      if (Status status = add(layouts); !status) return status.error();
     }
-    return made;
+    for (const std::int64_t budget : budgets()) {
+      Result<Assignment> answer = solver_.solve(wish_.input, wish_.problem, budget, kWorkOfStart);
+      if (!answer) return answer.error();
+      if (answer->choice.empty()) break;
+      Result<RecomputeSearch> kept = with_layouts(solver_, wish_, fastest_, wish_.recompute_pins.applied_to({}), answer->choice);
+      if (!kept) return kept.error();
+      if (rank_of(kept->found) >= known_rank()) continue;  // what runs again makes it no faster
+      if (Status status = add(answer->choice); !status) return status.error();
+    }
+    return begins;
   }
+
+  // For layouts that leave room to be made by what runs again, from the largest on: as MAP's sweep has them, and some between.
+  [[nodiscard]] std::vector<std::int64_t> budgets() const {
+    const auto least = static_cast<double>(std::max(wish_.budget, without_.least_bytes)), most = static_cast<double>(fastest_.peak_bytes);
+    std::set<std::int64_t, std::greater<>> made = {static_cast<std::int64_t>(least)};
+    const auto add_powers = [&](double first, double factor) {
+      for (int power = 0; power <= kLastPower; ++power, first *= factor) {
+        if (first > least && first < most) made.insert(static_cast<std::int64_t>(first));
+      }
+    };
+    add_powers(static_cast<double>(wish_.budget), kBetweenBudgets);
+    add_powers(least, std::pow(most / least, 1.0 / kBudgets));
+    return {made.begin(), made.end()};
+  }
+
+  [[nodiscard]] Rank known_rank() const { return best_ ? std::min(rank_of(best_->found), rank_of(without_)) : rank_of(without_); }
 
   // Layouts for these ops, ops for those layouts, as long as that makes the plan better.
   Status take_turns(std::vector<std::string> ops) {
@@ -223,8 +246,7 @@ class KeptOps {
 
   // Whether it is better than all that is known.
   bool take(RecomputeSearch made) {
-    const Rank known = best_ ? std::min(rank_of(best_->found), rank_of(without_)) : rank_of(without_);
-    if (rank_of(made.found) >= known) return false;
+    if (rank_of(made.found) >= known_rank()) return false;
     best_ = std::move(made);
     return true;
   }
