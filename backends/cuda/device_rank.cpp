@@ -33,6 +33,9 @@ DeviceRank::DeviceRank(const RankInput& input, Devices& devices, RankStep step)
       step_(std::move(step)),
       taken_steps_(program_.parameters.size(), 0) {}
 
+// Outside of a step nobody else says whose error it is.
+Status DeviceRank::of_rank(const Status& status) const { return status ? status : Status(add_context("rank " + std::to_string(rank_), status.error())); }
+
 Status DeviceRank::set_device() const {
   if (devices_.is_aborted(rank_)) return internal_error("the run ended with an error, and its communicators with it; start it again");
   return check(driver_, EntryPoint::set_device, driver_.set_device(static_cast<int>(rank_)));
@@ -55,7 +58,7 @@ Status DeviceRank::put(Tensor part, std::byte* to) {
   return check(driver_, EntryPoint::copy, driver_.copy(to, kept.bytes().data(), kept.bytes().size(), CopyKind::to_device, devices_.of(rank_).stream(meshwright::Stream::compute)));
 }
 
-Status DeviceRank::load(const std::vector<const Tensor*>& parameters, const std::vector<const OptimizerState*>& states) {
+Status DeviceRank::load_all(const std::vector<const Tensor*>& parameters, const std::vector<const OptimizerState*>& states) {
   if (Status status = set_device(); !status) return status;
   const Stream stream = devices_.of(rank_).stream(meshwright::Stream::compute);
   if (step_.block.state_bytes > 0) {
@@ -83,6 +86,8 @@ Status DeviceRank::load(const std::vector<const Tensor*>& parameters, const std:
   return status;
 }
 
+Status DeviceRank::load(const std::vector<const Tensor*>& parameters, const std::vector<const OptimizerState*>& states) { return of_rank(load_all(parameters, states)); }
+
 Status DeviceRank::begin(const std::vector<const Tensor*>& inputs, Carrier& carrier, RunObserver* observer) {
   carrier_ = &carrier;
   observer_ = observer;
@@ -101,7 +106,7 @@ Result<bool> DeviceRank::execute(std::size_t step) {
     const auto* update = std::get_if<Optimize>(&command.what);
     const Status status = update != nullptr ? issue_optimizer(*update) : issue(command);
     if (status) continue;
-    static_cast<void>(devices_.abort(rank_));
+    devices_.abort(rank_);
     return status.error();
   }
   return true;
@@ -211,7 +216,7 @@ Result<bool> DeviceRank::finish() {
   for (const meshwright::Stream stream : {meshwright::Stream::compute, meshwright::Stream::communication}) {
     Result<bool> done = wait_for(devices_.of(rank_).stream(stream));
     if (done && *done) continue;
-    static_cast<void>(devices_.abort(rank_));
+    devices_.abort(rank_);
     return done;
   }
   staged_.clear();
@@ -238,8 +243,8 @@ Result<Tensor> DeviceRank::fetch(const Handed& handed) const {
 Result<Tensor> DeviceRank::part(ProgramValueId id, std::int64_t microbatch) const {
   if (Status status = set_device(); !status) return status.error();
   const auto found = step_.handed.find({id, microbatch});
-  if (found != step_.handed.end()) return fetch(found->second);
-  return fetch(step_.block.base + arena_.offsets[program_.place(id, microbatch)], program_.local(id));
+  Result<Tensor> part = found != step_.handed.end() ? fetch(found->second) : fetch(step_.block.base + arena_.offsets[program_.place(id, microbatch)], program_.local(id));
+  return part ? part : Result<Tensor>(add_context("rank " + std::to_string(rank_), part.error()));
 }
 
 Result<OptimizerState> DeviceRank::state(std::size_t parameter) const {
@@ -272,15 +277,16 @@ Status DeviceRank::give_outputs() {
   return Done{};
 }
 
-Status DeviceRank::end() {
+Status DeviceRank::end() { return of_rank(close()); }
+
+Status DeviceRank::close() {
   carrier_ = nullptr;
   if (Status status = set_device(); !status) return status;
   for (const Command& command : step_.closing) {
     if (Status status = issue(command); !status) return status;
   }
   if (Status status = settle(); !status) return status;
-  const Status found = driver_.check_device(static_cast<int>(rank_));
-  return found ? found : Status(add_context("rank " + std::to_string(rank_), found.error()));
+  return driver_.check_device(static_cast<int>(rank_));
 }
 
 }  // namespace meshwright::cuda

@@ -36,7 +36,10 @@ class DeviceRank final : public Rank {
     std::byte *first = nullptr, *second = nullptr;  // null: it keeps none
   };
 
+  [[nodiscard]] Status of_rank(const Status& status) const;
   Status set_device() const;
+  Status load_all(const std::vector<const Tensor*>& parameters, const std::vector<const OptimizerState*>& states);
+  Status close();
   Status issue(const Command& command) const;
   Status issue(const Launch& launch, Stream stream) const;
   Status issue(const Collective& collective, Stream stream) const;

@@ -2,23 +2,33 @@
 
 #include <string>
 
+#include "meshwright/log.h"
+
 namespace meshwright::cuda {
 
-// What fails here fails where nobody could do anything about it.
+namespace {
+
+// Of what fails when all is over.
+void warn(const Status& status) {
+  if (!status) log(LogLevel::warning, "cuda", "at the end of the run: " + status.error().message);
+}
+
+}  // namespace
+
 Devices::~Devices() {
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     if (driver_.set_device(static_cast<int>(rank)) != 0) continue;
     RankDevice& device = ranks_[rank];
     for (const auto& [group, communicator] : device.communicators) {
-      if (communicator.handle != nullptr && aborted_[rank] == 0) static_cast<void>(driver_.destroy_communicator(communicator));
+      if (communicator.handle != nullptr && aborted_[rank] == 0) warn(check(driver_, EntryPoint::destroy_communicator, driver_.destroy_communicator(communicator)));
     }
     for (const Event event : device.events) {
-      if (event.handle != nullptr) static_cast<void>(driver_.event_destroy(event));
+      if (event.handle != nullptr) warn(check(driver_, EntryPoint::event_destroy, driver_.event_destroy(event)));
     }
     for (const Stream stream : device.streams) {
-      if (stream.handle != nullptr) static_cast<void>(driver_.stream_destroy(stream));
+      if (stream.handle != nullptr) warn(check(driver_, EntryPoint::stream_destroy, driver_.stream_destroy(stream)));
     }
-    if (device.memory != nullptr) static_cast<void>(driver_.release(device.memory));
+    if (device.memory != nullptr) warn(check(driver_, EntryPoint::release, driver_.release(device.memory)));
   }
 }
 
@@ -79,16 +89,14 @@ Status Devices::make_memory(std::int64_t rank, const RankStep& step) {
   return Done{};
 }
 
-Status Devices::abort(std::int64_t rank) {
+// What ended the run is said anyway; that this failed too is a warning.
+void Devices::abort(std::int64_t rank) {
   char& aborted = aborted_[static_cast<std::size_t>(rank)];
-  if (aborted != 0) return Done{};
+  if (aborted != 0) return;
   aborted = 1;
-  Status done = Done{};
   for (const auto& [group, communicator] : ranks_[static_cast<std::size_t>(rank)].communicators) {
-    const Status status = check(driver_, EntryPoint::abort_communicator, driver_.abort_communicator(communicator));
-    if (done && !status) done = status;
+    warn(check(driver_, EntryPoint::abort_communicator, driver_.abort_communicator(communicator)));
   }
-  return done;
 }
 
 }  // namespace meshwright::cuda

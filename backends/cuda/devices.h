@@ -40,7 +40,7 @@ class Devices {
   [[nodiscard]] Driver& driver() const { return driver_; }
   [[nodiscard]] const RankDevice& of(std::int64_t rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
   // Ends what this rank waits for in others: the run has stopped. No step can be taken any more.
-  Status abort(std::int64_t rank);
+  void abort(std::int64_t rank);
   [[nodiscard]] bool is_aborted(std::int64_t rank) const { return aborted_[static_cast<std::size_t>(rank)] != 0; }
 
  private:

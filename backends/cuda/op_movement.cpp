@@ -1,7 +1,9 @@
 // Ops that only move elements.
 #include <algorithm>
 #include <optional>
+#include <string>
 
+#include "kernels/pointwise.h"
 #include "op_writer.h"
 
 namespace meshwright::cuda {
@@ -27,18 +29,73 @@ Status write_views(OpWriter& writer) {
   return Done{};
 }
 
-Status write_join(OpWriter& writer) {
-  const Seen& result = writer.results[0];
-  const std::int64_t rank = result.type.rank(), named = writer.call.node.integer("dim", 0);
-  const auto dim = static_cast<std::size_t>(named < 0 ? named + rank : named);
+// The part of a tensor that has this shape and begins at so many elements along each dimension.
+Seen part_of(const Seen& whole, const std::vector<std::int64_t>& start, const std::vector<std::int64_t>& shape) {
   std::int64_t at = 0;
-  for (const Seen& operand : writer.operands) {
-    if (operand.type.rank() != rank) continue;  // an empty one
-    const Seen part{{result.type.dtype, operand.type.shape}, result.data + static_cast<std::size_t>(at * result.strides[dim]) * result.element_bytes(), result.strides};
-    if (Status status = writer.copy(operand, part); !status) return status;
-    at += operand.type.shape[dim];
+  for (std::size_t d = 0; d < start.size(); ++d) at += start[d] * whole.strides[d];
+  return {{whole.type.dtype, shape}, whole.data + static_cast<std::ptrdiff_t>(at * static_cast<std::int64_t>(whole.element_bytes())), whole.strides};
+}
+
+std::size_t dimension_of(const Node& node, std::int64_t rank, std::int64_t otherwise) {
+  const std::int64_t named = node.integer("dim", otherwise);
+  return static_cast<std::size_t>(named < 0 ? named + rank : named);
+}
+
+// One after the other along a dimension.
+Status join(OpWriter& writer, const std::vector<const Seen*>& parts, std::size_t dim, const Seen& result) {
+  std::vector<std::int64_t> start(result.strides.size(), 0);
+  for (const Seen* part : parts) {
+    if (part->type.rank() != result.type.rank()) continue;  // an empty one
+    if (Status status = writer.copy(*part, part_of(result, start, part->type.shape)); !status) return status;
+    start[dim] += part->type.shape[dim];
   }
   return Done{};
+}
+
+Status write_join(OpWriter& writer) {
+  std::vector<const Seen*> parts;
+  for (const Seen& operand : writer.operands) parts.push_back(&operand);
+  return join(writer, parts, dimension_of(writer.call.node, writer.results[0].type.rank(), 0), writer.results[0]);
+}
+
+// The first differences of what is joined.
+Status write_difference(OpWriter& writer) {
+  if (writer.call.node.integer("n", 1) != 1) return bad_input("cuda has a kernel for first differences alone, and n is " + std::to_string(writer.call.node.integer("n", 1)));
+  const Seen& result = writer.results[0];
+  const std::size_t dim = dimension_of(writer.call.node, result.type.rank(), -1);
+  std::vector<const Seen*> parts;
+  TensorType type{result.type.dtype, result.type.shape};
+  for (const char* name : {"prepend", "self", "append"}) {
+    if (const Seen* part = writer.operand(name)) parts.push_back(part);
+  }
+  ++type.shape[dim];
+  Seen whole = *writer.operand("self");
+  if (parts.size() > 1) {
+    whole = seen_at(writer.scratch(static_cast<std::size_t>(type.bytes())), type);
+    if (Status status = join(writer, parts, dim, whole); !status) return status;
+  }
+  std::vector<std::int64_t> start(type.shape.size(), 0);
+  const Seen earlier = part_of(whole, start, result.type.shape);
+  start[dim] = 1;
+  const Function function = result.type.dtype == DType::boolean ? Function::not_equal : Function::subtract;
+  return combine(writer, function, part_of(whole, start, result.type.shape), earlier, result);
+}
+
+// Numbers around a tensor; a negative width takes some of it away.
+Status write_border(OpWriter& writer) {
+  const Node& node = writer.call.node;
+  if (node.text("mode", "constant") != "constant") return bad_input("cuda has a kernel for borders of a constant alone, and the mode is " + node.text("mode", "constant"));
+  const Seen &from = writer.operands[0], &result = writer.results[0];
+  const std::vector<std::int64_t> widths = node.integers("pad");
+  std::vector<std::int64_t> shape = from.type.shape, source(shape.size(), 0), target(shape.size(), 0);
+  for (std::size_t i = 0; i + 1 < widths.size(); i += 2) {
+    const std::size_t d = shape.size() - 1 - i / 2;
+    source[d] = std::max<std::int64_t>(0, -widths[i]);
+    target[d] = std::max<std::int64_t>(0, widths[i]);
+    shape[d] -= source[d] + std::max<std::int64_t>(0, -widths[i + 1]);
+  }
+  if (Status status = fill_with(writer, node.number("value", 0), result); !status) return status;
+  return writer.copy(part_of(from, source, shape), part_of(result, target, shape));
 }
 
 constexpr std::string_view kViews[] = {"aten.view", "aten.reshape", "aten._unsafe_view", "aten.permute", "aten.transpose.int", "aten.t", "aten.expand", "aten.slice.Tensor", "aten.select.int", "aten.unsqueeze",
@@ -48,6 +105,8 @@ constexpr std::string_view kViews[] = {"aten.view", "aten.reshape", "aten._unsaf
 
 WriteOp movement_op(std::string_view op) {
   if (std::ranges::find(kViews, op) != std::end(kViews)) return write_views;
+  if (op == "aten.pad" || op == "aten.constant_pad_nd") return write_border;
+  if (op == "aten.diff") return write_difference;
   return op == "aten.cat" ? write_join : nullptr;
 }
 

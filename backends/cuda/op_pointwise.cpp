@@ -111,6 +111,10 @@ WriteOp pointwise_op(std::string_view op) {
   return known ? write_pointwise : nullptr;
 }
 
+Status combine(OpWriter& writer, Function function, const Seen& a, const Seen& b, const Seen& result) { return write_function(writer, {function, 1}, {&a, &b}, result); }
+
+Status fill_with(OpWriter& writer, double number, const Seen& result) { return write_function(writer, {Function::constant, number}, {}, result); }
+
 Status combine_into(OpWriter& writer, Function function, const Seen& addend, const Seen& sum) { return write_function(writer, {function, 1}, {&sum, &addend}, sum); }
 
 }  // namespace meshwright::cuda

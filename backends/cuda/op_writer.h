@@ -58,15 +58,27 @@ using WriteOp = Status (*)(OpWriter&);
 // Null: there is no kernel for the op.
 WriteOp find_op(std::string_view op);
 
-// The same by file: op_pointwise.cpp, op_movement.cpp, op_products.cpp, op_reductions.cpp, op_norms.cpp.
+// The same by file: op_pointwise.cpp, op_movement.cpp, op_products.cpp, op_reductions.cpp, op_norms.cpp, op_lookups.cpp, op_losses.cpp, op_attention.cpp.
 WriteOp pointwise_op(std::string_view op);
 WriteOp movement_op(std::string_view op);
 WriteOp product_op(std::string_view op);
 WriteOp reduction_op(std::string_view op);
 WriteOp norm_op(std::string_view op);
+WriteOp lookup_op(std::string_view op);
+WriteOp loss_op(std::string_view op);
+WriteOp attention_op(std::string_view op);
+
+enum class Function : std::int32_t;
+
+// Which positions of NAME this rank holds, as the node's attributes say; of `size`. Errors: bad_input for more atoms than kernels see.
+struct Shard;
+Result<Shard> shard_of(const Node& node, const std::string& name, std::int64_t size);
+
+// result = a function of two numbers of each element of `a` and of `b`, which have its shape.
+Status combine(OpWriter& writer, Function function, const Seen& a, const Seen& b, const Seen& result);
+Status fill_with(OpWriter& writer, double number, const Seen& result);
 
 // One element after the other, combined by a function of two numbers: a sum in place. They have one shape.
-enum class Function : std::int32_t;
 Status combine_into(OpWriter& writer, Function function, const Seen& addend, const Seen& sum);
 
 }  // namespace meshwright::cuda

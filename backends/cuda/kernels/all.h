@@ -1,5 +1,8 @@
 #pragma once
 
+#include "attention.h"
+#include "lookups.h"
+#include "losses.h"
 #include "movement.h"
 #include "norms.h"
 #include "optimizers.h"

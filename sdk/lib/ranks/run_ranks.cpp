@@ -36,7 +36,8 @@ class MemoryCarrier final : public Carrier {
   Result<bool> receive(std::int64_t rank, std::size_t step, std::int64_t microbatch, const Message& message, const ShardedType& type, Tensor& result) override {
     return post_.receive(message, microbatch, rank, type, among_.first + rank, {among_.steps[step], 0, {among_.first + rank}}, result);
   }
-  [[nodiscard]] bool goes_on() const override { return meeting_.goes_on(kEnd); }
+  // A rank that has failed at the end of the step, beside this one, counts too.
+  [[nodiscard]] bool goes_on() const override { return meeting_.goes_on(kEnd + 1); }
   // All ranks wait for the same in the program's order, so that they meet as they do without.
   SideStream* side(std::int64_t rank) override { return late_.empty() ? nullptr : &late_[static_cast<std::size_t>(rank)]; }
   Status progress(std::int64_t rank) override {
