@@ -25,7 +25,7 @@ constexpr PlainFunction kPlain[] = {
     {"aten._to_copy", Function::identity}, {"aten.exp", Function::exponential}, {"aten.log", Function::logarithm}, {"aten.sqrt", Function::square_root}, {"aten.rsqrt", Function::inverse_square_root},
     {"aten.reciprocal", Function::reciprocal}, {"aten.abs", Function::absolute}, {"aten.tanh", Function::tanh}, {"aten.tanh_backward", Function::tanh_slope}, {"aten.sigmoid", Function::sigmoid},
     {"aten.relu", Function::relu}, {"aten.silu", Function::silu}, {"aten.silu_backward", Function::silu_slope}, {"aten.pow.Tensor_Tensor", Function::power}, {"aten.maximum", Function::maximum},
-    {"aten.minimum", Function::minimum}, {"aten.where.self", Function::choose}, {"aten.where.ScalarOther", Function::choose}, {"aten.eq", Function::equal}, {"aten.ne", Function::not_equal},
+    {"aten.minimum", Function::minimum}, {"aten.min.other", Function::minimum}, {"aten.max.other", Function::maximum}, {"aten.sin", Function::sine}, {"aten.cos", Function::cosine}, {"aten.where.self", Function::choose}, {"aten.where.ScalarOther", Function::choose}, {"aten.eq", Function::equal}, {"aten.ne", Function::not_equal},
     {"aten.lt", Function::less}, {"aten.le", Function::less_equal}, {"aten.gt", Function::greater}, {"aten.ge", Function::greater_equal}, {"aten.__and__", Function::bit_and},
     {"aten.bitwise_and", Function::bit_and}, {"aten.__or__", Function::bit_or}, {"aten.bitwise_or", Function::bit_or}, {"aten.logical_not", Function::logical_not},
 };

@@ -64,7 +64,7 @@ Status write_running_sum(OpWriter& writer) {
   if (!sizes) return sizes.error();
   if (!source) return source.error();
   if (!target) return target.error();
-  const RunningSumArguments arguments{*sizes, from.type.shape[dim], from.strides[dim], result.strides[dim], *source, *target};
+  const RunningSumArguments arguments{*sizes, !is_floating(result.type.dtype), from.type.shape[dim], from.strides[dim], result.strides[dim], *source, *target};
   writer.launch(KernelId::running_sum, arguments, from.type.elements() / std::max<std::int64_t>(1, from.type.shape[dim]), {from.range()}, {result.range()});
   return Done{};
 }

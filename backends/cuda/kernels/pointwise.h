@@ -8,7 +8,7 @@ namespace meshwright::cuda {
 enum class Function : int32_t {
   identity, constant, add, subtract, multiply, divide, negate, exponential, logarithm, square_root, inverse_square_root, reciprocal, absolute, tanh, tanh_slope, sigmoid, relu, silu, silu_slope,
   gelu, gelu_slope, tanh_gelu, tanh_gelu_slope, above_threshold, power, power_of_number, maximum, minimum, choose, choose_number, equal, not_equal, less, less_equal, greater, greater_equal,
-  bit_and, bit_or, logical_not, mask_number,
+  bit_and, bit_or, logical_not, mask_number, sine, cosine,
 };
 
 struct PointwiseArguments {
@@ -72,6 +72,8 @@ MESHWRIGHT_DEVICE double value_of(Function function, const double* x, double n) 
     case Function::bit_and: return static_cast<double>(static_cast<int64_t>(x[0]) & static_cast<int64_t>(x[1]));
     case Function::bit_or: return static_cast<double>(static_cast<int64_t>(x[0]) | static_cast<int64_t>(x[1]));
     case Function::logical_not: return x[0] == 0 ? 1 : 0;
+    case Function::sine: return sin(x[0]);
+    case Function::cosine: return cos(x[0]);
     case Function::mask_number: return x[1] != 0 ? n : x[0];
   }
   return 0;

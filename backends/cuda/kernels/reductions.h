@@ -30,6 +30,7 @@ MESHWRIGHT_KERNEL(reduce, ReduceArguments) {
 // Lines of `extent` elements at a stride, each of which becomes its running sum.
 struct RunningSumArguments {
   Sizes lines;
+  bool truncates = false;  // as of ReduceArguments
   int64_t extent = 0, stride = 0, result_stride = 0;
   View from, result;  // strides of the lines
 };
@@ -38,7 +39,8 @@ MESHWRIGHT_KERNEL(running_sum, RunningSumArguments) {
   const int64_t from = offset_of(arguments.lines, arguments.from.strides, index), to = offset_of(arguments.lines, arguments.result.strides, index);
   double sum = 0;
   for (int64_t i = 0; i < arguments.extent; ++i) {
-    sum += load(arguments.from, from + i * arguments.stride);
+    const double number = load(arguments.from, from + i * arguments.stride);
+    sum += arguments.truncates ? trunc(number) : number;
     store(arguments.result, to + i * arguments.result_stride, sum);
   }
 }
