@@ -22,7 +22,7 @@ namespace {
 constexpr meshwright_config_key_v1 kSchema[] = {
     {"driver", "text", "", "\"nvidia\"", "\"nvidia\": the GPUs of this machine. \"recording\", for tests: kernels run on the host, in an order that only streams and events bind, and each step is proven free of races"},
     {"seed", "integer", "", "0", "of the recording driver: of that order"},
-    {"failure", "text", "", "\"\"", "of the recording driver: \"ENTRY:CALL:CODE\", for instance \"cudaMemcpyAsync:3:2\": which call of an entry point fails, and with which code"},
+    {"failures", "texts", "", "[]", "of the recording driver: each \"ENTRY:CALL:CODE\", for instance \"cudaMemcpyAsync:3:2\": which call of an entry point fails, and with which code"},
     {"omitted_wait", "integer", "", "0", "of the recording driver: the wait for an event that each device leaves out, counted from 1, so that the proof finds it; 0: none"},
 };
 
@@ -108,18 +108,21 @@ std::optional<RecordingOptions::Failure> failure_of(std::string_view text) {
 }
 
 void* create(const Config& config, Error& error) {
-  const std::string driver = config.text("driver"), failure = config.text("failure");
+  const std::string& driver = config.text("driver");
   RecordingOptions options;
   options.seed = static_cast<std::uint64_t>(config.integer("seed"));
   options.omitted_wait = config.integer("omitted_wait");
-  if (!failure.empty()) options.failure = failure_of(failure);
   if (driver != "nvidia" && driver != "recording") {
     error = bad_input("emit.cuda.driver is \"" + driver + "\"; it is \"nvidia\" or \"recording\"");
     return nullptr;
   }
-  if (!failure.empty() && !options.failure) {
-    error = bad_input("emit.cuda.failure is \"" + failure + "\"; it is ENTRY:CALL:CODE, as \"cudaMemcpyAsync:3:2\", with a name from docs/gpu.md");
-    return nullptr;
+  for (const std::string& text : config.texts("failures")) {
+    const std::optional<RecordingOptions::Failure> failure = failure_of(text);
+    if (!failure) {
+      error = bad_input("emit.cuda.failures has \"" + text + "\"; each is ENTRY:CALL:CODE, as \"cudaMemcpyAsync:3:2\", with a name from docs/gpu.md");
+      return nullptr;
+    }
+    options.failures.push_back(*failure);
   }
   return static_cast<Backend*>(new Cuda(driver == "recording", options));
 }

@@ -279,7 +279,7 @@ class RecordingDriver final : public Driver {
   }
 
   std::string error_text(EntryPoint entry, Code code) override {
-    const bool is_made = options_.failure && options_.failure->entry == entry && options_.failure->code == code;
+    const bool is_made = std::ranges::any_of(options_.failures, [&](const RecordingOptions::Failure& failure) { return failure.entry == entry && failure.code == code; });
     return is_made ? "the failure that was asked for" : "the recording driver refuses it";
   }
 
@@ -296,7 +296,10 @@ class RecordingDriver final : public Driver {
   Code enter(EntryPoint entry) {
     const std::lock_guard lock(mutex_);
     const std::int64_t call = ++calls_[static_cast<std::size_t>(entry)];
-    return options_.failure && options_.failure->entry == entry && options_.failure->call == call ? options_.failure->code : 0;
+    for (const RecordingOptions::Failure& failure : options_.failures) {
+      if (failure.entry == entry && failure.call == call) return failure.code;
+    }
+    return 0;
   }
 
   int current() { return current_[std::this_thread::get_id()]; }

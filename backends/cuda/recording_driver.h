@@ -2,12 +2,12 @@
 // done, in an order that is drawn, and which respects nothing but the order on each stream, events, and that a collective needs all of its ranks. A kernel sees
 // of all memory only what its launch says that it reads; a write elsewhere is found. Everything is taken down, and `check_device` proves it free of races.
 //
-// One entry point can be made to fail at one of its calls.
+// Entry points can be made to fail at one of their calls.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <optional>
+#include <vector>
 
 #include "driver.h"
 
@@ -22,7 +22,7 @@ struct RecordingOptions {
     std::int64_t call = 1;
     Code code = 2;
   };
-  std::optional<Failure> failure = std::nullopt;
+  std::vector<Failure> failures = {};
   // For tests of the proof: the waits of this number, counted from 1 on each device, are left out; 0: none.
   std::int64_t omitted_wait = 0;
 };

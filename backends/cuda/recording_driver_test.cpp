@@ -101,7 +101,7 @@ TEST_F(Recording, WaitsForEvents) {
 TEST_F(Recording, DrawsTheOrderOfWhatDoesNotWait) {
   bool first_won = false, second_won = false;
   for (std::uint64_t seed = 0; seed < 32; ++seed) {
-    start({.devices = 2, .seed = seed, .failure = std::nullopt, .omitted_wait = 1});
+    start({.devices = 2, .seed = seed, .failures = {}, .omitted_wait = 1});
     Device& device = devices_[0];
     set(0, 1);
     ASSERT_EQ(driver_->event_record(device.event, device.streams[0]), 0);
@@ -169,7 +169,7 @@ TEST_F(Recording, RefusesMemoryThatIsNotTheDevices) {
 }
 
 TEST_F(Recording, FailsTheCallThatItIsToldTo) {
-  start({.devices = 2, .seed = 0, .failure = RecordingOptions::Failure{EntryPoint::fill, 2, 77}});
+  start({.devices = 2, .seed = 0, .failures = {{EntryPoint::fill, 2, 77}}});
   ASSERT_EQ(driver_->set_device(0), 0);
   EXPECT_EQ(driver_->fill(devices_[0].memory, 0, 8, devices_[0].streams[0]), 0);
   EXPECT_EQ(driver_->fill(devices_[0].memory, 0, 8, devices_[0].streams[0]), 77);
