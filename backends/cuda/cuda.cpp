@@ -67,11 +67,12 @@ class Cuda final : public Backend {
     if (Status status = session.devices.open(ranks); !status) return status;
     const std::vector<Occurrence> steps = occurrences(input.program);
     const Arena arena = make_arena(input.program);
+    ViewFinder views(input.ops);
     std::set<GroupKey> groups;
     std::vector<Block> blocks;
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
       // Sizes alone are wanted: an address that nothing is read from.
-      Result<RankStep> step = StepBuilder(input, steps, arena, rank, {reinterpret_cast<std::byte*>(std::uintptr_t{1} << 32U)}).build();
+      Result<RankStep> step = StepBuilder(input, steps, arena, rank, {reinterpret_cast<std::byte*>(std::uintptr_t{1} << 32U)}, views).build();
       if (!step) return step.error();
       collect_groups(*step, groups);
       if (Status status = session.devices.make_memory(rank, *step); !status) return status;
@@ -80,7 +81,7 @@ class Cuda final : public Backend {
     }
     if (Status status = session.devices.make_communicators(groups); !status) return status;
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
-      Result<RankStep> step = StepBuilder(input, steps, arena, rank, blocks[static_cast<std::size_t>(rank)]).build();
+      Result<RankStep> step = StepBuilder(input, steps, arena, rank, blocks[static_cast<std::size_t>(rank)], views).build();
       if (!step) return step.error();
       session.steps.push_back(std::move(*step));
     }

@@ -8,18 +8,9 @@
 
 #include "execution.h"
 #include "kernels/optimizers.h"
+#include "state_places.h"
 
 namespace meshwright::cuda {
-
-namespace {
-
-constexpr std::size_t kStateAlignment = 256;
-
-std::size_t aligned_state(std::size_t bytes) { return (bytes + kStateAlignment - 1) / kStateAlignment * kStateAlignment; }
-
-bool is_adam(Optimizer optimizer) { return optimizer == Optimizer::adam || optimizer == Optimizer::adamw; }
-
-}  // namespace
 
 DeviceRank::DeviceRank(const RankInput& input, Devices& devices, RankStep step)
     : program_(input.input.program),
@@ -41,17 +32,6 @@ Status DeviceRank::set_device() const {
   return check(driver_, EntryPoint::set_device, driver_.set_device(static_cast<int>(rank_)));
 }
 
-DeviceRank::Moments DeviceRank::moments_of(std::size_t parameter) const {
-  ShardedType type = program_.type(program_.parameters[parameter].value);
-  type.layout = program_.parameters[parameter].state;
-  Moments moments{local_type(type, program_.mesh), nullptr, nullptr};
-  if (program_.training.optimizer == Optimizer::sgd || optimizer_bytes(program_, program_.parameters[parameter]) == 0) return moments;
-  moments.first = step_.block.states();
-  for (std::size_t i = 0; i < parameter; ++i) moments.first += optimizer_bytes(program_, program_.parameters[i]) + 2 * static_cast<std::int64_t>(kStateAlignment);
-  if (is_adam(program_.training.optimizer)) moments.second = moments.first + aligned_state(static_cast<std::size_t>(moments.type.bytes()));
-  return moments;
-}
-
 Status DeviceRank::put(Tensor part, std::byte* to) {
   const Tensor& kept = staged_.emplace_back(std::move(part));
   if (kept.bytes().empty()) return Done{};
@@ -70,7 +50,7 @@ Status DeviceRank::load_all(const std::vector<const Tensor*>& parameters, const 
     if (Status status = put(cut(*parameters[i], type, program_.mesh, coordinates_), step_.block.base + arena_.offsets[program_.place(parameter.value, 0)]); !status) return status;
     taken_steps_[i] = states[i] == nullptr ? 0 : states[i]->steps;
     if (taken_steps_[i] == 0) continue;
-    const Moments moments = moments_of(i);
+    const StatePlace moments = state_place(program_, step_.block, i);
     type.layout = parameter.state;
     for (const auto& [whole, to] : {std::pair(&states[i]->first, moments.first), std::pair(&states[i]->second, moments.second)}) {
       if (to == nullptr) continue;
@@ -180,7 +160,7 @@ Status DeviceRank::observe_update(const Optimize& update) {
   const Result<bool> done = wait_for(devices_.of(rank_).stream(meshwright::Stream::compute));
   if (!done) return done.error();
   if (!*done) return internal_error("the run has stopped");
-  const TensorType type = moments_of(update.parameter).type;
+  const TensorType type = state_place(program_, step_.block, update.parameter).type;
   const Result<Tensor> gradient = fetch(update.launch.reads[0].begin, type), updated = fetch(update.launch.writes[0].begin, type);
   if (!gradient) return gradient.error();
   if (!updated) return updated.error();
@@ -251,7 +231,7 @@ Result<OptimizerState> DeviceRank::state(std::size_t parameter) const {
   OptimizerState state{taken_steps_[parameter], {}, {}};
   if (state.steps == 0) return state;
   if (Status status = set_device(); !status) return status.error();
-  const Moments moments = moments_of(parameter);
+  const StatePlace moments = state_place(program_, step_.block, parameter);
   for (const auto& [from, to] : {std::pair(moments.first, &state.first), std::pair(moments.second, &state.second)}) {
     if (from == nullptr) continue;
     Result<Tensor> moment = fetch(from, moments.type);

@@ -30,12 +30,6 @@ class DeviceRank final : public Rank {
   [[nodiscard]] std::int64_t peak_instruction() const override { return step_.peak_instruction; }
 
  private:
-  // What the optimizer keeps of a parameter.
-  struct Moments {
-    TensorType type;
-    std::byte *first = nullptr, *second = nullptr;  // null: it keeps none
-  };
-
   [[nodiscard]] Status of_rank(const Status& status) const;
   Status set_device() const;
   Status load_all(const std::vector<const Tensor*>& parameters, const std::vector<const OptimizerState*>& states);
@@ -55,7 +49,6 @@ class DeviceRank final : public Rank {
   // Until a stream is done; false: the run has stopped meanwhile. Errors: of a communicator, and of what ran.
   Result<bool> wait_for(Stream stream) const;
   Status settle() const;  // the same of the compute stream, where no other rank is needed
-  [[nodiscard]] Moments moments_of(std::size_t parameter) const;
 
   const Program& program_;
   const Arena& arena_;

@@ -31,7 +31,7 @@ constexpr std::string_view kOps[] = {
     "aten.min.other", "aten.where.self", "aten.where.ScalarOther", "aten.where.Scalar", "aten.eq.Tensor", "aten.ne.Scalar", "aten.le.Tensor",
     "aten.__and__.Tensor", "aten.logical_not", "aten.add.Tensor", "aten.sub.Tensor", "aten.gelu", "aten.gelu_backward", "aten.threshold_backward", "aten.masked_fill.Scalar", "aten.mm", "aten.bmm",
     "aten.matmul", "aten.addmm", "aten.baddbmm", "aten.linear", "aten.sum", "aten.sum.dim_IntList", "aten.mean", "aten.mean.dim", "aten.cumsum", "aten.layer_norm",
-    "aten.rms_norm", "meshwright.layer_norm_backward", "meshwright.rms_norm_backward", "aten.embedding", "aten.embedding_dense_backward", "aten.index.Tensor", "aten.cat", "aten.pad", "aten.constant_pad_nd", "aten.diff", "aten.view",
+    "aten.rms_norm", "meshwright.layer_norm_backward", "meshwright.rms_norm_backward", "aten.embedding", "aten.embedding_dense_backward", "aten.index.Tensor", "aten.gather", "aten.copy", "aten.slice_backward", "aten.cat", "aten.pad", "aten.constant_pad_nd", "aten.diff", "aten.view",
     "aten.permute", "aten.transpose.int", "aten.t", "aten.expand", "aten.slice.Tensor", "aten.select.int", "aten.unsqueeze", "aten.split.Tensor", "aten.scaled_dot_product_attention",
     "meshwright.attention_backward", "aten.cross_entropy_loss", "meshwright.cross_entropy_backward", "meshwright.cross_entropy_maximum", "meshwright.cross_entropy_terms",
     "meshwright.cross_entropy_count", "meshwright.cross_entropy_combine", "meshwright.cross_entropy_combine_backward",
@@ -172,7 +172,7 @@ class Kernels : public testing::Test {
       for (const Operand& operand : node.operands) operands.push_back(place(values[operand.value], turned, memory));
       for (const ValueId result : node.results) results.push_back(seen_at(memory.take(static_cast<std::size_t>(graph.type(result).bytes())), graph.type(result)));
       std::vector<Launch> launches;
-      OpWriter writer(call, families(), operands, results, [&](std::size_t bytes) { return memory.take(bytes); }, launches);
+      OpWriter writer(call, views_, operands, results, [&](std::size_t bytes) { return memory.take(bytes); }, launches);
       if (const Status written = write(writer); !written) {
         EXPECT_EQ(written.error().code, ErrorCode::bad_input) << where << ": " << written.error().message;
         return;
@@ -230,6 +230,7 @@ class Kernels : public testing::Test {
     return all;
   }
 
+  ViewFinder views_{families()};
   std::set<std::string, std::less<>> compared_;
 };
 

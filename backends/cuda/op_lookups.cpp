@@ -52,6 +52,31 @@ std::int32_t named_dimension(std::string_view operand) {
   return dimension;
 }
 
+// Along one dimension, an index for each element of the result.
+Status write_gather(OpWriter& writer) {
+  const Seen &table = writer.operands[0], &index = writer.operands[1], &result = writer.results[0];
+  const std::int64_t named = writer.call.node.integer("dim", 0), rank = table.type.rank();
+  PickArguments arguments;
+  const Result<Sizes> sizes = sizes_for(result.type.shape);
+  const Result<View> view = view_for(table, table.strides), indices = view_for(index, index.strides), made = view_for(result, {});
+  if (!sizes) return sizes.error();
+  if (!view) return view.error();
+  if (!indices) return indices.error();
+  if (!made) return made.error();
+  arguments.sizes = *sizes;
+  arguments.table_rank = static_cast<std::int32_t>(rank);
+  arguments.table = *view;
+  arguments.indices[0] = *indices;
+  arguments.result = *made;
+  for (std::int32_t d = 0; d < arguments.table_rank; ++d) {
+    arguments.index_of[d] = d == (named < 0 ? named + rank : named) ? 0 : -1;
+    arguments.dimension_of[d] = d;
+    arguments.extents[d] = table.type.shape[static_cast<std::size_t>(d)];
+  }
+  writer.launch(KernelId::pick, arguments, result.type.elements(), {table.range(), index.range()}, {result.range()});
+  return Done{};
+}
+
 Status write_pick(OpWriter& writer) {
   const Seen &table = writer.operands[0], &result = writer.results[0];
   const auto indices = static_cast<std::int32_t>(writer.operands.size()) - 1;
@@ -97,6 +122,7 @@ Status write_pick(OpWriter& writer) {
 
 WriteOp lookup_op(std::string_view op) {
   if (op == "aten.embedding" || op == "aten.embedding_dense_backward") return write_look_up;
+  if (op == "aten.gather") return write_gather;
   return op == "aten.index.Tensor" ? write_pick : nullptr;
 }
 

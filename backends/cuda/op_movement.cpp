@@ -14,13 +14,13 @@ namespace {
 Status write_views(OpWriter& writer) {
   Seen source = writer.operands[0];
   for (std::size_t i = 0; i < writer.results.size(); ++i) {
-    Result<std::optional<Seen>> seen = view_of(source, writer.call, i, writer.ops);
+    Result<std::optional<Seen>> seen = writer.views.find(source, writer.call, i);
     if (!seen) return seen.error();
     if (!*seen) {
       Result<Seen> rows = writer.in_rows(source);
       if (!rows) return rows.error();
       source = std::move(*rows);
-      seen = view_of(source, writer.call, i, writer.ops);
+      seen = writer.views.find(source, writer.call, i);
       if (!seen) return seen.error();
       if (!*seen) return internal_error(writer.call.node.op + " is no view of its operand");
     }
@@ -98,6 +98,20 @@ Status write_border(OpWriter& writer) {
   return writer.copy(part_of(from, source, shape), part_of(result, target, shape));
 }
 
+// The gradient of what a slice took: zeros around it.
+Status write_slice_gradient(OpWriter& writer) {
+  const Node& node = writer.call.node;
+  const Seen &from = writer.operands[0], &result = writer.results[0];
+  const std::size_t dim = dimension_of(node, result.type.rank(), 0);
+  const std::int64_t size = result.type.shape[dim], named = node.integer("start", 0);
+  std::vector<std::int64_t> start(result.type.shape.size(), 0);
+  start[dim] = std::clamp<std::int64_t>(named < 0 ? named + size : named, 0, size);
+  Seen taken = part_of(result, start, from.type.shape);
+  taken.strides[dim] *= node.integer("step", 1);
+  if (Status status = fill_with(writer, 0, result); !status) return status;
+  return writer.copy(from, taken);
+}
+
 constexpr std::string_view kViews[] = {"aten.view", "aten.reshape", "aten._unsafe_view", "aten.permute", "aten.transpose.int", "aten.t", "aten.expand", "aten.slice.Tensor", "aten.select.int", "aten.unsqueeze",
                                        "aten.squeeze", "aten.squeeze.dim", "aten.squeeze.dims", "aten.split.Tensor", "aten.split_with_sizes", "aten.chunk", "aten.unbind.int", "aten.detach"};
 
@@ -107,6 +121,7 @@ WriteOp movement_op(std::string_view op) {
   if (std::ranges::find(kViews, op) != std::end(kViews)) return write_views;
   if (op == "aten.pad" || op == "aten.constant_pad_nd") return write_border;
   if (op == "aten.diff") return write_difference;
+  if (op == "aten.slice_backward") return write_slice_gradient;
   return op == "aten.cat" ? write_join : nullptr;
 }
 

@@ -90,6 +90,9 @@ Status write_pointwise(OpWriter& writer) {
   return write_function(writer, *chosen, operands, writer.results[0]);
 }
 
+// The second operand, as it is broadcast to the first.
+Status write_copy(OpWriter& writer) { return write_function(writer, {Function::identity, 0}, {&writer.operands[1]}, writer.results[0]); }
+
 template <int kNumber>
 Status write_constant(OpWriter& writer) {
   return write_function(writer, {Function::constant, kNumber}, {}, writer.results[0]);
@@ -105,6 +108,7 @@ constexpr std::string_view kWithAttributes[] = {"aten.add", "aten.sub", "aten.ge
 WriteOp pointwise_op(std::string_view op) {
   if (op == "aten.new_ones" || op == "aten.ones_like") return write_constant<1>;
   if (op == "aten.new_zeros" || op == "aten.zeros_like") return write_constant<0>;
+  if (op == "aten.copy") return write_copy;
   if (op == "aten.full_like" || op == "aten.new_full") return write_full;
   const std::string_view plain = without_overload(op);
   const bool known = std::ranges::find(kPlain, plain, &PlainFunction::op) != std::end(kPlain) || std::ranges::find(kWithAttributes, plain) != std::end(kWithAttributes);

@@ -10,12 +10,12 @@ namespace meshwright::cuda {
 namespace {
 
 // The dimensions of `tensor` that are chosen: their sizes and strides.
-struct Chosen {
+struct Dimensions {
   std::vector<std::int64_t> sizes, strides;
 };
 
-Chosen choose(const Seen& tensor, const std::vector<bool>& named, bool which) {
-  Chosen chosen;
+Dimensions choose(const Seen& tensor, const std::vector<bool>& named, bool which) {
+  Dimensions chosen;
   for (std::size_t d = 0; d < named.size(); ++d) {
     if (named[d] != which) continue;
     chosen.sizes.push_back(tensor.type.shape[d]);
@@ -28,7 +28,7 @@ Status write_reduction(OpWriter& writer) {
   const Node& node = writer.call.node;
   const Seen &from = writer.operands[0], &result = writer.results[0];
   const std::vector<bool> reduces = named_or_all_dimensions(list_of(node, "dim"), from.type.rank());
-  const Chosen kept = choose(from, reduces, false), reduced = choose(from, reduces, true);
+  const Dimensions kept = choose(from, reduces, false), reduced = choose(from, reduces, true);
   const Walk over_kept = walk_over(kept.sizes, {kept.strides}), over_reduced = walk_over(reduced.sizes, {reduced.strides});
   const Result<Sizes> kept_sizes = sizes_for(over_kept.sizes), reduced_sizes = sizes_for(over_reduced.sizes);
   const Result<View> source = view_for(from, over_kept.strides[0]), target = view_for(result, {});
@@ -57,7 +57,7 @@ Status write_running_sum(OpWriter& writer) {
   const auto dim = static_cast<std::size_t>(named < 0 ? named + from.type.rank() : named);
   std::vector<bool> is_line(from.type.shape.size(), false);
   is_line[dim] = true;
-  const Chosen lines = choose(from, is_line, false), made = choose(result, is_line, false);
+  const Dimensions lines = choose(from, is_line, false), made = choose(result, is_line, false);
   const Walk walk = walk_over(lines.sizes, {lines.strides, made.strides});
   const Result<Sizes> sizes = sizes_for(walk.sizes);
   const Result<View> source = view_for(from, walk.strides[0]), target = view_for(result, walk.strides[1]);

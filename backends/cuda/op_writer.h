@@ -13,17 +13,18 @@
 
 #include "meshwright/op.h"
 #include "seen.h"
+#include "view_finder.h"
 
 namespace meshwright::cuda {
 
 class OpWriter {
  public:
   // `scratch`: gives memory that is the instruction's own. Results lie row by row.
-  OpWriter(const OpCall& of, const OpTable& families, std::vector<Seen> reads, std::vector<Seen> makes, std::function<std::byte*(std::size_t)> scratch, std::vector<Launch>& launches)
-      : call(of), ops(families), operands(std::move(reads)), results(std::move(makes)), scratch_(std::move(scratch)), launches_(launches) {}
+  OpWriter(const OpCall& of, ViewFinder& finder, std::vector<Seen> reads, std::vector<Seen> makes, std::function<std::byte*(std::size_t)> scratch, std::vector<Launch>& launches)
+      : call(of), views(finder), operands(std::move(reads)), results(std::move(makes)), scratch_(std::move(scratch)), launches_(launches) {}
 
   const OpCall& call;
-  const OpTable& ops;
+  ViewFinder& views;
   const std::vector<Seen> operands;  // as the call's
   const std::vector<Seen> results;
 

@@ -4,6 +4,9 @@
 
 #include <array>
 #include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
 #include <vector>
 
 #include "kernels/pointwise.h"
@@ -175,6 +178,16 @@ TEST_F(Recording, FailsTheCallThatItIsToldTo) {
   EXPECT_EQ(driver_->fill(devices_[0].memory, 0, 8, devices_[0].streams[0]), 77);
   EXPECT_EQ(driver_->fill(devices_[0].memory, 0, 8, devices_[0].streams[0]), 0);
   EXPECT_EQ(check(*driver_, EntryPoint::fill, 77).error().message, "cudaMemsetAsync: the failure that was asked for (error 77)");
+}
+
+// Whoever adds an entry point says there what has run it.
+TEST(EntryPoints, AreListedInTheDocumentation) {
+  std::ifstream file(GPU_PAGE);
+  const std::string page{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::size_t rows = 0;
+  for (std::size_t at = page.find("\n| `"); at != std::string::npos; at = page.find("\n| `", at + 1)) ++rows;
+  EXPECT_EQ(rows, kEntryPoints.size());
+  for (const char* entry : kEntryPoints) EXPECT_NE(page.find(std::string("\n| `") + entry + "` |"), std::string::npos) << entry;
 }
 
 }  // namespace

@@ -3,13 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "driver.h"
 #include "kernels/kernel.h"
-#include "meshwright/op.h"
+#include "meshwright/dtype.h"
+#include "meshwright/result.h"
 #include "meshwright/tensor_type.h"
 
 namespace meshwright::cuda {
@@ -28,10 +28,6 @@ struct Seen {
 };
 
 Seen seen_at(std::byte* data, TensorType type);
-
-// The result of an op whose results are views of operand 0 (Compute::alias), seen through the operand's own strides. It asks the op's family what the op means: on numbers
-// that say where each element comes from. Nothing: there are no strides that would do.
-Result<std::optional<Seen>> view_of(const Seen& operand, const OpCall& call, std::size_t result, const OpTable& ops);
 
 // Dimensions that several tensors are walked over together, as few as will do: of size 1 there are none, and those that follow each other without a gap in all of
 // them are one.

@@ -8,20 +8,17 @@
 #include "execution.h"
 #include "kernels/optimizers.h"
 #include "kernels/pointwise.h"
+#include "state_places.h"
 
 namespace meshwright::cuda {
 
 namespace {
 
-constexpr std::size_t kAlignment = 256;  // of scratch and constants
-
-std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
 std::size_t number_of(meshwright::Stream stream) { return stream == meshwright::Stream::compute ? 0 : 1; }
 
 }  // namespace
 
-StepBuilder::StepBuilder(const BackendInput& input, const std::vector<Occurrence>& steps, const Arena& arena, std::int64_t rank, const Block& block)
+StepBuilder::StepBuilder(const BackendInput& input, const std::vector<Occurrence>& steps, const Arena& arena, std::int64_t rank, const Block& block, ViewFinder& views)
     : input_(input),
       program_(input.program),
       steps_(steps),
@@ -29,15 +26,13 @@ StepBuilder::StepBuilder(const BackendInput& input, const std::vector<Occurrence
       rank_(rank),
       coordinates_(coordinates_of(program_.mesh, rank)),
       block_(block),
+      views_(views),
       values_(program_.values.size() * static_cast<std::size_t>(program_.order.microbatches)) {}
 
 Result<RankStep> StepBuilder::build() {
-  std::int64_t states = 0;
   for (const ProgramParameter& parameter : program_.parameters) {
     keep(parameter.value);
-    const std::int64_t bytes = optimizer_bytes(program_, parameter);
-    count(bytes);
-    states += bytes + 2 * static_cast<std::int64_t>(kAlignment);
+    count(optimizer_bytes(program_, parameter));
   }
   for (const ProgramInput& input : program_.inputs) {
     microbatch_ = input.microbatch;
@@ -56,7 +51,7 @@ Result<RankStep> StepBuilder::build() {
     if (Status status = hand_out(parameter.updated, program_.order.microbatches - 1, made_); !status) return status.error();
   }
   if (Status status = close(made_); !status) return status.error();
-  made_.block = {block_.base, aligned(static_cast<std::size_t>(arena_.bytes)), aligned(static_cast<std::size_t>(states)), made_.block.constant_bytes, {scratch_most_[0], scratch_most_[1]}};
+  made_.block = {block_.base, aligned(static_cast<std::size_t>(arena_.bytes)), state_bytes(program_), made_.block.constant_bytes, {scratch_most_[0], scratch_most_[1]}};
   return std::move(made_);
 }
 
@@ -101,12 +96,12 @@ Result<Seen> StepBuilder::read(ProgramValueId id, std::int64_t microbatch) {
     }
     const Node node = node_of(instruction, coordinates_);
     const OpCall call = call_of(node, instruction);
-    Result<std::optional<Seen>> through = view_of(seen, call, view.result, input_.ops);
+    Result<std::optional<Seen>> through = views_.find(seen, call, view.result);
     if (through && !*through) {  // as a reshape of what is transposed: of a copy it is a view
       const Seen rows = seen_at(scratch(static_cast<std::size_t>(seen.type.bytes())), seen.type);
       if (Status status = with_writer(call, {seen}, {rows}, [&](OpWriter& writer) { return writer.copy(seen, rows); }); !status) return status.error();
       seen = rows;
-      through = view_of(seen, call, view.result, input_.ops);
+      through = views_.find(seen, call, view.result);
     }
     if (!through) return through.error();
     if (!*through) return internal_error("'" + instruction.name + "' is no view of its operand");
@@ -133,7 +128,7 @@ OpCall StepBuilder::call_of(const Node& node, const Instruction& instruction) co
 
 Status StepBuilder::with_writer(const OpCall& call, std::vector<Seen> operands, std::vector<Seen> results, const std::function<Status(OpWriter&)>& write) {
   std::vector<Launch> launches;
-  OpWriter writer(call, input_.ops, std::move(operands), std::move(results), [this](std::size_t bytes) { return scratch(bytes); }, launches);
+  OpWriter writer(call, views_, std::move(operands), std::move(results), [this](std::size_t bytes) { return scratch(bytes); }, launches);
   Status status = write(writer);
   for (Launch& launch : launches) add(std::move(launch));
   return status;
@@ -288,9 +283,7 @@ Status StepBuilder::update(const Instruction& instruction) {
   if (gradient->type != place.type || (place.type.dtype != DType::float32 && place.type.dtype != DType::float64)) {
     return bad_input("a parameter of type " + to_string(place.type) + " has a gradient of type " + to_string(gradient->type) + "; the optimizer's step is of float32 or float64");
   }
-  // One behind the other, in the order of the parameters.
-  std::byte* first = block_.states();
-  for (std::uint32_t i = 0; i < instruction.parameter; ++i) first += optimizer_bytes(program_, program_.parameters[i]) + 2 * static_cast<std::int64_t>(kAlignment);
+  const StatePlace state = state_place(program_, block_, instruction.parameter);
   const auto bytes = static_cast<std::size_t>(place.type.bytes());
   const Optimizer optimizer = program_.training.optimizer;
   const bool is_adam = optimizer == Optimizer::adam || optimizer == Optimizer::adamw;
@@ -299,11 +292,12 @@ Status StepBuilder::update(const Instruction& instruction) {
   arguments.element = static_cast<Element>(place.type.dtype);
   arguments.gradient = gradient->data;
   arguments.parameter = place.data;
-  arguments.first = first;
-  arguments.second = first + aligned(bytes);
+  arguments.first = state.first;
+  arguments.second = state.second;
   Optimize made{instruction.parameter, {KernelId::optimize, std::vector<std::byte>(sizeof arguments), place.type.elements(), {gradient->range()}, {place.range()}}};
-  if (optimizer != Optimizer::sgd) made.launch.writes.push_back({first, bytes});
-  if (is_adam) made.launch.writes.push_back({first + aligned(bytes), bytes});
+  for (const std::byte* moment : {state.first, state.second}) {
+    if (moment != nullptr) made.launch.writes.push_back({moment, bytes});
+  }
   std::memcpy(made.launch.arguments.data(), &arguments, sizeof arguments);
   if (place.type.elements() > 0) add(std::move(made));
   return Done{};

@@ -1,5 +1,5 @@
 // From a finished program to what one rank asks of its device in a step: launches and collectives at fixed places of its memory, and the events that stand for what
-// instructions wait for. Nothing is computed here, but views (view_of) and the results of ops that read nothing.
+// instructions wait for. Nothing is computed here, but views (ViewFinder) and the results of ops that read nothing.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ namespace meshwright::cuda {
 
 class StepBuilder {
  public:
-  // `block`: where the rank's memory lies. Its sizes may be unknown, 0, the first time: `build` finds them.
-  StepBuilder(const BackendInput& input, const std::vector<Occurrence>& steps, const Arena& arena, std::int64_t rank, const Block& block);
+  // `block`: where the rank's memory lies. Its sizes may be unknown, 0, the first time: `build` finds them. `views` outlives this.
+  StepBuilder(const BackendInput& input, const std::vector<Occurrence>& steps, const Arena& arena, std::int64_t rank, const Block& block, ViewFinder& views);
 
   // Errors: bad_input for an op that has no kernel here, for a program of a stage; each names the instruction.
   Result<RankStep> build();
@@ -88,6 +88,7 @@ class StepBuilder {
   const std::int64_t rank_;
   const std::vector<std::int64_t> coordinates_;
   const Block block_;
+  ViewFinder& views_;
   std::vector<Held> values_;
   std::vector<Command>* commands_ = nullptr;
   meshwright::Stream stream_ = meshwright::Stream::compute;
