@@ -14,7 +14,8 @@
 
 namespace meshwright::cuda {
 
-// Ranks that communicate on a stream: a communicator of their own, since what is on one stream must not wait for the other.
+// Ranks that communicate on a stream: a communicator of their own, since what is on one stream must not wait for the
+// other.
 struct GroupKey {
   meshwright::Stream stream = meshwright::Stream::compute;
   std::vector<std::int64_t> ranks;  // ascending
@@ -56,8 +57,12 @@ struct Exchange {
 };
 
 // An event of the rank, by its number.
-struct Record { std::size_t event = 0; };
-struct Await { std::size_t event = 0; };
+struct Record {
+  std::size_t event = 0;
+};
+struct Await {
+  std::size_t event = 0;
+};
 
 struct Command {
   meshwright::Stream stream = meshwright::Stream::compute;
@@ -68,14 +73,18 @@ struct Command {
 struct Block {
   std::byte* base = nullptr;
   std::size_t arena_bytes = 0;
-  std::size_t state_bytes = 0;     // what the optimizer keeps
-  std::size_t constant_bytes = 0;  // results of ops that read nothing
+  std::size_t state_bytes = 0;            // what the optimizer keeps
+  std::size_t constant_bytes = 0;         // results of ops that read nothing
   std::size_t scratch_bytes[2] = {0, 0};  // by stream: what an instruction copies for its own use
 
   [[nodiscard]] std::byte* states() const { return base + arena_bytes; }
   [[nodiscard]] std::byte* constants() const { return states() + state_bytes; }
-  [[nodiscard]] std::byte* scratch(meshwright::Stream stream) const { return constants() + constant_bytes + (stream == meshwright::Stream::compute ? 0 : scratch_bytes[0]); }
-  [[nodiscard]] std::size_t bytes() const { return arena_bytes + state_bytes + constant_bytes + scratch_bytes[0] + scratch_bytes[1]; }
+  [[nodiscard]] std::byte* scratch(meshwright::Stream stream) const {
+    return constants() + constant_bytes + (stream == meshwright::Stream::compute ? 0 : scratch_bytes[0]);
+  }
+  [[nodiscard]] std::size_t bytes() const {
+    return arena_bytes + state_bytes + constant_bytes + scratch_bytes[0] + scratch_bytes[1];
+  }
 };
 
 // Where a value lies without gaps when the step has ended, and what brings it there.
@@ -87,11 +96,12 @@ struct Handed {
 struct RankStep {
   std::vector<std::vector<Command>> commands;  // by place of the steps
   std::vector<Command> closing;                // parameters go where the next step finds them
-  std::map<std::pair<ProgramValueId, std::int64_t>, Handed> handed;  // outputs, and parameters as they were updated, by value and microbatch
+  std::map<std::pair<ProgramValueId, std::int64_t>, Handed>
+      handed;  // outputs, and parameters as they were updated, by value and microbatch
   std::vector<std::pair<std::size_t, std::vector<std::byte>>> constants;  // by place among them
   std::size_t events = 0;
   Block block;
-  std::int64_t received_bytes = 0;  // from other ranks
+  std::int64_t received_bytes = 0;                    // from other ranks
   std::int64_t peak_bytes = 0, peak_instruction = 0;  // as the program counts: without constants and scratch
 };
 

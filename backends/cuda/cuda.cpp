@@ -20,10 +20,16 @@ namespace meshwright::cuda {
 namespace {
 
 constexpr meshwright_config_key_v1 kSchema[] = {
-    {"driver", "text", "", "\"nvidia\"", "\"nvidia\": the GPUs of this machine. \"recording\", for tests: kernels run on the host, in an order that only streams and events bind, and each step is proven free of races"},
+    {"driver", "text", "", "\"nvidia\"",
+     "\"nvidia\": the GPUs of this machine. \"recording\", for tests: kernels run on the host, in an order that only "
+     "streams and events bind, and each step is proven free of races"},
     {"seed", "integer", "", "0", "of the recording driver: of that order"},
-    {"failures", "texts", "", "[]", "of the recording driver: each \"ENTRY:CALL:CODE\", for instance \"cudaMemcpyAsync:3:2\": which call of an entry point fails, and with which code"},
-    {"omitted_wait", "integer", "", "0", "of the recording driver: the wait for an event that each device leaves out, counted from 1, so that the proof finds it; 0: none"},
+    {"failures", "texts", "", "[]",
+     "of the recording driver: each \"ENTRY:CALL:CODE\", for instance \"cudaMemcpyAsync:3:2\": which call of an entry "
+     "point fails, and with which code"},
+    {"omitted_wait", "integer", "", "0",
+     "of the recording driver: the wait for an event that each device leaves out, counted from 1, so that the proof "
+     "finds it; 0: none"},
 };
 
 // All that ranks share, for as long as there are any.
@@ -46,11 +52,15 @@ class Cuda final : public Backend {
     const auto session = std::make_shared<Session>(std::move(*driver));
     if (Status status = prepare(*session, input); !status) return status.error();
     RunOptions options;
-    options.make_rank = [session](const RankInput& rank) { return std::make_unique<DeviceRank>(rank, session->devices, std::move(session->steps[static_cast<std::size_t>(rank.rank)])); };
+    options.make_rank = [session](const RankInput& rank) {
+      return std::make_unique<DeviceRank>(rank, session->devices,
+                                          std::move(session->steps[static_cast<std::size_t>(rank.rank)]));
+    };
     return compile_ranks(input, options);
   }
 
-  Result<std::unique_ptr<StagesExecutable>> do_compile_stages(const std::vector<BackendInput>&, const GroupOrders&) const override {
+  Result<std::unique_ptr<StagesExecutable>> do_compile_stages(const std::vector<BackendInput>&,
+                                                              const GroupOrders&) const override {
     return bad_input("the backend 'cuda' runs no stages of a pipeline yet; plan with --set search.stages=1");
   }
 
@@ -72,7 +82,9 @@ class Cuda final : public Backend {
     std::vector<Block> blocks;
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
       // Sizes alone are wanted: an address that nothing is read from.
-      Result<RankStep> step = StepBuilder(input, steps, arena, rank, {reinterpret_cast<std::byte*>(std::uintptr_t{1} << 32U)}, views).build();
+      Result<RankStep> step =
+          StepBuilder(input, steps, arena, rank, {reinterpret_cast<std::byte*>(std::uintptr_t{1} << 32U)}, views)
+              .build();
       if (!step) return step.error();
       collect_groups(*step, groups);
       if (Status status = session.devices.make_memory(rank, *step); !status) return status;
@@ -81,7 +93,8 @@ class Cuda final : public Backend {
     }
     if (Status status = session.devices.make_communicators(groups); !status) return status;
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
-      Result<RankStep> step = StepBuilder(input, steps, arena, rank, blocks[static_cast<std::size_t>(rank)], views).build();
+      Result<RankStep> step =
+          StepBuilder(input, steps, arena, rank, blocks[static_cast<std::size_t>(rank)], views).build();
       if (!step) return step.error();
       session.steps.push_back(std::move(*step));
     }
@@ -103,7 +116,8 @@ std::optional<RecordingOptions::Failure> failure_of(std::string_view text) {
   const std::size_t first = text.find(':'), second = text.rfind(':');
   if (first == std::string_view::npos || first == second) return std::nullopt;
   const std::optional<EntryPoint> entry = entry_point(text.substr(0, first));
-  const std::optional<std::int64_t> call = number_of(text.substr(first + 1, second - first - 1)), code = number_of(text.substr(second + 1));
+  const std::optional<std::int64_t> call = number_of(text.substr(first + 1, second - first - 1)),
+                                    code = number_of(text.substr(second + 1));
   if (!entry || !call || !code) return std::nullopt;
   return RecordingOptions::Failure{*entry, *call, static_cast<Code>(*code)};
 }
@@ -120,7 +134,8 @@ void* create(const Config& config, Error& error) {
   for (const std::string& text : config.texts("failures")) {
     const std::optional<RecordingOptions::Failure> failure = failure_of(text);
     if (!failure) {
-      error = bad_input("emit.cuda.failures has \"" + text + "\"; each is ENTRY:CALL:CODE, as \"cudaMemcpyAsync:3:2\", with a name from docs/gpu.md");
+      error = bad_input("emit.cuda.failures has \"" + text +
+                        "\"; each is ENTRY:CALL:CODE, as \"cudaMemcpyAsync:3:2\", with a name from docs/gpu.md");
       return nullptr;
     }
     options.failures.push_back(*failure);
@@ -130,6 +145,7 @@ void* create(const Config& config, Error& error) {
 
 }  // namespace
 
-MESHWRIGHT_PLUGIN("backend", "cuda", "0.1.0", "Apache-2.0", "Runs the ranks on the GPUs of this machine", nullptr, kSchema, std::size(kSchema), create, destroy_plugin<Backend>)
+MESHWRIGHT_PLUGIN("backend", "cuda", "0.1.0", "Apache-2.0", "Runs the ranks on the GPUs of this machine", nullptr,
+                  kSchema, std::size(kSchema), create, destroy_plugin<Backend>)
 
 }  // namespace meshwright::cuda

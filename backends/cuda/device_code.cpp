@@ -5,7 +5,8 @@
 asm(".section .rodata\n"
     ".balign 64\n"
     "meshwright_device_code_begin:\n"
-    ".incbin \"" MESHWRIGHT_DEVICE_CODE "\"\n"
+    ".incbin \"" MESHWRIGHT_DEVICE_CODE
+    "\"\n"
     "meshwright_device_code_end:\n"
     ".previous\n");
 extern "C" const std::byte meshwright_device_code_begin[], meshwright_device_code_end[];

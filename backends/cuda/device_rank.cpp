@@ -25,48 +25,68 @@ DeviceRank::DeviceRank(const RankInput& input, Devices& devices, RankStep step)
       taken_steps_(program_.parameters.size(), 0) {}
 
 // Outside of a step nobody else says whose error it is.
-Status DeviceRank::of_rank(const Status& status) const { return status ? status : Status(add_context("rank " + std::to_string(rank_), status.error())); }
+Status DeviceRank::of_rank(const Status& status) const {
+  return status ? status : Status(add_context("rank " + std::to_string(rank_), status.error()));
+}
 
 Status DeviceRank::set_device() const {
-  if (devices_.is_aborted(rank_)) return internal_error("the run ended with an error, and its communicators with it; start it again");
+  if (devices_.is_aborted(rank_))
+    return internal_error("the run ended with an error, and its communicators with it; start it again");
   return check(driver_, EntryPoint::set_device, driver_.set_device(static_cast<int>(rank_)));
 }
 
 Status DeviceRank::put(Tensor part, std::byte* to) {
   const Tensor& kept = staged_.emplace_back(std::move(part));
   if (kept.bytes().empty()) return Done{};
-  return check(driver_, EntryPoint::copy, driver_.copy(to, kept.bytes().data(), kept.bytes().size(), CopyKind::to_device, devices_.of(rank_).stream(meshwright::Stream::compute)));
+  return check(driver_, EntryPoint::copy,
+               driver_.copy(to, kept.bytes().data(), kept.bytes().size(), CopyKind::to_device,
+                            devices_.of(rank_).stream(meshwright::Stream::compute)));
 }
 
-Status DeviceRank::load_all(const std::vector<const Tensor*>& parameters, const std::vector<const OptimizerState*>& states) {
+Status DeviceRank::load_all(const std::vector<const Tensor*>& parameters,
+                            const std::vector<const OptimizerState*>& states) {
   if (Status status = set_device(); !status) return status;
   const Stream stream = devices_.of(rank_).stream(meshwright::Stream::compute);
   if (step_.block.state_bytes > 0) {
-    if (Status status = check(driver_, EntryPoint::fill, driver_.fill(step_.block.states(), 0, step_.block.state_bytes, stream)); !status) return status;
+    if (Status status =
+            check(driver_, EntryPoint::fill, driver_.fill(step_.block.states(), 0, step_.block.state_bytes, stream));
+        !status)
+      return status;
   }
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const ProgramParameter& parameter = program_.parameters[i];
     ShardedType type = program_.type(parameter.value);
-    if (Status status = put(cut(*parameters[i], type, program_.mesh, coordinates_), step_.block.base + arena_.offsets[program_.place(parameter.value, 0)]); !status) return status;
+    if (Status status = put(cut(*parameters[i], type, program_.mesh, coordinates_),
+                            step_.block.base + arena_.offsets[program_.place(parameter.value, 0)]);
+        !status)
+      return status;
     taken_steps_[i] = states[i] == nullptr ? 0 : states[i]->steps;
     if (taken_steps_[i] == 0) continue;
     const StatePlace moments = state_place(program_, step_.block, i);
     type.layout = parameter.state;
-    for (const auto& [whole, to] : {std::pair(&states[i]->first, moments.first), std::pair(&states[i]->second, moments.second)}) {
+    for (const auto& [whole, to] :
+         {std::pair(&states[i]->first, moments.first), std::pair(&states[i]->second, moments.second)}) {
       if (to == nullptr) continue;
       if (Status status = put(cut(*whole, type, program_.mesh, coordinates_), to); !status) return status;
     }
   }
   for (const auto& [place, bytes] : step_.constants) {
     if (bytes.empty()) continue;
-    if (Status status = check(driver_, EntryPoint::copy, driver_.copy(step_.block.constants() + place, bytes.data(), bytes.size(), CopyKind::to_device, stream)); !status) return status;
+    if (Status status = check(
+            driver_, EntryPoint::copy,
+            driver_.copy(step_.block.constants() + place, bytes.data(), bytes.size(), CopyKind::to_device, stream));
+        !status)
+      return status;
   }
   Status status = settle();
   staged_.clear();
   return status;
 }
 
-Status DeviceRank::load(const std::vector<const Tensor*>& parameters, const std::vector<const OptimizerState*>& states) { return of_rank(load_all(parameters, states)); }
+Status DeviceRank::load(const std::vector<const Tensor*>& parameters,
+                        const std::vector<const OptimizerState*>& states) {
+  return of_rank(load_all(parameters, states));
+}
 
 Status DeviceRank::begin(const std::vector<const Tensor*>& inputs, Carrier& carrier, RunObserver* observer) {
   carrier_ = &carrier;
@@ -75,7 +95,8 @@ Status DeviceRank::begin(const std::vector<const Tensor*>& inputs, Carrier& carr
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const ProgramInput& input = program_.inputs[i];
     std::byte* place = step_.block.base + arena_.offsets[program_.place(input.value, input.microbatch)];
-    if (Status status = put(cut(*inputs[i], program_.type(input.value), program_.mesh, coordinates_), place); !status) return status;
+    if (Status status = put(cut(*inputs[i], program_.type(input.value), program_.mesh, coordinates_), place); !status)
+      return status;
   }
   return Done{};
 }
@@ -98,26 +119,37 @@ Status DeviceRank::issue(const Command& command) const {
   if (const auto* launch = std::get_if<Launch>(&command.what)) return issue(*launch, stream);
   if (const auto* collective = std::get_if<Collective>(&command.what)) return issue(*collective, stream);
   if (const auto* exchange = std::get_if<Exchange>(&command.what)) return issue(*exchange, stream);
-  if (const auto* fill = std::get_if<Fill>(&command.what)) return check(driver_, EntryPoint::fill, driver_.fill(fill->to, 0, fill->bytes, stream));
-  if (const auto* record = std::get_if<Record>(&command.what)) return check(driver_, EntryPoint::event_record, driver_.event_record(device.events[record->event], stream));
-  if (const auto* await = std::get_if<Await>(&command.what)) return check(driver_, EntryPoint::stream_wait_event, driver_.stream_wait_event(stream, device.events[await->event]));
+  if (const auto* fill = std::get_if<Fill>(&command.what))
+    return check(driver_, EntryPoint::fill, driver_.fill(fill->to, 0, fill->bytes, stream));
+  if (const auto* record = std::get_if<Record>(&command.what))
+    return check(driver_, EntryPoint::event_record, driver_.event_record(device.events[record->event], stream));
+  if (const auto* await = std::get_if<Await>(&command.what))
+    return check(driver_, EntryPoint::stream_wait_event,
+                 driver_.stream_wait_event(stream, device.events[await->event]));
   return internal_error("the optimizer's step is issued with its numbers");
 }
 
 Status DeviceRank::issue(const Launch& launch, Stream stream) const {
   const Status status = check(driver_, EntryPoint::launch, driver_.launch(launch, stream));
-  return status ? status : Status(add_context(std::string("the kernel '") + kernel(launch.kernel).name + "'", status.error()));
+  return status ? status
+                : Status(add_context(std::string("the kernel '") + kernel(launch.kernel).name + "'", status.error()));
 }
 
 Status DeviceRank::issue(const Collective& collective, Stream stream) const {
   const Communicator group = communicator(collective.group);
   switch (collective.kind) {
     case CollectiveKind::all_reduce:
-      return check(driver_, EntryPoint::all_reduce, driver_.all_reduce(collective.from, collective.to, collective.count, collective.dtype, collective.maximum, group, stream));
+      return check(driver_, EntryPoint::all_reduce,
+                   driver_.all_reduce(collective.from, collective.to, collective.count, collective.dtype,
+                                      collective.maximum, group, stream));
     case CollectiveKind::all_gather:
-      return check(driver_, EntryPoint::all_gather, driver_.all_gather(collective.from, collective.to, collective.count, collective.dtype, group, stream));
+      return check(
+          driver_, EntryPoint::all_gather,
+          driver_.all_gather(collective.from, collective.to, collective.count, collective.dtype, group, stream));
     case CollectiveKind::reduce_scatter:
-      return check(driver_, EntryPoint::reduce_scatter, driver_.reduce_scatter(collective.from, collective.to, collective.count, collective.dtype, collective.maximum, group, stream));
+      return check(driver_, EntryPoint::reduce_scatter,
+                   driver_.reduce_scatter(collective.from, collective.to, collective.count, collective.dtype,
+                                          collective.maximum, group, stream));
   }
   return internal_error("there is no such collective");
 }
@@ -126,10 +158,15 @@ Status DeviceRank::issue(const Exchange& exchange, Stream stream) const {
   const Communicator group = communicator(exchange.group);
   if (Status status = check(driver_, EntryPoint::group_start, driver_.group_start()); !status) return status;
   for (const Exchange::Part& part : exchange.sends) {
-    if (Status status = check(driver_, EntryPoint::send, driver_.send(part.data, part.bytes, part.peer, group, stream)); !status) return status;
+    if (Status status = check(driver_, EntryPoint::send, driver_.send(part.data, part.bytes, part.peer, group, stream));
+        !status)
+      return status;
   }
   for (const Exchange::Part& part : exchange.receives) {
-    if (Status status = check(driver_, EntryPoint::receive, driver_.receive(part.data, part.bytes, part.peer, group, stream)); !status) return status;
+    if (Status status =
+            check(driver_, EntryPoint::receive, driver_.receive(part.data, part.bytes, part.peer, group, stream));
+        !status)
+      return status;
   }
   return check(driver_, EntryPoint::group_end, driver_.group_end());
 }
@@ -148,7 +185,8 @@ Status DeviceRank::issue_optimizer(const Optimize& update) {
     arguments.epsilon = settings_.epsilon;
     arguments.rate = settings_.learning_rate / (1 - std::pow(settings_.beta1, steps));
     arguments.correction = 1 / std::sqrt(1 - std::pow(settings_.beta2, steps));
-    arguments.decay = 1 - settings_.learning_rate * (program_.training.optimizer == Optimizer::adamw ? settings_.weight_decay : 0);
+    arguments.decay =
+        1 - settings_.learning_rate * (program_.training.optimizer == Optimizer::adamw ? settings_.weight_decay : 0);
   }
   std::memcpy(launch.arguments.data(), &arguments, sizeof arguments);
   if (Status status = issue(launch, devices_.of(rank_).stream(meshwright::Stream::compute)); !status) return status;
@@ -161,7 +199,8 @@ Status DeviceRank::observe_update(const Optimize& update) {
   if (!done) return done.error();
   if (!*done) return internal_error("the run has stopped");
   const TensorType type = state_place(program_, step_.block, update.parameter).type;
-  const Result<Tensor> gradient = fetch(update.launch.reads[0].begin, type), updated = fetch(update.launch.writes[0].begin, type);
+  const Result<Tensor> gradient = fetch(update.launch.reads[0].begin, type),
+                       updated = fetch(update.launch.writes[0].begin, type);
   if (!gradient) return gradient.error();
   if (!updated) return updated.error();
   observer_->on_update(rank_, update.parameter, *gradient, *updated);
@@ -175,7 +214,10 @@ Result<bool> DeviceRank::wait_for(Stream stream) const {
     if (code != kNotReady) return check(driver_, EntryPoint::stream_query, code).error();
     for (const auto& [group, communicator] : devices_.of(rank_).communicators) {
       Code error = 0;
-      if (Status status = check(driver_, EntryPoint::communicator_error, driver_.communicator_error(communicator, error)); !status) return status.error();
+      if (Status status =
+              check(driver_, EntryPoint::communicator_error, driver_.communicator_error(communicator, error));
+          !status)
+        return status.error();
       if (error != 0) return check(driver_, EntryPoint::communicator_error, error).error();
     }
     if (carrier_ != nullptr && !carrier_->goes_on()) return false;
@@ -208,7 +250,11 @@ Result<Tensor> DeviceRank::fetch(const std::byte* from, const TensorType& type) 
   Tensor tensor(type);
   if (tensor.bytes().empty()) return tensor;
   const Stream stream = devices_.of(rank_).stream(meshwright::Stream::compute);
-  if (Status status = check(driver_, EntryPoint::copy, driver_.copy(tensor.bytes().data(), from, tensor.bytes().size(), CopyKind::to_host, stream)); !status) return status.error();
+  if (Status status =
+          check(driver_, EntryPoint::copy,
+                driver_.copy(tensor.bytes().data(), from, tensor.bytes().size(), CopyKind::to_host, stream));
+      !status)
+    return status.error();
   if (Status status = settle(); !status) return status.error();
   return tensor;
 }
@@ -223,7 +269,10 @@ Result<Tensor> DeviceRank::fetch(const Handed& handed) const {
 Result<Tensor> DeviceRank::part(ProgramValueId id, std::int64_t microbatch) const {
   if (Status status = set_device(); !status) return status.error();
   const auto found = step_.handed.find({id, microbatch});
-  Result<Tensor> part = found != step_.handed.end() ? fetch(found->second) : fetch(step_.block.base + arena_.offsets[program_.place(id, microbatch)], program_.local(id));
+  Result<Tensor> part =
+      found != step_.handed.end()
+          ? fetch(found->second)
+          : fetch(step_.block.base + arena_.offsets[program_.place(id, microbatch)], program_.local(id));
   return part ? part : Result<Tensor>(add_context("rank " + std::to_string(rank_), part.error()));
 }
 

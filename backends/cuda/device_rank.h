@@ -40,7 +40,9 @@ class DeviceRank final : public Rank {
   Status issue(const Exchange& exchange, Stream stream) const;
   Status issue_optimizer(const Optimize& update);
   Status observe_update(const Optimize& update);
-  [[nodiscard]] Communicator communicator(const GroupKey& group) const { return devices_.of(rank_).communicators.at(group); }
+  [[nodiscard]] Communicator communicator(const GroupKey& group) const {
+    return devices_.of(rank_).communicators.at(group);
+  }
 
   // A part of a whole tensor goes to the device. It stays in `staged_` until it is there.
   Status put(Tensor part, std::byte* to);

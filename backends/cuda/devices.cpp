@@ -20,7 +20,8 @@ Devices::~Devices() {
     if (driver_.set_device(static_cast<int>(rank)) != 0) continue;
     RankDevice& device = ranks_[rank];
     for (const auto& [group, communicator] : device.communicators) {
-      if (communicator.handle != nullptr && aborted_[rank] == 0) warn(check(driver_, EntryPoint::destroy_communicator, driver_.destroy_communicator(communicator)));
+      if (communicator.handle != nullptr && aborted_[rank] == 0)
+        warn(check(driver_, EntryPoint::destroy_communicator, driver_.destroy_communicator(communicator)));
     }
     for (const Event event : device.events) {
       if (event.handle != nullptr) warn(check(driver_, EntryPoint::event_destroy, driver_.event_destroy(event)));
@@ -34,16 +35,21 @@ Devices::~Devices() {
 
 Status Devices::open(std::int64_t ranks) {
   int found = 0;
-  if (const Status status = check(driver_, EntryPoint::get_device_count, driver_.get_device_count(found)); !status) return add_context("no device", status.error());
+  if (const Status status = check(driver_, EntryPoint::get_device_count, driver_.get_device_count(found)); !status)
+    return add_context("no device", status.error());
   if (found < ranks) {
-    return plugin_failed("no device: the plan has " + std::to_string(ranks) + " ranks, a GPU each, and this machine has " + std::to_string(found) + "; plan for a cluster of as many");
+    return plugin_failed("no device: the plan has " + std::to_string(ranks) +
+                         " ranks, a GPU each, and this machine has " + std::to_string(found) +
+                         "; plan for a cluster of as many");
   }
   ranks_.resize(static_cast<std::size_t>(ranks));
   aborted_.resize(static_cast<std::size_t>(ranks), 0);
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    if (Status status = check(driver_, EntryPoint::set_device, driver_.set_device(static_cast<int>(rank))); !status) return status;
+    if (Status status = check(driver_, EntryPoint::set_device, driver_.set_device(static_cast<int>(rank))); !status)
+      return status;
     for (Stream& stream : ranks_[static_cast<std::size_t>(rank)].streams) {
-      if (Status status = check(driver_, EntryPoint::stream_create, driver_.stream_create(stream)); !status) return status;
+      if (Status status = check(driver_, EntryPoint::stream_create, driver_.stream_create(stream)); !status)
+        return status;
     }
     EntryPoint entry = EntryPoint::load_module;
     const Code code = driver_.load_kernels(entry);
@@ -66,8 +72,11 @@ Status Devices::make_communicator(const GroupKey& group) {
   if (Status status = check(driver_, EntryPoint::group_start, driver_.group_start()); !status) return status;
   for (std::size_t i = 0; i < group.ranks.size(); ++i) {
     Communicator& communicator = ranks_[static_cast<std::size_t>(group.ranks[i])].communicators[group];
-    if (Status status = check(driver_, EntryPoint::set_device, driver_.set_device(static_cast<int>(group.ranks[i]))); !status) return status;
-    const Code code = driver_.init_communicator(communicator, static_cast<int>(group.ranks.size()), id, static_cast<int>(i));
+    if (Status status = check(driver_, EntryPoint::set_device, driver_.set_device(static_cast<int>(group.ranks[i])));
+        !status)
+      return status;
+    const Code code =
+        driver_.init_communicator(communicator, static_cast<int>(group.ranks.size()), id, static_cast<int>(i));
     if (Status status = check(driver_, EntryPoint::init_communicator, code); !status) return status;
   }
   return check(driver_, EntryPoint::group_end, driver_.group_end());
@@ -75,11 +84,15 @@ Status Devices::make_communicator(const GroupKey& group) {
 
 Status Devices::make_memory(std::int64_t rank, const RankStep& step) {
   RankDevice& device = ranks_[static_cast<std::size_t>(rank)];
-  if (Status status = check(driver_, EntryPoint::set_device, driver_.set_device(static_cast<int>(rank))); !status) return status;
+  if (Status status = check(driver_, EntryPoint::set_device, driver_.set_device(static_cast<int>(rank))); !status)
+    return status;
   const std::size_t bytes = step.block.bytes();
   if (Status status = check(driver_, EntryPoint::allocate, driver_.allocate(device.memory, bytes)); !status) {
-    return add_context("rank " + std::to_string(rank) + " needs " + std::to_string(bytes) + " bytes: " + std::to_string(step.block.arena_bytes) + " for values, " + std::to_string(step.block.state_bytes) +
-                           " for the optimizer, " + std::to_string(bytes - step.block.arena_bytes - step.block.state_bytes) + " for constants and copies; plan with a smaller --set search.memory_budget",
+    return add_context("rank " + std::to_string(rank) + " needs " + std::to_string(bytes) +
+                           " bytes: " + std::to_string(step.block.arena_bytes) + " for values, " +
+                           std::to_string(step.block.state_bytes) + " for the optimizer, " +
+                           std::to_string(bytes - step.block.arena_bytes - step.block.state_bytes) +
+                           " for constants and copies; plan with a smaller --set search.memory_budget",
                        status.error());
   }
   device.events.resize(step.events);

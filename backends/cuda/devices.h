@@ -1,4 +1,5 @@
-// The devices of a run: streams, events, memory and communicators of each rank, made before the first step and kept until the end.
+// The devices of a run: streams, events, memory and communicators of each rank, made before the first step and kept
+// until the end.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,9 @@ struct RankDevice {
   std::byte* memory = nullptr;
   std::map<GroupKey, Communicator> communicators;
 
-  [[nodiscard]] Stream stream(meshwright::Stream which) const { return streams[which == meshwright::Stream::compute ? 0 : 1]; }
+  [[nodiscard]] Stream stream(meshwright::Stream which) const {
+    return streams[which == meshwright::Stream::compute ? 0 : 1];
+  }
 };
 
 // Rank r is on device r of this machine. Used by one thread, but for what belongs to a rank, which is its thread's.
@@ -30,11 +33,13 @@ class Devices {
   Devices(const Devices&) = delete;
   Devices& operator=(const Devices&) = delete;
 
-  // Streams and kernels for so many ranks. Errors: plugin_failed, "no device: ..." where there are not as many; the driver's.
+  // Streams and kernels for so many ranks. Errors: plugin_failed, "no device: ..." where there are not as many; the
+  // driver's.
   Status open(std::int64_t ranks);
   // Errors: the driver's.
   Status make_communicators(const std::set<GroupKey>& groups);
-  // A rank's memory, and as many events as its step has. Errors: the driver's; of too little memory, with how much is needed.
+  // A rank's memory, and as many events as its step has. Errors: the driver's; of too little memory, with how much is
+  // needed.
   Status make_memory(std::int64_t rank, const RankStep& step);
 
   [[nodiscard]] Driver& driver() const { return driver_; }

@@ -41,11 +41,34 @@ enum class EntryPoint : std::uint8_t {
 };
 
 // By entry point. docs/gpu.md lists them, which a test holds.
-inline constexpr std::array<const char*, 28> kEntryPoints = {
-    "cudaGetDeviceCount", "cudaSetDevice",         "cudaMalloc",       "cudaFree",           "cudaStreamCreateWithFlags", "cudaStreamDestroy", "cudaStreamQuery",
-    "cudaEventCreateWithFlags", "cudaEventDestroy", "cudaEventRecord", "cudaStreamWaitEvent", "cudaMemcpyAsync",          "cudaMemsetAsync",   "cuModuleLoadData",
-    "cuModuleGetFunction", "cuLaunchKernel",       "ncclGetUniqueId",  "ncclCommInitRank",   "ncclCommDestroy",           "ncclCommAbort",     "ncclCommGetAsyncError",
-    "ncclGroupStart",     "ncclGroupEnd",          "ncclAllReduce",    "ncclAllGather",      "ncclReduceScatter",         "ncclSend",          "ncclRecv"};
+inline constexpr std::array<const char*, 28> kEntryPoints = {"cudaGetDeviceCount",
+                                                             "cudaSetDevice",
+                                                             "cudaMalloc",
+                                                             "cudaFree",
+                                                             "cudaStreamCreateWithFlags",
+                                                             "cudaStreamDestroy",
+                                                             "cudaStreamQuery",
+                                                             "cudaEventCreateWithFlags",
+                                                             "cudaEventDestroy",
+                                                             "cudaEventRecord",
+                                                             "cudaStreamWaitEvent",
+                                                             "cudaMemcpyAsync",
+                                                             "cudaMemsetAsync",
+                                                             "cuModuleLoadData",
+                                                             "cuModuleGetFunction",
+                                                             "cuLaunchKernel",
+                                                             "ncclGetUniqueId",
+                                                             "ncclCommInitRank",
+                                                             "ncclCommDestroy",
+                                                             "ncclCommAbort",
+                                                             "ncclCommGetAsyncError",
+                                                             "ncclGroupStart",
+                                                             "ncclGroupEnd",
+                                                             "ncclAllReduce",
+                                                             "ncclAllGather",
+                                                             "ncclReduceScatter",
+                                                             "ncclSend",
+                                                             "ncclRecv"};
 static_assert(kEntryPoints.size() == static_cast<std::size_t>(EntryPoint::receive) + 1);
 
 inline const char* name(EntryPoint entry) { return kEntryPoints[static_cast<std::size_t>(entry)]; }

@@ -6,7 +6,8 @@ namespace meshwright::cuda {
 
 namespace {
 
-void copy_ranges(const std::vector<Range>& ranges, const std::vector<std::byte>& memory, const std::vector<std::byte>& from, std::vector<std::byte>& to) {
+void copy_ranges(const std::vector<Range>& ranges, const std::vector<std::byte>& memory,
+                 const std::vector<std::byte>& from, std::vector<std::byte>& to) {
   for (const Range& range : ranges) {
     const auto at = range.begin - memory.data();
     std::copy_n(from.begin() + at, range.bytes, to.begin() + at);
@@ -25,7 +26,8 @@ std::string run_guarded(const Launch& launch, std::vector<std::byte>& memory) {
   copy_ranges(launch.writes, memory, memory, shown);
   const bool is_kept = shown == memory;
   std::ranges::copy(before, memory.begin());
-  return is_kept ? "" : std::string("the kernel '") + kernel(launch.kernel).name + "' writes where its launch does not say";
+  return is_kept ? ""
+                 : std::string("the kernel '") + kernel(launch.kernel).name + "' writes where its launch does not say";
 }
 
 }  // namespace meshwright::cuda

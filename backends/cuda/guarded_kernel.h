@@ -9,8 +9,8 @@
 
 namespace meshwright::cuda {
 
-// The kernel sees of `memory` only what the launch reads and writes: all else is NaN, as floating point, while it runs. Gives what it did that the launch does not
-// say; "": nothing.
+// The kernel sees of `memory` only what the launch reads and writes: all else is NaN, as floating point, while it runs.
+// Gives what it did that the launch does not say; "": nothing.
 std::string run_guarded(const Launch& launch, std::vector<std::byte>& memory);
 
 }  // namespace meshwright::cuda

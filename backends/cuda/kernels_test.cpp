@@ -1,5 +1,6 @@
-// Every kernel's arithmetic, on the host, against what the op families say that their ops mean: on the cases of the families (cases.txt in each one's folder), forward
-// and backward, and on those below; with operands that lie row by row, and with operands whose dimensions lie the other way round.
+// Every kernel's arithmetic, on the host, against what the op families say that their ops mean: on the cases of the
+// families (cases.txt in each one's folder), forward and backward, and on those below; with operands that lie row by
+// row, and with operands whose dimensions lie the other way round.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -26,15 +27,89 @@ namespace {
 
 // Ops that have kernels.
 constexpr std::string_view kOps[] = {
-    "aten.mul.Tensor", "aten.mul.Scalar", "aten.div.Tensor", "aten.neg", "aten.clone", "aten._to_copy", "aten.exp", "aten.log", "aten.sqrt", "aten.rsqrt", "aten.reciprocal", "aten.abs", "aten.sin", "aten.cos",
-    "aten.tanh", "aten.tanh_backward", "aten.sigmoid", "aten.relu", "aten.silu", "aten.silu_backward", "aten.pow.Tensor_Tensor", "aten.pow.Tensor_Scalar", "aten.maximum", "aten.minimum",
-    "aten.min.other", "aten.where.self", "aten.where.ScalarOther", "aten.where.Scalar", "aten.eq.Tensor", "aten.ne.Scalar", "aten.le.Tensor",
-    "aten.__and__.Tensor", "aten.logical_not", "aten.add.Tensor", "aten.sub.Tensor", "aten.gelu", "aten.gelu_backward", "aten.threshold_backward", "aten.masked_fill.Scalar", "aten.mm", "aten.bmm",
-    "aten.matmul", "aten.addmm", "aten.baddbmm", "aten.linear", "aten.sum", "aten.sum.dim_IntList", "aten.mean", "aten.mean.dim", "aten.cumsum", "aten.layer_norm",
-    "aten.rms_norm", "meshwright.layer_norm_backward", "meshwright.rms_norm_backward", "aten.embedding", "aten.embedding_dense_backward", "aten.index.Tensor", "aten.gather", "aten.copy", "aten.slice_backward", "aten.cat", "aten.pad", "aten.constant_pad_nd", "aten.diff", "aten.view",
-    "aten.permute", "aten.transpose.int", "aten.t", "aten.expand", "aten.slice.Tensor", "aten.select.int", "aten.unsqueeze", "aten.split.Tensor", "aten.scaled_dot_product_attention",
-    "meshwright.attention_backward", "aten.cross_entropy_loss", "meshwright.cross_entropy_backward", "meshwright.cross_entropy_maximum", "meshwright.cross_entropy_terms",
-    "meshwright.cross_entropy_count", "meshwright.cross_entropy_combine", "meshwright.cross_entropy_combine_backward",
+    "aten.mul.Tensor",
+    "aten.mul.Scalar",
+    "aten.div.Tensor",
+    "aten.neg",
+    "aten.clone",
+    "aten._to_copy",
+    "aten.exp",
+    "aten.log",
+    "aten.sqrt",
+    "aten.rsqrt",
+    "aten.reciprocal",
+    "aten.abs",
+    "aten.sin",
+    "aten.cos",
+    "aten.tanh",
+    "aten.tanh_backward",
+    "aten.sigmoid",
+    "aten.relu",
+    "aten.silu",
+    "aten.silu_backward",
+    "aten.pow.Tensor_Tensor",
+    "aten.pow.Tensor_Scalar",
+    "aten.maximum",
+    "aten.minimum",
+    "aten.min.other",
+    "aten.where.self",
+    "aten.where.ScalarOther",
+    "aten.where.Scalar",
+    "aten.eq.Tensor",
+    "aten.ne.Scalar",
+    "aten.le.Tensor",
+    "aten.__and__.Tensor",
+    "aten.logical_not",
+    "aten.add.Tensor",
+    "aten.sub.Tensor",
+    "aten.gelu",
+    "aten.gelu_backward",
+    "aten.threshold_backward",
+    "aten.masked_fill.Scalar",
+    "aten.mm",
+    "aten.bmm",
+    "aten.matmul",
+    "aten.addmm",
+    "aten.baddbmm",
+    "aten.linear",
+    "aten.sum",
+    "aten.sum.dim_IntList",
+    "aten.mean",
+    "aten.mean.dim",
+    "aten.cumsum",
+    "aten.layer_norm",
+    "aten.rms_norm",
+    "meshwright.layer_norm_backward",
+    "meshwright.rms_norm_backward",
+    "aten.embedding",
+    "aten.embedding_dense_backward",
+    "aten.index.Tensor",
+    "aten.gather",
+    "aten.copy",
+    "aten.slice_backward",
+    "aten.slice_scatter",
+    "aten.cat",
+    "aten.pad",
+    "aten.constant_pad_nd",
+    "aten.diff",
+    "aten.view",
+    "aten.permute",
+    "aten.transpose.int",
+    "aten.t",
+    "aten.expand",
+    "aten.slice.Tensor",
+    "aten.select.int",
+    "aten.unsqueeze",
+    "aten.split.Tensor",
+    "aten.scaled_dot_product_attention",
+    "meshwright.attention_backward",
+    "aten.cross_entropy_loss",
+    "meshwright.cross_entropy_backward",
+    "meshwright.cross_entropy_maximum",
+    "meshwright.cross_entropy_terms",
+    "meshwright.cross_entropy_count",
+    "meshwright.cross_entropy_combine",
+    "meshwright.cross_entropy_combine_backward",
 };
 
 // All families, as the program loads them.
@@ -93,7 +168,8 @@ Seen place(const Tensor& tensor, bool turned, Memory& memory) {
   for (std::int64_t i = 0; i < tensor.elements(); ++i) {
     std::int64_t at = 0;
     for (std::size_t d = 0; d < own.size(); ++d) at += i / own[d] % tensor.shape()[d] * seen.strides[d];
-    std::copy_n(tensor.bytes().data() + static_cast<std::size_t>(i) * size, size, seen.data + static_cast<std::size_t>(at) * size);
+    std::copy_n(tensor.bytes().data() + static_cast<std::size_t>(i) * size, size,
+                seen.data + static_cast<std::size_t>(at) * size);
   }
   return seen;
 }
@@ -110,7 +186,8 @@ struct LocalCase {
   struct Drawn {
     const char* name;
     TensorType type;
-    int below = 0;  // integers count up to it, again and again; floating point is between 0.5 and 1.5, or, below 0, of both signs
+    int below = 0;  // integers count up to it, again and again; floating point is between 0.5 and 1.5, or, below 0, of
+                    // both signs
   };
   const char* op;
   Attributes attributes;
@@ -121,7 +198,8 @@ struct LocalCase {
 TensorType floats(std::vector<std::int64_t> shape) { return {DType::float32, std::move(shape)}; }
 
 // A shard of `name`: `extent` positions from `start` on, of `size`.
-Attributes shard(const std::string& name, std::int64_t size, std::int64_t extent, std::int64_t start, Attributes others = {}) {
+Attributes shard(const std::string& name, std::int64_t size, std::int64_t extent, std::int64_t start,
+                 Attributes others = {}) {
   others[name + "_atoms"] = std::vector<std::int64_t>{size};
   others[name + "_extents"] = std::vector<std::int64_t>{extent};
   others[name + "_starts"] = std::vector<std::int64_t>{start};
@@ -132,21 +210,45 @@ std::vector<LocalCase> local_cases() {
   const TensorType labels{DType::int64, {14}};
   std::vector<LocalCase> cases;
   for (const std::int64_t start : {0, 4, 8}) {  // the last shard has rows, or classes, that pad
-    cases.push_back({"aten.embedding", shard("rows", 10, 4, start), {{"weight", floats({4, 3})}, {"indices", {DType::int64, {2, 5}}, 10}}, floats({2, 5, 3})});
-    cases.push_back({"aten.embedding_dense_backward", shard("rows", 10, 4, start, {{"num_weights", std::int64_t{4}}}), {{"grad_output", floats({4, 5, 3}), -1}, {"indices", {DType::int64, {4, 5}}, 10}}, floats({4, 3})});
+    cases.push_back({"aten.embedding",
+                     shard("rows", 10, 4, start),
+                     {{"weight", floats({4, 3})}, {"indices", {DType::int64, {2, 5}}, 10}},
+                     floats({2, 5, 3})});
+    cases.push_back({"aten.embedding_dense_backward",
+                     shard("rows", 10, 4, start, {{"num_weights", std::int64_t{4}}}),
+                     {{"grad_output", floats({4, 5, 3}), -1}, {"indices", {DType::int64, {4, 5}}, 10}},
+                     floats({4, 3})});
   }
   for (const std::int64_t start : {0, 4}) {
     const Attributes classes = shard("classes", 7, 4, start, {{"ignore_index", std::int64_t{2}}});
     cases.push_back({"meshwright.cross_entropy_maximum", classes, {{"self", floats({14, 4}), -1}}, floats({14})});
-    cases.push_back({"meshwright.cross_entropy_terms", classes, {{"self", floats({14, 4}), -1}, {"target", labels, 7}, {"maximum", floats({14})}}, floats({3, 14})});
-    cases.push_back({"meshwright.cross_entropy_combine_backward", classes,
-                     {{"grad_output", floats({})}, {"self", floats({14, 4}), -1}, {"target", labels, 7}, {"maximum", floats({14})}, {"terms", floats({3, 14})}, {"count", floats({})}}, floats({14, 4})});
+    cases.push_back({"meshwright.cross_entropy_terms",
+                     classes,
+                     {{"self", floats({14, 4}), -1}, {"target", labels, 7}, {"maximum", floats({14})}},
+                     floats({3, 14})});
+    cases.push_back({"meshwright.cross_entropy_combine_backward",
+                     classes,
+                     {{"grad_output", floats({})},
+                      {"self", floats({14, 4}), -1},
+                      {"target", labels, 7},
+                      {"maximum", floats({14})},
+                      {"terms", floats({3, 14})},
+                      {"count", floats({})}},
+                     floats({14, 4})});
   }
   cases.push_back({"meshwright.cross_entropy_count", {}, {{"terms", floats({3, 6})}}, floats({})});
-  cases.push_back({"meshwright.cross_entropy_combine", {}, {{"terms", floats({3, 6})}, {"count", floats({})}}, floats({})});
-  cases.push_back({"meshwright.cross_entropy_combine", {{"reduction", std::int64_t{0}}}, {{"terms", floats({3, 6})}}, floats({6})});
-  cases.push_back({"aten.pad", {{"pad", std::vector<std::int64_t>{-1, 2, 1, 0}}, {"mode", std::string("constant")}, {"value", 7.0}}, {{"self", floats({2, 3})}}, floats({3, 4})});
-  cases.push_back({"aten.scaled_dot_product_attention", shard("queries", 8, 4, 4, {{"is_causal", true}}), {{"query", floats({2, 4, 3}), -1}, {"key", floats({2, 8, 3}), -1}, {"value", floats({2, 8, 5}), -1}}, floats({2, 4, 5})});
+  cases.push_back(
+      {"meshwright.cross_entropy_combine", {}, {{"terms", floats({3, 6})}, {"count", floats({})}}, floats({})});
+  cases.push_back(
+      {"meshwright.cross_entropy_combine", {{"reduction", std::int64_t{0}}}, {{"terms", floats({3, 6})}}, floats({6})});
+  cases.push_back({"aten.pad",
+                   {{"pad", std::vector<std::int64_t>{-1, 2, 1, 0}}, {"mode", std::string("constant")}, {"value", 7.0}},
+                   {{"self", floats({2, 3})}},
+                   floats({3, 4})});
+  cases.push_back({"aten.scaled_dot_product_attention",
+                   shard("queries", 8, 4, 4, {{"is_causal", true}}),
+                   {{"query", floats({2, 4, 3}), -1}, {"key", floats({2, 8, 3}), -1}, {"value", floats({2, 8, 5}), -1}},
+                   floats({2, 4, 5})});
   return cases;
 }
 
@@ -170,19 +272,24 @@ class Kernels : public testing::Test {
       const OpCall call = make_call(graph, node);
       std::vector<Seen> operands, results;
       for (const Operand& operand : node.operands) operands.push_back(place(values[operand.value], turned, memory));
-      for (const ValueId result : node.results) results.push_back(seen_at(memory.take(static_cast<std::size_t>(graph.type(result).bytes())), graph.type(result)));
+      for (const ValueId result : node.results)
+        results.push_back(
+            seen_at(memory.take(static_cast<std::size_t>(graph.type(result).bytes())), graph.type(result)));
       std::vector<Launch> launches;
-      OpWriter writer(call, views_, operands, results, [&](std::size_t bytes) { return memory.take(bytes); }, launches);
+      OpWriter writer(
+          call, views_, operands, results, [&](std::size_t bytes) { return memory.take(bytes); }, launches);
       if (const Status written = write(writer); !written) {
         EXPECT_EQ(written.error().code, ErrorCode::bad_input) << where << ": " << written.error().message;
         return;
       }
       for (const Launch& launch : launches) EXPECT_EQ(run_guarded(launch, memory.block()), "") << where;
       for (std::size_t i = 0; i < results.size(); ++i) {
-        const Tensor &expected = values[node.results[i]], made = Tensor::in({results[i].data, expected.bytes().size()}, expected.type());
+        const Tensor &expected = values[node.results[i]],
+                     made = Tensor::in({results[i].data, expected.bytes().size()}, expected.type());
         for (std::int64_t at = 0; at < expected.elements(); ++at) {
           ASSERT_TRUE(is_close(made.get(at), expected.get(at), expected.type().dtype))
-              << where << ", " << node.op << (turned ? ", turned" : "") << ": element " << at << " of result " << i << " is " << made.get(at) << ", and should be " << expected.get(at);
+              << where << ", " << node.op << (turned ? ", turned" : "") << ": element " << at << " of result " << i
+              << " is " << made.get(at) << ", and should be " << expected.get(at);
         }
       }
     }

@@ -41,16 +41,25 @@ struct Symbol {
 // As in nccl.h.
 int nccl_type(DType dtype) {
   switch (dtype) {
-    case DType::int8: return 0;
+    case DType::int8:
+      return 0;
     case DType::uint8:
-    case DType::boolean: return 1;
-    case DType::int32: return 2;
-    case DType::int64: return 4;
-    case DType::float16: return 6;
-    case DType::float32: return 7;
-    case DType::float64: return 8;
-    case DType::bfloat16: return 9;
-    default: return -1;  // NCCL refuses it
+    case DType::boolean:
+      return 1;
+    case DType::int32:
+      return 2;
+    case DType::int64:
+      return 4;
+    case DType::float16:
+      return 6;
+    case DType::float32:
+      return 7;
+    case DType::float64:
+      return 8;
+    case DType::bfloat16:
+      return 9;
+    default:
+      return -1;  // NCCL refuses it
   }
 }
 
@@ -62,17 +71,26 @@ class LoadedDriver final : public Driver {
   // Errors: "": none.
   std::string open() {
     void* runtime = open_first({"libcudart.so.13", "libcudart.so.12", "libcudart.so"});
-    if (runtime == nullptr) return "libcudart was not found; install CUDA's runtime (PyPI: nvidia-cuda-runtime), and set LD_LIBRARY_PATH to where it is";
+    if (runtime == nullptr)
+      return "libcudart was not found; install CUDA's runtime (PyPI: nvidia-cuda-runtime), and set LD_LIBRARY_PATH to "
+             "where it is";
     void* driver = open_first({"libcuda.so.1"});
     nccl_ = open_first({"libnccl.so.2", "libnccl.so"});
     runtime_text_ = reinterpret_cast<const char* (*)(int)>(dlsym(runtime, "cudaGetErrorString"));
-    if (driver != nullptr) driver_text_ = reinterpret_cast<int (*)(int, const char**)>(dlsym(driver, "cuGetErrorString"));
+    if (driver != nullptr)
+      driver_text_ = reinterpret_cast<int (*)(int, const char**)>(dlsym(driver, "cuGetErrorString"));
     if (nccl_ != nullptr) nccl_text_ = reinterpret_cast<const char* (*)(int)>(dlsym(nccl_, "ncclGetErrorString"));
-    const bool found = get_device_count_.find(runtime, EntryPoint::get_device_count) && set_device_.find(runtime, EntryPoint::set_device) && allocate_.find(runtime, EntryPoint::allocate) &&
-                       release_.find(runtime, EntryPoint::release) && stream_create_.find(runtime, EntryPoint::stream_create) && stream_destroy_.find(runtime, EntryPoint::stream_destroy) &&
-                       stream_query_.find(runtime, EntryPoint::stream_query) && event_create_.find(runtime, EntryPoint::event_create) && event_destroy_.find(runtime, EntryPoint::event_destroy) &&
-                       event_record_.find(runtime, EntryPoint::event_record) && stream_wait_event_.find(runtime, EntryPoint::stream_wait_event) && copy_.find(runtime, EntryPoint::copy) &&
-                       fill_.find(runtime, EntryPoint::fill);
+    const bool found = get_device_count_.find(runtime, EntryPoint::get_device_count) &&
+                       set_device_.find(runtime, EntryPoint::set_device) &&
+                       allocate_.find(runtime, EntryPoint::allocate) && release_.find(runtime, EntryPoint::release) &&
+                       stream_create_.find(runtime, EntryPoint::stream_create) &&
+                       stream_destroy_.find(runtime, EntryPoint::stream_destroy) &&
+                       stream_query_.find(runtime, EntryPoint::stream_query) &&
+                       event_create_.find(runtime, EntryPoint::event_create) &&
+                       event_destroy_.find(runtime, EntryPoint::event_destroy) &&
+                       event_record_.find(runtime, EntryPoint::event_record) &&
+                       stream_wait_event_.find(runtime, EntryPoint::stream_wait_event) &&
+                       copy_.find(runtime, EntryPoint::copy) && fill_.find(runtime, EntryPoint::fill);
     if (!found) return "libcudart lacks a function that this backend calls; install that of CUDA 12 or 13";
     // These may be missing: whoever needs them is told so then.
     load_module_.find(driver, EntryPoint::load_module);
@@ -103,7 +121,9 @@ class LoadedDriver final : public Driver {
     if (code == 0) device_ = device;
     return code;
   }
-  Code allocate(std::byte*& memory, std::size_t bytes) override { return allocate_(reinterpret_cast<void**>(&memory), bytes); }
+  Code allocate(std::byte*& memory, std::size_t bytes) override {
+    return allocate_(reinterpret_cast<void**>(&memory), bytes);
+  }
   Code release(std::byte* memory) override { return release_(memory); }
   Code stream_create(Stream& stream) override { return stream_create_(&stream.handle, 1); }  // cudaStreamNonBlocking
   Code stream_destroy(Stream stream) override { return stream_destroy_(stream.handle); }
@@ -111,9 +131,15 @@ class LoadedDriver final : public Driver {
   Code event_create(Event& event) override { return event_create_(&event.handle, 2); }  // cudaEventDisableTiming
   Code event_destroy(Event event) override { return event_destroy_(event.handle); }
   Code event_record(Event event, Stream stream) override { return event_record_(event.handle, stream.handle); }
-  Code stream_wait_event(Stream stream, Event event) override { return stream_wait_event_(stream.handle, event.handle, 0); }
-  Code copy(void* to, const void* from, std::size_t bytes, CopyKind kind, Stream stream) override { return copy_(to, from, bytes, static_cast<int>(kind), stream.handle); }
-  Code fill(void* to, int byte, std::size_t bytes, Stream stream) override { return fill_(to, byte, bytes, stream.handle); }
+  Code stream_wait_event(Stream stream, Event event) override {
+    return stream_wait_event_(stream.handle, event.handle, 0);
+  }
+  Code copy(void* to, const void* from, std::size_t bytes, CopyKind kind, Stream stream) override {
+    return copy_(to, from, bytes, static_cast<int>(kind), stream.handle);
+  }
+  Code fill(void* to, int byte, std::size_t bytes, Stream stream) override {
+    return fill_(to, byte, bytes, stream.handle);
+  }
 
   Code load_kernels(EntryPoint& entry) override {
     entry = EntryPoint::load_module;
@@ -139,35 +165,55 @@ class LoadedDriver final : public Driver {
       const std::lock_guard lock(mutex_);
       function = functions_[device_][static_cast<std::size_t>(launch.kernel)];
     }
-    return launch_(function, blocks, 1, 1, static_cast<unsigned>(kThreads), 1, 1, 0, stream.handle, parameters, nullptr);
+    return launch_(function, blocks, 1, 1, static_cast<unsigned>(kThreads), 1, 1, 0, stream.handle, parameters,
+                   nullptr);
   }
 
   Code get_unique_id(UniqueId& id) override { return get_unique_id_(&id); }
-  Code init_communicator(Communicator& communicator, int ranks, const UniqueId& id, int rank) override { return init_communicator_(&communicator.handle, ranks, id, rank); }
+  Code init_communicator(Communicator& communicator, int ranks, const UniqueId& id, int rank) override {
+    return init_communicator_(&communicator.handle, ranks, id, rank);
+  }
   Code destroy_communicator(Communicator communicator) override { return destroy_communicator_(communicator.handle); }
   Code abort_communicator(Communicator communicator) override { return abort_communicator_(communicator.handle); }
-  Code communicator_error(Communicator communicator, Code& error) override { return communicator_error_(communicator.handle, &error); }
+  Code communicator_error(Communicator communicator, Code& error) override {
+    return communicator_error_(communicator.handle, &error);
+  }
   Code group_start() override { return group_start_(); }
   Code group_end() override { return group_end_(); }
-  Code all_reduce(const void* from, void* to, std::size_t count, DType dtype, bool maximum, Communicator communicator, Stream stream) override {
+  Code all_reduce(const void* from, void* to, std::size_t count, DType dtype, bool maximum, Communicator communicator,
+                  Stream stream) override {
     return all_reduce_(from, to, count, nccl_type(dtype), nccl_op(maximum), communicator.handle, stream.handle);
   }
-  Code all_gather(const void* from, void* to, std::size_t count, DType dtype, Communicator communicator, Stream stream) override {
-    return all_gather_(from, to, count * static_cast<std::size_t>(size_bytes(dtype)), kNcclBytes, communicator.handle, stream.handle);
+  Code all_gather(const void* from, void* to, std::size_t count, DType dtype, Communicator communicator,
+                  Stream stream) override {
+    return all_gather_(from, to, count * static_cast<std::size_t>(size_bytes(dtype)), kNcclBytes, communicator.handle,
+                       stream.handle);
   }
-  Code reduce_scatter(const void* from, void* to, std::size_t count, DType dtype, bool maximum, Communicator communicator, Stream stream) override {
+  Code reduce_scatter(const void* from, void* to, std::size_t count, DType dtype, bool maximum,
+                      Communicator communicator, Stream stream) override {
     return reduce_scatter_(from, to, count, nccl_type(dtype), nccl_op(maximum), communicator.handle, stream.handle);
   }
-  Code send(const void* from, std::size_t bytes, int peer, Communicator communicator, Stream stream) override { return send_(from, bytes, kNcclBytes, peer, communicator.handle, stream.handle); }
-  Code receive(void* to, std::size_t bytes, int peer, Communicator communicator, Stream stream) override { return receive_(to, bytes, kNcclBytes, peer, communicator.handle, stream.handle); }
+  Code send(const void* from, std::size_t bytes, int peer, Communicator communicator, Stream stream) override {
+    return send_(from, bytes, kNcclBytes, peer, communicator.handle, stream.handle);
+  }
+  Code receive(void* to, std::size_t bytes, int peer, Communicator communicator, Stream stream) override {
+    return receive_(to, bytes, kNcclBytes, peer, communicator.handle, stream.handle);
+  }
 
   std::string error_text(EntryPoint entry, Code code) override {
-    if (code == kNoDeviceCode) return "this backend was built without nvcc, so that it has no kernels for a GPU; build it where nvcc is found";
-    if (code == kNoLibrary) return entry >= EntryPoint::get_unique_id ? "libnccl.so.2 was not found (PyPI: nvidia-nccl), or lacks it" : "libcuda.so.1, a part of the GPU's driver, was not found, or lacks it";
+    if (code == kNoDeviceCode)
+      return "this backend was built without nvcc, so that it has no kernels for a GPU; build it where nvcc is found";
+    if (code == kNoLibrary)
+      return entry >= EntryPoint::get_unique_id
+                 ? "libnccl.so.2 was not found (PyPI: nvidia-nccl), or lacks it"
+                 : "libcuda.so.1, a part of the GPU's driver, was not found, or lacks it";
     const char* text = nullptr;
-    if (entry >= EntryPoint::get_unique_id) text = nccl_text_ != nullptr ? nccl_text_(code) : nullptr;
-    else if (entry >= EntryPoint::load_module) text = driver_text_ != nullptr && driver_text_(code, &text) == 0 ? text : nullptr;
-    else text = runtime_text_ != nullptr ? runtime_text_(code) : nullptr;
+    if (entry >= EntryPoint::get_unique_id)
+      text = nccl_text_ != nullptr ? nccl_text_(code) : nullptr;
+    else if (entry >= EntryPoint::load_module)
+      text = driver_text_ != nullptr && driver_text_(code, &text) == 0 ? text : nullptr;
+    else
+      text = runtime_text_ != nullptr ? runtime_text_(code) : nullptr;
     return text != nullptr ? text : "an error without a text";
   }
 

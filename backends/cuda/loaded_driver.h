@@ -1,4 +1,5 @@
-// CUDA and NCCL as the machine has them, loaded when the backend starts: it is built and loaded on machines that have neither.
+// CUDA and NCCL as the machine has them, loaded when the backend starts: it is built and loaded on machines that have
+// neither.
 #pragma once
 
 #include <memory>

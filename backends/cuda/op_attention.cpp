@@ -1,4 +1,5 @@
-// Attention, forward and backward. The probabilities lie in scratch as doubles: generic kernels, where cuDNN's keep a logarithm for each row.
+// Attention, forward and backward. The probabilities lie in scratch as doubles: generic kernels, where cuDNN's keep a
+// logarithm for each row.
 #include <cmath>
 #include <string>
 #include <utility>
@@ -18,8 +19,11 @@ class AttentionWriter {
   // All operands, and the launch that finds the probabilities.
   Status begin() {
     if (node_.number("dropout_p", 0) != 0) return bad_input("cuda has no kernel for attention with dropout");
-    const std::pair<const char*, View*> named[] = {
-        {"query", &arguments_.query}, {"key", &arguments_.key}, {"value", &arguments_.value}, {"output", &arguments_.output}, {"grad_output", &arguments_.gradient}};
+    const std::pair<const char*, View*> named[] = {{"query", &arguments_.query},
+                                                   {"key", &arguments_.key},
+                                                   {"value", &arguments_.value},
+                                                   {"output", &arguments_.output},
+                                                   {"grad_output", &arguments_.gradient}};
     for (const auto& [name, view] : named) {
       const Seen* operand = writer_.operand(name);
       if (operand == nullptr) continue;
@@ -30,21 +34,25 @@ class AttentionWriter {
       *view = *made;
       reads_.push_back(rows->range());
     }
-    const std::vector<std::int64_t>&query = writer_.operand("query")->type.shape, &key = writer_.operand("key")->type.shape;
+    const std::vector<std::int64_t>&query = writer_.operand("query")->type.shape,
+          &key = writer_.operand("key")->type.shape;
     arguments_.l = query[query.size() - 2];
     arguments_.d = query.back();
     arguments_.s = key[key.size() - 2];
     arguments_.e = writer_.operand("value")->type.shape.back();
-    if (writer_.operand("query")->type.elements() == 0 || writer_.operand("key")->type.elements() == 0) return bad_input("cuda has no kernel for attention of nothing");
+    if (writer_.operand("query")->type.elements() == 0 || writer_.operand("key")->type.elements() == 0)
+      return bad_input("cuda has no kernel for attention of nothing");
     arguments_.rows = writer_.operand("query")->type.elements() / arguments_.d;
-    arguments_.repeats = arguments_.rows / arguments_.l / (writer_.operand("key")->type.elements() / arguments_.s / arguments_.d);
+    arguments_.repeats =
+        arguments_.rows / arguments_.l / (writer_.operand("key")->type.elements() / arguments_.s / arguments_.d);
     arguments_.scale = node_.number("scale", 1 / std::sqrt(static_cast<double>(arguments_.d)));
     arguments_.causal = node_.boolean("is_causal", false);
     const Result<Shard> queries = shard_of(node_, "queries", arguments_.l);
     if (!queries) return queries.error();
     arguments_.queries = *queries;
     if (Status status = take_mask(query); !status) return status;
-    arguments_.probabilities = reinterpret_cast<double*>(write_between(KernelId::attention_probabilities, &AttentionArguments::probabilities));
+    arguments_.probabilities =
+        reinterpret_cast<double*>(write_between(KernelId::attention_probabilities, &AttentionArguments::probabilities));
     return Done{};
   }
 
@@ -102,7 +110,8 @@ Status write_attention_backward(OpWriter& writer) {
   AttentionWriter attention(writer);
   if (Status status = attention.begin(); !status) return status;
   attention.write_between(KernelId::attention_slopes, &AttentionArguments::slopes);
-  constexpr KernelId kKernelOf[] = {KernelId::attention_query_gradient, KernelId::attention_key_gradient, KernelId::attention_value_gradient};
+  constexpr KernelId kKernelOf[] = {KernelId::attention_query_gradient, KernelId::attention_key_gradient,
+                                    KernelId::attention_value_gradient};
   std::size_t next = 0;
   for (std::size_t i = 0; i < 3; ++i) {
     if (!mask.empty() && mask[i] == 0) continue;

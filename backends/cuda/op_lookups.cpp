@@ -9,12 +9,14 @@
 namespace meshwright::cuda {
 
 Result<Shard> shard_of(const Node& node, const std::string& name, std::int64_t size) {
-  std::vector<std::int64_t> atoms = node.integers(name + "_atoms"), extents = node.integers(name + "_extents"), starts = node.integers(name + "_starts");
+  std::vector<std::int64_t> atoms = node.integers(name + "_atoms"), extents = node.integers(name + "_extents"),
+                            starts = node.integers(name + "_starts");
   if (atoms.empty() || atoms.size() != extents.size() || atoms.size() != starts.size()) {
     atoms = extents = {size};
     starts = {0};
   }
-  if (atoms.size() > Shard::kMaxAtoms) return bad_input("kernels of cuda see dimensions of at most " + std::to_string(Shard::kMaxAtoms) + " atoms");
+  if (atoms.size() > Shard::kMaxAtoms)
+    return bad_input("kernels of cuda see dimensions of at most " + std::to_string(Shard::kMaxAtoms) + " atoms");
   Shard shard;
   shard.count = static_cast<std::int32_t>(atoms.size());
   std::ranges::copy(atoms, shard.atoms);
@@ -33,14 +35,22 @@ Status write_look_up(OpWriter& writer) {
   if (!first) return first.error();
   if (!indices) return indices.error();
   const Seen &table = backward ? writer.results[0] : *first, &rows = backward ? *first : writer.results[0];
-  const Result<View> table_view = view_for(table, {}), index_view = view_for(*indices, {}), row_view = view_for(rows, {});
+  const Result<View> table_view = view_for(table, {}), index_view = view_for(*indices, {}),
+                     row_view = view_for(rows, {});
   const Result<Shard> shard = shard_of(node, "rows", table.type.shape[0]);
   if (!table_view) return table_view.error();
   if (!index_view) return index_view.error();
   if (!row_view) return row_view.error();
   if (!shard) return shard.error();
-  const LookupArguments arguments{indices->type.elements(), table.type.shape.back(), backward ? node.integer("padding_idx", -1) : -1, *table_view, *index_view, *row_view, *shard};
-  writer.launch(backward ? KernelId::look_up_gradient : KernelId::look_up, arguments, writer.results[0].type.elements(), {first->range(), indices->range()}, {writer.results[0].range()});
+  const LookupArguments arguments{indices->type.elements(),
+                                  table.type.shape.back(),
+                                  backward ? node.integer("padding_idx", -1) : -1,
+                                  *table_view,
+                                  *index_view,
+                                  *row_view,
+                                  *shard};
+  writer.launch(backward ? KernelId::look_up_gradient : KernelId::look_up, arguments, writer.results[0].type.elements(),
+                {first->range(), indices->range()}, {writer.results[0].range()});
   return Done{};
 }
 
@@ -58,7 +68,8 @@ Status write_gather(OpWriter& writer) {
   const std::int64_t named = writer.call.node.integer("dim", 0), rank = table.type.rank();
   PickArguments arguments;
   const Result<Sizes> sizes = sizes_for(result.type.shape);
-  const Result<View> view = view_for(table, table.strides), indices = view_for(index, index.strides), made = view_for(result, {});
+  const Result<View> view = view_for(table, table.strides), indices = view_for(index, index.strides),
+                     made = view_for(result, {});
   if (!sizes) return sizes.error();
   if (!view) return view.error();
   if (!indices) return indices.error();
@@ -83,7 +94,9 @@ Status write_pick(OpWriter& writer) {
   const std::int32_t first = named_dimension(writer.call.node.operands[1].name);
   const std::size_t rank = table.type.shape.size();
   PickArguments arguments;
-  if (indices > PickArguments::kMaxIndices || rank > kMaxRank) return bad_input("cuda has a kernel for at most " + std::to_string(PickArguments::kMaxIndices) + " indices into " + std::to_string(kMaxRank) + " dimensions");
+  if (indices > PickArguments::kMaxIndices || rank > kMaxRank)
+    return bad_input("cuda has a kernel for at most " + std::to_string(PickArguments::kMaxIndices) + " indices into " +
+                     std::to_string(kMaxRank) + " dimensions");
   const Result<Sizes> sizes = sizes_for(result.type.shape);
   const Result<View> view = view_for(table, table.strides), made = view_for(result, {});
   if (!sizes) return sizes.error();
@@ -95,11 +108,13 @@ Status write_pick(OpWriter& writer) {
   arguments.result = *made;
   // The dimensions of the indices stand in the place of those that they name.
   const std::size_t own = result.type.shape.size() + static_cast<std::size_t>(indices) - rank;
-  const std::vector<std::int64_t> of_indices(result.type.shape.begin() + first, result.type.shape.begin() + first + static_cast<std::ptrdiff_t>(own));
+  const std::vector<std::int64_t> of_indices(result.type.shape.begin() + first,
+                                             result.type.shape.begin() + first + static_cast<std::ptrdiff_t>(own));
   std::vector<Range> reads{table.range()};
   for (std::int32_t i = 0; i < indices; ++i) {
     const Seen& index = writer.operands[static_cast<std::size_t>(i) + 1];
-    if (named_dimension(writer.call.node.operands[static_cast<std::size_t>(i) + 1].name) != first + i) return bad_input("cuda has a kernel for indices of neighbouring dimensions alone");
+    if (named_dimension(writer.call.node.operands[static_cast<std::size_t>(i) + 1].name) != first + i)
+      return bad_input("cuda has a kernel for indices of neighbouring dimensions alone");
     if (index.type.dtype == DType::boolean) return bad_input("cuda has no kernel for masks as indices");
     std::vector<std::int64_t> strides(result.type.shape.size(), 0);
     std::ranges::copy(broadcast_strides(index, of_indices), strides.begin() + first);

@@ -33,7 +33,9 @@ Status write_views(OpWriter& writer) {
 Seen part_of(const Seen& whole, const std::vector<std::int64_t>& start, const std::vector<std::int64_t>& shape) {
   std::int64_t at = 0;
   for (std::size_t d = 0; d < start.size(); ++d) at += start[d] * whole.strides[d];
-  return {{whole.type.dtype, shape}, whole.data + static_cast<std::ptrdiff_t>(at * static_cast<std::int64_t>(whole.element_bytes())), whole.strides};
+  return {{whole.type.dtype, shape},
+          whole.data + static_cast<std::ptrdiff_t>(at * static_cast<std::int64_t>(whole.element_bytes())),
+          whole.strides};
 }
 
 std::size_t dimension_of(const Node& node, std::int64_t rank, std::int64_t otherwise) {
@@ -60,7 +62,9 @@ Status write_join(OpWriter& writer) {
 
 // The first differences of what is joined.
 Status write_difference(OpWriter& writer) {
-  if (writer.call.node.integer("n", 1) != 1) return bad_input("cuda has a kernel for first differences alone, and n is " + std::to_string(writer.call.node.integer("n", 1)));
+  if (writer.call.node.integer("n", 1) != 1)
+    return bad_input("cuda has a kernel for first differences alone, and n is " +
+                     std::to_string(writer.call.node.integer("n", 1)));
   const Seen& result = writer.results[0];
   const std::size_t dim = dimension_of(writer.call.node, result.type.rank(), -1);
   std::vector<const Seen*> parts;
@@ -84,7 +88,9 @@ Status write_difference(OpWriter& writer) {
 // Numbers around a tensor; a negative width takes some of it away.
 Status write_border(OpWriter& writer) {
   const Node& node = writer.call.node;
-  if (node.text("mode", "constant") != "constant") return bad_input("cuda has a kernel for borders of a constant alone, and the mode is " + node.text("mode", "constant"));
+  if (node.text("mode", "constant") != "constant")
+    return bad_input("cuda has a kernel for borders of a constant alone, and the mode is " +
+                     node.text("mode", "constant"));
   const Seen &from = writer.operands[0], &result = writer.results[0];
   const std::vector<std::int64_t> widths = node.integers("pad");
   std::vector<std::int64_t> shape = from.type.shape, source(shape.size(), 0), target(shape.size(), 0);
@@ -98,22 +104,35 @@ Status write_border(OpWriter& writer) {
   return writer.copy(part_of(from, source, shape), part_of(result, target, shape));
 }
 
-// The gradient of what a slice took: zeros around it.
-Status write_slice_gradient(OpWriter& writer) {
+// What slices hold goes into the whole.
+Status put_slice(OpWriter& writer, const Seen& from) {
   const Node& node = writer.call.node;
-  const Seen &from = writer.operands[0], &result = writer.results[0];
+  const Seen& result = writer.results[0];
   const std::size_t dim = dimension_of(node, result.type.rank(), 0);
   const std::int64_t size = result.type.shape[dim], named = node.integer("start", 0);
   std::vector<std::int64_t> start(result.type.shape.size(), 0);
   start[dim] = std::clamp<std::int64_t>(named < 0 ? named + size : named, 0, size);
   Seen taken = part_of(result, start, from.type.shape);
   taken.strides[dim] *= node.integer("step", 1);
-  if (Status status = fill_with(writer, 0, result); !status) return status;
   return writer.copy(from, taken);
 }
 
-constexpr std::string_view kViews[] = {"aten.view", "aten.reshape", "aten._unsafe_view", "aten.permute", "aten.transpose.int", "aten.t", "aten.expand", "aten.slice.Tensor", "aten.select.int", "aten.unsqueeze",
-                                       "aten.squeeze", "aten.squeeze.dim", "aten.squeeze.dims", "aten.split.Tensor", "aten.split_with_sizes", "aten.chunk", "aten.unbind.int", "aten.detach"};
+// The gradient of what a slice took: zeros around it.
+Status write_slice_gradient(OpWriter& writer) {
+  if (Status status = fill_with(writer, 0, writer.results[0]); !status) return status;
+  return put_slice(writer, writer.operands[0]);
+}
+
+Status write_slice_scatter(OpWriter& writer) {
+  if (Status status = writer.copy(writer.operands[0], writer.results[0]); !status) return status;
+  return put_slice(writer, writer.operands[1]);
+}
+
+constexpr std::string_view kViews[] = {
+    "aten.view",    "aten.reshape",     "aten._unsafe_view", "aten.permute",      "aten.transpose.int",
+    "aten.t",       "aten.expand",      "aten.slice.Tensor", "aten.select.int",   "aten.unsqueeze",
+    "aten.squeeze", "aten.squeeze.dim", "aten.squeeze.dims", "aten.split.Tensor", "aten.split_with_sizes",
+    "aten.chunk",   "aten.unbind.int",  "aten.detach"};
 
 }  // namespace
 
@@ -121,6 +140,7 @@ WriteOp movement_op(std::string_view op) {
   if (std::ranges::find(kViews, op) != std::end(kViews)) return write_views;
   if (op == "aten.pad" || op == "aten.constant_pad_nd") return write_border;
   if (op == "aten.diff") return write_difference;
+  if (op == "aten.slice_scatter") return write_slice_scatter;
   if (op == "aten.slice_backward") return write_slice_gradient;
   return op == "aten.cat" ? write_join : nullptr;
 }

@@ -38,10 +38,12 @@ Result<Norm> begin(OpWriter& writer) {
   arguments.has_bias = writer.operand("bias") != nullptr;
   arguments.rms = node.op.find("rms_norm") != std::string::npos;
   const TensorType& input = writer.operand("input")->type;
-  const double own_epsilon = input.dtype == DType::float64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
+  const double own_epsilon =
+      input.dtype == DType::float64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
   arguments.epsilon = node.number("eps", arguments.rms ? own_epsilon : 1e-5);
   arguments.extent = 1;
-  for (std::size_t i = 0; i < node.integers("normalized_shape").size(); ++i) arguments.extent *= input.shape[input.shape.size() - 1 - i];
+  for (std::size_t i = 0; i < node.integers("normalized_shape").size(); ++i)
+    arguments.extent *= input.shape[input.shape.size() - 1 - i];
   arguments.rows = arguments.extent == 0 ? 0 : input.elements() / arguments.extent;
   const std::size_t bytes = static_cast<std::size_t>(arguments.rows) * 2 * sizeof(double);
   std::byte* statistics = writer.scratch(bytes);
@@ -56,7 +58,9 @@ std::vector<Range> reads_of(const Norm& norm) {
   std::vector<Range> reads{norm.input, norm.statistics};
   const NormArguments& arguments = norm.arguments;
   const auto add = [&](const View& view, std::int64_t elements) {
-    if (view.data != nullptr) reads.push_back({static_cast<const std::byte*>(view.data), static_cast<std::size_t>(elements * size_bytes(static_cast<DType>(view.element)))});
+    if (view.data != nullptr)
+      reads.push_back({static_cast<const std::byte*>(view.data),
+                       static_cast<std::size_t>(elements * size_bytes(static_cast<DType>(view.element)))});
   };
   add(arguments.weight, arguments.extent);
   add(arguments.bias, arguments.extent);
@@ -70,7 +74,8 @@ Status write_norm(OpWriter& writer) {
   const Result<View> result = view_for(writer.results[0], {});
   if (!result) return result.error();
   norm->arguments.result = *result;
-  writer.launch(KernelId::norm_rows, norm->arguments, writer.results[0].type.elements(), reads_of(*norm), {writer.results[0].range()});
+  writer.launch(KernelId::norm_rows, norm->arguments, writer.results[0].type.elements(), reads_of(*norm),
+                {writer.results[0].range()});
   return Done{};
 }
 
@@ -78,7 +83,8 @@ Status write_norm_backward(OpWriter& writer) {
   Result<Norm> norm = begin(writer);
   if (!norm) return norm.error();
   const std::vector<std::int64_t> mask = writer.call.node.integers("output_mask");
-  constexpr KernelId kKernelOf[] = {KernelId::norm_input_gradient, KernelId::norm_weight_gradient, KernelId::norm_bias_gradient};
+  constexpr KernelId kKernelOf[] = {KernelId::norm_input_gradient, KernelId::norm_weight_gradient,
+                                    KernelId::norm_bias_gradient};
   std::size_t next = 0;
   for (std::size_t i = 0; i < 3 && next < writer.results.size(); ++i) {
     if (!mask.empty() && mask[i] == 0) continue;
@@ -86,7 +92,8 @@ Status write_norm_backward(OpWriter& writer) {
     const Result<View> result = view_for(made, {});
     if (!result) return result.error();
     norm->arguments.result = *result;
-    writer.launch(kKernelOf[i], norm->arguments, i == 0 ? norm->arguments.rows : norm->arguments.extent, reads_of(*norm), {made.range()});
+    writer.launch(kKernelOf[i], norm->arguments, i == 0 ? norm->arguments.rows : norm->arguments.extent,
+                  reads_of(*norm), {made.range()});
   }
   return Done{};
 }

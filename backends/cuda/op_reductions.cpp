@@ -29,7 +29,8 @@ Status write_reduction(OpWriter& writer) {
   const Seen &from = writer.operands[0], &result = writer.results[0];
   const std::vector<bool> reduces = named_or_all_dimensions(list_of(node, "dim"), from.type.rank());
   const Dimensions kept = choose(from, reduces, false), reduced = choose(from, reduces, true);
-  const Walk over_kept = walk_over(kept.sizes, {kept.strides}), over_reduced = walk_over(reduced.sizes, {reduced.strides});
+  const Walk over_kept = walk_over(kept.sizes, {kept.strides}),
+             over_reduced = walk_over(reduced.sizes, {reduced.strides});
   const Result<Sizes> kept_sizes = sizes_for(over_kept.sizes), reduced_sizes = sizes_for(over_reduced.sizes);
   const Result<View> source = view_for(from, over_kept.strides[0]), target = view_for(result, {});
   if (!kept_sizes) return kept_sizes.error();
@@ -64,15 +65,21 @@ Status write_running_sum(OpWriter& writer) {
   if (!sizes) return sizes.error();
   if (!source) return source.error();
   if (!target) return target.error();
-  const RunningSumArguments arguments{*sizes, !is_floating(result.type.dtype), from.type.shape[dim], from.strides[dim], result.strides[dim], *source, *target};
-  writer.launch(KernelId::running_sum, arguments, from.type.elements() / std::max<std::int64_t>(1, from.type.shape[dim]), {from.range()}, {result.range()});
+  const RunningSumArguments arguments{
+      *sizes, !is_floating(result.type.dtype), from.type.shape[dim], from.strides[dim], result.strides[dim], *source,
+      *target};
+  writer.launch(KernelId::running_sum, arguments,
+                from.type.elements() / std::max<std::int64_t>(1, from.type.shape[dim]), {from.range()},
+                {result.range()});
   return Done{};
 }
 
 }  // namespace
 
 WriteOp reduction_op(std::string_view op) {
-  if (op == "aten.sum" || op == "aten.sum.dim_IntList" || op == "aten.mean" || op == "aten.mean.dim" || op == "aten.amax") return write_reduction;
+  if (op == "aten.sum" || op == "aten.sum.dim_IntList" || op == "aten.mean" || op == "aten.mean.dim" ||
+      op == "aten.amax")
+    return write_reduction;
   return op == "aten.cumsum" ? write_running_sum : nullptr;
 }
 

@@ -23,7 +23,8 @@ Status OpWriter::copy(const Seen& from, const Seen& to) {
 }
 
 WriteOp find_op(std::string_view op) {
-  for (const auto find : {pointwise_op, movement_op, product_op, reduction_op, norm_op, lookup_op, loss_op, attention_op}) {
+  for (const auto find :
+       {pointwise_op, movement_op, product_op, reduction_op, norm_op, lookup_op, loss_op, attention_op}) {
     if (const WriteOp found = find(op)) return found;
   }
   return nullptr;

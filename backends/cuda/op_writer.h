@@ -1,4 +1,5 @@
-// What writes the launches of one op: a function that is found by the op's name (find_op). It sees the call, where operands and results lie, and adds launches.
+// What writes the launches of one op: a function that is found by the op's name (find_op). It sees the call, where
+// operands and results lie, and adds launches.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +21,14 @@ namespace meshwright::cuda {
 class OpWriter {
  public:
   // `scratch`: gives memory that is the instruction's own. Results lie row by row.
-  OpWriter(const OpCall& of, ViewFinder& finder, std::vector<Seen> reads, std::vector<Seen> makes, std::function<std::byte*(std::size_t)> scratch, std::vector<Launch>& launches)
-      : call(of), views(finder), operands(std::move(reads)), results(std::move(makes)), scratch_(std::move(scratch)), launches_(launches) {}
+  OpWriter(const OpCall& of, ViewFinder& finder, std::vector<Seen> reads, std::vector<Seen> makes,
+           std::function<std::byte*(std::size_t)> scratch, std::vector<Launch>& launches)
+      : call(of),
+        views(finder),
+        operands(std::move(reads)),
+        results(std::move(makes)),
+        scratch_(std::move(scratch)),
+        launches_(launches) {}
 
   const OpCall& call;
   ViewFinder& views;
@@ -41,7 +48,8 @@ class OpWriter {
   Status copy(const Seen& from, const Seen& to);
 
   template <class Arguments>
-  void launch(KernelId kernel, const Arguments& arguments, std::int64_t count, std::vector<Range> reads, std::vector<Range> writes) {
+  void launch(KernelId kernel, const Arguments& arguments, std::int64_t count, std::vector<Range> reads,
+              std::vector<Range> writes) {
     static_assert(std::is_trivially_copyable_v<Arguments>);
     if (count == 0) return;
     Launch made{kernel, std::vector<std::byte>(sizeof(Arguments)), count, std::move(reads), std::move(writes)};
@@ -59,7 +67,8 @@ using WriteOp = Status (*)(OpWriter&);
 // Null: there is no kernel for the op.
 WriteOp find_op(std::string_view op);
 
-// The same by file: op_pointwise.cpp, op_movement.cpp, op_products.cpp, op_reductions.cpp, op_norms.cpp, op_lookups.cpp, op_losses.cpp, op_attention.cpp.
+// The same by file: op_pointwise.cpp, op_movement.cpp, op_products.cpp, op_reductions.cpp, op_norms.cpp,
+// op_lookups.cpp, op_losses.cpp, op_attention.cpp.
 WriteOp pointwise_op(std::string_view op);
 WriteOp movement_op(std::string_view op);
 WriteOp product_op(std::string_view op);
@@ -71,7 +80,8 @@ WriteOp attention_op(std::string_view op);
 
 enum class Function : std::int32_t;
 
-// Which positions of NAME this rank holds, as the node's attributes say; of `size`. Errors: bad_input for more atoms than kernels see.
+// Which positions of NAME this rank holds, as the node's attributes say; of `size`. Errors: bad_input for more atoms
+// than kernels see.
 struct Shard;
 Result<Shard> shard_of(const Node& node, const std::string& name, std::int64_t size);
 

@@ -9,9 +9,8 @@
 #include <thread>
 #include <utility>
 
-#include "combine.h"
 #include "guarded_kernel.h"
-#include "split_mix.h"
+#include "recorded_streams.h"
 #include "trace.h"
 
 namespace meshwright::cuda {
@@ -19,53 +18,6 @@ namespace meshwright::cuda {
 namespace {
 
 constexpr Code kInvalid = 1;  // cudaErrorInvalidValue
-
-enum class JobKind : std::uint8_t { work, record, wait, all_reduce, all_gather, reduce_scatter, exchange };
-
-struct Message {
-  int peer = 0;
-  std::byte* data = nullptr;
-  std::size_t bytes = 0;
-};
-
-struct RecordedGroup;
-
-// Of one rank: its part of a group, and how many collectives it was asked for.
-struct RecordedCommunicator {
-  RecordedGroup* group = nullptr;
-  int rank = 0;
-  bool aborted = false;
-};
-
-struct RecordedEvent {
-  std::size_t number = 0;
-  std::int64_t recorded = 0, done = 0;
-};
-
-struct Job {
-  JobKind kind = JobKind::work;
-  std::function<bool()> run;  // of work; false: it touched what it may not
-  RecordedEvent* event = nullptr;
-  std::int64_t version = 0;  // of the event
-  RecordedCommunicator* communicator = nullptr;
-  const std::byte* from = nullptr;
-  std::byte* to = nullptr;
-  std::size_t count = 0;
-  DType dtype = DType::float32;
-  bool maximum = false;
-  std::vector<Message> sends, receives;
-};
-
-struct RecordedStream {
-  int device = 0;
-  std::size_t number = 0;
-  std::deque<Job> jobs;
-  bool failed = false;
-};
-
-struct RecordedGroup {
-  std::vector<RecordedCommunicator*> members;  // by rank
-};
 
 struct RecordedDevice {
   std::map<std::byte*, std::vector<std::byte>> memory;
@@ -84,7 +36,8 @@ struct OpenGroup {
 
 class RecordingDriver final : public Driver {
  public:
-  explicit RecordingDriver(const RecordingOptions& options) : options_(options), devices_(static_cast<std::size_t>(options.devices)), random_(options.seed) {}
+  explicit RecordingDriver(const RecordingOptions& options)
+      : options_(options), devices_(static_cast<std::size_t>(options.devices)), streams_(options.seed) {}
 
   Code get_device_count(int& count) override {
     if (const Code code = enter(EntryPoint::get_device_count)) return code;
@@ -115,7 +68,7 @@ class RecordingDriver final : public Driver {
   Code stream_create(Stream& stream) override {
     if (const Code code = enter(EntryPoint::stream_create)) return code;
     const std::lock_guard lock(mutex_);
-    stream.handle = &streams_.emplace_back(RecordedStream{current(), here().streams++, {}, false});
+    stream.handle = &streams_.add(current(), here().streams++);
     return 0;
   }
   Code stream_destroy(Stream stream) override {
@@ -128,7 +81,7 @@ class RecordingDriver final : public Driver {
   Code stream_query(Stream stream) override {
     if (const Code code = enter(EntryPoint::stream_query)) return code;
     const std::lock_guard lock(mutex_);
-    advance();
+    streams_.advance();
     RecordedStream& queried = of(stream);
     if (queried.failed) return 719;  // cudaErrorLaunchFailure
     if (!queried.jobs.empty()) return kNotReady;
@@ -226,7 +179,8 @@ class RecordingDriver final : public Driver {
     std::memcpy(&number, id.data(), sizeof number);
     RecordedGroup& group = groups_[number];
     group.members.resize(static_cast<std::size_t>(ranks), nullptr);
-    communicator.handle = group.members[static_cast<std::size_t>(rank)] = &communicators_.emplace_back(RecordedCommunicator{&group, rank, false});
+    communicator.handle = group.members[static_cast<std::size_t>(rank)] =
+        &communicators_.emplace_back(RecordedCommunicator{&group, rank, false});
     return 0;
   }
   Code destroy_communicator(Communicator) override { return enter(EntryPoint::destroy_communicator); }
@@ -253,21 +207,27 @@ class RecordingDriver final : public Driver {
     if (--open.depth > 0) return 0;
     for (auto& [where, job] : open.exchanges) {
       std::vector<Range> reads, writes;
-      for (const Message& message : job.sends) reads.push_back({message.data, message.bytes});
-      for (const Message& message : job.receives) writes.push_back({message.data, message.bytes});
+      for (const RecordedMessage& message : job.sends) reads.push_back({message.data, message.bytes});
+      for (const RecordedMessage& message : job.receives) writes.push_back({message.data, message.bytes});
       add_collective(*where.second, "ncclSend and ncclRecv", std::move(reads), std::move(writes), std::move(job));
     }
     open.exchanges.clear();
     return 0;
   }
-  Code all_reduce(const void* from, void* to, std::size_t count, DType dtype, bool maximum, Communicator communicator, Stream stream) override {
-    return collect(EntryPoint::all_reduce, JobKind::all_reduce, from, to, count, 1, 1, dtype, maximum, communicator, stream);
+  Code all_reduce(const void* from, void* to, std::size_t count, DType dtype, bool maximum, Communicator communicator,
+                  Stream stream) override {
+    return collect(EntryPoint::all_reduce, JobKind::all_reduce, from, to, count, 1, 1, dtype, maximum, communicator,
+                   stream);
   }
-  Code all_gather(const void* from, void* to, std::size_t count, DType dtype, Communicator communicator, Stream stream) override {
-    return collect(EntryPoint::all_gather, JobKind::all_gather, from, to, count, 1, members(communicator), dtype, false, communicator, stream);
+  Code all_gather(const void* from, void* to, std::size_t count, DType dtype, Communicator communicator,
+                  Stream stream) override {
+    return collect(EntryPoint::all_gather, JobKind::all_gather, from, to, count, 1, members(communicator), dtype, false,
+                   communicator, stream);
   }
-  Code reduce_scatter(const void* from, void* to, std::size_t count, DType dtype, bool maximum, Communicator communicator, Stream stream) override {
-    return collect(EntryPoint::reduce_scatter, JobKind::reduce_scatter, from, to, count, members(communicator), 1, dtype, maximum, communicator, stream);
+  Code reduce_scatter(const void* from, void* to, std::size_t count, DType dtype, bool maximum,
+                      Communicator communicator, Stream stream) override {
+    return collect(EntryPoint::reduce_scatter, JobKind::reduce_scatter, from, to, count, members(communicator), 1,
+                   dtype, maximum, communicator, stream);
   }
   Code send(const void* from, std::size_t bytes, int peer, Communicator communicator, Stream stream) override {
     if (const Code code = enter(EntryPoint::send)) return code;
@@ -279,7 +239,9 @@ class RecordingDriver final : public Driver {
   }
 
   std::string error_text(EntryPoint entry, Code code) override {
-    const bool is_made = std::ranges::any_of(options_.failures, [&](const RecordingOptions::Failure& failure) { return failure.entry == entry && failure.code == code; });
+    const bool is_made = std::ranges::any_of(options_.failures, [&](const RecordingOptions::Failure& failure) {
+      return failure.entry == entry && failure.code == code;
+    });
     return is_made ? "the failure that was asked for" : "the recording driver refuses it";
   }
 
@@ -305,15 +267,20 @@ class RecordingDriver final : public Driver {
   int current() { return current_[std::this_thread::get_id()]; }
   RecordedDevice& here() { return devices_[static_cast<std::size_t>(current())]; }
   static RecordedStream& of(Stream stream) { return *static_cast<RecordedStream*>(stream.handle); }
-  static std::size_t members(Communicator communicator) { return static_cast<RecordedCommunicator*>(communicator.handle)->group->members.size(); }
+  static std::size_t members(Communicator communicator) {
+    return static_cast<RecordedCommunicator*>(communicator.handle)->group->members.size();
+  }
 
   bool is_ours(const Range& range) {
     return range.bytes == 0 || std::ranges::any_of(here().memory, [&](const auto& block) {
-             return range.begin >= block.second.data() && range.begin + range.bytes <= block.second.data() + block.second.size();
+             return range.begin >= block.second.data() &&
+                    range.begin + range.bytes <= block.second.data() + block.second.size();
            });
   }
 
-  void trace(const RecordedStream& stream, TraceEntry entry) { devices_[static_cast<std::size_t>(stream.device)].trace.push_back(std::move(entry)); }
+  void trace(const RecordedStream& stream, TraceEntry entry) {
+    devices_[static_cast<std::size_t>(stream.device)].trace.push_back(std::move(entry));
+  }
 
   static void add_event(RecordedStream& stream, JobKind kind, RecordedEvent& event) {
     Job job;
@@ -323,23 +290,27 @@ class RecordingDriver final : public Driver {
     stream.jobs.push_back(std::move(job));
   }
 
-  void add_work(RecordedStream& stream, const char* what, std::vector<Range> reads, std::vector<Range> writes, std::function<bool()> run) {
+  void add_work(RecordedStream& stream, const char* what, std::vector<Range> reads, std::vector<Range> writes,
+                std::function<bool()> run) {
     Job job;
     job.run = std::move(run);
     stream.jobs.push_back(std::move(job));
     trace(stream, {TraceKind::work, stream.number, 0, what, std::move(reads), std::move(writes)});
   }
 
-  void add_collective(RecordedStream& stream, const char* what, std::vector<Range> reads, std::vector<Range> writes, Job job) {
+  void add_collective(RecordedStream& stream, const char* what, std::vector<Range> reads, std::vector<Range> writes,
+                      Job job) {
     stream.jobs.push_back(std::move(job));
     trace(stream, {TraceKind::work, stream.number, 0, what, std::move(reads), std::move(writes)});
   }
 
-  Code collect(EntryPoint entry, JobKind kind, const void* from, void* to, std::size_t count, std::size_t reads, std::size_t writes, DType dtype, bool maximum, Communicator communicator, Stream stream) {
+  Code collect(EntryPoint entry, JobKind kind, const void* from, void* to, std::size_t count, std::size_t reads,
+               std::size_t writes, DType dtype, bool maximum, Communicator communicator, Stream stream) {
     if (const Code code = enter(entry)) return code;
     const std::lock_guard lock(mutex_);
     const std::size_t bytes = count * static_cast<std::size_t>(size_bytes(dtype));
-    const Range read{static_cast<const std::byte*>(from), bytes * reads}, written{static_cast<const std::byte*>(to), bytes * writes};
+    const Range read{static_cast<const std::byte*>(from), bytes * reads},
+        written{static_cast<const std::byte*>(to), bytes * writes};
     if (!is_ours(read) || !is_ours(written)) return 4;  // ncclInvalidArgument
     Job job;
     job.kind = kind;
@@ -353,10 +324,11 @@ class RecordingDriver final : public Driver {
     return 0;
   }
 
-  Code post(const Message& message, bool sends, Communicator communicator, Stream stream) {
+  Code post(const RecordedMessage& message, bool sends, Communicator communicator, Stream stream) {
     const std::lock_guard lock(mutex_);
     OpenGroup& open = open_[std::this_thread::get_id()];
-    if (open.depth == 0 || !is_ours({message.data, message.bytes})) return 4;  // a single one could wait for another for ever
+    if (open.depth == 0 || !is_ours({message.data, message.bytes}))
+      return 4;  // a single one could wait for another for ever
     auto* own = static_cast<RecordedCommunicator*>(communicator.handle);
     Job& job = open.exchanges[{own, &of(stream)}];
     job.kind = JobKind::exchange;
@@ -365,124 +337,22 @@ class RecordingDriver final : public Driver {
     return 0;
   }
 
-  // Lets one head of a stream happen, of those that can, drawn.
-  void advance() {
-    std::vector<RecordedStream*> ready;
-    for (RecordedStream& stream : streams_) {
-      if (!stream.jobs.empty() && !stream.failed && is_ready(stream)) ready.push_back(&stream);
-    }
-    if (ready.empty()) return;
-    random_ += kSplitMixStep;
-    happen(*ready[split_mix(random_) % ready.size()]);
-  }
-
-  bool is_ready(RecordedStream& stream) {
-    const Job& job = stream.jobs.front();
-    if (job.kind == JobKind::wait) return job.event->done >= job.version;
-    return job.communicator == nullptr || !together(stream).empty();
-  }
-
-  // The head of a stream that is a job of this member; null: it has not come there.
-  RecordedStream* stream_at(const RecordedCommunicator* member) {
-    for (RecordedStream& stream : streams_) {
-      if (!stream.jobs.empty() && stream.jobs.front().communicator == member) return &stream;
-    }
-    return nullptr;
-  }
-
-  // All streams whose heads are one collective; of sends and receives those that hand something to each other, through others too. Empty: not all are there.
-  std::vector<RecordedStream*> together(RecordedStream& stream) {
-    const JobKind kind = stream.jobs.front().kind;
-    const RecordedGroup& group = *stream.jobs.front().communicator->group;
-    std::vector<RecordedStream*> streams;
-    const auto comes = [&](const RecordedCommunicator* member) {
-      RecordedStream* at = member == nullptr || member->aborted ? nullptr : stream_at(member);
-      if (at == nullptr || at->jobs.front().kind != kind) return false;
-      if (std::ranges::find(streams, at) == streams.end()) streams.push_back(at);
-      return true;
-    };
-    if (kind != JobKind::exchange) {
-      const bool all = std::ranges::all_of(group.members, comes);
-      return all ? streams : std::vector<RecordedStream*>{};
-    }
-    streams.push_back(&stream);
-    for (std::size_t i = 0; i < streams.size(); ++i) {
-      const Job& job = streams[i]->jobs.front();
-      const auto peers_come = [&](const std::vector<Message>& own, std::vector<Message> Job::*theirs) {
-        return std::ranges::all_of(own, [&](const Message& message) {
-          const RecordedCommunicator* peer = group.members[static_cast<std::size_t>(message.peer)];
-          const auto of_this = [&](const Message& other) { return other.peer == job.communicator->rank; };
-          return comes(peer) && std::ranges::any_of(stream_at(peer)->jobs.front().*theirs, of_this);
-        });
-      };
-      if (!peers_come(job.sends, &Job::receives) || !peers_come(job.receives, &Job::sends)) return {};
-    }
-    return streams;
-  }
-
-  void happen(RecordedStream& stream) {
-    Job& job = stream.jobs.front();
-    if (job.kind == JobKind::record) job.event->done = std::max(job.event->done, job.version);
-    if (job.kind == JobKind::work && !job.run()) stream.failed = true;
-    if (job.communicator == nullptr) {
-      stream.jobs.pop_front();
-      return;
-    }
-    const std::vector<RecordedStream*> streams = together(stream);
-    if (job.kind == JobKind::exchange) hand_over(streams);
-    else collect(streams);
-    for (RecordedStream* each : streams) each->jobs.pop_front();
-  }
-
-  // In the order of the ranks. Results may lie where something comes from, so that all is read first.
-  static void collect(const std::vector<RecordedStream*>& streams) {
-    const Job& first = streams.front()->jobs.front();
-    const std::size_t bytes = first.count * static_cast<std::size_t>(size_bytes(first.dtype));
-    const std::size_t read = first.kind == JobKind::reduce_scatter ? bytes * streams.size() : bytes;
-    std::vector<std::byte> made;
-    for (const RecordedStream* stream : streams) {
-      const Job& job = stream->jobs.front();
-      if (first.kind == JobKind::all_gather || made.empty()) made.insert(made.end(), job.from, job.from + read);
-      else combine_for(job.dtype, job.maximum)(made.data(), job.from, read / static_cast<std::size_t>(size_bytes(job.dtype)));
-    }
-    for (std::size_t i = 0; i < streams.size(); ++i) {
-      const std::size_t at = first.kind == JobKind::reduce_scatter ? bytes * i : 0, count = first.kind == JobKind::all_gather ? made.size() : bytes;
-      std::memcpy(streams[i]->jobs.front().to, made.data() + at, count);
-    }
-  }
-
-  // The n-th message to a peer is the n-th that this one receives.
-  static void hand_over(const std::vector<RecordedStream*>& streams) {
-    for (const RecordedStream* stream : streams) {
-      const Job& job = stream->jobs.front();
-      std::map<int, std::size_t> sent;  // by peer
-      for (const Message& message : job.sends) {
-        const auto peer = std::ranges::find_if(streams, [&](const RecordedStream* other) { return other->jobs.front().communicator->rank == message.peer; });
-        std::size_t skip = sent[message.peer]++;
-        for (const Message& arriving : (*peer)->jobs.front().receives) {
-          if (arriving.peer != job.communicator->rank || skip-- > 0) continue;
-          std::memcpy(arriving.data, message.data, message.bytes);
-          break;
-        }
-      }
-    }
-  }
-
   const RecordingOptions options_;
   std::mutex mutex_;
   std::vector<RecordedDevice> devices_;
-  std::deque<RecordedStream> streams_;
+  RecordedStreams streams_;
   std::deque<RecordedEvent> events_;
   std::deque<RecordedGroup> groups_;
   std::deque<RecordedCommunicator> communicators_;
   std::map<std::thread::id, int> current_;
   std::map<std::thread::id, OpenGroup> open_;
   std::array<std::int64_t, kEntryPoints.size()> calls_{};
-  std::uint64_t random_;
 };
 
 }  // namespace
 
-std::unique_ptr<Driver> make_recording_driver(const RecordingOptions& options) { return std::make_unique<RecordingDriver>(options); }
+std::unique_ptr<Driver> make_recording_driver(const RecordingOptions& options) {
+  return std::make_unique<RecordingDriver>(options);
+}
 
 }  // namespace meshwright::cuda

@@ -1,6 +1,8 @@
-// A driver for tests, without a GPU: devices' memory is this process' own, and kernels run on the host. What is on streams runs when somebody asks whether a stream is
-// done, in an order that is drawn, and which respects nothing but the order on each stream, events, and that a collective needs all of its ranks. A kernel sees
-// of all memory only what its launch says that it reads; a write elsewhere is found. Everything is taken down, and `check_device` proves it free of races.
+// A driver for tests, without a GPU: devices' memory is this process' own, and kernels run on the host. What is on
+// streams runs when somebody asks whether a stream is done, in an order that is drawn, and which respects nothing but
+// the order on each stream, events, and that a collective needs all of its ranks. A kernel sees of all memory only what
+// its launch says that it reads; a write elsewhere is found. Everything is taken down, and `check_device` proves it
+// free of races.
 //
 // Entry points can be made to fail at one of their calls.
 #pragma once

@@ -57,7 +57,11 @@ class Recording : public testing::Test {
     arguments.sizes.of[0] = 4;
     arguments.result.data = to;
     arguments.result.strides[0] = 1;
-    Launch launch{KernelId::pointwise, std::vector<std::byte>(sizeof arguments), 4, {}, {{reinterpret_cast<std::byte*>(to), said * sizeof(float)}}};
+    Launch launch{KernelId::pointwise,
+                  std::vector<std::byte>(sizeof arguments),
+                  4,
+                  {},
+                  {{reinterpret_cast<std::byte*>(to), said * sizeof(float)}}};
     std::memcpy(launch.arguments.data(), &arguments, sizeof arguments);
     return launch;
   }
@@ -122,9 +126,12 @@ TEST_F(Recording, CollectsFromAllRanksInTheirOrder) {
   for (std::size_t d = 0; d < 2; ++d) {
     set(d, d == 0 ? 1 : 10);
     float* memory = devices_[d].floats();
-    ASSERT_EQ(driver_->all_reduce(memory, memory + 8, 4, DType::float32, false, devices_[d].both, devices_[d].streams[0]), 0);
+    ASSERT_EQ(
+        driver_->all_reduce(memory, memory + 8, 4, DType::float32, false, devices_[d].both, devices_[d].streams[0]), 0);
     ASSERT_EQ(driver_->all_gather(memory, memory + 16, 4, DType::float32, devices_[d].both, devices_[d].streams[0]), 0);
-    ASSERT_EQ(driver_->reduce_scatter(memory, memory + 32, 2, DType::float32, true, devices_[d].both, devices_[d].streams[0]), 0);
+    ASSERT_EQ(
+        driver_->reduce_scatter(memory, memory + 32, 2, DType::float32, true, devices_[d].both, devices_[d].streams[0]),
+        0);
     EXPECT_EQ(finish(), d == 1);  // the first rank alone does not get done
   }
   for (const Device& device : devices_) {
@@ -152,6 +159,31 @@ TEST_F(Recording, HandsOverWhatIsSent) {
   EXPECT_EQ(devices_[1].floats()[16], 1);
 }
 
+// As on a GPU, where it ends in an error or in wrong numbers.
+TEST_F(Recording, FindsRanksThatAskForDifferentThings) {
+  for (const bool collective : {true, false}) {
+    start({.devices = 2});
+    for (std::size_t d = 0; d < 2; ++d) {
+      Device& device = devices_[d];
+      const int peer = d == 0 ? 1 : 0;
+      ASSERT_EQ(driver_->set_device(static_cast<int>(d)), 0);
+      if (collective) {
+        ASSERT_EQ(driver_->all_reduce(device.memory, device.memory + 64, 4 + d, DType::float32, false, device.both,
+                                      device.streams[0]),
+                  0);
+        continue;
+      }
+      ASSERT_EQ(driver_->group_start(), 0);
+      const Code code = d == 0 ? driver_->send(device.memory, 16, peer, device.both, device.streams[0])
+                               : driver_->receive(device.memory, 12, peer, device.both, device.streams[0]);
+      ASSERT_EQ(code, 0);
+      ASSERT_EQ(driver_->group_end(), 0);
+    }
+    EXPECT_FALSE(finish());
+    EXPECT_NE(driver_->stream_query(devices_[0].streams[0]), kNotReady);
+  }
+}
+
 // The launch says that two numbers are written, and the kernel writes four.
 TEST_F(Recording, FindsKernelsThatWriteElsewhere) {
   start({.devices = 2});
@@ -177,7 +209,8 @@ TEST_F(Recording, FailsTheCallThatItIsToldTo) {
   EXPECT_EQ(driver_->fill(devices_[0].memory, 0, 8, devices_[0].streams[0]), 0);
   EXPECT_EQ(driver_->fill(devices_[0].memory, 0, 8, devices_[0].streams[0]), 77);
   EXPECT_EQ(driver_->fill(devices_[0].memory, 0, 8, devices_[0].streams[0]), 0);
-  EXPECT_EQ(check(*driver_, EntryPoint::fill, 77).error().message, "cudaMemsetAsync: the failure that was asked for (error 77)");
+  EXPECT_EQ(check(*driver_, EntryPoint::fill, 77).error().message,
+            "cudaMemsetAsync: the failure that was asked for (error 77)");
 }
 
 // Whoever adds an entry point says there what has run it.
@@ -187,7 +220,8 @@ TEST(EntryPoints, AreListedInTheDocumentation) {
   std::size_t rows = 0;
   for (std::size_t at = page.find("\n| `"); at != std::string::npos; at = page.find("\n| `", at + 1)) ++rows;
   EXPECT_EQ(rows, kEntryPoints.size());
-  for (const char* entry : kEntryPoints) EXPECT_NE(page.find(std::string("\n| `") + entry + "` |"), std::string::npos) << entry;
+  for (const char* entry : kEntryPoints)
+    EXPECT_NE(page.find(std::string("\n| `") + entry + "` |"), std::string::npos) << entry;
 }
 
 }  // namespace

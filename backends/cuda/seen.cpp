@@ -38,11 +38,15 @@ Walk walk_over(std::span<const std::int64_t> sizes, const std::vector<std::vecto
     std::vector<std::size_t> tensors(strides.size());
     std::iota(tensors.begin(), tensors.end(), std::size_t{0});
     const bool joins = !walk.sizes.empty() && std::ranges::all_of(tensors, goes_on);
-    if (joins) walk.sizes.back() *= sizes[d];
-    else walk.sizes.push_back(sizes[d]);
+    if (joins)
+      walk.sizes.back() *= sizes[d];
+    else
+      walk.sizes.push_back(sizes[d]);
     for (const std::size_t t : tensors) {
-      if (joins) walk.strides[t].back() = strides[t][d];
-      else walk.strides[t].push_back(strides[t][d]);
+      if (joins)
+        walk.strides[t].back() = strides[t][d];
+      else
+        walk.strides[t].push_back(strides[t][d]);
     }
   }
   return walk;
@@ -51,12 +55,15 @@ Walk walk_over(std::span<const std::int64_t> sizes, const std::vector<std::vecto
 std::vector<std::int64_t> broadcast_strides(const Seen& tensor, std::span<const std::int64_t> shape) {
   std::vector<std::int64_t> strides(shape.size(), 0);
   const std::size_t missing = shape.size() - tensor.strides.size();
-  for (std::size_t d = 0; d < tensor.strides.size(); ++d) strides[missing + d] = tensor.type.shape[d] == 1 ? 0 : tensor.strides[d];
+  for (std::size_t d = 0; d < tensor.strides.size(); ++d)
+    strides[missing + d] = tensor.type.shape[d] == 1 ? 0 : tensor.strides[d];
   return strides;
 }
 
 Result<Sizes> sizes_for(std::span<const std::int64_t> sizes) {
-  if (sizes.size() > kMaxRank) return bad_input("kernels of cuda walk over at most " + std::to_string(kMaxRank) + " dimensions, and this has " + std::to_string(sizes.size()));
+  if (sizes.size() > kMaxRank)
+    return bad_input("kernels of cuda walk over at most " + std::to_string(kMaxRank) + " dimensions, and this has " +
+                     std::to_string(sizes.size()));
   Sizes made;
   made.rank = static_cast<std::int32_t>(sizes.size());
   std::ranges::copy(sizes, made.of);
@@ -64,7 +71,8 @@ Result<Sizes> sizes_for(std::span<const std::int64_t> sizes) {
 }
 
 Result<Element> element_for(DType dtype) {
-  if (dtype == DType::float16 || dtype == DType::bfloat16 || is_complex(dtype)) return bad_input("kernels of cuda do not compute " + std::string(name(dtype)) + " yet");
+  if (dtype == DType::float16 || dtype == DType::bfloat16 || is_complex(dtype))
+    return bad_input("kernels of cuda do not compute " + std::string(name(dtype)) + " yet");
   return static_cast<Element>(dtype);
 }
 

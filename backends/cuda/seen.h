@@ -17,8 +17,8 @@ namespace meshwright::cuda {
 // A tensor, or a view of one. Its memory is not this process' own: nothing is read from it here.
 struct Seen {
   TensorType type;
-  std::byte* data = nullptr;           // where its first element stands
-  std::vector<std::int64_t> strides;   // in elements, none of them negative
+  std::byte* data = nullptr;          // where its first element stands
+  std::vector<std::int64_t> strides;  // in elements, none of them negative
 
   [[nodiscard]] std::size_t element_bytes() const { return static_cast<std::size_t>(size_bytes(type.dtype)); }
   // Row by row, without gaps.
@@ -29,8 +29,8 @@ struct Seen {
 
 Seen seen_at(std::byte* data, TensorType type);
 
-// Dimensions that several tensors are walked over together, as few as will do: of size 1 there are none, and those that follow each other without a gap in all of
-// them are one.
+// Dimensions that several tensors are walked over together, as few as will do: of size 1 there are none, and those that
+// follow each other without a gap in all of them are one.
 struct Walk {
   std::vector<std::int64_t> sizes;
   std::vector<std::vector<std::int64_t>> strides;  // by tensor

@@ -18,7 +18,9 @@ TensorType moment_type(const Program& program, std::size_t parameter) {
 
 std::size_t bytes_before(const Program& program, std::size_t parameter) {
   std::size_t bytes = 0;
-  for (std::size_t i = 0; i < parameter; ++i) bytes += static_cast<std::size_t>(moments_of(program, i)) * aligned(static_cast<std::size_t>(moment_type(program, i).bytes()));
+  for (std::size_t i = 0; i < parameter; ++i)
+    bytes += static_cast<std::size_t>(moments_of(program, i)) *
+             aligned(static_cast<std::size_t>(moment_type(program, i).bytes()));
   return bytes;
 }
 

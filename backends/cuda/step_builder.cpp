@@ -18,7 +18,8 @@ std::size_t number_of(meshwright::Stream stream) { return stream == meshwright::
 
 }  // namespace
 
-StepBuilder::StepBuilder(const BackendInput& input, const std::vector<Occurrence>& steps, const Arena& arena, std::int64_t rank, const Block& block, ViewFinder& views)
+StepBuilder::StepBuilder(const BackendInput& input, const std::vector<Occurrence>& steps, const Arena& arena,
+                         std::int64_t rank, const Block& block, ViewFinder& views)
     : input_(input),
       program_(input.program),
       steps_(steps),
@@ -40,7 +41,8 @@ Result<RankStep> StepBuilder::build() {
   }
   made_.commands.resize(steps_.size());
   for (std::size_t i = 0; i < steps_.size(); ++i) {
-    if (Status status = build_instruction(i); !status) return add_context(describe(program_, steps_[i]), status.error());
+    if (Status status = build_instruction(i); !status)
+      return add_context(describe(program_, steps_[i]), status.error());
   }
   stream_ = meshwright::Stream::compute;
   for (const ProgramOutput& output : program_.outputs) {
@@ -48,10 +50,15 @@ Result<RankStep> StepBuilder::build() {
   }
   for (const ProgramParameter& parameter : program_.parameters) {
     if (parameter.updated == kNoId) continue;
-    if (Status status = hand_out(parameter.updated, program_.order.microbatches - 1, made_); !status) return status.error();
+    if (Status status = hand_out(parameter.updated, program_.order.microbatches - 1, made_); !status)
+      return status.error();
   }
   if (Status status = close(made_); !status) return status.error();
-  made_.block = {block_.base, aligned(static_cast<std::size_t>(arena_.bytes)), state_bytes(program_), made_.block.constant_bytes, {scratch_most_[0], scratch_most_[1]}};
+  made_.block = {block_.base,
+                 aligned(static_cast<std::size_t>(arena_.bytes)),
+                 state_bytes(program_),
+                 made_.block.constant_bytes,
+                 {scratch_most_[0], scratch_most_[1]}};
   return std::move(made_);
 }
 
@@ -70,7 +77,9 @@ std::byte* StepBuilder::scratch(std::size_t bytes) {
   return memory;
 }
 
-Seen StepBuilder::placed(ProgramValueId id) const { return seen_at(block_.base + arena_.offsets[program_.place(id, microbatch_)], program_.local(id)); }
+Seen StepBuilder::placed(ProgramValueId id) const {
+  return seen_at(block_.base + arena_.offsets[program_.place(id, microbatch_)], program_.local(id));
+}
 
 void StepBuilder::keep(ProgramValueId id) {
   const Seen place = placed(id);
@@ -99,7 +108,9 @@ Result<Seen> StepBuilder::read(ProgramValueId id, std::int64_t microbatch) {
     Result<std::optional<Seen>> through = views_.find(seen, call, view.result);
     if (through && !*through) {  // as a reshape of what is transposed: of a copy it is a view
       const Seen rows = seen_at(scratch(static_cast<std::size_t>(seen.type.bytes())), seen.type);
-      if (Status status = with_writer(call, {seen}, {rows}, [&](OpWriter& writer) { return writer.copy(seen, rows); }); !status) return status.error();
+      if (Status status = with_writer(call, {seen}, {rows}, [&](OpWriter& writer) { return writer.copy(seen, rows); });
+          !status)
+        return status.error();
       seen = rows;
       through = views_.find(seen, call, view.result);
     }
@@ -115,7 +126,10 @@ Result<Seen> StepBuilder::read_in_rows(ProgramValueId id, std::int64_t microbatc
   if (!seen || seen->is_contiguous()) return seen;
   const Seen rows = seen_at(scratch(static_cast<std::size_t>(seen->type.bytes())), seen->type);
   const Node none;
-  if (Status status = with_writer({none, {}, {}}, {*seen}, {rows}, [&](OpWriter& writer) { return writer.copy(*seen, rows); }); !status) return status.error();
+  if (Status status =
+          with_writer({none, {}, {}}, {*seen}, {rows}, [&](OpWriter& writer) { return writer.copy(*seen, rows); });
+      !status)
+    return status.error();
   return rows;
 }
 
@@ -126,9 +140,12 @@ OpCall StepBuilder::call_of(const Node& node, const Instruction& instruction) co
   return call;
 }
 
-Status StepBuilder::with_writer(const OpCall& call, std::vector<Seen> operands, std::vector<Seen> results, const std::function<Status(OpWriter&)>& write) {
+Status StepBuilder::with_writer(const OpCall& call, std::vector<Seen> operands, std::vector<Seen> results,
+                                const std::function<Status(OpWriter&)>& write) {
   std::vector<Launch> launches;
-  OpWriter writer(call, views_, std::move(operands), std::move(results), [this](std::size_t bytes) { return scratch(bytes); }, launches);
+  OpWriter writer(
+      call, views_, std::move(operands), std::move(results), [this](std::size_t bytes) { return scratch(bytes); },
+      launches);
   Status status = write(writer);
   for (Launch& launch : launches) add(std::move(launch));
   return status;
@@ -141,32 +158,45 @@ Status StepBuilder::build_instruction(std::size_t step) {
   scratch_used_ = 0;
   const Instruction& instruction = program_.instructions[steps_[step].instruction];
   for (const ProgramValueId result : instruction.results) {
-    if (arena_.offsets[program_.place(result, microbatch_)] == Arena::kNone) return bad_input("'" + program_.values[result].name + "' was freed before it is made");
+    if (arena_.offsets[program_.place(result, microbatch_)] == Arena::kNone)
+      return bad_input("'" + program_.values[result].name + "' was freed before it is made");
   }
   // What takes its operand over moves nothing.
   const bool is_aside = instruction.stream == meshwright::Stream::communication && !instruction.takes_over();
   stream_ = is_aside ? meshwright::Stream::communication : meshwright::Stream::compute;
-  if (is_aside) begin_aside();
-  else wait_for(instruction);
+  if (is_aside)
+    begin_aside();
+  else
+    wait_for(instruction);
   const auto act = [&]() -> Status {
     switch (instruction.kind()) {
-      case InstructionKind::compute: return compute(instruction);
-      case InstructionKind::move: return move(instruction);
-      case InstructionKind::accumulate: return instruction.takes_over() ? take_over(instruction) : accumulate(instruction);
-      case InstructionKind::carry: return take_over(instruction);
-      case InstructionKind::update: return update(instruction);
-      case InstructionKind::free: return drop(instruction);
+      case InstructionKind::compute:
+        return compute(instruction);
+      case InstructionKind::move:
+        return move(instruction);
+      case InstructionKind::accumulate:
+        return instruction.takes_over() ? take_over(instruction) : accumulate(instruction);
+      case InstructionKind::carry:
+        return take_over(instruction);
+      case InstructionKind::update:
+        return update(instruction);
+      case InstructionKind::free:
+        return drop(instruction);
       case InstructionKind::send:
-      case InstructionKind::receive: return bad_input("the backend 'cuda' runs no stages of a pipeline yet; plan with --set search.stages=1");
+      case InstructionKind::receive:
+        return bad_input("the backend 'cuda' runs no stages of a pipeline yet; plan with --set search.stages=1");
       case InstructionKind::convert:
       case InstructionKind::load_parameter:
-      case InstructionKind::store_gradient: break;
+      case InstructionKind::store_gradient:
+        break;
     }
     return bad_input("the program is not finished; run all passes before it");
   };
   if (Status status = act(); !status) return status;
-  if (is_aside) end_aside(instruction);
-  else if (!commands_->empty()) computes_since_ = true;
+  if (is_aside)
+    end_aside(instruction);
+  else if (!commands_->empty())
+    computes_since_ = true;
   return Done{};
 }
 
@@ -186,10 +216,12 @@ void StepBuilder::end_aside(const Instruction& instruction) {
   for (const ProgramValueId result : instruction.results) value(result).storage->used_aside = event;
 }
 
-// Events of the communication stream are recorded in the order of their numbers, so that to wait for one is to wait for those before it.
+// Events of the communication stream are recorded in the order of their numbers, so that to wait for one is to wait for
+// those before it.
 void StepBuilder::wait_for(const Instruction& instruction) {
   for (const ProgramValueId id : instruction.waits) {
-    const std::shared_ptr<Storage>& storage = values_[program_.place(id, instruction.operands_from(microbatch_))].storage;
+    const std::shared_ptr<Storage>& storage =
+        values_[program_.place(id, instruction.operands_from(microbatch_))].storage;
     if (!storage || !storage->used_aside || (waited_for_ && *waited_for_ >= *storage->used_aside)) continue;
     waited_for_ = storage->used_aside;
     add(Await{*waited_for_});
@@ -213,7 +245,8 @@ Status StepBuilder::compute(const Instruction& instruction) {
   const OpCall call = call_of(node, instruction);
   if (instruction.operands.empty()) return compute_constant(instruction, call);
   const WriteOp write = find_op(node.op);
-  if (write == nullptr) return bad_input("cuda has no kernel for " + node.op + "; run the plan with --backend reference or mpi");
+  if (write == nullptr)
+    return bad_input("cuda has no kernel for " + node.op + "; run the plan with --backend reference or mpi");
   std::vector<Seen> operands, results;
   for (const ProgramOperand& operand : instruction.operands) {
     Result<Seen> seen = read(operand.value);
@@ -236,7 +269,9 @@ Status StepBuilder::compute_constant(const Instruction& instruction, const OpCal
     made_.constants.emplace_back(place, std::vector<std::byte>(bytes.begin(), bytes.end()));
     made_.block.constant_bytes += aligned(bytes.size());
     const Seen from = seen_at(block_.constants() + place, call.results[i]), to = placed(instruction.results[i]);
-    if (Status status = with_writer(call, {from}, {to}, [&](OpWriter& writer) { return writer.copy(from, to); }); !status) return status;
+    if (Status status = with_writer(call, {from}, {to}, [&](OpWriter& writer) { return writer.copy(from, to); });
+        !status)
+      return status;
     keep(instruction.results[i]);
   }
   return Done{};
@@ -249,7 +284,11 @@ Status StepBuilder::accumulate(const Instruction& instruction) {
   if (!addend) return addend.error();
   const Seen place = seen_at((*sum)->storage->data, (*sum)->storage->type);
   const Node none;
-  if (Status status = with_writer({none, {}, {}}, {*addend}, {place}, [&](OpWriter& writer) { return combine_into(writer, Function::add, *addend, place); }); !status) return status;
+  if (Status status =
+          with_writer({none, {}, {}}, {*addend}, {place},
+                      [&](OpWriter& writer) { return combine_into(writer, Function::add, *addend, place); });
+      !status)
+    return status;
   if (!instruction.results.empty()) value(instruction.results[0]) = **sum;
   return Done{};
 }
@@ -281,20 +320,28 @@ Status StepBuilder::update(const Instruction& instruction) {
   if (!there) return there.error();
   const Seen place = seen_at((*there)->storage->data, (*there)->storage->type);
   if (gradient->type != place.type || (place.type.dtype != DType::float32 && place.type.dtype != DType::float64)) {
-    return bad_input("a parameter of type " + to_string(place.type) + " has a gradient of type " + to_string(gradient->type) + "; the optimizer's step is of float32 or float64");
+    return bad_input("a parameter of type " + to_string(place.type) + " has a gradient of type " +
+                     to_string(gradient->type) + "; the optimizer's step is of float32 or float64");
   }
   const StatePlace state = state_place(program_, block_, instruction.parameter);
   const auto bytes = static_cast<std::size_t>(place.type.bytes());
   const Optimizer optimizer = program_.training.optimizer;
   const bool is_adam = optimizer == Optimizer::adam || optimizer == Optimizer::adamw;
   OptimizerArguments arguments;
-  arguments.kind = is_adam ? OptimizerKind::adam : optimizer == Optimizer::momentum ? OptimizerKind::momentum : OptimizerKind::sgd;
+  arguments.kind = is_adam                            ? OptimizerKind::adam
+                   : optimizer == Optimizer::momentum ? OptimizerKind::momentum
+                                                      : OptimizerKind::sgd;
   arguments.element = static_cast<Element>(place.type.dtype);
   arguments.gradient = gradient->data;
   arguments.parameter = place.data;
   arguments.first = state.first;
   arguments.second = state.second;
-  Optimize made{instruction.parameter, {KernelId::optimize, std::vector<std::byte>(sizeof arguments), place.type.elements(), {gradient->range()}, {place.range()}}};
+  Optimize made{instruction.parameter,
+                {KernelId::optimize,
+                 std::vector<std::byte>(sizeof arguments),
+                 place.type.elements(),
+                 {gradient->range()},
+                 {place.range()}}};
   for (const std::byte* moment : {state.first, state.second}) {
     if (moment != nullptr) made.launch.writes.push_back({moment, bytes});
   }
@@ -314,7 +361,8 @@ Status StepBuilder::hand_out(ProgramValueId id, std::int64_t microbatch, RankSte
   return Done{};
 }
 
-// Parameters that lie elsewhere go back to where they were: all are copied first, since where one has to go another one may lie.
+// Parameters that lie elsewhere go back to where they were: all are copied first, since where one has to go another one
+// may lie.
 Status StepBuilder::close(RankStep& made) {
   commands_ = &made.closing;
   scratch_used_ = 0;
@@ -328,11 +376,17 @@ Status StepBuilder::close(RankStep& made) {
     if (!from) return from.error();
     if (from->data == to.data && from->is_contiguous()) continue;
     const Seen between = seen_at(scratch(static_cast<std::size_t>(to.type.bytes())), to.type);
-    if (Status status = with_writer({none, {}, {}}, {*from}, {between}, [&](OpWriter& writer) { return writer.copy(*from, between); }); !status) return status;
+    if (Status status = with_writer({none, {}, {}}, {*from}, {between},
+                                    [&](OpWriter& writer) { return writer.copy(*from, between); });
+        !status)
+      return status;
     back.emplace_back(between, to);
   }
   for (const auto& [from, to] : back) {
-    if (Status status = with_writer({none, {}, {}}, {from}, {to}, [&](OpWriter& writer) { return writer.copy(from, to); }); !status) return status;
+    if (Status status =
+            with_writer({none, {}, {}}, {from}, {to}, [&](OpWriter& writer) { return writer.copy(from, to); });
+        !status)
+      return status;
   }
   return Done{};
 }

@@ -1,5 +1,6 @@
-// From a finished program to what one rank asks of its device in a step: launches and collectives at fixed places of its memory, and the events that stand for what
-// instructions wait for. Nothing is computed here, but views (ViewFinder) and the results of ops that read nothing.
+// From a finished program to what one rank asks of its device in a step: launches and collectives at fixed places of
+// its memory, and the events that stand for what instructions wait for. Nothing is computed here, but views
+// (ViewFinder) and the results of ops that read nothing.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +20,10 @@ namespace meshwright::cuda {
 
 class StepBuilder {
  public:
-  // `block`: where the rank's memory lies. Its sizes may be unknown, 0, the first time: `build` finds them. `views` outlives this.
-  StepBuilder(const BackendInput& input, const std::vector<Occurrence>& steps, const Arena& arena, std::int64_t rank, const Block& block, ViewFinder& views);
+  // `block`: where the rank's memory lies. Its sizes may be unknown, 0, the first time: `build` finds them. `views`
+  // outlives this.
+  StepBuilder(const BackendInput& input, const std::vector<Occurrence>& steps, const Arena& arena, std::int64_t rank,
+              const Block& block, ViewFinder& views);
 
   // Errors: bad_input for an op that has no kernel here, for a program of a stage; each names the instruction.
   Result<RankStep> build();
@@ -53,7 +56,8 @@ class StepBuilder {
   Result<Seen> read_in_rows(ProgramValueId id, std::int64_t microbatch);
   [[nodiscard]] OpCall call_of(const Node& node, const Instruction& instruction) const;
   // Writes launches on the stream of the instruction, as `write` says.
-  Status with_writer(const OpCall& call, std::vector<Seen> operands, std::vector<Seen> results, const std::function<Status(OpWriter&)>& write);
+  Status with_writer(const OpCall& call, std::vector<Seen> operands, std::vector<Seen> results,
+                     const std::function<Status(OpWriter&)>& write);
 
   Status build_instruction(std::size_t step);
   Status compute(const Instruction& instruction);
@@ -70,12 +74,19 @@ class StepBuilder {
   Status gather(const MovePart& part, const std::vector<Piece>& pieces, const Seen& source, const Seen& result);
   Status reduce_scatter(const MovePart& part, const Seen& source, const Seen& result);
   Status exchange(const MovePart& part, const std::vector<Piece>& pieces, const Seen& source, const Seen& result);
-  // Of two buffers that hold boxes of one tensor: what `box` is of the first goes to the second, or is combined with what is there.
-  Status copy_box(const MovePart& part, const Box& box, const Box& held, std::byte* from, const Box& target, std::byte* to, bool adds = false);
+  // Of two buffers that hold boxes of one tensor: what `box` is of the first goes to the second, or is combined with
+  // what is there.
+  Status copy_box(const MovePart& part, const Box& box, const Box& held, std::byte* from, const Box& target,
+                  std::byte* to, bool adds = false);
   void fill_unless_covered(const MovePart& part, const std::vector<Piece>& pieces, const Seen& result);
 
-  void add(std::variant<Launch, Fill, Optimize, Collective, Exchange, Record, Await> what) { commands_->push_back({stream_, std::move(what)}); }
-  void add_on(meshwright::Stream stream, std::variant<Launch, Fill, Optimize, Collective, Exchange, Record, Await> what) { commands_->push_back({stream, std::move(what)}); }
+  void add(std::variant<Launch, Fill, Optimize, Collective, Exchange, Record, Await> what) {
+    commands_->push_back({stream_, std::move(what)});
+  }
+  void add_on(meshwright::Stream stream,
+              std::variant<Launch, Fill, Optimize, Collective, Exchange, Record, Await> what) {
+    commands_->push_back({stream, std::move(what)});
+  }
   // Before an instruction of the communication stream, and behind it.
   void begin_aside();
   void end_aside(const Instruction& instruction);
@@ -94,8 +105,10 @@ class StepBuilder {
   meshwright::Stream stream_ = meshwright::Stream::compute;
   std::size_t step_ = 0;
   std::int64_t microbatch_ = 0;
-  bool computes_since_ = true;  // something is on the compute stream that the communication stream does not wait for yet
-  std::optional<std::size_t> waited_for_;  // the last event of the communication stream that the compute stream waits for
+  bool computes_since_ =
+      true;  // something is on the compute stream that the communication stream does not wait for yet
+  std::optional<std::size_t>
+      waited_for_;  // the last event of the communication stream that the compute stream waits for
   std::size_t scratch_used_ = 0, scratch_most_[2] = {0, 0};
   std::int64_t held_bytes_ = 0;
   RankStep made_;

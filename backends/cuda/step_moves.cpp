@@ -1,4 +1,5 @@
-// Moves as collectives of NCCL, or as sends and receives where no collective does the same; with copies before and behind where parts do not lie one after the other.
+// Moves as collectives of NCCL, or as sends and receives where no collective does the same; with copies before and
+// behind where parts do not lie one after the other.
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -52,7 +53,8 @@ Status StepBuilder::move(const Instruction& instruction) {
       return Done{};
     }
     const Node none;
-    return with_writer({none, {}, {}}, {*source}, {result}, [&](OpWriter& writer) { return writer.copy(*source, result); });
+    return with_writer({none, {}, {}}, {*source}, {result},
+                       [&](OpWriter& writer) { return writer.copy(*source, result); });
   }
   const std::vector<Piece> pieces = pieces_of(part);
   const bool one_each = pieces.size() == part.group.size();
@@ -61,14 +63,16 @@ Status StepBuilder::move(const Instruction& instruction) {
   return exchange(part, pieces, *source, result);
 }
 
-Status StepBuilder::copy_box(const MovePart& part, const Box& box, const Box& held, std::byte* from, const Box& target, std::byte* to, bool adds) {
+Status StepBuilder::copy_box(const MovePart& part, const Box& box, const Box& held, std::byte* from, const Box& target,
+                             std::byte* to, bool adds) {
   const TensorType type{part.from.type.dtype, box.extent};
   const Seen source{type, from + static_cast<std::size_t>(first_of(box, held)) * part.element_bytes, strides_in(held)};
   const Seen place{type, to + static_cast<std::size_t>(first_of(box, target)) * part.element_bytes, strides_in(target)};
   if (box.elements() == 0) return Done{};
   const Node none;
   return with_writer({none, {}, {}}, {source}, {place}, [&](OpWriter& writer) {
-    return adds ? combine_into(writer, maximum_of(part) ? Function::maximum : Function::add, source, place) : writer.copy(source, place);
+    return adds ? combine_into(writer, maximum_of(part) ? Function::maximum : Function::add, source, place)
+                : writer.copy(source, place);
   });
 }
 
@@ -79,29 +83,49 @@ void StepBuilder::fill_unless_covered(const MovePart& part, const std::vector<Pi
 }
 
 Status StepBuilder::all_reduce(const MovePart& part, const Seen& source, const Seen& result) {
-  add(Collective{CollectiveKind::all_reduce, {stream_, part.group}, source.data, result.data, static_cast<std::size_t>(result.type.elements()), result.type.dtype, maximum_of(part)});
+  add(Collective{CollectiveKind::all_reduce,
+                 {stream_, part.group},
+                 source.data,
+                 result.data,
+                 static_cast<std::size_t>(result.type.elements()),
+                 result.type.dtype,
+                 maximum_of(part)});
   // As a reduce-scatter of segments and an all-gather of them.
   const auto self = static_cast<std::size_t>(std::ranges::find(part.group, rank_) - part.group.begin());
   const std::size_t own = segment_of(part, self).count, others = part.group.size() - 1;
-  made_.received_bytes += static_cast<std::int64_t>((own * others + static_cast<std::size_t>(result.type.elements()) - own) * part.element_bytes);
+  made_.received_bytes += static_cast<std::int64_t>(
+      (own * others + static_cast<std::size_t>(result.type.elements()) - own) * part.element_bytes);
   return Done{};
 }
 
-Status StepBuilder::gather(const MovePart& part, const std::vector<Piece>& pieces, const Seen& source, const Seen& result) {
+Status StepBuilder::gather(const MovePart& part, const std::vector<Piece>& pieces, const Seen& source,
+                           const Seen& result) {
   const std::int64_t count = source.type.elements();
   std::vector<Piece> in_order = pieces;
   std::ranges::sort(in_order, {}, &Piece::from);
   std::vector<Box> boxes;
   for (const Piece& piece : in_order) boxes.push_back(piece.held);
-  const bool direct = count * static_cast<std::int64_t>(boxes.size()) == part.target.elements() && follow_each_other(boxes, part.target, count);
+  const bool direct = count * static_cast<std::int64_t>(boxes.size()) == part.target.elements() &&
+                      follow_each_other(boxes, part.target, count);
   const std::size_t bytes = static_cast<std::size_t>(count) * part.element_bytes;
   std::byte* staging = direct ? result.data : scratch(bytes * boxes.size());
-  add(Collective{CollectiveKind::all_gather, {stream_, part.group}, source.data, staging, static_cast<std::size_t>(count), source.type.dtype, false});
-  for (const Piece& piece : in_order) made_.received_bytes += piece.from == rank_ ? 0 : piece.part.elements() * static_cast<std::int64_t>(part.element_bytes);
+  add(Collective{CollectiveKind::all_gather,
+                 {stream_, part.group},
+                 source.data,
+                 staging,
+                 static_cast<std::size_t>(count),
+                 source.type.dtype,
+                 false});
+  for (const Piece& piece : in_order)
+    made_.received_bytes +=
+        piece.from == rank_ ? 0 : piece.part.elements() * static_cast<std::int64_t>(part.element_bytes);
   if (direct) return Done{};
   fill_unless_covered(part, pieces, result);
   for (std::size_t i = 0; i < in_order.size(); ++i) {
-    if (Status status = copy_box(part, in_order[i].part, in_order[i].held, staging + bytes * i, part.target, result.data); !status) return status;
+    if (Status status =
+            copy_box(part, in_order[i].part, in_order[i].held, staging + bytes * i, part.target, result.data);
+        !status)
+      return status;
   }
   return Done{};
 }
@@ -111,21 +135,31 @@ Status StepBuilder::reduce_scatter(const MovePart& part, const Seen& source, con
   const std::int64_t count = result.type.elements();
   std::vector<Box> targets;
   for (const std::int64_t member : part.group) targets.push_back(part_of(part, member).target);
-  const bool direct = count * static_cast<std::int64_t>(targets.size()) == source.type.elements() && follow_each_other(targets, held, count);
+  const bool direct = count * static_cast<std::int64_t>(targets.size()) == source.type.elements() &&
+                      follow_each_other(targets, held, count);
   const std::size_t bytes = static_cast<std::size_t>(count) * part.element_bytes;
   std::byte* staging = direct ? source.data : scratch(bytes * targets.size());
   for (std::size_t i = 0; !direct && i < targets.size(); ++i) {
     const Box shared = intersect(targets[i], held);
     if (shared.elements() < count) add(Fill{staging + bytes * i, bytes});
-    if (Status status = copy_box(part, shared, held, source.data, targets[i], staging + bytes * i); !status) return status;
+    if (Status status = copy_box(part, shared, held, source.data, targets[i], staging + bytes * i); !status)
+      return status;
   }
-  add(Collective{CollectiveKind::reduce_scatter, {stream_, part.group}, staging, result.data, static_cast<std::size_t>(count), result.type.dtype, maximum_of(part)});
-  made_.received_bytes += intersect(part.target, held).elements() * static_cast<std::int64_t>(part.element_bytes * (part.group.size() - 1));
+  add(Collective{CollectiveKind::reduce_scatter,
+                 {stream_, part.group},
+                 staging,
+                 result.data,
+                 static_cast<std::size_t>(count),
+                 result.type.dtype,
+                 maximum_of(part)});
+  made_.received_bytes +=
+      intersect(part.target, held).elements() * static_cast<std::int64_t>(part.element_bytes * (part.group.size() - 1));
   return Done{};
 }
 
 // What each needs of each other one travels in one message.
-Status StepBuilder::exchange(const MovePart& part, const std::vector<Piece>& pieces, const Seen& source, const Seen& result) {
+Status StepBuilder::exchange(const MovePart& part, const std::vector<Piece>& pieces, const Seen& source,
+                             const Seen& result) {
   const Box held = box_of(part.from.layout, part.from.atoms, program_.mesh, part.at);
   Exchange made{{stream_, part.group}, {}, {}};
   for (std::size_t i = 0; needs_others(part) && i < part.group.size(); ++i) {
@@ -153,7 +187,10 @@ Status StepBuilder::exchange(const MovePart& part, const std::vector<Piece>& pie
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const Piece& piece = pieces[i];
     const bool is_here = arrived[i] == nullptr;
-    if (Status status = copy_box(part, piece.part, is_here ? piece.held : piece.part, is_here ? source.data : arrived[i], part.target, result.data, piece.adds); !status) return status;
+    if (Status status = copy_box(part, piece.part, is_here ? piece.held : piece.part,
+                                 is_here ? source.data : arrived[i], part.target, result.data, piece.adds);
+        !status)
+      return status;
   }
   return Done{};
 }

@@ -25,8 +25,9 @@ struct TraceEntry {
   std::vector<Range> reads, writes;
 };
 
-// Happens-before: what is on one stream follows each other; what stands behind a wait follows all that stood before the record; what is asked for when the host
-// has seen a stream done follows all that was on it. Errors: internal, naming two that touch the same bytes, one of which writes them, and neither follows the other.
+// Happens-before: what is on one stream follows each other; what stands behind a wait follows all that stood before the
+// record; what is asked for when the host has seen a stream done follows all that was on it. Errors: internal, naming
+// two that touch the same bytes, one of which writes them, and neither follows the other.
 Status check_races(const std::vector<TraceEntry>& trace);
 
 }  // namespace meshwright::cuda

@@ -18,7 +18,8 @@ TraceEntry joined(std::size_t stream) { return {TraceKind::joined, stream, 0, ""
 TEST(Trace, FindsARaceBetweenStreams) {
   const Status status = check_races({writes(0, at(0, 8)), reads(1, at(4, 8))});
   ASSERT_FALSE(status);
-  EXPECT_EQ(status.error().message, "'write' on stream 0 and 'read' on stream 1 touch the same memory, and neither waits for the other");
+  EXPECT_EQ(status.error().message,
+            "'write' on stream 0 and 'read' on stream 1 touch the same memory, and neither waits for the other");
   EXPECT_FALSE(check_races({reads(0, at(0, 8)), writes(1, at(7, 1))}));
   EXPECT_FALSE(check_races({writes(0, at(0, 8)), writes(1, at(0, 8))}));
 }
@@ -39,7 +40,8 @@ TEST(Trace, KnowsTheOrderOfAStreamAndOfEvents) {
 }
 
 TEST(Trace, FollowsEventsThroughStreams) {
-  EXPECT_TRUE(check_races({writes(0, at(0, 8)), record(0, 0), wait(1, 0), record(1, 1), wait(2, 1), reads(2, at(0, 8))}));
+  EXPECT_TRUE(
+      check_races({writes(0, at(0, 8)), record(0, 0), wait(1, 0), record(1, 1), wait(2, 1), reads(2, at(0, 8))}));
   EXPECT_FALSE(check_races({writes(0, at(0, 8)), record(1, 1), wait(2, 1), reads(2, at(0, 8))}));
 }
 

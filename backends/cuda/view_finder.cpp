@@ -30,7 +30,8 @@ void for_each_place(const std::vector<std::int64_t>& shape, const std::vector<st
 }
 
 // From how far apart the first elements along each dimension are. Nothing, unless all elements agree.
-std::optional<std::vector<std::int64_t>> strides_through(std::span<const std::int64_t> places, const std::vector<std::int64_t>& shape) {
+std::optional<std::vector<std::int64_t>> strides_through(std::span<const std::int64_t> places,
+                                                         const std::vector<std::int64_t>& shape) {
   const std::vector<std::int64_t> own = strides_of(shape);
   std::vector<std::int64_t> strides(shape.size(), 0);
   for (std::size_t d = 0; d < shape.size(); ++d) {
@@ -45,13 +46,15 @@ std::optional<std::vector<std::int64_t>> strides_through(std::span<const std::in
 
 }  // namespace
 
-Result<std::optional<ViewFinder::Answer>> ViewFinder::ask(const Seen& operand, const OpCall& call, std::size_t result) const {
+Result<std::optional<ViewFinder::Answer>> ViewFinder::ask(const Seen& operand, const OpCall& call,
+                                                          std::size_t result) const {
   const OpFamily* family = ops_.find(call.node.op);
   if (family == nullptr) return bad_input("no op family serves " + call.node.op);
   Tensor places(TensorType{DType::int64, operand.type.shape});
   std::size_t next = 0;
   const std::span<std::int64_t> numbers = places.as<std::int64_t>();
-  if (!numbers.empty()) for_each_place(operand.type.shape, operand.strides, [&](std::int64_t at) { numbers[next++] = at; });
+  if (!numbers.empty())
+    for_each_place(operand.type.shape, operand.strides, [&](std::int64_t at) { numbers[next++] = at; });
   OpCall on_places{call.node, call.operands, call.results};
   for (TensorType& type : on_places.operands) type.dtype = DType::int64;
   for (TensorType& type : on_places.results) type.dtype = DType::int64;
@@ -66,7 +69,8 @@ Result<std::optional<ViewFinder::Answer>> ViewFinder::ask(const Seen& operand, c
 }
 
 Result<std::optional<Seen>> ViewFinder::find(const Seen& operand, const OpCall& call, std::size_t result) {
-  Question question(call.node.op, call.node.attributes, operand.type.shape, operand.strides, call.results[result].shape, result);
+  Question question(call.node.op, call.node.attributes, operand.type.shape, operand.strides, call.results[result].shape,
+                    result);
   auto known = answers_.find(question);
   if (known == answers_.end()) {
     Result<std::optional<Answer>> answer = ask(operand, call, result);
@@ -75,7 +79,8 @@ Result<std::optional<Seen>> ViewFinder::find(const Seen& operand, const OpCall& 
   }
   if (!known->second) return std::optional<Seen>();
   const auto first = static_cast<std::size_t>(known->second->first) * operand.element_bytes();
-  return std::optional(Seen{{operand.type.dtype, call.results[result].shape}, operand.data + first, known->second->strides});
+  return std::optional(
+      Seen{{operand.type.dtype, call.results[result].shape}, operand.data + first, known->second->strides});
 }
 
 }  // namespace meshwright::cuda

@@ -39,8 +39,8 @@ MESHWRIGHT_DEVICE int64_t local_of(const Shard& shard, int64_t global) {
   return global == 0 ? position : -1;
 }
 
-// All lie row by row. `table`: of the forward what is looked up in, of the backward its gradient, which is made of `rows`. An index outside of the table gives zeros: a
-// GPU can't refuse it.
+// All lie row by row. `table`: of the forward what is looked up in, of the backward its gradient, which is made of
+// `rows`. An index outside of the table gives zeros: a GPU can't refuse it.
 struct LookupArguments {
   int64_t positions = 0, columns = 0;
   int64_t padding = -1;  // an index whose row has no gradient
@@ -49,8 +49,10 @@ struct LookupArguments {
 };
 
 MESHWRIGHT_KERNEL(look_up, LookupArguments) {
-  const int64_t row = local_of(arguments.shard, static_cast<int64_t>(load(arguments.indices, index / arguments.columns)));
-  store(arguments.rows, index, row < 0 ? 0 : load(arguments.table, row * arguments.columns + index % arguments.columns));
+  const int64_t row =
+      local_of(arguments.shard, static_cast<int64_t>(load(arguments.indices, index / arguments.columns)));
+  store(arguments.rows, index,
+        row < 0 ? 0 : load(arguments.table, row * arguments.columns + index % arguments.columns));
 }
 
 // One index an element of the table, which adds up the positions in their order.
@@ -59,7 +61,8 @@ MESHWRIGHT_KERNEL(look_up_gradient, LookupArguments) {
   double sum = 0;
   for (int64_t i = 0; i < arguments.positions; ++i) {
     const int64_t named = static_cast<int64_t>(load(arguments.indices, i));
-    if (named != arguments.padding && local_of(arguments.shard, named) == row) sum += load(arguments.rows, i * arguments.columns + column);
+    if (named != arguments.padding && local_of(arguments.shard, named) == row)
+      sum += load(arguments.rows, i * arguments.columns + column);
   }
   store(arguments.table, index, sum);
 }
@@ -73,8 +76,8 @@ struct PickArguments {
   int32_t dimension_of[kMaxRank] = {};  // of the result, where no index names it
   int64_t extents[kMaxRank] = {};       // of the table
   View table;
-  View indices[kMaxIndices];            // strides over the result's dimensions
-  View result;                          // lies row by row
+  View indices[kMaxIndices];  // strides over the result's dimensions
+  View result;                // lies row by row
 };
 
 MESHWRIGHT_KERNEL(pick, PickArguments) {

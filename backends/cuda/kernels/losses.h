@@ -1,4 +1,5 @@
-// Cross entropy of logits n × c and labels, in steps, since other ranks may have some of the classes (plugins/ops/loss/loss.h).
+// Cross entropy of logits n × c and labels, in steps, since other ranks may have some of the classes
+// (plugins/ops/loss/loss.h).
 #pragma once
 
 #include "lookups.h"
@@ -7,7 +8,8 @@ namespace meshwright::cuda {
 
 enum class LossReduction : int32_t { none, mean, sum };
 
-// All lie row by row. `terms`, 3 × n: Σ exp(x − maximum); x − maximum of the label; the label's weight, 0 if it is ignored.
+// All lie row by row. `terms`, 3 × n: Σ exp(x − maximum); x − maximum of the label; the label's weight, 0 if it is
+// ignored.
 struct LossArguments {
   int64_t positions = 0, classes = 0, ignored = -100;
   LossReduction reduction = LossReduction::mean;
@@ -34,8 +36,12 @@ MESHWRIGHT_KERNEL(loss_terms, LossArguments) {
   const int64_t label = static_cast<int64_t>(load(arguments.labels, index));
   const int64_t here = label == arguments.ignored ? -1 : local_of(arguments.shard, label);
   store(arguments.terms, index, sum);
-  store(arguments.terms, arguments.positions + index, here < 0 ? 0 : load(arguments.logits, index * arguments.classes + here) - largest);
-  store(arguments.terms, 2 * arguments.positions + index, here < 0 ? 0 : arguments.has_weight ? load(arguments.weight, here) : 1);
+  store(arguments.terms, arguments.positions + index,
+        here < 0 ? 0 : load(arguments.logits, index * arguments.classes + here) - largest);
+  store(arguments.terms, 2 * arguments.positions + index,
+        here < 0               ? 0
+        : arguments.has_weight ? load(arguments.weight, here)
+                               : 1);
 }
 
 // One index for all.
@@ -47,7 +53,9 @@ MESHWRIGHT_KERNEL(loss_count, LossArguments) {
 
 MESHWRIGHT_DEVICE double loss_of(const LossArguments& arguments, int64_t position) {
   const double share = load(arguments.terms, 2 * arguments.positions + position);
-  return share == 0 ? 0 : share * (log(load(arguments.terms, position)) - load(arguments.terms, arguments.positions + position));
+  return share == 0
+             ? 0
+             : share * (log(load(arguments.terms, position)) - load(arguments.terms, arguments.positions + position));
 }
 
 // One index for all, or, without a reduction, for each position.
@@ -64,7 +72,8 @@ MESHWRIGHT_KERNEL(loss_combine, LossArguments) {
 // One index a logit.
 MESHWRIGHT_KERNEL(loss_gradient, LossArguments) {
   const int64_t n = index / arguments.classes, c = index % arguments.classes;
-  double scale = load(arguments.terms, 2 * arguments.positions + n) * load(arguments.gradient, arguments.reduction == LossReduction::none ? n : 0);
+  double scale = load(arguments.terms, 2 * arguments.positions + n) *
+                 load(arguments.gradient, arguments.reduction == LossReduction::none ? n : 0);
   if (scale == 0 || global_of(arguments.shard, c) < 0) {
     store(arguments.result, index, 0);
     return;

@@ -41,7 +41,8 @@ MESHWRIGHT_KERNEL(norm_rows, NormArguments) {
   store(arguments.result, index, number);
 }
 
-// With y the normalized input and h = gradient·weight: (h − mean(h) − y·mean(h·y)) / deviation. The root mean square lacks mean(h). One index a row.
+// With y the normalized input and h = gradient·weight: (h − mean(h) − y·mean(h·y)) / deviation. The root mean square
+// lacks mean(h). One index a row.
 MESHWRIGHT_KERNEL(norm_input_gradient, NormArguments) {
   const int64_t first = index * arguments.extent;
   const double count = static_cast<double>(arguments.extent);
@@ -61,7 +62,9 @@ MESHWRIGHT_KERNEL(norm_input_gradient, NormArguments) {
 // Of one element of the weight, or of the bias: sums over rows. One index a column.
 MESHWRIGHT_KERNEL(norm_weight_gradient, NormArguments) {
   double sum = 0;
-  for (int64_t row = 0; row < arguments.rows; ++row) sum += load(arguments.gradient, row * arguments.extent + index) * normalized(arguments, row * arguments.extent + index);
+  for (int64_t row = 0; row < arguments.rows; ++row)
+    sum += load(arguments.gradient, row * arguments.extent + index) *
+           normalized(arguments, row * arguments.extent + index);
   store(arguments.result, index, sum);
 }
 

@@ -20,7 +20,8 @@ struct OptimizerArguments {
 };
 
 MESHWRIGHT_KERNEL(optimize, OptimizerArguments) {
-  const double slope = load(arguments.gradient, arguments.element, index), before = load(arguments.parameter, arguments.element, index);
+  const double slope = load(arguments.gradient, arguments.element, index),
+               before = load(arguments.parameter, arguments.element, index);
   double step = arguments.rate * slope;
   if (arguments.kind == OptimizerKind::momentum) {
     const double moved = arguments.momentum * load(arguments.first, arguments.element, index) + slope;
@@ -28,8 +29,10 @@ MESHWRIGHT_KERNEL(optimize, OptimizerArguments) {
     step = arguments.rate * moved;
   }
   if (arguments.kind == OptimizerKind::adam) {
-    const double moment = arguments.beta1 * load(arguments.first, arguments.element, index) + (1 - arguments.beta1) * slope;
-    const double square = arguments.beta2 * load(arguments.second, arguments.element, index) + (1 - arguments.beta2) * slope * slope;
+    const double moment =
+        arguments.beta1 * load(arguments.first, arguments.element, index) + (1 - arguments.beta1) * slope;
+    const double square =
+        arguments.beta2 * load(arguments.second, arguments.element, index) + (1 - arguments.beta2) * slope * slope;
     store(arguments.first, arguments.element, index, moment);
     store(arguments.second, arguments.element, index, square);
     step = arguments.rate * moment / (sqrt(square) * arguments.correction + arguments.epsilon);

@@ -7,13 +7,13 @@ namespace meshwright::cuda {
 
 struct ReduceArguments {
   Sizes kept, reduced;
-  int64_t count = 1;     // elements that are reduced to one
-  double divisor = 1;    // of a mean
+  int64_t count = 1;   // elements that are reduced to one
+  double divisor = 1;  // of a mean
   bool maximum = false;
   bool truncates = false;  // an integer's sum, of whatever it is taken
-  View from;             // strides of the kept dimensions
+  View from;               // strides of the kept dimensions
   int64_t reduced_strides[kMaxRank] = {};
-  View result;           // lies row by row
+  View result;  // lies row by row
 };
 
 MESHWRIGHT_KERNEL(reduce, ReduceArguments) {
@@ -21,8 +21,10 @@ MESHWRIGHT_KERNEL(reduce, ReduceArguments) {
   double made = arguments.maximum ? -INFINITY : 0;
   for (int64_t i = 0; i < arguments.count; ++i) {
     const double number = load(arguments.from, first + offset_of(arguments.reduced, arguments.reduced_strides, i));
-    if (arguments.maximum) made = number > made ? number : made;
-    else made += arguments.truncates ? trunc(number) : number;
+    if (arguments.maximum)
+      made = number > made ? number : made;
+    else
+      made += arguments.truncates ? trunc(number) : number;
   }
   store(arguments.result, index, made / arguments.divisor);
 }
@@ -36,7 +38,8 @@ struct RunningSumArguments {
 };
 
 MESHWRIGHT_KERNEL(running_sum, RunningSumArguments) {
-  const int64_t from = offset_of(arguments.lines, arguments.from.strides, index), to = offset_of(arguments.lines, arguments.result.strides, index);
+  const int64_t from = offset_of(arguments.lines, arguments.from.strides, index),
+                to = offset_of(arguments.lines, arguments.result.strides, index);
   double sum = 0;
   for (int64_t i = 0; i < arguments.extent; ++i) {
     const double number = load(arguments.from, from + i * arguments.stride);

@@ -5,7 +5,8 @@
 namespace meshwright::cuda {
 
 const std::array<Kernel, kKernels>& kernels() {
-#define MESHWRIGHT_ENTRY(name, Arguments) {#name, sizeof(Arguments), name##_on_host}
+#define MESHWRIGHT_ENTRY(name, Arguments) \
+  { #name, sizeof(Arguments), name##_on_host }
   static const std::array<Kernel, kKernels> all = {{
       MESHWRIGHT_ENTRY(copy, CopyArguments),
       MESHWRIGHT_ENTRY(pointwise, PointwiseArguments),

@@ -8,9 +8,31 @@
 namespace meshwright::cuda {
 
 enum class KernelId : std::uint8_t {
-  copy, pointwise, product, reduce, running_sum, norm_statistics, norm_rows, norm_input_gradient, norm_weight_gradient, norm_bias_gradient, optimize,
-  look_up, look_up_gradient, pick, loss_maximum, loss_terms, loss_count, loss_combine, loss_gradient, attention_probabilities, attention_result, attention_slopes,
-  attention_query_gradient, attention_key_gradient, attention_value_gradient,
+  copy,
+  pointwise,
+  product,
+  reduce,
+  running_sum,
+  norm_statistics,
+  norm_rows,
+  norm_input_gradient,
+  norm_weight_gradient,
+  norm_bias_gradient,
+  optimize,
+  look_up,
+  look_up_gradient,
+  pick,
+  loss_maximum,
+  loss_terms,
+  loss_count,
+  loss_combine,
+  loss_gradient,
+  attention_probabilities,
+  attention_result,
+  attention_slopes,
+  attention_query_gradient,
+  attention_key_gradient,
+  attention_value_gradient,
 };
 
 struct Kernel {
