@@ -55,7 +55,7 @@ MESHWRIGHT_DEVICE double loss_of(const LossArguments& arguments, int64_t positio
   const double share = load(arguments.terms, 2 * arguments.positions + position);
   return share == 0
              ? 0
-             : share * (log(load(arguments.terms, position)) - load(arguments.terms, arguments.positions + position));
+             : share * (::log(load(arguments.terms, position)) - load(arguments.terms, arguments.positions + position));
 }
 
 // One index for all, or, without a reduction, for each position.

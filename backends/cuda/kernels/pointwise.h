@@ -91,7 +91,7 @@ MESHWRIGHT_DEVICE double value_of(Function function, const double* x, double n) 
     case Function::exponential:
       return exp(x[0]);
     case Function::logarithm:
-      return log(x[0]);
+      return ::log(x[0]);
     case Function::square_root:
       return sqrt(x[0]);
     case Function::inverse_square_root:
