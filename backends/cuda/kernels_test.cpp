@@ -122,17 +122,20 @@ class LoadedFamilies final : public OpTable {
       if (library == nullptr) ADD_FAILURE() << dlerror();
       const auto* plugin = reinterpret_cast<const meshwright_plugin_v1* (*)()>(dlsym(library, "meshwright_plugin"))();
       Error error;
-      const auto* family = static_cast<const OpFamily*>(plugin->create(Config(), error));
-      for (const char* const* op = plugin->serves; op != nullptr && *op != nullptr; ++op) families_[*op] = family;
+      const Family& family =
+          families_.emplace_back(static_cast<OpFamily*>(plugin->create(Config(), error)), plugin->destroy);
+      for (const char* const* op = plugin->serves; op != nullptr && *op != nullptr; ++op) by_op_[*op] = family.get();
     }
   }
   [[nodiscard]] const OpFamily* find(std::string_view op) const override {
-    const auto found = families_.find(op);
-    return found == families_.end() ? nullptr : found->second;
+    const auto found = by_op_.find(op);
+    return found == by_op_.end() ? nullptr : found->second;
   }
 
  private:
-  std::map<std::string, const OpFamily*, std::less<>> families_;
+  using Family = std::unique_ptr<OpFamily, void (*)(void*)>;
+  std::vector<Family> families_;
+  std::map<std::string, const OpFamily*, std::less<>> by_op_;
 };
 
 // As if a device's memory.

@@ -64,7 +64,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Trained{"mlp1", "mlp_tiny", "a100x1", "--mesh 1"},
         Trained{"mlp2", "mlp_tiny", "a100x2", "--mesh 2 --set search.batch_axes=all"},
-        Trained{"mlp4", "mlp_tiny", "slow8", "--mesh 2x4 --set train.optimizer=momentum"},
+        Trained{"mlp4", "mlp_tiny", "a100x4", "--mesh 2x2 --set search.batch_axes=0"},
+        Trained{"mlp8_momentum", "mlp_tiny", "slow8", "--mesh 2x4 --set train.optimizer=momentum"},
         Trained{"mlp_zero1", "mlp_tiny", "slow8",
                 "--mesh 2x4 --set search.zero=1 --set search.batch_axes=all --set train.microbatches=2"},
         Trained{"mlp_zero2", "mlp_tiny", "slow8",
