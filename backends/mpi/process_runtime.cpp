@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "carrier.h"
+#include "execution.h"
 #include "transfer.h"
 #include "letters.h"
 
@@ -196,8 +197,10 @@ class ProcessRuntime final : public Runtime {
   // `at`: what is being done.
   Status execute_all(Stages& stages, const std::vector<std::vector<const Tensor*>>& inputs, const std::vector<RunObserver*>& observers, std::map<std::size_t, MessageCarrier>& carriers, SideStream& side,
                      Turn& at) {
-    const auto rank_of = [&](std::size_t stage) -> Execution& { return stages.ranks[stage].rank(stages.groups[stages.group_of[stage]].first_here); };
-    for (auto& [stage, carrier] : carriers) rank_of(stage).begin(inputs[stage], carrier, observers[stage]);
+    const auto rank_of = [&](std::size_t stage) -> Rank& { return stages.ranks[stage].rank(stages.groups[stages.group_of[stage]].first_here); };
+    for (auto& [stage, carrier] : carriers) {
+      if (Status status = rank_of(stage).begin(inputs[stage], carrier, observers[stage]); !status) return status;
+    }
     for (const Turn& turn : turns_of(stages, stages.group_of[at.stage])) {
       at = turn;
       const Result<bool> done = rank_of(turn.stage).execute(turn.index);
@@ -228,7 +231,7 @@ class ProcessRuntime final : public Runtime {
     for (const auto& [s, carrier] : carriers) {
       const StageRanks& stage = stages.ranks[s];
       const DeviceGroup& group = stages.groups[stages.group_of[s]];
-      const Execution& rank = stage.rank(group.first_here);
+      const Rank& rank = stage.rank(group.first_here);
       report.arena_bytes += stage.arena_bytes();
       report.bytes_sent += carrier.fetched_bytes() + rank.received_bytes();
       if (rank.peak_bytes() > peak) {

@@ -23,6 +23,9 @@ class Carrier {
   // The other way. `result` is all zeros. False: the run has stopped.
   virtual Result<bool> receive(std::int64_t rank, std::size_t step, std::int64_t microbatch, const Message& message, const ShardedType& type, Tensor& result) = 0;
 
+  // Whether the run goes on: a rank that waits for something outside of the carrier asks.
+  [[nodiscard]] virtual bool goes_on() const { return true; }
+
   // Where the communication stream of a rank runs beside its computing. Null: everything is done in the order of the program, at once.
   virtual SideStream* side(std::int64_t /*rank*/) { return nullptr; }
   // Lets that stream, and what was sent, go on as far as they can without waiting. Errors: theirs.

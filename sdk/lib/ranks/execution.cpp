@@ -63,16 +63,16 @@ std::byte* new_memory(std::int64_t bytes) {
 
 }  // namespace
 
-Execution::Execution(const BackendInput& input, const std::vector<Occurrence>& steps, const Arena& arena, std::int64_t rank, DeviceBytes& device)
-    : input_(input),
-      program_(input.program),
-      steps_(steps),
-      arena_(arena),
-      device_(device),
-      rank_(rank),
-      coordinates_(coordinates_of(input.program.mesh, rank)),
-      states_(input.program.parameters.size()),
-      values_(input.program.values.size() * static_cast<std::size_t>(input.program.order.microbatches)) {}
+Execution::Execution(const RankInput& input)
+    : input_(input.input),
+      program_(input_.program),
+      steps_(input.steps),
+      arena_(input.arena),
+      device_(input.device),
+      rank_(input.rank),
+      coordinates_(coordinates_of(program_.mesh, rank_)),
+      states_(program_.parameters.size()),
+      values_(program_.values.size() * static_cast<std::size_t>(program_.order.microbatches)) {}
 
 void Execution::count(std::int64_t bytes) {
   held_bytes_ += bytes;
@@ -100,7 +100,7 @@ void Execution::keep_copy(ProgramValueId id, const Tensor& tensor) {
   keep(id, std::move(there));
 }
 
-void Execution::load(const std::vector<const Tensor*>& parameters, const std::vector<const OptimizerState*>& states) {
+Status Execution::load(const std::vector<const Tensor*>& parameters, const std::vector<const OptimizerState*>& states) {
   std::fill(values_.begin(), values_.end(), Held{});
   std::fill(states_.begin(), states_.end(), OptimizerState{});
   held_bytes_ = peak_bytes_ = microbatch_ = 0;
@@ -117,9 +117,10 @@ void Execution::load(const std::vector<const Tensor*>& parameters, const std::ve
     // What the optimizer keeps from step to step is there from the start.
     count(optimizer_bytes(program_, parameter));
   }
+  return Done{};
 }
 
-void Execution::begin(const std::vector<const Tensor*>& inputs, Carrier& carrier, RunObserver* observer) {
+Status Execution::begin(const std::vector<const Tensor*>& inputs, Carrier& carrier, RunObserver* observer) {
   carrier_ = &carrier;
   observer_ = observer;
   step_ = 0;
@@ -129,9 +130,15 @@ void Execution::begin(const std::vector<const Tensor*>& inputs, Carrier& carrier
     microbatch_ = input.microbatch;
     keep_copy(input.value, cut(*inputs[i], program_.type(input.value), program_.mesh, coordinates_));
   }
+  return Done{};
 }
 
-void Execution::end() {
+// What its carrier does beside the computing is the carrier's to finish.
+Result<bool> Execution::finish() {
+  return true;
+}
+
+Status Execution::end() {
   std::vector<Held> kept(values_.size());
   std::vector<std::pair<ProgramValueId, Tensor>> elsewhere;  // copies: where one has to go, another one may lie
   std::int64_t stays = 0;
@@ -150,6 +157,7 @@ void Execution::end() {
     copy_elements(tensor, there);
     value(id) = {std::make_shared<Tensor>(std::move(there)), {}};
   }
+  return Done{};
 }
 
 Result<Tensor> Execution::part(ProgramValueId id, std::int64_t microbatch) const {
@@ -429,7 +437,7 @@ Status Execution::accumulate(const Instruction& instruction) {
   return add(**addend, *(*held_sum)->storage);
 }
 
-Status Execution::give_outputs() const {
+Status Execution::give_outputs() {
   for (std::uint32_t i = 0; observer_ != nullptr && i < program_.parameters.size(); ++i) {
     if (program_.parameters[i].updated == kNoId) continue;
     const Result<Reading> tensor = read(program_.parameters[i].updated, program_.order.microbatches - 1);

@@ -1,4 +1,4 @@
-// One rank's part of a program.
+// One rank whose values lie in memory of this process: interprets a program on it.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "carrier.h"
-#include "meshwright/arena.h"
-#include "meshwright/backend.h"
 #include "optimizer.h"
+#include "rank.h"
 
 namespace meshwright {
 
@@ -28,37 +26,23 @@ struct FreeMemory {
   void operator()(std::byte* memory) const { std::free(memory); }
 };
 
-// What a device holds of all that runs on it, in bytes.
-struct DeviceBytes {
-  std::int64_t now = 0, most = 0;
-};
-
-// One rank: its values, and how many bytes they take. Used by one thread at a time.
-class Execution {
+class Execution final : public Rank {
  public:
-  // `steps`: what a step does. `arena`: where its values lie. `device`: of the rank; outlives this.
-  Execution(const BackendInput& input, const std::vector<Occurrence>& steps, const Arena& arena, std::int64_t rank, DeviceBytes& device);
+  explicit Execution(const RankInput& input);
 
-  // Takes its parts of the whole tensors of the parameters, and of the optimizer's states, by parameter; null: one is as before the first step. The device must
-  // have been emptied.
-  void load(const std::vector<const Tensor*>& parameters, const std::vector<const OptimizerState*>& states);
-  // A step begins: takes its parts of the inputs. `carrier` outlives the step.
-  void begin(const std::vector<const Tensor*>& inputs, Carrier& carrier, RunObserver* observer);
-  // What stands at this place of the steps. False: the run has stopped.
-  Result<bool> execute(std::size_t step);
-  // Hands the outputs to the observer.
-  Status give_outputs() const;
-  // The step has ended: nothing stays but parameters, as they are now, and the optimizer's state.
-  void end();
+  Status load(const std::vector<const Tensor*>& parameters, const std::vector<const OptimizerState*>& states) override;
+  Status begin(const std::vector<const Tensor*>& inputs, Carrier& carrier, RunObserver* observer) override;
+  Result<bool> execute(std::size_t step) override;
+  Result<bool> finish() override;
+  Status give_outputs() override;
+  Status end() override;
 
-  // A rank's part of a value, as the step left it; of a parameter also between steps.
-  Result<Tensor> part(ProgramValueId id, std::int64_t microbatch) const;
-  // Its part of what the optimizer keeps of a parameter.
-  [[nodiscard]] const OptimizerState& state(std::size_t parameter) const { return states_[parameter]; }
+  [[nodiscard]] Result<Tensor> part(ProgramValueId id, std::int64_t microbatch) const override;
+  [[nodiscard]] Result<OptimizerState> state(std::size_t parameter) const override { return states_[parameter]; }
 
-  [[nodiscard]] std::int64_t received_bytes() const { return received_bytes_; }  // in this step
-  [[nodiscard]] std::int64_t peak_bytes() const { return peak_bytes_; }
-  [[nodiscard]] std::int64_t peak_instruction() const { return peak_instruction_; }
+  [[nodiscard]] std::int64_t received_bytes() const override { return received_bytes_; }
+  [[nodiscard]] std::int64_t peak_bytes() const override { return peak_bytes_; }
+  [[nodiscard]] std::int64_t peak_instruction() const override { return peak_instruction_; }
 
  private:
   // A value: a storage, and the views through which it is seen.

@@ -19,11 +19,14 @@ namespace meshwright {
 
 namespace {
 
+// Behind all that a step does.
+constexpr std::size_t kEnd = std::numeric_limits<std::size_t>::max() - 1;
+
 // Values move in memory that the ranks share.
 class MemoryCarrier final : public Carrier {
  public:
   MemoryCarrier(const Program& program, Meeting& meeting, Post& post, const RunOptions& options, AmongRanks among)
-      : transport_(program, meeting, options.scatter_partials, among), post_(post), among_(std::move(among)), late_(options.communicates_late ? static_cast<std::size_t>(program.mesh.devices()) : 0) {}
+      : transport_(program, meeting, options.scatter_partials, among), meeting_(meeting), post_(post), among_(std::move(among)), late_(options.communicates_late ? static_cast<std::size_t>(program.mesh.devices()) : 0) {}
 
   Result<bool> move(std::int64_t rank, std::size_t step, const Instruction& instruction, const Tensor& source, Tensor& result) override { return transport_.move(rank, step, instruction, source, result); }
   Status send(std::int64_t rank, std::int64_t microbatch, const Message& message, const ShardedType& type, const Tensor& part) override {
@@ -33,6 +36,8 @@ class MemoryCarrier final : public Carrier {
   Result<bool> receive(std::int64_t rank, std::size_t step, std::int64_t microbatch, const Message& message, const ShardedType& type, Tensor& result) override {
     return post_.receive(message, microbatch, rank, type, among_.first + rank, {among_.steps[step], 0, {among_.first + rank}}, result);
   }
+  // A rank that has failed at the end of the step, beside this one, counts too.
+  [[nodiscard]] bool goes_on() const override { return meeting_.goes_on(kEnd + 1); }
   // All ranks wait for the same in the program's order, so that they meet as they do without.
   SideStream* side(std::int64_t rank) override { return late_.empty() ? nullptr : &late_[static_cast<std::size_t>(rank)]; }
   Status progress(std::int64_t rank) override {
@@ -57,6 +62,7 @@ class MemoryCarrier final : public Carrier {
 
  private:
   Transport transport_;
+  Meeting& meeting_;
   Post& post_;
   const AmongRanks among_;
   std::vector<SideStream> late_;  // by rank; none: nothing is done late
@@ -114,8 +120,7 @@ class Run {
     RunObserver* observer = nullptr;
     MemoryCarrier carrier;
 
-    // Behind the last one there is the end of all.
-    [[nodiscard]] std::size_t place(std::size_t index) const { return index < places.size() ? places[index] : std::numeric_limits<std::size_t>::max() - 1; }
+    [[nodiscard]] std::size_t place(std::size_t index) const { return index < places.size() ? places[index] : kEnd; }
   };
 
   // The devices of a group: what they run, in turn.
@@ -154,7 +159,9 @@ class Run {
     for (Part& part : parts_) {
       if (part.first_rank == lane.first_rank) parts.push_back(&part);
     }
-    for (Part* part : parts) part->stage.rank(rank).begin(part->inputs, part->carrier, part->observer);
+    for (Part* part : parts) {
+      if (Status status = part->stage.rank(rank).begin(part->inputs, part->carrier, part->observer); !status) return status.error();
+    }
     const bool all = options_.instructions.empty();
     const std::vector<std::size_t> chosen = all ? std::vector<std::size_t>{} : options_.instructions[static_cast<std::size_t>(rank)];
     for (std::size_t i = 0; i < (all ? lane.turns.size() : chosen.size()); ++i) {
@@ -172,6 +179,8 @@ class Run {
     for (Part* part : parts) {
       at = {0, part->number, part->stage.steps().size()};
       if (!meeting_.goes_on(part->place(at.index))) return false;
+      const Result<bool> finished = part->stage.rank(rank).finish();
+      if (!finished || !*finished) return finished;
       if (const Status status = part->stage.rank(rank).give_outputs(); !status) return status.error();
     }
     return true;
@@ -191,7 +200,7 @@ class Run {
     for (const Part& part : parts_) {
       arenas[stages_.group_of[part.number]] += part.stage.arena_bytes();
       for (std::int64_t rank = 0; rank < part.stage.program().mesh.devices(); ++rank) {
-        const Execution& execution = part.stage.rank(rank);
+        const Rank& execution = part.stage.rank(rank);
         report.bytes_sent += part.carrier.fetched_bytes(rank) + execution.received_bytes();
         if (execution.peak_bytes() <= report.peak_bytes) continue;
         report.peak_bytes = execution.peak_bytes();
@@ -223,6 +232,7 @@ class Threads final : public Runtime {
 
   void place(DeviceGroup& group) override { group.here.resize(static_cast<std::size_t>(group.devices)); }
   PartsOfAll parts_of_all(const DeviceGroup&) override { return {}; }
+  [[nodiscard]] MakeRank make_rank() const override { return options_.make_rank; }
   Result<Report> run(Stages& stages, const std::vector<std::vector<const Tensor*>>& inputs, const std::vector<RunObserver*>& observers) override { return Run(stages, options_, inputs, observers).run(); }
   Result<Tensor> told(const DeviceGroup&, Result<Tensor> found) override { return found; }
   std::int64_t largest(std::int64_t number) override { return number; }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "meshwright/backend.h"
+#include "rank.h"
 
 namespace meshwright {
 
@@ -18,6 +19,8 @@ struct RunOptions {
   bool communicates_late = false;
   // For tests: what each rank executes, as indices into its occurrences; all of them where it is empty.
   std::vector<std::vector<std::size_t>> instructions;
+  // Of ranks that are not executed in this process' memory (rank.h).
+  MakeRank make_rank = {};
 };
 
 // A step reports ranks, bytes_sent, peak_bytes and peak_instruction. Errors of a step: the first failure in program order, of the

@@ -46,7 +46,7 @@ class Training {
     }
     for (std::size_t s = 0; s < inputs.size(); ++s) {
       DeviceGroup& group = stages_.groups[stages_.group_of[s]];
-      stages_.ranks.emplace_back(inputs[s], group.first_here, group.here, runtime_->parts_of_all(group));
+      stages_.ranks.emplace_back(inputs[s], group.first_here, group.here, runtime_->parts_of_all(group), runtime_->make_rank());
     }
   }
 

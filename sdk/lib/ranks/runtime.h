@@ -55,6 +55,8 @@ class Runtime {
   virtual void place(DeviceGroup& group) = 0;
   // For the ranks of a group that is placed; empty where all of them are here.
   virtual PartsOfAll parts_of_all(const DeviceGroup& group) = 0;
+  // Makes the ranks that are here.
+  [[nodiscard]] virtual MakeRank make_rank() const { return {}; }
 
   // `inputs`: by stage and input of its program. `observers`: by stage.
   virtual Result<Report> run(Stages& stages, const std::vector<std::vector<const Tensor*>>& inputs, const std::vector<RunObserver*>& observers) = 0;

@@ -4,11 +4,16 @@
 #include <string>
 #include <utility>
 
+#include "execution.h"
+
 namespace meshwright {
 
-StageRanks::StageRanks(const BackendInput& input, std::int64_t first, std::span<DeviceBytes> devices, PartsOfAll parts_of_all)
+StageRanks::StageRanks(const BackendInput& input, std::int64_t first, std::span<DeviceBytes> devices, PartsOfAll parts_of_all, const MakeRank& make_rank)
     : input_(input), program_(input.program), steps_(occurrences(program_)), arena_(make_arena(program_)), first_(first), parts_of_all_(std::move(parts_of_all)) {
-  for (std::size_t i = 0; i < devices.size(); ++i) ranks_.emplace_back(input_, steps_, arena_, first_ + static_cast<std::int64_t>(i), devices[i]);
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    const RankInput rank{input_, steps_, arena_, first_ + static_cast<std::int64_t>(i), devices[i]};
+    ranks_.push_back(make_rank ? make_rank(rank) : std::make_unique<Execution>(rank));
+  }
 }
 
 Status StageRanks::load(const TensorSource& source, const StateSource& states) {
@@ -32,7 +37,9 @@ Status StageRanks::load(const TensorSource& source, const StateSource& states) {
     if (!tensor) return tensor.error();
     resident_.emplace(input.source, **tensor);
   }
-  for (Execution& rank : ranks_) rank.load(parameters, of_parameters);
+  for (const std::unique_ptr<Rank>& rank : ranks_) {
+    if (Status status = rank->load(parameters, of_parameters); !status) return status;
+  }
   loaded_ = true;
   return Done{};
 }
@@ -65,7 +72,9 @@ Status StageRanks::end() {
   if (has_ranks()) {
     if (Status status = keep_buffers(); !status) return status.error();
   }
-  for (Execution& rank : ranks_) rank.end();
+  for (const std::unique_ptr<Rank>& rank : ranks_) {
+    if (Status status = rank->end(); !status) return status;
+  }
   loaded_ = true;
   return Done{};
 }
@@ -87,16 +96,22 @@ Result<OptimizerState> StageRanks::fetch_state(ValueId parameter) const {
   const auto number = static_cast<std::size_t>(found - program_.parameters.begin());
   ShardedType type = program_.type(found->value);
   type.layout = found->state;
+  std::vector<OptimizerState> states;
+  for (const std::unique_ptr<Rank>& rank : ranks_) {
+    Result<OptimizerState> state = rank->state(number);
+    if (!state) return state;
+    states.push_back(std::move(*state));
+  }
   const auto join = [&](Tensor OptimizerState::*moment) -> Result<Tensor> {
     std::vector<Tensor> parts;
-    for (const Execution& rank : ranks_) parts.push_back(rank.state(number).*moment);
+    for (OptimizerState& state : states) parts.push_back(std::move(state.*moment));
     if (parts.front().shape().empty() && parts.front().bytes().empty()) return Tensor();  // on all ranks alike
     return joined(type, parts);
   };
   Result<Tensor> first = join(&OptimizerState::first), second = join(&OptimizerState::second);
   if (!first) return first.error();
   if (!second) return second.error();
-  return OptimizerState{ranks_.front().state(number).steps, std::move(*first), std::move(*second)};
+  return OptimizerState{states.front().steps, std::move(*first), std::move(*second)};
 }
 
 // The whole tensor of a value of the program.
@@ -131,8 +146,8 @@ Status StageRanks::keep_buffers() {
 
 Result<Tensor> StageRanks::joined(ProgramValueId id, std::int64_t microbatch) const {
   std::vector<Tensor> parts;
-  for (const Execution& rank : ranks_) {
-    Result<Tensor> part = rank.part(id, microbatch);
+  for (const std::unique_ptr<Rank>& rank : ranks_) {
+    Result<Tensor> part = rank->part(id, microbatch);
     if (!part) return part.error();
     parts.push_back(std::move(*part));
   }

@@ -2,17 +2,17 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "execution.h"
 #include "meshwright/arena.h"
 #include "meshwright/backend.h"
 #include "meshwright/executable.h"
+#include "rank.h"
 
 namespace meshwright {
 
@@ -23,7 +23,7 @@ using PartsOfAll = std::function<Result<std::vector<Tensor>>(const Tensor& own)>
 class StageRanks {
  public:
   // Here are the ranks from `first` on, one for each of `devices`, which outlive this. `parts_of_all`: needed where these are not all.
-  StageRanks(const BackendInput& input, std::int64_t first, std::span<DeviceBytes> devices, PartsOfAll parts_of_all = {});
+  StageRanks(const BackendInput& input, std::int64_t first, std::span<DeviceBytes> devices, PartsOfAll parts_of_all = {}, const MakeRank& make_rank = {});
 
   [[nodiscard]] const Program& program() const { return program_; }
   [[nodiscard]] const std::vector<Occurrence>& steps() const { return steps_; }
@@ -31,8 +31,8 @@ class StageRanks {
   [[nodiscard]] bool is_here(std::int64_t rank) const { return rank >= first_ && rank < first_ + std::ssize(ranks_); }
   [[nodiscard]] bool has_ranks() const { return !ranks_.empty(); }
   // One that is here.
-  [[nodiscard]] Execution& rank(std::int64_t rank) { return ranks_[static_cast<std::size_t>(rank - first_)]; }
-  [[nodiscard]] const Execution& rank(std::int64_t rank) const { return ranks_[static_cast<std::size_t>(rank - first_)]; }
+  [[nodiscard]] Rank& rank(std::int64_t rank) { return *ranks_[static_cast<std::size_t>(rank - first_)]; }
+  [[nodiscard]] const Rank& rank(std::int64_t rank) const { return *ranks_[static_cast<std::size_t>(rank - first_)]; }
 
   // Errors: as Executable::load.
   Status load(const TensorSource& source, const StateSource& states);
@@ -59,7 +59,7 @@ class StageRanks {
   const Arena arena_;
   const std::int64_t first_;
   const PartsOfAll parts_of_all_;
-  std::deque<Execution> ranks_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
   std::map<ValueId, Tensor> resident_;  // buffers and constants, whole
   bool loaded_ = false;
 };

@@ -1,0 +1,108 @@
+// What a rank asks of its device in a step, fixed before the first one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "driver.h"
+#include "meshwright/program.h"
+#include "seen.h"
+
+namespace meshwright::cuda {
+
+// Ranks that communicate on a stream: a communicator of their own, since what is on one stream must not wait for the
+// other.
+struct GroupKey {
+  meshwright::Stream stream = meshwright::Stream::compute;
+  std::vector<std::int64_t> ranks;  // ascending
+  auto operator<=>(const GroupKey&) const = default;
+};
+
+struct Fill {
+  std::byte* to = nullptr;
+  std::size_t bytes = 0;  // that become zero
+};
+
+// The optimizer's step of a parameter; its numbers depend on how many steps were taken.
+struct Optimize {
+  std::uint32_t parameter = kNoId;
+  Launch launch;
+};
+
+enum class CollectiveKind : std::uint8_t { all_reduce, all_gather, reduce_scatter };
+
+struct Collective {
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  GroupKey group;
+  const std::byte* from = nullptr;
+  std::byte* to = nullptr;
+  std::size_t count = 0;  // as of the driver's function
+  DType dtype = DType::float32;
+  bool maximum = false;
+};
+
+// Sends and receives that are one.
+struct Exchange {
+  struct Part {
+    int peer = 0;  // in the group
+    std::byte* data = nullptr;
+    std::size_t bytes = 0;
+  };
+  GroupKey group;
+  std::vector<Part> sends, receives;
+};
+
+// An event of the rank, by its number.
+struct Record {
+  std::size_t event = 0;
+};
+struct Await {
+  std::size_t event = 0;
+};
+
+struct Command {
+  meshwright::Stream stream = meshwright::Stream::compute;
+  std::variant<Launch, Fill, Optimize, Collective, Exchange, Record, Await> what;
+};
+
+// Where the parts of a rank's memory lie in the one block that it has.
+struct Block {
+  std::byte* base = nullptr;
+  std::size_t arena_bytes = 0;
+  std::size_t state_bytes = 0;            // what the optimizer keeps
+  std::size_t constant_bytes = 0;         // results of ops that read nothing
+  std::size_t scratch_bytes[2] = {0, 0};  // by stream: what an instruction copies for its own use
+
+  [[nodiscard]] std::byte* states() const { return base + arena_bytes; }
+  [[nodiscard]] std::byte* constants() const { return states() + state_bytes; }
+  [[nodiscard]] std::byte* scratch(meshwright::Stream stream) const {
+    return constants() + constant_bytes + (stream == meshwright::Stream::compute ? 0 : scratch_bytes[0]);
+  }
+  [[nodiscard]] std::size_t bytes() const {
+    return arena_bytes + state_bytes + constant_bytes + scratch_bytes[0] + scratch_bytes[1];
+  }
+};
+
+// Where a value lies without gaps when the step has ended, and what brings it there.
+struct Handed {
+  std::vector<Command> commands;
+  Seen seen;
+};
+
+struct RankStep {
+  std::vector<std::vector<Command>> commands;  // by place of the steps
+  std::vector<Command> closing;                // parameters go where the next step finds them
+  std::map<std::pair<ProgramValueId, std::int64_t>, Handed>
+      handed;  // outputs, and parameters as they were updated, by value and microbatch
+  std::vector<std::pair<std::size_t, std::vector<std::byte>>> constants;  // by place among them
+  std::size_t events = 0;
+  Block block;
+  std::int64_t received_bytes = 0;                    // from other ranks
+  std::int64_t peak_bytes = 0, peak_instruction = 0;  // as the program counts: without constants and scratch
+};
+
+}  // namespace meshwright::cuda

@@ -1,0 +1,321 @@
+#include "device_rank.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "execution.h"
+#include "kernels/optimizers.h"
+#include "state_places.h"
+
+namespace meshwright::cuda {
+
+DeviceRank::DeviceRank(const RankInput& input, Devices& devices, RankStep step)
+    : program_(input.input.program),
+      arena_(input.arena),
+      settings_(input.input.optimizer),
+      devices_(devices),
+      driver_(devices.driver()),
+      bytes_(input.device),
+      rank_(input.rank),
+      coordinates_(coordinates_of(program_.mesh, rank_)),
+      step_(std::move(step)),
+      taken_steps_(program_.parameters.size(), 0) {}
+
+// Outside of a step nobody else says whose error it is.
+Status DeviceRank::of_rank(const Status& status) const {
+  return status ? status : Status(add_context("rank " + std::to_string(rank_), status.error()));
+}
+
+Status DeviceRank::set_device() const {
+  if (devices_.is_aborted(rank_))
+    return internal_error("the run ended with an error, and its communicators with it; start it again");
+  return check(driver_, EntryPoint::set_device, driver_.set_device(static_cast<int>(rank_)));
+}
+
+Status DeviceRank::put(Tensor part, std::byte* to) {
+  const Tensor& kept = staged_.emplace_back(std::move(part));
+  if (kept.bytes().empty()) return Done{};
+  return check(driver_, EntryPoint::copy,
+               driver_.copy(to, kept.bytes().data(), kept.bytes().size(), CopyKind::to_device,
+                            devices_.of(rank_).stream(meshwright::Stream::compute)));
+}
+
+Status DeviceRank::load_all(const std::vector<const Tensor*>& parameters,
+                            const std::vector<const OptimizerState*>& states) {
+  if (Status status = set_device(); !status) return status;
+  const Stream stream = devices_.of(rank_).stream(meshwright::Stream::compute);
+  if (step_.block.state_bytes > 0) {
+    if (Status status =
+            check(driver_, EntryPoint::fill, driver_.fill(step_.block.states(), 0, step_.block.state_bytes, stream));
+        !status)
+      return status;
+  }
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const ProgramParameter& parameter = program_.parameters[i];
+    ShardedType type = program_.type(parameter.value);
+    if (Status status = put(cut(*parameters[i], type, program_.mesh, coordinates_),
+                            step_.block.base + arena_.offsets[program_.place(parameter.value, 0)]);
+        !status)
+      return status;
+    taken_steps_[i] = states[i] == nullptr ? 0 : states[i]->steps;
+    if (taken_steps_[i] == 0) continue;
+    const StatePlace moments = state_place(program_, step_.block, i);
+    type.layout = parameter.state;
+    for (const auto& [whole, to] :
+         {std::pair(&states[i]->first, moments.first), std::pair(&states[i]->second, moments.second)}) {
+      if (to == nullptr) continue;
+      if (Status status = put(cut(*whole, type, program_.mesh, coordinates_), to); !status) return status;
+    }
+  }
+  for (const auto& [place, bytes] : step_.constants) {
+    if (bytes.empty()) continue;
+    if (Status status = check(
+            driver_, EntryPoint::copy,
+            driver_.copy(step_.block.constants() + place, bytes.data(), bytes.size(), CopyKind::to_device, stream));
+        !status)
+      return status;
+  }
+  Status status = settle();
+  staged_.clear();
+  return status;
+}
+
+Status DeviceRank::load(const std::vector<const Tensor*>& parameters,
+                        const std::vector<const OptimizerState*>& states) {
+  return of_rank(load_all(parameters, states));
+}
+
+Status DeviceRank::begin(const std::vector<const Tensor*>& inputs, Carrier& carrier, RunObserver* observer) {
+  carrier_ = &carrier;
+  observer_ = observer;
+  if (Status status = set_device(); !status) return status;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const ProgramInput& input = program_.inputs[i];
+    std::byte* place = step_.block.base + arena_.offsets[program_.place(input.value, input.microbatch)];
+    if (Status status = put(cut(*inputs[i], program_.type(input.value), program_.mesh, coordinates_), place); !status)
+      return status;
+  }
+  return Done{};
+}
+
+// A rank that fails ends what others wait for in it: they find out that the run has stopped.
+Result<bool> DeviceRank::execute(std::size_t step) {
+  for (const Command& command : step_.commands[step]) {
+    const auto* update = std::get_if<Optimize>(&command.what);
+    const Status status = update != nullptr ? issue_optimizer(*update) : issue(command);
+    if (status) continue;
+    devices_.abort(rank_);
+    return status.error();
+  }
+  return true;
+}
+
+Status DeviceRank::issue(const Command& command) const {
+  const RankDevice& device = devices_.of(rank_);
+  const Stream stream = device.stream(command.stream);
+  if (const auto* launch = std::get_if<Launch>(&command.what)) return issue(*launch, stream);
+  if (const auto* collective = std::get_if<Collective>(&command.what)) return issue(*collective, stream);
+  if (const auto* exchange = std::get_if<Exchange>(&command.what)) return issue(*exchange, stream);
+  if (const auto* fill = std::get_if<Fill>(&command.what))
+    return check(driver_, EntryPoint::fill, driver_.fill(fill->to, 0, fill->bytes, stream));
+  if (const auto* record = std::get_if<Record>(&command.what))
+    return check(driver_, EntryPoint::event_record, driver_.event_record(device.events[record->event], stream));
+  if (const auto* await = std::get_if<Await>(&command.what))
+    return check(driver_, EntryPoint::stream_wait_event,
+                 driver_.stream_wait_event(stream, device.events[await->event]));
+  return internal_error("the optimizer's step is issued with its numbers");
+}
+
+Status DeviceRank::issue(const Launch& launch, Stream stream) const {
+  const Status status = check(driver_, EntryPoint::launch, driver_.launch(launch, stream));
+  return status ? status
+                : Status(add_context(std::string("the kernel '") + kernel(launch.kernel).name + "'", status.error()));
+}
+
+Status DeviceRank::issue(const Collective& collective, Stream stream) const {
+  const Communicator group = communicator(collective.group);
+  switch (collective.kind) {
+    case CollectiveKind::all_reduce:
+      return check(driver_, EntryPoint::all_reduce,
+                   driver_.all_reduce(collective.from, collective.to, collective.count, collective.dtype,
+                                      collective.maximum, group, stream));
+    case CollectiveKind::all_gather:
+      return check(
+          driver_, EntryPoint::all_gather,
+          driver_.all_gather(collective.from, collective.to, collective.count, collective.dtype, group, stream));
+    case CollectiveKind::reduce_scatter:
+      return check(driver_, EntryPoint::reduce_scatter,
+                   driver_.reduce_scatter(collective.from, collective.to, collective.count, collective.dtype,
+                                          collective.maximum, group, stream));
+  }
+  return internal_error("there is no such collective");
+}
+
+Status DeviceRank::issue(const Exchange& exchange, Stream stream) const {
+  const Communicator group = communicator(exchange.group);
+  if (Status status = check(driver_, EntryPoint::group_start, driver_.group_start()); !status) return status;
+  for (const Exchange::Part& part : exchange.sends) {
+    if (Status status = check(driver_, EntryPoint::send, driver_.send(part.data, part.bytes, part.peer, group, stream));
+        !status)
+      return status;
+  }
+  for (const Exchange::Part& part : exchange.receives) {
+    if (Status status =
+            check(driver_, EntryPoint::receive, driver_.receive(part.data, part.bytes, part.peer, group, stream));
+        !status)
+      return status;
+  }
+  return check(driver_, EntryPoint::group_end, driver_.group_end());
+}
+
+// The moments are corrected for having started at zero (sdk/lib/ranks/optimizer.cpp).
+Status DeviceRank::issue_optimizer(const Optimize& update) {
+  Launch launch = update.launch;
+  OptimizerArguments arguments;
+  std::memcpy(&arguments, launch.arguments.data(), sizeof arguments);
+  const auto steps = static_cast<double>(++taken_steps_[update.parameter]);
+  arguments.rate = settings_.learning_rate;
+  arguments.momentum = settings_.momentum;
+  if (arguments.kind == OptimizerKind::adam) {
+    arguments.beta1 = settings_.beta1;
+    arguments.beta2 = settings_.beta2;
+    arguments.epsilon = settings_.epsilon;
+    arguments.rate = settings_.learning_rate / (1 - std::pow(settings_.beta1, steps));
+    arguments.correction = 1 / std::sqrt(1 - std::pow(settings_.beta2, steps));
+    arguments.decay =
+        1 - settings_.learning_rate * (program_.training.optimizer == Optimizer::adamw ? settings_.weight_decay : 0);
+  }
+  std::memcpy(launch.arguments.data(), &arguments, sizeof arguments);
+  if (Status status = issue(launch, devices_.of(rank_).stream(meshwright::Stream::compute)); !status) return status;
+  return observer_ == nullptr ? Status(Done{}) : observe_update(update);
+}
+
+// The gradient's memory is another value's later.
+Status DeviceRank::observe_update(const Optimize& update) {
+  const Result<bool> done = wait_for(devices_.of(rank_).stream(meshwright::Stream::compute));
+  if (!done) return done.error();
+  if (!*done) return internal_error("the run has stopped");
+  const TensorType type = state_place(program_, step_.block, update.parameter).type;
+  const Result<Tensor> gradient = fetch(update.launch.reads[0].begin, type),
+                       updated = fetch(update.launch.writes[0].begin, type);
+  if (!gradient) return gradient.error();
+  if (!updated) return updated.error();
+  observer_->on_update(rank_, update.parameter, *gradient, *updated);
+  return Done{};
+}
+
+Result<bool> DeviceRank::wait_for(Stream stream) const {
+  for (;;) {
+    const Code code = driver_.stream_query(stream);
+    if (code == 0) return true;
+    if (code != kNotReady) return check(driver_, EntryPoint::stream_query, code).error();
+    for (const auto& [group, communicator] : devices_.of(rank_).communicators) {
+      Code error = 0;
+      if (Status status =
+              check(driver_, EntryPoint::communicator_error, driver_.communicator_error(communicator, error));
+          !status)
+        return status.error();
+      if (error != 0) return check(driver_, EntryPoint::communicator_error, error).error();
+    }
+    if (carrier_ != nullptr && !carrier_->goes_on()) return false;
+    std::this_thread::yield();
+  }
+}
+
+Status DeviceRank::settle() const {
+  const Stream stream = devices_.of(rank_).stream(meshwright::Stream::compute);
+  for (;;) {
+    const Code code = driver_.stream_query(stream);
+    if (code != kNotReady) return check(driver_, EntryPoint::stream_query, code);
+    std::this_thread::yield();
+  }
+}
+
+Result<bool> DeviceRank::finish() {
+  for (const meshwright::Stream stream : {meshwright::Stream::compute, meshwright::Stream::communication}) {
+    Result<bool> done = wait_for(devices_.of(rank_).stream(stream));
+    if (done && *done) continue;
+    devices_.abort(rank_);
+    return done;
+  }
+  staged_.clear();
+  bytes_.most = std::max(bytes_.most, step_.peak_bytes);
+  return true;
+}
+
+Result<Tensor> DeviceRank::fetch(const std::byte* from, const TensorType& type) const {
+  Tensor tensor(type);
+  if (tensor.bytes().empty()) return tensor;
+  const Stream stream = devices_.of(rank_).stream(meshwright::Stream::compute);
+  if (Status status =
+          check(driver_, EntryPoint::copy,
+                driver_.copy(tensor.bytes().data(), from, tensor.bytes().size(), CopyKind::to_host, stream));
+      !status)
+    return status.error();
+  if (Status status = settle(); !status) return status.error();
+  return tensor;
+}
+
+Result<Tensor> DeviceRank::fetch(const Handed& handed) const {
+  for (const Command& command : handed.commands) {
+    if (Status status = issue(command); !status) return status.error();
+  }
+  return fetch(handed.seen.data, handed.seen.type);
+}
+
+Result<Tensor> DeviceRank::part(ProgramValueId id, std::int64_t microbatch) const {
+  if (Status status = set_device(); !status) return status.error();
+  const auto found = step_.handed.find({id, microbatch});
+  Result<Tensor> part =
+      found != step_.handed.end()
+          ? fetch(found->second)
+          : fetch(step_.block.base + arena_.offsets[program_.place(id, microbatch)], program_.local(id));
+  return part ? part : Result<Tensor>(add_context("rank " + std::to_string(rank_), part.error()));
+}
+
+Result<OptimizerState> DeviceRank::state(std::size_t parameter) const {
+  OptimizerState state{taken_steps_[parameter], {}, {}};
+  if (state.steps == 0) return state;
+  if (Status status = set_device(); !status) return status.error();
+  const StatePlace moments = state_place(program_, step_.block, parameter);
+  for (const auto& [from, to] : {std::pair(moments.first, &state.first), std::pair(moments.second, &state.second)}) {
+    if (from == nullptr) continue;
+    Result<Tensor> moment = fetch(from, moments.type);
+    if (!moment) return moment.error();
+    *to = std::move(*moment);
+  }
+  return state;
+}
+
+Status DeviceRank::give_outputs() {
+  if (observer_ == nullptr) return Done{};
+  for (std::uint32_t i = 0; i < program_.parameters.size(); ++i) {
+    if (program_.parameters[i].updated == kNoId) continue;
+    const Result<Tensor> value = part(program_.parameters[i].updated, program_.order.microbatches - 1);
+    if (!value) return value.error();
+    observer_->on_gathered(rank_, i, *value);
+  }
+  for (std::uint32_t i = 0; i < program_.outputs.size(); ++i) {
+    const Result<Tensor> value = part(program_.outputs[i].value, program_.outputs[i].microbatch);
+    if (!value) return value.error();
+    observer_->on_output(rank_, i, *value);
+  }
+  return Done{};
+}
+
+Status DeviceRank::end() { return of_rank(close()); }
+
+Status DeviceRank::close() {
+  carrier_ = nullptr;
+  if (Status status = set_device(); !status) return status;
+  for (const Command& command : step_.closing) {
+    if (Status status = issue(command); !status) return status;
+  }
+  if (Status status = settle(); !status) return status;
+  return driver_.check_device(static_cast<int>(rank_));
+}
+
+}  // namespace meshwright::cuda

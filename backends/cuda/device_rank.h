@@ -1,0 +1,70 @@
+// A rank whose values lie on a GPU: asks its device for what its step says, and waits at the end of the step alone.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "command.h"
+#include "devices.h"
+#include "rank.h"
+
+namespace meshwright::cuda {
+
+class DeviceRank final : public Rank {
+ public:
+  // `devices` has the rank's memory, at which `step` was built, and outlives this.
+  DeviceRank(const RankInput& input, Devices& devices, RankStep step);
+
+  Status load(const std::vector<const Tensor*>& parameters, const std::vector<const OptimizerState*>& states) override;
+  Status begin(const std::vector<const Tensor*>& inputs, Carrier& carrier, RunObserver* observer) override;
+  Result<bool> execute(std::size_t step) override;
+  Result<bool> finish() override;
+  Status give_outputs() override;
+  Status end() override;
+
+  [[nodiscard]] Result<Tensor> part(ProgramValueId id, std::int64_t microbatch) const override;
+  [[nodiscard]] Result<OptimizerState> state(std::size_t parameter) const override;
+
+  [[nodiscard]] std::int64_t received_bytes() const override { return step_.received_bytes; }
+  [[nodiscard]] std::int64_t peak_bytes() const override { return step_.peak_bytes; }
+  [[nodiscard]] std::int64_t peak_instruction() const override { return step_.peak_instruction; }
+
+ private:
+  [[nodiscard]] Status of_rank(const Status& status) const;
+  Status set_device() const;
+  Status load_all(const std::vector<const Tensor*>& parameters, const std::vector<const OptimizerState*>& states);
+  Status close();
+  Status issue(const Command& command) const;
+  Status issue(const Launch& launch, Stream stream) const;
+  Status issue(const Collective& collective, Stream stream) const;
+  Status issue(const Exchange& exchange, Stream stream) const;
+  Status issue_optimizer(const Optimize& update);
+  Status observe_update(const Optimize& update);
+  [[nodiscard]] Communicator communicator(const GroupKey& group) const {
+    return devices_.of(rank_).communicators.at(group);
+  }
+
+  // A part of a whole tensor goes to the device. It stays in `staged_` until it is there.
+  Status put(Tensor part, std::byte* to);
+  [[nodiscard]] Result<Tensor> fetch(const std::byte* from, const TensorType& type) const;
+  [[nodiscard]] Result<Tensor> fetch(const Handed& handed) const;
+  // Until a stream is done; false: the run has stopped meanwhile. Errors: of a communicator, and of what ran.
+  Result<bool> wait_for(Stream stream) const;
+  Status settle() const;  // the same of the compute stream, where no other rank is needed
+
+  const Program& program_;
+  const Arena& arena_;
+  const OptimizerSettings& settings_;
+  Devices& devices_;
+  Driver& driver_;
+  DeviceBytes& bytes_;
+  const std::int64_t rank_;
+  const std::vector<std::int64_t> coordinates_;
+  const RankStep step_;
+  Carrier* carrier_ = nullptr;  // of the step that runs
+  RunObserver* observer_ = nullptr;
+  std::vector<std::int64_t> taken_steps_;  // by parameter
+  std::vector<Tensor> staged_;
+};
+
+}  // namespace meshwright::cuda

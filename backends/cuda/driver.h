@@ -1,0 +1,109 @@
+// What this backend asks of CUDA and NCCL: one function for each entry point (entry_points.h), which gives the code
+// that the entry point gave. Two implement it: the libraries of NVIDIA, loaded when they are needed (loaded_driver.h),
+// and one that runs everything in this process' memory and takes down what was asked for (recording_driver.h).
+//
+// As in CUDA, a thread has a device at a time (`set_device`); streams, events, memory and communicators are of the
+// device that was set when they were made. What takes a stream returns at once, and is done when the stream gets to it.
+// Thread-safe; a communicator is used by one thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "entry_points.h"
+#include "kernels/table.h"
+#include "meshwright/dtype.h"
+#include "meshwright/result.h"
+
+namespace meshwright::cuda {
+
+using Code = int;                       // 0: done
+inline constexpr Code kNotReady = 600;  // of `stream_query`: cudaErrorNotReady
+
+// Of the library that gave them. Null: none.
+struct Stream {
+  void* handle = nullptr;
+};
+struct Event {
+  void* handle = nullptr;
+};
+struct Communicator {
+  void* handle = nullptr;
+};
+
+using UniqueId = std::array<char, 128>;  // ncclUniqueId
+
+// Bytes of a device's memory.
+struct Range {
+  const std::byte* begin = nullptr;
+  std::size_t bytes = 0;
+};
+
+enum class CopyKind : std::uint8_t { to_device = 1, to_host = 2, on_device = 3 };  // cudaMemcpyKind
+
+// A kernel's run over the indices 0 .. count-1. What it reads and writes is said for whoever proves that nothing races;
+// a GPU is not told.
+struct Launch {
+  KernelId kernel = KernelId::copy;
+  std::vector<std::byte> arguments;  // the kernel's struct
+  std::int64_t count = 0;
+  std::vector<Range> reads, writes;
+};
+
+class Driver {
+ public:
+  virtual ~Driver() = default;
+
+  virtual Code get_device_count(int& count) = 0;
+  virtual Code set_device(int device) = 0;
+  virtual Code allocate(std::byte*& memory, std::size_t bytes) = 0;
+  virtual Code release(std::byte* memory) = 0;
+  virtual Code stream_create(Stream& stream) = 0;
+  virtual Code stream_destroy(Stream stream) = 0;
+  virtual Code stream_query(Stream stream) = 0;  // kNotReady: something on it is not done
+  virtual Code event_create(Event& event) = 0;
+  virtual Code event_destroy(Event event) = 0;
+  virtual Code event_record(Event event, Stream stream) = 0;
+  virtual Code stream_wait_event(Stream stream, Event event) = 0;
+  virtual Code copy(void* to, const void* from, std::size_t bytes, CopyKind kind, Stream stream) = 0;
+  virtual Code fill(void* to, int byte, std::size_t bytes, Stream stream) = 0;
+  // Of the device that is set: all kernels, once. `entry`: the call that failed.
+  virtual Code load_kernels(EntryPoint& entry) = 0;
+  virtual Code launch(const Launch& launch, Stream stream) = 0;
+
+  virtual Code get_unique_id(UniqueId& id) = 0;
+  virtual Code init_communicator(Communicator& communicator, int ranks, const UniqueId& id, int rank) = 0;
+  virtual Code destroy_communicator(Communicator communicator) = 0;
+  virtual Code abort_communicator(Communicator communicator) = 0;
+  virtual Code communicator_error(Communicator communicator, Code& error) = 0;
+  virtual Code group_start() = 0;
+  virtual Code group_end() = 0;
+  // `count`: elements; of an all-gather those that this rank has, of a reduce-scatter those that it gets.
+  virtual Code all_reduce(const void* from, void* to, std::size_t count, DType dtype, bool maximum,
+                          Communicator communicator, Stream stream) = 0;
+  virtual Code all_gather(const void* from, void* to, std::size_t count, DType dtype, Communicator communicator,
+                          Stream stream) = 0;
+  virtual Code reduce_scatter(const void* from, void* to, std::size_t count, DType dtype, bool maximum,
+                              Communicator communicator, Stream stream) = 0;
+  virtual Code send(const void* from, std::size_t bytes, int peer, Communicator communicator, Stream stream) = 0;
+  virtual Code receive(void* to, std::size_t bytes, int peer, Communicator communicator, Stream stream) = 0;
+
+  // What a code of this entry point means: CUDA's or NCCL's own text.
+  virtual std::string error_text(EntryPoint entry, Code code) = 0;
+  // Of a driver that takes down what it is asked for: what is wrong with what this device was asked for since the last
+  // time.
+  virtual Status check_device(int /*device*/) { return Done{}; }
+};
+
+// "cudaMemcpyAsync: out of memory (error 2)".
+inline Status check(Driver& driver, EntryPoint entry, Code code) {
+  if (code == 0) return Done{};
+  return plugin_failed(std::string(name(entry)) + ": " + driver.error_text(entry, code) + " (error " +
+                       std::to_string(code) + ")");
+}
+
+}  // namespace meshwright::cuda

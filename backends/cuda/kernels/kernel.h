@@ -1,0 +1,117 @@
+// How a kernel is written once and compiled for the GPU by nvcc and for the host by any C++ compiler: a struct of
+// arguments, and what is done at one index of a grid. On a GPU each thread takes indices at a stride of the grid; on
+// the host a loop takes all of them.
+//
+//   struct HalveArguments { float* numbers; };
+//   MESHWRIGHT_KERNEL(halve, HalveArguments) { arguments.numbers[index] /= 2; }
+//
+// Arguments are copied to the device as they are: no pointers to the host in them. Numbers are computed in double and
+// rounded once, as the op families do.
+#pragma once
+
+#include <math.h>
+#include <stdint.h>
+
+#if defined(__CUDACC__)
+#define MESHWRIGHT_DEVICE __device__ inline
+#define MESHWRIGHT_KERNEL(name, Arguments)                                                                \
+  __device__ inline void name##_at(const Arguments& arguments, int64_t index);                            \
+  extern "C" __global__ void name(const Arguments arguments, int64_t count) {                             \
+    const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;                                  \
+    for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += stride) \
+      name##_at(arguments, i);                                                                            \
+  }                                                                                                       \
+  __device__ inline void name##_at([[maybe_unused]] const Arguments& arguments, [[maybe_unused]] int64_t index)
+#else
+#define MESHWRIGHT_DEVICE inline
+#define MESHWRIGHT_KERNEL(name, Arguments)                                                       \
+  inline void name##_at(const Arguments& arguments, int64_t index);                              \
+  inline void name##_on_host(const void* arguments, int64_t count) {                             \
+    for (int64_t i = 0; i < count; ++i) name##_at(*static_cast<const Arguments*>(arguments), i); \
+  }                                                                                              \
+  inline void name##_at([[maybe_unused]] const Arguments& arguments, [[maybe_unused]] int64_t index)
+#endif
+
+namespace meshwright::cuda {
+
+constexpr int kMaxRank = 8;  // of a tensor that kernels see
+
+// As DType counts them; a test holds it.
+enum class Element : int32_t { uint8, int8, int16, int32, int64, float16, float32, float64, bfloat16, boolean };
+
+struct Sizes {
+  int32_t rank = 0;
+  int64_t of[kMaxRank] = {};
+};
+
+// A tensor, or a view of one: strides in elements.
+struct View {
+  void* data = nullptr;
+  Element element = Element::float32;
+  int64_t strides[kMaxRank] = {};
+};
+
+// Where the element at this place of the row-major order stands.
+MESHWRIGHT_DEVICE int64_t offset_of(const Sizes& sizes, const int64_t* strides, int64_t index) {
+  int64_t offset = 0;
+  for (int d = sizes.rank; d-- > 0;) {
+    offset += index % sizes.of[d] * strides[d];
+    index /= sizes.of[d];
+  }
+  return offset;
+}
+
+MESHWRIGHT_DEVICE double load(const void* data, Element element, int64_t at) {
+  switch (element) {
+    case Element::float32:
+      return static_cast<const float*>(data)[at];
+    case Element::float64:
+      return static_cast<const double*>(data)[at];
+    case Element::int64:
+      return static_cast<double>(static_cast<const int64_t*>(data)[at]);
+    case Element::int32:
+      return static_cast<const int32_t*>(data)[at];
+    case Element::int16:
+      return static_cast<const int16_t*>(data)[at];
+    case Element::int8:
+      return static_cast<const int8_t*>(data)[at];
+    default:
+      return static_cast<const uint8_t*>(data)[at];
+  }
+}
+
+MESHWRIGHT_DEVICE void store(void* data, Element element, int64_t at, double number) {
+  switch (element) {
+    case Element::float32:
+      static_cast<float*>(data)[at] = static_cast<float>(number);
+      return;
+    case Element::float64:
+      static_cast<double*>(data)[at] = number;
+      return;
+    case Element::int64:
+      static_cast<int64_t*>(data)[at] = static_cast<int64_t>(number);
+      return;
+    case Element::int32:
+      static_cast<int32_t*>(data)[at] = static_cast<int32_t>(number);
+      return;
+    case Element::int16:
+      static_cast<int16_t*>(data)[at] = static_cast<int16_t>(number);
+      return;
+    case Element::int8:
+      static_cast<int8_t*>(data)[at] = static_cast<int8_t>(number);
+      return;
+    case Element::boolean:
+      static_cast<uint8_t*>(data)[at] = number != 0 ? 1 : 0;
+      return;
+    default:
+      static_cast<uint8_t*>(data)[at] = static_cast<uint8_t>(number);
+      return;
+  }
+}
+
+MESHWRIGHT_DEVICE double load(const View& view, int64_t offset) { return load(view.data, view.element, offset); }
+MESHWRIGHT_DEVICE void store(const View& view, int64_t offset, double number) {
+  store(view.data, view.element, offset, number);
+}
+
+}  // namespace meshwright::cuda

@@ -1,0 +1,107 @@
+// Rows of tables and elements of tensors that indices name.
+#pragma once
+
+#include "kernel.h"
+
+namespace meshwright::cuda {
+
+// Which of the global positions along an atom or several this rank holds: as ShardIndex (shard.h) says.
+struct Shard {
+  static constexpr int kMaxAtoms = 4;
+  int32_t count = 0;
+  int64_t atoms[kMaxAtoms] = {}, extents[kMaxAtoms] = {}, starts[kMaxAtoms] = {};
+};
+
+// -1: it is padding.
+MESHWRIGHT_DEVICE int64_t global_of(const Shard& shard, int64_t local) {
+  int64_t position = 0, stride = 1;
+  for (int i = shard.count; i-- > 0;) {
+    const int64_t at = shard.starts[i] + local % shard.extents[i];
+    if (at >= shard.atoms[i]) return -1;
+    position += at * stride;
+    stride *= shard.atoms[i];
+    local /= shard.extents[i];
+  }
+  return position;
+}
+
+// -1: another rank holds it, or nobody.
+MESHWRIGHT_DEVICE int64_t local_of(const Shard& shard, int64_t global) {
+  if (global < 0) return -1;
+  int64_t position = 0, stride = 1;
+  for (int i = shard.count; i-- > 0;) {
+    const int64_t at = global % shard.atoms[i] - shard.starts[i];
+    if (at < 0 || at >= shard.extents[i]) return -1;
+    position += at * stride;
+    stride *= shard.extents[i];
+    global /= shard.atoms[i];
+  }
+  return global == 0 ? position : -1;
+}
+
+// All lie row by row. `table`: of the forward what is looked up in, of the backward its gradient, which is made of
+// `rows`. An index outside of the table gives zeros: a GPU can't refuse it.
+struct LookupArguments {
+  int64_t positions = 0, columns = 0;
+  int64_t padding = -1;  // an index whose row has no gradient
+  View table, indices, rows;
+  Shard shard;
+};
+
+MESHWRIGHT_KERNEL(look_up, LookupArguments) {
+  const int64_t row =
+      local_of(arguments.shard, static_cast<int64_t>(load(arguments.indices, index / arguments.columns)));
+  store(arguments.rows, index,
+        row < 0 ? 0 : load(arguments.table, row * arguments.columns + index % arguments.columns));
+}
+
+// One index an element of the table, which adds up the positions in their order.
+MESHWRIGHT_KERNEL(look_up_gradient, LookupArguments) {
+  const int64_t row = index / arguments.columns, column = index % arguments.columns;
+  double sum = 0;
+  for (int64_t i = 0; i < arguments.positions; ++i) {
+    const int64_t named = static_cast<int64_t>(load(arguments.indices, i));
+    if (named != arguments.padding && local_of(arguments.shard, named) == row)
+      sum += load(arguments.rows, i * arguments.columns + column);
+  }
+  store(arguments.table, index, sum);
+}
+
+// Elements of a table, each dimension of which is walked with one of the result, or named by an index.
+struct PickArguments {
+  static constexpr int kMaxIndices = 3;
+  Sizes sizes;  // of the result
+  int32_t table_rank = 0;
+  int32_t index_of[kMaxRank] = {};      // by dimension of the table; -1: none
+  int32_t dimension_of[kMaxRank] = {};  // of the result, where no index names it
+  int64_t extents[kMaxRank] = {};       // of the table
+  View table;
+  View indices[kMaxIndices];  // strides over the result's dimensions
+  View result;                // lies row by row
+};
+
+MESHWRIGHT_KERNEL(pick, PickArguments) {
+  int64_t position[kMaxRank] = {};
+  int64_t rest = index;
+  for (int d = arguments.sizes.rank; d-- > 0;) {
+    position[d] = rest % arguments.sizes.of[d];
+    rest /= arguments.sizes.of[d];
+  }
+  int64_t source = 0;
+  bool inside = true;
+  for (int d = 0; d < arguments.table_rank; ++d) {
+    int64_t at = 0;
+    if (arguments.index_of[d] >= 0) {
+      const View& named = arguments.indices[arguments.index_of[d]];
+      at = static_cast<int64_t>(load(named, offset_of(arguments.sizes, named.strides, index)));
+      if (at < 0) at += arguments.extents[d];  // from the end
+      inside = inside && at >= 0 && at < arguments.extents[d];
+    } else {
+      at = position[arguments.dimension_of[d]];
+    }
+    source += at * arguments.table.strides[d];
+  }
+  store(arguments.result, index, inside ? load(arguments.table, source) : 0);
+}
+
+}  // namespace meshwright::cuda

@@ -1,0 +1,51 @@
+// Sums and maxima over some dimensions, one thread for each element of the result, and the running sum.
+#pragma once
+
+#include "kernel.h"
+
+namespace meshwright::cuda {
+
+struct ReduceArguments {
+  Sizes kept, reduced;
+  int64_t count = 1;   // elements that are reduced to one
+  double divisor = 1;  // of a mean
+  bool maximum = false;
+  bool truncates = false;  // an integer's sum, of whatever it is taken
+  View from;               // strides of the kept dimensions
+  int64_t reduced_strides[kMaxRank] = {};
+  View result;  // lies row by row
+};
+
+MESHWRIGHT_KERNEL(reduce, ReduceArguments) {
+  const int64_t first = offset_of(arguments.kept, arguments.from.strides, index);
+  double made = arguments.maximum ? -INFINITY : 0;
+  for (int64_t i = 0; i < arguments.count; ++i) {
+    const double number = load(arguments.from, first + offset_of(arguments.reduced, arguments.reduced_strides, i));
+    if (arguments.maximum)
+      made = number > made ? number : made;
+    else
+      made += arguments.truncates ? trunc(number) : number;
+  }
+  store(arguments.result, index, made / arguments.divisor);
+}
+
+// Lines of `extent` elements at a stride, each of which becomes its running sum.
+struct RunningSumArguments {
+  Sizes lines;
+  bool truncates = false;  // as of ReduceArguments
+  int64_t extent = 0, stride = 0, result_stride = 0;
+  View from, result;  // strides of the lines
+};
+
+MESHWRIGHT_KERNEL(running_sum, RunningSumArguments) {
+  const int64_t from = offset_of(arguments.lines, arguments.from.strides, index),
+                to = offset_of(arguments.lines, arguments.result.strides, index);
+  double sum = 0;
+  for (int64_t i = 0; i < arguments.extent; ++i) {
+    const double number = load(arguments.from, from + i * arguments.stride);
+    sum += arguments.truncates ? trunc(number) : number;
+    store(arguments.result, to + i * arguments.result_stride, sum);
+  }
+}
+
+}  // namespace meshwright::cuda

@@ -1,0 +1,375 @@
+// Every kernel's arithmetic, on the host, against what the op families say that their ops mean: on the cases of the
+// families (cases.txt in each one's folder), forward and backward, and on those below; with operands that lie row by
+// row, and with operands whose dimensions lie the other way round.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "guarded_kernel.h"
+#include "kernels/kernel.h"
+#include "meshwright/interpret.h"
+#include "meshwright/plugin.h"
+#include "meshwright/training_graph.h"
+#include "op_case.h"
+#include "op_writer.h"
+
+namespace meshwright::cuda {
+namespace {
+
+// Ops that have kernels.
+constexpr std::string_view kOps[] = {
+    "aten.mul.Tensor",
+    "aten.mul.Scalar",
+    "aten.div.Tensor",
+    "aten.neg",
+    "aten.clone",
+    "aten._to_copy",
+    "aten.exp",
+    "aten.log",
+    "aten.sqrt",
+    "aten.rsqrt",
+    "aten.reciprocal",
+    "aten.abs",
+    "aten.sin",
+    "aten.cos",
+    "aten.tanh",
+    "aten.tanh_backward",
+    "aten.sigmoid",
+    "aten.relu",
+    "aten.silu",
+    "aten.silu_backward",
+    "aten.pow.Tensor_Tensor",
+    "aten.pow.Tensor_Scalar",
+    "aten.maximum",
+    "aten.minimum",
+    "aten.min.other",
+    "aten.where.self",
+    "aten.where.ScalarOther",
+    "aten.where.Scalar",
+    "aten.eq.Tensor",
+    "aten.ne.Scalar",
+    "aten.le.Tensor",
+    "aten.__and__.Tensor",
+    "aten.logical_not",
+    "aten.add.Tensor",
+    "aten.sub.Tensor",
+    "aten.gelu",
+    "aten.gelu_backward",
+    "aten.threshold_backward",
+    "aten.masked_fill.Scalar",
+    "aten.mm",
+    "aten.bmm",
+    "aten.matmul",
+    "aten.addmm",
+    "aten.baddbmm",
+    "aten.linear",
+    "aten.sum",
+    "aten.sum.dim_IntList",
+    "aten.mean",
+    "aten.mean.dim",
+    "aten.cumsum",
+    "aten.layer_norm",
+    "aten.rms_norm",
+    "meshwright.layer_norm_backward",
+    "meshwright.rms_norm_backward",
+    "aten.embedding",
+    "aten.embedding_dense_backward",
+    "aten.index.Tensor",
+    "aten.gather",
+    "aten.copy",
+    "aten.slice_backward",
+    "aten.slice_scatter",
+    "aten.cat",
+    "aten.pad",
+    "aten.constant_pad_nd",
+    "aten.diff",
+    "aten.view",
+    "aten.permute",
+    "aten.transpose.int",
+    "aten.t",
+    "aten.expand",
+    "aten.slice.Tensor",
+    "aten.select.int",
+    "aten.unsqueeze",
+    "aten.split.Tensor",
+    "aten.scaled_dot_product_attention",
+    "meshwright.attention_backward",
+    "aten.cross_entropy_loss",
+    "meshwright.cross_entropy_backward",
+    "meshwright.cross_entropy_maximum",
+    "meshwright.cross_entropy_terms",
+    "meshwright.cross_entropy_count",
+    "meshwright.cross_entropy_combine",
+    "meshwright.cross_entropy_combine_backward",
+};
+
+// All families, as the program loads them.
+class LoadedFamilies final : public OpTable {
+ public:
+  LoadedFamilies() {
+    for (const auto& entry : std::filesystem::directory_iterator(OP_PLUGINS)) {
+      if (entry.path().extension() != ".so") continue;
+      void* library = dlopen(entry.path().c_str(), RTLD_NOW | RTLD_LOCAL);
+      if (library == nullptr) ADD_FAILURE() << dlerror();
+      const auto* plugin = reinterpret_cast<const meshwright_plugin_v1* (*)()>(dlsym(library, "meshwright_plugin"))();
+      Error error;
+      const Family& family =
+          families_.emplace_back(static_cast<OpFamily*>(plugin->create(Config(), error)), plugin->destroy);
+      for (const char* const* op = plugin->serves; op != nullptr && *op != nullptr; ++op) by_op_[*op] = family.get();
+    }
+  }
+  [[nodiscard]] const OpFamily* find(std::string_view op) const override {
+    const auto found = by_op_.find(op);
+    return found == by_op_.end() ? nullptr : found->second;
+  }
+
+ private:
+  using Family = std::unique_ptr<OpFamily, void (*)(void*)>;
+  std::vector<Family> families_;
+  std::map<std::string, const OpFamily*, std::less<>> by_op_;
+};
+
+// As if a device's memory.
+class Memory {
+ public:
+  Memory() : block_(std::size_t{1} << 17U, std::byte{0xff}) {}
+
+  std::byte* take(std::size_t bytes) {
+    std::byte* taken = block_.data() + used_;
+    used_ += (bytes + 255) / 256 * 256;
+    EXPECT_LE(used_, block_.size());
+    return taken;
+  }
+  std::vector<std::byte>& block() { return block_; }
+
+ private:
+  std::vector<std::byte> block_;
+  std::size_t used_ = 0;
+};
+
+// A copy of a tensor there; `turned`: its first dimension lies innermost, its last outermost.
+Seen place(const Tensor& tensor, bool turned, Memory& memory) {
+  Seen seen = seen_at(memory.take(tensor.bytes().size()), tensor.type());
+  if (turned) {
+    std::int64_t stride = 1;
+    for (std::size_t d = 0; d < seen.strides.size(); ++d) {
+      seen.strides[d] = stride;
+      stride *= tensor.shape()[d];
+    }
+  }
+  const std::vector<std::int64_t> own = strides_of(tensor.shape());
+  const std::size_t size = seen.element_bytes();
+  for (std::int64_t i = 0; i < tensor.elements(); ++i) {
+    std::int64_t at = 0;
+    for (std::size_t d = 0; d < own.size(); ++d) at += i / own[d] % tensor.shape()[d] * seen.strides[d];
+    std::copy_n(tensor.bytes().data() + static_cast<std::size_t>(i) * size, size,
+                seen.data + static_cast<std::size_t>(at) * size);
+  }
+  return seen;
+}
+
+bool is_close(double made, double expected, DType dtype) {
+  if (std::isnan(expected)) return std::isnan(made);
+  if (made == expected) return true;
+  const double tolerance = dtype == DType::float64 ? 1e-11 : dtype == DType::float32 ? 1e-5 : 0;
+  return std::abs(made - expected) <= tolerance * std::max(1.0, std::abs(expected));
+}
+
+// What ranks execute in the place of an op, which no family's own cases hold.
+struct LocalCase {
+  struct Drawn {
+    const char* name;
+    TensorType type;
+    int below = 0;  // integers count up to it, again and again; floating point is between 0.5 and 1.5, or, below 0, of
+                    // both signs
+  };
+  const char* op;
+  Attributes attributes;
+  std::vector<Drawn> operands;
+  TensorType result;
+};
+
+TensorType floats(std::vector<std::int64_t> shape) { return {DType::float32, std::move(shape)}; }
+
+// A shard of `name`: `extent` positions from `start` on, of `size`.
+Attributes shard(const std::string& name, std::int64_t size, std::int64_t extent, std::int64_t start,
+                 Attributes others = {}) {
+  others[name + "_atoms"] = std::vector<std::int64_t>{size};
+  others[name + "_extents"] = std::vector<std::int64_t>{extent};
+  others[name + "_starts"] = std::vector<std::int64_t>{start};
+  return others;
+}
+
+std::vector<LocalCase> local_cases() {
+  const TensorType labels{DType::int64, {14}};
+  std::vector<LocalCase> cases;
+  for (const std::int64_t start : {0, 4, 8}) {  // the last shard has rows, or classes, that pad
+    cases.push_back({"aten.embedding",
+                     shard("rows", 10, 4, start),
+                     {{"weight", floats({4, 3})}, {"indices", {DType::int64, {2, 5}}, 10}},
+                     floats({2, 5, 3})});
+    cases.push_back({"aten.embedding_dense_backward",
+                     shard("rows", 10, 4, start, {{"num_weights", std::int64_t{4}}}),
+                     {{"grad_output", floats({4, 5, 3}), -1}, {"indices", {DType::int64, {4, 5}}, 10}},
+                     floats({4, 3})});
+  }
+  for (const std::int64_t start : {0, 4}) {
+    const Attributes classes = shard("classes", 7, 4, start, {{"ignore_index", std::int64_t{2}}});
+    cases.push_back({"meshwright.cross_entropy_maximum", classes, {{"self", floats({14, 4}), -1}}, floats({14})});
+    cases.push_back({"meshwright.cross_entropy_terms",
+                     classes,
+                     {{"self", floats({14, 4}), -1}, {"target", labels, 7}, {"maximum", floats({14})}},
+                     floats({3, 14})});
+    cases.push_back({"meshwright.cross_entropy_combine_backward",
+                     classes,
+                     {{"grad_output", floats({})},
+                      {"self", floats({14, 4}), -1},
+                      {"target", labels, 7},
+                      {"maximum", floats({14})},
+                      {"terms", floats({3, 14})},
+                      {"count", floats({})}},
+                     floats({14, 4})});
+  }
+  cases.push_back({"meshwright.cross_entropy_count", {}, {{"terms", floats({3, 6})}}, floats({})});
+  cases.push_back(
+      {"meshwright.cross_entropy_combine", {}, {{"terms", floats({3, 6})}, {"count", floats({})}}, floats({})});
+  cases.push_back(
+      {"meshwright.cross_entropy_combine", {{"reduction", std::int64_t{0}}}, {{"terms", floats({3, 6})}}, floats({6})});
+  cases.push_back({"aten.pad",
+                   {{"pad", std::vector<std::int64_t>{-1, 2, 1, 0}}, {"mode", std::string("constant")}, {"value", 7.0}},
+                   {{"self", floats({2, 3})}},
+                   floats({3, 4})});
+  cases.push_back({"aten.scaled_dot_product_attention",
+                   shard("queries", 8, 4, 4, {{"is_causal", true}}),
+                   {{"query", floats({2, 4, 3}), -1}, {"key", floats({2, 8, 3}), -1}, {"value", floats({2, 8, 5}), -1}},
+                   floats({2, 4, 5})});
+  return cases;
+}
+
+Tensor draw(const LocalCase::Drawn& drawn) {
+  Tensor tensor(drawn.type);
+  for (std::int64_t i = 0; i < tensor.elements(); ++i) {
+    const double wave = std::sin(1.0 + 7.0 * static_cast<double>(i));
+    tensor.set(i, drawn.below > 0 ? static_cast<double>(i % drawn.below) : drawn.below < 0 ? wave : 1 + wave / 2);
+  }
+  return tensor;
+}
+
+class Kernels : public testing::Test {
+ protected:
+  // Runs the node by its kernels. Nothing is said of calls that they refuse.
+  void compare(const Graph& graph, const Node& node, const std::vector<Tensor>& values, const std::string& where) {
+    const WriteOp write = find_op(node.op);
+    if (write == nullptr) return;
+    for (const bool turned : {false, true}) {
+      Memory memory;
+      const OpCall call = make_call(graph, node);
+      std::vector<Seen> operands, results;
+      for (const Operand& operand : node.operands) operands.push_back(place(values[operand.value], turned, memory));
+      for (const ValueId result : node.results)
+        results.push_back(
+            seen_at(memory.take(static_cast<std::size_t>(graph.type(result).bytes())), graph.type(result)));
+      std::vector<Launch> launches;
+      OpWriter writer(
+          call, views_, operands, results, [&](std::size_t bytes) { return memory.take(bytes); }, launches);
+      if (const Status written = write(writer); !written) {
+        EXPECT_EQ(written.error().code, ErrorCode::bad_input) << where << ": " << written.error().message;
+        return;
+      }
+      for (const Launch& launch : launches) EXPECT_EQ(run_guarded(launch, memory.block()), "") << where;
+      for (std::size_t i = 0; i < results.size(); ++i) {
+        const Tensor &expected = values[node.results[i]],
+                     made = Tensor::in({results[i].data, expected.bytes().size()}, expected.type());
+        for (std::int64_t at = 0; at < expected.elements(); ++at) {
+          ASSERT_TRUE(is_close(made.get(at), expected.get(at), expected.type().dtype))
+              << where << ", " << node.op << (turned ? ", turned" : "") << ": element " << at << " of result " << i
+              << " is " << made.get(at) << ", and should be " << expected.get(at);
+        }
+      }
+    }
+    compared_.insert(node.op);
+  }
+
+  void compare_cases(const std::string& file) {
+    const Result<std::vector<OpCase>> cases = read_op_cases(file);
+    ASSERT_TRUE(cases) << cases.error().message;
+    for (const OpCase& op_case : *cases) {
+      const std::string where = file.substr(file.rfind('/') + 1) + ", block " + std::to_string(op_case.number);
+      if (has_complex(make_call(op_case.graph, op_case.graph.nodes[0]))) continue;
+      std::map<ValueId, Tensor> sources = draw_sources(op_case, 1);
+      const Graph forward = with_loss(op_case, sources);
+      const Result<TrainingGraph> training = differentiate(forward, families());
+      const Graph& graph = training ? training->graph : op_case.graph;
+      const Result<std::vector<Tensor>> values = interpret(graph, families(), sources);
+      if (!values) continue;  // nobody here computes it
+      for (const Node& node : graph.nodes) compare(graph, node, *values, where);
+    }
+  }
+
+  void compare_local(const LocalCase& local) {
+    Graph graph;
+    Node& node = graph.nodes.emplace_back();
+    node.op = local.op;
+    node.attributes = local.attributes;
+    std::map<ValueId, Tensor> sources;
+    for (const LocalCase::Drawn& drawn : local.operands) {
+      const auto id = static_cast<ValueId>(graph.values.size());
+      graph.values.push_back({drawn.name, drawn.type, kNoId, false});
+      graph.sources.push_back({SourceKind::user_input, id, {drawn.name}});
+      node.operands.push_back({drawn.name, id});
+      sources.emplace(id, draw(drawn));
+    }
+    node.results.push_back(static_cast<ValueId>(graph.values.size()));
+    graph.values.push_back({"result", local.result, 0, false});
+    const Result<std::vector<Tensor>> values = interpret(graph, families(), sources);
+    ASSERT_TRUE(values) << local.op << ": " << values.error().message;
+    compare(graph, node, *values, "a case of this file");
+  }
+
+  static const OpTable& families() {
+    static const LoadedFamilies all;
+    return all;
+  }
+
+  ViewFinder views_{families()};
+  std::set<std::string, std::less<>> compared_;
+};
+
+TEST_F(Kernels, ComputeWhatTheFamiliesMean) {
+  for (const auto& entry : std::filesystem::directory_iterator(OP_PLUGINS)) {
+    if (entry.path().string().ends_with(".cases.txt")) compare_cases(entry.path());
+  }
+  for (const LocalCase& local : local_cases()) compare_local(local);
+  for (const std::string_view op : kOps) EXPECT_TRUE(compared_.contains(op)) << op << " was compared nowhere";
+}
+
+TEST_F(Kernels, CountElementsAsTensorsDo) {
+  EXPECT_EQ(static_cast<int>(Element::float32), static_cast<int>(DType::float32));
+  EXPECT_EQ(static_cast<int>(Element::bfloat16), static_cast<int>(DType::bfloat16));
+  EXPECT_EQ(static_cast<int>(Element::boolean), static_cast<int>(DType::boolean));
+  EXPECT_EQ(static_cast<int>(Element::int64), static_cast<int>(DType::int64));
+}
+
+// CUDA passes 4 KiB at most.
+TEST_F(Kernels, HaveArgumentsThatALaunchCanCarry) {
+  for (const Kernel& kernel : kernels()) EXPECT_LE(kernel.argument_bytes, 4096U - sizeof(std::int64_t)) << kernel.name;
+}
+
+TEST_F(Kernels, RefuseTypesThatTheyDoNotCompute) {
+  const Result<Element> element = element_for(DType::bfloat16);
+  ASSERT_FALSE(element);
+  EXPECT_EQ(element.error().message, "kernels of cuda do not compute bfloat16 yet");
+  EXPECT_EQ(find_op("aten.fft_fft2"), nullptr);
+}
+
+}  // namespace
+}  // namespace meshwright::cuda

@@ -1,0 +1,130 @@
+// Attention, forward and backward. The probabilities lie in scratch as doubles: generic kernels, where cuDNN's keep a
+// logarithm for each row.
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/attention.h"
+#include "op_writer.h"
+
+namespace meshwright::cuda {
+
+namespace {
+
+class AttentionWriter {
+ public:
+  explicit AttentionWriter(OpWriter& writer) : writer_(writer), node_(writer.call.node) {}
+
+  // All operands, and the launch that finds the probabilities.
+  Status begin() {
+    if (node_.number("dropout_p", 0) != 0) return bad_input("cuda has no kernel for attention with dropout");
+    const std::pair<const char*, View*> named[] = {{"query", &arguments_.query},
+                                                   {"key", &arguments_.key},
+                                                   {"value", &arguments_.value},
+                                                   {"output", &arguments_.output},
+                                                   {"grad_output", &arguments_.gradient}};
+    for (const auto& [name, view] : named) {
+      const Seen* operand = writer_.operand(name);
+      if (operand == nullptr) continue;
+      const Result<Seen> rows = writer_.in_rows(*operand);
+      if (!rows) return rows.error();
+      const Result<View> made = view_for(*rows, {});
+      if (!made) return made.error();
+      *view = *made;
+      reads_.push_back(rows->range());
+    }
+    const std::vector<std::int64_t>&query = writer_.operand("query")->type.shape,
+          &key = writer_.operand("key")->type.shape;
+    arguments_.l = query[query.size() - 2];
+    arguments_.d = query.back();
+    arguments_.s = key[key.size() - 2];
+    arguments_.e = writer_.operand("value")->type.shape.back();
+    if (writer_.operand("query")->type.elements() == 0 || writer_.operand("key")->type.elements() == 0)
+      return bad_input("cuda has no kernel for attention of nothing");
+    arguments_.rows = writer_.operand("query")->type.elements() / arguments_.d;
+    arguments_.repeats =
+        arguments_.rows / arguments_.l / (writer_.operand("key")->type.elements() / arguments_.s / arguments_.d);
+    arguments_.scale = node_.number("scale", 1 / std::sqrt(static_cast<double>(arguments_.d)));
+    arguments_.causal = node_.boolean("is_causal", false);
+    const Result<Shard> queries = shard_of(node_, "queries", arguments_.l);
+    if (!queries) return queries.error();
+    arguments_.queries = *queries;
+    if (Status status = take_mask(query); !status) return status;
+    arguments_.probabilities =
+        reinterpret_cast<double*>(write_between(KernelId::attention_probabilities, &AttentionArguments::probabilities));
+    return Done{};
+  }
+
+  // A number for each query and key.
+  std::byte* write_between(KernelId kernel, double* AttentionArguments::*made) {
+    const std::size_t bytes = static_cast<std::size_t>(arguments_.rows * arguments_.s) * sizeof(double);
+    std::byte* memory = writer_.scratch(bytes);
+    arguments_.*made = reinterpret_cast<double*>(memory);
+    writer_.launch(kernel, arguments_, arguments_.rows, reads_, {{memory, bytes}});
+    reads_.push_back({memory, bytes});
+    return memory;
+  }
+
+  Status write(KernelId kernel, const Seen& result) {
+    const Result<View> made = view_for(result, {});
+    if (!made) return made.error();
+    arguments_.result = *made;
+    writer_.launch(kernel, arguments_, result.type.elements(), reads_, {result.range()});
+    return Done{};
+  }
+
+ private:
+  Status take_mask(const std::vector<std::int64_t>& query) {
+    const Seen* mask = writer_.operand("attn_mask");
+    if (mask == nullptr) return Done{};
+    std::vector<std::int64_t> scores(query.begin(), query.end() - 1);
+    scores.push_back(arguments_.s);
+    const Walk walk = walk_over(scores, {broadcast_strides(*mask, scores)});
+    const Result<Sizes> sizes = sizes_for(walk.sizes);
+    const Result<View> view = view_for(*mask, walk.strides[0]);
+    if (!sizes) return sizes.error();
+    if (!view) return view.error();
+    arguments_.has_mask = true;
+    arguments_.scores = *sizes;
+    arguments_.mask = *view;
+    reads_.push_back(mask->range());
+    return Done{};
+  }
+
+  OpWriter& writer_;
+  const Node& node_;
+  AttentionArguments arguments_;
+  std::vector<Range> reads_;
+};
+
+Status write_attention(OpWriter& writer) {
+  AttentionWriter attention(writer);
+  if (Status status = attention.begin(); !status) return status;
+  return attention.write(KernelId::attention_result, writer.results[0]);
+}
+
+Status write_attention_backward(OpWriter& writer) {
+  const std::vector<std::int64_t> mask = writer.call.node.integers("output_mask");
+  if (mask.size() > 3 && mask[3] != 0) return bad_input("cuda has no kernel for the gradient of an attention's mask");
+  AttentionWriter attention(writer);
+  if (Status status = attention.begin(); !status) return status;
+  attention.write_between(KernelId::attention_slopes, &AttentionArguments::slopes);
+  constexpr KernelId kKernelOf[] = {KernelId::attention_query_gradient, KernelId::attention_key_gradient,
+                                    KernelId::attention_value_gradient};
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (!mask.empty() && mask[i] == 0) continue;
+    if (Status status = attention.write(kKernelOf[i], writer.results[next++]); !status) return status;
+  }
+  return Done{};
+}
+
+}  // namespace
+
+WriteOp attention_op(std::string_view op) {
+  if (op == "aten.scaled_dot_product_attention") return write_attention;
+  return op == "meshwright.attention_backward" ? write_attention_backward : nullptr;
+}
+
+}  // namespace meshwright::cuda

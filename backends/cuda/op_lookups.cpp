@@ -1,0 +1,144 @@
+// Embeddings, and elements that indices name.
+#include <algorithm>
+#include <charconv>
+#include <string>
+
+#include "kernels/lookups.h"
+#include "op_writer.h"
+
+namespace meshwright::cuda {
+
+Result<Shard> shard_of(const Node& node, const std::string& name, std::int64_t size) {
+  std::vector<std::int64_t> atoms = node.integers(name + "_atoms"), extents = node.integers(name + "_extents"),
+                            starts = node.integers(name + "_starts");
+  if (atoms.empty() || atoms.size() != extents.size() || atoms.size() != starts.size()) {
+    atoms = extents = {size};
+    starts = {0};
+  }
+  if (atoms.size() > Shard::kMaxAtoms)
+    return bad_input("kernels of cuda see dimensions of at most " + std::to_string(Shard::kMaxAtoms) + " atoms");
+  Shard shard;
+  shard.count = static_cast<std::int32_t>(atoms.size());
+  std::ranges::copy(atoms, shard.atoms);
+  std::ranges::copy(extents, shard.extents);
+  std::ranges::copy(starts, shard.starts);
+  return shard;
+}
+
+namespace {
+
+// Of embedding and of its backward: operand 0 has the rows, result 0 is the table, or the other way round.
+Status write_look_up(OpWriter& writer) {
+  const Node& node = writer.call.node;
+  const bool backward = node.op == "aten.embedding_dense_backward";
+  const Result<Seen> first = writer.in_rows(writer.operands[0]), indices = writer.in_rows(writer.operands[1]);
+  if (!first) return first.error();
+  if (!indices) return indices.error();
+  const Seen &table = backward ? writer.results[0] : *first, &rows = backward ? *first : writer.results[0];
+  const Result<View> table_view = view_for(table, {}), index_view = view_for(*indices, {}),
+                     row_view = view_for(rows, {});
+  const Result<Shard> shard = shard_of(node, "rows", table.type.shape[0]);
+  if (!table_view) return table_view.error();
+  if (!index_view) return index_view.error();
+  if (!row_view) return row_view.error();
+  if (!shard) return shard.error();
+  const LookupArguments arguments{indices->type.elements(),
+                                  table.type.shape.back(),
+                                  backward ? node.integer("padding_idx", -1) : -1,
+                                  *table_view,
+                                  *index_view,
+                                  *row_view,
+                                  *shard};
+  writer.launch(backward ? KernelId::look_up_gradient : KernelId::look_up, arguments, writer.results[0].type.elements(),
+                {first->range(), indices->range()}, {writer.results[0].range()});
+  return Done{};
+}
+
+// "indices.2" names dimension 2 of the table.
+std::int32_t named_dimension(std::string_view operand) {
+  std::int32_t dimension = 0;
+  const std::string_view number = operand.substr(operand.find('.') + 1);
+  std::from_chars(number.data(), number.data() + number.size(), dimension);
+  return dimension;
+}
+
+// Along one dimension, an index for each element of the result.
+Status write_gather(OpWriter& writer) {
+  const Seen &table = writer.operands[0], &index = writer.operands[1], &result = writer.results[0];
+  const std::int64_t named = writer.call.node.integer("dim", 0), rank = table.type.rank();
+  PickArguments arguments;
+  const Result<Sizes> sizes = sizes_for(result.type.shape);
+  const Result<View> view = view_for(table, table.strides), indices = view_for(index, index.strides),
+                     made = view_for(result, {});
+  if (!sizes) return sizes.error();
+  if (!view) return view.error();
+  if (!indices) return indices.error();
+  if (!made) return made.error();
+  arguments.sizes = *sizes;
+  arguments.table_rank = static_cast<std::int32_t>(rank);
+  arguments.table = *view;
+  arguments.indices[0] = *indices;
+  arguments.result = *made;
+  for (std::int32_t d = 0; d < arguments.table_rank; ++d) {
+    arguments.index_of[d] = d == (named < 0 ? named + rank : named) ? 0 : -1;
+    arguments.dimension_of[d] = d;
+    arguments.extents[d] = table.type.shape[static_cast<std::size_t>(d)];
+  }
+  writer.launch(KernelId::pick, arguments, result.type.elements(), {table.range(), index.range()}, {result.range()});
+  return Done{};
+}
+
+Status write_pick(OpWriter& writer) {
+  const Seen &table = writer.operands[0], &result = writer.results[0];
+  const auto indices = static_cast<std::int32_t>(writer.operands.size()) - 1;
+  const std::int32_t first = named_dimension(writer.call.node.operands[1].name);
+  const std::size_t rank = table.type.shape.size();
+  PickArguments arguments;
+  if (indices > PickArguments::kMaxIndices || rank > kMaxRank)
+    return bad_input("cuda has a kernel for at most " + std::to_string(PickArguments::kMaxIndices) + " indices into " +
+                     std::to_string(kMaxRank) + " dimensions");
+  const Result<Sizes> sizes = sizes_for(result.type.shape);
+  const Result<View> view = view_for(table, table.strides), made = view_for(result, {});
+  if (!sizes) return sizes.error();
+  if (!view) return view.error();
+  if (!made) return made.error();
+  arguments.sizes = *sizes;
+  arguments.table_rank = static_cast<std::int32_t>(rank);
+  arguments.table = *view;
+  arguments.result = *made;
+  // The dimensions of the indices stand in the place of those that they name.
+  const std::size_t own = result.type.shape.size() + static_cast<std::size_t>(indices) - rank;
+  const std::vector<std::int64_t> of_indices(result.type.shape.begin() + first,
+                                             result.type.shape.begin() + first + static_cast<std::ptrdiff_t>(own));
+  std::vector<Range> reads{table.range()};
+  for (std::int32_t i = 0; i < indices; ++i) {
+    const Seen& index = writer.operands[static_cast<std::size_t>(i) + 1];
+    if (named_dimension(writer.call.node.operands[static_cast<std::size_t>(i) + 1].name) != first + i)
+      return bad_input("cuda has a kernel for indices of neighbouring dimensions alone");
+    if (index.type.dtype == DType::boolean) return bad_input("cuda has no kernel for masks as indices");
+    std::vector<std::int64_t> strides(result.type.shape.size(), 0);
+    std::ranges::copy(broadcast_strides(index, of_indices), strides.begin() + first);
+    const Result<View> named = view_for(index, strides);
+    if (!named) return named.error();
+    arguments.indices[i] = *named;
+    reads.push_back(index.range());
+  }
+  for (std::int32_t d = 0; d < arguments.table_rank; ++d) {
+    const bool is_named = d >= first && d < first + indices;
+    arguments.index_of[d] = is_named ? d - first : -1;
+    arguments.dimension_of[d] = d < first ? d : d - indices + static_cast<std::int32_t>(own);
+    arguments.extents[d] = table.type.shape[static_cast<std::size_t>(d)];
+  }
+  writer.launch(KernelId::pick, arguments, result.type.elements(), std::move(reads), {result.range()});
+  return Done{};
+}
+
+}  // namespace
+
+WriteOp lookup_op(std::string_view op) {
+  if (op == "aten.embedding" || op == "aten.embedding_dense_backward") return write_look_up;
+  if (op == "aten.gather") return write_gather;
+  return op == "aten.index.Tensor" ? write_pick : nullptr;
+}
+
+}  // namespace meshwright::cuda

@@ -1,0 +1,134 @@
+// Cross entropy, whole and in the steps that it is cut into where classes or positions are sharded.
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
+
+#include "kernels/losses.h"
+#include "op_writer.h"
+
+namespace meshwright::cuda {
+
+namespace {
+
+class LossWriter {
+ public:
+  explicit LossWriter(OpWriter& writer) : writer_(writer) {
+    arguments_.ignored = writer.call.node.integer("ignore_index", -100);
+    arguments_.reduction = static_cast<LossReduction>(writer.call.node.integer("reduction", 1));
+  }
+
+  // Takes what the call has of these.
+  Status begin() {
+    if (writer_.call.node.number("label_smoothing", 0) != 0) return bad_input("cuda has no kernel for smoothed labels");
+    const std::pair<const char*, View*> named[] = {{"self", &arguments_.logits},         {"target", &arguments_.labels},
+                                                   {"maximum", &arguments_.maximum},     {"terms", &arguments_.terms},
+                                                   {"count", &arguments_.count},         {"weight", &arguments_.weight},
+                                                   {"grad_output", &arguments_.gradient}};
+    for (const auto& [name, view] : named) {
+      const Seen* operand = writer_.operand(name);
+      if (operand == nullptr) continue;
+      const Result<Seen> rows = writer_.in_rows(*operand);
+      if (!rows) return rows.error();
+      if (Status status = set(*rows, *view); !status) return status;
+      reads_.push_back(rows->range());
+    }
+    arguments_.has_count = writer_.operand("count") != nullptr;
+    arguments_.has_weight = writer_.operand("weight") != nullptr;
+    if (const Seen* terms = writer_.operand("terms")) arguments_.positions = terms->type.shape[1];
+    const Seen* logits = writer_.operand("self");
+    if (logits == nullptr) return Done{};
+    const Seen* labels = writer_.operand("target");
+    if (logits->type.rank() != 2 || (labels != nullptr && is_floating(labels->type.dtype)))
+      return bad_input("cuda has a kernel for logits of two dimensions with labels alone, and these are " +
+                       to_string(logits->type));
+    arguments_.positions = logits->type.shape[0];
+    arguments_.classes = logits->type.shape[1];
+    const Result<Shard> shard = shard_of(writer_.call.node, "classes", arguments_.classes);
+    if (!shard) return shard.error();
+    arguments_.shard = *shard;
+    return Done{};
+  }
+
+  // One step, whose result is the call's first.
+  Status write(KernelId kernel, View LossArguments::*made, std::int64_t count) {
+    const Seen& result = writer_.results[0];
+    if (Status status = set(result, arguments_.*made); !status) return status;
+    writer_.launch(kernel, arguments_, count, reads_, {result.range()});
+    return Done{};
+  }
+
+  // One step, whose result is scratch, and read by those behind it. In doubles, as the whole op keeps them.
+  void write_between(KernelId kernel, View LossArguments::*made, std::int64_t elements, std::int64_t count) {
+    const Seen between =
+        seen_at(writer_.scratch(static_cast<std::size_t>(elements) * sizeof(double)), {DType::float64, {elements}});
+    View& view = arguments_.*made;
+    view.data = between.data;
+    view.element = Element::float64;
+    writer_.launch(kernel, arguments_, count, reads_, {between.range()});
+    reads_.push_back(between.range());
+  }
+
+  // As the ranks would do it that have all positions and classes.
+  void write_until_count() {
+    const std::int64_t positions = arguments_.positions;
+    write_between(KernelId::loss_maximum, &LossArguments::maximum, positions, positions);
+    write_between(KernelId::loss_terms, &LossArguments::terms, 3 * positions, positions);
+    if (arguments_.reduction != LossReduction::mean) return;
+    write_between(KernelId::loss_count, &LossArguments::count, 1, 1);
+    arguments_.has_count = true;
+  }
+
+  [[nodiscard]] std::int64_t positions() const { return arguments_.positions; }
+  [[nodiscard]] std::int64_t results() const {
+    return arguments_.reduction == LossReduction::none ? arguments_.positions : 1;
+  }
+  [[nodiscard]] std::int64_t logits() const { return arguments_.positions * arguments_.classes; }
+
+ private:
+  static Status set(const Seen& tensor, View& view) {
+    const Result<View> made = view_for(tensor, {});
+    if (!made) return made.error();
+    view = *made;
+    return Done{};
+  }
+
+  OpWriter& writer_;
+  LossArguments arguments_;
+  std::vector<Range> reads_;
+};
+
+Status write_loss(OpWriter& writer) {
+  LossWriter loss(writer);
+  if (Status status = loss.begin(); !status) return status;
+  const std::string& op = writer.call.node.op;
+  if (op == "meshwright.cross_entropy_maximum")
+    return loss.write(KernelId::loss_maximum, &LossArguments::maximum, loss.positions());
+  if (op == "meshwright.cross_entropy_terms")
+    return loss.write(KernelId::loss_terms, &LossArguments::terms, loss.positions());
+  if (op == "meshwright.cross_entropy_count") return loss.write(KernelId::loss_count, &LossArguments::count, 1);
+  if (op == "meshwright.cross_entropy_combine")
+    return loss.write(KernelId::loss_combine, &LossArguments::result, loss.results());
+  if (op == "meshwright.cross_entropy_combine_backward")
+    return loss.write(KernelId::loss_gradient, &LossArguments::result, loss.logits());
+  loss.write_until_count();
+  if (op == "aten.cross_entropy_loss")
+    return loss.write(KernelId::loss_combine, &LossArguments::result, loss.results());
+  return loss.write(KernelId::loss_gradient, &LossArguments::result, loss.logits());
+}
+
+constexpr std::string_view kLosses[] = {"aten.cross_entropy_loss",
+                                        "meshwright.cross_entropy_backward",
+                                        "meshwright.cross_entropy_maximum",
+                                        "meshwright.cross_entropy_terms",
+                                        "meshwright.cross_entropy_count",
+                                        "meshwright.cross_entropy_combine",
+                                        "meshwright.cross_entropy_combine_backward"};
+
+}  // namespace
+
+WriteOp loss_op(std::string_view op) {
+  return std::ranges::find(kLosses, op) != std::end(kLosses) ? write_loss : nullptr;
+}
+
+}  // namespace meshwright::cuda

@@ -1,0 +1,148 @@
+// Ops that only move elements.
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "kernels/pointwise.h"
+#include "op_writer.h"
+
+namespace meshwright::cuda {
+
+namespace {
+
+// Views that are copied, since what they see changes while they are needed.
+Status write_views(OpWriter& writer) {
+  Seen source = writer.operands[0];
+  for (std::size_t i = 0; i < writer.results.size(); ++i) {
+    Result<std::optional<Seen>> seen = writer.views.find(source, writer.call, i);
+    if (!seen) return seen.error();
+    if (!*seen) {
+      Result<Seen> rows = writer.in_rows(source);
+      if (!rows) return rows.error();
+      source = std::move(*rows);
+      seen = writer.views.find(source, writer.call, i);
+      if (!seen) return seen.error();
+      if (!*seen) return internal_error(writer.call.node.op + " is no view of its operand");
+    }
+    if (Status status = writer.copy(**seen, writer.results[i]); !status) return status;
+  }
+  return Done{};
+}
+
+// The part of a tensor that has this shape and begins at so many elements along each dimension.
+Seen part_of(const Seen& whole, const std::vector<std::int64_t>& start, const std::vector<std::int64_t>& shape) {
+  std::int64_t at = 0;
+  for (std::size_t d = 0; d < start.size(); ++d) at += start[d] * whole.strides[d];
+  return {{whole.type.dtype, shape},
+          whole.data + static_cast<std::ptrdiff_t>(at * static_cast<std::int64_t>(whole.element_bytes())),
+          whole.strides};
+}
+
+std::size_t dimension_of(const Node& node, std::int64_t rank, std::int64_t otherwise) {
+  const std::int64_t named = node.integer("dim", otherwise);
+  return static_cast<std::size_t>(named < 0 ? named + rank : named);
+}
+
+// One after the other along a dimension.
+Status join(OpWriter& writer, const std::vector<const Seen*>& parts, std::size_t dim, const Seen& result) {
+  std::vector<std::int64_t> start(result.strides.size(), 0);
+  for (const Seen* part : parts) {
+    if (part->type.rank() != result.type.rank()) continue;  // an empty one
+    if (Status status = writer.copy(*part, part_of(result, start, part->type.shape)); !status) return status;
+    start[dim] += part->type.shape[dim];
+  }
+  return Done{};
+}
+
+Status write_join(OpWriter& writer) {
+  std::vector<const Seen*> parts;
+  for (const Seen& operand : writer.operands) parts.push_back(&operand);
+  return join(writer, parts, dimension_of(writer.call.node, writer.results[0].type.rank(), 0), writer.results[0]);
+}
+
+// The first differences of what is joined.
+Status write_difference(OpWriter& writer) {
+  if (writer.call.node.integer("n", 1) != 1)
+    return bad_input("cuda has a kernel for first differences alone, and n is " +
+                     std::to_string(writer.call.node.integer("n", 1)));
+  const Seen& result = writer.results[0];
+  const std::size_t dim = dimension_of(writer.call.node, result.type.rank(), -1);
+  std::vector<const Seen*> parts;
+  TensorType type{result.type.dtype, result.type.shape};
+  for (const char* name : {"prepend", "self", "append"}) {
+    if (const Seen* part = writer.operand(name)) parts.push_back(part);
+  }
+  ++type.shape[dim];
+  Seen whole = *writer.operand("self");
+  if (parts.size() > 1) {
+    whole = seen_at(writer.scratch(static_cast<std::size_t>(type.bytes())), type);
+    if (Status status = join(writer, parts, dim, whole); !status) return status;
+  }
+  std::vector<std::int64_t> start(type.shape.size(), 0);
+  const Seen earlier = part_of(whole, start, result.type.shape);
+  start[dim] = 1;
+  const Function function = result.type.dtype == DType::boolean ? Function::not_equal : Function::subtract;
+  return combine(writer, function, part_of(whole, start, result.type.shape), earlier, result);
+}
+
+// Numbers around a tensor; a negative width takes some of it away.
+Status write_border(OpWriter& writer) {
+  const Node& node = writer.call.node;
+  if (node.text("mode", "constant") != "constant")
+    return bad_input("cuda has a kernel for borders of a constant alone, and the mode is " +
+                     node.text("mode", "constant"));
+  const Seen &from = writer.operands[0], &result = writer.results[0];
+  const std::vector<std::int64_t> widths = node.integers("pad");
+  std::vector<std::int64_t> shape = from.type.shape, source(shape.size(), 0), target(shape.size(), 0);
+  for (std::size_t i = 0; i + 1 < widths.size(); i += 2) {
+    const std::size_t d = shape.size() - 1 - i / 2;
+    source[d] = std::max<std::int64_t>(0, -widths[i]);
+    target[d] = std::max<std::int64_t>(0, widths[i]);
+    shape[d] -= source[d] + std::max<std::int64_t>(0, -widths[i + 1]);
+  }
+  if (Status status = fill_with(writer, node.number("value", 0), result); !status) return status;
+  return writer.copy(part_of(from, source, shape), part_of(result, target, shape));
+}
+
+// What slices hold goes into the whole.
+Status put_slice(OpWriter& writer, const Seen& from) {
+  const Node& node = writer.call.node;
+  const Seen& result = writer.results[0];
+  const std::size_t dim = dimension_of(node, result.type.rank(), 0);
+  const std::int64_t size = result.type.shape[dim], named = node.integer("start", 0);
+  std::vector<std::int64_t> start(result.type.shape.size(), 0);
+  start[dim] = std::clamp<std::int64_t>(named < 0 ? named + size : named, 0, size);
+  Seen taken = part_of(result, start, from.type.shape);
+  taken.strides[dim] *= node.integer("step", 1);
+  return writer.copy(from, taken);
+}
+
+// The gradient of what a slice took: zeros around it.
+Status write_slice_gradient(OpWriter& writer) {
+  if (Status status = fill_with(writer, 0, writer.results[0]); !status) return status;
+  return put_slice(writer, writer.operands[0]);
+}
+
+Status write_slice_scatter(OpWriter& writer) {
+  if (Status status = writer.copy(writer.operands[0], writer.results[0]); !status) return status;
+  return put_slice(writer, writer.operands[1]);
+}
+
+constexpr std::string_view kViews[] = {
+    "aten.view",    "aten.reshape",     "aten._unsafe_view", "aten.permute",      "aten.transpose.int",
+    "aten.t",       "aten.expand",      "aten.slice.Tensor", "aten.select.int",   "aten.unsqueeze",
+    "aten.squeeze", "aten.squeeze.dim", "aten.squeeze.dims", "aten.split.Tensor", "aten.split_with_sizes",
+    "aten.chunk",   "aten.unbind.int",  "aten.detach"};
+
+}  // namespace
+
+WriteOp movement_op(std::string_view op) {
+  if (std::ranges::find(kViews, op) != std::end(kViews)) return write_views;
+  if (op == "aten.pad" || op == "aten.constant_pad_nd") return write_border;
+  if (op == "aten.diff") return write_difference;
+  if (op == "aten.slice_scatter") return write_slice_scatter;
+  if (op == "aten.slice_backward") return write_slice_gradient;
+  return op == "aten.cat" ? write_join : nullptr;
+}
+
+}  // namespace meshwright::cuda

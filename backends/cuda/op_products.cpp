@@ -1,0 +1,108 @@
+// Products of matrices.
+#include "kernels/products.h"
+#include "op_writer.h"
+
+namespace meshwright::cuda {
+
+namespace {
+
+// A tensor as the kernel has it: strides of batches, rows, columns.
+Result<View> matrix_view(const Seen& tensor, std::span<const std::int64_t> batches, std::int64_t row,
+                         std::int64_t column) {
+  Result<View> view = view_for(tensor, batches);
+  if (!view) return view;
+  view->strides[ProductArguments::kRow] = row;
+  view->strides[ProductArguments::kColumn] = column;
+  return view;
+}
+
+// The dimensions of an operand but those of its matrix, seen as the result's batches.
+std::vector<std::int64_t> batch_strides(const Seen& tensor, std::size_t own, std::span<const std::int64_t> batches) {
+  const std::size_t leading = tensor.strides.size() - own;
+  const Seen outer{{tensor.type.dtype,
+                    {tensor.type.shape.begin(), tensor.type.shape.begin() + static_cast<std::ptrdiff_t>(leading)}},
+                   tensor.data,
+                   {tensor.strides.begin(), tensor.strides.begin() + static_cast<std::ptrdiff_t>(leading)}};
+  return broadcast_strides(outer, batches);
+}
+
+// alpha·a·b + beta·addend; a vector is a row on the left and a column on the right. `swaps`: b is given with rows and
+// columns exchanged.
+Status write(OpWriter& writer, const Seen& a, const Seen& b, bool swaps, const Seen* addend, double alpha,
+             double beta) {
+  const Seen& result = writer.results[0];
+  const std::size_t a_own = a.strides.size() > 1 ? 2 : 1, b_own = b.strides.size() > 1 ? 2 : 1, own = a_own + b_own - 2;
+  const std::vector<std::int64_t>& shape = result.type.shape;
+  const std::span<const std::int64_t> batches(shape.data(), shape.size() - own);
+  ProductArguments arguments;
+  arguments.k = a.type.shape.back();
+  if (a_own == 2) arguments.m = a.type.shape[a.type.shape.size() - 2];
+  std::int64_t b_row = b.strides[b.strides.size() - b_own], b_column = b_own == 2 ? b.strides.back() : 0;
+  if (swaps) std::swap(b_row, b_column);
+  if (b_own == 2) arguments.n = b.type.shape[b.type.shape.size() - (swaps ? 2 : 1)];
+  const std::int64_t a_row = a_own == 2 ? a.strides[a.strides.size() - 2] : 0;
+  std::vector<std::vector<std::int64_t>> strides{batch_strides(a, a_own, batches), batch_strides(b, b_own, batches),
+                                                 batch_strides(result, own, batches)};
+  std::vector<std::int64_t> added;  // of the addend, which broadcasts to the whole result
+  if (addend != nullptr) {
+    added = broadcast_strides(*addend, shape);
+    strides.emplace_back(added.begin(), added.begin() + static_cast<std::ptrdiff_t>(batches.size()));
+  }
+  const Walk walk = walk_over(batches, strides);
+  if (walk.sizes.size() > ProductArguments::kRow)
+    return bad_input("kernels of cuda take products of at most " + std::to_string(ProductArguments::kRow) +
+                     " dimensions of batches");
+  const Result<Sizes> batch = sizes_for(walk.sizes);
+  if (!batch) return batch.error();
+  arguments.batch = *batch;
+  const auto last = [&](const std::vector<std::int64_t>& all, bool is_row) -> std::int64_t {
+    const bool has = is_row ? a_own == 2 : b_own == 2;
+    if (!has) return 0;
+    return is_row ? all[all.size() - own] : all.back();
+  };
+  const Result<View> left = matrix_view(a, walk.strides[0], a_row, a.strides.back()),
+                     right = matrix_view(b, walk.strides[1], b_row, b_column),
+                     made =
+                         matrix_view(result, walk.strides[2], last(result.strides, true), last(result.strides, false));
+  if (!left) return left.error();
+  if (!right) return right.error();
+  if (!made) return made.error();
+  arguments.a = *left;
+  arguments.b = *right;
+  arguments.result = *made;
+  arguments.alpha = alpha;
+  arguments.beta = beta;
+  std::vector<Range> reads{a.range(), b.range()};
+  if (addend != nullptr) {
+    const Result<View> view = matrix_view(*addend, walk.strides[3], last(added, true), last(added, false));
+    if (!view) return view.error();
+    arguments.addend = *view;
+    arguments.adds = true;
+    reads.push_back(addend->range());
+  }
+  writer.launch(KernelId::product, arguments, result.type.elements(), std::move(reads), {result.range()});
+  return Done{};
+}
+
+Status write_product(OpWriter& writer) {
+  return write(writer, writer.operands[0], writer.operands[1], false, nullptr, 1, 1);
+}
+
+Status write_added_product(OpWriter& writer) {
+  return write(writer, writer.operands[1], writer.operands[2], false, &writer.operands[0],
+               writer.call.node.number("alpha", 1), writer.call.node.number("beta", 1));
+}
+
+Status write_linear(OpWriter& writer) {
+  return write(writer, *writer.operand("input"), *writer.operand("weight"), true, writer.operand("bias"), 1, 1);
+}
+
+}  // namespace
+
+WriteOp product_op(std::string_view op) {
+  if (op == "aten.mm" || op == "aten.bmm" || op == "aten.matmul") return write_product;
+  if (op == "aten.addmm" || op == "aten.baddbmm") return write_added_product;
+  return op == "aten.linear" ? write_linear : nullptr;
+}
+
+}  // namespace meshwright::cuda

@@ -1,0 +1,86 @@
+// Sums, means, maxima and running sums.
+#include <algorithm>
+
+#include "dimensions.h"
+#include "kernels/reductions.h"
+#include "op_writer.h"
+
+namespace meshwright::cuda {
+
+namespace {
+
+// The dimensions of `tensor` that are chosen: their sizes and strides.
+struct Dimensions {
+  std::vector<std::int64_t> sizes, strides;
+};
+
+Dimensions choose(const Seen& tensor, const std::vector<bool>& named, bool which) {
+  Dimensions chosen;
+  for (std::size_t d = 0; d < named.size(); ++d) {
+    if (named[d] != which) continue;
+    chosen.sizes.push_back(tensor.type.shape[d]);
+    chosen.strides.push_back(tensor.strides[d]);
+  }
+  return chosen;
+}
+
+Status write_reduction(OpWriter& writer) {
+  const Node& node = writer.call.node;
+  const Seen &from = writer.operands[0], &result = writer.results[0];
+  const std::vector<bool> reduces = named_or_all_dimensions(list_of(node, "dim"), from.type.rank());
+  const Dimensions kept = choose(from, reduces, false), reduced = choose(from, reduces, true);
+  const Walk over_kept = walk_over(kept.sizes, {kept.strides}),
+             over_reduced = walk_over(reduced.sizes, {reduced.strides});
+  const Result<Sizes> kept_sizes = sizes_for(over_kept.sizes), reduced_sizes = sizes_for(over_reduced.sizes);
+  const Result<View> source = view_for(from, over_kept.strides[0]), target = view_for(result, {});
+  if (!kept_sizes) return kept_sizes.error();
+  if (!reduced_sizes) return reduced_sizes.error();
+  if (!source) return source.error();
+  if (!target) return target.error();
+  ReduceArguments arguments;
+  arguments.kept = *kept_sizes;
+  arguments.reduced = *reduced_sizes;
+  for (const std::int64_t size : reduced.sizes) arguments.count *= size;
+  if (node.op.starts_with("aten.mean")) arguments.divisor = static_cast<double>(arguments.count);
+  arguments.maximum = node.op == "aten.amax";
+  arguments.truncates = !is_floating(result.type.dtype);
+  arguments.from = *source;
+  std::ranges::copy(over_reduced.strides[0], arguments.reduced_strides);
+  arguments.result = *target;
+  writer.launch(KernelId::reduce, arguments, result.type.elements(), {from.range()}, {result.range()});
+  return Done{};
+}
+
+Status write_running_sum(OpWriter& writer) {
+  const Seen &from = writer.operands[0], &result = writer.results[0];
+  if (from.type.rank() == 0) return writer.copy(from, result);
+  const std::int64_t named = writer.call.node.integer("dim", 0);
+  const auto dim = static_cast<std::size_t>(named < 0 ? named + from.type.rank() : named);
+  std::vector<bool> is_line(from.type.shape.size(), false);
+  is_line[dim] = true;
+  const Dimensions lines = choose(from, is_line, false), made = choose(result, is_line, false);
+  const Walk walk = walk_over(lines.sizes, {lines.strides, made.strides});
+  const Result<Sizes> sizes = sizes_for(walk.sizes);
+  const Result<View> source = view_for(from, walk.strides[0]), target = view_for(result, walk.strides[1]);
+  if (!sizes) return sizes.error();
+  if (!source) return source.error();
+  if (!target) return target.error();
+  const RunningSumArguments arguments{
+      *sizes, !is_floating(result.type.dtype), from.type.shape[dim], from.strides[dim], result.strides[dim], *source,
+      *target};
+  writer.launch(KernelId::running_sum, arguments,
+                from.type.elements() / std::max<std::int64_t>(1, from.type.shape[dim]), {from.range()},
+                {result.range()});
+  return Done{};
+}
+
+}  // namespace
+
+WriteOp reduction_op(std::string_view op) {
+  if (op == "aten.sum" || op == "aten.sum.dim_IntList" || op == "aten.mean" || op == "aten.mean.dim" ||
+      op == "aten.amax")
+    return write_reduction;
+  return op == "aten.cumsum" ? write_running_sum : nullptr;
+}
+
+}  // namespace meshwright::cuda

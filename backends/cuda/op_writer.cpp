@@ -1,0 +1,33 @@
+#include "op_writer.h"
+
+#include "kernels/movement.h"
+
+namespace meshwright::cuda {
+
+Result<Seen> OpWriter::in_rows(const Seen& tensor) {
+  if (tensor.is_contiguous()) return tensor;
+  Seen made = seen_at(scratch(static_cast<std::size_t>(tensor.type.bytes())), tensor.type);
+  if (Status status = copy(tensor, made); !status) return status.error();
+  return made;
+}
+
+Status OpWriter::copy(const Seen& from, const Seen& to) {
+  const Walk walk = walk_over(to.type.shape, {from.strides, to.strides});
+  const Result<Sizes> sizes = sizes_for(walk.sizes);
+  if (!sizes) return sizes.error();
+  const Result<View> source = view_for(from, walk.strides[0]), target = view_for(to, walk.strides[1]);
+  if (!source) return source.error();
+  if (!target) return target.error();
+  launch(KernelId::copy, CopyArguments{*sizes, *source, *target}, to.type.elements(), {from.range()}, {to.range()});
+  return Done{};
+}
+
+WriteOp find_op(std::string_view op) {
+  for (const auto find :
+       {pointwise_op, movement_op, product_op, reduction_op, norm_op, lookup_op, loss_op, attention_op}) {
+    if (const WriteOp found = find(op)) return found;
+  }
+  return nullptr;
+}
+
+}  // namespace meshwright::cuda

@@ -1,0 +1,95 @@
+// What writes the launches of one op: a function that is found by the op's name (find_op). It sees the call, where
+// operands and results lie, and adds launches.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "meshwright/op.h"
+#include "seen.h"
+#include "view_finder.h"
+
+namespace meshwright::cuda {
+
+class OpWriter {
+ public:
+  // `scratch`: gives memory that is the instruction's own. Results lie row by row.
+  OpWriter(const OpCall& of, ViewFinder& finder, std::vector<Seen> reads, std::vector<Seen> makes,
+           std::function<std::byte*(std::size_t)> scratch, std::vector<Launch>& launches)
+      : call(of),
+        views(finder),
+        operands(std::move(reads)),
+        results(std::move(makes)),
+        scratch_(std::move(scratch)),
+        launches_(launches) {}
+
+  const OpCall& call;
+  ViewFinder& views;
+  const std::vector<Seen> operands;  // as the call's
+  const std::vector<Seen> results;
+
+  // Null: the call does not have it.
+  [[nodiscard]] const Seen* operand(std::string_view name) const {
+    const auto index = call.node.operand_index(name);
+    return index ? &operands[*index] : nullptr;
+  }
+
+  std::byte* scratch(std::size_t bytes) { return scratch_(bytes); }
+  // The same elements row by row: itself, or a copy.
+  Result<Seen> in_rows(const Seen& tensor);
+  // Elements of `from` go to those of `to`, which has the same shape.
+  Status copy(const Seen& from, const Seen& to);
+
+  template <class Arguments>
+  void launch(KernelId kernel, const Arguments& arguments, std::int64_t count, std::vector<Range> reads,
+              std::vector<Range> writes) {
+    static_assert(std::is_trivially_copyable_v<Arguments>);
+    if (count == 0) return;
+    Launch made{kernel, std::vector<std::byte>(sizeof(Arguments)), count, std::move(reads), std::move(writes)};
+    std::memcpy(made.arguments.data(), &arguments, sizeof(Arguments));
+    launches_.push_back(std::move(made));
+  }
+
+ private:
+  const std::function<std::byte*(std::size_t)> scratch_;
+  std::vector<Launch>& launches_;
+};
+
+using WriteOp = Status (*)(OpWriter&);
+
+// Null: there is no kernel for the op.
+WriteOp find_op(std::string_view op);
+
+// The same by file: op_pointwise.cpp, op_movement.cpp, op_products.cpp, op_reductions.cpp, op_norms.cpp,
+// op_lookups.cpp, op_losses.cpp, op_attention.cpp.
+WriteOp pointwise_op(std::string_view op);
+WriteOp movement_op(std::string_view op);
+WriteOp product_op(std::string_view op);
+WriteOp reduction_op(std::string_view op);
+WriteOp norm_op(std::string_view op);
+WriteOp lookup_op(std::string_view op);
+WriteOp loss_op(std::string_view op);
+WriteOp attention_op(std::string_view op);
+
+enum class Function : std::int32_t;
+
+// Which positions of NAME this rank holds, as the node's attributes say; of `size`. Errors: bad_input for more atoms
+// than kernels see.
+struct Shard;
+Result<Shard> shard_of(const Node& node, const std::string& name, std::int64_t size);
+
+// result = a function of two numbers of each element of `a` and of `b`, which have its shape.
+Status combine(OpWriter& writer, Function function, const Seen& a, const Seen& b, const Seen& result);
+Status fill_with(OpWriter& writer, double number, const Seen& result);
+
+// One element after the other, combined by a function of two numbers: a sum in place. They have one shape.
+Status combine_into(OpWriter& writer, Function function, const Seen& addend, const Seen& sum);
+
+}  // namespace meshwright::cuda

@@ -1,0 +1,133 @@
+#include "recorded_streams.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "combine.h"
+#include "split_mix.h"
+
+namespace meshwright::cuda {
+
+namespace {
+
+// In the order of the ranks. Results may lie where something comes from, so that all is read first. False: they were
+// asked for different things.
+bool collect(const std::vector<RecordedStream*>& streams) {
+  const Job& first = streams.front()->jobs.front();
+  const std::size_t bytes = first.count * static_cast<std::size_t>(size_bytes(first.dtype));
+  const std::size_t read = first.kind == JobKind::reduce_scatter ? bytes * streams.size() : bytes;
+  std::vector<std::byte> made;
+  for (const RecordedStream* stream : streams) {
+    const Job& job = stream->jobs.front();
+    if (job.count != first.count || job.dtype != first.dtype || job.maximum != first.maximum) return false;
+    if (first.kind == JobKind::all_gather || made.empty()) {
+      made.insert(made.end(), job.from, job.from + read);
+    } else {
+      const std::size_t elements = read / static_cast<std::size_t>(size_bytes(job.dtype));
+      combine_for(job.dtype, job.maximum)(made.data(), job.from, elements);
+    }
+  }
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    const std::size_t at = first.kind == JobKind::reduce_scatter ? bytes * i : 0;
+    std::memcpy(streams[i]->jobs.front().to, made.data() + at, first.kind == JobKind::all_gather ? made.size() : bytes);
+  }
+  return true;
+}
+
+// What one job has of a peer, in order.
+std::vector<const RecordedMessage*> with_peer(const std::vector<RecordedMessage>& messages, int peer) {
+  std::vector<const RecordedMessage*> found;
+  for (const RecordedMessage& message : messages) {
+    if (message.peer == peer) found.push_back(&message);
+  }
+  return found;
+}
+
+// The n-th message to a peer is the n-th that this one receives. False: it receives others.
+bool hand_over(const std::vector<RecordedStream*>& streams) {
+  for (const RecordedStream* from : streams) {
+    const Job& sender = from->jobs.front();
+    for (const RecordedStream* to : streams) {
+      const Job& receiver = to->jobs.front();
+      const auto sent = with_peer(sender.sends, receiver.communicator->rank);
+      const auto received = with_peer(receiver.receives, sender.communicator->rank);
+      if (sent.size() != received.size()) return false;
+      for (std::size_t i = 0; i < sent.size(); ++i) {
+        if (sent[i]->bytes != received[i]->bytes) return false;
+        std::memcpy(received[i]->data, sent[i]->data, sent[i]->bytes);
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+void RecordedStreams::advance() {
+  std::vector<RecordedStream*> ready;
+  for (RecordedStream& stream : streams_) {
+    if (!stream.jobs.empty() && !stream.failed && is_ready(stream)) ready.push_back(&stream);
+  }
+  if (ready.empty()) return;
+  random_ += kSplitMixStep;
+  happen(*ready[split_mix(random_) % ready.size()]);
+}
+
+bool RecordedStreams::is_ready(RecordedStream& stream) {
+  const Job& job = stream.jobs.front();
+  if (job.kind == JobKind::wait) return job.event->done >= job.version;
+  return job.communicator == nullptr || !together(stream).empty();
+}
+
+RecordedStream* RecordedStreams::stream_at(const RecordedCommunicator* member) {
+  for (RecordedStream& stream : streams_) {
+    if (!stream.jobs.empty() && stream.jobs.front().communicator == member) return &stream;
+  }
+  return nullptr;
+}
+
+std::vector<RecordedStream*> RecordedStreams::together(RecordedStream& stream) {
+  const JobKind kind = stream.jobs.front().kind;
+  const RecordedGroup& group = *stream.jobs.front().communicator->group;
+  std::vector<RecordedStream*> streams;
+  const auto comes = [&](const RecordedCommunicator* member) {
+    RecordedStream* at = member == nullptr || member->aborted ? nullptr : stream_at(member);
+    if (at == nullptr || at->jobs.front().kind != kind) return false;
+    if (std::ranges::find(streams, at) == streams.end()) streams.push_back(at);
+    return true;
+  };
+  if (kind != JobKind::exchange) {
+    const bool all = std::ranges::all_of(group.members, comes);
+    return all ? streams : std::vector<RecordedStream*>{};
+  }
+  streams.push_back(&stream);
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    const Job& job = streams[i]->jobs.front();
+    const auto peers_come = [&](const std::vector<RecordedMessage>& own, std::vector<RecordedMessage> Job::*theirs) {
+      return std::ranges::all_of(own, [&](const RecordedMessage& message) {
+        const RecordedCommunicator* peer = group.members[static_cast<std::size_t>(message.peer)];
+        const auto of_this = [&](const RecordedMessage& other) { return other.peer == job.communicator->rank; };
+        return comes(peer) && std::ranges::any_of(stream_at(peer)->jobs.front().*theirs, of_this);
+      });
+    };
+    if (!peers_come(job.sends, &Job::receives) || !peers_come(job.receives, &Job::sends)) return {};
+  }
+  return streams;
+}
+
+void RecordedStreams::happen(RecordedStream& stream) {
+  Job& job = stream.jobs.front();
+  if (job.kind == JobKind::record) job.event->done = std::max(job.event->done, job.version);
+  if (job.kind == JobKind::work && !job.run()) stream.failed = true;
+  if (job.communicator == nullptr) {
+    stream.jobs.pop_front();
+    return;
+  }
+  const std::vector<RecordedStream*> streams = together(stream);
+  const bool agree = job.kind == JobKind::exchange ? hand_over(streams) : collect(streams);
+  for (RecordedStream* each : streams) each->failed = each->failed || !agree;
+  for (RecordedStream* each : streams) each->jobs.pop_front();
+}
+
+}  // namespace meshwright::cuda

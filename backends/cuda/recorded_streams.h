@@ -1,0 +1,88 @@
+// The streams of all devices of a recording driver: what was asked for and is not done yet, and in which order it gets
+// done.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <vector>
+
+#include "meshwright/dtype.h"
+
+namespace meshwright::cuda {
+
+enum class JobKind : std::uint8_t { work, record, wait, all_reduce, all_gather, reduce_scatter, exchange };
+
+// Of a send or a receive.
+struct RecordedMessage {
+  int peer = 0;
+  std::byte* data = nullptr;
+  std::size_t bytes = 0;
+};
+
+struct RecordedGroup;
+
+// Of one rank: its part of a group.
+struct RecordedCommunicator {
+  RecordedGroup* group = nullptr;
+  int rank = 0;
+  bool aborted = false;
+};
+
+struct RecordedEvent {
+  std::size_t number = 0;
+  std::int64_t recorded = 0, done = 0;
+};
+
+struct Job {
+  JobKind kind = JobKind::work;
+  std::function<bool()> run;  // of work; false: it touched what it may not
+  RecordedEvent* event = nullptr;
+  std::int64_t version = 0;  // of the event
+  RecordedCommunicator* communicator = nullptr;
+  const std::byte* from = nullptr;
+  std::byte* to = nullptr;
+  std::size_t count = 0;
+  DType dtype = DType::float32;
+  bool maximum = false;
+  std::vector<RecordedMessage> sends, receives;
+};
+
+struct RecordedStream {
+  int device = 0;
+  std::size_t number = 0;
+  std::deque<Job> jobs;
+  bool failed = false;
+};
+
+struct RecordedGroup {
+  std::vector<RecordedCommunicator*> members;  // by rank
+};
+
+// Used by one thread at a time.
+class RecordedStreams {
+ public:
+  explicit RecordedStreams(std::uint64_t seed) : random_(seed) {}
+
+  RecordedStream& add(int device, std::size_t number) {
+    return streams_.emplace_back(RecordedStream{device, number, {}, false});
+  }
+  // Lets the first job of one stream happen, drawn of those that can: a wait whose event was recorded, a collective
+  // whose ranks are all there, and all else.
+  void advance();
+
+ private:
+  bool is_ready(RecordedStream& stream);
+  // Where a member's collective is the first job; null: it has not come there.
+  RecordedStream* stream_at(const RecordedCommunicator* member);
+  // All streams whose first jobs are one collective; of sends and receives those that hand something to each other,
+  // through others too. Empty: not all are there.
+  std::vector<RecordedStream*> together(RecordedStream& stream);
+  void happen(RecordedStream& stream);
+
+  std::deque<RecordedStream> streams_;
+  std::uint64_t random_;
+};
+
+}  // namespace meshwright::cuda

@@ -1,0 +1,358 @@
+#include "recording_driver.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "guarded_kernel.h"
+#include "recorded_streams.h"
+#include "trace.h"
+
+namespace meshwright::cuda {
+
+namespace {
+
+constexpr Code kInvalid = 1;  // cudaErrorInvalidValue
+
+struct RecordedDevice {
+  std::map<std::byte*, std::vector<std::byte>> memory;
+  std::vector<TraceEntry> trace;
+  std::size_t streams = 0, events = 0;
+  std::int64_t waits = 0;
+  bool has_kernels = false;
+  std::string wrong;  // what a kernel did that its launch does not say
+};
+
+// Between ncclGroupStart and ncclGroupEnd, of one thread.
+struct OpenGroup {
+  int depth = 0;
+  std::map<std::pair<RecordedCommunicator*, RecordedStream*>, Job> exchanges;
+};
+
+class RecordingDriver final : public Driver {
+ public:
+  explicit RecordingDriver(const RecordingOptions& options)
+      : options_(options), devices_(static_cast<std::size_t>(options.devices)), streams_(options.seed) {}
+
+  Code get_device_count(int& count) override {
+    if (const Code code = enter(EntryPoint::get_device_count)) return code;
+    count = options_.devices;
+    return 0;
+  }
+  Code set_device(int device) override {
+    if (const Code code = enter(EntryPoint::set_device)) return code;
+    if (device < 0 || device >= options_.devices) return 101;  // cudaErrorInvalidDevice
+    const std::lock_guard lock(mutex_);
+    current_[std::this_thread::get_id()] = device;
+    return 0;
+  }
+  Code allocate(std::byte*& memory, std::size_t bytes) override {
+    if (const Code code = enter(EntryPoint::allocate)) return code;
+    const std::lock_guard lock(mutex_);
+    std::vector<std::byte> block(bytes, std::byte{0xff});
+    memory = block.data();
+    here().memory.emplace(memory, std::move(block));
+    return 0;
+  }
+  Code release(std::byte* memory) override {
+    if (const Code code = enter(EntryPoint::release)) return code;
+    const std::lock_guard lock(mutex_);
+    return here().memory.erase(memory) == 1 ? 0 : kInvalid;
+  }
+
+  Code stream_create(Stream& stream) override {
+    if (const Code code = enter(EntryPoint::stream_create)) return code;
+    const std::lock_guard lock(mutex_);
+    stream.handle = &streams_.add(current(), here().streams++);
+    return 0;
+  }
+  Code stream_destroy(Stream stream) override {
+    if (const Code code = enter(EntryPoint::stream_destroy)) return code;
+    const std::lock_guard lock(mutex_);
+    of(stream).jobs.clear();
+    return 0;
+  }
+  // Whoever asks lets one thing happen, on any device.
+  Code stream_query(Stream stream) override {
+    if (const Code code = enter(EntryPoint::stream_query)) return code;
+    const std::lock_guard lock(mutex_);
+    streams_.advance();
+    RecordedStream& queried = of(stream);
+    if (queried.failed) return 719;  // cudaErrorLaunchFailure
+    if (!queried.jobs.empty()) return kNotReady;
+    trace(queried, {TraceKind::joined, queried.number, 0, "", {}, {}});
+    return 0;
+  }
+  Code event_create(Event& event) override {
+    if (const Code code = enter(EntryPoint::event_create)) return code;
+    const std::lock_guard lock(mutex_);
+    event.handle = &events_.emplace_back(RecordedEvent{here().events++, 0, 0});
+    return 0;
+  }
+  Code event_destroy(Event) override { return enter(EntryPoint::event_destroy); }
+  Code event_record(Event event, Stream stream) override {
+    if (const Code code = enter(EntryPoint::event_record)) return code;
+    const std::lock_guard lock(mutex_);
+    auto& recorded = *static_cast<RecordedEvent*>(event.handle);
+    ++recorded.recorded;
+    add_event(of(stream), JobKind::record, recorded);
+    trace(of(stream), {TraceKind::record, of(stream).number, recorded.number, "", {}, {}});
+    return 0;
+  }
+  Code stream_wait_event(Stream stream, Event event) override {
+    if (const Code code = enter(EntryPoint::stream_wait_event)) return code;
+    const std::lock_guard lock(mutex_);
+    if (++here().waits == options_.omitted_wait) return 0;
+    auto& recorded = *static_cast<RecordedEvent*>(event.handle);
+    add_event(of(stream), JobKind::wait, recorded);
+    trace(of(stream), {TraceKind::wait, of(stream).number, recorded.number, "", {}, {}});
+    return 0;
+  }
+
+  Code copy(void* to, const void* from, std::size_t bytes, CopyKind kind, Stream stream) override {
+    if (const Code code = enter(EntryPoint::copy)) return code;
+    const std::lock_guard lock(mutex_);
+    const Range read{static_cast<const std::byte*>(from), bytes}, written{static_cast<const std::byte*>(to), bytes};
+    if (kind != CopyKind::to_device && !is_ours(read)) return kInvalid;
+    if (kind != CopyKind::to_host && !is_ours(written)) return kInvalid;
+    add_work(of(stream), name(EntryPoint::copy), {read}, {written}, [=] {
+      std::memcpy(to, from, bytes);
+      return true;
+    });
+    return 0;
+  }
+  Code fill(void* to, int byte, std::size_t bytes, Stream stream) override {
+    if (const Code code = enter(EntryPoint::fill)) return code;
+    const std::lock_guard lock(mutex_);
+    const Range written{static_cast<const std::byte*>(to), bytes};
+    if (!is_ours(written)) return kInvalid;
+    add_work(of(stream), name(EntryPoint::fill), {}, {written}, [=] {
+      std::memset(to, byte, bytes);
+      return true;
+    });
+    return 0;
+  }
+  Code load_kernels(EntryPoint& entry) override {
+    entry = EntryPoint::load_module;
+    if (const Code code = enter(entry)) return code;
+    entry = EntryPoint::get_function;
+    for (std::size_t i = 0; i < kKernels; ++i) {
+      if (const Code code = enter(entry)) return code;
+    }
+    const std::lock_guard lock(mutex_);
+    here().has_kernels = true;
+    return 0;
+  }
+  Code launch(const Launch& launch, Stream stream) override {
+    if (const Code code = enter(EntryPoint::launch)) return code;
+    const std::lock_guard lock(mutex_);
+    if (!here().has_kernels) return 98;  // cudaErrorInvalidDeviceFunction
+    const auto ours = [this](const Range& range) { return is_ours(range); };
+    if (!std::ranges::all_of(launch.reads, ours) || !std::ranges::all_of(launch.writes, ours)) return kInvalid;
+    const int device = current();
+    add_work(of(stream), kernel(launch.kernel).name, launch.reads, launch.writes, [this, launch, device] {
+      RecordedDevice& at = devices_[static_cast<std::size_t>(device)];
+      if (at.wrong.empty() && at.memory.size() == 1) at.wrong = run_guarded(launch, at.memory.begin()->second);
+      return at.wrong.empty();
+    });
+    return 0;
+  }
+
+  Code get_unique_id(UniqueId& id) override {
+    if (const Code code = enter(EntryPoint::get_unique_id)) return code;
+    const std::lock_guard lock(mutex_);
+    id.fill(0);
+    const std::size_t number = groups_.size();
+    std::memcpy(id.data(), &number, sizeof number);
+    groups_.emplace_back();
+    return 0;
+  }
+  Code init_communicator(Communicator& communicator, int ranks, const UniqueId& id, int rank) override {
+    if (const Code code = enter(EntryPoint::init_communicator)) return code;
+    const std::lock_guard lock(mutex_);
+    std::size_t number = 0;
+    std::memcpy(&number, id.data(), sizeof number);
+    RecordedGroup& group = groups_[number];
+    group.members.resize(static_cast<std::size_t>(ranks), nullptr);
+    communicator.handle = group.members[static_cast<std::size_t>(rank)] =
+        &communicators_.emplace_back(RecordedCommunicator{&group, rank, false});
+    return 0;
+  }
+  Code destroy_communicator(Communicator) override { return enter(EntryPoint::destroy_communicator); }
+  Code abort_communicator(Communicator communicator) override {
+    if (const Code code = enter(EntryPoint::abort_communicator)) return code;
+    const std::lock_guard lock(mutex_);
+    static_cast<RecordedCommunicator*>(communicator.handle)->aborted = true;
+    return 0;
+  }
+  Code communicator_error(Communicator, Code& error) override {
+    error = 0;
+    return enter(EntryPoint::communicator_error);
+  }
+  Code group_start() override {
+    if (const Code code = enter(EntryPoint::group_start)) return code;
+    const std::lock_guard lock(mutex_);
+    ++open_[std::this_thread::get_id()].depth;
+    return 0;
+  }
+  Code group_end() override {
+    if (const Code code = enter(EntryPoint::group_end)) return code;
+    const std::lock_guard lock(mutex_);
+    OpenGroup& open = open_[std::this_thread::get_id()];
+    if (--open.depth > 0) return 0;
+    for (auto& [where, job] : open.exchanges) {
+      std::vector<Range> reads, writes;
+      for (const RecordedMessage& message : job.sends) reads.push_back({message.data, message.bytes});
+      for (const RecordedMessage& message : job.receives) writes.push_back({message.data, message.bytes});
+      add_collective(*where.second, "ncclSend and ncclRecv", std::move(reads), std::move(writes), std::move(job));
+    }
+    open.exchanges.clear();
+    return 0;
+  }
+  Code all_reduce(const void* from, void* to, std::size_t count, DType dtype, bool maximum, Communicator communicator,
+                  Stream stream) override {
+    return collect(EntryPoint::all_reduce, JobKind::all_reduce, from, to, count, 1, 1, dtype, maximum, communicator,
+                   stream);
+  }
+  Code all_gather(const void* from, void* to, std::size_t count, DType dtype, Communicator communicator,
+                  Stream stream) override {
+    return collect(EntryPoint::all_gather, JobKind::all_gather, from, to, count, 1, members(communicator), dtype, false,
+                   communicator, stream);
+  }
+  Code reduce_scatter(const void* from, void* to, std::size_t count, DType dtype, bool maximum,
+                      Communicator communicator, Stream stream) override {
+    return collect(EntryPoint::reduce_scatter, JobKind::reduce_scatter, from, to, count, members(communicator), 1,
+                   dtype, maximum, communicator, stream);
+  }
+  Code send(const void* from, std::size_t bytes, int peer, Communicator communicator, Stream stream) override {
+    if (const Code code = enter(EntryPoint::send)) return code;
+    return post({peer, static_cast<std::byte*>(const_cast<void*>(from)), bytes}, true, communicator, stream);
+  }
+  Code receive(void* to, std::size_t bytes, int peer, Communicator communicator, Stream stream) override {
+    if (const Code code = enter(EntryPoint::receive)) return code;
+    return post({peer, static_cast<std::byte*>(to), bytes}, false, communicator, stream);
+  }
+
+  std::string error_text(EntryPoint entry, Code code) override {
+    const bool is_made = std::ranges::any_of(options_.failures, [&](const RecordingOptions::Failure& failure) {
+      return failure.entry == entry && failure.code == code;
+    });
+    return is_made ? "the failure that was asked for" : "the recording driver refuses it";
+  }
+
+  Status check_device(int device) override {
+    const std::lock_guard lock(mutex_);
+    RecordedDevice& checked = devices_[static_cast<std::size_t>(device)];
+    const std::vector<TraceEntry> trace = std::exchange(checked.trace, {});
+    if (!checked.wrong.empty()) return internal_error(checked.wrong);
+    return check_races(trace);
+  }
+
+ private:
+  // Counts the call, and fails it where it is to fail.
+  Code enter(EntryPoint entry) {
+    const std::lock_guard lock(mutex_);
+    const std::int64_t call = ++calls_[static_cast<std::size_t>(entry)];
+    for (const RecordingOptions::Failure& failure : options_.failures) {
+      if (failure.entry == entry && failure.call == call) return failure.code;
+    }
+    return 0;
+  }
+
+  int current() { return current_[std::this_thread::get_id()]; }
+  RecordedDevice& here() { return devices_[static_cast<std::size_t>(current())]; }
+  static RecordedStream& of(Stream stream) { return *static_cast<RecordedStream*>(stream.handle); }
+  static std::size_t members(Communicator communicator) {
+    return static_cast<RecordedCommunicator*>(communicator.handle)->group->members.size();
+  }
+
+  bool is_ours(const Range& range) {
+    return range.bytes == 0 || std::ranges::any_of(here().memory, [&](const auto& block) {
+             return range.begin >= block.second.data() &&
+                    range.begin + range.bytes <= block.second.data() + block.second.size();
+           });
+  }
+
+  void trace(const RecordedStream& stream, TraceEntry entry) {
+    devices_[static_cast<std::size_t>(stream.device)].trace.push_back(std::move(entry));
+  }
+
+  static void add_event(RecordedStream& stream, JobKind kind, RecordedEvent& event) {
+    Job job;
+    job.kind = kind;
+    job.event = &event;
+    job.version = event.recorded;
+    stream.jobs.push_back(std::move(job));
+  }
+
+  void add_work(RecordedStream& stream, const char* what, std::vector<Range> reads, std::vector<Range> writes,
+                std::function<bool()> run) {
+    Job job;
+    job.run = std::move(run);
+    stream.jobs.push_back(std::move(job));
+    trace(stream, {TraceKind::work, stream.number, 0, what, std::move(reads), std::move(writes)});
+  }
+
+  void add_collective(RecordedStream& stream, const char* what, std::vector<Range> reads, std::vector<Range> writes,
+                      Job job) {
+    stream.jobs.push_back(std::move(job));
+    trace(stream, {TraceKind::work, stream.number, 0, what, std::move(reads), std::move(writes)});
+  }
+
+  Code collect(EntryPoint entry, JobKind kind, const void* from, void* to, std::size_t count, std::size_t reads,
+               std::size_t writes, DType dtype, bool maximum, Communicator communicator, Stream stream) {
+    if (const Code code = enter(entry)) return code;
+    const std::lock_guard lock(mutex_);
+    const std::size_t bytes = count * static_cast<std::size_t>(size_bytes(dtype));
+    const Range read{static_cast<const std::byte*>(from), bytes * reads},
+        written{static_cast<const std::byte*>(to), bytes * writes};
+    if (!is_ours(read) || !is_ours(written)) return 4;  // ncclInvalidArgument
+    Job job;
+    job.kind = kind;
+    job.communicator = static_cast<RecordedCommunicator*>(communicator.handle);
+    job.from = read.begin;
+    job.to = static_cast<std::byte*>(to);
+    job.count = count;
+    job.dtype = dtype;
+    job.maximum = maximum;
+    add_collective(of(stream), name(entry), {read}, {written}, std::move(job));
+    return 0;
+  }
+
+  Code post(const RecordedMessage& message, bool sends, Communicator communicator, Stream stream) {
+    const std::lock_guard lock(mutex_);
+    OpenGroup& open = open_[std::this_thread::get_id()];
+    if (open.depth == 0 || !is_ours({message.data, message.bytes}))
+      return 4;  // a single one could wait for another for ever
+    auto* own = static_cast<RecordedCommunicator*>(communicator.handle);
+    Job& job = open.exchanges[{own, &of(stream)}];
+    job.kind = JobKind::exchange;
+    job.communicator = own;
+    (sends ? job.sends : job.receives).push_back(message);
+    return 0;
+  }
+
+  const RecordingOptions options_;
+  std::mutex mutex_;
+  std::vector<RecordedDevice> devices_;
+  RecordedStreams streams_;
+  std::deque<RecordedEvent> events_;
+  std::deque<RecordedGroup> groups_;
+  std::deque<RecordedCommunicator> communicators_;
+  std::map<std::thread::id, int> current_;
+  std::map<std::thread::id, OpenGroup> open_;
+  std::array<std::int64_t, kEntryPoints.size()> calls_{};
+};
+
+}  // namespace
+
+std::unique_ptr<Driver> make_recording_driver(const RecordingOptions& options) {
+  return std::make_unique<RecordingDriver>(options);
+}
+
+}  // namespace meshwright::cuda

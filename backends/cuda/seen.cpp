@@ -1,0 +1,89 @@
+#include "seen.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "meshwright/tensor.h"
+
+namespace meshwright::cuda {
+
+bool Seen::is_contiguous() const {
+  std::int64_t expected = 1;
+  for (std::size_t d = strides.size(); d-- > 0;) {
+    if (type.shape[d] != 1 && strides[d] != expected) return false;
+    expected *= type.shape[d];
+  }
+  return true;
+}
+
+Range Seen::range() const {
+  if (type.elements() == 0) return {data, 0};
+  std::int64_t last = 0;
+  for (std::size_t d = 0; d < strides.size(); ++d) last += (type.shape[d] - 1) * strides[d];
+  return {data, static_cast<std::size_t>(last + 1) * element_bytes()};
+}
+
+Seen seen_at(std::byte* data, TensorType type) {
+  std::vector<std::int64_t> strides = strides_of(type.shape);
+  return {std::move(type), data, std::move(strides)};
+}
+
+Walk walk_over(std::span<const std::int64_t> sizes, const std::vector<std::vector<std::int64_t>>& strides) {
+  Walk walk{{}, std::vector<std::vector<std::int64_t>>(strides.size())};
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] == 1) continue;
+    const auto goes_on = [&](std::size_t t) { return walk.strides[t].back() == strides[t][d] * sizes[d]; };
+    std::vector<std::size_t> tensors(strides.size());
+    std::iota(tensors.begin(), tensors.end(), std::size_t{0});
+    const bool joins = !walk.sizes.empty() && std::ranges::all_of(tensors, goes_on);
+    if (joins)
+      walk.sizes.back() *= sizes[d];
+    else
+      walk.sizes.push_back(sizes[d]);
+    for (const std::size_t t : tensors) {
+      if (joins)
+        walk.strides[t].back() = strides[t][d];
+      else
+        walk.strides[t].push_back(strides[t][d]);
+    }
+  }
+  return walk;
+}
+
+std::vector<std::int64_t> broadcast_strides(const Seen& tensor, std::span<const std::int64_t> shape) {
+  std::vector<std::int64_t> strides(shape.size(), 0);
+  const std::size_t missing = shape.size() - tensor.strides.size();
+  for (std::size_t d = 0; d < tensor.strides.size(); ++d)
+    strides[missing + d] = tensor.type.shape[d] == 1 ? 0 : tensor.strides[d];
+  return strides;
+}
+
+Result<Sizes> sizes_for(std::span<const std::int64_t> sizes) {
+  if (sizes.size() > kMaxRank)
+    return bad_input("kernels of cuda walk over at most " + std::to_string(kMaxRank) + " dimensions, and this has " +
+                     std::to_string(sizes.size()));
+  Sizes made;
+  made.rank = static_cast<std::int32_t>(sizes.size());
+  std::ranges::copy(sizes, made.of);
+  return made;
+}
+
+Result<Element> element_for(DType dtype) {
+  if (dtype == DType::float16 || dtype == DType::bfloat16 || is_complex(dtype))
+    return bad_input("kernels of cuda do not compute " + std::string(name(dtype)) + " yet");
+  return static_cast<Element>(dtype);
+}
+
+Result<View> view_for(const Seen& tensor, std::span<const std::int64_t> strides) {
+  const Result<Element> element = element_for(tensor.type.dtype);
+  if (!element) return element.error();
+  View view;
+  view.data = tensor.data;
+  view.element = *element;
+  std::ranges::copy(strides, view.strides);
+  return view;
+}
+
+}  // namespace meshwright::cuda

@@ -1,0 +1,48 @@
+// How a tensor lies in a device's memory, as kernels see it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "driver.h"
+#include "kernels/kernel.h"
+#include "meshwright/dtype.h"
+#include "meshwright/result.h"
+#include "meshwright/tensor_type.h"
+
+namespace meshwright::cuda {
+
+// A tensor, or a view of one. Its memory is not this process' own: nothing is read from it here.
+struct Seen {
+  TensorType type;
+  std::byte* data = nullptr;          // where its first element stands
+  std::vector<std::int64_t> strides;  // in elements, none of them negative
+
+  [[nodiscard]] std::size_t element_bytes() const { return static_cast<std::size_t>(size_bytes(type.dtype)); }
+  // Row by row, without gaps.
+  [[nodiscard]] bool is_contiguous() const;
+  // From its first element to its last.
+  [[nodiscard]] Range range() const;
+};
+
+Seen seen_at(std::byte* data, TensorType type);
+
+// Dimensions that several tensors are walked over together, as few as will do: of size 1 there are none, and those that
+// follow each other without a gap in all of them are one.
+struct Walk {
+  std::vector<std::int64_t> sizes;
+  std::vector<std::vector<std::int64_t>> strides;  // by tensor
+};
+Walk walk_over(std::span<const std::int64_t> sizes, const std::vector<std::vector<std::int64_t>>& strides);
+
+// The strides of `tensor` as it is broadcast to a shape: 0 where it is repeated.
+std::vector<std::int64_t> broadcast_strides(const Seen& tensor, std::span<const std::int64_t> shape);
+
+// For kernels. Errors: bad_input for more than kMaxRank dimensions; a type that they don't compute.
+Result<Sizes> sizes_for(std::span<const std::int64_t> sizes);
+Result<Element> element_for(DType dtype);
+Result<View> view_for(const Seen& tensor, std::span<const std::int64_t> strides);
+
+}  // namespace meshwright::cuda

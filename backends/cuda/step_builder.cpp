@@ -1,0 +1,403 @@
+#include "step_builder.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "execution.h"
+#include "kernels/optimizers.h"
+#include "kernels/pointwise.h"
+#include "state_places.h"
+
+namespace meshwright::cuda {
+
+namespace {
+
+std::size_t number_of(meshwright::Stream stream) { return stream == meshwright::Stream::compute ? 0 : 1; }
+
+}  // namespace
+
+StepBuilder::StepBuilder(const BackendInput& input, const std::vector<Occurrence>& steps, const Arena& arena,
+                         std::int64_t rank, const Block& block, ViewFinder& views)
+    : input_(input),
+      program_(input.program),
+      steps_(steps),
+      arena_(arena),
+      rank_(rank),
+      coordinates_(coordinates_of(program_.mesh, rank)),
+      block_(block),
+      views_(views),
+      values_(program_.values.size() * static_cast<std::size_t>(program_.order.microbatches)) {}
+
+Result<RankStep> StepBuilder::build() {
+  for (const ProgramParameter& parameter : program_.parameters) {
+    keep(parameter.value);
+    count(optimizer_bytes(program_, parameter));
+  }
+  for (const ProgramInput& input : program_.inputs) {
+    microbatch_ = input.microbatch;
+    keep(input.value);
+  }
+  made_.commands.resize(steps_.size());
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    if (Status status = build_instruction(i); !status)
+      return add_context(describe(program_, steps_[i]), status.error());
+  }
+  stream_ = meshwright::Stream::compute;
+  for (const ProgramOutput& output : program_.outputs) {
+    if (Status status = hand_out(output.value, output.microbatch, made_); !status) return status.error();
+  }
+  for (const ProgramParameter& parameter : program_.parameters) {
+    if (parameter.updated == kNoId) continue;
+    if (Status status = hand_out(parameter.updated, program_.order.microbatches - 1, made_); !status)
+      return status.error();
+  }
+  if (Status status = close(made_); !status) return status.error();
+  made_.block = {block_.base,
+                 aligned(static_cast<std::size_t>(arena_.bytes)),
+                 state_bytes(program_),
+                 made_.block.constant_bytes,
+                 {scratch_most_[0], scratch_most_[1]}};
+  return std::move(made_);
+}
+
+void StepBuilder::count(std::int64_t bytes) {
+  held_bytes_ += bytes;
+  if (held_bytes_ <= made_.peak_bytes) return;
+  made_.peak_bytes = held_bytes_;
+  made_.peak_instruction = static_cast<std::int64_t>(steps_.empty() ? 0 : steps_[step_].instruction);
+}
+
+std::byte* StepBuilder::scratch(std::size_t bytes) {
+  std::byte* memory = block_.scratch(stream_) + scratch_used_;
+  scratch_used_ += aligned(bytes);
+  std::size_t& most = scratch_most_[number_of(stream_)];
+  most = std::max(most, scratch_used_);
+  return memory;
+}
+
+Seen StepBuilder::placed(ProgramValueId id) const {
+  return seen_at(block_.base + arena_.offsets[program_.place(id, microbatch_)], program_.local(id));
+}
+
+void StepBuilder::keep(ProgramValueId id) {
+  const Seen place = placed(id);
+  count(place.type.bytes());
+  value(id) = {std::make_shared<Storage>(Storage{place.data, place.type, std::nullopt}), {}};
+}
+
+Result<StepBuilder::Held*> StepBuilder::held(ProgramValueId id, std::int64_t microbatch) {
+  Held& found = values_[program_.place(id, microbatch)];
+  if (!found.storage) return internal_error("value '" + program_.values[id].name + "' is not there");
+  return &found;
+}
+
+Result<Seen> StepBuilder::read(ProgramValueId id, std::int64_t microbatch) {
+  const Result<Held*> found = held(id, microbatch);
+  if (!found) return found.error();
+  Seen seen = seen_at((*found)->storage->data, (*found)->storage->type);
+  for (const Held::View& view : (*found)->views) {
+    const Instruction& instruction = program_.instructions[view.instruction];
+    if (instruction.compute()->keeps_order && seen.is_contiguous()) {
+      seen = seen_at(seen.data, program_.local(instruction.results[0]));
+      continue;
+    }
+    const Node node = node_of(instruction, coordinates_);
+    const OpCall call = call_of(node, instruction);
+    Result<std::optional<Seen>> through = views_.find(seen, call, view.result);
+    if (through && !*through) {  // as a reshape of what is transposed: of a copy it is a view
+      const Seen rows = seen_at(scratch(static_cast<std::size_t>(seen.type.bytes())), seen.type);
+      if (Status status = with_writer(call, {seen}, {rows}, [&](OpWriter& writer) { return writer.copy(seen, rows); });
+          !status)
+        return status.error();
+      seen = rows;
+      through = views_.find(seen, call, view.result);
+    }
+    if (!through) return through.error();
+    if (!*through) return internal_error("'" + instruction.name + "' is no view of its operand");
+    seen = std::move(**through);
+  }
+  return seen;
+}
+
+Result<Seen> StepBuilder::read_in_rows(ProgramValueId id, std::int64_t microbatch) {
+  Result<Seen> seen = read(id, microbatch);
+  if (!seen || seen->is_contiguous()) return seen;
+  const Seen rows = seen_at(scratch(static_cast<std::size_t>(seen->type.bytes())), seen->type);
+  const Node none;
+  if (Status status =
+          with_writer({none, {}, {}}, {*seen}, {rows}, [&](OpWriter& writer) { return writer.copy(*seen, rows); });
+      !status)
+    return status.error();
+  return rows;
+}
+
+OpCall StepBuilder::call_of(const Node& node, const Instruction& instruction) const {
+  OpCall call{node, {}, {}};
+  for (const ProgramOperand& operand : instruction.operands) call.operands.push_back(program_.local(operand.value));
+  for (const ProgramValueId result : instruction.results) call.results.push_back(program_.local(result));
+  return call;
+}
+
+Status StepBuilder::with_writer(const OpCall& call, std::vector<Seen> operands, std::vector<Seen> results,
+                                const std::function<Status(OpWriter&)>& write) {
+  std::vector<Launch> launches;
+  OpWriter writer(
+      call, views_, std::move(operands), std::move(results), [this](std::size_t bytes) { return scratch(bytes); },
+      launches);
+  Status status = write(writer);
+  for (Launch& launch : launches) add(std::move(launch));
+  return status;
+}
+
+Status StepBuilder::build_instruction(std::size_t step) {
+  step_ = step;
+  microbatch_ = steps_[step].microbatch;
+  commands_ = &made_.commands[step];
+  scratch_used_ = 0;
+  const Instruction& instruction = program_.instructions[steps_[step].instruction];
+  for (const ProgramValueId result : instruction.results) {
+    if (arena_.offsets[program_.place(result, microbatch_)] == Arena::kNone)
+      return bad_input("'" + program_.values[result].name + "' was freed before it is made");
+  }
+  // What takes its operand over moves nothing.
+  const bool is_aside = instruction.stream == meshwright::Stream::communication && !instruction.takes_over();
+  stream_ = is_aside ? meshwright::Stream::communication : meshwright::Stream::compute;
+  if (is_aside)
+    begin_aside();
+  else
+    wait_for(instruction);
+  const auto act = [&]() -> Status {
+    switch (instruction.kind()) {
+      case InstructionKind::compute:
+        return compute(instruction);
+      case InstructionKind::move:
+        return move(instruction);
+      case InstructionKind::accumulate:
+        return instruction.takes_over() ? take_over(instruction) : accumulate(instruction);
+      case InstructionKind::carry:
+        return take_over(instruction);
+      case InstructionKind::update:
+        return update(instruction);
+      case InstructionKind::free:
+        return drop(instruction);
+      case InstructionKind::send:
+      case InstructionKind::receive:
+        return bad_input("the backend 'cuda' runs no stages of a pipeline yet; plan with --set search.stages=1");
+      case InstructionKind::convert:
+      case InstructionKind::load_parameter:
+      case InstructionKind::store_gradient:
+        break;
+    }
+    return bad_input("the program is not finished; run all passes before it");
+  };
+  if (Status status = act(); !status) return status;
+  if (is_aside)
+    end_aside(instruction);
+  else if (!commands_->empty())
+    computes_since_ = true;
+  return Done{};
+}
+
+// It begins when all that stands before it on the compute stream is done.
+void StepBuilder::begin_aside() {
+  if (!computes_since_) return;
+  const std::size_t event = made_.events++;
+  add_on(meshwright::Stream::compute, Record{event});
+  add_on(meshwright::Stream::communication, Await{event});
+  computes_since_ = false;
+}
+
+void StepBuilder::end_aside(const Instruction& instruction) {
+  const std::size_t event = made_.events++;
+  add(Record{event});
+  for (const ProgramOperand& operand : instruction.operands) value(operand.value).storage->used_aside = event;
+  for (const ProgramValueId result : instruction.results) value(result).storage->used_aside = event;
+}
+
+// Events of the communication stream are recorded in the order of their numbers, so that to wait for one is to wait for
+// those before it.
+void StepBuilder::wait_for(const Instruction& instruction) {
+  for (const ProgramValueId id : instruction.waits) {
+    const std::shared_ptr<Storage>& storage =
+        values_[program_.place(id, instruction.operands_from(microbatch_))].storage;
+    if (!storage || !storage->used_aside || (waited_for_ && *waited_for_ >= *storage->used_aside)) continue;
+    waited_for_ = storage->used_aside;
+    add(Await{*waited_for_});
+  }
+}
+
+Status StepBuilder::compute(const Instruction& instruction) {
+  if (!instruction.compute()->local) return bad_input("the program is not finished: this is on whole shapes");
+  if (instruction.is_alias()) {
+    const Result<Held*> seen = held(instruction.operands[0].value, microbatch_);
+    if (!seen) return seen.error();
+    const Held base = **seen;
+    for (std::size_t i = 0; i < instruction.results.size(); ++i) {
+      Held view = base;
+      view.views.push_back({steps_[step_].instruction, i});
+      value(instruction.results[i]) = std::move(view);
+    }
+    return Done{};
+  }
+  const Node node = node_of(instruction, coordinates_);
+  const OpCall call = call_of(node, instruction);
+  if (instruction.operands.empty()) return compute_constant(instruction, call);
+  const WriteOp write = find_op(node.op);
+  if (write == nullptr)
+    return bad_input("cuda has no kernel for " + node.op + "; run the plan with --backend reference or mpi");
+  std::vector<Seen> operands, results;
+  for (const ProgramOperand& operand : instruction.operands) {
+    Result<Seen> seen = read(operand.value);
+    if (!seen) return seen.error();
+    operands.push_back(std::move(*seen));
+  }
+  for (const ProgramValueId result : instruction.results) results.push_back(placed(result));
+  if (Status status = with_writer(call, std::move(operands), std::move(results), write); !status) return status;
+  for (const ProgramValueId result : instruction.results) keep(result);
+  return Done{};
+}
+
+// Its result is the same in every step: it is found once, on the host, and copied from there on.
+Status StepBuilder::compute_constant(const Instruction& instruction, const OpCall& call) {
+  const Result<std::vector<Tensor>> results = meshwright::compute(call, {}, input_.ops, nullptr);
+  if (!results) return results.error();
+  for (std::size_t i = 0; i < instruction.results.size(); ++i) {
+    const std::span<const std::byte> bytes = (*results)[i].bytes();
+    const std::size_t place = made_.block.constant_bytes;
+    made_.constants.emplace_back(place, std::vector<std::byte>(bytes.begin(), bytes.end()));
+    made_.block.constant_bytes += aligned(bytes.size());
+    const Seen from = seen_at(block_.constants() + place, call.results[i]), to = placed(instruction.results[i]);
+    if (Status status = with_writer(call, {from}, {to}, [&](OpWriter& writer) { return writer.copy(from, to); });
+        !status)
+      return status;
+    keep(instruction.results[i]);
+  }
+  return Done{};
+}
+
+Status StepBuilder::accumulate(const Instruction& instruction) {
+  const Result<Held*> sum = held(instruction.operands[0].value, microbatch_);
+  const Result<Seen> addend = read(instruction.operands[1].value);
+  if (!sum) return sum.error();
+  if (!addend) return addend.error();
+  const Seen place = seen_at((*sum)->storage->data, (*sum)->storage->type);
+  const Node none;
+  if (Status status =
+          with_writer({none, {}, {}}, {*addend}, {place},
+                      [&](OpWriter& writer) { return combine_into(writer, Function::add, *addend, place); });
+      !status)
+    return status;
+  if (!instruction.results.empty()) value(instruction.results[0]) = **sum;
+  return Done{};
+}
+
+Status StepBuilder::take_over(const Instruction& instruction) {
+  const std::int64_t from = instruction.operands_from(microbatch_);
+  const Result<Held*> there = held(instruction.operands[0].value, from);
+  if (!there) return there.error();
+  value(instruction.results[0]) = std::exchange(**there, Held{});
+  return Done{};
+}
+
+Status StepBuilder::drop(const Instruction& instruction) {
+  for (const ProgramOperand& operand : instruction.operands) {
+    const Result<Held*> there = held(operand.value, microbatch_);
+    if (!there) return there.error();
+    if ((*there)->storage.use_count() == 1) count(-(*there)->storage->type.bytes());
+    **there = {};
+  }
+  return Done{};
+}
+
+Status StepBuilder::update(const Instruction& instruction) {
+  const ProgramParameter& parameter = program_.parameters[instruction.parameter];
+  const Result<Seen> gradient = read_in_rows(instruction.operands[0].value, microbatch_);
+  if (!gradient) return gradient.error();
+  const ProgramValueId changed = instruction.operands.size() > 1 ? instruction.operands[1].value : parameter.value;
+  const Result<Held*> there = held(changed, microbatch_);
+  if (!there) return there.error();
+  const Seen place = seen_at((*there)->storage->data, (*there)->storage->type);
+  if (gradient->type != place.type || (place.type.dtype != DType::float32 && place.type.dtype != DType::float64)) {
+    return bad_input("a parameter of type " + to_string(place.type) + " has a gradient of type " +
+                     to_string(gradient->type) + "; the optimizer's step is of float32 or float64");
+  }
+  const StatePlace state = state_place(program_, block_, instruction.parameter);
+  const auto bytes = static_cast<std::size_t>(place.type.bytes());
+  const Optimizer optimizer = program_.training.optimizer;
+  const bool is_adam = optimizer == Optimizer::adam || optimizer == Optimizer::adamw;
+  OptimizerArguments arguments;
+  arguments.kind = is_adam                            ? OptimizerKind::adam
+                   : optimizer == Optimizer::momentum ? OptimizerKind::momentum
+                                                      : OptimizerKind::sgd;
+  arguments.element = static_cast<Element>(place.type.dtype);
+  arguments.gradient = gradient->data;
+  arguments.parameter = place.data;
+  arguments.first = state.first;
+  arguments.second = state.second;
+  Optimize made{instruction.parameter,
+                {KernelId::optimize,
+                 std::vector<std::byte>(sizeof arguments),
+                 place.type.elements(),
+                 {gradient->range()},
+                 {place.range()}}};
+  for (const std::byte* moment : {state.first, state.second}) {
+    if (moment != nullptr) made.launch.writes.push_back({moment, bytes});
+  }
+  std::memcpy(made.launch.arguments.data(), &arguments, sizeof arguments);
+  if (place.type.elements() > 0) add(std::move(made));
+  return Done{};
+}
+
+Status StepBuilder::hand_out(ProgramValueId id, std::int64_t microbatch, RankStep& made) {
+  Handed handed;
+  commands_ = &handed.commands;
+  scratch_used_ = 0;
+  Result<Seen> seen = read_in_rows(id, microbatch);
+  if (!seen) return seen.error();
+  handed.seen = std::move(*seen);
+  made.handed.insert_or_assign({id, microbatch}, std::move(handed));
+  return Done{};
+}
+
+// Parameters that lie elsewhere go back to where they were: all are copied first, since where one has to go another one
+// may lie.
+Status StepBuilder::close(RankStep& made) {
+  commands_ = &made.closing;
+  scratch_used_ = 0;
+  microbatch_ = 0;
+  std::vector<std::pair<Seen, Seen>> back;
+  const Node none;
+  for (const ProgramParameter& parameter : program_.parameters) {
+    if (parameter.updated == kNoId) continue;
+    const Seen to = placed(parameter.value);
+    const Result<Seen> from = read(parameter.updated, program_.order.microbatches - 1);
+    if (!from) return from.error();
+    if (from->data == to.data && from->is_contiguous()) continue;
+    const Seen between = seen_at(scratch(static_cast<std::size_t>(to.type.bytes())), to.type);
+    if (Status status = with_writer({none, {}, {}}, {*from}, {between},
+                                    [&](OpWriter& writer) { return writer.copy(*from, between); });
+        !status)
+      return status;
+    back.emplace_back(between, to);
+  }
+  for (const auto& [from, to] : back) {
+    if (Status status =
+            with_writer({none, {}, {}}, {from}, {to}, [&](OpWriter& writer) { return writer.copy(from, to); });
+        !status)
+      return status;
+  }
+  return Done{};
+}
+
+void collect_groups(const RankStep& step, std::set<GroupKey>& groups) {
+  for (const std::vector<Command>& commands : step.commands) {
+    for (const Command& command : commands) {
+      if (const auto* collective = std::get_if<Collective>(&command.what)) groups.insert(collective->group);
+      if (const auto* exchange = std::get_if<Exchange>(&command.what)) groups.insert(exchange->group);
+    }
+  }
+}
+
+}  // namespace meshwright::cuda

@@ -1,0 +1,120 @@
+// From a finished program to what one rank asks of its device in a step: launches and collectives at fixed places of
+// its memory, and the events that stand for what instructions wait for. Nothing is computed here, but views
+// (ViewFinder) and the results of ops that read nothing.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "command.h"
+#include "meshwright/arena.h"
+#include "meshwright/backend.h"
+#include "move_part.h"
+#include "op_writer.h"
+
+namespace meshwright::cuda {
+
+class StepBuilder {
+ public:
+  // `block`: where the rank's memory lies. Its sizes may be unknown, 0, the first time: `build` finds them. `views`
+  // outlives this.
+  StepBuilder(const BackendInput& input, const std::vector<Occurrence>& steps, const Arena& arena, std::int64_t rank,
+              const Block& block, ViewFinder& views);
+
+  // Errors: bad_input for an op that has no kernel here, for a program of a stage; each names the instruction.
+  Result<RankStep> build();
+
+ private:
+  // A buffer of the program, which values share.
+  struct Storage {
+    std::byte* data = nullptr;
+    TensorType type;
+    std::optional<std::size_t> used_aside;  // the event behind the last use on the communication stream
+  };
+  struct Held {
+    struct View {
+      std::size_t instruction = 0, result = 0;
+    };
+    std::shared_ptr<Storage> storage;  // null: it is not there
+    std::vector<View> views;
+  };
+
+  Held& value(ProgramValueId id) { return values_[program_.place(id, microbatch_)]; }
+  Result<Held*> held(ProgramValueId id, std::int64_t microbatch);
+  Seen placed(ProgramValueId id) const;
+  void keep(ProgramValueId id);
+  void count(std::int64_t bytes);
+  std::byte* scratch(std::size_t bytes);
+
+  // A value as it is seen through its views.
+  Result<Seen> read(ProgramValueId id) { return read(id, microbatch_); }
+  Result<Seen> read(ProgramValueId id, std::int64_t microbatch);
+  Result<Seen> read_in_rows(ProgramValueId id, std::int64_t microbatch);
+  [[nodiscard]] OpCall call_of(const Node& node, const Instruction& instruction) const;
+  // Writes launches on the stream of the instruction, as `write` says.
+  Status with_writer(const OpCall& call, std::vector<Seen> operands, std::vector<Seen> results,
+                     const std::function<Status(OpWriter&)>& write);
+
+  Status build_instruction(std::size_t step);
+  Status compute(const Instruction& instruction);
+  Status compute_constant(const Instruction& instruction, const OpCall& call);
+  Status accumulate(const Instruction& instruction);
+  Status update(const Instruction& instruction);
+  Status take_over(const Instruction& instruction);
+  Status drop(const Instruction& instruction);
+  Status hand_out(ProgramValueId id, std::int64_t microbatch, RankStep& made);
+  Status close(RankStep& made);
+
+  Status move(const Instruction& instruction);
+  Status all_reduce(const MovePart& part, const Seen& source, const Seen& result);
+  Status gather(const MovePart& part, const std::vector<Piece>& pieces, const Seen& source, const Seen& result);
+  Status reduce_scatter(const MovePart& part, const Seen& source, const Seen& result);
+  Status exchange(const MovePart& part, const std::vector<Piece>& pieces, const Seen& source, const Seen& result);
+  // Of two buffers that hold boxes of one tensor: what `box` is of the first goes to the second, or is combined with
+  // what is there.
+  Status copy_box(const MovePart& part, const Box& box, const Box& held, std::byte* from, const Box& target,
+                  std::byte* to, bool adds = false);
+  void fill_unless_covered(const MovePart& part, const std::vector<Piece>& pieces, const Seen& result);
+
+  void add(std::variant<Launch, Fill, Optimize, Collective, Exchange, Record, Await> what) {
+    commands_->push_back({stream_, std::move(what)});
+  }
+  void add_on(meshwright::Stream stream,
+              std::variant<Launch, Fill, Optimize, Collective, Exchange, Record, Await> what) {
+    commands_->push_back({stream, std::move(what)});
+  }
+  // Before an instruction of the communication stream, and behind it.
+  void begin_aside();
+  void end_aside(const Instruction& instruction);
+  void wait_for(const Instruction& instruction);
+
+  const BackendInput& input_;
+  const Program& program_;
+  const std::vector<Occurrence>& steps_;
+  const Arena& arena_;
+  const std::int64_t rank_;
+  const std::vector<std::int64_t> coordinates_;
+  const Block block_;
+  ViewFinder& views_;
+  std::vector<Held> values_;
+  std::vector<Command>* commands_ = nullptr;
+  meshwright::Stream stream_ = meshwright::Stream::compute;
+  std::size_t step_ = 0;
+  std::int64_t microbatch_ = 0;
+  bool computes_since_ =
+      true;  // something is on the compute stream that the communication stream does not wait for yet
+  std::optional<std::size_t>
+      waited_for_;  // the last event of the communication stream that the compute stream waits for
+  std::size_t scratch_used_ = 0, scratch_most_[2] = {0, 0};
+  std::int64_t held_bytes_ = 0;
+  RankStep made_;
+};
+
+// Whose communicators the commands use.
+void collect_groups(const RankStep& step, std::set<GroupKey>& groups);
+
+}  // namespace meshwright::cuda

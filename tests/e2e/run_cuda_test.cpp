@@ -1,0 +1,202 @@
+// `meshwright run --backend cuda` on its recording driver: whole steps are those of `reference`, free of races, and end
+// with a call's name and text where it fails. No GPU has a part in it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trained.h"
+
+namespace meshwright::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr const char* kRecording = "--backend cuda --set emit.cuda.driver=recording ";
+
+struct Trained {
+  const char* name;
+  const char* model;
+  const char* cluster;
+  const char* options;
+};
+
+void PrintTo(const Trained& trained, std::ostream* out) { *out << trained.name; }
+
+class RunCuda : public Trains {
+ protected:
+  // With failures of calls.
+  static Outcome run_failing(const std::string& plan, const std::string& failures) {
+    return run_command("timeout 60 " + run_words(plan, std::string(kRecording) +
+                                                           "--steps 3 --set 'emit.cuda.failures=[" + failures + "]'"));
+  }
+  // One error, once, with the call's name and text.
+  static void expect_failed(const std::string& plan, const std::string& entry, int call) {
+    const Outcome failed = run_failing(plan, "\"" + entry + ":" + std::to_string(call) + ":2\"");
+    EXPECT_EQ(failed.exit_code, 4) << entry << " " << call;
+    EXPECT_EQ(failed.output, "") << entry;
+    const std::string error = "meshwright: error: ";
+    ASSERT_THAT(failed.errors, HasSubstr(error)) << entry << " " << call;
+    EXPECT_THAT(failed.errors, HasSubstr(entry + ": the failure that was asked for (error 2)"));
+    EXPECT_THAT(failed.errors.substr(failed.errors.find(error) + error.size()), Not(HasSubstr(error)));
+  }
+};
+
+class RunCudaOnRanks : public RunCuda, public testing::WithParamInterface<Trained> {};
+
+// In whichever order the streams run.
+TEST_P(RunCudaOnRanks, IsWhatReferenceComputes) {
+  const std::string plan = planned(GetParam().model, GetParam().options, "plan.json", GetParam().cluster);
+  const json reference = said(run_command(run_words(plan, "--steps 3"))),
+             recorded = said(run_command(run_words(plan, std::string(kRecording) + "--steps 3")));
+  EXPECT_EQ(recorded["backend"], "cuda");
+  EXPECT_EQ(recorded["ranks"], reference["ranks"]);
+  ASSERT_EQ(losses(recorded).size(), 3U);
+  expect_near(losses(recorded), losses(reference), 1e-5);
+  EXPECT_EQ(recorded["bytes_sent"], reference["bytes_sent"]);
+  EXPECT_EQ(recorded["peak_bytes"], reference["peak_bytes"]);
+  const json otherwise =
+      said(run_command(run_words(plan, std::string(kRecording) + "--steps 3 --set emit.cuda.seed=7")));
+  EXPECT_EQ(losses(otherwise), losses(recorded));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, RunCudaOnRanks,
+    testing::Values(
+        Trained{"mlp1", "mlp_tiny", "a100x1", "--mesh 1"},
+        Trained{"mlp2", "mlp_tiny", "a100x2", "--mesh 2 --set search.batch_axes=all"},
+        Trained{"mlp4", "mlp_tiny", "a100x4", "--mesh 2x2 --set search.batch_axes=0"},
+        Trained{"mlp8_momentum", "mlp_tiny", "slow8", "--mesh 2x4 --set train.optimizer=momentum"},
+        Trained{"mlp_zero1", "mlp_tiny", "slow8",
+                "--mesh 2x4 --set search.zero=1 --set search.batch_axes=all --set train.microbatches=2"},
+        Trained{"mlp_zero2", "mlp_tiny", "slow8",
+                "--mesh 2x4 --set search.zero=2 --set search.batch_axes=all --set train.microbatches=2"},
+        Trained{"mlp_sgd", "mlp_tiny", "slow8", "--mesh 8 --set train.optimizer=sgd --set train.microbatches=4"},
+        Trained{"gpt1", "gpt2_tiny", "a100x1", "--mesh 1"},
+        Trained{"gpt2", "gpt2_tiny", "a100x2", "--mesh 2 --set search.batch_axes=all"},
+        Trained{"gpt4", "gpt2_tiny", "a100x4", "--mesh 2x2 --set search.batch_axes=0"},
+        Trained{"gpt4_zero3", "gpt2_tiny", "a100x4", "--mesh 4 --set search.zero=3 --set search.batch_axes=all"},
+        Trained{"gpt8", "gpt2_tiny", "slow8", "--mesh 2x4"},
+        Trained{"gpt8_zero3", "gpt2_tiny", "slow8", "--mesh 2x4 --set search.zero=3 --set search.batch_axes=all"},
+        Trained{"llama8", "llama_tiny", "slow8", "--mesh 2x4"},
+        Trained{"bert4", "bert_tiny", "a100x4", "--mesh 2x2 --set search.batch_axes=0"},
+        Trained{"gpt8_microbatches", "gpt2_deep_tiny", "slow8", "--mesh 2x4 --set train.microbatches=4"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+// Each wait of a rank for an event, left out: the proof finds what it was for, unless another one says the same.
+TEST_F(RunCuda, FindsWaitsThatAreMissing) {
+  const std::string plan = planned("mlp_tiny", "--mesh 2x4");
+  int found = 0;
+  constexpr int kWaits = 24;
+  for (int wait = 1; wait <= kWaits; ++wait) {
+    const Outcome outcome =
+        run_command(run_words(plan, std::string(kRecording) + "--set emit.cuda.omitted_wait=" + std::to_string(wait)));
+    if (outcome.exit_code == 0) continue;
+    ++found;
+    EXPECT_THAT(outcome.errors, HasSubstr("touch the same memory, and neither waits for the other"));
+  }
+  EXPECT_GE(found, kWaits / 3);
+}
+
+// Within a minute. Of calls before the first step, in it, and of the first rank's and a later one's.
+TEST_F(RunCuda, EndsWithTheNameOfTheCallThatFailed) {
+  const std::string plan = planned("mlp_tiny", "--mesh 2x4");
+  for (const char* entry : {"cudaGetDeviceCount",
+                            "cudaSetDevice",
+                            "cudaMalloc",
+                            "cudaStreamCreateWithFlags",
+                            "cudaStreamQuery",
+                            "cudaEventCreateWithFlags",
+                            "cudaEventRecord",
+                            "cudaStreamWaitEvent",
+                            "cudaMemcpyAsync",
+                            "cudaMemsetAsync",
+                            "cuModuleLoadData",
+                            "cuModuleGetFunction",
+                            "cuLaunchKernel",
+                            "ncclGetUniqueId",
+                            "ncclCommInitRank",
+                            "ncclCommGetAsyncError",
+                            "ncclGroupStart",
+                            "ncclGroupEnd",
+                            "ncclAllReduce",
+                            "ncclAllGather",
+                            "ncclReduceScatter",
+                            "ncclSend",
+                            "ncclRecv"}) {
+    expect_failed(plan, entry, 1);
+  }
+  for (const char* entry :
+       {"cudaSetDevice", "cudaStreamQuery", "cudaEventCreateWithFlags", "cudaEventRecord", "cudaStreamWaitEvent",
+        "cudaMemcpyAsync", "cuModuleGetFunction", "cuLaunchKernel", "ncclCommInitRank", "ncclGroupStart",
+        "ncclGroupEnd", "ncclAllGather", "ncclReduceScatter", "ncclSend", "ncclRecv"}) {
+    expect_failed(plan, entry, 40);
+  }
+  const Outcome in_step = run_failing(plan, "\"ncclSend:40:3\"");
+  EXPECT_THAT(in_step.errors, HasSubstr("rank "));
+  EXPECT_THAT(in_step.errors, HasSubstr("instruction "));
+}
+
+// The losses are there already, or another error is.
+TEST_F(RunCuda, WarnsOfWhatFailsAtTheEnd) {
+  const std::string plan = planned("mlp_tiny", "--mesh 2x4");
+  for (const std::string entry : {"cudaFree", "cudaStreamDestroy", "cudaEventDestroy", "ncclCommDestroy"}) {
+    const Outcome outcome = run_failing(plan, "\"" + entry + ":3:2\"");
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+    EXPECT_THAT(outcome.errors, HasSubstr(entry + ": the failure that was asked for (error 2)"));
+  }
+  const Outcome aborted = run_failing(plan, "\"ncclAllGather:9:5\", \"ncclCommAbort:2:6\"");
+  EXPECT_EQ(aborted.exit_code, 4);
+  EXPECT_THAT(aborted.errors, HasSubstr("ncclAllGather: the failure that was asked for (error 5)"));
+  EXPECT_THAT(aborted.errors, HasSubstr("ncclCommAbort: the failure that was asked for (error 6)"));
+}
+
+// What there is too little of, and what would help.
+TEST_F(RunCuda, SaysHowMuchMemoryARankNeeds) {
+  const Outcome outcome = run_failing(planned("mlp_tiny", "--mesh 2x4"), "\"cudaMalloc:4:2\"");
+  EXPECT_THAT(outcome.errors, HasSubstr("rank 3 needs "));
+  EXPECT_THAT(outcome.errors, HasSubstr(" for the optimizer, "));
+  EXPECT_THAT(outcome.errors, HasSubstr("search.memory_budget"));
+}
+
+TEST_F(RunCuda, SavesForOtherBackends) {
+  const std::string plan = planned("mlp_tiny", "--mesh 2x4 --set search.zero=1 --set search.batch_axes=all");
+  const std::vector<double> all = losses(said(run_command(run_words(plan, "--steps 4"))));
+  said(run_command(run_words(plan, std::string(kRecording) + "--steps 2 --save " + path("recorded.safetensors"))));
+  expect_near(losses(said(run_command(run_words(plan, "--steps 2 --resume " + path("recorded.safetensors"))))),
+              {all[2], all[3]}, 1e-5);
+  said(run_command(run_words(plan, "--steps 2 --save " + path("threads.safetensors"))));
+  expect_near(losses(said(run_command(
+                  run_words(plan, std::string(kRecording) + "--steps 2 --resume " + path("threads.safetensors"))))),
+              {all[2], all[3]}, 1e-5);
+}
+
+TEST_F(RunCuda, RefusesWhatItCanNotRun) {
+  const auto expect_refused = [](const std::string& command, const std::string& why) {
+    const Outcome refused = run_command(command);
+    EXPECT_EQ(refused.exit_code, 2) << refused.errors;
+    EXPECT_THAT(refused.errors, HasSubstr(why));
+    EXPECT_EQ(refused.output, "");
+  };
+  const std::string convolutions = planned("vgg_tiny", "--mesh 2x2", "plan.json", "a100x4");
+  expect_refused(run_words(convolutions, kRecording),
+                 "cuda has no kernel for aten.conv2d; run the plan with --backend reference or mpi");
+  const std::string stages =
+      planned("gpt2_deep_tiny", "--mesh 2x2 --set search.stages=2 --set train.microbatches=2", "stages.json");
+  expect_refused(run_words(stages, kRecording), "the backend 'cuda' runs no stages of a pipeline yet");
+  expect_refused(run_words(convolutions, "--backend cuda --set emit.cuda.driver=other"),
+                 "it is \"nvidia\" or \"recording\"");
+  expect_refused(run_words(convolutions, "--backend cuda --set 'emit.cuda.failures=[\"cudaNothing:1:2\"]'"),
+                 "each is ENTRY:CALL:CODE");
+}
+
+// Without CUDA's libraries, without a driver, or with all devices hidden.
+TEST_F(RunCuda, SaysThatThereIsNoDevice) {
+  const Outcome outcome = run_command(
+      "CUDA_VISIBLE_DEVICES= " + run_words(planned("mlp_tiny", "--mesh 1", "plan.json", "a100x1"), "--backend cuda"));
+  EXPECT_EQ(outcome.exit_code, 4);
+  EXPECT_THAT(outcome.errors, HasSubstr("backend 'cuda': no device: "));
+  EXPECT_EQ(outcome.output, "");
+}
+
+}  // namespace
+}  // namespace meshwright::test
