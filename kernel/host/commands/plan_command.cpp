@@ -23,7 +23,7 @@ Result<PlanOutcome> plan_once(const PlanOptions& options) {
   if (!tree) return tree.error();
   Result<PluginHost> host = PluginHost::open(std::move(*tree));
   if (!host) return host.error();
-  if (host->config().free_microbatches) return plan_with_free_microbatches(options, plan_once);
+  if (host->config().free_microbatches && host->config().search.text("inter") == "none") return plan_with_free_microbatches(options, plan_once);
   return run_pipeline(options, *host);
 }
 
