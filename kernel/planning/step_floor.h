@@ -6,6 +6,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "meshwright/cluster.h"
 #include "meshwright/config.h"
@@ -15,15 +16,22 @@
 
 namespace meshwright {
 
-// Seconds in which the devices of one stage could compute the forward and the backward of one microbatch of the whole model, if every op had the strategy in which it computes
-// least, on the mesh on which it does; `mesh`: "" for all that are worth trying, of at most `max_axes` axes. 0 where no mesh has strategies for all ops.
-// Errors: bad_input (the mesh, a setting of [search]); those of build_problem but infeasible.
-Result<double> least_compute_seconds(const PlanningContext& context, const Cluster& stage, const Config& search, const std::string& mesh, std::size_t max_axes);
+// What the devices of a stage compute an op in at least, in one microbatch. The two need not be of one strategy.
+struct LeastComputing {
+  double forward_seconds = 0;
+  double whole_seconds = 0;  // forward and backward
+};
 
-// How many times the computing of one microbatch a step takes at least, however the model is cut into the schedule's stages.
+// By node of the whole model, on the mesh on which it is quickest; `mesh`: "" for all that are worth trying, of at most `max_axes` axes. 0 for what is no variable of the search, or has
+// no strategy. Errors: bad_input (the mesh, a setting of [search]); those of build_problem but infeasible.
+Result<std::vector<LeastComputing>> least_computing(const PlanningContext& context, const Cluster& stage, const Config& search, const std::string& mesh, std::size_t max_axes);
+
+// No step of the schedule, or in one stage, is shorter, wherever the graph's order is cut into its positions. `computing` is of the devices of one stage, in that order.
 //
-// Some devices compute as long as all do in the mean: m / p times. Where backwards are whole, position s of V (along the model, m microbatches) takes m t_s, and one microbatch
-// passes all positions before it twice; the average of these V paths in which every t_s counts alike is 1 / (1 - (1 - 1/m)^V) times the sum of all t_s, so that no cut is below that.
-[[nodiscard]] double least_passes(const PipelineSchedule& schedule);
+// Some devices compute as long as all do in the mean: m / p times what a microbatch takes, of m microbatches on p groups of devices. And a position computes all m microbatches, after the
+// forwards of one at all positions before it, and where backwards are whole before its backwards there: what lies before a cut counts once, and what lies behind it m times, up to the next
+// cut. The floor is the least number for which cuts can be found so that no position's path is longer; an op is never cut.
+double least_step_seconds(const std::vector<LeastComputing>& computing, std::int64_t microbatches);
+double least_step_seconds(const std::vector<LeastComputing>& computing, const PipelineSchedule& schedule);
 
 }  // namespace meshwright

@@ -83,16 +83,16 @@ class GridPlanner {
         refuse({count, "", microbatches}, cluster.error().message);
         continue;
       }
-      const Result<double> seconds = least_compute_seconds(session_.context(), *cluster, config_.search, session_.mesh(), kMostAxes);
-      if (!seconds && seconds.error().code != ErrorCode::bad_input) return seconds.error();
-      if (!seconds) refuse({count, "", microbatches}, seconds.error().message);
-      else if (stages == 1) add({1, "", microbatches}, static_cast<double>(microbatches) * *seconds);
-      else if (Status status = add_schedules(count, microbatches, *seconds); !status) return status;
+      const Result<std::vector<LeastComputing>> least = least_computing(session_.context(), *cluster, config_.search, session_.mesh(), kMostAxes);
+      if (!least && least.error().code != ErrorCode::bad_input) return least.error();
+      if (!least) refuse({count, "", microbatches}, least.error().message);
+      else if (stages == 1) add({1, "", microbatches}, least_step_seconds(*least, microbatches));
+      else if (Status status = add_schedules(count, microbatches, *least); !status) return status;
     }
     return Done{};
   }
 
-  Status add_schedules(std::uint32_t stages, std::int64_t microbatches, double seconds) {
+  Status add_schedules(std::uint32_t stages, std::int64_t microbatches, const std::vector<LeastComputing>& least) {
     std::vector<std::pair<std::string, PipelineSchedule>> seen;
     for (const std::string& id : schedules_) {
       const StageChoice choice{stages, id, microbatches};
@@ -108,7 +108,7 @@ class GridPlanner {
         refuse(choice, "the same order as " + same->first);
         continue;
       }
-      add(choice, least_passes(*schedule) * seconds);
+      add(choice, least_step_seconds(least, *schedule));
       seen.emplace_back(id, *schedule);
     }
     return Done{};
