@@ -9,6 +9,7 @@
 #include "config/toml_config.h"
 #include "plugins/pipeline.h"
 #include "report/compare_report.h"
+#include "report/inter_report.h"
 #include "report/report_error.h"
 
 namespace meshwright::host {
@@ -27,7 +28,13 @@ PlanOptions with_stages(PlanOptions options, std::int64_t stages) {
   return options;
 }
 
+PlanOptions with_inter(PlanOptions options, const std::string& inter) {
+  options.set.push_back("search.inter=\"" + inter + "\"");
+  return options;
+}
+
 PlanOptions with_cut(PlanOptions options, const AskedCut& cut) {
+  if (!cut.inter.empty()) return with_inter(std::move(options), cut.inter);
   options = with_stages(std::move(options), cut.stages);
   if (cut.stages > 1) options.set.push_back("search.schedule=\"" + cut.schedule + "\"");
   return options;
@@ -43,8 +50,24 @@ Status check_ids(const PluginHost& host, const char* option, const char* kind, c
   return Done{};
 }
 
+// A row for each who chooses the number of stages.
+Result<std::vector<AskedCut>> asked_inters(const CompareOptions& options) {
+  if (!options.stages.empty() || !options.schedules.empty()) return bad_input("--inter says who chooses the number of stages and the schedule, and --stages and --schedule give them; leave one out");
+  std::vector<AskedCut> cuts;
+  for (const std::string& inter : options.inters) {
+    if (std::ranges::find(cuts, inter, &AskedCut::inter) != cuts.end()) return bad_input("--inter names '" + inter + "' twice; each gets one row");
+    Result<PluginHost> host = open_host(with_inter(options.plan, inter));
+    if (!host) return host.error();
+    if (Status status = check_ids(*host, "--intra", "intra", options.solvers); !status) return status.error();
+    cuts.push_back({0, "", inter});
+  }
+  return cuts;
+}
+
 // What the rows are of, in each cut all solvers.
 Result<std::vector<AskedCut>> asked_cuts(const CompareOptions& options) {
+  if (!options.inters.empty()) return asked_inters(options);
+  if (options.solvers.empty()) return bad_input("compare needs solvers, --intra a,b, or --inter for who chooses the number of stages");
   const std::vector<std::int64_t>& numbers = options.stages;
   Result<PluginHost> host = open_host(numbers.empty() ? options.plan : with_stages(options.plan, std::ranges::max(numbers)));
   if (!host) return host.error();
@@ -55,9 +78,9 @@ Result<std::vector<AskedCut>> asked_cuts(const CompareOptions& options) {
   std::vector<AskedCut> cuts;
   for (const std::int64_t stages : numbers.empty() ? std::vector{search.integer("stages")} : numbers) {
     if (!seen.insert(stages).second) return bad_input("--stages names " + std::to_string(stages) + " twice; each gets one row");
-    if (stages == 1) cuts.push_back({1, ""});
-    else if (options.schedules.empty()) cuts.push_back({stages, search.text("schedule")});
-    else for (const std::string& schedule : options.schedules) cuts.push_back({stages, schedule});
+    if (stages == 1) cuts.push_back({1, "", ""});
+    else if (options.schedules.empty()) cuts.push_back({stages, search.text("schedule"), ""});
+    else for (const std::string& schedule : options.schedules) cuts.push_back({stages, schedule, ""});
   }
   if (!options.schedules.empty() && seen == std::set<std::int64_t>{1}) return bad_input("--schedule is of several stages, and there is one; give --stages, or \"stages\" in [search]");
   return cuts;
@@ -74,14 +97,14 @@ Result<Verification> verify_outcome(const PlanOutcome& outcome, PluginHost& host
 Result<ComparedPlan> try_solver(const CompareOptions& options, const std::string& solver, const AskedCut& cut, const std::optional<DeviceSpec>& profiled) {
   PlanOptions plan_options = with_cut(options.plan, cut);
   plan_options.profiled = profiled;
-  plan_options.intra = solver;
+  if (!solver.empty()) plan_options.intra = solver;
   plan_options.set.emplace_back("search.sure=false");  // no runner-up is shown
   plan_options.usual = false;
   Result<PluginHost> host = open_host(plan_options);
   if (!host) return host.error();
   Result<PlanOutcome> outcome = run_pipeline(plan_options, *host);
   if (!outcome) return outcome.error();
-  ComparedPlan row{solver, cut, std::move(*outcome), {}, {}};
+  ComparedPlan row{solver.empty() ? host->config().search.text("intra") : solver, cut, std::move(*outcome), {}, {}};
   if (!row.has_plan() || !options.verify) return row;
   Result<Verification> verification = verify_outcome(row.outcome, *host);
   if (!verification) return verification.error();
@@ -96,8 +119,9 @@ int run_compare(const CompareOptions& options) {
   if (!cuts) return report_error(cuts.error());
   std::vector<ComparedPlan> rows;
   std::optional<DeviceSpec> profiled;
+  const std::vector<std::string> solvers = options.solvers.empty() ? std::vector<std::string>{""} : options.solvers;  // the configuration's
   for (const AskedCut& cut : *cuts) {
-    for (const std::string& solver : options.solvers) {
+    for (const std::string& solver : solvers) {
       Result<ComparedPlan> row = try_solver(options, solver, cut, profiled);
       if (row && !profiled) profiled = row->outcome.device;
       rows.push_back(row ? std::move(*row) : ComparedPlan{solver, cut, {}, {}, row.error()});
@@ -105,7 +129,8 @@ int run_compare(const CompareOptions& options) {
   }
   // What all of them fail for is not theirs.
   if (std::ranges::all_of(rows, [](const ComparedPlan& row) { return row.error.has_value(); })) return report_error(*rows[0].error);
-  const std::string text = options.plan.format == "json" ? write_json(compare_json(rows)) : compare_text(rows);
+  const bool by_inter = !options.inters.empty();
+  const std::string text = options.plan.format == "json" ? write_json(by_inter ? inter_json(rows) : compare_json(rows)) : by_inter ? inter_text(rows) : compare_text(rows);
   std::fwrite(text.data(), 1, text.size(), stdout);
   for (const ComparedPlan& row : rows) {
     if (row.verification && !row.verification->equal) {

@@ -283,7 +283,7 @@ Status check_section_names(const ConfigTree& tree) {
     if (std::find(known.begin(), known.end(), first) == known.end()) {
       return bad_input(section.where + ": unknown section [" + name + "]" + suggest(first, known));
     }
-    if (name != first && kinds_of_group(first).empty() && schema_named(name).empty()) {
+    if (name != first && kinds_of_group(first).empty() && !is_host_section(name)) {
       return bad_input(section.where + ": unknown section [" + name + "]; [" + first + "] has no sections inside" +
                        (first == kPins ? ": put names with dots in quotes" : ""));
     }
@@ -328,6 +328,8 @@ Result<std::vector<Pin>> read_pins(const ConfigTree& tree) {
 }  // namespace
 
 std::span<const HostSection> host_sections() { return kSections; }
+
+bool is_host_section(std::string_view name) { return std::ranges::find(kSections, name, &HostSection::name) != std::end(kSections); }
 
 std::vector<std::string> plugin_groups() {
   std::vector<std::string> names;

@@ -59,5 +59,6 @@ struct HostSection {
   Schema keys;
 };
 std::span<const HostSection> host_sections();
+[[nodiscard]] bool is_host_section(std::string_view name);
 
 }  // namespace meshwright::host

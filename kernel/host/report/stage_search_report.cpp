@@ -73,8 +73,8 @@ std::string stage_search_text(const PlanOutcome& outcome) {
   const StageSearch& search = *outcome.stage_search;
   const TrialCounts counts = count_trials(search, 0);
   std::string text = "The best of each number of stages (* won), of " + std::to_string(search.trials.size()) + " combinations with schedules and microbatches:\n" + table_of_stages(search);
-  text += "  " + std::to_string(counts.planned) + " were planned, " + std::to_string(counts.unfit) + " do not fit, " + std::to_string(counts.refused) + " are refused, and " + std::to_string(counts.skipped) +
-          " skipped: no plan of theirs has a shorter step than the best\n";
+  text += "  planned " + std::to_string(counts.planned) + ", unfit " + std::to_string(counts.unfit) + ", refused " + std::to_string(counts.refused) + ", skipped " + std::to_string(counts.skipped) +
+          ": no plan of theirs has a shorter step than the best\n";
   for (const StageTrial* best : best_by_stages(search.trials)) {
     if (best->state != TrialState::planned) text += "  " + to_string(best->choice) + ": " + first_line(best->reason) + "\n";
   }
