@@ -86,6 +86,14 @@ Result<std::vector<AskedCut>> asked_cuts(const CompareOptions& options) {
   return cuts;
 }
 
+// Those of the option, or the configuration's.
+Result<std::vector<std::string>> asked_solvers(const CompareOptions& options) {
+  if (!options.solvers.empty()) return options.solvers;
+  Result<PluginHost> host = open_host(with_inter(options.plan, options.inters.front()));
+  if (!host) return host.error();
+  return std::vector{host->config().search.text("intra")};
+}
+
 // Runs the plan's programs, whether it is of one stage or of several.
 Result<Verification> verify_outcome(const PlanOutcome& outcome, PluginHost& host) {
   Result<ProgramTools> tools = open_tools(host, outcome.plan ? *outcome.plan : outcome.pipeline->stages.front());
@@ -97,14 +105,14 @@ Result<Verification> verify_outcome(const PlanOutcome& outcome, PluginHost& host
 Result<ComparedPlan> try_solver(const CompareOptions& options, const std::string& solver, const AskedCut& cut, const std::optional<DeviceSpec>& profiled) {
   PlanOptions plan_options = with_cut(options.plan, cut);
   plan_options.profiled = profiled;
-  if (!solver.empty()) plan_options.intra = solver;
+  plan_options.intra = solver;
   plan_options.set.emplace_back("search.sure=false");  // no runner-up is shown
   plan_options.usual = false;
   Result<PluginHost> host = open_host(plan_options);
   if (!host) return host.error();
   Result<PlanOutcome> outcome = run_pipeline(plan_options, *host);
   if (!outcome) return outcome.error();
-  ComparedPlan row{solver.empty() ? host->config().search.text("intra") : solver, cut, std::move(*outcome), {}, {}};
+  ComparedPlan row{solver, cut, std::move(*outcome), {}, {}};
   if (!row.has_plan() || !options.verify) return row;
   Result<Verification> verification = verify_outcome(row.outcome, *host);
   if (!verification) return verification.error();
@@ -117,11 +125,12 @@ Result<ComparedPlan> try_solver(const CompareOptions& options, const std::string
 int run_compare(const CompareOptions& options) {
   const Result<std::vector<AskedCut>> cuts = asked_cuts(options);
   if (!cuts) return report_error(cuts.error());
+  const Result<std::vector<std::string>> solvers = asked_solvers(options);
+  if (!solvers) return report_error(solvers.error());
   std::vector<ComparedPlan> rows;
   std::optional<DeviceSpec> profiled;
-  const std::vector<std::string> solvers = options.solvers.empty() ? std::vector<std::string>{""} : options.solvers;  // the configuration's
   for (const AskedCut& cut : *cuts) {
-    for (const std::string& solver : solvers) {
+    for (const std::string& solver : *solvers) {
       Result<ComparedPlan> row = try_solver(options, solver, cut, profiled);
       if (row && !profiled) profiled = row->outcome.device;
       rows.push_back(row ? std::move(*row) : ComparedPlan{solver, cut, {}, {}, row.error()});
