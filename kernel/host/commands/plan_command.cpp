@@ -33,7 +33,8 @@ Result<PlanOutcome> plan(const PlanOptions& options) {
   if (outcome && !options.known.empty()) {
     if (Status status = hand_on(options, *outcome); !status) return status.error();
   }
-  if (outcome && !outcome->plan && !outcome->pipeline && options.explain) outcome->refusal += suggestions_text(outcome->changes, plan_once);
+  const bool has_changes = options.explain && outcome && !outcome->stage_search;  // what is tried in other numbers of stages has no single change
+  if (has_changes && !outcome->plan && !outcome->pipeline) outcome->refusal += suggestions_text(outcome->changes, plan_once);
   return outcome;
 }
 
