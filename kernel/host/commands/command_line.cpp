@@ -50,9 +50,10 @@ void add_planning(CLI::App& command, PlanOptions& options) {
 void add_compare(CLI::App& app, CompareOptions& options, int& exit_code) {
   CLI::App& compare = *app.add_subcommand("compare", "what several solvers find for a model on a cluster, in one table");
   add_planning(compare, options.plan);
-  compare.add_option("--intra", options.solvers, "solvers, separated by commas")->required()->delimiter(',')->allow_extra_args(false);
+  compare.add_option("--intra", options.solvers, "solvers, separated by commas; with --inter that of [search] intra if absent")->delimiter(',')->allow_extra_args(false);
   compare.add_option("--stages", options.stages, "numbers of pipeline stages, separated by commas: rows of each; what [search] stages says if absent")->delimiter(',')->allow_extra_args(false);
   compare.add_option("--schedule", options.schedules, "schedules of several stages, separated by commas: rows of each; what [search] schedule says if absent")->delimiter(',')->allow_extra_args(false);
+  compare.add_option("--inter", options.inters, "who chooses the number of stages, separated by commas: rows of each, such as grid,manual,none")->delimiter(',')->allow_extra_args(false);
   compare.add_flag("!--no-verify", options.verify, "do not run the plans on simulated ranks");
   compare.callback([&options, &exit_code] { exit_code = run_compare(options); });
 }

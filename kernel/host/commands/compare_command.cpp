@@ -9,6 +9,7 @@
 #include "config/toml_config.h"
 #include "plugins/pipeline.h"
 #include "report/compare_report.h"
+#include "report/inter_report.h"
 #include "report/report_error.h"
 
 namespace meshwright::host {
@@ -27,7 +28,13 @@ PlanOptions with_stages(PlanOptions options, std::int64_t stages) {
   return options;
 }
 
+PlanOptions with_inter(PlanOptions options, const std::string& inter) {
+  options.set.push_back("search.inter=\"" + inter + "\"");
+  return options;
+}
+
 PlanOptions with_cut(PlanOptions options, const AskedCut& cut) {
+  if (!cut.inter.empty()) return with_inter(std::move(options), cut.inter);
   options = with_stages(std::move(options), cut.stages);
   if (cut.stages > 1) options.set.push_back("search.schedule=\"" + cut.schedule + "\"");
   return options;
@@ -43,8 +50,24 @@ Status check_ids(const PluginHost& host, const char* option, const char* kind, c
   return Done{};
 }
 
+// A row for each who chooses the number of stages.
+Result<std::vector<AskedCut>> asked_inters(const CompareOptions& options) {
+  if (!options.stages.empty() || !options.schedules.empty()) return bad_input("--inter says who chooses the number of stages and the schedule, and --stages and --schedule give them; leave one out");
+  std::vector<AskedCut> cuts;
+  for (const std::string& inter : options.inters) {
+    if (std::ranges::find(cuts, inter, &AskedCut::inter) != cuts.end()) return bad_input("--inter names '" + inter + "' twice; each gets one row");
+    Result<PluginHost> host = open_host(with_inter(options.plan, inter));
+    if (!host) return host.error();
+    if (Status status = check_ids(*host, "--intra", "intra", options.solvers); !status) return status.error();
+    cuts.push_back({0, "", inter});
+  }
+  return cuts;
+}
+
 // What the rows are of, in each cut all solvers.
 Result<std::vector<AskedCut>> asked_cuts(const CompareOptions& options) {
+  if (!options.inters.empty()) return asked_inters(options);
+  if (options.solvers.empty()) return bad_input("compare needs solvers, --intra a,b, or --inter for who chooses the number of stages");
   const std::vector<std::int64_t>& numbers = options.stages;
   Result<PluginHost> host = open_host(numbers.empty() ? options.plan : with_stages(options.plan, std::ranges::max(numbers)));
   if (!host) return host.error();
@@ -55,12 +78,20 @@ Result<std::vector<AskedCut>> asked_cuts(const CompareOptions& options) {
   std::vector<AskedCut> cuts;
   for (const std::int64_t stages : numbers.empty() ? std::vector{search.integer("stages")} : numbers) {
     if (!seen.insert(stages).second) return bad_input("--stages names " + std::to_string(stages) + " twice; each gets one row");
-    if (stages == 1) cuts.push_back({1, ""});
-    else if (options.schedules.empty()) cuts.push_back({stages, search.text("schedule")});
-    else for (const std::string& schedule : options.schedules) cuts.push_back({stages, schedule});
+    if (stages == 1) cuts.push_back({1, "", ""});
+    else if (options.schedules.empty()) cuts.push_back({stages, search.text("schedule"), ""});
+    else for (const std::string& schedule : options.schedules) cuts.push_back({stages, schedule, ""});
   }
   if (!options.schedules.empty() && seen == std::set<std::int64_t>{1}) return bad_input("--schedule is of several stages, and there is one; give --stages, or \"stages\" in [search]");
   return cuts;
+}
+
+// Those of the option, or the configuration's.
+Result<std::vector<std::string>> asked_solvers(const CompareOptions& options) {
+  if (!options.solvers.empty()) return options.solvers;
+  Result<PluginHost> host = open_host(with_inter(options.plan, options.inters.front()));
+  if (!host) return host.error();
+  return std::vector{host->config().search.text("intra")};
 }
 
 // Runs the plan's programs, whether it is of one stage or of several.
@@ -94,10 +125,12 @@ Result<ComparedPlan> try_solver(const CompareOptions& options, const std::string
 int run_compare(const CompareOptions& options) {
   const Result<std::vector<AskedCut>> cuts = asked_cuts(options);
   if (!cuts) return report_error(cuts.error());
+  const Result<std::vector<std::string>> solvers = asked_solvers(options);
+  if (!solvers) return report_error(solvers.error());
   std::vector<ComparedPlan> rows;
   std::optional<DeviceSpec> profiled;
   for (const AskedCut& cut : *cuts) {
-    for (const std::string& solver : options.solvers) {
+    for (const std::string& solver : *solvers) {
       Result<ComparedPlan> row = try_solver(options, solver, cut, profiled);
       if (row && !profiled) profiled = row->outcome.device;
       rows.push_back(row ? std::move(*row) : ComparedPlan{solver, cut, {}, {}, row.error()});
@@ -105,7 +138,8 @@ int run_compare(const CompareOptions& options) {
   }
   // What all of them fail for is not theirs.
   if (std::ranges::all_of(rows, [](const ComparedPlan& row) { return row.error.has_value(); })) return report_error(*rows[0].error);
-  const std::string text = options.plan.format == "json" ? write_json(compare_json(rows)) : compare_text(rows);
+  const bool by_inter = !options.inters.empty();
+  const std::string text = options.plan.format == "json" ? write_json(by_inter ? inter_json(rows) : compare_json(rows)) : by_inter ? inter_text(rows) : compare_text(rows);
   std::fwrite(text.data(), 1, text.size(), stdout);
   for (const ComparedPlan& row : rows) {
     if (row.verification && !row.verification->equal) {

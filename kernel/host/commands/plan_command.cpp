@@ -23,7 +23,7 @@ Result<PlanOutcome> plan_once(const PlanOptions& options) {
   if (!tree) return tree.error();
   Result<PluginHost> host = PluginHost::open(std::move(*tree));
   if (!host) return host.error();
-  if (host->config().free_microbatches) return plan_with_free_microbatches(options, plan_once);
+  if (host->config().free_microbatches && host->config().search.text("inter") == "none") return plan_with_free_microbatches(options, plan_once);
   return run_pipeline(options, *host);
 }
 
@@ -33,7 +33,8 @@ Result<PlanOutcome> plan(const PlanOptions& options) {
   if (outcome && !options.known.empty()) {
     if (Status status = hand_on(options, *outcome); !status) return status.error();
   }
-  if (outcome && !outcome->plan && !outcome->pipeline && options.explain) outcome->refusal += suggestions_text(outcome->changes, plan_once);
+  const bool has_changes = options.explain && outcome && !outcome->stage_search;  // what is tried in other numbers of stages has no single change
+  if (has_changes && !outcome->plan && !outcome->pipeline) outcome->refusal += suggestions_text(outcome->changes, plan_once);
   return outcome;
 }
 

@@ -36,7 +36,7 @@ constexpr meshwright_config_key_v1 kSearch[] = {
     {"stages", "integer", "", "1", "pipeline stages: the model is cut into so many parts that take about as long, each on devices of its own; [pins] \"transformer.h.6\" = \"stage 1\""},
     {"chunks", "integer", "", "0", "with several stages: so many parts of the model, not one behind the other, for the devices of each; 0: what the schedule usually has"},
     {"schedule", "text", "", "\"one_f_one_b\"", "plugin that orders the microbatches of pipeline stages: gpipe, one_f_one_b, interleaved, looped_bfs"},
-    {"inter", "text", "", "\"none\"", "plugin that cuts the model into pipeline stages"},
+    {"inter", "text", "", "\"none\"", "who chooses the number of stages: none (stages says it); grid: numbers of stages, schedules and microbatches are tried; manual: [inter.manual] says it"},
     {"memory_budget", "bytes", "bytes", "0", "memory per device; all that the cluster file leaves free if 0"},
     {"work_limit", "integer", "steps", "4_000_000_000", "work after which a solver stops; the same on any machine"},
     {"deadline_seconds", "number", "seconds", "60.0", "time after which a solver stops, if the work limit has not"},
@@ -70,6 +70,13 @@ constexpr meshwright_config_key_v1 kTrain[] = {
     {"compile", "boolean", "", "false", "whether a compiler fuses elementwise ops and reductions (torch.compile)"},
     {"batch_coupling", "text", "", "\"refuse\"", "of ops that mix the samples of a batch, with microbatches: refuse, allow"},
 };
+constexpr meshwright_config_key_v1 kManual[] = {
+    {"dp", "integer", "", "0", "of inter = manual: degree of data parallelism in each stage; what the other degrees leave of the devices if 0"},
+    {"tp", "integer", "", "1", "degree of tensor parallelism in each stage, as Megatron's"},
+    {"pp", "integer", "", "1", "pipeline stages"},
+    {"cp", "integer", "", "1", "degree of context parallelism; only 1 so far"},
+    {"ep", "integer", "", "1", "degree of expert parallelism; only 1 so far"},
+};
 constexpr meshwright_config_key_v1 kEmit[] = {
     {"backend", "text", "", "\"text\"", "plugin that the plan is emitted for"},
     {"parameter_shard", "text", "", "\"parameter_shard\"", "pass that joins stored parameters to the computing"},
@@ -82,7 +89,7 @@ constexpr meshwright_config_key_v1 kPlugins[] = {
 
 constexpr HostSection kSections[] = {
     {"model", kModel}, {"cluster", kCluster}, {"search", kSearch},
-    {"train", kTrain}, {"emit", kEmit},       {"plugins", kPlugins},
+    {"train", kTrain}, {"inter.manual", kManual}, {"emit", kEmit}, {"plugins", kPlugins},
 };
 
 constexpr std::string_view kPins = "pins";
@@ -98,7 +105,7 @@ struct Choice {
 const std::vector<Choice>& choices() {
   static const std::vector<Choice> all = {
       {"model", "loss", {"none", "cross_entropy", "mse"}},
-      {"search", "inter", {"none"}},
+      {"search", "inter", {"none", "grid", "manual"}},
       {"search", "reduce", {"all", "none"}, {"consistency", "dominance", "contraction"}},
       {"search", "weights", {"free", "sharded"}},
       {"search", "inputs", {"any", "rows"}},
@@ -171,9 +178,15 @@ Status check_choices(const ConfigTree& tree, std::string_view section, const Con
   return Done{};
 }
 
+bool gives(const ConfigTree& tree, std::string_view section, std::string_view key) {
+  const ConfigSection* found = tree.section(section);
+  return found != nullptr && found->keys.contains(key);
+}
+
 // As a number: 1 where the planner chooses.
-Status read_microbatches(HostConfig& config) {
-  const std::string text = config.train.text("microbatches");
+Status read_microbatches(const ConfigTree& tree, HostConfig& config) {
+  const bool chosen = config.search.text("inter") == "grid" && !gives(tree, "train", "microbatches");
+  const std::string text = chosen ? "free" : config.train.text("microbatches");
   config.free_microbatches = text == "free";
   std::int64_t count = 1;
   const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), count);
@@ -187,12 +200,27 @@ Status read_microbatches(HostConfig& config) {
   return Done{};
 }
 
+// Where the number of stages is not what [search] stages says.
+Status check_chosen_stages(const HostConfig& config, const std::string& inter) {
+  const std::string& order = config.train.text("order");
+  if (!order.empty()) return bad_input("\"order\" in [train] is of one stage, and \"inter\" in [search] is \"" + inter + "\", which has schedules of several; leave one out");
+  if (inter == "grid") return Done{};
+  if (config.free_microbatches) return bad_input("\"microbatches\" in [train] is \"free\", which is not tried with inter = \"manual\"; give their number");
+  for (const char* key : {"dp", "tp", "pp", "cp", "ep"}) {
+    const std::int64_t degree = config.manual.integer(key), least = std::string_view(key) == "dp" ? 0 : 1;
+    if (degree < least) return bad_input("\"" + std::string(key) + "\" in [inter.manual] must be at least " + std::to_string(least));
+  }
+  if (config.manual.integer("pp") > kMostScheduleStages) return bad_input("\"pp\" in [inter.manual] must be at most " + std::to_string(kMostScheduleStages));
+  return Done{};
+}
+
 // What one who plans several stages decides by itself.
 Status check_stages(const HostConfig& config) {
   const std::int64_t stages = config.search.integer("stages");
   if (stages < 1 || stages > kMostScheduleStages) return bad_input("\"stages\" in [search] must be at least 1, and at most " + std::to_string(kMostScheduleStages));
   const std::int64_t chunks = config.search.integer("chunks");
   if (chunks < 0 || chunks > kMostScheduleChunks) return bad_input("\"chunks\" in [search] must be at least 1, at most " + std::to_string(kMostScheduleChunks) + ", or 0 for what the schedule usually has");
+  if (const std::string& inter = config.search.text("inter"); inter != "none") return check_chosen_stages(config, inter);
   if (stages == 1 && chunks > 1) return bad_input("\"chunks\" in [search] is of a model in several stages; give \"stages\" too");
   if (stages == 1) return Done{};
   if (!config.train.text("order").empty()) return bad_input("\"order\" in [train] is of one stage, and \"stages\" in [search] is " + std::to_string(stages) + ": their order is that of \"schedule\"; leave one out");
@@ -245,7 +273,7 @@ std::string base_folder_of(const ConfigTree& tree, std::string_view section, std
 // where the plugins are known.
 Status check_section_names(const ConfigTree& tree) {
   std::vector<std::string> known = plugin_groups();
-  for (const HostSection& section : kSections) known.emplace_back(section.name);
+  for (const HostSection& section : kSections) known.emplace_back(section.name.substr(0, section.name.find('.')));
   known.emplace_back(kPins);
   std::sort(known.begin(), known.end());
   known.erase(std::unique(known.begin(), known.end()), known.end());
@@ -255,7 +283,7 @@ Status check_section_names(const ConfigTree& tree) {
     if (std::find(known.begin(), known.end(), first) == known.end()) {
       return bad_input(section.where + ": unknown section [" + name + "]" + suggest(first, known));
     }
-    if (name != first && kinds_of_group(first).empty()) {
+    if (name != first && kinds_of_group(first).empty() && !is_host_section(name)) {
       return bad_input(section.where + ": unknown section [" + name + "]; [" + first + "] has no sections inside" +
                        (first == kPins ? ": put names with dots in quotes" : ""));
     }
@@ -301,6 +329,8 @@ Result<std::vector<Pin>> read_pins(const ConfigTree& tree) {
 
 std::span<const HostSection> host_sections() { return kSections; }
 
+bool is_host_section(std::string_view name) { return std::ranges::find(kSections, name, &HostSection::name) != std::end(kSections); }
+
 std::vector<std::string> plugin_groups() {
   std::vector<std::string> names;
   for (const KindGroup& group : groups()) names.emplace_back(group.name);
@@ -330,14 +360,15 @@ Result<HostConfig> check_host_config(const ConfigTree& tree) {
   Config plugins;
   const std::initializer_list<std::pair<std::string_view, Config*>> targets = {
       {"model", &config.model}, {"cluster", &config.cluster}, {"search", &config.search},
-      {"train", &config.train}, {"emit", &config.emit},       {"plugins", &plugins}};
+      {"train", &config.train}, {"inter.manual", &config.manual}, {"emit", &config.emit}, {"plugins", &plugins}};
   for (const auto& [name, target] : targets) {
     Result<Config> section = check_section(tree, name, schema_named(name));
     if (!section) return section.error();
     if (Status allowed = check_choices(tree, name, *section); !allowed) return allowed.error();
     *target = std::move(*section);
   }
-  if (Status microbatches = read_microbatches(config); !microbatches) return microbatches.error();
+  config.given = {gives(tree, "search", "stages"), gives(tree, "search", "schedule")};
+  if (Status microbatches = read_microbatches(tree, config); !microbatches) return microbatches.error();
   if (Status ranges = check_ranges(config); !ranges) return ranges.error();
 
   for (const std::string& path : plugins.texts("paths")) {

@@ -20,13 +20,21 @@
 
 namespace meshwright::host {
 
+// Which keys the configuration gives of those that [search] inter = "grid" chooses else.
+struct GivenKeys {
+  bool stages = false, schedule = false;
+};
+
 // Each Config holds every key of its section. A text that is "" and a size that is 0 mean "not given".
 struct HostConfig {
   Config model;
   Config cluster;  // `file` is resolved: a relative path in a file is relative to that file's folder
   Config search;
   Config train;    // `microbatches` is a number
-  bool free_microbatches = false;  // [train] microbatches = "free": one who plans chooses it (free_microbatches.h)
+  // [train] microbatches = "free", or not given where [search] inter = "grid": one who plans chooses it (free_microbatches.h, stage_grid_planner.h)
+  bool free_microbatches = false;
+  GivenKeys given;
+  Config manual;   // [inter.manual]
   Config emit;
   std::vector<std::string> plugin_paths;         // resolved likewise
   std::map<std::string, std::string> op_family;  // [ops]: op name -> id of the family that shall serve it
@@ -51,5 +59,6 @@ struct HostSection {
   Schema keys;
 };
 std::span<const HostSection> host_sections();
+[[nodiscard]] bool is_host_section(std::string_view name);
 
 }  // namespace meshwright::host

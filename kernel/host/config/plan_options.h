@@ -26,6 +26,7 @@ struct PlanOptions {
   // reasons, and meshes have at most two axes.
   bool explain = true;
   bool usual = true;  // a plan is set beside usual ones
+  bool name_budget = true;  // a refusal tries budgets until it can name one that has a plan
   // What a profiler said of the cluster's device for another plan, compared with this one: it is not asked again.
   std::optional<DeviceSpec> profiled = {};
 };

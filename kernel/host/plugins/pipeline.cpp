@@ -1,6 +1,8 @@
 #include "plugins/pipeline.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "files/file_hash.h"
 #include "meshwright/frontend.h"
@@ -8,7 +10,9 @@
 #include "model_reader.h"
 #include "pipeline_planner.h"
 #include "plan_notes.h"
+#include "plugins/manual_degrees.h"
 #include "plugins/program_source.h"
+#include "plugins/stage_grid_planner.h"
 #include "plugins/suggestions.h"
 #include "refusal.h"
 #include "stopwatch.h"
@@ -26,55 +30,82 @@ std::int64_t batch_of(const Graph& graph) {
   return 1;
 }
 
-class Pipeline {
- public:
-  Pipeline(const PlanOptions& options, PluginHost& host) : options_(options), host_(host) {}
+// A model in microbatches, as it is planned for.
+struct TrainedAnalysis {
+  TrainedModel model;  // its graph goes into the analysis
+  ModelAnalysis analysis;
+  CostProfile profile;  // of the cluster
+};
 
-  Result<PlanOutcome> run() {
-    Stopwatch total, watch;
-    if (host_.config().free_microbatches) return bad_input("[train] microbatches = \"free\" is for `plan`, which tries several; give their number here");
-    if (Status status = load_plugins(); !status) return status.error();
-    outcome_.phases.plugins = watch.lap();
-    if (Status status = read_model(); !status) return status.error();
-    outcome_.phases.frontend = watch.lap();
-    Result<ModelAnalysis> analysis = analyze_model(std::move(model_.graph), *tools_.ops);
-    if (!analysis) return analysis.error();
-    analysis_ = std::move(*analysis);
-    outcome_.batch = batch_of(*analysis_.graph) * model_.training.microbatches;
-    outcome_.phases.strategies = watch.lap();
-    if (search().integer("stages") > 1) {
-      if (Status status = run_stages(); !status) return status.error();
-      outcome_.phases.total = total.lap();
-      return std::move(outcome_);
+}  // namespace
+
+class PlanningSession::Impl {
+ public:
+  Impl(const PlanOptions& options, PluginHost& host) : options_(options), host_(host), search_(host.config().search), mesh_(host.config().cluster.text("mesh")) {}
+
+  Status open() {
+    Stopwatch watch;
+    if (Status status = load_plugins(); !status) return status;
+    phases_.plugins = watch.lap();
+    return Done{};
+  }
+
+  Status read(std::int64_t microbatches) {
+    auto known = read_.find(microbatches);
+    if (known == read_.end()) {
+      Result<TrainedAnalysis> made = read_model(microbatches);
+      if (!made) return made.error();
+      known = read_.emplace(microbatches, std::move(*made)).first;
     }
-    outcome_.asked = {analysis_, model_.training, cluster_, budget_, holds_device_};
-    Result<PlanRanking> ranking =
-        rank_plans({context(), cluster_, *solver_, search(),
-                    [this](const Plan& plan) { return make_program(plan, tools_); }, checkpoint_.get(), host_.config().pins,
-                    host_.config().cluster.text("mesh"), budget_, holds_device_, options_.top, options_.explain, options_.usual});
-    if (!ranking) return ranking.error();
-    take(std::move(*ranking));
-    outcome_.phases.total = total.lap();
+    now_ = &known->second;
+    tools_.profile = now_->profile;
+    return Done{};
+  }
+
+  [[nodiscard]] PlanningContext context() const { return tools_.context(now_->analysis, now_->model.training); }
+  [[nodiscard]] const Cluster& cluster() const { return cluster_; }
+  [[nodiscard]] std::int64_t batch() const { return batch_of(*now_->analysis.graph) * now_->model.training.microbatches; }
+  Config& search() { return search_; }
+  std::string& mesh() { return mesh_; }
+
+  Result<PlanOutcome> plan() {
+    Stopwatch total;
+    outcome_ = {};
+    outcome_.phases = phases_;
+    outcome_.batch = batch();
+    outcome_.device = cluster_.device;
+    if (Status status = search_.integer("stages") > 1 ? run_stages() : run_stage(); !status) return status.error();
+    outcome_.phases.total = phases_.plugins + phases_.frontend + phases_.strategies + total.lap();
     return std::move(outcome_);
   }
 
- private:
-  const Config& search() const { return host_.config().search; }
+  Result<PipelineSchedule> schedule() {
+    const std::string& id = search_.text("schedule");
+    std::shared_ptr<ScheduleMaker>& maker = schedules_[id];
+    if (maker == nullptr) {
+      Result<std::shared_ptr<ScheduleMaker>> made = host_.create<ScheduleMaker>("schedules", id);
+      if (!made) return made.error();
+      maker = std::move(*made);
+    }
+    Result<PipelineSchedule> made = maker->make({static_cast<std::uint32_t>(search_.integer("stages")), static_cast<std::uint32_t>(search_.integer("chunks")), static_cast<std::uint32_t>(now_->model.training.microbatches)});
+    return made ? std::move(made) : add_context("\"schedule\" in [search]", made.error());
+  }
 
+ private:
   Status load_plugins() {
     Result<std::string> frontend_id = host_.frontend_for(options_.model);
     if (!frontend_id) return frontend_id.error();
     if (Status status = create("frontend", *frontend_id, frontend_); !status) return status;
     if (Status status = create("clusters", host_.config().cluster.text("plugin"), clusters_); !status) return status;
-    if (Status status = create("profilers", search().text("profiler"), profiler_); !status) return status;
+    if (Status status = create("profilers", search_.text("profiler"), profiler_); !status) return status;
     Result<ProgramTools> tools = open_passes(host_, Plan{});
     if (!tools) return tools.error();
     tools_ = std::move(*tools);
-    if (Status status = note_used("conversions", search().text("conversions")); !status) return status;
-    if (search().text("checkpoint") != "none") {
-      if (Status status = create("checkpoint", search().text("checkpoint"), checkpoint_); !status) return status;
+    if (Status status = note_used("conversions", search_.text("conversions")); !status) return status;
+    if (search_.text("checkpoint") != "none") {
+      if (Status status = create("checkpoint", search_.text("checkpoint"), checkpoint_); !status) return status;
     }
-    return create("intra", search().text("intra"), solver_);
+    return create("intra", search_.text("intra"), solver_);
   }
 
   template <class T>
@@ -92,27 +123,47 @@ class Pipeline {
     return Done{};
   }
 
-  Status read_model() {
-    Result<TrainedModel> model = meshwright::read_model(options_.model, *frontend_, *tools_.ops, host_.config().model, host_.config().train);
+  Result<TrainedAnalysis> read_model(std::int64_t microbatches) {
+    Stopwatch watch;
+    Config train = host_.config().train;
+    train.set("microbatches", microbatches);
+    Result<TrainedModel> model = meshwright::read_model(options_.model, *frontend_, *tools_.ops, host_.config().model, train);
     if (!model) return model.error();
-    model_ = std::move(*model);
-    Result<Cluster> cluster = clusters_->describe(host_.config().cluster.text("file"));
-    if (!cluster) return cluster.error();
-    cluster_ = std::move(*cluster);
-    cluster_.nodes *= options_.node_factor;
-    if (options_.profiled) cluster_.device = *options_.profiled;
-    Result<CostProfile> profile = options_.profiled ? profiler_->recall(cluster_) : profiler_->profile(cluster_);
+    TrainedAnalysis made;
+    made.model = std::move(*model);
+    Result<CostProfile> profile = read_cluster();
     if (!profile) return profile.error();
-    cluster_.device = outcome_.device = profile->device;  // the plan keeps it, and nobody who opens it measures again
-    tools_.profile = for_training(std::move(*profile), model_.training);
-    tools_.profile.parameter_bytes = parameter_bytes(model_.graph, model_.training);
-    if (Status status = check_attention(cluster_.device, model_.training); !status) return status;
-    return read_budget();
+    made.profile = for_training(std::move(*profile), made.model.training);
+    made.profile.parameter_bytes = parameter_bytes(made.model.graph, made.model.training);
+    if (Status status = check_attention(cluster_.device, made.model.training); !status) return status.error();
+    if (Status status = read_budget(); !status) return status.error();
+    phases_.frontend += watch.lap();
+    Result<ModelAnalysis> analysis = analyze_model(std::move(made.model.graph), *tools_.ops);
+    if (!analysis) return analysis.error();
+    made.analysis = std::move(*analysis);
+    phases_.strategies += watch.lap();
+    return made;
+  }
+
+  // A profiler is asked for new figures once.
+  Result<CostProfile> read_cluster() {
+    const bool known = options_.profiled || !read_.empty();
+    if (read_.empty()) {
+      Result<Cluster> cluster = clusters_->describe(host_.config().cluster.text("file"));
+      if (!cluster) return cluster.error();
+      cluster_ = std::move(*cluster);
+      cluster_.nodes *= options_.node_factor;
+      if (options_.profiled) cluster_.device = *options_.profiled;
+    }
+    Result<CostProfile> profile = known ? profiler_->recall(cluster_) : profiler_->profile(cluster_);
+    if (!profile) return profile.error();
+    cluster_.device = profile->device;  // the plan keeps it, and nobody who opens it measures again
+    return profile;
   }
 
   Status read_budget() {
     const std::int64_t free = largest_peak_bytes(cluster_);
-    const std::int64_t wanted = search().integer("memory_budget");
+    const std::int64_t wanted = search_.integer("memory_budget");
     if (wanted == 0 && !options_.memory_budget.empty()) {  // the configuration's 0 is all, but nobody says so in an option
       return bad_input(
           "--memory-budget " + options_.memory_budget +
@@ -120,11 +171,21 @@ class Pipeline {
     }
     budget_ = wanted > 0 ? wanted : free;
     holds_device_ = wanted <= 0;
-    if (budget_ > free) {
+    if (budget_ > free && read_.empty()) {
       log(LogLevel::warning, "plan",
           "the memory budget is more than the " + std::to_string(free) +
               " bytes that the device's and the cluster's file leave free on a device");
     }
+    return Done{};
+  }
+
+  Status run_stage() {
+    outcome_.asked = {now_->analysis, now_->model.training, cluster_, budget_, holds_device_};
+    Result<PlanRanking> ranking =
+        rank_plans({context(), cluster_, *solver_, search_, [this](const Plan& plan) { return make_program(plan, tools_); }, checkpoint_.get(), host_.config().pins, mesh_, budget_,
+                    holds_device_, options_.top, options_.explain, options_.usual, options_.name_budget});
+    if (!ranking) return ranking.error();
+    take(std::move(*ranking));
     return Done{};
   }
 
@@ -133,14 +194,11 @@ class Pipeline {
   Status run_stages() {
     if (!options_.known.empty()) return bad_input("--known " + options_.known + " is of plans of one stage; with several leave it out");
     if (options_.top > 1) return bad_input("--top " + std::to_string(options_.top) + " is of plans of one stage; with several there is one plan so far");
-    const std::string& id = search().text("schedule");
-    std::shared_ptr<ScheduleMaker> maker;
-    if (Status status = create("schedules", id, maker); !status) return status;
-    Result<PipelineSchedule> schedule =
-        maker->make({static_cast<std::uint32_t>(search().integer("stages")), static_cast<std::uint32_t>(search().integer("chunks")), static_cast<std::uint32_t>(model_.training.microbatches)});
-    if (!schedule) return add_context("\"schedule\" in [search]", schedule.error());
+    Result<PipelineSchedule> order = schedule();
+    if (!order) return order.error();
+    const std::string& id = search_.text("schedule");
     Result<PipelineOutcome> found =
-        plan_pipeline({context(), cluster_, *solver_, search(), checkpoint_.get(), host_.config().pins, host_.config().cluster.text("mesh"), budget_, holds_device_, std::move(*schedule), id,
+        plan_pipeline({context(), cluster_, *solver_, search_, checkpoint_.get(), host_.config().pins, mesh_, budget_, holds_device_, std::move(*order), id,
                        [this](const Plan& plan, const PlanningContext& stage) { return make_program(plan, stage, tools_); },
                        options_.explain && options_.usual});
     if (!found) return found.error();
@@ -150,32 +208,32 @@ class Pipeline {
     outcome_.pipeline_comparisons = std::move(found->comparisons);
     outcome_.refusal = std::move(found->refusal);
     if (!found->plan) return Done{};
-    complete(*found->plan);
-    outcome_.pipeline = std::move(*found->plan);
-    return Done{};
+    return complete(id, *found->plan);
   }
 
-  void complete(PipelinePlan& pipeline) {
-    for (const std::string& family : op_families()) used_.push_back({"ops", family, version_of("ops", family)});
+  Status complete(const std::string& schedule, PipelinePlan& pipeline) {
+    std::vector<UsedPlugin> used = used_;
+    used.push_back({"schedules", schedule, version_of("schedules", schedule)});
+    add_op_families(used);
     pipeline.model_path = options_.model;
     pipeline.model_hash = hash_file(options_.model);
-    pipeline.model = analysis_;
+    pipeline.model = now_->analysis;
     pipeline.cluster = cluster_;
-    pipeline.training = model_.training;
-    pipeline.plugins = used_;
+    pipeline.training = now_->model.training;
+    pipeline.plugins = used;
     pipeline.budget_bytes = budget_;
     for (Plan& plan : pipeline.stages) {
       plan.model_path = pipeline.model_path;
       plan.model_hash = pipeline.model_hash;
-      plan.plugins = used_;
+      plan.plugins = used;
       const std::vector<std::string> notes = notes_of(plan);
       plan.notes.insert(plan.notes.end(), notes.begin(), notes.end());
     }
-    pipeline.notes.insert(pipeline.notes.begin(), model_.refused_composites.begin(), model_.refused_composites.end());
-    for (const std::string& note : unruled_notes(pipeline.stages.front(), tools_.profile, analysis_.atoms->warnings)) log(LogLevel::warning, "plan", note);
+    pipeline.notes.insert(pipeline.notes.begin(), now_->model.refused_composites.begin(), now_->model.refused_composites.end());
+    for (const std::string& note : unruled_notes(pipeline.stages.front(), tools_.profile, now_->analysis.atoms->warnings)) log(LogLevel::warning, "plan", note);
+    outcome_.pipeline = std::move(pipeline);
+    return Done{};
   }
-
-  PlanningContext context() const { return tools_.context(analysis_, model_.training); }
 
   void take(PlanRanking ranking) {
     outcome_.phases.strategies += ranking.strategies_seconds;
@@ -192,41 +250,44 @@ class Pipeline {
   void finish(std::vector<RankedPlan> plans) {
     outcome_.variables = plans.front().variables;
     outcome_.strategies = plans.front().strategies;
-    for (const std::string& family : op_families()) used_.push_back({"ops", family, version_of("ops", family)});
+    std::vector<UsedPlugin> used = used_;
+    add_op_families(used);
     model_hash_ = hash_file(options_.model);
-    const std::vector<std::string> unruled = unruled_notes(plans.front().fitted.plan, tools_.profile, analysis_.atoms->warnings);
+    const std::vector<std::string> unruled = unruled_notes(plans.front().fitted.plan, tools_.profile, now_->analysis.atoms->warnings);
     for (const std::string& note : unruled) log(LogLevel::warning, "plan", note);
-    for (RankedPlan& ranked : plans) complete(ranked.fitted);
+    for (RankedPlan& ranked : plans) complete(used, ranked.fitted);
     outcome_.plan = std::move(plans.front().fitted.plan);
     for (std::size_t i = 1; i < plans.size(); ++i) outcome_.next.push_back(std::move(plans[i].fitted.plan));
   }
 
   // What a plan does not say of itself.
-  void complete(FittedPlan& fitted) const {
+  void complete(const std::vector<UsedPlugin>& used, FittedPlan& fitted) const {
     Plan& plan = fitted.plan;
     plan.model_path = options_.model;
     plan.model_hash = model_hash_;
     plan.cluster = cluster_;
     plan.budget_bytes = budget_;
-    plan.plugins = used_;
+    plan.plugins = used;
     const auto add_notes = [&](const std::vector<std::string>& notes) { plan.notes.insert(plan.notes.end(), notes.begin(), notes.end()); };
     add_notes(notes_of(plan));
     for (const Pin& pin : host_.config().pins) plan.notes.push_back("Pinned by the configuration: " + to_string(pin) + ".");
     if (!fitted.no_program.empty()) {
       plan.notes.push_back("The peak is what the search counts, since the plan has no program: " + fitted.no_program + ".");
     }
-    add_notes(model_.refused_composites);
-    add_notes(unruled_notes(plan, tools_.profile, analysis_.atoms->warnings));
+    add_notes(now_->model.refused_composites);
+    add_notes(unruled_notes(plan, tools_.profile, now_->analysis.atoms->warnings));
   }
 
   [[nodiscard]] bool computes_in(DType dtype) const {
-    const Graph& graph = *analysis_.graph;
+    const Graph& graph = *now_->analysis.graph;
     return std::any_of(graph.sources.begin(), graph.sources.end(), [&](const Source& source) {
       return source.kind == SourceKind::parameter && graph.type(source.value).dtype == dtype;
     });
   }
 
-  std::vector<std::string> op_families() const { return host_.registry().ids("ops"); }
+  void add_op_families(std::vector<UsedPlugin>& used) const {
+    for (const std::string& family : host_.registry().ids("ops")) used.push_back({"ops", family, version_of("ops", family)});
+  }
 
   std::string version_of(std::string_view kind, const std::string& id) const {
     Result<const PluginInfo*> info = host_.registry().find(kind, id);
@@ -234,7 +295,7 @@ class Pipeline {
   }
 
   void explain_refusal(const std::optional<FittedPlan>& smallest, std::int64_t smallest_budget_bytes) {
-    for (const std::string& warning : analysis_.atoms->warnings) log(LogLevel::warning, "plan", warning);
+    for (const std::string& warning : now_->analysis.atoms->warnings) log(LogLevel::warning, "plan", warning);
     const auto is_no_matter_of_memory = [](const MeshTrial& trial) { return trial.status == SolveStatus::infeasible && trial.least_bytes == 0; };
     if (!host_.config().pins.empty() && std::all_of(outcome_.trials.begin(), outcome_.trials.end(), is_no_matter_of_memory)) {
       outcome_.refusal = "no plan meets what [pins] says";
@@ -243,9 +304,9 @@ class Pipeline {
     }
     outcome_.refusal = refusal_text(outcome_.trials, smallest ? &*smallest : nullptr, smallest_budget_bytes, budget_,
                                     holds_device_ ? &cluster_.device : nullptr);
-    outcome_.changes = suggestions({options_, smallest ? &*smallest : nullptr, budget_, outcome_.batch, model_.training.microbatches,
-                                    search().text("zero") != "free" && search().text("zero") != "3",
-                                    !host_.config().cluster.text("mesh").empty(), computes_in(DType::float32)});
+    outcome_.changes = suggestions({options_, smallest ? &*smallest : nullptr, budget_, outcome_.batch, now_->model.training.microbatches,
+                                    search_.text("zero") != "free" && search_.text("zero") != "3",
+                                    !mesh_.empty(), computes_in(DType::float32)});
     for (Suggestion& change : outcome_.changes) change.options.profiled = cluster_.device;
   }
 
@@ -258,17 +319,50 @@ class Pipeline {
   std::shared_ptr<IntraSolver> solver_;
   std::shared_ptr<CheckpointSolver> checkpoint_;  // null: nobody asks for one
   std::vector<UsedPlugin> used_;
-  TrainedModel model_;  // its graph goes into the analysis
-  ModelAnalysis analysis_;
+  std::map<std::int64_t, TrainedAnalysis> read_;  // by microbatches
+  TrainedAnalysis* now_ = nullptr;                // the last of them that was asked for
   Cluster cluster_;
   std::int64_t budget_ = 0;
   bool holds_device_ = false;  // Nobody gave a budget: a plan is held against all of the device.
-  ProgramTools tools_;  // its profile is the cluster's
+  ProgramTools tools_;  // its profile is the cluster's, for what was read last
   std::string model_hash_;
+  Config search_;
+  std::string mesh_;
+  std::map<std::string, std::shared_ptr<ScheduleMaker>> schedules_;  // by id
+  PhaseSeconds phases_;  // of what is done once
 };
 
-}  // namespace
+PlanningSession::PlanningSession(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+PlanningSession::~PlanningSession() = default;
+PlanningSession::PlanningSession(PlanningSession&&) noexcept = default;
 
-Result<PlanOutcome> run_pipeline(const PlanOptions& options, PluginHost& host) { return Pipeline(options, host).run(); }
+Result<PlanningSession> PlanningSession::open(const PlanOptions& options, PluginHost& host) {
+  auto impl = std::make_unique<Impl>(options, host);
+  if (Status status = impl->open(); !status) return status.error();
+  return PlanningSession(std::move(impl));
+}
+
+Status PlanningSession::read(std::int64_t microbatches) { return impl_->read(microbatches); }
+PlanningContext PlanningSession::context() const { return impl_->context(); }
+const Cluster& PlanningSession::cluster() const { return impl_->cluster(); }
+std::int64_t PlanningSession::batch() const { return impl_->batch(); }
+Config& PlanningSession::search() { return impl_->search(); }
+std::string& PlanningSession::mesh() { return impl_->mesh(); }
+Result<PlanOutcome> PlanningSession::plan() { return impl_->plan(); }
+Result<PipelineSchedule> PlanningSession::schedule() { return impl_->schedule(); }
+
+Result<PlanOutcome> run_pipeline(const PlanOptions& options, PluginHost& host) {
+  const HostConfig& config = host.config();
+  const std::string& inter = config.search.text("inter");
+  if (config.free_microbatches && inter != "grid") return bad_input("[train] microbatches = \"free\" is for `plan`, which tries several; give their number here");
+  if (inter == "grid") return plan_stage_grid(options, host);
+  Result<PlanningSession> session = PlanningSession::open(options, host);
+  if (!session) return session.error();
+  if (Status status = session->read(config.train.integer("microbatches")); !status) return status.error();
+  if (inter == "manual") {
+    if (Status status = set_degrees(config, session->cluster(), session->search(), session->mesh()); !status) return status.error();
+  }
+  return session->plan();
+}
 
 }  // namespace meshwright::host

@@ -2,9 +2,11 @@
 //
 //   frontend → analysis → the planner (planning/planner.h) → what a plan does not say of itself
 //
-// Owns nothing between calls. Deterministic: the same files and options give the same plan.
+// Deterministic: the same files and options give the same plan.
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,9 +15,11 @@
 #include "meshwright/pipeline_plan.h"
 #include "meshwright/plan.h"
 #include "meshwright/result.h"
+#include "meshwright/schedule.h"
 #include "pipeline_comparisons.h"
 #include "planner.h"
 #include "plugins/plugin_host.h"
+#include "stage_grid.h"
 
 namespace meshwright::host {
 
@@ -46,6 +50,12 @@ struct AskedFor {
   bool holds_device = false;  // Nobody gave a budget: a plan is held against all of the device.
 };
 
+// What was tried where the number of stages is chosen.
+struct StageSearch {
+  std::vector<StageTrial> trials;  // of all combinations
+  std::vector<std::string> left_out;  // sentences: what was not considered
+};
+
 struct PlanOutcome {
   std::optional<Plan> plan;  // nothing if no mesh has a plan that fits, or there are several stages
   std::optional<PipelinePlan> pipeline;  // of several stages; nothing if one of them has no plan that fits
@@ -54,6 +64,7 @@ struct PlanOutcome {
   std::vector<MeshTrial> trials;
   std::vector<Comparison> comparisons;
   std::vector<PipelineComparison> pipeline_comparisons;  // of several stages
+  std::optional<StageSearch> stage_search;               // of [search] inter = "grid"
   PhaseSeconds phases;
   std::int64_t batch = 1;      // samples of a step
   std::size_t variables = 0;   // of the chosen mesh's problem
@@ -62,6 +73,37 @@ struct PlanOutcome {
   std::vector<Suggestion> changes;  // that might help then
   DeviceSpec device;                // with the profiler's figures
   AskedFor asked;
+};
+
+// Plugins that are loaded and a model that is read, once for any number of plans.
+class PlanningSession {
+ public:
+  // Both must outlive it. Errors: bad_input, plugin_failed.
+  static Result<PlanningSession> open(const PlanOptions& options, PluginHost& host);
+  ~PlanningSession();
+  PlanningSession(PlanningSession&&) noexcept;
+
+  // The model with its batch in so many parts, from here on; what was read before is kept. Errors: those of reading, analyzing and profiling.
+  Status read(std::int64_t microbatches);
+
+  // Of what was read last.
+  [[nodiscard]] PlanningContext context() const;
+  [[nodiscard]] const Cluster& cluster() const;
+  [[nodiscard]] std::int64_t batch() const;  // samples of a step
+
+  // [search] as it is used from here on, with the mesh of [cluster].
+  Config& search();
+  std::string& mesh();
+
+  // As [search] says. Errors: bad_input. That nothing fits is an outcome without a plan.
+  Result<PlanOutcome> plan();
+  // Its order of microbatches. Errors: bad_input, where the schedule has none for so many stages or microbatches.
+  Result<PipelineSchedule> schedule();
+
+ private:
+  class Impl;
+  explicit PlanningSession(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
 };
 
 // Errors: bad_input (a file, an option; microbatches = "free", which plan_with_free_microbatches settles), plugin_failed. That nothing fits is no error but an outcome without a plan.

@@ -36,11 +36,11 @@ class LoadedOps final : public OpTable {
   std::map<std::string, std::shared_ptr<const OpFamily>, std::less<>> families_;
 };
 
-// Every section [group.ID] must name a plugin, of any of the group's kinds.
+// Every section [group.ID] that is not the host's own must name a plugin, of any of the group's kinds.
 Status check_plugin_sections(const ConfigTree& tree, const PluginRegistry& registry) {
   for (const auto& [name, section] : tree.sections) {
     const std::size_t dot = name.find('.');
-    if (dot == std::string::npos) continue;
+    if (dot == std::string::npos || is_host_section(name)) continue;
     const std::string group = name.substr(0, dot);
     const std::string id = name.substr(dot + 1);
     std::vector<std::string> known;

@@ -125,6 +125,7 @@ void add_figures(Json& json, const PipelinePlan& pipeline) {
 }  // namespace
 
 std::string ComparedPlan::title() const {
+  if (!cut.inter.empty()) return cut.inter + ", " + solver;
   if (cut.stages == 1) return solver;
   return solver + ", " + std::to_string(cut.stages) + " stages by " + cut.schedule;
 }

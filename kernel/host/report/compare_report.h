@@ -16,6 +16,7 @@ namespace meshwright::host {
 struct AskedCut {
   std::int64_t stages = 1;
   std::string schedule;  // "" of one stage
+  std::string inter;     // "grid": who chooses both; "": they are asked for
 };
 
 struct ComparedPlan {

@@ -5,6 +5,7 @@
 #include "meshwright/stages.h"
 #include "report/memory_json.h"
 #include "report/plan_json.h"
+#include "report/stage_search_report.h"
 
 namespace meshwright::host {
 
@@ -117,6 +118,7 @@ Json pipeline_summary_json(const PlanOutcome& outcome) {
     comparisons.push_back(one.add("peak_bytes", comparison.peak_bytes).add("note", comparison.note));
   }
   json.add("comparisons", std::move(comparisons));
+  add_stage_search(json, outcome);
   Json phases;
   phases.add("plugins", outcome.phases.plugins).add("frontend", outcome.phases.frontend);
   phases.add("strategies", outcome.phases.strategies).add("search", outcome.phases.search).add("comparisons", outcome.phases.comparisons).add("total", outcome.phases.total);

@@ -6,6 +6,7 @@
 
 #include "meshwright/stages.h"
 #include "report/memory_text.h"
+#include "report/stage_search_report.h"
 #include "report/text_table.h"
 #include "units.h"
 
@@ -99,7 +100,7 @@ std::string pipeline_text(const PlanOutcome& outcome) {
   const PipelinePlan& pipeline = *outcome.pipeline;
   std::string text = pipeline.model.graph->name + " on " + pipeline.cluster.name + " (" + std::to_string(pipeline.cluster.devices()) + " x " + pipeline.cluster.device.name + "), " +
                      std::to_string(pipeline.stages.size()) + " stages, " + std::to_string(pipeline.training.microbatches) + " microbatches by " + pipeline.schedule + "\n\n";
-  text += stages_text(pipeline) + "\n" + boundaries_text(pipeline) + "\n" + usual_text(outcome);
+  text += stages_text(pipeline) + "\n" + boundaries_text(pipeline) + "\n" + usual_text(outcome) + stage_search_text(outcome);
   text += "Step         " + milliseconds(pipeline.step_seconds) + " (simulated)\n";
   text += "Bubble       " + percent(pipeline.bubble) + " of all devices' time: " + percent(pipeline.start) + " to fill and to drain, " + percent(pipeline.imbalance) +
           " since stages take unequally long, " + percent(pipeline.communication) + " for what is sent\n";

@@ -7,6 +7,7 @@
 #include "plan_words.h"
 #include "report/memory_json.h"
 #include "report/pipeline_json.h"
+#include "report/stage_search_report.h"
 #include "report/sureness.h"
 
 namespace meshwright::host {
@@ -347,6 +348,7 @@ Json summary_json(const PlanOutcome& outcome) {
     }));
   }
   if (outcome.may_have_more) json.add("may_have_more", true);
+  add_stage_search(json, outcome);
   Json phases;
   phases.add("plugins", outcome.phases.plugins).add("frontend", outcome.phases.frontend);
   phases.add("strategies", outcome.phases.strategies).add("search", outcome.phases.search);

@@ -9,6 +9,7 @@
 #include "report/memory_text.h"
 #include "report/module_table.h"
 #include "report/pipeline_text.h"
+#include "report/stage_search_report.h"
 #include "report/sureness.h"
 #include "report/text_table.h"
 
@@ -123,12 +124,13 @@ std::string axes_text(const Mesh& mesh) {
 
 std::string outcome_text(const PlanOutcome& outcome) {
   if (outcome.pipeline) return pipeline_text(outcome);
+  if (!outcome.plan && outcome.stage_search) return stage_search_text(outcome);
   if (!outcome.plan) return trials_text(outcome);
   const Plan& plan = *outcome.plan;
   std::string text = plan.graph().name + " on " + plan.cluster.name + " (" + std::to_string(plan.cluster.devices()) + " x " +
                      plan.cluster.device.name + "), mesh " + to_string(plan.mesh) + "\n  " + axes_text(plan.mesh) + "\n\n";
   text += modules_text(plan) + "\n";
-  text += trials_text(outcome) + "\n" + ranking_text(outcome) + comparisons_text(outcome) + "\n";
+  text += trials_text(outcome) + "\n" + ranking_text(outcome) + (outcome.stage_search ? stage_search_text(outcome) : comparisons_text(outcome) + "\n");
   if (const std::string sure = sureness_text(plan); !sure.empty()) text += sure + "\n";
   text += "Status       " + status_text(plan) + "\n";
   text += "Step         " + milliseconds(plan.step_seconds) + " (simulated, parameters' communication beside computing)";

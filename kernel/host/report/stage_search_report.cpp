@@ -1,0 +1,101 @@
+#include "report/stage_search_report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "report/text_table.h"
+#include "units.h"
+
+namespace meshwright::host {
+
+namespace {
+
+struct TrialCounts {
+  std::size_t planned = 0, unfit = 0, skipped = 0, refused = 0;
+};
+
+// Of so many stages; of all with 0.
+TrialCounts count_trials(const StageSearch& search, std::uint32_t stages) {
+  TrialCounts counts;
+  for (const StageTrial& trial : search.trials) {
+    if (stages > 0 && trial.choice.stages != stages) continue;
+    switch (trial.state) {
+      case TrialState::planned: ++counts.planned; break;
+      case TrialState::unfit: ++counts.unfit; break;
+      case TrialState::skipped: ++counts.skipped; break;
+      case TrialState::refused: ++counts.refused; break;
+    }
+  }
+  return counts;
+}
+
+// No plan of so many stages is below, of those that were considered.
+double least_floor_of(const StageSearch& search, std::uint32_t stages) {
+  std::vector<StageTrial> trials;
+  std::ranges::copy_if(search.trials, std::back_inserter(trials), [&](const StageTrial& trial) { return trial.choice.stages == stages; });
+  return least_floor(trials);
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+std::string table_of_stages(const StageSearch& search) {
+  std::vector<std::vector<std::string>> rows = {{"stages", "schedule", "microbatches", "step", "waits", "no step below", "peak memory", "planned", "unfit", "skipped", "refused"}};
+  const StageTrial* chosen = shortest_of(search.trials);
+  for (const StageTrial* best : best_by_stages(search.trials)) {
+    const bool planned = best->state == TrialState::planned;
+    const double floor = least_floor_of(search, best->choice.stages);
+    const TrialCounts counts = count_trials(search, best->choice.stages);
+    rows.push_back({std::to_string(best->choice.stages) + (best == chosen ? " *" : ""), best->choice.schedule.empty() ? "-" : best->choice.schedule, std::to_string(best->choice.microbatches),
+                    planned ? milliseconds(best->step_seconds) : std::string(name(best->state)), planned && best->choice.stages > 1 ? percent(best->bubble) : "",
+                    std::isfinite(floor) && floor > 0 ? milliseconds(floor) : "", planned ? size_text(best->peak_bytes) : "", std::to_string(counts.planned), std::to_string(counts.unfit),
+                    std::to_string(counts.skipped), std::to_string(counts.refused)});
+  }
+  return table_text(rows, 2);
+}
+
+Json trial_json(const StageTrial& trial) {
+  Json json;
+  json.add("stages", trial.choice.stages).add("schedule", trial.choice.schedule.empty() ? Json(nullptr) : Json(trial.choice.schedule)).add("microbatches", trial.choice.microbatches);
+  json.add("state", name(trial.state));
+  if (trial.state == TrialState::planned) json.add("step_seconds", trial.step_seconds).add("bubble", trial.bubble).add("peak_bytes", trial.peak_bytes);
+  if (trial.state != TrialState::refused) json.add("step_lower_bound_seconds", trial.floor_seconds);
+  if (!trial.reason.empty()) json.add("reason", trial.reason);
+  return json;
+}
+
+}  // namespace
+
+std::string stage_search_text(const PlanOutcome& outcome) {
+  if (!outcome.stage_search) return "";
+  const StageSearch& search = *outcome.stage_search;
+  const TrialCounts counts = count_trials(search, 0);
+  std::string text = "The best of each number of stages (* won), of " + std::to_string(search.trials.size()) + " combinations with schedules and microbatches:\n" + table_of_stages(search);
+  text += "  planned " + std::to_string(counts.planned) + ", unfit " + std::to_string(counts.unfit) + ", refused " + std::to_string(counts.refused) + ", skipped " + std::to_string(counts.skipped) +
+          ": no plan of theirs has a shorter step than the best\n";
+  for (const StageTrial* best : best_by_stages(search.trials)) {
+    if (best->state != TrialState::planned) text += "  " + to_string(best->choice) + ": " + first_line(best->reason) + "\n";
+  }
+  if (const double floor = least_floor(search.trials); std::isfinite(floor) && floor > 0) text += "  no plan of any of them has a step below " + milliseconds(floor) + "\n";
+  text += "Not considered:\n";
+  for (const std::string& what : search.left_out) text += "  " + what + "\n";
+  return text + "\n";
+}
+
+void add_stage_search(Json& json, const PlanOutcome& outcome) {
+  if (!outcome.stage_search) return;
+  const StageSearch& search = *outcome.stage_search;
+  Json::Array best, trials, left_out;
+  for (const StageTrial* trial : best_by_stages(search.trials)) best.push_back(trial_json(*trial));
+  for (const StageTrial& trial : search.trials) trials.push_back(trial_json(trial));
+  for (const std::string& what : search.left_out) left_out.emplace_back(what);
+  Json all;
+  if (const StageTrial* chosen = shortest_of(search.trials)) all.add("chosen", trial_json(*chosen));
+  if (const double floor = least_floor(search.trials); std::isfinite(floor)) all.add("step_lower_bound_seconds", floor);
+  all.add("by_stages", std::move(best)).add("combinations", std::move(trials)).add("not_considered", std::move(left_out));
+  json.add("stage_search", std::move(all));
+}
+
+}  // namespace meshwright::host

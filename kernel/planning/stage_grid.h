@@ -1,0 +1,65 @@
+// A search over numbers of stages, schedules and microbatches by trying them, the most promising first: each combination has a floor that no plan of it is below, and
+// once that of the next one is no less than the best step found, nothing that is left can be shorter.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "meshwright/result.h"
+
+namespace meshwright {
+
+// How a model is cut into stages, and a batch into microbatches.
+struct StageChoice {
+  std::uint32_t stages = 1;   // groups of devices
+  std::string schedule;       // "" of one stage
+  std::int64_t microbatches = 1;
+
+  friend bool operator==(const StageChoice&, const StageChoice&) = default;
+};
+
+// "4 stages by gpipe, 8 microbatches"
+std::string to_string(const StageChoice& choice);
+
+enum class TrialState : std::uint8_t {
+  planned,  // there is a plan, and its simulated step
+  unfit,    // no plan was found that fits
+  skipped,  // its floor is no better than a step that was found
+  refused,  // there is no such plan
+};
+
+std::string_view name(TrialState state);  // "planned", "does not fit", "skipped", "refused"
+
+struct StageTrial {
+  StageChoice choice;
+  double floor_seconds = 0;  // no plan of the choice has a shorter step
+  TrialState state = TrialState::skipped;
+  double step_seconds = 0;   // of what is planned
+  double bubble = 0;
+  std::int64_t peak_bytes = 0;
+  std::string reason;        // why there is no plan
+};
+
+// Tries choices of the state `skipped` and says how that went: fills in the rest, and may raise the floor. An error ends the search.
+using TryStages = std::function<Status(StageTrial&)>;
+
+// Plans by ascending floors (then fewer stages, the schedule's name, fewer microbatches), until no floor that is left is below the best step; and of each number of stages one at
+// least, so that it has a step to compare with or a reason. The answer: the index of the best among `trials`, in which each says how it went; nothing if none has a plan.
+Result<std::optional<std::size_t>> search_stage_grid(std::vector<StageTrial>& trials, const TryStages& plan);
+
+// No plan of any of these choices has a shorter step; infinite if all are refused.
+double least_floor(const std::vector<StageTrial>& trials);
+
+// The best of each number of stages, ascending: by its state, then its step, then its floor.
+std::vector<const StageTrial*> best_by_stages(const std::vector<StageTrial>& trials);
+
+// What is planned with the shortest step; null if nothing is.
+const StageTrial* shortest_of(const std::vector<StageTrial>& trials);
+
+// "4 stages by gpipe, 8 microbatches, chosen by trying: 12.345 ms, where ...": why this many stages. Of trials of which something is planned.
+std::string chosen_note(const std::vector<StageTrial>& trials);
+
+}  // namespace meshwright

@@ -1,0 +1,213 @@
+// [search] inter = "grid" and "manual": the number of stages is chosen by trying, or given as degrees of parallelism.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <ostream>
+
+#include "folder_test.h"
+#include "planned_pipeline.h"
+#include "planning.h"
+#include "printed_json.h"
+#include "run_program.h"
+
+namespace meshwright {
+namespace {
+
+using host::Json;
+using host::PlanOptions;
+using host::PlanOutcome;
+using test::Outcome;
+using test::integer;
+using test::json_of;
+using test::list;
+using test::real;
+using test::run_program;
+using test::verify_and_simulate;
+using testing::AllOf;
+using testing::HasSubstr;
+
+double step_of(const PlanOutcome& outcome) { return outcome.plan ? outcome.plan->step_seconds : outcome.pipeline->step_seconds; }
+
+PlanOptions options_on(const std::string& model, const std::string& cluster, const std::vector<std::string>& set) {
+  PlanOptions options;
+  options.model = SOURCE_FOLDER "/tests/models/" + model + ".pt2";
+  options.cluster = TEST_FOLDER "/" + cluster + ".toml";
+  options.set = {"search.step_rounds=0", "search.sure=false"};
+  options.set.insert(options.set.end(), set.begin(), set.end());
+  options.usual = false;
+  return options;
+}
+
+// By itself, as a user would ask for it; without a plan where nothing fits.
+PlanOutcome plan_of(const StageChoice& choice, const std::string& model, const std::string& cluster, const std::vector<std::string>& set) {
+  PlanOptions options = options_on(model, cluster, set);
+  options.set.push_back("search.stages=" + std::to_string(choice.stages));
+  options.set.push_back("train.microbatches=" + std::to_string(choice.microbatches));
+  if (!choice.schedule.empty()) options.set.push_back("search.schedule=\"" + choice.schedule + "\"");
+  return test::plan(options).value();
+}
+
+struct GridCase {
+  const char* name;
+  const char* model;
+  const char* cluster;
+  std::uint32_t stages;  // the best number
+  std::vector<std::string> set = {};
+};
+void PrintTo(const GridCase& here, std::ostream* out) { *out << here.name; }
+
+class Grid : public testing::TestWithParam<GridCase> {};
+
+// What each combination takes by itself is no less than its floor, what was planned is what it takes, and nothing takes less than what was chosen.
+TEST_P(Grid, ChoosesTheLeastOfAllThatCanBeAskedFor) {
+  const GridCase& here = GetParam();
+  PlanOptions options = options_on(here.model, here.cluster, here.set);
+  options.set.emplace_back("search.inter=\"grid\"");
+  const PlanOutcome outcome = test::plan(options).value();
+  ASSERT_TRUE(outcome.plan || outcome.pipeline) << outcome.refusal;
+  const double chosen = step_of(outcome);
+  const std::vector<StageTrial>& trials = outcome.stage_search->trials;
+  std::size_t skipped = 0;
+  for (const StageTrial& trial : trials) {
+    if (trial.state == TrialState::refused) continue;
+    const PlanOutcome alone = plan_of(trial.choice, here.model, here.cluster, here.set);
+    const bool fits = alone.plan || alone.pipeline;
+    if (trial.state == TrialState::skipped) {
+      ++skipped;
+    } else {
+      EXPECT_EQ(trial.state == TrialState::planned, fits) << to_string(trial.choice);
+    }
+    if (!fits) continue;
+    EXPECT_GE(step_of(alone), chosen) << to_string(trial.choice);
+    EXPECT_GE(step_of(alone), trial.floor_seconds) << to_string(trial.choice);
+    if (trial.state == TrialState::planned) { EXPECT_EQ(step_of(alone), trial.step_seconds) << to_string(trial.choice); }
+  }
+  EXPECT_GT(skipped, 0U);
+  const StageTrial* best = shortest_of(trials);
+  EXPECT_EQ(best->step_seconds, chosen);
+  EXPECT_EQ(best->choice.stages, here.stages);
+  EXPECT_EQ(outcome.pipeline.has_value(), here.stages > 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Grid,
+                         testing::Values(GridCase{"FourFar", "gpt2_tiny", "slow4_far", 2}, GridCase{"EightNear", "gpt2_tiny", "slow8", 1}, GridCase{"EightFar", "gpt2_tiny", "slow8_far", 4},
+                                         GridCase{"FourTight", "gpt2_tiny", "slow4_far", 1, {"search.memory_budget=\"140KiB\""}}),
+                         [](const auto& info) { return info.param.name; });
+
+class StageGridCommand : public test::FolderTest {
+ protected:
+  static std::string command(const std::string& options) {
+    return "plan " SOURCE_FOLDER "/tests/models/gpt2_tiny.pt2 --cluster " TEST_FOLDER "/slow4_far.toml --set search.step_rounds=0 --set search.sure=false " + options;
+  }
+  static std::string grid(const std::string& options) { return command("--set 'search.inter=\"grid\"' " + options); }
+  static std::string manual(const std::string& options) { return command("--set 'search.inter=\"manual\"' " + options); }
+  static std::string refusal(const std::string& command, int exit_code = 2) {
+    const Outcome outcome = run_program(command);
+    EXPECT_EQ(outcome.exit_code, exit_code) << command;
+    return outcome.errors;
+  }
+};
+
+TEST_F(StageGridCommand, ItsPlanComputesWhatOneDeviceComputesAndSaysWhy) {
+  const std::string file = path("plan.json");
+  const Json planned = json_of(run_program(grid("--format json -o " + file)));
+  verify_and_simulate(file, planned, 4);
+  const Json& search = *planned.find("stage_search");
+  EXPECT_EQ(real(*search.find("chosen"), "step_seconds"), real(planned, "step_seconds"));
+  EXPECT_LE(real(search, "step_lower_bound_seconds"), real(planned, "step_seconds"));
+  const Json::Array& best = list(search, "by_stages");
+  ASSERT_EQ(best.size(), 3U);
+  for (std::size_t i = 0; i < best.size(); ++i) {
+    EXPECT_EQ(integer(best[i], "stages"), std::int64_t{1} << i);
+    EXPECT_GE(real(best[i], "step_seconds"), real(planned, "step_seconds"));
+  }
+  EXPECT_GT(list(search, "combinations").size(), 20U);
+  EXPECT_FALSE(list(search, "not_considered").empty());
+  EXPECT_THAT(read(file), AllOf(HasSubstr("chosen by trying, take "), HasSubstr("The best found of other numbers of stages: 1 stage, ")));
+}
+
+TEST_F(StageGridCommand, TheSameInputGivesTheSameBytes) {
+  const std::string first = path("first.json"), second = path("second.json");
+  const Outcome outcome = run_program(grid("-o " + first));
+  EXPECT_THAT(outcome.output, AllOf(HasSubstr("The best of each number of stages (* won)"), testing::ContainsRegex("skipped [1-9][0-9]*: no plan of theirs has a shorter step than the best"), HasSubstr("Not considered:")));
+  ASSERT_EQ(run_program(grid("-o " + second)).exit_code, 0);
+  EXPECT_EQ(read(first), read(second));
+}
+
+TEST_F(StageGridCommand, WhatIsGivenStays) {
+  const Json given = json_of(run_program(grid("--set search.stages=2 --set 'search.schedule=\"gpipe\"' --set train.microbatches=4 --format json")));
+  const Json::Array& combinations = list(*given.find("stage_search"), "combinations");
+  ASSERT_EQ(combinations.size(), 1U);
+  const Json alone = json_of(run_program(command("--set search.stages=2 --set 'search.schedule=\"gpipe\"' --set train.microbatches=4 --format json")));
+  EXPECT_EQ(real(given, "step_seconds"), real(alone, "step_seconds"));
+}
+
+TEST_F(StageGridCommand, SaysWhyNothingFits) {
+  EXPECT_THAT(refusal(grid("--memory-budget 1KiB"), 3),
+              AllOf(HasSubstr("no plan fits, with any number of stages that was tried"), HasSubstr("\n  1 stage, "), HasSubstr("\n  2 stages by "), HasSubstr("\n  4 stages by "), testing::Not(HasSubstr("no single change"))));
+}
+
+TEST_F(StageGridCommand, RefusesWhatIsOfOnePlan) {
+  EXPECT_THAT(refusal(grid("--top 2")), HasSubstr("--top 2 is of plans of one stage"));
+  EXPECT_THAT(refusal(grid("--set 'train.order=\"F0 B0\"'")), HasSubstr("\"order\" in [train]"));
+  EXPECT_THAT(refusal(grid("--set search.stages=3")), HasSubstr("take a number of stages that divides them"));
+  EXPECT_THAT(refusal(command("--set 'search.inter=\"gird\"'")), HasSubstr("did you mean \"grid\"?"));
+}
+
+// One table, each row what `plan` says of it.
+TEST_F(StageGridCommand, AreComparedWithEachOther) {
+  const std::string given = SOURCE_FOLDER "/tests/models/gpt2_tiny.pt2 --cluster " TEST_FOLDER "/slow4_far.toml --set search.step_rounds=0 --set search.sure=false --set inter.manual.tp=2 --set inter.manual.pp=2 ";
+  const Json table = json_of(run_program("compare " + given + "--inter grid,manual,none --format json"));
+  const Json::Array& rows = list(table, "inter");
+  ASSERT_EQ(rows.size(), 3U);
+  const char* inters[] = {"grid", "manual", "none"};
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(std::get<std::string>(rows[i].find("inter")->value()), inters[i]);
+    EXPECT_TRUE(std::get<bool>(rows[i].find("verified")->value()));
+    const Json planned = json_of(run_program("plan " + given + "--format json --set 'search.inter=\"" + inters[i] + "\"'"));
+    EXPECT_EQ(real(rows[i], "step_seconds"), real(planned, "step_seconds")) << inters[i];
+    EXPECT_LE(real(rows[0], "step_seconds"), real(rows[i], "step_seconds"));
+  }
+  EXPECT_LE(real(rows[0], "step_lower_bound_seconds"), real(rows[0], "step_seconds"));
+  const Outcome text = run_program("compare " + given + "--set inter.manual.cp=2 --inter manual,none --no-verify");
+  EXPECT_EQ(text.exit_code, 0);
+  EXPECT_THAT(text.output, AllOf(testing::ContainsRegex("manual +elimination +failed"), testing::ContainsRegex("none +elimination +1 .* ms .* not run"), HasSubstr("manual, elimination: \"cp\" in [inter.manual]")));
+  EXPECT_THAT(refusal("compare " + given + "--inter grid,grid"), HasSubstr("--inter names 'grid' twice"));
+  EXPECT_THAT(refusal("compare " + given + "--inter alpha"), HasSubstr("\"inter\" in [search] can't be \"alpha\""));
+  EXPECT_THAT(refusal("compare " + given + "--inter grid --stages 2"), HasSubstr("leave one out"));
+  EXPECT_THAT(refusal("compare " + given), HasSubstr("compare needs solvers"));
+}
+
+// Two stages, each of two devices: the batch over them, or the weights.
+TEST_F(StageGridCommand, DegreesAreAPlanUnderTheSameClock) {
+  const Json tensor = json_of(run_program(manual("--set inter.manual.tp=2 --set inter.manual.pp=2 --set train.microbatches=4 --format json -o " + path("tensor.json"))));
+  verify_and_simulate(path("tensor.json"), tensor, 4);
+  const std::string same = "--set search.stages=2 --set train.microbatches=4 --set 'search.weights=\"sharded\"' --set 'search.zero=\"0\"' --mesh 2 --format json ";
+  EXPECT_EQ(real(tensor, "step_seconds"), real(json_of(run_program(command(same))), "step_seconds"));
+  const Json data = json_of(run_program(manual("--set inter.manual.dp=2 --set inter.manual.pp=2 --set train.microbatches=4 --format json -o " + path("data.json"))));
+  verify_and_simulate(path("data.json"), data, 4);
+  const Json chosen = json_of(run_program(grid("--format json")));
+  for (const Json* manual : {&tensor, &data}) {
+    EXPECT_EQ(list(*manual, "stages").size(), 2U);
+    EXPECT_GT(real(*manual, "step_seconds"), real(chosen, "step_seconds"));
+  }
+  EXPECT_NE(real(tensor, "step_seconds"), real(data, "step_seconds"));
+  const Json both = json_of(run_program(manual("--set inter.manual.tp=2 --format json")));  // dp is what is left
+  EXPECT_EQ(std::get<std::string>(both.find("mesh")->value()), "2x2");
+}
+
+TEST_F(StageGridCommand, RefusesDegreesByName) {
+  EXPECT_THAT(refusal(manual("--set inter.manual.dp=2 --set inter.manual.tp=4")), HasSubstr("dp 2 x tp 4 x pp 1 = 8 devices, but there are 4 devices of 'slow4_far'"));
+  EXPECT_THAT(refusal(manual("--set inter.manual.dp=2 --set inter.manual.tp=1")), HasSubstr("dp 2 x tp 1 x pp 1 = 2 devices, but there are 4 devices"));
+  EXPECT_THAT(refusal(manual("--set inter.manual.tp=3")), HasSubstr("tp 3 x pp 1 = 3 does not divide the 4 devices"));
+  EXPECT_THAT(refusal(manual("--set inter.manual.cp=2")), HasSubstr("\"cp\" in [inter.manual] is 2, but a degree of context parallelism cannot be given so far"));
+  EXPECT_THAT(refusal(manual("--set inter.manual.ep=2")), HasSubstr("\"ep\" in [inter.manual] is 2"));
+  EXPECT_THAT(refusal(manual("--set inter.manual.pp=0")), HasSubstr("\"pp\" in [inter.manual] must be at least 1"));
+  EXPECT_THAT(refusal(manual("--set inter.manual.pp=2 --set search.stages=2")), HasSubstr("\"stages\" in [search] is what [inter.manual] says"));
+  EXPECT_THAT(refusal(manual("--mesh 4")), HasSubstr("the mesh of each stage is what [inter.manual] says"));
+  EXPECT_THAT(refusal(manual("--set inter.manual.sp=2")), HasSubstr("sp"));
+  EXPECT_THAT(refusal(command("--set inter.dp=2")), HasSubstr("[inter] has no key \"dp\""));
+}
+
+}  // namespace
+}  // namespace meshwright
