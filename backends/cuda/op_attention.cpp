@@ -24,16 +24,7 @@ class AttentionWriter {
                                                    {"value", &arguments_.value},
                                                    {"output", &arguments_.output},
                                                    {"grad_output", &arguments_.gradient}};
-    for (const auto& [name, view] : named) {
-      const Seen* operand = writer_.operand(name);
-      if (operand == nullptr) continue;
-      const Result<Seen> rows = writer_.in_rows(*operand);
-      if (!rows) return rows.error();
-      const Result<View> made = view_for(*rows, {});
-      if (!made) return made.error();
-      *view = *made;
-      reads_.push_back(rows->range());
-    }
+    if (Status status = writer_.view_in_rows(named, reads_); !status) return status;
     const std::vector<std::int64_t>&query = writer_.operand("query")->type.shape,
           &key = writer_.operand("key")->type.shape;
     arguments_.l = query[query.size() - 2];

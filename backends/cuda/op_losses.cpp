@@ -25,14 +25,7 @@ class LossWriter {
                                                    {"maximum", &arguments_.maximum},     {"terms", &arguments_.terms},
                                                    {"count", &arguments_.count},         {"weight", &arguments_.weight},
                                                    {"grad_output", &arguments_.gradient}};
-    for (const auto& [name, view] : named) {
-      const Seen* operand = writer_.operand(name);
-      if (operand == nullptr) continue;
-      const Result<Seen> rows = writer_.in_rows(*operand);
-      if (!rows) return rows.error();
-      if (Status status = set(*rows, *view); !status) return status;
-      reads_.push_back(rows->range());
-    }
+    if (Status status = writer_.view_in_rows(named, reads_); !status) return status;
     arguments_.has_count = writer_.operand("count") != nullptr;
     arguments_.has_weight = writer_.operand("weight") != nullptr;
     if (const Seen* terms = writer_.operand("terms")) arguments_.positions = terms->type.shape[1];

@@ -11,6 +11,20 @@ Result<Seen> OpWriter::in_rows(const Seen& tensor) {
   return made;
 }
 
+Status OpWriter::view_in_rows(std::span<const std::pair<const char*, View*>> named, std::vector<Range>& reads) {
+  for (const auto& [name, view] : named) {
+    const Seen* tensor = operand(name);
+    if (tensor == nullptr) continue;
+    const Result<Seen> rows = in_rows(*tensor);
+    if (!rows) return rows.error();
+    const Result<View> made = view_for(*rows, {});
+    if (!made) return made.error();
+    *view = *made;
+    reads.push_back(rows->range());
+  }
+  return Done{};
+}
+
 Status OpWriter::copy(const Seen& from, const Seen& to) {
   const Walk walk = walk_over(to.type.shape, {from.strides, to.strides});
   const Result<Sizes> sizes = sizes_for(walk.sizes);

@@ -7,9 +7,11 @@
 #include <cstring>
 #include <functional>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "meshwright/op.h"
@@ -44,6 +46,8 @@ class OpWriter {
   std::byte* scratch(std::size_t bytes) { return scratch_(bytes); }
   // The same elements row by row: itself, or a copy.
   Result<Seen> in_rows(const Seen& tensor);
+  // Each of these operands that the call has, row by row as a view, and what is read for it.
+  Status view_in_rows(std::span<const std::pair<const char*, View*>> named, std::vector<Range>& reads);
   // Elements of `from` go to those of `to`, which has the same shape.
   Status copy(const Seen& from, const Seen& to);
 

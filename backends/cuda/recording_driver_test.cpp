@@ -78,6 +78,16 @@ class Recording : public testing::Test {
     return false;
   }
 
+  // On the first device: 1 on a stream, and 2 in the same place on another one, which waits for it.
+  void set_twice() {
+    const Device& device = devices_[0];
+    set(0, 1);
+    ASSERT_EQ(driver_->event_record(device.event, device.streams[0]), 0);
+    ASSERT_EQ(driver_->stream_wait_event(device.streams[1], device.event), 0);
+    ASSERT_EQ(driver_->launch(constant(device.floats(), 2), device.streams[1]), 0);
+    ASSERT_TRUE(finish());
+  }
+
   std::unique_ptr<Driver> driver_;
   std::array<Device, 2> devices_;
 };
@@ -93,12 +103,8 @@ TEST_F(Recording, DoesNothingUntilSomebodyAsks) {
 TEST_F(Recording, WaitsForEvents) {
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
     start({.devices = 2, .seed = seed});
-    Device& device = devices_[0];
-    set(0, 1);
-    ASSERT_EQ(driver_->event_record(device.event, device.streams[0]), 0);
-    ASSERT_EQ(driver_->stream_wait_event(device.streams[1], device.event), 0);
-    ASSERT_EQ(driver_->launch(constant(device.floats(), 2), device.streams[1]), 0);
-    ASSERT_TRUE(finish());
+    const Device& device = devices_[0];
+    ASSERT_NO_FATAL_FAILURE(set_twice());
     EXPECT_EQ(device.floats()[0], 2);
     EXPECT_TRUE(driver_->check_device(0));
   }
@@ -109,12 +115,8 @@ TEST_F(Recording, DrawsTheOrderOfWhatDoesNotWait) {
   bool first_won = false, second_won = false;
   for (std::uint64_t seed = 0; seed < 32; ++seed) {
     start({.devices = 2, .seed = seed, .failures = {}, .omitted_wait = 1});
-    Device& device = devices_[0];
-    set(0, 1);
-    ASSERT_EQ(driver_->event_record(device.event, device.streams[0]), 0);
-    ASSERT_EQ(driver_->stream_wait_event(device.streams[1], device.event), 0);
-    ASSERT_EQ(driver_->launch(constant(device.floats(), 2), device.streams[1]), 0);
-    ASSERT_TRUE(finish());
+    const Device& device = devices_[0];
+    ASSERT_NO_FATAL_FAILURE(set_twice());
     (device.floats()[0] == 1 ? first_won : second_won) = true;
     EXPECT_FALSE(driver_->check_device(0));
   }

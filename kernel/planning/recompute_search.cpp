@@ -167,6 +167,7 @@ class KeptOps {
       Result<Assignment> answer = solver_.solve(wish_.input, wish_.problem, budget, kWorkOfStart);
       if (!answer) return answer.error();
       if (answer->choice.empty()) break;
+      if (seen.contains(answer->choice)) continue;
       Result<RecomputeSearch> kept = with_layouts(solver_, wish_, fastest_, wish_.recompute_pins.applied_to({}), answer->choice);
       if (!kept) return kept.error();
       if (rank_of(kept->found) >= known_rank()) continue;  // what runs again makes it no faster
