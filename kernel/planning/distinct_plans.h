@@ -27,6 +27,8 @@ struct DistinctPlans {
 Result<DistinctPlans> distinct_plans(const FittedSolver& solver, const ProblemInput& input, Problem& problem, std::int64_t budget,
                                      FittedPlan best, std::size_t count, TickSum too_much);
 
+inline constexpr std::size_t kNeighbours = 2;  // of a best plan, that are simulated
+
 // Plans near `best` that are distinct from it, at most `count` of them, by objective: for each kind of weight, and for each kind of
 // ops that compute with one, the best plan in which that kind is treated otherwise and all variables stay that are more than two
 // edges of the problem away from it. A few small searches where distinct_plans needs whole ones, so a distinct plan may be better

@@ -24,9 +24,7 @@ namespace meshwright {
 namespace {
 
 constexpr double kFirstRounds = 2;     // before what people would try, and of each of that
-constexpr double kLeastWork = 8e6;    // of rounds of searches by the step; those on small meshes are cheaper than reading the model
 constexpr double kWorthTrying = 0.02, kFarFromBound = 0.1;  // gaps from which what people would try is tried, and thoroughly
-constexpr std::size_t kNeighbours = 2;  // of the best plan, that are simulated
 constexpr TickSum kNothingTooMuch = std::numeric_limits<TickSum>::max();
 
 class Planner {
@@ -267,13 +265,13 @@ class Planner {
     const double first = std::min(rounds(), kFirstRounds);
     if (Status status = run_rounds(searches, first, kLeastWork); !status) return status;
     Searched* leader = by_steps();
-    std::vector<std::unique_ptr<PartSearch>> parts;
+    ChoicesByHand by_hand;
     if (leader != nullptr) {
-      if (Status status = try_by_hand(*leader, parts); !status) return status;
+      if (Status status = try_by_hand(*leader, by_hand); !status) return status;
       if (Status status = try_neighbours(*leader, leader->steps->best()); !status) return status;
     }
     if (Status status = run_rounds(searches, rounds() - first, 0); !status) return status;
-    if (Status status = parts.empty() ? Status(Done{}) : search_parts(*leader, parts, static_cast<int>(rounds() - first)); !status) return status;
+    if (Status status = leader == nullptr ? Status(Done{}) : search_parts(*leader, by_hand, static_cast<int>(rounds() - first)); !status) return status;
     for (const auto& searched : searched_) {
       if (searched->steps == nullptr) continue;
       MeshTrial& trial = ranking_.trials[searched->trial];
@@ -299,8 +297,8 @@ class Planner {
     return leader;
   }
 
-  // What people would try; parts of the problem, in which that is, that may be searched further.
-  Status try_by_hand(Searched& leader, std::vector<std::unique_ptr<PartSearch>>& parts) const {
+  // What people would try, in parts of the problem that may be searched further.
+  Status try_by_hand(Searched& leader, ChoicesByHand& by_hand) const {
     StepSearch& steps = *leader.steps;
     if (steps.gap() < kWorthTrying) return Done{};
     Result<ChoicesByHand> choices = choices_by_hand(fitted_, leader.given, leader.problem, request_.pins, request_.budget_bytes,
@@ -316,18 +314,20 @@ class Planner {
     for (std::size_t i = 1; i < first.size(); ++i) {
       if (Status status = steps.join(first[i - 1], first[i]); !status) return status;
     }
-    parts = std::move(choices->shortest);
+    by_hand = std::move(*choices);
     return Done{};
   }
 
   // The shortest parts, as long as the whole was. Where that is shorter, plans near to what the whole had found are tried too, as those near to the answer are.
-  Status search_parts(Searched& leader, std::span<const std::unique_ptr<PartSearch>> parts, int count) const {
-    StepSearch& steps = *leader.steps;
-    const FittedPlan before = steps.best();
-    for (std::size_t i = 0; i < parts.size() && steps.gap() >= kWorthTrying; ++i) {
-      if (Status status = search_further(*parts[i], count, leader.problem, steps); !status) return status;
+  Status search_parts(Searched& leader, const ChoicesByHand& by_hand, int count) const {
+    const FittedPlan before = leader.steps->best();
+    for (const bool nearby : {false, true}) {
+      for (const std::unique_ptr<PartSearch>& part : by_hand.shortest) {
+        if (leader.steps->gap() < kWorthTrying) break;
+        if (Status status = nearby ? search_nearby(*part, by_hand, count, leader.problem, *leader.steps) : search_further(*part, count, leader.problem, *leader.steps); !status) return status;
+      }
     }
-    return steps.best().plan.step_seconds < before.plan.step_seconds ? try_neighbours(leader, before) : Status(Done{});
+    return leader.steps->best().plan.step_seconds < before.plan.step_seconds ? try_neighbours(leader, before) : Status(Done{});
   }
 
   // Plans that do little otherwise than this one.

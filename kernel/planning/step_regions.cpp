@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <optional>
 
+#include "distinct_plans.h"
+
 namespace meshwright {
 
 namespace {
 
 constexpr int kMostAsked = 3;
+constexpr double kNear = 1.02;  // of the best step: a part that is longer is not searched from joined plans on
 constexpr std::size_t kShortest = 2;  // parts that may be searched further
 
 std::vector<StrategyFilter> filters_by_hand(const ProblemInput& input, bool thorough) {
@@ -27,7 +30,7 @@ std::vector<StrategyFilter> filters_by_hand(const ProblemInput& input, bool thor
   return filters;
 }
 
-// Whether two strategies of a variable, one of a part of the problem and one of the whole, do the same.
+// Whether two strategies of a variable, of two problems, do the same.
 bool is_same(const Strategy& one, const Strategy& other) {
   if (const NodeStrategy* node = one.node()) return node->call == other.node()->call;
   if (const ParameterStrategy* a = one.parameter()) {
@@ -67,19 +70,45 @@ void keep_shortest(std::unique_ptr<PartSearch> part, std::vector<std::unique_ptr
   if (shortest.size() > kShortest) shortest.pop_back();
 }
 
+// Tries the part's best in the search of the whole, and joins it to that one's best, if it is shorter than before.
+Status hand_over(const PartSearch& part, double before, const Problem& whole, StepSearch& steps) {
+  const Choice found = part.choice_of(whole);
+  if (part.step_seconds() >= before || found.empty()) return Done{};
+  if (Status status = steps.try_choices({&found, 1}); !status) return status;
+  return steps.join_best({&found, 1});
+}
+
 }  // namespace
 
-Choice PartSearch::choice_of(const Problem& whole, const Choice& choice) const {
+Choice same_choice(const Problem& problem, const Choice& choice, const Problem& other) {
   Choice found;
-  if (part_.variables.size() != whole.variables.size()) return found;
+  if (problem.variables.size() != other.variables.size()) return found;
   for (std::size_t i = 0; i < choice.size(); ++i) {
-    const Strategy& wanted = part_.variables[i].set->strategies[choice[i]];
-    const std::vector<Strategy>& strategies = whole.variables[i].set->strategies;
+    const Strategy& wanted = problem.variables[i].set->strategies[choice[i]];
+    const std::vector<Strategy>& strategies = other.variables[i].set->strategies;
     const auto same = std::ranges::find_if(strategies, [&](const Strategy& each) { return is_same(wanted, each); });
     if (same == strategies.end()) return {};
     found.push_back(static_cast<std::uint32_t>(same - strategies.begin()));
   }
   return found;
+}
+
+Status PartSearch::try_neighbours(std::size_t count) {
+  for (double before = 0; before != step_seconds();) {
+    before = step_seconds();
+    const Result<std::vector<FittedPlan>> found = neighbouring_plans(solver_, given_, part_, budget_, steps_.best(), count);
+    if (!found) return found.error();
+    for (const FittedPlan& each : *found) {
+      if (Status status = steps_.try_choices({&each.assignment.choice, 1}); !status) return status;
+    }
+  }
+  return Done{};
+}
+
+Status PartSearch::join_best(const Problem& whole, std::span<const Choice> others) {
+  std::vector<Choice> own;
+  for (const Choice& each : others) add_choice(same_choice(whole, each, part_), own);
+  return steps_.join_best(own);
 }
 
 Result<ChoicesByHand> choices_by_hand(const FittedSolver& solver, const ProblemInput& input, const Problem& problem, std::span<const Pin> pins,
@@ -107,10 +136,20 @@ Result<ChoicesByHand> choices_by_hand(const FittedSolver& solver, const ProblemI
 Status search_further(PartSearch& part, int rounds, const Problem& whole, StepSearch& steps) {
   const double before = part.step_seconds();
   if (Status status = part.run_rounds(rounds); !status) return status;
-  const Choice found = part.choice_of(whole);
-  if (part.step_seconds() >= before || found.empty()) return Done{};
-  if (Status status = steps.try_choices({&found, 1}); !status) return status;
-  return steps.join_best({&found, 1});
+  return hand_over(part, before, whole, steps);
+}
+
+Status search_nearby(PartSearch& part, const ChoicesByHand& others, int rounds, const Problem& whole, StepSearch& steps) {
+  const double before = part.step_seconds();
+  for (const std::vector<Choice>& each : {others.by_step, others.by_objective}) {
+    if (Status status = part.join_best(whole, each); !status) return status;
+  }
+  if (Status status = part.try_neighbours(kNeighbours); !status) return status;
+  if (part.step_seconds() <= kNear * steps.best().plan.step_seconds) {
+    if (Status status = part.run_rounds(rounds, kLeastWork); !status) return status;
+    if (Status status = part.try_neighbours(kNeighbours); !status) return status;
+  }
+  return hand_over(part, before, whole, steps);
 }
 
 }  // namespace meshwright
