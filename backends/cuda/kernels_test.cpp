@@ -1,6 +1,6 @@
 // Every kernel's arithmetic, on the host, against what the op families say that their ops mean: on the cases of the
 // families (cases.txt in each one's folder), forward and backward, and on those below; with operands that lie row by
-// row, and with operands whose dimensions lie the other way round.
+// row, and with operands whose dimensions lie the other way round. The same on a GPU where there is one.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu.h"
 #include "guarded_kernel.h"
 #include "kernels/kernel.h"
 #include "meshwright/interpret.h"
@@ -138,21 +139,26 @@ class LoadedFamilies final : public OpTable {
   std::map<std::string, const OpFamily*, std::less<>> by_op_;
 };
 
-// As if a device's memory.
+constexpr std::size_t kMemory = std::size_t{1} << 17U;
+
+// A device's memory, and what is in it on the host; `device`: where it lies, null: on the host itself.
 class Memory {
  public:
-  Memory() : block_(std::size_t{1} << 17U, std::byte{0xff}) {}
+  explicit Memory(std::byte* device)
+      : block_(kMemory, std::byte{0xff}), begin_(device != nullptr ? device : block_.data()) {}
 
   std::byte* take(std::size_t bytes) {
-    std::byte* taken = block_.data() + used_;
+    std::byte* taken = begin_ + used_;
     used_ += (bytes + 255) / 256 * 256;
     EXPECT_LE(used_, block_.size());
     return taken;
   }
+  std::byte* on_host(const std::byte* at) { return block_.data() + (at - begin_); }
   std::vector<std::byte>& block() { return block_; }
 
  private:
   std::vector<std::byte> block_;
+  std::byte* begin_;
   std::size_t used_ = 0;
 };
 
@@ -172,7 +178,7 @@ Seen place(const Tensor& tensor, bool turned, Memory& memory) {
     std::int64_t at = 0;
     for (std::size_t d = 0; d < own.size(); ++d) at += i / own[d] % tensor.shape()[d] * seen.strides[d];
     std::copy_n(tensor.bytes().data() + static_cast<std::size_t>(i) * size, size,
-                seen.data + static_cast<std::size_t>(at) * size);
+                memory.on_host(seen.data) + static_cast<std::size_t>(at) * size);
   }
   return seen;
 }
@@ -271,7 +277,7 @@ class Kernels : public testing::Test {
     const WriteOp write = find_op(node.op);
     if (write == nullptr) return;
     for (const bool turned : {false, true}) {
-      Memory memory;
+      Memory memory(gpu_ == nullptr ? nullptr : gpu_->memory());
       const OpCall call = make_call(graph, node);
       std::vector<Seen> operands, results;
       for (const Operand& operand : node.operands) operands.push_back(place(values[operand.value], turned, memory));
@@ -285,10 +291,10 @@ class Kernels : public testing::Test {
         EXPECT_EQ(written.error().code, ErrorCode::bad_input) << where << ": " << written.error().message;
         return;
       }
-      for (const Launch& launch : launches) EXPECT_EQ(run_guarded(launch, memory.block()), "") << where;
+      run(launches, memory, where);
       for (std::size_t i = 0; i < results.size(); ++i) {
         const Tensor &expected = values[node.results[i]],
-                     made = Tensor::in({results[i].data, expected.bytes().size()}, expected.type());
+                     made = Tensor::in({memory.on_host(results[i].data), expected.bytes().size()}, expected.type());
         for (std::int64_t at = 0; at < expected.elements(); ++at) {
           ASSERT_TRUE(is_close(made.get(at), expected.get(at), expected.type().dtype))
               << where << ", " << node.op << (turned ? ", turned" : "") << ": element " << at << " of result " << i
@@ -297,6 +303,25 @@ class Kernels : public testing::Test {
       }
     }
     compared_.insert(node.op);
+  }
+
+  void run(const std::vector<Launch>& launches, Memory& memory, const std::string& where) {
+    if (gpu_ != nullptr) {
+      const Status done = gpu_->run(launches, memory.block());
+      ASSERT_TRUE(done) << where << ": " << done.error().message;
+      return;
+    }
+    const std::span<std::byte> block = memory.block();
+    for (const Launch& launch : launches) EXPECT_EQ(run_guarded(launch, {&block, 1}), "") << where;
+  }
+
+  // All of them.
+  void compare_families() {
+    for (const auto& entry : std::filesystem::directory_iterator(OP_PLUGINS)) {
+      if (entry.path().string().ends_with(".cases.txt")) compare_cases(entry.path());
+    }
+    for (const LocalCase& local : local_cases()) compare_local(local);
+    for (const std::string_view op : kOps) EXPECT_TRUE(compared_.contains(op)) << op << " was compared nowhere";
   }
 
   void compare_cases(const std::string& file) {
@@ -340,16 +365,18 @@ class Kernels : public testing::Test {
     return all;
   }
 
+  Gpu* gpu_ = nullptr;  // the kernels run on it; null: on the host
   ViewFinder views_{families()};
   std::set<std::string, std::less<>> compared_;
 };
 
-TEST_F(Kernels, ComputeWhatTheFamiliesMean) {
-  for (const auto& entry : std::filesystem::directory_iterator(OP_PLUGINS)) {
-    if (entry.path().string().ends_with(".cases.txt")) compare_cases(entry.path());
-  }
-  for (const LocalCase& local : local_cases()) compare_local(local);
-  for (const std::string_view op : kOps) EXPECT_TRUE(compared_.contains(op)) << op << " was compared nowhere";
+TEST_F(Kernels, ComputeWhatTheFamiliesMean) { compare_families(); }
+
+TEST_F(Kernels, ComputeItOnAGpu) {
+  Gpu gpu(kMemory);
+  if (const Status opened = gpu.open(); !opened) GTEST_SKIP() << opened.error().message;
+  gpu_ = &gpu;
+  compare_families();
 }
 
 TEST_F(Kernels, CountElementsAsTensorsDo) {

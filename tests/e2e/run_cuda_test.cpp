@@ -59,6 +59,30 @@ TEST_P(RunCudaOnRanks, IsWhatReferenceComputes) {
   EXPECT_EQ(losses(otherwise), losses(recorded));
 }
 
+// All ranks on one device.
+TEST_P(RunCudaOnRanks, IsTheSameOnOneDevice) {
+  const std::string plan = planned(GetParam().model, GetParam().options, "plan.json", GetParam().cluster);
+  const json reference = said(run_command(run_words(plan, "--steps 2"))),
+             looped = said(run_command(
+                 run_words(plan, std::string(kRecording) + "--steps 2 --set emit.cuda.loopback=true")));
+  expect_near(losses(looped), losses(reference), 1e-5);
+  EXPECT_EQ(looped["ranks"], reference["ranks"]);
+  EXPECT_EQ(looped["bytes_sent"], reference["bytes_sent"]);
+  EXPECT_EQ(looped["peak_bytes"], reference["peak_bytes"]);
+}
+
+// The same on a GPU, as many ranks as it may be; where there is none it is skipped.
+TEST_P(RunCudaOnRanks, IsTheSameOnAGpu) {
+  const std::string plan = planned(GetParam().model, GetParam().options, "plan.json", GetParam().cluster);
+  const Outcome outcome = run_command(run_words(plan, "--backend cuda --steps 3 --set emit.cuda.loopback=true"));
+  if (outcome.exit_code == 4 && outcome.errors.find("no device: ") != std::string::npos)
+    GTEST_SKIP() << outcome.errors;
+  const json reference = said(run_command(run_words(plan, "--steps 3"))), on_gpu = said(outcome);
+  expect_near(losses(on_gpu), losses(reference), 1e-5);
+  EXPECT_EQ(on_gpu["bytes_sent"], reference["bytes_sent"]);
+  EXPECT_EQ(on_gpu["peak_bytes"], reference["peak_bytes"]);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Models, RunCudaOnRanks,
     testing::Values(
