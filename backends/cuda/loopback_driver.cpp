@@ -18,6 +18,7 @@ namespace meshwright::cuda {
 namespace {
 
 constexpr Code kInvalidDevice = 101, kInvalidArgument = 4;  // cudaErrorInvalidDevice, ncclInvalidArgument
+constexpr Code kInside = -10;  // a call of the inner driver failed, in the place of what NCCL would do
 
 // Of one rank in the collective that its group comes together for.
 struct Call {
@@ -49,7 +50,6 @@ struct LoopbackGroup {
   std::uint64_t collectives = 0;                               // that came together
   Code code = 0;                                               // of the last one
   std::map<std::pair<int, int>, std::deque<Letter*>> letters;  // by sender and receiver, in order
-  bool aborted = false;
 };
 
 // Of one rank.
@@ -145,9 +145,9 @@ class LoopbackDriver final : public Driver {
     return 0;
   }
   Code destroy_communicator(Communicator) override { return 0; }
-  Code abort_communicator(Communicator communicator) override {
+  Code abort_communicator(Communicator) override {
     const std::lock_guard lock(mutex_);
-    of(communicator).group->aborted = true;
+    aborted_ = true;
     changed_.notify_all();
     return 0;
   }
@@ -168,6 +168,7 @@ class LoopbackDriver final : public Driver {
     LoopbackThread& thread = here();
     if (--thread.depth > 0) return 0;
     const std::vector<Posted> posted = std::exchange(thread.posted, {});
+    if (posted.empty() || !wait(lock, *posted.front().member, [] { return true; })) return 0;
     std::vector<std::pair<const Posted*, Letter*>> sent;
     for (const Posted& each : posted) {
       if (!each.sends) continue;
@@ -181,7 +182,9 @@ class LoopbackDriver final : public Driver {
     }
     for (const auto& [each, letter] : sent) {
       if (!wait(lock, *each->member, [&] { return letter->is_received; })) continue;
-      if (const Code code = inner_->stream_wait_event(each->stream, letter->received)) return code;
+      if (const Code code =
+              inside(EntryPoint::stream_wait_event, inner_->stream_wait_event(each->stream, letter->received)))
+        return code;
       free_.push_back(letter);
     }
     return 0;
@@ -210,6 +213,10 @@ class LoopbackDriver final : public Driver {
 
   std::string error_text(EntryPoint entry, Code code) override {
     if (entry == EntryPoint::set_device && code == kInvalidDevice) return "there are fewer ranks";
+    if (code == kInside) {
+      const std::lock_guard lock(mutex_);
+      return inside_;
+    }
     if (entry >= EntryPoint::get_unique_id && code == kInvalidArgument)
       return "ranks that share a GPU asked for what does not fit together, or a type that their kernel lacks";
     return inner_->error_text(entry, code);
@@ -220,17 +227,24 @@ class LoopbackDriver final : public Driver {
   static LoopbackMember& of(Communicator communicator) { return *static_cast<LoopbackMember*>(communicator.handle); }
   LoopbackThread& here() { return threads_[std::this_thread::get_id()]; }
 
+  // Keeps what the first one that failed says.
+  Code inside(EntryPoint entry, Code code) {
+    if (code == 0) return 0;
+    if (inside_.empty()) inside_ = check(*inner_, entry, code).error().message;
+    return kInside;
+  }
+
   Code create(Event& event) {
-    const Code code = inner_->event_create(event);
+    const Code code = inside(EntryPoint::event_create, inner_->event_create(event));
     if (code == 0) events_.push_back(event);
     return code;
   }
 
-  // False: the group was aborted, and this rank's device gets no more done, as NCCL leaves it.
+  // False: somebody was aborted, and this rank's device gets no more done, as NCCL leaves it.
   template <class IsSo>
   bool wait(std::unique_lock<std::mutex>& lock, const LoopbackMember& member, const IsSo& is_so) {
-    changed_.wait(lock, [&] { return member.group->aborted || is_so(); });
-    if (is_so()) return true;
+    changed_.wait(lock, [&] { return aborted_ || is_so(); });
+    if (!aborted_) return true;
     stuck_[static_cast<std::size_t>(member.device)] = true;
     return false;
   }
@@ -241,6 +255,7 @@ class LoopbackDriver final : public Driver {
     if (!element) return kInvalidArgument;
     std::unique_lock lock(mutex_);
     const LoopbackMember& member = of(communicator);
+    if (!wait(lock, member, [] { return true; })) return 0;
     LoopbackGroup& group = *member.group;
     const auto rank = static_cast<std::size_t>(member.rank);
     Call& call = group.calls[rank];
@@ -250,7 +265,8 @@ class LoopbackDriver final : public Driver {
     call.arguments.maximum = maximum;
     call.arguments.ranks = static_cast<std::int32_t>(group.calls.size());
     call.arguments.count = static_cast<std::int64_t>(count);
-    if (const Code code = inner_->event_record(group.ready[rank], stream)) return code;
+    if (const Code code = inside(EntryPoint::event_record, inner_->event_record(group.ready[rank], stream)))
+      return code;
     const std::uint64_t own = group.collectives;
     if (++group.arrived == group.calls.size()) {
       group.code = run(group, stream);
@@ -260,7 +276,8 @@ class LoopbackDriver final : public Driver {
       return group.code;
     }
     if (!wait(lock, member, [&] { return group.collectives > own; })) return 0;
-    return group.code != 0 ? group.code : inner_->stream_wait_event(stream, group.done);
+    return group.code != 0 ? group.code
+                           : inside(EntryPoint::stream_wait_event, inner_->stream_wait_event(stream, group.done));
   }
 
   // By whoever comes last, on its stream.
@@ -274,7 +291,8 @@ class LoopbackDriver final : public Driver {
     for (std::size_t r = 0; r < group.calls.size(); ++r) {
       const Call& call = group.calls[r];
       if (!call.is_as(group.calls.front())) return kInvalidArgument;
-      if (const Code code = inner_->stream_wait_event(stream, group.ready[r])) return code;
+      if (const Code code = inside(EntryPoint::stream_wait_event, inner_->stream_wait_event(stream, group.ready[r])))
+        return code;
       arguments.from[r] = call.from;
       arguments.to[r] = call.to;
       launch.reads.push_back({static_cast<const std::byte*>(call.from), bytes * (scatters ? group.calls.size() : 1)});
@@ -283,9 +301,9 @@ class LoopbackDriver final : public Driver {
     launch.arguments.resize(sizeof arguments);
     std::memcpy(launch.arguments.data(), &arguments, sizeof arguments);
     if (launch.count > 0) {
-      if (const Code code = inner_->launch(launch, stream)) return code;
+      if (const Code code = inside(EntryPoint::launch, inner_->launch(launch, stream))) return code;
     }
-    return inner_->event_record(group.done, stream);
+    return inside(EntryPoint::event_record, inner_->event_record(group.done, stream));
   }
 
   Code post(const Posted& posted) {
@@ -307,7 +325,8 @@ class LoopbackDriver final : public Driver {
     letter->from = posted.data;
     letter->bytes = posted.bytes;
     letter->is_received = false;
-    if (const Code code = inner_->event_record(letter->sent, posted.stream)) return code;
+    if (const Code code = inside(EntryPoint::event_record, inner_->event_record(letter->sent, posted.stream)))
+      return code;
     posted.member->group->letters[{posted.member->rank, posted.peer}].push_back(letter);
     changed_.notify_all();
     return 0;
@@ -319,10 +338,13 @@ class LoopbackDriver final : public Driver {
     Letter& letter = *letters.front();
     letters.pop_front();
     if (letter.bytes != posted.bytes) return kInvalidArgument;
-    if (const Code code = inner_->stream_wait_event(posted.stream, letter.sent)) return code;
-    if (const Code code = inner_->copy(posted.data, letter.from, letter.bytes, CopyKind::on_device, posted.stream))
+    if (const Code code = inside(EntryPoint::stream_wait_event, inner_->stream_wait_event(posted.stream, letter.sent)))
       return code;
-    if (const Code code = inner_->event_record(letter.received, posted.stream)) return code;
+    if (const Code code = inside(
+            EntryPoint::copy, inner_->copy(posted.data, letter.from, letter.bytes, CopyKind::on_device, posted.stream)))
+      return code;
+    if (const Code code = inside(EntryPoint::event_record, inner_->event_record(letter.received, posted.stream)))
+      return code;
     letter.is_received = true;
     changed_.notify_all();
     return 0;
@@ -332,7 +354,7 @@ class LoopbackDriver final : public Driver {
   const int ranks_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool has_kernels_ = false;
+  bool has_kernels_ = false, aborted_ = false;
   std::vector<char> stuck_;  // by device
   std::map<std::thread::id, LoopbackThread> threads_;
   std::deque<LoopbackGroup> groups_;
@@ -340,6 +362,7 @@ class LoopbackDriver final : public Driver {
   std::deque<Letter> letters_;
   std::vector<Letter*> free_;
   std::vector<Event> events_;
+  std::string inside_;
 };
 
 }  // namespace

@@ -16,8 +16,8 @@
 namespace meshwright::cuda {
 
 // As NCCL asks it of ranks of one process, each rank has a thread, and all ask for what a communicator does in the same
-// order; unlike there, a rank's thread waits in the call until the others come to theirs, or until one of them is
-// aborted: then its device gets no more done.
+// order; unlike there, a rank's thread waits in the call until the others come to theirs, or until a communicator is
+// aborted, which ends the run: then its device gets no more done.
 // Errors: bad_input where there are more ranks than the kernel that combines them takes (kMaxLoopbackRanks).
 Result<std::unique_ptr<Driver>> make_loopback_driver(std::unique_ptr<Driver> inner, std::int64_t ranks);
 
