@@ -53,8 +53,8 @@ def _by_elements(optimizer: torch.optim.Optimizer) -> bool:
     """Whether the same kind of optimizer, with the same settings, makes the same steps of a matrix and of its two halves."""
     kind = type(optimizer)
     generator = torch.Generator().manual_seed(0)
-    whole = torch.randn(4, 6, generator=generator)
-    gradients = [torch.randn(4, 6, generator=generator) * scale for scale in (1.0, 3.0, 0.2)]
+    whole = torch.randn(4, 6, generator=generator, device="cpu")
+    gradients = [torch.randn(4, 6, generator=generator, device="cpu") * scale for scale in (1.0, 3.0, 0.2)]
 
     def stepped(cut: slice) -> torch.Tensor:
         parameter = torch.nn.Parameter(whole[:, cut].clone())

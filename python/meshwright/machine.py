@@ -45,11 +45,12 @@ class Attention:
 class Device:
     """What one rank's device does while the others do the same."""
 
-    products: Curve             # of float32: FLOPs a second
+    products: dict[str, Curve]  # by dtype: FLOPs a second
     peaks: dict[str, float]     # of the largest products, by dtype
     memory: Curve               # bytes a second, read and written by one kernel
     vector_flops: float         # of exponentials and norms, a second
     launch_seconds: float       # of a kernel that does nearly nothing
+    host_launch_seconds: float  # of a host that launches it beside the device; 0: there is none
     attention: Attention
     computing_stretch: float
     communication_stretch: float
@@ -79,8 +80,8 @@ class Machine:
     def from_json(said: Mapping[str, Any]) -> Machine:
         """Errors: KeyError, TypeError, where it is none."""
         device = dict(said["device"])
-        for curve in ("products", "memory"):
-            device[curve] = Curve(**device[curve])
+        device["products"] = {dtype: Curve(**curve) for dtype, curve in device["products"].items()}
+        device["memory"] = Curve(**device["memory"])
         device["attention"] = Attention(**device["attention"])
         inside, across = ([Links(each["ranks"], each["latency_seconds"], {kind: Curve(**curve) for kind, curve in each["bus"].items()})
                            for each in said[where]] for where in ("inside", "across"))
@@ -90,14 +91,15 @@ class Machine:
 def device_file(device: Device, name: str, memory_bytes: int) -> str:
     """The text of a device's file, of a device of this name."""
     attention = device.attention
+    curves = [line for dtype, curve in device.products.items() for line in ("", f"[product_curve.{dtype}]", *_curve(curve, "flops", "FLOP", "rates", "FLOP/s"))]
+    host = [_quantity("host_launch", device.host_launch_seconds, "s")] if device.host_launch_seconds else []
     lines = ["# Measured on this machine by all ranks at the same time (docs/pytorch.md).",
              f'name = "{name}"', f'memory = "{memory_bytes}B"', _quantity("memory_bandwidth", max(device.memory.rates), "B/s"),
-             _quantity("vector_flops", device.vector_flops, "FLOP/s"), _quantity("launch", device.launch_seconds, "s"),
+             _quantity("vector_flops", device.vector_flops, "FLOP/s"), _quantity("launch", device.launch_seconds, "s"), *host,
              "matrix_efficiency = 1.0", "memory_efficiency = 1.0", f"computing_stretch = {device.computing_stretch:.6g}",
              f"communication_stretch = {device.communication_stretch:.6g}", "", "[matrix_flops]",
              *(_quantity(dtype, rate, "FLOP/s") for dtype, rate in device.peaks.items()),
-             "", "[product_curve.float32]", *_curve(device.products, "flops", "FLOP", "rates", "FLOP/s"),
-             "", "[memory_curve]", *_curve(device.memory, "bytes", "B", "bandwidth", "B/s")]
+             *curves, "", "[memory_curve]", *_curve(device.memory, "bytes", "B", "bandwidth", "B/s")]
     for kernel in ("flash_1", "flash_2", "flash_3"):  # there is one kernel, whatever [train] attention says
         lines += ["", f"[attention.{kernel}]", f"efficiency = {attention.efficiency:.6g}", f"half_keys = {attention.half_keys:.6g}",
                   f"half_head = {attention.half_head:.6g}", f"backward = {attention.backward:.6g}"]

@@ -12,6 +12,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
@@ -21,17 +22,40 @@ from meshwright.machine import Attention, Curve, Device, Links, Machine
 
 # How long one point of a curve is measured, at least, and in how many parts, of which the median counts.
 _POINT_SECONDS, _PARTS = 0.03, 3
-_PRODUCT_SIZES = (32, 64, 128, 256, 512, 1024)                       # of square matrices
-_VECTOR_ELEMENTS = tuple(1 << power for power in (8, 12, 14, 16, 18, 20, 22, 24))    # of each of three vectors of float32
-_KEYS, _HEADS = (64, 512), (32, 128)                           # of attention
-# Of a collective the bytes of the whole, and how often it is run; before and behind it a rank computes for so long. A loss is
-# a single number, which few of a ring's rounds have to carry.
-_COLLECTIVES = {4: 16, 256: 16, 64 << 10: 8, 1 << 20: 8, 8 << 20: 6, 32 << 20: 2}
-_BETWEEN_SECONDS, _ALONE_REPEATS = 0.004, 30
-_OVERLAP_BYTES, _OVERLAP_REPEATS = 8 << 20, 8
+_BETWEEN_SECONDS, _ALONE_REPEATS = 0.004, 30  # before and behind a collective a rank computes for so long
+_OVERLAP_REPEATS = 8
 _LARGEST_STRETCH = 4.0
-_COLD_BYTES, _MOST_PAIRS = 32 << 20, 64
+_MOST_PAIRS = 64
 _LEAST_SECONDS = 1e-9
+_REPLAYED = 200  # kernels of a graph
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """What keeps a kind of device busy."""
+
+    products: Mapping[str, Sequence[int]]  # by dtype, of square matrices
+    best: int                              # of those whose rate is a dtype's peak, where there is no curve
+    elements: Sequence[int]                # of each of three vectors of float32
+    rows: int                              # of a square that is exponentiated and normed, in the dtype of attention
+    attention: torch.dtype
+    samples: tuple[int, int]               # of attention: the batch and the heads,
+    keys: Sequence[int]
+    head: Sequence[int]
+    collectives: Mapping[int, int]         # the bytes of the whole, and how often it is run; a loss is a single number, which few of a ring's rounds have to carry
+    overlap_bytes: int
+    cold_bytes: int                        # more than a cache holds
+
+
+_COLLECTIVES = {4: 16, 256: 16, 64 << 10: 8, 1 << 20: 8, 8 << 20: 6, 32 << 20: 2}
+_SIZES = {
+    "cpu": _Sizes({"float32": (32, 64, 128, 256, 512, 1024)}, 256, tuple(1 << power for power in (8, 12, 14, 16, 18, 20, 22, 24)), 1 << 8, torch.float32, (2, 4),
+                  (64, 512), (32, 128), _COLLECTIVES, 8 << 20, 32 << 20),
+    "cuda": _Sizes({dtype: (256, 512, 1024, 2048, 4096, 8192) for dtype in ("float32", "float16", "bfloat16")}, 4096,
+                   tuple(1 << power for power in (12, 16, 18, 20, 22, 24, 27)), 1 << 12, torch.bfloat16, (4, 16),
+                   (512, 4096), (64, 128), {**_COLLECTIVES, 256 << 20: 2}, 64 << 20, 256 << 20),
+}
+
 
 def measure_machine(device: torch.device, ranks_per_host: int) -> Machine:
     """The ranks' devices and links. Every rank calls it; ranks of a host follow each other. Takes some seconds."""
@@ -52,7 +76,7 @@ class Meter:
     """Measures what this rank's device does while the others do the same."""
 
     def __init__(self, device: torch.device):
-        self._device = device
+        self._device, self._sizes = device, _SIZES[device.type]
         self._side = self._random(256, 256)
         self._between = 1  # products of `_side` that take _BETWEEN_SECONDS
         self._between = max(1, round(_BETWEEN_SECONDS / self._seconds(self._compute)))
@@ -61,11 +85,13 @@ class Meter:
 
     def device(self) -> Device:
         """The rates of the device. Takes about three seconds."""
-        best = {name: self._best_product(getattr(torch, name)) for name in ("bfloat16", "float64")}
-        products = self._products()
-        best["float32"] = best["float16"] = max(products.rates)
-        return Device(products, best, self._memory(), self._vector_flops(), self._launch_seconds(),
-                      self._attention(best["float32"]), *self._stretches())
+        products = {name: self._products(getattr(torch, name)) for name in self._sizes.products}
+        best = {name: max(curve.rates) for name, curve in products.items()}
+        best.update({name: self._best_product(getattr(torch, name)) for name in ("bfloat16", "float64") if name not in best})
+        best.setdefault("float16", best["float32"])
+        launch, host = self._launch_seconds()
+        return Device(products, best, self._memory(), self._vector_flops(), launch, host,
+                      self._attention(best[str(self._sizes.attention).removeprefix("torch.")]), *self._stretches())
 
     def links(self, groups: Sequence[Sequence[int]]) -> Links:
         """Collectives in each of these groups, which are of one size and together all ranks. Takes about a second."""
@@ -74,7 +100,7 @@ class Meter:
         bus, latency = {}, math.inf
         for kind, send in _SENDS.items():
             points = {}
-            for size, repeats in _COLLECTIVES.items():
+            for size, repeats in self._sizes.collectives.items():
                 parts = ranks if kind in ("reduce_scatter", "all_to_all") else 1  # into which the row is cut
                 elements = size // 4 // (ranks if kind == "all_gather" else 1) // parts * parts
                 row = torch.zeros(max(elements, parts), device=self._device)
@@ -86,11 +112,11 @@ class Meter:
 
     # --- what is measured ---
 
-    def _products(self) -> Curve:
+    def _products(self, dtype: torch.dtype) -> Curve:
         """Of each size the forward's form and the two of the backward."""
         points = {}
-        for n in _PRODUCT_SIZES:
-            pairs = self._several(n, n)
+        for n in self._sizes.products[str(dtype).removeprefix("torch.")]:
+            pairs = self._several(n, n, dtype=dtype)
 
             def all_three() -> None:
                 (a, b), (c, d), (e, f) = next(pairs), next(pairs), next(pairs)
@@ -100,13 +126,13 @@ class Meter:
         return Curve.of(points)
 
     def _best_product(self, dtype: torch.dtype) -> float:
-        n = _PRODUCT_SIZES[3]
+        n = self._sizes.best
         a = self._random(n, n).to(dtype)
         return 2 * n ** 3 / self._seconds(lambda: a @ a)
 
     def _memory(self) -> Curve:
         points = {}
-        for n in _VECTOR_ELEMENTS:
+        for n in self._sizes.elements:
             pairs = self._several(n)
             points[12 * n] = self._seconds(lambda: torch.add(*next(pairs)))
         return Curve.of(points)
@@ -115,23 +141,37 @@ class Meter:
         """By the mean time of a FLOP of an exponential, of which a plan counts one for each element, and of a layer norm, of which it
         counts eight.
         """
-        x, weight = self._random(1 << 8, 1 << 8), self._random(1 << 8)
+        rows = self._sizes.rows
+        x, weight = self._random(rows, rows).to(self._sizes.attention), self._random(rows).to(self._sizes.attention)
         exponential = self._seconds(x.exp)
         norm = self._seconds(lambda: F.layer_norm(x, weight.shape, weight, weight)) / 8
         return x.numel() / statistics.fmean([exponential, norm])
 
-    def _launch_seconds(self) -> float:
-        """What a kernel of a forward or a backward costs that does nearly nothing, PyTorch's bookkeeping included."""
+    def _launch_seconds(self) -> tuple[float, float]:
+        """What a kernel of a forward or a backward costs that does nearly nothing, PyTorch's bookkeeping included: on the device, and on a host
+        beside it, which a CPU has none of.
+        """
         block = _TinyBlock().to(self._device)
         x = self._random(1, 2, _TinyBlock.WIDTH).requires_grad_()
-        return self._seconds(lambda: block(x).sum().backward()) / _TinyBlock.KERNELS
+        launch = self._seconds(lambda: block(x).sum().backward()) / _TinyBlock.KERNELS
+        return (self._replayed_seconds(), launch) if self._device.type == "cuda" else (launch, 0.0)
+
+    def _replayed_seconds(self) -> float:
+        """Of a kernel that the host does not launch: one of a graph."""
+        x = self._random(_TinyBlock.WIDTH)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # NCCL's own thread asks for events meanwhile
+            for _ in range(_REPLAYED):
+                x.add_(1.0)
+        return self._seconds(graph.replay) / _REPLAYED
 
     def _attention(self, peak: float) -> Attention:
         """The least squares of the rates' logarithms, among the halves of a grid."""
         rates, backwards = {}, []
-        for keys, head in itertools.product(_KEYS, _HEADS):
-            q, k, v = (self._random(2, 4, keys, head).requires_grad_() for _ in range(3))
-            flops = 4 * 2 * 4 * keys * keys * head / 2
+        batch, heads = self._sizes.samples
+        for keys, head in itertools.product(self._sizes.keys, self._sizes.head):
+            q, k, v = (self._random(batch, heads, keys, head).to(self._sizes.attention).requires_grad_() for _ in range(3))
+            flops = 4 * batch * heads * keys * keys * head / 2
             out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
             gradient = torch.ones_like(out)
             forward = self._seconds(lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True))
@@ -146,7 +186,7 @@ class Meter:
         """
         if dist.get_world_size() == 1:
             return 1.0, 1.0
-        row, ranks, name = torch.zeros(_OVERLAP_BYTES // 4, device=self._device), dist.get_world_size(), dist.group.WORLD.group_name
+        row, ranks, name = torch.zeros(self._sizes.overlap_bytes // 4, device=self._device), dist.get_world_size(), dist.group.WORLD.group_name
         sending = self._collective_seconds(lambda: _SENDS["all_reduce"](row, ranks, name), _OVERLAP_REPEATS)
         count = max(1, round(2 * sending / (_BETWEEN_SECONDS / self._between)))
 
@@ -165,10 +205,10 @@ class Meter:
     def _random(self, *shape: int) -> torch.Tensor:
         return torch.randn(*shape, device=self._device)
 
-    def _several(self, *shape: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    def _several(self, *shape: int, dtype: torch.dtype = torch.float32) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """Pairs of tensors without end, so many that a step's values are as far from the processor as they are in a step."""
-        count = min(max(_COLD_BYTES // (2 * 4 * math.prod(shape)), 1), _MOST_PAIRS)
-        return itertools.cycle([(self._random(*shape), self._random(*shape)) for _ in range(count)])
+        count = min(max(self._sizes.cold_bytes // (2 * dtype.itemsize * math.prod(shape)), 1), _MOST_PAIRS)
+        return itertools.cycle([(self._random(*shape).to(dtype), self._random(*shape).to(dtype)) for _ in range(count)])
 
     def _compute(self, count: int | None = None) -> None:
         for _ in range(self._between if count is None else count):

@@ -192,7 +192,7 @@ def _part(files: _Files, stored: str, shard: torch.Tensor, here: Sequence[int]) 
         end = at + len(atoms)
         runs.append(_runs(_positions(atoms, starts[at:end], extents[at:end])))
         at = end
-    part, read = torch.zeros(layout.local_shape(), dtype=shard.dtype), 0
+    part, read = torch.zeros(layout.local_shape(), dtype=shard.dtype, device="cpu"), 0
     for chosen in itertools.product(*runs):
         piece = files.slice(stored, tuple(slice(run.first, run.end) for run in chosen))
         read += piece.nbytes
@@ -206,9 +206,9 @@ def _part(files: _Files, stored: str, shard: torch.Tensor, here: Sequence[int]) 
 
 def _positions(atoms: Sequence[int], starts: Sequence[int], extents: Sequence[int]) -> torch.Tensor:
     """The positions of a dimension that a rank has, in the order in which it has them; -1 for padding."""
-    positions = torch.zeros(1, dtype=torch.int64)
+    positions = torch.zeros(1, dtype=torch.int64, device="cpu")
     for size, start, extent in zip(atoms, starts, extents):
-        own = torch.arange(start, start + extent)
+        own = torch.arange(start, start + extent, device="cpu")
         finer = positions[:, None] * size + own[None, :]
         positions = torch.where((positions[:, None] < 0) | (own[None, :] >= size), -1, finer).reshape(-1)
     return positions

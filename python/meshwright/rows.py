@@ -64,7 +64,7 @@ class Rows:
 
     def indices(self) -> torch.Tensor:
         """Which rows of the batch this rank feeds, in order."""
-        return self.cut(torch.arange(self.batch))
+        return self.cut(torch.arange(self.batch, device="cpu"))
 
     def take(self, rows: torch.Tensor, planned: Any) -> torch.Tensor:
         """What the plan wants of an input, from this rank's rows of it."""
@@ -124,4 +124,4 @@ def _positions(module: ModuleType, layout: Any, dim: int) -> torch.Tensor:
     before = sum(len(atoms) for atoms in factors[:dim])
     axes = tuple(axis - before if _is_cut(axis) and before <= axis < before + len(factors[dim]) else None
                  for axis in layout.axes)
-    return module.Layout((layout.shape[dim],), axes, (factors[dim],)).cut(torch.arange(layout.shape[dim]))
+    return module.Layout((layout.shape[dim],), axes, (factors[dim],)).cut(torch.arange(layout.shape[dim], device="cpu"))

@@ -27,7 +27,7 @@ class Sampler(TorchSampler[int]):
     def __init__(self, dataset: Sized, model: torch.nn.Module, *, shuffle: bool = True, seed: int = 0):
         self._length = len(dataset)
         self._batch = model.global_batch_size
-        self._rows = model.local_batch(torch.arange(self._batch)).cpu()
+        self._rows = model.local_batch(torch.arange(self._batch, device="cpu")).cpu()
         self._shuffle, self._seed, self._epoch = shuffle, seed, 0
         if self._length < self._batch:
             raise ValueError(f"the dataset has {self._length} elements, and one batch of the plan has {self._batch}; plan the model with "
@@ -48,8 +48,8 @@ class Sampler(TorchSampler[int]):
 
     def _order(self) -> torch.Tensor:
         if not self._shuffle:
-            return torch.arange(self._length)
-        return torch.randperm(self._length, generator=torch.Generator().manual_seed(self._seed + self._epoch))
+            return torch.arange(self._length, device="cpu")
+        return torch.randperm(self._length, generator=torch.Generator().manual_seed(self._seed + self._epoch), device="cpu")
 
     def __len__(self) -> int:
         return self._length // self._batch * len(self._rows)

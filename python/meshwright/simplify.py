@@ -144,7 +144,7 @@ def _kind(mask: torch.Tensor) -> str:
     if bool(allowed.all()):
         return "all"
     rows, columns = allowed.shape[-2:]
-    square = rows == columns and bool((allowed == torch.ones(rows, columns, dtype=torch.bool).tril()).all())
+    square = rows == columns and bool((allowed == torch.ones(rows, columns, dtype=torch.bool, device=allowed.device).tril()).all())
     return "causal" if square else ""
 
 

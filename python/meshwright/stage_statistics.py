@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import statistics
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -112,8 +111,7 @@ class StageMeter:
     def statistics(self) -> StagedStatistics:
         """All ranks call it."""
         meter, plan = self.steps, self.steps.plan
-        seconds = statistics.median(meter.seconds) if meter.seconds else None
-        everything = ranks.all_gathered((meter.first_seconds, seconds, self.last_sent, peak_bytes(meter.device)))
+        everything = ranks.all_gathered((meter.first_seconds, meter.step_seconds(), self.last_sent, peak_bytes(meter.device)))
         first, slowest = (max((each[i] for each in everything if each[i] is not None), default=None) for i in (0, 1))
         of_stages = self._of_stages(everything)
         flops = _times(step_flops(plan), plan["microbatches"])

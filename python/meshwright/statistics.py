@@ -65,6 +65,28 @@ class Statistics:
                 f"{bytes_text(self.peak_bytes)} ({bytes_text(self.predicted_peak_bytes)} predicted)")
 
 
+Moment = float | torch.cuda.Event  # on a GPU what its stream has come to: the host runs ahead of it
+
+
+def _moment(device: torch.device) -> Moment | None:
+    """Now; None while a graph is captured, in which nothing happens yet."""
+    if device.type != "cuda":
+        return time.perf_counter()
+    if torch.cuda.is_current_stream_capturing():
+        return None
+    event = torch.cuda.Event(enable_timing=True)
+    event.record(torch.cuda.current_stream(device))
+    return event
+
+
+def _between(begun: Moment, ended: Moment) -> float:
+    """Seconds."""
+    if isinstance(begun, float):
+        return ended - begun
+    ended.synchronize()
+    return begun.elapsed_time(ended) / 1000
+
+
 @dataclass
 class Meter:
     """Counts a model's training steps."""
@@ -72,10 +94,10 @@ class Meter:
     plan: dict[str, Any]
     progress: Progress
     device: torch.device
-    seconds: deque[float] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    ended: deque[tuple[Moment, Moment]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))  # steps after the first
     first_seconds: float | None = None
     steps: int = 0
-    begun: float | None = None  # when the step that goes on began
+    begun: Moment | None = None  # when the step that goes on began
     sent: int = 0               # in it
     last_sent: int | None = None
     hidden: bool = False        # whether moves went on that could not be counted
@@ -83,23 +105,27 @@ class Meter:
     @torch.compiler.disable
     def begin_step(self, hidden: bool) -> None:
         """A training forward begins, and the step before has ended. ``hidden``: compiled, its moves are not counted."""
-        now = time.perf_counter()
-        if self.begun is not None:
-            self._end_step(now - self.begun)
+        now = _moment(self.device)
+        if self.begun is not None and now is not None:
+            self._end_step(self.begun, now)
         self.begun, self.sent, self.hidden = now, 0, hidden
 
-    def _end_step(self, seconds: float) -> None:
+    def _end_step(self, begun: Moment, ended: Moment) -> None:
         self.steps += 1
         self.last_sent = None if self.hidden else self.sent
         if self.steps == 1:
-            self.first_seconds = seconds
-            self.progress.say(f"first step in {seconds_text(seconds)}")
+            self.first_seconds = _between(begun, ended)
+            self.progress.say(f"first step in {seconds_text(self.first_seconds)}")
         else:
-            self.seconds.append(seconds)
+            self.ended.append((begun, ended))
+
+    def step_seconds(self) -> float | None:
+        """The median of the last steps, without the first. On a GPU, which may be steps behind, it waits for the last one's end."""
+        return statistics.median(_between(*step) for step in self.ended) if self.ended else None
 
     def statistics(self) -> Statistics:
         flops = step_flops(self.plan)
-        seconds = statistics.median(self.seconds) if self.seconds else None
+        seconds = self.step_seconds()
         devices = math.prod(axis["size"] for axis in self.plan["mesh"])
         return Statistics(self.steps, self.first_seconds, seconds, self.plan["step_seconds"], sum(flops.values()),
                           utilization(self.plan, flops, seconds, devices), self.last_sent, peak_bytes(self.device), self.plan["peak_bytes"], self.plan)

@@ -64,6 +64,12 @@ def join(ranks):
     fits = int(os.environ.get("WORLD_SIZE", "1")) == ranks
     backend = "nccl" if torch.cuda.is_available() and fits else "gloo"
     if backend == "nccl":
+        here, gpus = int(os.environ.get("LOCAL_WORLD_SIZE", "1")), torch.cuda.device_count()
+        if here > gpus:
+            if os.environ.get("RANK", "0") == "0":
+                print(f"{here} ranks were started on a machine with {gpus} GPU{'s' * (gpus > 1)}, and each needs one of its own; without "
+                      "GPUs, which CUDA_VISIBLE_DEVICES= hides, ranks compute on the CPU", file=sys.stderr, flush=True)
+            raise SystemExit(1)
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     if "WORLD_SIZE" in os.environ:
         dist.init_process_group(backend)

@@ -115,8 +115,8 @@ def use(shard):
 def token_of(shard):
     """An empty tensor that autograd knows in place of a parameter that is loaded for each forward."""
     storing = shard.storing
-    if storing.leaf is None or storing.leaf.requires_grad != shard.requires_grad:
-        storing.leaf = torch.empty(0, requires_grad=shard.requires_grad)
+    if storing.leaf is None or (storing.leaf.requires_grad, storing.leaf.device) != (shard.requires_grad, shard.device):
+        storing.leaf = torch.empty(0, device=shard.device, requires_grad=shard.requires_grad)  # where its gradient will be
     return storing.leaf
 
 

@@ -219,7 +219,7 @@ class Staged(Planned):
     def draw(self):
         """Draws what the random numbers of the microbatches depend on, with rank 0's generator, as their forwards would one after the other."""
         if any(stage.DRAWS for stage in self.stages):
-            drawn = torch.stack([torch.randint(1 << 62, ()) for _ in self._draws]).to(device())
+            drawn = torch.stack([torch.randint(1 << 62, (), device="cpu") for _ in self._draws]).to(device())
             self._draws = [*waited(torch.ops._c10d_functional.broadcast(drawn, 0, dist.group.WORLD.group_name))]
 
     def mean_of(self, losses):

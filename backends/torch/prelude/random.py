@@ -13,7 +13,7 @@ SPLIT_MIX_STEP = 0x9E3779B97F4A7C15
 
 def begin_step():
     """Begins a forward with random numbers of its own. They come from rank 0's generator: torch.manual_seed repeats them."""
-    step = torch.randint(1 << 62, ()).to(device())
+    step = torch.randint(1 << 62, (), device="cpu").to(device())
     RANDOM["step"] = waited(torch.ops._c10d_functional.broadcast(step, 0, dist.group.WORLD.group_name))
 
 

@@ -155,7 +155,7 @@ class Planned(Parts):
 
     def draw_weight(self, name, shard, seed):
         """Random weights of one parameter."""
-        whole = torch.zeros(shard.sharding.shape, dtype=shard.dtype)
+        whole = torch.zeros(shard.sharding.shape, dtype=shard.dtype, device="cpu")
         if whole.dim() > 1:
             whole.normal_(std=0.02, generator=torch.Generator().manual_seed(seed))
         elif name.endswith("weight"):

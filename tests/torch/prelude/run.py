@@ -1,6 +1,8 @@
 """Tests of what emitted PyTorch programs are made of: one process group of 4 ranks runs all cases, each of which
-compares with PyTorch in one process, in float64. Usage: run.py [WORD], which runs the cases whose names have the word.
+compares with PyTorch in one process, in float64. Usage: run.py [--device cuda] [WORD], which runs the cases whose names have the word;
+with --device cuda all ranks compute on one GPU, and gloo carries what they send.
 """
+import argparse
 import datetime
 import importlib
 import os
@@ -18,7 +20,17 @@ FILES = ["layout_cases", "move_cases", "parameter_cases", "together_cases", "set
          "expert_cases"]
 
 
-def run_rank(rank, rendezvous, word):
+def compute_on_one_gpu(mesh):
+    """Lets the ranks of a gloo group compute on the GPU that they share, and makes its tensors the default."""
+    import torch
+
+    torch.cuda.set_device(0)
+    torch.cuda.init()
+    torch.set_default_device("cuda")
+    mesh.device.__code__ = (lambda: torch.device("cuda", 0)).__code__  # for all who imported it
+
+
+def run_rank(rank, rendezvous, word, device="cpu"):
     import torch
     import torch.distributed as dist
 
@@ -28,6 +40,8 @@ def run_rank(rank, rendezvous, word):
     from cases import CASES, PROBLEMS
     from prelude import mesh
 
+    if device == "cuda":
+        compute_on_one_gpu(mesh)
     torch.set_num_threads(1)
     warnings.simplefilter("error", FutureWarning)
     dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=RANKS,
@@ -68,8 +82,11 @@ def main():
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     with tempfile.TemporaryDirectory() as folder:
         context = mp.get_context("spawn")
-        word = sys.argv[1] if len(sys.argv) > 1 else ""
-        ranks = [context.Process(target=run_rank, args=(rank, f"{folder}/meeting", word)) for rank in range(RANKS)]
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+        parser.add_argument("word", nargs="?", default="")
+        options = parser.parse_args()
+        ranks = [context.Process(target=run_rank, args=(rank, f"{folder}/meeting", options.word, options.device)) for rank in range(RANKS)]
         for rank in ranks:
             rank.start()
         for rank in ranks:
