@@ -10,11 +10,13 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "guarded_kernel.h"
+#include "host_product.h"
 #include "kernels/kernel.h"
 #include "meshwright/interpret.h"
 #include "meshwright/plugin.h"
@@ -248,6 +250,37 @@ std::vector<LocalCase> local_cases() {
                    {{"pad", std::vector<std::int64_t>{-1, 2, 1, 0}}, {"mode", std::string("constant")}, {"value", 7.0}},
                    {{"self", floats({2, 3})}},
                    floats({3, 4})});
+  // Products of float32, which a library computes; the families' cases are of float64.
+  const auto drawn = [](const char* name, std::vector<std::int64_t> shape) {
+    return LocalCase::Drawn{name, floats(std::move(shape)), -1};
+  };
+  const Attributes scaled{{"alpha", 0.5}, {"beta", 2.0}};
+  cases.push_back({"aten.mm", {}, {drawn("self", {3, 4}), drawn("mat2", {4, 5})}, floats({3, 5})});
+  cases.push_back({"aten.bmm", {}, {drawn("self", {2, 3, 4}), drawn("mat2", {2, 4, 5})}, floats({2, 3, 5})});
+  for (const auto& [a, b, result] :
+       std::vector<std::array<std::vector<std::int64_t>, 3>>{{{{4}, {4, 5}, {5}}},
+                                                             {{{3, 4}, {4}, {3}}},
+                                                             {{{2, 3, 4}, {4, 5}, {2, 3, 5}}},
+                                                             {{{2, 3, 4, 5}, {2, 3, 5, 6}, {2, 3, 4, 6}}},
+                                                             {{{2, 3, 4, 5}, {3, 5, 6}, {2, 3, 4, 6}}}})
+    cases.push_back({"aten.matmul", {}, {drawn("self", a), drawn("other", b)}, floats(result)});
+  for (const std::vector<std::int64_t>& addend :
+       std::vector<std::vector<std::int64_t>>{{5}, {1}, {3, 1}, {1, 5}, {3, 5}})
+    cases.push_back(
+        {"aten.addmm", scaled, {drawn("self", addend), drawn("mat1", {3, 4}), drawn("mat2", {4, 5})}, floats({3, 5})});
+  for (const std::vector<std::int64_t>& addend :
+       std::vector<std::vector<std::int64_t>>{{1, 3, 5}, {2, 3, 5}, {2, 1, 5}})
+    cases.push_back({"aten.baddbmm",
+                     scaled,
+                     {drawn("self", addend), drawn("batch1", {2, 3, 4}), drawn("batch2", {2, 4, 5})},
+                     floats({2, 3, 5})});
+  for (const std::vector<std::int64_t>& input : std::vector<std::vector<std::int64_t>>{{4}, {3, 4}, {2, 3, 4}}) {
+    std::vector<std::int64_t> result = input;
+    result.back() = 5;
+    cases.push_back({"aten.linear", {}, {drawn("input", input), drawn("weight", {5, 4})}, floats(result)});
+    cases.push_back(
+        {"aten.linear", {}, {drawn("input", input), drawn("weight", {5, 4}), drawn("bias", {5})}, floats(result)});
+  }
   cases.push_back({"aten.scaled_dot_product_attention",
                    shard("queries", 8, 4, 4, {{"is_causal", true}}),
                    {{"query", floats({2, 4, 3}), -1}, {"key", floats({2, 8, 3}), -1}, {"value", floats({2, 8, 5}), -1}},
@@ -266,33 +299,45 @@ Tensor draw(const LocalCase::Drawn& drawn) {
 
 class Kernels : public testing::Test {
  protected:
-  // Runs the node by its kernels. Nothing is said of calls that they refuse.
+  // Of a library that computes all products.
+  static Result<std::optional<std::size_t>> plan_all(const ProductShape&) { return std::optional<std::size_t>(192); }
+
+  // Runs the node by its kernels, and by the library's products as well where it has some. Nothing is said of calls
+  // that they refuse.
   void compare(const Graph& graph, const Node& node, const std::vector<Tensor>& values, const std::string& where) {
     const WriteOp write = find_op(node.op);
     if (write == nullptr) return;
     for (const bool turned : {false, true}) {
-      Memory memory;
-      const OpCall call = make_call(graph, node);
-      std::vector<Seen> operands, results;
-      for (const Operand& operand : node.operands) operands.push_back(place(values[operand.value], turned, memory));
-      for (const ValueId result : node.results)
-        results.push_back(
-            seen_at(memory.take(static_cast<std::size_t>(graph.type(result).bytes())), graph.type(result)));
-      std::vector<Launch> launches;
-      OpWriter writer(
-          call, views_, operands, results, [&](std::size_t bytes) { return memory.take(bytes); }, launches);
-      if (const Status written = write(writer); !written) {
-        EXPECT_EQ(written.error().code, ErrorCode::bad_input) << where << ": " << written.error().message;
-        return;
-      }
-      for (const Launch& launch : launches) EXPECT_EQ(run_guarded(launch, memory.block()), "") << where;
-      for (std::size_t i = 0; i < results.size(); ++i) {
-        const Tensor &expected = values[node.results[i]],
-                     made = Tensor::in({results[i].data, expected.bytes().size()}, expected.type());
-        for (std::int64_t at = 0; at < expected.elements(); ++at) {
-          ASSERT_TRUE(is_close(made.get(at), expected.get(at), expected.type().dtype))
-              << where << ", " << node.op << (turned ? ", turned" : "") << ": element " << at << " of result " << i
-              << " is " << made.get(at) << ", and should be " << expected.get(at);
+      for (const PlanProduct& plan : {PlanProduct(), PlanProduct(plan_all)}) {
+        Memory memory;
+        const OpCall call = make_call(graph, node);
+        std::vector<Seen> operands, results;
+        for (const Operand& operand : node.operands) operands.push_back(place(values[operand.value], turned, memory));
+        for (const ValueId result : node.results)
+          results.push_back(
+              seen_at(memory.take(static_cast<std::size_t>(graph.type(result).bytes())), graph.type(result)));
+        std::vector<Work> work;
+        OpWriter writer(
+            call, views_, plan, operands, results, [&](std::size_t bytes) { return memory.take(bytes); }, work);
+        if (const Status written = write(writer); !written) {
+          EXPECT_EQ(written.error().code, ErrorCode::bad_input) << where << ": " << written.error().message;
+          return;
+        }
+        for (const Work& each : work) {
+          const auto* product = std::get_if<Product>(&each);
+          if (product != nullptr) multiplied_.insert(node.op);
+          const Launch launch = product != nullptr ? launch_of(*product) : std::get<Launch>(each);
+          EXPECT_EQ(run_guarded(launch, memory.block()), "") << where;
+        }
+        const std::string what = where + ", " + node.op + (turned ? ", turned" : "") + (plan ? ", by a library" : "");
+        for (std::size_t i = 0; i < results.size(); ++i) {
+          const Tensor &expected = values[node.results[i]],
+                       made = Tensor::in({results[i].data, expected.bytes().size()}, expected.type());
+          for (std::int64_t at = 0; at < expected.elements(); ++at) {
+            ASSERT_TRUE(is_close(made.get(at), expected.get(at), expected.type().dtype))
+                << what << ": element " << at << " of result " << i << " is " << made.get(at) << ", and should be "
+                << expected.get(at);
+          }
         }
       }
     }
@@ -341,7 +386,7 @@ class Kernels : public testing::Test {
   }
 
   ViewFinder views_{families()};
-  std::set<std::string, std::less<>> compared_;
+  std::set<std::string, std::less<>> compared_, multiplied_;  // the latter by a library's products
 };
 
 TEST_F(Kernels, ComputeWhatTheFamiliesMean) {
@@ -350,6 +395,8 @@ TEST_F(Kernels, ComputeWhatTheFamiliesMean) {
   }
   for (const LocalCase& local : local_cases()) compare_local(local);
   for (const std::string_view op : kOps) EXPECT_TRUE(compared_.contains(op)) << op << " was compared nowhere";
+  for (const char* op : {"aten.mm", "aten.bmm", "aten.matmul", "aten.addmm", "aten.baddbmm", "aten.linear"})
+    EXPECT_TRUE(multiplied_.contains(op)) << op << " is left to this backend's own kernel";
 }
 
 TEST_F(Kernels, CountElementsAsTensorsDo) {

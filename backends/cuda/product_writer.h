@@ -1,0 +1,21 @@
+// Which products a library takes: those of float32 whose matrices lie row by row or column by column, batches at one
+// stride.
+#pragma once
+
+#include <optional>
+
+#include "kernels/products.h"
+#include "product.h"
+
+namespace meshwright::cuda {
+
+// The same product for a library. Batches that all read one right matrix become rows of one product where they follow
+// each other. The addend is the result itself, to which it has to be copied first, where it does not lie as a matrix
+// (a bias of each row); `copies_addend` says so. Nothing: no library takes it.
+struct LibraryProduct {
+  Product product;
+  bool copies_addend = false;
+};
+std::optional<LibraryProduct> library_product(const ProductArguments& arguments);
+
+}  // namespace meshwright::cuda
