@@ -1,9 +1,15 @@
-// What this backend says of cuBLASLt by itself, against NVIDIA's header where the machine has one.
+// What this backend says of cuBLASLt by itself, against NVIDIA's header where the machine has one, and how it calls it,
+// against a library of the same declarations that computes on the host (fake_cublaslt.cpp).
 #include <gtest/gtest.h>
 
-#include "cublaslt.h"
+#include <vector>
 
-#ifdef MESHWRIGHT_CUBLASLT_HEADER
+#include "cublaslt.h"
+#include "host_product.h"
+#include "loaded_products.h"
+#include "random_product.h"
+
+#ifdef MESHWRIGHT_FAKE_CUBLASLT
 #include <cublasLt.h>
 
 namespace meshwright::cuda::cublaslt {
@@ -27,7 +33,52 @@ static_assert(offsetof(Choice, algorithm) == offsetof(cublasLtMatmulHeuristicRes
 
 }  // namespace meshwright::cuda::cublaslt
 
-TEST(CublasLt, IsAsItsHeaderSays) { SUCCEED() << "held when this file is compiled"; }
+namespace meshwright::cuda {
+namespace {
+
+TEST(CublasLt, IsAskedForWhatTheProductsAre) {
+  LoadedProducts library({MESHWRIGHT_FAKE_CUBLASLT});
+  ProductDrawer drawer(6);
+  constexpr std::size_t kWorkspace = 512;
+  int planned = 0;
+  for (int i = 0; i < 200; ++i) {
+    const DrawnProduct drawn = drawer.draw(12, kWorkspace);
+    std::vector<float> made = drawer.numbers(drawn.floats), expected = made;
+    ProductPlan plan;
+    EntryPoint entry = EntryPoint::choose_algorithm;
+    ASSERT_EQ(library.plan(i % 2, drawn.shape, plan, entry), 0) << name(entry);
+    const Product product = drawn.in(reinterpret_cast<std::byte*>(made.data()), plan.workspace_bytes);
+    if (!plan.is_found) {  // it has an algorithm for most
+      EXPECT_EQ(drawn.shape.n % 7, 0);
+      EXPECT_NE(library.run(i % 2, product, nullptr), 0);
+      continue;
+    }
+    ++planned;
+    ASSERT_EQ(library.run(i % 2, product, nullptr), 0) << to_string(drawn.shape);
+    const Launch launch = launch_of(drawn.in(reinterpret_cast<std::byte*>(expected.data()), 0));
+    kernel(launch.kernel).on_host(launch.arguments.data(), launch.count);
+    for (std::size_t at = 0; at < drawn.workspace; ++at)
+      ASSERT_NEAR(made[at], expected[at], 1e-5) << to_string(drawn.shape) << ", at " << at;
+  }
+  EXPECT_GT(planned, 150);
+  for (const int device : {0, 1}) {
+    EntryPoint entry = EntryPoint::products_create;
+    EXPECT_EQ(library.release(device, entry), 0) << name(entry);
+  }
+}
+
+// All of them fail nothing: this backend's own kernel takes their place.
+TEST(CublasLt, MayBeMissing) {
+  LoadedProducts library({"no such library"});
+  ProductPlan plan{true, 1};
+  EntryPoint entry = EntryPoint::products_create;
+  EXPECT_EQ(library.plan(0, ProductDrawer(7).draw(8, 0).shape, plan, entry), 0);
+  EXPECT_FALSE(plan.is_found);
+  EXPECT_EQ(library.release(0, entry), 0);
+}
+
+}  // namespace
+}  // namespace meshwright::cuda
 #else
-TEST(CublasLt, IsAsItsHeaderSays) { GTEST_SKIP() << "no cublasLt.h was found when this was built"; }
+TEST(CublasLt, IsAskedForWhatTheProductsAre) { GTEST_SKIP() << "no cublasLt.h was found when this was built"; }
 #endif

@@ -19,8 +19,8 @@ Code said(EntryPoint& entry, EntryPoint called, Code code) {
 
 }  // namespace
 
-LoadedProducts::LoadedProducts() {
-  void* library = open_first({"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"});
+LoadedProducts::LoadedProducts(std::initializer_list<const char*> names) {
+  void* library = open_first(names);
   is_there_ = library != nullptr && find_all(library);
   if (!is_there_) {
     log(LogLevel::warning, "cuda",

@@ -1,6 +1,7 @@
 // Products by cuBLASLt, as the machine has it, loaded when it is first asked for.
 #pragma once
 
+#include <initializer_list>
 #include <map>
 #include <mutex>
 
@@ -13,7 +14,9 @@ namespace meshwright::cuda {
 // Descriptors and an algorithm for each shape and device. Thread-safe; a device is set on the thread that calls.
 class LoadedProducts {
  public:
-  LoadedProducts();
+  // The first of these libraries that is found.
+  explicit LoadedProducts(std::initializer_list<const char*> names = {"libcublasLt.so.13", "libcublasLt.so.12",
+                                                                      "libcublasLt.so"});
 
   // Codes are cuBLASLt's. Nothing is found without the library.
   Code plan(int device, const ProductShape& shape, ProductPlan& plan, EntryPoint& entry);
