@@ -67,7 +67,7 @@ TEST(CublasLt, IsAskedForWhatTheProductsAre) {
   }
 }
 
-// All of them fail nothing: this backend's own kernel takes their place.
+// No call fails: this backend's own kernel takes its place.
 TEST(CublasLt, MayBeMissing) {
   LoadedProducts library({"no such library"});
   ProductPlan plan{true, 1};

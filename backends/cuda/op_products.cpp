@@ -94,13 +94,7 @@ Result<ProductArguments> arguments_of(const Factors& factors, const Seen& result
 Result<std::optional<LibraryProduct>> for_library(const OpWriter& writer, const Factors& factors) {
   const Result<ProductArguments> arguments = arguments_of(factors, writer.results[0]);
   if (!arguments) return arguments.error();
-  std::optional<LibraryProduct> made = library_product(*arguments);
-  if (!made) return made;
-  const Result<std::optional<std::size_t>> workspace = writer.plan_product(made->product.shape);
-  if (!workspace) return workspace.error();
-  if (!*workspace) return std::optional<LibraryProduct>();
-  made->product.workspace_bytes = **workspace;
-  return made;
+  return plan_product(writer, *arguments);
 }
 
 // False: no library computes it. Factors that lie otherwise are copied first, where that is all that is missing.
@@ -133,7 +127,7 @@ Result<bool> multiply_by_library(OpWriter& writer, Factors factors) {
                       broadcast_strides(*factors.addend, result.type.shape)};
     if (Status status = writer.copy(addend, result); !status) return status.error();
   }
-  if (taken.product.workspace_bytes > 0) taken.product.workspace = writer.scratch(taken.product.workspace_bytes);
+  taken.product.workspace = writer.workspace(taken.product.workspace_bytes);
   writer.multiply(taken.product);
   return true;
 }

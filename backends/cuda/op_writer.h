@@ -54,6 +54,8 @@ class OpWriter {
   }
 
   std::byte* scratch(std::size_t bytes) { return scratch_(bytes); }
+  // As products want it: at a multiple of 256 bytes. Null for 0 bytes.
+  std::byte* workspace(std::size_t bytes);
   // The same elements row by row: itself, or a copy.
   Result<Seen> in_rows(const Seen& tensor);
   // Each of these operands that the call has, row by row as a view, and what is read for it.

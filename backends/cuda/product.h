@@ -36,7 +36,7 @@ struct Product {
   const std::byte *a = nullptr, *b = nullptr, *addend = nullptr;
   std::byte* result = nullptr;
   float alpha = 1, beta = 1;
-  std::byte* workspace = nullptr;  // the product's own while it runs
+  std::byte* workspace = nullptr;  // the product's own while it runs, at a multiple of 256 bytes
   std::size_t workspace_bytes = 0;
 };
 

@@ -83,4 +83,15 @@ std::optional<LibraryProduct> library_product(const ProductArguments& given) {
   return made;
 }
 
+Result<std::optional<LibraryProduct>> plan_product(const OpWriter& writer, const ProductArguments& arguments) {
+  std::optional<LibraryProduct> made;
+  if (writer.plan_product) made = library_product(arguments);
+  if (!made) return made;
+  const Result<std::optional<std::size_t>> workspace = writer.plan_product(made->product.shape);
+  if (!workspace) return workspace.error();
+  if (!*workspace) return std::optional<LibraryProduct>();
+  made->product.workspace_bytes = **workspace;
+  return made;
+}
+
 }  // namespace meshwright::cuda

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "kernels/products.h"
+#include "op_writer.h"
 #include "product.h"
 
 namespace meshwright::cuda {
@@ -17,5 +18,8 @@ struct LibraryProduct {
   bool copies_addend = false;
 };
 std::optional<LibraryProduct> library_product(const ProductArguments& arguments);
+
+// The same with the bytes of workspace that it needs; nothing: no library takes it, or none has an algorithm.
+Result<std::optional<LibraryProduct>> plan_product(const OpWriter& writer, const ProductArguments& arguments);
 
 }  // namespace meshwright::cuda

@@ -17,7 +17,9 @@ struct DrawnProduct {
 
   [[nodiscard]] Product in(std::byte* block, std::size_t workspace_bytes) const {
     const auto at = [&](std::size_t floats_before) { return block + floats_before * sizeof(float); };
-    return {shape, at(a), at(b), at(addend), at(result), alpha, beta, at(workspace), workspace_bytes};
+    std::byte* room = at(workspace);
+    room += (256 - reinterpret_cast<std::uintptr_t>(room) % 256) % 256;
+    return {shape, at(a), at(b), at(addend), at(result), alpha, beta, room, workspace_bytes};
   }
 };
 
@@ -46,7 +48,7 @@ class ProductDrawer {
     if (shape.adds && below(2) == 0)
       made.addend = place(shape.addend, shape.m, shape.n, false, shape.batches, false, made.floats);
     made.workspace = (made.floats + 63) / 64 * 64;
-    made.floats = made.workspace + workspace_bytes / sizeof(float);
+    made.floats = made.workspace + (workspace_bytes + 256) / sizeof(float);
     made.alpha = below(2) == 0 ? 1.0F : 0.5F;
     made.beta = below(2) == 0 ? 1.0F : -1.5F;
     return made;

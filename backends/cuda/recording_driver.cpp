@@ -191,7 +191,9 @@ class RecordingDriver final : public Driver {
   }
   Code product(const Product& product, Stream stream) override {
     if (const Code code = enter(EntryPoint::product)) return code;
-    if (!is_planned(product.shape) || product.workspace_bytes < kWorkspace) return kInvalidProduct;
+    if (!is_planned(product.shape) || product.workspace_bytes < kWorkspace ||
+        reinterpret_cast<std::uintptr_t>(product.workspace) % 256 != 0)
+      return kInvalidProduct;
     const std::lock_guard lock(mutex_);
     const Launch launch = launch_of(product);
     std::vector<Range> writes = launch.writes;

@@ -33,6 +33,8 @@ const std::array<Kernel, kKernels>& kernels() {
       MESHWRIGHT_ENTRY(attention_query_gradient, AttentionArguments),
       MESHWRIGHT_ENTRY(attention_key_gradient, AttentionArguments),
       MESHWRIGHT_ENTRY(attention_value_gradient, AttentionArguments),
+      MESHWRIGHT_ENTRY(attention_softmax, AttentionArguments),
+      MESHWRIGHT_ENTRY(attention_softmax_gradient, AttentionArguments),
   }};
 #undef MESHWRIGHT_ENTRY
   return all;

@@ -33,6 +33,8 @@ enum class KernelId : std::uint8_t {
   attention_query_gradient,
   attention_key_gradient,
   attention_value_gradient,
+  attention_softmax,
+  attention_softmax_gradient,
 };
 
 struct Kernel {
@@ -41,7 +43,7 @@ struct Kernel {
   void (*on_host)(const void* arguments, std::int64_t count);
 };
 
-inline constexpr std::size_t kKernels = static_cast<std::size_t>(KernelId::attention_value_gradient) + 1;
+inline constexpr std::size_t kKernels = static_cast<std::size_t>(KernelId::attention_softmax_gradient) + 1;
 
 const std::array<Kernel, kKernels>& kernels();
 inline const Kernel& kernel(KernelId id) { return kernels()[static_cast<std::size_t>(id)]; }
