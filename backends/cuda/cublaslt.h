@@ -13,8 +13,9 @@ inline constexpr int kComputeFloat = 68;       // CUBLAS_COMPUTE_32F: without TF
 inline constexpr std::int32_t kAsIs = 0;       // CUBLAS_OP_N
 inline constexpr std::int32_t kExchanged = 1;  // CUBLAS_OP_T
 
-// cublasLtMatmulDescAttributes_t, each an int32.
-inline constexpr int kTransposesA = 3, kTransposesB = 4;
+// cublasLtMatmulDescAttributes_t: an int32 each, a uint32, a pointer.
+inline constexpr int kTransposesA = 3, kTransposesB = 4, kEpilogue = 7, kBias = 8;
+inline constexpr std::uint32_t kAddsBias = 4;  // CUBLASLT_EPILOGUE_BIAS
 // cublasLtMatrixLayoutAttribute_t: an int32, an int64.
 inline constexpr int kBatches = 5, kBatchStride = 6;
 // cublasLtMatmulPreferenceAttributes_t: a uint64, and uint32 each.

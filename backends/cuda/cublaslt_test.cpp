@@ -18,6 +18,8 @@ static_assert(kNotSupported == CUBLAS_STATUS_NOT_SUPPORTED);
 static_assert(kFloat == CUDA_R_32F && kComputeFloat == CUBLAS_COMPUTE_32F);
 static_assert(kAsIs == CUBLAS_OP_N && kExchanged == CUBLAS_OP_T);
 static_assert(kTransposesA == CUBLASLT_MATMUL_DESC_TRANSA && kTransposesB == CUBLASLT_MATMUL_DESC_TRANSB);
+static_assert(kEpilogue == CUBLASLT_MATMUL_DESC_EPILOGUE && kBias == CUBLASLT_MATMUL_DESC_BIAS_POINTER);
+static_assert(kAddsBias == CUBLASLT_EPILOGUE_BIAS && sizeof(kAddsBias) == sizeof(cublasLtEpilogue_t));
 static_assert(kBatches == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT &&
               kBatchStride == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET);
 static_assert(kMostWorkspace == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES &&
@@ -54,11 +56,11 @@ TEST(CublasLt, IsAskedForWhatTheProductsAre) {
       continue;
     }
     ++planned;
-    ASSERT_EQ(library.run(i % 2, product, nullptr), 0) << to_string(drawn.shape);
+    ASSERT_EQ(library.run(i % 2, product, nullptr), 0) << to_string(drawn);
     const Launch launch = launch_of(drawn.in(reinterpret_cast<std::byte*>(expected.data()), 0));
     kernel(launch.kernel).on_host(launch.arguments.data(), launch.count);
     for (std::size_t at = 0; at < drawn.workspace; ++at)
-      ASSERT_NEAR(made[at], expected[at], 1e-5) << to_string(drawn.shape) << ", at " << at;
+      ASSERT_NEAR(made[at], expected[at], 1e-5) << to_string(drawn) << ", at " << at;
   }
   EXPECT_GT(planned, 150);
   for (const int device : {0, 1}) {

@@ -13,6 +13,8 @@ struct Operation {
   cublasComputeType_t compute;
   cudaDataType_t scale;
   std::int32_t a = CUBLAS_OP_N, b = CUBLAS_OP_N;
+  std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  const float* bias = nullptr;
 };
 struct Layout {
   cudaDataType type;
@@ -72,6 +74,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t made, cublasL
                                               const void* from, size_t bytes) {
   auto& operation = *reinterpret_cast<Operation*>(made);
   if (attribute == CUBLASLT_MATMUL_DESC_TRANSA) return set(operation.a, from, bytes);
+  if (attribute == CUBLASLT_MATMUL_DESC_EPILOGUE) return set(operation.epilogue, from, bytes);
+  if (attribute == CUBLASLT_MATMUL_DESC_BIAS_POINTER) return set(operation.bias, from, bytes);
   return attribute == CUBLASLT_MATMUL_DESC_TRANSB ? set(operation.b, from, bytes) : CUBLAS_STATUS_INVALID_VALUE;
 }
 
@@ -99,7 +103,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t m
   return operand >= 0 && operand < 4 ? set(preference.alignments[operand], from, bytes) : CUBLAS_STATUS_INVALID_VALUE;
 }
 
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t described, cublasLtMatrixLayout_t,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
                                               cublasLtMatmulPreference_t preferred, int wanted,
                                               cublasLtMatmulHeuristicResult_t results[], int* found) {
@@ -110,6 +114,10 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   results[0] = {};
   results[0].algo.data[0] = kChosen;
   for (int i = 0; i < 4; ++i) results[0].algo.data[i + 1] = preference.alignments[i];
+  const auto& operation = of<Operation>(described);
+  const auto bias = reinterpret_cast<std::uintptr_t>(operation.bias);
+  if ((operation.epilogue == CUBLASLT_EPILOGUE_BIAS) != (bias != 0)) return CUBLAS_STATUS_INVALID_VALUE;
+  results[0].algo.data[5] = bias & (~bias + 1);  // the alignment that may be counted on
   results[0].workspaceSize = kWorkspace;
   *found = 1;
   return CUBLAS_STATUS_SUCCESS;
@@ -135,6 +143,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t described, 
     if (reinterpret_cast<std::uintptr_t>(addresses[i]) % algorithm->data[i + 1] != 0)
       return CUBLAS_STATUS_INVALID_VALUE;
   }
+  const bool adds_bias = operation.epilogue == CUBLASLT_EPILOGUE_BIAS;
+  if (adds_bias && reinterpret_cast<std::uintptr_t>(operation.bias) % algorithm->data[5] != 0)
+    return CUBLAS_STATUS_INVALID_VALUE;
   std::memset(workspace, 0xff, workspace_bytes);
   for (int batch = 0; batch < made.batches; ++batch) {
     for (std::uint64_t row = 0; row < made.rows; ++row) {
@@ -147,9 +158,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t described, 
         const float scale = *static_cast<const float*>(beta);
         if (scale != 0)
           sum += static_cast<double>(scale) * static_cast<double>(at(c, added, false, batch, row, column));
-        static_cast<float*>(
-            d)[batch * made.batch + static_cast<std::int64_t>(row) + static_cast<std::int64_t>(column) * made.leading] =
-            static_cast<float>(sum);
+        if (adds_bias) sum += static_cast<double>(operation.bias[row]);
+        const std::int64_t place =
+            batch * made.batch + static_cast<std::int64_t>(row) + static_cast<std::int64_t>(column) * made.leading;
+        static_cast<float*>(d)[place] = static_cast<float>(sum);
       }
     }
   }

@@ -75,7 +75,7 @@ class GpuProducts : public testing::Test {
     kernel(launch.kernel).on_host(launch.arguments.data(), launch.count);
     for (std::size_t i = 0; i < made.size(); ++i) {
       ASSERT_LE(std::abs(made[i] - expected[i]), 1e-5F * std::max(1.0F, std::abs(expected[i])))
-          << to_string(drawn.shape) << ", at " << i << ": " << made[i] << ", and should be " << expected[i];
+          << "at " << i << ": " << made[i] << ", and should be " << expected[i];
     }
   }
 
@@ -94,7 +94,9 @@ TEST_F(GpuProducts, AreThoseOfTheHost) {
     const DrawnProduct drawn = drawer.draw(i % 10 == 0 ? 300 : 40, kWorkspace);
     const std::vector<float> block = drawer.numbers(drawn.workspace);
     bool found = false;
-    ASSERT_NO_FATAL_FAILURE(compare(drawn, block, found));
+    SCOPED_TRACE(to_string(drawn));
+    compare(drawn, block, found);
+    if (testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count() > 10) return;
     if (i == 0 && !found) GTEST_SKIP() << "no cuBLASLt, or no algorithm for the first product";
     planned += found ? 1 : 0;
   }

@@ -50,6 +50,12 @@ Launch launch_of(const Product& product) {
     arguments.addend = view_of(product.addend, shape.addend);
     launch.reads.push_back(range_of(arguments.addend, shape.batches, shape.m, shape.n));
   }
+  if (shape.bias != 0) {  // no product has both
+    arguments.adds = true;
+    arguments.beta = 1;
+    arguments.addend = view_of(product.bias, {false, 0, 0, shape.bias});
+    launch.reads.push_back(range_of(arguments.addend, 1, 1, shape.n));
+  }
   std::memcpy(launch.arguments.data(), &arguments, sizeof arguments);
   return launch;
 }

@@ -86,11 +86,27 @@ Code LoadedProducts::describe(const ColumnProduct& product, Planned& planned, En
             said(entry, EntryPoint::product_set, set_operation_(planned.operation, attribute, &value, sizeof value)))
       return code;
   }
+  if (product.bias != 0) {
+    const std::uint32_t epilogue = cublaslt::kAddsBias;
+    if (const Code code = said(entry, EntryPoint::product_set,
+                               set_operation_(planned.operation, cublaslt::kEpilogue, &epilogue, sizeof epilogue)))
+      return code;
+    // An address that is aligned as the bias will be: the choice of an algorithm asks for no more of it.
+    const auto address = static_cast<std::uintptr_t>(product.bias);
+    if (const Code code =
+            said(entry, EntryPoint::product_set, set_bias(planned, reinterpret_cast<const std::byte*>(address))))
+      return code;
+  }
   for (const auto& [layout, made] : {std::pair(&product.a, &planned.a), std::pair(&product.b, &planned.b),
                                      std::pair(&product.c, &planned.c), std::pair(&product.d, &planned.d)}) {
     if (const Code code = describe(*layout, product.batches, *made, entry)) return code;
   }
   return 0;
+}
+
+Code LoadedProducts::set_bias(const Planned& planned, const std::byte* bias) {
+  const void* address = bias;
+  return set_operation_(planned.operation, cublaslt::kBias, &address, sizeof address);
 }
 
 Code LoadedProducts::describe(const ColumnLayout& layout, std::int32_t batches, void*& made, EntryPoint& entry) {
@@ -138,20 +154,19 @@ Code LoadedProducts::prefer(void* preference, const ColumnProduct& product, Entr
 // Without the addend beta is 0, and nothing of C is read.
 Code LoadedProducts::run(int device, const Product& product, void* stream) {
   constexpr Code kInvalidValue = 7;  // CUBLAS_STATUS_INVALID_VALUE
-  void* handle = nullptr;
-  const Planned* planned = nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    const Device& of = devices_[device];
-    const auto found = of.plans.find(product.shape);
-    if (found == of.plans.end() || found->second.operation == nullptr) return kInvalidValue;
-    handle = of.handle;
-    planned = &found->second;  // stays until all of the device's are let go
+  // Held until the call is made: a bias' address is a part of what is planned.
+  const std::lock_guard lock(mutex_);
+  const Device& of = devices_[device];
+  const auto found = of.plans.find(product.shape);
+  if (found == of.plans.end() || found->second.operation == nullptr) return kInvalidValue;
+  const Planned& planned = found->second;
+  if (product.shape.bias != 0) {
+    if (const Code code = set_bias(planned, product.bias)) return code;
   }
   const float beta = product.shape.adds ? product.beta : 0;
   const std::byte* addend = product.shape.adds ? product.addend : product.result;
-  return multiply_(handle, planned->operation, &product.alpha, product.b, planned->a, product.a, planned->b, &beta,
-                   addend, planned->c, product.result, planned->d, &planned->choice.algorithm, product.workspace,
+  return multiply_(of.handle, planned.operation, &product.alpha, product.b, planned.a, product.a, planned.b, &beta,
+                   addend, planned.c, product.result, planned.d, &planned.choice.algorithm, product.workspace,
                    product.workspace_bytes, stream);
 }
 

@@ -39,6 +39,7 @@ class LoadedProducts {
   Code make(Device& device, const ProductShape& shape, Planned& planned, EntryPoint& entry);
   Code describe(const ColumnProduct& product, Planned& planned, EntryPoint& entry);
   Code describe(const ColumnLayout& layout, std::int32_t batches, void*& made, EntryPoint& entry);
+  Code set_bias(const Planned& planned, const std::byte* bias);
   Code choose(void* handle, const ColumnProduct& product, Planned& planned, EntryPoint& entry);
   Code prefer(void* preference, const ColumnProduct& product, EntryPoint& entry);
   Code forget(Planned& planned, EntryPoint& entry);

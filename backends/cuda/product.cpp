@@ -31,7 +31,8 @@ ColumnProduct by_columns(const ProductShape& shape) {
           layout_of(shape.b, shape.k, shape.n),
           layout_of(shape.a, shape.m, shape.k),
           shape.adds ? layout_of(shape.addend, shape.m, shape.n) : result,
-          result};
+          result,
+          shape.bias};
 }
 
 }  // namespace meshwright::cuda

@@ -23,17 +23,18 @@ struct ProductShape {
   std::int64_t m = 1, n = 1, k = 1, batches = 1;
   MatrixPlace a, b, addend, result;  // m×k, k×n, m×n, m×n; the last two are never transposed
   bool adds = false;
+  std::int32_t bias = 0;  // the alignment of a row of n numbers that is added to each row; 0: there is none
   auto operator<=>(const ProductShape&) const = default;
 };
 
 // "4 of 16×32·32×8"
 std::string to_string(const ProductShape& shape);
 
-// result = alpha · a·b, plus beta · addend where the shape adds; float32, sums in float32 at least. The addend may be
-// the result itself; else nothing of the result is read.
+// result = alpha · a·b, plus beta · addend where the shape adds, or plus the bias where it has one; float32, sums in
+// float32 at least. The addend may be the result itself; else nothing of the result is read.
 struct Product {
   ProductShape shape;
-  const std::byte *a = nullptr, *b = nullptr, *addend = nullptr;
+  const std::byte *a = nullptr, *b = nullptr, *addend = nullptr, *bias = nullptr;
   std::byte* result = nullptr;
   float alpha = 1, beta = 1;
   std::byte* workspace = nullptr;  // the product's own while it runs, at a multiple of 256 bytes
@@ -53,12 +54,13 @@ struct ColumnLayout {
   std::int32_t alignment = 16;
 };
 
-// D[m×n] = alpha · op(A)·op(B) + beta · C. Read column by column, what is stored row by row is its own transpose; and
-// (a·b)ᵀ = bᵀ·aᵀ, so that A is `b` and B is `a`.
+// D[m×n] = alpha · op(A)·op(B) + beta · C, and the bias added to each column. Read column by column, what is stored row
+// by row is its own transpose; and (a·b)ᵀ = bᵀ·aᵀ, so that A is `b` and B is `a`.
 struct ColumnProduct {
   std::int32_t batches = 1;
   bool transposes_a = false, transposes_b = false;
   ColumnLayout a, b, c, d;
+  std::int32_t bias = 0;  // as of the shape
 };
 ColumnProduct by_columns(const ProductShape& shape);
 

@@ -38,12 +38,19 @@ std::optional<MatrixPlace> addend_of(const ProductArguments& arguments, std::int
   return place && !place->is_transposed ? place : std::nullopt;
 }
 
+// A row that is added to each of several, as it is.
+bool is_bias(const ProductArguments& arguments) {
+  const View& addend = arguments.addend;
+  return arguments.beta == 1 && arguments.m > 1 && arguments.n > 1 && addend.strides[ProductArguments::kRow] == 0 &&
+         addend.strides[ProductArguments::kColumn] == 1;
+}
+
 // Rows of one batch go on in the next.
 bool goes_on(const View& view, std::int64_t m) { return view.strides[0] == m * view.strides[ProductArguments::kRow]; }
 
 }  // namespace
 
-std::optional<LibraryProduct> library_product(const ProductArguments& given) {
+std::optional<LibraryProduct> library_product(const ProductArguments& given, bool fuses_bias) {
   ProductArguments arguments = given;
   for (const View* view : {&arguments.a, &arguments.b, &arguments.result}) {
     if (view->element != Element::float32) return std::nullopt;
@@ -74,6 +81,12 @@ std::optional<LibraryProduct> library_product(const ProductArguments& given) {
   made.product.alpha = static_cast<float>(arguments.alpha);
   made.product.beta = static_cast<float>(arguments.beta);
   if (!arguments.adds) return made;
+  if (fuses_bias && batches == 1 && is_bias(arguments)) {
+    made.product.shape.adds = false;
+    made.product.shape.bias = alignment_of(arguments.addend.data);
+    made.product.bias = static_cast<const std::byte*>(arguments.addend.data);
+    return made;
+  }
   const auto addend = addend_of(arguments, batches, batch_of(arguments.addend));
   made.copies_addend = !addend;
   if (addend) {
@@ -84,14 +97,19 @@ std::optional<LibraryProduct> library_product(const ProductArguments& given) {
 }
 
 Result<std::optional<LibraryProduct>> plan_product(const OpWriter& writer, const ProductArguments& arguments) {
-  std::optional<LibraryProduct> made;
-  if (writer.plan_product) made = library_product(arguments);
-  if (!made) return made;
-  const Result<std::optional<std::size_t>> workspace = writer.plan_product(made->product.shape);
-  if (!workspace) return workspace.error();
-  if (!*workspace) return std::optional<LibraryProduct>();
-  made->product.workspace_bytes = **workspace;
-  return made;
+  for (const bool fuses_bias : {true, false}) {
+    std::optional<LibraryProduct> made;
+    if (writer.plan_product) made = library_product(arguments, fuses_bias);
+    if (!made) return made;
+    const Result<std::optional<std::size_t>> workspace = writer.plan_product(made->product.shape);
+    if (!workspace) return workspace.error();
+    if (*workspace) {
+      made->product.workspace_bytes = **workspace;
+      return made;
+    }
+    if (made->product.shape.bias == 0) break;
+  }
+  return std::optional<LibraryProduct>();
 }
 
 }  // namespace meshwright::cuda

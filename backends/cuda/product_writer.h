@@ -11,13 +11,14 @@
 namespace meshwright::cuda {
 
 // The same product for a library. Batches that all read one right matrix become rows of one product where they follow
-// each other. The addend is the result itself, to which it has to be copied first, where it does not lie as a matrix
-// (a bias of each row); `copies_addend` says so. Nothing: no library takes it.
+// each other. An addend that is one row for all is a bias, if `fuses_bias`. One that lies otherwise, and not as a
+// matrix, has to be copied to the result first, which then is the addend; `copies_addend` says so. Nothing: no library
+// takes it.
 struct LibraryProduct {
   Product product;
   bool copies_addend = false;
 };
-std::optional<LibraryProduct> library_product(const ProductArguments& arguments);
+std::optional<LibraryProduct> library_product(const ProductArguments& arguments, bool fuses_bias);
 
 // The same with the bytes of workspace that it needs; nothing: no library takes it, or none has an algorithm.
 Result<std::optional<LibraryProduct>> plan_product(const OpWriter& writer, const ProductArguments& arguments);

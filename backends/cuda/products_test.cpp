@@ -41,6 +41,7 @@ std::vector<float> multiplied(const DrawnProduct& drawn, const std::vector<float
         if (shape.adds)
           sum += static_cast<double>(drawn.beta) *
                  static_cast<double>(block[drawn.addend + at(shape.addend, batch, i, j)]);
+        if (shape.bias != 0) sum += static_cast<double>(block[drawn.bias + static_cast<std::size_t>(j)]);
         made[drawn.result + at(shape.result, batch, i, j)] = static_cast<float>(sum);
       }
     }
@@ -78,6 +79,7 @@ std::vector<float> multiplied_by_columns(const DrawnProduct& drawn, const std::v
         if (drawn.shape.adds)
           sum += static_cast<double>(drawn.beta) *
                  static_cast<double>(block[get(drawn.addend, product.c, false, batch, row, column)]);
+        if (product.bias != 0) sum += static_cast<double>(block[drawn.bias + row]);
         made[get(drawn.result, product.d, false, batch, row, column)] = static_cast<float>(sum);
       }
     }
@@ -88,7 +90,7 @@ std::vector<float> multiplied_by_columns(const DrawnProduct& drawn, const std::v
 // Without what a library does with its workspace.
 void expect_same(const DrawnProduct& drawn, const std::vector<float>& made, const std::vector<float>& expected) {
   for (std::size_t i = 0; i < drawn.workspace; ++i)
-    ASSERT_NEAR(made[i], expected[i], 1e-5) << to_string(drawn.shape) << ", at " << i;
+    ASSERT_NEAR(made[i], expected[i], 1e-5) << to_string(drawn) << ", at " << i;
 }
 
 TEST(Products, AreReadColumnByColumn) {
@@ -197,19 +199,19 @@ class TakenByLibraries : public testing::Test {
     arguments_.b = view_of(numbers_ + 64, {20, 5, 1});
     arguments_.result = view_of(numbers_ + 128, {15, 5, 1});
   }
-  [[nodiscard]] bool is_taken() const { return library_product(arguments_).has_value(); }
+  [[nodiscard]] bool is_taken() const { return library_product(arguments_, true).has_value(); }
 
   alignas(16) float numbers_[256] = {};
   ProductArguments arguments_;
 };
 
 TEST_F(TakenByLibraries, RowsAndColumns) {
-  const auto plain = library_product(arguments_);
+  const auto plain = library_product(arguments_, true);
   ASSERT_TRUE(plain);
   EXPECT_EQ(to_string(plain->product.shape), "2 of 3×4·4×5");
   EXPECT_FALSE(plain->product.shape.a.is_transposed);
   arguments_.a = view_of(numbers_ + 2, {20, 1, 6});
-  const auto turned = library_product(arguments_);
+  const auto turned = library_product(arguments_, true);
   ASSERT_TRUE(turned);
   EXPECT_EQ(turned->product.shape.a, (MatrixPlace{true, 6, 20, 8}));
 }
@@ -235,29 +237,43 @@ TEST_F(TakenByLibraries, NothingThatIsEmpty) {
 
 TEST_F(TakenByLibraries, BatchesOfOneRightMatrixAreOneProduct) {
   arguments_.b.strides[0] = 0;
-  const auto one = library_product(arguments_);
+  const auto one = library_product(arguments_, true);
   ASSERT_TRUE(one);
   EXPECT_EQ(to_string(one->product.shape), "6×4·4×5");
   arguments_.a.strides[0] = 16;
-  const auto two = library_product(arguments_);
+  const auto two = library_product(arguments_, true);
   ASSERT_TRUE(two);
   EXPECT_EQ(to_string(two->product.shape), "2 of 3×4·4×5");
 }
 
-// A bias is no matrix: it is copied to each row of the result, to which the product is added.
 TEST_F(TakenByLibraries, AddsToWhatLiesAsAMatrix) {
   arguments_.adds = true;
-  arguments_.addend = view_of(numbers_ + 192, {0, 0, 1});
-  const auto bias = library_product(arguments_);
-  ASSERT_TRUE(bias);
-  EXPECT_TRUE(bias->copies_addend);
-  EXPECT_EQ(bias->product.addend, bias->product.result);
-  EXPECT_EQ(bias->product.shape.addend, bias->product.shape.result);
   arguments_.addend = view_of(numbers_ + 192, {15, 5, 1});
-  const auto matrix = library_product(arguments_);
+  const auto matrix = library_product(arguments_, true);
   ASSERT_TRUE(matrix);
   EXPECT_FALSE(matrix->copies_addend);
   EXPECT_EQ(matrix->product.addend, reinterpret_cast<std::byte*>(numbers_ + 192));
+}
+
+// Of batches, or scaled, it is copied to each row of the result, to which the product is added.
+TEST_F(TakenByLibraries, AddsABiasToTheRowsOfOneProduct) {
+  arguments_.adds = true;
+  arguments_.addend = view_of(numbers_ + 192, {0, 0, 1});
+  const auto batches = library_product(arguments_, true);
+  ASSERT_TRUE(batches);
+  EXPECT_TRUE(batches->copies_addend);
+  EXPECT_EQ(batches->product.addend, batches->product.result);
+  EXPECT_EQ(batches->product.shape.addend, batches->product.shape.result);
+  arguments_.b.strides[0] = 0;
+  const auto one = library_product(arguments_, true);
+  ASSERT_TRUE(one);
+  EXPECT_FALSE(one->copies_addend);
+  EXPECT_FALSE(one->product.shape.adds);
+  EXPECT_EQ(one->product.shape.bias, 16);
+  EXPECT_EQ(one->product.bias, reinterpret_cast<std::byte*>(numbers_ + 192));
+  EXPECT_TRUE(library_product(arguments_, false)->copies_addend);
+  arguments_.beta = 2;
+  EXPECT_TRUE(library_product(arguments_, true)->copies_addend);
 }
 
 }  // namespace

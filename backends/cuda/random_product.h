@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "product.h"
@@ -12,16 +13,29 @@ namespace meshwright::cuda {
 // Where the numbers of a product lie in the block; the shape's places fit.
 struct DrawnProduct {
   ProductShape shape;
-  std::size_t a = 0, b = 0, addend = 0, result = 0, workspace = 0, floats = 0;  // in floats
+  std::size_t a = 0, b = 0, addend = 0, bias = 0, result = 0, workspace = 0, floats = 0;  // in floats
   float alpha = 1, beta = 1;
 
   [[nodiscard]] Product in(std::byte* block, std::size_t workspace_bytes) const {
     const auto at = [&](std::size_t floats_before) { return block + floats_before * sizeof(float); };
     std::byte* room = at(workspace);
     room += (256 - reinterpret_cast<std::uintptr_t>(room) % 256) % 256;
-    return {shape, at(a), at(b), at(addend), at(result), alpha, beta, room, workspace_bytes};
+    return {shape, at(a), at(b), at(addend), at(bias), at(result), alpha, beta, room, workspace_bytes};
   }
 };
+
+// With all that a library's choice depends on, for whoever reads that it failed.
+inline std::string to_string(const DrawnProduct& drawn) {
+  const auto place = [](const char* name, const MatrixPlace& of) {
+    return std::string("; ") + name + (of.is_transposed ? " transposed" : "") + ", leading " +
+           std::to_string(of.leading) + ", batch " + std::to_string(of.batch) + ", aligned to " +
+           std::to_string(of.alignment);
+  };
+  const ProductShape& shape = drawn.shape;
+  return to_string(shape) + place("a", shape.a) + place("b", shape.b) + place("result", shape.result) +
+         (shape.adds ? place("addend", shape.addend) : "") +
+         (shape.bias != 0 ? "; bias aligned to " + std::to_string(shape.bias) : "");
+}
 
 class ProductDrawer {
  public:
@@ -47,6 +61,11 @@ class ProductDrawer {
     shape.addend = shape.result;
     if (shape.adds && below(2) == 0)
       made.addend = place(shape.addend, shape.m, shape.n, false, shape.batches, false, made.floats);
+    if (!shape.adds && shape.batches == 1 && below(2) == 0) {
+      MatrixPlace row;
+      made.bias = place(row, 1, shape.n, false, 1, false, made.floats);
+      shape.bias = row.alignment;
+    }
     made.workspace = (made.floats + 63) / 64 * 64;
     made.floats = made.workspace + (workspace_bytes + 256) / sizeof(float);
     made.alpha = below(2) == 0 ? 1.0F : 0.5F;
