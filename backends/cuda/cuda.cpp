@@ -10,6 +10,7 @@
 #include "device_rank.h"
 #include "devices.h"
 #include "loaded_driver.h"
+#include "loopback_driver.h"
 #include "meshwright/backend.h"
 #include "meshwright/plugin.h"
 #include "recording_driver.h"
@@ -23,6 +24,9 @@ constexpr meshwright_config_key_v1 kSchema[] = {
     {"driver", "text", "", "\"nvidia\"",
      "\"nvidia\": the GPUs of this machine. \"recording\", for tests: kernels run on the host, in an order that only "
      "streams and events bind, and each step is proven free of races"},
+    {"loopback", "boolean", "", "false",
+     "all ranks share the first GPU, and what NCCL would move between GPUs is copied on it: for a machine with fewer "
+     "GPUs than the plan has ranks. What is computed is the same; the times say nothing"},
     {"seed", "integer", "", "0", "of the recording driver: of that order"},
     {"failures", "texts", "", "[]",
      "of the recording driver: each \"ENTRY:CALL:CODE\", for instance \"cudaMemcpyAsync:3:2\": which call of an entry "
@@ -45,8 +49,8 @@ struct Session {
 
 class Cuda final : public Backend {
  public:
-  Cuda(bool records, bool uses_library, RecordingOptions options)
-      : records_(records), uses_library_(uses_library), options_(std::move(options)) {}
+  Cuda(bool records, bool loops_back, bool uses_library, RecordingOptions options)
+      : records_(records), loops_back_(loops_back), uses_library_(uses_library), options_(std::move(options)) {}
 
  private:
   Result<std::unique_ptr<Executable>> do_compile(const BackendInput& input) const override {
@@ -68,9 +72,13 @@ class Cuda final : public Backend {
   }
 
   Result<std::unique_ptr<Driver>> make_driver(std::int64_t ranks) const {
-    if (!records_) return load_driver();
+    Result<std::unique_ptr<Driver>> driver = records_ ? record(loops_back_ ? 1 : ranks) : load_driver();
+    return driver && loops_back_ ? make_loopback_driver(std::move(*driver), ranks) : std::move(driver);
+  }
+
+  [[nodiscard]] std::unique_ptr<Driver> record(std::int64_t devices) const {
     RecordingOptions options = options_;
-    options.devices = static_cast<int>(ranks);
+    options.devices = static_cast<int>(devices);
     return make_recording_driver(options);
   }
 
@@ -108,7 +116,7 @@ class Cuda final : public Backend {
     return Done{};
   }
 
-  const bool records_, uses_library_;
+  const bool records_, loops_back_, uses_library_;
   const RecordingOptions options_;
 };
 
@@ -152,7 +160,8 @@ void* create(const Config& config, Error& error) {
     }
     options.failures.push_back(*failure);
   }
-  return static_cast<Backend*>(new Cuda(driver == "recording", products == "library", options));
+  return static_cast<Backend*>(
+      new Cuda(driver == "recording", config.boolean("loopback"), products == "library", options));
 }
 
 }  // namespace

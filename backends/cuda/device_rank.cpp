@@ -88,9 +88,7 @@ Status DeviceRank::load(const std::vector<const Tensor*>& parameters,
   return of_rank(load_all(parameters, states));
 }
 
-Status DeviceRank::begin(const std::vector<const Tensor*>& inputs, Carrier& carrier, RunObserver* observer) {
-  carrier_ = &carrier;
-  observer_ = observer;
+Status DeviceRank::put_inputs(const std::vector<const Tensor*>& inputs) {
   if (Status status = set_device(); !status) return status;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const ProgramInput& input = program_.inputs[i];
@@ -102,6 +100,14 @@ Status DeviceRank::begin(const std::vector<const Tensor*>& inputs, Carrier& carr
 }
 
 // A rank that fails ends what others wait for in it: they find out that the run has stopped.
+Status DeviceRank::begin(const std::vector<const Tensor*>& inputs, Carrier& carrier, RunObserver* observer) {
+  carrier_ = &carrier;
+  observer_ = observer;
+  Status status = put_inputs(inputs);
+  if (!status) devices_.abort(rank_);
+  return status;
+}
+
 Result<bool> DeviceRank::execute(std::size_t step) {
   for (const Command& command : step_.commands[step]) {
     const auto* update = std::get_if<Optimize>(&command.what);

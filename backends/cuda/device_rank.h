@@ -33,6 +33,7 @@ class DeviceRank final : public Rank {
   [[nodiscard]] Status of_rank(const Status& status) const;
   Status set_device() const;
   Status load_all(const std::vector<const Tensor*>& parameters, const std::vector<const OptimizerState*>& states);
+  Status put_inputs(const std::vector<const Tensor*>& inputs);
   Status close();
   Status issue(const Command& command) const;
   Status issue(const Launch& launch, Stream stream) const;

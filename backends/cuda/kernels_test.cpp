@@ -1,6 +1,6 @@
 // Every kernel's arithmetic, on the host, against what the op families say that their ops mean: on the cases of the
 // families (cases.txt in each one's folder), forward and backward, and on those below; with operands that lie row by
-// row, and with operands whose dimensions lie the other way round.
+// row, and with operands whose dimensions lie the other way round. The same on a GPU where there is one.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu.h"
 #include "guarded_kernel.h"
 #include "host_product.h"
 #include "kernels/kernel.h"
@@ -140,21 +141,26 @@ class LoadedFamilies final : public OpTable {
   std::map<std::string, const OpFamily*, std::less<>> by_op_;
 };
 
-// As if a device's memory.
+constexpr std::size_t kMemory = std::size_t{1} << 17U;
+
+// A device's memory, and what is in it on the host; `device`: where it lies, null: on the host itself.
 class Memory {
  public:
-  Memory() : block_(std::size_t{1} << 17U, std::byte{0xff}) {}
+  explicit Memory(std::byte* device)
+      : block_(kMemory, std::byte{0xff}), begin_(device != nullptr ? device : block_.data()) {}
 
   std::byte* take(std::size_t bytes) {
-    std::byte* taken = block_.data() + used_;
+    std::byte* taken = begin_ + used_;
     used_ += (bytes + 255) / 256 * 256;
     EXPECT_LE(used_, block_.size());
     return taken;
   }
+  std::byte* on_host(const std::byte* at) { return block_.data() + (at - begin_); }
   std::vector<std::byte>& block() { return block_; }
 
  private:
   std::vector<std::byte> block_;
+  std::byte* begin_;
   std::size_t used_ = 0;
 };
 
@@ -174,7 +180,7 @@ Seen place(const Tensor& tensor, bool turned, Memory& memory) {
     std::int64_t at = 0;
     for (std::size_t d = 0; d < own.size(); ++d) at += i / own[d] % tensor.shape()[d] * seen.strides[d];
     std::copy_n(tensor.bytes().data() + static_cast<std::size_t>(i) * size, size,
-                seen.data + static_cast<std::size_t>(at) * size);
+                memory.on_host(seen.data) + static_cast<std::size_t>(at) * size);
   }
   return seen;
 }
@@ -307,8 +313,11 @@ Tensor draw(const LocalCase::Drawn& drawn) {
 
 class Kernels : public testing::Test {
  protected:
-  // Of a library that computes all products.
-  static Result<std::optional<std::size_t>> plan_all(const ProductShape&) { return std::optional<std::size_t>(192); }
+  // On the host all products are the library's.
+  PlanProduct library() {
+    if (gpu_ != nullptr) return [this](const ProductShape& shape) { return gpu_->plan(shape); };
+    return [](const ProductShape&) -> Result<std::optional<std::size_t>> { return std::optional<std::size_t>(192); };
+  }
 
   // Runs the node by its kernels, and by the library's products as well where it has some. Nothing is said of calls
   // that they refuse.
@@ -316,8 +325,8 @@ class Kernels : public testing::Test {
     const WriteOp write = find_op(node.op);
     if (write == nullptr) return;
     for (const bool turned : {false, true}) {
-      for (const PlanProduct& plan : {PlanProduct(), PlanProduct(plan_all)}) {
-        Memory memory;
+      for (const PlanProduct& plan : {PlanProduct(), library()}) {
+        Memory memory(gpu_ == nullptr ? nullptr : gpu_->memory());
         const OpCall call = make_call(graph, node);
         std::vector<Seen> operands, results;
         for (const Operand& operand : node.operands) operands.push_back(place(values[operand.value], turned, memory));
@@ -331,16 +340,11 @@ class Kernels : public testing::Test {
           EXPECT_EQ(written.error().code, ErrorCode::bad_input) << where << ": " << written.error().message;
           return;
         }
-        for (const Work& each : work) {
-          const auto* product = std::get_if<Product>(&each);
-          if (product != nullptr) multiplied_.insert(node.op);
-          const Launch launch = product != nullptr ? launch_of(*product) : std::get<Launch>(each);
-          EXPECT_EQ(run_guarded(launch, memory.block()), "") << where;
-        }
+        run(work, memory, node.op, where);
         const std::string what = where + ", " + node.op + (turned ? ", turned" : "") + (plan ? ", by a library" : "");
         for (std::size_t i = 0; i < results.size(); ++i) {
           const Tensor &expected = values[node.results[i]],
-                       made = Tensor::in({results[i].data, expected.bytes().size()}, expected.type());
+                       made = Tensor::in({memory.on_host(results[i].data), expected.bytes().size()}, expected.type());
           for (std::int64_t at = 0; at < expected.elements(); ++at) {
             ASSERT_TRUE(is_close(made.get(at), expected.get(at), expected.type().dtype))
                 << what << ": element " << at << " of result " << i << " is " << made.get(at) << ", and should be "
@@ -350,6 +354,35 @@ class Kernels : public testing::Test {
       }
     }
     compared_.insert(node.op);
+  }
+
+  void run(const std::vector<Work>& work, Memory& memory, const std::string& op, const std::string& where) {
+    for (const Work& each : work) {
+      if (std::holds_alternative<Product>(each)) multiplied_.insert(op);
+    }
+    if (gpu_ != nullptr) {
+      const Status done = gpu_->run(work, memory.block());
+      ASSERT_TRUE(done) << where << ": " << done.error().message;
+      return;
+    }
+    const std::span<std::byte> block = memory.block();
+    for (const Work& each : work) {
+      const auto* product = std::get_if<Product>(&each);
+      const Launch launch = product != nullptr ? launch_of(*product) : std::get<Launch>(each);
+      EXPECT_EQ(run_guarded(launch, {&block, 1}), "") << where;
+    }
+  }
+
+  // All of them.
+  void compare_families() {
+    for (const auto& entry : std::filesystem::directory_iterator(OP_PLUGINS)) {
+      if (entry.path().string().ends_with(".cases.txt")) compare_cases(entry.path());
+    }
+    for (const LocalCase& local : local_cases()) compare_local(local);
+    for (const std::string_view op : kOps) EXPECT_TRUE(compared_.contains(op)) << op << " was compared nowhere";
+    for (const char* op : {"aten.mm", "aten.bmm", "aten.matmul", "aten.addmm", "aten.baddbmm", "aten.linear",
+                           "aten.scaled_dot_product_attention", "meshwright.attention_backward"})
+      EXPECT_TRUE(multiplied_.contains(op)) << op << " is left to this backend's own kernel";
   }
 
   void compare_cases(const std::string& file) {
@@ -395,19 +428,18 @@ class Kernels : public testing::Test {
     return all;
   }
 
+  Gpu* gpu_ = nullptr;  // the kernels run on it; null: on the host
   ViewFinder views_{families()};
   std::set<std::string, std::less<>> compared_, multiplied_;  // the latter by a library's products
 };
 
-TEST_F(Kernels, ComputeWhatTheFamiliesMean) {
-  for (const auto& entry : std::filesystem::directory_iterator(OP_PLUGINS)) {
-    if (entry.path().string().ends_with(".cases.txt")) compare_cases(entry.path());
-  }
-  for (const LocalCase& local : local_cases()) compare_local(local);
-  for (const std::string_view op : kOps) EXPECT_TRUE(compared_.contains(op)) << op << " was compared nowhere";
-  for (const char* op : {"aten.mm", "aten.bmm", "aten.matmul", "aten.addmm", "aten.baddbmm", "aten.linear",
-                         "aten.scaled_dot_product_attention", "meshwright.attention_backward"})
-    EXPECT_TRUE(multiplied_.contains(op)) << op << " is left to this backend's own kernel";
+TEST_F(Kernels, ComputeWhatTheFamiliesMean) { compare_families(); }
+
+TEST_F(Kernels, ComputeItOnAGpu) {
+  Gpu gpu(kMemory);
+  if (const Status opened = gpu.open(); !opened) GTEST_SKIP() << opened.error().message;
+  gpu_ = &gpu;
+  compare_families();
 }
 
 TEST_F(Kernels, CountElementsAsTensorsDo) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "device_code.h"
+#include "kernels/kernel.h"
 #include "library_symbol.h"
 #include "loaded_products.h"
 
@@ -136,7 +137,8 @@ class LoadedDriver final : public Driver {
   }
   Code launch(const Launch& launch, Stream stream) override {
     constexpr std::int64_t kThreads = 256, kMostBlocks = 65535;
-    const auto blocks = static_cast<unsigned>(std::min((launch.count + kThreads - 1) / kThreads, kMostBlocks));
+    const std::int64_t threads = launch.count * (kernel(launch.kernel).takes_rows ? kWarp : 1);
+    const auto blocks = static_cast<unsigned>(std::min((threads + kThreads - 1) / kThreads, kMostBlocks));
     std::int64_t count = launch.count;
     void* parameters[] = {const_cast<std::byte*>(launch.arguments.data()), &count};
     void* function = nullptr;

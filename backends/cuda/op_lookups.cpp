@@ -42,15 +42,26 @@ Status write_look_up(OpWriter& writer) {
   if (!index_view) return index_view.error();
   if (!row_view) return row_view.error();
   if (!shard) return shard.error();
-  const LookupArguments arguments{indices->type.elements(),
-                                  table.type.shape.back(),
-                                  backward ? node.integer("padding_idx", -1) : -1,
-                                  *table_view,
-                                  *index_view,
-                                  *row_view,
-                                  *shard};
-  writer.launch(backward ? KernelId::look_up_gradient : KernelId::look_up, arguments, writer.results[0].type.elements(),
-                {first->range(), indices->range()}, {writer.results[0].range()});
+  LookupArguments arguments{indices->type.elements(),
+                            table.type.shape.back(),
+                            backward ? node.integer("padding_idx", -1) : -1,
+                            *table_view,
+                            *index_view,
+                            *row_view,
+                            *shard,
+                            nullptr};
+  if (!backward) {
+    writer.launch(KernelId::look_up, arguments, rows.type.elements(), {table.range(), indices->range()},
+                  {rows.range()});
+    return Done{};
+  }
+  if (Status status = fill_with(writer, 0, table); !status) return status;
+  const Range chain{writer.scratch(static_cast<std::size_t>(arguments.positions) * 2 * sizeof(std::int64_t)),
+                    static_cast<std::size_t>(arguments.positions) * 2 * sizeof(std::int64_t)};
+  arguments.chain = reinterpret_cast<std::int64_t*>(const_cast<std::byte*>(chain.begin));
+  writer.launch(KernelId::look_up_chain, arguments, arguments.positions, {indices->range()}, {chain});
+  writer.launch(KernelId::look_up_gradient, arguments, rows.type.elements(), {rows.range(), indices->range(), chain},
+                {table.range()});
   return Done{};
 }
 

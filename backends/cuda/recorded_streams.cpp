@@ -76,7 +76,7 @@ void RecordedStreams::advance() {
 
 bool RecordedStreams::is_ready(RecordedStream& stream) {
   const Job& job = stream.jobs.front();
-  if (job.kind == JobKind::wait) return job.event->done >= job.version;
+  if (job.kind == JobKind::wait) return job.record == 0 || job.event->done[job.record - 1];
   return job.communicator == nullptr || !together(stream).empty();
 }
 
@@ -118,7 +118,7 @@ std::vector<RecordedStream*> RecordedStreams::together(RecordedStream& stream) {
 
 void RecordedStreams::happen(RecordedStream& stream) {
   Job& job = stream.jobs.front();
-  if (job.kind == JobKind::record) job.event->done = std::max(job.event->done, job.version);
+  if (job.kind == JobKind::record) job.event->done[job.record - 1] = true;
   if (job.kind == JobKind::work && !job.run()) stream.failed = true;
   if (job.communicator == nullptr) {
     stream.jobs.pop_front();

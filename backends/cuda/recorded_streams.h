@@ -32,14 +32,14 @@ struct RecordedCommunicator {
 
 struct RecordedEvent {
   std::size_t number = 0;
-  std::int64_t recorded = 0, done = 0;
+  std::vector<bool> done;  // by record: whoever waits does so for the last one that was asked for by then
 };
 
 struct Job {
   JobKind kind = JobKind::work;
   std::function<bool()> run;  // of work; false: it touched what it may not
   RecordedEvent* event = nullptr;
-  std::int64_t version = 0;  // of the event
+  std::size_t record = 0;  // of the event, from 1; a wait for none is none
   RecordedCommunicator* communicator = nullptr;
   const std::byte* from = nullptr;
   std::byte* to = nullptr;

@@ -103,7 +103,7 @@ class RecordingDriver final : public Driver {
   Code event_create(Event& event) override {
     if (const Code code = enter(EntryPoint::event_create)) return code;
     const std::lock_guard lock(mutex_);
-    event.handle = &events_.emplace_back(RecordedEvent{here().events++, 0, 0});
+    event.handle = &events_.emplace_back(RecordedEvent{here().events++, {}});
     return 0;
   }
   Code event_destroy(Event) override { return enter(EntryPoint::event_destroy); }
@@ -111,7 +111,7 @@ class RecordingDriver final : public Driver {
     if (const Code code = enter(EntryPoint::event_record)) return code;
     const std::lock_guard lock(mutex_);
     auto& recorded = *static_cast<RecordedEvent*>(event.handle);
-    ++recorded.recorded;
+    recorded.done.push_back(false);
     add_event(of(stream), JobKind::record, recorded);
     trace(of(stream), {TraceKind::record, of(stream).number, recorded.number, "", {}, {}});
     return 0;
@@ -332,7 +332,7 @@ class RecordingDriver final : public Driver {
   // False: it touched what it may not.
   bool run(const Launch& launch, int device) {
     RecordedDevice& at = devices_[static_cast<std::size_t>(device)];
-    if (at.wrong.empty() && at.memory.size() == 1) at.wrong = run_guarded(launch, at.memory.begin()->second);
+    if (at.wrong.empty()) at.wrong = run_guarded(launch, blocks_of(launch, at));
     return at.wrong.empty();
   }
 
@@ -350,6 +350,19 @@ class RecordingDriver final : public Driver {
            });
   }
 
+  // Those that a launch reads or writes.
+  static std::vector<std::span<std::byte>> blocks_of(const Launch& launch, RecordedDevice& device) {
+    std::vector<std::span<std::byte>> blocks;
+    for (auto& [begin, memory] : device.memory) {
+      const auto lies_here = [&](const Range& range) {
+        return range.begin >= begin && range.begin < begin + memory.size();
+      };
+      if (std::ranges::any_of(launch.reads, lies_here) || std::ranges::any_of(launch.writes, lies_here))
+        blocks.emplace_back(memory);
+    }
+    return blocks;
+  }
+
   void trace(const RecordedStream& stream, TraceEntry entry) {
     devices_[static_cast<std::size_t>(stream.device)].trace.push_back(std::move(entry));
   }
@@ -358,7 +371,7 @@ class RecordingDriver final : public Driver {
     Job job;
     job.kind = kind;
     job.event = &event;
-    job.version = event.recorded;
+    job.record = event.done.size();
     stream.jobs.push_back(std::move(job));
   }
 

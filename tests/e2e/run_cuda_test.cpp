@@ -25,13 +25,15 @@ void PrintTo(const Trained& trained, std::ostream* out) { *out << trained.name; 
 class RunCuda : public Trains {
  protected:
   // With failures of calls.
-  static Outcome run_failing(const std::string& plan, const std::string& failures) {
-    return run_command("timeout 60 " + run_words(plan, std::string(kRecording) +
-                                                           "--steps 3 --set 'emit.cuda.failures=[" + failures + "]'"));
+  static Outcome run_failing(const std::string& plan, const std::string& failures, const std::string& options = "") {
+    return run_command("timeout 60 " +
+                       run_words(plan, std::string(kRecording) + "--steps 3 --set 'emit.cuda.failures=[" + failures +
+                                           "]' " + options));
   }
   // One error, once, with the call's name and text.
-  static void expect_failed(const std::string& plan, const std::string& entry, int call) {
-    const Outcome failed = run_failing(plan, "\"" + entry + ":" + std::to_string(call) + ":2\"");
+  static void expect_failed(const std::string& plan, const std::string& entry, int call,
+                            const std::string& options = "") {
+    const Outcome failed = run_failing(plan, "\"" + entry + ":" + std::to_string(call) + ":2\"", options);
     EXPECT_EQ(failed.exit_code, 4) << entry << " " << call;
     EXPECT_EQ(failed.output, "") << entry;
     const std::string error = "meshwright: error: ";
@@ -65,6 +67,29 @@ TEST_F(RunCuda, ComputesProductsWithoutALibraryToo) {
   const json by_kernels =
       said(run_command(run_words(plan, std::string(kRecording) + "--steps 2 --set emit.cuda.products=kernels")));
   expect_near(losses(by_kernels), losses(said(run_command(run_words(plan, "--steps 2")))), 1e-5);
+}
+
+// All ranks on one device.
+TEST_P(RunCudaOnRanks, IsTheSameOnOneDevice) {
+  const std::string plan = planned(GetParam().model, GetParam().options, "plan.json", GetParam().cluster);
+  const json reference = said(run_command(run_words(plan, "--steps 2"))),
+             looped = said(
+                 run_command(run_words(plan, std::string(kRecording) + "--steps 2 --set emit.cuda.loopback=true")));
+  expect_near(losses(looped), losses(reference), 1e-5);
+  EXPECT_EQ(looped["ranks"], reference["ranks"]);
+  EXPECT_EQ(looped["bytes_sent"], reference["bytes_sent"]);
+  EXPECT_EQ(looped["peak_bytes"], reference["peak_bytes"]);
+}
+
+// The same on a GPU, as many ranks as it may be; where there is none it is skipped.
+TEST_P(RunCudaOnRanks, IsTheSameOnAGpu) {
+  const std::string plan = planned(GetParam().model, GetParam().options, "plan.json", GetParam().cluster);
+  const Outcome outcome = run_command(run_words(plan, "--backend cuda --steps 3 --set emit.cuda.loopback=true"));
+  if (outcome.exit_code == 4 && outcome.errors.find("no device: ") != std::string::npos) GTEST_SKIP() << outcome.errors;
+  const json reference = said(run_command(run_words(plan, "--steps 3"))), on_gpu = said(outcome);
+  expect_near(losses(on_gpu), losses(reference), 1e-5);
+  EXPECT_EQ(on_gpu["bytes_sent"], reference["bytes_sent"]);
+  EXPECT_EQ(on_gpu["peak_bytes"], reference["peak_bytes"]);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -152,6 +177,19 @@ TEST_F(RunCuda, EndsWithTheNameOfTheCallThatFailed) {
   const Outcome in_step = run_failing(plan, "\"ncclSend:40:3\"");
   EXPECT_THAT(in_step.errors, HasSubstr("rank "));
   EXPECT_THAT(in_step.errors, HasSubstr("instruction "));
+}
+
+// Ranks that meet on one device too, wherever the others are.
+TEST_F(RunCuda, EndsWithTheNameOfTheCallThatFailedOnOneDevice) {
+  const std::string plan = planned("mlp_tiny", "--mesh 2x4");
+  for (const char* entry : {"cudaGetDeviceCount", "cudaSetDevice", "cudaMalloc", "cudaStreamCreateWithFlags",
+                            "cudaStreamQuery", "cudaEventCreateWithFlags", "cudaEventRecord", "cudaStreamWaitEvent",
+                            "cudaMemcpyAsync", "cuModuleLoadData", "cuLaunchKernel"}) {
+    expect_failed(plan, entry, 1, "--set emit.cuda.loopback=true");
+  }
+  for (const char* entry : {"cudaEventRecord", "cudaStreamWaitEvent", "cudaMemcpyAsync", "cuLaunchKernel"}) {
+    for (const int call : {40, 100}) expect_failed(plan, entry, call, "--set emit.cuda.loopback=true");
+  }
 }
 
 // The losses are there already, or another error is.

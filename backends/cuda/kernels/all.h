@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attention.h"
+#include "collectives.h"
 #include "lookups.h"
 #include "losses.h"
 #include "movement.h"

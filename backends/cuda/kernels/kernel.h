@@ -5,6 +5,16 @@
 //   struct HalveArguments { float* numbers; };
 //   MESHWRIGHT_KERNEL(halve, HalveArguments) { arguments.numbers[index] /= 2; }
 //
+// What goes over a row for each index is a row kernel: on a GPU the kLanes threads of a warp share an index, each takes
+// its lane's elements of the row, and they combine what they have; on the host there is one lane.
+//
+//   MESHWRIGHT_ROW_KERNEL(total, TotalArguments) {
+//     double sum = 0;
+//     for (int64_t i = lane; i < arguments.extent; i += kLanes) sum += arguments.rows[index * arguments.extent + i];
+//     sum = sum_of_lanes(sum);
+//     if (lane == 0) arguments.totals[index] = sum;
+//   }
+//
 // Arguments are copied to the device as they are: no pointers to the host in them. Numbers are computed in double and
 // rounded once, as the op families do.
 #pragma once
@@ -22,6 +32,15 @@
       name##_at(arguments, i);                                                                            \
   }                                                                                                       \
   __device__ inline void name##_at([[maybe_unused]] const Arguments& arguments, [[maybe_unused]] int64_t index)
+#define MESHWRIGHT_ROW_KERNEL(name, Arguments)                                                                       \
+  __device__ inline void name##_at(const Arguments& arguments, int64_t index, int lane);                             \
+  extern "C" __global__ void name(const Arguments arguments, int64_t count) {                                        \
+    const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x / kLanes;                                    \
+    for (int64_t i = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / kLanes; i < count; i += stride) \
+      name##_at(arguments, i, static_cast<int>(threadIdx.x) % kLanes);                                               \
+  }                                                                                                                  \
+  __device__ inline void name##_at([[maybe_unused]] const Arguments& arguments, [[maybe_unused]] int64_t index,      \
+                                   [[maybe_unused]] int lane)
 #else
 #define MESHWRIGHT_DEVICE inline
 #define MESHWRIGHT_KERNEL(name, Arguments)                                                       \
@@ -30,9 +49,38 @@
     for (int64_t i = 0; i < count; ++i) name##_at(*static_cast<const Arguments*>(arguments), i); \
   }                                                                                              \
   inline void name##_at([[maybe_unused]] const Arguments& arguments, [[maybe_unused]] int64_t index)
+#define MESHWRIGHT_ROW_KERNEL(name, Arguments)                                                       \
+  inline void name##_at(const Arguments& arguments, int64_t index, int lane);                        \
+  inline void name##_on_host(const void* arguments, int64_t count) {                                 \
+    for (int64_t i = 0; i < count; ++i) name##_at(*static_cast<const Arguments*>(arguments), i, 0);  \
+  }                                                                                                  \
+  inline void name##_at([[maybe_unused]] const Arguments& arguments, [[maybe_unused]] int64_t index, \
+                        [[maybe_unused]] int lane)
 #endif
 
 namespace meshwright::cuda {
+
+constexpr int kWarp = 32;  // threads that run together on a GPU
+
+// Every lane gets what all of them have together.
+#if defined(__CUDACC__)
+constexpr int kLanes = kWarp;
+__device__ inline double sum_of_lanes(double own) {
+  for (int apart = kLanes / 2; apart > 0; apart /= 2) own += __shfl_xor_sync(0xffffffffU, own, apart);
+  return own;
+}
+__device__ inline double maximum_of_lanes(double own) {
+  for (int apart = kLanes / 2; apart > 0; apart /= 2) {
+    const double other = __shfl_xor_sync(0xffffffffU, own, apart);
+    own = other > own ? other : own;
+  }
+  return own;
+}
+#else
+constexpr int kLanes = 1;
+inline double sum_of_lanes(double own) { return own; }
+inline double maximum_of_lanes(double own) { return own; }
+#endif
 
 constexpr int kMaxRank = 8;  // of a tensor that kernels see
 
@@ -53,12 +101,13 @@ struct View {
 
 // Where the element at this place of the row-major order stands.
 MESHWRIGHT_DEVICE int64_t offset_of(const Sizes& sizes, const int64_t* strides, int64_t index) {
+  if (sizes.rank == 0) return 0;
   int64_t offset = 0;
-  for (int d = sizes.rank; d-- > 0;) {
+  for (int d = sizes.rank; d-- > 1;) {  // divisions are slow: none for the first dimension
     offset += index % sizes.of[d] * strides[d];
     index /= sizes.of[d];
   }
-  return offset;
+  return offset + index * strides[0];
 }
 
 MESHWRIGHT_DEVICE double load(const void* data, Element element, int64_t at) {

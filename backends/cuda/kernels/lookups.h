@@ -46,6 +46,8 @@ struct LookupArguments {
   int64_t padding = -1;  // an index whose row has no gradient
   View table, indices, rows;
   Shard shard;
+  int64_t* chain =
+      nullptr;  // of the backward: by position, the next one that names the same row, and whether one does before
 };
 
 MESHWRIGHT_KERNEL(look_up, LookupArguments) {
@@ -55,16 +57,28 @@ MESHWRIGHT_KERNEL(look_up, LookupArguments) {
         row < 0 ? 0 : load(arguments.table, row * arguments.columns + index % arguments.columns));
 }
 
-// One index an element of the table, which adds up the positions in their order.
+// One index a position.
+MESHWRIGHT_KERNEL(look_up_chain, LookupArguments) {
+  const double named = load(arguments.indices, index);
+  int64_t next = index + 1, before = index;
+  while (next < arguments.positions && load(arguments.indices, next) != named) ++next;
+  while (before > 0 && load(arguments.indices, before - 1) != named) --before;
+  arguments.chain[2 * index] = next < arguments.positions ? next : -1;
+  arguments.chain[2 * index + 1] = before > 0 ? 1 : 0;
+}
+
+// One index a position and a column. The first position that names a row adds up all that do, in their order; other
+// rows of the table stay as they are.
 MESHWRIGHT_KERNEL(look_up_gradient, LookupArguments) {
-  const int64_t row = index / arguments.columns, column = index % arguments.columns;
+  const int64_t position = index / arguments.columns, column = index % arguments.columns;
+  if (arguments.chain[2 * position + 1] != 0) return;
+  const int64_t named = static_cast<int64_t>(load(arguments.indices, position)),
+                row = named == arguments.padding ? -1 : local_of(arguments.shard, named);
+  if (row < 0) return;
   double sum = 0;
-  for (int64_t i = 0; i < arguments.positions; ++i) {
-    const int64_t named = static_cast<int64_t>(load(arguments.indices, i));
-    if (named != arguments.padding && local_of(arguments.shard, named) == row)
-      sum += load(arguments.rows, i * arguments.columns + column);
-  }
-  store(arguments.table, index, sum);
+  for (int64_t at = position; at >= 0; at = arguments.chain[2 * at])
+    sum += load(arguments.rows, at * arguments.columns + column);
+  store(arguments.table, row * arguments.columns + column, sum);
 }
 
 // Elements of a table, each dimension of which is walked with one of the result, or named by an index.

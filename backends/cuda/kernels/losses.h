@@ -18,21 +18,24 @@ struct LossArguments {
   Shard shard;  // of the classes
 };
 
-MESHWRIGHT_KERNEL(loss_maximum, LossArguments) {
+MESHWRIGHT_ROW_KERNEL(loss_maximum, LossArguments) {
   double largest = -INFINITY;
-  for (int64_t c = 0; c < arguments.classes; ++c) {
+  for (int64_t c = lane; c < arguments.classes; c += kLanes) {
     const double logit = load(arguments.logits, index * arguments.classes + c);
     if (global_of(arguments.shard, c) >= 0 && logit > largest) largest = logit;
   }
-  store(arguments.maximum, index, largest);
+  largest = maximum_of_lanes(largest);
+  if (lane == 0) store(arguments.maximum, index, largest);
 }
 
-MESHWRIGHT_KERNEL(loss_terms, LossArguments) {
+MESHWRIGHT_ROW_KERNEL(loss_terms, LossArguments) {
   const double largest = load(arguments.maximum, index);
   double sum = 0;
-  for (int64_t c = 0; c < arguments.classes; ++c) {
+  for (int64_t c = lane; c < arguments.classes; c += kLanes) {
     if (global_of(arguments.shard, c) >= 0) sum += exp(load(arguments.logits, index * arguments.classes + c) - largest);
   }
+  sum = sum_of_lanes(sum);
+  if (lane != 0) return;
   const int64_t label = static_cast<int64_t>(load(arguments.labels, index));
   const int64_t here = label == arguments.ignored ? -1 : local_of(arguments.shard, label);
   store(arguments.terms, index, sum);
@@ -45,10 +48,12 @@ MESHWRIGHT_KERNEL(loss_terms, LossArguments) {
 }
 
 // One index for all.
-MESHWRIGHT_KERNEL(loss_count, LossArguments) {
+MESHWRIGHT_ROW_KERNEL(loss_count, LossArguments) {
   double sum = 0;
-  for (int64_t n = 0; n < arguments.positions; ++n) sum += load(arguments.terms, 2 * arguments.positions + n);
-  store(arguments.count, index, sum);
+  for (int64_t n = lane; n < arguments.positions; n += kLanes)
+    sum += load(arguments.terms, 2 * arguments.positions + n);
+  sum = sum_of_lanes(sum);
+  if (lane == 0) store(arguments.count, index, sum);
 }
 
 MESHWRIGHT_DEVICE double loss_of(const LossArguments& arguments, int64_t position) {
@@ -59,14 +64,15 @@ MESHWRIGHT_DEVICE double loss_of(const LossArguments& arguments, int64_t positio
 }
 
 // One index for all, or, without a reduction, for each position.
-MESHWRIGHT_KERNEL(loss_combine, LossArguments) {
+MESHWRIGHT_ROW_KERNEL(loss_combine, LossArguments) {
   if (arguments.reduction == LossReduction::none) {
-    store(arguments.result, index, loss_of(arguments, index));
+    if (lane == 0) store(arguments.result, index, loss_of(arguments, index));
     return;
   }
   double sum = 0;
-  for (int64_t n = 0; n < arguments.positions; ++n) sum += loss_of(arguments, n);
-  store(arguments.result, index, arguments.has_count ? sum / load(arguments.count, 0) : sum);
+  for (int64_t n = lane; n < arguments.positions; n += kLanes) sum += loss_of(arguments, n);
+  sum = sum_of_lanes(sum);
+  if (lane == 0) store(arguments.result, index, arguments.has_count ? sum / load(arguments.count, 0) : sum);
 }
 
 // One index a logit.

@@ -14,16 +14,18 @@ struct NormArguments {
   double* statistics = nullptr;
 };
 
-MESHWRIGHT_KERNEL(norm_statistics, NormArguments) {
+MESHWRIGHT_ROW_KERNEL(norm_statistics, NormArguments) {
   const int64_t first = index * arguments.extent;
   const double count = static_cast<double>(arguments.extent);
   double mean = 0, square = 0;
-  for (int64_t i = 0; i < arguments.extent && !arguments.rms; ++i) mean += load(arguments.input, first + i);
-  mean /= count;
-  for (int64_t i = 0; i < arguments.extent; ++i) {
+  for (int64_t i = lane; i < arguments.extent && !arguments.rms; i += kLanes) mean += load(arguments.input, first + i);
+  mean = sum_of_lanes(mean) / count;
+  for (int64_t i = lane; i < arguments.extent; i += kLanes) {
     const double number = load(arguments.input, first + i) - mean;
     square += number * number;
   }
+  square = sum_of_lanes(square);
+  if (lane != 0) return;
   arguments.statistics[2 * index] = mean;
   arguments.statistics[2 * index + 1] = 1 / sqrt(square / count + arguments.epsilon);
 }
@@ -42,36 +44,41 @@ MESHWRIGHT_KERNEL(norm_rows, NormArguments) {
 }
 
 // With y the normalized input and h = gradient·weight: (h − mean(h) − y·mean(h·y)) / deviation. The root mean square
-// lacks mean(h). One index a row.
-MESHWRIGHT_KERNEL(norm_input_gradient, NormArguments) {
+// lacks mean(h).
+MESHWRIGHT_ROW_KERNEL(norm_input_gradient, NormArguments) {
   const int64_t first = index * arguments.extent;
   const double count = static_cast<double>(arguments.extent);
   double sum = 0, product = 0;
-  for (int64_t i = 0; i < arguments.extent; ++i) {
+  for (int64_t i = lane; i < arguments.extent; i += kLanes) {
     const double h = load(arguments.gradient, first + i) * (arguments.has_weight ? load(arguments.weight, i) : 1);
     sum += h;
     product += h * normalized(arguments, first + i);
   }
-  for (int64_t i = 0; i < arguments.extent; ++i) {
+  sum = sum_of_lanes(sum);
+  product = sum_of_lanes(product);
+  for (int64_t i = lane; i < arguments.extent; i += kLanes) {
     const double h = load(arguments.gradient, first + i) * (arguments.has_weight ? load(arguments.weight, i) : 1);
     const double made = h - (arguments.rms ? 0 : sum / count) - normalized(arguments, first + i) * product / count;
     store(arguments.result, first + i, made * arguments.statistics[2 * index + 1]);
   }
 }
 
-// Of one element of the weight, or of the bias: sums over rows. One index a column.
-MESHWRIGHT_KERNEL(norm_weight_gradient, NormArguments) {
+// Of one element of the weight, or of the bias: sums over rows, a row of these kernels for each column.
+MESHWRIGHT_ROW_KERNEL(norm_weight_gradient, NormArguments) {
   double sum = 0;
-  for (int64_t row = 0; row < arguments.rows; ++row)
+  for (int64_t row = lane; row < arguments.rows; row += kLanes)
     sum += load(arguments.gradient, row * arguments.extent + index) *
            normalized(arguments, row * arguments.extent + index);
-  store(arguments.result, index, sum);
+  sum = sum_of_lanes(sum);
+  if (lane == 0) store(arguments.result, index, sum);
 }
 
-MESHWRIGHT_KERNEL(norm_bias_gradient, NormArguments) {
+MESHWRIGHT_ROW_KERNEL(norm_bias_gradient, NormArguments) {
   double sum = 0;
-  for (int64_t row = 0; row < arguments.rows; ++row) sum += load(arguments.gradient, row * arguments.extent + index);
-  store(arguments.result, index, sum);
+  for (int64_t row = lane; row < arguments.rows; row += kLanes)
+    sum += load(arguments.gradient, row * arguments.extent + index);
+  sum = sum_of_lanes(sum);
+  if (lane == 0) store(arguments.result, index, sum);
 }
 
 }  // namespace meshwright::cuda

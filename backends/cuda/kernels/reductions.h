@@ -1,4 +1,4 @@
-// Sums and maxima over some dimensions, one thread for each element of the result, and the running sum.
+// Sums and maxima over some dimensions, a row for each element of the result, and the running sum.
 #pragma once
 
 #include "kernel.h"
@@ -16,17 +16,18 @@ struct ReduceArguments {
   View result;  // lies row by row
 };
 
-MESHWRIGHT_KERNEL(reduce, ReduceArguments) {
+MESHWRIGHT_ROW_KERNEL(reduce, ReduceArguments) {
   const int64_t first = offset_of(arguments.kept, arguments.from.strides, index);
   double made = arguments.maximum ? -INFINITY : 0;
-  for (int64_t i = 0; i < arguments.count; ++i) {
+  for (int64_t i = lane; i < arguments.count; i += kLanes) {
     const double number = load(arguments.from, first + offset_of(arguments.reduced, arguments.reduced_strides, i));
     if (arguments.maximum)
       made = number > made ? number : made;
     else
       made += arguments.truncates ? trunc(number) : number;
   }
-  store(arguments.result, index, made / arguments.divisor);
+  made = arguments.maximum ? maximum_of_lanes(made) : sum_of_lanes(made);
+  if (lane == 0) store(arguments.result, index, made / arguments.divisor);
 }
 
 // Lines of `extent` elements at a stride, each of which becomes its running sum.

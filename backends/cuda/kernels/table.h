@@ -20,6 +20,7 @@ enum class KernelId : std::uint8_t {
   norm_bias_gradient,
   optimize,
   look_up,
+  look_up_chain,
   look_up_gradient,
   pick,
   loss_maximum,
@@ -35,15 +36,17 @@ enum class KernelId : std::uint8_t {
   attention_value_gradient,
   attention_softmax,
   attention_softmax_gradient,
+  gathering,
 };
 
 struct Kernel {
   const char* name;
   std::size_t argument_bytes;
   void (*on_host)(const void* arguments, std::int64_t count);
+  bool takes_rows = false;  // a warp for each index; else a thread
 };
 
-inline constexpr std::size_t kKernels = static_cast<std::size_t>(KernelId::attention_softmax_gradient) + 1;
+inline constexpr std::size_t kKernels = static_cast<std::size_t>(KernelId::gathering) + 1;
 
 const std::array<Kernel, kKernels>& kernels();
 inline const Kernel& kernel(KernelId id) { return kernels()[static_cast<std::size_t>(id)]; }
