@@ -65,8 +65,9 @@ struct Await {
 };
 
 struct Command {
+  using What = std::variant<Launch, Product, Fill, Optimize, Collective, Exchange, Record, Await>;
   meshwright::Stream stream = meshwright::Stream::compute;
-  std::variant<Launch, Fill, Optimize, Collective, Exchange, Record, Await> what;
+  What what;
 };
 
 // Where the parts of a rank's memory lie in the one block that it has.

@@ -34,6 +34,8 @@ constexpr meshwright_config_key_v1 kSchema[] = {
     {"omitted_wait", "integer", "", "0",
      "of the recording driver: the wait for an event that each device leaves out, counted from 1, so that the proof "
      "finds it; 0: none"},
+    {"products", "text", "", "\"library\"",
+     "\"library\": products of matrices by cuBLASLt, where it is found; \"kernels\": by this backend's own kernel"},
 };
 
 // All that ranks share, for as long as there are any.
@@ -47,15 +49,15 @@ struct Session {
 
 class Cuda final : public Backend {
  public:
-  Cuda(bool records, bool loops_back, RecordingOptions options)
-      : records_(records), loops_back_(loops_back), options_(std::move(options)) {}
+  Cuda(bool records, bool loops_back, bool uses_library, RecordingOptions options)
+      : records_(records), loops_back_(loops_back), uses_library_(uses_library), options_(std::move(options)) {}
 
  private:
   Result<std::unique_ptr<Executable>> do_compile(const BackendInput& input) const override {
     Result<std::unique_ptr<Driver>> driver = make_driver(input.program.mesh.devices());
     if (!driver) return driver.error();
     const auto session = std::make_shared<Session>(std::move(*driver));
-    if (Status status = prepare(*session, input); !status) return status.error();
+    if (Status status = prepare(*session, input, uses_library_); !status) return status.error();
     RunOptions options;
     options.make_rank = [session](const RankInput& rank) {
       return std::make_unique<DeviceRank>(rank, session->devices,
@@ -81,18 +83,21 @@ class Cuda final : public Backend {
   }
 
   // All that can be found out before anything runs: devices, an op without a kernel, memory.
-  static Status prepare(Session& session, const BackendInput& input) {
+  static Status prepare(Session& session, const BackendInput& input, bool uses_library) {
     const std::int64_t ranks = input.program.mesh.devices();
     if (Status status = session.devices.open(ranks); !status) return status;
     const std::vector<Occurrence> steps = occurrences(input.program);
     const Arena arena = make_arena(input.program);
     ViewFinder views(input.ops);
+    PlanProduct plan;
+    if (uses_library) plan = [&session](const ProductShape& shape) { return session.devices.plan(shape); };
     std::set<GroupKey> groups;
     std::vector<Block> blocks;
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      if (Status status = session.devices.set(rank); !status) return status;
       // Sizes alone are wanted: an address that nothing is read from.
       Result<RankStep> step =
-          StepBuilder(input, steps, arena, rank, {reinterpret_cast<std::byte*>(std::uintptr_t{1} << 32U)}, views)
+          StepBuilder(input, steps, arena, rank, {reinterpret_cast<std::byte*>(std::uintptr_t{1} << 32U)}, views, plan)
               .build();
       if (!step) return step.error();
       collect_groups(*step, groups);
@@ -102,15 +107,16 @@ class Cuda final : public Backend {
     }
     if (Status status = session.devices.make_communicators(groups); !status) return status;
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      if (Status status = session.devices.set(rank); !status) return status;
       Result<RankStep> step =
-          StepBuilder(input, steps, arena, rank, blocks[static_cast<std::size_t>(rank)], views).build();
+          StepBuilder(input, steps, arena, rank, blocks[static_cast<std::size_t>(rank)], views, plan).build();
       if (!step) return step.error();
       session.steps.push_back(std::move(*step));
     }
     return Done{};
   }
 
-  const bool records_, loops_back_;
+  const bool records_, loops_back_, uses_library_;
   const RecordingOptions options_;
 };
 
@@ -140,6 +146,11 @@ void* create(const Config& config, Error& error) {
     error = bad_input("emit.cuda.driver is \"" + driver + "\"; it is \"nvidia\" or \"recording\"");
     return nullptr;
   }
+  const std::string& products = config.text("products");
+  if (products != "library" && products != "kernels") {
+    error = bad_input("emit.cuda.products is \"" + products + "\"; it is \"library\" or \"kernels\"");
+    return nullptr;
+  }
   for (const std::string& text : config.texts("failures")) {
     const std::optional<RecordingOptions::Failure> failure = failure_of(text);
     if (!failure) {
@@ -149,7 +160,8 @@ void* create(const Config& config, Error& error) {
     }
     options.failures.push_back(*failure);
   }
-  return static_cast<Backend*>(new Cuda(driver == "recording", config.boolean("loopback"), options));
+  return static_cast<Backend*>(
+      new Cuda(driver == "recording", config.boolean("loopback"), products == "library", options));
 }
 
 }  // namespace

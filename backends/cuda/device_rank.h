@@ -37,6 +37,7 @@ class DeviceRank final : public Rank {
   Status close();
   Status issue(const Command& command) const;
   Status issue(const Launch& launch, Stream stream) const;
+  Status issue(const Product& product, Stream stream) const;
   Status issue(const Collective& collective, Stream stream) const;
   Status issue(const Exchange& exchange, Stream stream) const;
   Status issue_optimizer(const Optimize& update);

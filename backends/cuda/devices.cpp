@@ -29,6 +29,9 @@ Devices::~Devices() {
     for (const Stream stream : device.streams) {
       if (stream.handle != nullptr) warn(check(driver_, EntryPoint::stream_destroy, driver_.stream_destroy(stream)));
     }
+    EntryPoint entry = EntryPoint::products_destroy;
+    const Code code = driver_.release_products(entry);
+    warn(check(driver_, entry, code));
     if (device.memory != nullptr) warn(check(driver_, EntryPoint::release, driver_.release(device.memory)));
   }
 }
@@ -56,6 +59,19 @@ Status Devices::open(std::int64_t ranks) {
     if (Status status = check(driver_, entry, code); !status) return status;
   }
   return Done{};
+}
+
+Status Devices::set(std::int64_t rank) {
+  return check(driver_, EntryPoint::set_device, driver_.set_device(static_cast<int>(rank)));
+}
+
+Result<std::optional<std::size_t>> Devices::plan(const ProductShape& shape) {
+  EntryPoint entry = EntryPoint::choose_algorithm;
+  ProductPlan plan;
+  const Code code = driver_.plan_product(shape, plan, entry);
+  if (Status status = check(driver_, entry, code); !status)
+    return add_context("the product " + to_string(shape), status.error());
+  return plan.is_found ? std::optional(plan.workspace_bytes) : std::nullopt;
 }
 
 Status Devices::make_communicators(const std::set<GroupKey>& groups) {

@@ -1,6 +1,7 @@
-// What this backend asks of CUDA and NCCL: one function for each entry point (entry_points.h), which gives the code
-// that the entry point gave. Two implement it: the libraries of NVIDIA, loaded when they are needed (loaded_driver.h),
-// and one that runs everything in this process' memory and takes down what was asked for (recording_driver.h).
+// What this backend asks of CUDA, cuBLASLt and NCCL: one function for each entry point (entry_points.h), which gives
+// the code that the entry point gave. Two implement it: the libraries of NVIDIA, loaded when they are needed
+// (loaded_driver.h), and one that runs everything in this process' memory and takes down what was asked for
+// (recording_driver.h).
 //
 // As in CUDA, a thread has a device at a time (`set_device`); streams, events, memory and communicators are of the
 // device that was set when they were made. What takes a stream returns at once, and is done when the stream gets to it.
@@ -18,6 +19,7 @@
 #include "kernels/table.h"
 #include "meshwright/dtype.h"
 #include "meshwright/result.h"
+#include "product.h"
 
 namespace meshwright::cuda {
 
@@ -74,6 +76,14 @@ class Driver {
   // Of the device that is set: all kernels, once. `entry`: the call that failed.
   virtual Code load_kernels(EntryPoint& entry) = 0;
   virtual Code launch(const Launch& launch, Stream stream) = 0;
+
+  // Chooses an algorithm for products of this shape on the device that is set, once for each shape. Nothing is found
+  // where there is no library, or none of its algorithms will do. `entry`: the call that failed.
+  virtual Code plan_product(const ProductShape& shape, ProductPlan& plan, EntryPoint& entry) = 0;
+  // What was planned on the device that is set, with a workspace of as many bytes as its plan said. Allocates nothing.
+  virtual Code product(const Product& product, Stream stream) = 0;
+  // Lets go of all plans of the device that is set.
+  virtual Code release_products(EntryPoint& entry) = 0;
 
   virtual Code get_unique_id(UniqueId& id) = 0;
   virtual Code init_communicator(Communicator& communicator, int ranks, const UniqueId& id, int rank) = 0;

@@ -1,4 +1,4 @@
-// The entry points of CUDA and NCCL that this backend calls, by the names that their manuals have.
+// The entry points of CUDA, NCCL and cuBLASLt that this backend calls, by the names that their manuals have.
 #pragma once
 
 #include <array>
@@ -38,10 +38,23 @@ enum class EntryPoint : std::uint8_t {
   reduce_scatter,
   send,
   receive,
+  products_create,
+  products_destroy,
+  product_describe,
+  product_forget,
+  product_set,
+  layout_create,
+  layout_destroy,
+  layout_set,
+  preference_create,
+  preference_destroy,
+  preference_set,
+  choose_algorithm,
+  product,
 };
 
 // By entry point. docs/gpu.md lists them, which a test holds.
-inline constexpr std::array<const char*, 28> kEntryPoints = {"cudaGetDeviceCount",
+inline constexpr std::array<const char*, 41> kEntryPoints = {"cudaGetDeviceCount",
                                                              "cudaSetDevice",
                                                              "cudaMalloc",
                                                              "cudaFree",
@@ -68,8 +81,29 @@ inline constexpr std::array<const char*, 28> kEntryPoints = {"cudaGetDeviceCount
                                                              "ncclAllGather",
                                                              "ncclReduceScatter",
                                                              "ncclSend",
-                                                             "ncclRecv"};
-static_assert(kEntryPoints.size() == static_cast<std::size_t>(EntryPoint::receive) + 1);
+                                                             "ncclRecv",
+                                                             "cublasLtCreate",
+                                                             "cublasLtDestroy",
+                                                             "cublasLtMatmulDescCreate",
+                                                             "cublasLtMatmulDescDestroy",
+                                                             "cublasLtMatmulDescSetAttribute",
+                                                             "cublasLtMatrixLayoutCreate",
+                                                             "cublasLtMatrixLayoutDestroy",
+                                                             "cublasLtMatrixLayoutSetAttribute",
+                                                             "cublasLtMatmulPreferenceCreate",
+                                                             "cublasLtMatmulPreferenceDestroy",
+                                                             "cublasLtMatmulPreferenceSetAttribute",
+                                                             "cublasLtMatmulAlgoGetHeuristic",
+                                                             "cublasLtMatmul"};
+static_assert(kEntryPoints.size() == static_cast<std::size_t>(EntryPoint::product) + 1);
+
+// Whose text explains a code of an entry point.
+enum class Library : std::uint8_t { runtime, driver, nccl, products };
+inline Library library_of(EntryPoint entry) {
+  if (entry >= EntryPoint::products_create) return Library::products;
+  if (entry >= EntryPoint::get_unique_id) return Library::nccl;
+  return entry >= EntryPoint::load_module ? Library::driver : Library::runtime;
+}
 
 inline const char* name(EntryPoint entry) { return kEntryPoints[static_cast<std::size_t>(entry)]; }
 

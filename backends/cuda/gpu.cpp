@@ -8,6 +8,8 @@ namespace meshwright::cuda {
 
 Gpu::~Gpu() {
   if (memory_ != nullptr) driver_->release(memory_);
+  EntryPoint entry = EntryPoint::products_destroy;
+  if (driver_ != nullptr) driver_->release_products(entry);
   if (stream_.handle != nullptr) driver_->stream_destroy(stream_);
 }
 
@@ -27,16 +29,29 @@ Status Gpu::open() {
   return check(*driver_, EntryPoint::allocate, driver_->allocate(memory_, bytes_));
 }
 
-Status Gpu::run(const std::vector<Launch>& launches, std::span<std::byte> host) {
+Status Gpu::run(const std::vector<Work>& work, std::span<std::byte> host) {
   const auto copy = [&](void* to, const void* from, CopyKind kind) {
     return check(*driver_, EntryPoint::copy, driver_->copy(to, from, host.size(), kind, stream_));
   };
   if (Status status = copy(memory_, host.data(), CopyKind::to_device); !status) return status;
-  for (const Launch& launch : launches) {
-    if (Status status = check(*driver_, EntryPoint::launch, driver_->launch(launch, stream_)); !status) return status;
+  for (const Work& each : work) {
+    const auto* product = std::get_if<Product>(&each);
+    const Status status = product != nullptr
+                              ? check(*driver_, EntryPoint::product, driver_->product(*product, stream_))
+                              : check(*driver_, EntryPoint::launch, driver_->launch(std::get<Launch>(each), stream_));
+    if (!status) return status;
   }
   if (Status status = copy(host.data(), memory_, CopyKind::to_host); !status) return status;
   return wait();
+}
+
+Result<std::optional<std::size_t>> Gpu::plan(const ProductShape& shape) {
+  EntryPoint entry = EntryPoint::choose_algorithm;
+  ProductPlan plan;
+  const Code code = driver_->plan_product(shape, plan, entry);
+  if (Status status = check(*driver_, entry, code); !status)
+    return add_context("the product " + to_string(shape), status.error());
+  return plan.is_found ? std::optional(plan.workspace_bytes) : std::nullopt;
 }
 
 Status Gpu::wait() {

@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "driver.h"
 #include "meshwright/result.h"
+#include "op_writer.h"
 
 namespace meshwright::cuda {
 
@@ -22,8 +24,10 @@ class Gpu {
   // other is a failure.
   Status open();
 
-  // What `host` has goes to the GPU's memory, the launches run there, and what is there then goes to `host`.
-  Status run(const std::vector<Launch>& launches, std::span<std::byte> host);
+  // What `host` has goes to the GPU's memory, the work runs there, and what is there then goes to `host`.
+  Status run(const std::vector<Work>& work, std::span<std::byte> host);
+  // As PlanProduct.
+  Result<std::optional<std::size_t>> plan(const ProductShape& shape);
   // Until the stream is done.
   Status wait();
 

@@ -10,12 +10,14 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "gpu.h"
 #include "guarded_kernel.h"
+#include "host_product.h"
 #include "kernels/kernel.h"
 #include "meshwright/interpret.h"
 #include "meshwright/plugin.h"
@@ -254,11 +256,50 @@ std::vector<LocalCase> local_cases() {
                    {{"pad", std::vector<std::int64_t>{-1, 2, 1, 0}}, {"mode", std::string("constant")}, {"value", 7.0}},
                    {{"self", floats({2, 3})}},
                    floats({3, 4})});
+  // Products of float32, which a library computes: broadcast batches and addends.
+  const auto drawn = [](const char* name, std::vector<std::int64_t> shape) {
+    return LocalCase::Drawn{name, floats(std::move(shape)), -1};
+  };
+  const Attributes scaled{{"alpha", 0.5}, {"beta", 2.0}};
+  cases.push_back({"aten.mm", {}, {drawn("self", {3, 4}), drawn("mat2", {4, 5})}, floats({3, 5})});
+  cases.push_back({"aten.bmm", {}, {drawn("self", {2, 3, 4}), drawn("mat2", {2, 4, 5})}, floats({2, 3, 5})});
+  for (const auto& [a, b, result] :
+       std::vector<std::array<std::vector<std::int64_t>, 3>>{{{{4}, {4, 5}, {5}}},
+                                                             {{{3, 4}, {4}, {3}}},
+                                                             {{{2, 3, 4}, {4, 5}, {2, 3, 5}}},
+                                                             {{{2, 3, 4, 5}, {2, 3, 5, 6}, {2, 3, 4, 6}}},
+                                                             {{{2, 3, 4, 5}, {3, 5, 6}, {2, 3, 4, 6}}}})
+    cases.push_back({"aten.matmul", {}, {drawn("self", a), drawn("other", b)}, floats(result)});
+  for (const std::vector<std::int64_t>& addend :
+       std::vector<std::vector<std::int64_t>>{{5}, {1}, {3, 1}, {1, 5}, {3, 5}})
+    cases.push_back(
+        {"aten.addmm", scaled, {drawn("self", addend), drawn("mat1", {3, 4}), drawn("mat2", {4, 5})}, floats({3, 5})});
+  for (const std::vector<std::int64_t>& addend :
+       std::vector<std::vector<std::int64_t>>{{1, 3, 5}, {2, 3, 5}, {2, 1, 5}})
+    cases.push_back({"aten.baddbmm",
+                     scaled,
+                     {drawn("self", addend), drawn("batch1", {2, 3, 4}), drawn("batch2", {2, 4, 5})},
+                     floats({2, 3, 5})});
+  for (const std::vector<std::int64_t>& input : std::vector<std::vector<std::int64_t>>{{4}, {3, 4}, {2, 3, 4}}) {
+    std::vector<std::int64_t> result = input;
+    result.back() = 5;
+    cases.push_back({"aten.linear", {}, {drawn("input", input), drawn("weight", {5, 4})}, floats(result)});
+    cases.push_back(
+        {"aten.linear", {}, {drawn("input", input), drawn("weight", {5, 4}), drawn("bias", {5})}, floats(result)});
+  }
   cases.push_back({"aten.scaled_dot_product_attention",
                    shard("queries", 8, 4, 4, {{"is_causal", true}}),
                    {{"query", floats({2, 4, 3}), -1}, {"key", floats({2, 8, 3}), -1}, {"value", floats({2, 8, 5}), -1}},
                    floats({2, 4, 5})});
   return cases;
+}
+
+// What libraries compute; the families' cases are of float64.
+OpCase in_float32(OpCase op_case) {
+  for (Value& value : op_case.graph.values) {
+    if (value.type.dtype == DType::float64) value.type.dtype = DType::float32;
+  }
+  return op_case;
 }
 
 Tensor draw(const LocalCase::Drawn& drawn) {
@@ -272,47 +313,70 @@ Tensor draw(const LocalCase::Drawn& drawn) {
 
 class Kernels : public testing::Test {
  protected:
-  // Runs the node by its kernels. Nothing is said of calls that they refuse.
+  // On the host all products are the library's, on a GPU those whose workspace has room here.
+  PlanProduct library() {
+    if (gpu_ != nullptr) {
+      return [this](const ProductShape& shape) {
+        Result<std::optional<std::size_t>> workspace = gpu_->plan(shape);
+        const bool is_small = workspace && *workspace && **workspace <= kMemory / 8;
+        return workspace && !is_small ? std::optional<std::size_t>() : workspace;
+      };
+    }
+    return [](const ProductShape&) -> Result<std::optional<std::size_t>> { return std::optional<std::size_t>(192); };
+  }
+
+  // Runs the node by its kernels, and by the library's products as well where it has some. Nothing is said of calls
+  // that they refuse.
   void compare(const Graph& graph, const Node& node, const std::vector<Tensor>& values, const std::string& where) {
     const WriteOp write = find_op(node.op);
     if (write == nullptr) return;
     for (const bool turned : {false, true}) {
-      Memory memory(gpu_ == nullptr ? nullptr : gpu_->memory());
-      const OpCall call = make_call(graph, node);
-      std::vector<Seen> operands, results;
-      for (const Operand& operand : node.operands) operands.push_back(place(values[operand.value], turned, memory));
-      for (const ValueId result : node.results)
-        results.push_back(
-            seen_at(memory.take(static_cast<std::size_t>(graph.type(result).bytes())), graph.type(result)));
-      std::vector<Launch> launches;
-      OpWriter writer(
-          call, views_, operands, results, [&](std::size_t bytes) { return memory.take(bytes); }, launches);
-      if (const Status written = write(writer); !written) {
-        EXPECT_EQ(written.error().code, ErrorCode::bad_input) << where << ": " << written.error().message;
-        return;
-      }
-      run(launches, memory, where);
-      for (std::size_t i = 0; i < results.size(); ++i) {
-        const Tensor &expected = values[node.results[i]],
-                     made = Tensor::in({memory.on_host(results[i].data), expected.bytes().size()}, expected.type());
-        for (std::int64_t at = 0; at < expected.elements(); ++at) {
-          ASSERT_TRUE(is_close(made.get(at), expected.get(at), expected.type().dtype))
-              << where << ", " << node.op << (turned ? ", turned" : "") << ": element " << at << " of result " << i
-              << " is " << made.get(at) << ", and should be " << expected.get(at);
+      for (const PlanProduct& plan : {PlanProduct(), library()}) {
+        Memory memory(gpu_ == nullptr ? nullptr : gpu_->memory());
+        const OpCall call = make_call(graph, node);
+        std::vector<Seen> operands, results;
+        for (const Operand& operand : node.operands) operands.push_back(place(values[operand.value], turned, memory));
+        for (const ValueId result : node.results)
+          results.push_back(
+              seen_at(memory.take(static_cast<std::size_t>(graph.type(result).bytes())), graph.type(result)));
+        std::vector<Work> work;
+        OpWriter writer(
+            call, views_, plan, operands, results, [&](std::size_t bytes) { return memory.take(bytes); }, work);
+        if (const Status written = write(writer); !written) {
+          EXPECT_EQ(written.error().code, ErrorCode::bad_input) << where << ": " << written.error().message;
+          return;
+        }
+        run(work, memory, node.op, where);
+        const std::string what = where + ", " + node.op + (turned ? ", turned" : "") + (plan ? ", by a library" : "");
+        for (std::size_t i = 0; i < results.size(); ++i) {
+          const Tensor &expected = values[node.results[i]],
+                       made = Tensor::in({memory.on_host(results[i].data), expected.bytes().size()}, expected.type());
+          for (std::int64_t at = 0; at < expected.elements(); ++at) {
+            ASSERT_TRUE(is_close(made.get(at), expected.get(at), expected.type().dtype))
+                << what << ": element " << at << " of result " << i << " is " << made.get(at) << ", and should be "
+                << expected.get(at);
+          }
         }
       }
     }
     compared_.insert(node.op);
   }
 
-  void run(const std::vector<Launch>& launches, Memory& memory, const std::string& where) {
+  void run(const std::vector<Work>& work, Memory& memory, const std::string& op, const std::string& where) {
+    for (const Work& each : work) {
+      if (std::holds_alternative<Product>(each)) multiplied_.insert(op);
+    }
     if (gpu_ != nullptr) {
-      const Status done = gpu_->run(launches, memory.block());
+      const Status done = gpu_->run(work, memory.block());
       ASSERT_TRUE(done) << where << ": " << done.error().message;
       return;
     }
     const std::span<std::byte> block = memory.block();
-    for (const Launch& launch : launches) EXPECT_EQ(run_guarded(launch, {&block, 1}), "") << where;
+    for (const Work& each : work) {
+      const auto* product = std::get_if<Product>(&each);
+      const Launch launch = product != nullptr ? launch_of(*product) : std::get<Launch>(each);
+      EXPECT_EQ(run_guarded(launch, {&block, 1}), "") << where;
+    }
   }
 
   // All of them.
@@ -322,12 +386,17 @@ class Kernels : public testing::Test {
     }
     for (const LocalCase& local : local_cases()) compare_local(local);
     for (const std::string_view op : kOps) EXPECT_TRUE(compared_.contains(op)) << op << " was compared nowhere";
+    for (const char* op : {"aten.mm", "aten.bmm", "aten.matmul", "aten.addmm", "aten.baddbmm", "aten.linear",
+                           "aten.scaled_dot_product_attention", "meshwright.attention_backward"})
+      EXPECT_TRUE(multiplied_.contains(op)) << op << " is left to this backend's own kernel";
   }
 
   void compare_cases(const std::string& file) {
     const Result<std::vector<OpCase>> cases = read_op_cases(file);
     ASSERT_TRUE(cases) << cases.error().message;
-    for (const OpCase& op_case : *cases) {
+    const std::size_t given = cases->size();
+    for (std::size_t i = 0; i < 2 * given; ++i) {
+      const OpCase op_case = i < given ? (*cases)[i] : in_float32((*cases)[i - given]);
       const std::string where = file.substr(file.rfind('/') + 1) + ", block " + std::to_string(op_case.number);
       if (has_complex(make_call(op_case.graph, op_case.graph.nodes[0]))) continue;
       std::map<ValueId, Tensor> sources = draw_sources(op_case, 1);
@@ -367,7 +436,7 @@ class Kernels : public testing::Test {
 
   Gpu* gpu_ = nullptr;  // the kernels run on it; null: on the host
   ViewFinder views_{families()};
-  std::set<std::string, std::less<>> compared_;
+  std::set<std::string, std::less<>> compared_, multiplied_;  // the latter by a library's products
 };
 
 TEST_F(Kernels, ComputeWhatTheFamiliesMean) { compare_families(); }

@@ -1,43 +1,22 @@
 #include "loaded_driver.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <array>
-#include <initializer_list>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "device_code.h"
 #include "kernels/kernel.h"
+#include "library_symbol.h"
+#include "loaded_products.h"
 
 namespace meshwright::cuda {
 
 namespace {
 
-// Codes of our own, for what no library says: below those that CUDA and NCCL give.
-constexpr Code kNoLibrary = -1, kNoDeviceCode = -2;
-
-// Never closed again: threads of its own may run in it.
-void* open_first(std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
-  }
-  return nullptr;
-}
-
-// The function, if the library has it.
-template <class... Arguments>
-struct Symbol {
-  int (*call)(Arguments...) = nullptr;
-
-  bool find(void* library, EntryPoint entry) {
-    call = library != nullptr ? reinterpret_cast<int (*)(Arguments...)>(dlsym(library, name(entry))) : nullptr;
-    return call != nullptr;
-  }
-  Code operator()(Arguments... arguments) const { return call != nullptr ? call(arguments...) : kNoLibrary; }
-};
+constexpr Code kNoDeviceCode = -2;  // of our own, as kNoLibrary
 
 // As in nccl.h.
 int nccl_type(DType dtype) {
@@ -171,6 +150,17 @@ class LoadedDriver final : public Driver {
                    nullptr);
   }
 
+  Code plan_product(const ProductShape& shape, ProductPlan& plan, EntryPoint& entry) override {
+    return products().plan(device_, shape, plan, entry);
+  }
+  Code product(const Product& product, Stream stream) override {
+    return products().run(device_, product, stream.handle);
+  }
+  Code release_products(EntryPoint& entry) override {
+    const std::lock_guard lock(mutex_);
+    return products_ ? products_->release(device_, entry) : 0;
+  }
+
   Code get_unique_id(UniqueId& id) override { return get_unique_id_(&id); }
   Code init_communicator(Communicator& communicator, int ranks, const UniqueId& id, int rank) override {
     return init_communicator_(&communicator.handle, ranks, id, rank);
@@ -206,20 +196,35 @@ class LoadedDriver final : public Driver {
     if (code == kNoDeviceCode)
       return "this backend was built without nvcc, so that it has no kernels for a GPU; build it where nvcc is found";
     if (code == kNoLibrary)
-      return entry >= EntryPoint::get_unique_id
+      return library_of(entry) == Library::nccl
                  ? "libnccl.so.2 was not found (PyPI: nvidia-nccl), or lacks it"
                  : "libcuda.so.1, a part of the GPU's driver, was not found, or lacks it";
-    const char* text = nullptr;
-    if (entry >= EntryPoint::get_unique_id)
-      text = nccl_text_ != nullptr ? nccl_text_(code) : nullptr;
-    else if (entry >= EntryPoint::load_module)
-      text = driver_text_ != nullptr && driver_text_(code, &text) == 0 ? text : nullptr;
-    else
-      text = runtime_text_ != nullptr ? runtime_text_(code) : nullptr;
+    const char* text = text_of(entry, code);
     return text != nullptr ? text : "an error without a text";
   }
 
  private:
+  const char* text_of(EntryPoint entry, Code code) {
+    const char* text = nullptr;
+    switch (library_of(entry)) {
+      case Library::products:
+        return products().text(code);
+      case Library::nccl:
+        return nccl_text_ != nullptr ? nccl_text_(code) : nullptr;
+      case Library::driver:
+        return driver_text_ != nullptr && driver_text_(code, &text) == 0 ? text : nullptr;
+      case Library::runtime:
+        return runtime_text_ != nullptr ? runtime_text_(code) : nullptr;
+    }
+    return nullptr;
+  }
+  // Opened when a product is planned: it takes a second, and more memory than all else here.
+  LoadedProducts& products() {
+    const std::lock_guard lock(mutex_);
+    if (!products_) products_.emplace();
+    return *products_;
+  }
+
   void* nccl_ = nullptr;
   const char* (*runtime_text_)(int) = nullptr;
   int (*driver_text_)(int, const char**) = nullptr;
@@ -251,6 +256,7 @@ class LoadedDriver final : public Driver {
   static thread_local int device_;
   std::mutex mutex_;
   std::map<int, std::array<void*, kKernels>> functions_;  // by device
+  std::optional<LoadedProducts> products_;
 };
 
 thread_local int LoadedDriver::device_ = 0;

@@ -122,6 +122,13 @@ class LoopbackDriver final : public Driver {
   }
   Code launch(const Launch& launch, Stream stream) override { return inner_->launch(launch, stream); }
 
+  Code plan_product(const ProductShape& shape, ProductPlan& plan, EntryPoint& entry) override {
+    return inner_->plan_product(shape, plan, entry);
+  }
+  Code product(const Product& product, Stream stream) override { return inner_->product(product, stream); }
+  // The first rank at its end lets go of what all have.
+  Code release_products(EntryPoint& entry) override { return inner_->release_products(entry); }
+
   Code get_unique_id(UniqueId& id) override {
     const std::lock_guard lock(mutex_);
     id.fill(0);

@@ -1,10 +1,11 @@
-// Attention, forward and backward. The probabilities lie in scratch as doubles: generic kernels, where cuDNN's keep a
-// logarithm for each row.
+// Attention, forward and backward. The probabilities lie in scratch, where cuDNN's kernels keep a logarithm for each
+// row: as float32 where a library computes the products (AttentionProducts), else as doubles.
 #include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "attention_products.h"
 #include "kernels/attention.h"
 #include "op_writer.h"
 
@@ -16,8 +17,8 @@ class AttentionWriter {
  public:
   explicit AttentionWriter(OpWriter& writer) : writer_(writer), node_(writer.call.node) {}
 
-  // All operands, and the launch that finds the probabilities.
-  Status begin() {
+  // All operands.
+  Status read() {
     if (node_.number("dropout_p", 0) != 0) return bad_input("cuda has no kernel for attention with dropout");
     const std::pair<const char*, View*> named[] = {{"query", &arguments_.query},
                                                    {"key", &arguments_.key},
@@ -41,20 +42,19 @@ class AttentionWriter {
     const Result<Shard> queries = shard_of(node_, "queries", arguments_.l);
     if (!queries) return queries.error();
     arguments_.queries = *queries;
-    if (Status status = take_mask(query); !status) return status;
-    arguments_.probabilities =
-        reinterpret_cast<double*>(write_between(KernelId::attention_probabilities, &AttentionArguments::probabilities));
-    return Done{};
+    return take_mask(query);
   }
 
+  [[nodiscard]] const AttentionArguments& arguments() const { return arguments_; }
+  [[nodiscard]] const std::vector<Range>& reads() const { return reads_; }
+
   // A number for each query and key.
-  std::byte* write_between(KernelId kernel, double* AttentionArguments::*made) {
+  void write_between(KernelId kernel, double* AttentionArguments::*made) {
     const std::size_t bytes = static_cast<std::size_t>(arguments_.rows * arguments_.s) * sizeof(double);
     std::byte* memory = writer_.scratch(bytes);
     arguments_.*made = reinterpret_cast<double*>(memory);
     writer_.launch(kernel, arguments_, arguments_.rows, reads_, {{memory, bytes}});
     reads_.push_back({memory, bytes});
-    return memory;
   }
 
   Status write(KernelId kernel, const Seen& result) {
@@ -91,22 +91,36 @@ class AttentionWriter {
 
 Status write_attention(OpWriter& writer) {
   AttentionWriter attention(writer);
-  if (Status status = attention.begin(); !status) return status;
+  if (Status status = attention.read(); !status) return status;
+  AttentionProducts products(writer, attention.arguments(), attention.reads());
+  const Result<bool> is_written = products.write(writer.results[0]);
+  if (!is_written) return is_written.error();
+  if (*is_written) return Done{};
+  attention.write_between(KernelId::attention_probabilities, &AttentionArguments::probabilities);
   return attention.write(KernelId::attention_result, writer.results[0]);
 }
 
 Status write_attention_backward(OpWriter& writer) {
   const std::vector<std::int64_t> mask = writer.call.node.integers("output_mask");
   if (mask.size() > 3 && mask[3] != 0) return bad_input("cuda has no kernel for the gradient of an attention's mask");
+  const Seen* gradients[3] = {};  // of query, key, value; null: not asked for
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (mask.empty() || mask[i] != 0) gradients[i] = &writer.results[next++];
+  }
   AttentionWriter attention(writer);
-  if (Status status = attention.begin(); !status) return status;
+  if (Status status = attention.read(); !status) return status;
+  AttentionProducts products(writer, attention.arguments(), attention.reads());
+  const Result<bool> is_written = products.write_gradients(gradients);
+  if (!is_written) return is_written.error();
+  if (*is_written) return Done{};
+  attention.write_between(KernelId::attention_probabilities, &AttentionArguments::probabilities);
   attention.write_between(KernelId::attention_slopes, &AttentionArguments::slopes);
   constexpr KernelId kKernelOf[] = {KernelId::attention_query_gradient, KernelId::attention_key_gradient,
                                     KernelId::attention_value_gradient};
-  std::size_t next = 0;
   for (std::size_t i = 0; i < 3; ++i) {
-    if (!mask.empty() && mask[i] == 0) continue;
-    if (Status status = attention.write(kKernelOf[i], writer.results[next++]); !status) return status;
+    if (gradients[i] == nullptr) continue;
+    if (Status status = attention.write(kKernelOf[i], *gradients[i]); !status) return status;
   }
   return Done{};
 }

@@ -1,6 +1,10 @@
-// Products of matrices.
+// Products of matrices: by the library where it takes them, else by a kernel.
+#include <optional>
+#include <utility>
+
 #include "kernels/products.h"
 #include "op_writer.h"
+#include "product_writer.h"
 
 namespace meshwright::cuda {
 
@@ -26,11 +30,16 @@ std::vector<std::int64_t> batch_strides(const Seen& tensor, std::size_t own, std
   return broadcast_strides(outer, batches);
 }
 
-// alpha·a·b + beta·addend; a vector is a row on the left and a column on the right. `swaps`: b is given with rows and
-// columns exchanged.
-Status write(OpWriter& writer, const Seen& a, const Seen& b, bool swaps, const Seen* addend, double alpha,
-             double beta) {
-  const Seen& result = writer.results[0];
+// alpha·a·b + beta·addend; a vector is a row on the left and a column on the right.
+struct Factors {
+  Seen a, b;
+  bool swaps = false;  // b is given with rows and columns exchanged
+  const Seen* addend = nullptr;
+  double alpha = 1, beta = 1;
+};
+
+Result<ProductArguments> arguments_of(const Factors& factors, const Seen& result) {
+  const Seen &a = factors.a, &b = factors.b;
   const std::size_t a_own = a.strides.size() > 1 ? 2 : 1, b_own = b.strides.size() > 1 ? 2 : 1, own = a_own + b_own - 2;
   const std::vector<std::int64_t>& shape = result.type.shape;
   const std::span<const std::int64_t> batches(shape.data(), shape.size() - own);
@@ -38,14 +47,14 @@ Status write(OpWriter& writer, const Seen& a, const Seen& b, bool swaps, const S
   arguments.k = a.type.shape.back();
   if (a_own == 2) arguments.m = a.type.shape[a.type.shape.size() - 2];
   std::int64_t b_row = b.strides[b.strides.size() - b_own], b_column = b_own == 2 ? b.strides.back() : 0;
-  if (swaps) std::swap(b_row, b_column);
-  if (b_own == 2) arguments.n = b.type.shape[b.type.shape.size() - (swaps ? 2 : 1)];
+  if (factors.swaps) std::swap(b_row, b_column);
+  if (b_own == 2) arguments.n = b.type.shape[b.type.shape.size() - (factors.swaps ? 2 : 1)];
   const std::int64_t a_row = a_own == 2 ? a.strides[a.strides.size() - 2] : 0;
   std::vector<std::vector<std::int64_t>> strides{batch_strides(a, a_own, batches), batch_strides(b, b_own, batches),
                                                  batch_strides(result, own, batches)};
   std::vector<std::int64_t> added;  // of the addend, which broadcasts to the whole result
-  if (addend != nullptr) {
-    added = broadcast_strides(*addend, shape);
+  if (factors.addend != nullptr) {
+    added = broadcast_strides(*factors.addend, shape);
     strides.emplace_back(added.begin(), added.begin() + static_cast<std::ptrdiff_t>(batches.size()));
   }
   const Walk walk = walk_over(batches, strides);
@@ -70,31 +79,81 @@ Status write(OpWriter& writer, const Seen& a, const Seen& b, bool swaps, const S
   arguments.a = *left;
   arguments.b = *right;
   arguments.result = *made;
-  arguments.alpha = alpha;
-  arguments.beta = beta;
-  std::vector<Range> reads{a.range(), b.range()};
-  if (addend != nullptr) {
-    const Result<View> view = matrix_view(*addend, walk.strides[3], last(added, true), last(added, false));
+  arguments.alpha = factors.alpha;
+  arguments.beta = factors.beta;
+  if (factors.addend != nullptr) {
+    const Result<View> view = matrix_view(*factors.addend, walk.strides[3], last(added, true), last(added, false));
     if (!view) return view.error();
     arguments.addend = *view;
     arguments.adds = true;
-    reads.push_back(addend->range());
   }
-  writer.launch(KernelId::product, arguments, result.type.elements(), std::move(reads), {result.range()});
+  return arguments;
+}
+
+// The factors as a library takes them; nothing: it does not, or has no algorithm.
+Result<std::optional<LibraryProduct>> for_library(const OpWriter& writer, const Factors& factors) {
+  const Result<ProductArguments> arguments = arguments_of(factors, writer.results[0]);
+  if (!arguments) return arguments.error();
+  return plan_product(writer, *arguments);
+}
+
+// False: no library computes it. Factors that lie otherwise are copied first, where that is all that is missing.
+Result<bool> multiply_by_library(OpWriter& writer, Factors factors) {
+  if (!writer.plan_product) return false;
+  Result<std::optional<LibraryProduct>> made = for_library(writer, factors);
+  if (!made) return made.error();
+  if (!*made && !(factors.a.is_contiguous() && factors.b.is_contiguous())) {
+    Factors copied = factors;
+    for (Seen* factor : {&copied.a, &copied.b}) {
+      if (!factor->is_contiguous()) *factor = seen_at(nullptr, factor->type);
+    }
+    made = for_library(writer, copied);
+    if (!made) return made.error();
+    if (!*made) return false;
+    for (Seen* factor : {&factors.a, &factors.b}) {
+      Result<Seen> rows = writer.in_rows(*factor);
+      if (!rows) return rows.error();
+      *factor = std::move(*rows);
+    }
+    made = for_library(writer, factors);
+    if (!made) return made.error();
+  }
+  if (!*made) return false;
+  LibraryProduct& taken = **made;
+  if (taken.copies_addend) {
+    const Seen& result = writer.results[0];
+    const Seen addend{{factors.addend->type.dtype, result.type.shape},
+                      factors.addend->data,
+                      broadcast_strides(*factors.addend, result.type.shape)};
+    if (Status status = writer.copy(addend, result); !status) return status.error();
+  }
+  taken.product.workspace = writer.workspace(taken.product.workspace_bytes);
+  writer.multiply(taken.product);
+  return true;
+}
+
+Status write(OpWriter& writer, const Factors& factors) {
+  const Result<bool> is_written = multiply_by_library(writer, factors);
+  if (!is_written) return is_written.error();
+  if (*is_written) return Done{};
+  const Seen& result = writer.results[0];
+  const Result<ProductArguments> arguments = arguments_of(factors, result);
+  if (!arguments) return arguments.error();
+  std::vector<Range> reads{factors.a.range(), factors.b.range()};
+  if (factors.addend != nullptr) reads.push_back(factors.addend->range());
+  writer.launch(KernelId::product, *arguments, result.type.elements(), std::move(reads), {result.range()});
   return Done{};
 }
 
-Status write_product(OpWriter& writer) {
-  return write(writer, writer.operands[0], writer.operands[1], false, nullptr, 1, 1);
-}
+Status write_product(OpWriter& writer) { return write(writer, {writer.operands[0], writer.operands[1]}); }
 
 Status write_added_product(OpWriter& writer) {
-  return write(writer, writer.operands[1], writer.operands[2], false, &writer.operands[0],
-               writer.call.node.number("alpha", 1), writer.call.node.number("beta", 1));
+  return write(writer, {writer.operands[1], writer.operands[2], false, &writer.operands[0],
+                        writer.call.node.number("alpha", 1), writer.call.node.number("beta", 1)});
 }
 
 Status write_linear(OpWriter& writer) {
-  return write(writer, *writer.operand("input"), *writer.operand("weight"), true, writer.operand("bias"), 1, 1);
+  return write(writer, {*writer.operand("input"), *writer.operand("weight"), true, writer.operand("bias")});
 }
 
 }  // namespace

@@ -4,6 +4,13 @@
 
 namespace meshwright::cuda {
 
+std::byte* OpWriter::workspace(std::size_t bytes) {
+  constexpr std::size_t kAlignment = 256;
+  if (bytes == 0) return nullptr;
+  std::byte* memory = scratch(bytes + kAlignment - 1);
+  return memory + (kAlignment - reinterpret_cast<std::uintptr_t>(memory) % kAlignment) % kAlignment;
+}
+
 Result<Seen> OpWriter::in_rows(const Seen& tensor) {
   if (tensor.is_contiguous()) return tensor;
   Seen made = seen_at(scratch(static_cast<std::size_t>(tensor.type.bytes())), tensor.type);

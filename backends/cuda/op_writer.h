@@ -1,5 +1,6 @@
 // What writes the launches of one op: a function that is found by the op's name (find_op). It sees the call, where
-// operands and results lie, and adds launches.
+// operands and results lie, and adds launches and
+// products.
 #pragma once
 
 #include <cstddef>
@@ -7,11 +8,13 @@
 #include <cstring>
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "meshwright/op.h"
@@ -20,20 +23,27 @@
 
 namespace meshwright::cuda {
 
+using Work = std::variant<Launch, Product>;
+// Bytes of workspace for products of a shape; nothing: no library computes them.
+using PlanProduct = std::function<Result<std::optional<std::size_t>>(const ProductShape&)>;
+
 class OpWriter {
  public:
-  // `scratch`: gives memory that is the instruction's own. Results lie row by row.
-  OpWriter(const OpCall& of, ViewFinder& finder, std::vector<Seen> reads, std::vector<Seen> makes,
-           std::function<std::byte*(std::size_t)> scratch, std::vector<Launch>& launches)
+  // `scratch`: gives memory that is the instruction's own. `plan`, which may be null, outlives this. Results lie row by
+  // row.
+  OpWriter(const OpCall& of, ViewFinder& finder, const PlanProduct& plan, std::vector<Seen> reads,
+           std::vector<Seen> makes, std::function<std::byte*(std::size_t)> scratch, std::vector<Work>& work)
       : call(of),
         views(finder),
+        plan_product(plan),
         operands(std::move(reads)),
         results(std::move(makes)),
         scratch_(std::move(scratch)),
-        launches_(launches) {}
+        work_(work) {}
 
   const OpCall& call;
   ViewFinder& views;
+  const PlanProduct& plan_product;
   const std::vector<Seen> operands;  // as the call's
   const std::vector<Seen> results;
 
@@ -44,6 +54,8 @@ class OpWriter {
   }
 
   std::byte* scratch(std::size_t bytes) { return scratch_(bytes); }
+  // As products want it: at a multiple of 256 bytes. Null for 0 bytes.
+  std::byte* workspace(std::size_t bytes);
   // The same elements row by row: itself, or a copy.
   Result<Seen> in_rows(const Seen& tensor);
   // Each of these operands that the call has, row by row as a view, and what is read for it.
@@ -58,12 +70,13 @@ class OpWriter {
     if (count == 0) return;
     Launch made{kernel, std::vector<std::byte>(sizeof(Arguments)), count, std::move(reads), std::move(writes)};
     std::memcpy(made.arguments.data(), &arguments, sizeof(Arguments));
-    launches_.push_back(std::move(made));
+    work_.push_back(std::move(made));
   }
+  void multiply(const Product& product) { work_.push_back(product); }
 
  private:
   const std::function<std::byte*(std::size_t)> scratch_;
-  std::vector<Launch>& launches_;
+  std::vector<Work>& work_;
 };
 
 using WriteOp = Status (*)(OpWriter&);

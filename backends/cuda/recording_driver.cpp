@@ -6,10 +6,12 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <utility>
 
 #include "guarded_kernel.h"
+#include "host_product.h"
 #include "recorded_streams.h"
 #include "trace.h"
 
@@ -17,7 +19,15 @@ namespace meshwright::cuda {
 
 namespace {
 
-constexpr Code kInvalid = 1;  // cudaErrorInvalidValue
+constexpr Code kInvalid = 1;         // cudaErrorInvalidValue
+constexpr Code kInvalidProduct = 7;  // CUBLAS_STATUS_INVALID_VALUE
+
+// Of each plan for products, in this order, but for what is made once for a device. So large a workspace each has.
+constexpr EntryPoint kPlanCalls[] = {EntryPoint::product_describe,  EntryPoint::product_set,
+                                     EntryPoint::layout_create,     EntryPoint::layout_set,
+                                     EntryPoint::preference_create, EntryPoint::preference_set,
+                                     EntryPoint::choose_algorithm,  EntryPoint::preference_destroy};
+constexpr std::size_t kWorkspace = 192;
 
 struct RecordedDevice {
   std::map<std::byte*, std::vector<std::byte>> memory;
@@ -25,6 +35,8 @@ struct RecordedDevice {
   std::size_t streams = 0, events = 0;
   std::int64_t waits = 0;
   bool has_kernels = false;
+  bool has_products = false;  // a handle of the library
+  std::set<ProductShape> products;
   std::string wrong;  // what a kernel did that its launch does not say
 };
 
@@ -155,11 +167,56 @@ class RecordingDriver final : public Driver {
     const auto ours = [this](const Range& range) { return is_ours(range); };
     if (!std::ranges::all_of(launch.reads, ours) || !std::ranges::all_of(launch.writes, ours)) return kInvalid;
     const int device = current();
-    add_work(of(stream), kernel(launch.kernel).name, launch.reads, launch.writes, [this, launch, device] {
-      RecordedDevice& at = devices_[static_cast<std::size_t>(device)];
-      if (at.wrong.empty()) at.wrong = run_guarded(launch, blocks_of(launch, at));
-      return at.wrong.empty();
+    add_work(of(stream), kernel(launch.kernel).name, launch.reads, launch.writes,
+             [this, launch, device] { return run(launch, device); });
+    return 0;
+  }
+
+  Code plan_product(const ProductShape& shape, ProductPlan& plan, EntryPoint& entry) override {
+    plan = {true, kWorkspace};
+    if (!has_products()) {
+      entry = EntryPoint::products_create;
+      if (const Code code = enter(entry)) return code;
+      const std::lock_guard lock(mutex_);
+      here().has_products = true;
+    }
+    if (is_planned(shape)) return 0;
+    for (const EntryPoint call : kPlanCalls) {
+      entry = call;
+      if (const Code code = enter(call)) return code;
+    }
+    const std::lock_guard lock(mutex_);
+    here().products.insert(shape);
+    return 0;
+  }
+  Code product(const Product& product, Stream stream) override {
+    if (const Code code = enter(EntryPoint::product)) return code;
+    if (!is_planned(product.shape) || product.workspace_bytes < kWorkspace ||
+        reinterpret_cast<std::uintptr_t>(product.workspace) % 256 != 0)
+      return kInvalidProduct;
+    const std::lock_guard lock(mutex_);
+    const Launch launch = launch_of(product);
+    std::vector<Range> writes = launch.writes;
+    writes.push_back({product.workspace, product.workspace_bytes});
+    const auto ours = [this](const Range& range) { return is_ours(range); };
+    if (!std::ranges::all_of(launch.reads, ours) || !std::ranges::all_of(writes, ours)) return kInvalidProduct;
+    const int device = current();
+    add_work(of(stream), name(EntryPoint::product), launch.reads, std::move(writes), [this, launch, product, device] {
+      std::memset(product.workspace, 0xff, product.workspace_bytes);
+      return run(launch, device);
     });
+    return 0;
+  }
+  Code release_products(EntryPoint& entry) override {
+    if (!has_products()) return 0;
+    for (const EntryPoint call :
+         {EntryPoint::layout_destroy, EntryPoint::product_forget, EntryPoint::products_destroy}) {
+      entry = call;
+      if (const Code code = enter(call)) return code;
+    }
+    const std::lock_guard lock(mutex_);
+    here().has_products = false;
+    here().products.clear();
     return 0;
   }
 
@@ -262,6 +319,21 @@ class RecordingDriver final : public Driver {
       if (failure.entry == entry && failure.call == call) return failure.code;
     }
     return 0;
+  }
+
+  bool has_products() {
+    const std::lock_guard lock(mutex_);
+    return here().has_products;
+  }
+  bool is_planned(const ProductShape& shape) {
+    const std::lock_guard lock(mutex_);
+    return here().products.contains(shape);
+  }
+  // False: it touched what it may not.
+  bool run(const Launch& launch, int device) {
+    RecordedDevice& at = devices_[static_cast<std::size_t>(device)];
+    if (at.wrong.empty()) at.wrong = run_guarded(launch, blocks_of(launch, at));
+    return at.wrong.empty();
   }
 
   int current() { return current_[std::this_thread::get_id()]; }

@@ -19,7 +19,7 @@ std::size_t number_of(meshwright::Stream stream) { return stream == meshwright::
 }  // namespace
 
 StepBuilder::StepBuilder(const BackendInput& input, const std::vector<Occurrence>& steps, const Arena& arena,
-                         std::int64_t rank, const Block& block, ViewFinder& views)
+                         std::int64_t rank, const Block& block, ViewFinder& views, PlanProduct plan)
     : input_(input),
       program_(input.program),
       steps_(steps),
@@ -28,6 +28,7 @@ StepBuilder::StepBuilder(const BackendInput& input, const std::vector<Occurrence
       coordinates_(coordinates_of(program_.mesh, rank)),
       block_(block),
       views_(views),
+      plan_(std::move(plan)),
       values_(program_.values.size() * static_cast<std::size_t>(program_.order.microbatches)) {}
 
 Result<RankStep> StepBuilder::build() {
@@ -142,12 +143,12 @@ OpCall StepBuilder::call_of(const Node& node, const Instruction& instruction) co
 
 Status StepBuilder::with_writer(const OpCall& call, std::vector<Seen> operands, std::vector<Seen> results,
                                 const std::function<Status(OpWriter&)>& write) {
-  std::vector<Launch> launches;
+  std::vector<Work> written;
   OpWriter writer(
-      call, views_, std::move(operands), std::move(results), [this](std::size_t bytes) { return scratch(bytes); },
-      launches);
+      call, views_, plan_, std::move(operands), std::move(results),
+      [this](std::size_t bytes) { return scratch(bytes); }, written);
   Status status = write(writer);
-  for (Launch& launch : launches) add(std::move(launch));
+  for (Work& work : written) std::visit([this](auto& each) { add(std::move(each)); }, work);
   return status;
 }
 

@@ -21,9 +21,9 @@ namespace meshwright::cuda {
 class StepBuilder {
  public:
   // `block`: where the rank's memory lies. Its sizes may be unknown, 0, the first time: `build` finds them. `views`
-  // outlives this.
+  // outlives this. `plan`: null where products are left to this backend's own kernel.
   StepBuilder(const BackendInput& input, const std::vector<Occurrence>& steps, const Arena& arena, std::int64_t rank,
-              const Block& block, ViewFinder& views);
+              const Block& block, ViewFinder& views, PlanProduct plan);
 
   // Errors: bad_input for an op that has no kernel here, for a program of a stage; each names the instruction.
   Result<RankStep> build();
@@ -55,7 +55,7 @@ class StepBuilder {
   Result<Seen> read(ProgramValueId id, std::int64_t microbatch);
   Result<Seen> read_in_rows(ProgramValueId id, std::int64_t microbatch);
   [[nodiscard]] OpCall call_of(const Node& node, const Instruction& instruction) const;
-  // Writes launches on the stream of the instruction, as `write` says.
+  // Writes launches and products on the stream of the instruction, as `write` says.
   Status with_writer(const OpCall& call, std::vector<Seen> operands, std::vector<Seen> results,
                      const std::function<Status(OpWriter&)>& write);
 
@@ -80,13 +80,8 @@ class StepBuilder {
                   std::byte* to, bool adds = false);
   void fill_unless_covered(const MovePart& part, const std::vector<Piece>& pieces, const Seen& result);
 
-  void add(std::variant<Launch, Fill, Optimize, Collective, Exchange, Record, Await> what) {
-    commands_->push_back({stream_, std::move(what)});
-  }
-  void add_on(meshwright::Stream stream,
-              std::variant<Launch, Fill, Optimize, Collective, Exchange, Record, Await> what) {
-    commands_->push_back({stream, std::move(what)});
-  }
+  void add(Command::What what) { add_on(stream_, std::move(what)); }
+  void add_on(meshwright::Stream stream, Command::What what) { commands_->push_back({stream, std::move(what)}); }
   // Before an instruction of the communication stream, and behind it.
   void begin_aside();
   void end_aside(const Instruction& instruction);
@@ -100,6 +95,7 @@ class StepBuilder {
   const std::vector<std::int64_t> coordinates_;
   const Block block_;
   ViewFinder& views_;
+  const PlanProduct plan_;
   std::vector<Held> values_;
   std::vector<Command>* commands_ = nullptr;
   meshwright::Stream stream_ = meshwright::Stream::compute;

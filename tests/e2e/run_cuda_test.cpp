@@ -61,6 +61,14 @@ TEST_P(RunCudaOnRanks, IsWhatReferenceComputes) {
   EXPECT_EQ(losses(otherwise), losses(recorded));
 }
 
+// Where cuBLASLt is not found, or not wanted.
+TEST_F(RunCuda, ComputesProductsWithoutALibraryToo) {
+  const std::string plan = planned("gpt2_tiny", "--mesh 2x2 --set search.batch_axes=0", "plan.json", "a100x4");
+  const json by_kernels =
+      said(run_command(run_words(plan, std::string(kRecording) + "--steps 2 --set emit.cuda.products=kernels")));
+  expect_near(losses(by_kernels), losses(said(run_command(run_words(plan, "--steps 2")))), 1e-5);
+}
+
 // All ranks on one device.
 TEST_P(RunCudaOnRanks, IsTheSameOnOneDevice) {
   const std::string plan = planned(GetParam().model, GetParam().options, "plan.json", GetParam().cluster);
@@ -147,13 +155,23 @@ TEST_F(RunCuda, EndsWithTheNameOfTheCallThatFailed) {
                             "ncclAllGather",
                             "ncclReduceScatter",
                             "ncclSend",
-                            "ncclRecv"}) {
+                            "ncclRecv",
+                            "cublasLtCreate",
+                            "cublasLtMatmulDescCreate",
+                            "cublasLtMatmulDescSetAttribute",
+                            "cublasLtMatrixLayoutCreate",
+                            "cublasLtMatrixLayoutSetAttribute",
+                            "cublasLtMatmulPreferenceCreate",
+                            "cublasLtMatmulPreferenceDestroy",
+                            "cublasLtMatmulPreferenceSetAttribute",
+                            "cublasLtMatmulAlgoGetHeuristic",
+                            "cublasLtMatmul"}) {
     expect_failed(plan, entry, 1);
   }
   for (const char* entry :
        {"cudaSetDevice", "cudaStreamQuery", "cudaEventCreateWithFlags", "cudaEventRecord", "cudaStreamWaitEvent",
         "cudaMemcpyAsync", "cuModuleGetFunction", "cuLaunchKernel", "ncclCommInitRank", "ncclGroupStart",
-        "ncclGroupEnd", "ncclAllGather", "ncclReduceScatter", "ncclSend", "ncclRecv"}) {
+        "ncclGroupEnd", "ncclAllGather", "ncclReduceScatter", "ncclSend", "ncclRecv", "cublasLtMatmul"}) {
     expect_failed(plan, entry, 40);
   }
   const Outcome in_step = run_failing(plan, "\"ncclSend:40:3\"");
@@ -177,7 +195,8 @@ TEST_F(RunCuda, EndsWithTheNameOfTheCallThatFailedOnOneDevice) {
 // The losses are there already, or another error is.
 TEST_F(RunCuda, WarnsOfWhatFailsAtTheEnd) {
   const std::string plan = planned("mlp_tiny", "--mesh 2x4");
-  for (const std::string entry : {"cudaFree", "cudaStreamDestroy", "cudaEventDestroy", "ncclCommDestroy"}) {
+  for (const std::string entry : {"cudaFree", "cudaStreamDestroy", "cudaEventDestroy", "ncclCommDestroy",
+                                  "cublasLtMatrixLayoutDestroy", "cublasLtMatmulDescDestroy", "cublasLtDestroy"}) {
     const Outcome outcome = run_failing(plan, "\"" + entry + ":3:2\"");
     EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
     EXPECT_THAT(outcome.errors, HasSubstr(entry + ": the failure that was asked for (error 2)"));
@@ -223,6 +242,8 @@ TEST_F(RunCuda, RefusesWhatItCanNotRun) {
   expect_refused(run_words(stages, kRecording), "the backend 'cuda' runs no stages of a pipeline yet");
   expect_refused(run_words(convolutions, "--backend cuda --set emit.cuda.driver=other"),
                  "it is \"nvidia\" or \"recording\"");
+  expect_refused(run_words(convolutions, "--backend cuda --set emit.cuda.products=none"),
+                 "it is \"library\" or \"kernels\"");
   expect_refused(run_words(convolutions, "--backend cuda --set 'emit.cuda.failures=[\"cudaNothing:1:2\"]'"),
                  "each is ENTRY:CALL:CODE");
 }

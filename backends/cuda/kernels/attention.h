@@ -17,6 +17,7 @@ struct AttentionArguments {
   View mask;
   Shard queries;  // of the positions l
   double *probabilities = nullptr, *slopes = nullptr;
+  float *weights = nullptr, *weight_slopes = nullptr;  // these two where a library computes the products
 };
 
 MESHWRIGHT_DEVICE int64_t first_key(const AttentionArguments& arguments, int64_t row) {
@@ -29,31 +30,53 @@ MESHWRIGHT_DEVICE double dot(const View& a, int64_t a_first, const View& b, int6
   return sum;
 }
 
-// One index a query. Zeros where no key is allowed.
-MESHWRIGHT_KERNEL(attention_probabilities, AttentionArguments) {
-  double* row = arguments.probabilities + index * arguments.s;
-  const int64_t reach = arguments.causal ? global_of(arguments.queries, index % arguments.l) + 1 : arguments.s;
+// How many keys a query may see.
+MESHWRIGHT_DEVICE int64_t reach_of(const AttentionArguments& arguments, int64_t index) {
+  return arguments.causal ? global_of(arguments.queries, index % arguments.l) + 1 : arguments.s;
+}
+
+// A row of scores, by the query that it is of, becomes its probabilities: zeros where no key is allowed. Each lane has
+// its own elements of it.
+template <class Number>
+MESHWRIGHT_DEVICE void normalize(const AttentionArguments& arguments, Number* row, int64_t index, int lane) {
+  const int64_t reach = reach_of(arguments, index);
   double highest = -INFINITY, sum = 0;
-  for (int64_t j = 0; j < arguments.s; ++j) {
-    row[j] = -INFINITY;
-    if (j >= reach) continue;
-    row[j] = arguments.scale * dot(arguments.query, index * arguments.d, arguments.key,
-                                   (first_key(arguments, index) + j) * arguments.d, arguments.d);
-    if (arguments.has_mask) {
+  for (int64_t j = lane; j < arguments.s; j += kLanes) {
+    double score = j < reach ? static_cast<double>(row[j]) : -INFINITY;
+    if (j < reach && arguments.has_mask) {
       const double mask =
           load(arguments.mask, offset_of(arguments.scores, arguments.mask.strides, index * arguments.s + j));
       if (arguments.mask.element != Element::boolean)
-        row[j] += mask;
+        score += mask;
       else if (mask == 0)
-        row[j] = -INFINITY;
+        score = -INFINITY;
     }
-    if (row[j] > highest) highest = row[j];
+    if (score > highest) highest = score;
+    row[j] = static_cast<Number>(score);
   }
-  for (int64_t j = 0; j < arguments.s; ++j) {
-    row[j] = highest == -INFINITY ? 0 : exp(row[j] - highest);
-    sum += row[j];
+  highest = maximum_of_lanes(highest);
+  for (int64_t j = lane; j < arguments.s; j += kLanes) {
+    row[j] = static_cast<Number>(highest == -INFINITY ? 0 : exp(static_cast<double>(row[j]) - highest));
+    sum += static_cast<double>(row[j]);
   }
-  for (int64_t j = 0; j < arguments.s && sum > 0; ++j) row[j] /= sum;
+  sum = sum_of_lanes(sum);
+  for (int64_t j = lane; j < arguments.s && sum > 0; j += kLanes)
+    row[j] = static_cast<Number>(static_cast<double>(row[j]) / sum);
+}
+
+// One index a query.
+MESHWRIGHT_ROW_KERNEL(attention_probabilities, AttentionArguments) {
+  double* row = arguments.probabilities + index * arguments.s;
+  const int64_t reach = reach_of(arguments, index);
+  for (int64_t j = lane; j < arguments.s && j < reach; j += kLanes)
+    row[j] = arguments.scale * dot(arguments.query, index * arguments.d, arguments.key,
+                                   (first_key(arguments, index) + j) * arguments.d, arguments.d);
+  normalize(arguments, row, index, lane);
+}
+
+// The same of scores that are there, in their place.
+MESHWRIGHT_ROW_KERNEL(attention_softmax, AttentionArguments) {
+  normalize(arguments, arguments.weights + index * arguments.s, index, lane);
 }
 
 // One index an element of the result.
@@ -77,6 +100,17 @@ MESHWRIGHT_KERNEL(attention_slopes, AttentionArguments) {
                                            (first_key(arguments, index) + j) * arguments.e, arguments.e) -
                                        mean);
   }
+}
+
+// The same of dP that is there, in its place.
+MESHWRIGHT_ROW_KERNEL(attention_softmax_gradient, AttentionArguments) {
+  double mean = 0;
+  for (int64_t i = index * arguments.e + lane; i < (index + 1) * arguments.e; i += kLanes)
+    mean += load(arguments.gradient, i) * load(arguments.output, i);
+  mean = sum_of_lanes(mean);
+  for (int64_t at = index * arguments.s + lane; at < (index + 1) * arguments.s; at += kLanes)
+    arguments.weight_slopes[at] = static_cast<float>(static_cast<double>(arguments.weights[at]) *
+                                                     (static_cast<double>(arguments.weight_slopes[at]) - mean));
 }
 
 MESHWRIGHT_KERNEL(attention_query_gradient, AttentionArguments) {

@@ -30,12 +30,14 @@ const std::array<Kernel, kKernels>& kernels() {
       MESHWRIGHT_ROW_ENTRY(loss_count, LossArguments),
       MESHWRIGHT_ROW_ENTRY(loss_combine, LossArguments),
       MESHWRIGHT_ENTRY(loss_gradient, LossArguments),
-      MESHWRIGHT_ENTRY(attention_probabilities, AttentionArguments),
+      MESHWRIGHT_ROW_ENTRY(attention_probabilities, AttentionArguments),
       MESHWRIGHT_ENTRY(attention_result, AttentionArguments),
       MESHWRIGHT_ENTRY(attention_slopes, AttentionArguments),
       MESHWRIGHT_ENTRY(attention_query_gradient, AttentionArguments),
       MESHWRIGHT_ENTRY(attention_key_gradient, AttentionArguments),
       MESHWRIGHT_ENTRY(attention_value_gradient, AttentionArguments),
+      MESHWRIGHT_ROW_ENTRY(attention_softmax, AttentionArguments),
+      MESHWRIGHT_ROW_ENTRY(attention_softmax_gradient, AttentionArguments),
       MESHWRIGHT_ENTRY(gathering, GatheringArguments),
   }};
 #undef MESHWRIGHT_ROW_ENTRY

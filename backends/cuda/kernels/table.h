@@ -34,6 +34,8 @@ enum class KernelId : std::uint8_t {
   attention_query_gradient,
   attention_key_gradient,
   attention_value_gradient,
+  attention_softmax,
+  attention_softmax_gradient,
   gathering,
 };
 

@@ -1,0 +1,107 @@
+// Products by cuBLASLt on a GPU, against the same on the host. Skipped where there is no GPU or no such library.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "host_product.h"
+#include "loaded_driver.h"
+#include "random_product.h"
+
+namespace meshwright::cuda {
+namespace {
+
+constexpr std::size_t kWorkspace = std::size_t{32} << 20U;
+
+// A device with memory and a stream.
+class GpuProducts : public testing::Test {
+ protected:
+  void SetUp() override {
+    Result<std::unique_ptr<Driver>> driver = load_driver();
+    if (!driver) GTEST_SKIP() << driver.error().message;
+    driver_ = std::move(*driver);
+    int devices = 0;
+    if (const Code code = driver_->get_device_count(devices); code != 0 || devices == 0)
+      GTEST_SKIP() << "no device: " << driver_->error_text(EntryPoint::get_device_count, code);
+    expect_done(EntryPoint::set_device, driver_->set_device(0));
+    expect_done(EntryPoint::allocate, driver_->allocate(memory_, kBytes));
+    expect_done(EntryPoint::stream_create, driver_->stream_create(stream_));
+  }
+  void TearDown() override {
+    if (memory_ == nullptr) return;
+    EntryPoint entry = EntryPoint::products_destroy;
+    const Code code = driver_->release_products(entry);
+    expect_done(entry, code);
+    expect_done(EntryPoint::stream_destroy, driver_->stream_destroy(stream_));
+    expect_done(EntryPoint::release, driver_->release(memory_));
+  }
+
+  void expect_done(EntryPoint entry, Code code) {
+    const Status status = check(*driver_, entry, code);
+    ASSERT_TRUE(status) << status.error().message;
+  }
+  void finish() {
+    Code code = kNotReady;
+    while ((code = driver_->stream_query(stream_)) == kNotReady) std::this_thread::yield();
+    expect_done(EntryPoint::stream_query, code);
+  }
+  void copy(void* to, const void* from, std::size_t bytes, CopyKind kind) {
+    expect_done(EntryPoint::copy, driver_->copy(to, from, bytes, kind, stream_));
+    finish();
+  }
+
+  // On the device, and on the host by this backend's own kernel. `found`: whether the library has an algorithm.
+  void compare(const DrawnProduct& drawn, const std::vector<float>& block, bool& found) {
+    ProductPlan plan;
+    EntryPoint entry = EntryPoint::choose_algorithm;
+    const Code code = driver_->plan_product(drawn.shape, plan, entry);
+    ASSERT_NO_FATAL_FAILURE(expect_done(entry, code));
+    found = plan.is_found;
+    if (!found) return;
+    ASSERT_LE(plan.workspace_bytes, kWorkspace);
+    ASSERT_LE(drawn.floats * sizeof(float), kBytes);
+    std::vector<float> made(drawn.workspace), expected = block;
+    ASSERT_NO_FATAL_FAILURE(copy(memory_, block.data(), made.size() * sizeof(float), CopyKind::to_device));
+    ASSERT_NO_FATAL_FAILURE(
+        expect_done(EntryPoint::product, driver_->product(drawn.in(memory_, plan.workspace_bytes), stream_)));
+    ASSERT_NO_FATAL_FAILURE(finish());
+    ASSERT_NO_FATAL_FAILURE(copy(made.data(), memory_, made.size() * sizeof(float), CopyKind::to_host));
+    const Launch launch = launch_of(drawn.in(reinterpret_cast<std::byte*>(expected.data()), 0));
+    kernel(launch.kernel).on_host(launch.arguments.data(), launch.count);
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      ASSERT_LE(std::abs(made[i] - expected[i]), 1e-5F * std::max(1.0F, std::abs(expected[i])))
+          << "at " << i << ": " << made[i] << ", and should be " << expected[i];
+    }
+  }
+
+  static constexpr std::size_t kBytes = std::size_t{128} << 20U;
+  std::unique_ptr<Driver> driver_;
+  std::byte* memory_ = nullptr;
+  Stream stream_;
+};
+
+// Of all kinds of places, of which the library must know most.
+TEST_F(GpuProducts, AreThoseOfTheHost) {
+  constexpr int kProducts = 200;
+  ProductDrawer drawer(5);
+  int planned = 0;
+  for (int i = 0; i < kProducts; ++i) {
+    const DrawnProduct drawn = drawer.draw(i % 10 == 0 ? 300 : 40, kWorkspace);
+    const std::vector<float> block = drawer.numbers(drawn.workspace);
+    bool found = false;
+    SCOPED_TRACE(to_string(drawn));
+    compare(drawn, block, found);
+    if (testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count() > 10) return;
+    if (i == 0 && !found) GTEST_SKIP() << "no cuBLASLt, or no algorithm for the first product";
+    planned += found ? 1 : 0;
+  }
+  EXPECT_GE(planned, kProducts * 9 / 10);
+}
+
+}  // namespace
+}  // namespace meshwright::cuda

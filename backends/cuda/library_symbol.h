@@ -1,0 +1,35 @@
+// Functions of libraries that are opened when a plan is run.
+#pragma once
+
+#include <dlfcn.h>
+
+#include <initializer_list>
+
+#include "driver.h"
+
+namespace meshwright::cuda {
+
+// A code of our own, for what no library says: below those that libraries give.
+inline constexpr Code kNoLibrary = -1;
+
+// Null: there is none. Never closed again: threads of its own may run in it.
+inline void* open_first(std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
+  }
+  return nullptr;
+}
+
+// The function, if the library has it.
+template <class... Arguments>
+struct Symbol {
+  int (*call)(Arguments...) = nullptr;
+
+  bool find(void* library, EntryPoint entry) {
+    call = library != nullptr ? reinterpret_cast<int (*)(Arguments...)>(dlsym(library, name(entry))) : nullptr;
+    return call != nullptr;
+  }
+  Code operator()(Arguments... arguments) const { return call != nullptr ? call(arguments...) : kNoLibrary; }
+};
+
+}  // namespace meshwright::cuda

@@ -1,0 +1,67 @@
+// A product of matrices as this backend asks for it, row by row, and the same as cuBLASLt is asked for it, column by
+// column.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace meshwright::cuda {
+
+// How the matrices of one operand lie. As it is stored a matrix has rows without gaps.
+struct MatrixPlace {
+  bool is_transposed = false;   // stored with rows and columns exchanged
+  std::int64_t leading = 0;     // elements from a stored row to the next, at least as many as a row has
+  std::int64_t batch = 0;       // elements from the matrix of a batch to the next one's; 0: all share one
+  std::int32_t alignment = 16;  // of its address, in bytes; 16 at most
+  auto operator<=>(const MatrixPlace&) const = default;
+};
+
+// All that the choice of an algorithm depends on: products of one shape share a plan.
+struct ProductShape {
+  std::int64_t m = 1, n = 1, k = 1, batches = 1;
+  MatrixPlace a, b, addend, result;  // m×k, k×n, m×n, m×n; the last two are never transposed
+  bool adds = false;
+  std::int32_t bias = 0;  // the alignment of a row of n numbers that is added to each row; 0: there is none
+  auto operator<=>(const ProductShape&) const = default;
+};
+
+// "4 of 16×32·32×8"
+std::string to_string(const ProductShape& shape);
+
+// result = alpha · a·b, plus beta · addend where the shape adds, or plus the bias where it has one; float32, sums in
+// float32 at least. The addend may be the result itself; else nothing of the result is read.
+struct Product {
+  ProductShape shape;
+  const std::byte *a = nullptr, *b = nullptr, *addend = nullptr, *bias = nullptr;
+  std::byte* result = nullptr;
+  float alpha = 1, beta = 1;
+  std::byte* workspace = nullptr;  // the product's own while it runs, at a multiple of 256 bytes
+  std::size_t workspace_bytes = 0;
+};
+
+// What a library says of products of one shape.
+struct ProductPlan {
+  bool is_found = false;  // otherwise this backend's own kernel has to do
+  std::size_t workspace_bytes = 0;
+};
+
+// A matrix as cuBLASLt sees it: columns without gaps.
+struct ColumnLayout {
+  std::uint64_t rows = 0, columns = 0;
+  std::int64_t leading = 0, batch = 0;
+  std::int32_t alignment = 16;
+};
+
+// D[m×n] = alpha · op(A)·op(B) + beta · C, and the bias added to each column. Read column by column, what is stored row
+// by row is its own transpose; and (a·b)ᵀ = bᵀ·aᵀ, so that A is `b` and B is `a`.
+struct ColumnProduct {
+  std::int32_t batches = 1;
+  bool transposes_a = false, transposes_b = false;
+  ColumnLayout a, b, c, d;
+  std::int32_t bias = 0;  // as of the shape
+};
+ColumnProduct by_columns(const ProductShape& shape);
+
+}  // namespace meshwright::cuda
