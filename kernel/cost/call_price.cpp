@@ -50,6 +50,7 @@ std::vector<ProductRole> product_roles(const Rule& rule, const OpCost& cost) {
   std::vector<ProductRole> roles(rule.factors.size(), ProductRole::none);
   for (const FactorId factor : cost.forward[0].factors) {
     const bool left = has_factor(*sides[0], factor), right = has_factor(*sides[1], factor), stays = has_factor(rule.results[0], factor);
+    if (!stays && !(left && right)) return {};  // no product of matrices: a convolution, whose library cuts what it sums as it likes
     roles[factor] = !stays ? ProductRole::reduced : left && right ? ProductRole::batch : right ? ProductRole::column : ProductRole::row;
   }
   return roles;

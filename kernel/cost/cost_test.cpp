@@ -4,6 +4,9 @@
 
 #include <cmath>
 
+#include "meshwright/call_price.h"
+#include "meshwright/rule.h"
+
 namespace meshwright {
 namespace {
 
@@ -68,6 +71,32 @@ TEST(ComputeSeconds, AProductTakesWholeWavesOfTilesAndItsBytesBeside) {
   EXPECT_NEAR(compute_seconds(profile, work), 8.0 / 6 + 1, 1e-12);
   work.product.batches = 2;  // ten tiles in three waves; turned, twelve in three
   EXPECT_NEAR(compute_seconds(profile, work), 1 + 1, 1e-12);
+}
+
+// Roles by factor's name, of the factors that do the work; "": there are none.
+std::string roles(const char* text, const std::vector<TensorType>& operands, const std::vector<TensorType>& results) {
+  const Result<Rule> rule = parse_rule(text, operands, results);
+  EXPECT_TRUE(rule) << text;
+  OpCost cost;
+  cost.matrix = true;
+  WorkTerm& term = cost.forward.emplace_back();
+  for (FactorId factor = 0; factor < rule->factors.size(); ++factor) {
+    if (rule->factors[factor].name[0] != 'x') term.factors.push_back(factor);
+  }
+  std::string said;
+  const std::vector<ProductRole> all = product_roles(*rule, cost);
+  for (FactorId factor = 0; factor < all.size(); ++factor) said += rule->factors[factor].name + "?brcs"[static_cast<std::size_t>(all[factor])] + " ";
+  return said;
+}
+
+TEST(ProductRoles, AreThoseOfProductsOfMatricesAlone) {
+  const auto floats = [](std::vector<std::int64_t> shape) { return TensorType{DType::float32, std::move(shape)}; };
+  EXPECT_EQ(roles("b m k, b k n -> b m n", {floats({2, 3, 4}), floats({2, 4, 5})}, {floats({2, 3, 5})}), "bb mr ks nc ");
+  // A convolution and its gradients: positions that one side sums alone meet those of another.
+  const TensorType input = floats({2, 3, 9}), weight = floats({4, 3, 3}), output = floats({2, 4, 7});
+  EXPECT_EQ(roles("n i !x, o i !k -> n o !y", {input, weight}, {output}), "");
+  EXPECT_EQ(roles("n o !y, o i !k -> n i !x", {output, weight}, {input}), "");
+  EXPECT_EQ(roles("n o !y, n i !x -> o i !k", {output, input}, {weight}), "");
 }
 
 TEST(ComputeSeconds, FusedAttentionRunsAtTheRatesOfItsKernel) {
