@@ -15,7 +15,8 @@
 namespace meshwright::cuda::cublaslt {
 
 static_assert(kNotSupported == CUBLAS_STATUS_NOT_SUPPORTED);
-static_assert(kFloat == CUDA_R_32F && kComputeFloat == CUBLAS_COMPUTE_32F);
+static_assert(kFloat == CUDA_R_32F && kComputeFloat == CUBLAS_COMPUTE_32F &&
+              kComputeTf32 == CUBLAS_COMPUTE_32F_FAST_TF32);
 static_assert(kAsIs == CUBLAS_OP_N && kExchanged == CUBLAS_OP_T);
 static_assert(kTransposesA == CUBLASLT_MATMUL_DESC_TRANSA && kTransposesB == CUBLASLT_MATMUL_DESC_TRANSB);
 static_assert(kEpilogue == CUBLASLT_MATMUL_DESC_EPILOGUE && kBias == CUBLASLT_MATMUL_DESC_BIAS_POINTER);
@@ -39,7 +40,7 @@ namespace meshwright::cuda {
 namespace {
 
 TEST(CublasLt, IsAskedForWhatTheProductsAre) {
-  LoadedProducts library({MESHWRIGHT_FAKE_CUBLASLT});
+  LoadedProducts library(false, {MESHWRIGHT_FAKE_CUBLASLT});
   ProductDrawer drawer(6);
   constexpr std::size_t kWorkspace = 512;
   int planned = 0;
@@ -71,7 +72,7 @@ TEST(CublasLt, IsAskedForWhatTheProductsAre) {
 
 // No call fails: this backend's own kernel takes its place.
 TEST(CublasLt, MayBeMissing) {
-  LoadedProducts library({"no such library"});
+  LoadedProducts library(false, {"no such library"});
   ProductPlan plan{true, 1};
   EntryPoint entry = EntryPoint::products_create;
   EXPECT_EQ(library.plan(0, ProductDrawer(7).draw(8, 0).shape, plan, entry), 0);

@@ -54,7 +54,7 @@ class Cuda final : public Backend {
 
  private:
   Result<std::unique_ptr<Executable>> do_compile(const BackendInput& input) const override {
-    Result<std::unique_ptr<Driver>> driver = make_driver(input.program.mesh.devices());
+    Result<std::unique_ptr<Driver>> driver = make_driver(input.program.mesh.devices(), input.program.training.tf32);
     if (!driver) return driver.error();
     const auto session = std::make_shared<Session>(std::move(*driver));
     if (Status status = prepare(*session, input, uses_library_); !status) return status.error();
@@ -71,8 +71,8 @@ class Cuda final : public Backend {
     return bad_input("the backend 'cuda' runs no stages of a pipeline yet; plan with --set search.stages=1");
   }
 
-  Result<std::unique_ptr<Driver>> make_driver(std::int64_t ranks) const {
-    Result<std::unique_ptr<Driver>> driver = records_ ? record(loops_back_ ? 1 : ranks) : load_driver();
+  Result<std::unique_ptr<Driver>> make_driver(std::int64_t ranks, bool tf32) const {
+    Result<std::unique_ptr<Driver>> driver = records_ ? record(loops_back_ ? 1 : ranks) : load_driver(tf32);
     return driver && loops_back_ ? make_loopback_driver(std::move(*driver), ranks) : std::move(driver);
   }
 

@@ -48,6 +48,8 @@ int nccl_op(bool maximum) { return maximum ? 2 : 0; }
 
 class LoadedDriver final : public Driver {
  public:
+  explicit LoadedDriver(bool tf32) : tf32_(tf32) {}
+
   // Errors: "": none.
   std::string open() {
     void* runtime = open_first({"libcudart.so.13", "libcudart.so.12", "libcudart.so"});
@@ -221,7 +223,7 @@ class LoadedDriver final : public Driver {
   // Opened when a product is planned: it takes a second, and more memory than all else here.
   LoadedProducts& products() {
     const std::lock_guard lock(mutex_);
-    if (!products_) products_.emplace();
+    if (!products_) products_.emplace(tf32_);
     return *products_;
   }
 
@@ -256,6 +258,7 @@ class LoadedDriver final : public Driver {
   static thread_local int device_;
   std::mutex mutex_;
   std::map<int, std::array<void*, kKernels>> functions_;  // by device
+  const bool tf32_;
   std::optional<LoadedProducts> products_;
 };
 
@@ -263,8 +266,8 @@ thread_local int LoadedDriver::device_ = 0;
 
 }  // namespace
 
-Result<std::unique_ptr<Driver>> load_driver() {
-  auto driver = std::make_unique<LoadedDriver>();
+Result<std::unique_ptr<Driver>> load_driver(bool tf32) {
+  auto driver = std::make_unique<LoadedDriver>(tf32);
   if (const std::string reason = driver->open(); !reason.empty()) return plugin_failed("no device: " + reason);
   return std::unique_ptr<Driver>(std::move(driver));
 }

@@ -19,7 +19,8 @@ Code said(EntryPoint& entry, EntryPoint called, Code code) {
 
 }  // namespace
 
-LoadedProducts::LoadedProducts(std::initializer_list<const char*> names) {
+LoadedProducts::LoadedProducts(bool tf32, std::initializer_list<const char*> names)
+    : computing_(tf32 ? cublaslt::kComputeTf32 : cublaslt::kComputeFloat) {
   void* library = open_first(names);
   is_there_ = library != nullptr && find_all(library);
   if (!is_there_) {
@@ -77,7 +78,7 @@ Code LoadedProducts::make(Device& device, const ProductShape& shape, Planned& pl
 
 Code LoadedProducts::describe(const ColumnProduct& product, Planned& planned, EntryPoint& entry) {
   if (const Code code = said(entry, EntryPoint::product_describe,
-                             create_operation_(&planned.operation, cublaslt::kComputeFloat, cublaslt::kFloat)))
+                             create_operation_(&planned.operation, computing_, cublaslt::kFloat)))
     return code;
   for (const auto& [attribute, exchanges] : {std::pair(cublaslt::kTransposesA, product.transposes_a),
                                              std::pair(cublaslt::kTransposesB, product.transposes_b)}) {

@@ -14,9 +14,9 @@ namespace meshwright::cuda {
 // Descriptors and an algorithm for each shape and device. Thread-safe; a device is set on the thread that calls.
 class LoadedProducts {
  public:
-  // The first of these libraries that is found.
-  explicit LoadedProducts(std::initializer_list<const char*> names = {"libcublasLt.so.13", "libcublasLt.so.12",
-                                                                      "libcublasLt.so"});
+  // The first of these libraries that is found. `tf32`: factors may be rounded to TF32.
+  explicit LoadedProducts(bool tf32, std::initializer_list<const char*> names = {
+                                         "libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"});
 
   // Codes are cuBLASLt's. Nothing is found without the library.
   Code plan(int device, const ProductShape& shape, ProductPlan& plan, EntryPoint& entry);
@@ -44,6 +44,7 @@ class LoadedProducts {
   Code prefer(void* preference, const ColumnProduct& product, EntryPoint& entry);
   Code forget(Planned& planned, EntryPoint& entry);
 
+  const int computing_;  // as cuBLASLt numbers it
   bool is_there_ = false;
   const char* (*text_)(int) = nullptr;
   Symbol<void**> create_;

@@ -21,7 +21,7 @@ struct AttentionArguments {
 };
 
 MESHWRIGHT_DEVICE int64_t first_key(const AttentionArguments& arguments, int64_t row) {
-  return row / arguments.l / arguments.repeats * arguments.s;
+  return quotient(quotient(row, arguments.l), arguments.repeats) * arguments.s;
 }
 
 MESHWRIGHT_DEVICE double dot(const View& a, int64_t a_first, const View& b, int64_t b_first, int64_t count) {
@@ -32,7 +32,8 @@ MESHWRIGHT_DEVICE double dot(const View& a, int64_t a_first, const View& b, int6
 
 // How many keys a query may see.
 MESHWRIGHT_DEVICE int64_t reach_of(const AttentionArguments& arguments, int64_t index) {
-  return arguments.causal ? global_of(arguments.queries, index % arguments.l) + 1 : arguments.s;
+  return arguments.causal ? global_of(arguments.queries, index - quotient(index, arguments.l) * arguments.l) + 1
+                          : arguments.s;
 }
 
 // A row of scores, by the query that it is of, becomes its probabilities: zeros where no key is allowed. Each lane has

@@ -99,13 +99,19 @@ struct View {
   int64_t strides[kMaxRank] = {};
 };
 
+// Of numbers that are not negative. A GPU divides 64 bits in a hundred instructions and more, and 32 in twenty.
+MESHWRIGHT_DEVICE int64_t quotient(int64_t number, int64_t by) {
+  return ((number | by) >> 32) == 0 ? static_cast<uint32_t>(number) / static_cast<uint32_t>(by) : number / by;
+}
+
 // Where the element at this place of the row-major order stands.
 MESHWRIGHT_DEVICE int64_t offset_of(const Sizes& sizes, const int64_t* strides, int64_t index) {
   if (sizes.rank == 0) return 0;
   int64_t offset = 0;
-  for (int d = sizes.rank; d-- > 1;) {  // divisions are slow: none for the first dimension
-    offset += index % sizes.of[d] * strides[d];
-    index /= sizes.of[d];
+  for (int d = sizes.rank; d-- > 1;) {
+    const int64_t rest = quotient(index, sizes.of[d]);
+    offset += (index - rest * sizes.of[d]) * strides[d];
+    index = rest;
   }
   return offset + index * strides[0];
 }

@@ -16,11 +16,12 @@ struct Shard {
 MESHWRIGHT_DEVICE int64_t global_of(const Shard& shard, int64_t local) {
   int64_t position = 0, stride = 1;
   for (int i = shard.count; i-- > 0;) {
-    const int64_t at = shard.starts[i] + local % shard.extents[i];
+    const int64_t rest = i == 0 ? 0 : quotient(local, shard.extents[i]),
+                  at = shard.starts[i] + local - rest * shard.extents[i];
     if (at >= shard.atoms[i]) return -1;
     position += at * stride;
     stride *= shard.atoms[i];
-    local /= shard.extents[i];
+    local = rest;
   }
   return position;
 }
@@ -30,11 +31,11 @@ MESHWRIGHT_DEVICE int64_t local_of(const Shard& shard, int64_t global) {
   if (global < 0) return -1;
   int64_t position = 0, stride = 1;
   for (int i = shard.count; i-- > 0;) {
-    const int64_t at = global % shard.atoms[i] - shard.starts[i];
+    const int64_t rest = quotient(global, shard.atoms[i]), at = global - rest * shard.atoms[i] - shard.starts[i];
     if (at < 0 || at >= shard.extents[i]) return -1;
     position += at * stride;
     stride *= shard.extents[i];
-    global /= shard.atoms[i];
+    global = rest;
   }
   return global == 0 ? position : -1;
 }
@@ -51,26 +52,37 @@ struct LookupArguments {
 };
 
 MESHWRIGHT_KERNEL(look_up, LookupArguments) {
-  const int64_t row =
-      local_of(arguments.shard, static_cast<int64_t>(load(arguments.indices, index / arguments.columns)));
-  store(arguments.rows, index,
-        row < 0 ? 0 : load(arguments.table, row * arguments.columns + index % arguments.columns));
+  const int64_t position = quotient(index, arguments.columns), column = index - position * arguments.columns,
+                row = local_of(arguments.shard, static_cast<int64_t>(load(arguments.indices, position)));
+  store(arguments.rows, index, row < 0 ? 0 : load(arguments.table, row * arguments.columns + column));
+}
+
+// The nearest position from `at` on, by steps of 1 or -1, that names this; the lanes look at as many at a time. -1:
+// none.
+MESHWRIGHT_DEVICE int64_t nearest(const LookupArguments& arguments, double named, int64_t at, int64_t step, int lane) {
+  for (; at >= 0 && at < arguments.positions; at += step * kLanes) {
+    const int64_t own = at + step * lane;
+    const bool is_here = own >= 0 && own < arguments.positions && load(arguments.indices, own) == named;
+    const double found = maximum_of_lanes(is_here ? kLanes - lane : 0);
+    if (found > 0) return at + step * (kLanes - static_cast<int64_t>(found));
+  }
+  return -1;
 }
 
 // One index a position.
-MESHWRIGHT_KERNEL(look_up_chain, LookupArguments) {
+MESHWRIGHT_ROW_KERNEL(look_up_chain, LookupArguments) {
   const double named = load(arguments.indices, index);
-  int64_t next = index + 1, before = index;
-  while (next < arguments.positions && load(arguments.indices, next) != named) ++next;
-  while (before > 0 && load(arguments.indices, before - 1) != named) --before;
-  arguments.chain[2 * index] = next < arguments.positions ? next : -1;
-  arguments.chain[2 * index + 1] = before > 0 ? 1 : 0;
+  const int64_t next = nearest(arguments, named, index + 1, 1, lane),
+                before = nearest(arguments, named, index - 1, -1, lane);
+  if (lane != 0) return;
+  arguments.chain[2 * index] = next;
+  arguments.chain[2 * index + 1] = before >= 0 ? 1 : 0;
 }
 
 // One index a position and a column. The first position that names a row adds up all that do, in their order; other
 // rows of the table stay as they are.
 MESHWRIGHT_KERNEL(look_up_gradient, LookupArguments) {
-  const int64_t position = index / arguments.columns, column = index % arguments.columns;
+  const int64_t position = quotient(index, arguments.columns), column = index - position * arguments.columns;
   if (arguments.chain[2 * position + 1] != 0) return;
   const int64_t named = static_cast<int64_t>(load(arguments.indices, position)),
                 row = named == arguments.padding ? -1 : local_of(arguments.shard, named);
@@ -98,8 +110,9 @@ MESHWRIGHT_KERNEL(pick, PickArguments) {
   int64_t position[kMaxRank] = {};
   int64_t rest = index;
   for (int d = arguments.sizes.rank; d-- > 0;) {
-    position[d] = rest % arguments.sizes.of[d];
-    rest /= arguments.sizes.of[d];
+    const int64_t outer = quotient(rest, arguments.sizes.of[d]);
+    position[d] = rest - outer * arguments.sizes.of[d];
+    rest = outer;
   }
   int64_t source = 0;
   bool inside = true;

@@ -77,7 +77,7 @@ MESHWRIGHT_ROW_KERNEL(loss_combine, LossArguments) {
 
 // One index a logit.
 MESHWRIGHT_KERNEL(loss_gradient, LossArguments) {
-  const int64_t n = index / arguments.classes, c = index % arguments.classes;
+  const int64_t n = quotient(index, arguments.classes), c = index - n * arguments.classes;
   double scale = load(arguments.terms, 2 * arguments.positions + n) *
                  load(arguments.gradient, arguments.reduction == LossReduction::none ? n : 0);
   if (scale == 0 || global_of(arguments.shard, c) < 0) {

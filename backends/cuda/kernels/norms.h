@@ -30,16 +30,17 @@ MESHWRIGHT_ROW_KERNEL(norm_statistics, NormArguments) {
   arguments.statistics[2 * index + 1] = 1 / sqrt(square / count + arguments.epsilon);
 }
 
-// Of an element, by its place.
-MESHWRIGHT_DEVICE double normalized(const NormArguments& arguments, int64_t index) {
-  const double* statistics = arguments.statistics + index / arguments.extent * 2;
+// Of an element, by its row and its place.
+MESHWRIGHT_DEVICE double normalized(const NormArguments& arguments, int64_t row, int64_t index) {
+  const double* statistics = arguments.statistics + 2 * row;
   return (load(arguments.input, index) - statistics[0]) * statistics[1];
 }
 
 MESHWRIGHT_KERNEL(norm_rows, NormArguments) {
-  double number = normalized(arguments, index);
-  if (arguments.has_weight) number *= load(arguments.weight, index % arguments.extent);
-  if (arguments.has_bias) number += load(arguments.bias, index % arguments.extent);
+  const int64_t row = quotient(index, arguments.extent), column = index - row * arguments.extent;
+  double number = normalized(arguments, row, index);
+  if (arguments.has_weight) number *= load(arguments.weight, column);
+  if (arguments.has_bias) number += load(arguments.bias, column);
   store(arguments.result, index, number);
 }
 
@@ -52,13 +53,14 @@ MESHWRIGHT_ROW_KERNEL(norm_input_gradient, NormArguments) {
   for (int64_t i = lane; i < arguments.extent; i += kLanes) {
     const double h = load(arguments.gradient, first + i) * (arguments.has_weight ? load(arguments.weight, i) : 1);
     sum += h;
-    product += h * normalized(arguments, first + i);
+    product += h * normalized(arguments, index, first + i);
   }
   sum = sum_of_lanes(sum);
   product = sum_of_lanes(product);
   for (int64_t i = lane; i < arguments.extent; i += kLanes) {
     const double h = load(arguments.gradient, first + i) * (arguments.has_weight ? load(arguments.weight, i) : 1);
-    const double made = h - (arguments.rms ? 0 : sum / count) - normalized(arguments, first + i) * product / count;
+    const double made =
+        h - (arguments.rms ? 0 : sum / count) - normalized(arguments, index, first + i) * product / count;
     store(arguments.result, first + i, made * arguments.statistics[2 * index + 1]);
   }
 }
@@ -68,7 +70,7 @@ MESHWRIGHT_ROW_KERNEL(norm_weight_gradient, NormArguments) {
   double sum = 0;
   for (int64_t row = lane; row < arguments.rows; row += kLanes)
     sum += load(arguments.gradient, row * arguments.extent + index) *
-           normalized(arguments, row * arguments.extent + index);
+           normalized(arguments, row, row * arguments.extent + index);
   sum = sum_of_lanes(sum);
   if (lane == 0) store(arguments.result, index, sum);
 }

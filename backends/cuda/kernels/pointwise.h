@@ -164,10 +164,15 @@ MESHWRIGHT_DEVICE double value_of(Function function, const double* x, double n) 
 
 // The result may be an operand itself: an element is read before it is written.
 MESHWRIGHT_KERNEL(pointwise, PointwiseArguments) {
-  double x[4] = {0, 0, 0, 0};
-  for (int i = 0; i < arguments.operands; ++i)
-    x[i] = load(arguments.operand[i], offset_of(arguments.sizes, arguments.operand[i].strides, index));
-  x[arguments.operands] = arguments.other;
+  double x[4];
+#if defined(__CUDACC__)
+#pragma unroll  // so that the numbers stay in registers
+#endif
+  for (int i = 0; i < 4; ++i) {
+    x[i] = arguments.other;
+    if (i < 3 && i < arguments.operands)
+      x[i] = load(arguments.operand[i], offset_of(arguments.sizes, arguments.operand[i].strides, index));
+  }
   store(arguments.result, offset_of(arguments.sizes, arguments.result.strides, index),
         value_of(arguments.function, x, arguments.number));
 }

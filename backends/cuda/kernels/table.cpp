@@ -22,7 +22,7 @@ const std::array<Kernel, kKernels>& kernels() {
       MESHWRIGHT_ROW_ENTRY(norm_bias_gradient, NormArguments),
       MESHWRIGHT_ENTRY(optimize, OptimizerArguments),
       MESHWRIGHT_ENTRY(look_up, LookupArguments),
-      MESHWRIGHT_ENTRY(look_up_chain, LookupArguments),
+      MESHWRIGHT_ROW_ENTRY(look_up_chain, LookupArguments),
       MESHWRIGHT_ENTRY(look_up_gradient, LookupArguments),
       MESHWRIGHT_ENTRY(pick, PickArguments),
       MESHWRIGHT_ROW_ENTRY(loss_maximum, LossArguments),
