@@ -27,7 +27,7 @@ _OVERLAP_REPEATS = 8
 _LARGEST_STRETCH = 4.0
 _MOST_PAIRS = 64
 _LEAST_SECONDS = 1e-9
-_REPLAYED = 200  # kernels of a graph
+_GRAPH_SECONDS, _MOST_CAPTURED = 0.005, 200  # of calls in a graph
 
 
 @dataclass(frozen=True)
@@ -122,19 +122,19 @@ class Meter:
                 (a, b), (c, d), (e, f) = next(pairs), next(pairs), next(pairs)
                 return a @ b.T, c @ d, e.T @ f
 
-            points[2 * n ** 3] = self._seconds(all_three) / 3
+            points[2 * n ** 3] = self._device_seconds(all_three) / 3
         return Curve.of(points)
 
     def _best_product(self, dtype: torch.dtype) -> float:
         n = self._sizes.best
         a = self._random(n, n).to(dtype)
-        return 2 * n ** 3 / self._seconds(lambda: a @ a)
+        return 2 * n ** 3 / self._device_seconds(lambda: a @ a)
 
     def _memory(self) -> Curve:
         points = {}
         for n in self._sizes.elements:
             pairs = self._several(n)
-            points[12 * n] = self._seconds(lambda: torch.add(*next(pairs)))
+            points[12 * n] = self._device_seconds(lambda: torch.add(*next(pairs)))
         return Curve.of(points)
 
     def _vector_flops(self) -> float:
@@ -143,8 +143,8 @@ class Meter:
         """
         rows = self._sizes.rows
         x, weight = self._random(rows, rows).to(self._sizes.attention), self._random(rows).to(self._sizes.attention)
-        exponential = self._seconds(x.exp)
-        norm = self._seconds(lambda: F.layer_norm(x, weight.shape, weight, weight)) / 8
+        exponential = self._device_seconds(x.exp)
+        norm = self._device_seconds(lambda: F.layer_norm(x, weight.shape, weight, weight)) / 8
         return x.numel() / statistics.fmean([exponential, norm])
 
     def _launch_seconds(self) -> tuple[float, float]:
@@ -154,16 +154,10 @@ class Meter:
         block = _TinyBlock().to(self._device)
         x = self._random(1, 2, _TinyBlock.WIDTH).requires_grad_()
         launch = self._seconds(lambda: block(x).sum().backward()) / _TinyBlock.KERNELS
-        return (self._replayed_seconds(), launch) if self._device.type == "cuda" else (launch, 0.0)
-
-    def _replayed_seconds(self) -> float:
-        """Of a kernel that the host does not launch: one of a graph."""
+        if self._device.type != "cuda":
+            return launch, 0.0
         x = self._random(_TinyBlock.WIDTH)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # NCCL's own thread asks for events meanwhile
-            for _ in range(_REPLAYED):
-                x.add_(1.0)
-        return self._seconds(graph.replay) / _REPLAYED
+        return self._device_seconds(lambda: x.add_(1.0)), launch
 
     def _attention(self, peak: float) -> Attention:
         """The least squares of the rates' logarithms, among the halves of a grid."""
@@ -172,10 +166,13 @@ class Meter:
         for keys, head in itertools.product(self._sizes.keys, self._sizes.head):
             q, k, v = (self._random(batch, heads, keys, head).to(self._sizes.attention).requires_grad_() for _ in range(3))
             flops = 4 * batch * heads * keys * keys * head / 2
-            out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-            gradient = torch.ones_like(out)
-            forward = self._seconds(lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True))
-            backward = self._seconds(lambda: torch.autograd.grad(out, (q, k, v), gradient, retain_graph=True))
+            gradient = torch.ones_like(q)
+
+            def attend() -> torch.Tensor:
+                return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+            forward = self._device_seconds(attend)
+            backward = max(self._device_seconds(lambda: torch.autograd.grad(attend(), (q, k, v), gradient)) - forward, _LEAST_SECONDS)
             rates[keys, head] = flops / forward
             backwards.append(2.5 * forward / backward)
         return _fitted(rates, peak, statistics.median(backwards))
@@ -225,6 +222,19 @@ class Meter:
                 work()
 
         return statistics.median(self._largest(self._times(part, _PARTS, together=True))) / count
+
+    def _device_seconds(self, work: Callable[[], object]) -> float:
+        """The time of one call of many in a row, without a host's beside the device: on a GPU they are a graph's."""
+        if self._device.type != "cuda":
+            return self._seconds(work)
+        work()  # what a library sets up at first can't be captured
+        once = self._largest(self._times(work, 1))[0]
+        count = min(max(round(_GRAPH_SECONDS / max(once, _LEAST_SECONDS)), 1), _MOST_CAPTURED)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # NCCL's own thread asks for events meanwhile
+            for _ in range(count):
+                work()
+        return self._seconds(graph.replay) / count
 
     def _collective_seconds(self, collective: Callable[[], object], repeats: int) -> float:
         """The time that a collective adds to a step that computes before and behind it: ranks come to it at different times."""
