@@ -1,4 +1,5 @@
 // Runs a training step on GPUs, one for each rank, all of one machine (docs/gpu.md).
+#include <algorithm>
 #include <charconv>
 #include <memory>
 #include <optional>
@@ -9,6 +10,7 @@
 
 #include "device_rank.h"
 #include "devices.h"
+#include "execution.h"
 #include "loaded_driver.h"
 #include "loopback_driver.h"
 #include "meshwright/backend.h"
@@ -37,6 +39,20 @@ constexpr meshwright_config_key_v1 kSchema[] = {
     {"products", "text", "", "\"library\"",
      "\"library\": products of matrices by cuBLASLt, where it is found; \"kernels\": by this backend's own kernel"},
 };
+
+// Where most is held, and the largest of what a rank may hold then.
+std::string what_is_large(const Program& program, const std::vector<Occurrence>& steps, const RankStep& step) {
+  std::string said;
+  const auto at = std::ranges::find(steps, static_cast<std::size_t>(step.peak_instruction), &Occurrence::instruction);
+  if (at != steps.end()) said = "most is held at " + describe(program, *at) + "; ";
+  ProgramValueId largest = 0;
+  for (ProgramValueId id = 1; id < program.values.size(); ++id) {
+    if (program.local_bytes(id) > program.local_bytes(largest)) largest = id;
+  }
+  return program.values.empty() ? said
+                                : said + "the largest tensor is '" + program.values[largest].name + "', " +
+                                      std::to_string(program.local_bytes(largest)) + " bytes";
+}
 
 // All that ranks share, for as long as there are any.
 struct Session {
@@ -101,7 +117,8 @@ class Cuda final : public Backend {
               .build();
       if (!step) return step.error();
       collect_groups(*step, groups);
-      if (Status status = session.devices.make_memory(rank, *step); !status) return status;
+      if (Status status = session.devices.make_memory(rank, *step, what_is_large(input.program, steps, *step)); !status)
+        return status;
       blocks.push_back(step->block);
       blocks.back().base = session.devices.of(rank).memory;
     }

@@ -98,18 +98,18 @@ Status Devices::make_communicator(const GroupKey& group) {
   return check(driver_, EntryPoint::group_end, driver_.group_end());
 }
 
-Status Devices::make_memory(std::int64_t rank, const RankStep& step) {
+Status Devices::make_memory(std::int64_t rank, const RankStep& step, const std::string& what_is_large) {
   RankDevice& device = ranks_[static_cast<std::size_t>(rank)];
   if (Status status = check(driver_, EntryPoint::set_device, driver_.set_device(static_cast<int>(rank))); !status)
     return status;
   const std::size_t bytes = step.block.bytes();
   if (Status status = check(driver_, EntryPoint::allocate, driver_.allocate(device.memory, bytes)); !status) {
-    return add_context("rank " + std::to_string(rank) + " needs " + std::to_string(bytes) +
-                           " bytes: " + std::to_string(step.block.arena_bytes) + " for values, " +
-                           std::to_string(step.block.state_bytes) + " for the optimizer, " +
-                           std::to_string(bytes - step.block.arena_bytes - step.block.state_bytes) +
-                           " for constants and copies; plan with a smaller --set search.memory_budget",
-                       status.error());
+    return add_context(
+        "rank " + std::to_string(rank) + " needs " + std::to_string(bytes) + " bytes: " +
+            std::to_string(step.block.arena_bytes) + " for values, " + std::to_string(step.block.state_bytes) +
+            " for the optimizer, " + std::to_string(bytes - step.block.arena_bytes - step.block.state_bytes) +
+            " for constants and copies; " + what_is_large + "; plan with a smaller --set search.memory_budget",
+        status.error());
   }
   device.events.resize(step.events);
   for (Event& event : device.events) {

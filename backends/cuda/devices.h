@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "command.h"
@@ -46,7 +47,7 @@ class Devices {
   Status make_communicators(const std::set<GroupKey>& groups);
   // A rank's memory, and as many events as its step has. Errors: the driver's; of too little memory, with how much is
   // needed.
-  Status make_memory(std::int64_t rank, const RankStep& step);
+  Status make_memory(std::int64_t rank, const RankStep& step, const std::string& what_is_large);
 
   [[nodiscard]] Driver& driver() const { return driver_; }
   [[nodiscard]] const RankDevice& of(std::int64_t rank) const { return ranks_[static_cast<std::size_t>(rank)]; }

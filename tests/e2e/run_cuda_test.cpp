@@ -211,6 +211,8 @@ TEST_F(RunCuda, WarnsOfWhatFailsAtTheEnd) {
 TEST_F(RunCuda, SaysHowMuchMemoryARankNeeds) {
   const Outcome outcome = run_failing(planned("mlp_tiny", "--mesh 2x4"), "\"cudaMalloc:4:2\"");
   EXPECT_THAT(outcome.errors, HasSubstr("rank 3 needs "));
+  EXPECT_THAT(outcome.errors, HasSubstr("most is held at instruction "));
+  EXPECT_THAT(outcome.errors, HasSubstr("; the largest tensor is '"));
   EXPECT_THAT(outcome.errors, HasSubstr(" for the optimizer, "));
   EXPECT_THAT(outcome.errors, HasSubstr("search.memory_budget"));
 }
