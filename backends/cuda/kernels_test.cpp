@@ -1,6 +1,6 @@
 // Every kernel's arithmetic, on the host, against what the op families say that their ops mean: on the cases of the
-// families (cases.txt in each one's folder), forward and backward, and on those below; with operands that lie row by
-// row, and with operands whose dimensions lie the other way round. The same on a GPU where there is one.
+// families (cases.txt in each one's folder), forward and backward, and on those of kernel_cases.h; with operands that
+// lie row by row, and with operands whose dimensions lie the other way round. The same on a GPU where there is one.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -18,6 +18,7 @@
 #include "gpu.h"
 #include "guarded_kernel.h"
 #include "host_product.h"
+#include "kernel_cases.h"
 #include "kernels/kernel.h"
 #include "meshwright/interpret.h"
 #include "meshwright/plugin.h"
@@ -27,93 +28,6 @@
 
 namespace meshwright::cuda {
 namespace {
-
-// Ops that have kernels.
-constexpr std::string_view kOps[] = {
-    "aten.mul.Tensor",
-    "aten.mul.Scalar",
-    "aten.div.Tensor",
-    "aten.neg",
-    "aten.clone",
-    "aten._to_copy",
-    "aten.exp",
-    "aten.log",
-    "aten.sqrt",
-    "aten.rsqrt",
-    "aten.reciprocal",
-    "aten.abs",
-    "aten.sin",
-    "aten.cos",
-    "aten.tanh",
-    "aten.tanh_backward",
-    "aten.sigmoid",
-    "aten.relu",
-    "aten.silu",
-    "aten.silu_backward",
-    "aten.pow.Tensor_Tensor",
-    "aten.pow.Tensor_Scalar",
-    "aten.maximum",
-    "aten.minimum",
-    "aten.min.other",
-    "aten.where.self",
-    "aten.where.ScalarOther",
-    "aten.where.Scalar",
-    "aten.eq.Tensor",
-    "aten.ne.Scalar",
-    "aten.le.Tensor",
-    "aten.__and__.Tensor",
-    "aten.logical_not",
-    "aten.add.Tensor",
-    "aten.sub.Tensor",
-    "aten.gelu",
-    "aten.gelu_backward",
-    "aten.threshold_backward",
-    "aten.masked_fill.Scalar",
-    "aten.mm",
-    "aten.bmm",
-    "aten.matmul",
-    "aten.addmm",
-    "aten.baddbmm",
-    "aten.linear",
-    "aten.sum",
-    "aten.sum.dim_IntList",
-    "aten.mean",
-    "aten.mean.dim",
-    "aten.cumsum",
-    "aten.layer_norm",
-    "aten.rms_norm",
-    "meshwright.layer_norm_backward",
-    "meshwright.rms_norm_backward",
-    "aten.embedding",
-    "aten.embedding_dense_backward",
-    "aten.index.Tensor",
-    "aten.gather",
-    "aten.copy",
-    "aten.slice_backward",
-    "aten.slice_scatter",
-    "aten.cat",
-    "aten.pad",
-    "aten.constant_pad_nd",
-    "aten.diff",
-    "aten.view",
-    "aten.permute",
-    "aten.transpose.int",
-    "aten.t",
-    "aten.expand",
-    "aten.slice.Tensor",
-    "aten.select.int",
-    "aten.unsqueeze",
-    "aten.split.Tensor",
-    "aten.scaled_dot_product_attention",
-    "meshwright.attention_backward",
-    "aten.cross_entropy_loss",
-    "meshwright.cross_entropy_backward",
-    "meshwright.cross_entropy_maximum",
-    "meshwright.cross_entropy_terms",
-    "meshwright.cross_entropy_count",
-    "meshwright.cross_entropy_combine",
-    "meshwright.cross_entropy_combine_backward",
-};
 
 // All families, as the program loads them.
 class LoadedFamilies final : public OpTable {
@@ -190,108 +104,6 @@ bool is_close(double made, double expected, DType dtype) {
   if (made == expected) return true;
   const double tolerance = dtype == DType::float64 ? 1e-11 : dtype == DType::float32 ? 1e-5 : 0;
   return std::abs(made - expected) <= tolerance * std::max(1.0, std::abs(expected));
-}
-
-// What ranks execute in the place of an op, which no family's own cases hold.
-struct LocalCase {
-  struct Drawn {
-    const char* name;
-    TensorType type;
-    int below = 0;  // integers count up to it, again and again; floating point is between 0.5 and 1.5, or, below 0, of
-                    // both signs
-  };
-  const char* op;
-  Attributes attributes;
-  std::vector<Drawn> operands;
-  TensorType result;
-};
-
-TensorType floats(std::vector<std::int64_t> shape) { return {DType::float32, std::move(shape)}; }
-
-// A shard of `name`: `extent` positions from `start` on, of `size`.
-Attributes shard(const std::string& name, std::int64_t size, std::int64_t extent, std::int64_t start,
-                 Attributes others = {}) {
-  others[name + "_atoms"] = std::vector<std::int64_t>{size};
-  others[name + "_extents"] = std::vector<std::int64_t>{extent};
-  others[name + "_starts"] = std::vector<std::int64_t>{start};
-  return others;
-}
-
-std::vector<LocalCase> local_cases() {
-  const TensorType labels{DType::int64, {14}};
-  std::vector<LocalCase> cases;
-  for (const std::int64_t start : {0, 4, 8}) {  // the last shard has rows, or classes, that pad
-    cases.push_back({"aten.embedding",
-                     shard("rows", 10, 4, start),
-                     {{"weight", floats({4, 3})}, {"indices", {DType::int64, {2, 5}}, 10}},
-                     floats({2, 5, 3})});
-    cases.push_back({"aten.embedding_dense_backward",
-                     shard("rows", 10, 4, start, {{"num_weights", std::int64_t{4}}}),
-                     {{"grad_output", floats({4, 5, 3}), -1}, {"indices", {DType::int64, {4, 5}}, 10}},
-                     floats({4, 3})});
-  }
-  for (const std::int64_t start : {0, 4}) {
-    const Attributes classes = shard("classes", 7, 4, start, {{"ignore_index", std::int64_t{2}}});
-    cases.push_back({"meshwright.cross_entropy_maximum", classes, {{"self", floats({14, 4}), -1}}, floats({14})});
-    cases.push_back({"meshwright.cross_entropy_terms",
-                     classes,
-                     {{"self", floats({14, 4}), -1}, {"target", labels, 7}, {"maximum", floats({14})}},
-                     floats({3, 14})});
-    cases.push_back({"meshwright.cross_entropy_combine_backward",
-                     classes,
-                     {{"grad_output", floats({})},
-                      {"self", floats({14, 4}), -1},
-                      {"target", labels, 7},
-                      {"maximum", floats({14})},
-                      {"terms", floats({3, 14})},
-                      {"count", floats({})}},
-                     floats({14, 4})});
-  }
-  cases.push_back({"meshwright.cross_entropy_count", {}, {{"terms", floats({3, 6})}}, floats({})});
-  cases.push_back(
-      {"meshwright.cross_entropy_combine", {}, {{"terms", floats({3, 6})}, {"count", floats({})}}, floats({})});
-  cases.push_back(
-      {"meshwright.cross_entropy_combine", {{"reduction", std::int64_t{0}}}, {{"terms", floats({3, 6})}}, floats({6})});
-  cases.push_back({"aten.pad",
-                   {{"pad", std::vector<std::int64_t>{-1, 2, 1, 0}}, {"mode", std::string("constant")}, {"value", 7.0}},
-                   {{"self", floats({2, 3})}},
-                   floats({3, 4})});
-  // Products of float32, which a library computes: broadcast batches and addends.
-  const auto drawn = [](const char* name, std::vector<std::int64_t> shape) {
-    return LocalCase::Drawn{name, floats(std::move(shape)), -1};
-  };
-  const Attributes scaled{{"alpha", 0.5}, {"beta", 2.0}};
-  cases.push_back({"aten.mm", {}, {drawn("self", {3, 4}), drawn("mat2", {4, 5})}, floats({3, 5})});
-  cases.push_back({"aten.bmm", {}, {drawn("self", {2, 3, 4}), drawn("mat2", {2, 4, 5})}, floats({2, 3, 5})});
-  for (const auto& [a, b, result] :
-       std::vector<std::array<std::vector<std::int64_t>, 3>>{{{{4}, {4, 5}, {5}}},
-                                                             {{{3, 4}, {4}, {3}}},
-                                                             {{{2, 3, 4}, {4, 5}, {2, 3, 5}}},
-                                                             {{{2, 3, 4, 5}, {2, 3, 5, 6}, {2, 3, 4, 6}}},
-                                                             {{{2, 3, 4, 5}, {3, 5, 6}, {2, 3, 4, 6}}}})
-    cases.push_back({"aten.matmul", {}, {drawn("self", a), drawn("other", b)}, floats(result)});
-  for (const std::vector<std::int64_t>& addend :
-       std::vector<std::vector<std::int64_t>>{{5}, {1}, {3, 1}, {1, 5}, {3, 5}})
-    cases.push_back(
-        {"aten.addmm", scaled, {drawn("self", addend), drawn("mat1", {3, 4}), drawn("mat2", {4, 5})}, floats({3, 5})});
-  for (const std::vector<std::int64_t>& addend :
-       std::vector<std::vector<std::int64_t>>{{1, 3, 5}, {2, 3, 5}, {2, 1, 5}})
-    cases.push_back({"aten.baddbmm",
-                     scaled,
-                     {drawn("self", addend), drawn("batch1", {2, 3, 4}), drawn("batch2", {2, 4, 5})},
-                     floats({2, 3, 5})});
-  for (const std::vector<std::int64_t>& input : std::vector<std::vector<std::int64_t>>{{4}, {3, 4}, {2, 3, 4}}) {
-    std::vector<std::int64_t> result = input;
-    result.back() = 5;
-    cases.push_back({"aten.linear", {}, {drawn("input", input), drawn("weight", {5, 4})}, floats(result)});
-    cases.push_back(
-        {"aten.linear", {}, {drawn("input", input), drawn("weight", {5, 4}), drawn("bias", {5})}, floats(result)});
-  }
-  cases.push_back({"aten.scaled_dot_product_attention",
-                   shard("queries", 8, 4, 4, {{"is_causal", true}}),
-                   {{"query", floats({2, 4, 3}), -1}, {"key", floats({2, 8, 3}), -1}, {"value", floats({2, 8, 5}), -1}},
-                   floats({2, 4, 5})});
-  return cases;
 }
 
 // What libraries compute; the families' cases are of float64.

@@ -1,5 +1,6 @@
 // Attention, forward and backward. The probabilities lie in scratch, where cuDNN's kernels keep a logarithm for each
 // row: as float32 where a library computes the products (AttentionProducts), else as doubles.
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -7,6 +8,7 @@
 
 #include "attention_products.h"
 #include "kernels/attention.h"
+#include "kernels/reductions.h"
 #include "op_writer.h"
 
 namespace meshwright::cuda {
@@ -57,6 +59,36 @@ class AttentionWriter {
     reads_.push_back({memory, bytes});
   }
 
+  // The mask's, which is the scores', summed over what the mask is repeated for.
+  Status write_mask_gradient(const Seen& result) {
+    if (!is_floating(result.type.dtype)) return bad_input("cuda has no kernel for the gradient of a boolean mask");
+    std::vector<std::int64_t> scores(writer_.operand("query")->type.shape);
+    scores.back() = arguments_.s;
+    const Seen slopes = seen_at(reinterpret_cast<std::byte*>(arguments_.slopes), {DType::float64, std::move(scores)});
+    const std::size_t missing = slopes.strides.size() - result.strides.size();
+    std::vector<std::int64_t> kept, kept_strides, reduced, reduced_strides;
+    for (std::size_t d = 0; d < slopes.strides.size(); ++d) {
+      const bool repeats = d < missing || result.type.shape[d - missing] != slopes.type.shape[d];
+      (repeats ? reduced : kept).push_back(slopes.type.shape[d]);
+      (repeats ? reduced_strides : kept_strides).push_back(slopes.strides[d]);
+    }
+    const Result<Sizes> kept_sizes = sizes_for(kept), reduced_sizes = sizes_for(reduced);
+    const Result<View> from = view_for(slopes, kept_strides), target = view_for(result, {});
+    if (!kept_sizes) return kept_sizes.error();
+    if (!reduced_sizes) return reduced_sizes.error();
+    if (!from) return from.error();
+    if (!target) return target.error();
+    ReduceArguments sum;
+    sum.kept = *kept_sizes;
+    sum.reduced = *reduced_sizes;
+    for (const std::int64_t size : reduced) sum.count *= size;
+    sum.from = *from;
+    std::ranges::copy(reduced_strides, sum.reduced_strides);
+    sum.result = *target;
+    writer_.launch(KernelId::reduce, sum, result.type.elements(), {slopes.range()}, {result.range()});
+    return Done{};
+  }
+
   Status write(KernelId kernel, const Seen& result) {
     const Result<View> made = view_for(result, {});
     if (!made) return made.error();
@@ -102,7 +134,7 @@ Status write_attention(OpWriter& writer) {
 
 Status write_attention_backward(OpWriter& writer) {
   const std::vector<std::int64_t> mask = writer.call.node.integers("output_mask");
-  if (mask.size() > 3 && mask[3] != 0) return bad_input("cuda has no kernel for the gradient of an attention's mask");
+  const bool wants_mask = mask.size() > 3 && mask[3] != 0;
   const Seen* gradients[3] = {};  // of query, key, value; null: not asked for
   std::size_t next = 0;
   for (std::size_t i = 0; i < 3; ++i) {
@@ -111,7 +143,8 @@ Status write_attention_backward(OpWriter& writer) {
   AttentionWriter attention(writer);
   if (Status status = attention.read(); !status) return status;
   AttentionProducts products(writer, attention.arguments(), attention.reads());
-  const Result<bool> is_written = products.write_gradients(gradients);
+  // A mask's gradient wants all slopes in doubles.
+  const Result<bool> is_written = wants_mask ? Result<bool>(false) : products.write_gradients(gradients);
   if (!is_written) return is_written.error();
   if (*is_written) return Done{};
   attention.write_between(KernelId::attention_probabilities, &AttentionArguments::probabilities);
@@ -122,7 +155,7 @@ Status write_attention_backward(OpWriter& writer) {
     if (gradients[i] == nullptr) continue;
     if (Status status = attention.write(kKernelOf[i], *gradients[i]); !status) return status;
   }
-  return Done{};
+  return wants_mask ? attention.write_mask_gradient(writer.results[next]) : Status(Done{});
 }
 
 }  // namespace

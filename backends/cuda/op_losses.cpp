@@ -25,18 +25,26 @@ class LossWriter {
                                                    {"maximum", &arguments_.maximum},     {"terms", &arguments_.terms},
                                                    {"count", &arguments_.count},         {"weight", &arguments_.weight},
                                                    {"grad_output", &arguments_.gradient}};
-    if (Status status = writer_.view_in_rows(named, reads_); !status) return status;
+    const Seen* given = writer_.operand("self");
+    for (const auto& each : named) {
+      if (each.second == &arguments_.logits && given != nullptr && given->type.rank() > 2) continue;
+      if (Status status = writer_.view_in_rows({&each, 1}, reads_); !status) return status;
+    }
+    if (given != nullptr && given->type.rank() > 2) {
+      if (Status status = take_turned(*given); !status) return status;
+    }
     arguments_.has_count = writer_.operand("count") != nullptr;
     arguments_.has_weight = writer_.operand("weight") != nullptr;
-    if (const Seen* terms = writer_.operand("terms")) arguments_.positions = terms->type.shape[1];
+    if (const Seen* terms = writer_.operand("terms")) arguments_.positions = terms->type.elements() / 3;
     const Seen* logits = writer_.operand("self");
     if (logits == nullptr) return Done{};
     const Seen* labels = writer_.operand("target");
-    if (logits->type.rank() != 2 || (labels != nullptr && is_floating(labels->type.dtype)))
-      return bad_input("cuda has a kernel for logits of two dimensions with labels alone, and these are " +
+    if (logits->type.rank() < 2 || (labels != nullptr && is_floating(labels->type.dtype)))
+      return bad_input("cuda has a kernel for logits of two dimensions and more with labels alone, and these are " +
                        to_string(logits->type));
-    arguments_.positions = logits->type.shape[0];
     arguments_.classes = logits->type.shape[1];
+    arguments_.positions =
+        arguments_.classes == 0 ? logits->type.shape[0] : logits->type.elements() / arguments_.classes;
     const Result<Shard> shard = shard_of(writer_.call.node, "classes", arguments_.classes);
     if (!shard) return shard.error();
     arguments_.shard = *shard;
@@ -46,6 +54,7 @@ class LossWriter {
   // One step, whose result is the call's first.
   Status write(KernelId kernel, View LossArguments::*made, std::int64_t count) {
     const Seen& result = writer_.results[0];
+    if (kernel == KernelId::loss_gradient && result.type.rank() > 2) return write_turned(result);
     if (Status status = set(result, arguments_.*made); !status) return status;
     writer_.launch(kernel, arguments_, count, reads_, {result.range()});
     return Done{};
@@ -79,6 +88,29 @@ class LossWriter {
   [[nodiscard]] std::int64_t logits() const { return arguments_.positions * arguments_.classes; }
 
  private:
+  // The same elements with their classes innermost: a row for each position.
+  static Seen classes_last(const Seen& tensor) {
+    Seen turned = tensor;
+    std::rotate(turned.type.shape.begin() + 1, turned.type.shape.begin() + 2, turned.type.shape.end());
+    std::rotate(turned.strides.begin() + 1, turned.strides.begin() + 2, turned.strides.end());
+    return turned;
+  }
+
+  Status take_turned(const Seen& logits) {
+    const Result<Seen> rows = writer_.in_rows(classes_last(logits));
+    if (!rows) return rows.error();
+    reads_.push_back(rows->range());
+    return set(*rows, arguments_.logits);
+  }
+
+  Status write_turned(const Seen& result) {
+    const Seen turned = classes_last(result);
+    const Seen rows = seen_at(writer_.scratch(static_cast<std::size_t>(result.type.bytes())), turned.type);
+    if (Status status = set(rows, arguments_.result); !status) return status;
+    writer_.launch(KernelId::loss_gradient, arguments_, result.type.elements(), reads_, {rows.range()});
+    return writer_.copy(rows, turned);
+  }
+
   static Status set(const Seen& tensor, View& view) {
     const Result<View> made = view_for(tensor, {});
     if (!made) return made.error();

@@ -1,6 +1,8 @@
 // Ops that only move elements.
 #include <algorithm>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "kernels/pointwise.h"
@@ -104,14 +106,82 @@ Status write_border(OpWriter& writer) {
   return writer.copy(part_of(from, source, shape), part_of(result, target, shape));
 }
 
-// What slices hold goes into the whole.
+// The gradient of what a border of a constant was put around.
+Status write_border_gradient(OpWriter& writer) {
+  const Node& node = writer.call.node;
+  const std::string mode = node.text("mode", "constant");
+  if (mode != "constant")
+    return bad_input("cuda has a kernel for gradients of borders of a constant alone, and the mode is " + mode);
+  const Seen &from = writer.operands[0], &result = writer.results[0];
+  const std::vector<std::int64_t> widths = node.integers(node.attributes.contains("padding") ? "padding" : "pad");
+  std::vector<std::int64_t> shape = result.type.shape, source(shape.size(), 0), target(shape.size(), 0);
+  for (std::size_t i = 0; i + 1 < widths.size(); i += 2) {
+    const std::size_t d = shape.size() - 1 - i / 2;
+    target[d] = std::max<std::int64_t>(0, -widths[i]);
+    source[d] = std::max<std::int64_t>(0, widths[i]);
+    shape[d] -= target[d] + std::max<std::int64_t>(0, -widths[i + 1]);
+  }
+  if (Status status = fill_with(writer, 0, result); !status) return status;
+  return writer.copy(part_of(from, source, shape), part_of(result, target, shape));
+}
+
+// What moves round along some dimensions: up to two parts along each.
+Status roll(OpWriter& writer, const Seen& from, const Seen& result, std::span<const std::int64_t> distances) {
+  std::vector<std::int64_t> source(distances.size(), 0), target = source, shape = from.type.shape;
+  const std::function<Status(std::size_t)> from_dimension = [&](std::size_t d) -> Status {
+    if (d == distances.size()) return writer.copy(part_of(from, source, shape), part_of(result, target, shape));
+    const std::int64_t size = from.type.shape[d], stays = size - distances[d];
+    for (const bool wraps : {false, true}) {
+      source[d] = wraps ? stays : 0;
+      target[d] = wraps ? 0 : distances[d];
+      shape[d] = wraps ? distances[d] : stays;
+      if (shape[d] == 0) continue;
+      if (Status status = from_dimension(d + 1); !status) return status;
+    }
+    shape[d] = size;
+    return Done{};
+  };
+  return from_dimension(0);
+}
+
+Status write_roll(OpWriter& writer) {
+  const Node& node = writer.call.node;
+  const std::vector<std::int64_t> dims = node.integers("dims"), shifts = node.integers("shifts");
+  const Seen &from = writer.operands[0], &result = writer.results[0];
+  if (from.type.elements() == 0) return Done{};
+  const auto distance = [](std::int64_t shift, std::int64_t size) { return (shift % size + size) % size; };
+  if (dims.empty()) {  // as if it had one dimension
+    const Result<Seen> rows = writer.in_rows(from);
+    if (!rows) return rows.error();
+    const TensorType line{from.type.dtype, {from.type.elements()}};
+    const std::int64_t distances[] = {shifts.empty() ? 0 : distance(shifts[0], from.type.elements())};
+    return roll(writer, seen_at(rows->data, line), seen_at(result.data, line), distances);
+  }
+  std::vector<std::int64_t> distances(from.type.shape.size(), 0);
+  for (std::size_t i = 0; i < dims.size() && i < shifts.size(); ++i) {
+    const auto d = static_cast<std::size_t>(dims[i] < 0 ? dims[i] + from.type.rank() : dims[i]);
+    distances[d] = distance(distances[d] + shifts[i], from.type.shape[d]);
+  }
+  return roll(writer, from, result, distances);
+}
+
+// What slices hold goes into the whole; what one position holds, too, which lacks its dimension.
 Status put_slice(OpWriter& writer, const Seen& from) {
   const Node& node = writer.call.node;
   const Seen& result = writer.results[0];
   const std::size_t dim = dimension_of(node, result.type.rank(), 0);
-  const std::int64_t size = result.type.shape[dim], named = node.integer("start", 0);
+  const bool selects = node.op.starts_with("aten.select");
+  const std::int64_t size = result.type.shape[dim], named = node.integer(selects ? "index" : "start", 0);
   std::vector<std::int64_t> start(result.type.shape.size(), 0);
   start[dim] = std::clamp<std::int64_t>(named < 0 ? named + size : named, 0, size);
+  if (selects) {
+    std::vector<std::int64_t> shape = result.type.shape;
+    shape[dim] = 1;
+    Seen position = part_of(result, start, shape);
+    position.type.shape.erase(position.type.shape.begin() + static_cast<std::ptrdiff_t>(dim));
+    position.strides.erase(position.strides.begin() + static_cast<std::ptrdiff_t>(dim));
+    return writer.copy(from, position);
+  }
   Seen taken = part_of(result, start, from.type.shape);
   taken.strides[dim] *= node.integer("step", 1);
   return writer.copy(from, taken);
@@ -139,9 +209,11 @@ constexpr std::string_view kViews[] = {
 WriteOp movement_op(std::string_view op) {
   if (std::ranges::find(kViews, op) != std::end(kViews)) return write_views;
   if (op == "aten.pad" || op == "aten.constant_pad_nd") return write_border;
+  if (op == "meshwright.pad_backward") return write_border_gradient;
+  if (op == "aten.roll") return write_roll;
   if (op == "aten.diff") return write_difference;
-  if (op == "aten.slice_scatter") return write_slice_scatter;
-  if (op == "aten.slice_backward") return write_slice_gradient;
+  if (op == "aten.slice_scatter" || op == "aten.select_scatter") return write_slice_scatter;
+  if (op == "aten.slice_backward" || op == "aten.select_backward") return write_slice_gradient;
   return op == "aten.cat" ? write_join : nullptr;
 }
 

@@ -36,6 +36,7 @@ constexpr PlainFunction kPlain[] = {
     {"aten.tanh", Function::tanh},
     {"aten.tanh_backward", Function::tanh_slope},
     {"aten.sigmoid", Function::sigmoid},
+    {"aten.sigmoid_backward", Function::sigmoid_slope},
     {"aten.relu", Function::relu},
     {"aten.silu", Function::silu},
     {"aten.silu_backward", Function::silu_slope},

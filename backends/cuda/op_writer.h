@@ -85,7 +85,9 @@ using WriteOp = Status (*)(OpWriter&);
 WriteOp find_op(std::string_view op);
 
 // The same by file: op_pointwise.cpp, op_movement.cpp, op_products.cpp, op_reductions.cpp, op_norms.cpp,
-// op_lookups.cpp, op_losses.cpp, op_attention.cpp.
+// op_lookups.cpp, op_losses.cpp, op_attention.cpp, op_convolutions.cpp, op_batch_norms.cpp, op_pooling.cpp,
+// op_dropout.cpp, op_softmaxes.cpp, op_group_norms.cpp, op_selections.cpp, op_puts.cpp,
+// op_experts.cpp.
 WriteOp pointwise_op(std::string_view op);
 WriteOp movement_op(std::string_view op);
 WriteOp product_op(std::string_view op);
@@ -94,6 +96,15 @@ WriteOp norm_op(std::string_view op);
 WriteOp lookup_op(std::string_view op);
 WriteOp loss_op(std::string_view op);
 WriteOp attention_op(std::string_view op);
+WriteOp convolution_op(std::string_view op);
+WriteOp batch_norm_op(std::string_view op);
+WriteOp pooling_op(std::string_view op);
+WriteOp dropout_op(std::string_view op);
+WriteOp softmax_op(std::string_view op);
+WriteOp group_norm_op(std::string_view op);
+WriteOp selection_op(std::string_view op);
+WriteOp put_op(std::string_view op);
+WriteOp expert_op(std::string_view op);
 
 enum class Function : std::int32_t;
 

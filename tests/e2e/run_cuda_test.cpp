@@ -111,6 +111,14 @@ INSTANTIATE_TEST_SUITE_P(
         Trained{"gpt8", "gpt2_tiny", "slow8", "--mesh 2x4"},
         Trained{"gpt8_zero3", "gpt2_tiny", "slow8", "--mesh 2x4 --set search.zero=3 --set search.batch_axes=all"},
         Trained{"llama8", "llama_tiny", "slow8", "--mesh 2x4"},
+
+        Trained{"vgg1", "vgg_tiny", "a100x1", "--mesh 1"}, Trained{"vgg4", "vgg_tiny", "a100x4", "--mesh 2x2"},
+        Trained{"densenet1", "densenet_tiny", "a100x1", "--mesh 1 --set train.optimizer=sgd"},
+        Trained{"densenet4", "densenet_tiny", "a100x4",
+                "--mesh 2x2 --set search.batch_axes=0 --set train.optimizer=sgd"},
+        Trained{"vit2", "vit_tiny", "a100x2", "--mesh 2"}, Trained{"clip2", "clip_tiny", "a100x2", "--mesh 2"},
+        Trained{"swin1", "swin_tiny", "a100x1", "--mesh 1"}, Trained{"t5_4", "t5_tiny", "a100x4", "--mesh 2x2"},
+        Trained{"unet4", "unet_tiny", "a100x4", "--mesh 2x2"}, Trained{"qwen2", "qwen_moe_tiny", "a100x2", "--mesh 2"},
         Trained{"bert4", "bert_tiny", "a100x4", "--mesh 2x2 --set search.batch_axes=0"},
         Trained{"gpt8_microbatches", "gpt2_deep_tiny", "slow8", "--mesh 2x4 --set train.microbatches=4"}),
     [](const auto& info) { return std::string(info.param.name); });
@@ -236,17 +244,17 @@ TEST_F(RunCuda, RefusesWhatItCanNotRun) {
     EXPECT_THAT(refused.errors, HasSubstr(why));
     EXPECT_EQ(refused.output, "");
   };
-  const std::string convolutions = planned("vgg_tiny", "--mesh 2x2", "plan.json", "a100x4");
-  expect_refused(run_words(convolutions, kRecording),
-                 "cuda has no kernel for aten.conv2d; run the plan with --backend reference or mpi");
+  const std::string spectral = planned("spectral_tiny", "--mesh 1", "plan.json", "a100x1");
+  expect_refused(run_words(spectral, kRecording),
+                 "cuda has no kernel for aten.fft_fft; run the plan with --backend reference or mpi");
   const std::string stages =
       planned("gpt2_deep_tiny", "--mesh 2x2 --set search.stages=2 --set train.microbatches=2", "stages.json");
   expect_refused(run_words(stages, kRecording), "the backend 'cuda' runs no stages of a pipeline yet");
-  expect_refused(run_words(convolutions, "--backend cuda --set emit.cuda.driver=other"),
+  expect_refused(run_words(spectral, "--backend cuda --set emit.cuda.driver=other"),
                  "it is \"nvidia\" or \"recording\"");
-  expect_refused(run_words(convolutions, "--backend cuda --set emit.cuda.products=none"),
+  expect_refused(run_words(spectral, "--backend cuda --set emit.cuda.products=none"),
                  "it is \"library\" or \"kernels\"");
-  expect_refused(run_words(convolutions, "--backend cuda --set 'emit.cuda.failures=[\"cudaNothing:1:2\"]'"),
+  expect_refused(run_words(spectral, "--backend cuda --set 'emit.cuda.failures=[\"cudaNothing:1:2\"]'"),
                  "each is ENTRY:CALL:CODE");
 }
 

@@ -22,6 +22,7 @@ enum class Function : int32_t {
   tanh,
   tanh_slope,
   sigmoid,
+  sigmoid_slope,
   relu,
   silu,
   silu_slope,
@@ -106,6 +107,8 @@ MESHWRIGHT_DEVICE double value_of(Function function, const double* x, double n) 
       return x[0] * (1 - x[1] * x[1]);
     case Function::sigmoid:
       return sigmoid_of(x[0]);
+    case Function::sigmoid_slope:
+      return x[0] * x[1] * (1 - x[1]);
     case Function::relu:
       return x[0] < 0 ? 0 : x[0];
     case Function::silu:

@@ -19,6 +19,8 @@ class RandomStream {
     key_ = split_mix(key_ + static_cast<std::uint64_t>(node.integer("seed", 0)));
   }
 
+  [[nodiscard]] std::uint64_t key() const { return key_; }  // for those who draw elsewhere
+
   // In [0, 1).
   [[nodiscard]] double uniform(std::int64_t element) const {
     return unit_of(split_mix(key_ + static_cast<std::uint64_t>(element) * kSplitMixStep));

@@ -1,0 +1,298 @@
+// What kernels_test.cpp compares: the ops that have kernels, and cases that no family has.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "meshwright/graph.h"
+#include "meshwright/tensor_type.h"
+
+namespace meshwright::cuda {
+
+// Ops that have kernels.
+inline constexpr std::string_view kOps[] = {"aten.mul.Tensor",
+                                            "aten.mul.Scalar",
+                                            "aten.div.Tensor",
+                                            "aten.neg",
+                                            "aten.clone",
+                                            "aten._to_copy",
+                                            "aten.exp",
+                                            "aten.log",
+                                            "aten.sqrt",
+                                            "aten.rsqrt",
+                                            "aten.reciprocal",
+                                            "aten.abs",
+                                            "aten.sin",
+                                            "aten.cos",
+                                            "aten.tanh",
+                                            "aten.tanh_backward",
+                                            "aten.sigmoid",
+                                            "aten.sigmoid_backward",
+                                            "aten.relu",
+                                            "aten.silu",
+                                            "aten.silu_backward",
+                                            "aten.pow.Tensor_Tensor",
+                                            "aten.pow.Tensor_Scalar",
+                                            "aten.maximum",
+                                            "aten.minimum",
+                                            "aten.min.other",
+                                            "aten.where.self",
+                                            "aten.where.ScalarOther",
+                                            "aten.where.Scalar",
+                                            "aten.eq.Tensor",
+                                            "aten.ne.Scalar",
+                                            "aten.le.Tensor",
+                                            "aten.__and__.Tensor",
+                                            "aten.logical_not",
+                                            "aten.add.Tensor",
+                                            "aten.sub.Tensor",
+                                            "aten.gelu",
+                                            "aten.gelu_backward",
+                                            "aten.threshold_backward",
+                                            "aten.masked_fill.Scalar",
+                                            "aten.mm",
+                                            "aten.bmm",
+                                            "aten.matmul",
+                                            "aten.addmm",
+                                            "aten.baddbmm",
+                                            "aten.linear",
+                                            "aten.sum",
+                                            "aten.sum.dim_IntList",
+                                            "aten.mean",
+                                            "aten.mean.dim",
+                                            "aten.cumsum",
+                                            "aten.layer_norm",
+                                            "aten.rms_norm",
+                                            "meshwright.layer_norm_backward",
+                                            "meshwright.rms_norm_backward",
+                                            "aten.embedding",
+                                            "aten.embedding_dense_backward",
+                                            "aten.index.Tensor",
+                                            "aten.gather",
+                                            "aten.copy",
+                                            "aten.slice_backward",
+                                            "aten.slice_scatter",
+                                            "aten.cat",
+                                            "aten.pad",
+                                            "aten.constant_pad_nd",
+                                            "aten.diff",
+                                            "aten.select_backward",
+                                            "aten.select_scatter",
+                                            "aten.conv1d",
+                                            "aten.conv2d",
+                                            "aten.conv3d",
+                                            "aten.conv1d.padding",
+                                            "aten.conv2d.padding",
+                                            "aten.conv3d.padding",
+                                            "aten.convolution",
+                                            "aten.conv_transpose1d",
+                                            "aten.conv_transpose2d.input",
+                                            "aten.conv_transpose3d.input",
+                                            "meshwright.convolution_backward_input",
+                                            "meshwright.convolution_backward_weight",
+                                            "aten.convolution_backward",
+                                            "aten._native_batch_norm_legit_functional",
+                                            "aten._native_batch_norm_legit_no_training",
+                                            "aten._native_batch_norm_legit.no_stats",
+                                            "aten._native_batch_norm_legit",
+                                            "aten.batch_norm",
+                                            "meshwright.batch_norm_backward_sums",
+                                            "meshwright.batch_norm_backward_input",
+                                            "meshwright.batch_norm_mean",
+                                            "meshwright.batch_norm_variance",
+                                            "meshwright.batch_norm_apply",
+                                            "aten.max_pool1d",
+                                            "aten.max_pool2d",
+                                            "aten.max_pool3d",
+                                            "aten.max_pool2d_with_indices",
+                                            "aten.max_pool3d_with_indices",
+                                            "aten.avg_pool1d",
+                                            "aten.avg_pool2d",
+                                            "aten.avg_pool3d",
+                                            "aten.adaptive_max_pool1d",
+                                            "aten.adaptive_max_pool2d",
+                                            "aten.adaptive_max_pool3d",
+                                            "aten.adaptive_avg_pool1d",
+                                            "aten.adaptive_avg_pool2d",
+                                            "aten.adaptive_avg_pool3d",
+                                            "aten._adaptive_avg_pool2d",
+                                            "aten._adaptive_avg_pool3d",
+                                            "aten.avg_pool2d_backward",
+                                            "aten._adaptive_avg_pool2d_backward",
+                                            "aten.max_pool2d_with_indices_backward",
+                                            "meshwright.max_pool_backward",
+                                            "meshwright.avg_pool_backward",
+                                            "aten.native_dropout",
+                                            "aten.dropout",
+                                            "aten.softmax.int",
+                                            "aten._softmax",
+                                            "aten.log_softmax.int",
+                                            "aten._log_softmax",
+                                            "aten._softmax_backward_data",
+                                            "aten._log_softmax_backward_data",
+                                            "aten.group_norm",
+                                            "aten.native_group_norm",
+                                            "aten.instance_norm",
+                                            "meshwright.group_norm_backward",
+                                            "aten.native_group_norm_backward",
+                                            "aten.argmax",
+                                            "aten.argmin",
+                                            "aten.max.dim",
+                                            "aten.min.dim",
+                                            "aten.amin",
+                                            "aten.max",
+                                            "aten.min",
+                                            "aten.topk",
+                                            "aten.sort",
+                                            "aten.sort.stable",
+                                            "aten.argsort",
+                                            "aten.argsort.stable",
+                                            "aten.any",
+                                            "aten.any.dim",
+                                            "aten.any.dims",
+                                            "aten.all",
+                                            "aten.all.dim",
+                                            "aten.all.dims",
+                                            "aten.amax",
+                                            "aten.scatter_add",
+                                            "aten.index_add",
+                                            "aten.index_copy",
+                                            "aten.index_put",
+                                            "meshwright.pad_backward",
+                                            "aten.roll",
+                                            "meshwright.experts",
+                                            "meshwright.experts_backward",
+                                            "aten.view",
+                                            "aten.permute",
+                                            "aten.transpose.int",
+                                            "aten.t",
+                                            "aten.expand",
+                                            "aten.slice.Tensor",
+                                            "aten.select.int",
+                                            "aten.unsqueeze",
+                                            "aten.split.Tensor",
+                                            "aten.scaled_dot_product_attention",
+                                            "meshwright.attention_backward",
+                                            "aten.cross_entropy_loss",
+                                            "meshwright.cross_entropy_backward",
+                                            "meshwright.cross_entropy_maximum",
+                                            "meshwright.cross_entropy_terms",
+                                            "meshwright.cross_entropy_count",
+                                            "meshwright.cross_entropy_combine",
+                                            "meshwright.cross_entropy_combine_backward"};
+
+// What ranks execute in the place of an op, which no family's own cases hold.
+struct LocalCase {
+  struct Drawn {
+    const char* name;
+    TensorType type;
+    int below = 0;  // integers count up to it, again and again; floating point is between 0.5 and 1.5, or, below 0, of
+                    // both signs
+  };
+  const char* op;
+  Attributes attributes;
+  std::vector<Drawn> operands;
+  TensorType result;
+};
+
+inline TensorType floats(std::vector<std::int64_t> shape) { return {DType::float32, std::move(shape)}; }
+
+// A shard of `name`: `extent` positions from `start` on, of `size`.
+inline Attributes shard(const std::string& name, std::int64_t size, std::int64_t extent, std::int64_t start,
+                        Attributes others = {}) {
+  others[name + "_atoms"] = std::vector<std::int64_t>{size};
+  others[name + "_extents"] = std::vector<std::int64_t>{extent};
+  others[name + "_starts"] = std::vector<std::int64_t>{start};
+  return others;
+}
+
+inline std::vector<LocalCase> local_cases() {
+  const TensorType labels{DType::int64, {14}};
+  std::vector<LocalCase> cases;
+  for (const std::int64_t start : {0, 4, 8}) {  // the last shard has rows, or classes, that pad
+    cases.push_back({"aten.embedding",
+                     shard("rows", 10, 4, start),
+                     {{"weight", floats({4, 3})}, {"indices", {DType::int64, {2, 5}}, 10}},
+                     floats({2, 5, 3})});
+    cases.push_back({"aten.embedding_dense_backward",
+                     shard("rows", 10, 4, start, {{"num_weights", std::int64_t{4}}}),
+                     {{"grad_output", floats({4, 5, 3}), -1}, {"indices", {DType::int64, {4, 5}}, 10}},
+                     floats({4, 3})});
+  }
+  for (const std::int64_t start : {0, 4}) {
+    const Attributes classes = shard("classes", 7, 4, start, {{"ignore_index", std::int64_t{2}}});
+    cases.push_back({"meshwright.cross_entropy_maximum", classes, {{"self", floats({14, 4}), -1}}, floats({14})});
+    cases.push_back({"meshwright.cross_entropy_terms",
+                     classes,
+                     {{"self", floats({14, 4}), -1}, {"target", labels, 7}, {"maximum", floats({14})}},
+                     floats({3, 14})});
+    cases.push_back({"meshwright.cross_entropy_combine_backward",
+                     classes,
+                     {{"grad_output", floats({})},
+                      {"self", floats({14, 4}), -1},
+                      {"target", labels, 7},
+                      {"maximum", floats({14})},
+                      {"terms", floats({3, 14})},
+                      {"count", floats({})}},
+                     floats({14, 4})});
+  }
+  cases.push_back({"meshwright.cross_entropy_count", {}, {{"terms", floats({3, 6})}}, floats({})});
+  cases.push_back(
+      {"meshwright.cross_entropy_combine", {}, {{"terms", floats({3, 6})}, {"count", floats({})}}, floats({})});
+  cases.push_back(
+      {"meshwright.cross_entropy_combine", {{"reduction", std::int64_t{0}}}, {{"terms", floats({3, 6})}}, floats({6})});
+  cases.push_back({"aten.pad",
+                   {{"pad", std::vector<std::int64_t>{-1, 2, 1, 0}}, {"mode", std::string("constant")}, {"value", 7.0}},
+                   {{"self", floats({2, 3})}},
+                   floats({3, 4})});
+  // Products of float32, which a library computes: broadcast batches and addends.
+  const auto drawn = [](const char* name, std::vector<std::int64_t> shape) {
+    return LocalCase::Drawn{name, floats(std::move(shape)), -1};
+  };
+  const Attributes scaled{{"alpha", 0.5}, {"beta", 2.0}};
+  cases.push_back({"aten.mm", {}, {drawn("self", {3, 4}), drawn("mat2", {4, 5})}, floats({3, 5})});
+  cases.push_back({"aten.bmm", {}, {drawn("self", {2, 3, 4}), drawn("mat2", {2, 4, 5})}, floats({2, 3, 5})});
+  for (const auto& [a, b, result] :
+       std::vector<std::array<std::vector<std::int64_t>, 3>>{{{{4}, {4, 5}, {5}}},
+                                                             {{{3, 4}, {4}, {3}}},
+                                                             {{{2, 3, 4}, {4, 5}, {2, 3, 5}}},
+                                                             {{{2, 3, 4, 5}, {2, 3, 5, 6}, {2, 3, 4, 6}}},
+                                                             {{{2, 3, 4, 5}, {3, 5, 6}, {2, 3, 4, 6}}}})
+    cases.push_back({"aten.matmul", {}, {drawn("self", a), drawn("other", b)}, floats(result)});
+  for (const std::vector<std::int64_t>& addend :
+       std::vector<std::vector<std::int64_t>>{{5}, {1}, {3, 1}, {1, 5}, {3, 5}})
+    cases.push_back(
+        {"aten.addmm", scaled, {drawn("self", addend), drawn("mat1", {3, 4}), drawn("mat2", {4, 5})}, floats({3, 5})});
+  for (const std::vector<std::int64_t>& addend :
+       std::vector<std::vector<std::int64_t>>{{1, 3, 5}, {2, 3, 5}, {2, 1, 5}})
+    cases.push_back({"aten.baddbmm",
+                     scaled,
+                     {drawn("self", addend), drawn("batch1", {2, 3, 4}), drawn("batch2", {2, 4, 5})},
+                     floats({2, 3, 5})});
+  for (const std::vector<std::int64_t>& input : std::vector<std::vector<std::int64_t>>{{4}, {3, 4}, {2, 3, 4}}) {
+    std::vector<std::int64_t> result = input;
+    result.back() = 5;
+    cases.push_back({"aten.linear", {}, {drawn("input", input), drawn("weight", {5, 4})}, floats(result)});
+    cases.push_back(
+        {"aten.linear", {}, {drawn("input", input), drawn("weight", {5, 4}), drawn("bias", {5})}, floats(result)});
+  }
+  // Shards of batches: sums of what is here, over the elements that all ranks have.
+  const Attributes counted{{"count", std::int64_t{36}}, {"training", true}, {"momentum", 0.25}, {"eps", 1e-3}};
+  const LocalCase::Drawn image = drawn("input", {2, 3, 2, 3}), mean = drawn("mean", {3});
+  cases.push_back({"meshwright.batch_norm_mean", counted, {image}, floats({3})});
+  cases.push_back({"meshwright.batch_norm_variance", counted, {image, mean}, floats({3})});
+  cases.push_back({"meshwright.batch_norm_apply",
+                   counted,
+                   {image, drawn("weight", {3}), drawn("bias", {3}), mean, {"variance", floats({3})}},
+                   floats({2, 3, 2, 3})});
+  cases.push_back({"aten.scaled_dot_product_attention",
+                   shard("queries", 8, 4, 4, {{"is_causal", true}}),
+                   {{"query", floats({2, 4, 3}), -1}, {"key", floats({2, 8, 3}), -1}, {"value", floats({2, 8, 5}), -1}},
+                   floats({2, 4, 5})});
+  return cases;
+}
+
+}  // namespace meshwright::cuda
