@@ -70,6 +70,7 @@ class Writer {
     }
     for (const ProgramOutput& output : program().outputs) ++uses_[output.value];
     for (const ProgramValueId value : read_.sent) ++uses_[value];
+    reads_ = uses_;
     add_inputs();
     if (Status status = add_statements(); !status) return status.error();
     if (Status status = check_again(); !status) return status.error();
@@ -215,11 +216,41 @@ class Writer {
     for (ProgramValueId& result : results) {
       if (uses_[result] == 0) result = kNoId;
     }
+    const bool leaves = leaves_by_itself(instruction, results, op);
+    if (leaves) results.resize(1);
     if (op.buffers_follow_mode) add_counting(instruction.node);
     if (Status status = forward_.prelude.add(op.prelude); !status) return add_context("the emitter of " + std::get<Compute>(instruction.action).op, status.error());
     if (!op.summed.empty() && results.size() == 1 && uses_[results[0]] == 1) summed_[results[0]] = {forward_.statements.size(), op.summed};
-    forward_.statements.push_back({module_of(instruction), std::move(results), op.text, op.draws});
+    forward_.statements.push_back({module_of(instruction), std::move(results), leaves ? op.leaving : op.text, op.draws});
     return add_mutations(instruction);
+  }
+
+  // Whether the op's `leaving` does what the program says, all that is left in buffers included, which is done then.
+  bool leaves_by_itself(const Instruction& instruction, const std::vector<ProgramValueId>& results, const EmittedOp& op) {
+    if (op.leaving.empty() || results.empty()) return false;
+    std::set<std::size_t> done;
+    for (std::size_t i = 1; i < results.size(); ++i) {
+      const auto left = std::ranges::find(op.left, i, &std::pair<std::size_t, std::string>::first);
+      if (left == op.left.end() && results[i] == kNoId) continue;
+      const std::size_t output = left == op.left.end() ? kNoId : left_alone(instruction, results[i], left->second);
+      if (output == kNoId) return false;
+      done.insert(output);
+    }
+    left_.insert(done.begin(), done.end());
+    return true;
+  }
+
+  // The output that leaves a value in the buffer that the instruction reads by this name, as it is kept, if nothing else reads either; or kNoId.
+  [[nodiscard]] std::size_t left_alone(const Instruction& instruction, ProgramValueId value, const std::string& name) {
+    const auto operand = std::ranges::find(instruction.operands, name, &ProgramOperand::name);
+    if (value == kNoId || reads_[value] != 1 || operand == instruction.operands.end() || reads_[operand->value] != 1) return kNoId;
+    const auto input = std::ranges::find(program().inputs, operand->value, &ProgramInput::value);
+    const auto output = std::ranges::find(program().outputs, value, &ProgramOutput::value);
+    if (input == program().inputs.end() || input->kind != SourceKind::buffer || output == program().outputs.end()) return kNoId;
+    const bool is_there = output->kind == OutputKind::buffer_mutation && std::ranges::count(source_of(input->source).names, output->target) > 0;
+    const bool is_alone = std::ranges::count(program().inputs, input->source, &ProgramInput::source) == 1;
+    const bool as_kept = kept_.at(input->source).layout == program().type(value).layout && text_of(operand->value) == member_mark(name_of(input->source));
+    return is_there && is_alone && as_kept ? static_cast<std::size_t>(output - program().outputs.begin()) : kNoId;
   }
 
   Status state(const Instruction& instruction, std::vector<ProgramValueId> results, std::string text) {
@@ -443,6 +474,7 @@ class Writer {
   Forward forward_;
   std::map<std::string, const Node*, std::less<>> nodes_;      // by name
   std::map<ProgramValueId, int> uses_;
+  std::map<ProgramValueId, int> reads_;                        // uses by whole calls, conversions and outputs
   std::map<ProgramValueId, std::string> texts_;                // of values that are no variables
   std::map<ProgramValueId, std::pair<std::size_t, std::string>> summed_;  // partial sums: where they are computed, and as what their sum would be
   std::map<ValueId, ShardedType> kept_;                        // inputs and buffers
