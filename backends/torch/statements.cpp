@@ -18,34 +18,6 @@ namespace meshwright::torch {
 
 namespace {
 
-constexpr char kValueBegin = '\x01', kMemberBegin = '\x02', kEnd = '\x03', kEscape = '\x04';
-
-// A model's name may have the bytes that marks are made of, or end a line, which no expression does.
-std::string escaped(const std::string& path) {
-  std::string made;
-  for (const char c : path) made += c >= 0 && c < ' ' ? std::string{kEscape, static_cast<char>(c + '0')} : std::string(1, c);
-  return made;
-}
-
-std::string unescaped(const std::string& content) {
-  std::string made;
-  for (std::size_t i = 0; i < content.size(); ++i) made += content[i] == kEscape ? static_cast<char>(content[++i] - '0') : content[i];
-  return made;
-}
-
-// Calls `visit(is_value, content)` for every mark and `keep(text)` for what is between.
-template <class Visit, class Keep>
-void scan(const std::string& text, Visit visit, Keep keep) {
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t mark = text.find_first_of(std::string{kValueBegin, kMemberBegin}, at);
-    keep(text.substr(at, mark - at));
-    if (mark == std::string::npos) return;
-    const std::size_t end = text.find(kEnd, mark);
-    visit(text[mark] == kValueBegin, unescaped(text.substr(mark + 1, end - mark - 1)));
-    at = end + 1;
-  }
-}
-
 // Whether two layouts of one tensor have the same shards: what a rank holds is then of one shape.
 bool same_shards(const Layout& a, const Layout& b) {
   for (std::size_t axis = 0; axis < a.mesh_rank(); ++axis) {
@@ -70,6 +42,7 @@ class Writer {
     }
     for (const ProgramOutput& output : program().outputs) ++uses_[output.value];
     for (const ProgramValueId value : read_.sent) ++uses_[value];
+    reads_ = uses_;
     add_inputs();
     if (Status status = add_statements(); !status) return status.error();
     if (Status status = check_again(); !status) return status.error();
@@ -215,11 +188,41 @@ class Writer {
     for (ProgramValueId& result : results) {
       if (uses_[result] == 0) result = kNoId;
     }
+    const bool leaves = leaves_by_itself(instruction, results, op);
+    if (leaves) results.resize(1);
     if (op.buffers_follow_mode) add_counting(instruction.node);
     if (Status status = forward_.prelude.add(op.prelude); !status) return add_context("the emitter of " + std::get<Compute>(instruction.action).op, status.error());
     if (!op.summed.empty() && results.size() == 1 && uses_[results[0]] == 1) summed_[results[0]] = {forward_.statements.size(), op.summed};
-    forward_.statements.push_back({module_of(instruction), std::move(results), op.text, op.draws});
+    forward_.statements.push_back({module_of(instruction), std::move(results), leaves ? op.leaving : op.text, op.draws});
     return add_mutations(instruction);
+  }
+
+  // Whether the op's `leaving` does what the program says, all that is left in buffers included, which is done then.
+  bool leaves_by_itself(const Instruction& instruction, const std::vector<ProgramValueId>& results, const EmittedOp& op) {
+    if (op.leaving.empty() || results.empty()) return false;
+    std::set<std::size_t> done;
+    for (std::size_t i = 1; i < results.size(); ++i) {
+      const auto left = std::ranges::find(op.left, i, &std::pair<std::size_t, std::string>::first);
+      if (left == op.left.end() && results[i] == kNoId) continue;
+      const std::size_t output = left == op.left.end() ? kNoId : left_alone(instruction, results[i], left->second);
+      if (output == kNoId) return false;
+      done.insert(output);
+    }
+    left_.insert(done.begin(), done.end());
+    return true;
+  }
+
+  // The output that leaves a value in the buffer that the instruction reads by this name, as it is kept, if nothing else reads either; or kNoId.
+  [[nodiscard]] std::size_t left_alone(const Instruction& instruction, ProgramValueId value, const std::string& name) {
+    const auto operand = std::ranges::find(instruction.operands, name, &ProgramOperand::name);
+    if (value == kNoId || reads_[value] != 1 || operand == instruction.operands.end() || reads_[operand->value] != 1) return kNoId;
+    const auto input = std::ranges::find(program().inputs, operand->value, &ProgramInput::value);
+    const auto output = std::ranges::find(program().outputs, value, &ProgramOutput::value);
+    if (input == program().inputs.end() || input->kind != SourceKind::buffer || output == program().outputs.end()) return kNoId;
+    const bool is_there = output->kind == OutputKind::buffer_mutation && std::ranges::count(source_of(input->source).names, output->target) > 0;
+    const bool is_alone = std::ranges::count(program().inputs, input->source, &ProgramInput::source) == 1;
+    const bool as_kept = kept_.at(input->source).layout == program().type(value).layout && text_of(operand->value) == member_mark(name_of(input->source));
+    return is_there && is_alone && as_kept ? static_cast<std::size_t>(output - program().outputs.begin()) : kNoId;
   }
 
   Status state(const Instruction& instruction, std::vector<ProgramValueId> results, std::string text) {
@@ -443,6 +446,7 @@ class Writer {
   Forward forward_;
   std::map<std::string, const Node*, std::less<>> nodes_;      // by name
   std::map<ProgramValueId, int> uses_;
+  std::map<ProgramValueId, int> reads_;                        // uses by whole calls, conversions and outputs
   std::map<ProgramValueId, std::string> texts_;                // of values that are no variables
   std::map<ProgramValueId, std::pair<std::size_t, std::string>> summed_;  // partial sums: where they are computed, and as what their sum would be
   std::map<ValueId, ShardedType> kept_;                        // inputs and buffers
@@ -454,33 +458,6 @@ class Writer {
 };
 
 }  // namespace
-
-std::string value_mark(ProgramValueId value) { return kValueBegin + std::to_string(value) + kEnd; }
-std::string member_mark(const std::string& path) { return kMemberBegin + escaped(path) + kEnd; }
-
-std::vector<ProgramValueId> values_in(const std::string& text) {
-  std::vector<ProgramValueId> values;
-  scan(text, [&](bool is_value, const std::string& content) { if (is_value) values.push_back(static_cast<ProgramValueId>(std::stoul(content))); },
-       [](const std::string&) {});
-  return values;
-}
-
-std::vector<std::string> members_in(const std::string& text) {
-  std::vector<std::string> members;
-  scan(text, [&](bool is_value, const std::string& content) { if (!is_value) members.push_back(content); }, [](const std::string&) {});
-  return members;
-}
-
-std::string without_marks(const std::string& text, const std::function<std::string(ProgramValueId)>& value,
-                          const std::function<std::string(const std::string&)>& member) {
-  std::string made;
-  scan(text,
-       [&](bool is_value, const std::string& content) {
-         made += is_value ? value(static_cast<ProgramValueId>(std::stoul(content))) : member(content);
-       },
-       [&](const std::string& between) { made += between; });
-  return made;
-}
 
 std::string source_name(const Graph& graph, const Source& source) {
   return source.names.empty() ? graph.values[source.value].name : source.names[0];

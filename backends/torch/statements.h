@@ -1,12 +1,12 @@
 // A plan's forward as a list of Python statements, in order, and what they need around them: parameters, buffers, inputs.
 #pragma once
 
-#include <functional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "marks.h"
 #include "meshwright/backend.h"
 #include "meshwright/plan.h"
 #include "meshwright/program.h"
@@ -15,11 +15,6 @@
 #include "stage_ends.h"
 
 namespace meshwright::torch {
-
-// In a statement's text, a value of the program and a member of the model ("transformer.wte.weight"): what they are
-// called depends on the class that the statement ends up in.
-std::string value_mark(ProgramValueId value);
-std::string member_mark(const std::string& path);
 
 struct Statement {
   std::string module;                   // whose part of the forward this is: "transformer.h.0.attn"
@@ -62,13 +57,5 @@ std::string source_name(const Graph& graph, const Source& source);
 
 // Errors: bad_input, an op that can't be written as PyTorch, or emitters whose preludes do not go together.
 Result<Forward> forward_statements(const BackendInput& input, const StageEnds* ends = nullptr);
-
-// The values and members that a text mentions, in order.
-std::vector<ProgramValueId> values_in(const std::string& text);
-std::vector<std::string> members_in(const std::string& text);
-
-// The text with every mark replaced.
-std::string without_marks(const std::string& text, const std::function<std::string(ProgramValueId)>& value,
-                          const std::function<std::string(const std::string&)>& member);
 
 }  // namespace meshwright::torch

@@ -469,7 +469,7 @@ def main() -> int:
         return machine(options.device, options.folder / "measured.toml") + attention(options.device)
     wrong = 0
     for place, some in enumerate((names[:2], names[2:4], names[4:])):
-        wrong += compare(options.folder, some, options.device, options.tiny, options.log)
+        wrong += compare(options.folder, some, options.device, options.tiny, options.log) if some else 0
         if place == 0 and options.machine is not None:
             try:
                 machine(options.device, options.machine)

@@ -19,6 +19,7 @@ import io
 import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -196,7 +197,7 @@ def one(folder: Path, device: str) -> None:
     if not noted.exists() and device == "cpu":
         noted.write_text(json.dumps(on_cpu))
     tell("process group", True, dist.get_backend())
-    for check in (moves, flights, flights_keep_memory, sharded_parameters, random_numbers, too_many_ranks):
+    for check in (moves, flights, flights_keep_memory, sharded_parameters, random_numbers, large_loss, too_many_ranks):
         with case(check.__name__):
             tell(check.__name__, *check(where))
 
@@ -370,6 +371,29 @@ def random_numbers(where: torch.device) -> tuple[bool, str]:
     return fine and torch.equal(state, torch.get_rng_state()), f"first {float(first[0]):.6f}"
 
 
+def large_loss(where: torch.device) -> tuple[bool, str]:
+    """Cross entropy in one tensor as large as the logits gives what PyTorch's gives, to the last bit, and in less memory."""
+    import torch.nn.functional as F
+
+    sharding = prelude((1,))
+    worst, held = 0.0, []
+    for dtype, rows, classes in itertools.product((torch.float32, torch.bfloat16, torch.float16), (7, 512), (13, 1000, 1025, 50304)):
+        numbers, target = torch.randn(rows, classes, device=where, dtype=dtype) * 3, torch.randint(classes, (rows,), device=where)
+        target[::3] = -100
+        found, held = [], []
+        for loss in (sharding.whole_cross_entropy, F.cross_entropy):
+            logits = numbers.clone().requires_grad_()
+            made = loss(logits, target)
+            if where.type == "cuda":
+                torch.cuda.reset_peak_memory_stats()
+            made.backward(torch.full_like(made, 3.0))
+            held.append(torch.cuda.max_memory_allocated() if where.type == "cuda" else 0)
+            found.append((made, logits.grad))
+            del made, logits
+        worst = max(worst, *((ours - theirs).abs().max().item() for ours, theirs in zip(*found)))
+    return worst == 0 and held[0] <= held[1], f"apart {worst:.0e}, of {numbers.nbytes / 1e6:.0f} MB of logits {(held[1] - held[0]) / 1e6:.0f} saved"
+
+
 def too_many_ranks(where: torch.device) -> tuple[bool, str]:
     """More ranks than GPUs are refused."""
     if where.type != "cuda":
@@ -392,7 +416,7 @@ def too_many_ranks(where: torch.device) -> tuple[bool, str]:
 
 # --- the package ---
 
-def package(device: str) -> None:
+def package(device: str, only: str) -> None:
     join(device)
     sys.path.insert(0, str(ROOT / "tests/torch/package"))
     import models
@@ -450,6 +474,8 @@ def package(device: str) -> None:
         return far < limit and weights < 10 * limit and at == {where.type}, f"losses {far:.0e}, weights {weights:.0e}"
 
     def check(name: str, body: Callable[[], tuple[bool, str]]) -> None:
+        if not re.search(only, name):
+            return
         with case(name):
             tell(name, *body())
 
@@ -742,6 +768,7 @@ def main() -> int:
     parser.add_argument("--program", type=Path)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--limit", type=float, default=90, help="seconds for several ranks")
+    parser.add_argument("--only", default="", metavar="PATTERN", help="of the package, the cases whose names it is in")
     parser.add_argument("--rank", type=int, help="of those that the command starts")
     options = parser.parse_intermixed_args()
     torch.set_num_threads(1)
@@ -751,7 +778,7 @@ def main() -> int:
     elif options.command == "one":
         one(options.folder, options.device)
     elif options.command == "package":
-        package(options.device)
+        package(options.device, options.only)
     elif options.command == "shared" and options.rank is None:
         return started("shared", RANKS, str(options.folder), "--device", options.device, limit=options.limit)
     elif options.command == "shared":

@@ -25,28 +25,44 @@ def age_of(shard):
 
 def is_kept(shard):
     """Whether what is kept of a parameter from step to step is another tensor than the shard."""
-    return bool(shard.storing.stored or shard.storing.dtype)
+    return shard.storing.dtype is not None or bool(shard.storing.stored)
 
 
 def stored_value(shard):
     """What is kept of a parameter from step to step."""
-    if not is_kept(shard):
-        return shard.detach()
+    renew(shard)
+    return (shard.storing.kept if is_kept(shard) else shard).detach()
+
+
+def renew(shard):
+    """Lets what is kept of a parameter follow its steps, and that of others with it."""
     storing = shard.storing
-    if storing.kept_age != age_of(shard):
+    if is_kept(shard) and storing.kept_age != age_of(shard):
         keep([each for each in storing.kept_with or [shard] if each.storing.kept_age != age_of(each)])
-    return storing.kept.detach()
 
 
 def keep(shards):
-    """Makes anew what is kept of parameters, whose moves take one route."""
+    """Makes anew what is kept of parameters, whose moves take one route; where nothing moves, by one op and where it was."""
+    if not any(shard.storing.stored for shard in shards) and all(map(keeps_its_place, shards)):
+        with for_training(), torch.no_grad():
+            torch._foreach_copy_([shard.storing.kept for shard in shards], shards)
+        for shard in shards:
+            shard.storing.kept_age = age_of(shard)
+        return
     for shard in shards:
         shard.storing.kept = shard.storing.leaf = shard.storing.leaf_state = None
     with range_named("gather", shards), for_training():
         values = [shard.detach().to(computed_dtype(shard)) for shard in shards]
-        kept = Flight([shard.storing.stored for shard in shards], values, "loads").take()
+        kept = Flight([shard.storing.stored for shard in shards], values, "loads").take() if shards[0].storing.stored else values
         for shard, value in zip(shards, kept):
             shard.storing.kept, shard.storing.kept_age = alone(value), age_of(shard)
+
+
+def keeps_its_place(shard):
+    """Whether what is kept of a parameter is a tensor into which its value can be copied."""
+    kept = shard.storing.kept
+    here = shard.shape, computed_dtype(shard), shard.device
+    return kept is not None and (kept.shape, kept.dtype, kept.device) == here and kept.data_ptr() != shard.data_ptr()
 
 
 class Pass:
@@ -192,8 +208,8 @@ def travel_together(model):
     passes, kept, block, filled = Passes(), {}, None, 0
     units = []
     for name, shard in model.named_parameters():
-        if shard.storing.stored:
-            kept.setdefault((route(shard.storing.stored), computed_dtype(shard)), []).append(shard)
+        if is_kept(shard):
+            kept.setdefault((route(shard.storing.stored), computed_dtype(shard), shard.dtype), []).append(shard)
         size = math.prod(shard.sharding.shape) * computed_dtype(shard).itemsize
         if not units or block_of(name) != block or filled + size > UNIT_BYTES:
             units.append([])
@@ -204,7 +220,7 @@ def travel_together(model):
         for shards in units:
             make_unit(shards, passes)
     for shards in kept.values():
-        for bucket in buckets(shards, [shard.storing.stored for shard in shards]):
+        for bucket in buckets(shards, [shard.storing.stored for shard in shards]) if shards[0].storing.stored else [shards]:
             for shard in bucket:
                 shard.storing.kept_with = bucket
     return passes

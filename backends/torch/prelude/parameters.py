@@ -3,7 +3,7 @@ import weakref
 import torch
 from torch import nn
 
-from .loads import age_of, for_training, in_backward, is_kept, loaded_value, mark, stored_value, use_of
+from .loads import for_training, in_backward, loaded_value, mark, renew, stored_value, use_of
 from .mesh import device
 from .reductions import REDUCTIONS, reductions
 from .rows import follow, is_shard
@@ -132,7 +132,8 @@ def leaf_of(shard):
     """
     forget_failed()
     storing = shard.storing
-    state = shard.requires_grad, shard.dtype, shard.data_ptr(), age_of(shard) if is_kept(shard) else None
+    renew(shard)
+    state = shard.requires_grad, shard.dtype, shard.data_ptr()
     if storing.leaf_state != state:
         with for_training():
             storing.leaf, storing.leaf_state = stored_value(shard).requires_grad_(shard.requires_grad), state

@@ -55,6 +55,7 @@ class Reductions:
 
     def __init__(self):
         self.sums = {}  # by shard: the gradient so far, of how many uses
+        self.here = {}  # by shard: a gradient that goes nowhere
         self.packs = {}  # by route and dtype: gradients that go together, with their shards, and their bytes
         self.begun = []  # shards, and the flight of their gradients; or those of a gradient's pieces, and their dimension
 
@@ -86,6 +87,10 @@ class Reductions:
 
     def send(self, shard, gradient, moves):
         """Sends what is to be reduced on its way, together with others of its route when they fill a bucket."""
+        if not moves:
+            before = self.here.get(shard)
+            self.here[shard] = gradient if before is None else before.to(shard.dtype) + gradient
+            return
         size, storing = gradient.nbytes, shard.storing
         if storing.way is None or storing.way[0] is not moves:  # which stay the same
             storing.way = moves, route(moves), any(isinstance(move, Collective) for move in moves)
@@ -119,6 +124,7 @@ class Reductions:
                 self.send(shard, SUMS.pop(shard), shard.storing.reduced)
         for way, dtype in list(self.packs):
             self.send_pack(way, dtype)
+        arrive_together(self.here)
         flights = [flight for _, pieces, _ in self.begun for flight in pieces]
         for _ in range(max((len(flight.stages) for flight in flights), default=0)):
             for flight in flights:
@@ -135,8 +141,7 @@ class Reductions:
                 for shard, gradient in zip(shards, gradients):
                     arrive(shard, gradient if gradient.shape == shard.shape else gradient.view(shard.shape))
         if is_last_microbatch():  # what earlier ones reduced
-            for shard in list(SUMS):
-                give(shard, SUMS.pop(shard))
+            give_together(SUMS)
 
 
 def arrive(shard, gradient):
@@ -145,6 +150,60 @@ def arrive(shard, gradient):
         summed_up(shard, gradient)
     else:
         give(shard, gradient)
+
+
+def arrive_together(gradients):
+    """As `arrive`, for many shards and their gradients; takes these out."""
+    if STEP["microbatches"] == 1:
+        give_together(gradients)
+        return
+    sums = {}  # by dtypes: sums, and what is added to them
+    for shard, gradient in taken_out(gradients):
+        if shard.storing.once or shard not in SUMS:
+            arrive(shard, gradient)
+        else:
+            totals, more = sums.setdefault((SUMS[shard].dtype, gradient.dtype), ([], []))
+            totals.append(SUMS[shard])
+            more.append(gradient)
+    for totals, more in sums.values():
+        torch._foreach_add_(totals, more)
+
+
+def taken_out(gradients):
+    """Shards and their gradients, each of which is then held no longer."""
+    for shard in list(gradients):
+        yield shard, gradients.pop(shard)
+
+
+def give_together(gradients):
+    """As `give`, for many shards and their gradients: by one op for many, where nothing is to be called for each. Takes them out."""
+    chunks = {}  # by dtypes, and by whether there are gradients already: shards, their gradients, and the bytes of these
+    for shard, gradient in taken_out(gradients):
+        if gradient.dtype == shard.dtype and shard.grad is None or shard.storing.optimizer or has_hooks(shard):
+            give(shard, gradient)
+            continue
+        kind = gradient.dtype, shard.dtype, shard.grad is None
+        chunk = chunks.setdefault(kind, [[], [], 0])
+        chunk[0].append(shard)
+        chunk[1].append(gradient)
+        chunk[2] += gradient.nbytes
+        if chunk[2] >= CHUNK_BYTES:
+            give_chunk(*chunks.pop(kind)[:2])
+    for shards, more, _ in chunks.values():
+        give_chunk(shards, more)
+
+
+def give_chunk(shards, gradients):
+    """As `give`, by one op, for shards of one dtype and gradients of one, of which all or none have a gradient already."""
+    made = gradients
+    if gradients[0].dtype != shards[0].dtype:
+        made = [torch.empty_like(gradient, dtype=shards[0].dtype) for gradient in gradients]
+        torch._foreach_copy_(made, gradients)
+    if shards[0].grad is not None:
+        torch._foreach_add_([shard.grad for shard in shards], made)
+        return
+    for shard, gradient in zip(shards, made):
+        shard.grad = gradient
 
 
 def give(shard, gradient):

@@ -62,6 +62,10 @@ struct EmittedOp {
   // Where the result is a partial sum: the expression of what all ranks have of it together, which the backend takes where nothing
   // but that sum is used. Empty: the backend adds up the values of `text`.
   std::string summed = {};
+  // Where all results behind the first are left in buffers that are operands, or not used: the expression of the first, which
+  // leaves them there; and which of them so, by name of the operand. The backend takes it where nothing else reads these buffers.
+  std::string leaving = {};
+  std::vector<std::pair<std::size_t, std::string>> left = {};
   std::size_t values = 0;  // how many values the expression has, from the op's first result on; 0: as many as the op
   bool draws = false;      // the expression draws random numbers, of the call's stream
   // Buffers of the module that owns this call's buffers change in training alone (a batch norm counts its batches).

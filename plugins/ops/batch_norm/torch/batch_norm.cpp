@@ -13,8 +13,15 @@ Result<EmittedOp> batch_norm(const EmitterCall& call, const CallText& text) {
   const std::string training = std::string("training=") + (follows_mode ? "self.training"
                                                            : of_batch   ? "True"
                                                                         : "False");
-  return EmittedOp{.text = text.helper("batch_norm", {"input", "weight", "bias", "running_mean", "running_var"},
-                                       {"momentum", "eps"}, {training, axes_argument("axes", moved_axes(call.steps))}),
+  const auto written = [&](const char* function) {
+    return text.helper(function, {"input", "weight", "bias", "running_mean", "running_var"}, {"momentum", "eps"},
+                       {training, axes_argument("axes", moved_axes(call.steps))});
+  };
+  std::vector<std::pair<std::size_t, std::string>> left;
+  if (follows_mode) left = {{3, "running_mean"}, {4, "running_var"}};
+  return EmittedOp{.text = written("batch_norm"),
+                   .leaving = written("batch_norm_left"),
+                   .left = std::move(left),
                    .values = 5,
                    .buffers_follow_mode = follows_mode,
                    .prelude = kPrelude};

@@ -2,7 +2,7 @@ import math
 
 import torch
 
-from sharding import axes, summed_over
+from sharding import axes, leave, summed_over
 
 
 class ShardedBatchNorm(torch.autograd.Function):
@@ -72,3 +72,16 @@ def batch_norm(x, weight, bias, running_mean, running_var, training=True, moment
         running_mean = running_mean.lerp(mean.to(running_mean.dtype), momentum)
         running_var = running_var.lerp((variance * (count / (count - 1))).to(running_var.dtype), momentum)
     return y, mean, invstd, running_mean, running_var
+
+
+def batch_norm_left(x, weight, bias, running_mean, running_var, training=True, momentum=0.1, eps=1e-5, axes=()):
+    """The result of batch_norm, which leaves the running mean and variance where they are; not again in the backward (see `leave`)."""
+    if not training or not axes:
+        if training and torch._C._current_graph_task_id() != -1:
+            running_mean, running_var = (None if numbers is None else numbers.clone() for numbers in (running_mean, running_var))
+        return torch.batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps, torch.backends.cudnn.enabled)
+    y, _, _, *afterwards = batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps, axes)
+    for numbers, changed in zip((running_mean, running_var), afterwards):
+        if numbers is not None:
+            leave(numbers, changed)
+    return y

@@ -46,6 +46,36 @@ class ShardedCrossEntropy(torch.autograd.Function):
         return made.to(logits.dtype), None, None, None, None, None
 
 
+class CrossEntropyOfRows(torch.autograd.Function):
+    """F.cross_entropy of logits [n, c] and labels, by its kernels. Its backward makes one tensor as large as the logits, where autograd's
+    makes two: the gradient of log_softmax's result becomes that of the logits in place.
+    """
+
+    @staticmethod
+    def forward(ctx, logits, target, weight, reduction, ignore_index):
+        logarithms = F.log_softmax(logits, 1)
+        ctx.settings = ["none", "mean", "sum"].index(reduction), ignore_index
+        loss, total = torch.ops.aten.nll_loss_forward(logarithms, target, weight, *ctx.settings)
+        ctx.save_for_backward(logarithms, target, weight, total)
+        return loss
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, gradient):
+        logarithms, target, weight, total = ctx.saved_tensors
+        made = torch.ops.aten.nll_loss_backward(gradient, logarithms, target, weight, *ctx.settings, total)
+        torch.ops.aten._log_softmax_backward_data.out(made, logarithms, 1, logarithms.dtype, out=made)
+        return made, None, None, None, None
+
+
+def whole_cross_entropy(logits, target, weight=None, reduction="mean", ignore_index=-100, label_smoothing=0.0):
+    """F.cross_entropy, in less memory where that can be."""
+    casts = torch.is_autocast_enabled(logits.device.type)
+    if casts or logits.dim() != 2 or target.is_floating_point() or label_smoothing != 0 or torch.compiler.is_compiling():
+        return F.cross_entropy(logits, target, weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing)
+    return CrossEntropyOfRows.apply(logits, target, weight, reduction, ignore_index)
+
+
 def cross_entropy(logits, target, weight=None, reduction="mean", ignore_index=-100, label_smoothing=0.0, class_axes=(),
                   position_axes=(), classes=None, summed=False):
     """Cross entropy of this rank's logits [n, c, ..].
@@ -68,8 +98,7 @@ def cross_entropy(logits, target, weight=None, reduction="mean", ignore_index=-1
     elif sums:
         count = labels_weight(target, weight, ignore_index, logits.dtype)
     total = sum_begun(count, position_axes) if sums and not summed else None
-    loss = F.cross_entropy(logits, target, weight, ignore_index=ignore_index, reduction="sum" if sums else reduction,
-                           label_smoothing=label_smoothing)
+    loss = whole_cross_entropy(logits, target, weight, "sum" if sums else reduction, ignore_index, label_smoothing)
     if summed:
         return mean_over(loss, count, position_axes)
     return loss / total() if sums else loss

@@ -1,5 +1,5 @@
-// Cross entropy; of classes that mesh axes cut without gathering them, of labels that they cut by sums
-// (cross_entropy.py).
+// Cross entropy; of classes that mesh axes cut without gathering them, of labels that they cut by sums, and of large logits with
+// less memory (cross_entropy.py).
 #include "meshwright/plugin.h"
 #include "prelude_text.h"  // generated: kPrelude
 #include "torch_ops.h"
@@ -7,9 +7,19 @@
 namespace meshwright::torch {
 namespace {
 
+// So many logits that memory matters more than the host's time.
+constexpr std::int64_t kMany = std::int64_t{1} << 20;
+
+Result<EmittedOp> whole(const EmitterCall& call, const CallText& text) {
+  const TensorType logits = call.local(call.operand("self")->type);
+  const bool has_labels = !is_floating(call.operand("target")->type.type.dtype);
+  if (logits.rank() != 2 || logits.elements() < kMany || !has_labels || call.node().number("label_smoothing", 0) != 0) return EmittedOp{};
+  return EmittedOp{.text = text.helper("whole_cross_entropy", {"self", "target"}, {"weight", "reduction", "ignore_index"}, {}), .prelude = kPrelude};
+}
+
 Result<EmittedOp> cross_entropy(const EmitterCall& call, const CallText& text) {
-  if (call.steps.empty()) return EmittedOp{};
   const ShardedType& logits = call.operand("self")->type;
+  if (call.steps.empty()) return whole(call, text);
   // Of logits [n, c, ...] or [c].
   const auto is_class = [&](Placement placement) {
     return placement.is_shard() && logits.atoms.dimension_of(placement.atom()) == (logits.type.rank() > 1 ? 1U : 0U);
