@@ -409,6 +409,7 @@ def machine(device: str, output: Path | None) -> int:
     text = device_file(found, torch.cuda.get_device_name() if device == "cuda" else "CPU", memory)
     tomllib.loads(text)
     if output is not None:
+        output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(text)
     print(f"machine measured in {time.perf_counter() - begun:.1f} s; TFLOP/s of products by side:")
     for dtype, curve in found.products.items():
