@@ -25,6 +25,13 @@ Result<Shard> shard_of(const Node& node, const std::string& name, std::int64_t s
   return shard;
 }
 
+std::size_t named_dimension(std::string_view operand) {
+  std::size_t dimension = 0;
+  const std::string_view number = operand.substr(operand.find('.') + 1);
+  std::from_chars(number.data(), number.data() + number.size(), dimension);
+  return dimension;
+}
+
 namespace {
 
 // Of embedding and of its backward: operand 0 has the rows, result 0 is the table, or the other way round.
@@ -65,14 +72,6 @@ Status write_look_up(OpWriter& writer) {
   return Done{};
 }
 
-// "indices.2" names dimension 2 of the table.
-std::int32_t named_dimension(std::string_view operand) {
-  std::int32_t dimension = 0;
-  const std::string_view number = operand.substr(operand.find('.') + 1);
-  std::from_chars(number.data(), number.data() + number.size(), dimension);
-  return dimension;
-}
-
 // Along one dimension, an index for each element of the result.
 Status write_gather(OpWriter& writer) {
   const Seen &table = writer.operands[0], &index = writer.operands[1], &result = writer.results[0];
@@ -102,7 +101,7 @@ Status write_gather(OpWriter& writer) {
 Status write_pick(OpWriter& writer) {
   const Seen &table = writer.operands[0], &result = writer.results[0];
   const auto indices = static_cast<std::int32_t>(writer.operands.size()) - 1;
-  const std::int32_t first = named_dimension(writer.call.node.operands[1].name);
+  const auto first = static_cast<std::int32_t>(named_dimension(writer.call.node.operands[1].name));
   const std::size_t rank = table.type.shape.size();
   PickArguments arguments;
   if (indices > PickArguments::kMaxIndices || rank > kMaxRank)
@@ -124,7 +123,8 @@ Status write_pick(OpWriter& writer) {
   std::vector<Range> reads{table.range()};
   for (std::int32_t i = 0; i < indices; ++i) {
     const Seen& index = writer.operands[static_cast<std::size_t>(i) + 1];
-    if (named_dimension(writer.call.node.operands[static_cast<std::size_t>(i) + 1].name) != first + i)
+    if (named_dimension(writer.call.node.operands[static_cast<std::size_t>(i) + 1].name) !=
+        static_cast<std::size_t>(first + i))
       return bad_input("cuda has a kernel for indices of neighbouring dimensions alone");
     if (index.type.dtype == DType::boolean) return bad_input("cuda has no kernel for masks as indices");
     std::vector<std::int64_t> strides(result.type.shape.size(), 0);

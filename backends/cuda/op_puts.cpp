@@ -10,16 +10,8 @@ namespace meshwright::cuda {
 
 namespace {
 
-// "indices.2" names dimension 2 of the table.
-std::size_t named_dimension(std::string_view operand) {
-  std::size_t dimension = 0;
-  const std::string_view number = operand.substr(operand.find('.') + 1);
-  std::from_chars(number.data(), number.data() + number.size(), dimension);
-  return dimension;
-}
-
 // What all of these have: a table, what is put, and where the result lies.
-Result<PutArguments> begin(OpWriter& writer) {
+Result<PutArguments> begin_put(OpWriter& writer) {
   const Seen &self = writer.operands[0], &result = writer.results[0];
   PutArguments a;
   const Result<Sizes> table = sizes_for(self.type.shape);
@@ -49,7 +41,7 @@ void launch(OpWriter& writer, const PutArguments& arguments) {
 // One index along one dimension: a list of positions, or, of scatter_add, one for each element that is added.
 Status write_along(OpWriter& writer) {
   const Node& node = writer.call.node;
-  Result<PutArguments> a = begin(writer);
+  Result<PutArguments> a = begin_put(writer);
   if (!a) return a.error();
   const Seen &index = writer.operands[1], &values = writer.operands.back();
   const bool scatters = node.op == "aten.scatter_add";
@@ -82,7 +74,7 @@ Status write_along(OpWriter& writer) {
 // or in front if the dimensions that they name are not neighbours.
 Status write_index_put(OpWriter& writer) {
   const Node& node = writer.call.node;
-  Result<PutArguments> a = begin(writer);
+  Result<PutArguments> a = begin_put(writer);
   if (!a) return a.error();
   const std::size_t indices = writer.operands.size() - 2, rank = writer.operands[0].strides.size();
   if (indices == 0 || indices > PutArguments::kMaxIndices)

@@ -108,6 +108,9 @@ WriteOp expert_op(std::string_view op);
 
 enum class Function : std::int32_t;
 
+// Of an operand "indices.2" the dimension of the table that it names: 2.
+std::size_t named_dimension(std::string_view operand);
+
 // Which positions of NAME this rank holds, as the node's attributes say; of `size`. Errors: bad_input for more atoms
 // than kernels see.
 struct Shard;

@@ -15,7 +15,7 @@ void join(Clock& clock, const Clock& other) {
 }
 
 // An entry that reads or writes: its number on its stream, from 1, and what is done before it.
-struct Work {
+struct Traced {
   const TraceEntry* entry = nullptr;
   std::size_t number = 0;
   Clock before;
@@ -39,7 +39,7 @@ Status check_races(const std::vector<TraceEntry>& trace) {
   std::map<std::size_t, Clock> clocks;   // by stream
   std::map<std::size_t, Clock> records;  // by event, as it was recorded last
   Clock host;
-  std::vector<Work> works;
+  std::vector<Traced> works;
   for (const TraceEntry& entry : trace) {
     Clock& clock = clocks[entry.stream];
     join(clock, host);
@@ -54,8 +54,8 @@ Status check_races(const std::vector<TraceEntry>& trace) {
         join(host, clock);
         break;
       case TraceKind::work: {
-        Work work{&entry, clock[entry.stream] + 1, clock};
-        for (const Work& earlier : works) {
+        Traced work{&entry, clock[entry.stream] + 1, clock};
+        for (const Traced& earlier : works) {
           const auto known = work.before.find(earlier.entry->stream);
           const bool follows = known != work.before.end() && known->second >= earlier.number;
           if (follows || !conflict(*earlier.entry, entry)) continue;
