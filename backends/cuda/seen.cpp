@@ -70,6 +70,30 @@ Result<Sizes> sizes_for(std::span<const std::int64_t> sizes) {
   return made;
 }
 
+// Dimensions that follow each other at one stride are one, which the shape's may divide again.
+std::optional<Seen> reshaped(const Seen& tensor, const TensorType& type) {
+  if (tensor.is_contiguous() || type.elements() == 0) return seen_at(tensor.data, type);
+  const Walk walk = walk_over(tensor.type.shape, {tensor.strides});
+  Seen made{type, tensor.data, std::vector<std::int64_t>(type.shape.size(), 0)};
+  std::size_t d = type.shape.size();
+  for (std::size_t outer = walk.sizes.size(); outer-- > 0;) {
+    std::int64_t left = walk.sizes[outer], stride = walk.strides[0][outer];
+    while (left > 1) {
+      if (d == 0 || left % type.shape[--d] != 0) return std::nullopt;
+      made.strides[d] = stride;
+      left /= type.shape[d];
+      stride *= type.shape[d];
+    }
+  }
+  return made;
+}
+
+Seen transposed(const Seen& tensor, const TensorType& type) {
+  Seen made{type, tensor.data, tensor.strides};
+  std::swap(made.strides[made.strides.size() - 1], made.strides[made.strides.size() - 2]);
+  return made;
+}
+
 Result<Element> element_for(DType dtype) {
   if (dtype == DType::float16 || dtype == DType::bfloat16 || is_complex(dtype))
     return bad_input("kernels of cuda do not compute " + std::string(name(dtype)) + " yet");

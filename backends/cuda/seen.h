@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -42,6 +43,11 @@ std::vector<std::int64_t> broadcast_strides(const Seen& tensor, std::span<const 
 
 // For kernels. Errors: bad_input for more than kMaxRank dimensions; a type that they don't compute.
 Result<Sizes> sizes_for(std::span<const std::int64_t> sizes);
+// The same elements in another shape, in their order. Nothing: they do not lie so that strides would do.
+std::optional<Seen> reshaped(const Seen& tensor, const TensorType& type);
+// With its last two dimensions exchanged.
+Seen transposed(const Seen& tensor, const TensorType& type);
+
 Result<Element> element_for(DType dtype);
 Result<View> view_for(const Seen& tensor, std::span<const std::int64_t> strides);
 

@@ -100,26 +100,30 @@ Result<Seen> StepBuilder::read(ProgramValueId id, std::int64_t microbatch) {
   Seen seen = seen_at((*found)->storage->data, (*found)->storage->type);
   for (const Held::View& view : (*found)->views) {
     const Instruction& instruction = program_.instructions[view.instruction];
-    if (instruction.compute()->keeps_order && seen.is_contiguous()) {
-      seen = seen_at(seen.data, program_.local(instruction.results[0]));
-      continue;
-    }
     const Node node = node_of(instruction, coordinates_);
     const OpCall call = call_of(node, instruction);
-    Result<std::optional<Seen>> through = views_.find(seen, call, view.result);
+    Result<std::optional<Seen>> through = see_through(*instruction.compute(), seen, call, view.result);
     if (through && !*through) {  // as a reshape of what is transposed: of a copy it is a view
       const Seen rows = seen_at(scratch(static_cast<std::size_t>(seen.type.bytes())), seen.type);
       if (Status status = with_writer(call, {seen}, {rows}, [&](OpWriter& writer) { return writer.copy(seen, rows); });
           !status)
         return status.error();
       seen = rows;
-      through = views_.find(seen, call, view.result);
+      through = see_through(*instruction.compute(), seen, call, view.result);
     }
     if (!through) return through.error();
     if (!*through) return internal_error("'" + instruction.name + "' is no view of its operand");
     seen = std::move(**through);
   }
   return seen;
+}
+
+// Of most views it is known what they do; of others the family is asked, which looks at each element.
+Result<std::optional<Seen>> StepBuilder::see_through(const Compute& view, const Seen& operand, const OpCall& call,
+                                                     std::size_t result) {
+  if (view.keeps_order) return reshaped(operand, call.results[result]);
+  if (view.transposes) return std::optional(transposed(operand, call.results[result]));
+  return views_.find(operand, call, result);
 }
 
 Result<Seen> StepBuilder::read_in_rows(ProgramValueId id, std::int64_t microbatch) {

@@ -50,6 +50,8 @@ class StepBuilder {
   void count(std::int64_t bytes);
   std::byte* scratch(std::size_t bytes);
 
+  Result<std::optional<Seen>> see_through(const Compute& view, const Seen& operand, const OpCall& call,
+                                          std::size_t result);
   // A value as it is seen through its views.
   Result<Seen> read(ProgramValueId id) { return read(id, microbatch_); }
   Result<Seen> read(ProgramValueId id, std::int64_t microbatch);
