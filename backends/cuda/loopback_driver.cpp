@@ -188,7 +188,7 @@ class LoopbackDriver final : public Driver {
       if (const Code code = receive(each, lock)) return code;
     }
     for (const auto& [each, letter] : sent) {
-      if (!wait(lock, *each->member, [&] { return letter->is_received; })) continue;
+      if (!wait(lock, *each->member, [&received = letter->is_received] { return received; })) continue;
       if (const Code code =
               inside(EntryPoint::stream_wait_event, inner_->stream_wait_event(each->stream, letter->received)))
         return code;

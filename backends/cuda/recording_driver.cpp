@@ -354,8 +354,8 @@ class RecordingDriver final : public Driver {
   static std::vector<std::span<std::byte>> blocks_of(const Launch& launch, RecordedDevice& device) {
     std::vector<std::span<std::byte>> blocks;
     for (auto& [begin, memory] : device.memory) {
-      const auto lies_here = [&](const Range& range) {
-        return range.begin >= begin && range.begin < begin + memory.size();
+      const auto lies_here = [first = begin, end = begin + memory.size()](const Range& range) {
+        return range.begin >= first && range.begin < end;
       };
       if (std::ranges::any_of(launch.reads, lies_here) || std::ranges::any_of(launch.writes, lies_here))
         blocks.emplace_back(memory);

@@ -387,11 +387,9 @@ Status StepBuilder::close(RankStep& made) {
       return status;
     back.emplace_back(between, to);
   }
-  for (const auto& [from, to] : back) {
-    if (Status status =
-            with_writer({none, {}, {}}, {from}, {to}, [&](OpWriter& writer) { return writer.copy(from, to); });
-        !status)
-      return status;
+  for (const auto& each : back) {
+    const auto copy = [&](OpWriter& writer) { return writer.copy(each.first, each.second); };
+    if (Status status = with_writer({none, {}, {}}, {each.first}, {each.second}, copy); !status) return status;
   }
   return Done{};
 }
