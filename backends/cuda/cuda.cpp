@@ -106,7 +106,7 @@ class Cuda final : public Backend {
     const Arena arena = make_arena(input.program);
     ViewFinder views(input.ops);
     PlanProduct plan;
-    if (uses_library) plan = [&session](const ProductShape& shape) { return session.devices.plan(shape); };
+    if (uses_library) plan = [&session](const ProductShape& shape) { return plan_workspace(*session.driver, shape); };
     std::set<GroupKey> groups;
     std::vector<Block> blocks;
     for (std::int64_t rank = 0; rank < ranks; ++rank) {

@@ -32,7 +32,7 @@ Status DeviceRank::of_rank(const Status& status) const {
 Status DeviceRank::set_device() const {
   if (devices_.is_aborted(rank_))
     return internal_error("the run ended with an error, and its communicators with it; start it again");
-  return check(driver_, EntryPoint::set_device, driver_.set_device(static_cast<int>(rank_)));
+  return devices_.set(rank_);
 }
 
 Status DeviceRank::put(Tensor part, std::byte* to) {

@@ -48,8 +48,7 @@ Status Devices::open(std::int64_t ranks) {
   ranks_.resize(static_cast<std::size_t>(ranks));
   aborted_.resize(static_cast<std::size_t>(ranks), 0);
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    if (Status status = check(driver_, EntryPoint::set_device, driver_.set_device(static_cast<int>(rank))); !status)
-      return status;
+    if (Status status = set(rank); !status) return status;
     for (Stream& stream : ranks_[static_cast<std::size_t>(rank)].streams) {
       if (Status status = check(driver_, EntryPoint::stream_create, driver_.stream_create(stream)); !status)
         return status;
@@ -63,15 +62,6 @@ Status Devices::open(std::int64_t ranks) {
 
 Status Devices::set(std::int64_t rank) {
   return check(driver_, EntryPoint::set_device, driver_.set_device(static_cast<int>(rank)));
-}
-
-Result<std::optional<std::size_t>> Devices::plan(const ProductShape& shape) {
-  EntryPoint entry = EntryPoint::choose_algorithm;
-  ProductPlan plan;
-  const Code code = driver_.plan_product(shape, plan, entry);
-  if (Status status = check(driver_, entry, code); !status)
-    return add_context("the product " + to_string(shape), status.error());
-  return plan.is_found ? std::optional(plan.workspace_bytes) : std::nullopt;
 }
 
 Status Devices::make_communicators(const std::set<GroupKey>& groups) {
@@ -88,9 +78,7 @@ Status Devices::make_communicator(const GroupKey& group) {
   if (Status status = check(driver_, EntryPoint::group_start, driver_.group_start()); !status) return status;
   for (std::size_t i = 0; i < group.ranks.size(); ++i) {
     Communicator& communicator = ranks_[static_cast<std::size_t>(group.ranks[i])].communicators[group];
-    if (Status status = check(driver_, EntryPoint::set_device, driver_.set_device(static_cast<int>(group.ranks[i])));
-        !status)
-      return status;
+    if (Status status = set(group.ranks[i]); !status) return status;
     const Code code =
         driver_.init_communicator(communicator, static_cast<int>(group.ranks.size()), id, static_cast<int>(i));
     if (Status status = check(driver_, EntryPoint::init_communicator, code); !status) return status;
@@ -100,8 +88,7 @@ Status Devices::make_communicator(const GroupKey& group) {
 
 Status Devices::make_memory(std::int64_t rank, const RankStep& step, const std::string& what_is_large) {
   RankDevice& device = ranks_[static_cast<std::size_t>(rank)];
-  if (Status status = check(driver_, EntryPoint::set_device, driver_.set_device(static_cast<int>(rank))); !status)
-    return status;
+  if (Status status = set(rank); !status) return status;
   const std::size_t bytes = step.block.bytes();
   if (Status status = check(driver_, EntryPoint::allocate, driver_.allocate(device.memory, bytes)); !status) {
     return add_context(

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -40,9 +39,6 @@ class Devices {
   Status open(std::int64_t ranks);
   // From here on it is this rank's device that is set. Errors: the driver's.
   Status set(std::int64_t rank);
-  // What products of a shape need on the device that is set, in bytes of workspace; nothing: the driver has no
-  // algorithm. Errors: the driver's.
-  Result<std::optional<std::size_t>> plan(const ProductShape& shape);
   // Errors: the driver's.
   Status make_communicators(const std::set<GroupKey>& groups);
   // A rank's memory, and as many events as its step has. Errors: the driver's; of too little memory, with how much is

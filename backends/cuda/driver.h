@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -114,6 +115,17 @@ inline Status check(Driver& driver, EntryPoint entry, Code code) {
   if (code == 0) return Done{};
   return plugin_failed(std::string(name(entry)) + ": " + driver.error_text(entry, code) + " (error " +
                        std::to_string(code) + ")");
+}
+
+// What products of a shape need on the device that is set, in bytes of workspace; nothing: the driver has no algorithm.
+// Errors: the driver's.
+inline Result<std::optional<std::size_t>> plan_workspace(Driver& driver, const ProductShape& shape) {
+  EntryPoint entry = EntryPoint::choose_algorithm;
+  ProductPlan plan;
+  const Code code = driver.plan_product(shape, plan, entry);
+  if (const Status status = check(driver, entry, code); !status)
+    return add_context("the product " + to_string(shape), status.error());
+  return plan.is_found ? std::optional(plan.workspace_bytes) : std::nullopt;
 }
 
 }  // namespace meshwright::cuda

@@ -45,15 +45,6 @@ Status Gpu::run(const std::vector<Work>& work, std::span<std::byte> host) {
   return wait();
 }
 
-Result<std::optional<std::size_t>> Gpu::plan(const ProductShape& shape) {
-  EntryPoint entry = EntryPoint::choose_algorithm;
-  ProductPlan plan;
-  const Code code = driver_->plan_product(shape, plan, entry);
-  if (Status status = check(*driver_, entry, code); !status)
-    return add_context("the product " + to_string(shape), status.error());
-  return plan.is_found ? std::optional(plan.workspace_bytes) : std::nullopt;
-}
-
 Status Gpu::wait() {
   for (;;) {
     const Code code = driver_->stream_query(stream_);

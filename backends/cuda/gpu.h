@@ -3,8 +3,8 @@
 
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "driver.h"
@@ -20,14 +20,15 @@ class Gpu {
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
 
-  // A stream, kernels and memory. Errors: plugin_failed, "no device: REASON", where a test has nothing to run on; any
-  // other is a failure.
+  // A stream, kernels and memory. Errors: the driver's; those of which `is_absent` says so: a test has nothing to run
+  // on.
   Status open();
+  static bool is_absent(const Status& opened) {
+    return !opened && opened.error().message.find("no device") != std::string::npos;
+  }
 
   // What `host` has goes to the GPU's memory, the work runs there, and what is there then goes to `host`.
   Status run(const std::vector<Work>& work, std::span<std::byte> host);
-  // As PlanProduct.
-  Result<std::optional<std::size_t>> plan(const ProductShape& shape);
   // Until the stream is done.
   Status wait();
 

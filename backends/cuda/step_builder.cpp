@@ -100,16 +100,12 @@ Result<Seen> StepBuilder::read(ProgramValueId id, std::int64_t microbatch) {
   Seen seen = seen_at((*found)->storage->data, (*found)->storage->type);
   for (const Held::View& view : (*found)->views) {
     const Instruction& instruction = program_.instructions[view.instruction];
-    const Node node = node_of(instruction, coordinates_);
-    const OpCall call = call_of(node, instruction);
-    Result<std::optional<Seen>> through = see_through(*instruction.compute(), seen, call, view.result);
+    Result<std::optional<Seen>> through = see_through(instruction, seen, view.result);
     if (through && !*through) {  // as a reshape of what is transposed: of a copy it is a view
-      const Seen rows = seen_at(scratch(static_cast<std::size_t>(seen.type.bytes())), seen.type);
-      if (Status status = with_writer(call, {seen}, {rows}, [&](OpWriter& writer) { return writer.copy(seen, rows); });
-          !status)
-        return status.error();
-      seen = rows;
-      through = see_through(*instruction.compute(), seen, call, view.result);
+      Result<Seen> rows = copied_in_rows(seen);
+      if (!rows) return rows;
+      seen = std::move(*rows);
+      through = see_through(instruction, seen, view.result);
     }
     if (!through) return through.error();
     if (!*through) return internal_error("'" + instruction.name + "' is no view of its operand");
@@ -119,22 +115,23 @@ Result<Seen> StepBuilder::read(ProgramValueId id, std::int64_t microbatch) {
 }
 
 // Of most views it is known what they do; of others the family is asked, which looks at each element.
-Result<std::optional<Seen>> StepBuilder::see_through(const Compute& view, const Seen& operand, const OpCall& call,
-                                                     std::size_t result) {
-  if (view.keeps_order) return reshaped(operand, call.results[result]);
-  if (view.transposes) return std::optional(transposed(operand, call.results[result]));
-  return views_.find(operand, call, result);
+Result<std::optional<Seen>> StepBuilder::see_through(const Instruction& view, const Seen& operand, std::size_t result) {
+  if (view.compute()->keeps_order) return reshaped(operand, program_.local(view.results[result]));
+  if (view.compute()->transposes) return std::optional(transposed(operand, program_.local(view.results[result])));
+  const Node node = node_of(view, coordinates_);
+  return views_.find(operand, call_of(node, view), result);
 }
 
 Result<Seen> StepBuilder::read_in_rows(ProgramValueId id, std::int64_t microbatch) {
   Result<Seen> seen = read(id, microbatch);
-  if (!seen || seen->is_contiguous()) return seen;
-  const Seen rows = seen_at(scratch(static_cast<std::size_t>(seen->type.bytes())), seen->type);
+  return !seen || seen->is_contiguous() ? seen : copied_in_rows(*seen);
+}
+
+Result<Seen> StepBuilder::copied_in_rows(const Seen& seen) {
+  const Seen rows = seen_at(scratch(static_cast<std::size_t>(seen.type.bytes())), seen.type);
   const Node none;
-  if (Status status =
-          with_writer({none, {}, {}}, {*seen}, {rows}, [&](OpWriter& writer) { return writer.copy(*seen, rows); });
-      !status)
-    return status.error();
+  const auto copy = [&](OpWriter& writer) { return writer.copy(seen, rows); };
+  if (Status status = with_writer({none, {}, {}}, {seen}, {rows}, copy); !status) return status.error();
   return rows;
 }
 

@@ -50,8 +50,9 @@ class StepBuilder {
   void count(std::int64_t bytes);
   std::byte* scratch(std::size_t bytes);
 
-  Result<std::optional<Seen>> see_through(const Compute& view, const Seen& operand, const OpCall& call,
-                                          std::size_t result);
+  Result<std::optional<Seen>> see_through(const Instruction& view, const Seen& operand, std::size_t result);
+  // In scratch.
+  Result<Seen> copied_in_rows(const Seen& seen);
   // A value as it is seen through its views.
   Result<Seen> read(ProgramValueId id) { return read(id, microbatch_); }
   Result<Seen> read(ProgramValueId id, std::int64_t microbatch);
