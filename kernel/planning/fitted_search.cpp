@@ -41,7 +41,7 @@ Result<Timeline> in_best_buckets(Program& program, const ProblemInput& input) {
 
 }  // namespace
 
-Result<FittedPlan> FittedSolver::fit(const ProblemInput& input, const Problem& problem, Assignment assignment, std::int64_t budget) const {
+Result<FittedPlan> FittedSolver::fit(const ProblemInput& input, const Problem& problem, Assignment assignment, std::int64_t budget, double wanted_seconds) const {
   Result<Plan> plan = make_plan(input, problem, assignment);
   if (!plan) return plan.error();
   FittedPlan fitted{std::move(assignment), std::move(*plan), {}, ""};
@@ -58,7 +58,8 @@ Result<FittedPlan> FittedSolver::fit(const ProblemInput& input, const Problem& p
   Result<Timeline> times = in_best_buckets(*program, input);
   if (!times) return times.error();
   fitted.plan.bucket_bytes = program->bucket_bytes;
-  if (times->waits_before_updates > kWorthRoom * times->step_seconds && fitted.plan.peak_bytes < budget) {
+  const double waits = times->waits_before_updates;
+  if (waits > kWorthRoom * times->step_seconds && times->step_seconds - waits < wanted_seconds && fitted.plan.peak_bytes < budget) {
     program->bucket_bytes = input.profile.bucket_bytes;
     program->room_bytes = budget;
     place_frees(*program);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -74,8 +75,10 @@ class FittedSolver {
   // account; at most 0 if it fits.
   [[nodiscard]] std::int64_t excess_bytes(const Plan& plan, std::int64_t budget) const;
 
-  // The plan of an assignment, with its peak and its step. Up to the budget it may hold more than it must, if that makes the step shorter.
-  Result<FittedPlan> fit(const ProblemInput& input, const Problem& problem, Assignment assignment, std::int64_t budget) const;
+  // The plan of an assignment, with its peak and its step. Up to the budget it may hold more than it must, if that makes the step shorter, and
+  // shorter than `wanted_seconds`.
+  Result<FittedPlan> fit(const ProblemInput& input, const Problem& problem, Assignment assignment, std::int64_t budget,
+                         double wanted_seconds = std::numeric_limits<double>::infinity()) const;
 
  private:
   // What the program holds.

@@ -332,13 +332,7 @@ class Planner {
 
   // Plans that do little otherwise than this one.
   Status try_neighbours(Searched& leader, const FittedPlan& plan) const {
-    if (!asks_for_neighbours()) return Done{};
-    const Result<std::vector<FittedPlan>> found = neighbouring_plans(fitted_, leader.given, leader.problem, request_.budget_bytes, plan, kNeighbours);
-    if (!found) return found.error();
-    for (const FittedPlan& each : *found) {
-      if (Status status = leader.steps->try_choices({&each.assignment.choice, 1}); !status) return status;
-    }
-    return Done{};
+    return asks_for_neighbours() ? leader.steps->try_neighbours(plan, kNeighbours) : Status(Done{});
   }
 
   [[nodiscard]] bool asks_for_neighbours() const { return request_.top == 1 && !request_.solver.reads_model() && request_.search.text("inputs") != "rows"; }

@@ -96,11 +96,7 @@ Choice same_choice(const Problem& problem, const Choice& choice, const Problem& 
 Status PartSearch::try_neighbours(std::size_t count) {
   for (double before = 0; before != step_seconds();) {
     before = step_seconds();
-    const Result<std::vector<FittedPlan>> found = neighbouring_plans(solver_, given_, part_, budget_, steps_.best(), count);
-    if (!found) return found.error();
-    for (const FittedPlan& each : *found) {
-      if (Status status = steps_.try_choices({&each.assignment.choice, 1}); !status) return status;
-    }
+    if (Status status = steps_.try_neighbours(steps_.best(), count); !status) return status;
   }
   return Done{};
 }

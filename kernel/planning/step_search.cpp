@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "distinct_plans.h"
+
 namespace meshwright {
 
 namespace {
@@ -92,6 +94,17 @@ Status StepSearch::run_rounds(int count) {
   return Done{};
 }
 
+Status StepSearch::try_neighbours(const FittedPlan& plan, std::size_t count) {
+  Result<std::vector<FittedPlan>> found = neighbouring_plans(solver_, input_, problem_, budget_, plan, count);
+  if (!found) return found.error();
+  for (FittedPlan& each : *found) {
+    if (!simulated_.insert(each.assignment.choice).second) continue;
+    tables_.push_back(parts_.of(each.assignment.choice));
+    if (Status status = take(std::move(each)); !status) return status;
+  }
+  return Done{};
+}
+
 Status StepSearch::try_choices(std::span<const Choice> choices) {
   for (const Choice& choice : choices) {
     if (Status status = try_choice(choice); !status) return status;
@@ -126,7 +139,7 @@ Status StepSearch::join(Choice one, const Choice& other) {
       const double here = length(table, longest_path(parts_.places(), table));
       if (here < shortest) shortest = here, found = &each;
     }
-    if (found == nullptr || shortest >= best_.plan.step_seconds * static_cast<double>(kTicksPerSecond)) continue;
+    if (found == nullptr) continue;
     Assignment assignment = best_.assignment;
     assignment.choice = *found;
     if (Status status = simulate(std::move(assignment)); !status) return status;
@@ -134,20 +147,29 @@ Status StepSearch::join(Choice one, const Choice& other) {
   return Done{};
 }
 
+// No step is shorter than its longest path.
+bool StepSearch::may_be_shorter(const PathTable& table) const {
+  return length(table, longest_path(parts_.places(), table)) < best_.plan.step_seconds * static_cast<double>(kTicksPerSecond);
+}
+
 Status StepSearch::simulate(Assignment found) {
-  if (!simulated_.insert(found.choice).second) return Done{};
+  if (!simulated_.insert(found.choice).second || !may_be_shorter(parts_.of(found.choice))) return Done{};
   const Evaluation by_objective = evaluate(problem_.space, found.choice);
   found.cost = by_objective.cost;
   found.peak_bytes = by_objective.peak_bytes;
-  found.lower_bound = best_.assignment.lower_bound;
-  Result<FittedPlan> fitted = solver_.fit(input_, problem_, std::move(found), budget_);
+  Result<FittedPlan> fitted = solver_.fit(input_, problem_, std::move(found), budget_, best_.plan.step_seconds);
   if (!fitted) return fitted.error();
-  if (!fitted->no_program.empty() || fitted->plan.step_seconds >= best_.plan.step_seconds || solver_.excess_bytes(fitted->plan, budget_) > 0) return Done{};
-  const Result<bool> admitted = admits_ ? admits_(*fitted) : Result<bool>(true);
+  return take(std::move(*fitted));
+}
+
+Status StepSearch::take(FittedPlan fitted) {
+  if (!fitted.no_program.empty() || fitted.plan.step_seconds >= best_.plan.step_seconds || solver_.excess_bytes(fitted.plan, budget_) > 0) return Done{};
+  const Result<bool> admitted = admits_ ? admits_(fitted) : Result<bool>(true);
   if (!admitted) return admitted.error();
   if (!*admitted) return Done{};
-  fitted->plan.lower_bound_seconds = best_.plan.lower_bound_seconds;
-  best_ = std::move(*fitted);
+  fitted.assignment.lower_bound = best_.assignment.lower_bound;
+  fitted.plan.lower_bound_seconds = best_.plan.lower_bound_seconds;
+  best_ = std::move(fitted);
   return Done{};
 }
 

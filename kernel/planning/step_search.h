@@ -51,6 +51,8 @@ class StepSearch {
   Status run_rounds(int count);
   // Simulates choices that were found elsewhere. Errors: as above.
   Status try_choices(std::span<const Choice> choices);
+  // Plans that do little otherwise than this one, so many of them. Errors: as above.
+  Status try_neighbours(const FittedPlan& plan, std::size_t count);
   // Simulates plans that are the one in some blocks and the other in the rest. Errors: as above.
   Status join(Choice one, const Choice& other);
   // The best one with each of these.
@@ -58,8 +60,11 @@ class StepSearch {
 
  private:
   [[nodiscard]] PathTable next_average();
+  [[nodiscard]] bool may_be_shorter(const PathTable& table) const;
   Status try_choice(const Choice& choice);
   Status simulate(Assignment found);
+  // The best one from now on, if it is shorter, fits and is admitted.
+  Status take(FittedPlan fitted);
 
   const FittedSolver& solver_;
   const ProblemInput& input_;

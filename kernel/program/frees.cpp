@@ -21,6 +21,7 @@ std::vector<bool> kept_values(const Program& program) {
 void remove_unused(Program& program) {
   std::vector<bool> used = kept_values(program);
   std::vector<Instruction> kept;
+  kept.reserve(program.instructions.size());
   for (std::size_t i = program.instructions.size(); i-- > 0;) {
     Instruction& instruction = program.instructions[i];
     const bool effect = instruction.kind() == InstructionKind::update || instruction.kind() == InstructionKind::store_gradient || instruction.message() != nullptr;
@@ -83,6 +84,7 @@ void place_frees(Program& program) {
   std::vector<bool> dead(program.values.size(), true);  // going backward: not used from here on
   const Lifetimes lifetimes(program);
   std::vector<Instruction> placed;
+  placed.reserve(2 * program.instructions.size());
   for (std::size_t i = program.instructions.size(); i-- > 0;) {
     Instruction& instruction = program.instructions[i];
     std::map<When, Instruction> releases;

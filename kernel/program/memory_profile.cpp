@@ -22,6 +22,27 @@ HeldTensor optimizer_state(const Program& program, const ProgramParameter& param
   return {parameter.name, MemoryKind::optimizer, type, bytes == 0 ? 0 : bytes / type.bytes(), bytes, ""};
 }
 
+// The inputs of the microbatches that the shortened step leaves out.
+template <class On>
+void for_inputs_left_out(const Program& program, const ShortenedOrder& order, const On& on) {
+  for (const ProgramInput& input : program.inputs) {
+    if (input.microbatch >= order.microbatches && !program.values[input.value].of_step) on(input.value);
+  }
+}
+
+// The bytes of what is held, and nothing else of it.
+class Total {
+ public:
+  explicit Total(const Program& program) : program_(&program) {}
+  void change(ProgramValueId owner, std::int64_t by) { bytes += by * program_->local_bytes(owner); }
+  void repeat(std::int64_t repetitions, const Total& before) { bytes += repetitions * (bytes - before.bytes); }
+
+  std::int64_t bytes = 0;
+
+ private:
+  const Program* program_;
+};
+
 // All that is known of one storage, by its owner.
 struct Storage {
   std::int64_t bytes = 0;
@@ -136,66 +157,53 @@ class Profiling {
 
   // --- the curve ---
 
-  // Goes through the shortened step. `on_event` is told of each event before it begins, `on_point` of each occurrence when it is
-  // done, and says whether to go on.
-  template <class OnEvent, class OnPoint>
-  void walk(const OnEvent& on_event, const OnPoint& on_point) {
-    HeldStorages storages(program_, order_.microbatches);
-    const auto on = [this](ProgramValueId owner, int change, std::size_t) {
-      held_[storages_[owner].kind] += change * storages_[owner].bytes;
-      count_[owner] += change;
-    };
-    start();
-    storages.begin(on);
-    MemorySplit held_before;
-    std::vector<std::int64_t> count_before;
-    for (std::size_t e = 0; e < order_.events.size(); ++e) {
-      for (const ShortenedOrder::Gap& gap : order_.gaps) {
-        if (e == gap.event) repeat(gap.repetitions, held_before, count_before);
-        if (e + gap.period == gap.event) held_before = held_, count_before = count_;
-      }
-      on_event(e);
-      for (const Occurrence& here : occurrences(program_, {order_.events[e]}, order_.microbatches)) {
-        storages.run(program_.instructions[here.instruction], here.microbatch, on);
-        if (!on_point(Occurrence{here.instruction, order_.microbatch_at(e)})) return;
-      }
+  // What is held: bytes by kind, and how many of each storage.
+  class Held {
+   public:
+    explicit Held(const std::vector<Storage>& storages) : count(storages.size(), 0), storages_(&storages) {}
+
+    void change(ProgramValueId owner, std::int64_t by) {
+      const Storage& storage = (*storages_)[owner];
+      bytes[storage.kind] += by * storage.bytes;
+      count[owner] += by;
     }
-  }
+    void repeat(std::int64_t repetitions, const Held& before) {
+      for (std::size_t kind = 0; kind < kMemoryKinds; ++kind) bytes.bytes[kind] += repetitions * (bytes.bytes[kind] - before.bytes.bytes[kind]);
+      for (std::size_t owner = 0; owner < count.size(); ++owner) count[owner] += repetitions * (count[owner] - before.count[owner]);
+    }
+
+    MemorySplit bytes;
+    std::vector<std::int64_t> count;  // by owner: storages of it that are held, one for each microbatch that has one
+
+   private:
+    const std::vector<Storage>* storages_;
+  };
 
   // Besides what HeldStorages begins with: the optimizer's state, and the inputs of the microbatches that the shortened step leaves out.
-  void start() {
-    held_ = {};
-    held_[MemoryKind::optimizer] = profile_.optimizer_bytes;
-    count_.assign(storages_.size(), 0);
-    for (const ProgramInput& input : program_.inputs) {
-      if (input.microbatch < order_.microbatches || program_.values[input.value].of_step) continue;
-      held_[MemoryKind::input] += of(input.value).bytes;
-      ++count_[owners_[input.value]];
-    }
-  }
-
-  // Each of these repetitions changes what is held as the one before it did.
-  void repeat(std::int64_t repetitions, const MemorySplit& held, const std::vector<std::int64_t>& count) {
-    for (std::size_t kind = 0; kind < kMemoryKinds; ++kind) held_.bytes[kind] += repetitions * (held_.bytes[kind] - held.bytes[kind]);
-    for (std::size_t owner = 0; owner < count.size(); ++owner) count_[owner] += repetitions * (count_[owner] - count[owner]);
+  [[nodiscard]] Held at_start() const {
+    Held held(storages_);
+    held.bytes[MemoryKind::optimizer] = profile_.optimizer_bytes;
+    for_inputs_left_out(program_, order_, [&](ProgramValueId value) { held.change(owners_[value], 1); });
+    return held;
   }
 
   void draw() {
-    walk([this](std::size_t event) { if (is_backward(order_.events[event].phase)) count_saved(event); },
-         [this](const Occurrence& at) {
-           if (const std::int64_t bytes = held_.sum(); profile_.curve.empty() || bytes > profile_.peak_bytes) {
+    Held held = at_start();
+    walk(program_, order_, held, [&](std::size_t event) { if (is_backward(order_.events[event].phase)) count_saved(event, held); },
+         [&](const Occurrence& at) {
+           if (const std::int64_t bytes = held.bytes.sum(); profile_.curve.empty() || bytes > profile_.peak_bytes) {
              profile_.peak_bytes = bytes;
              profile_.peak = profile_.curve.size();
            }
-           profile_.curve.push_back({at, held_});
+           profile_.curve.push_back({at, held.bytes});
            return true;
          });
-    if (profile_.curve.empty()) profile_.peak_bytes = held_.sum();
+    if (profile_.curve.empty()) profile_.peak_bytes = held.bytes.sum();
     else explain_peak();
   }
 
   // As a backward begins: what its microbatch and others in flight have kept for theirs.
-  void count_saved(std::size_t event) {
+  void count_saved(std::size_t event, const Held& held) {
     std::int64_t begun = 0, ended = 0;
     for (std::size_t e = 0; e < event; ++e) {
       const std::int64_t microbatches = 1 + order_.microbatch_at(e);
@@ -207,20 +215,21 @@ class Profiling {
     for (ProgramValueId id = 0; id < storages_.size(); ++id) {
       if (storages_[id].crosses && storages_[id].kind == MemoryKind::input) inputs += (program_.values[id].of_step ? 1 : in_flight) * storages_[id].bytes;
     }
-    profile_.saved_bytes = std::max(profile_.saved_bytes, held_[MemoryKind::activation] + inputs);
+    profile_.saved_bytes = std::max(profile_.saved_bytes, held.bytes[MemoryKind::activation] + inputs);
   }
 
   void explain_peak() {
     const Instruction& at = program_.instructions[profile_.curve[profile_.peak].at.instruction];
     profile_.peak_node = at.node.empty() ? at.name : at.node;
     std::size_t point = 0;
-    walk([](std::size_t) {}, [&](const Occurrence&) { return point++ != profile_.peak; });
+    Held held = at_start();
+    walk(program_, order_, held, [](std::size_t) {}, [&](const Occurrence&) { return point++ != profile_.peak; });
     std::vector<HeldTensor>& tensors = profile_.peak_tensors;
     for (ProgramValueId id = 0; id < storages_.size(); ++id) {
       const Storage& storage = storages_[id];
-      if (count_[id] == 0 || storage.bytes == 0) continue;
+      if (held.count[id] == 0 || storage.bytes == 0) continue;
       const std::string node = storage.node == kNoId ? "" : profile_.nodes[storage.node].name;
-      tensors.push_back({program_.values[id].name, storage.kind, program_.local(id), count_[id], count_[id] * storage.bytes, node});
+      tensors.push_back({program_.values[id].name, storage.kind, program_.local(id), held.count[id], held.count[id] * storage.bytes, node});
     }
     for (const ProgramParameter& parameter : program_.parameters) {
       if (HeldTensor state = optimizer_state(program_, parameter); state.bytes > 0) tensors.push_back(std::move(state));
@@ -266,8 +275,6 @@ class Profiling {
   std::vector<Storage> storages_;  // by owner
   std::unordered_map<std::string, std::uint32_t> numbers_;
   std::vector<Reads> read_;  // by node
-  MemorySplit held_;
-  std::vector<std::int64_t> count_;  // by owner: storages of it that are held, one for each microbatch that has one
   MemoryProfile profile_;
 };
 
@@ -300,5 +307,21 @@ const char* name(MemoryKind kind) {
 std::int64_t MemorySplit::sum() const { return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0}); }
 
 MemoryProfile memory_profile(const Program& program) { return Profiling(program).run(); }
+
+HeldBytes held_bytes(const Program& program) {
+  const ShortenedOrder order = shortened(program.order);
+  const std::vector<ProgramValueId> owners = storages(program);
+  Total held(program);
+  for (const ProgramParameter& parameter : program.parameters) held.bytes += optimizer_bytes(program, parameter);
+  for_inputs_left_out(program, order, [&](ProgramValueId value) { held.change(owners[value], 1); });
+  HeldBytes found;
+  found.at_most.assign(program.instructions.size(), 0);
+  walk(program, order, held, [](std::size_t) {}, [&](const Occurrence& at) {
+    found.at_most[at.instruction] = std::max(found.at_most[at.instruction], held.bytes);
+    found.peak = std::max(found.peak, held.bytes);
+    return true;
+  });
+  return found;
+}
 
 }  // namespace meshwright

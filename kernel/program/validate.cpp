@@ -90,6 +90,7 @@ class Validator {
 
   // What runs again does what it did in the forward: the same call, under the name from which its random numbers come, on the same layouts and to the same ones.
   Status check_again() const {
+    if (std::ranges::none_of(program_.instructions, &Instruction::again)) return Done{};
     std::multimap<std::string, const Instruction*> first_runs;
     for (const Instruction& instruction : program_.instructions) {
       if (instruction.phase == Phase::forward && instruction.compute() != nullptr) first_runs.emplace(instruction.name, &instruction);

@@ -4,7 +4,7 @@
 #include <deque>
 #include <iterator>
 
-#include "meshwright/memory_profile.h"
+#include "program/held_storages.h"
 
 namespace meshwright {
 
@@ -38,20 +38,17 @@ namespace {
 
 class Placing {
  public:
-  explicit Placing(Program& program) : program_(program), shared_(program), progress_(program.values.size()) {
-    const MemoryProfile profile = memory_profile(program);
-    most_bytes_ = std::max(profile.peak_bytes, program.room_bytes);
-    held_.assign(program.instructions.size(), 0);
-    for (const MemoryProfile::Point& point : profile.curve) held_[point.at.instruction] = std::max(held_[point.at.instruction], point.held.sum());
-  }
+  explicit Placing(Program& program)
+      : program_(program), shared_(program), progress_(program.values.size()), held_(held_bytes(program)), most_bytes_(std::max(held_.peak, program.room_bytes)) {}
 
   void run() {
     std::vector<Instruction> instructions = std::move(program_.instructions);
+    placed_.reserve(instructions.size() + instructions.size() / 8);  // a free may be cut in two
     for (std::size_t i = 0; i < instructions.size(); ++i) {
       Instruction& instruction = instructions[i];
       if (program_.order.microbatches > 1 && (placed_.empty() || instruction.phase != phase_)) begin_phase();
       phase_ = instruction.phase;
-      while (!put_off_.empty() && held_[i] + put_off_bytes_ > most_bytes_) release_first();
+      while (!put_off_.empty() && held_.at_most[i] + put_off_bytes_ > most_bytes_) release_first();
       if (instruction.stream == Stream::communication) issue(std::move(instruction));
       else if (instruction.kind() == InstructionKind::free) put_off(std::move(instruction));
       else compute(std::move(instruction));
@@ -101,19 +98,17 @@ class Placing {
   }
 
   void put_off(Instruction release) {
-    PutOff later{release, 0, 0};
-    later.release.operands.clear();
-    std::vector<ProgramOperand> now;
-    for (const ProgramOperand& operand : release.operands) {
-      const ProgramValueId owner = shared_.owner(operand.value);
-      (progress_.is_busy(owner) ? later.release.operands : now).push_back(operand);
-      if (progress_.is_busy(owner)) later.until = std::max(later.until, progress_.last_use(owner));
+    const auto is_busy = [this](const ProgramOperand& operand) { return progress_.is_busy(shared_.owner(operand.value)); };
+    const auto busy = std::ranges::stable_partition(release.operands, [&](const ProgramOperand& operand) { return !is_busy(operand); });
+    PutOff later;
+    if (!busy.empty()) {
+      later.release = release;
+      later.release.operands.assign(busy.begin(), busy.end());
+      release.operands.erase(busy.begin(), busy.end());
     }
-    if (!now.empty()) {
-      release.operands = std::move(now);
-      placed_.push_back(std::move(release));
-    }
+    if (!release.operands.empty()) placed_.push_back(std::move(release));
     if (later.release.operands.empty()) return;
+    for (const ProgramOperand& operand : later.release.operands) later.until = std::max(later.until, progress_.last_use(shared_.owner(operand.value)));
     later.bytes = bytes(later.release);
     put_off_bytes_ += later.bytes;
     put_off_.push_back(std::move(later));
@@ -149,8 +144,8 @@ class Placing {
   Program& program_;
   const SharedStorages shared_;
   CommunicationProgress progress_;
-  std::int64_t most_bytes_ = 0;     // that are held
-  std::vector<std::int64_t> held_;  // as long as nothing is put off: at most, when an instruction has run
+  const HeldBytes held_;            // as long as nothing is put off
+  const std::int64_t most_bytes_;   // that are held
   Phase phase_ = Phase::forward;
   std::deque<PutOff> put_off_;
   std::int64_t put_off_bytes_ = 0;

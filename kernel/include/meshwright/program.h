@@ -245,7 +245,7 @@ struct Program {
 
   [[nodiscard]] const ShardedType& type(ProgramValueId id) const { return values[id].type; }
   [[nodiscard]] TensorType local(ProgramValueId id) const { return local_type(values[id].type, mesh); }
-  [[nodiscard]] std::int64_t local_bytes(ProgramValueId id) const { return local(id).bytes(); }
+  [[nodiscard]] std::int64_t local_bytes(ProgramValueId id) const { return meshwright::local_bytes(type(id).layout, type(id).atoms, mesh, size_bytes(type(id).type.dtype)); }
   // Where a value of a microbatch stands in a table with a row of all values for each microbatch; those of the step are in the first.
   [[nodiscard]] std::size_t place(ProgramValueId id, std::int64_t microbatch) const {
     return values[id].of_step ? id : static_cast<std::size_t>(microbatch) * values.size() + id;
