@@ -45,7 +45,7 @@ bool is_same(const Strategy& one, const Strategy& other) {
 Result<std::optional<FittedPlan>> fitting_plan(const FittedSolver& solver, const ProblemInput& input, Problem& part, std::int64_t budget) {
   std::int64_t asked = budget;
   for (int i = 0; i < kMostAsked && asked > 0; ++i) {
-    Result<Assignment> answer = solver.assign(input, part, asked, kMostWorkOfRound);
+    Result<Assignment> answer = solver.assign(input, part, asked, kMostWorkInPart);
     if (!answer) return answer.error();
     if (answer->choice.empty()) break;
     const std::int64_t counted = answer->peak_bytes;

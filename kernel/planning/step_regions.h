@@ -25,7 +25,7 @@ class PartSearch {
  public:
   // `part` was built from `given` and pinned; `best` is its best plan by the objective. The solver outlives this.
   PartSearch(const FittedSolver& solver, ProblemInput given, Problem part, std::int64_t budget, FittedPlan best)
-      : solver_(solver), given_(std::move(given)), part_(std::move(part)), budget_(budget), steps_(solver, given_, part_, budget, std::move(best)) {}
+      : solver_(solver), given_(std::move(given)), part_(std::move(part)), budget_(budget), steps_(solver, given_, part_, budget, std::move(best), {}, kMostWorkInPart) {}
 
   // Errors: those of solving and lowering.
   Status run_rounds(int count) { return steps_.run_rounds(count); }

@@ -33,11 +33,13 @@ double work_of_round(const StrategySpace& space) {
 
 }  // namespace
 
-StepSearch::StepSearch(const FittedSolver& solver, const ProblemInput& input, Problem& problem, std::int64_t budget, FittedPlan best, Admits admits)
+StepSearch::StepSearch(const FittedSolver& solver, const ProblemInput& input, Problem& problem, std::int64_t budget, FittedPlan best, Admits admits,
+                       std::int64_t most_work)
     : solver_(solver),
       input_(input),
       problem_(problem),
       budget_(budget),
+      most_work_(most_work),
       parts_(input, problem),
       blocks_(block_numbers(input, problem)),
       admits_(std::move(admits)),
@@ -67,14 +69,14 @@ Status StepSearch::run_round() {
   StrategySpace space = parts_.space(average);
   std::swap(space, problem_.space);
   Assignment without_budget;
-  Result<Assignment> answer = solver_.assign(input_, problem_, budget_, kMostWorkOfRound, without_budget);
+  Result<Assignment> answer = solver_.assign(input_, problem_, budget_, most_work_, without_budget);
   std::swap(space, problem_.space);
   if (!answer) return answer.error();
   const auto seconds = [&, fixed = parts_.fixed_ticks(average)](TickSum least) { return (static_cast<double>(least) + fixed) / static_cast<double>(kTicksPerSecond); };
   bound_without_budget_seconds_ = std::max(bound_without_budget_seconds_, seconds(without_budget.lower_bound));
   done_ = ++rounds_ == kMostSearches || answer->choice.empty();
   if (answer->choice.empty()) return Done{};
-  const double bound = seconds(answer->lower_bound);
+  const double bound = seconds(std::max(answer->lower_bound, without_budget.lower_bound));  // little work near the budget may prove less
   const bool is_first = rounds_ == 1 && bound < 0.5 * to_seconds(static_cast<TickSum>(most_));
   if (bound > bound_seconds_) {
     bound_seconds_ = bound;

@@ -20,7 +20,7 @@ namespace meshwright {
 
 inline constexpr double kOptimalGap = 0.001;  // a step so near its bound is called optimal
 inline constexpr double kLeastWork = 8e6;  // of rounds (StepSearch::work); those on small meshes are cheaper than reading the model
-inline constexpr std::int64_t kMostWorkOfRound = 5'000'000;  // of its solver, where the budget binds
+inline constexpr std::int64_t kMostWorkOfRound = 20'000'000, kMostWorkInPart = 5'000'000;  // of its solver, where the budget binds
 
 class StepSearch {
  public:
@@ -28,7 +28,8 @@ class StepSearch {
   using Admits = std::function<Result<bool>(const FittedPlan&)>;
 
   // `best` is the best plan of the problem by its objective, within the budget, and was simulated. The first three outlive this.
-  StepSearch(const FittedSolver& solver, const ProblemInput& input, Problem& problem, std::int64_t budget, FittedPlan best, Admits admits = {});
+  StepSearch(const FittedSolver& solver, const ProblemInput& input, Problem& problem, std::int64_t budget, FittedPlan best, Admits admits = {},
+             std::int64_t most_work = kMostWorkOfRound);
 
   // No plan of this problem within the budget has a shorter step; 0 as long as nothing is known.
   [[nodiscard]] double bound_seconds() const { return bound_seconds_; }
@@ -69,7 +70,7 @@ class StepSearch {
   const FittedSolver& solver_;
   const ProblemInput& input_;
   Problem& problem_;
-  const std::int64_t budget_;
+  const std::int64_t budget_, most_work_;
   const StepParts parts_;
   const std::vector<std::uint32_t> blocks_;
   const Admits admits_;
