@@ -9,6 +9,7 @@ namespace meshwright::cuda::cublaslt {
 
 inline constexpr int kNotSupported = 15;       // CUBLAS_STATUS_NOT_SUPPORTED
 inline constexpr int kFloat = 0;               // CUDA_R_32F
+inline constexpr int kBFloat16 = 14;           // CUDA_R_16BF
 inline constexpr int kComputeFloat = 68;       // CUBLAS_COMPUTE_32F: without TF32
 inline constexpr int kComputeTf32 = 77;        // CUBLAS_COMPUTE_32F_FAST_TF32
 inline constexpr std::int32_t kAsIs = 0;       // CUBLAS_OP_N

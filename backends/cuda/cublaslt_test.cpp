@@ -15,7 +15,7 @@
 namespace meshwright::cuda::cublaslt {
 
 static_assert(kNotSupported == CUBLAS_STATUS_NOT_SUPPORTED);
-static_assert(kFloat == CUDA_R_32F && kComputeFloat == CUBLAS_COMPUTE_32F &&
+static_assert(kFloat == CUDA_R_32F && kBFloat16 == CUDA_R_16BF && kComputeFloat == CUBLAS_COMPUTE_32F &&
               kComputeTf32 == CUBLAS_COMPUTE_32F_FAST_TF32);
 static_assert(kAsIs == CUBLAS_OP_N && kExchanged == CUBLAS_OP_T);
 static_assert(kTransposesA == CUBLASLT_MATMUL_DESC_TRANSA && kTransposesB == CUBLASLT_MATMUL_DESC_TRANSB);

@@ -5,9 +5,11 @@
 #include <cstring>
 #include <utility>
 
+#include "converted.h"
 #include "execution.h"
 #include "kernels/optimizers.h"
 #include "kernels/pointwise.h"
+#include "rank.h"
 #include "state_places.h"
 
 namespace meshwright::cuda {
@@ -263,10 +265,13 @@ Status StepBuilder::compute(const Instruction& instruction) {
 
 // Its result is the same in every step: it is found once, on the host, and copied from there on.
 Status StepBuilder::compute_constant(const Instruction& instruction, const OpCall& call) {
-  const Result<std::vector<Tensor>> results = meshwright::compute(call, {}, input_.ops, nullptr);
+  OpCall on_host = call;
+  for (TensorType& type : on_host.results) type = handed_type(type);
+  const Result<std::vector<Tensor>> results = meshwright::compute(on_host, {}, input_.ops, nullptr);
   if (!results) return results.error();
   for (std::size_t i = 0; i < instruction.results.size(); ++i) {
-    const std::span<const std::byte> bytes = (*results)[i].bytes();
+    const Tensor result = converted((*results)[i], call.results[i].dtype);
+    const std::span<const std::byte> bytes = result.bytes();
     const std::size_t place = made_.block.constant_bytes;
     made_.constants.emplace_back(place, std::vector<std::byte>(bytes.begin(), bytes.end()));
     made_.block.constant_bytes += aligned(bytes.size());
@@ -321,34 +326,41 @@ Status StepBuilder::update(const Instruction& instruction) {
   const Result<Held*> there = held(changed, microbatch_);
   if (!there) return there.error();
   const Seen place = seen_at((*there)->storage->data, (*there)->storage->type);
-  if (gradient->type != place.type || (place.type.dtype != DType::float32 && place.type.dtype != DType::float64)) {
-    return bad_input("a parameter of type " + to_string(place.type) + " has a gradient of type " +
-                     to_string(gradient->type) + "; the optimizer's step is of float32 or float64");
-  }
   const StatePlace state = state_place(program_, block_, instruction.parameter);
-  const auto bytes = static_cast<std::size_t>(place.type.bytes());
+  const Result<Element> element = element_for(place.type.dtype), of_gradient = element_for(gradient->type.dtype),
+                        kept = element_for(state.type.dtype);
+  for (const Result<Element>* each : {&element, &of_gradient, &kept}) {
+    if (!*each) return each->error();
+  }
+  if (gradient->type.shape != place.type.shape || !is_floating(place.type.dtype)) {
+    return bad_input("a parameter of type " + to_string(place.type) + " has a gradient of type " +
+                     to_string(gradient->type) + "; the optimizer's step is of floating-point numbers of one shape");
+  }
   const Optimizer optimizer = program_.training.optimizer;
   const bool is_adam = optimizer == Optimizer::adam || optimizer == Optimizer::adamw;
   OptimizerArguments arguments;
   arguments.kind = is_adam                            ? OptimizerKind::adam
                    : optimizer == Optimizer::momentum ? OptimizerKind::momentum
                                                       : OptimizerKind::sgd;
-  arguments.element = static_cast<Element>(place.type.dtype);
+  arguments.element = *element;
+  arguments.of_gradient = *of_gradient;
+  arguments.kept = *kept;
   arguments.gradient = gradient->data;
   arguments.parameter = place.data;
+  arguments.master = state.master;
   arguments.first = state.first;
   arguments.second = state.second;
-  Optimize made{instruction.parameter,
-                {KernelId::optimize,
-                 std::vector<std::byte>(sizeof arguments),
-                 place.type.elements(),
-                 {gradient->range()},
-                 {place.range()}}};
-  for (const std::byte* moment : {state.first, state.second}) {
-    if (moment != nullptr) made.launch.writes.push_back({moment, bytes});
+  Launch launch{KernelId::optimize,
+                std::vector<std::byte>(sizeof arguments),
+                place.type.elements(),
+                {gradient->range()},
+                {place.range()}};
+  for (const std::byte* each : {state.master, state.first, state.second}) {
+    if (each != nullptr) launch.writes.push_back({each, static_cast<std::size_t>(state.type.bytes())});
   }
-  std::memcpy(made.launch.arguments.data(), &arguments, sizeof arguments);
-  if (place.type.elements() > 0) add(std::move(made));
+  std::memcpy(launch.arguments.data(), &arguments, sizeof arguments);
+  const Seen updated = state.master != nullptr ? seen_at(state.master, state.type) : place;
+  if (place.type.elements() > 0) add(Optimize{instruction.parameter, std::move(launch), *gradient, updated});
   return Done{};
 }
 
