@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/movement.h"
 #include "product_writer.h"
 
 namespace meshwright::cuda {
@@ -26,6 +27,15 @@ AttentionProducts::Matrices AttentionProducts::between(float*& made) {
   view.data = writer_.scratch(static_cast<std::size_t>(arguments_.rows * arguments_.s) * sizeof(float));
   made = static_cast<float*>(view.data);
   return of_queries(view, arguments_.s);
+}
+
+AttentionProducts::Matrices AttentionProducts::weighing(const Matrices& scores) const {
+  Matrices made = scores;
+  made.view.element = arguments_.weighs;
+  const auto in_a_float = static_cast<std::int64_t>(sizeof(float)) / bytes_of(arguments_.weighs);
+  made.view.strides[0] *= in_a_float;
+  made.view.strides[ProductArguments::kRow] *= in_a_float;
+  return made;
 }
 
 Result<bool> AttentionProducts::plan(double alpha, const Matrices& a, const Matrices& b, const Matrices& result) {
@@ -65,14 +75,15 @@ void AttentionProducts::launch(KernelId kernel, const float* changed) {
 }
 
 Result<bool> AttentionProducts::write(const Seen& result) {
-  if (!writer_.plan_product || arguments_.query.element != Element::float32) return false;
+  if (!may_plan()) return false;
+  arguments_.weighs = arguments_.query.element;
   const Result<View> made = view_for(result, {});
   if (!made) return made.error();
   const Matrices weights = between(arguments_.weights);
   Result<bool> planned = plan(arguments_.scale, of_queries(arguments_.query, arguments_.d),
                               turned(of_keys(arguments_.key, arguments_.d)), weights);
   if (planned && *planned)
-    planned = plan(1, weights, of_keys(arguments_.value, arguments_.e), of_queries(*made, arguments_.e));
+    planned = plan(1, weighing(weights), of_keys(arguments_.value, arguments_.e), of_queries(*made, arguments_.e));
   if (!planned || !*planned) return planned;
   take_workspace();
   multiply();
@@ -83,7 +94,8 @@ Result<bool> AttentionProducts::write(const Seen& result) {
 
 // As the kernels in kernels/attention.h.
 Result<bool> AttentionProducts::write_gradients(const Seen* const (&gradients)[3]) {
-  if (!writer_.plan_product || arguments_.query.element != Element::float32) return false;
+  if (!may_plan()) return false;
+  arguments_.weighs = arguments_.query.element;
   View made[3];
   for (std::size_t i = 0; i < 3; ++i) {
     if (gradients[i] == nullptr) continue;
@@ -98,11 +110,11 @@ Result<bool> AttentionProducts::write_gradients(const Seen* const (&gradients)[3
   Result<bool> planned = plan(arguments_.scale, query, turned(key), weights);
   if (planned && *planned) planned = plan(1, gradient, turned(value), slopes);
   if (planned && *planned && gradients[0] != nullptr)
-    planned = plan(arguments_.scale, slopes, key, of_queries(made[0], arguments_.d));
+    planned = plan(arguments_.scale, weighing(slopes), key, of_queries(made[0], arguments_.d));
   if (planned && *planned && gradients[1] != nullptr)
-    planned = plan(arguments_.scale, turned(slopes), query, of_keys(made[1], arguments_.d));
+    planned = plan(arguments_.scale, turned(weighing(slopes)), query, of_keys(made[1], arguments_.d));
   if (planned && *planned && gradients[2] != nullptr)
-    planned = plan(1, turned(weights), gradient, of_keys(made[2], arguments_.e));
+    planned = plan(1, turned(weighing(weights)), gradient, of_keys(made[2], arguments_.e));
   if (!planned || !*planned) return planned;
   take_workspace();
   multiply();

@@ -1,5 +1,5 @@
-// Attention whose products a library computes: of all queries that share keys at once, float32, with the softmax
-// between them by a kernel of this backend, in place.
+// Attention whose products a library computes: of all queries that share keys at once, with the softmax between them by
+// a kernel of this backend, in place. Scores are float32; probabilities, and their gradients, of the operands' type.
 #pragma once
 
 #include <vector>
@@ -34,8 +34,11 @@ class AttentionProducts {
   [[nodiscard]] Matrices of_keys(const View& view, std::int64_t columns) const {
     return in_rows(view, arguments_.s, columns);
   }
-  // In scratch, a number for each query and key.
+  // In scratch, a float for each query and key; and what becomes of them in their place.
   Matrices between(float*& made);
+  [[nodiscard]] Matrices weighing(const Matrices& scores) const;
+  // Whether a library may know how: what it multiplies is of one type.
+  [[nodiscard]] bool may_plan() const { return writer_.plan_product && is_single(arguments_.query.element); }
   static Matrices in_rows(const View& view, std::int64_t rows, std::int64_t columns);
   static Matrices turned(const Matrices& matrices);
   // Adds alpha·a·b to the products that are planned. False: the library has none.

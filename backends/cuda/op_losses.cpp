@@ -85,7 +85,6 @@ class LossWriter {
   [[nodiscard]] std::int64_t results() const {
     return arguments_.reduction == LossReduction::none ? arguments_.positions : 1;
   }
-  [[nodiscard]] std::int64_t logits() const { return arguments_.positions * arguments_.classes; }
 
  private:
   // The same elements with their classes innermost: a row for each position.
@@ -107,7 +106,7 @@ class LossWriter {
     const Seen turned = classes_last(result);
     const Seen rows = seen_at(writer_.scratch(static_cast<std::size_t>(result.type.bytes())), turned.type);
     if (Status status = set(rows, arguments_.result); !status) return status;
-    writer_.launch(KernelId::loss_gradient, arguments_, result.type.elements(), reads_, {rows.range()});
+    writer_.launch(KernelId::loss_gradient, arguments_, arguments_.positions, reads_, {rows.range()});
     return writer_.copy(rows, turned);
   }
 
@@ -135,11 +134,11 @@ Status write_loss(OpWriter& writer) {
   if (op == "meshwright.cross_entropy_combine")
     return loss.write(KernelId::loss_combine, &LossArguments::result, loss.results());
   if (op == "meshwright.cross_entropy_combine_backward")
-    return loss.write(KernelId::loss_gradient, &LossArguments::result, loss.logits());
+    return loss.write(KernelId::loss_gradient, &LossArguments::result, loss.positions());
   loss.write_until_count();
   if (op == "aten.cross_entropy_loss")
     return loss.write(KernelId::loss_combine, &LossArguments::result, loss.results());
-  return loss.write(KernelId::loss_gradient, &LossArguments::result, loss.logits());
+  return loss.write(KernelId::loss_gradient, &LossArguments::result, loss.positions());
 }
 
 constexpr std::string_view kLosses[] = {"aten.cross_entropy_loss",

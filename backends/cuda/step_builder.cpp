@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "chains.h"
 #include "converted.h"
 #include "execution.h"
 #include "kernels/optimizers.h"
@@ -87,7 +88,7 @@ Seen StepBuilder::placed(ProgramValueId id) const {
 void StepBuilder::keep(ProgramValueId id) {
   const Seen place = placed(id);
   count(place.type.bytes());
-  value(id) = {std::make_shared<Storage>(Storage{place.data, place.type, std::nullopt}), {}};
+  value(id) = {std::make_shared<Storage>(Storage{place.data, place.type}), {}};
 }
 
 Result<StepBuilder::Held*> StepBuilder::held(ProgramValueId id, std::int64_t microbatch) {
@@ -99,6 +100,7 @@ Result<StepBuilder::Held*> StepBuilder::held(ProgramValueId id, std::int64_t mic
 Result<Seen> StepBuilder::read(ProgramValueId id, std::int64_t microbatch) {
   const Result<Held*> found = held(id, microbatch);
   if (!found) return found.error();
+  ++(*found)->storage->reads;
   Seen seen = seen_at((*found)->storage->data, (*found)->storage->type);
   for (const Held::View& view : (*found)->views) {
     const Instruction& instruction = program_.instructions[view.instruction];
@@ -153,6 +155,20 @@ Status StepBuilder::with_writer(const OpCall& call, std::vector<Seen> operands, 
   Status status = write(writer);
   for (Work& work : written) std::visit([this](auto& each) { add(std::move(each)); }, work);
   return status;
+}
+
+// A chain that goes on runs where it ends: nothing is between.
+void StepBuilder::add_on(meshwright::Stream stream, Command::What what) {
+  auto* launch = std::get_if<Launch>(&what);
+  const bool is_chain = launch != nullptr && launch->kernel == KernelId::chain;
+  if (is_chain && chain_ != nullptr && chain_->back().stream == stream) {
+    if (std::optional<Launch> both = joined(std::get<Launch>(chain_->back().what), *launch)) {
+      chain_->pop_back();
+      what = std::move(*both);
+    }
+  }
+  commands_->push_back({stream, std::move(what)});
+  chain_ = is_chain ? commands_ : nullptr;
 }
 
 Status StepBuilder::build_instruction(std::size_t step) {
@@ -288,6 +304,7 @@ Status StepBuilder::accumulate(const Instruction& instruction) {
   const Result<Held*> sum = held(instruction.operands[0].value, microbatch_);
   const Result<Seen> addend = read(instruction.operands[1].value);
   if (!sum) return sum.error();
+  ++(*sum)->storage->reads;
   if (!addend) return addend.error();
   const Seen place = seen_at((*sum)->storage->data, (*sum)->storage->type);
   const Node none;
@@ -312,8 +329,11 @@ Status StepBuilder::drop(const Instruction& instruction) {
   for (const ProgramOperand& operand : instruction.operands) {
     const Result<Held*> there = held(operand.value, microbatch_);
     if (!there) return there.error();
-    if ((*there)->storage.use_count() == 1) count(-(*there)->storage->type.bytes());
-    **there = {};
+    const std::shared_ptr<Storage> storage = std::exchange(**there, Held{}).storage;
+    if (storage.use_count() > 1) continue;
+    count(-storage->type.bytes());
+    if (storage->reads == 1 && chain_ != nullptr)
+      keep_in_registers(std::get<Launch>(chain_->back().what), storage->data);
   }
   return Done{};
 }
@@ -367,6 +387,7 @@ Status StepBuilder::update(const Instruction& instruction) {
 Status StepBuilder::hand_out(ProgramValueId id, std::int64_t microbatch, RankStep& made) {
   Handed handed;
   commands_ = &handed.commands;
+  chain_ = nullptr;
   scratch_used_ = 0;
   Result<Seen> seen = read_in_rows(id, microbatch);
   if (!seen) return seen.error();
@@ -379,6 +400,7 @@ Status StepBuilder::hand_out(ProgramValueId id, std::int64_t microbatch, RankSte
 // may lie.
 Status StepBuilder::close(RankStep& made) {
   commands_ = &made.closing;
+  chain_ = nullptr;
   scratch_used_ = 0;
   microbatch_ = 0;
   std::vector<std::pair<Seen, Seen>> back;

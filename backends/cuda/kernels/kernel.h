@@ -80,8 +80,11 @@ __device__ inline Real maximum_of_lanes(Real own) {
   }
   return own;
 }
+// What lanes have read until here others may write from here on.
+__device__ inline void meet_lanes() { __syncwarp(); }
 #else
 constexpr int kLanes = 1;
+inline void meet_lanes() {}
 template <class Real>
 Real sum_of_lanes(Real own) {
   return own;
