@@ -168,6 +168,7 @@ class Kernels : public testing::Test {
         std::vector<Work> work;
         OpWriter writer(
             call, views_, plan, operands, results, [&](std::size_t bytes) { return memory.take(bytes); }, work);
+        if (turned) writer.scores_bytes = 1;
         if (const Status written = write(writer); !written) {
           EXPECT_EQ(written.error().code, ErrorCode::bad_input) << where << ": " << written.error().message;
           return;

@@ -60,24 +60,19 @@ class LossWriter {
     return Done{};
   }
 
-  // One step, whose result is scratch, and read by those behind it. In doubles, as the whole op keeps them.
-  void write_between(KernelId kernel, View LossArguments::*made, std::int64_t elements, std::int64_t count) {
-    const Seen between =
-        seen_at(writer_.scratch(static_cast<std::size_t>(elements) * sizeof(double)), {DType::float64, {elements}});
-    View& view = arguments_.*made;
-    view.data = between.data;
-    view.element = Element::float64;
-    writer_.launch(kernel, arguments_, count, reads_, {between.range()});
-    reads_.push_back(between.range());
-  }
-
-  // As the ranks would do it that have all positions and classes.
+  // As the ranks would do it that have all positions and classes: its results are scratch, and read by those behind it.
+  // In doubles, as the whole op keeps them.
   void write_until_count() {
     const std::int64_t positions = arguments_.positions;
-    write_between(KernelId::loss_maximum, &LossArguments::maximum, positions, positions);
-    write_between(KernelId::loss_terms, &LossArguments::terms, 3 * positions, positions);
+    const Seen maximum = between(positions, arguments_.maximum), terms = between(3 * positions, arguments_.terms);
+    arguments_.finds_maximum = true;
+    writer_.launch(KernelId::loss_terms, arguments_, positions, reads_, {maximum.range(), terms.range()});
+    reads_.push_back(maximum.range());
+    reads_.push_back(terms.range());
     if (arguments_.reduction != LossReduction::mean) return;
-    write_between(KernelId::loss_count, &LossArguments::count, 1, 1);
+    const Seen count = between(1, arguments_.count);
+    writer_.launch(KernelId::loss_count, arguments_, 1, reads_, {count.range()});
+    reads_.push_back(count.range());
     arguments_.has_count = true;
   }
 
@@ -108,6 +103,14 @@ class LossWriter {
     if (Status status = set(rows, arguments_.result); !status) return status;
     writer_.launch(KernelId::loss_gradient, arguments_, arguments_.positions, reads_, {rows.range()});
     return writer_.copy(rows, turned);
+  }
+
+  Seen between(std::int64_t elements, View& view) {
+    const TensorType type{DType::float64, {elements}};
+    const Seen made = seen_at(writer_.scratch(static_cast<std::size_t>(type.bytes())), type);
+    view.data = made.data;
+    view.element = Element::float64;
+    return made;
   }
 
   static Status set(const Seen& tensor, View& view) {

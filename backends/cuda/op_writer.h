@@ -44,6 +44,8 @@ class OpWriter {
   const OpCall& call;
   ViewFinder& views;
   const PlanProduct& plan_product;
+  // Of scores that attention has at a time, a number for each query and key: half of an H100's cache.
+  std::int64_t scores_bytes = std::int64_t{32} << 20U;
   const std::vector<Seen> operands;  // as the call's
   const std::vector<Seen> results;
 

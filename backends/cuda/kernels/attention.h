@@ -22,6 +22,7 @@ struct AttentionArguments {
   // in its place. Of half precision they take the first half of it.
   float *weights = nullptr, *weight_slopes = nullptr;
   Element weighs = Element::float32;
+  int64_t first = 0;  // the query of their first row
 };
 
 MESHWRIGHT_DEVICE int64_t first_key(const AttentionArguments& arguments, int64_t row) {
@@ -95,7 +96,7 @@ MESHWRIGHT_ROW_KERNEL(attention_probabilities, AttentionArguments) {
 
 // The same of scores that are there.
 MESHWRIGHT_ROW_KERNEL(attention_softmax, AttentionArguments) {
-  normalize(arguments, arguments.weights + index * arguments.s, arguments.weighs, index, lane);
+  normalize(arguments, arguments.weights + index * arguments.s, arguments.weighs, arguments.first + index, lane);
 }
 
 // One index an element of the result.
@@ -123,9 +124,9 @@ MESHWRIGHT_KERNEL(attention_slopes, AttentionArguments) {
 
 // The same of dP that is there.
 MESHWRIGHT_ROW_KERNEL(attention_softmax_gradient, AttentionArguments) {
-  const int64_t reach = reach_of(arguments, index);
+  const int64_t query = arguments.first + index, reach = reach_of(arguments, query);
   float mean = 0;
-  for (int64_t i = index * arguments.e + lane; i < (index + 1) * arguments.e; i += kLanes)
+  for (int64_t i = query * arguments.e + lane; i < (query + 1) * arguments.e; i += kLanes)
     mean += load<float>(arguments.gradient, i) * load<float>(arguments.output, i);
   mean = sum_of_lanes(mean);
   const float* weights = arguments.weights + index * arguments.s;

@@ -14,6 +14,7 @@ struct LossArguments {
   int64_t positions = 0, classes = 0, ignored = -100;
   LossReduction reduction = LossReduction::mean;
   bool has_count = false, has_weight = false;
+  bool finds_maximum = false;  // with the terms, where no other rank has classes
   View logits, labels, maximum, terms, count, weight, gradient, result;
   Shard shard;  // of the classes
 };
@@ -42,13 +43,22 @@ MESHWRIGHT_ROW_KERNEL(loss_maximum, LossArguments) {
 template <class Real>
 MESHWRIGHT_DEVICE void find_terms(const LossArguments& arguments, int64_t index, int lane) {
   const int64_t first = index * arguments.classes;
-  const Real largest = load<Real>(arguments.maximum, index);
-  Real sum = 0;
+  // The largest so far, of which the sum is: as of attention's scores.
+  Real own = arguments.finds_maximum ? Real(-INFINITY) : load<Real>(arguments.maximum, index), sum = 0;
   for (int64_t c = lane; c < arguments.classes; c += kLanes) {
-    if (global_of(arguments.shard, c) >= 0) sum += exp(load<Real>(arguments.logits, first + c) - largest);
+    if (global_of(arguments.shard, c) < 0) continue;
+    const Real logit = load<Real>(arguments.logits, first + c);
+    if (arguments.finds_maximum && logit > own) {
+      sum = sum * exp(own - logit) + 1;
+      own = logit;
+    } else {
+      sum += exp(logit - own);
+    }
   }
-  sum = sum_of_lanes(sum);
+  const Real largest = maximum_of_lanes(own);
+  sum = sum_of_lanes(sum == 0 ? Real(0) : sum * exp(own - largest));
   if (lane != 0) return;
+  if (arguments.finds_maximum) store(arguments.maximum, index, largest);
   const auto label = load<int64_t>(arguments.labels, index);
   const int64_t here = label == arguments.ignored ? -1 : local_of(arguments.shard, label);
   store(arguments.terms, index, sum);
