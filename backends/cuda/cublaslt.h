@@ -21,7 +21,10 @@ inline constexpr std::uint32_t kAddsBias = 4;  // CUBLASLT_EPILOGUE_BIAS
 // cublasLtMatrixLayoutAttribute_t: an int32, an int64.
 inline constexpr int kBatches = 5, kBatchStride = 6;
 // cublasLtMatmulPreferenceAttributes_t: a uint64, and uint32 each.
-inline constexpr int kMostWorkspace = 1, kAlignmentA = 5, kAlignmentB = 6, kAlignmentC = 7, kAlignmentD = 8;
+inline constexpr int kMostWorkspace = 1, kReductions = 3, kAlignmentA = 5, kAlignmentB = 6, kAlignmentC = 7,
+                     kAlignmentD = 8;
+
+inline constexpr std::uint32_t kReducesInComputeType = 2;  // CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
 
 // cublasLtMatmulAlgo_t
 struct Algorithm {

@@ -26,6 +26,8 @@ static_assert(kAddsBias == CUBLASLT_EPILOGUE_BIAS && sizeof(kAddsBias) == sizeof
 static_assert(kBatches == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT &&
               kBatchStride == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET);
 static_assert(kMostWorkspace == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES &&
+              kReductions == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK &&
+              kReducesInComputeType == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE &&
               kAlignmentA == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES &&
               kAlignmentB == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES &&
               kAlignmentC == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES &&

@@ -31,6 +31,7 @@ struct Layout {
 struct Preference {
   std::uint64_t workspace = 0;
   std::uint32_t alignments[4] = {256, 256, 256, 256};
+  std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
 };
 
 constexpr std::uint64_t kChosen = 4711, kWorkspace = 512;
@@ -108,6 +109,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t m
                                                     size_t bytes) {
   auto& preference = *reinterpret_cast<Preference*>(made);
   if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) return set(preference.workspace, from, bytes);
+  if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) return set(preference.reductions, from, bytes);
   const int operand = attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES;
   return operand >= 0 && operand < 4 ? set(preference.alignments[operand], from, bytes) : CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -120,6 +122,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   *found = 0;
   if (wanted != 1 || preference.workspace < kWorkspace) return CUBLAS_STATUS_INVALID_VALUE;
   if (of<Layout>(d).rows % 7 == 0) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (of<Layout>(d).type == CUDA_R_16BF && preference.reductions != CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)
+    return CUBLAS_STATUS_INVALID_VALUE;  // parts of a sum might be rounded
   results[0] = {};
   results[0].algo.data[0] = kChosen;
   for (int i = 0; i < 4; ++i) results[0].algo.data[i + 1] = preference.alignments[i];

@@ -148,6 +148,13 @@ Code LoadedProducts::prefer(void* preference, const ColumnProduct& product, Entr
           said(entry, EntryPoint::preference_set,
                set_preference_(preference, cublaslt::kMostWorkspace, &kWorkspaceLimit, sizeof kWorkspaceLimit)))
     return code;
+  // Parts of a sum are added up as floats.
+  const std::uint32_t reductions = cublaslt::kReducesInComputeType;
+  if (product.made != DType::float32) {
+    if (const Code code = said(entry, EntryPoint::preference_set,
+                               set_preference_(preference, cublaslt::kReductions, &reductions, sizeof reductions)))
+      return code;
+  }
   for (const auto& [attribute, bytes] :
        {std::pair(cublaslt::kAlignmentA, product.a.alignment), std::pair(cublaslt::kAlignmentB, product.b.alignment),
         std::pair(cublaslt::kAlignmentC, product.c.alignment), std::pair(cublaslt::kAlignmentD, product.d.alignment)}) {
