@@ -129,7 +129,11 @@ Tensor draw(const LocalCase::Drawn& drawn) {
   Tensor tensor(drawn.type);
   for (std::int64_t i = 0; i < tensor.elements(); ++i) {
     const double wave = std::sin(1.0 + 7.0 * static_cast<double>(i));
-    tensor.set(i, drawn.below > 0 ? static_cast<double>(i % drawn.below) : drawn.below < 0 ? wave : 1 + wave / 2);
+    const bool is_masked = drawn.below == LocalCase::Drawn::kMasked && i % 3 == 0;
+    tensor.set(i, is_masked         ? -INFINITY
+                  : drawn.below > 0 ? static_cast<double>(i % drawn.below)
+                  : drawn.below < 0 ? wave
+                                    : 1 + wave / 2);
   }
   return tensor;
 }

@@ -51,7 +51,7 @@ MESHWRIGHT_DEVICE void find_terms(const LossArguments& arguments, int64_t index,
     if (arguments.finds_maximum && logit > own) {
       sum = sum * exp(own - logit) + 1;
       own = logit;
-    } else {
+    } else if (logit != -INFINITY) {
       sum += exp(logit - own);
     }
   }
