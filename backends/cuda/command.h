@@ -31,6 +31,7 @@ struct Fill {
 struct Optimize {
   std::uint32_t parameter = kNoId;
   Launch launch;
+  Seen gradient, updated;  // the latter: as precise as it is kept
 };
 
 enum class CollectiveKind : std::uint8_t { all_reduce, all_gather, reduce_scatter };

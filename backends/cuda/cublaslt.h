@@ -9,6 +9,7 @@ namespace meshwright::cuda::cublaslt {
 
 inline constexpr int kNotSupported = 15;       // CUBLAS_STATUS_NOT_SUPPORTED
 inline constexpr int kFloat = 0;               // CUDA_R_32F
+inline constexpr int kBFloat16 = 14;           // CUDA_R_16BF
 inline constexpr int kComputeFloat = 68;       // CUBLAS_COMPUTE_32F: without TF32
 inline constexpr int kComputeTf32 = 77;        // CUBLAS_COMPUTE_32F_FAST_TF32
 inline constexpr std::int32_t kAsIs = 0;       // CUBLAS_OP_N
@@ -20,7 +21,10 @@ inline constexpr std::uint32_t kAddsBias = 4;  // CUBLASLT_EPILOGUE_BIAS
 // cublasLtMatrixLayoutAttribute_t: an int32, an int64.
 inline constexpr int kBatches = 5, kBatchStride = 6;
 // cublasLtMatmulPreferenceAttributes_t: a uint64, and uint32 each.
-inline constexpr int kMostWorkspace = 1, kAlignmentA = 5, kAlignmentB = 6, kAlignmentC = 7, kAlignmentD = 8;
+inline constexpr int kMostWorkspace = 1, kReductions = 3, kAlignmentA = 5, kAlignmentB = 6, kAlignmentC = 7,
+                     kAlignmentD = 8;
+
+inline constexpr std::uint32_t kReducesInComputeType = 2;  // CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
 
 // cublasLtMatmulAlgo_t
 struct Algorithm {

@@ -36,6 +36,9 @@ constexpr meshwright_config_key_v1 kSchema[] = {
     {"omitted_wait", "integer", "", "0",
      "of the recording driver: the wait for an event that each device leaves out, counted from 1, so that the proof "
      "finds it; 0: none"},
+    {"precision", "text", "", "\"plan\"",
+     "\"plan\": numbers are of the types that the plan says, bfloat16 too; \"float32\": what is less than float32 is "
+     "computed, kept and reduced in float32, as the backend 'reference' does it"},
     {"products", "text", "", "\"library\"",
      "\"library\": products of matrices by cuBLASLt, where it is found; \"kernels\": by this backend's own kernel"},
 };
@@ -65,8 +68,12 @@ struct Session {
 
 class Cuda final : public Backend {
  public:
-  Cuda(bool records, bool loops_back, bool uses_library, RecordingOptions options)
-      : records_(records), loops_back_(loops_back), uses_library_(uses_library), options_(std::move(options)) {}
+  Cuda(bool records, bool loops_back, bool uses_library, bool computes_half, RecordingOptions options)
+      : records_(records),
+        loops_back_(loops_back),
+        uses_library_(uses_library),
+        computes_half_(computes_half),
+        options_(std::move(options)) {}
 
  private:
   Result<std::unique_ptr<Executable>> do_compile(const BackendInput& input) const override {
@@ -80,6 +87,10 @@ class Cuda final : public Backend {
                                           std::move(session->steps[static_cast<std::size_t>(rank.rank)]));
     };
     return compile_ranks(input, options);
+  }
+
+  [[nodiscard]] bool do_computes_in(DType dtype) const override {
+    return dtype == DType::float32 || dtype == DType::float64 || (computes_half_ && dtype == DType::bfloat16);
   }
 
   Result<std::unique_ptr<StagesExecutable>> do_compile_stages(const std::vector<BackendInput>&,
@@ -133,7 +144,7 @@ class Cuda final : public Backend {
     return Done{};
   }
 
-  const bool records_, loops_back_, uses_library_;
+  const bool records_, loops_back_, uses_library_, computes_half_;
   const RecordingOptions options_;
 };
 
@@ -168,6 +179,11 @@ void* create(const Config& config, Error& error) {
     error = bad_input("emit.cuda.products is \"" + products + "\"; it is \"library\" or \"kernels\"");
     return nullptr;
   }
+  const std::string& precision = config.text("precision");
+  if (precision != "plan" && precision != "float32") {
+    error = bad_input("emit.cuda.precision is \"" + precision + "\"; it is \"plan\" or \"float32\"");
+    return nullptr;
+  }
   for (const std::string& text : config.texts("failures")) {
     const std::optional<RecordingOptions::Failure> failure = failure_of(text);
     if (!failure) {
@@ -178,7 +194,7 @@ void* create(const Config& config, Error& error) {
     options.failures.push_back(*failure);
   }
   return static_cast<Backend*>(
-      new Cuda(driver == "recording", config.boolean("loopback"), products == "library", options));
+      new Cuda(driver == "recording", config.boolean("loopback"), products == "library", precision == "plan", options));
 }
 
 }  // namespace

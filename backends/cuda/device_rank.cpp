@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "converted.h"
 #include "execution.h"
 #include "kernels/optimizers.h"
 #include "state_places.h"
@@ -35,6 +36,11 @@ Status DeviceRank::set_device() const {
   return devices_.set(rank_);
 }
 
+Tensor DeviceRank::part_of(const Tensor& whole, ShardedType type, DType dtype) const {
+  type.type.dtype = whole.type().dtype;
+  return converted(cut(whole, type, program_.mesh, coordinates_), dtype);
+}
+
 Status DeviceRank::put(Tensor part, std::byte* to) {
   const Tensor& kept = staged_.emplace_back(std::move(part));
   if (kept.bytes().empty()) return Done{};
@@ -56,18 +62,21 @@ Status DeviceRank::load_all(const std::vector<const Tensor*>& parameters,
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const ProgramParameter& parameter = program_.parameters[i];
     ShardedType type = program_.type(parameter.value);
-    if (Status status = put(cut(*parameters[i], type, program_.mesh, coordinates_),
+    if (Status status = put(part_of(*parameters[i], type, type.type.dtype),
                             step_.block.base + arena_.offsets[program_.place(parameter.value, 0)]);
         !status)
       return status;
     taken_steps_[i] = states[i] == nullptr ? 0 : states[i]->steps;
-    if (taken_steps_[i] == 0) continue;
-    const StatePlace moments = state_place(program_, step_.block, i);
+    const StatePlace kept = state_place(program_, step_.block, i);
     type.layout = parameter.state;
-    for (const auto& [whole, to] :
-         {std::pair(&states[i]->first, moments.first), std::pair(&states[i]->second, moments.second)}) {
+    std::vector<std::pair<const Tensor*, std::byte*>> given{{parameters[i], kept.master}};
+    if (taken_steps_[i] > 0) {
+      given.emplace_back(&states[i]->first, kept.first);
+      given.emplace_back(&states[i]->second, kept.second);
+    }
+    for (const auto& [whole, to] : given) {
       if (to == nullptr) continue;
-      if (Status status = put(cut(*whole, type, program_.mesh, coordinates_), to); !status) return status;
+      if (Status status = put(part_of(*whole, type, kept.type.dtype), to); !status) return status;
     }
   }
   for (const auto& [place, bytes] : step_.constants) {
@@ -93,8 +102,8 @@ Status DeviceRank::put_inputs(const std::vector<const Tensor*>& inputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const ProgramInput& input = program_.inputs[i];
     std::byte* place = step_.block.base + arena_.offsets[program_.place(input.value, input.microbatch)];
-    if (Status status = put(cut(*inputs[i], program_.type(input.value), program_.mesh, coordinates_), place); !status)
-      return status;
+    const ShardedType& type = program_.type(input.value);
+    if (Status status = put(part_of(*inputs[i], type, type.type.dtype), place); !status) return status;
   }
   return Done{};
 }
@@ -210,9 +219,8 @@ Status DeviceRank::observe_update(const Optimize& update) {
   const Result<bool> done = wait_for(devices_.of(rank_).stream(meshwright::Stream::compute));
   if (!done) return done.error();
   if (!*done) return internal_error("the run has stopped");
-  const TensorType type = state_place(program_, step_.block, update.parameter).type;
-  const Result<Tensor> gradient = fetch(update.launch.reads[0].begin, type),
-                       updated = fetch(update.launch.writes[0].begin, type);
+  const Result<Tensor> gradient = fetch(update.gradient.data, update.gradient.type),
+                       updated = fetch(update.updated.data, update.updated.type);
   if (!gradient) return gradient.error();
   if (!updated) return updated.error();
   observer_->on_update(rank_, update.parameter, *gradient, *updated);
@@ -268,7 +276,7 @@ Result<Tensor> DeviceRank::fetch(const std::byte* from, const TensorType& type) 
       !status)
     return status.error();
   if (Status status = settle(); !status) return status.error();
-  return tensor;
+  return converted(std::move(tensor), handed_type(type).dtype);
 }
 
 Result<Tensor> DeviceRank::fetch(const Handed& handed) const {
@@ -292,14 +300,23 @@ Result<OptimizerState> DeviceRank::state(std::size_t parameter) const {
   OptimizerState state{taken_steps_[parameter], {}, {}};
   if (state.steps == 0) return state;
   if (Status status = set_device(); !status) return status.error();
-  const StatePlace moments = state_place(program_, step_.block, parameter);
-  for (const auto& [from, to] : {std::pair(moments.first, &state.first), std::pair(moments.second, &state.second)}) {
+  const StatePlace kept = state_place(program_, step_.block, parameter);
+  for (const auto& [from, to] : {std::pair(kept.first, &state.first), std::pair(kept.second, &state.second)}) {
     if (from == nullptr) continue;
-    Result<Tensor> moment = fetch(from, moments.type);
+    Result<Tensor> moment = fetch(from, kept.type);
     if (!moment) return moment.error();
     *to = std::move(*moment);
   }
   return state;
+}
+
+Result<std::optional<Tensor>> DeviceRank::master(std::size_t parameter) const {
+  const StatePlace kept = state_place(program_, step_.block, parameter);
+  if (kept.master == nullptr) return std::optional<Tensor>();
+  if (Status status = set_device(); !status) return status.error();
+  Result<Tensor> master = fetch(kept.master, kept.type);
+  if (!master) return master.error();
+  return std::optional(std::move(*master));
 }
 
 Status DeviceRank::give_outputs() {

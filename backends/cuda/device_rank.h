@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "command.h"
@@ -24,6 +25,7 @@ class DeviceRank final : public Rank {
 
   [[nodiscard]] Result<Tensor> part(ProgramValueId id, std::int64_t microbatch) const override;
   [[nodiscard]] Result<OptimizerState> state(std::size_t parameter) const override;
+  [[nodiscard]] Result<std::optional<Tensor>> master(std::size_t parameter) const override;
 
   [[nodiscard]] std::int64_t received_bytes() const override { return step_.received_bytes; }
   [[nodiscard]] std::int64_t peak_bytes() const override { return step_.peak_bytes; }
@@ -46,8 +48,11 @@ class DeviceRank final : public Rank {
     return devices_.of(rank_).communicators.at(group);
   }
 
+  // This rank's part of a whole tensor, as numbers of `dtype`.
+  [[nodiscard]] Tensor part_of(const Tensor& whole, ShardedType type, DType dtype) const;
   // A part of a whole tensor goes to the device. It stays in `staged_` until it is there.
   Status put(Tensor part, std::byte* to);
+  // As it is handed over: of half precision as float32.
   [[nodiscard]] Result<Tensor> fetch(const std::byte* from, const TensorType& type) const;
   [[nodiscard]] Result<Tensor> fetch(const Handed& handed) const;
   // Until a stream is done; false: the run has stopped meanwhile. Errors: of a communicator, and of what ran.

@@ -7,14 +7,20 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/kernel.h"
+
 namespace {
+
+using meshwright::cuda::Element;
+using meshwright::cuda::load;
+using meshwright::cuda::store;
 
 struct Operation {
   cublasComputeType_t compute;
   cudaDataType_t scale;
   std::int32_t a = CUBLAS_OP_N, b = CUBLAS_OP_N;
   std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  const float* bias = nullptr;
+  const void* bias = nullptr;
 };
 struct Layout {
   cudaDataType type;
@@ -25,6 +31,7 @@ struct Layout {
 struct Preference {
   std::uint64_t workspace = 0;
   std::uint32_t alignments[4] = {256, 256, 256, 256};
+  std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
 };
 
 constexpr std::uint64_t kChosen = 4711, kWorkspace = 512;
@@ -51,11 +58,14 @@ const Made& of(Handle handle) {
 }
 
 bool fits(const Layout& layout) {
-  return layout.type == CUDA_R_32F && layout.leading >= static_cast<std::int64_t>(layout.rows);
+  return (layout.type == CUDA_R_32F || layout.type == CUDA_R_16BF) &&
+         layout.leading >= static_cast<std::int64_t>(layout.rows);
 }
-float at(const void* data, const Layout& layout, bool exchanges, int batch, std::uint64_t row, std::uint64_t column) {
-  return static_cast<const float*>(data)[batch * layout.batch + static_cast<std::int64_t>(exchanges ? column : row) +
-                                         static_cast<std::int64_t>(exchanges ? row : column) * layout.leading];
+Element element_of(const Layout& layout) { return layout.type == CUDA_R_16BF ? Element::bfloat16 : Element::float32; }
+double at(const void* data, const Layout& layout, bool exchanges, int batch, std::uint64_t row, std::uint64_t column) {
+  return load(data, element_of(layout),
+              batch * layout.batch + static_cast<std::int64_t>(exchanges ? column : row) +
+                  static_cast<std::int64_t>(exchanges ? row : column) * layout.leading);
 }
 
 }  // namespace
@@ -99,6 +109,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t m
                                                     size_t bytes) {
   auto& preference = *reinterpret_cast<Preference*>(made);
   if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) return set(preference.workspace, from, bytes);
+  if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) return set(preference.reductions, from, bytes);
   const int operand = attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES;
   return operand >= 0 && operand < 4 ? set(preference.alignments[operand], from, bytes) : CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -111,6 +122,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   *found = 0;
   if (wanted != 1 || preference.workspace < kWorkspace) return CUBLAS_STATUS_INVALID_VALUE;
   if (of<Layout>(d).rows % 7 == 0) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (of<Layout>(d).type == CUDA_R_16BF && preference.reductions != CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)
+    return CUBLAS_STATUS_INVALID_VALUE;  // parts of a sum might be rounded
   results[0] = {};
   results[0].algo.data[0] = kChosen;
   for (int i = 0; i < 4; ++i) results[0].algo.data[i + 1] = preference.alignments[i];
@@ -135,6 +148,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t described, 
   const std::uint64_t k = turns_a ? left.rows : left.columns;
   if (operation.compute != CUBLAS_COMPUTE_32F || operation.scale != CUDA_R_32F || algorithm->data[0] != kChosen ||
       workspace_bytes < kWorkspace || !fits(left) || !fits(right) || !fits(added) || !fits(made) ||
+      left.type != right.type || added.type != made.type || (left.type == CUDA_R_32F && made.type != CUDA_R_32F) ||
       made.rows != (turns_a ? left.columns : left.rows) || made.columns != (turns_b ? right.rows : right.columns) ||
       k != (turns_b ? right.columns : right.rows) || made.rows != added.rows || made.columns != added.columns)
     return CUBLAS_STATUS_INVALID_VALUE;
@@ -152,16 +166,14 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t described, 
       for (std::uint64_t column = 0; column < made.columns; ++column) {
         double sum = 0;
         for (std::uint64_t p = 0; p < k; ++p)
-          sum += static_cast<double>(at(a, left, turns_a, batch, row, p)) *
-                 static_cast<double>(at(b, right, turns_b, batch, p, column));
+          sum += at(a, left, turns_a, batch, row, p) * at(b, right, turns_b, batch, p, column);
         sum *= static_cast<double>(*static_cast<const float*>(alpha));
         const float scale = *static_cast<const float*>(beta);
-        if (scale != 0)
-          sum += static_cast<double>(scale) * static_cast<double>(at(c, added, false, batch, row, column));
-        if (adds_bias) sum += static_cast<double>(operation.bias[row]);
+        if (scale != 0) sum += static_cast<double>(scale) * at(c, added, false, batch, row, column);
+        if (adds_bias) sum += load(operation.bias, element_of(made), static_cast<std::int64_t>(row));
         const std::int64_t place =
             batch * made.batch + static_cast<std::int64_t>(row) + static_cast<std::int64_t>(column) * made.leading;
-        static_cast<float*>(d)[place] = static_cast<float>(sum);
+        store(d, element_of(made), place, sum);
       }
     }
   }

@@ -56,7 +56,7 @@ class GpuProducts : public testing::Test {
   }
 
   // On the device, and on the host by this backend's own kernel. `found`: whether the library has an algorithm.
-  void compare(const DrawnProduct& drawn, const std::vector<float>& block, bool& found) {
+  void compare(const DrawnProduct& drawn, const std::vector<std::byte>& block, bool& found) {
     ProductPlan plan;
     EntryPoint entry = EntryPoint::choose_algorithm;
     const Code code = driver_->plan_product(drawn.shape, plan, entry);
@@ -64,18 +64,19 @@ class GpuProducts : public testing::Test {
     found = plan.is_found;
     if (!found) return;
     ASSERT_LE(plan.workspace_bytes, kWorkspace);
-    ASSERT_LE(drawn.floats * sizeof(float), kBytes);
-    std::vector<float> made(drawn.workspace), expected = block;
-    ASSERT_NO_FATAL_FAILURE(copy(memory_, block.data(), made.size() * sizeof(float), CopyKind::to_device));
+    ASSERT_LE(block.size(), kBytes);
+    std::vector<std::byte> made = block, expected = block;
+    ASSERT_NO_FATAL_FAILURE(copy(memory_, block.data(), block.size(), CopyKind::to_device));
     ASSERT_NO_FATAL_FAILURE(
         expect_done(EntryPoint::product, driver_->product(drawn.in(memory_, plan.workspace_bytes), stream_)));
     ASSERT_NO_FATAL_FAILURE(finish());
-    ASSERT_NO_FATAL_FAILURE(copy(made.data(), memory_, made.size() * sizeof(float), CopyKind::to_host));
-    const Launch launch = launch_of(drawn.in(reinterpret_cast<std::byte*>(expected.data()), 0));
+    ASSERT_NO_FATAL_FAILURE(copy(made.data(), memory_, made.size(), CopyKind::to_host));
+    const Launch launch = launch_of(drawn.in(expected.data(), 0));
     kernel(launch.kernel).on_host(launch.arguments.data(), launch.count);
-    for (std::size_t i = 0; i < made.size(); ++i) {
-      ASSERT_LE(std::abs(made[i] - expected[i]), 1e-5F * std::max(1.0F, std::abs(expected[i])))
-          << "at " << i << ": " << made[i] << ", and should be " << expected[i];
+    const std::vector<float> numbers = drawn.numbers_of(made), should_be = drawn.numbers_of(expected);
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      ASSERT_LE(std::abs(numbers[i] - should_be[i]), drawn.tolerance() * std::max(1.0F, std::abs(should_be[i])))
+          << "at " << i << ": " << numbers[i] << ", and should be " << should_be[i];
     }
   }
 
@@ -91,8 +92,9 @@ TEST_F(GpuProducts, AreThoseOfTheHost) {
   ProductDrawer drawer(5);
   int planned = 0;
   for (int i = 0; i < kProducts; ++i) {
-    const DrawnProduct drawn = drawer.draw(i % 10 == 0 ? 300 : 40, kWorkspace);
-    const std::vector<float> block = drawer.numbers(drawn.workspace);
+    DrawnProduct drawn = drawer.draw(i % 10 == 0 ? 300 : 40, kWorkspace);
+    if (i % 3 != 0) drawn.halve(i % 3 == 1 ? DType::bfloat16 : DType::float32);
+    const std::vector<std::byte> block = drawn.filled(drawer.numbers(drawn.workspace));
     bool found = false;
     SCOPED_TRACE(to_string(drawn));
     compare(drawn, block, found);

@@ -8,8 +8,9 @@ namespace meshwright::cuda {
 
 namespace {
 
-View view_of(const std::byte* data, const MatrixPlace& place) {
+View view_of(const std::byte* data, DType dtype, const MatrixPlace& place) {
   View view;
+  view.element = static_cast<Element>(dtype);
   view.data = const_cast<std::byte*>(data);
   view.strides[0] = place.batch;
   view.strides[ProductArguments::kRow] = place.is_transposed ? 1 : place.leading;
@@ -21,7 +22,8 @@ View view_of(const std::byte* data, const MatrixPlace& place) {
 Range range_of(const View& view, std::int64_t batches, std::int64_t rows, std::int64_t columns) {
   const std::int64_t last = (batches - 1) * view.strides[0] + (rows - 1) * view.strides[ProductArguments::kRow] +
                             (columns - 1) * view.strides[ProductArguments::kColumn];
-  return {static_cast<const std::byte*>(view.data), static_cast<std::size_t>(last + 1) * sizeof(float)};
+  return {static_cast<const std::byte*>(view.data),
+          static_cast<std::size_t>((last + 1) * size_bytes(static_cast<DType>(view.element)))};
 }
 
 }  // namespace
@@ -34,9 +36,9 @@ Launch launch_of(const Product& product) {
   arguments.m = shape.m;
   arguments.n = shape.n;
   arguments.k = shape.k;
-  arguments.a = view_of(product.a, shape.a);
-  arguments.b = view_of(product.b, shape.b);
-  arguments.result = view_of(product.result, shape.result);
+  arguments.a = view_of(product.a, shape.factors, shape.a);
+  arguments.b = view_of(product.b, shape.factors, shape.b);
+  arguments.result = view_of(product.result, shape.made, shape.result);
   arguments.alpha = product.alpha;
   arguments.beta = product.beta;
   Launch launch{
@@ -47,13 +49,13 @@ Launch launch_of(const Product& product) {
       {range_of(arguments.result, shape.batches, shape.m, shape.n)}};
   if (shape.adds) {
     arguments.adds = true;
-    arguments.addend = view_of(product.addend, shape.addend);
+    arguments.addend = view_of(product.addend, shape.made, shape.addend);
     launch.reads.push_back(range_of(arguments.addend, shape.batches, shape.m, shape.n));
   }
   if (shape.bias != 0) {  // no product has both
     arguments.adds = true;
     arguments.beta = 1;
-    arguments.addend = view_of(product.bias, {false, 0, 0, shape.bias});
+    arguments.addend = view_of(product.bias, shape.made, {false, 0, 0, shape.bias});
     launch.reads.push_back(range_of(arguments.addend, 1, 1, shape.n));
   }
   std::memcpy(launch.arguments.data(), &arguments, sizeof arguments);

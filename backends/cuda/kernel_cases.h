@@ -189,8 +189,9 @@ struct LocalCase {
   struct Drawn {
     const char* name;
     TensorType type;
+    static constexpr int kMasked = -2;
     int below = 0;  // integers count up to it, again and again; floating point is between 0.5 and 1.5, or, below 0, of
-                    // both signs
+                    // both signs; kMasked: each third one is -INFINITY
   };
   const char* op;
   Attributes attributes;
@@ -239,6 +240,10 @@ inline std::vector<LocalCase> local_cases() {
                       {"count", floats({})}},
                      floats({14, 4})});
   }
+  const LocalCase::Drawn masked{"self", floats({14, 7}), LocalCase::Drawn::kMasked}, target{"target", labels, 7};
+  cases.push_back({"aten.cross_entropy_loss", {{"reduction", std::int64_t{0}}}, {masked, target}, floats({14})});
+  cases.push_back(
+      {"meshwright.cross_entropy_backward", {}, {{"grad_output", floats({})}, masked, target}, floats({14, 7})});
   cases.push_back({"meshwright.cross_entropy_count", {}, {{"terms", floats({3, 6})}}, floats({})});
   cases.push_back(
       {"meshwright.cross_entropy_combine", {}, {{"terms", floats({3, 6})}, {"count", floats({})}}, floats({})});

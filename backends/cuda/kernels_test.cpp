@@ -15,11 +15,13 @@
 #include <string>
 #include <vector>
 
+#include "converted.h"
 #include "gpu.h"
 #include "guarded_kernel.h"
 #include "host_product.h"
 #include "kernel_cases.h"
 #include "kernels/kernel.h"
+#include "meshwright/backend.h"
 #include "meshwright/interpret.h"
 #include "meshwright/plugin.h"
 #include "meshwright/training_graph.h"
@@ -99,9 +101,13 @@ Seen place(const Tensor& tensor, bool turned, Memory& memory) {
   return seen;
 }
 
-bool is_close(double made, double expected, DType dtype) {
+// bfloat16 has 8 bits; `between`: what the op keeps of its own is rounded to them, too, and numbers about as large as 1
+// are summed of it.
+bool is_close(double made, double expected, DType dtype, bool between) {
   if (std::isnan(expected)) return std::isnan(made);
   if (made == expected) return true;
+  if (dtype == DType::bfloat16)
+    return std::abs(made - expected) <= 0x1p-8 * std::abs(expected) + (between ? 0x1p-6 : 1e-5);
   const double tolerance = dtype == DType::float64 ? 1e-11 : dtype == DType::float32 ? 1e-5 : 0;
   return std::abs(made - expected) <= tolerance * std::max(1.0, std::abs(expected));
 }
@@ -114,11 +120,20 @@ OpCase in_float32(OpCase op_case) {
   return op_case;
 }
 
+TensorType in_half(TensorType type) {
+  if (type.dtype == DType::float32) type.dtype = DType::bfloat16;
+  return type;
+}
+
 Tensor draw(const LocalCase::Drawn& drawn) {
   Tensor tensor(drawn.type);
   for (std::int64_t i = 0; i < tensor.elements(); ++i) {
     const double wave = std::sin(1.0 + 7.0 * static_cast<double>(i));
-    tensor.set(i, drawn.below > 0 ? static_cast<double>(i % drawn.below) : drawn.below < 0 ? wave : 1 + wave / 2);
+    const bool is_masked = drawn.below == LocalCase::Drawn::kMasked && i % 3 == 0;
+    tensor.set(i, is_masked         ? -INFINITY
+                  : drawn.below > 0 ? static_cast<double>(i % drawn.below)
+                  : drawn.below < 0 ? wave
+                                    : 1 + wave / 2);
   }
   return tensor;
 }
@@ -142,18 +157,22 @@ class Kernels : public testing::Test {
   void compare(const Graph& graph, const Node& node, const std::vector<Tensor>& values, const std::string& where) {
     const WriteOp write = find_op(node.op);
     if (write == nullptr) return;
+    OpCall call = make_call(graph, node);
+    std::vector<Tensor> given, expected;
+    for (const Operand& operand : node.operands) given.push_back(values[operand.value]);
+    for (const ValueId result : node.results) expected.push_back(values[result]);
+    if (in_half_ && !round(call, given, expected)) return;
     for (const bool turned : {false, true}) {
       for (const PlanProduct& plan : {PlanProduct(), library()}) {
         Memory memory(gpu_ == nullptr ? nullptr : gpu_->memory());
-        const OpCall call = make_call(graph, node);
         std::vector<Seen> operands, results;
-        for (const Operand& operand : node.operands) operands.push_back(place(values[operand.value], turned, memory));
-        for (const ValueId result : node.results)
-          results.push_back(
-              seen_at(memory.take(static_cast<std::size_t>(graph.type(result).bytes())), graph.type(result)));
+        for (const Tensor& tensor : given) operands.push_back(place(tensor, turned, memory));
+        for (const TensorType& type : call.results)
+          results.push_back(seen_at(memory.take(static_cast<std::size_t>(type.bytes())), type));
         std::vector<Work> work;
         OpWriter writer(
             call, views_, plan, operands, results, [&](std::size_t bytes) { return memory.take(bytes); }, work);
+        if (turned) writer.scores_bytes = 1;
         if (const Status written = write(writer); !written) {
           EXPECT_EQ(written.error().code, ErrorCode::bad_input) << where << ": " << written.error().message;
           return;
@@ -161,17 +180,43 @@ class Kernels : public testing::Test {
         run(work, memory, node.op, where);
         const std::string what = where + ", " + node.op + (turned ? ", turned" : "") + (plan ? ", by a library" : "");
         for (std::size_t i = 0; i < results.size(); ++i) {
-          const Tensor &expected = values[node.results[i]],
-                       made = Tensor::in({memory.on_host(results[i].data), expected.bytes().size()}, expected.type());
-          for (std::int64_t at = 0; at < expected.elements(); ++at) {
-            ASSERT_TRUE(is_close(made.get(at), expected.get(at), expected.type().dtype))
+          const auto bytes = static_cast<std::size_t>(call.results[i].bytes());
+          const Tensor made = converted(Tensor::in({memory.on_host(results[i].data), bytes}, call.results[i]),
+                                        expected[i].type().dtype);
+          for (std::int64_t at = 0; at < made.elements(); ++at) {
+            ASSERT_TRUE(is_close(made.get(at), expected[i].get(at), call.results[i].dtype, rounds_between(node.op)))
                 << what << ": element " << at << " of result " << i << " is " << made.get(at) << ", and should be "
-                << expected.get(at);
+                << expected[i].get(at);
           }
         }
       }
     }
     compared_.insert(node.op);
+  }
+
+  // The same call in half precision: what the family says of operands that are rounded. False: it computes no such
+  // call.
+  static bool round(OpCall& call, std::vector<Tensor>& given, std::vector<Tensor>& expected) {
+    std::vector<const Tensor*> operands;
+    std::vector<Tensor> halves;
+    for (Tensor& tensor : given) {
+      halves.push_back(converted(tensor, in_half(tensor.type()).dtype));
+      tensor = converted(halves.back(), tensor.type().dtype);
+      operands.push_back(&tensor);
+    }
+    Result<std::vector<Tensor>> computed = meshwright::compute(call, operands, families(), nullptr);
+    if (!computed) return false;
+    expected = std::move(*computed);
+    given = std::move(halves);
+    for (std::vector<TensorType>* types : {&call.operands, &call.results}) {
+      for (TensorType& type : *types) type = in_half(type);
+    }
+    return true;
+  }
+
+  // The weights of attention, and what experts save for their gradients.
+  static bool rounds_between(const std::string& op) {
+    return op.find("attention") != std::string::npos || op == "meshwright.experts";
   }
 
   void run(const std::vector<Work>& work, Memory& memory, const std::string& op, const std::string& where) {
@@ -207,7 +252,7 @@ class Kernels : public testing::Test {
     const Result<std::vector<OpCase>> cases = read_op_cases(file);
     ASSERT_TRUE(cases) << cases.error().message;
     const std::size_t given = cases->size();
-    for (std::size_t i = 0; i < 2 * given; ++i) {
+    for (std::size_t i = in_half_ ? given : 0; i < 2 * given; ++i) {
       const OpCase op_case = i < given ? (*cases)[i] : in_float32((*cases)[i - given]);
       const std::string where = file.substr(file.rfind('/') + 1) + ", block " + std::to_string(op_case.number);
       if (has_complex(make_call(op_case.graph, op_case.graph.nodes[0]))) continue;
@@ -246,12 +291,18 @@ class Kernels : public testing::Test {
     return all;
   }
 
-  Gpu* gpu_ = nullptr;  // the kernels run on it; null: on the host
+  Gpu* gpu_ = nullptr;    // the kernels run on it; null: on the host
+  bool in_half_ = false;  // what is float32 is bfloat16
   ViewFinder views_{families()};
   std::set<std::string, std::less<>> compared_, multiplied_;  // the latter by a library's products
 };
 
 TEST_F(Kernels, ComputeWhatTheFamiliesMean) { compare_families(); }
+
+TEST_F(Kernels, ComputeItInHalfPrecision) {
+  in_half_ = true;
+  compare_families();
+}
 
 TEST_F(Kernels, ComputeItOnAGpu) {
   Gpu gpu(kMemory);
@@ -259,7 +310,10 @@ TEST_F(Kernels, ComputeItOnAGpu) {
   if (Gpu::is_absent(opened)) GTEST_SKIP() << opened.error().message;
   ASSERT_TRUE(opened) << opened.error().message;
   gpu_ = &gpu;
-  compare_families();
+  for (const bool in_half : {false, true}) {
+    in_half_ = in_half;
+    compare_families();
+  }
 }
 
 TEST_F(Kernels, CountElementsAsTensorsDo) {
@@ -275,9 +329,9 @@ TEST_F(Kernels, HaveArgumentsThatALaunchCanCarry) {
 }
 
 TEST_F(Kernels, RefuseTypesThatTheyDoNotCompute) {
-  const Result<Element> element = element_for(DType::bfloat16);
+  const Result<Element> element = element_for(DType::float16);
   ASSERT_FALSE(element);
-  EXPECT_EQ(element.error().message, "kernels of cuda do not compute bfloat16 yet");
+  EXPECT_EQ(element.error().message, "kernels of cuda do not compute float16 yet");
   EXPECT_EQ(find_op("aten.fft_fft2"), nullptr);
 }
 

@@ -1,5 +1,6 @@
 #include "loaded_products.h"
 
+#include <tuple>
 #include <utility>
 
 #include "meshwright/log.h"
@@ -10,6 +11,8 @@ namespace {
 
 // What NVIDIA recommends for an H100; algorithms that split k need it.
 constexpr std::uint64_t kWorkspaceLimit = std::uint64_t{32} << 20U;
+
+int type_of(DType dtype) { return dtype == DType::bfloat16 ? cublaslt::kBFloat16 : cublaslt::kFloat; }
 
 // The first call that fails says which one it was.
 Code said(EntryPoint& entry, EntryPoint called, Code code) {
@@ -78,7 +81,9 @@ Code LoadedProducts::make(Device& device, const ProductShape& shape, Planned& pl
 
 Code LoadedProducts::describe(const ColumnProduct& product, Planned& planned, EntryPoint& entry) {
   if (const Code code = said(entry, EntryPoint::product_describe,
-                             create_operation_(&planned.operation, computing_, cublaslt::kFloat)))
+                             create_operation_(&planned.operation,
+                                               product.factors == DType::float32 ? computing_ : cublaslt::kComputeFloat,
+                                               cublaslt::kFloat)))
     return code;
   for (const auto& [attribute, exchanges] : {std::pair(cublaslt::kTransposesA, product.transposes_a),
                                              std::pair(cublaslt::kTransposesB, product.transposes_b)}) {
@@ -98,9 +103,10 @@ Code LoadedProducts::describe(const ColumnProduct& product, Planned& planned, En
             said(entry, EntryPoint::product_set, set_bias(planned, reinterpret_cast<const std::byte*>(address))))
       return code;
   }
-  for (const auto& [layout, made] : {std::pair(&product.a, &planned.a), std::pair(&product.b, &planned.b),
-                                     std::pair(&product.c, &planned.c), std::pair(&product.d, &planned.d)}) {
-    if (const Code code = describe(*layout, product.batches, *made, entry)) return code;
+  for (const auto& [layout, dtype, made] :
+       {std::tuple(&product.a, product.factors, &planned.a), std::tuple(&product.b, product.factors, &planned.b),
+        std::tuple(&product.c, product.made, &planned.c), std::tuple(&product.d, product.made, &planned.d)}) {
+    if (const Code code = describe(*layout, type_of(dtype), product.batches, *made, entry)) return code;
   }
   return 0;
 }
@@ -110,9 +116,10 @@ Code LoadedProducts::set_bias(const Planned& planned, const std::byte* bias) {
   return set_operation_(planned.operation, cublaslt::kBias, &address, sizeof address);
 }
 
-Code LoadedProducts::describe(const ColumnLayout& layout, std::int32_t batches, void*& made, EntryPoint& entry) {
+Code LoadedProducts::describe(const ColumnLayout& layout, int type, std::int32_t batches, void*& made,
+                              EntryPoint& entry) {
   if (const Code code = said(entry, EntryPoint::layout_create,
-                             create_layout_(&made, cublaslt::kFloat, layout.rows, layout.columns, layout.leading)))
+                             create_layout_(&made, type, layout.rows, layout.columns, layout.leading)))
     return code;
   if (const Code code =
           said(entry, EntryPoint::layout_set, set_layout_(made, cublaslt::kBatches, &batches, sizeof batches)))
@@ -141,6 +148,13 @@ Code LoadedProducts::prefer(void* preference, const ColumnProduct& product, Entr
           said(entry, EntryPoint::preference_set,
                set_preference_(preference, cublaslt::kMostWorkspace, &kWorkspaceLimit, sizeof kWorkspaceLimit)))
     return code;
+  // Parts of a sum are added up as floats.
+  const std::uint32_t reductions = cublaslt::kReducesInComputeType;
+  if (product.made != DType::float32) {
+    if (const Code code = said(entry, EntryPoint::preference_set,
+                               set_preference_(preference, cublaslt::kReductions, &reductions, sizeof reductions)))
+      return code;
+  }
   for (const auto& [attribute, bytes] :
        {std::pair(cublaslt::kAlignmentA, product.a.alignment), std::pair(cublaslt::kAlignmentB, product.b.alignment),
         std::pair(cublaslt::kAlignmentC, product.c.alignment), std::pair(cublaslt::kAlignmentD, product.d.alignment)}) {

@@ -38,13 +38,13 @@ class LoadedProducts {
   bool find_all(void* library);
   Code make(Device& device, const ProductShape& shape, Planned& planned, EntryPoint& entry);
   Code describe(const ColumnProduct& product, Planned& planned, EntryPoint& entry);
-  Code describe(const ColumnLayout& layout, std::int32_t batches, void*& made, EntryPoint& entry);
+  Code describe(const ColumnLayout& layout, int type, std::int32_t batches, void*& made, EntryPoint& entry);
   Code set_bias(const Planned& planned, const std::byte* bias);
   Code choose(void* handle, const ColumnProduct& product, Planned& planned, EntryPoint& entry);
   Code prefer(void* preference, const ColumnProduct& product, EntryPoint& entry);
   Code forget(Planned& planned, EntryPoint& entry);
 
-  const int computing_;  // as cuBLASLt numbers it
+  const int computing_;  // products of float32, as cuBLASLt numbers it
   bool is_there_ = false;
   const char* (*text_)(int) = nullptr;
   Symbol<void**> create_;

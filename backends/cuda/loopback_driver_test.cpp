@@ -136,7 +136,7 @@ TEST_F(Loopback, RefusesWhatDoesNotFitTogether) {
   });
   for (const Code code : codes) EXPECT_NE(code, 0);
   EXPECT_NE(driver_->error_text(EntryPoint::all_reduce, codes[0]).find("does not fit together"), std::string::npos);
-  EXPECT_NE(driver_->all_reduce(nullptr, nullptr, 1, DType::bfloat16, false, ranks_[0].all, ranks_[0].stream), 0);
+  EXPECT_NE(driver_->all_reduce(nullptr, nullptr, 1, DType::float16, false, ranks_[0].all, ranks_[0].stream), 0);
   EXPECT_NE(driver_->set_device(kRanks), 0);
   const auto too_many = make_loopback_driver(make_recording_driver({.devices = 1}), 65);
   ASSERT_FALSE(too_many);

@@ -1,5 +1,6 @@
 // Attention, forward and backward. The probabilities lie in scratch, where cuDNN's kernels keep a logarithm for each
-// row: as float32 where a library computes the products (AttentionProducts), else as doubles.
+// row: as float32, or as numbers of the operands' type, where a library computes the products (AttentionProducts), else
+// as doubles.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -103,7 +104,11 @@ class AttentionWriter {
     if (mask == nullptr) return Done{};
     std::vector<std::int64_t> scores(query.begin(), query.end() - 1);
     scores.push_back(arguments_.s);
-    const Walk walk = walk_over(scores, {broadcast_strides(*mask, scores)});
+    std::vector<std::int64_t> strides = broadcast_strides(*mask, scores);
+    arguments_.mask_step = strides.back();
+    scores.pop_back();
+    strides.pop_back();
+    const Walk walk = walk_over(scores, {strides});
     const Result<Sizes> sizes = sizes_for(walk.sizes);
     const Result<View> view = view_for(*mask, walk.strides[0]);
     if (!sizes) return sizes.error();

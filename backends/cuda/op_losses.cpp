@@ -60,24 +60,19 @@ class LossWriter {
     return Done{};
   }
 
-  // One step, whose result is scratch, and read by those behind it. In doubles, as the whole op keeps them.
-  void write_between(KernelId kernel, View LossArguments::*made, std::int64_t elements, std::int64_t count) {
-    const Seen between =
-        seen_at(writer_.scratch(static_cast<std::size_t>(elements) * sizeof(double)), {DType::float64, {elements}});
-    View& view = arguments_.*made;
-    view.data = between.data;
-    view.element = Element::float64;
-    writer_.launch(kernel, arguments_, count, reads_, {between.range()});
-    reads_.push_back(between.range());
-  }
-
-  // As the ranks would do it that have all positions and classes.
+  // As the ranks would do it that have all positions and classes: its results are scratch, and read by those behind it.
+  // In doubles, as the whole op keeps them.
   void write_until_count() {
     const std::int64_t positions = arguments_.positions;
-    write_between(KernelId::loss_maximum, &LossArguments::maximum, positions, positions);
-    write_between(KernelId::loss_terms, &LossArguments::terms, 3 * positions, positions);
+    const Seen maximum = between(positions, arguments_.maximum), terms = between(3 * positions, arguments_.terms);
+    arguments_.finds_maximum = true;
+    writer_.launch(KernelId::loss_terms, arguments_, positions, reads_, {maximum.range(), terms.range()});
+    reads_.push_back(maximum.range());
+    reads_.push_back(terms.range());
     if (arguments_.reduction != LossReduction::mean) return;
-    write_between(KernelId::loss_count, &LossArguments::count, 1, 1);
+    const Seen count = between(1, arguments_.count);
+    writer_.launch(KernelId::loss_count, arguments_, 1, reads_, {count.range()});
+    reads_.push_back(count.range());
     arguments_.has_count = true;
   }
 
@@ -85,7 +80,6 @@ class LossWriter {
   [[nodiscard]] std::int64_t results() const {
     return arguments_.reduction == LossReduction::none ? arguments_.positions : 1;
   }
-  [[nodiscard]] std::int64_t logits() const { return arguments_.positions * arguments_.classes; }
 
  private:
   // The same elements with their classes innermost: a row for each position.
@@ -107,8 +101,16 @@ class LossWriter {
     const Seen turned = classes_last(result);
     const Seen rows = seen_at(writer_.scratch(static_cast<std::size_t>(result.type.bytes())), turned.type);
     if (Status status = set(rows, arguments_.result); !status) return status;
-    writer_.launch(KernelId::loss_gradient, arguments_, result.type.elements(), reads_, {rows.range()});
+    writer_.launch(KernelId::loss_gradient, arguments_, arguments_.positions, reads_, {rows.range()});
     return writer_.copy(rows, turned);
+  }
+
+  Seen between(std::int64_t elements, View& view) {
+    const TensorType type{DType::float64, {elements}};
+    const Seen made = seen_at(writer_.scratch(static_cast<std::size_t>(type.bytes())), type);
+    view.data = made.data;
+    view.element = Element::float64;
+    return made;
   }
 
   static Status set(const Seen& tensor, View& view) {
@@ -135,11 +137,11 @@ Status write_loss(OpWriter& writer) {
   if (op == "meshwright.cross_entropy_combine")
     return loss.write(KernelId::loss_combine, &LossArguments::result, loss.results());
   if (op == "meshwright.cross_entropy_combine_backward")
-    return loss.write(KernelId::loss_gradient, &LossArguments::result, loss.logits());
+    return loss.write(KernelId::loss_gradient, &LossArguments::result, loss.positions());
   loss.write_until_count();
   if (op == "aten.cross_entropy_loss")
     return loss.write(KernelId::loss_combine, &LossArguments::result, loss.results());
-  return loss.write(KernelId::loss_gradient, &LossArguments::result, loss.logits());
+  return loss.write(KernelId::loss_gradient, &LossArguments::result, loss.positions());
 }
 
 constexpr std::string_view kLosses[] = {"aten.cross_entropy_loss",

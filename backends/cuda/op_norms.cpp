@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "kernels/norms.h"
+#include "kernels/reductions.h"
 #include "op_writer.h"
 
 namespace meshwright::cuda {
@@ -36,6 +37,7 @@ Result<Norm> begin(OpWriter& writer) {
   if (Status status = in_rows("grad_output", arguments.gradient, unused); !status) return status.error();
   arguments.has_weight = writer.operand("weight") != nullptr;
   arguments.has_bias = writer.operand("bias") != nullptr;
+  arguments.single = is_single(arguments.input.element);
   arguments.rms = node.op.find("rms_norm") != std::string::npos;
   const TensorType& input = writer.operand("input")->type;
   const double own_epsilon =
@@ -74,7 +76,7 @@ Status write_norm(OpWriter& writer) {
   const Result<View> result = view_for(writer.results[0], {});
   if (!result) return result.error();
   norm->arguments.result = *result;
-  writer.launch(KernelId::norm_rows, norm->arguments, writer.results[0].type.elements(), reads_of(*norm),
+  writer.launch(KernelId::norm_rows, norm->arguments, norm->arguments.rows, reads_of(*norm),
                 {writer.results[0].range()});
   return Done{};
 }
@@ -89,11 +91,17 @@ Status write_norm_backward(OpWriter& writer) {
   for (std::size_t i = 0; i < 3 && next < writer.results.size(); ++i) {
     if (!mask.empty() && mask[i] == 0) continue;
     const Seen& made = writer.results[next++];
-    const Result<View> result = view_for(made, {});
-    if (!result) return result.error();
-    norm->arguments.result = *result;
-    writer.launch(kKernelOf[i], norm->arguments, i == 0 ? norm->arguments.rows : norm->arguments.extent,
-                  reads_of(*norm), {made.range()});
+    const bool of_input = i == 0;
+    NormArguments& arguments = norm->arguments;
+    arguments.chunk = ColumnSumArguments::kChunk;
+    const Seen result = of_input ? made : chunk_sums(writer, made.type.dtype, arguments.rows, arguments.extent);
+    const Result<View> view = view_for(result, {});
+    if (!view) return view.error();
+    arguments.result = *view;
+    writer.launch(kKernelOf[i], arguments, of_input ? arguments.rows : result.type.elements(), reads_of(*norm),
+                  {result.range()});
+    if (of_input) continue;
+    if (Status status = sum_chunks(writer, result, 1, made); !status) return status;
   }
   return Done{};
 }

@@ -3,6 +3,7 @@
 #include <iterator>
 #include <optional>
 
+#include "chains.h"
 #include "kernels/pointwise.h"
 #include "op_writer.h"
 
@@ -112,6 +113,13 @@ Status write_function(OpWriter& writer, const Chosen& chosen, const std::vector<
   const Result<View> view = view_for(result, walk.strides[0]);
   if (!view) return view.error();
   arguments.result = *view;
+  const auto is_small = [](const View& each) { return is_single(each.element) || each.element == Element::boolean; };
+  arguments.single = is_small(*view) && std::all_of(arguments.operand, arguments.operand + operands.size(), is_small);
+  if (result.type.elements() == 0) return Done{};
+  if (std::optional<Launch> chain = chain_of(arguments, result.type.elements())) {
+    writer.add(std::move(*chain));
+    return Done{};
+  }
   writer.launch(KernelId::pointwise, arguments, result.type.elements(), std::move(reads), {result.range()});
   return Done{};
 }

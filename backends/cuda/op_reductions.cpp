@@ -24,6 +24,23 @@ Dimensions choose(const Seen& tensor, const std::vector<bool>& named, bool which
   return chosen;
 }
 
+// Columns that follow each other, over rows at a stride.
+Status write_column_sums(OpWriter& writer, const Walk& rows, double divisor) {
+  const Seen &from = writer.operands[0], &result = writer.results[0];
+  ColumnSumArguments arguments;
+  arguments.rows = rows.sizes[0];
+  arguments.row_stride = rows.strides[0][0];
+  arguments.columns = result.type.elements();
+  const Seen chunks = chunk_sums(writer, from.type.dtype, arguments.rows, arguments.columns);
+  const Result<View> source = view_for(from, {}), sums = view_for(chunks, {});
+  if (!source) return source.error();
+  if (!sums) return sums.error();
+  arguments.from = *source;
+  arguments.sums = *sums;
+  writer.launch(KernelId::column_sums, arguments, chunks.type.elements(), {from.range()}, {chunks.range()});
+  return sum_chunks(writer, chunks, divisor, result);
+}
+
 Status write_reduction(OpWriter& writer) {
   const Node& node = writer.call.node;
   const Seen &from = writer.operands[0], &result = writer.results[0];
@@ -44,6 +61,10 @@ Status write_reduction(OpWriter& writer) {
   if (node.op.starts_with("aten.mean")) arguments.divisor = static_cast<double>(arguments.count);
   arguments.maximum = node.op == "aten.amax";
   arguments.truncates = !is_floating(result.type.dtype);
+  const bool has_columns = over_kept.sizes.size() == 1 && over_kept.strides[0][0] == 1 &&
+                           over_reduced.sizes.size() == 1 && over_reduced.strides[0][0] != 1;
+  if (has_columns && !arguments.maximum && is_floating(from.type.dtype) && !arguments.truncates)
+    return write_column_sums(writer, over_reduced, arguments.divisor);
   arguments.from = *source;
   std::ranges::copy(over_reduced.strides[0], arguments.reduced_strides);
   arguments.result = *target;
@@ -75,6 +96,29 @@ Status write_running_sum(OpWriter& writer) {
 }
 
 }  // namespace
+
+Seen chunk_sums(OpWriter& writer, DType type, std::int64_t rows, std::int64_t columns) {
+  const bool is_double = size_bytes(type) > size_bytes(DType::float32);
+  const TensorType sums{is_double ? DType::float64 : DType::float32,
+                        {(rows + ColumnSumArguments::kChunk - 1) / ColumnSumArguments::kChunk, columns}};
+  return seen_at(writer.scratch(static_cast<std::size_t>(sums.bytes())), sums);
+}
+
+Status sum_chunks(OpWriter& writer, const Seen& chunks, double divisor, const Seen& result) {
+  ReduceArguments sum;
+  sum.kept.rank = sum.reduced.rank = 1;
+  sum.kept.of[0] = chunks.type.shape[1];
+  sum.reduced.of[0] = sum.count = chunks.type.shape[0];
+  sum.reduced_strides[0] = chunks.strides[0];
+  sum.divisor = divisor;
+  const Result<View> from = view_for(chunks, {{1}}), made = view_for(result, {});
+  if (!from) return from.error();
+  if (!made) return made.error();
+  sum.from = *from;
+  sum.result = *made;
+  writer.launch(KernelId::reduce, sum, result.type.elements(), {chunks.range()}, {result.range()});
+  return Done{};
+}
 
 WriteOp reduction_op(std::string_view op) {
   if (op == "aten.sum" || op == "aten.sum.dim_IntList" || op == "aten.mean" || op == "aten.mean.dim" ||

@@ -32,14 +32,41 @@ Status OpWriter::view_in_rows(std::span<const std::pair<const char*, View*>> nam
   return Done{};
 }
 
+namespace {
+
+// What lies together in both tensors is copied in pieces of 16 bytes, if it begins, ends and repeats at them; else
+// element by element. `walk` becomes one over the pieces.
+std::int32_t cut_into_pieces(const Seen& from, const Seen& to, Walk& walk) {
+  constexpr std::int64_t kPiece = sizeof(SixteenBytes);
+  const auto bytes = static_cast<std::int64_t>(from.element_bytes()), together = kPiece / bytes;
+  if (from.type.dtype != to.type.dtype) return 0;
+  const auto begins_there = [](const Seen& seen) { return reinterpret_cast<std::uintptr_t>(seen.data) % kPiece == 0; };
+  bool fits = begins_there(from) && begins_there(to) && !walk.sizes.empty() && walk.sizes.back() % together == 0;
+  for (const std::vector<std::int64_t>& strides : walk.strides) {
+    for (std::size_t d = 0; d < strides.size() && fits; ++d)
+      fits = d + 1 == strides.size() ? strides[d] == 1 : strides[d] % together == 0;
+  }
+  if (!fits) return static_cast<std::int32_t>(bytes);
+  walk.sizes.back() /= together;
+  for (std::vector<std::int64_t>& strides : walk.strides) {
+    for (std::size_t d = 0; d + 1 < strides.size(); ++d) strides[d] /= together;
+  }
+  return kPiece;
+}
+
+}  // namespace
+
 Status OpWriter::copy(const Seen& from, const Seen& to) {
-  const Walk walk = walk_over(to.type.shape, {from.strides, to.strides});
+  Walk walk = walk_over(to.type.shape, {from.strides, to.strides});
+  const std::int32_t bytes = cut_into_pieces(from, to, walk);
   const Result<Sizes> sizes = sizes_for(walk.sizes);
   if (!sizes) return sizes.error();
   const Result<View> source = view_for(from, walk.strides[0]), target = view_for(to, walk.strides[1]);
   if (!source) return source.error();
   if (!target) return target.error();
-  launch(KernelId::copy, CopyArguments{*sizes, *source, *target}, to.type.elements(), {from.range()}, {to.range()});
+  std::int64_t pieces = 1;
+  for (const std::int64_t size : walk.sizes) pieces *= size;
+  launch(KernelId::copy, CopyArguments{*sizes, *source, *target, bytes}, pieces, {from.range()}, {to.range()});
   return Done{};
 }
 

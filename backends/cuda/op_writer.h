@@ -44,6 +44,8 @@ class OpWriter {
   const OpCall& call;
   ViewFinder& views;
   const PlanProduct& plan_product;
+  // Of scores that attention has at a time, a number for each query and key: half of an H100's cache.
+  std::int64_t scores_bytes = std::int64_t{32} << 20U;
   const std::vector<Seen> operands;  // as the call's
   const std::vector<Seen> results;
 
@@ -72,6 +74,7 @@ class OpWriter {
     std::memcpy(made.arguments.data(), &arguments, sizeof(Arguments));
     work_.push_back(std::move(made));
   }
+  void add(Launch launch) { work_.push_back(std::move(launch)); }
   void multiply(const Product& product) { work_.push_back(product); }
 
  private:
@@ -119,6 +122,10 @@ Result<Shard> shard_of(const Node& node, const std::string& name, std::int64_t s
 // result = a function of two numbers of each element of `a` and of `b`, which have its shape.
 Status combine(OpWriter& writer, Function function, const Seen& a, const Seen& b, const Seen& result);
 Status fill_with(OpWriter& writer, double number, const Seen& result);
+// In scratch, as kernels of columns make it: a row of numbers for each chunk of rows, float32 or, of a more precise
+// `type`, float64. Its sums over chunks, divided, are the result, which has an element for each column.
+Seen chunk_sums(OpWriter& writer, DType type, std::int64_t rows, std::int64_t columns);
+Status sum_chunks(OpWriter& writer, const Seen& chunks, double divisor, const Seen& result);
 
 // One element after the other, combined by a function of two numbers: a sum in place. They have one shape.
 Status combine_into(OpWriter& writer, Function function, const Seen& addend, const Seen& sum);

@@ -20,7 +20,7 @@ std::string to_string(const ProductShape& shape) {
     return std::to_string(rows) + "×" + std::to_string(columns);
   };
   return (shape.batches > 1 ? std::to_string(shape.batches) + " of " : "") + by(shape.m, shape.k) + "·" +
-         by(shape.k, shape.n);
+         by(shape.k, shape.n) + (shape.factors == DType::float32 ? "" : " in " + std::string(name(shape.factors)));
 }
 
 ColumnProduct by_columns(const ProductShape& shape) {
@@ -32,7 +32,9 @@ ColumnProduct by_columns(const ProductShape& shape) {
           layout_of(shape.a, shape.m, shape.k),
           shape.adds ? layout_of(shape.addend, shape.m, shape.n) : result,
           result,
-          shape.bias};
+          shape.bias,
+          shape.factors,
+          shape.made};
 }
 
 }  // namespace meshwright::cuda

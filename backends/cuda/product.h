@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string>
 
+#include "meshwright/dtype.h"
+
 namespace meshwright::cuda {
 
 // How the matrices of one operand lie. As it is stored a matrix has rows without gaps.
@@ -24,14 +26,15 @@ struct ProductShape {
   MatrixPlace a, b, addend, result;  // m×k, k×n, m×n, m×n; the last two are never transposed
   bool adds = false;
   std::int32_t bias = 0;  // the alignment of a row of n numbers that is added to each row; 0: there is none
+  DType factors = DType::float32, made = DType::float32;  // of a and b; of the result, the addend and the bias
   auto operator<=>(const ProductShape&) const = default;
 };
 
-// "4 of 16×32·32×8"
+// "4 of 16×32·32×8", and " in bfloat16" where the factors are
 std::string to_string(const ProductShape& shape);
 
-// result = alpha · a·b, plus beta · addend where the shape adds, or plus the bias where it has one; float32, sums in
-// float32 at least. The addend may be the result itself; else nothing of the result is read.
+// result = alpha · a·b, plus beta · addend where the shape adds, or plus the bias where it has one; sums in float32 at
+// least. The addend may be the result itself; else nothing of the result is read.
 struct Product {
   ProductShape shape;
   const std::byte *a = nullptr, *b = nullptr, *addend = nullptr, *bias = nullptr;
@@ -60,7 +63,8 @@ struct ColumnProduct {
   std::int32_t batches = 1;
   bool transposes_a = false, transposes_b = false;
   ColumnLayout a, b, c, d;
-  std::int32_t bias = 0;  // as of the shape
+  std::int32_t bias = 0;                                  // as of the shape
+  DType factors = DType::float32, made = DType::float32;  // of A and B; of C, D and the bias
 };
 ColumnProduct by_columns(const ProductShape& shape);
 

@@ -52,10 +52,10 @@ bool goes_on(const View& view, std::int64_t m) { return view.strides[0] == m * v
 
 std::optional<LibraryProduct> library_product(const ProductArguments& given, bool fuses_bias) {
   ProductArguments arguments = given;
-  for (const View* view : {&arguments.a, &arguments.b, &arguments.result}) {
-    if (view->element != Element::float32) return std::nullopt;
-  }
-  if (arguments.adds && arguments.addend.element != Element::float32) return std::nullopt;
+  const Element factors = arguments.a.element, result_element = arguments.result.element;
+  if (!is_single(factors) || arguments.b.element != factors) return std::nullopt;
+  if (result_element != factors && result_element != Element::float32) return std::nullopt;
+  if (arguments.adds && arguments.addend.element != result_element) return std::nullopt;
   if (arguments.batch.rank > 1) return std::nullopt;
   std::int64_t batches = arguments.batch.rank == 1 ? arguments.batch.of[0] : 1;
   if (batches > 1 && arguments.b.strides[0] == 0 && goes_on(arguments.a, arguments.m) &&
@@ -74,6 +74,8 @@ std::optional<LibraryProduct> library_product(const ProductArguments& given, boo
   if (!a || !b || !result || result->is_transposed) return std::nullopt;
   LibraryProduct made;
   made.product.shape = {arguments.m, arguments.n, arguments.k, batches, *a, *b, *result, *result, arguments.adds};
+  made.product.shape.factors = static_cast<DType>(factors);
+  made.product.shape.made = static_cast<DType>(result_element);
   made.product.a = static_cast<const std::byte*>(arguments.a.data);
   made.product.b = static_cast<const std::byte*>(arguments.b.data);
   made.product.result = static_cast<std::byte*>(arguments.result.data);

@@ -1,5 +1,5 @@
-// Which products a library takes: those of float32 whose matrices lie row by row or column by column, batches at one
-// stride.
+// Which products a library takes: those of float32 or bfloat16 whose matrices lie row by row or column by column,
+// batches at one stride.
 #pragma once
 
 #include <optional>

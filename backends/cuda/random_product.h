@@ -1,4 +1,5 @@
-// Products of random shapes for tests: places, strides and transposes of all kinds, in one block of floats.
+// Products of random shapes for tests: places, strides and transposes of all kinds, in one block of floats,
+// behind which the same numbers stand as bfloat16.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/kernel.h"
 #include "product.h"
 
 namespace meshwright::cuda {
@@ -16,11 +18,58 @@ struct DrawnProduct {
   std::size_t a = 0, b = 0, addend = 0, bias = 0, result = 0, workspace = 0, floats = 0;  // in floats
   float alpha = 1, beta = 1;
 
+  // `block`: floats, and behind them, where a type is bfloat16, as many of those.
   [[nodiscard]] Product in(std::byte* block, std::size_t workspace_bytes) const {
-    const auto at = [&](std::size_t floats_before) { return block + floats_before * sizeof(float); };
-    std::byte* room = at(workspace);
+    const auto at = [&](std::size_t before, DType dtype) {
+      return dtype == DType::bfloat16 ? block + floats * sizeof(float) + before * sizeof(BFloat16)
+                                      : block + before * sizeof(float);
+    };
+    std::byte* room = at(workspace, DType::float32);
     room += (256 - reinterpret_cast<std::uintptr_t>(room) % 256) % 256;
-    return {shape, at(a), at(b), at(addend), at(bias), at(result), alpha, beta, room, workspace_bytes};
+    return {shape,
+            at(a, shape.factors),
+            at(b, shape.factors),
+            at(addend, shape.made),
+            at(bias, shape.made),
+            at(result, shape.made),
+            alpha,
+            beta,
+            room,
+            workspace_bytes};
+  }
+
+  // The block with these numbers.
+  [[nodiscard]] std::vector<std::byte> filled(const std::vector<float>& numbers) const {
+    std::vector<std::byte> block(floats * (sizeof(float) + sizeof(BFloat16)));
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      const auto at = static_cast<std::int64_t>(i);
+      store(block.data(), Element::float32, at, numbers[i]);
+      store(block.data() + floats * sizeof(float), Element::bfloat16, at, numbers[i]);
+    }
+    return block;
+  }
+  // What it has before the workspace: floats, and those that were bfloat16.
+  [[nodiscard]] std::vector<float> numbers_of(const std::vector<std::byte>& block) const {
+    std::vector<float> numbers(2 * workspace);
+    for (std::size_t i = 0; i < workspace; ++i) {
+      const auto at = static_cast<std::int64_t>(i);
+      numbers[i] = load<float>(block.data(), Element::float32, at);
+      numbers[workspace + i] = load<float>(block.data() + floats * sizeof(float), Element::bfloat16, at);
+    }
+    return numbers;
+  }
+
+  // Of a number that is not less than 1, by how its sum is rounded.
+  [[nodiscard]] float tolerance() const { return shape.made == DType::bfloat16 ? 0x1p-8F : 1e-5F; }
+
+  // The same product of bfloat16 factors.
+  void halve(DType made) {
+    shape.factors = DType::bfloat16;
+    shape.made = made;
+    for (MatrixPlace* place : {&shape.a, &shape.b}) place->alignment /= 2;
+    if (made == DType::float32) return;
+    for (MatrixPlace* place : {&shape.addend, &shape.result}) place->alignment /= 2;
+    shape.bias /= 2;
   }
 };
 
@@ -67,7 +116,7 @@ class ProductDrawer {
       shape.bias = row.alignment;
     }
     made.workspace = (made.floats + 63) / 64 * 64;
-    made.floats = made.workspace + (workspace_bytes + 256) / sizeof(float);
+    made.floats = (made.workspace + (workspace_bytes + 256) / sizeof(float) + 63) / 64 * 64;
     made.alpha = below(2) == 0 ? 1.0F : 0.5F;
     made.beta = below(2) == 0 ? 1.0F : -1.5F;
     return made;

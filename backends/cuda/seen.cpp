@@ -95,7 +95,7 @@ Seen transposed(const Seen& tensor, const TensorType& type) {
 }
 
 Result<Element> element_for(DType dtype) {
-  if (dtype == DType::float16 || dtype == DType::bfloat16 || is_complex(dtype))
+  if (dtype == DType::float16 || is_complex(dtype))
     return bad_input("kernels of cuda do not compute " + std::string(name(dtype)) + " yet");
   return static_cast<Element>(dtype);
 }

@@ -5,9 +5,12 @@
 #include <cstring>
 #include <utility>
 
+#include "chains.h"
+#include "converted.h"
 #include "execution.h"
 #include "kernels/optimizers.h"
 #include "kernels/pointwise.h"
+#include "rank.h"
 #include "state_places.h"
 
 namespace meshwright::cuda {
@@ -85,7 +88,7 @@ Seen StepBuilder::placed(ProgramValueId id) const {
 void StepBuilder::keep(ProgramValueId id) {
   const Seen place = placed(id);
   count(place.type.bytes());
-  value(id) = {std::make_shared<Storage>(Storage{place.data, place.type, std::nullopt}), {}};
+  value(id) = {std::make_shared<Storage>(Storage{place.data, place.type}), {}};
 }
 
 Result<StepBuilder::Held*> StepBuilder::held(ProgramValueId id, std::int64_t microbatch) {
@@ -97,6 +100,7 @@ Result<StepBuilder::Held*> StepBuilder::held(ProgramValueId id, std::int64_t mic
 Result<Seen> StepBuilder::read(ProgramValueId id, std::int64_t microbatch) {
   const Result<Held*> found = held(id, microbatch);
   if (!found) return found.error();
+  ++(*found)->storage->reads;
   Seen seen = seen_at((*found)->storage->data, (*found)->storage->type);
   for (const Held::View& view : (*found)->views) {
     const Instruction& instruction = program_.instructions[view.instruction];
@@ -151,6 +155,20 @@ Status StepBuilder::with_writer(const OpCall& call, std::vector<Seen> operands, 
   Status status = write(writer);
   for (Work& work : written) std::visit([this](auto& each) { add(std::move(each)); }, work);
   return status;
+}
+
+// A chain that goes on runs where it ends: nothing is between.
+void StepBuilder::add_on(meshwright::Stream stream, Command::What what) {
+  auto* launch = std::get_if<Launch>(&what);
+  const bool is_chain = launch != nullptr && launch->kernel == KernelId::chain;
+  if (is_chain && chain_ != nullptr && chain_->back().stream == stream) {
+    if (std::optional<Launch> both = joined(std::get<Launch>(chain_->back().what), *launch)) {
+      chain_->pop_back();
+      what = std::move(*both);
+    }
+  }
+  commands_->push_back({stream, std::move(what)});
+  chain_ = is_chain ? commands_ : nullptr;
 }
 
 Status StepBuilder::build_instruction(std::size_t step) {
@@ -263,10 +281,13 @@ Status StepBuilder::compute(const Instruction& instruction) {
 
 // Its result is the same in every step: it is found once, on the host, and copied from there on.
 Status StepBuilder::compute_constant(const Instruction& instruction, const OpCall& call) {
-  const Result<std::vector<Tensor>> results = meshwright::compute(call, {}, input_.ops, nullptr);
+  OpCall on_host = call;
+  for (TensorType& type : on_host.results) type = handed_type(type);
+  const Result<std::vector<Tensor>> results = meshwright::compute(on_host, {}, input_.ops, nullptr);
   if (!results) return results.error();
   for (std::size_t i = 0; i < instruction.results.size(); ++i) {
-    const std::span<const std::byte> bytes = (*results)[i].bytes();
+    const Tensor result = converted((*results)[i], call.results[i].dtype);
+    const std::span<const std::byte> bytes = result.bytes();
     const std::size_t place = made_.block.constant_bytes;
     made_.constants.emplace_back(place, std::vector<std::byte>(bytes.begin(), bytes.end()));
     made_.block.constant_bytes += aligned(bytes.size());
@@ -283,6 +304,7 @@ Status StepBuilder::accumulate(const Instruction& instruction) {
   const Result<Held*> sum = held(instruction.operands[0].value, microbatch_);
   const Result<Seen> addend = read(instruction.operands[1].value);
   if (!sum) return sum.error();
+  ++(*sum)->storage->reads;
   if (!addend) return addend.error();
   const Seen place = seen_at((*sum)->storage->data, (*sum)->storage->type);
   const Node none;
@@ -307,8 +329,11 @@ Status StepBuilder::drop(const Instruction& instruction) {
   for (const ProgramOperand& operand : instruction.operands) {
     const Result<Held*> there = held(operand.value, microbatch_);
     if (!there) return there.error();
-    if ((*there)->storage.use_count() == 1) count(-(*there)->storage->type.bytes());
-    **there = {};
+    const std::shared_ptr<Storage> storage = std::exchange(**there, Held{}).storage;
+    if (storage.use_count() > 1) continue;
+    count(-storage->type.bytes());
+    if (storage->reads == 1 && chain_ != nullptr)
+      keep_in_registers(std::get<Launch>(chain_->back().what), storage->data);
   }
   return Done{};
 }
@@ -321,40 +346,48 @@ Status StepBuilder::update(const Instruction& instruction) {
   const Result<Held*> there = held(changed, microbatch_);
   if (!there) return there.error();
   const Seen place = seen_at((*there)->storage->data, (*there)->storage->type);
-  if (gradient->type != place.type || (place.type.dtype != DType::float32 && place.type.dtype != DType::float64)) {
-    return bad_input("a parameter of type " + to_string(place.type) + " has a gradient of type " +
-                     to_string(gradient->type) + "; the optimizer's step is of float32 or float64");
-  }
   const StatePlace state = state_place(program_, block_, instruction.parameter);
-  const auto bytes = static_cast<std::size_t>(place.type.bytes());
+  const Result<Element> element = element_for(place.type.dtype), of_gradient = element_for(gradient->type.dtype),
+                        kept = element_for(state.type.dtype);
+  for (const Result<Element>* each : {&element, &of_gradient, &kept}) {
+    if (!*each) return each->error();
+  }
+  if (gradient->type.shape != place.type.shape || !is_floating(place.type.dtype)) {
+    return bad_input("a parameter of type " + to_string(place.type) + " has a gradient of type " +
+                     to_string(gradient->type) + "; the optimizer's step is of floating-point numbers of one shape");
+  }
   const Optimizer optimizer = program_.training.optimizer;
   const bool is_adam = optimizer == Optimizer::adam || optimizer == Optimizer::adamw;
   OptimizerArguments arguments;
   arguments.kind = is_adam                            ? OptimizerKind::adam
                    : optimizer == Optimizer::momentum ? OptimizerKind::momentum
                                                       : OptimizerKind::sgd;
-  arguments.element = static_cast<Element>(place.type.dtype);
+  arguments.element = *element;
+  arguments.of_gradient = *of_gradient;
+  arguments.kept = *kept;
   arguments.gradient = gradient->data;
   arguments.parameter = place.data;
+  arguments.master = state.master;
   arguments.first = state.first;
   arguments.second = state.second;
-  Optimize made{instruction.parameter,
-                {KernelId::optimize,
-                 std::vector<std::byte>(sizeof arguments),
-                 place.type.elements(),
-                 {gradient->range()},
-                 {place.range()}}};
-  for (const std::byte* moment : {state.first, state.second}) {
-    if (moment != nullptr) made.launch.writes.push_back({moment, bytes});
+  Launch launch{KernelId::optimize,
+                std::vector<std::byte>(sizeof arguments),
+                place.type.elements(),
+                {gradient->range()},
+                {place.range()}};
+  for (const std::byte* each : {state.master, state.first, state.second}) {
+    if (each != nullptr) launch.writes.push_back({each, static_cast<std::size_t>(state.type.bytes())});
   }
-  std::memcpy(made.launch.arguments.data(), &arguments, sizeof arguments);
-  if (place.type.elements() > 0) add(std::move(made));
+  std::memcpy(launch.arguments.data(), &arguments, sizeof arguments);
+  const Seen updated = state.master != nullptr ? seen_at(state.master, state.type) : place;
+  if (place.type.elements() > 0) add(Optimize{instruction.parameter, std::move(launch), *gradient, updated});
   return Done{};
 }
 
 Status StepBuilder::hand_out(ProgramValueId id, std::int64_t microbatch, RankStep& made) {
   Handed handed;
   commands_ = &handed.commands;
+  chain_ = nullptr;
   scratch_used_ = 0;
   Result<Seen> seen = read_in_rows(id, microbatch);
   if (!seen) return seen.error();
@@ -367,6 +400,7 @@ Status StepBuilder::hand_out(ProgramValueId id, std::int64_t microbatch, RankSte
 // may lie.
 Status StepBuilder::close(RankStep& made) {
   commands_ = &made.closing;
+  chain_ = nullptr;
   scratch_used_ = 0;
   microbatch_ = 0;
   std::vector<std::pair<Seen, Seen>> back;

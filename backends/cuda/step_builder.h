@@ -33,7 +33,8 @@ class StepBuilder {
   struct Storage {
     std::byte* data = nullptr;
     TensorType type;
-    std::optional<std::size_t> used_aside;  // the event behind the last use on the communication stream
+    std::optional<std::size_t> used_aside = {};  // the event behind the last use on the communication stream
+    std::size_t reads = 0;                       // by instructions
   };
   struct Held {
     struct View {
@@ -84,7 +85,7 @@ class StepBuilder {
   void fill_unless_covered(const MovePart& part, const std::vector<Piece>& pieces, const Seen& result);
 
   void add(Command::What what) { add_on(stream_, std::move(what)); }
-  void add_on(meshwright::Stream stream, Command::What what) { commands_->push_back({stream, std::move(what)}); }
+  void add_on(meshwright::Stream stream, Command::What what);
   // Before an instruction of the communication stream, and behind it.
   void begin_aside();
   void end_aside(const Instruction& instruction);
@@ -101,6 +102,8 @@ class StepBuilder {
   const PlanProduct plan_;
   std::vector<Held> values_;
   std::vector<Command>* commands_ = nullptr;
+  std::vector<Command>* chain_ =
+      nullptr;  // whose last command is a chain, and the last of all; null: that is another one
   meshwright::Stream stream_ = meshwright::Stream::compute;
   std::size_t step_ = 0;
   std::int64_t microbatch_ = 0;

@@ -71,6 +71,8 @@ Result<std::unique_ptr<StagesExecutable>> Backend::compile_stages(const std::vec
 
 Processes Backend::processes() const { return do_processes(); }
 
+bool Backend::computes_in(DType dtype) const { return do_computes_in(dtype); }
+
 Status Backend::agree(const Status& mine) const {
   return guarded([] { return std::string("the backend"); }, [&] { return do_agree(mine); });
 }
@@ -123,6 +125,8 @@ Result<std::unique_ptr<StagesExecutable>> Backend::do_compile_stages(const std::
 }
 
 Processes Backend::do_processes() const { return {}; }
+
+bool Backend::do_computes_in(DType dtype) const { return dtype == DType::float32 || dtype == DType::float64; }
 
 Status Backend::do_agree(const Status& mine) const { return mine; }
 

@@ -92,6 +92,87 @@ TEST_P(RunCudaOnRanks, IsTheSameOnAGpu) {
   EXPECT_EQ(on_gpu["peak_bytes"], reference["peak_bytes"]);
 }
 
+// In half precision, by the plan's own types: bytes are those that it predicts. `peak_bytes` of a simulation is of the
+// same plan.
+class RunCudaInHalf : public RunCuda, public testing::WithParamInterface<Trained> {
+ protected:
+  std::string planned_in_half() const {
+    return planned(GetParam().model, std::string(GetParam().options) + " --set train.param_dtype=bf16", "half.json",
+                   GetParam().cluster);
+  }
+  // Losses have 8 bits, and steps differ by what gradients were rounded to.
+  static void expect_as_planned(const json& made, const std::string& plan) {
+    const json predicted = said(run_program("simulate " + plan + " --format json"));
+    expect_near(losses(made), losses(said(run_command(run_words(plan, "--steps 3")))), 0.02);
+    EXPECT_EQ(made["bytes_sent"], predicted["bytes_sent"]);
+    EXPECT_EQ(made["peak_bytes"], predicted["peak_bytes"]);
+  }
+};
+
+TEST_P(RunCudaInHalf, IsNearWhatReferenceComputes) {
+  const std::string plan = planned_in_half();
+  const Outcome outcome = run_command(run_words(plan, std::string(kRecording) + "--steps 3"));
+  EXPECT_THAT(outcome.errors, Not(HasSubstr("here it is run in float32")));
+  expect_as_planned(said(outcome), plan);
+}
+
+TEST_P(RunCudaInHalf, IsSoOnAGpu) {
+  const std::string plan = planned_in_half();
+  const Outcome outcome = run_command(run_words(plan, "--backend cuda --steps 3 --set emit.cuda.loopback=true"));
+  if (outcome.exit_code == 4 && outcome.errors.find("no device: ") != std::string::npos) GTEST_SKIP() << outcome.errors;
+  expect_as_planned(said(outcome), plan);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, RunCudaInHalf,
+    testing::Values(
+        Trained{"mlp1", "mlp_tiny", "a100x1", "--mesh 1"},
+        Trained{"mlp8_momentum", "mlp_tiny", "slow8", "--mesh 2x4 --set train.optimizer=momentum"},
+        Trained{"mlp_zero1", "mlp_tiny", "slow8",
+                "--mesh 2x4 --set search.zero=1 --set search.batch_axes=all --set train.microbatches=2"},
+        Trained{"mlp_zero2", "mlp_tiny", "slow8",
+                "--mesh 2x4 --set search.zero=2 --set search.batch_axes=all --set train.microbatches=2 --set "
+                "train.reduce_dtype=fp32"},
+        Trained{"mlp_sgd", "mlp_tiny", "slow8",
+                "--mesh 8 --set train.optimizer=sgd --set train.microbatches=4 --set train.master_dtype=bf16"},
+        Trained{"gpt1", "gpt2_tiny", "a100x1", "--mesh 1"},
+        Trained{"gpt4", "gpt2_tiny", "a100x4", "--mesh 2x2 --set search.batch_axes=0"},
+        Trained{"gpt8", "gpt2_tiny", "slow8", "--mesh 2x4"},
+        Trained{"gpt8_zero3", "gpt2_tiny", "slow8", "--mesh 2x4 --set search.zero=3 --set search.batch_axes=all"},
+        Trained{"gpt8_microbatches", "gpt2_deep_tiny", "slow8", "--mesh 2x4 --set train.microbatches=4"},
+        Trained{"llama8", "llama_tiny", "slow8", "--mesh 2x4"}, Trained{"vgg4", "vgg_tiny", "a100x4", "--mesh 2x2"},
+        Trained{"densenet1", "densenet_tiny", "a100x1", "--mesh 1 --set train.optimizer=sgd"},
+        Trained{"vit2", "vit_tiny", "a100x2", "--mesh 2"}, Trained{"clip2", "clip_tiny", "a100x2", "--mesh 2"},
+        Trained{"swin1", "swin_tiny", "a100x1", "--mesh 1"}, Trained{"t5_4", "t5_tiny", "a100x4", "--mesh 2x2"},
+        Trained{"unet4", "unet_tiny", "a100x4", "--mesh 2x2"}, Trained{"qwen2", "qwen_moe_tiny", "a100x2", "--mesh 2"},
+        Trained{"bert4", "bert_tiny", "a100x4", "--mesh 2x2 --set search.batch_axes=0"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+// As `reference` does it.
+TEST_F(RunCuda, ComputesInFloat32WhereThatIsAskedFor) {
+  const std::string plan = planned("mlp_tiny", "--mesh 2x4 --set train.param_dtype=bf16");
+  const Outcome outcome =
+      run_command(run_words(plan, std::string(kRecording) + "--steps 3 --set emit.cuda.precision=float32"));
+  EXPECT_THAT(outcome.errors, HasSubstr("here it is run in float32"));
+  const json reference = said(run_command(run_words(plan, "--steps 3"))), made = said(outcome);
+  expect_near(losses(made), losses(reference), 1e-5);
+  EXPECT_EQ(made["bytes_sent"], reference["bytes_sent"]);
+  EXPECT_EQ(made["peak_bytes"], reference["peak_bytes"]);
+}
+
+// Masters and moments, wherever their shards lie: training goes on as if it had not stopped, to the last bit.
+TEST_F(RunCuda, SavesTheMastersOfHalfPrecision) {
+  const std::string plan =
+      planned("mlp_tiny", "--mesh 2x4 --set train.param_dtype=bf16 --set search.zero=1 --set search.batch_axes=all");
+  const std::vector<double> all = losses(said(run_command(run_words(plan, std::string(kRecording) + "--steps 4"))));
+  said(run_command(run_words(plan, std::string(kRecording) + "--steps 2 --save " + path("half.safetensors"))));
+  EXPECT_EQ(losses(said(run_command(
+                run_words(plan, std::string(kRecording) + "--steps 2 --resume " + path("half.safetensors"))))),
+            (std::vector<double>{all[2], all[3]}));
+  const json in_float = said(run_command(run_words(plan, "--steps 2 --resume " + path("half.safetensors"))));
+  expect_near(losses(in_float), {all[2], all[3]}, 0.02);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Models, RunCudaOnRanks,
     testing::Values(
@@ -254,6 +335,7 @@ TEST_F(RunCuda, RefusesWhatItCanNotRun) {
                  "it is \"nvidia\" or \"recording\"");
   expect_refused(run_words(spectral, "--backend cuda --set emit.cuda.products=none"),
                  "it is \"library\" or \"kernels\"");
+  expect_refused(run_words(spectral, "--backend cuda --set emit.cuda.precision=half"), "it is \"plan\" or \"float32\"");
   expect_refused(run_words(spectral, "--backend cuda --set 'emit.cuda.failures=[\"cudaNothing:1:2\"]'"),
                  "each is ENTRY:CALL:CODE");
 }

@@ -13,11 +13,16 @@ struct AttentionArguments {
   double scale = 1;
   bool causal = false, has_mask = false;
   View query, key, value, output, gradient, result;
-  Sizes scores;  // of queries × keys, over which the mask has its strides
+  Sizes scores;  // of queries, over which the mask has its strides
   View mask;
-  Shard queries;  // of the positions l
+  int64_t mask_step = 0;  // from key to key
+  Shard queries;          // of the positions l
   double *probabilities = nullptr, *slopes = nullptr;
-  float *weights = nullptr, *weight_slopes = nullptr;  // these two where a library computes the products
+  // These two where a library computes the products: rows of s floats, each of which becomes numbers of type `weighs`
+  // in its place. Of half precision they take the first half of it.
+  float *weights = nullptr, *weight_slopes = nullptr;
+  Element weighs = Element::float32;
+  int64_t first = 0;  // the query of their first row
 };
 
 MESHWRIGHT_DEVICE int64_t first_key(const AttentionArguments& arguments, int64_t row) {
@@ -36,33 +41,47 @@ MESHWRIGHT_DEVICE int64_t reach_of(const AttentionArguments& arguments, int64_t 
                           : arguments.s;
 }
 
-// A row of scores, by the query that it is of, becomes its probabilities: zeros where no key is allowed. Each lane has
-// its own elements of it.
-template <class Number>
-MESHWRIGHT_DEVICE void normalize(const AttentionArguments& arguments, Number* row, int64_t index, int lane) {
-  const int64_t reach = reach_of(arguments, index);
-  double highest = -INFINITY, sum = 0;
-  for (int64_t j = lane; j < arguments.s; j += kLanes) {
-    double score = j < reach ? static_cast<double>(row[j]) : -INFINITY;
-    if (j < reach && arguments.has_mask) {
-      const double mask =
-          load(arguments.mask, offset_of(arguments.scores, arguments.mask.strides, index * arguments.s + j));
-      if (arguments.mask.element != Element::boolean)
-        score += mask;
-      else if (mask == 0)
-        score = -INFINITY;
+// The score of a query and a key, with the mask; -INFINITY: the query does not see the key.
+template <class Real>
+MESHWRIGHT_DEVICE Real masked(const AttentionArguments& arguments, Real score, int64_t mask, int64_t key) {
+  if (!arguments.has_mask) return score;
+  const Real number = load<Real>(arguments.mask, mask + key * arguments.mask_step);
+  if (arguments.mask.element != Element::boolean) return score + number;
+  return number != 0 ? score : -INFINITY;
+}
+
+MESHWRIGHT_DEVICE int64_t first_of_mask(const AttentionArguments& arguments, int64_t query) {
+  return arguments.has_mask ? offset_of(arguments.scores, arguments.mask.strides, query) : 0;
+}
+
+// A row of scores, by the query that it is of, becomes its probabilities, of type `made`, in its place: zeros where no
+// key is allowed. Each lane has its own elements of it. Milakov and Gimelshein 2018: the sum is kept as of the highest
+// score so far.
+template <class Real>
+MESHWRIGHT_DEVICE void normalize(const AttentionArguments& arguments, Real* row, Element made, int64_t index,
+                                 int lane) {
+  const int64_t reach = reach_of(arguments, index), mask = first_of_mask(arguments, index);
+  Real own = -INFINITY, sum = 0;
+  for (int64_t j = lane; j < arguments.s && j < reach; j += kLanes) {
+    const Real score = masked(arguments, row[j], mask, j);
+    if (score > own) {
+      sum = sum * exp(own - score) + 1;
+      own = score;
+    } else if (score != -INFINITY) {
+      sum += exp(score - own);
     }
-    if (score > highest) highest = score;
-    row[j] = static_cast<Number>(score);
   }
-  highest = maximum_of_lanes(highest);
-  for (int64_t j = lane; j < arguments.s; j += kLanes) {
-    row[j] = static_cast<Number>(highest == -INFINITY ? 0 : exp(static_cast<double>(row[j]) - highest));
-    sum += static_cast<double>(row[j]);
+  const Real highest = maximum_of_lanes(own);
+  sum = sum_of_lanes(sum == 0 ? Real(0) : sum * exp(own - highest));
+  const Real share = sum == 0 ? Real(0) : 1 / sum;
+  // What is made of the first lanes' elements lies where others still read.
+  for (int64_t first = 0; first < arguments.s; first += kLanes) {
+    const int64_t j = first + lane;
+    Real number = 0;
+    if (j < arguments.s && j < reach && sum != 0) number = exp(masked(arguments, row[j], mask, j) - highest) * share;
+    meet_lanes();
+    if (j < arguments.s) store(row, made, j, number);
   }
-  sum = sum_of_lanes(sum);
-  for (int64_t j = lane; j < arguments.s && sum > 0; j += kLanes)
-    row[j] = static_cast<Number>(static_cast<double>(row[j]) / sum);
 }
 
 // One index a query.
@@ -72,12 +91,12 @@ MESHWRIGHT_ROW_KERNEL(attention_probabilities, AttentionArguments) {
   for (int64_t j = lane; j < arguments.s && j < reach; j += kLanes)
     row[j] = arguments.scale * dot(arguments.query, index * arguments.d, arguments.key,
                                    (first_key(arguments, index) + j) * arguments.d, arguments.d);
-  normalize(arguments, row, index, lane);
+  normalize(arguments, row, Element::float64, index, lane);
 }
 
-// The same of scores that are there, in their place.
+// The same of scores that are there.
 MESHWRIGHT_ROW_KERNEL(attention_softmax, AttentionArguments) {
-  normalize(arguments, arguments.weights + index * arguments.s, index, lane);
+  normalize(arguments, arguments.weights + index * arguments.s, arguments.weighs, arguments.first + index, lane);
 }
 
 // One index an element of the result.
@@ -103,15 +122,22 @@ MESHWRIGHT_KERNEL(attention_slopes, AttentionArguments) {
   }
 }
 
-// The same of dP that is there, in its place.
+// The same of dP that is there.
 MESHWRIGHT_ROW_KERNEL(attention_softmax_gradient, AttentionArguments) {
-  double mean = 0;
-  for (int64_t i = index * arguments.e + lane; i < (index + 1) * arguments.e; i += kLanes)
-    mean += load(arguments.gradient, i) * load(arguments.output, i);
+  const int64_t query = arguments.first + index, reach = reach_of(arguments, query);
+  float mean = 0;
+  for (int64_t i = query * arguments.e + lane; i < (query + 1) * arguments.e; i += kLanes)
+    mean += load<float>(arguments.gradient, i) * load<float>(arguments.output, i);
   mean = sum_of_lanes(mean);
-  for (int64_t at = index * arguments.s + lane; at < (index + 1) * arguments.s; at += kLanes)
-    arguments.weight_slopes[at] = static_cast<float>(static_cast<double>(arguments.weights[at]) *
-                                                     (static_cast<double>(arguments.weight_slopes[at]) - mean));
+  const float* weights = arguments.weights + index * arguments.s;
+  float* slopes = arguments.weight_slopes + index * arguments.s;
+  for (int64_t first = 0; first < arguments.s; first += kLanes) {
+    const int64_t j = first + lane;
+    float slope = 0;
+    if (j < arguments.s && j < reach) slope = load<float>(weights, arguments.weighs, j) * (slopes[j] - mean);
+    meet_lanes();
+    if (j < arguments.s) store(slopes, arguments.weighs, j, slope);
+  }
 }
 
 MESHWRIGHT_KERNEL(attention_query_gradient, AttentionArguments) {

@@ -15,12 +15,14 @@
 //     if (lane == 0) arguments.totals[index] = sum;
 //   }
 //
-// Arguments are copied to the device as they are: no pointers to the host in them. Numbers are computed in double and
-// rounded once, as the op families do.
+// Arguments are copied to the device as they are: no pointers to the host in them. Numbers are computed in double, as
+// the op families do, or, where a kernel is long on a GPU and nothing in it is float64, in float; they are rounded
+// once.
 #pragma once
 
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 #if defined(__CUDACC__)
 #define MESHWRIGHT_DEVICE __device__ inline
@@ -65,21 +67,32 @@ constexpr int kWarp = 32;  // threads that run together on a GPU
 // Every lane gets what all of them have together.
 #if defined(__CUDACC__)
 constexpr int kLanes = kWarp;
-__device__ inline double sum_of_lanes(double own) {
+template <class Real>
+__device__ inline Real sum_of_lanes(Real own) {
   for (int apart = kLanes / 2; apart > 0; apart /= 2) own += __shfl_xor_sync(0xffffffffU, own, apart);
   return own;
 }
-__device__ inline double maximum_of_lanes(double own) {
+template <class Real>
+__device__ inline Real maximum_of_lanes(Real own) {
   for (int apart = kLanes / 2; apart > 0; apart /= 2) {
-    const double other = __shfl_xor_sync(0xffffffffU, own, apart);
+    const Real other = __shfl_xor_sync(0xffffffffU, own, apart);
     own = other > own ? other : own;
   }
   return own;
 }
+// What lanes have read until here others may write from here on.
+__device__ inline void meet_lanes() { __syncwarp(); }
 #else
 constexpr int kLanes = 1;
-inline double sum_of_lanes(double own) { return own; }
-inline double maximum_of_lanes(double own) { return own; }
+inline void meet_lanes() {}
+template <class Real>
+Real sum_of_lanes(Real own) {
+  return own;
+}
+template <class Real>
+Real maximum_of_lanes(Real own) {
+  return own;
+}
 #endif
 
 constexpr int kMaxRank = 8;  // of a tensor that kernels see
@@ -116,32 +129,66 @@ MESHWRIGHT_DEVICE int64_t offset_of(const Sizes& sizes, const int64_t* strides, 
   return offset + index * strides[0];
 }
 
-MESHWRIGHT_DEVICE double load(const void* data, Element element, int64_t at) {
+// The upper half of a float's bits.
+struct BFloat16 {
+  uint16_t bits = 0;
+};
+
+MESHWRIGHT_DEVICE float to_float(BFloat16 number) {
+  const uint32_t bits = static_cast<uint32_t>(number.bits) << 16U;
+  float made = 0;
+  memcpy(&made, &bits, sizeof made);
+  return made;
+}
+
+// To the nearest, ties to even; NaN stays NaN.
+MESHWRIGHT_DEVICE BFloat16 to_bfloat16(float number) {
+  BFloat16 made;
+#if defined(__CUDA_ARCH__)
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(made.bits) : "f"(number));
+#else
+  uint32_t bits = 0;
+  memcpy(&bits, &number, sizeof bits);
+  const bool is_nan = (bits & 0x7fffffffU) > 0x7f800000U;
+  made.bits = static_cast<uint16_t>(is_nan ? (bits >> 16U) | 0x40U : (bits + 0x7fffU + ((bits >> 16U) & 1U)) >> 16U);
+#endif
+  return made;
+}
+
+// As a float, which holds float32, bfloat16 and small integers as they are, or as a double.
+template <class Real = double>
+MESHWRIGHT_DEVICE Real load(const void* data, Element element, int64_t at) {
   switch (element) {
     case Element::float32:
-      return static_cast<const float*>(data)[at];
+      return static_cast<Real>(static_cast<const float*>(data)[at]);
+    case Element::bfloat16:
+      return static_cast<Real>(to_float(static_cast<const BFloat16*>(data)[at]));
     case Element::float64:
-      return static_cast<const double*>(data)[at];
+      return static_cast<Real>(static_cast<const double*>(data)[at]);
     case Element::int64:
-      return static_cast<double>(static_cast<const int64_t*>(data)[at]);
+      return static_cast<Real>(static_cast<const int64_t*>(data)[at]);
     case Element::int32:
-      return static_cast<const int32_t*>(data)[at];
+      return static_cast<Real>(static_cast<const int32_t*>(data)[at]);
     case Element::int16:
-      return static_cast<const int16_t*>(data)[at];
+      return static_cast<Real>(static_cast<const int16_t*>(data)[at]);
     case Element::int8:
-      return static_cast<const int8_t*>(data)[at];
+      return static_cast<Real>(static_cast<const int8_t*>(data)[at]);
     default:
-      return static_cast<const uint8_t*>(data)[at];
+      return static_cast<Real>(static_cast<const uint8_t*>(data)[at]);
   }
 }
 
-MESHWRIGHT_DEVICE void store(void* data, Element element, int64_t at, double number) {
+template <class Real>
+MESHWRIGHT_DEVICE void store(void* data, Element element, int64_t at, Real number) {
   switch (element) {
     case Element::float32:
       static_cast<float*>(data)[at] = static_cast<float>(number);
       return;
+    case Element::bfloat16:
+      static_cast<BFloat16*>(data)[at] = to_bfloat16(static_cast<float>(number));
+      return;
     case Element::float64:
-      static_cast<double*>(data)[at] = number;
+      static_cast<double*>(data)[at] = static_cast<double>(number);
       return;
     case Element::int64:
       static_cast<int64_t*>(data)[at] = static_cast<int64_t>(number);
@@ -164,9 +211,18 @@ MESHWRIGHT_DEVICE void store(void* data, Element element, int64_t at, double num
   }
 }
 
-MESHWRIGHT_DEVICE double load(const View& view, int64_t offset) { return load(view.data, view.element, offset); }
-MESHWRIGHT_DEVICE void store(const View& view, int64_t offset, double number) {
+template <class Real = double>
+MESHWRIGHT_DEVICE Real load(const View& view, int64_t offset) {
+  return load<Real>(view.data, view.element, offset);
+}
+template <class Real>
+MESHWRIGHT_DEVICE void store(const View& view, int64_t offset, Real number) {
   store(view.data, view.element, offset, number);
+}
+
+// Whether numbers of this type are computed in float; else in double.
+MESHWRIGHT_DEVICE bool is_single(Element element) {
+  return element == Element::float32 || element == Element::bfloat16;
 }
 
 }  // namespace meshwright::cuda

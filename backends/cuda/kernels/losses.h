@@ -14,37 +14,67 @@ struct LossArguments {
   int64_t positions = 0, classes = 0, ignored = -100;
   LossReduction reduction = LossReduction::mean;
   bool has_count = false, has_weight = false;
+  bool finds_maximum = false;  // with the terms, where no other rank has classes
   View logits, labels, maximum, terms, count, weight, gradient, result;
   Shard shard;  // of the classes
 };
 
-MESHWRIGHT_ROW_KERNEL(loss_maximum, LossArguments) {
-  double largest = -INFINITY;
+// Of a position, over its classes that are here.
+template <class Real>
+MESHWRIGHT_DEVICE Real highest_logit(const LossArguments& arguments, int64_t index, int lane) {
+  Real largest = -INFINITY;
   for (int64_t c = lane; c < arguments.classes; c += kLanes) {
-    const double logit = load(arguments.logits, index * arguments.classes + c);
-    if (global_of(arguments.shard, c) >= 0 && logit > largest) largest = logit;
+    const Real logit = load<Real>(arguments.logits, index * arguments.classes + c);
+    if (logit > largest && global_of(arguments.shard, c) >= 0) largest = logit;
   }
-  largest = maximum_of_lanes(largest);
+  return maximum_of_lanes(largest);
+}
+
+MESHWRIGHT_ROW_KERNEL(loss_maximum, LossArguments) {
+  if (is_single(arguments.logits.element)) {
+    const float largest = highest_logit<float>(arguments, index, lane);
+    if (lane == 0) store(arguments.maximum, index, largest);
+    return;
+  }
+  const double largest = highest_logit<double>(arguments, index, lane);
   if (lane == 0) store(arguments.maximum, index, largest);
 }
 
-MESHWRIGHT_ROW_KERNEL(loss_terms, LossArguments) {
-  const double largest = load(arguments.maximum, index);
-  double sum = 0;
+template <class Real>
+MESHWRIGHT_DEVICE void find_terms(const LossArguments& arguments, int64_t index, int lane) {
+  const int64_t first = index * arguments.classes;
+  // The largest so far, of which the sum is: as of attention's scores.
+  Real own = arguments.finds_maximum ? Real(-INFINITY) : load<Real>(arguments.maximum, index), sum = 0;
   for (int64_t c = lane; c < arguments.classes; c += kLanes) {
-    if (global_of(arguments.shard, c) >= 0) sum += exp(load(arguments.logits, index * arguments.classes + c) - largest);
+    if (global_of(arguments.shard, c) < 0) continue;
+    const Real logit = load<Real>(arguments.logits, first + c);
+    if (arguments.finds_maximum && logit > own) {
+      sum = sum * exp(own - logit) + 1;
+      own = logit;
+    } else if (logit != -INFINITY) {
+      sum += exp(logit - own);
+    }
   }
-  sum = sum_of_lanes(sum);
+  const Real largest = maximum_of_lanes(own);
+  sum = sum_of_lanes(sum == 0 ? Real(0) : sum * exp(own - largest));
   if (lane != 0) return;
-  const int64_t label = static_cast<int64_t>(load(arguments.labels, index));
+  if (arguments.finds_maximum) store(arguments.maximum, index, largest);
+  const auto label = load<int64_t>(arguments.labels, index);
   const int64_t here = label == arguments.ignored ? -1 : local_of(arguments.shard, label);
   store(arguments.terms, index, sum);
   store(arguments.terms, arguments.positions + index,
-        here < 0 ? 0 : load(arguments.logits, index * arguments.classes + here) - largest);
+        here < 0 ? Real(0) : load<Real>(arguments.logits, first + here) - largest);
   store(arguments.terms, 2 * arguments.positions + index,
-        here < 0               ? 0
-        : arguments.has_weight ? load(arguments.weight, here)
-                               : 1);
+        here < 0               ? Real(0)
+        : arguments.has_weight ? load<Real>(arguments.weight, here)
+                               : Real(1));
+}
+
+MESHWRIGHT_ROW_KERNEL(loss_terms, LossArguments) {
+  if (is_single(arguments.logits.element))
+    find_terms<float>(arguments, index, lane);
+  else
+    find_terms<double>(arguments, index, lane);
 }
 
 // One index for all.
@@ -75,19 +105,28 @@ MESHWRIGHT_ROW_KERNEL(loss_combine, LossArguments) {
   if (lane == 0) store(arguments.result, index, arguments.has_count ? sum / load(arguments.count, 0) : sum);
 }
 
-// One index a logit.
-MESHWRIGHT_KERNEL(loss_gradient, LossArguments) {
-  const int64_t n = quotient(index, arguments.classes), c = index - n * arguments.classes;
-  double scale = load(arguments.terms, 2 * arguments.positions + n) *
-                 load(arguments.gradient, arguments.reduction == LossReduction::none ? n : 0);
-  if (scale == 0 || global_of(arguments.shard, c) < 0) {
-    store(arguments.result, index, 0);
-    return;
+template <class Real>
+MESHWRIGHT_DEVICE void find_gradient(const LossArguments& arguments, int64_t index, int lane) {
+  const int64_t first = index * arguments.classes;
+  Real scale = load<Real>(arguments.terms, 2 * arguments.positions + index) *
+               load<Real>(arguments.gradient, arguments.reduction == LossReduction::none ? index : 0);
+  if (arguments.has_count && scale != 0) scale /= load<Real>(arguments.count, 0);
+  const Real largest = load<Real>(arguments.maximum, index), share = scale / load<Real>(arguments.terms, index);
+  const int64_t label = local_of(arguments.shard, load<int64_t>(arguments.labels, index));
+  for (int64_t c = lane; c < arguments.classes; c += kLanes) {
+    Real slope = 0;
+    if (scale != 0 && global_of(arguments.shard, c) >= 0)
+      slope = exp(load<Real>(arguments.logits, first + c) - largest) * share - (c == label ? scale : Real(0));
+    store(arguments.result, first + c, slope);
   }
-  if (arguments.has_count) scale /= load(arguments.count, 0);
-  const double probability = exp(load(arguments.logits, index) - load(arguments.maximum, n)) / load(arguments.terms, n);
-  const bool is_label = local_of(arguments.shard, static_cast<int64_t>(load(arguments.labels, n))) == c;
-  store(arguments.result, index, scale * (probability - (is_label ? 1 : 0)));
+}
+
+// One index a position.
+MESHWRIGHT_ROW_KERNEL(loss_gradient, LossArguments) {
+  if (is_single(arguments.logits.element) && is_single(arguments.result.element))
+    find_gradient<float>(arguments, index, lane);
+  else
+    find_gradient<double>(arguments, index, lane);
 }
 
 }  // namespace meshwright::cuda

@@ -5,9 +5,11 @@
 
 namespace meshwright::cuda {
 
+// Elements, or pieces of them, as `bytes` says, whose strides are multiples of it; 0: elements of two types.
 struct CopyArguments {
   Sizes sizes;
   View from, to;
+  int32_t bytes = 0;
 };
 
 MESHWRIGHT_DEVICE int bytes_of(Element element) {
@@ -27,27 +29,32 @@ MESHWRIGHT_DEVICE int bytes_of(Element element) {
   }
 }
 
+struct alignas(16) SixteenBytes {
+  uint64_t halves[2];
+};
+
+template <class Piece>
+MESHWRIGHT_DEVICE void copy_piece(const CopyArguments& arguments, int64_t source, int64_t target) {
+  static_cast<Piece*>(arguments.to.data)[target] = static_cast<const Piece*>(arguments.from.data)[source];
+}
+
 // Bits stay what they are where the types are alike.
 MESHWRIGHT_KERNEL(copy, CopyArguments) {
   const int64_t source = offset_of(arguments.sizes, arguments.from.strides, index),
                 target = offset_of(arguments.sizes, arguments.to.strides, index);
-  if (arguments.from.element != arguments.to.element) {
-    store(arguments.to, target, load(arguments.from, source));
-    return;
-  }
-  switch (bytes_of(arguments.to.element)) {
+  switch (arguments.bytes) {
+    case 16:
+      return copy_piece<SixteenBytes>(arguments, source, target);
     case 8:
-      static_cast<int64_t*>(arguments.to.data)[target] = static_cast<const int64_t*>(arguments.from.data)[source];
-      return;
+      return copy_piece<int64_t>(arguments, source, target);
     case 4:
-      static_cast<int32_t*>(arguments.to.data)[target] = static_cast<const int32_t*>(arguments.from.data)[source];
-      return;
+      return copy_piece<int32_t>(arguments, source, target);
     case 2:
-      static_cast<int16_t*>(arguments.to.data)[target] = static_cast<const int16_t*>(arguments.from.data)[source];
-      return;
+      return copy_piece<int16_t>(arguments, source, target);
+    case 1:
+      return copy_piece<int8_t>(arguments, source, target);
     default:
-      static_cast<int8_t*>(arguments.to.data)[target] = static_cast<const int8_t*>(arguments.from.data)[source];
-      return;
+      store(arguments.to, target, load(arguments.from, source));
   }
 }
 

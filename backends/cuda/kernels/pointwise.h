@@ -54,6 +54,7 @@ enum class Function : int32_t {
 struct PointwiseArguments {
   Function function = Function::identity;
   int32_t operands = 0;
+  bool single = false;  // computed in float: nothing here is more precise, or a large integer
   // Those of the function, by its comment below; `other` stands in the place behind the operands.
   double number = 0, other = 0;
   Sizes sizes;
@@ -61,19 +62,37 @@ struct PointwiseArguments {
   View result;
 };
 
-MESHWRIGHT_DEVICE double sigmoid_of(double x) { return 1 / (1 + exp(-x)); }
-MESHWRIGHT_DEVICE double gelu_of(double x) { return 0.5 * x * erfc(-x / 1.4142135623730951); }
-MESHWRIGHT_DEVICE double gelu_slope_of(double x) {
-  return 0.5 * erfc(-x / 1.4142135623730951) + x * exp(-0.5 * x * x) / 2.5066282746310002;
+template <class Real>
+MESHWRIGHT_DEVICE Real sigmoid_of(Real x) {
+  return 1 / (1 + exp(-x));
 }
-MESHWRIGHT_DEVICE double inner_of_tanh_gelu(double x) { return tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)); }
-MESHWRIGHT_DEVICE double tanh_gelu_slope_of(double x) {
-  const double t = inner_of_tanh_gelu(x);
-  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.7978845608028654 * (1 + 3 * 0.044715 * x * x);
+template <class Real>
+MESHWRIGHT_DEVICE Real gelu_of(Real x) {
+  return Real(0.5) * x * erfc(-x / Real(1.4142135623730951));
+}
+template <class Real>
+MESHWRIGHT_DEVICE Real gelu_slope_of(Real x) {
+  return Real(0.5) * erfc(-x / Real(1.4142135623730951)) + x * exp(Real(-0.5) * x * x) / Real(2.5066282746310002);
+}
+template <class Real>
+MESHWRIGHT_DEVICE Real inner_of_tanh_gelu(Real x) {
+  return tanh(Real(0.7978845608028654) * (x + Real(0.044715) * x * x * x));
+}
+template <class Real>
+MESHWRIGHT_DEVICE Real tanh_gelu_slope_of(Real x) {
+  const Real t = inner_of_tanh_gelu(x);
+  return Real(0.5) * (1 + t) +
+         Real(0.5) * x * (1 - t * t) * Real(0.7978845608028654) * (1 + Real(3 * 0.044715) * x * x);
+}
+// A GPU's pow takes a hundred instructions, and models square and cube.
+template <class Real>
+MESHWRIGHT_DEVICE Real power_of(Real x, Real n) {
+  return n == 2 ? x * x : n == 3 ? x * x * x : pow(x, n);
 }
 
 // `n`: the function's number.
-MESHWRIGHT_DEVICE double value_of(Function function, const double* x, double n) {
+template <class Real>
+MESHWRIGHT_DEVICE Real value_of(Function function, const Real* x, Real n) {
   switch (function) {
     case Function::identity:
       return x[0];
@@ -110,7 +129,7 @@ MESHWRIGHT_DEVICE double value_of(Function function, const double* x, double n) 
     case Function::sigmoid_slope:
       return x[0] * x[1] * (1 - x[1]);
     case Function::relu:
-      return x[0] < 0 ? 0 : x[0];
+      return x[0] < 0 ? Real(0) : x[0];
     case Function::silu:
       return x[0] * sigmoid_of(x[0]);
     case Function::silu_slope:
@@ -120,15 +139,15 @@ MESHWRIGHT_DEVICE double value_of(Function function, const double* x, double n) 
     case Function::gelu_slope:
       return x[0] * gelu_slope_of(x[1]);
     case Function::tanh_gelu:
-      return 0.5 * x[0] * (1 + inner_of_tanh_gelu(x[0]));
+      return Real(0.5) * x[0] * (1 + inner_of_tanh_gelu(x[0]));
     case Function::tanh_gelu_slope:
       return x[0] * tanh_gelu_slope_of(x[1]);
     case Function::above_threshold:
-      return x[1] > n ? x[0] : 0;
+      return x[1] > n ? x[0] : Real(0);
     case Function::power:
       return pow(x[0], x[1]);
     case Function::power_of_number:
-      return pow(x[0], n);
+      return power_of(x[0], n);
     case Function::maximum:
       return x[0] < x[1] ? x[1] : x[0];
     case Function::minimum:
@@ -150,9 +169,9 @@ MESHWRIGHT_DEVICE double value_of(Function function, const double* x, double n) 
     case Function::greater_equal:
       return x[0] >= x[1] ? 1 : 0;
     case Function::bit_and:
-      return static_cast<double>(static_cast<int64_t>(x[0]) & static_cast<int64_t>(x[1]));
+      return static_cast<Real>(static_cast<int64_t>(x[0]) & static_cast<int64_t>(x[1]));
     case Function::bit_or:
-      return static_cast<double>(static_cast<int64_t>(x[0]) | static_cast<int64_t>(x[1]));
+      return static_cast<Real>(static_cast<int64_t>(x[0]) | static_cast<int64_t>(x[1]));
     case Function::logical_not:
       return x[0] == 0 ? 1 : 0;
     case Function::sine:
@@ -165,19 +184,27 @@ MESHWRIGHT_DEVICE double value_of(Function function, const double* x, double n) 
   return 0;
 }
 
-// The result may be an operand itself: an element is read before it is written.
-MESHWRIGHT_KERNEL(pointwise, PointwiseArguments) {
-  double x[4];
+template <class Real>
+MESHWRIGHT_DEVICE void compute(const PointwiseArguments& arguments, int64_t index) {
+  Real x[4];
 #if defined(__CUDACC__)
 #pragma unroll  // so that the numbers stay in registers
 #endif
   for (int i = 0; i < 4; ++i) {
-    x[i] = arguments.other;
+    x[i] = static_cast<Real>(arguments.other);
     if (i < 3 && i < arguments.operands)
-      x[i] = load(arguments.operand[i], offset_of(arguments.sizes, arguments.operand[i].strides, index));
+      x[i] = load<Real>(arguments.operand[i], offset_of(arguments.sizes, arguments.operand[i].strides, index));
   }
   store(arguments.result, offset_of(arguments.sizes, arguments.result.strides, index),
-        value_of(arguments.function, x, arguments.number));
+        value_of(arguments.function, x, static_cast<Real>(arguments.number)));
+}
+
+// The result may be an operand itself: an element is read before it is written.
+MESHWRIGHT_KERNEL(pointwise, PointwiseArguments) {
+  if (arguments.single)
+    compute<float>(arguments, index);
+  else
+    compute<double>(arguments, index);
 }
 
 }  // namespace meshwright::cuda

@@ -30,6 +30,32 @@ MESHWRIGHT_ROW_KERNEL(reduce, ReduceArguments) {
   if (lane == 0) store(arguments.result, index, made / arguments.divisor);
 }
 
+// Sums over rows, of which so many at a time give one of the result: threads that follow each other read columns that
+// do. The sums of chunks are a tensor of chunks × columns, which lies row by row, and are reduced behind this.
+struct ColumnSumArguments {
+  static constexpr int64_t kChunk = 64;  // rows
+  int64_t rows = 0, columns = 0, row_stride = 0;
+  View from, sums;
+};
+
+template <class Real>
+MESHWRIGHT_DEVICE void sum_columns(const ColumnSumArguments& a, int64_t index) {
+  const int64_t chunk = quotient(index, a.columns), column = index - chunk * a.columns,
+                last = (chunk + 1) * ColumnSumArguments::kChunk, end = last < a.rows ? last : a.rows;
+  Real sum = 0;
+  for (int64_t row = chunk * ColumnSumArguments::kChunk; row < end; ++row)
+    sum += load<Real>(a.from, row * a.row_stride + column);
+  store(a.sums, index, sum);
+}
+
+// One index a column of a chunk.
+MESHWRIGHT_KERNEL(column_sums, ColumnSumArguments) {
+  if (is_single(arguments.from.element))
+    sum_columns<float>(arguments, index);
+  else
+    sum_columns<double>(arguments, index);
+}
+
 // Lines of `extent` elements at a stride, each of which becomes its running sum.
 struct RunningSumArguments {
   Sizes lines;

@@ -10,8 +10,10 @@ namespace meshwright::cuda {
 enum class KernelId : std::uint8_t {
   copy,
   pointwise,
+  chain,
   product,
   reduce,
+  column_sums,
   running_sum,
   norm_statistics,
   norm_rows,

@@ -36,7 +36,9 @@ constexpr Measure kExact{1e-9, 1e-6, true};
 }  // namespace
 
 Result<Verification> verify_plan(std::variant<Plan, PipelinePlan> plan, const ProgramTools& tools, PluginHost& host, const VerifyOptions& options) {
-  const Result<RunnablePlan> run = make_runnable(std::move(plan), tools, options.exact, kVerify);
+  Result<std::shared_ptr<Backend>> backend = host.create<Backend>("backend", "reference");
+  if (!backend) return backend.error();
+  const Result<RunnablePlan> run = make_runnable(std::move(plan), tools, **backend, options.exact, kVerify);
   if (!run) return run.error();
   Result<std::map<std::string, Tensor>> weights = weights_of(*run, host, options.exact, kVerify);
   if (!weights) return weights.error();
@@ -50,8 +52,6 @@ Result<Verification> verify_plan(std::variant<Plan, PipelinePlan> plan, const Pr
   const auto later = sample_steps(graph, *weights, microbatches, options.steps);
   if (!later) return later.error();
   weights->clear();
-  Result<std::shared_ptr<Backend>> backend = host.create<Backend>("backend", "reference");
-  if (!backend) return backend.error();
   Result<std::unique_ptr<KernelTable>> kernels = kernels_for(host, "reference");
   if (!kernels) return kernels.error();
   std::vector<VerifiedStage> stages;

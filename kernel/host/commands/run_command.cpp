@@ -43,7 +43,7 @@ class Training {
 
   // All that needs no other process. Errors: of the plan, the model's weights, the file that is resumed.
   Status prepare() {
-    Result<RunnablePlan> plan = make_runnable(std::move(opened_), tools_, false, kRun);
+    Result<RunnablePlan> plan = make_runnable(std::move(opened_), tools_, backend_, false, kRun);
     if (!plan) return plan.error();
     plan_ = std::move(*plan);
     if (Status status = check_loss(); !status) return status;

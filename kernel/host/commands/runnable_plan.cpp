@@ -4,6 +4,7 @@
 #include <malloc.h>
 #endif
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -30,29 +31,28 @@ Status compute_in(DType dtype, const OpTable& ops, Plan& plan) {
 }
 
 // The type in which a plan is run, if it is another one than it computes in. Says so where precision is gained.
-std::optional<DType> run_dtype(const Graph& graph, const TrainingSettings& training, bool exact, const char* who) {
+std::optional<DType> run_dtype(const Graph& graph, const TrainingSettings& training, const Backend& backend, bool exact, const char* who) {
   if (exact) return DType::float64;
-  if (!computes_in_half(graph) && !is_half(training.gradient_dtype(DType::float32))) return std::nullopt;
+  const auto computes = [&](DType dtype) { return !is_half(dtype) || backend.computes_in(dtype); };
+  if (std::ranges::all_of(graph.values, computes, [](const Value& value) { return value.type.dtype; }) && computes(training.gradient_dtype(DType::float32))) return std::nullopt;
   log(LogLevel::warning, who, "the plan computes in half precision; here it is run in float32, so bytes are those of float32");
   return DType::float32;
 }
 
 }  // namespace
 
-Result<RunnablePlan> make_runnable(std::variant<Plan, PipelinePlan> plan, const ProgramTools& tools, bool exact, const char* who) {
+Result<RunnablePlan> make_runnable(std::variant<Plan, PipelinePlan> plan, const ProgramTools& tools, const Backend& backend, bool exact, const char* who) {
   RunnablePlan run;
   if (auto* pipeline = std::get_if<PipelinePlan>(&plan)) {
     run.is_whole = false;
     Graph model = *pipeline->model.graph;
-    const std::optional<DType> dtype = run_dtype(model, pipeline->training, exact, who);
+    const std::optional<DType> dtype = run_dtype(model, pipeline->training, backend, exact, who);
     for (Plan& stage : pipeline->stages) {
       if (!dtype) break;
       if (Status status = compute_in(*dtype, *tools.ops, stage); !status) return status.error();
     }
-    if (dtype) {
-      retype(model, *dtype);
-      pipeline->training = pipeline->stages.front().training;
-    }
+    retype(model, dtype.value_or(DType::float32));
+    if (dtype) pipeline->training = pipeline->stages.front().training;
     Result<StagePrograms> made = make_programs(*pipeline, tools);
     if (!made) return made.error();
     run.model = std::move(model);
@@ -63,12 +63,13 @@ Result<RunnablePlan> make_runnable(std::variant<Plan, PipelinePlan> plan, const 
     return run;
   }
   Plan& whole = std::get<Plan>(plan);
-  if (const std::optional<DType> dtype = run_dtype(whole.graph(), whole.training, exact, who)) {
+  if (const std::optional<DType> dtype = run_dtype(whole.graph(), whole.training, backend, exact, who)) {
     if (Status status = compute_in(*dtype, *tools.ops, whole); !status) return status.error();
   }
   Result<Program> program = make_program(whole, tools);
   if (!program) return program.error();
   run.model = whole.graph();
+  if (!exact) retype(run.model, DType::float32);
   run.made.programs.push_back(std::move(*program));
   run.made.profiles.push_back(tools.profile);
   run.training = whole.training;

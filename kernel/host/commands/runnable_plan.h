@@ -1,4 +1,4 @@
-// A plan as the ranks of this machine's CPUs run it, and the numbers that it is run with: what `verify` and `run` have in common.
+// A plan as the ranks of this machine run it, and the numbers that it is run with: what `verify` and `run` have in common.
 #pragma once
 
 #include <map>
@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "meshwright/backend.h"
 #include "meshwright/pipeline_plan.h"
 #include "meshwright/plan.h"
 #include "plugins/plugin_host.h"
@@ -16,7 +17,7 @@ namespace meshwright::host {
 
 // The programs of a plan: of several stages, or of one that is the whole model.
 struct RunnablePlan {
-  Graph model;               // of one microbatch
+  Graph model;               // of one microbatch, with float32 for all half precision: weights and inputs are given in that
   TrainingSettings training;
   std::vector<Plan> stages;
   StagePrograms made;        // by stage
@@ -27,11 +28,11 @@ struct RunnablePlan {
   [[nodiscard]] const Graph& graph(std::size_t stage) const { return is_whole ? model : stages[stage].graph(); }
 };
 
-// A CPU computes in float32, or, if `exact`, in float64: what a plan computes, keeps and reduces in less is computed in that. `who` says so in a warning. Errors: those
-// of make_program.
-Result<RunnablePlan> make_runnable(std::variant<Plan, PipelinePlan> plan, const ProgramTools& tools, bool exact, const char* who);
+// As the plan says, if the backend computes in its types. Otherwise in float32: what a plan computes, keeps and reduces in less is computed in that, and `who` says so in a
+// warning. If `exact`: in float64. Errors: those of make_program.
+Result<RunnablePlan> make_runnable(std::variant<Plan, PipelinePlan> plan, const ProgramTools& tools, const Backend& backend, bool exact, const char* who);
 
-// Weights and buffers by their values' names, as the model's file holds them, in the types in which the plan is run. Nothing, and a warning of `who`, where the file
+// Weights and buffers by their values' names, as the model's file holds them, in float32, or, if `exact`, in float64. Nothing, and a warning of `who`, where the file
 // is not there or is another one than was planned: then they are drawn (sources.h). Errors: those of the frontend.
 Result<std::map<std::string, Tensor>> weights_of(const RunnablePlan& plan, PluginHost& host, bool exact, const char* who);
 

@@ -69,6 +69,9 @@ class MESHWRIGHT_API Backend {
   Result<std::vector<EmittedFile>> emit(const BackendInput& input) const;
   // The same of a pipeline; inputs by stage, with their plans. Errors: bad_input unless the backend overrides it.
   Result<std::vector<EmittedFile>> emit_stages(const PipelinePlan& pipeline, const std::vector<BackendInput>& stages) const;
+  // Whether it runs programs whose values have this type as they are; whoever runs one that has another type makes it one of float32. float32 and float64 unless the
+  // backend overrides it.
+  [[nodiscard]] bool computes_in(DType dtype) const;
   // With whom this process runs programs: with nobody, unless the backend overrides it.
   [[nodiscard]] Processes processes() const;
   // What all of these processes get alike, each of which calls it with what became of its own work: the error of the first one that has any.
@@ -82,6 +85,7 @@ class MESHWRIGHT_API Backend {
   virtual Result<std::vector<EmittedFile>> do_emit_stages(const PipelinePlan& pipeline, const std::vector<BackendInput>& stages) const;
   [[nodiscard]] virtual Processes do_processes() const;
   virtual Status do_agree(const Status& mine) const;
+  [[nodiscard]] virtual bool do_computes_in(DType dtype) const;
 };
 
 }  // namespace meshwright

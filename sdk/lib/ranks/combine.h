@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -11,6 +12,20 @@ namespace meshwright {
 
 // into[i] = into[i] ∘ other[i], for `count` elements.
 using Combine = void (*)(std::byte* into, const std::byte* other, std::size_t count);
+
+// The upper half of a float's bits; rounds to the nearest, ties to even.
+class BFloat16 {
+ public:
+  explicit BFloat16(float number) {
+    const auto bits = std::bit_cast<std::uint32_t>(number);
+    const bool is_nan = (bits & 0x7fffffffU) > 0x7f800000U;
+    bits_ = static_cast<std::uint16_t>(is_nan ? (bits >> 16U) | 0x40U : (bits + 0x7fffU + ((bits >> 16U) & 1U)) >> 16U);
+  }
+  operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits_) << 16U); }
+
+ private:
+  std::uint16_t bits_;
+};
 
 template <class T>
 void add_elements(std::byte* into, const std::byte* other, std::size_t count) {
@@ -38,6 +53,8 @@ inline Combine combine_for(DType dtype, bool maximum) {
       return choose<float>(maximum);
     case DType::float64:
       return choose<double>(maximum);
+    case DType::bfloat16:
+      return choose<BFloat16>(maximum);
     case DType::int64:
       return choose<std::int64_t>(maximum);
     case DType::int32:

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "carrier.h"
@@ -16,6 +17,12 @@ namespace meshwright {
 struct DeviceBytes {
   std::int64_t now = 0, most = 0;
 };
+
+// How whole tensors, and a rank's parts of them, are handed over in this process' memory: in the program's types, but what is of half precision in float32.
+inline TensorType handed_type(TensorType type) {
+  if (type.dtype == DType::float16 || type.dtype == DType::bfloat16) type.dtype = DType::float32;
+  return type;
+}
 
 // Used by one thread at a time. What was begun may still be under way when a call returns, until `finish`.
 class Rank {
@@ -40,6 +47,8 @@ class Rank {
   [[nodiscard]] virtual Result<Tensor> part(ProgramValueId id, std::int64_t microbatch) const = 0;
   // Its part of what the optimizer keeps of a parameter.
   [[nodiscard]] virtual Result<OptimizerState> state(std::size_t parameter) const = 0;
+  // Its part of the optimizer's own copy of a parameter, which is more precise than the parameter, in the layout of the state; nothing: there is none.
+  [[nodiscard]] virtual Result<std::optional<Tensor>> master(std::size_t /*parameter*/) const { return std::optional<Tensor>(); }
 
   [[nodiscard]] virtual std::int64_t received_bytes() const = 0;  // in this step, besides what its carrier counts
   [[nodiscard]] virtual std::int64_t peak_bytes() const = 0;

@@ -81,8 +81,8 @@ Status StageRanks::end() {
 
 Result<Tensor> StageRanks::fetch(ValueId source) const {
   if (!loaded_) return bad_input("the program has to be loaded before anything is fetched from it");
-  for (const ProgramParameter& parameter : program_.parameters) {
-    if (parameter.source == source) return joined(parameter.value, 0);
+  for (std::size_t i = 0; i < program_.parameters.size(); ++i) {
+    if (program_.parameters[i].source == source) return fetch_parameter(i);
   }
   const auto resident = resident_.find(source);
   if (resident == resident_.end()) return bad_input("only parameters, buffers and constants of the program can be fetched");
@@ -94,8 +94,7 @@ Result<OptimizerState> StageRanks::fetch_state(ValueId parameter) const {
   const auto found = std::ranges::find(program_.parameters, parameter, &ProgramParameter::source);
   if (found == program_.parameters.end()) return bad_input("the optimizer keeps something of parameters of the program only");
   const auto number = static_cast<std::size_t>(found - program_.parameters.begin());
-  ShardedType type = program_.type(found->value);
-  type.layout = found->state;
+  const ShardedType type = state_type(*found);
   std::vector<OptimizerState> states;
   for (const std::unique_ptr<Rank>& rank : ranks_) {
     Result<OptimizerState> state = rank->state(number);
@@ -114,20 +113,40 @@ Result<OptimizerState> StageRanks::fetch_state(ValueId parameter) const {
   return OptimizerState{states.front().steps, std::move(*first), std::move(*second)};
 }
 
+// The optimizer's copy, where it has one.
+Result<Tensor> StageRanks::fetch_parameter(std::size_t number) const {
+  const ProgramParameter& parameter = program_.parameters[number];
+  std::vector<Tensor> parts;
+  for (const std::unique_ptr<Rank>& rank : ranks_) {
+    Result<std::optional<Tensor>> part = rank->master(number);
+    if (!part) return part.error();
+    if (!*part) return joined(parameter.value, 0);  // on all ranks alike
+    parts.push_back(std::move(**part));
+  }
+  return joined(state_type(parameter), parts);
+}
+
+ShardedType StageRanks::state_type(const ProgramParameter& parameter) const {
+  ShardedType type = program_.type(parameter.value);
+  type.layout = parameter.state;
+  return type;
+}
+
 // The whole tensor of a value of the program.
 Result<const Tensor*> StageRanks::whole(const TensorSource& source, ValueId id, ProgramValueId value, std::int64_t microbatch) const {
   const std::string& name = program_.values[value].name;
   const Tensor* tensor = source ? source(id, microbatch) : nullptr;
   if (tensor == nullptr) return bad_input("there is no tensor for '" + name + "'");
-  if (tensor->type() == program_.type(value).type) return tensor;
-  return bad_input("'" + name + "' is " + to_string(program_.type(value).type) + ", but the tensor given for it is " + to_string(tensor->type()));
+  const TensorType type = handed_type(program_.type(value).type);
+  if (tensor->type() == type) return tensor;
+  return bad_input("'" + name + "' is " + to_string(type) + ", but the tensor given for it is " + to_string(tensor->type()));
 }
 
 Status StageRanks::check_state(const ProgramParameter& parameter, const OptimizerState& state) const {
   const Optimizer optimizer = program_.training.optimizer;
   const bool taken = state.steps > 0;
   const bool has_first = taken && optimizer != Optimizer::sgd, has_second = taken && (optimizer == Optimizer::adam || optimizer == Optimizer::adamw);
-  const TensorType& type = program_.type(parameter.value).type;
+  const TensorType type = handed_type(program_.type(parameter.value).type);
   const auto fits = [&](const Tensor& tensor, bool is_kept) { return is_kept ? tensor.type() == type : tensor.bytes().empty(); };
   if (state.steps >= 0 && fits(state.first, has_first) && fits(state.second, has_second)) return Done{};
   return bad_input("the state given for '" + parameter.name + "' is not what the optimizer keeps of it");
@@ -159,7 +178,7 @@ Result<Tensor> StageRanks::joined(const ShardedType& type, const std::vector<Ten
   if (parts_of_all_) gathered = parts_of_all_(parts.front());
   if (!gathered) return gathered.error();
   const std::vector<Tensor>& all = parts_of_all_ ? *gathered : parts;
-  Tensor whole(type.type);
+  Tensor whole(handed_type(type.type));
   for (std::size_t rank = 0; rank < all.size(); ++rank) paste(all[rank], type, program_.mesh, coordinates_of(program_.mesh, static_cast<std::int64_t>(rank)), whole);
   return whole;
 }

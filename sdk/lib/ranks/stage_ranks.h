@@ -34,7 +34,7 @@ class StageRanks {
   [[nodiscard]] Rank& rank(std::int64_t rank) { return *ranks_[static_cast<std::size_t>(rank - first_)]; }
   [[nodiscard]] const Rank& rank(std::int64_t rank) const { return *ranks_[static_cast<std::size_t>(rank - first_)]; }
 
-  // Errors: as Executable::load.
+  // Tensors are given and fetched as `handed_type` says (rank.h). Errors: as Executable::load.
   Status load(const TensorSource& source, const StateSource& states);
   // What a step begins with, by input of the program; until `end` it has to be loaded anew. Errors: as Executable::step.
   Result<std::vector<const Tensor*>> begin(const TensorSource& source);
@@ -50,6 +50,9 @@ class StageRanks {
   [[nodiscard]] Status check_state(const ProgramParameter& parameter, const OptimizerState& state) const;
   Status keep_buffers();
   [[nodiscard]] Result<Tensor> joined(ProgramValueId id, std::int64_t microbatch) const;
+  [[nodiscard]] Result<Tensor> fetch_parameter(std::size_t number) const;
+  // Of what the optimizer keeps of a parameter.
+  [[nodiscard]] ShardedType state_type(const ProgramParameter& parameter) const;
   // A tensor from the parts of those ranks that are here, and of all others.
   [[nodiscard]] Result<Tensor> joined(const ShardedType& type, const std::vector<Tensor>& parts) const;
 
