@@ -73,11 +73,18 @@ void World::broadcast(std::span<std::byte> bytes, int root, MPI_Comm comm) {
   }
 }
 
+void World::share(std::span<const std::span<std::byte>> parts, int first) {
+  std::vector<int> processes;
+  for (std::size_t i = 0; i < parts.size(); ++i) processes.push_back(first + static_cast<int>(i));
+  const MPI_Comm comm = group(processes, Stream::compute);
+  for (std::size_t i = 0; i < parts.size(); ++i) broadcast(parts[i], static_cast<int>(i), comm);
+}
+
 void World::broadcast(std::string& text, int root) {
   auto size = static_cast<std::int64_t>(text.size());
-  broadcast(std::as_writable_bytes(std::span(&size, 1)), root, MPI_COMM_WORLD);
+  broadcast(std::as_writable_bytes(std::span(&size, 1)), root);
   text.resize(static_cast<std::size_t>(size));
-  broadcast(std::as_writable_bytes(std::span(text)), root, MPI_COMM_WORLD);
+  broadcast(std::as_writable_bytes(std::span(text)), root);
 }
 
 Status World::agree(const Status& mine) {

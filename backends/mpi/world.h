@@ -15,21 +15,22 @@
 
 #include "meshwright/program.h"
 #include "meshwright/result.h"
+#include "process_world.h"
 
 namespace meshwright {
 
 // One in a process, whose threads but one know nothing of it. A call of MPI that fails ends all processes: they would wait for this one.
-class World {
+class World final : public ProcessWorld {
  public:
   // Starts MPI where a launcher started this process; else there is one process.
   World();
   // Every process leaves, or the others wait; with an exception under way it ends them.
-  ~World();
+  ~World() override;
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  [[nodiscard]] int rank() const { return rank_; }
-  [[nodiscard]] int size() const { return size_; }
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int size() const override { return size_; }
   [[nodiscard]] MPI_Comm letters() const { return letters_; }  // for what stages send to each other
   [[nodiscard]] int largest_tag() const { return largest_tag_; }
 
@@ -37,23 +38,23 @@ class World {
   // all of them ask for it, and for all others that they share, in the same order.
   MPI_Comm group(const std::vector<int>& ranks, Stream stream);
 
-  // What `root` has, on all of `comm` alike. Waits.
-  void broadcast(std::span<std::byte> bytes, int root, MPI_Comm comm);
-  void broadcast(std::string& text, int root);
-  // The error of the lowest process that has one, on all alike. Waits.
-  Status agree(const Status& mine);
-  // Over all processes. Waits.
-  std::int64_t sum(std::int64_t number);
-  double sum(double number);
-  std::int64_t largest(std::int64_t number);
-  std::int64_t smallest(std::int64_t number);
+  void broadcast(std::span<std::byte> bytes, int root) override { broadcast(bytes, root, MPI_COMM_WORLD); }
+  void broadcast(std::string& text, int root) override;
+  void share(std::span<const std::span<std::byte>> parts, int first) override;
+  Status agree(const Status& mine) override;
+  std::int64_t sum(std::int64_t number) override;
+  double sum(double number) override;
+  std::int64_t largest(std::int64_t number) override;
+  std::int64_t smallest(std::int64_t number) override;
 
   // Of a call of MPI.
   void check(int code, const char* what) const;
-  // Says why and ends all processes, with the error's code. Where all fail alike, the first one speaks.
-  [[noreturn]] void end_all(const Error& error) const;
+  // Where all fail alike, the first one speaks.
+  [[noreturn]] void end_all(const Error& error) const override;
 
  private:
+  // What `root` has, on all of `comm` alike. Waits.
+  void broadcast(std::span<std::byte> bytes, int root, MPI_Comm comm);
   template <class T>
   T reduced(T number, MPI_Datatype type, MPI_Op op);
 
