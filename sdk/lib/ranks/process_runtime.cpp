@@ -152,8 +152,10 @@ Result<Report> ProcessRuntime::report(const Stages& stages, const ProcessCarrier
     }
     report.peak_bytes = std::max({report.peak_bytes, rank.peak_bytes(), group.here.front().most});
     const Result<std::optional<double>> found = stage.loss();
-    if (!found) status = found.error();
-    else if (*found) loss = loss.value_or(0) + **found;
+    if (!found)
+      status = found.error();
+    else if (*found)
+      loss = loss.value_or(0) + **found;
   }
   if (Status agreed = world_.agree(status); !agreed) return agreed.error();
   report.arena_bytes = world_.largest(report.arena_bytes);
