@@ -10,6 +10,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -38,14 +39,9 @@ class World final : public ProcessWorld {
   // all of them ask for it, and for all others that they share, in the same order.
   MPI_Comm group(const std::vector<int>& ranks, Stream stream);
 
+  std::vector<std::string> exchange(std::string_view name, std::string_view own) override;
   void broadcast(std::span<std::byte> bytes, int root) override { broadcast(bytes, root, MPI_COMM_WORLD); }
-  void broadcast(std::string& text, int root) override;
   void share(std::span<const std::span<std::byte>> parts, int first) override;
-  Status agree(const Status& mine) override;
-  std::int64_t sum(std::int64_t number) override;
-  double sum(double number) override;
-  std::int64_t largest(std::int64_t number) override;
-  std::int64_t smallest(std::int64_t number) override;
 
   // Of a call of MPI.
   void check(int code, const char* what) const;
@@ -55,8 +51,6 @@ class World final : public ProcessWorld {
  private:
   // What `root` has, on all of `comm` alike. Waits.
   void broadcast(std::span<std::byte> bytes, int root, MPI_Comm comm);
-  template <class T>
-  T reduced(T number, MPI_Datatype type, MPI_Op op);
 
   bool is_started_ = false;
   int rank_ = 0, size_ = 1, largest_tag_ = 0;

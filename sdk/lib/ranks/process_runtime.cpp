@@ -1,11 +1,13 @@
 #include "process_runtime.h"
 
 #include <algorithm>
+#include <cstring>
 #include <exception>
 #include <optional>
 #include <span>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "execution.h"
@@ -13,6 +15,14 @@
 namespace meshwright {
 
 namespace {
+
+constexpr std::string_view kStep = "step";
+
+// What each process says of a step.
+struct Step {
+  std::int64_t arena_bytes = 0, bytes_sent = 0, rank_peak = 0, peak_instruction = 0, device_peak = 0, has_loss = 0;
+  double loss = 0;
+};
 
 std::string header_of(const Tensor& tensor) {
   std::ostringstream text;
@@ -79,6 +89,7 @@ Result<Report> ProcessRuntime::run(Stages& stages, const std::vector<std::vector
   for (std::size_t s = 0; s < stages.ranks.size(); ++s) {
     if (stages.ranks[s].has_ranks()) here.push_back(s);
   }
+  world_.announce(kStep);
   const std::unique_ptr<ProcessCarriers> carriers = make_carriers();
   Turn at{0, here.front(), 0};
   try {
@@ -102,8 +113,8 @@ Result<Tensor> ProcessRuntime::told(const DeviceGroup& group, Result<Tensor> fou
   if (group.devices == world_.size()) return found;  // all have it
   const int root = static_cast<int>(group.first);
   const bool tells = world_.rank() == root;
-  std::string header = tells ? header_of(*found) : "";
-  world_.broadcast(header, root);
+  const std::vector<std::string> headers = world_.exchange("tensor", tells ? header_of(*found) : std::string());
+  const std::string& header = headers[static_cast<std::size_t>(root)];
   Tensor tensor = tells ? std::move(*found) : tensor_of(header);
   world_.broadcast(tensor.bytes(), root);
   return tensor;
@@ -135,39 +146,45 @@ Status ProcessRuntime::execute_all(Stages& stages, const std::vector<std::vector
 
 Result<Report> ProcessRuntime::report(const Stages& stages, const ProcessCarriers& carriers,
                                       const std::vector<std::size_t>& here) {
-  Report report;
-  report.ranks = stages.devices();
-  std::optional<double> loss;
+  Step own;
   Status status = Done{};
-  std::int64_t peak = 0, instruction = 0;
   for (const std::size_t s : here) {
     const StageRanks& stage = stages.ranks[s];
     const DeviceGroup& group = stages.groups[stages.group_of[s]];
     const Rank& rank = stage.rank(group.first_here);
-    report.arena_bytes += stage.arena_bytes();
-    report.bytes_sent += carriers.fetched_bytes(s) + rank.received_bytes();
-    if (rank.peak_bytes() > peak) {
-      peak = rank.peak_bytes();
-      instruction = rank.peak_instruction();
+    own.arena_bytes += stage.arena_bytes();
+    own.bytes_sent += carriers.fetched_bytes(s) + rank.received_bytes();
+    if (rank.peak_bytes() > own.rank_peak) {
+      own.rank_peak = rank.peak_bytes();
+      own.peak_instruction = rank.peak_instruction();
     }
-    report.peak_bytes = std::max({report.peak_bytes, rank.peak_bytes(), group.here.front().most});
-    const Result<std::optional<double>> found = stage.loss();
-    if (!found)
-      status = found.error();
-    else if (*found)
-      loss = loss.value_or(0) + **found;
+    own.device_peak = std::max({own.device_peak, rank.peak_bytes(), group.here.front().most});
+    const Result<std::optional<double>> loss = stage.loss();
+    if (!loss) {
+      status = loss.error();
+    } else if (*loss) {
+      own.has_loss = 1;
+      own.loss += **loss;
+    }
   }
-  if (Status agreed = world_.agree(status); !agreed) return agreed.error();
-  report.arena_bytes = world_.largest(report.arena_bytes);
-  report.bytes_sent = world_.sum(report.bytes_sent);
-  const std::int64_t most = world_.largest(peak);
-  report.peak_bytes = world_.largest(report.peak_bytes);
-  // Of the first process with the largest peak.
-  const std::int64_t first = world_.smallest(peak == most ? world_.rank() : world_.size());
-  report.peak_instruction = world_.largest(world_.rank() == first ? instruction : 0);
-  const bool has_loss = world_.largest(loss ? 1 : 0) != 0;
-  const double sum = world_.sum(loss.value_or(0));
-  if (has_loss) report.loss = sum;
+  // Others may be here without an error.
+  if (!status) world_.end_all(status.error());
+  Report report;
+  report.ranks = stages.devices();
+  std::int64_t most = 0;
+  for (const std::string& text : world_.exchange(kStep, {reinterpret_cast<const char*>(&own), sizeof own})) {
+    Step step;
+    if (text.size() != sizeof step) world_.end_all(internal_error("a process gave something else than its step"));
+    std::memcpy(&step, text.data(), sizeof step);
+    report.arena_bytes = std::max(report.arena_bytes, step.arena_bytes);
+    report.bytes_sent += step.bytes_sent;
+    report.peak_bytes = std::max(report.peak_bytes, step.device_peak);
+    if (step.rank_peak > most) {  // the first process with the largest one
+      most = step.rank_peak;
+      report.peak_instruction = step.peak_instruction;
+    }
+    if (step.has_loss != 0) report.loss = report.loss.value_or(0) + step.loss;
+  }
   return report;
 }
 

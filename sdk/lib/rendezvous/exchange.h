@@ -8,8 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "meshwright/result.h"
-
 namespace meshwright {
 
 inline constexpr std::size_t kMostOfName = 32;
@@ -51,21 +49,6 @@ inline std::optional<std::vector<std::string>> parse_parts(std::string_view cont
   }
   if (!content.empty() || parts.size() != count) return std::nullopt;
   return parts;
-}
-
-// From a number that came over a wire.
-inline ErrorCode error_code_of(std::uint64_t number) {
-  return number >= 1 && number <= 4 ? static_cast<ErrorCode>(number) : ErrorCode::internal;
-}
-
-// What became of a rank's work: a byte of its code, 0 where all is well, and its message.
-inline std::string packed_status(const Status& status) {
-  if (status) return std::string(1, '\0');
-  return static_cast<char>(status.error().code) + status.error().message;
-}
-inline Status parse_status(std::string_view content) {
-  if (content.empty() || content.front() == 0) return Done{};
-  return Error{error_code_of(static_cast<unsigned char>(content.front())), std::string(content.substr(1))};
 }
 
 }  // namespace meshwright

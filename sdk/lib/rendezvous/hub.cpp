@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "exchange.h"
+#include "process_world.h"
 #include "wire.h"
 
 namespace meshwright {
@@ -93,8 +94,8 @@ class Hub::Room {
     std::shared_ptr<Wire> wire;        // null: it has not come, or its connection is lost
     std::string who;                   // as it says itself
     bool has_left = false;             // it said so
-    std::optional<std::string> given;  // to the exchange that is coming together
-    bool fails = false;                // that is an error
+    std::optional<std::string> next;   // the name of the exchange that it comes to
+    std::optional<std::string> given;  // to that, when it has come
   };
   struct Stranger {
     std::shared_ptr<Wire> wire;
@@ -163,10 +164,12 @@ class Hub::Room {
 
   void hear(int rank, const Frame& frame) {
     Member& member = at(rank);
-    if (frame.kind == FrameKind::exchange) {
-      member.given = frame.content;
-      member.fails = frame.number != 0;
-      if (std::ranges::all_of(members_, [](const Member& each) { return each.given.has_value(); })) give();
+    if (frame.kind == FrameKind::exchange || frame.kind == FrameKind::announced) {
+      const auto said = parse_named(frame.content);
+      if (!said) return end(internal_error(member.who + " gives what has no name"));
+      member.next = said->name;
+      if (frame.kind == FrameKind::exchange) member.given = said->bytes;
+      give();
     } else if (frame.kind == FrameKind::letter) {
       if (frame.peer < 0 || frame.peer >= static_cast<int>(members_.size())) return;
       Member& to = at(frame.peer);
@@ -180,33 +183,30 @@ class Hub::Room {
     }
   }
 
-  // All have given: each gets all of it, unless they are not at the same place: then one of them has failed.
+  // Where all have given, each gets all of it. Where one gives what another one does not come to, one has failed.
   void give() {
-    const auto is_other = [&](const Member& member) {
-      const auto one = parse_named(*member.given), first = parse_named(*members_.front().given);
-      return !one || !first || one->name != first->name;
-    };
-    const auto failing = std::ranges::find_if(members_, [](const Member& member) { return member.fails; });
-    if (std::ranges::any_of(members_, is_other)) {
-      const auto name_of = [](const Member& member) {
-        const auto found = parse_named(*member.given);
-        return found ? std::string(found->name) : "nothing known";
-      };
-      if (failing != members_.end()) {
-        const auto said = parse_named(*failing->given);
-        const Status status = said ? parse_status(said->bytes) : Status(Done{});
-        if (!status) return end(status.error());
-      }
-      const auto other = std::ranges::find_if(members_, is_other);
-      return end(internal_error(members_.front().who + " gives '" + name_of(members_.front()) + "' when " + other->who +
-                                " gives '" + name_of(*other) + "'"));
-    }
+    const auto first = std::ranges::find_if(members_, [](const Member& member) { return member.given.has_value(); });
+    if (first == members_.end()) return;
+    const auto other = std::ranges::find_if(
+        members_, [&](const Member& member) { return member.next && *member.next != *first->next; });
+    if (other != members_.end()) return come_apart(*first, *other);
+    if (!std::ranges::all_of(members_, [](const Member& member) { return member.given.has_value(); })) return;
     Frame given{FrameKind::given, 0, 0, {}};
     for (Member& member : members_) {
-      append_part(given.content, parse_named(*member.given)->bytes);
+      append_part(given.content, *member.given);
       member.given.reset();
+      member.next.reset();
     }
     to_all(given);
+  }
+
+  void come_apart(const Member& one, const Member& other) {
+    for (const Member& member : members_) {
+      if (!member.given || *member.next != kAgreement) continue;
+      if (const Status status = parse_status(*member.given); !status) return end(status.error());
+    }
+    end(internal_error(one.who + " is at '" + *one.next + "', and " + other.who + " at '" + *other.next +
+                       "'; start all ranks with the same plan and options, --steps among them"));
   }
 
   void lose(int rank, const std::string& why) {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
-#include <numeric>
-#include <optional>
 #include <utility>
 
 #include "exchange.h"
@@ -40,20 +38,13 @@ int TcpWorld::rank() const { return link_->launched().rank; }
 int TcpWorld::size() const { return link_->launched().size; }
 
 std::vector<std::string> TcpWorld::exchange(std::string_view name, std::string_view own) {
-  return exchange(name, own, 0);
-}
-
-std::vector<std::string> TcpWorld::exchange(std::string_view name, std::string_view own, std::uint64_t fails) {
   auto given =
-      parse_parts(link_->exchange({FrameKind::exchange, 0, fails, named(name, own)}), static_cast<std::size_t>(size()));
+      parse_parts(link_->exchange({FrameKind::exchange, 0, 0, named(name, own)}), static_cast<std::size_t>(size()));
   if (!given) end_all(internal_error("rank " + std::to_string(rank()) + ": what came from rank 0 has another form"));
   return std::move(*given);
 }
 
-void TcpWorld::broadcast(std::string& text, int root) {
-  std::vector<std::string> all = exchange("text", rank() == root ? std::string_view(text) : std::string_view());
-  text = std::move(all[static_cast<std::size_t>(root)]);
-}
+void TcpWorld::announce(std::string_view name) { link_->send({FrameKind::announced, 0, 0, named(name, "")}); }
 
 void TcpWorld::broadcast(std::span<std::byte> bytes, int root) {
   while (!bytes.empty()) {
@@ -80,35 +71,6 @@ void TcpWorld::share(std::span<const std::span<std::byte>> parts, int first) {
     }
   }
 }
-
-Status TcpWorld::agree(const Status& mine) {
-  const auto all = exchange("status", packed_status(mine), mine ? 0 : 1);
-  for (const std::string& one : all) {
-    if (Status status = parse_status(one); !status) return status;
-  }
-  return Done{};
-}
-
-template <class T>
-std::vector<T> TcpWorld::numbers(std::string_view name, T own) {
-  std::vector<T> found;
-  for (const std::string& one : exchange(name, {reinterpret_cast<const char*>(&own), sizeof own})) {
-    if (one.size() != sizeof own) end_all(internal_error("a rank gave no number"));
-    std::memcpy(&found.emplace_back(), one.data(), sizeof own);
-  }
-  return found;
-}
-
-std::int64_t TcpWorld::sum(std::int64_t number) {
-  const auto all = numbers("sum", number);
-  return std::accumulate(all.begin(), all.end(), std::int64_t{0});
-}
-double TcpWorld::sum(double number) {
-  const auto all = numbers("sum of reals", number);
-  return std::accumulate(all.begin(), all.end(), 0.0);
-}
-std::int64_t TcpWorld::largest(std::int64_t number) { return std::ranges::max(numbers("largest", number)); }
-std::int64_t TcpWorld::smallest(std::int64_t number) { return std::ranges::min(numbers("smallest", number)); }
 
 void TcpWorld::end_all(const Error& error) const {
   link_->send({FrameKind::failed, 0, static_cast<std::uint64_t>(error.code), error.message});

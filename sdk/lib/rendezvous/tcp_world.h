@@ -38,18 +38,11 @@ class TcpWorld final : public ProcessWorld, public Mail {
 
   [[nodiscard]] int rank() const override;
   [[nodiscard]] int size() const override;
+  std::vector<std::string> exchange(std::string_view name, std::string_view own) override;
+  void announce(std::string_view name) override;
   void broadcast(std::span<std::byte> bytes, int root) override;
-  void broadcast(std::string& text, int root) override;
   void share(std::span<const std::span<std::byte>> parts, int first) override;
-  Status agree(const Status& mine) override;
-  std::int64_t sum(std::int64_t number) override;
-  double sum(double number) override;
-  std::int64_t largest(std::int64_t number) override;
-  std::int64_t smallest(std::int64_t number) override;
   [[noreturn]] void end_all(const Error& error) const override;
-
-  // What each rank gives, by rank; `name`, of at most 32 bytes, is the same on all.
-  std::vector<std::string> exchange(std::string_view name, std::string_view own);
 
   [[nodiscard]] int own_rank() const override { return rank(); }
   void post(int to, std::uint64_t channel, std::string bytes) override;
@@ -60,10 +53,6 @@ class TcpWorld final : public ProcessWorld, public Mail {
 
  private:
   explicit TcpWorld(std::unique_ptr<Link> link);
-  std::vector<std::string> exchange(std::string_view name, std::string_view own, std::uint64_t fails);
-  template <class T>
-  std::vector<T> numbers(std::string_view name, T own);
-
   std::unique_ptr<Link> link_;
 };
 

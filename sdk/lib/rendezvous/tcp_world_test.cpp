@@ -46,13 +46,7 @@ TEST(TcpWorld, TellsAllWhatEachHas) {
   in_world(4, free_port(), [](TcpWorld& world) {
     const int rank = world.rank();
     EXPECT_EQ(world.size(), 4);
-    EXPECT_EQ(world.sum(std::int64_t{rank}), 6);
-    EXPECT_EQ(world.sum(0.5 * rank), 3);
     EXPECT_EQ(world.largest(rank), 3);
-    EXPECT_EQ(world.smallest(rank), 0);
-    std::string text = rank == 2 ? "two" : "";
-    world.broadcast(text, 2);
-    EXPECT_EQ(text, "two");
     EXPECT_EQ(world.exchange("names", std::to_string(rank)), (std::vector<std::string>{"0", "1", "2", "3"}));
     const Status agreed = world.agree(rank < 2 ? Status(Done{}) : Status(infeasible("of " + std::to_string(rank))));
     ASSERT_FALSE(agreed);
@@ -106,7 +100,7 @@ TEST(TcpWorld, RefusesStrangers) {
   std::thread rank0([&] {
     const auto world = TcpWorld::join(launched(0, 2, port), {std::chrono::seconds(20), "test"});
     ASSERT_TRUE(world);
-    EXPECT_EQ((*world)->sum(std::int64_t{1}), 2);
+    EXPECT_EQ((*world)->largest(2), 2);
   });
   const auto other = TcpWorld::join(launched(1, 3, port), {std::chrono::seconds(20), "test"});
   ASSERT_FALSE(other);
@@ -137,7 +131,7 @@ TEST(TcpWorld, RefusesStrangers) {
   const auto twin = TcpWorld::join(launched(1, 2, port), {std::chrono::seconds(20), "test"});
   ASSERT_FALSE(twin);
   EXPECT_THAT(twin.error().message, HasSubstr("a rank of this number is there already, rank 1 (process "));
-  EXPECT_EQ((*world)->sum(std::int64_t{1}), 2);
+  EXPECT_EQ((*world)->largest(2), 2);
   // Both leave at once.
   std::thread leaves([left = std::move(*world)]() mutable { left.reset(); });
   rank0.join();
@@ -182,7 +176,7 @@ TEST_F(TcpWorldDeathTest, EndsAllWithTheErrorOfOne) {
   EXPECT_EXIT(in_world(3, free_port(),
                        [](TcpWorld& world) {
                          if (world.rank() == 1) world.end_all(infeasible("rank 1 can't"));
-                         world.sum(std::int64_t{1});
+                         world.largest(1);
                        }),
               testing::ExitedWithCode(3), "test: rank 1 can't; it ends all 3 processes");
 }
@@ -192,15 +186,15 @@ TEST_F(TcpWorldDeathTest, EndsAllWhoAreNotAtTheSamePlace) {
   EXPECT_EXIT(in_world(2, free_port(),
                        [](TcpWorld& world) {
                          if (world.rank() == 1) (void)world.agree(bad_input("rank 1 came off"));
-                         world.sum(std::int64_t{1});
+                         world.largest(1);
                        }),
               testing::ExitedWithCode(2), "test: rank 1 came off; it ends all 2 processes");
   EXPECT_EXIT(in_world(2, free_port(),
                        [](TcpWorld& world) {
-                         if (world.rank() == 1) world.largest(1);
-                         world.sum(std::int64_t{1});
+                         if (world.rank() == 1) world.announce("step");
+                         world.exchange(world.rank() == 1 ? "step" : "end", "");
                        }),
-              testing::ExitedWithCode(1), "gives 'sum' when rank 1 \\(process .*\\) gives 'largest'");
+              testing::ExitedWithCode(1), "is at 'end', and rank 1 \\(process .*\\) at 'step'");
 }
 
 }  // namespace

@@ -20,14 +20,15 @@ inline constexpr std::chrono::seconds kBeat{1}, kSilence{30};
 inline constexpr std::uint64_t kMostOfStranger = 4096, kMostBytes = std::uint64_t{1} << 30;
 
 enum class FrameKind : std::uint32_t {
-  hello,     // to the hub: `peer` is the rank, `number` the size of the world, the content who it is
-  welcome,   // all have come
-  refused,   // the content says why
-  exchange,  // to the hub: what all are to have, with a name (exchange.h); `number`: 1 where it is an error
-  given,     // of an exchange: what each rank gave
-  letter,    // `peer`: to whom, or from whom; `number`: the channel
-  failed,    // to the hub: `number` is the error's code, the content its message
-  ended,     // the same to all: they end
+  hello,      // to the hub: `peer` is the rank, `number` the size of the world, the content who it is
+  welcome,    // all have come
+  refused,    // the content says why
+  exchange,   // to the hub: what all are to have, with a name (exchange.h)
+  announced,  // likewise, without what is given: that it comes next
+  given,      // of an exchange: what each rank gave
+  letter,     // `peer`: to whom, or from whom; `number`: the channel
+  failed,     // to the hub: `number` is the error's code, the content its message
+  ended,      // the same to all: they end
   alive,
   bye,    // to the hub: this process is done, or has said why it ends
   leave,  // all have said so
