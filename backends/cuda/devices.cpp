@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "meshwright/log.h"
 
@@ -15,8 +17,6 @@ namespace {
 void warn(const Status& status) {
   if (!status) log(LogLevel::warning, "cuda", "at the end of the run: " + status.error().message);
 }
-
-constexpr std::size_t kMostGroups = std::size_t{1} << 20;
 
 // Numbers of eight bytes: of each group its stream, how many ranks it has, and these.
 std::string packed_groups(const std::set<GroupKey>& groups) {
@@ -30,28 +30,25 @@ std::string packed_groups(const std::set<GroupKey>& groups) {
   return text;
 }
 
-Status add_groups(std::string_view text, std::set<GroupKey>& groups) {
-  std::int64_t number = 0;
-  const auto take = [&] {
-    if (text.size() < sizeof number) return false;
+// Nothing: it is none.
+std::optional<GroupKey> take_group(std::string_view& text) {
+  const auto take = [&]() -> std::int64_t {
+    std::int64_t number = 0;
+    if (text.size() < sizeof number) return -1;
     std::memcpy(&number, text.data(), sizeof number);
     text.remove_prefix(sizeof number);
-    return number >= 0;
+    return number;
   };
-  while (!text.empty() && groups.size() < kMostGroups) {
-    GroupKey group;
-    if (!take() || number > 1) break;
-    group.stream = static_cast<meshwright::Stream>(number);
-    if (!take() || number == 0 || static_cast<std::size_t>(number) > text.size() / sizeof number) break;
-    std::int64_t last = -1;
-    for (std::int64_t left = number; left > 0 && take() && number > last; --left) {
-      group.ranks.push_back(number);
-      last = number;
-      if (left == 1) groups.insert(group);
-    }
-    if (!groups.contains(group)) break;
+  const std::int64_t stream = take(), count = take();
+  if (stream < 0 || stream > 1 || count < 1 || static_cast<std::size_t>(count) > text.size() / sizeof count)
+    return std::nullopt;
+  GroupKey group{static_cast<meshwright::Stream>(stream), {}};
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t rank = take();
+    if (rank <= (i == 0 ? -1 : group.ranks.back())) return std::nullopt;  // they ascend
+    group.ranks.push_back(rank);
   }
-  return text.empty() ? Status(Done{}) : Status(internal_error("the groups that another process gave are none"));
+  return group;
 }
 
 }  // namespace
@@ -126,7 +123,11 @@ Status Devices::make_communicators(const std::set<GroupKey>& groups) {
 Status Devices::make_communicators(const std::set<GroupKey>& groups, const GiveAll& give_all) {
   std::set<GroupKey> all;
   for (const std::string& text : give_all("groups", packed_groups(groups))) {
-    if (Status status = add_groups(text, all); !status) return status;
+    for (std::string_view rest = text; !rest.empty();) {
+      std::optional<GroupKey> group = take_group(rest);
+      if (!group) return internal_error("the groups that another process gave are none");
+      all.insert(std::move(*group));
+    }
   }
   std::string made;
   for (const GroupKey& group : all) {
