@@ -1,7 +1,6 @@
 #include "hub.h"
 
 #include <algorithm>
-#include <boost/asio.hpp>
 #include <condition_variable>
 #include <mutex>
 #include <optional>

@@ -1,7 +1,6 @@
 // This process' connection to the hub, and what has come over it.
 #pragma once
 
-#include <boost/asio.hpp>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>

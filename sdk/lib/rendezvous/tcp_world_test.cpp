@@ -5,12 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <boost/asio.hpp>
 #include <cstring>
 #include <functional>
 #include <optional>
 #include <thread>
 #include <vector>
+
+#include <boost/asio.hpp>
 
 #include "meshwright/log.h"
 

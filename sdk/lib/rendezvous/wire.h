@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <boost/asio.hpp>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -11,6 +10,8 @@
 #include <memory>
 #include <string>
 #include <utility>
+
+#include <boost/asio.hpp>  // whose version 1.74 needs <utility> before it
 
 namespace meshwright {
 
