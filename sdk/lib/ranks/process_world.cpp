@@ -5,9 +5,14 @@
 
 namespace meshwright {
 
+// What was given wrong to one process alone is looked for there.
 Status ProcessWorld::agree(const Status& mine) {
-  for (const std::string& one : exchange(kAgreement, packed_status(mine))) {
-    if (Status status = parse_status(one); !status) return status;
+  const std::vector<std::string> all = exchange(kAgreement, packed_status(mine));
+  for (std::size_t process = 0; process < all.size(); ++process) {
+    const Status status = parse_status(all[process]);
+    if (status) continue;
+    const bool is_named = process > 0 && status.error().code == ErrorCode::bad_input;
+    return is_named ? add_context("rank " + std::to_string(process), status.error()) : status.error();
   }
   return Done{};
 }

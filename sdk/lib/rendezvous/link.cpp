@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <vector>
 
 #include "exchange.h"
 #include "meshwright/log.h"
@@ -49,6 +50,7 @@ Status TcpWorld::Link::join() {
     const std::string why = *std::exchange(why_lost_, std::nullopt);
     lock.unlock();
     stop_watching();
+    std::this_thread::sleep_for(kRetry);
     if (Clock::now() < last) continue;
     return plugin_failed("rank " + std::to_string(launched_.rank) + ": what answers at " + place() +
                          " is not rank 0 (" + why +
@@ -58,12 +60,18 @@ Status TcpWorld::Link::join() {
 
 // Rank 0's machine may begin later, and its name be known only then.
 Status TcpWorld::Link::connect(Clock::time_point last) {
+  std::vector<std::string> addresses{launched_.address};
+  // The hub is on this machine, whatever its address elsewhere; and what "localhost" is differs.
+  if (launched_.rank == 0)
+    addresses.insert(addresses.begin(), "127.0.0.1");
+  else if (launched_.address == "localhost")
+    addresses.emplace_back("127.0.0.1");
   std::string why;
   while (true) {
-    // A name of rank 0's machine may be a loopback's there.
-    why = try_to_connect(launched_.address);
-    if (!why.empty() && launched_.rank == 0) why = try_to_connect("127.0.0.1");
-    if (why.empty()) return Done{};
+    for (const std::string& address : addresses) {
+      why = try_to_connect(address, last);
+      if (why.empty()) return Done{};
+    }
     if (Clock::now() > last) break;
     std::this_thread::sleep_for(kRetry);
   }
@@ -73,14 +81,25 @@ Status TcpWorld::Link::connect(Clock::time_point last) {
                        "emit.cuda.arrival_seconds");
 }
 
-std::string TcpWorld::Link::try_to_connect(const std::string& address) {
+std::string TcpWorld::Link::try_to_connect(const std::string& address, Clock::time_point last) {
   boost::system::error_code error;
   tcp::resolver resolver(io_);
   const auto found = resolver.resolve(address, std::to_string(launched_.port), error);
   if (error) return "the name " + address + ": " + error.message();
   tcp::socket socket(io_);
-  asio::connect(socket, found, error);
-  if (error) return error.message();
+  std::optional<boost::system::error_code> done;
+  asio::async_connect(socket, found,
+                      [&done](const boost::system::error_code& code, const tcp::endpoint&) { done = code; });
+  io_.restart();
+  io_.run_until(std::max(last, Clock::now() + kRetry));
+  if (!done) {
+    socket.close(error);
+    io_.restart();
+    io_.run();  // its handler
+    return "no answer";
+  }
+  io_.restart();
+  if (*done) return done->message();
   wire_ = std::make_shared<Wire>(std::move(socket));
   wire_->trust();
   return "";

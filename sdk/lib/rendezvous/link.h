@@ -43,7 +43,7 @@ class TcpWorld::Link {
  private:
   Status connect(std::chrono::steady_clock::time_point last);
   // Of one try; what is wrong, "": nothing.
-  std::string try_to_connect(const std::string& address);
+  std::string try_to_connect(const std::string& address, std::chrono::steady_clock::time_point last);
   void watch();
   void stop_watching();
 
