@@ -1,7 +1,13 @@
-// Runs a training step on GPUs, one for each rank, all of one machine (docs/gpu.md).
+// Runs a training step on GPUs, one for each rank: all of one machine by one process, or each by a process of its own,
+// on one machine or several, which a launcher started (docs/gpu.md).
 #include <algorithm>
 #include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,16 +17,22 @@
 #include "device_rank.h"
 #include "devices.h"
 #include "execution.h"
+#include "launched.h"
 #include "loaded_driver.h"
 #include "loopback_driver.h"
 #include "meshwright/backend.h"
+#include "meshwright/log.h"
 #include "meshwright/plugin.h"
+#include "process_ranks.h"
 #include "recording_driver.h"
 #include "run_ranks.h"
 #include "step_builder.h"
+#include "tcp_world.h"
 
 namespace meshwright::cuda {
 namespace {
+
+constexpr std::int64_t kMostArrival = 24 * 3600;
 
 constexpr meshwright_config_key_v1 kSchema[] = {
     {"driver", "text", "", "\"nvidia\"",
@@ -36,6 +48,10 @@ constexpr meshwright_config_key_v1 kSchema[] = {
     {"omitted_wait", "integer", "", "0",
      "of the recording driver: the wait for an event that each device leaves out, counted from 1, so that the proof "
      "finds it; 0: none"},
+    {"launcher", "text", "", "\"environment\"",
+     "\"environment\": where torchrun, mpirun or srun started this process, it runs one rank, as the environment says; "
+     "\"none\": this process runs all ranks"},
+    {"arrival_seconds", "integer", "", "120", "in which all processes of a run have to come to rank 0's"},
     {"precision", "text", "", "\"plan\"",
      "\"plan\": numbers are of the types that the plan says, bfloat16 too; \"float32\": what is less than float32 is "
      "computed, kept and reduced in float32, as the backend 'reference' does it"},
@@ -57,40 +73,63 @@ std::string what_is_large(const Program& program, const std::vector<Occurrence>&
                                       std::to_string(program.local_bytes(largest)) + " bytes";
 }
 
+// Of what all processes must have alike (FNV-1a).
+std::uint64_t digest_of(const Program& program, const std::vector<Occurrence>& steps) {
+  std::uint64_t digest = 14695981039346656037U;
+  const auto add = [&](const std::string& text) {
+    for (const char c : text) digest = (digest ^ static_cast<unsigned char>(c)) * 1099511628211U;
+  };
+  for (const Occurrence& step : steps) add(describe(program, step));
+  for (ProgramValueId id = 0; id < program.values.size(); ++id) add(to_string(program.local(id)));
+  return digest;
+}
+
 // All that ranks share, for as long as there are any.
 struct Session {
   explicit Session(std::unique_ptr<Driver> of) : driver(std::move(of)), devices(*driver) {}
 
   const std::unique_ptr<Driver> driver;
   Devices devices;
-  std::vector<RankStep> steps;  // by rank
+  RanksHere here;
+  std::vector<Block> blocks;  // by rank that is here, and so are these
+  std::vector<RankStep> steps;
+  std::set<GroupKey> groups;
 };
+
+struct Options {
+  bool records = false, loops_back = false, uses_library = true, computes_half = true;
+  RecordingOptions recording;
+  std::optional<Launched> launched;  // where a launcher started this process
+  std::chrono::seconds arrival{120};
+};
+
+// That a launcher lets this process see: then it is the first one, whatever the local rank.
+bool sees_one_device() {
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  return visible != nullptr && *visible != '\0' && std::strchr(visible, ',') == nullptr;
+}
 
 class Cuda final : public Backend {
  public:
-  Cuda(bool records, bool loops_back, bool uses_library, bool computes_half, RecordingOptions options)
-      : records_(records),
-        loops_back_(loops_back),
-        uses_library_(uses_library),
-        computes_half_(computes_half),
-        options_(std::move(options)) {}
+  explicit Cuda(Options options) : options_(std::move(options)) {}
 
  private:
   Result<std::unique_ptr<Executable>> do_compile(const BackendInput& input) const override {
-    Result<std::unique_ptr<Driver>> driver = make_driver(input.program.mesh.devices(), input.program.training.tf32);
-    if (!driver) return driver.error();
-    const auto session = std::make_shared<Session>(std::move(*driver));
-    if (Status status = prepare(*session, input, uses_library_); !status) return status.error();
-    RunOptions options;
-    options.make_rank = [session](const RankInput& rank) {
-      return std::make_unique<DeviceRank>(rank, session->devices,
-                                          std::move(session->steps[static_cast<std::size_t>(rank.rank)]));
+    TcpWorld* world = find_world();
+    Result<std::shared_ptr<Session>> session = world != nullptr ? prepare_one(*world, input) : prepare_all(input);
+    if (!session) return session.error();
+    const MakeRank make_rank = [session = *session](const RankInput& rank) {
+      return std::make_unique<DeviceRank>(
+          rank, session->devices, std::move(session->steps[static_cast<std::size_t>(rank.rank - session->here.first)]));
     };
+    if (world != nullptr) return compile_on(make_gpu_runtime(*world, make_rank), input);
+    RunOptions options;
+    options.make_rank = make_rank;
     return compile_ranks(input, options);
   }
 
   [[nodiscard]] bool do_computes_in(DType dtype) const override {
-    return dtype == DType::float32 || dtype == DType::float64 || (computes_half_ && dtype == DType::bfloat16);
+    return dtype == DType::float32 || dtype == DType::float64 || (options_.computes_half && dtype == DType::bfloat16);
   }
 
   Result<std::unique_ptr<StagesExecutable>> do_compile_stages(const std::vector<BackendInput>&,
@@ -98,54 +137,146 @@ class Cuda final : public Backend {
     return bad_input("the backend 'cuda' runs no stages of a pipeline yet; plan with --set search.stages=1");
   }
 
+  [[nodiscard]] Processes do_processes() const override {
+    const TcpWorld* world = find_world();
+    return world != nullptr ? Processes{world->rank(), world->size()} : Processes{};
+  }
+
+  // The first process says what all were given alike. What fails is said by each, since nobody may read the first
+  // one's.
+  Status do_agree(const Status& mine) const override {
+    TcpWorld* world = find_world();
+    if (world == nullptr) return mine;
+    const Status all = world->agree(mine);
+    if (!all && world->rank() != 0 && all.error().code != ErrorCode::bad_input)
+      log(LogLevel::error, "cuda", all.error().message);
+    return all;
+  }
+
+  // Null: this process is alone. The first call waits for all others; where that fails it ends this process.
+  TcpWorld* find_world() const {
+    std::call_once(joined_, [this] {
+      if (!options_.launched) return;
+      Result<std::unique_ptr<TcpWorld>> world = TcpWorld::join(*options_.launched, {options_.arrival, "cuda"});
+      if (world) {
+        world_ = std::move(*world);
+        return;
+      }
+      log(LogLevel::error, "cuda", world.error().message);
+      std::fflush(stderr);
+      std::_Exit(static_cast<int>(world.error().code));
+    });
+    return world_.get();
+  }
+
   Result<std::unique_ptr<Driver>> make_driver(std::int64_t ranks, bool tf32) const {
-    Result<std::unique_ptr<Driver>> driver = records_ ? record(loops_back_ ? 1 : ranks) : load_driver(tf32);
-    return driver && loops_back_ ? make_loopback_driver(std::move(*driver), ranks) : std::move(driver);
+    Result<std::unique_ptr<Driver>> driver =
+        options_.records ? record(options_.loops_back ? 1 : ranks) : load_driver(tf32);
+    return driver && options_.loops_back ? make_loopback_driver(std::move(*driver), ranks) : std::move(driver);
   }
 
   [[nodiscard]] std::unique_ptr<Driver> record(std::int64_t devices) const {
-    RecordingOptions options = options_;
+    RecordingOptions options = options_.recording;
     options.devices = static_cast<int>(devices);
+    options.mail = world_.get();
     return make_recording_driver(options);
   }
 
   // All that can be found out before anything runs: devices, an op without a kernel, memory.
-  static Status prepare(Session& session, const BackendInput& input, bool uses_library) {
+  Result<std::shared_ptr<Session>> prepare_all(const BackendInput& input) const {
     const std::int64_t ranks = input.program.mesh.devices();
-    if (Status status = session.devices.open(ranks); !status) return status;
+    Result<std::unique_ptr<Driver>> driver = make_driver(ranks, input.program.training.tf32);
+    if (!driver) return driver.error();
+    const auto session = std::make_shared<Session>(std::move(*driver));
+    session->here = {0, ranks, 0};
+    if (Status status = measure(*session, input); !status) return status.error();
+    if (Status status = session->devices.make_communicators(session->groups); !status) return status.error();
+    if (Status status = build(*session, input); !status) return status.error();
+    return session;
+  }
+
+  // The same of the rank of this process. The others know of its errors where they agree, and else end with it: in NCCL
+  // they would wait for it.
+  Result<std::shared_ptr<Session>> prepare_one(TcpWorld& world, const BackendInput& input) const {
+    if (Status status = check_processes(world, input); !status) return status.error();
+    Result<std::shared_ptr<Session>> session = measure_one(world, input);
+    if (Status status = world.agree(session ? Status(Done{}) : Status(session.error())); !status) return status.error();
+    const GiveAll give_all = [&](const std::string& name, const std::string& own) { return world.exchange(name, own); };
+    const Status made = (*session)->devices.make_communicators((*session)->groups, give_all);
+    if (!made) world.end_all(add_context("rank " + std::to_string(world.rank()), made.error()));
+    if (Status status = build(**session, input); !status) return status.error();
+    return session;
+  }
+
+  Status check_processes(TcpWorld& world, const BackendInput& input) const {
+    const std::int64_t ranks = input.program.mesh.devices();
+    const std::string launcher = options_.launched->launcher;
+    if (ranks != world.size())
+      return bad_input("the plan has " + std::to_string(ranks) + " ranks, a process each, and " + launcher +
+                       " started " + std::to_string(world.size()) +
+                       "; start as many, or run all ranks in one process with --set emit.cuda.launcher=\"none\"");
+    const std::uint64_t digest = digest_of(input.program, occurrences(input.program));
+    const std::vector<std::string> digests = world.exchange("program", std::to_string(digest));
+    const auto other = std::ranges::find_if(digests, [&](const std::string& one) { return one != digests.front(); });
+    if (other == digests.end()) return Done{};
+    return bad_input("rank " + std::to_string(other - digests.begin()) +
+                     " has another program than rank 0; give all ranks the same plan, model and options");
+  }
+
+  Result<std::shared_ptr<Session>> measure_one(const TcpWorld& world, const BackendInput& input) const {
+    const int device = sees_one_device() ? 0 : options_.launched->local_rank;
+    Result<std::unique_ptr<Driver>> driver = make_driver(device + 1, input.program.training.tf32);
+    if (!driver) return driver.error();
+    auto session = std::make_shared<Session>(std::move(*driver));
+    session->here = {world.rank(), 1, device};
+    if (Status status = measure(*session, input); !status) return status.error();
+    return session;
+  }
+
+  [[nodiscard]] PlanProduct product_planner(Session& session) const {
+    if (!options_.uses_library) return {};
+    return [&session](const ProductShape& shape) { return plan_workspace(*session.driver, shape); };
+  }
+
+  // How much the ranks here need, which is allocated, and whom they communicate with.
+  Status measure(Session& session, const BackendInput& input) const {
+    if (Status status = session.devices.open(session.here); !status) return status;
     const std::vector<Occurrence> steps = occurrences(input.program);
     const Arena arena = make_arena(input.program);
     ViewFinder views(input.ops);
-    PlanProduct plan;
-    if (uses_library) plan = [&session](const ProductShape& shape) { return plan_workspace(*session.driver, shape); };
-    std::set<GroupKey> groups;
-    std::vector<Block> blocks;
-    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    for (std::int64_t rank = session.here.first; rank < session.here.first + session.here.count; ++rank) {
       if (Status status = session.devices.set(rank); !status) return status;
       // Sizes alone are wanted: an address that nothing is read from.
-      Result<RankStep> step =
-          StepBuilder(input, steps, arena, rank, {reinterpret_cast<std::byte*>(std::uintptr_t{1} << 32U)}, views, plan)
-              .build();
+      const Block nowhere{reinterpret_cast<std::byte*>(std::uintptr_t{1} << 32U)};
+      Result<RankStep> step = StepBuilder(input, steps, arena, rank, nowhere, views, product_planner(session)).build();
       if (!step) return step.error();
-      collect_groups(*step, groups);
+      collect_groups(*step, session.groups);
       if (Status status = session.devices.make_memory(rank, *step, what_is_large(input.program, steps, *step)); !status)
         return status;
-      blocks.push_back(step->block);
-      blocks.back().base = session.devices.of(rank).memory;
+      session.blocks.push_back(step->block);
+      session.blocks.back().base = session.devices.of(rank).memory;
     }
-    if (Status status = session.devices.make_communicators(groups); !status) return status;
-    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    return Done{};
+  }
+
+  // Their steps, at the addresses that they have now.
+  Status build(Session& session, const BackendInput& input) const {
+    const std::vector<Occurrence> steps = occurrences(input.program);
+    const Arena arena = make_arena(input.program);
+    ViewFinder views(input.ops);
+    for (const Block& block : session.blocks) {
+      const std::int64_t rank = session.here.first + std::ssize(session.steps);
       if (Status status = session.devices.set(rank); !status) return status;
-      Result<RankStep> step =
-          StepBuilder(input, steps, arena, rank, blocks[static_cast<std::size_t>(rank)], views, plan).build();
+      Result<RankStep> step = StepBuilder(input, steps, arena, rank, block, views, product_planner(session)).build();
       if (!step) return step.error();
       session.steps.push_back(std::move(*step));
     }
     return Done{};
   }
 
-  const bool records_, loops_back_, uses_library_, computes_half_;
-  const RecordingOptions options_;
+  const Options options_;
+  mutable std::once_flag joined_;
+  mutable std::unique_ptr<TcpWorld> world_;
 };
 
 std::optional<std::int64_t> number_of(std::string_view text) {
@@ -165,41 +296,56 @@ std::optional<RecordingOptions::Failure> failure_of(std::string_view text) {
   return RecordingOptions::Failure{*entry, *call, static_cast<Code>(*code)};
 }
 
-void* create(const Config& config, Error& error) {
-  const std::string& driver = config.text("driver");
-  RecordingOptions options;
-  options.seed = static_cast<std::uint64_t>(config.integer("seed"));
-  options.omitted_wait = config.integer("omitted_wait");
-  if (driver != "nvidia" && driver != "recording") {
-    error = bad_input("emit.cuda.driver is \"" + driver + "\"; it is \"nvidia\" or \"recording\"");
-    return nullptr;
-  }
-  const std::string& products = config.text("products");
-  if (products != "library" && products != "kernels") {
-    error = bad_input("emit.cuda.products is \"" + products + "\"; it is \"library\" or \"kernels\"");
-    return nullptr;
-  }
-  const std::string& precision = config.text("precision");
-  if (precision != "plan" && precision != "float32") {
-    error = bad_input("emit.cuda.precision is \"" + precision + "\"; it is \"plan\" or \"float32\"");
-    return nullptr;
-  }
+Result<Options> read_options(const Config& config) {
+  Options options;
+  const std::string &driver = config.text("driver"), &products = config.text("products"),
+                    &launcher = config.text("launcher");
+  if (driver != "nvidia" && driver != "recording")
+    return bad_input("emit.cuda.driver is \"" + driver + "\"; it is \"nvidia\" or \"recording\"");
+  if (products != "library" && products != "kernels")
+    return bad_input("emit.cuda.products is \"" + products + "\"; it is \"library\" or \"kernels\"");
+  if (launcher != "environment" && launcher != "none")
+    return bad_input("emit.cuda.launcher is \"" + launcher + "\"; it is \"environment\" or \"none\"");
+  if (precision != "plan" && precision != "float32")
+    return bad_input("emit.cuda.precision is \"" + precision + "\"; it is \"plan\" or \"float32\"");
+  options.records = driver == "recording";
+  options.loops_back = config.boolean("loopback");
+  options.uses_library = products == "library";
+  options.computes_half = precision == "plan";
+  options.recording.seed = static_cast<std::uint64_t>(config.integer("seed"));
+  options.recording.omitted_wait = config.integer("omitted_wait");
   for (const std::string& text : config.texts("failures")) {
     const std::optional<RecordingOptions::Failure> failure = failure_of(text);
-    if (!failure) {
-      error = bad_input("emit.cuda.failures has \"" + text +
-                        "\"; each is ENTRY:CALL:CODE, as \"cudaMemcpyAsync:3:2\", with a name from docs/gpu.md");
-      return nullptr;
-    }
-    options.failures.push_back(*failure);
+    if (!failure)
+      return bad_input("emit.cuda.failures has \"" + text +
+                       "\"; each is ENTRY:CALL:CODE, as \"cudaMemcpyAsync:3:2\", with a name from docs/gpu.md");
+    options.recording.failures.push_back(*failure);
   }
-  return static_cast<Backend*>(
-      new Cuda(driver == "recording", config.boolean("loopback"), products == "library", precision == "plan", options));
+  const std::int64_t seconds = config.integer("arrival_seconds");
+  if (seconds < 1 || seconds > kMostArrival)
+    return bad_input("emit.cuda.arrival_seconds is " + std::to_string(seconds) + "; it is from 1 to " +
+                     std::to_string(kMostArrival));
+  options.arrival = std::chrono::seconds(seconds);
+  if (launcher == "none") return options;
+  Result<std::optional<Launched>> launched = find_launched([](const char* name) { return std::getenv(name); });
+  if (!launched) return launched.error();
+  if (*launched && options.loops_back)
+    return bad_input("emit.cuda.loopback lets the ranks of one process share a GPU, and " + (*launched)->launcher +
+                     " started this one for one rank; leave it out, or --set emit.cuda.launcher=\"none\"");
+  options.launched = std::move(*launched);
+  return options;
+}
+
+void* create(const Config& config, Error& error) {
+  Result<Options> options = read_options(config);
+  if (options) return static_cast<Backend*>(new Cuda(std::move(*options)));
+  error = options.error();
+  return nullptr;
 }
 
 }  // namespace
 
-MESHWRIGHT_PLUGIN("backend", "cuda", "0.1.0", "Apache-2.0", "Runs the ranks on the GPUs of this machine", nullptr,
-                  kSchema, std::size(kSchema), create, destroy_plugin<Backend>)
+MESHWRIGHT_PLUGIN("backend", "cuda", "0.1.0", "Apache-2.0", "Runs the ranks on GPUs, in one process or one each",
+                  nullptr, kSchema, std::size(kSchema), create, destroy_plugin<Backend>)
 
 }  // namespace meshwright::cuda

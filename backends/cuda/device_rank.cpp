@@ -344,7 +344,7 @@ Status DeviceRank::close() {
     if (Status status = issue(command); !status) return status;
   }
   if (Status status = settle(); !status) return status;
-  return driver_.check_device(static_cast<int>(rank_));
+  return driver_.check_device(devices_.device_of(rank_));
 }
 
 }  // namespace meshwright::cuda

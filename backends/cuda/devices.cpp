@@ -1,6 +1,11 @@
 #include "devices.h"
 
+#include <algorithm>
+#include <cstring>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "meshwright/log.h"
 
@@ -13,11 +18,44 @@ void warn(const Status& status) {
   if (!status) log(LogLevel::warning, "cuda", "at the end of the run: " + status.error().message);
 }
 
+// Numbers of eight bytes: of each group its stream, how many ranks it has, and these.
+std::string packed_groups(const std::set<GroupKey>& groups) {
+  std::string text;
+  const auto put = [&](std::int64_t number) { text.append(reinterpret_cast<const char*>(&number), sizeof number); };
+  for (const GroupKey& group : groups) {
+    put(static_cast<std::int64_t>(group.stream));
+    put(static_cast<std::int64_t>(group.ranks.size()));
+    for (const std::int64_t rank : group.ranks) put(rank);
+  }
+  return text;
+}
+
+// Nothing: it is none.
+std::optional<GroupKey> take_group(std::string_view& text) {
+  const auto take = [&]() -> std::int64_t {
+    std::int64_t number = 0;
+    if (text.size() < sizeof number) return -1;
+    std::memcpy(&number, text.data(), sizeof number);
+    text.remove_prefix(sizeof number);
+    return number;
+  };
+  const std::int64_t stream = take(), count = take();
+  if (stream < 0 || stream > 1 || count < 1 || static_cast<std::size_t>(count) > text.size() / sizeof count)
+    return std::nullopt;
+  GroupKey group{static_cast<meshwright::Stream>(stream), {}};
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t rank = take();
+    if (rank <= (i == 0 ? -1 : group.ranks.back())) return std::nullopt;  // they ascend
+    group.ranks.push_back(rank);
+  }
+  return group;
+}
+
 }  // namespace
 
 Devices::~Devices() {
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-    if (driver_.set_device(static_cast<int>(rank)) != 0) continue;
+    if (driver_.set_device(here_.device + static_cast<int>(rank)) != 0) continue;
     RankDevice& device = ranks_[rank];
     for (const auto& [group, communicator] : device.communicators) {
       if (communicator.handle != nullptr && aborted_[rank] == 0)
@@ -36,20 +74,26 @@ Devices::~Devices() {
   }
 }
 
-Status Devices::open(std::int64_t ranks) {
+Status Devices::open(const RanksHere& here) {
   int found = 0;
   if (const Status status = check(driver_, EntryPoint::get_device_count, driver_.get_device_count(found)); !status)
     return add_context("no device", status.error());
-  if (found < ranks) {
-    return plugin_failed("no device: the plan has " + std::to_string(ranks) +
+  if (here.device > 0 && here.device >= found) {
+    return plugin_failed("no device: rank " + std::to_string(here.first) + " is to have GPU " +
+                         std::to_string(here.device) + " of its machine, by its local rank, and this process sees " +
+                         std::to_string(found) + "; start no more processes on a machine than it has GPUs");
+  }
+  if (found < here.count) {
+    return plugin_failed("no device: the plan has " + std::to_string(here.count) +
                          " ranks, a GPU each, and this machine has " + std::to_string(found) +
                          "; plan for a cluster of as many");
   }
-  ranks_.resize(static_cast<std::size_t>(ranks));
-  aborted_.resize(static_cast<std::size_t>(ranks), 0);
-  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+  here_ = here;
+  ranks_.resize(static_cast<std::size_t>(here.count));
+  aborted_.resize(static_cast<std::size_t>(here.count), 0);
+  for (std::int64_t rank = here.first; rank < here.first + here.count; ++rank) {
     if (Status status = set(rank); !status) return status;
-    for (Stream& stream : ranks_[static_cast<std::size_t>(rank)].streams) {
+    for (Stream& stream : ranks_[index(rank)].streams) {
       if (Status status = check(driver_, EntryPoint::stream_create, driver_.stream_create(stream)); !status)
         return status;
     }
@@ -61,23 +105,60 @@ Status Devices::open(std::int64_t ranks) {
 }
 
 Status Devices::set(std::int64_t rank) {
-  return check(driver_, EntryPoint::set_device, driver_.set_device(static_cast<int>(rank)));
+  return check(driver_, EntryPoint::set_device, driver_.set_device(device_of(rank)));
 }
 
 Status Devices::make_communicators(const std::set<GroupKey>& groups) {
   for (const GroupKey& group : groups) {
-    if (Status status = make_communicator(group); !status) return status;
+    UniqueId id{};
+    if (Status status = check(driver_, EntryPoint::get_unique_id, driver_.get_unique_id(id)); !status) return status;
+    if (Status status = make_communicator(group, id); !status) return status;
   }
   return Done{};
 }
 
-// All of its ranks in one go, since each waits for the others.
-Status Devices::make_communicator(const GroupKey& group) {
-  UniqueId id{};
-  if (Status status = check(driver_, EntryPoint::get_unique_id, driver_.get_unique_id(id)); !status) return status;
+// A rank may have nothing to send or to receive in a group, and so not know of it. All make their groups' communicators
+// in the order of the keys: of those that are not made yet the first one is the next one of all of its ranks, so that
+// none waits for ever.
+Status Devices::make_communicators(const std::set<GroupKey>& groups, const GiveAll& give_all) {
+  std::set<GroupKey> all;
+  for (const std::string& text : give_all("groups", packed_groups(groups))) {
+    for (std::string_view rest = text; !rest.empty();) {
+      std::optional<GroupKey> group = take_group(rest);
+      if (!group) return internal_error("the groups that another process gave are none");
+      all.insert(std::move(*group));
+    }
+  }
+  std::string made;
+  for (const GroupKey& group : all) {
+    if (!is_here(group.ranks.front())) continue;
+    UniqueId id{};
+    if (Status status = check(driver_, EntryPoint::get_unique_id, driver_.get_unique_id(id)); !status) return status;
+    made.append(id.data(), id.size());
+  }
+  const std::vector<std::string> ids = give_all("ids", made);
+  std::map<std::int64_t, std::size_t> taken;  // by process
+  for (const GroupKey& group : all) {
+    const auto leader = static_cast<std::size_t>(group.ranks.front());
+    if (leader >= ids.size()) return internal_error("there is no rank " + std::to_string(leader));
+    UniqueId id{};
+    std::size_t& at = taken[group.ranks.front()];
+    if (ids[leader].size() < at + id.size())
+      return internal_error("rank " + std::to_string(leader) + " gave fewer ids than it is the first rank of groups");
+    std::memcpy(id.data(), ids[leader].data() + at, id.size());
+    at += id.size();
+    if (std::ranges::none_of(group.ranks, [this](std::int64_t rank) { return is_here(rank); })) continue;
+    if (Status status = make_communicator(group, id); !status) return status;
+  }
+  return Done{};
+}
+
+// All of its ranks that are here in one go, since each waits for the others.
+Status Devices::make_communicator(const GroupKey& group, const UniqueId& id) {
   if (Status status = check(driver_, EntryPoint::group_start, driver_.group_start()); !status) return status;
   for (std::size_t i = 0; i < group.ranks.size(); ++i) {
-    Communicator& communicator = ranks_[static_cast<std::size_t>(group.ranks[i])].communicators[group];
+    if (!is_here(group.ranks[i])) continue;
+    Communicator& communicator = ranks_[index(group.ranks[i])].communicators[group];
     if (Status status = set(group.ranks[i]); !status) return status;
     const Code code =
         driver_.init_communicator(communicator, static_cast<int>(group.ranks.size()), id, static_cast<int>(i));
@@ -87,7 +168,7 @@ Status Devices::make_communicator(const GroupKey& group) {
 }
 
 Status Devices::make_memory(std::int64_t rank, const RankStep& step, const std::string& what_is_large) {
-  RankDevice& device = ranks_[static_cast<std::size_t>(rank)];
+  RankDevice& device = ranks_[index(rank)];
   if (Status status = set(rank); !status) return status;
   const std::size_t bytes = step.block.bytes();
   if (Status status = check(driver_, EntryPoint::allocate, driver_.allocate(device.memory, bytes)); !status) {
@@ -107,10 +188,10 @@ Status Devices::make_memory(std::int64_t rank, const RankStep& step, const std::
 
 // What ended the run is said anyway; that this failed too is a warning.
 void Devices::abort(std::int64_t rank) {
-  char& aborted = aborted_[static_cast<std::size_t>(rank)];
+  char& aborted = aborted_[index(rank)];
   if (aborted != 0) return;
   aborted = 1;
-  for (const auto& [group, communicator] : ranks_[static_cast<std::size_t>(rank)].communicators) {
+  for (const auto& [group, communicator] : ranks_[index(rank)].communicators) {
     warn(check(driver_, EntryPoint::abort_communicator, driver_.abort_communicator(communicator)));
   }
 }

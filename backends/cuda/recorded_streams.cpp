@@ -5,33 +5,24 @@
 #include <vector>
 
 #include "combine.h"
+#include "far_members.h"
 #include "split_mix.h"
 
 namespace meshwright::cuda {
 
 namespace {
 
-// In the order of the ranks. Results may lie where something comes from, so that all is read first. False: they were
-// asked for different things.
+// Results may lie where something comes from, so that all is read first. False: they were asked for different things.
 bool collect(const std::vector<RecordedStream*>& streams) {
   const Job& first = streams.front()->jobs.front();
-  const std::size_t bytes = first.count * static_cast<std::size_t>(size_bytes(first.dtype));
-  const std::size_t read = first.kind == JobKind::reduce_scatter ? bytes * streams.size() : bytes;
-  std::vector<std::byte> made;
+  std::vector<const std::byte*> given;
   for (const RecordedStream* stream : streams) {
     const Job& job = stream->jobs.front();
     if (job.count != first.count || job.dtype != first.dtype || job.maximum != first.maximum) return false;
-    if (first.kind == JobKind::all_gather || made.empty()) {
-      made.insert(made.end(), job.from, job.from + read);
-    } else {
-      const std::size_t elements = read / static_cast<std::size_t>(size_bytes(job.dtype));
-      combine_for(job.dtype, job.maximum)(made.data(), job.from, elements);
-    }
+    given.push_back(job.from);
   }
-  for (std::size_t i = 0; i < streams.size(); ++i) {
-    const std::size_t at = first.kind == JobKind::reduce_scatter ? bytes * i : 0;
-    std::memcpy(streams[i]->jobs.front().to, made.data() + at, first.kind == JobKind::all_gather ? made.size() : bytes);
-  }
+  const std::vector<std::byte> made = combined(first, given);
+  for (const RecordedStream* stream : streams) take_own(stream->jobs.front(), made);
   return true;
 }
 
@@ -64,6 +55,30 @@ bool hand_over(const std::vector<RecordedStream*>& streams) {
 
 }  // namespace
 
+std::size_t given_bytes(const Job& job) {
+  const std::size_t bytes = job.count * static_cast<std::size_t>(size_bytes(job.dtype));
+  return job.kind == JobKind::reduce_scatter ? bytes * job.communicator->group->members.size() : bytes;
+}
+
+std::vector<std::byte> combined(const Job& job, const std::vector<const std::byte*>& given) {
+  const std::size_t bytes = given_bytes(job);
+  std::vector<std::byte> made;
+  for (const std::byte* one : given) {
+    if (job.kind == JobKind::all_gather || made.empty())
+      made.insert(made.end(), one, one + bytes);
+    else
+      combine_for(job.dtype, job.maximum)(made.data(), one, bytes / static_cast<std::size_t>(size_bytes(job.dtype)));
+  }
+  return made;
+}
+
+void take_own(const Job& job, const std::vector<std::byte>& made) {
+  if (made.empty()) return;
+  const bool scatters = job.kind == JobKind::reduce_scatter;
+  const std::size_t bytes = scatters ? made.size() / job.communicator->group->members.size() : made.size();
+  std::memcpy(job.to, made.data() + (scatters ? bytes * static_cast<std::size_t>(job.communicator->rank) : 0), bytes);
+}
+
 void RecordedStreams::advance() {
   std::vector<RecordedStream*> ready;
   for (RecordedStream& stream : streams_) {
@@ -75,8 +90,10 @@ void RecordedStreams::advance() {
 }
 
 bool RecordedStreams::is_ready(RecordedStream& stream) {
-  const Job& job = stream.jobs.front();
+  Job& job = stream.jobs.front();
   if (job.kind == JobKind::wait) return job.record == 0 || job.event->done[job.record - 1];
+  if (job.communicator != nullptr && job.communicator->group->mail != nullptr)
+    return !job.communicator->aborted && have_come(job);
   return job.communicator == nullptr || !together(stream).empty();
 }
 
@@ -123,6 +140,10 @@ void RecordedStreams::happen(RecordedStream& stream) {
   if (job.communicator == nullptr) {
     stream.jobs.pop_front();
     return;
+  }
+  if (job.communicator->group->mail != nullptr) {
+    stream.failed = !take_from_far(job);
+    return stream.jobs.pop_front();
   }
   const std::vector<RecordedStream*> streams = together(stream);
   const bool agree = job.kind == JobKind::exchange ? hand_over(streams) : collect(streams);

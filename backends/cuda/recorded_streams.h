@@ -6,8 +6,11 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "mail.h"
 #include "meshwright/dtype.h"
 
 namespace meshwright::cuda {
@@ -47,6 +50,10 @@ struct Job {
   DType dtype = DType::float32;
   bool maximum = false;
   std::vector<RecordedMessage> sends, receives;
+  // Where the others are in other processes: whether they have this one's part, and theirs, by rank of the group; of an
+  // exchange, by what is received.
+  bool is_posted = false;
+  std::vector<std::optional<std::string>> arrived = {};
 };
 
 struct RecordedStream {
@@ -57,8 +64,18 @@ struct RecordedStream {
 };
 
 struct RecordedGroup {
-  std::vector<RecordedCommunicator*> members;  // by rank
+  std::vector<RecordedCommunicator*> members;  // by rank; null: it is in another process
+  // Where each is in a process of its own (far_members.h):
+  Mail* mail = nullptr;
+  std::uint64_t channel = 0;
+  std::vector<int> processes = {};  // by rank
 };
+
+// What a collective makes of what its ranks give, by rank: of a reduce-scatter for all of them.
+std::vector<std::byte> combined(const Job& job, const std::vector<const std::byte*>& given);
+// Of a rank's part: how many bytes it gives, and which of what is made it gets.
+std::size_t given_bytes(const Job& job);
+void take_own(const Job& job, const std::vector<std::byte>& made);
 
 // Used by one thread at a time.
 class RecordedStreams {

@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "far_members.h"
 #include "guarded_kernel.h"
 #include "host_product.h"
 #include "recorded_streams.h"
@@ -19,8 +20,9 @@ namespace meshwright::cuda {
 
 namespace {
 
-constexpr Code kInvalid = 1;         // cudaErrorInvalidValue
-constexpr Code kInvalidProduct = 7;  // CUBLAS_STATUS_INVALID_VALUE
+constexpr Code kInvalid = 1;          // cudaErrorInvalidValue
+constexpr Code kInvalidArgument = 4;  // ncclInvalidArgument
+constexpr Code kInvalidProduct = 7;   // CUBLAS_STATUS_INVALID_VALUE
 
 // Of each plan for products, in this order, but for what is made once for a device. So large a workspace each has.
 constexpr EntryPoint kPlanCalls[] = {EntryPoint::product_describe,  EntryPoint::product_set,
@@ -226,15 +228,18 @@ class RecordingDriver final : public Driver {
     id.fill(0);
     const std::size_t number = groups_.size();
     std::memcpy(id.data(), &number, sizeof number);
+    if (options_.mail != nullptr) id = make_far_id(*options_.mail, number);
     groups_.emplace_back();
     return 0;
   }
   Code init_communicator(Communicator& communicator, int ranks, const UniqueId& id, int rank) override {
     if (const Code code = enter(EntryPoint::init_communicator)) return code;
+    RecordedGroup met;
+    if (options_.mail != nullptr && !meet_far(met, *options_.mail, id, ranks, rank)) return kInvalidArgument;
     const std::lock_guard lock(mutex_);
     std::size_t number = 0;
-    std::memcpy(&number, id.data(), sizeof number);
-    RecordedGroup& group = groups_[number];
+    if (options_.mail == nullptr) std::memcpy(&number, id.data(), sizeof number);
+    RecordedGroup& group = options_.mail == nullptr ? groups_[number] : groups_.emplace_back(std::move(met));
     group.members.resize(static_cast<std::size_t>(ranks), nullptr);
     communicator.handle = group.members[static_cast<std::size_t>(rank)] =
         &communicators_.emplace_back(RecordedCommunicator{&group, rank, false});
@@ -396,7 +401,7 @@ class RecordingDriver final : public Driver {
     const std::size_t bytes = count * static_cast<std::size_t>(size_bytes(dtype));
     const Range read{static_cast<const std::byte*>(from), bytes * reads},
         written{static_cast<const std::byte*>(to), bytes * writes};
-    if (!is_ours(read) || !is_ours(written)) return 4;  // ncclInvalidArgument
+    if (!is_ours(read) || !is_ours(written)) return kInvalidArgument;
     Job job;
     job.kind = kind;
     job.communicator = static_cast<RecordedCommunicator*>(communicator.handle);
@@ -413,7 +418,7 @@ class RecordingDriver final : public Driver {
     const std::lock_guard lock(mutex_);
     OpenGroup& open = open_[std::this_thread::get_id()];
     if (open.depth == 0 || !is_ours({message.data, message.bytes}))
-      return 4;  // a single one could wait for another for ever
+      return kInvalidArgument;  // a single one could wait for another for ever
     auto* own = static_cast<RecordedCommunicator*>(communicator.handle);
     Job& job = open.exchanges[{own, &of(stream)}];
     job.kind = JobKind::exchange;

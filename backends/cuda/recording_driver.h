@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "driver.h"
+#include "mail.h"
 
 namespace meshwright::cuda {
 
@@ -27,6 +28,8 @@ struct RecordingOptions {
   std::vector<Failure> failures = {};
   // For tests of the proof: the waits of this number, counted from 1 on each device, are left out; 0: none.
   std::int64_t omitted_wait = 0;
+  // Over which communicators reach their ranks, each in a process of its own; null: all are in this one.
+  Mail* mail = nullptr;
 };
 
 std::unique_ptr<Driver> make_recording_driver(const RecordingOptions& options);

@@ -6,7 +6,7 @@
 
 #include "meshwright/backend.h"
 #include "meshwright/plugin.h"
-#include "process_runtime.h"
+#include "message_runtime.h"
 #include "world.h"
 
 namespace meshwright {
@@ -16,7 +16,7 @@ class Mpi final : public Backend {
  private:
   Result<std::unique_ptr<Executable>> do_compile(const BackendInput& input) const override {
     if (Status status = check_processes(input.program.mesh.devices()); !status) return status.error();
-    return compile_on(make_process_runtime(world_), input);
+    return compile_on(make_message_runtime(world_), input);
   }
 
   Result<std::unique_ptr<StagesExecutable>> do_compile_stages(const std::vector<BackendInput>& stages, const GroupOrders& orders) const override {
@@ -27,7 +27,7 @@ class Mpi final : public Backend {
     std::int64_t all = 0;
     for (const auto& [group, count] : devices) all += count;
     if (Status status = check_processes(all); !status) return status.error();
-    return compile_on(make_process_runtime(world_), stages, orders);
+    return compile_on(make_message_runtime(world_), stages, orders);
   }
 
   Status check_processes(std::int64_t ranks) const {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <numeric>
 #include <thread>
 
 #include "meshwright/log.h"
@@ -73,34 +74,27 @@ void World::broadcast(std::span<std::byte> bytes, int root, MPI_Comm comm) {
   }
 }
 
-void World::broadcast(std::string& text, int root) {
-  auto size = static_cast<std::int64_t>(text.size());
-  broadcast(std::as_writable_bytes(std::span(&size, 1)), root, MPI_COMM_WORLD);
-  text.resize(static_cast<std::size_t>(size));
-  broadcast(std::as_writable_bytes(std::span(text)), root, MPI_COMM_WORLD);
+void World::share(std::span<const std::span<std::byte>> parts, int first) {
+  std::vector<int> processes;
+  for (std::size_t i = 0; i < parts.size(); ++i) processes.push_back(first + static_cast<int>(i));
+  const MPI_Comm comm = group(processes, Stream::compute);
+  for (std::size_t i = 0; i < parts.size(); ++i) broadcast(parts[i], static_cast<int>(i), comm);
 }
 
-Status World::agree(const Status& mine) {
-  const std::int64_t first = smallest(mine ? size_ : rank_);
-  if (first == size_) return Done{};
-  std::string message = mine ? "" : mine.error().message;
-  broadcast(message, static_cast<int>(first));
-  const std::int64_t code = largest(first == rank_ ? static_cast<std::int64_t>(mine.error().code) : 0);
-  return Error{static_cast<ErrorCode>(code), std::move(message)};
+// All make the same calls in the same order, so that the name says nothing.
+std::vector<std::string> World::exchange(std::string_view, std::string_view own) {
+  if (!is_started_) return {std::string(own)};
+  const auto count = static_cast<std::size_t>(size_);
+  const int size = static_cast<int>(own.size());
+  std::vector<int> sizes(count), offsets(count, 0);
+  check(MPI_Allgather(&size, 1, MPI_INT, sizes.data(), 1, MPI_INT, MPI_COMM_WORLD), "MPI_Allgather");
+  std::exclusive_scan(sizes.begin(), sizes.end(), offsets.begin(), 0);
+  std::string all(static_cast<std::size_t>(offsets.back() + sizes.back()), '\0');
+  check(MPI_Allgatherv(own.data(), size, MPI_BYTE, all.data(), sizes.data(), offsets.data(), MPI_BYTE, MPI_COMM_WORLD), "MPI_Allgatherv");
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < count; ++i) parts.push_back(all.substr(static_cast<std::size_t>(offsets[i]), static_cast<std::size_t>(sizes[i])));
+  return parts;
 }
-
-template <class T>
-T World::reduced(T number, MPI_Datatype type, MPI_Op op) {
-  if (!is_started_) return number;
-  T all = 0;
-  check(MPI_Allreduce(&number, &all, 1, type, op, MPI_COMM_WORLD), "MPI_Allreduce");
-  return all;
-}
-
-std::int64_t World::sum(std::int64_t number) { return reduced(number, MPI_INT64_T, MPI_SUM); }
-double World::sum(double number) { return reduced(number, MPI_DOUBLE, MPI_SUM); }
-std::int64_t World::largest(std::int64_t number) { return reduced(number, MPI_INT64_T, MPI_MAX); }
-std::int64_t World::smallest(std::int64_t number) { return reduced(number, MPI_INT64_T, MPI_MIN); }
 
 void World::check(int code, const char* what) const {
   if (code == MPI_SUCCESS) return;

@@ -10,26 +10,28 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "meshwright/program.h"
 #include "meshwright/result.h"
+#include "process_world.h"
 
 namespace meshwright {
 
 // One in a process, whose threads but one know nothing of it. A call of MPI that fails ends all processes: they would wait for this one.
-class World {
+class World final : public ProcessWorld {
  public:
   // Starts MPI where a launcher started this process; else there is one process.
   World();
   // Every process leaves, or the others wait; with an exception under way it ends them.
-  ~World();
+  ~World() override;
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  [[nodiscard]] int rank() const { return rank_; }
-  [[nodiscard]] int size() const { return size_; }
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int size() const override { return size_; }
   [[nodiscard]] MPI_Comm letters() const { return letters_; }  // for what stages send to each other
   [[nodiscard]] int largest_tag() const { return largest_tag_; }
 
@@ -37,25 +39,18 @@ class World {
   // all of them ask for it, and for all others that they share, in the same order.
   MPI_Comm group(const std::vector<int>& ranks, Stream stream);
 
-  // What `root` has, on all of `comm` alike. Waits.
-  void broadcast(std::span<std::byte> bytes, int root, MPI_Comm comm);
-  void broadcast(std::string& text, int root);
-  // The error of the lowest process that has one, on all alike. Waits.
-  Status agree(const Status& mine);
-  // Over all processes. Waits.
-  std::int64_t sum(std::int64_t number);
-  double sum(double number);
-  std::int64_t largest(std::int64_t number);
-  std::int64_t smallest(std::int64_t number);
+  std::vector<std::string> exchange(std::string_view name, std::string_view own) override;
+  void broadcast(std::span<std::byte> bytes, int root) override { broadcast(bytes, root, MPI_COMM_WORLD); }
+  void share(std::span<const std::span<std::byte>> parts, int first) override;
 
   // Of a call of MPI.
   void check(int code, const char* what) const;
-  // Says why and ends all processes, with the error's code. Where all fail alike, the first one speaks.
-  [[noreturn]] void end_all(const Error& error) const;
+  // Where all fail alike, the first one speaks.
+  [[noreturn]] void end_all(const Error& error) const override;
 
  private:
-  template <class T>
-  T reduced(T number, MPI_Datatype type, MPI_Op op);
+  // What `root` has, on all of `comm` alike. Waits.
+  void broadcast(std::span<std::byte> bytes, int root, MPI_Comm comm);
 
   bool is_started_ = false;
   int rank_ = 0, size_ = 1, largest_tag_ = 0;

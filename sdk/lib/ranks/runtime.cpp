@@ -71,7 +71,7 @@ class Training {
     Result<Report> report = runtime_->run(stages_, inputs, observers);
     if (!report) return report;
     for (StageRanks& stage : stages_.ranks) {
-      if (Status status = stage.end(); !status) return status.error();
+      if (Status status = runtime_->ended(stage.end()); !status) return status.error();
     }
     return report;
   }

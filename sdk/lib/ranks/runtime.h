@@ -60,6 +60,8 @@ class Runtime {
 
   // `inputs`: by stage and input of its program. `observers`: by stage.
   virtual Result<Report> run(Stages& stages, const std::vector<std::vector<const Tensor*>>& inputs, const std::vector<RunObserver*>& observers) = 0;
+  // What became of this process' ranks behind a step, which the others do not know.
+  virtual Status ended(const Status& status) { return status; }
 
   // On all processes alike, each of which calls it: what those with ranks of this group have found.
   virtual Result<Tensor> told(const DeviceGroup& group, Result<Tensor> found) = 0;

@@ -10,6 +10,6 @@
 namespace meshwright {
 
 // `world` outlives it.
-std::unique_ptr<Runtime> make_process_runtime(World& world);
+std::unique_ptr<Runtime> make_message_runtime(World& world);
 
 }  // namespace meshwright
