@@ -299,7 +299,7 @@ std::optional<RecordingOptions::Failure> failure_of(std::string_view text) {
 Result<Options> read_options(const Config& config) {
   Options options;
   const std::string &driver = config.text("driver"), &products = config.text("products"),
-                    &launcher = config.text("launcher");
+                    &launcher = config.text("launcher"), &precision = config.text("precision");
   if (driver != "nvidia" && driver != "recording")
     return bad_input("emit.cuda.driver is \"" + driver + "\"; it is \"nvidia\" or \"recording\"");
   if (products != "library" && products != "kernels")
