@@ -59,8 +59,8 @@ struct DrawnProduct {
     return numbers;
   }
 
-  // Of a number that is not less than 1, by how its sum is rounded.
-  [[nodiscard]] float tolerance() const { return shape.made == DType::bfloat16 ? 0x1p-8F : 1e-5F; }
+  // Of a number that is not less than 1, by how its sum is rounded: two sums that hardly differ may be neighbours in bfloat16.
+  [[nodiscard]] float tolerance() const { return shape.made == DType::bfloat16 ? 0x1p-7F : 1e-5F; }
 
   // The same product of bfloat16 factors.
   void halve(DType made) {
