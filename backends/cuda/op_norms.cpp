@@ -37,7 +37,6 @@ Result<Norm> begin(OpWriter& writer) {
   if (Status status = in_rows("grad_output", arguments.gradient, unused); !status) return status.error();
   arguments.has_weight = writer.operand("weight") != nullptr;
   arguments.has_bias = writer.operand("bias") != nullptr;
-  arguments.single = is_single(arguments.input.element);
   arguments.rms = node.op.find("rms_norm") != std::string::npos;
   const TensorType& input = writer.operand("input")->type;
   const double own_epsilon =

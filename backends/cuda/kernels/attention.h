@@ -84,6 +84,36 @@ MESHWRIGHT_DEVICE void normalize(const AttentionArguments& arguments, Real* row,
   }
 }
 
+// The same of a row that a warp has in its registers, made of type `kMade`.
+constexpr int kInRegisters = 32;  // of each lane
+template <Element kMade>
+MESHWRIGHT_DEVICE void normalize_held(const AttentionArguments& arguments, float* row, int64_t index, int lane) {
+  const int64_t reach = reach_of(arguments, index), mask = first_of_mask(arguments, index),
+                end = reach < arguments.s ? reach : arguments.s;
+  float held[kInRegisters], own = -INFINITY, sum = 0;
+  MESHWRIGHT_UNROLL
+  for (int i = 0; i < kInRegisters; ++i) {
+    const int64_t j = lane + i * kLanes;
+    held[i] = j < end ? masked(arguments, row[j], mask, j) : -INFINITY;
+  }
+  MESHWRIGHT_UNROLL
+  for (int i = 0; i < kInRegisters; ++i) own = held[i] > own ? held[i] : own;
+  const float highest = maximum_of_lanes(own);
+  MESHWRIGHT_UNROLL
+  for (int i = 0; i < kInRegisters; ++i) {
+    held[i] = held[i] == -INFINITY ? 0 : exp(held[i] - highest);
+    sum += held[i];
+  }
+  sum = sum_of_lanes(sum);
+  const float share = sum == 0 ? 0 : 1 / sum;
+  meet_lanes();
+  MESHWRIGHT_UNROLL
+  for (int i = 0; i < kInRegisters; ++i) {
+    const int64_t j = lane + i * kLanes;
+    if (j < arguments.s) store(row, kMade, j, held[i] * share);
+  }
+}
+
 // One index a query.
 MESHWRIGHT_ROW_KERNEL(attention_probabilities, AttentionArguments) {
   double* row = arguments.probabilities + index * arguments.s;
@@ -96,7 +126,13 @@ MESHWRIGHT_ROW_KERNEL(attention_probabilities, AttentionArguments) {
 
 // The same of scores that are there.
 MESHWRIGHT_ROW_KERNEL(attention_softmax, AttentionArguments) {
-  normalize(arguments, arguments.weights + index * arguments.s, arguments.weighs, arguments.first + index, lane);
+  float* row = arguments.weights + index * arguments.s;
+  if (arguments.s > kInRegisters * kLanes)
+    normalize(arguments, row, arguments.weighs, arguments.first + index, lane);
+  else if (arguments.weighs == Element::bfloat16)
+    normalize_held<Element::bfloat16>(arguments, row, arguments.first + index, lane);
+  else
+    normalize_held<Element::float32>(arguments, row, arguments.first + index, lane);
 }
 
 // One index an element of the result.
@@ -122,22 +158,39 @@ MESHWRIGHT_KERNEL(attention_slopes, AttentionArguments) {
   }
 }
 
-// The same of dP that is there.
-MESHWRIGHT_ROW_KERNEL(attention_softmax_gradient, AttentionArguments) {
+// The same of dP that is there. What is made of the first lanes' elements lies where others still read.
+template <Element kWeighs>
+MESHWRIGHT_DEVICE void find_slopes(const AttentionArguments& arguments, int64_t index, int lane) {
   const int64_t query = arguments.first + index, reach = reach_of(arguments, query);
   float mean = 0;
+  MESHWRIGHT_UNROLL_SOME
   for (int64_t i = query * arguments.e + lane; i < (query + 1) * arguments.e; i += kLanes)
     mean += load<float>(arguments.gradient, i) * load<float>(arguments.output, i);
   mean = sum_of_lanes(mean);
   const float* weights = arguments.weights + index * arguments.s;
   float* slopes = arguments.weight_slopes + index * arguments.s;
-  for (int64_t first = 0; first < arguments.s; first += kLanes) {
-    const int64_t j = first + lane;
-    float slope = 0;
-    if (j < arguments.s && j < reach) slope = load<float>(weights, arguments.weighs, j) * (slopes[j] - mean);
+  for (int64_t first = 0; first < arguments.s; first += kLanes * kInRegisters) {
+    float held[kInRegisters];
+    MESHWRIGHT_UNROLL
+    for (int i = 0; i < kInRegisters; ++i) {
+      const int64_t j = first + lane + i * kLanes;
+      held[i] = j < arguments.s && j < reach ? load<float>(weights, kWeighs, j) * (slopes[j] - mean) : 0;
+    }
     meet_lanes();
-    if (j < arguments.s) store(slopes, arguments.weighs, j, slope);
+    MESHWRIGHT_UNROLL
+    for (int i = 0; i < kInRegisters; ++i) {
+      const int64_t j = first + lane + i * kLanes;
+      if (j < arguments.s) store(slopes, kWeighs, j, held[i]);
+    }
+    meet_lanes();
   }
+}
+
+MESHWRIGHT_ROW_KERNEL(attention_softmax_gradient, AttentionArguments) {
+  if (arguments.weighs == Element::bfloat16)
+    find_slopes<Element::bfloat16>(arguments, index, lane);
+  else
+    find_slopes<Element::float32>(arguments, index, lane);
 }
 
 MESHWRIGHT_KERNEL(attention_query_gradient, AttentionArguments) {

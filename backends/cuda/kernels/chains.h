@@ -41,12 +41,6 @@ inline bool is_chained(Function function) {
 #undef MESHWRIGHT_IS
 }
 
-#if defined(__CUDACC__)
-#define MESHWRIGHT_UNROLL _Pragma("unroll")
-#else
-#define MESHWRIGHT_UNROLL
-#endif
-
 template <int kBytes>
 struct alignas(kBytes) Packed {
   uint32_t words[kBytes / 4];

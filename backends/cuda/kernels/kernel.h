@@ -25,6 +25,8 @@
 #include <string.h>
 
 #if defined(__CUDACC__)
+#define MESHWRIGHT_UNROLL _Pragma("unroll")
+#define MESHWRIGHT_UNROLL_SOME _Pragma("unroll 8")  // loads of a few turns begin together
 #define MESHWRIGHT_DEVICE __device__ inline
 #define MESHWRIGHT_KERNEL(name, Arguments)                                                                \
   __device__ inline void name##_at(const Arguments& arguments, int64_t index);                            \
@@ -44,6 +46,8 @@
   __device__ inline void name##_at([[maybe_unused]] const Arguments& arguments, [[maybe_unused]] int64_t index,      \
                                    [[maybe_unused]] int lane)
 #else
+#define MESHWRIGHT_UNROLL
+#define MESHWRIGHT_UNROLL_SOME
 #define MESHWRIGHT_DEVICE inline
 #define MESHWRIGHT_KERNEL(name, Arguments)                                                       \
   inline void name##_at(const Arguments& arguments, int64_t index);                              \
@@ -223,6 +227,44 @@ MESHWRIGHT_DEVICE void store(const View& view, int64_t offset, Real number) {
 // Whether numbers of this type are computed in float; else in double.
 MESHWRIGHT_DEVICE bool is_single(Element element) {
   return element == Element::float32 || element == Element::bfloat16;
+}
+
+// A type that is known where a kernel is compiled: its numbers are loaded without asking for each, several at a time.
+template <Element kElement, class Computes>
+struct Typed {
+  using Real = Computes;
+  static constexpr Element element = kElement;
+  MESHWRIGHT_DEVICE static Real load(const View& view, int64_t at) {
+    return meshwright::cuda::load<Real>(view.data, kElement, at);
+  }
+  MESHWRIGHT_DEVICE static void store(const View& view, int64_t at, Real number) {
+    meshwright::cuda::store(view.data, kElement, at, number);
+  }
+};
+
+// One that is asked for.
+template <class Computes>
+struct AnyType {
+  using Real = Computes;
+  MESHWRIGHT_DEVICE static Real load(const View& view, int64_t at) { return meshwright::cuda::load<Real>(view, at); }
+  MESHWRIGHT_DEVICE static void store(const View& view, int64_t at, Real number) {
+    meshwright::cuda::store(view, at, number);
+  }
+};
+
+// Calls `body` with the type that these are of: computed in float if it is bfloat16 or float32, and in double
+// otherwise, or where they are of several.
+template <class Body, class... Others>
+MESHWRIGHT_DEVICE void by_type(const Body& body, const View& first, const Others&... others) {
+  const bool is_one = ((others.element == first.element) && ...);
+  if (is_one && first.element == Element::bfloat16)
+    body(Typed<Element::bfloat16, float>());
+  else if (is_one && first.element == Element::float32)
+    body(Typed<Element::float32, float>());
+  else if (is_single(first.element) && (is_single(others.element) && ...))
+    body(AnyType<float>());
+  else
+    body(AnyType<double>());
 }
 
 }  // namespace meshwright::cuda

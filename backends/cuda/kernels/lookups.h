@@ -26,6 +26,14 @@ MESHWRIGHT_DEVICE int64_t global_of(const Shard& shard, int64_t local) {
   return position;
 }
 
+// How many of the first `extent` positions are there, where those are that come first; -1: each is to be asked for.
+MESHWRIGHT_DEVICE int64_t first_ones(const Shard& shard, int64_t extent) {
+  if (shard.count == 0) return extent;
+  if (shard.count > 1) return -1;
+  const int64_t left = shard.atoms[0] - shard.starts[0];
+  return left < 0 ? 0 : left < extent ? left : extent;
+}
+
 // -1: another rank holds it, or nobody.
 MESHWRIGHT_DEVICE int64_t local_of(const Shard& shard, int64_t global) {
   if (global < 0) return -1;

@@ -40,14 +40,17 @@ MESHWRIGHT_ROW_KERNEL(loss_maximum, LossArguments) {
   if (lane == 0) store(arguments.maximum, index, largest);
 }
 
-template <class Real>
-MESHWRIGHT_DEVICE void find_terms(const LossArguments& arguments, int64_t index, int lane) {
+template <class Type>
+MESHWRIGHT_DEVICE void find_terms(Type, const LossArguments& arguments, int64_t index, int lane) {
+  using Real = typename Type::Real;
   const int64_t first = index * arguments.classes;
   // The largest so far, of which the sum is: as of attention's scores.
   Real own = arguments.finds_maximum ? Real(-INFINITY) : load<Real>(arguments.maximum, index), sum = 0;
-  for (int64_t c = lane; c < arguments.classes; c += kLanes) {
-    if (global_of(arguments.shard, c) < 0) continue;
-    const Real logit = load<Real>(arguments.logits, first + c);
+  const int64_t known = first_ones(arguments.shard, arguments.classes), end = known < 0 ? arguments.classes : known;
+  MESHWRIGHT_UNROLL_SOME
+  for (int64_t c = lane; c < end; c += kLanes) {
+    const Real logit = Type::load(arguments.logits, first + c);
+    if (known < 0 && global_of(arguments.shard, c) < 0) continue;
     if (arguments.finds_maximum && logit > own) {
       sum = sum * exp(own - logit) + 1;
       own = logit;
@@ -71,10 +74,7 @@ MESHWRIGHT_DEVICE void find_terms(const LossArguments& arguments, int64_t index,
 }
 
 MESHWRIGHT_ROW_KERNEL(loss_terms, LossArguments) {
-  if (is_single(arguments.logits.element))
-    find_terms<float>(arguments, index, lane);
-  else
-    find_terms<double>(arguments, index, lane);
+  by_type([&](auto type) { find_terms(type, arguments, index, lane); }, arguments.logits);
 }
 
 // One index for all.
@@ -105,28 +105,29 @@ MESHWRIGHT_ROW_KERNEL(loss_combine, LossArguments) {
   if (lane == 0) store(arguments.result, index, arguments.has_count ? sum / load(arguments.count, 0) : sum);
 }
 
-template <class Real>
-MESHWRIGHT_DEVICE void find_gradient(const LossArguments& arguments, int64_t index, int lane) {
+template <class Type>
+MESHWRIGHT_DEVICE void find_gradient(Type, const LossArguments& arguments, int64_t index, int lane) {
+  using Real = typename Type::Real;
   const int64_t first = index * arguments.classes;
   Real scale = load<Real>(arguments.terms, 2 * arguments.positions + index) *
                load<Real>(arguments.gradient, arguments.reduction == LossReduction::none ? index : 0);
   if (arguments.has_count && scale != 0) scale /= load<Real>(arguments.count, 0);
   const Real largest = load<Real>(arguments.maximum, index), share = scale / load<Real>(arguments.terms, index);
   const int64_t label = local_of(arguments.shard, load<int64_t>(arguments.labels, index));
+  const int64_t known = first_ones(arguments.shard, arguments.classes);
+  MESHWRIGHT_UNROLL_SOME
   for (int64_t c = lane; c < arguments.classes; c += kLanes) {
+    const Real logit = Type::load(arguments.logits, first + c);
     Real slope = 0;
-    if (scale != 0 && global_of(arguments.shard, c) >= 0)
-      slope = exp(load<Real>(arguments.logits, first + c) - largest) * share - (c == label ? scale : Real(0));
-    store(arguments.result, first + c, slope);
+    if (scale != 0 && (known < 0 ? global_of(arguments.shard, c) >= 0 : c < known))
+      slope = exp(logit - largest) * share - (c == label ? scale : Real(0));
+    Type::store(arguments.result, first + c, slope);
   }
 }
 
 // One index a position.
 MESHWRIGHT_ROW_KERNEL(loss_gradient, LossArguments) {
-  if (is_single(arguments.logits.element) && is_single(arguments.result.element))
-    find_gradient<float>(arguments, index, lane);
-  else
-    find_gradient<double>(arguments, index, lane);
+  by_type([&](auto type) { find_gradient(type, arguments, index, lane); }, arguments.logits, arguments.result);
 }
 
 }  // namespace meshwright::cuda

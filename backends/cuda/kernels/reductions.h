@@ -38,22 +38,20 @@ struct ColumnSumArguments {
   View from, sums;
 };
 
-template <class Real>
-MESHWRIGHT_DEVICE void sum_columns(const ColumnSumArguments& a, int64_t index) {
+template <class Type>
+MESHWRIGHT_DEVICE void sum_columns(Type, const ColumnSumArguments& a, int64_t index) {
   const int64_t chunk = quotient(index, a.columns), column = index - chunk * a.columns,
                 last = (chunk + 1) * ColumnSumArguments::kChunk, end = last < a.rows ? last : a.rows;
-  Real sum = 0;
+  typename Type::Real sum = 0;
+  MESHWRIGHT_UNROLL_SOME
   for (int64_t row = chunk * ColumnSumArguments::kChunk; row < end; ++row)
-    sum += load<Real>(a.from, row * a.row_stride + column);
+    sum += Type::load(a.from, row * a.row_stride + column);
   store(a.sums, index, sum);
 }
 
 // One index a column of a chunk.
 MESHWRIGHT_KERNEL(column_sums, ColumnSumArguments) {
-  if (is_single(arguments.from.element))
-    sum_columns<float>(arguments, index);
-  else
-    sum_columns<double>(arguments, index);
+  by_type([&](auto type) { sum_columns(type, arguments, index); }, arguments.from);
 }
 
 // Lines of `extent` elements at a stride, each of which becomes its running sum.
