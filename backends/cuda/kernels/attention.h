@@ -84,17 +84,17 @@ MESHWRIGHT_DEVICE void normalize(const AttentionArguments& arguments, Real* row,
   }
 }
 
-// The same of a row that a warp has in its registers, made of type `kMade`.
+// The same of a row that a warp has in its registers, made of type `kMade`; without a mask.
 constexpr int kInRegisters = 32;  // of each lane
 template <Element kMade>
 MESHWRIGHT_DEVICE void normalize_held(const AttentionArguments& arguments, float* row, int64_t index, int lane) {
-  const int64_t reach = reach_of(arguments, index), mask = first_of_mask(arguments, index),
-                end = reach < arguments.s ? reach : arguments.s;
+  const int64_t reach = reach_of(arguments, index);
+  const int count = static_cast<int>(arguments.s), end = reach < count ? static_cast<int>(reach) : count;
   float held[kInRegisters], own = -INFINITY, sum = 0;
   MESHWRIGHT_UNROLL
   for (int i = 0; i < kInRegisters; ++i) {
-    const int64_t j = lane + i * kLanes;
-    held[i] = j < end ? masked(arguments, row[j], mask, j) : -INFINITY;
+    const int j = lane + i * kLanes;
+    held[i] = j < end ? row[j] : -INFINITY;
   }
   MESHWRIGHT_UNROLL
   for (int i = 0; i < kInRegisters; ++i) own = held[i] > own ? held[i] : own;
@@ -109,8 +109,8 @@ MESHWRIGHT_DEVICE void normalize_held(const AttentionArguments& arguments, float
   meet_lanes();
   MESHWRIGHT_UNROLL
   for (int i = 0; i < kInRegisters; ++i) {
-    const int64_t j = lane + i * kLanes;
-    if (j < arguments.s) store(row, kMade, j, held[i] * share);
+    const int j = lane + i * kLanes;
+    if (j < count) store(row, kMade, j, held[i] * share);
   }
 }
 
@@ -127,7 +127,7 @@ MESHWRIGHT_ROW_KERNEL(attention_probabilities, AttentionArguments) {
 // The same of scores that are there.
 MESHWRIGHT_ROW_KERNEL(attention_softmax, AttentionArguments) {
   float* row = arguments.weights + index * arguments.s;
-  if (arguments.s > kInRegisters * kLanes)
+  if (arguments.has_mask || arguments.s > kInRegisters * kLanes)
     normalize(arguments, row, arguments.weighs, arguments.first + index, lane);
   else if (arguments.weighs == Element::bfloat16)
     normalize_held<Element::bfloat16>(arguments, row, arguments.first + index, lane);
@@ -163,24 +163,24 @@ template <Element kWeighs>
 MESHWRIGHT_DEVICE void find_slopes(const AttentionArguments& arguments, int64_t index, int lane) {
   const int64_t query = arguments.first + index, reach = reach_of(arguments, query);
   float mean = 0;
-  MESHWRIGHT_UNROLL_SOME
   for (int64_t i = query * arguments.e + lane; i < (query + 1) * arguments.e; i += kLanes)
     mean += load<float>(arguments.gradient, i) * load<float>(arguments.output, i);
   mean = sum_of_lanes(mean);
+  const int count = static_cast<int>(arguments.s), end = reach < count ? static_cast<int>(reach) : count;
   const float* weights = arguments.weights + index * arguments.s;
   float* slopes = arguments.weight_slopes + index * arguments.s;
-  for (int64_t first = 0; first < arguments.s; first += kLanes * kInRegisters) {
+  for (int first = 0; first < count; first += kLanes * kInRegisters) {
     float held[kInRegisters];
     MESHWRIGHT_UNROLL
     for (int i = 0; i < kInRegisters; ++i) {
-      const int64_t j = first + lane + i * kLanes;
-      held[i] = j < arguments.s && j < reach ? load<float>(weights, kWeighs, j) * (slopes[j] - mean) : 0;
+      const int j = first + lane + i * kLanes;
+      held[i] = j < end ? load<float>(weights, kWeighs, j) * (slopes[j] - mean) : 0;
     }
     meet_lanes();
     MESHWRIGHT_UNROLL
     for (int i = 0; i < kInRegisters; ++i) {
-      const int64_t j = first + lane + i * kLanes;
-      if (j < arguments.s) store(slopes, kWeighs, j, held[i]);
+      const int j = first + lane + i * kLanes;
+      if (j < count) store(slopes, kWeighs, j, held[i]);
     }
     meet_lanes();
   }

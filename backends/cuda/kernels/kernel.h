@@ -234,11 +234,15 @@ template <Element kElement, class Computes>
 struct Typed {
   using Real = Computes;
   static constexpr Element element = kElement;
-  MESHWRIGHT_DEVICE static Real load(const View& view, int64_t at) {
-    return meshwright::cuda::load<Real>(view.data, kElement, at);
+  MESHWRIGHT_DEVICE static Real load(const void* data, Element /*element*/, int64_t at) {
+    return meshwright::cuda::load<Real>(data, kElement, at);
   }
+  MESHWRIGHT_DEVICE static void store(void* data, Element /*element*/, int64_t at, Real number) {
+    meshwright::cuda::store(data, kElement, at, number);
+  }
+  MESHWRIGHT_DEVICE static Real load(const View& view, int64_t at) { return load(view.data, kElement, at); }
   MESHWRIGHT_DEVICE static void store(const View& view, int64_t at, Real number) {
-    meshwright::cuda::store(view.data, kElement, at, number);
+    store(view.data, kElement, at, number);
   }
 };
 
@@ -246,6 +250,12 @@ struct Typed {
 template <class Computes>
 struct AnyType {
   using Real = Computes;
+  MESHWRIGHT_DEVICE static Real load(const void* data, Element element, int64_t at) {
+    return meshwright::cuda::load<Real>(data, element, at);
+  }
+  MESHWRIGHT_DEVICE static void store(void* data, Element element, int64_t at, Real number) {
+    meshwright::cuda::store(data, element, at, number);
+  }
   MESHWRIGHT_DEVICE static Real load(const View& view, int64_t at) { return meshwright::cuda::load<Real>(view, at); }
   MESHWRIGHT_DEVICE static void store(const View& view, int64_t at, Real number) {
     meshwright::cuda::store(view, at, number);

@@ -40,26 +40,35 @@ MESHWRIGHT_ROW_KERNEL(loss_maximum, LossArguments) {
   if (lane == 0) store(arguments.maximum, index, largest);
 }
 
+// The sum of exp(x - maximum), of the classes so far, of which the maximum may be found on the way: as of attention's
+// scores.
+template <class Real>
+struct LossSum {
+  Real maximum, sum = 0;
+
+  MESHWRIGHT_DEVICE void add(Real logit, bool finds_maximum) {
+    if (finds_maximum && logit > maximum) {
+      sum = sum * exp(maximum - logit) + 1;
+      maximum = logit;
+    } else if (logit != -INFINITY) {
+      sum += exp(logit - maximum);
+    }
+  }
+};
+
 template <class Type>
 MESHWRIGHT_DEVICE void find_terms(Type, const LossArguments& arguments, int64_t index, int lane) {
   using Real = typename Type::Real;
-  const int64_t first = index * arguments.classes;
-  // The largest so far, of which the sum is: as of attention's scores.
-  Real own = arguments.finds_maximum ? Real(-INFINITY) : load<Real>(arguments.maximum, index), sum = 0;
-  const int64_t known = first_ones(arguments.shard, arguments.classes), end = known < 0 ? arguments.classes : known;
+  const int64_t first = index * arguments.classes, known = first_ones(arguments.shard, arguments.classes);
+  LossSum<Real> own{arguments.finds_maximum ? Real(-INFINITY) : load<Real>(arguments.maximum, index)};
   MESHWRIGHT_UNROLL_SOME
-  for (int64_t c = lane; c < end; c += kLanes) {
-    const Real logit = Type::load(arguments.logits, first + c);
-    if (known < 0 && global_of(arguments.shard, c) < 0) continue;
-    if (arguments.finds_maximum && logit > own) {
-      sum = sum * exp(own - logit) + 1;
-      own = logit;
-    } else if (logit != -INFINITY) {
-      sum += exp(logit - own);
-    }
+  for (int64_t c = lane; c < known; c += kLanes)
+    own.add(Type::load(arguments.logits, first + c), arguments.finds_maximum);
+  for (int64_t c = lane; known < 0 && c < arguments.classes; c += kLanes) {
+    if (global_of(arguments.shard, c) >= 0) own.add(Type::load(arguments.logits, first + c), arguments.finds_maximum);
   }
-  const Real largest = maximum_of_lanes(own);
-  sum = sum_of_lanes(sum == 0 ? Real(0) : sum * exp(own - largest));
+  const Real largest = maximum_of_lanes(own.maximum);
+  const Real sum = sum_of_lanes(own.sum == 0 ? Real(0) : own.sum * exp(own.maximum - largest));
   if (lane != 0) return;
   if (arguments.finds_maximum) store(arguments.maximum, index, largest);
   const auto label = load<int64_t>(arguments.labels, index);
@@ -115,14 +124,15 @@ MESHWRIGHT_DEVICE void find_gradient(Type, const LossArguments& arguments, int64
   const Real largest = load<Real>(arguments.maximum, index), share = scale / load<Real>(arguments.terms, index);
   const int64_t label = local_of(arguments.shard, load<int64_t>(arguments.labels, index));
   const int64_t known = first_ones(arguments.shard, arguments.classes);
-  MESHWRIGHT_UNROLL_SOME
-  for (int64_t c = lane; c < arguments.classes; c += kLanes) {
+  const auto find = [&](int64_t c, bool is_there) {
     const Real logit = Type::load(arguments.logits, first + c);
     Real slope = 0;
-    if (scale != 0 && (known < 0 ? global_of(arguments.shard, c) >= 0 : c < known))
-      slope = exp(logit - largest) * share - (c == label ? scale : Real(0));
+    if (scale != 0 && is_there) slope = exp(logit - largest) * share - (c == label ? scale : Real(0));
     Type::store(arguments.result, first + c, slope);
-  }
+  };
+  MESHWRIGHT_UNROLL_SOME
+  for (int64_t c = lane; known >= 0 && c < arguments.classes; c += kLanes) find(c, c < known);
+  for (int64_t c = lane; known < 0 && c < arguments.classes; c += kLanes) find(c, global_of(arguments.shard, c) >= 0);
 }
 
 // One index a position.
