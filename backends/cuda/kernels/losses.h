@@ -46,13 +46,15 @@ template <class Real>
 struct LossSum {
   Real maximum, sum = 0;
 
-  MESHWRIGHT_DEVICE void add(Real logit, bool finds_maximum) {
-    if (finds_maximum && logit > maximum) {
-      sum = sum * exp(maximum - logit) + 1;
-      maximum = logit;
-    } else if (logit != -INFINITY) {
-      sum += exp(logit - maximum);
-    }
+  template <int kCount>
+  MESHWRIGHT_DEVICE void add(const Real (&logits)[kCount], bool finds_maximum) {
+    Real largest = maximum;
+    MESHWRIGHT_UNROLL
+    for (int i = 0; i < kCount; ++i) largest = finds_maximum && logits[i] > largest ? logits[i] : largest;
+    if (largest > maximum) sum = sum == 0 ? 0 : sum * exp(maximum - largest);
+    maximum = largest;
+    MESHWRIGHT_UNROLL
+    for (int i = 0; i < kCount; ++i) sum += logits[i] == -INFINITY ? 0 : exp(logits[i] - maximum);
   }
 };
 
@@ -61,11 +63,17 @@ MESHWRIGHT_DEVICE void find_terms(Type, const LossArguments& arguments, int64_t 
   using Real = typename Type::Real;
   const int64_t first = index * arguments.classes, known = first_ones(arguments.shard, arguments.classes);
   LossSum<Real> own{arguments.finds_maximum ? Real(-INFINITY) : load<Real>(arguments.maximum, index)};
-  MESHWRIGHT_UNROLL_SOME
-  for (int64_t c = lane; c < known; c += kLanes)
-    own.add(Type::load(arguments.logits, first + c), arguments.finds_maximum);
-  for (int64_t c = lane; known < 0 && c < arguments.classes; c += kLanes) {
-    if (global_of(arguments.shard, c) >= 0) own.add(Type::load(arguments.logits, first + c), arguments.finds_maximum);
+  constexpr int kSome = 8;  // that are read together
+  int64_t c = lane;
+  for (; c + (kSome - 1) * kLanes < known; c += kSome * kLanes) {
+    Real some[kSome];
+    MESHWRIGHT_UNROLL
+    for (int i = 0; i < kSome; ++i) some[i] = Type::load(arguments.logits, first + c + i * kLanes);
+    own.add(some, arguments.finds_maximum);
+  }
+  for (; c < arguments.classes; c += kLanes) {
+    const Real one[] = {Type::load(arguments.logits, first + c)};
+    if (known < 0 ? global_of(arguments.shard, c) >= 0 : c < known) own.add(one, arguments.finds_maximum);
   }
   const Real largest = maximum_of_lanes(own.maximum);
   const Real sum = sum_of_lanes(own.sum == 0 ? Real(0) : own.sum * exp(own.maximum - largest));
