@@ -57,6 +57,7 @@ class Terms {
   // inside of this one.
   struct Saver {
     std::uint32_t variable = 0;
+    ValueId value = kNoId;
     Bytes bytes;
     bool holds = false;  // at its backward's fullest moment
   };
@@ -170,7 +171,7 @@ class Terms {
     const Node& node = node_of(i);
     const NodeBackward& backward = backward_of(i);
     const auto saver_of = [&](ValueId id, const Bytes& bytes, bool holds) {
-      return Saver{i, scaled(bytes, std::min(type(root_[id]).bytes(), type(id).bytes()), type(id).bytes()), holds};
+      return Saver{i, id, scaled(bytes, std::min(type(root_[id]).bytes(), type(id).bytes()), type(id).bytes()), holds};
     };
     for (std::uint32_t port = 0; port < node.results.size(); ++port) {
       if (!backward.saves_result[port]) continue;
@@ -267,29 +268,35 @@ class Terms {
 
   void add_saved(ValueId root, const Group& group) {
     add_saved_late(root, group);
-    const std::size_t savers = group.savers.size();
     const std::int64_t outside = savers_outside(root);
-    for (std::size_t s = 0; s < savers; ++s) {
-      const Saver& saver = group.savers[s];
-      const std::int32_t last = backward_at(saver.variable) + (saver.holds ? 1 : 0);
-      const std::int32_t until = group.taken_over >= 0 ? std::min(last, group.taken_over) : last;
-      if (savers > kMostSharing) {
-        add(saver.variable, forward_at(saver.variable), until, scaled(saver.bytes, 1, static_cast<std::int64_t>(savers) + outside));
+    for (std::size_t s = 0; s < group.savers.size(); ++s) {
+      auto term = static_cast<std::uint32_t>(problem_.space.memory.size());
+      add_shares(group, s, outside);
+      for (; term < problem_.space.memory.size(); ++term) problem_.saved.push_back({term, group.savers[s].value});
+    }
+  }
+
+  // Of one saver.
+  void add_shares(const Group& group, std::size_t s, std::int64_t outside) {
+    const std::size_t savers = group.savers.size();
+    const Saver& saver = group.savers[s];
+    const std::int32_t last = backward_at(saver.variable) + (saver.holds ? 1 : 0);
+    const std::int32_t until = group.taken_over >= 0 ? std::min(last, group.taken_over) : last;
+    if (savers > kMostSharing) {
+      add(saver.variable, forward_at(saver.variable), until, scaled(saver.bytes, 1, static_cast<std::int64_t>(savers) + outside));
+      return;
+    }
+    // From when the k-th saver has begun until the next does, and again when it has ended, k of them share.
+    for (std::size_t k = s; k < savers; ++k) {
+      const Bytes share = scaled(saver.bytes, 1, static_cast<std::int64_t>(k) + 1 + outside);
+      const std::int32_t begin = forward_at(group.savers[k].variable);
+      if (k + 1 == savers) {
+        add(saver.variable, begin, std::min(until, backward_at(group.savers[k].variable) + (s == k && !saver.holds ? 0 : 1)), share);
         continue;
       }
-      // From when the k-th saver has begun until the next does, and again when it has ended, k of them share.
-      for (std::size_t k = s; k < savers; ++k) {
-        const Bytes share = scaled(saver.bytes, 1, static_cast<std::int64_t>(k) + 1 + outside);
-        const std::int32_t begin = forward_at(group.savers[k].variable);
-        if (k + 1 == savers) {
-          add(saver.variable, begin, std::min(until, backward_at(group.savers[k].variable) + (s == k && !saver.holds ? 0 : 1)), share);
-          continue;
-        }
-        const std::uint32_t next = group.savers[k + 1].variable;
-        add(saver.variable, begin, std::min(forward_at(next), until), share);
-        add(saver.variable, backward_at(next) + 1, std::min(until, backward_at(group.savers[k].variable) + (s == k && !saver.holds ? 0 : 1)),
-            share);
-      }
+      const std::uint32_t next = group.savers[k + 1].variable;
+      add(saver.variable, begin, std::min(forward_at(next), until), share);
+      add(saver.variable, backward_at(next) + 1, std::min(until, backward_at(group.savers[k].variable) + (s == k && !saver.holds ? 0 : 1)), share);
     }
   }
 

@@ -160,6 +160,12 @@ struct StrategyFilter {
 
 struct EdgePrices;  // private to the kernel
 
+// That a term of the space's memory is of what its variable keeps for its backward.
+struct SavedTerm {
+  std::uint32_t term = 0;   // index into StrategySpace::memory
+  ValueId value = kNoId;    // an operand of the variable's node, or a result
+};
+
 // The references that were given to build_problem must outlive it.
 struct Problem {
   std::vector<Variable> variables;
@@ -168,6 +174,7 @@ struct Problem {
   std::size_t strategies = 0;      // in all
   std::shared_ptr<const EdgePrices> edge_prices;
   Recomputation recomputation;     // of ProblemInput::recomputed
+  std::vector<SavedTerm> saved;    // ascending; without what is made again
 };
 
 // If the model has no backward (ModelAnalysis), every operand of a differentiable op counts as saved.
