@@ -122,6 +122,10 @@ Result<Assignment> FittedSolver::assign(const ProblemInput& input, Problem& prob
 }
 
 Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& problem, std::int64_t budget, std::int64_t most_work) const {
+  return search(input, problem, budget, most_work, [&](Assignment answer) { return fit(input, problem, std::move(answer), budget); });
+}
+
+Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& problem, std::int64_t budget, std::int64_t most_work, const Fit& fit_answer) const {
   FittedSearch found;
   Result<Assignment> answer = assign(input, problem, budget, most_work, found.without_budget);
   if (!answer) return answer.error();
@@ -137,7 +141,7 @@ Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& pr
       refused = asked;
     } else {
       const std::int64_t counted = answer->peak_bytes;
-      Result<FittedPlan> fitted = fit(input, problem, std::move(*answer), budget);
+      Result<FittedPlan> fitted = fit_answer(std::move(*answer));
       if (!fitted) return fitted.error();
       const std::int64_t over = excess_bytes(fitted->plan, budget);
       if (over <= 0) {

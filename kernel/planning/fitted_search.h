@@ -45,6 +45,8 @@ struct FittedSearch {
 class FittedSolver {
  public:
   using Solve = std::function<Result<Assignment>(const ModelProblem&, std::int64_t budget, std::int64_t most_work)>;
+  // The plan of an answer.
+  using Fit = std::function<Result<FittedPlan>(Assignment)>;
   // Errors: those of lowering.
   using Lower = std::function<Result<Program>(const Plan&)>;
 
@@ -56,6 +58,9 @@ class FittedSolver {
   // bound is that of the budget itself. Where the budget binds the solver may take `most_work` of work, and as much again
   // for all that is asked for after that. `problem` is as it was when this returns.
   Result<FittedSearch> search(const ProblemInput& input, Problem& problem, std::int64_t budget, std::int64_t most_work = kAnyWork) const;
+
+  // The same for a problem whose answers become plans in another way. The last one that was made is the answer's.
+  Result<FittedSearch> search(const ProblemInput& input, Problem& problem, std::int64_t budget, std::int64_t most_work, const Fit& fit) const;
 
   // The best choice by the search's terms alone, as far as so much work finds it where the budget binds. `problem` is as it was when this returns.
   Result<Assignment> assign(const ProblemInput& input, Problem& problem, std::int64_t budget, std::int64_t most_work = kAnyWork) const;

@@ -33,13 +33,6 @@ Classes classes_of(std::size_t strategies, const std::vector<Bytes>& terms) {
   return made;
 }
 
-// By how many a term's bytes are shared.
-std::int64_t sharers(const Bytes& whole, const Bytes& share) {
-  const auto most = std::ranges::max_element(whole) - whole.begin();
-  const auto at = static_cast<std::size_t>(most);
-  return share[at] > 0 ? std::max<std::int64_t>(1, (whole[at] + share[at] - 1) / share[at]) : 1;
-}
-
 }  // namespace
 
 JointSpace::JointSpace(const ProblemInput& input, const Problem& kept, const Problem& again, const RecomputePins& pins)
@@ -47,7 +40,6 @@ JointSpace::JointSpace(const ProblemInput& input, const Problem& kept, const Pro
   find_states();
   find_times();
   add_variables();
-  add_edges();
   add_memory();
 }
 
@@ -58,20 +50,24 @@ bool JointSpace::is_view(std::uint32_t variable) const {
   return here.kind == VariableKind::node && input_.model.backward->memory.nodes[here.node].view;
 }
 
+const ProblemEdge* JointSpace::followed(std::uint32_t variable) const {
+  if (kept_.variables[variable].kind != VariableKind::fork && !is_view(variable)) return nullptr;
+  const auto [first, last] = edges_to_.equal_range(variable);
+  const auto edge = std::find_if(first, last, [&](const auto& e) { return kept_.edges[e.second].to_port == 0; });
+  return edge == last ? nullptr : &kept_.edges[edge->second];
+}
+
 void JointSpace::find_states() {
   may_run_.assign(kept_.variables.size(), false);
   variable_of_.assign(input_.graph().nodes.size(), kNoId);
-  std::vector<std::uint32_t> edge_to(kept_.variables.size(), kNoId);  // of a fork, and of the first operand of a view
-  for (std::uint32_t e = 0; e < kept_.edges.size(); ++e) {
-    edges_to_.emplace(kept_.edges[e].to, e);
-    if (kept_.edges[e].to_port == 0) edge_to[kept_.edges[e].to] = e;
-  }
+  for (std::uint32_t e = 0; e < kept_.edges.size(); ++e) edges_to_.emplace(kept_.edges[e].to, e);
   for (std::uint32_t i = 0; i < may_run_.size(); ++i) {
     const Variable& here = kept_.variables[i];
     if (here.kind == VariableKind::node) variable_of_[here.node] = i;
-    const bool follows = edge_to[i] != kNoId && (here.kind == VariableKind::fork || is_view(i)) && is_made(kept_.edges[edge_to[i]]);
-    if (here.kind == VariableKind::fork) may_run_[i] = follows;
-    else if (here.kind == VariableKind::node) may_run_[i] = again_.recomputation.runs(here.node) && (!is_view(i) || follows);
+    const ProblemEdge* edge = followed(i);
+    const bool runs = here.kind != VariableKind::node || again_.recomputation.runs(here.node);
+    if (here.kind == VariableKind::fork || is_view(i)) may_run_[i] = runs && edge != nullptr && is_made(*edge);
+    else may_run_[i] = here.kind == VariableKind::node && runs;
   }
 }
 
@@ -118,38 +114,39 @@ void JointSpace::find_times() {
 // --- costs ---
 
 void JointSpace::add_variables() {
-  space_.fixed_bytes = kept_.space.fixed_bytes;
-  for (std::uint32_t i = 0; i < may_run_.size(); ++i) {
-    const std::vector<Ticks>&kept = kept_.space.nodes[i].costs, &again = again_.space.nodes[i].costs;
-    SpaceNode node{kept_.space.nodes[i].name, kept};
-    if (may_run_[i]) {
-      const Variable& here = kept_.variables[i];
-      const bool op = here.kind == VariableKind::node && !is_view(i);
-      for (std::size_t s = 0; s < kept.size(); ++s) {
-        node.costs.push_back(op && pins_.never_runs(here.node) ? kForbidden : std::max(kept[s], again[s]));
-        if (op && pins_.must_run(here.node)) node.costs[s] = kForbidden;
-      }
-    }
-    space_.nodes.push_back(std::move(node));
-  }
+  frame_.fixed_bytes = kept_.space.fixed_bytes;
+  for (std::uint32_t i = 0; i < may_run_.size(); ++i) frame_.nodes.push_back({kept_.space.nodes[i].name, std::vector<Ticks>(strategies(i) * (may_run_[i] ? 2 : 1), 0)});
 }
 
-void JointSpace::add_edges() {
+StrategySpace JointSpace::priced(const StrategySpace& kept, const StrategySpace& again) const {
+  StrategySpace space = frame_;
+  for (std::uint32_t i = 0; i < may_run_.size(); ++i) {
+    std::vector<Ticks>& costs = space.nodes[i].costs;
+    std::ranges::copy(kept.nodes[i].costs, costs.begin());
+    if (!may_run_[i]) continue;
+    const Variable& here = kept_.variables[i];
+    const bool op = here.kind == VariableKind::node && !is_view(i);
+    for (std::size_t s = 0; s < strategies(i); ++s) {
+      costs[strategies(i) + s] = op && pins_.never_runs(here.node) ? kForbidden : std::max(costs[s], again.nodes[i].costs[s]);
+      if (op && pins_.must_run(here.node)) costs[s] = kForbidden;
+    }
+  }
+  std::map<EdgeKind, std::uint32_t> tables;
   for (std::size_t e = 0; e < kept_.edges.size(); ++e) {
     const ProblemEdge& edge = kept_.edges[e];
     const Variable& user = kept_.variables[edge.to];
-    const std::uint32_t once = kept_.space.edges[e].table, twice = again_.space.edges[e].table;
     const bool made = is_made(edge), follows = may_run_[edge.to] && (user.kind == VariableKind::fork || is_view(edge.to));
     const bool saves = user.kind == VariableKind::node && input_.model.backward->memory.nodes[user.node].saves_operand[edge.to_port];
-    const EdgeKind kind{once, twice, may_run_[edge.from], may_run_[edge.to], made, made && follows, saves};
-    const auto [known, is_new] = table_of_.try_emplace(kind, static_cast<std::uint32_t>(space_.tables.size()));
-    if (is_new) space_.tables.push_back(edge_table(kind));
-    space_.edges.push_back({edge.from, edge.to, known->second});
+    const EdgeKind kind{kept.edges[e].table, again.edges[e].table, edge.of_parameter, may_run_[edge.from], may_run_[edge.to], made, made && follows, saves};
+    const auto [known, is_new] = tables.try_emplace(kind, static_cast<std::uint32_t>(space.tables.size()));
+    if (is_new) space.tables.push_back(edge_table(kind, kept.tables[kind.once], again.tables[kind.twice]));
+    space.edges.push_back({edge.from, edge.to, known->second});
   }
+  return space;
 }
 
-CostTable JointSpace::edge_table(const EdgeKind& kind) const {
-  const CostTable &once = kept_.space.tables[kind.once], &twice = again_.space.tables[kind.twice];
+// Gathers of a parameter for the backward are no more with what runs again, but may be sooner, whoever asks for it.
+CostTable JointSpace::edge_table(const EdgeKind& kind, const CostTable& once, const CostTable& twice) {
   CostTable table{once.rows * (kind.from_states ? 2U : 1U), once.columns * (kind.to_states ? 2U : 1U), {}};
   table.costs.reserve(std::size_t{table.rows} * table.columns);
   for (std::uint32_t row = 0; row < table.rows; ++row) {
@@ -158,6 +155,7 @@ CostTable JointSpace::edge_table(const EdgeKind& kind) const {
       const bool runs = column >= once.columns;
       const std::size_t at = std::size_t{row % once.rows} * once.columns + column % once.columns;
       if (kind.follows && runs != made) table.costs.push_back(kForbidden);
+      else if (kind.of_parameter) table.costs.push_back(std::min(once.costs[at], twice.costs[at]));
       else table.costs.push_back(runs || (made && kind.saves) ? std::max(once.costs[at], twice.costs[at]) : once.costs[at]);
     }
   }
@@ -167,13 +165,13 @@ CostTable JointSpace::edge_table(const EdgeKind& kind) const {
 // --- bytes ---
 
 void JointSpace::add_memory() {
-  std::map<std::pair<std::uint32_t, ValueId>, std::vector<std::uint32_t>> saved;  // terms, by variable and value
+  std::map<std::pair<std::uint32_t, ValueId>, std::vector<SavedTerm>> saved;  // by variable and value
   std::set<std::uint32_t> by_choice;
   for (const SavedTerm& term : kept_.saved) {
     const std::uint32_t variable = kept_.space.memory[term.term].node;
     const ProblemEdge* edge = edge_of(variable, term.value);
     if (!may_run_[variable] && (edge == nullptr || !is_made(*edge))) continue;
-    saved[{variable, term.value}].push_back(term.term);
+    saved[{variable, term.value}].push_back(term);
     by_choice.insert(term.term);
   }
   for (std::uint32_t t = 0; t < kept_.space.memory.size(); ++t) {
@@ -194,7 +192,7 @@ const ProblemEdge* JointSpace::edge_of(std::uint32_t variable, ValueId value) co
 }
 
 void JointSpace::hold(std::uint32_t node, std::int32_t begin, std::int32_t end, Bytes bytes) {
-  if (begin < end && std::ranges::any_of(bytes, [](std::int64_t b) { return b > 0; })) space_.memory.push_back({node, begin, end, std::move(bytes)});
+  if (begin < end && std::ranges::any_of(bytes, [](std::int64_t b) { return b > 0; })) frame_.memory.push_back({node, begin, end, std::move(bytes)});
 }
 
 // By state and strategy.
@@ -204,59 +202,78 @@ Bytes JointSpace::in_states(std::uint32_t variable, const Bytes& kept, const Byt
   return made;
 }
 
-// What a saver has from its forward on, or only from when it is made again: where it runs again itself, or what makes the value does.
-void JointSpace::add_saved(std::uint32_t variable, ValueId value, const std::vector<std::uint32_t>& terms) {
+// What a saver has from its forward on, or only from when it is made again: where it runs again itself, or what makes the value does. Of other microbatches in flight
+// nothing is made again yet.
+void JointSpace::add_saved(std::uint32_t variable, ValueId value, const std::vector<SavedTerm>& terms) {
   const ProblemEdge* edge = edge_of(variable, value);
   const bool made = edge != nullptr && is_made(*edge), runs = may_run_[variable];
-  const std::vector<MemoryTerm>& memory = kept_.space.memory;
-  std::vector<Bytes> bytes;
-  for (const std::uint32_t term : terms) bytes.push_back(memory[term].bytes);
-  if (runs && edge != nullptr) {
-    std::vector<Share> shares;
-    for (const std::uint32_t t : terms) shares.push_back({sharers(bytes_taken(*edge), memory[t].bytes), memory[t].begin, std::min(memory[t].end, earliest_[variable])});
-    keep_for(*edge, shares);
-  }
-  if (!made) {
-    const Bytes none(strategies(variable), 0);
-    const bool has_result = std::ranges::find(input_.graph().nodes[kept_.variables[variable].node].results, value) != input_.graph().nodes[kept_.variables[variable].node].results.end();
-    const bool is_late = runs && (!has_result || again_.recomputation.makes(value));
-    for (const std::uint32_t t : terms) {
-      const MemoryTerm& term = memory[t];
-      const std::int32_t late = is_late ? std::clamp(latest_[variable], term.begin, term.end) : term.begin;
-      hold(variable, term.begin, late, in_states(variable, term.bytes, none));
-      hold(variable, late, term.end, in_states(variable, term.bytes, term.bytes));
-    }
+  if (runs && edge != nullptr) keep_for(*edge, shares_of(*edge, terms));
+  if (made) {
+    add_saved_of_made(*edge, terms);
     return;
   }
-  // A node with a value for whether the maker runs, whether the saver does, and each class of bytes.
-  const Classes classes = classes_of(strategies(variable), bytes);
+  const std::vector<ValueId>& results = input_.graph().nodes[kept_.variables[variable].node].results;
+  const Value& saved_value = input_.graph().values[value];
+  const bool is_result = std::ranges::find(results, value) != results.end(), is_remade = saved_value.requires_gradient || saved_value.producer == kNoId;
+  const bool is_late = runs && (is_result ? again_.recomputation.makes(value) : is_remade);
+  const Bytes none(strategies(variable), 0);
+  for (const SavedTerm& saved : terms) {
+    const MemoryTerm& term = kept_.space.memory[saved.term];
+    const std::int32_t late = !is_late ? term.begin : saved.of_others ? term.end : std::clamp(latest_[variable], term.begin, term.end);
+    hold(variable, term.begin, late, in_states(variable, term.bytes, none));
+    hold(variable, late, term.end, in_states(variable, term.bytes, term.bytes));
+  }
+}
+
+// By a node with a value for whether the maker runs again, whether the saver does, and each class of bytes.
+void JointSpace::add_saved_of_made(const ProblemEdge& edge, const std::vector<SavedTerm>& terms) {
+  const std::vector<MemoryTerm>& memory = kept_.space.memory;
+  const bool runs = may_run_[edge.to];
+  std::vector<Bytes> bytes;
+  for (const SavedTerm& saved : terms) bytes.push_back(memory[saved.term].bytes);
+  const Classes classes = classes_of(strategies(edge.to), bytes);
   const auto count = static_cast<std::uint32_t>(classes.bytes.size());
   const std::uint32_t user_states = runs ? 2 : 1, values = 2 * user_states * count;
-  const std::uint32_t node = add_node(space_.nodes[variable].name + " keeps " + input_.graph().values[value].name, values);
-  const auto at = [&](std::uint32_t by_maker, std::uint32_t by_user, std::uint32_t c) { return (by_maker * user_states + by_user) * count + c; };
-  tie(variable, node, [&](std::uint32_t s, bool again, std::uint32_t v) { return v % count == classes.of[s] && (v / count % user_states == 1) == again; });
-  tie(edge->from, node, [&](std::uint32_t, bool again, std::uint32_t v) { return (v / count / user_states == 1) == again; });
-  const std::int32_t of_maker = latest_[variable_of_[input_.graph().values[owner_[value]].producer]], of_user = runs ? latest_[variable] : 0;
+  const std::uint32_t node = add_node(frame_.nodes[edge.to].name + " keeps " + input_.graph().values[edge.value].name, values);
+  const auto maker_runs = [&](std::uint32_t v) { return v / count / user_states == 1; };
+  const auto user_runs = [&](std::uint32_t v) { return v / count % user_states == 1; };
+  tie(edge.to, node, [&](std::uint32_t s, bool again, std::uint32_t v) { return v % count == classes.of[s] && user_runs(v) == again; });
+  tie(edge.from, node, [&](std::uint32_t, bool again, std::uint32_t v) { return maker_runs(v) == again; });
+  const std::int32_t of_maker = latest_[variable_of_[input_.graph().values[owner_[edge.value]].producer]], of_user = latest_[edge.to];
+  const auto late = [&](std::uint32_t v) {
+    if (maker_runs(v)) return user_runs(v) ? std::min(of_maker, of_user) : of_maker;
+    return user_runs(v) ? of_user : 0;
+  };
   for (std::size_t t = 0; t < terms.size(); ++t) {
-    const MemoryTerm& term = memory[terms[t]];
+    const MemoryTerm& term = memory[terms[t].term];
     std::vector<std::int32_t> moments = {term.begin, term.end};
-    for (const std::int32_t late : {of_maker, of_user}) {
-      if (late > term.begin && late < term.end) moments.push_back(late);
+    for (const std::int32_t moment : {of_maker, of_user}) {
+      if (moment > term.begin && moment < term.end) moments.push_back(moment);
     }
     std::ranges::sort(moments);
     for (std::size_t m = 0; m + 1 < moments.size(); ++m) {
       Bytes held(values, 0);
-      for (std::uint32_t by_maker = 0; by_maker < 2; ++by_maker) {
-        for (std::uint32_t by_user = 0; by_user < user_states; ++by_user) {
-          std::int32_t late = 0;
-          if (by_maker == 1) late = of_maker;
-          if (by_user == 1) late = by_maker == 1 ? std::min(late, of_user) : of_user;
-          for (std::uint32_t c = 0; c < count; ++c) held[at(by_maker, by_user, c)] = moments[m] >= late ? classes.bytes[c][t] : 0;
-        }
+      for (std::uint32_t v = 0; v < values; ++v) {
+        const bool there = terms[t].of_others ? !maker_runs(v) && !user_runs(v) : moments[m] >= late(v);
+        if (there) held[v] = classes.bytes[v % count][t];
       }
       hold(node, moments[m], moments[m + 1], std::move(held));
     }
   }
+}
+
+// Of what a user keeps, as its terms share it, until it runs again.
+std::vector<JointSpace::Share> JointSpace::shares_of(const ProblemEdge& edge, const std::vector<SavedTerm>& terms) const {
+  std::vector<Share> shares;
+  const Bytes whole = bytes_taken(edge);
+  const std::ptrdiff_t largest = std::ranges::max_element(whole) - whole.begin();
+  const auto at = static_cast<std::size_t>(largest);
+  for (const SavedTerm& saved : terms) {
+    const MemoryTerm& term = kept_.space.memory[saved.term];
+    const std::int32_t end = saved.of_others ? term.end : std::min(term.end, earliest_[edge.to]);
+    if (whole[at] > 0) shares.push_back({term.bytes[at], whole[at], term.begin, end});
+  }
+  return shares;
 }
 
 // What a user takes along an edge, as it takes it; and as it is made.
@@ -291,7 +308,7 @@ void JointSpace::keep_for(const ProblemEdge& edge, const std::vector<Share>& sha
   const Classes classes = classes_of(strategies(edge.from), {bytes_made(edge)});
   const auto count = static_cast<std::uint32_t>(classes.bytes.size());
   const std::uint32_t not_run = count, made_again = count + 1;
-  const std::uint32_t node = add_node(space_.nodes[edge.to].name + " takes " + input_.graph().values[edge.value].name, count + (made ? 2U : 1U));
+  const std::uint32_t node = add_node(frame_.nodes[edge.to].name + " takes " + input_.graph().values[edge.value].name, count + (made ? 2U : 1U));
   tie(edge.to, node, [&](std::uint32_t, bool again, std::uint32_t v) { return (v != not_run) == again; });
   tie(edge.from, node, [&](std::uint32_t s, bool again, std::uint32_t v) {
     if (v == not_run) return true;
@@ -299,8 +316,8 @@ void JointSpace::keep_for(const ProblemEdge& edge, const std::vector<Share>& sha
   });
   for (const Share& share : shares) {
     Bytes held;
-    for (const Bytes& bytes : classes.bytes) held.push_back(bytes[0] / share.sharers);
-    held.resize(space_.nodes[node].costs.size(), 0);
+    for (const Bytes& bytes : classes.bytes) held.push_back(static_cast<std::int64_t>(static_cast<__int128>(bytes[0]) * share.part / share.whole));
+    held.resize(frame_.nodes[node].costs.size(), 0);
     hold(node, share.begin, share.end, std::move(held));
   }
 }
@@ -316,26 +333,26 @@ void JointSpace::add_kept_for_others() {
     if (runs && !edge.of_parameter && !saved.contains(owner)) users[owner].push_back(&edge);
   }
   for (const auto& [owner, edges] : users) {
-    for (const ProblemEdge* edge : edges) keep_for(*edge, {{static_cast<std::int64_t>(edges.size()), static_cast<std::int32_t>(kept_.variables.size()), earliest_[edge->to]}});
+    for (const ProblemEdge* edge : edges) keep_for(*edge, {{1, static_cast<std::int64_t>(edges.size()), static_cast<std::int32_t>(kept_.variables.size()), earliest_[edge->to]}});
   }
 }
 
 std::uint32_t JointSpace::add_node(std::string name, std::size_t values) {
-  space_.nodes.push_back({std::move(name), std::vector<Ticks>(values, 0)});
-  return static_cast<std::uint32_t>(space_.nodes.size() - 1);
+  frame_.nodes.push_back({std::move(name), std::vector<Ticks>(values, 0)});
+  return static_cast<std::uint32_t>(frame_.nodes.size() - 1);
 }
 
 template <class Allows>
 void JointSpace::tie(std::uint32_t variable, std::uint32_t node, Allows allows) {
-  const auto rows = static_cast<std::uint32_t>(space_.nodes[variable].costs.size()), columns = static_cast<std::uint32_t>(space_.nodes[node].costs.size());
+  const auto rows = static_cast<std::uint32_t>(frame_.nodes[variable].costs.size()), columns = static_cast<std::uint32_t>(frame_.nodes[node].costs.size());
   const auto each = static_cast<std::uint32_t>(strategies(variable));
   CostTable table{rows, columns, {}};
   for (std::uint32_t row = 0; row < rows; ++row) {
     for (std::uint32_t column = 0; column < columns; ++column) table.costs.push_back(allows(row % each, row >= each, column) ? 0 : kForbidden);
   }
-  const auto [known, is_new] = ties_.try_emplace({rows, columns, table.costs}, static_cast<std::uint32_t>(space_.tables.size()));
-  if (is_new) space_.tables.push_back(std::move(table));
-  space_.edges.push_back({variable, node, known->second});
+  const auto [known, is_new] = ties_.try_emplace({rows, columns, table.costs}, static_cast<std::uint32_t>(frame_.tables.size()));
+  if (is_new) frame_.tables.push_back(std::move(table));
+  frame_.edges.push_back({variable, node, known->second});
 }
 
 // --- answers ---
@@ -346,12 +363,46 @@ std::vector<std::uint32_t> JointSpace::layouts(std::span<const std::uint32_t> an
   return made;
 }
 
+std::vector<bool> JointSpace::again(std::span<const std::uint32_t> answer) const {
+  std::vector<bool> made;
+  for (std::uint32_t i = 0; i < may_run_.size(); ++i) made.push_back(answer[i] >= strategies(i));
+  return made;
+}
+
 std::vector<std::string> JointSpace::recomputed(std::span<const std::uint32_t> answer) const {
   std::vector<bool> ops(input_.graph().nodes.size(), false);
   for (std::uint32_t i = 0; i < may_run_.size(); ++i) {
-    if (may_run_[i] && kept_.variables[i].kind == VariableKind::node && !is_view(i)) ops[kept_.variables[i].node] = answer[i] >= strategies(i);
+    if (kept_.variables[i].kind == VariableKind::node && !is_view(i)) ops[kept_.variables[i].node] = answer[i] >= strategies(i);
   }
   return recomputed_names(input_.model, ops);
+}
+
+std::optional<std::vector<std::uint32_t>> JointSpace::answer(std::span<const std::uint32_t> layouts, const Recomputation& recomputation) const {
+  std::vector<std::uint32_t> made(layouts.begin(), layouts.end());
+  for (std::uint32_t i = 0; i < may_run_.size(); ++i) {
+    if (!may_run_[i]) continue;
+    const ProblemEdge* edge = followed(i);
+    const bool runs = edge != nullptr ? made[edge->from] >= strategies(edge->from) : recomputation.runs(kept_.variables[i].node);
+    if (runs) made[i] += static_cast<std::uint32_t>(strategies(i));
+  }
+  return completed(made);
+}
+
+std::optional<std::vector<std::uint32_t>> JointSpace::completed(std::span<const std::uint32_t> variables) const {
+  std::vector<std::uint32_t> answer(variables.begin(), variables.begin() + static_cast<std::ptrdiff_t>(may_run_.size()));
+  std::vector<std::vector<bool>> allowed;
+  for (std::size_t node = answer.size(); node < frame_.nodes.size(); ++node) allowed.emplace_back(frame_.nodes[node].costs.size(), true);
+  for (const SpaceEdge& tie : frame_.edges) {
+    const CostTable& table = frame_.tables[tie.table];
+    std::vector<bool>& values = allowed[tie.to - may_run_.size()];
+    for (std::uint32_t v = 0; v < table.columns; ++v) values[v] = values[v] && table.costs[std::size_t{answer[tie.from]} * table.columns + v] < kForbidden;
+  }
+  for (const std::vector<bool>& values : allowed) {
+    const auto value = std::ranges::find(values, true);
+    if (value == values.end()) return std::nullopt;
+    answer.push_back(static_cast<std::uint32_t>(value - values.begin()));
+  }
+  return answer;
 }
 
 }  // namespace meshwright

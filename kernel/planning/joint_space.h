@@ -16,6 +16,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -32,26 +33,35 @@ class JointSpace {
   // `kept` and `again` are problems of the same model and mesh, in which nothing and in which every block runs again.
   JointSpace(const ProblemInput& input, const Problem& kept, const Problem& again, const RecomputePins& pins);
 
-  [[nodiscard]] const StrategySpace& space() const { return space_; }
+  // With the costs of the problems; and with those that other spaces have in place of theirs.
+  [[nodiscard]] StrategySpace space() const { return priced(kept_.space, again_.space); }
+  [[nodiscard]] StrategySpace priced(const StrategySpace& kept, const StrategySpace& again) const;
 
-  // Of an answer: the choice of the problem's variables, and ProblemInput::recomputed.
+  // Of an answer: the choice of the problem's variables, which of them run again, and ProblemInput::recomputed.
   [[nodiscard]] std::vector<std::uint32_t> layouts(std::span<const std::uint32_t> answer) const;
+  [[nodiscard]] std::vector<bool> again(std::span<const std::uint32_t> answer) const;
   [[nodiscard]] std::vector<std::string> recomputed(std::span<const std::uint32_t> answer) const;
+
+  // An answer whose first values are those of the problem's variables: the others follow from them. Nothing where these contradict each other.
+  [[nodiscard]] std::optional<std::vector<std::uint32_t>> completed(std::span<const std::uint32_t> variables) const;
+
+  // The answer of a choice where this runs again.
+  [[nodiscard]] std::optional<std::vector<std::uint32_t>> answer(std::span<const std::uint32_t> layouts, const Recomputation& recomputation) const;
 
  private:
   using Bytes = std::vector<std::int64_t>;
 
-  // What an edge's table is made of: those of both problems, which of its ends may run again, whether what comes along it is made again then, whether its user runs again
+  // What an edge's table is made of: those of both spaces, which of its ends may run again, whether what comes along it is made again then, whether its user runs again
   // exactly then, and whether its user keeps it.
   struct EdgeKind {
     std::uint32_t once, twice;
-    bool from_states, to_states, made, follows, saves;
+    bool of_parameter, from_states, to_states, made, follows, saves;
     auto operator<=>(const EdgeKind&) const = default;
   };
 
-  // So many share a storage in [begin, end).
+  // Such a part of a storage is somebody's in [begin, end); more than one where several microbatches are in flight.
   struct Share {
-    std::int64_t sharers = 1;
+    std::int64_t part = 1, whole = 1;
     std::int32_t begin = 0, end = 0;
   };
 
@@ -64,14 +74,17 @@ class JointSpace {
   [[nodiscard]] Bytes bytes_taken(const ProblemEdge& edge) const;
   [[nodiscard]] Bytes bytes_made(const ProblemEdge& edge) const;
   [[nodiscard]] std::int64_t bytes_of(const Layout& layout, ValueId value) const;
-  [[nodiscard]] CostTable edge_table(const EdgeKind& kind) const;
+  static CostTable edge_table(const EdgeKind& kind, const CostTable& once, const CostTable& twice);
 
+  // The edge along which a fork, or a view, takes what it hands on; null for others.
+  [[nodiscard]] const ProblemEdge* followed(std::uint32_t variable) const;
   void find_states();
   void find_times();
   void add_variables();
-  void add_edges();
   void add_memory();
-  void add_saved(std::uint32_t variable, ValueId value, const std::vector<std::uint32_t>& terms);
+  void add_saved(std::uint32_t variable, ValueId value, const std::vector<SavedTerm>& terms);
+  void add_saved_of_made(const ProblemEdge& edge, const std::vector<SavedTerm>& terms);
+  [[nodiscard]] std::vector<Share> shares_of(const ProblemEdge& edge, const std::vector<SavedTerm>& terms) const;
   void add_kept_for_others();
   void keep_for(const ProblemEdge& edge, const std::vector<Share>& shares);
   void hold(std::uint32_t node, std::int32_t begin, std::int32_t end, Bytes bytes);
@@ -83,13 +96,12 @@ class JointSpace {
   const ProblemInput& input_;
   const Problem &kept_, &again_;
   const RecomputePins& pins_;
-  StrategySpace space_;
+  StrategySpace frame_;  // without the costs of variables and their edges
   std::vector<ValueId> owner_;                      // by value: of the storage that it lies in
   std::multimap<std::uint32_t, std::uint32_t> edges_to_;  // by variable
   std::vector<std::uint32_t> variable_of_;          // by node
   std::vector<bool> may_run_;                       // by variable: it has two states
   std::vector<std::int32_t> latest_, earliest_;     // by variable of an op that may run again: when it does
-  std::map<EdgeKind, std::uint32_t> table_of_;
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::vector<Ticks>>, std::uint32_t> ties_;
 };
 

@@ -165,8 +165,9 @@ class Planner {
   // Solvers that read the model know nothing of a space of what is kept.
   [[nodiscard]] bool chooses_ops() const { return request_.search.text("recompute") == "free" && !request_.solver.reads_model(); }
 
-  [[nodiscard]] Result<std::optional<RecomputeSearch>> search_again(const Searched& searched, std::int64_t budget, std::int64_t most_work, const FittedSearch& without) const {
-    const RecomputeWish wish{searched.given, searched.problem, request_.pins, *recompute_pins_, budget, chooses_ops(), most_work};
+  [[nodiscard]] Result<std::optional<RecomputeSearch>> search_again(const Searched& searched, std::int64_t budget, std::int64_t most_work, int step_rounds,
+                                                                    const FittedSearch& without) const {
+    const RecomputeWish wish{searched.given, searched.problem, request_.pins, *recompute_pins_, budget, chooses_ops(), most_work, step_rounds};
     if (request_.checkpoint == nullptr) return search_recomputed(fitted_, wish, without);
     return sweep_checkpoints(fitted_, wish, {*request_.checkpoint, request_.search.text("checkpoint"), request_.search.number("checkpoint_alpha")}, without);
   }
@@ -176,7 +177,7 @@ class Planner {
     Result<FittedSearch> found = fitted_.search(searched.given, searched.problem, budget, most_work);
     if (!found) return found.error();
     if (chooses_blocks()) {
-      Result<std::optional<RecomputeSearch>> better = search_again(searched, budget, most_work, *found);
+      Result<std::optional<RecomputeSearch>> better = search_again(searched, budget, most_work, 0, *found);
       if (!better) return better.error();
       if (*better) return std::move((*better)->found.best);
     }
@@ -205,13 +206,14 @@ class Planner {
 
   // Where the budget binds, blocks run again if that is faster than what fits without, or nothing does.
   Status run_blocks_again(Searched& searched, FittedSearch& found) const {
-    Result<std::optional<RecomputeSearch>> better = search_again(searched, request_.budget_bytes, kAnyWork, found);
+    Result<std::optional<RecomputeSearch>> better = search_again(searched, request_.budget_bytes, kAnyWork, searches_steps() ? static_cast<int>(rounds()) : 0, found);
     if (!better) return better.error();
     if (!*better) {
       bound_any_number(found.without_budget, found);
       return Done{};
     }
     if (Status status = bound_without_budget(searched, found.without_budget); !status) return status;
+    if (searched.step_bound_seconds) searched.step_bound_seconds = std::max(*searched.step_bound_seconds, (*better)->step_bound_seconds);
     searched.again_note = found.best ? "the fastest plan found that fits without has a step of " + milliseconds(found.best->plan.step_seconds) + "."
                                      : "no plan was found that fits without.";
     if (!(*better)->how.empty()) searched.again_note += " By " + (*better)->how;

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "joint_search.h"
 #include "kept_space.h"
 #include "meshwright/recompute.h"
 #include "meshwright/step_order.h"
@@ -306,9 +307,15 @@ void bound_any_number(const Assignment& without_budget, FittedSearch& found) {
 }
 
 Result<std::optional<RecomputeSearch>> search_recomputed(const FittedSolver& solver, const RecomputeWish& wish, const FittedSearch& without) {
-  Result<std::optional<RecomputeSearch>> blocks = BlockCounts(solver, wish, without).run();
-  if (!blocks || !wish.of_ops) return blocks;
-  return KeptOps(solver, wish, without).improve(std::move(*blocks));
+  if (!wish.of_ops || is_free(without)) return BlockCounts(solver, wish, without).run();
+  Result<JointSearch> joint = JointSearch::make(solver, wish, without);
+  if (!joint) return joint.error();
+  if (Status status = joint->search(); !status) return status.error();
+  if (joint->is_proven_impossible()) return joint->best_of(std::nullopt);
+  Result<std::optional<RecomputeSearch>> known = BlockCounts(solver, wish, without).run();
+  if (known) known = KeptOps(solver, wish, without).improve(std::move(*known));
+  if (!known) return known;
+  return joint->best_of(std::move(*known));
 }
 
 }  // namespace meshwright

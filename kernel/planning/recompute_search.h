@@ -29,6 +29,7 @@ struct RecomputeWish {
   std::int64_t budget = 0;
   bool of_ops = false;  // "free"
   std::int64_t most_work = kAnyWork;  // of one search of layouts
+  int step_rounds = 0;        // of searches by the step, at most
 };
 
 struct RecomputeSearch {
@@ -36,6 +37,8 @@ struct RecomputeSearch {
   Problem problem;
   FittedSearch found;  // Its bound holds for any number of blocks.
   std::string how = "";  // it came about, a sentence; "" where nobody need know
+  bool of_any = false;   // What `found` proves holds whatever runs again.
+  double step_bound_seconds = 0;  // No plan within the budget has a shorter step, whatever runs again; 0 where nothing is known.
 };
 
 // A plan as a search's answer, whatever it holds: `found.best` is it, and its bound is of any number of blocks that run again. `fastest` is the best choice of all where

@@ -10,21 +10,6 @@ namespace meshwright {
 
 namespace {
 
-constexpr int kMostSearches = 12;
-constexpr double kCloseEnough = 0.001;
-
-// All that is computed; the forward and what is reduced behind it; what is gathered and what is reduced. The updates end each of them.
-PathTable natural_average(const StepPlaces& places) {
-  PathTable average(places.count());
-  for (std::size_t place = 0; place < places.count(); ++place) {
-    const bool updates = place + 1 == places.count(), backward = !updates && place > places.stretches;
-    if (updates) average[place][kComputeRow] = 1;
-    else if (backward) average[place][kComputeRow] = average[place][kSentRow] = 0.5;
-    else average[place][kComputeRow] = 0.75, average[place][kGatheredRow] = 0.25;
-  }
-  return average;
-}
-
 double work_of_round(const StrategySpace& space) {
   double work = 2000 * static_cast<double>(space.nodes.size());  // most of which is the simulation
   for (const SpaceEdge& edge : space.edges) work += static_cast<double>(space.tables[edge.table].costs.size());
@@ -45,27 +30,13 @@ StepSearch::StepSearch(const FittedSolver& solver, const ProblemInput& input, Pr
       admits_(std::move(admits)),
       best_(std::move(best)),
       work_(work_of_round(problem.space)),
-      anchor_(natural_average(parts_.places())) {
-  tables_.push_back(parts_.of(best_.assignment.choice));
+      averages_(parts_.places()) {
+  averages_.add(parts_.of(best_.assignment.choice));
   simulated_.insert(best_.assignment.choice);
 }
 
-// The first round trusts the one plan that there is, if it is near what the objective says.
-PathTable StepSearch::next_average() {
-  PathTable average = best_average(parts_.places(), tables_);
-  most_ = std::numeric_limits<double>::infinity();
-  for (const PathTable& table : tables_) most_ = std::min(most_, length(table, average));
-  double computing = 0;
-  for (const auto& place : average) computing += place[kComputeRow];
-  const double trust = rounds_ > 0 ? 0.5 : computing >= 0.9 * static_cast<double>(average.size()) ? 0.95 : 0.4;
-  for (std::size_t place = 0; place < average.size(); ++place) {
-    for (std::size_t row = 0; row < kPathRows; ++row) average[place][row] = trust * average[place][row] + (1 - trust) * anchor_[place][row];
-  }
-  return average;
-}
-
 Status StepSearch::run_round() {
-  const PathTable average = next_average();
+  const PathTable average = averages_.next();
   StrategySpace space = parts_.space(average);
   std::swap(space, problem_.space);
   Assignment without_budget;
@@ -74,23 +45,19 @@ Status StepSearch::run_round() {
   if (!answer) return answer.error();
   const auto seconds = [&, fixed = parts_.fixed_ticks(average)](TickSum least) { return (static_cast<double>(least) + fixed) / static_cast<double>(kTicksPerSecond); };
   bound_without_budget_seconds_ = std::max(bound_without_budget_seconds_, seconds(without_budget.lower_bound));
-  done_ = ++rounds_ == kMostSearches || answer->choice.empty();
-  if (answer->choice.empty()) return Done{};
-  const double bound = seconds(std::max(answer->lower_bound, without_budget.lower_bound));  // little work near the budget may prove less
-  const bool is_first = rounds_ == 1 && bound < 0.5 * to_seconds(static_cast<TickSum>(most_));
-  if (bound > bound_seconds_) {
-    bound_seconds_ = bound;
-    if (!is_first) anchor_ = average;
+  if (answer->choice.empty()) {
+    done_ = true;
+    return Done{};
   }
-  done_ = done_ || bound_seconds_ >= (1 - kCloseEnough) * to_seconds(static_cast<TickSum>(most_));
-  tables_.push_back(parts_.of(answer->choice));
+  averages_.prove(average, seconds(std::max(answer->lower_bound, without_budget.lower_bound)));  // little work near the budget may prove less
+  averages_.add(parts_.of(answer->choice));
   const Choice choice = answer->choice;
   if (Status status = simulate(std::move(*answer)); !status) return status;
   return join(best_.assignment.choice, choice);
 }
 
 Status StepSearch::run_rounds(int count) {
-  for (int i = 0; i < count && !done_; ++i) {
+  for (int i = 0; i < count && !is_done(); ++i) {
     if (Status status = run_round(); !status) return status;
   }
   return Done{};
@@ -101,7 +68,7 @@ Status StepSearch::try_neighbours(const FittedPlan& plan, std::size_t count) {
   if (!found) return found.error();
   for (FittedPlan& each : *found) {
     if (!simulated_.insert(each.assignment.choice).second) continue;
-    tables_.push_back(parts_.of(each.assignment.choice));
+    averages_.add(parts_.of(each.assignment.choice));
     if (Status status = take(std::move(each)); !status) return status;
   }
   return Done{};
@@ -124,7 +91,7 @@ Status StepSearch::join_best(std::span<const Choice> others) {
 Status StepSearch::try_choice(const Choice& choice) {
   const Evaluation here = evaluate(problem_.space, choice);
   if (!here.allowed || here.peak_bytes > budget_) return Done{};
-  tables_.push_back(parts_.of(choice));
+  averages_.add(parts_.of(choice));
   Assignment assignment = best_.assignment;
   assignment.choice = choice;
   return simulate(std::move(assignment));

@@ -1,9 +1,8 @@
 // The plan of one mesh with the shortest simulated step, and what no step on that mesh is below (decision 041).
 //
 // The additive objective is not the step: it hides each parameter's communication behind one op. But what a step is at least on an average of
-// paths is additive (step_parts.h), and the least of that over all choices is a bound. Each round searches by the average on which the plans
-// so far are longest, moved towards the one that gave the best bound, so that rounds don't jump about (in-out separation, Ben-Ameur and
-// Neto 2007); what it finds is simulated, and so are plans that are the best one in some blocks and the new one in the others (block_joins.h).
+// paths is additive (step_parts.h), and the least of that over all choices is a bound. Each round searches by another average (path_averages.h);
+// what it finds is simulated, and so are plans that are the best one in some blocks and the new one in the others (block_joins.h).
 #pragma once
 
 #include <cstdint>
@@ -15,6 +14,7 @@
 #include "block_joins.h"
 #include "fitted_search.h"
 #include "meshwright/step_parts.h"
+#include "path_averages.h"
 
 namespace meshwright {
 
@@ -32,9 +32,9 @@ class StepSearch {
              std::int64_t most_work = kMostWorkOfRound);
 
   // No plan of this problem within the budget has a shorter step; 0 as long as nothing is known.
-  [[nodiscard]] double bound_seconds() const { return bound_seconds_; }
+  [[nodiscard]] double bound_seconds() const { return averages_.bound_seconds(); }
   // Of the best step, the part that it may be too long by.
-  [[nodiscard]] double gap() const { return 1 - bound_seconds_ / best_.plan.step_seconds; }
+  [[nodiscard]] double gap() const { return 1 - bound_seconds() / best_.plan.step_seconds; }
   // No plan of this problem at all has a shorter step.
   [[nodiscard]] double bound_without_budget_seconds() const { return bound_without_budget_seconds_; }
   // Of all that were simulated, fit and were admitted, the one with the shortest step.
@@ -44,7 +44,7 @@ class StepSearch {
   // What a round costs, about, in entries of tables.
   [[nodiscard]] double work() const { return work_; }
   // More rounds would hardly raise the bound.
-  [[nodiscard]] bool is_done() const { return done_; }
+  [[nodiscard]] bool is_done() const { return done_ || averages_.is_done(); }
 
   // Errors: those of solving and lowering.
   Status run_round();
@@ -60,7 +60,6 @@ class StepSearch {
   Status join_best(std::span<const Choice> others);
 
  private:
-  [[nodiscard]] PathTable next_average();
   [[nodiscard]] bool may_be_shorter(const PathTable& table) const;
   Status try_choice(const Choice& choice);
   Status simulate(Assignment found);
@@ -75,12 +74,9 @@ class StepSearch {
   const std::vector<std::uint32_t> blocks_;
   const Admits admits_;
   FittedPlan best_;
-  double bound_seconds_ = 0, bound_without_budget_seconds_ = 0, work_ = 0;
-  bool done_ = false;
-  int rounds_ = 0;
-  PathTable anchor_;               // the average that gave the best bound; at first, one of natural paths
-  std::vector<PathTable> tables_;  // of the plans so far
-  double most_ = 0;                // ticks: no average gives a better bound than this, for these plans
+  double bound_without_budget_seconds_ = 0, work_ = 0;
+  bool done_ = false;  // nothing fits any more
+  PathAverages averages_;
   std::set<Choice> simulated_;
 };
 

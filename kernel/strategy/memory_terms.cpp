@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "meshwright/backward_memory.h"
@@ -94,8 +95,10 @@ class Terms {
   void add(std::uint32_t i, std::int32_t begin, std::int32_t end, const Bytes& bytes) {
     add_of_step(i, begin, end, bytes);
     if (begin >= count_ || end <= count_) return;
+    const std::size_t own = problem_.space.memory.size();
     if (forward_.in_flight > 1) add_of_step(i, 0, count_, scaled(bytes, forward_.in_flight - 1, 1));
     if (backward_.in_flight > 1) add_of_step(i, count_, 2 * count_, scaled(bytes, backward_.in_flight - 1, 1));
+    for (std::size_t term = own; term < problem_.space.memory.size(); ++term) of_others_.insert(static_cast<std::uint32_t>(term));
   }
 
   // Once in a step, whatever the number of microbatches.
@@ -200,8 +203,11 @@ class Terms {
     }
   }
 
-  // Whether an op has an operand for its backward only from when its block runs again.
-  [[nodiscard]] bool saves_late(std::uint32_t i, ValueId operand) const { return again_.makes(operand) || again_.runs(variable(i).node); }
+  // Whether an op has an operand for its backward only from when its block runs again. What is made without a gradient is not made again.
+  [[nodiscard]] bool saves_late(std::uint32_t i, ValueId operand) const {
+    const Value& value = input_.graph().values[operand];
+    return again_.makes(operand) || (again_.runs(variable(i).node) && (value.requires_gradient || value.producer == kNoId));
+  }
   // When that is.
   [[nodiscard]] std::int32_t again_at(NodeId node) const { return backward_at(variable_of_.at(again_.begin[node])); }
 
@@ -272,7 +278,7 @@ class Terms {
     for (std::size_t s = 0; s < group.savers.size(); ++s) {
       auto term = static_cast<std::uint32_t>(problem_.space.memory.size());
       add_shares(group, s, outside);
-      for (; term < problem_.space.memory.size(); ++term) problem_.saved.push_back({term, group.savers[s].value});
+      for (; term < problem_.space.memory.size(); ++term) problem_.saved.push_back({term, group.savers[s].value, of_others_.contains(term)});
     }
   }
 
@@ -462,6 +468,7 @@ class Terms {
   std::vector<ValueId> root_;                                    // by value
   std::map<ValueId, Group> groups_;                              // by root
   std::map<ValueId, std::int64_t> contained_;
+  std::set<std::uint32_t> of_others_;                            // terms, of other microbatches in flight
   std::map<std::tuple<std::uint32_t, Part, std::uint32_t>, Bytes> known_;
   std::map<std::vector<std::int64_t>, Bytes> fullest_;
 };

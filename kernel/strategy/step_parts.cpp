@@ -27,6 +27,7 @@ struct StepTerm {
   std::size_t row = kHostRow, first = 0, last = 0;
   double last_times = 1, earlier_times = 0;
   double share = 1;
+  bool again = false;  // only if it runs again
 };
 
 struct WeightedPart {
@@ -59,9 +60,10 @@ std::vector<std::uint32_t> stretch_begins(const ProblemInput& input, const Probl
 
 class StepParts::Impl {
  public:
-  Impl(const ProblemInput& input, const Problem& problem)
+  Impl(const ProblemInput& input, const Problem& problem, Again again)
       : input_(input),
         problem_(problem),
+        again_(again),
         flow_(input.model.backward->memory, problem),
         begins_(stretch_begins(input, problem, flow_)),
         places_{begins_.size()},
@@ -79,19 +81,26 @@ class StepParts::Impl {
     }
   }
 
-  [[nodiscard]] PathTable of(std::span<const std::uint32_t> choice) const {
+  // `again`: by variable, whether it runs again; null: as in the problem.
+  [[nodiscard]] PathTable of(std::span<const std::uint32_t> choice, const std::vector<bool>* again) const {
     PathTable table = fixed_;
     const auto add = [&](const StepTerm& term, double ticks) {
       table[term.first][term.row] += term.last_times * term.share * ticks;
       table[0][term.row] += term.earlier_times * term.share * ticks;
     };
     for (std::uint32_t i = 0; i < variable_terms_.size(); ++i) {
-      for (const StepTerm& term : variable_terms_[i]) add(term, ticks_of(i, term.part, strategy(i, choice[i])));
+      for (const StepTerm& term : variable_terms_[i]) {
+        if (term.again && again != nullptr && !(*again)[i]) continue;
+        add(term, ticks_of(i, term.part, strategy(i, choice[i])));
+      }
     }
     for (std::uint32_t e = 0; e < edge_terms_.size(); ++e) {
       const ProblemEdge& edge = problem_.edges[e];
       const Strategy &from = strategy(edge.from, choice[edge.from]), &to = strategy(edge.to, choice[edge.to]);
-      for (const StepTerm& term : edge_terms_[e]) add(term, ticks_of_edge(e, term.part, from, to));
+      for (const StepTerm& term : edge_terms_[e]) {
+        if (term.again && again != nullptr && !converts_again(edge, *again)) continue;
+        add(term, ticks_of_edge(e, term.part, from, to));
+      }
     }
     return table;
   }
@@ -160,13 +169,25 @@ class StepParts::Impl {
   [[nodiscard]] StepTerm each(StepPart part, std::size_t row, std::size_t first, std::size_t last) const { return {part, row, first, last, 1, microbatches_ - 1}; }
   [[nodiscard]] StepTerm each(StepPart part, std::size_t row, std::size_t place) const { return each(part, row, place, place); }
 
+  [[nodiscard]] StepTerm again_term(std::uint32_t variable, StepPart part, std::size_t row) const {
+    StepTerm term = each(part, row, again_at(variable), again_ == Again::there ? again_at(variable) : backward_at(variable));
+    term.again = true;
+    return term;
+  }
+
+  // Whether what is converted along an edge of the problem is converted again where only these run again.
+  [[nodiscard]] bool converts_again(const ProblemEdge& edge, const std::vector<bool>& again) const {
+    const Variable& user = problem_.variables[edge.to];
+    const bool made = again[edge.from] && problem_.recomputation.makes(edge.value);
+    return again[edge.to] || (made && input_.model.backward->memory.nodes[user.node].saves_operand[edge.to_port]);
+  }
+
   [[nodiscard]] std::vector<StepTerm> terms_of_variable(std::uint32_t i) const {
     const std::size_t forward = forward_at(i), backward = backward_at(i);
     switch (kind(i)) {
       case VariableKind::node: {
-        const std::size_t again = again_at(i);
         return {each(StepPart::forward, kComputeRow, forward), each(StepPart::forward_host, kHostRow, forward), each(StepPart::backward, kComputeRow, backward),
-                each(StepPart::backward_host, kHostRow, backward), each(StepPart::again, kComputeRow, again), each(StepPart::again_host, kHostRow, again),
+                each(StepPart::backward_host, kHostRow, backward), again_term(i, StepPart::again, kComputeRow), again_term(i, StepPart::again_host, kHostRow),
                 each(StepPart::constant, kComputeRow, in_turn_ ? 1 : 0, updates() - 1)};
       }
       case VariableKind::fork: {
@@ -206,8 +227,8 @@ class StepParts::Impl {
     convert_back.share = convert_back_host.share = 1 / static_cast<double>(converted_gradients_.at(gradient_of(edge)));
     std::vector<StepTerm> terms = {convert, convert_host, convert_back, convert_back_host};
     if (!from_fork && !to_fork && meshwright::is_again(input_.model, problem_, edge)) {
-      terms.push_back(each(StepPart::convert, kComputeRow, again_at(edge.to)));
-      terms.push_back(each(StepPart::convert_host, kHostRow, again_at(edge.to)));
+      terms.push_back(again_term(edge.to, StepPart::convert, kComputeRow));
+      terms.push_back(again_term(edge.to, StepPart::convert_host, kHostRow));
     }
     return terms;
   }
@@ -387,6 +408,7 @@ class StepParts::Impl {
 
   const ProblemInput& input_;
   const Problem& problem_;
+  const Again again_;
   const VariableFlow flow_;
   const std::vector<std::uint32_t> begins_;  // of stretches, the first variable
   const StepPlaces places_;
@@ -399,10 +421,12 @@ class StepParts::Impl {
   std::vector<std::vector<StepTerm>> variable_terms_, edge_terms_;
 };
 
-StepParts::StepParts(const ProblemInput& input, const Problem& problem) : impl_(std::make_unique<const Impl>(input, problem)) {}
+StepParts::StepParts(const ProblemInput& input, const Problem& problem, Again again) : impl_(std::make_unique<const Impl>(input, problem, again)) {}
 StepParts::~StepParts() = default;
 
-PathTable StepParts::of(std::span<const std::uint32_t> choice) const { return impl_->of(choice); }
+PathTable StepParts::of(std::span<const std::uint32_t> choice) const { return impl_->of(choice, nullptr); }
+
+PathTable StepParts::of(std::span<const std::uint32_t> choice, const std::vector<bool>& again) const { return impl_->of(choice, &again); }
 
 StrategySpace StepParts::space(const PathTable& weights) const { return impl_->space(weights); }
 

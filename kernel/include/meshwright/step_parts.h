@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "meshwright/export.h"
 #include "meshwright/step_paths.h"
@@ -16,13 +17,18 @@ namespace meshwright {
 
 class MESHWRIGHT_API StepParts {
  public:
+  // When what runs again does: where it does in the problem, or anywhere from there on to its own backward, as it may if less runs again.
+  enum class Again : std::uint8_t { there, from_there_on };
+
   // Of a problem whose model has a backward; both must outlive this.
-  StepParts(const ProblemInput& input, const Problem& problem);
+  StepParts(const ProblemInput& input, const Problem& problem, Again again = Again::there);
   ~StepParts();
 
   [[nodiscard]] StepPlaces places() const;
   // Ticks of one strategy for each variable.
   [[nodiscard]] PathTable of(std::span<const std::uint32_t> choice) const;
+  // The same where of all that runs again in the problem only these variables do, nodes and what hands on what they make.
+  [[nodiscard]] PathTable of(std::span<const std::uint32_t> choice, const std::vector<bool>& again) const;
   // The problem's space, where a choice costs what it takes on an average of paths, rounded down. No step of it is shorter than that and
   // what every choice takes.
   [[nodiscard]] StrategySpace space(const PathTable& average) const;

@@ -164,6 +164,7 @@ struct EdgePrices;  // private to the kernel
 struct SavedTerm {
   std::uint32_t term = 0;   // index into StrategySpace::memory
   ValueId value = kNoId;    // an operand of the variable's node, or a result
+  bool of_others = false;   // of other microbatches in flight
 };
 
 // The references that were given to build_problem must outlive it.

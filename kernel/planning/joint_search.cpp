@@ -1,0 +1,260 @@
+#include "joint_search.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "block_joins.h"
+#include "joint_space.h"
+#include "meshwright/recompute.h"
+#include "meshwright/step_parts.h"
+#include "path_averages.h"
+#include "step_search.h"
+
+namespace meshwright {
+
+namespace {
+
+// Of the search by the objective, which says whether anything fits and bounds all that does, and of each by the step.
+constexpr std::int64_t kWorkOfJoint = 200'000'000, kWorkOfRound = 100'000'000;
+constexpr std::size_t kNeighbours = 2;
+
+}  // namespace
+
+class JointSearch::Impl {
+ public:
+  Impl(const FittedSolver& solver, const RecomputeWish& wish, const FittedSearch& without, Problem kept, Problem again)
+      : solver_(solver), wish_(wish), without_(without), kept_(std::move(kept)), again_(std::move(again)), joint_(wish.input, kept_, again_, wish.recompute_pins) {
+    problem_.space = joint_.space();
+  }
+
+  Status search() {
+    const auto fit = [&](Assignment answer) {
+      choice_ = answer.choice;
+      asked_bytes_ = answer.peak_bytes;
+      return plan_of(std::move(answer), std::numeric_limits<double>::infinity());
+    };
+    Result<FittedSearch> found = solver_.search(wish_.input, problem_, wish_.budget, std::min(wish_.most_work, kWorkOfJoint), fit);
+    if (!found) return found.error();
+    found_ = std::move(*found);
+    found_.without_budget = without_.without_budget;
+    return Done{};
+  }
+
+  [[nodiscard]] bool is_proven_impossible() const { return found_.status == SolveStatus::infeasible; }
+
+  Result<std::optional<RecomputeSearch>> best_of(std::optional<RecomputeSearch> known) {
+    if (!take(known) && !found_.best && !is_proven_impossible()) return known;
+    RecomputeSearch made{wish_.recompute_pins.applied_to({}), {}, {}, ""};
+    if (found_.best) {
+      if (Status status = best_plan(known, made); !status) return status.error();
+      if (without_.best && without_.best->plan.step_seconds <= found_.best->plan.step_seconds) return std::optional<RecomputeSearch>();
+    } else if (known && known->found.smallest) {
+      found_.smallest = std::move(known->found.smallest);
+    }
+    made.found = std::move(found_);
+    made.of_any = true;
+    made.step_bound_seconds = step_bound_seconds_;
+    return std::optional<RecomputeSearch>(std::move(made));
+  }
+
+ private:
+  // The one with the shortest step becomes what was found, `made` says what runs again in it. Where a plan is known that is not found here, which of both it is shows when
+  // their layouts are searched by the step too.
+  Status best_plan(std::optional<RecomputeSearch>& known, RecomputeSearch& made) {
+    const bool by_step = wish_.step_rounds > 0 && found_.best->no_program.empty();
+    if (by_step) {
+      if (Status status = shorten_step(*found_.best); !status) return status;
+    }
+    Result<RecomputeSearch> own = with_layouts(solver_, wish_, without_.without_budget, joint_.recomputed(choice_), joint_.layouts(choice_));
+    if (!own) return own.error();
+    std::vector<RecomputeSearch> plans;
+    plans.push_back(std::move(*own));
+    const bool differs = known && known->found.best && (known->recomputed != plans[0].recomputed || known->found.best->assignment.choice != plans[0].found.best->assignment.choice);
+    if (differs && by_step) {
+      plans.push_back(std::move(*known));
+      for (RecomputeSearch& plan : plans) {
+        if (Status status = shorten_step_of_layouts(plan); !status) return status;
+      }
+    }
+    RecomputeSearch& best = *std::ranges::min_element(plans, {}, [](const RecomputeSearch& plan) { return plan.found.best->plan.step_seconds; });
+    FittedPlan& plan = *best.found.best;
+    plan.assignment.status = found_.best->assignment.status;
+    plan.assignment.method = found_.best->assignment.method;
+    plan.assignment.lower_bound = std::min<TickSum>(to_ticks(found_.lower_bound_seconds), plan.assignment.cost);
+    if (found_.status == SolveStatus::optimal && plan.assignment.cost > plan.assignment.lower_bound) found_.status = SolveStatus::bounded;
+    plan.plan.status = found_.status;
+    plan.plan.lower_bound_seconds = found_.lower_bound_seconds;
+    found_.best = std::move(plan);
+    made.recomputed = std::move(best.recomputed);
+    made.problem = std::move(best.problem);
+    return Done{};
+  }
+
+  Status shorten_step_of_layouts(RecomputeSearch& plan) const {
+    const ProblemInput given = input_of(plan.recomputed);
+    StepSearch steps(solver_, given, plan.problem, wish_.budget, *plan.found.best);
+    if (Status status = steps.run_rounds(wish_.step_rounds); !status) return status;
+    if (Status status = steps.try_neighbours(steps.best(), kNeighbours); !status) return status;
+    plan.found.best = steps.best();
+    return Done{};
+  }
+
+  // A plan that was found elsewhere, if it is better.
+  bool take(const std::optional<RecomputeSearch>& known) {
+    if (!known || !known->found.best) return false;
+    const FittedPlan& plan = *known->found.best;
+    const Result<Recomputation> again = recomputation(wish_.input.model, known->recomputed);
+    std::optional<Choice> choice = again ? joint_.answer(plan.assignment.choice, *again) : std::nullopt;
+    if (!choice) return false;
+    const Evaluation here = evaluate(problem_.space, *choice);
+    if (!here.allowed) return false;
+    if (found_.best && plan.plan.step_seconds >= found_.best->plan.step_seconds) {
+      others_.push_back(std::move(*choice));
+      return false;
+    }
+    if (!found_.best) asked_bytes_ = here.peak_bytes;
+    else others_.push_back(choice_);
+    found_.best = plan;
+    choice_ = std::move(*choice);
+    return true;
+  }
+
+  // The plan of an answer, as far as it is simulated: its prices are those of a problem in which nothing runs again.
+  [[nodiscard]] Result<FittedPlan> plan_of(Assignment answer, double wanted_seconds) const {
+    const ProblemInput given = input_of(joint_.recomputed(answer.choice));
+    answer.choice = joint_.layouts(answer.choice);
+    return solver_.fit(given, kept_, std::move(answer), wish_.budget, wanted_seconds);
+  }
+
+  // Rounds as those of StepSearch, in which what runs again is chosen too.
+  Status shorten_step(FittedPlan& best) {
+    const ProblemInput all = input_of(recomputable_blocks(wish_.input.model)), none = input_of({});
+    const StepParts kept(none, kept_), again(all, again_, StepParts::Again::from_there_on);
+    PathAverages averages(kept.places());
+    const std::vector<std::uint32_t> blocks = block_numbers(none, kept_);
+    simulated_.insert(choice_);
+    averages.add(again.of(joint_.layouts(choice_), joint_.again(choice_)));
+    for (const Choice& other : others_) {
+      averages.add(again.of(joint_.layouts(other), joint_.again(other)));
+      if (Status status = join(other, blocks, again, best); !status) return status;
+    }
+    for (int round = 0; round < wish_.step_rounds && !averages.is_done(); ++round) {
+      const PathTable average = averages.next();
+      Result<std::vector<Assignment>> answers = by_average(joint_.priced(kept.space(average), again.space(average)));
+      if (!answers) return answers.error();
+      averages.prove(average, (static_cast<double>((*answers)[0].lower_bound) + kept.fixed_ticks(average)) / static_cast<double>(kTicksPerSecond));
+      for (const Assignment& answer : *answers) {
+        if (answer.choice.empty()) continue;
+        averages.add(again.of(joint_.layouts(answer.choice), joint_.again(answer.choice)));
+        if (Status status = try_choice(answer.choice, again, best); !status) return status;
+      }
+      if (Status status = join(answers->back().choice, blocks, again, best); !status) return status;
+    }
+    step_bound_seconds_ = averages.bound_seconds();
+    return Done{};
+  }
+
+  // The best answers by these costs: within the budget, whose bound is what is proven, and, where its program may hold more than the terms say, within what fits.
+  Result<std::vector<Assignment>> by_average(StrategySpace space) {
+    std::vector<Assignment> answers;
+    Assignment fastest;
+    std::swap(space, problem_.space);
+    Result<Assignment> answer = solver_.assign(wish_.input, problem_, wish_.budget, kWorkOfRound, fastest);
+    const bool over = answer && !answer->choice.empty() && answer->peak_bytes > asked_bytes_;
+    Result<Assignment> smaller = over ? solver_.solve(wish_.input, problem_, asked_bytes_, kWorkOfRound) : Result<Assignment>(Assignment());
+    std::swap(space, problem_.space);
+    if (!answer) return answer.error();
+    if (!smaller) return smaller.error();
+    answer->lower_bound = std::max(answer->lower_bound, fastest.lower_bound);
+    answers.push_back(std::move(*answer));
+    if (!smaller->choice.empty()) answers.push_back(std::move(*smaller));
+    return answers;
+  }
+
+  // Plans that are the best one in some blocks and another one in the rest: of each kind the one whose longest path is shortest.
+  Status join(const Choice& other, const std::vector<std::uint32_t>& blocks, const StepParts& parts, FittedPlan& best) {
+    if (other.empty()) return Done{};
+    const std::size_t count = kept_.variables.size();
+    const Choice one(choice_.begin(), choice_.begin() + static_cast<std::ptrdiff_t>(count)), two(other.begin(), other.begin() + static_cast<std::ptrdiff_t>(count));
+    for (const std::vector<Choice>& joined : {joined_at_cuts(blocks, one, two), joined_at_cuts(blocks, two, one), joined_in_turns(blocks, one, two)}) {
+      double shortest = std::numeric_limits<double>::infinity();
+      std::optional<Choice> found;
+      for (const Choice& each : joined) {
+        std::optional<Choice> whole = joint_.completed(each);
+        if (!whole) continue;
+        const Evaluation here = evaluate(problem_.space, *whole);
+        if (!here.allowed || here.peak_bytes > wish_.budget) continue;
+        const PathTable table = parts.of(joint_.layouts(*whole), joint_.again(*whole));
+        const double seconds = length(table, longest_path(parts.places(), table));
+        if (seconds < shortest) shortest = seconds, found = std::move(whole);
+      }
+      if (!found) continue;
+      if (Status status = try_choice(*found, parts, best); !status) return status;
+    }
+    return Done{};
+  }
+
+  // The best one from now on, if it is shorter and fits.
+  Status try_choice(const Choice& choice, const StepParts& parts, FittedPlan& best) {
+    if (!simulated_.insert(choice).second) return Done{};
+    const PathTable table = parts.of(joint_.layouts(choice), joint_.again(choice));
+    if (length(table, longest_path(parts.places(), table)) >= best.plan.step_seconds * static_cast<double>(kTicksPerSecond)) return Done{};
+    const Evaluation here = evaluate(problem_.space, choice);
+    Assignment answer = best.assignment;
+    answer.choice = choice;
+    answer.cost = here.cost;
+    answer.peak_bytes = here.peak_bytes;
+    Result<FittedPlan> plan = plan_of(std::move(answer), best.plan.step_seconds);
+    if (!plan) return plan.error();
+    if (!plan->no_program.empty() || plan->plan.step_seconds >= best.plan.step_seconds || solver_.excess_bytes(plan->plan, wish_.budget) > 0) return Done{};
+    best = std::move(*plan);
+    choice_ = choice;
+    return Done{};
+  }
+
+  [[nodiscard]] ProblemInput input_of(std::vector<std::string> names) const {
+    ProblemInput given = wish_.input;
+    given.recomputed = std::move(names);
+    return given;
+  }
+
+  const FittedSolver& solver_;
+  const RecomputeWish& wish_;
+  const FittedSearch& without_;
+  const Problem kept_, again_;  // nothing runs again, and every block does
+  const JointSpace joint_;
+  Problem problem_;             // of the joint space alone
+  Choice choice_;               // of the best plan
+  std::vector<Choice> others_;  // that are known besides
+  FittedSearch found_;            // its plan's choice is the problem's in which nothing runs again
+  std::int64_t asked_bytes_ = 0;  // by the terms, of a plan that fits
+  double step_bound_seconds_ = 0;
+  std::set<Choice> simulated_;
+};
+
+Result<JointSearch> JointSearch::make(const FittedSolver& solver, const RecomputeWish& wish, const FittedSearch& without) {
+  const auto problem_of = [&](std::vector<std::string> names) {
+    ProblemInput given = wish.input;
+    given.recomputed = std::move(names);
+    return build_pinned(given, wish.pins);
+  };
+  Result<Problem> kept = problem_of({}), again = problem_of(recomputable_blocks(wish.input.model));
+  if (!kept) return kept.error();
+  if (!again) return again.error();
+  return JointSearch(std::make_unique<Impl>(solver, wish, without, std::move(*kept), std::move(*again)));
+}
+
+JointSearch::JointSearch(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+JointSearch::JointSearch(JointSearch&&) noexcept = default;
+JointSearch::~JointSearch() = default;
+
+Status JointSearch::search() { return impl_->search(); }
+
+bool JointSearch::is_proven_impossible() const { return impl_->is_proven_impossible(); }
+
+Result<std::optional<RecomputeSearch>> JointSearch::best_of(std::optional<RecomputeSearch> known) { return impl_->best_of(std::move(known)); }
+
+}  // namespace meshwright
