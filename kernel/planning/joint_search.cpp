@@ -47,12 +47,11 @@ class JointSearch::Impl {
 
   Result<std::optional<RecomputeSearch>> best_of(std::optional<RecomputeSearch> known) {
     if (!take(known) && !found_.best && !is_proven_impossible()) return known;
-    RecomputeSearch made{wish_.recompute_pins.applied_to({}), {}, {}, ""};
+    // Where nothing fits, what holds least is looked for where all blocks run again.
+    RecomputeSearch made{wish_.recompute_pins.applied_to(recomputable_blocks(wish_.input.model)), again_, {}, ""};
     if (found_.best) {
       if (Status status = best_plan(known, made); !status) return status.error();
       if (without_.best && without_.best->plan.step_seconds <= found_.best->plan.step_seconds) return std::optional<RecomputeSearch>();
-    } else if (known && known->found.smallest) {
-      found_.smallest = std::move(known->found.smallest);
     }
     made.found = std::move(found_);
     made.of_any = true;

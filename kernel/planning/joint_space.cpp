@@ -37,6 +37,7 @@ Classes classes_of(std::size_t strategies, const std::vector<Bytes>& terms) {
 
 JointSpace::JointSpace(const ProblemInput& input, const Problem& kept, const Problem& again, const RecomputePins& pins)
     : input_(input), kept_(kept), again_(again), pins_(pins), owner_(storages(input.graph(), input.ops)) {
+  find_asked();
   find_states();
   find_times();
   add_variables();
@@ -55,6 +56,32 @@ const ProblemEdge* JointSpace::followed(std::uint32_t variable) const {
   const auto [first, last] = edges_to_.equal_range(variable);
   const auto edge = std::find_if(first, last, [&](const auto& e) { return kept_.edges[e.second].to_port == 0; });
   return edge == last ? nullptr : &kept_.edges[edge->second];
+}
+
+bool JointSpace::is_asked(std::uint32_t variable) const {
+  const Variable& here = kept_.variables[variable];
+  return here.kind == VariableKind::fork ? asked_[here.value] : std::ranges::any_of(input_.graph().nodes[here.node].results, [&](ValueId result) { return asked_[result]; });
+}
+
+// By a backward that takes it, or a view of it; and else, since what makes it would not run again, where it is all that is used of that.
+void JointSpace::find_asked() {
+  const Graph& graph = input_.graph();
+  const std::vector<NodeBackward>& backward = input_.model.backward->memory.nodes;
+  std::vector<int> uses(graph.values.size(), 0);
+  asked_.assign(graph.values.size(), false);
+  for (NodeId id = static_cast<NodeId>(graph.nodes.size()); id-- > 0;) {
+    const Node& node = graph.nodes[id];
+    const bool shows = backward[id].view && std::ranges::any_of(node.results, [&](ValueId result) { return asked_[result]; });
+    for (std::uint32_t port = 0; port < node.operands.size(); ++port) {
+      ++uses[node.operands[port].value];
+      if (backward[id].saves_operand[port] || shows) asked_[node.operands[port].value] = true;
+    }
+  }
+  for (const Node& node : graph.nodes) {
+    if (node.results.size() != 1) continue;
+    const bool view = backward[static_cast<std::size_t>(&node - graph.nodes.data())].view;
+    if (!view || (uses[node.operands[0].value] == 1 && asked_[node.operands[0].value])) asked_[node.results[0]] = true;
+  }
 }
 
 void JointSpace::find_states() {
@@ -137,7 +164,7 @@ StrategySpace JointSpace::priced(const StrategySpace& kept, const StrategySpace&
     const Variable& user = kept_.variables[edge.to];
     const bool made = is_made(edge), follows = may_run_[edge.to] && (user.kind == VariableKind::fork || is_view(edge.to));
     const bool saves = user.kind == VariableKind::node && input_.model.backward->memory.nodes[user.node].saves_operand[edge.to_port];
-    const EdgeKind kind{kept.edges[e].table, again.edges[e].table, edge.of_parameter, may_run_[edge.from], may_run_[edge.to], made, made && follows, saves};
+    const EdgeKind kind{kept.edges[e].table, again.edges[e].table, edge.of_parameter, may_run_[edge.from], may_run_[edge.to], made, made && follows, made && follows && is_asked(edge.to), saves};
     const auto [known, is_new] = tables.try_emplace(kind, static_cast<std::uint32_t>(space.tables.size()));
     if (is_new) space.tables.push_back(edge_table(kind, kept.tables[kind.once], again.tables[kind.twice]));
     space.edges.push_back({edge.from, edge.to, known->second});
@@ -156,6 +183,7 @@ CostTable JointSpace::edge_table(const EdgeKind& kind, const CostTable& once, co
       const std::size_t at = std::size_t{row % once.rows} * once.columns + column % once.columns;
       if (kind.follows && runs != made) table.costs.push_back(kForbidden);
       else if (kind.of_parameter) table.costs.push_back(std::min(once.costs[at], twice.costs[at]));
+      else if (kind.follows && !kind.asked) table.costs.push_back(once.costs[at]);
       else table.costs.push_back(runs || (made && kind.saves) ? std::max(once.costs[at], twice.costs[at]) : once.costs[at]);
     }
   }

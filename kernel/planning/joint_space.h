@@ -51,11 +51,11 @@ class JointSpace {
  private:
   using Bytes = std::vector<std::int64_t>;
 
-  // What an edge's table is made of: those of both spaces, which of its ends may run again, whether what comes along it is made again then, whether its user runs again
-  // exactly then, and whether its user keeps it.
+  // What an edge's table is made of: those of both spaces, which of its ends may run again, whether what comes along it is made again then, whether its user hands it on
+  // exactly then, whether anybody asks for that whatever runs again, and whether its user keeps it.
   struct EdgeKind {
     std::uint32_t once, twice;
-    bool of_parameter, from_states, to_states, made, follows, saves;
+    bool of_parameter, from_states, to_states, made, follows, asked, saves;
     auto operator<=>(const EdgeKind&) const = default;
   };
 
@@ -78,6 +78,9 @@ class JointSpace {
 
   // The edge along which a fork, or a view, takes what it hands on; null for others.
   [[nodiscard]] const ProblemEdge* followed(std::uint32_t variable) const;
+  // Whether what a fork or a view hands on is asked for whenever it could be made again.
+  [[nodiscard]] bool is_asked(std::uint32_t variable) const;
+  void find_asked();
   void find_states();
   void find_times();
   void add_variables();
@@ -100,6 +103,7 @@ class JointSpace {
   std::vector<ValueId> owner_;                      // by value: of the storage that it lies in
   std::multimap<std::uint32_t, std::uint32_t> edges_to_;  // by variable
   std::vector<std::uint32_t> variable_of_;          // by node
+  std::vector<bool> asked_;                         // by value
   std::vector<bool> may_run_;                       // by variable: it has two states
   std::vector<std::int32_t> latest_, earliest_;     // by variable of an op that may run again: when it does
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::vector<Ticks>>, std::uint32_t> ties_;

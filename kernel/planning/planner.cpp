@@ -77,6 +77,7 @@ class Planner {
     std::unique_ptr<StepSearch> steps;                      // null where steps have no bound
     std::optional<double> step_bound_seconds;               // for any number of blocks that run again, where some do; else that of `steps` holds
     std::string again_note;                                 // why blocks run again
+    bool of_any = false;                                    // What is proven holds whatever runs again.
     std::size_t trial = 0;
   };
 
@@ -130,14 +131,14 @@ class Planner {
     }
     trial.status = found->status;
     trial.lower_bound_seconds = found->lower_bound_seconds;
-    trial.least_bytes = chooses_blocks() ? 0 : found->least_bytes;  // that is proven of one number of blocks
+    trial.least_bytes = chooses_blocks() && !searched->of_any ? 0 : found->least_bytes;  // else it is proven of one number of blocks
     if (found->status == SolveStatus::infeasible && found->least_bytes == 0 && !request_.pins.empty()) {
       Result<std::string> contradiction = contradiction_of(fitted_, given, request_.pins);
       if (!contradiction) return contradiction.error();
       if (!contradiction->empty()) found->binding = std::move(*contradiction);
     }
     trial.binding = found->least_bytes > 0 ? "needs at least " + size_text(found->least_bytes) + " per device" : found->binding;
-    if (chooses_blocks() && request_.checkpoint == nullptr && !found->best) trial.binding += ", with every block run again";
+    if (chooses_blocks() && request_.checkpoint == nullptr && !found->best) trial.binding += searched->of_any ? ", whatever runs again" : ", with every block run again";
     if (found->best) {
       if (searches_steps() && found->best->no_program.empty()) begin_steps(*searched, *found->best);
       if (request_.search.text("inputs") == "rows") {
@@ -214,6 +215,7 @@ class Planner {
     }
     if (Status status = bound_without_budget(searched, found.without_budget); !status) return status;
     if (searched.step_bound_seconds) searched.step_bound_seconds = std::max(*searched.step_bound_seconds, (*better)->step_bound_seconds);
+    searched.of_any = (*better)->of_any;
     searched.again_note = found.best ? "the fastest plan found that fits without has a step of " + milliseconds(found.best->plan.step_seconds) + "."
                                      : "no plan was found that fits without.";
     if (!(*better)->how.empty()) searched.again_note += " By " + (*better)->how;
