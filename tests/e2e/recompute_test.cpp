@@ -129,6 +129,29 @@ TEST_F(RecomputedPlan, FollowsPins) {
   }
 }
 
+// Operands that are converted again are pinned by their names: with others, or alone.
+TEST_F(RecomputedPlan, FollowsPinsOfOperands) {
+  const Result<PlanOutcome> roomy = plan_with("");
+  ASSERT_TRUE(roomy && roomy->plan);
+  const ModelAnalysis& model = roomy->plan->model;
+  std::vector<std::string> names;
+  for (const NodeOperand& operand : convertible_operands(model)) names.push_back(operand_name(*model.graph, operand));
+  ASSERT_GE(names.size(), 2U);
+  const std::string first = "[pins]\n\"" + names[0] + "\" = ", second = "\"" + names[1] + "\" = ";
+  Result<PlanOutcome> pinned = plan_with(first + "\"recompute\"\n");
+  ASSERT_TRUE(pinned && pinned->plan) << pinned.error().message;
+  EXPECT_EQ(pinned->plan->recomputed, std::vector<std::string>{names[0]});
+  pinned = plan_with(first + "\"keep\"\n" + second + "\"recompute\"\n", {"search.recompute=free"}, roomy->plan->peak_bytes * 8 / 10);
+  ASSERT_TRUE(pinned && pinned->plan);
+  EXPECT_THAT(pinned->plan->recomputed, testing::AllOf(testing::Contains(names[1]), testing::Not(testing::Contains(names[0]))));
+  const Result<PlanOutcome> both = plan_with(first + "\"recompute\"\n\"" + names[0].substr(0, names[0].find(':')) + ":0" + names[0].substr(names[0].find(':') + 1) + "\" = \"keep\"\n");
+  ASSERT_FALSE(both);
+  EXPECT_THAT(both.error().message, testing::AllOf(HasSubstr("contradicts another pin"), HasSubstr(names[0])));
+  const Result<PlanOutcome> none = plan_with("[pins]\n\"" + names[0] + "9\" = \"recompute\"\n");
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().message, testing::AllOf(HasSubstr("pins.toml:2"), HasSubstr("operands, counted from 0"), HasSubstr("could be: '" + names[0] + "'")));
+}
+
 TEST_F(RecomputedPlan, RefusesPinsThatNameNothingOrContradict) {
   const Result<PlanOutcome> unknown = plan_with("[pins]\n\"h.99\" = \"keep\"\n");
   ASSERT_FALSE(unknown);
