@@ -19,9 +19,10 @@ CostTable makes(std::size_t states) {
   return table;
 }
 
-// What an op takes that runs again is not dropped, and is converted once more; so is what is made again, or converted again, where only its backward takes it.
-CostTable needs(std::size_t states, Ticks runs, Ticks saves, Ticks converts) {
-  CostTable table{static_cast<std::uint32_t>(states), 2, {0, kForbidden, 0, runs, saves, runs, converts, runs}};
+// What an op takes that runs again is not dropped, and is converted once more; so is what is made again, or converted again, where only its backward takes it. What is
+// converted again for some op is so because that does not run again.
+CostTable needs(std::size_t states, Ticks runs, Ticks saves, std::optional<Ticks> converts) {
+  CostTable table{static_cast<std::uint32_t>(states), 2, {0, kForbidden, 0, runs, saves, runs, converts.value_or(0), converts ? kForbidden : runs}};
   table.costs.resize(2 * states);
   return table;
 }
@@ -260,11 +261,9 @@ bool KeptSpace::is_kept_anyway(ValueId owner) const {
 
 void KeptSpace::add_needs() {
   const Graph& graph = input_.graph();
-  std::map<std::pair<std::uint32_t, std::uint32_t>, Ticks> converts, converts_kept;  // by variable and port
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Ticks> converts;  // by variable and port
   for (std::uint32_t e = 0; e < kept_.edges.size(); ++e) {
-    const ProblemEdge& edge = kept_.edges[e];
-    if (!edge.of_parameter) converts[{edge.to, edge.to_port}] = again_cost(e);
-    if (converted_edges_.contains(e)) converts_kept[{edge.to, edge.to_port}] = again_cost(converted_, e);
+    if (!kept_.edges[e].of_parameter) converts[{kept_.edges[e].to, kept_.edges[e].to_port}] = again_cost(e);
   }
   for (const auto& [id, op] : node_of_op_) {
     const std::uint32_t user = variable_of_.at(id);
@@ -278,7 +277,9 @@ void KeptSpace::add_needs() {
       }
       const std::uint32_t storage = known != node_of_storage_.end() ? known->second : add_kept_for(owner, user);
       const bool saves = input_.model.backward->memory.nodes[id].saves_operand[port];
-      add_edge(storage, op, needs(space_.nodes[storage].costs.size(), cost, saves ? cost : 0, converts_kept[{user, port}]));
+      const auto edge = edge_to_.find({user, port});
+      const bool converted = edge != edge_to_.end() && converted_edges_.contains(edge->second);
+      add_edge(storage, op, needs(space_.nodes[storage].costs.size(), cost, saves ? cost : 0, converted ? std::optional(again_cost(converted_, edge->second)) : std::nullopt));
     }
   }
 }

@@ -66,6 +66,7 @@ class Terms {
     std::int32_t begin = 0;                   // then
     std::uint32_t kept_by = kNoId, port = 0;  // the variable that keeps what it is made of until then; kNoId where that is made again too
     std::int32_t kept_from = 0;               // when nobody else counts that
+    bool alone = false;                       // the op does not run again: of a storage that is held for others too less is counted
   };
   struct Group {
     ValueId parent = kNoId;
@@ -202,10 +203,12 @@ class Terms {
     const ProblemEdge* edge = &problem_.edges[in->second];
     if (again_.makes(edge->value)) {
       const NodeId maker = input_.graph().values[edge->value].producer;
-      if (input_.model.backward->memory.nodes[maker].view) find_keeper(variable_of_.at(maker), 0, late);
+      late.alone = input_.model.backward->memory.nodes[maker].view && root_[input_.graph().nodes[maker].operands[0].value] == root_[edge->value];
+      if (late.alone) find_keeper(variable_of_.at(maker), 0, late);
       return;
     }
     late.kept_from = handed_over(edge->from, edge->from_port);
+    late.alone |= again_.converts(variable(i).node, edge->to_port);
     if (again_.converts(variable(i).node, edge->to_port) && variable(edge->from).kind == VariableKind::fork && !flow_.in(edge->from).empty()) {
       edge = &problem_.edges[flow_.in(edge->from).at(0)];
       late.kept_from = std::max(late.kept_from, handed_over(edge->from, edge->from_port));
@@ -215,9 +218,7 @@ class Terms {
   }
 
   // Whether an op has an operand for its backward only from when its block runs again, or from when it is converted again.
-  [[nodiscard]] bool saves_late(std::uint32_t i, std::uint32_t port, ValueId operand) const {
-    return again_.makes(operand) || again_.runs(variable(i).node) || again_.converts(variable(i).node, port);
-  }
+  [[nodiscard]] bool saves_late(std::uint32_t i, std::uint32_t port, ValueId operand) const { return again_.makes(operand) || again_.runs(variable(i).node) || again_.converts(variable(i).node, port); }
   [[nodiscard]] std::int32_t late_at(std::uint32_t i, std::uint32_t port, ValueId operand) const {
     if (again_.converts(variable(i).node, port)) return backward_at(i);
     return again_at(again_.makes(operand) ? input_.graph().values[operand].producer : variable(i).node);
@@ -271,7 +272,7 @@ class Terms {
       const Saver& saver = late.saver;
       // What others keep from the forward on may be the same storage.
       if (group.savers.empty()) add(saver.variable, late.begin, backward_at(saver.variable) + (saver.holds ? 1 : 0), scaled(saver.bytes, 1, sharing.at(late.begin) + savers_outside(root)));
-      if (late.kept_by == kNoId || !group.savers.empty() || group.taken_over >= 0) continue;
+      if (late.kept_by == kNoId || !group.savers.empty() || group.taken_over >= 0 || (late.alone && savers_outside(root) > 0)) continue;
       auto& [from, until] = kept[{late.kept_by, late.port}];
       from = std::max(from, late.kept_from);
       until = std::max(until, late.begin);
