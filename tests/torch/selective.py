@@ -74,7 +74,8 @@ CASES = {
     "gpt2_zero3": Case("gpt2_dropped", (0.0,), ["search.batch_axes=all", "search.zero=3", "search.regather=always"]),
     "gpt2_inputs": Case("gpt2_dropped", (0.15, 0.3), inputs=True),
     "llama": Case("llama_dropped", (0.1, 0.4, 0.7)),
-    "llama_inputs": Case("llama_dropped", (0.1, 0.4), inputs=True),
+    "llama_tiny": Case("llama_tiny", (0.0,)),
+    "llama_inputs": Case("llama_tiny", (0.0,), inputs=True),
     "mixtral": Case("mixtral_dropped", (0.0, 0.2, 0.4)),
     "resnet": Case("resnet_deep", (0.1, 0.3, 0.5), for_nothing="inner.conv1.weight"),
 }
