@@ -85,38 +85,6 @@ TEST_P(RecomputeSearch, RunsBlocksAgainOnlyWhereThatHelps) {
 
 INSTANTIATE_TEST_SUITE_P(, RecomputeSearch, testing::Values(Planned{"gpt2_deep_tiny", "4"}, Planned{"gpt2_deep_tiny", "2x2"}, Planned{"vit_tiny", "2x2"}));
 
-// What several linears take of a sequence-sharded norm is gathered again where that is cheaper than to run the norm again.
-TEST(RecomputeInputs, AreConvertedAgainWhereThatIsCheaper) {
-  PlanOptions options;
-  options.model = test::tiny("llama_tiny");
-  options.cluster = test::cluster_of("2x2");
-  options.mesh = "2x2";
-  const auto plan = [&](const std::string& recompute, std::int64_t budget) {
-    options.set = {"search.recompute=" + recompute, "search.step_rounds=0"};
-    options.memory_budget = budget > 0 ? std::to_string(budget) : "";
-    return test::plan(options);
-  };
-  const Result<PlanOutcome> none = plan("none", 0), all = plan("all", 0);
-  ASSERT_TRUE(none && none->plan && all && all->plan);
-  int converted = 0;
-  for (const double share : {0.0, 0.1, 0.2}) {
-    SCOPED_TRACE(share);
-    const auto room = static_cast<double>(none->plan->peak_bytes - all->plan->peak_bytes);
-    const std::int64_t budget = all->plan->peak_bytes + static_cast<std::int64_t>(share * room);
-    Result<PlanOutcome> free = plan("free", budget);
-    ASSERT_TRUE(free && free->plan);
-    EXPECT_LE(free->plan->peak_bytes, budget);
-    const auto names_operand = [](const std::string& name) { return name.find(':') != std::string::npos; };
-    if (std::ranges::none_of(free->plan->recomputed, names_operand)) continue;
-    ++converted;
-    EXPECT_THAT(free->plan->notes, testing::Contains(HasSubstr("converted again")));
-    Result<test::PlannedProgram> planned = test::program_of(std::move(*free->plan));
-    ASSERT_TRUE(planned) << planned.error().message;
-    test::expect_verifies(*planned, 3);
-  }
-  EXPECT_GT(converted, 0);
-}
-
 class RecomputedPlan : public test::FolderTest {
  protected:
   // A plan of gpt2_deep_tiny on four devices, by this configuration.
@@ -229,6 +197,42 @@ TEST_F(RecomputedPlan, IsFoundForTheBudgetThatARefusalNames) {
     ASSERT_TRUE(below && !below->plan);
     EXPECT_THAT(below->refusal, HasSubstr("needs at least"));
   }
+}
+
+// What several linears take of a sequence-sharded norm is gathered again where that is cheaper than to run the norm again.
+// Here on devices that compute slowly.
+TEST_F(RecomputedPlan, ConvertsInputsAgainWhereThatIsCheaper) {
+  write("slow.toml", "name = \"slow4\"\nnodes = 1\ndevices_per_node = 4\ndevice = \"" TEST_FOLDER "/slow_device.toml\"\nreserved_bytes = \"0GiB\"\n"
+                     "[[level]]\nname = \"pair\"\ngroup = 2\nbandwidth = \"2GB/s\"\nlatency = \"1us\"\n"
+                     "[[level]]\nname = \"all\"\ngroup = 4\nbandwidth = \"1GB/s\"\nlatency = \"1us\"\n");
+  PlanOptions options;
+  options.model = test::tiny("llama_tiny");
+  options.cluster = path("slow.toml");
+  options.mesh = "2x2";
+  const auto plan = [&](const std::string& recompute, std::int64_t budget) {
+    options.set = {"search.recompute=" + recompute, "search.step_rounds=0"};
+    options.memory_budget = budget > 0 ? std::to_string(budget) : "";
+    return test::plan(options);
+  };
+  const Result<PlanOutcome> none = plan("none", 0), all = plan("all", 0);
+  ASSERT_TRUE(none && none->plan && all && all->plan);
+  int converted = 0;
+  for (const double share : {0.0, 0.1, 0.2}) {
+    SCOPED_TRACE(share);
+    const auto room = static_cast<double>(none->plan->peak_bytes - all->plan->peak_bytes);
+    const std::int64_t budget = all->plan->peak_bytes + static_cast<std::int64_t>(share * room);
+    Result<PlanOutcome> free = plan("free", budget);
+    ASSERT_TRUE(free && free->plan);
+    EXPECT_LE(free->plan->peak_bytes, budget);
+    const auto names_operand = [](const std::string& name) { return name.find(':') != std::string::npos; };
+    if (std::ranges::none_of(free->plan->recomputed, names_operand)) continue;
+    ++converted;
+    EXPECT_THAT(free->plan->notes, testing::Contains(HasSubstr("converted again")));
+    Result<test::PlannedProgram> planned = test::program_of(std::move(*free->plan));
+    ASSERT_TRUE(planned) << planned.error().message;
+    test::expect_verifies(*planned, 3);
+  }
+  EXPECT_GT(converted, 0);
 }
 
 // A step that has a bound, in rounds; its file is read again, and both reports name the blocks.
