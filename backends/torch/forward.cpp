@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "meshwright/plan.h"
+#include "meshwright/recompute.h"
 #include "straight_way.h"
 
 namespace meshwright::torch {
@@ -145,9 +146,21 @@ class Reader {
         made_.gradients[made_.received.back()] = crossing.type.layout;
       }
     }
+    find_again();
     for (const auto& [result, move] : moves_) {
       const auto before = moves_.find(move->operands[0].value);
       if (before != moves_.end() && conversion_of(*before->second) == conversion_of(*move)) passing_.insert(before->first);
+    }
+  }
+
+  // What is converted again for an op that does not run again itself: the first that asks for it.
+  void find_again() {
+    const Result<Recomputation> again = recomputation(input_.plan->model, input_.plan->recomputed);
+    if (!again || again->converted_again.empty()) return;
+    std::set<std::string> converting;
+    for (const auto& [id, port] : again->converted_again) converting.insert(plan_.graph().nodes[id].name);
+    for (const Instruction& instruction : input_.program.instructions) {
+      if (instruction.again && instruction.kind() == InstructionKind::move && converting.contains(instruction.node)) again_.try_emplace(conversion_of(instruction), instruction.node);
     }
   }
 
@@ -172,7 +185,7 @@ class Reader {
     const Way way = way_to(result);
     if (has_gradient(way)) return;
     const ProgramValueId from = way.stretches.size() > 1 ? way.stretches[way.stretches.size() - 2].result : way.root;
-    steps_.push_back({here_, Conversion{move.node, from, result, way.stretches.back().moves, {}, true}});
+    steps_.push_back({here_, Conversion{move.node, from, result, way.stretches.back().moves, {}, true, ""}});
   }
 
   static std::uint32_t conversion_of(const Instruction& move) { return std::get<MoveStep>(move.action).conversion; }
@@ -222,7 +235,7 @@ class Reader {
     back.layout = gradient;
     Result<std::vector<Move>> gradients = straight_way(back, *made_.gradients[from], made_.program.mesh, input_.profile);
     if (!gradients) return gradients.error();
-    return Conversion{"", from, result, std::move(*moves), std::move(*gradients)};
+    return Conversion{"", from, result, std::move(*moves), std::move(*gradients), false, ""};
   }
 
   // What is sent to several stages goes to the next one, once.
@@ -404,7 +417,8 @@ class Reader {
     const ProgramValueId result = known->second = is_first ? stretch.result : copy_of(stretch.result);
     made_.gradients[result] = gradient;
     const Instruction* at = is_first ? std::max(moves_.at(stretch.result), made_at_[from]) : here_;
-    steps_.push_back({at, Conversion{node, from, result, stretch.moves, std::move(back), settles}});
+    const auto again = stretch.moves.empty() ? again_.end() : again_.find(conversion_of(*moves_.at(stretch.result)));
+    steps_.push_back({at, Conversion{node, from, result, stretch.moves, std::move(back), settles, again == again_.end() ? "" : again->second}});
     made_at_[result] = at;
     return result;
   }
@@ -439,6 +453,7 @@ class Reader {
   std::map<ProgramValueId, std::uint32_t> parameters_;                       // by the stored value
   std::map<std::uint32_t, std::vector<const Instruction*>> calls_;           // their steps
   std::map<ProgramValueId, const Instruction*> moves_;                       // of conversions, by result
+  std::map<std::uint32_t, std::string> again_;                               // by conversion: Conversion::again
   std::set<ProgramValueId> passing_;                                         // results of moves in the middle of a conversion
   std::map<std::pair<std::uint32_t, Layout>, ProgramValueId> loaded_;
   std::map<std::tuple<ProgramValueId, Layout, std::optional<Layout>>, ProgramValueId> converted_;

@@ -30,6 +30,7 @@ struct Conversion {
   ProgramValueId from = kNoId, result = kNoId;
   std::vector<Move> moves, back;
   bool settles = false;  // where all its users take it from, and where it is kept for what runs again for the backward
+  std::string again = {};  // the node before whose backward it runs again, alone (Recomputation::converted_again); "" for none
 };
 
 // An op, and what one rank executes of it.

@@ -19,12 +19,15 @@ bool makes_any(const Statement& statement, const Values& values) {
 }
 
 OpGroup group_that_begins(NodeId begin, std::span<const Statement> statements, const Forward& forward) {
-  Values made, needed;  // made: not kept
+  Values made, of_ops, needed;  // made: not kept; of_ops: nor is what it is converted to
+  const auto is_again = [&](ProgramValueId value) { return forward.made_again.contains(value); };
   for (const Statement& statement : statements) {
     if (statement.again == begin) {
-      std::ranges::copy_if(statement.results, std::inserter(made, made.end()), [&](ProgramValueId value) { return forward.made_again.contains(value); });
-    } else if (statement.converts && reads_any(statement, made)) {
+      std::ranges::copy_if(statement.results, std::inserter(made, made.end()), is_again);
+      if (!statement.converts) std::ranges::copy_if(statement.results, std::inserter(of_ops, of_ops.end()), is_again);
+    } else if (statement.converts && reads_any(statement, of_ops)) {
       made.insert(statement.results.begin(), statement.results.end());
+      of_ops.insert(statement.results.begin(), statement.results.end());
     }
   }
   std::ranges::set_intersection(made, forward.saved, std::inserter(needed, needed.end()));

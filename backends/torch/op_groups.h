@@ -1,4 +1,4 @@
-// Of a block's statements those that run again for its backward: ops of Plan::recomputed (recompute.h), by when they do.
+// Of a block's statements those that run again for its backward: ops of Plan::recomputed, and what converts operands of it (recompute.h), by when they do.
 #pragma once
 
 #include <cstddef>

@@ -259,6 +259,11 @@ class Writer {
       return bad_input("'" + program().values[conversion.result].name + "' and its gradient lie in different shards, which autograd does not allow");
     }
     if (const auto sum = summed_.find(conversion.from); sum != summed_.end() && adds_up(conversion)) {
+      if (!conversion.again.empty()) {
+        const std::string name = operand_converted_before(conversion.again);
+        return bad_input("the plan converts '" + name + "' again for its backward, and the emitted program makes it in one with the op that it comes from; " +
+                         "keep it ([pins] \"" + name + "\" = \"keep\")");
+      }
       Statement& statement = forward_.statements[sum->second.first];
       statement.results = {conversion.result};
       statement.text = sum->second.second;
@@ -274,8 +279,19 @@ class Writer {
     Status status = state(of_node, of_node.results,
                           conversion_text(text, program().type(conversion.from), conversion.moves, conversion.result, conversion.back));
     forward_.statements[at].converts = true;
+    if (!conversion.again.empty()) {
+      forward_.statements[at].node = operand_converted_before(conversion.again);
+      forward_.statements[at].again = static_cast<NodeId>(nodes_.at(conversion.again) - graph().nodes.data());
+      forward_.made_again.insert(conversion.result);
+    }
     forward_.statements[at].settles = conversion.settles;
     return status;
+  }
+
+  // The first operand that this node's backward has converted again.
+  [[nodiscard]] std::string operand_converted_before(const std::string& node) const {
+    const auto id = static_cast<NodeId>(nodes_.at(node) - graph().nodes.data());
+    return operand_name(graph(), *again_.converted_again.lower_bound({id, 0}));
   }
 
   // Whether it makes of a partial sum the sum, and leaves the gradient where it is.

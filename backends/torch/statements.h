@@ -24,8 +24,8 @@ struct Statement {
   bool converts = false;                // takes a value to another layout, and does nothing else
   bool settles = false;                 // Conversion::settles
   bool loads = false;                   // a parameter, and does nothing else
-  std::string node = {};                // of the forward graph, if it is an op
-  NodeId again = kNoId;                 // of a single op that runs again for its backward: Recomputation::begin
+  std::string node = {};                // of the forward graph, if it is an op; an operand of one, if that is converted again
+  NodeId again = kNoId;                 // of a single op that runs again for its backward: Recomputation::begin; of what is converted again the op before whose it is
 };
 
 struct Member {
@@ -45,7 +45,7 @@ struct Forward {
   std::vector<std::string> outputs;                         // texts with marks
   std::int64_t microbatches = 1;                            // of a step; the statements compute one
   Prelude prelude;                                          // what the texts may mention
-  std::set<ProgramValueId> made_again;  // by single ops that run again, and not kept
+  std::set<ProgramValueId> made_again;  // by single ops that run again, or conversions that do, and not kept
   std::set<ProgramValueId> saved;       // operands that ops save which do not run again
   std::string base = "Planned";         // what the model's class is derived from
   std::string settings;                 // more members of the model's class

@@ -6,6 +6,7 @@
 #include "meshwright/pipeline_plan.h"
 #include "meshwright/plan.h"
 #include "meshwright/plugin.h"
+#include "meshwright/recompute.h"
 #include "module_text.h"
 #include "pipeline_text.h"
 #include "prelude.h"
@@ -65,9 +66,20 @@ Status check_passes(const std::vector<std::string>& altering) {
 
 std::string name_of(const Graph& graph) { return graph.name.empty() ? "The model" : comment(graph.name); }
 
+// The blocks and ops that run again. What is converted again the statements tell, where anything is.
+std::vector<std::string> without_operands(const Plan& plan) {
+  std::vector<std::string> names;
+  for (const std::string& name : plan.recomputed) {
+    const Result<std::set<NodeOperand>> operands = operands_named(plan.model, {name});
+    if (!operands || operands->empty()) names.push_back(name);
+  }
+  return names;
+}
+
 // The classes of a plan's forward. Errors: bad_input, what is to run again and is no class or op of one.
 Result<ModuleText> classes(const Forward& forward, const Plan& plan, const std::string& docstring) {
-  ModuleText module = module_text(forward, docstring, plan.recomputed);
+  const std::vector<std::string> names = without_operands(plan);
+  ModuleText module = module_text(forward, docstring, names);
   if (module.unknown.empty()) return module;
   return bad_input("the plan runs '" + module.unknown[0] + "' again for its backward, but that is no class of the emitted program, nor an op of one; " +
                    "plan with search.recompute = \"blocks\", or keep it ([pins] \"" + module.unknown[0] + "\" = \"keep\")");

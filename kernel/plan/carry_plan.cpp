@@ -118,6 +118,11 @@ class PlanCarrier {
     for (const std::string& name : plan_.recomputed) {
       if (blocks.contains(name) || nodes_by_name_.contains(name)) made_.recomputed.push_back(name);
     }
+    const Result<std::set<NodeOperand>> operands = operands_named(plan_.model, plan_.recomputed);
+    if (!operands) return operands.error();
+    for (const auto& [id, port] : *operands) {
+      if (nodes_[id] != kNoId) made_.recomputed.push_back(operand_name(now(), {nodes_[id], port}));
+    }
     const Result<Recomputation> before = recomputation(plan_.model, plan_.recomputed), after = recomputation(made_.model, made_.recomputed);
     if (!before) return before.error();
     if (!after) return after.error();

@@ -131,6 +131,7 @@ void BlockChoices::read(const Plan& plan) {
       text += "stage " + stage + call_key(node->call);
       for (const CallLayouts& call : node->backward) text += call_key(call);
       if (again && again->runs(node->node)) text += " again";
+      for (std::uint32_t port = 0; again && port < node->call.operands.size(); ++port) text += again->converts(node->node, port) ? " again:" + std::to_string(port) : "";
     } else if (const PlannedParameter* parameter = variable.parameter()) {
       std::string& text = values_[{stage, plan.graph().values[parameter->value].name}];
       text += ports_key(parameter->stored) + layout_key(parameter->compute) + " " + layout_key(parameter->state) + " " + std::to_string(static_cast<int>(parameter->zero));

@@ -225,7 +225,7 @@ class Planner {
     return Done{};
   }
 
-  static std::string again_text(const Plan& plan) { return "The forward of " + recomputed_text(plan.model, plan.recomputed) + " runs again for the backward; "; }
+  static std::string again_text(const Plan& plan) { return recomputed_text(plan.model, plan.recomputed) + "; "; }
 
   // What is made again takes time, so no plan that runs blocks again has a shorter step than the least without, whatever that holds.
   Status bound_without_budget(Searched& searched, Assignment fastest) const {

@@ -1,7 +1,5 @@
 #include "recompute_pins.h"
 
-#include "meshwright/recompute.h"
-
 namespace meshwright {
 
 Result<RecomputePins> RecomputePins::make(const ModelAnalysis& model, std::span<const Pin> pins) {
@@ -19,6 +17,15 @@ Result<RecomputePins> RecomputePins::make(const ModelAnalysis& model, std::span<
       }
       wanted[id] = true;
     }
+    const std::set<NodeOperand> operands = operands_named(model, {pin.name}).value();
+    std::set<NodeOperand>&converted = pin.text == "recompute" ? made.must_convert_ : made.never_convert_, &otherwise = pin.text == "recompute" ? made.never_convert_ : made.must_convert_;
+    for (const NodeOperand& operand : operands) {
+      if (otherwise.contains(operand)) {
+        return bad_input(pin.where + ": " + to_string(pin) + " in [pins] contradicts another pin, by which '" + operand_name(*model.graph, operand) + "' is " +
+                         (pin.text == "recompute" ? "kept" : "converted again"));
+      }
+      converted.insert(operand);
+    }
     made.any_ = true;
   }
   return made;
@@ -28,7 +35,10 @@ std::vector<std::string> RecomputePins::applied_to(const std::vector<std::string
   if (!any_) return names;
   std::vector<bool> ops = ops_named(*model_, names).value();
   for (NodeId id = 0; id < ops.size(); ++id) ops[id] = must_[id] || (ops[id] && !never_[id]);
-  return recomputed_names(*model_, ops);
+  std::set<NodeOperand> operands = operands_named(*model_, names).value();
+  std::erase_if(operands, [&](const NodeOperand& operand) { return never_converts(operand); });
+  operands.insert(must_convert_.begin(), must_convert_.end());
+  return recomputed_names(*model_, ops, operands);
 }
 
 }  // namespace meshwright

@@ -126,11 +126,11 @@ class KeptOps {
     // The terms are those of one microbatch at a time.
     if (is_free(without_) || blocks.empty() || step_order(wish_.input.training)->fullest(Phase::forward).in_flight > 1) return best;
     best_ = std::move(best);
-    Result<Problem> none = problem_of({}), all = problem_of(blocks);
-    if (!none) return none.error();
-    if (!all) return all.error();
-    kept_ = std::move(*none);
-    again_ = std::move(*all);
+    Result<Problem> none = problem_of({}), all = problem_of(blocks), converted = problem_of(all_operands());
+    for (const Result<Problem>* made : {&none, &all, &converted}) {
+      if (!*made) return made->error();
+    }
+    problems_ = {std::move(*none), std::move(*all), std::move(*converted)};
     Result<std::vector<Kept>> begins = choose_for_starts();
     if (!begins) return begins.error();
     std::ranges::stable_sort(*begins, {}, &Kept::rank);
@@ -212,7 +212,7 @@ class KeptOps {
   // What runs again in the fastest plan of these layouts that fits, as far as its terms of memory know; nothing if none is found. Where its program holds more, less
   // is asked for, and then again more, in smaller steps; plans whose programs fit are ones to take.
   Result<Kept> choose(const Choice& layouts) {
-    const KeptSpace space(wish_.input, kept_, again_, wish_.recompute_pins, layouts);
+    const KeptSpace space(wish_.input, problems_, wish_.recompute_pins, layouts);
     Problem problem;
     problem.space = space.space();
     Kept chosen;
@@ -259,11 +259,16 @@ class KeptOps {
     return build_pinned(given, wish_.pins);
   }
 
+  [[nodiscard]] std::vector<std::string> all_operands() const {
+    const ModelAnalysis& model = wish_.input.model;
+    return recomputed_names(model, std::vector<bool>(model.graph->nodes.size(), false), convertible_operands(model));
+  }
+
   const FittedSolver& solver_;
   const RecomputeWish& wish_;
   const FittedSearch& without_;
   const Assignment& fastest_;  // whatever it holds
-  Problem kept_, again_;  // nothing runs again, and every block does
+  KeptSpace::Problems problems_;
   std::set<std::vector<std::string>> tried_;
   std::optional<RecomputeSearch> best_;
 };

@@ -7,6 +7,7 @@
 
 #include "meshwright/lower.h"
 #include "plan/plan_index.h"
+#include "program/copies.h"
 #include "program/lower_parts.h"
 #include "program/split_backward.h"
 #include "strategy/backward_axes.h"
@@ -33,7 +34,7 @@ class Lowering {
     Result<Recomputation> again = recomputation(plan_.model, plan_.recomputed);
     if (!again) return again.error();
     again_ = std::move(*again);
-    keepers_ = keepers(plan_.model, again_);
+    copies_.set_keepers(keepers(plan_.model, again_));
     add_parameters();
     run_microbatch();
     if (missing_) return *missing_;
@@ -42,14 +43,12 @@ class Lowering {
   }
 
  private:
-  using Conversions = std::map<std::pair<ProgramValueId, Layout>, ProgramValueId>;
-
   void run_forward() {
     for (const Source& source : plan_.graph().sources) {
       const PlannedFork* fork = graph_.values[source.value].requires_gradient ? index_.fork(source.value) : nullptr;
       if (fork == nullptr) continue;
-      if (source.kind == SourceKind::user_input) made_[source.value] = differentiable_input(source.value, fork->layouts.value);
-      if (source.kind == SourceKind::received) made_[source.value] = receive(source.value, graph_.values[source.value].name, false, boundary_of(source.value).from, fork->layouts.value);
+      if (source.kind == SourceKind::user_input) copies_.set_made(source.value, differentiable_input(source.value, fork->layouts.value));
+      if (source.kind == SourceKind::received) copies_.set_made(source.value, receive(source.value, graph_.values[source.value].name, false, boundary_of(source.value).from, fork->layouts.value));
     }
     for (NodeId id = 0; id < training_.first_backward; ++id) {
       if (const PlannedNode* node = index_.node(id)) run_forward(*node);
@@ -69,6 +68,7 @@ class Lowering {
     for (NodeId id = training_.first_backward; id-- > 0;) {
       if (training_.contributions[id].empty()) continue;
       run_again_before(id);
+      convert_again_before(id);
       run_backward(id);
     }
     hand_buffers_on();
@@ -77,25 +77,30 @@ class Lowering {
   // The forward of a block whose backward begins with this node. What its ops take in another layout than it was kept in, they convert once more.
   void run_again_before(NodeId first) {
     const std::vector<NodeId> nodes = again_.nodes_before(first);
-    Conversions kept;  // of the forward, for the backward of what does not run again
-    for (const NodeId id : nodes) {
-      for (const Operand& operand : graph_.nodes[id].operands) forget_conversions(operand.value, kept);
-    }
+    const Copies::Conversions kept = copies_.forget_operands(graph_, nodes, again_);  // of the forward, for the backward of what does not run again
     const std::size_t before = program_.instructions.size();
     for (const NodeId id : nodes) run_forward(*index_.node(id));
-    for (std::size_t i = before; i < program_.instructions.size(); ++i) program_.instructions[i].again = true;
-    for (const auto& [converted, to] : kept) converted_[converted] = to;
+    mark_again(before);
+    copies_.restore(kept);
   }
 
-  // Of a value that was kept, where it has settled.
-  void forget_conversions(ValueId id, Conversions& kept) {
-    if (!made_.contains(id) || again_.makes(id)) return;
-    ProgramValueId settled = made_.at(id);
-    if (const PlannedFork* fork = index_.fork(id); fork != nullptr && layout_of(settled) != fork->layouts.value) settled = converted_.at({settled, fork->layouts.value});
-    for (const auto& [user, port] : keepers_[id]) {
-      if (const auto found = converted_.find({settled, index_.node(user)->call.operands[port].value}); found != converted_.end()) kept.insert(*found);
+  // What this one's backward takes converted again.
+  void convert_again_before(NodeId id) {
+    const std::size_t before = program_.instructions.size();
+    const PlannedNode& planned = *index_.node(id);
+    serves_ = graph_.nodes[id].name;
+    for (std::uint32_t port = 0; port < planned.call.operands.size(); ++port) {
+      if (!again_.converts(id, port)) continue;
+      const ValueId operand = graph_.nodes[id].operands[port].value;
+      const Layout& needed = planned.call.operands[port].value;
+      copies_.forget_copy(operand, needed, [&](ProgramValueId made, const Layout& to) { return convert(made, operand, to); });
+      use(operand, needed);
     }
-    std::erase_if(converted_, [&](const auto& converted) { return converted.first.first == settled; });
+    mark_again(before);
+  }
+
+  void mark_again(std::size_t first) {
+    for (std::size_t i = first; i < program_.instructions.size(); ++i) program_.instructions[i].again = true;
   }
 
   [[nodiscard]] std::int64_t microbatches() const { return program_.order.microbatches; }
@@ -128,14 +133,14 @@ class Lowering {
 
   ProgramValueId convert(ProgramValueId value, ValueId of, const Layout& to, std::uint32_t planned) {
     if (layout_of(value) == to) return value;
-    const auto [known, inserted] = converted_.try_emplace({value, to}, kNoId);
-    if (!inserted) return known->second;
+    ProgramValueId& known = copies_.converted(value, to);
+    if (known != kNoId) return known;
     const ProgramValueId result = make_value(named_.base(value), of, to);
     const std::string name = program_.values[value].name;
     Instruction& instruction = add(Convert{path(name, planned, layout_of(value), to, of)}, name);
     instruction.operands.push_back({"", value, layout_of(value)});
     instruction.results.push_back(result);
-    return converted_[{value, to}] = result;
+    return known = result;
   }
 
   // How an instruction of this name gets there.
@@ -185,7 +190,7 @@ class Lowering {
     const PlannedFork* fork = index_.fork(id);
     const Layout& settled = fork != nullptr ? fork->layouts.value : needed;
     const auto parameter = parameter_of_.find(id);
-    const ProgramValueId value = parameter != parameter_of_.end() ? load(parameter->second, id, settled) : convert(made_.at(id), id, settled);
+    const ProgramValueId value = parameter != parameter_of_.end() ? load(parameter->second, id, settled) : convert(copies_.made(id), id, settled);
     return convert(value, id, needed);
   }
 
@@ -205,7 +210,7 @@ class Lowering {
   ProgramValueId constant(ValueId id, const Layout& needed) {
     const NodeId producer = graph_.values[id].producer;
     if (producer == kNoId) return input(id, needed);
-    if (index_.node(producer) != nullptr) return convert(made_.at(id), id, needed);
+    if (index_.node(producer) != nullptr) return convert(copies_.made(id), id, needed);
     const Node& node = graph_.nodes[producer];
     const CallLayouts* call = index_.constant(id, needed);
     if (call == nullptr) {
@@ -305,7 +310,7 @@ class Lowering {
     }
     const std::vector<ProgramValueId> results = compute(id, planned.call, operands);
     for (std::size_t i = 0; i < results.size(); ++i) {
-      if (phase_ == Phase::forward || again_.makes(node.results[i])) made_[node.results[i]] = results[i];
+      if (phase_ == Phase::forward || again_.makes(node.results[i])) copies_.set_made(node.results[i], results[i]);
     }
   }
 
@@ -414,7 +419,7 @@ class Lowering {
       if (graph_.values[operand].requires_gradient) at_hand[operand] = use(operand, planned.call.operands[i].value);
     }
     for (std::size_t i = 0; i < node.results.size(); ++i) {
-      at_hand[node.results[i]] = made_.at(node.results[i]);
+      at_hand[node.results[i]] = copies_.made(node.results[i]);
       if (gradients_.contains(node.results[i])) at_hand[training_.gradients[node.results[i]]] = gradient(node.results[i], planned.call.results[i].gradient);
     }
     const std::vector<NodeId>& nodes = model_.backward_of[forward];
@@ -468,15 +473,13 @@ class Lowering {
   const PlanIndex index_;
   std::optional<Error> missing_;  // what the plan should have said, and does not
   Program program_;
+  Copies copies_{index_, program_};
   Recomputation again_;
-  Keepers keepers_;
   Phase phase_ = Phase::forward;
   std::string serves_;                    // Instruction::node of what is added now
   NamedValues named_{program_};
   std::map<ValueId, std::string> names_;  // of parameters, in the model
   std::map<ValueId, std::uint32_t> parameter_of_;
-  std::map<ValueId, ProgramValueId> made_;  // by its producer, in the layout that it yields
-  Conversions converted_;
   std::map<std::pair<ValueId, Layout>, ProgramValueId> loaded_, inputs_, constant_;
   std::map<ValueId, ProgramValueId> carried_;  // buffers, as the microbatch before left them
   std::map<ValueId, ProgramValueId> left_;     // in buffers, by this one

@@ -88,28 +88,52 @@ class Validator {
     return Done{};
   }
 
-  // What runs again does what it did in the forward: the same call, under the name from which its random numbers come, on the same layouts and to the same ones.
+  // What runs again does what it did in the forward: the same call, under the name from which its random numbers come, on the same layouts and to the same ones. What
+  // is converted again of what was kept goes where it went.
   Status check_again() const {
     if (std::ranges::none_of(program_.instructions, &Instruction::again)) return Done{};
     std::multimap<std::string, const Instruction*> first_runs;
+    std::multimap<std::uint32_t, const Instruction*> first_moves;  // by conversion
     for (const Instruction& instruction : program_.instructions) {
-      if (instruction.phase == Phase::forward && instruction.compute() != nullptr) first_runs.emplace(instruction.name, &instruction);
+      if (instruction.phase != Phase::forward) continue;
+      if (instruction.compute() != nullptr) first_runs.emplace(instruction.name, &instruction);
+      if (converts(instruction)) first_moves.emplace(step_of(instruction)->conversion, &instruction);
     }
+    std::set<ProgramValueId> made_again;
     for (const Instruction& instruction : program_.instructions) {
       if (!instruction.again) continue;
       if (!is_backward(instruction.phase)) return bad_input(text(instruction) + " runs again, but is of no backward");
-      if (instruction.compute() == nullptr) continue;
-      const auto [begin, end] = first_runs.equal_range(instruction.name);
-      if (std::none_of(begin, end, [&](const auto& run) { return is_the_same(*run.second, instruction); })) {
-        return bad_input(text(instruction) + " runs again otherwise than it ran in the forward");
+      bool is_as_before = true;
+      if (instruction.compute() != nullptr) {
+        const auto [begin, end] = first_runs.equal_range(instruction.name);
+        is_as_before = std::any_of(begin, end, [&](const auto& run) { return is_the_same(*run.second, instruction); });
+      } else if (converts(instruction)) {
+        const auto [begin, end] = first_moves.equal_range(step_of(instruction)->conversion);
+        is_as_before = std::any_of(begin, end, [&](const auto& run) { return is_the_same_move(*run.second, instruction, made_again); });
       }
+      if (!is_as_before) return bad_input(text(instruction) + " runs again otherwise than it ran in the forward");
+      made_again.insert(instruction.results.begin(), instruction.results.end());
     }
     return Done{};
   }
 
+  // Whether it is a step of a conversion of an activation.
+  static bool converts(const Instruction& instruction) {
+    return step_of(instruction) != nullptr && step_of(instruction)->conversion != kNoId && instruction.parameter == kNoId && instruction.operands.size() == 1 && instruction.results.size() == 1;
+  }
+  static const MoveStep* step_of(const Instruction& instruction) { return std::get_if<MoveStep>(&instruction.action); }
+
+  // Of the same value, or of one that was made again.
+  [[nodiscard]] bool is_the_same_move(const Instruction& first, const Instruction& again, const std::set<ProgramValueId>& made_again) const {
+    const ProgramValueId one = first.operands[0].value, other = again.operands[0].value;
+    return step_of(first)->move == step_of(again)->move && (one == other || made_again.contains(other)) && have_one_type(one, other) && have_one_type(first.results[0], again.results[0]);
+  }
+
+  [[nodiscard]] bool have_one_type(ProgramValueId a, ProgramValueId b) const { return known(a) && known(b) && program_.type(a) == program_.type(b); }
+
   [[nodiscard]] bool is_the_same(const Instruction& first, const Instruction& again) const {
     const Compute &one = *first.compute(), &other = *again.compute();
-    const auto same_type = [this](ProgramValueId a, ProgramValueId b) { return known(a) && known(b) && program_.type(a) == program_.type(b); };
+    const auto same_type = [this](ProgramValueId a, ProgramValueId b) { return have_one_type(a, b); };
     const auto same_operand = [](const ProgramOperand& a, const ProgramOperand& b) { return a.name == b.name && a.needed == b.needed; };
     return one.op == other.op && one.attributes == other.attributes && one.axes == other.axes && one.local == other.local &&
            std::ranges::equal(first.operands, again.operands, same_operand) && std::ranges::equal(first.results, again.results, same_type);

@@ -49,9 +49,9 @@ bool is_again(const ModelAnalysis& model, const Problem& problem, const ProblemE
   const Recomputation& recomputation = problem.recomputation;
   if (edge.of_parameter) return false;
   const Variable& user = problem.variables[edge.to];
-  if (user.kind == VariableKind::fork) return recomputation.makes(edge.value);
+  if (user.kind == VariableKind::fork) return recomputation.makes(edge.value) || recomputation.values_converted.contains(edge.value);
   if (user.kind != VariableKind::node) return false;
-  return recomputation.runs(user.node) || (recomputation.makes(edge.value) && model.backward->memory.nodes[user.node].saves_operand[edge.to_port]);
+  return recomputation.runs(user.node) || recomputation.converts(user.node, edge.to_port) || (recomputation.makes(edge.value) && model.backward->memory.nodes[user.node].saves_operand[edge.to_port]);
 }
 
 EdgeTables::EdgeTables(const ProblemInput& input) : input_(input) {

@@ -40,7 +40,8 @@ struct EdgePrices {
   }
 };
 
-// What is converted along an edge is converted again for the backward: by the op that runs again, or whose backward takes what is made again; or to where that settles.
+// What is converted along an edge is converted again for the backward: by the op that runs again, whose backward takes what is made again, or which takes it converted
+// again; or to where one of those settles.
 [[nodiscard]] bool is_again(const ModelAnalysis& model, const Problem& problem, const ProblemEdge& edge);
 
 class EdgeTables {

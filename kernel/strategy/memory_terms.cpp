@@ -40,7 +40,7 @@ class Terms {
   void run() {
     group_storages();
     for (std::uint32_t i = 0; i < problem_.variables.size(); ++i) find_savers(i);
-    for (auto& [root, group] : groups_) order_savers(group);
+    for (auto& [root, group] : groups_) std::ranges::stable_sort(group.savers, {}, &Saver::variable);
     count_contained();
     for (std::uint32_t i = 0; i < problem_.variables.size(); ++i) {
       switch (problem_.variables[i].kind) {
@@ -62,11 +62,13 @@ class Terms {
     Bytes bytes;
     bool holds = false;  // at its backward's fullest moment
   };
-  // Of a block that runs again: it has the storage from then on only.
+  // Of a block that runs again, or of an operand that is converted again: it has the storage from then on only.
   struct LateSaver {
     Saver saver;
     std::int32_t begin = 0;                   // then
     std::uint32_t kept_by = kNoId, port = 0;  // the variable that keeps what it is made of until then; kNoId where that is made again too
+    std::int32_t kept_from = 0;               // when nobody else counts that
+    bool alone = false;                       // the op does not run again: of a storage that is held for others too less is counted
   };
   struct Group {
     ValueId parent = kNoId;
@@ -87,9 +89,7 @@ class Terms {
   [[nodiscard]] std::int32_t backward_at(std::uint32_t i) const { return 2 * count_ - 1 - static_cast<std::int32_t>(i); }
   [[nodiscard]] std::int32_t after_all() const { return 2 * count_ + 1; }
 
-  static bool is_none(const Bytes& bytes) {
-    return std::ranges::all_of(bytes, [](std::int64_t b) { return b == 0; });
-  }
+  static bool is_none(const Bytes& bytes) { return std::ranges::all_of(bytes, [](std::int64_t b) { return b == 0; }); }
 
   // Of one microbatch. What is kept from its forward to its backward is kept by all others that are in flight.
   void add(std::uint32_t i, std::int32_t begin, std::int32_t end, const Bytes& bytes) {
@@ -190,23 +190,46 @@ class Terms {
       seen.push_back(operand);
       Saver saver = saver_of(operand, bytes_of(i, Part::operand, port, operand), backward.holds_operand[port]);
       Group& group = groups_[root_[operand]];
-      if (!saves_late(i, operand)) {
+      if (!saves_late(i, port, operand)) {
         group.savers.push_back(std::move(saver));
         continue;
       }
-      LateSaver late{std::move(saver), again_at(again_.makes(operand) ? input_.graph().values[operand].producer : variable(i).node)};
-      if (const auto edge = flow_.in(i).find(port); edge != flow_.in(i).end() && !again_.makes(operand)) {
-        late.kept_by = problem_.edges[edge->second].from;
-        late.port = problem_.edges[edge->second].from_port;
-      }
+      LateSaver late{std::move(saver), late_at(i, port, operand)};
+      find_keeper(i, port, late);
       group.late_savers.push_back(std::move(late));
     }
   }
 
-  // Whether an op has an operand for its backward only from when its block runs again. What is made without a gradient is not made again.
-  [[nodiscard]] bool saves_late(std::uint32_t i, ValueId operand) const {
+  // Who keeps what an op converts again: for one that runs again whoever hands it on, for an operand alone whoever makes it. A view that is made again is followed.
+  void find_keeper(std::uint32_t i, std::uint32_t port, LateSaver& late) const {
+    const auto in = flow_.in(i).find(port);
+    if (in == flow_.in(i).end()) return;
+    const ProblemEdge* edge = &problem_.edges[in->second];
+    if (again_.makes(edge->value)) {
+      const NodeId maker = input_.graph().values[edge->value].producer;
+      late.alone = input_.model.backward->memory.nodes[maker].view && root_[input_.graph().nodes[maker].operands[0].value] == root_[edge->value];
+      if (late.alone) find_keeper(variable_of_.at(maker), 0, late);
+      return;
+    }
+    late.kept_from = handed_over(edge->from, edge->from_port);
+    late.alone |= again_.converts(variable(i).node, edge->to_port);
+    if (again_.converts(variable(i).node, edge->to_port) && variable(edge->from).kind == VariableKind::fork && !flow_.in(edge->from).empty()) {
+      edge = &problem_.edges[flow_.in(edge->from).at(0)];
+      late.kept_from = std::max(late.kept_from, handed_over(edge->from, edge->from_port));
+    }
+    late.kept_by = edge->from;
+    late.port = edge->from_port;
+  }
+
+  // Whether an op has an operand for its backward only from when its block runs again, or from when it is converted again. What is made without a gradient is not made again.
+  [[nodiscard]] bool saves_late(std::uint32_t i, std::uint32_t port, ValueId operand) const {
     const Value& value = input_.graph().values[operand];
-    return again_.makes(operand) || (again_.runs(variable(i).node) && (value.requires_gradient || value.producer == kNoId));
+    const bool runs = again_.runs(variable(i).node) && (value.requires_gradient || value.producer == kNoId);
+    return again_.makes(operand) || runs || again_.converts(variable(i).node, port);
+  }
+  [[nodiscard]] std::int32_t late_at(std::uint32_t i, std::uint32_t port, ValueId operand) const {
+    if (again_.converts(variable(i).node, port)) return backward_at(i);
+    return again_at(again_.makes(operand) ? input_.graph().values[operand].producer : variable(i).node);
   }
   // When that is.
   [[nodiscard]] std::int32_t again_at(NodeId node) const { return backward_at(variable_of_.at(again_.begin[node])); }
@@ -222,10 +245,6 @@ class Terms {
       const bool handed_out = output.kind != OutputKind::user_output || input_.training.microbatches == 1;
       return output.value == variable(i).value && handed_out && output.kind != OutputKind::sent;
     });
-  }
-
-  static void order_savers(Group& group) {
-    std::stable_sort(group.savers.begin(), group.savers.end(), [](const Saver& a, const Saver& b) { return a.variable < b.variable; });
   }
 
   // By group: the most savers of any storage inside of it.
@@ -256,20 +275,21 @@ class Terms {
   void add_saved_late(ValueId root, const Group& group) {
     std::map<std::int32_t, std::int64_t> sharing;  // by time
     for (const LateSaver& late : group.late_savers) ++sharing[late.begin];
-    std::map<std::pair<std::uint32_t, std::uint32_t>, std::int32_t> kept;  // until when
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::pair<std::int32_t, std::int32_t>> kept;  // from when until when
     for (const LateSaver& late : group.late_savers) {
       const Saver& saver = late.saver;
       // What others keep from the forward on may be the same storage.
       if (group.savers.empty()) add(saver.variable, late.begin, backward_at(saver.variable) + (saver.holds ? 1 : 0), scaled(saver.bytes, 1, sharing.at(late.begin) + savers_outside(root)));
-      if (late.kept_by == kNoId || !group.savers.empty() || group.taken_over >= 0) continue;
-      std::int32_t& until = kept[{late.kept_by, late.port}];
+      if (late.kept_by == kNoId || !group.savers.empty() || group.taken_over >= 0 || (late.alone && savers_outside(root) > 0)) continue;
+      auto& [from, until] = kept[{late.kept_by, late.port}];
+      from = std::max(from, late.kept_from);
       until = std::max(until, late.begin);
     }
     if (kept.size() != 1) return;  // several may share it
-    const auto& [keeper, until] = *kept.begin();
+    const auto& [keeper, when] = *kept.begin();
     const auto& [by, port] = keeper;
-    if (variable(by).kind == VariableKind::node) add(by, handed_over(by, port), until, bytes_of(by, Part::result, port, node_of(by).results[port]));
-    if (variable(by).kind == VariableKind::fork) add(by, handed_over(by, 0), until, bytes_of(by, Part::result, 0, variable(by).value));
+    if (variable(by).kind == VariableKind::node) add(by, when.first, when.second, bytes_of(by, Part::result, port, node_of(by).results[port]));
+    if (variable(by).kind == VariableKind::fork) add(by, when.first, when.second, bytes_of(by, Part::result, 0, variable(by).value));
   }
 
   void add_saved(ValueId root, const Group& group) {
@@ -323,7 +343,7 @@ class Terms {
       std::int32_t here = forward_at(edge.to);
       if (user.kind == VariableKind::node) {
         const NodeBackward& backward = backward_of(edge.to);
-        if (backward.saves_operand[edge.to_port] && !saves_late(edge.to, edge.value)) first_saver = std::min(first_saver, here);
+        if (backward.saves_operand[edge.to_port] && !saves_late(edge.to, edge.to_port, edge.value)) first_saver = std::min(first_saver, here);
         if (backward.view) {
           for (std::uint32_t result = 0; result < node_of(edge.to).results.size(); ++result) here = std::max(here, handed_over(edge.to, result));
         }

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <ostream>
 
 #include "folder_test.h"
@@ -129,6 +130,29 @@ TEST_F(RecomputedPlan, FollowsPins) {
   }
 }
 
+// Operands that are converted again are pinned by their names: with others, or alone.
+TEST_F(RecomputedPlan, FollowsPinsOfOperands) {
+  const Result<PlanOutcome> roomy = plan_with("");
+  ASSERT_TRUE(roomy && roomy->plan);
+  const ModelAnalysis& model = roomy->plan->model;
+  std::vector<std::string> names;
+  for (const NodeOperand& operand : convertible_operands(model)) names.push_back(operand_name(*model.graph, operand));
+  ASSERT_GE(names.size(), 2U);
+  const std::string first = "[pins]\n\"" + names[0] + "\" = ", second = "\"" + names[1] + "\" = ";
+  Result<PlanOutcome> pinned = plan_with(first + "\"recompute\"\n");
+  ASSERT_TRUE(pinned && pinned->plan) << pinned.error().message;
+  EXPECT_EQ(pinned->plan->recomputed, std::vector<std::string>{names[0]});
+  pinned = plan_with(first + "\"keep\"\n" + second + "\"recompute\"\n", {"search.recompute=free"}, roomy->plan->peak_bytes * 8 / 10);
+  ASSERT_TRUE(pinned && pinned->plan);
+  EXPECT_THAT(pinned->plan->recomputed, testing::AllOf(testing::Contains(names[1]), testing::Not(testing::Contains(names[0]))));
+  const Result<PlanOutcome> both = plan_with(first + "\"recompute\"\n\"" + names[0].substr(0, names[0].find(':')) + ":0" + names[0].substr(names[0].find(':') + 1) + "\" = \"keep\"\n");
+  ASSERT_FALSE(both);
+  EXPECT_THAT(both.error().message, testing::AllOf(HasSubstr("contradicts another pin"), HasSubstr(names[0])));
+  const Result<PlanOutcome> none = plan_with("[pins]\n\"" + names[0] + "9\" = \"recompute\"\n");
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().message, testing::AllOf(HasSubstr("pins.toml:2"), HasSubstr("operands, counted from 0"), HasSubstr("could be: '" + names[0] + "'")));
+}
+
 TEST_F(RecomputedPlan, RefusesPinsThatNameNothingOrContradict) {
   const Result<PlanOutcome> unknown = plan_with("[pins]\n\"h.99\" = \"keep\"\n");
   ASSERT_FALSE(unknown);
@@ -173,6 +197,42 @@ TEST_F(RecomputedPlan, IsFoundForTheBudgetThatARefusalNames) {
     ASSERT_TRUE(below && !below->plan);
     EXPECT_THAT(below->refusal, HasSubstr("needs at least"));
   }
+}
+
+// What several linears take of a sequence-sharded norm is gathered again where that is cheaper than to run the norm again.
+// Here on devices that compute slowly.
+TEST_F(RecomputedPlan, ConvertsInputsAgainWhereThatIsCheaper) {
+  write("slow.toml", "name = \"slow4\"\nnodes = 1\ndevices_per_node = 4\ndevice = \"" TEST_FOLDER "/slow_device.toml\"\nreserved_bytes = \"0GiB\"\n"
+                     "[[level]]\nname = \"pair\"\ngroup = 2\nbandwidth = \"2GB/s\"\nlatency = \"1us\"\n"
+                     "[[level]]\nname = \"all\"\ngroup = 4\nbandwidth = \"1GB/s\"\nlatency = \"1us\"\n");
+  PlanOptions options;
+  options.model = test::tiny("llama_tiny");
+  options.cluster = path("slow.toml");
+  options.mesh = "2x2";
+  const auto plan = [&](const std::string& recompute, std::int64_t budget) {
+    options.set = {"search.recompute=" + recompute, "search.step_rounds=0"};
+    options.memory_budget = budget > 0 ? std::to_string(budget) : "";
+    return test::plan(options);
+  };
+  const Result<PlanOutcome> none = plan("none", 0), all = plan("all", 0);
+  ASSERT_TRUE(none && none->plan && all && all->plan);
+  int converted = 0;
+  for (const double share : {0.0, 0.1, 0.2}) {
+    SCOPED_TRACE(share);
+    const auto room = static_cast<double>(none->plan->peak_bytes - all->plan->peak_bytes);
+    const std::int64_t budget = all->plan->peak_bytes + static_cast<std::int64_t>(share * room);
+    Result<PlanOutcome> free = plan("free", budget);
+    ASSERT_TRUE(free && free->plan);
+    EXPECT_LE(free->plan->peak_bytes, budget);
+    const auto names_operand = [](const std::string& name) { return name.find(':') != std::string::npos; };
+    if (std::ranges::none_of(free->plan->recomputed, names_operand)) continue;
+    ++converted;
+    EXPECT_THAT(free->plan->notes, testing::Contains(HasSubstr("converted again")));
+    Result<test::PlannedProgram> planned = test::program_of(std::move(*free->plan));
+    ASSERT_TRUE(planned) << planned.error().message;
+    test::expect_verifies(*planned, 3);
+  }
+  EXPECT_GT(converted, 0);
 }
 
 // A step that has a bound, in rounds; its file is read again, and both reports name the blocks.

@@ -1,9 +1,11 @@
-// Blocks and ops whose forward runs again for their backward: whatever the layouts and whichever they are, the step computes what one device
+// Blocks and ops whose forward runs again for their backward, and operands that are converted again: whatever the layouts and whichever they are, the step computes what one device
 // computes, holds what is predicted, and is bounded by what the search says of its time and memory.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <ostream>
 #include <random>
+#include <set>
 
 #include "drawn_plan.h"
 #include "kept_space.h"
@@ -29,7 +31,7 @@ struct Draws {
 
 void PrintTo(const Draws& draws, std::ostream* out) { *out << draws.model << " on " << to_string(plain_mesh(draws.mesh)); }
 
-// Whole blocks, none of their ops, or some of them: by turns mostly these and mostly those.
+// Whole blocks, none of their ops, or some of them: by turns mostly these and mostly those. And operands, of whatever op: none, some, or all.
 std::vector<std::string> drawn_names(const ModelAnalysis& model, std::mt19937_64& random) {
   std::vector<std::string> names;
   const std::uint64_t of_ops = 1 + random() % 4;
@@ -41,7 +43,20 @@ std::vector<std::string> drawn_names(const ModelAnalysis& model, std::mt19937_64
       if (drawn > 1 && random() % 5 < of_ops && !model.backward->memory.nodes[id].view) names.push_back(model.graph->nodes[id].name);
     }
   }
+  const std::uint64_t of_operands = random() % 4;
+  for (const NodeOperand& operand : convertible_operands(model)) {
+    if (random() % 3 < of_operands) names.push_back(operand_name(*model.graph, operand));
+  }
   return names;
+}
+
+NodeId node_named(const Graph& graph, const std::string& name) {
+  const auto found = std::ranges::find(graph.nodes, name, &Node::name);
+  return found == graph.nodes.end() ? kNoId : static_cast<NodeId>(found - graph.nodes.begin());
+}
+
+std::vector<std::string> all_operands(const ModelAnalysis& model) {
+  return recomputed_names(model, std::vector<bool>(model.graph->nodes.size(), false), convertible_operands(model));
 }
 
 class Recompute : public testing::TestWithParam<Draws> {};
@@ -51,7 +66,7 @@ TEST_P(Recompute, ComputesWhatOneDeviceComputes) {
   const Mesh mesh = plain_mesh(GetParam().mesh);
   const CostProfile profile = plain_profile();
   std::mt19937_64 random(1);
-  int ran_again = 0;
+  int ran_again = 0, converted = 0;
   for (int seed = 0; seed < at_most_draws(GetParam().count); ++seed) {
     TrainingSettings training;
     training.microbatches = seed % 3 == 2 ? 2 : 1;
@@ -79,8 +94,13 @@ TEST_P(Recompute, ComputesWhatOneDeviceComputes) {
     constexpr double kRounding = 1e-9;
     EXPECT_LE(length(table, longest_path(parts.places(), table)) / static_cast<double>(kTicksPerSecond), make_timeline(*program, ops, profile)->step_seconds * (1 + kRounding));
     for (const bool again : problem.recomputation.runs_again) ran_again += again ? 1 : 0;
+    for (const Instruction& instruction : program->instructions) {
+      const NodeId node = instruction.again && instruction.move() != nullptr ? node_named(*model.graph, instruction.node) : kNoId;
+      if (node != kNoId && !problem.recomputation.runs(node)) ++converted;
+    }
   }
   EXPECT_GT(ran_again, 0);
+  EXPECT_GT(converted, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Recompute,
@@ -135,14 +155,15 @@ TEST_P(Kept, IsPricedAsThePlanIs) {
     input.recomputed = std::move(names);
     return build_problem(input).value();
   };
-  const Problem again = problem_of(recomputable_blocks(model)), kept = problem_of({});
+  const KeptSpace::Problems problems{problem_of({}), problem_of(recomputable_blocks(model)), problem_of(all_operands(model))};
+  const Problem& kept = problems.kept;
   const RecomputePins pins = RecomputePins::make(model, {}).value();
-  int selective = 0, tight = 0;
+  int selective = 0, converted = 0, tight = 0;
   for (int seed = 0; seed < at_most_draws(GetParam().count); ++seed) {
     SCOPED_TRACE(seed);
     const std::vector<std::uint32_t> choice = draw_choice(kept, static_cast<std::uint64_t>(seed)).value();
     const Evaluation all = evaluate(kept.space, choice);
-    const KeptSpace space(input, kept, again, pins, choice);
+    const KeptSpace space(input, problems, pins, choice);
     ASSERT_TRUE(validate(space.space()).ok()) << validate(space.space()).error().message;
     const std::shared_ptr<IntraSolver> solver = bench().host.create<IntraSolver>("intra", "elimination").value();
     for (const double share : {1.0, 0.9, 0.8, 0.7}) {
@@ -162,10 +183,12 @@ TEST_P(Kept, IsPricedAsThePlanIs) {
       EXPECT_NEAR(static_cast<double>(made.peak_bytes), static_cast<double>(answer.peak_bytes), 0.3 * static_cast<double>(answer.peak_bytes)) << "it knows nothing of what runs again together";
       if (share < 1.0) ++tight;
       for (const std::string& name : names) selective += name.find('.') == std::string::npos ? 1 : 0;
+      for (const std::string& name : names) converted += name.find(':') != std::string::npos ? 1 : 0;
     }
   }
   EXPECT_GT(tight, 0);
   EXPECT_GT(selective, 0);
+  EXPECT_GT(converted, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Kept,
@@ -201,6 +224,65 @@ TEST(RecomputedProgram, RunsAgainAsItRan) {
     ++changed;
   }
   EXPECT_GT(changed, 1);
+}
+
+// What is converted again goes where it went in the forward, and comes from there.
+TEST(RecomputedProgram, ConvertsAgainAsItConverted) {
+  const ModelAnalysis model = make_float64_model(read_model("gpt2_tiny"), *bench().tools.ops).value();
+  const Mesh mesh = plain_mesh({2, 2});
+  const CostProfile profile = plain_profile();
+  const TrainingSettings training;
+  const ProblemInput input{{model, training, *bench().tools.ops, profile, *bench().tools.conversions}, mesh, {}, all_operands(model)};
+  const Problem problem = build_problem(input).value();
+  int moved = 0;
+  for (std::uint64_t seed = 0; seed < 5; ++seed) {
+    const Program program = host::make_program(draw_plan(input, problem, seed).value(), bench().tools).value();
+    ASSERT_TRUE(validate_finished(program).ok()) << validate_finished(program).error().message;
+    for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+      const Instruction& here = program.instructions[i];
+      if (!here.again) continue;
+      if (here.compute() != nullptr) {
+        EXPECT_TRUE(here.is_alias()) << here.name << ": no op runs again but views";
+        continue;
+      }
+      ASSERT_NE(here.move(), nullptr);
+      ++moved;
+      // Of a copy of the same shape and layout that holds another value.
+      for (ProgramValueId other = 0; other < program.values.size(); ++other) {
+        const ProgramValueId of = here.operands[0].value;
+        if (other == of || !(program.type(other) == program.type(of)) || program.values[other].name.starts_with(program.values[of].name)) continue;
+        Program changed = program;
+        changed.instructions[i].operands[0].value = other;
+        EXPECT_FALSE(validate_finished(changed).ok()) << here.name;
+        break;
+      }
+    }
+  }
+  EXPECT_GT(moved, 0);
+}
+
+TEST(RecomputedOperands, ThatCannotBeConvertedAreNamed) {
+  const ModelAnalysis model = analyze_model(read_model("gpt2_tiny"), *bench().tools.ops).value();
+  const std::set<NodeOperand> could = convertible_operands(model);
+  ASSERT_FALSE(could.empty());
+  const auto refusal = [&](const std::string& name) {
+    const Result<Recomputation> made = recomputation(model, {name});
+    return made ? "" : made.error().message;
+  };
+  for (NodeId id = 0; id < model.graph->nodes.size(); ++id) {
+    const Node& node = model.graph->nodes[id];
+    for (std::uint32_t port = 0; port < node.operands.size(); ++port) {
+      const std::string name = operand_name(*model.graph, {id, port}), said = refusal(name);
+      EXPECT_EQ(said.empty(), could.contains({id, port})) << said;
+      if (!said.empty()) EXPECT_NE(said.find("'" + name + "' cannot be converted again"), std::string::npos) << said;
+      else EXPECT_TRUE(recomputation(model, {name, node.name})->converted_again.empty() || !recomputation(model, {name, node.name})->runs(id)) << "it converts it anyway";
+    }
+    EXPECT_NE(refusal(node.name + ":99").find(std::to_string(node.operands.size()) + " operands"), std::string::npos);
+  }
+  const auto& [id, port] = *could.begin();
+  EXPECT_NE(refusal("nothing:0").find("no block 'nothing:0'"), std::string::npos);
+  EXPECT_NE(refusal(model.graph->nodes[id].name + ":99").find("could be: '" + operand_name(*model.graph, {id, port})), std::string::npos);
+  EXPECT_EQ(recomputed_text(model, {operand_name(*model.graph, *could.begin())}), "1 input is converted again for the backward");
 }
 
 TEST(RecomputedBlocks, ThatAreUnknownAreNamed) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plans whose single ops run again for the backward ([search] recompute = "free" under a tight budget), emitted and run on four ranks next to the
+"""Plans whose single ops run again for the backward ([search] recompute = "free" under a tight budget), or whose linears take their inputs converted again, emitted and run on four ranks next to the
 same plans with nothing run again: the same losses and gradients, bit by bit, dropout included; of what is made again nothing is there between
 forward and backward, and what autograd keeps is what the plan says, to 2 %.
 
@@ -10,6 +10,7 @@ forward and backward, and what autograd keeps is what the plan says, to 2 %.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -63,6 +64,7 @@ class Case:
     model: str
     shares: tuple[float, ...]  # budgets, on the way from all blocks running again to none
     settings: list[str] = field(default_factory=list)
+    inputs: bool = False  # In place of what the search chose, what linears take is converted again.
     for_nothing: str = ""  # a parameter that PyTorch keeps gathered for a gradient that nobody asks for: a convolution's of data, which no plan counts
 
 
@@ -70,7 +72,10 @@ CASES = {
     "gpt2": Case("gpt2_dropped", (0.0, 0.15, 0.3)),
     "gpt2_deep": Case("gpt2_deep_tiny", (0.0,)),
     "gpt2_zero3": Case("gpt2_dropped", (0.0,), ["search.batch_axes=all", "search.zero=3", "search.regather=always"]),
+    "gpt2_inputs": Case("gpt2_dropped", (0.15, 0.3), inputs=True),
     "llama": Case("llama_dropped", (0.1, 0.4, 0.7)),
+    "llama_tiny": Case("llama_tiny", (0.0,)),
+    "llama_inputs": Case("llama_tiny", (0.0,), inputs=True),
     "mixtral": Case("mixtral_dropped", (0.0, 0.2, 0.4)),
     "resnet": Case("resnet_deep", (0.1, 0.3, 0.5), for_nothing="inner.conv1.weight"),
 }
@@ -79,6 +84,16 @@ MODELS = {**export.MODELS, "gpt2_dropped": gpt2_dropped, "llama_dropped": llama_
 
 def runs_of(case: str) -> list[str]:
     return [f"{case}_{share * 100:.0f}" for share in CASES[case].shares]
+
+
+# Which operand of a product of matrices is no weight.
+INPUT = {"aten.linear": 0, "aten.mm": 0, "aten.addmm": 1}
+
+
+def inputs_of_linears(plan: dict) -> list[str]:
+    """By their names in `recomputed`; of blocks, which have numbers."""
+    nodes = [each for each in plan["variables"] if each["kind"] == "node" and each["op"] in INPUT and re.search(r"\.\d+\.", each["module"])]
+    return [f"{node['name']}:{INPUT[node['op']]}" for node in nodes]
 
 
 def planned(folder: Path) -> int:
@@ -113,6 +128,8 @@ def prepare(program: Path, folder: Path, cases: list[str]) -> None:
             if not selective.get("recomputed"):
                 sys.exit(f"{each}: nothing runs again; give the case another share")
             (folder / f"{each}_kept.json").write_text(json.dumps({**selective, "recomputed": []}))
+            if case.inputs:
+                (folder / f"{each}.json").write_text(json.dumps({**selective, "recomputed": inputs_of_linears(selective)}))
             for file in (each, f"{each}_kept"):
                 run(program, "emit", folder / f"{file}.json", "--backend", "torch", "-o", folder / file)
                 run(program, "emit", folder / f"{file}.json", "--backend", "simulate", "-o", folder / file)

@@ -105,7 +105,7 @@ class Again:
 
     def by(self, number, function, inputs, results):
         """How a group's results, of which nothing is kept, are made again: by the function, of these inputs, which are kept."""
-        group = self.groups[number]
+        group = self.groups.setdefault(number, OpsAgain())
         group.function, group.inputs = function, [(x.detach(), x.requires_grad) for x in inputs]
         numbers = {(x.untyped_storage()._cdata, x.dtype): i for i, x in enumerate(results)}
         for saved in self.saved:

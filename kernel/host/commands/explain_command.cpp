@@ -265,7 +265,7 @@ std::string overview(const std::vector<Explanation>& all, std::size_t most) {
 
 struct Explained {
   std::vector<Explanation> choices;
-  std::string again;            // what runs again for its backward; where no name was given
+  std::string again;            // what is said of what runs again for the backward; where no name was given
   std::string sure;             // how sure the whole plan is; likewise
   std::optional<Json> runner_up;  // likewise
 };
@@ -311,7 +311,7 @@ int run_explain(const ExplainOptions& options) {
     text = write_json(json);
   } else if (options.name.empty()) {
     text = overview(all, static_cast<std::size_t>(options.most));
-    if (!explained->again.empty()) text += "\nThe forward of " + explained->again + " runs again for the backward.\n";
+    if (!explained->again.empty()) text += "\n" + explained->again + ".\n";
     if (!explained->sure.empty()) text += "\n" + explained->sure;
   } else {
     for (const Explanation& one : all) text += (text.empty() ? "" : "\n") + text_of(one);

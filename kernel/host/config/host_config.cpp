@@ -49,7 +49,7 @@ constexpr meshwright_config_key_v1 kSearch[] = {
     {"zero_axes", "text", "", "\"all\"", "mesh axes that ZeRO may shard over, such as 0 or 0,2 (hybrid sharding)"},
     {"regather", "text", "", "\"free\"", "ZeRO-3, for the backward: always gather again, never (keep), or free"},
     {"recompute", "text", "", "\"none\"",
-     "what runs again for the backward, so that less is kept: none; all blocks; blocks: as many as make the fastest plan that fits; or free: ops of blocks, too"},
+     "what runs again for the backward, so that less is kept: none; all blocks; blocks: as many as make the fastest plan that fits; or free: ops of blocks, too, and what of their inputs is converted again"},
     {"prefetch", "text", "", "\"free\"", "ZeRO-3: always gather beside the unit before, never (when it is computed with), or free"},
     {"inputs", "text", "", "\"any\"", "any: each rank is fed what the plan wants of an input; rows: its rows of the batch, from which the rest is gathered"},
     {"sure", "boolean", "", "true", "whether a plan says how wrong which figures would have to be for the second best distinct plan to win"},

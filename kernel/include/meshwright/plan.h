@@ -136,7 +136,7 @@ struct Plan {
   std::int64_t peak_bytes = 0;     // of one device
   MemoryAccount memory;            // of one device: the peak, and all else that its memory holds
 
-  std::vector<std::string> recomputed;  // blocks and ops whose forward runs again for the backward (recompute.h), in the model's order
+  std::vector<std::string> recomputed;  // blocks and ops whose forward runs again for the backward, in the model's order, and operands converted again (recompute.h)
   std::vector<PlannedVariable> variables;
   std::vector<PlannedConversion> conversions;
   std::vector<PlannedConstant> constants;

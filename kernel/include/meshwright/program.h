@@ -156,7 +156,7 @@ struct Instruction {
   Action action;
   Phase phase = Phase::forward;
   When when = When::each;
-  bool again = false;       // Of a backward: it is part of a forward that runs again (recompute.h).
+  bool again = false;       // Of a backward: it is part of a forward that runs again, or converts again (recompute.h).
   std::string name;         // of the node that it is part of
   std::string module_path;
   std::string node;         // The node of the forward graph whose forward or backward it serves; "" for the seed, updates, frees.

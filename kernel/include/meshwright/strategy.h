@@ -182,7 +182,7 @@ struct Problem {
 struct ProblemInput : PlanningContext {
   const Mesh& mesh;
   StrategyFilter filter;
-  std::vector<std::string> recomputed = {};  // blocks and ops whose forward runs again for the backward (recompute.h)
+  std::vector<std::string> recomputed = {};  // blocks and ops whose forward runs again for the backward, operands that are converted again (recompute.h)
 };
 
 // The classes of atoms (AtomizedGraph::classes) that are the batch: the first dimension of what the user feeds, and what a stage of a pipeline
