@@ -179,7 +179,7 @@ def main() -> int:
     parser.add_argument("--program", type=Path, default=ROOT / "build" / "bin" / "meshwright")
     parser.add_argument("--zoo", type=Path, default=ROOT / "build" / "zoo", help="the folder of exported models")
     parser.add_argument("--rounds", type=int, default=0, help="[search] step_rounds of all of them, which take most of the time near the least budget")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="for each model; plans that are later are left out")
+    parser.add_argument("--minutes", type=float, default=600, help="for each model; plans that are later are left out")
     parser.add_argument("--keep", action="store_true", help="write every plan to the folder")
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "build" / "recompute")
     options = parser.parse_args()
@@ -190,7 +190,7 @@ def main() -> int:
     for name in options.names or NAMES:
         path = options.zoo / f"{name}.pt2"
         export(name, path)
-        made, notes = compare(Model(name, path, options.program, options.output, options.rounds, time.monotonic() + 60 * min(options.minutes, 1e6)), options.keep)
+        made, notes = compare(Model(name, path, options.program, options.output, options.rounds, time.monotonic() + 60 * options.minutes), options.keep)
         cells += made
         said += notes + [line for cell in made for line in complaints(cell)]
         (options.output / "rivals.json").write_text(json.dumps(cells, indent=1) + "\n")
