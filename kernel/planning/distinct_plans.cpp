@@ -21,6 +21,7 @@ namespace {
 
 constexpr int kMostSolved = 400;
 constexpr int kReach = 2;  // edges from a kind to the variables that may follow it, in a search for a plan nearby
+constexpr std::int64_t kWorkOfNeighbour = 100'000'000;  // of a search for one, where the budget binds: it adds a candidate only
 constexpr double kLeastShare = 1.0 / 50;  // of all weights' elements
 
 // Variables that are treated alike in all layers: the weights of one kind, or the ops that compute with them.
@@ -150,7 +151,7 @@ class Search {
       const auto solve = [this](StrategySpace space, std::int64_t budget) -> Result<std::vector<std::uint32_t>> {
         Problem part;
         part.space = std::move(space);
-        Result<Assignment> answer = solver_.assign(input_, part, budget);
+        Result<Assignment> answer = solver_.assign(input_, part, budget, kWorkOfNeighbour);
         if (!answer) return answer.error();
         return std::move(answer->choice);
       };

@@ -10,7 +10,6 @@ namespace meshwright {
 
 namespace {
 
-constexpr int kMostRounds = 8;
 constexpr std::int64_t kMostBuckets = 16;  // in the place of one
 constexpr double kWorthRoom = 0.001;       // of the step, in which computing waits for communication
 // Near the least that any plan holds an exact search takes long. The bound is that of the first one: those behind it have half as much
@@ -121,11 +120,12 @@ Result<Assignment> FittedSolver::assign(const ProblemInput& input, Problem& prob
   return answer->peak_bytes > budget ? solve_({input, problem}, budget, most_work) : answer;
 }
 
-Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& problem, std::int64_t budget, std::int64_t most_work) const {
-  return search(input, problem, budget, most_work, [&](Assignment answer) { return fit(input, problem, std::move(answer), budget); });
+Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& problem, std::int64_t budget, std::int64_t most_work, int most_rounds) const {
+  return search(input, problem, budget, most_work, most_rounds, [&](Assignment answer) { return fit(input, problem, std::move(answer), budget); });
 }
 
-Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& problem, std::int64_t budget, std::int64_t most_work, const Fit& fit_answer) const {
+Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& problem, std::int64_t budget, std::int64_t most_work, int most_rounds,
+                                          const Fit& fit_answer) const {
   FittedSearch found;
   Result<Assignment> answer = assign(input, problem, budget, most_work, found.without_budget);
   if (!answer) return answer.error();
@@ -136,7 +136,7 @@ Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& pr
   found.least_bytes = first.least_bytes;
   const std::int64_t work_again = std::min(kWorkAgain, most_work / 2);
   std::int64_t asked = budget, refused = 0;  // budgets of the terms: the least that gave a plan, the most that gave none
-  for (int round = 0; round < kMostRounds && asked > refused; ++round) {
+  for (int round = 0; round < most_rounds && asked > refused; ++round) {
     if (answer->choice.empty()) {
       refused = asked;
     } else {
@@ -155,6 +155,7 @@ Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& pr
       }
       asked = std::min(asked, counted) - over;
       keep_smaller(found.smallest, std::move(*fitted));
+      if (round + 1 == most_rounds) break;
       if (asked > refused) {
         answer = solve_({input, problem}, asked, work_again >> round);
         if (!answer) return answer.error();
@@ -162,7 +163,7 @@ Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& pr
       }
     }
     // Less was asked for than any plan holds: half way back.
-    if (!found.smallest) break;
+    if (!found.smallest || round + 1 == most_rounds) break;
     const std::int64_t above = found.smallest->assignment.peak_bytes;
     asked = refused + (above - refused) / 2;
     answer = solve_({input, problem}, asked, work_again >> round);

@@ -42,6 +42,8 @@ struct FittedSearch {
   std::optional<FittedPlan> smallest;  // of those that were seen and do not fit, the one that holds least
 };
 
+inline constexpr int kMostRounds = 8;  // of less and less being asked for, until a plan's program fits
+
 class FittedSolver {
  public:
   using Solve = std::function<Result<Assignment>(const ModelProblem&, std::int64_t budget, std::int64_t most_work)>;
@@ -57,10 +59,11 @@ class FittedSolver {
   // holds more than the budget, or the plan more than the device, less is asked for, with less work, until it fits. The
   // bound is that of the budget itself. Where the budget binds the solver may take `most_work` of work, and as much again
   // for all that is asked for after that. `problem` is as it was when this returns.
-  Result<FittedSearch> search(const ProblemInput& input, Problem& problem, std::int64_t budget, std::int64_t most_work = kAnyWork) const;
+  Result<FittedSearch> search(const ProblemInput& input, Problem& problem, std::int64_t budget, std::int64_t most_work = kAnyWork, int most_rounds = kMostRounds) const;
 
   // The same for a problem whose answers become plans in another way. The last one that was made is the answer's.
-  Result<FittedSearch> search(const ProblemInput& input, Problem& problem, std::int64_t budget, std::int64_t most_work, const Fit& fit) const;
+  Result<FittedSearch> search(const ProblemInput& input, Problem& problem, std::int64_t budget, std::int64_t most_work, int most_rounds,
+                              const Fit& fit) const;
 
   // The best choice by the search's terms alone, as far as so much work finds it where the budget binds. `problem` is as it was when this returns.
   Result<Assignment> assign(const ProblemInput& input, Problem& problem, std::int64_t budget, std::int64_t most_work = kAnyWork) const;

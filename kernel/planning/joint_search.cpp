@@ -26,32 +26,54 @@ constexpr std::size_t kNeighbours = 2;
 class JointSearch::Impl {
  public:
   Impl(const FittedSolver& solver, const RecomputeWish& wish, const FittedSearch& without, Problem kept, Problem again)
-      : solver_(solver), wish_(wish), without_(without), kept_(std::move(kept)), again_(std::move(again)), joint_(wish.input, kept_, again_, wish.recompute_pins) {
+      : solver_(solver),
+        wish_(wish),
+        without_(without),
+        kept_(std::move(kept)),
+        again_(std::move(again)),
+        least_kept_(with_least_kept(wish.input, kept_)),
+        joint_(wish.input, kept_, again_, wish.recompute_pins),
+        least_joint_(wish.input, least_kept_, again_, wish.recompute_pins) {
     problem_.space = joint_.space();
+    bounded_.space = least_joint_.space();
   }
 
   Status search() {
+    const std::int64_t most_work = std::min(wish_.most_work, kWorkOfJoint);
+    const Result<Assignment> bound = solver_.solve(wish_.input, bounded_, wish_.budget, most_work);
+    if (!bound) return bound.error();
+    if (bound->status == SolveStatus::infeasible) {
+      found_.status = bound->status;
+      found_.binding = bound->binding;
+      found_.least_bytes = bound->least_bytes;
+      found_.without_budget = without_.without_budget;
+      return Done{};
+    }
     const auto fit = [&](Assignment answer) {
       choice_ = answer.choice;
       asked_bytes_ = answer.peak_bytes;
       return plan_of(std::move(answer), std::numeric_limits<double>::infinity());
     };
-    Result<FittedSearch> found = solver_.search(wish_.input, problem_, wish_.budget, std::min(wish_.most_work, kWorkOfJoint), fit);
+    Result<FittedSearch> found = solver_.search(wish_.input, problem_, wish_.budget, most_work, kMostRounds, fit);
     if (!found) return found.error();
     found_ = std::move(*found);
     found_.without_budget = without_.without_budget;
+    found_.lower_bound_seconds = to_seconds(std::max(bound->lower_bound, without_.without_budget.lower_bound));
+    found_.least_bytes = 0;
+    if (!found_.best) found_.status = SolveStatus::heuristic;
     return Done{};
   }
 
   [[nodiscard]] bool is_proven_impossible() const { return found_.status == SolveStatus::infeasible; }
 
   Result<std::optional<RecomputeSearch>> best_of(std::optional<RecomputeSearch> known) {
-    if (!take(known) && !found_.best && !is_proven_impossible()) return known;
+    const bool is_known = known && known->found.best;
+    if (!is_known && !found_.best && !is_proven_impossible()) return known;
     // Where nothing fits, what holds least is looked for where all blocks run again.
     RecomputeSearch made{wish_.recompute_pins.applied_to(recomputable_blocks(wish_.input.model)), again_, {}, ""};
-    if (found_.best) {
+    if (!is_proven_impossible()) {
       if (Status status = best_plan(known, made); !status) return status.error();
-      if (without_.best && without_.best->plan.step_seconds <= found_.best->plan.step_seconds) return std::optional<RecomputeSearch>();
+      if (!found_.best || (without_.best && without_.best->plan.step_seconds <= found_.best->plan.step_seconds)) return std::optional<RecomputeSearch>();
     }
     made.found = std::move(found_);
     made.of_any = true;
@@ -60,31 +82,50 @@ class JointSearch::Impl {
   }
 
  private:
+  // What an op keeps for its backward may be converted again instead (decision 064), and is then held as whoever makes it has it: no less than in equal shards on all devices.
+  static Problem with_least_kept(const ProblemInput& input, Problem kept) {
+    for (const SavedTerm& saved : kept.saved) {
+      MemoryTerm& term = kept.space.memory[saved.term];
+      const std::vector<ValueId>& results = input.graph().nodes[kept.variables[term.node].node].results;
+      if (std::ranges::find(results, saved.value) != results.end() || !input.graph().values[saved.value].requires_gradient) continue;
+      const std::int64_t least = *std::ranges::max_element(term.bytes) / input.mesh.devices();
+      for (std::int64_t& bytes : term.bytes) bytes = std::min(bytes, least);
+    }
+    return kept;
+  }
+
   // The one with the shortest step becomes what was found, `made` says what runs again in it. Where a plan is known that is not found here, which of both it is shows when
   // their layouts are searched by the step too.
   Status best_plan(std::optional<RecomputeSearch>& known, RecomputeSearch& made) {
-    const bool by_step = wish_.step_rounds > 0 && found_.best->no_program.empty();
-    if (by_step) {
-      if (Status status = shorten_step(*found_.best); !status) return status;
-    }
-    Result<RecomputeSearch> own = with_layouts(solver_, wish_, without_.without_budget, joint_.recomputed(choice_), joint_.layouts(choice_));
-    if (!own) return own.error();
+    begin_with(known);
     std::vector<RecomputeSearch> plans;
-    plans.push_back(std::move(*own));
-    const bool differs = known && known->found.best && (known->recomputed != plans[0].recomputed || known->found.best->assignment.choice != plans[0].found.best->assignment.choice);
-    if (differs && by_step) {
-      plans.push_back(std::move(*known));
+    if (found_.best) {
+      const bool by_step = wish_.step_rounds > 0 && found_.best->no_program.empty();
+      if (Status status = by_step ? shorten_step(*found_.best) : Status(Done{}); !status) return status;
+      Result<RecomputeSearch> own = with_layouts(solver_, wish_, without_.without_budget, names_of(choice_), joint_.layouts(choice_));
+      if (!own) return own.error();
+      if (solver_.excess_bytes(own->found.best->plan, wish_.budget) <= 0) plans.push_back(std::move(*own));
+    }
+    const auto differs = [&](const RecomputeSearch& plan) {
+      return plan.recomputed != known->recomputed || plan.found.best->assignment.choice != known->found.best->assignment.choice;
+    };
+    if (known && known->found.best && std::ranges::all_of(plans, differs)) plans.push_back(std::move(*known));
+    if (plans.empty()) {
+      found_.best.reset();
+      return Done{};
+    }
+    if (plans.size() > 1 && wish_.step_rounds > 0) {
       for (RecomputeSearch& plan : plans) {
         if (Status status = shorten_step_of_layouts(plan); !status) return status;
       }
     }
     RecomputeSearch& best = *std::ranges::min_element(plans, {}, [](const RecomputeSearch& plan) { return plan.found.best->plan.step_seconds; });
     FittedPlan& plan = *best.found.best;
-    plan.assignment.status = found_.best->assignment.status;
-    plan.assignment.method = found_.best->assignment.method;
+    if (found_.best) plan.assignment.method = found_.best->assignment.method;
     plan.assignment.lower_bound = std::min<TickSum>(to_ticks(found_.lower_bound_seconds), plan.assignment.cost);
-    if (found_.status == SolveStatus::optimal && plan.assignment.cost > plan.assignment.lower_bound) found_.status = SolveStatus::bounded;
-    plan.plan.status = found_.status;
+    const bool proven = plan.assignment.cost == plan.assignment.lower_bound;
+    if (found_.status == SolveStatus::optimal && !proven) found_.status = SolveStatus::bounded;
+    plan.assignment.status = plan.plan.status = found_.status;
     plan.plan.lower_bound_seconds = found_.lower_bound_seconds;
     found_.best = std::move(plan);
     made.recomputed = std::move(best.recomputed);
@@ -101,29 +142,28 @@ class JointSearch::Impl {
     return Done{};
   }
 
-  // A plan that was found elsewhere, if it is better.
-  bool take(const std::optional<RecomputeSearch>& known) {
-    if (!known || !known->found.best) return false;
+  // A plan that was found elsewhere, if it says nothing that the space does not.
+  void begin_with(const std::optional<RecomputeSearch>& known) {
+    if (!known || !known->found.best) return;
     const FittedPlan& plan = *known->found.best;
     const Result<Recomputation> again = recomputation(wish_.input.model, known->recomputed);
     std::optional<Choice> choice = again ? joint_.answer(plan.assignment.choice, *again) : std::nullopt;
-    if (!choice) return false;
-    const Evaluation here = evaluate(problem_.space, *choice);
-    if (!here.allowed) return false;
+    if (!choice || names_of(*choice) != known->recomputed || !evaluate(problem_.space, *choice).allowed) return;
     if (found_.best && plan.plan.step_seconds >= found_.best->plan.step_seconds) {
       others_.push_back(std::move(*choice));
-      return false;
+      return;
     }
-    if (!found_.best) asked_bytes_ = here.peak_bytes;
+    if (!found_.best) asked_bytes_ = evaluate(problem_.space, *choice).peak_bytes;
     else others_.push_back(choice_);
     found_.best = plan;
     choice_ = std::move(*choice);
-    return true;
   }
+
+  [[nodiscard]] std::vector<std::string> names_of(const Choice& choice) const { return wish_.recompute_pins.applied_to(joint_.recomputed(choice)); }
 
   // The plan of an answer, as far as it is simulated: its prices are those of a problem in which nothing runs again.
   [[nodiscard]] Result<FittedPlan> plan_of(Assignment answer, double wanted_seconds) const {
-    const ProblemInput given = input_of(joint_.recomputed(answer.choice));
+    const ProblemInput given = input_of(names_of(answer.choice));
     answer.choice = joint_.layouts(answer.choice);
     return solver_.fit(given, kept_, std::move(answer), wish_.budget, wanted_seconds);
   }
@@ -142,40 +182,41 @@ class JointSearch::Impl {
     }
     for (int round = 0; round < wish_.step_rounds && !averages.is_done(); ++round) {
       const PathTable average = averages.next();
-      Result<std::vector<Assignment>> answers = by_average(joint_.priced(kept.space(average), again.space(average)));
-      if (!answers) return answers.error();
-      averages.prove(average, (static_cast<double>((*answers)[0].lower_bound) + kept.fixed_ticks(average)) / static_cast<double>(kTicksPerSecond));
-      for (const Assignment& answer : *answers) {
-        if (answer.choice.empty()) continue;
-        averages.add(again.of(joint_.layouts(answer.choice), joint_.again(answer.choice)));
-        if (Status status = try_choice(answer.choice, again, best); !status) return status;
-      }
-      if (Status status = join(answers->back().choice, blocks, again, best); !status) return status;
+      const StrategySpace of_kept = kept.space(average), of_again = again.space(average);
+      const Result<TickSum> bound = bound_by(least_joint_.priced(of_kept, of_again));
+      if (!bound) return bound.error();
+      averages.prove(average, (static_cast<double>(*bound) + kept.fixed_ticks(average)) / static_cast<double>(kTicksPerSecond));
+      const Result<Assignment> answer = best_by(joint_.priced(of_kept, of_again));
+      if (!answer) return answer.error();
+      if (answer->choice.empty()) break;
+      averages.add(again.of(joint_.layouts(answer->choice), joint_.again(answer->choice)));
+      if (Status status = try_choice(answer->choice, again, best); !status) return status;
+      if (Status status = join(answer->choice, blocks, again, best); !status) return status;
     }
     step_bound_seconds_ = averages.bound_seconds();
     return Done{};
   }
 
-  // The best answers by these costs: within the budget, whose bound is what is proven, and, where its program may hold more than the terms say, within what fits.
-  Result<std::vector<Assignment>> by_average(StrategySpace space) {
-    std::vector<Assignment> answers;
+  // The least of any plan on this average.
+  Result<TickSum> bound_by(StrategySpace space) {
     Assignment fastest;
-    std::swap(space, problem_.space);
-    Result<Assignment> answer = solver_.assign(wish_.input, problem_, wish_.budget, kWorkOfRound, fastest);
-    const bool over = answer && !answer->choice.empty() && answer->peak_bytes > asked_bytes_;
-    Result<Assignment> smaller = over ? solver_.solve(wish_.input, problem_, asked_bytes_, kWorkOfRound) : Result<Assignment>(Assignment());
-    std::swap(space, problem_.space);
+    std::swap(space, bounded_.space);
+    const Result<Assignment> answer = solver_.assign(wish_.input, bounded_, wish_.budget, kWorkOfRound, fastest);
+    std::swap(space, bounded_.space);
     if (!answer) return answer.error();
-    if (!smaller) return smaller.error();
-    answer->lower_bound = std::max(answer->lower_bound, fastest.lower_bound);
-    answers.push_back(std::move(*answer));
-    if (!smaller->choice.empty()) answers.push_back(std::move(*smaller));
-    return answers;
+    return std::max(answer->lower_bound, fastest.lower_bound);
+  }
+
+  // The best answer by these costs within what fitted: a plan's program may hold more than the terms say.
+  Result<Assignment> best_by(StrategySpace space) {
+    std::swap(space, problem_.space);
+    Result<Assignment> answer = solver_.assign(wish_.input, problem_, std::min(wish_.budget, asked_bytes_), kWorkOfRound);
+    std::swap(space, problem_.space);
+    return answer;
   }
 
   // Plans that are the best one in some blocks and another one in the rest: of each kind the one whose longest path is shortest.
   Status join(const Choice& other, const std::vector<std::uint32_t>& blocks, const StepParts& parts, FittedPlan& best) {
-    if (other.empty()) return Done{};
     const std::size_t count = kept_.variables.size();
     const Choice one(choice_.begin(), choice_.begin() + static_cast<std::ptrdiff_t>(count)), two(other.begin(), other.begin() + static_cast<std::ptrdiff_t>(count));
     for (const std::vector<Choice>& joined : {joined_at_cuts(blocks, one, two), joined_at_cuts(blocks, two, one), joined_in_turns(blocks, one, two)}) {
@@ -224,8 +265,9 @@ class JointSearch::Impl {
   const RecomputeWish& wish_;
   const FittedSearch& without_;
   const Problem kept_, again_;  // nothing runs again, and every block does
-  const JointSpace joint_;
-  Problem problem_;             // of the joint space alone
+  const Problem least_kept_;    // the first, with the least that may be held
+  const JointSpace joint_, least_joint_;
+  Problem problem_, bounded_;   // of these spaces alone
   Choice choice_;               // of the best plan
   std::vector<Choice> others_;  // that are known besides
   FittedSearch found_;            // its plan's choice is the problem's in which nothing runs again

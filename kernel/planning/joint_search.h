@@ -1,5 +1,5 @@
 // The search of shardings and of what runs again for the backward, together (joint_space.h): by the objective, and by what a step is at least on averages of paths
-// (decision 041).
+// (decision 041). Inputs that are converted again (decision 064) are no choice of that space; what is proven takes them to cost nothing.
 #pragma once
 
 #include <memory>

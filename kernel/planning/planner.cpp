@@ -25,6 +25,7 @@ namespace {
 
 constexpr double kFirstRounds = 2;     // before what people would try, and of each of that
 constexpr double kWorthTrying = 0.02, kFarFromBound = 0.1;  // gaps from which what people would try is tried, and thoroughly
+constexpr int kRoundsOfBound = 1;      // where no plan is known that would need a better one
 constexpr TickSum kNothingTooMuch = std::numeric_limits<TickSum>::max();
 
 class Planner {
@@ -139,6 +140,7 @@ class Planner {
     }
     trial.binding = found->least_bytes > 0 ? "needs at least " + size_text(found->least_bytes) + " per device" : found->binding;
     if (chooses_blocks() && request_.checkpoint == nullptr && !found->best) trial.binding += searched->of_any ? ", whatever runs again" : ", with every block run again";
+    if (!found->best) trial.step_lower_bound_seconds = searched->step_bound_seconds.value_or(0);
     if (found->best) {
       if (searches_steps() && found->best->no_program.empty()) begin_steps(*searched, *found->best);
       if (request_.search.text("inputs") == "rows") {
@@ -168,7 +170,7 @@ class Planner {
 
   [[nodiscard]] Result<std::optional<RecomputeSearch>> search_again(const Searched& searched, std::int64_t budget, std::int64_t most_work, int step_rounds,
                                                                     const FittedSearch& without) const {
-    const RecomputeWish wish{searched.given, searched.problem, request_.pins, *recompute_pins_, budget, chooses_ops(), most_work, step_rounds};
+    const RecomputeWish wish{searched.given, searched.problem, request_.pins, *recompute_pins_, budget, chooses_ops(), most_work, !searched_.empty(), step_rounds};
     if (request_.checkpoint == nullptr) return search_recomputed(fitted_, wish, without);
     return sweep_checkpoints(fitted_, wish, {*request_.checkpoint, request_.search.text("checkpoint"), request_.search.number("checkpoint_alpha")}, without);
   }
@@ -213,7 +215,8 @@ class Planner {
       bound_any_number(found.without_budget, found);
       return Done{};
     }
-    if (Status status = bound_without_budget(searched, found.without_budget); !status) return status;
+    const bool has_plan = (*better)->found.best.has_value();
+    if (Status status = bound_without_budget(searched, found.without_budget, has_plan ? static_cast<int>(rounds()) : kRoundsOfBound); !status) return status;
     if (searched.step_bound_seconds) searched.step_bound_seconds = std::max(*searched.step_bound_seconds, (*better)->step_bound_seconds);
     searched.of_any = (*better)->of_any;
     searched.again_note = found.best ? "the fastest plan found that fits without has a step of " + milliseconds(found.best->plan.step_seconds) + "."
@@ -228,14 +231,14 @@ class Planner {
   static std::string again_text(const Plan& plan) { return recomputed_text(plan.model, plan.recomputed) + "; "; }
 
   // What is made again takes time, so no plan that runs blocks again has a shorter step than the least without, whatever that holds.
-  Status bound_without_budget(Searched& searched, Assignment fastest) const {
+  Status bound_without_budget(Searched& searched, Assignment fastest, int count) const {
     if (!searches_steps()) return Done{};
     searched.step_bound_seconds = 0;
     Result<FittedPlan> fitted = fitted_.fit(searched.given, searched.problem, std::move(fastest), kNoBudget);
     if (!fitted) return fitted.error();
     if (!fitted->no_program.empty()) return Done{};
     StepSearch steps(fitted_, searched.given, searched.problem, kNoBudget, std::move(*fitted));
-    if (Status status = steps.run_rounds(static_cast<int>(rounds())); !status) return status;
+    if (Status status = steps.run_rounds(count); !status) return status;
     searched.step_bound_seconds = steps.bound_seconds();
     return Done{};
   }

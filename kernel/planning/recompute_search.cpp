@@ -28,6 +28,9 @@ constexpr std::size_t kMostBegins = 3;
 // the search with all blocks is what says whether anything does.
 constexpr std::int64_t kWorkOfLayouts = 100'000'000, kWorkOfKept = 20'000'000, kWorkOfStart = 60'000'000;
 constexpr std::int64_t kWorkOfAllBlocks = 1'000'000'000;
+// Where another mesh has a plan, those on which nothing fits are given up soon if their tables have so many entries together, so that each search takes about a second.
+constexpr std::size_t kLargeSpace = 100'000'000;
+constexpr int kFewRounds = 2;
 
 using Rank = std::tuple<bool, double, TickSum>;
 
@@ -43,6 +46,14 @@ bool is_free(const FittedSearch& without) {
   return fastest.choice.empty() || (without.best && without.best->assignment.cost <= fastest.cost);
 }
 
+// Whether another mesh has a plan, none is known here that runs nothing again, and it would take long to try everything.
+bool tries_little(const RecomputeWish& wish, const FittedSearch& without) {
+  if (!wish.has_rival || without.best) return false;
+  std::size_t entries = 0;
+  for (const SpaceEdge& edge : wish.problem.space.edges) entries += wish.problem.space.tables[edge.table].costs.size();
+  return entries >= kLargeSpace;
+}
+
 // The search of layouts where these run again.
 Result<RecomputeSearch> search_with(const FittedSolver& solver, const RecomputeWish& wish, const FittedSearch& without, const std::vector<std::string>& names,
                                     std::int64_t most_work = kWorkOfLayouts) {
@@ -53,7 +64,7 @@ Result<RecomputeSearch> search_with(const FittedSolver& solver, const RecomputeW
   Result<Problem> problem = build_pinned(given, wish.pins);
   if (!problem) return problem.error();
   made.problem = std::move(*problem);
-  Result<FittedSearch> found = solver.search(given, made.problem, wish.budget, most_work);
+  Result<FittedSearch> found = solver.search(given, made.problem, wish.budget, most_work, tries_little(wish, without) ? kFewRounds : kMostRounds);
   if (!found) return found.error();
   made.found = std::move(*found);
   bound_any_number(without.without_budget, made.found);
@@ -313,6 +324,12 @@ void bound_any_number(const Assignment& without_budget, FittedSearch& found) {
 
 Result<std::optional<RecomputeSearch>> search_recomputed(const FittedSolver& solver, const RecomputeWish& wish, const FittedSearch& without) {
   if (!wish.of_ops || is_free(without)) return BlockCounts(solver, wish, without).run();
+  if (tries_little(wish, without)) {
+    Result<std::optional<RecomputeSearch>> blocks = BlockCounts(solver, wish, without).run();
+    if (!blocks || !*blocks || (*blocks)->found.best) return blocks;
+    (*blocks)->found.binding = "no plan is known that holds no more than the budget, though none is proven impossible, and since another mesh has one little was tried";
+    return blocks;
+  }
   Result<JointSearch> joint = JointSearch::make(solver, wish, without);
   if (!joint) return joint.error();
   if (Status status = joint->search(); !status) return status.error();

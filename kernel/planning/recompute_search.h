@@ -29,6 +29,7 @@ struct RecomputeWish {
   std::int64_t budget = 0;
   bool of_ops = false;  // "free"
   std::int64_t most_work = kAnyWork;  // of one search of layouts
+  bool has_rival = false;  // Another mesh has a plan: where no plan is found on this one that runs all blocks again, and its space is large, little more is tried.
   int step_rounds = 0;        // of searches by the step, at most
 };
 

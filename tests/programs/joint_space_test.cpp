@@ -7,7 +7,6 @@
 
 #include "drawn_plan.h"
 #include "joint_space.h"
-#include "kept_space.h"
 #include "meshwright/memory_profile.h"
 #include "meshwright/recompute.h"
 #include "meshwright/reduce.h"
@@ -126,7 +125,7 @@ TEST_P(Joint, SaysWhatTheProblemSaysInWhichThatRunsAgain) {
   EXPECT_GE(exact, std::min(GetParam().exact, at_most_draws(GetParam().exact)));
 }
 
-// No layouts with the best choice of what runs again for them are better than the least of all, nor is what any search of layouts finds where nothing or everything runs again.
+// No layouts are better with nothing or with everything run again than the least of all.
 TEST_P(Joint, LeastIsThatOfAll) {
   const Assignment fastest = least(kept_.space, kNoBudget), joint_fastest = least(space_, kNoBudget);
   ASSERT_FALSE(joint_fastest.choice.empty());
@@ -148,10 +147,6 @@ TEST_P(Joint, LeastIsThatOfAll) {
     const std::vector<std::string> names = joint_.recomputed(best.choice);
     EXPECT_TRUE(evaluate(problem_of(names).space, layouts).cost >= best.cost);
     if (!names.empty()) ++tight;
-    // What is kept, for these layouts.
-    const KeptSpace kept(input_, kept_, again_, pins_, layouts);
-    const Assignment chosen = least(kept.space(), budget);
-    EXPECT_TRUE(chosen.choice.empty() || best.lower_bound <= evaluate(kept_.space, layouts).cost + chosen.cost + to_ticks(1e-9));
   }
   EXPECT_EQ(tight > 0, GetParam().chooses);
 }
