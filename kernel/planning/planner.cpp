@@ -78,7 +78,7 @@ class Planner {
     std::unique_ptr<StepSearch> steps;                      // null where steps have no bound
     std::optional<double> step_bound_seconds;               // for any number of blocks that run again, where some do; else that of `steps` holds
     std::string again_note;                                 // why blocks run again
-    bool of_any = false;                                    // What is proven holds whatever runs again.
+    bool of_any = false;                                    // What is proven holds whatever does.
     std::size_t trial = 0;
   };
 
@@ -215,8 +215,7 @@ class Planner {
       bound_any_number(found.without_budget, found);
       return Done{};
     }
-    const bool has_plan = (*better)->found.best.has_value();
-    if (Status status = bound_without_budget(searched, found.without_budget, has_plan ? static_cast<int>(rounds()) : kRoundsOfBound); !status) return status;
+    if (Status status = bound_without_budget(searched, found.without_budget, (*better)->found.best ? static_cast<int>(rounds()) : kRoundsOfBound); !status) return status;
     if (searched.step_bound_seconds) searched.step_bound_seconds = std::max(*searched.step_bound_seconds, (*better)->step_bound_seconds);
     searched.of_any = (*better)->of_any;
     searched.again_note = found.best ? "the fastest plan found that fits without has a step of " + milliseconds(found.best->plan.step_seconds) + "."

@@ -8,6 +8,7 @@
 
 #include "meshwright/backward_memory.h"
 #include "meshwright/step_order.h"
+#include "strategy/fullest_bytes.h"
 #include "strategy/gather_turns.h"
 #include "strategy/variable_flow.h"
 
@@ -27,7 +28,8 @@ class Terms {
         again_(problem.recomputation),
         count_(static_cast<std::int32_t>(problem.variables.size())),
         flow_(input.model.backward->memory, problem),
-        turns_(gather_turns(input, problem, flow_)) {
+        turns_(gather_turns(input, problem, flow_)),
+        fullest_(input, problem) {
     // The settings were looked at when they were read.
     const StepOrder order = step_order(input.training).value();
     for (std::uint32_t i = 0; i < problem.variables.size(); ++i) {
@@ -418,47 +420,7 @@ class Terms {
       const std::int32_t begin = backward_at(addend == kNoId ? i : flow_.shared_until(i)) + 1;
       add(i, begin, backward_at(flow_.gradient_ends_at(from)), bytes_of(i, Part::operand_gradient, port, operand));
     }
-    add(i, backward_at(i), backward_at(i) + 1, fullest_bytes(i, backward));
-  }
-
-  // Variables with the same strategies and the same storages share the answer.
-  Bytes fullest_bytes(std::uint32_t i, const NodeBackward& backward) {
-    std::vector<std::int64_t> key = {variable(i).set->id};
-    for (const BackwardStorage& storage : backward.fullest) {
-      key.push_back(storage.bytes);
-      key.insert(key.end(), storage.operands.begin(), storage.operands.end());
-      key.push_back(-1);
-      key.insert(key.end(), storage.results.begin(), storage.results.end());
-      key.push_back(-1);
-    }
-    const auto [found, inserted] = fullest_.try_emplace(std::move(key));
-    if (inserted) found->second = price_fullest(i, backward);
-    return found->second;
-  }
-
-  Bytes price_fullest(std::uint32_t i, const NodeBackward& backward) const {
-    Bytes bytes;
-    const Node& node = node_of(i);
-    const auto share = [&](const Layout& layout, ValueId id) {
-      const std::int64_t whole = type(id).elements();
-      return whole == 0 ? 1.0 : static_cast<double>(local_elements(layout, input_.atoms().values[id], input_.mesh)) / static_cast<double>(whole);
-    };
-    for (const Strategy& strategy : strategies(i)) {
-      double sum = 0;
-      for (const BackwardStorage& storage : backward.fullest) {
-        double least = storage.operands.empty() && storage.results.empty() ? 1.0 / static_cast<double>(input_.mesh.devices()) : 1;
-        for (const std::uint32_t port : storage.operands) {
-          const ValueId id = node.operands[port].value;
-          least = std::min({least, share(strategy.operand(port).value, id), share(strategy.operand(port).gradient, id)});
-        }
-        for (const std::uint32_t port : storage.results) {
-          least = std::min({least, share(strategy.result(port).value, node.results[port]), share(strategy.result(port).gradient, node.results[port])});
-        }
-        sum += static_cast<double>(storage.bytes) * least;
-      }
-      bytes.push_back(static_cast<std::int64_t>(sum));
-    }
-    return bytes;
+    add(i, backward_at(i), backward_at(i) + 1, fullest_.of(i, backward));
   }
 
   void add_fork(std::uint32_t i) {
@@ -490,7 +452,7 @@ class Terms {
   std::map<ValueId, std::int64_t> contained_;
   std::set<std::uint32_t> of_others_;                            // terms, of other microbatches in flight
   std::map<std::tuple<std::uint32_t, Part, std::uint32_t>, Bytes> known_;
-  std::map<std::vector<std::int64_t>, Bytes> fullest_;
+  FullestBytes fullest_;
 };
 
 // Parameters are held all the time; what an op may save, from its forward to its backward.
