@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "block_joins.h"
+#include "distinct_plans.h"
 #include "joint_space.h"
 #include "meshwright/recompute.h"
 #include "meshwright/step_parts.h"
@@ -19,7 +20,6 @@ namespace {
 
 // Of the search by the objective, which says whether anything fits and bounds all that does, and of each by the step.
 constexpr std::int64_t kWorkOfJoint = 200'000'000, kWorkOfRound = 100'000'000;
-constexpr std::size_t kNeighbours = 2;
 
 }  // namespace
 

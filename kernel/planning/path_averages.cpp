@@ -10,7 +10,7 @@ namespace meshwright {
 
 namespace {
 
-constexpr int kMostRounds = 12;
+constexpr int kMostAverages = 12;
 constexpr double kCloseEnough = 0.001;
 
 // All that is computed; the forward and what is reduced behind it; what is gathered and what is reduced. The updates end each of them.
@@ -49,7 +49,7 @@ void PathAverages::prove(const PathTable& average, double seconds) {
     bound_seconds_ = seconds;
     if (!is_poor_first) anchor_ = average;
   }
-  done_ = rounds_ == kMostRounds || bound_seconds_ >= (1 - kCloseEnough) * most_seconds_;
+  done_ = rounds_ == kMostAverages || bound_seconds_ >= (1 - kCloseEnough) * most_seconds_;
 }
 
 }  // namespace meshwright
