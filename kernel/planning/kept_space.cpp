@@ -302,7 +302,7 @@ void KeptSpace::add_rest() {
   std::vector<std::int32_t> moments = {0, static_cast<std::int32_t>(taken_off_.size())};
   for (const MemoryTerm& term : space_.memory) moments.insert(moments.end(), {term.begin, term.end});
   std::ranges::sort(moments);
-  moments.erase(std::ranges::unique(moments).begin(), moments.end());
+  moments.erase(std::unique(moments.begin(), moments.end()), moments.end());
   const std::uint32_t rest = add_node("the rest", {0});
   std::int64_t now = kept_.space.fixed_bytes;
   for (std::size_t m = 0; m + 1 < moments.size(); ++m) {
