@@ -10,7 +10,7 @@ namespace meshwright {
 namespace {
 
 // States of a storage; one that is only kept for others has the first two, and one that no backward takes larger than it is made all but the last.
-constexpr std::size_t kDropped = 0, kKept = 1, kMadeAgain = 2, kConverted = 3;
+constexpr std::size_t kKept = 1, kMadeAgain = 2, kConverted = 3;  // 0: dropped
 
 // By the state of a storage and whether an op runs again: what is made again is made by its op.
 CostTable makes(std::size_t states) {
