@@ -8,12 +8,11 @@
 //   saved      what an op keeps for its backward: by its bytes, whether the op runs again, and whether what makes the value does
 //   kept       what an op that runs again takes of one that does not: by its bytes
 //
-// Costs are those of the problem in which what was chosen runs again. Bytes are never more than its terms: ops that hand each other what they make run again together, when
-// the first of it is needed, which is known within bounds only, and storages with several users are shared by all that could keep them. So its lower bound holds for
-// any plan, whatever runs again.
+// Costs are those of the problem in which what was chosen runs again. Bytes are never more than a program holds: ops that hand each other what they make run again together,
+// when the first of it is needed, which is known within bounds only, and storages with several users are shared by all that could keep them. So its lower bound holds for
+// any plan that converts no inputs again (decision 064), whatever else runs again.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
