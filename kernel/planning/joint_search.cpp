@@ -134,7 +134,7 @@ class JointSearch::Impl {
   }
 
   Status shorten_step_of_layouts(RecomputeSearch& plan) const {
-    const ProblemInput given = input_of(plan.recomputed);
+    const ProblemInput given = wish_.with(plan.recomputed);
     StepSearch steps(solver_, given, plan.problem, wish_.budget, *plan.found.best);
     if (Status status = steps.run_rounds(wish_.step_rounds); !status) return status;
     if (Status status = steps.try_neighbours(steps.best(), kNeighbours); !status) return status;
@@ -163,14 +163,14 @@ class JointSearch::Impl {
 
   // The plan of an answer, as far as it is simulated: its prices are those of a problem in which nothing runs again.
   [[nodiscard]] Result<FittedPlan> plan_of(Assignment answer, double wanted_seconds) const {
-    const ProblemInput given = input_of(names_of(answer.choice));
+    const ProblemInput given = wish_.with(names_of(answer.choice));
     answer.choice = joint_.layouts(answer.choice);
     return solver_.fit(given, kept_, std::move(answer), wish_.budget, wanted_seconds);
   }
 
   // Rounds as those of StepSearch, in which what runs again is chosen too.
   Status shorten_step(FittedPlan& best) {
-    const ProblemInput all = input_of(recomputable_blocks(wish_.input.model)), none = input_of({});
+    const ProblemInput all = wish_.with(recomputable_blocks(wish_.input.model)), none = wish_.with({});
     const StepParts kept(none, kept_), again(all, again_, StepParts::Again::from_there_on);
     PathAverages averages(kept.places());
     const std::vector<std::uint32_t> blocks = block_numbers(none, kept_);
@@ -255,12 +255,6 @@ class JointSearch::Impl {
     return Done{};
   }
 
-  [[nodiscard]] ProblemInput input_of(std::vector<std::string> names) const {
-    ProblemInput given = wish_.input;
-    given.recomputed = std::move(names);
-    return given;
-  }
-
   const FittedSolver& solver_;
   const RecomputeWish& wish_;
   const FittedSearch& without_;
@@ -277,12 +271,7 @@ class JointSearch::Impl {
 };
 
 Result<JointSearch> JointSearch::make(const FittedSolver& solver, const RecomputeWish& wish, const FittedSearch& without) {
-  const auto problem_of = [&](std::vector<std::string> names) {
-    ProblemInput given = wish.input;
-    given.recomputed = std::move(names);
-    return build_pinned(given, wish.pins);
-  };
-  Result<Problem> kept = problem_of({}), again = problem_of(recomputable_blocks(wish.input.model));
+  Result<Problem> kept = wish.problem_with({}), again = wish.problem_with(recomputable_blocks(wish.input.model));
   if (!kept) return kept.error();
   if (!again) return again.error();
   return JointSearch(std::make_unique<Impl>(solver, wish, without, std::move(*kept), std::move(*again)));

@@ -59,8 +59,7 @@ Result<RecomputeSearch> search_with(const FittedSolver& solver, const RecomputeW
                                     std::int64_t most_work = kWorkOfLayouts) {
   RecomputeSearch made;
   made.recomputed = wish.recompute_pins.applied_to(names);
-  ProblemInput given = wish.input;
-  given.recomputed = made.recomputed;
+  const ProblemInput given = wish.with(made.recomputed);
   Result<Problem> problem = build_pinned(given, wish.pins);
   if (!problem) return problem.error();
   made.problem = std::move(*problem);
@@ -137,7 +136,7 @@ class KeptOps {
     // The terms are those of one microbatch at a time.
     if (is_free(without_) || blocks.empty() || step_order(wish_.input.training)->fullest(Phase::forward).in_flight > 1) return best;
     best_ = std::move(best);
-    Result<Problem> none = problem_of({}), all = problem_of(blocks), converted = problem_of(all_operands());
+    Result<Problem> none = wish_.problem_with({}), all = wish_.problem_with(blocks), converted = wish_.problem_with(all_operands());
     for (const Result<Problem>* made : {&none, &all, &converted}) {
       if (!*made) return made->error();
     }
@@ -264,12 +263,6 @@ class KeptOps {
     return true;
   }
 
-  [[nodiscard]] Result<Problem> problem_of(const std::vector<std::string>& names) const {
-    ProblemInput given = wish_.input;
-    given.recomputed = names;
-    return build_pinned(given, wish_.pins);
-  }
-
   [[nodiscard]] std::vector<std::string> all_operands() const {
     const ModelAnalysis& model = wish_.input.model;
     return recomputed_names(model, std::vector<bool>(model.graph->nodes.size(), false), convertible_operands(model));
@@ -286,10 +279,17 @@ class KeptOps {
 
 }  // namespace
 
+ProblemInput RecomputeWish::with(std::vector<std::string> names) const {
+  ProblemInput given = input;
+  given.recomputed = std::move(names);
+  return given;
+}
+
+Result<Problem> RecomputeWish::problem_with(std::vector<std::string> names) const { return build_pinned(with(std::move(names)), pins); }
+
 Result<RecomputeSearch> with_layouts(const FittedSolver& solver, const RecomputeWish& wish, const Assignment& fastest, std::vector<std::string> names,
                                      const std::vector<std::uint32_t>& choice) {
-  ProblemInput given = wish.input;
-  given.recomputed = std::move(names);
+  const ProblemInput given = wish.with(std::move(names));
   Result<Problem> problem = build_pinned(given, wish.pins);
   if (!problem) return problem.error();
   const Evaluation evaluation = evaluate(problem->space, choice);
@@ -301,7 +301,7 @@ Result<RecomputeSearch> with_layouts(const FittedSolver& solver, const Recompute
   assignment.method = fastest.method;
   Result<FittedPlan> fitted = solver.fit(given, *problem, std::move(assignment), wish.budget);
   if (!fitted) return fitted.error();
-  return found_plan(fastest, std::move(given.recomputed), std::move(*problem), std::move(*fitted));
+  return found_plan(fastest, given.recomputed, std::move(*problem), std::move(*fitted));
 }
 
 RecomputeSearch found_plan(const Assignment& fastest, std::vector<std::string> names, Problem problem, FittedPlan plan) {

@@ -31,6 +31,11 @@ struct RecomputeWish {
   std::int64_t most_work = kAnyWork;  // of one search of layouts
   bool has_rival = false;  // Another mesh has a plan: where no plan is found on this one that runs all blocks again, and its space is large, little more is tried.
   int step_rounds = 0;        // of searches by the step, at most
+
+  // The input where these run again.
+  [[nodiscard]] ProblemInput with(std::vector<std::string> names) const;
+  // Its problem, pinned. Errors: those of building.
+  [[nodiscard]] Result<Problem> problem_with(std::vector<std::string> names) const;
 };
 
 struct RecomputeSearch {
