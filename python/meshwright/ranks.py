@@ -9,14 +9,14 @@ import os
 import socket
 import sys
 import time
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.distributed as dist
-# Before there is a group: its functions have the group of that moment as a default, and so would keep its threads to the end.
-import torch.distributed.nn.functional  # noqa: F401
+import torch.distributed.nn.functional  # sooner or later PyTorch does; see _free_of_group
 
 from meshwright.errors import Error
 from meshwright.watch import Watch
@@ -44,6 +44,7 @@ def start() -> None:
     """Join the process group, or make it; watch the other ranks. Without torchrun, one rank."""
     global _watch
     check_torch()
+    _free_of_group(torch.distributed.nn.functional)
     try:
         if not dist.is_initialized():
             _initialize()
@@ -56,6 +57,16 @@ def start() -> None:
             print(f"meshwright: error: the ranks could not meet, because one of them is gone or can't be reached: {summary(error)}",
                   file=sys.stderr, flush=True)
         os._exit(1)  # PyTorch's threads, left in a collective, may abort a process that ends in order
+
+
+def _free_of_group(module: types.ModuleType) -> None:
+    """Lets go of the group that a module's functions have as a default, which is that of the moment at which it is imported: it
+    would keep its threads beyond the group's end, and those may abort a process that Python has left. Without a default they
+    take the group of the moment at which they are called.
+    """
+    for function in vars(module).values():
+        if isinstance(function, types.FunctionType) and function.__defaults__ is not None:
+            function.__defaults__ = tuple(None if isinstance(value, dist.ProcessGroup) else value for value in function.__defaults__)
 
 
 def check_torch() -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from measured import spoil, start
+from measured import expect_no_threads_at_the_end, spoil, start
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python"))
@@ -49,7 +49,8 @@ def sharded(**options: object) -> tuple[torch.nn.Module, str]:
 
 
 def on_ranks(folder: Path, program: Path) -> None:
-    dist.init_process_group("gloo")
+    expect_no_threads_at_the_end()
+    dist.init_process_group("gloo")  # the user's own, before anything of ours is imported
     first = dist.get_rank() == 0
     model, said = sharded()
     assert not first or "measuring this machine" in said, said
