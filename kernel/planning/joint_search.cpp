@@ -64,7 +64,18 @@ class JointSearch::Impl {
     return Done{};
   }
 
+  [[nodiscard]] const Problem& kept() const { return kept_; }
+  [[nodiscard]] const Problem& again() const { return again_; }
+
   [[nodiscard]] bool is_proven_impossible() const { return found_.status == SolveStatus::infeasible; }
+
+  [[nodiscard]] Result<std::optional<RecomputeSearch>> found() const {
+    if (!found_.best) return std::optional<RecomputeSearch>();
+    Result<RecomputeSearch> made = with_layouts(solver_, wish_, without_.without_budget, names_of(choice_), joint_.layouts(choice_));
+    if (!made) return made.error();
+    if (solver_.excess_bytes(made->found.best->plan, wish_.budget) > 0) return std::optional<RecomputeSearch>();
+    return std::optional<RecomputeSearch>(std::move(*made));
+  }
 
   Result<std::optional<RecomputeSearch>> best_of(std::optional<RecomputeSearch> known) {
     const bool is_known = known && known->found.best;
@@ -94,22 +105,26 @@ class JointSearch::Impl {
     return kept;
   }
 
-  // The one with the shortest step becomes what was found, `made` says what runs again in it. Where a plan is known that is not found here, which of both it is shows when
-  // their layouts are searched by the step too.
+  // The one with the shortest step becomes what was found, `made` says what runs again in it. Which one that is shows when the layouts of all are searched by the step too:
+  // of what was found here, of what is known, and of what is some of each.
   Status best_plan(std::optional<RecomputeSearch>& known, RecomputeSearch& made) {
-    begin_with(known);
     std::vector<RecomputeSearch> plans;
-    if (found_.best) {
-      const bool by_step = wish_.step_rounds > 0 && found_.best->no_program.empty();
-      if (Status status = by_step ? shorten_step(*found_.best) : Status(Done{}); !status) return status;
-      Result<RecomputeSearch> own = with_layouts(solver_, wish_, without_.without_budget, names_of(choice_), joint_.layouts(choice_));
-      if (!own) return own.error();
-      if (solver_.excess_bytes(own->found.best->plan, wish_.budget) <= 0) plans.push_back(std::move(*own));
+    const bool is_first = found_.best.has_value();
+    if (is_first) {
+      if (Status status = is_by_step() ? shorten_step(*found_.best) : Status(Done{}); !status) return status;
+      if (Status status = add_found(plans); !status) return status;
     }
-    const auto differs = [&](const RecomputeSearch& plan) {
-      return plan.recomputed != known->recomputed || plan.found.best->assignment.choice != known->found.best->assignment.choice;
-    };
-    if (known && known->found.best && std::ranges::all_of(plans, differs)) plans.push_back(std::move(*known));
+    if (known && known->found.best) {
+      const Choice before = choice_;
+      begin_with(*known);
+      if (is_by_step()) {
+        if (Status status = is_first ? join_others(*found_.best) : shorten_step(*found_.best); !status) return status;
+      }
+      if (choice_ != before) {
+        if (Status status = add_found(plans); !status) return status;
+      }
+      add(plans, std::move(*known));
+    }
     if (plans.empty()) {
       found_.best.reset();
       return Done{};
@@ -133,6 +148,23 @@ class JointSearch::Impl {
     return Done{};
   }
 
+  [[nodiscard]] bool is_by_step() const { return wish_.step_rounds > 0 && found_.best && found_.best->no_program.empty(); }
+
+  // What was found, with its problem.
+  Status add_found(std::vector<RecomputeSearch>& plans) const {
+    Result<std::optional<RecomputeSearch>> own = found();
+    if (!own) return own.error();
+    if (*own) add(plans, std::move(**own));
+    return Done{};
+  }
+
+  static void add(std::vector<RecomputeSearch>& plans, RecomputeSearch plan) {
+    const auto is_same = [&](const RecomputeSearch& other) {
+      return plan.recomputed == other.recomputed && plan.found.best->assignment.choice == other.found.best->assignment.choice;
+    };
+    if (std::ranges::none_of(plans, is_same)) plans.push_back(std::move(plan));
+  }
+
   Status shorten_step_of_layouts(RecomputeSearch& plan) const {
     const ProblemInput given = wish_.with(plan.recomputed);
     StepSearch steps(solver_, given, plan.problem, wish_.budget, *plan.found.best);
@@ -143,12 +175,11 @@ class JointSearch::Impl {
   }
 
   // A plan that was found elsewhere, if it says nothing that the space does not.
-  void begin_with(const std::optional<RecomputeSearch>& known) {
-    if (!known || !known->found.best) return;
-    const FittedPlan& plan = *known->found.best;
-    const Result<Recomputation> again = recomputation(wish_.input.model, known->recomputed);
+  void begin_with(const RecomputeSearch& known) {
+    const FittedPlan& plan = *known.found.best;
+    const Result<Recomputation> again = recomputation(wish_.input.model, known.recomputed);
     std::optional<Choice> choice = again ? joint_.answer(plan.assignment.choice, *again) : std::nullopt;
-    if (!choice || names_of(*choice) != known->recomputed || !evaluate(problem_.space, *choice).allowed) return;
+    if (!choice || names_of(*choice) != known.recomputed || !evaluate(problem_.space, *choice).allowed) return;
     if (found_.best && plan.plan.step_seconds >= found_.best->plan.step_seconds) {
       others_.push_back(std::move(*choice));
       return;
@@ -176,10 +207,6 @@ class JointSearch::Impl {
     const std::vector<std::uint32_t> blocks = block_numbers(none, kept_);
     simulated_.insert(choice_);
     averages.add(again.of(joint_.layouts(choice_), joint_.again(choice_)));
-    for (const Choice& other : others_) {
-      averages.add(again.of(joint_.layouts(other), joint_.again(other)));
-      if (Status status = join(other, blocks, again, best); !status) return status;
-    }
     for (int round = 0; round < wish_.step_rounds && !averages.is_done(); ++round) {
       const PathTable average = averages.next();
       const StrategySpace of_kept = kept.space(average), of_again = again.space(average);
@@ -194,6 +221,17 @@ class JointSearch::Impl {
       if (Status status = join(answer->choice, blocks, again, best); !status) return status;
     }
     step_bound_seconds_ = averages.bound_seconds();
+    return Done{};
+  }
+
+  // What is known besides.
+  Status join_others(FittedPlan& best) {
+    const ProblemInput all = wish_.with(recomputable_blocks(wish_.input.model));
+    const StepParts parts(all, again_, StepParts::Again::from_there_on);
+    const std::vector<std::uint32_t> blocks = block_numbers(wish_.with({}), kept_);
+    for (const Choice& other : others_) {
+      if (Status status = join(other, blocks, parts, best); !status) return status;
+    }
     return Done{};
   }
 
@@ -284,6 +322,11 @@ JointSearch::~JointSearch() = default;
 Status JointSearch::search() { return impl_->search(); }
 
 bool JointSearch::is_proven_impossible() const { return impl_->is_proven_impossible(); }
+
+Result<std::optional<RecomputeSearch>> JointSearch::found() const { return impl_->found(); }
+
+const Problem& JointSearch::kept() const { return impl_->kept(); }
+const Problem& JointSearch::again() const { return impl_->again(); }
 
 Result<std::optional<RecomputeSearch>> JointSearch::best_of(std::optional<RecomputeSearch> known) { return impl_->best_of(std::move(known)); }
 

@@ -21,6 +21,13 @@ class JointSearch {
   // Nothing fits, whatever runs again.
   [[nodiscard]] bool is_proven_impossible() const;
 
+  // That plan, if one was found. Errors: those of building and lowering.
+  [[nodiscard]] Result<std::optional<RecomputeSearch>> found() const;
+
+  // The problems in which nothing and in which every block runs again.
+  [[nodiscard]] const Problem& kept() const;
+  [[nodiscard]] const Problem& again() const;
+
   // The best of what was found and of what else is known, if anything is, and of what rounds of searches by the step find from there. Its bounds are of any plan of the
   // mesh (RecomputeSearch::of_any). Errors: as above.
   Result<std::optional<RecomputeSearch>> best_of(std::optional<RecomputeSearch> known);

@@ -29,9 +29,9 @@ class KeptSpace {
  public:
   // Problems of the same model and mesh, with the same choices.
   struct Problems {
-    Problem kept;       // nothing runs again
-    Problem again;      // every block does
-    Problem converted;  // every operand is converted again that could be
+    const Problem& kept;       // nothing runs again
+    const Problem& again;      // every block does
+    const Problem& converted;  // every operand is converted again that could be
   };
 
   // Of `choice`, one of each of them. All must outlive this.

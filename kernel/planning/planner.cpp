@@ -138,7 +138,7 @@ class Planner {
       if (!contradiction) return contradiction.error();
       if (!contradiction->empty()) found->binding = std::move(*contradiction);
     }
-    trial.binding = found->least_bytes > 0 ? "needs at least " + size_text(found->least_bytes) + " per device" : found->binding;
+    trial.binding = found->least_bytes > 0 ? "needs at least " + size_text_beside(found->least_bytes, request_.budget_bytes) + " per device" : found->binding;
     if (chooses_blocks() && request_.checkpoint == nullptr && !found->best) trial.binding += searched->of_any ? ", whatever runs again" : ", with every block run again";
     if (!found->best) trial.step_lower_bound_seconds = searched->step_bound_seconds.value_or(0);
     if (found->best) {

@@ -35,10 +35,9 @@ constexpr int kFewRounds = 2;
 using Rank = std::tuple<bool, double, TickSum>;
 
 // By the step, or the objective; nothing ranks behind all.
-Rank rank_of(const FittedSearch& found) {
-  if (!found.best) return {true, 0, 0};
-  return {false, found.best->plan.step_seconds, found.best->assignment.cost};
-}
+Rank rank_of(const FittedPlan& plan) { return {false, plan.plan.step_seconds, plan.assignment.cost}; }
+
+Rank rank_of(const FittedSearch& found) { return found.best ? rank_of(*found.best) : Rank{true, 0, 0}; }
 
 // No budget binds, or nothing is allowed whatever the budget.
 bool is_free(const FittedSearch& without) {
@@ -128,26 +127,26 @@ class BlockCounts {
 // The search of what runs again by layouts, and of layouts by what runs again.
 class KeptOps {
  public:
-  KeptOps(const FittedSolver& solver, const RecomputeWish& wish, const FittedSearch& without)
-      : solver_(solver), wish_(wish), without_(without), fastest_(without.without_budget) {}
+  KeptOps(const FittedSolver& solver, const RecomputeWish& wish, const FittedSearch& without, const JointSearch& joint)
+      : solver_(solver), wish_(wish), without_(without), fastest_(without.without_budget), kept_(joint.kept()), again_(joint.again()) {}
 
   Result<std::optional<RecomputeSearch>> improve(std::optional<RecomputeSearch> best) {
-    const std::vector<std::string> blocks = recomputable_blocks(wish_.input.model);
     // The terms are those of one microbatch at a time.
-    if (is_free(without_) || blocks.empty() || step_order(wish_.input.training)->fullest(Phase::forward).in_flight > 1) return best;
+    if (recomputable_blocks(wish_.input.model).empty() || step_order(wish_.input.training)->fullest(Phase::forward).in_flight > 1) return best;
     best_ = std::move(best);
-    Result<Problem> none = wish_.problem_with({}), all = wish_.problem_with(blocks), converted = wish_.problem_with(all_operands());
-    for (const Result<Problem>* made : {&none, &all, &converted}) {
-      if (!*made) return made->error();
-    }
-    problems_ = {std::move(*none), std::move(*all), std::move(*converted)};
+    Result<Problem> converted = wish_.problem_with(all_operands());
+    if (!converted) return converted.error();
+    converted_ = std::move(*converted);
     Result<std::vector<Kept>> begins = choose_for_starts();
     if (!begins) return begins.error();
     std::ranges::stable_sort(*begins, {}, &Kept::rank);
     for (std::size_t i = 0; i < std::min(begins->size(), kMostBegins); ++i) {
       if (Status status = take_turns(std::move((*begins)[i].ops)); !status) return status.error();
     }
-    return std::move(best_);
+    if (!better_) return std::move(best_);
+    Result<RecomputeSearch> made = with_layouts(solver_, wish_, fastest_, better_->ops, better_layouts_);
+    if (!made) return made.error();
+    return std::optional<RecomputeSearch>(std::move(*made));
   }
 
  private:
@@ -179,9 +178,9 @@ class KeptOps {
       if (!answer) return answer.error();
       if (answer->choice.empty()) break;
       if (seen.contains(answer->choice)) continue;
-      Result<RecomputeSearch> kept = with_layouts(solver_, wish_, fastest_, wish_.recompute_pins.applied_to({}), answer->choice);
+      const Result<FittedPlan> kept = plan_of(answer->choice, wish_.recompute_pins.applied_to({}));
       if (!kept) return kept.error();
-      if (rank_of(kept->found) >= known_rank()) continue;  // what runs again makes it no faster
+      if (rank_of(*kept) >= known_rank()) continue;  // what runs again makes it no faster
       if (Status status = add(answer->choice); !status) return status.error();
     }
     return begins;
@@ -201,7 +200,10 @@ class KeptOps {
     return {made.begin(), made.end()};
   }
 
-  [[nodiscard]] Rank known_rank() const { return best_ ? std::min(rank_of(best_->found), rank_of(without_)) : rank_of(without_); }
+  [[nodiscard]] Rank known_rank() const {
+    if (better_) return better_->rank;
+    return best_ ? std::min(rank_of(best_->found), rank_of(without_)) : rank_of(without_);
+  }
 
   // Layouts for these ops, ops for those layouts, as long as that makes the plan better.
   Status take_turns(std::vector<std::string> ops) {
@@ -222,7 +224,7 @@ class KeptOps {
   // What runs again in the fastest plan of these layouts that fits, as far as its terms of memory know; nothing if none is found. Where its program holds more, less
   // is asked for, and then again more, in smaller steps; plans whose programs fit are ones to take.
   Result<Kept> choose(const Choice& layouts) {
-    const KeptSpace space(wish_.input, problems_, wish_.recompute_pins, layouts);
+    const KeptSpace space(wish_.input, {kept_, again_, converted_}, wish_.recompute_pins, layouts);
     Problem problem;
     problem.space = space.space();
     Kept chosen;
@@ -241,12 +243,12 @@ class KeptOps {
       const auto [known, is_new] = excess.try_emplace(space.recomputed(answer->choice), 0);
       const auto& [ops, over] = *known;
       if (is_new) {
-        Result<RecomputeSearch> made = with_layouts(solver_, wish_, fastest_, ops, layouts);
-        if (!made) return made.error();
-        known->second = solver_.excess_bytes(made->found.best->plan, wish_.budget);
-        const Rank rank = over <= 0 ? rank_of(made->found) : Rank{true, 0, 0};
+        const Result<FittedPlan> plan = plan_of(layouts, ops, answer->cost);
+        if (!plan) return plan.error();
+        known->second = solver_.excess_bytes(plan->plan, wish_.budget);
+        const Rank rank = over <= 0 ? rank_of(*plan) : Rank{true, 0, 0};
         if (chosen.ops.empty() || rank < chosen.rank) chosen = {ops, rank};
-        if (over <= 0) take(std::move(*made));
+        if (rank < known_rank()) better_ = Kept{ops, rank}, better_layouts_ = layouts;
       }
       if (over <= 0 ? !is_new || ops.empty() || -over < wish_.budget / kNearEnough : is_least) break;
       (over <= 0 ? fits : too_much) = asked;
@@ -256,10 +258,21 @@ class KeptOps {
     return chosen;
   }
 
+  // The plan of these layouts where these run again, which costs so much, as far as it is simulated: its prices are those of a problem in which nothing does.
+  [[nodiscard]] Result<FittedPlan> plan_of(const Choice& layouts, const std::vector<std::string>& ops, TickSum cost = 0) const {
+    const Evaluation kept = evaluate(kept_.space, layouts);
+    Assignment assignment;
+    assignment.choice = layouts;
+    assignment.cost = kept.cost + cost;
+    assignment.peak_bytes = kept.peak_bytes;
+    return solver_.fit(wish_.with(ops), kept_, std::move(assignment), wish_.budget);
+  }
+
   // Whether it is better than all that is known.
   bool take(RecomputeSearch made) {
     if (rank_of(made.found) >= known_rank()) return false;
     best_ = std::move(made);
+    better_.reset();
     return true;
   }
 
@@ -272,9 +285,12 @@ class KeptOps {
   const RecomputeWish& wish_;
   const FittedSearch& without_;
   const Assignment& fastest_;  // whatever it holds
-  KeptSpace::Problems problems_;
+  const Problem &kept_, &again_;
+  Problem converted_;  // every operand is converted again that could be
   std::set<std::vector<std::string>> tried_;
   std::optional<RecomputeSearch> best_;
+  std::optional<Kept> better_;  // than the best one, of these layouts
+  Choice better_layouts_;
 };
 
 }  // namespace
@@ -334,8 +350,9 @@ Result<std::optional<RecomputeSearch>> search_recomputed(const FittedSolver& sol
   if (!joint) return joint.error();
   if (Status status = joint->search(); !status) return status.error();
   if (joint->is_proven_impossible()) return joint->best_of(std::nullopt);
-  Result<std::optional<RecomputeSearch>> known = BlockCounts(solver, wish, without).run();
-  if (known) known = KeptOps(solver, wish, without).improve(std::move(*known));
+  Result<std::optional<RecomputeSearch>> known = joint->found();
+  if (known && !*known) known = BlockCounts(solver, wish, without).run();
+  if (known) known = KeptOps(solver, wish, without, *joint).improve(std::move(*known));
   if (!known) return known;
   return joint->best_of(std::move(*known));
 }

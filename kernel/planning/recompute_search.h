@@ -4,9 +4,10 @@
 // the budget asks for shardings that cost more. So the time falls and then rises with the number, and a few searches find about where it turns: with no block, with
 // all, where by interpolation the budget stops to bind, and two between.
 //
-// "free": which ops. Where layouts are given, what is kept is a small search (kept_space.h); where that is given, layouts are one. Layouts to begin with are the fastest
-// of all, those of the best plan with blocks, and the fastest of budgets between (MAP §5.3), since what runs again makes room; from the best of them on by turns, as
-// long as the plan becomes better.
+// "free": which ops, together with layouts (joint_search.h), by the objective. Plans whose step is shorter are found by turns: where layouts are given, what is kept is a
+// small search (kept_space.h); where that is given, layouts are one. Layouts to begin with are the fastest of all, those of the plan with the least objective, or of the best
+// one with blocks where that is not found, and the fastest of budgets between (MAP §5.3), since what runs again makes room; from the best of them on, as long as the plan
+// becomes better. Of both, and of what is some of each, layouts are then searched by the step.
 #pragma once
 
 #include <cstdint>

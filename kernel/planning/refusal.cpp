@@ -66,7 +66,7 @@ std::string refusal_text(const std::vector<MeshTrial>& trials, const FittedPlan*
   std::stable_sort(nearest.begin(), nearest.end(), [](const MeshTrial* a, const MeshTrial* b) { return need(*a) < need(*b); });
   for (std::size_t i = 0; i < std::min(nearest.size(), kMostMeshes); ++i) {
     text += "\n  mesh " + nearest[i]->mesh + ": " + nearest[i]->binding;
-    if (nearest[i]->smallest_bytes > 0) text += "; the smallest plan that is known holds " + size_text(nearest[i]->smallest_bytes);
+    if (nearest[i]->smallest_bytes > 0) text += "; the smallest plan that is known holds " + size_text_beside(nearest[i]->smallest_bytes, budget_bytes);
     if (i + 1 == kMostMeshes && nearest.size() > kMostMeshes) text += "; so " + std::to_string(nearest.size() - kMostMeshes) + " more";
   }
   for (const MeshTrial& trial : trials) {
@@ -75,10 +75,10 @@ std::string refusal_text(const std::vector<MeshTrial>& trials, const FittedPlan*
     else if (trial.smallest_bytes > 0) bounded = false;
   }
   if (smallest == nullptr) return text;
-  if (smallest_budget_bytes > 0) text += "\n  the smallest budget for which a plan is known is " + size_text(smallest_budget_bytes);
-  else text += "\n  the smallest plan that is known holds " + size_text(smallest->plan.peak_bytes);
+  if (smallest_budget_bytes > 0) text += "\n  the smallest budget for which a plan is known is " + size_text_beside(smallest_budget_bytes, budget_bytes);
+  else text += "\n  the smallest plan that is known holds " + size_text_beside(smallest->plan.peak_bytes, budget_bytes);
   text += ", on mesh " + to_string(smallest->plan.mesh);
-  if (bounded && bound > 0) text += "; below " + size_text(bound) + " there is none";
+  if (bounded && bound > 0) text += "; below " + size_text_beside(bound, budget_bytes) + " there is none";
   else text += "; that a smaller one has none is not proven";
   const MemoryProfile& memory = smallest->memory;
   if (memory.curve.empty()) return text;

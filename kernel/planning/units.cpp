@@ -32,6 +32,10 @@ std::string size_text(std::int64_t bytes) {
   return text;
 }
 
+std::string size_text_beside(std::int64_t bytes, std::int64_t other) {
+  return bytes != other && size_text(bytes) == size_text(other) ? std::to_string(bytes) + " B" : size_text(bytes);
+}
+
 std::int64_t written_size(std::int64_t bytes) {
   const ScaledSize size = scaled(bytes);
   const double last_digit = std::pow(10.0, size.decimals), unit = std::pow(1024.0, static_cast<double>(size.unit));

@@ -13,6 +13,12 @@ TEST(Units, SizesAreWrittenWithThreeDigits) {
   EXPECT_EQ(size_text(kGibibyte * 3 / 2), "1.50 GiB");
 }
 
+TEST(Units, SizesThatDifferReadOtherwise) {
+  EXPECT_EQ(size_text_beside(128 * kMebibyte + 1, 128 * kMebibyte), "134217729 B");
+  EXPECT_EQ(size_text_beside(128 * kMebibyte, 128 * kMebibyte), "128 MiB");
+  EXPECT_EQ(size_text_beside(130 * kMebibyte + 1, 128 * kMebibyte), "130 MiB");
+}
+
 TEST(Units, AWrittenSizeIsNoLessThanWhatItIsOf) {
   EXPECT_EQ(written_size(512), 512);
   EXPECT_EQ(written_size(217 * kMebibyte), 217 * kMebibyte);

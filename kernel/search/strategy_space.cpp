@@ -118,6 +118,22 @@ Status validate(const StrategySpace& space) {
   return Done{};
 }
 
+std::optional<TickSum> cost_of(const StrategySpace& space, std::span<const std::uint32_t> choice) {
+  TickSum sum = 0;
+  for (std::size_t id = 0; id < space.nodes.size(); ++id) {
+    const Ticks cost = space.nodes[id].costs[choice[id]];
+    if (cost >= kForbidden) return std::nullopt;
+    sum += cost;
+  }
+  for (const SpaceEdge& edge : space.edges) {
+    const CostTable& table = space.tables[edge.table];
+    const Ticks cost = table.costs[std::size_t{choice[edge.from]} * table.columns + choice[edge.to]];
+    if (cost >= kForbidden) return std::nullopt;
+    sum += cost;
+  }
+  return sum;
+}
+
 Evaluation evaluate(const StrategySpace& space, std::span<const std::uint32_t> choice) {
   Evaluation result;
   const auto add = [&result](Ticks cost) {

@@ -62,6 +62,7 @@ TEST(Evaluate, AddsCostsAndFindsTheFirstPeak) {
   EXPECT_EQ(static_cast<std::int64_t>(evaluation.cost), 1 + 0 + 20);
   EXPECT_EQ(evaluation.peak_bytes, 1000 + 100 + 8);
   EXPECT_EQ(evaluation.peak_time, 2);
+  EXPECT_EQ(cost_of(small_space(), choice), evaluation.cost);
 }
 
 TEST(Evaluate, LeavesForbiddenEntriesOutOfTheSum) {
@@ -69,6 +70,7 @@ TEST(Evaluate, LeavesForbiddenEntriesOutOfTheSum) {
   const Evaluation evaluation = evaluate(small_space(), choice);
   EXPECT_FALSE(evaluation.allowed);
   EXPECT_EQ(static_cast<std::int64_t>(evaluation.cost), 5);
+  EXPECT_EQ(cost_of(small_space(), choice), std::nullopt);
 }
 
 TEST(Evaluate, WhatEndsMakesRoomForWhatBegins) {

@@ -155,15 +155,14 @@ TEST_P(Kept, IsPricedAsThePlanIs) {
     input.recomputed = std::move(names);
     return build_problem(input).value();
   };
-  const KeptSpace::Problems problems{problem_of({}), problem_of(recomputable_blocks(model)), problem_of(all_operands(model))};
-  const Problem& kept = problems.kept;
+  const Problem kept = problem_of({}), again = problem_of(recomputable_blocks(model)), operands_again = problem_of(all_operands(model));
   const RecomputePins pins = RecomputePins::make(model, {}).value();
   int selective = 0, converted = 0, tight = 0;
   for (int seed = 0; seed < at_most_draws(GetParam().count); ++seed) {
     SCOPED_TRACE(seed);
     const std::vector<std::uint32_t> choice = draw_choice(kept, static_cast<std::uint64_t>(seed)).value();
     const Evaluation all = evaluate(kept.space, choice);
-    const KeptSpace space(input, problems, pins, choice);
+    const KeptSpace space(input, {kept, again, operands_again}, pins, choice);
     ASSERT_TRUE(validate(space.space()).ok()) << validate(space.space()).error().message;
     const std::shared_ptr<IntraSolver> solver = bench().host.create<IntraSolver>("intra", "elimination").value();
     for (const double share : {1.0, 0.9, 0.8, 0.7}) {

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -63,6 +64,9 @@ struct Evaluation {
   std::int64_t peak_bytes = 0;  // fixed_bytes included
   std::int32_t peak_time = 0;   // the first point at which it is reached
 };
+
+// The cost of one strategy per node; nothing if a chosen entry is forbidden. `choice` has one valid index per node.
+MESHWRIGHT_API std::optional<TickSum> cost_of(const StrategySpace& space, std::span<const std::uint32_t> choice);
 
 // The cost and the peak of one strategy per node. `choice` has one valid index per node.
 MESHWRIGHT_API Evaluation evaluate(const StrategySpace& space, std::span<const std::uint32_t> choice);

@@ -201,9 +201,9 @@ LabelSearch Budgeted::search_below(Search& search, const Bounds& bounds, TickSum
 }
 
 void Budgeted::consider(Search& search, const std::vector<std::uint32_t>& choice) const {
-  const Evaluation evaluation = evaluate(space_, choice);
-  if (!evaluation.allowed || evaluation.peak_bytes > search.budget) return;
-  if (!search.best || evaluation.cost < search.best->cost) search.best = Candidate{choice, evaluation.cost};
+  const std::optional<TickSum> cost = cost_of(space_, choice);
+  if (!cost || (search.best && *cost >= search.best->cost)) return;  // what it holds takes longer to find
+  if (evaluate(space_, choice).peak_bytes <= search.budget) search.best = Candidate{choice, *cost};
 }
 
 // The first nodes as in one choice, the others as in the other: between a choice within the budget and one over it.
