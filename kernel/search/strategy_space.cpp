@@ -109,6 +109,19 @@ Events events_of(const StrategySpace& space, std::span<const std::uint32_t> choi
   return events;
 }
 
+// The costs of a choice, as long as it is true of them; whether it was of all.
+template <class Holds>
+bool all_of_costs(const StrategySpace& space, std::span<const std::uint32_t> choice, Holds holds) {
+  for (std::size_t id = 0; id < space.nodes.size(); ++id) {
+    if (!holds(space.nodes[id].costs[choice[id]])) return false;
+  }
+  for (const SpaceEdge& edge : space.edges) {
+    const CostTable& table = space.tables[edge.table];
+    if (!holds(table.costs[std::size_t{choice[edge.from]} * table.columns + choice[edge.to]])) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Status validate(const StrategySpace& space) {
@@ -120,34 +133,24 @@ Status validate(const StrategySpace& space) {
 
 std::optional<TickSum> cost_of(const StrategySpace& space, std::span<const std::uint32_t> choice) {
   TickSum sum = 0;
-  for (std::size_t id = 0; id < space.nodes.size(); ++id) {
-    const Ticks cost = space.nodes[id].costs[choice[id]];
-    if (cost >= kForbidden) return std::nullopt;
+  const auto add = [&sum](Ticks cost) {
+    if (cost >= kForbidden) return false;
     sum += cost;
-  }
-  for (const SpaceEdge& edge : space.edges) {
-    const CostTable& table = space.tables[edge.table];
-    const Ticks cost = table.costs[std::size_t{choice[edge.from]} * table.columns + choice[edge.to]];
-    if (cost >= kForbidden) return std::nullopt;
-    sum += cost;
-  }
-  return sum;
+    return true;
+  };
+  return all_of_costs(space, choice, add) ? std::optional(sum) : std::nullopt;
 }
 
 Evaluation evaluate(const StrategySpace& space, std::span<const std::uint32_t> choice) {
   Evaluation result;
-  const auto add = [&result](Ticks cost) {
+  all_of_costs(space, choice, [&result](Ticks cost) {
     if (cost >= kForbidden) {
       result.allowed = false;
     } else {
       result.cost += cost;
     }
-  };
-  for (std::size_t id = 0; id < space.nodes.size(); ++id) add(space.nodes[id].costs[choice[id]]);
-  for (const SpaceEdge& edge : space.edges) {
-    const CostTable& table = space.tables[edge.table];
-    add(table.costs[std::size_t{choice[edge.from]} * table.columns + choice[edge.to]]);
-  }
+    return true;
+  });
 
   const Events events = space.memory.empty() ? Events() : events_of(space, choice);
   std::int64_t bytes = space.fixed_bytes;
