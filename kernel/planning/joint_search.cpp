@@ -109,16 +109,16 @@ class JointSearch::Impl {
   // of what was found here, of what is known, and of what is some of each.
   Status best_plan(std::optional<RecomputeSearch>& known, RecomputeSearch& made) {
     std::vector<RecomputeSearch> plans;
-    const bool is_first = found_.best.has_value();
-    if (is_first) {
+    const bool was_found = found_.best.has_value();
+    if (was_found) {
       if (Status status = is_by_step() ? shorten_step(*found_.best) : Status(Done{}); !status) return status;
       if (Status status = add_found(plans); !status) return status;
     }
     if (known && known->found.best) {
       const Choice before = choice_;
-      begin_with(*known);
+      const std::optional<Choice> other = begin_with(*known);
       if (is_by_step()) {
-        if (Status status = is_first ? join_others(*found_.best) : shorten_step(*found_.best); !status) return status;
+        if (Status status = was_found ? join_known(other, *found_.best) : shorten_step(*found_.best); !status) return status;
       }
       if (choice_ != before) {
         if (Status status = add_found(plans); !status) return status;
@@ -174,20 +174,19 @@ class JointSearch::Impl {
     return Done{};
   }
 
-  // A plan that was found elsewhere, if it says nothing that the space does not.
-  void begin_with(const RecomputeSearch& known) {
+  // A plan that was found elsewhere, if it says nothing that the space does not, and its step is shorter. Of both, where there are two, the one that is not begun with.
+  std::optional<Choice> begin_with(const RecomputeSearch& known) {
     const FittedPlan& plan = *known.found.best;
     const Result<Recomputation> again = recomputation(wish_.input.model, known.recomputed);
     std::optional<Choice> choice = again ? joint_.answer(plan.assignment.choice, *again) : std::nullopt;
-    if (!choice || names_of(*choice) != known.recomputed || !evaluate(problem_.space, *choice).allowed) return;
-    if (found_.best && plan.plan.step_seconds >= found_.best->plan.step_seconds) {
-      others_.push_back(std::move(*choice));
-      return;
-    }
+    if (!choice || names_of(*choice) != known.recomputed || !evaluate(problem_.space, *choice).allowed) return std::nullopt;
+    if (found_.best && plan.plan.step_seconds >= found_.best->plan.step_seconds) return choice;
+    std::optional<Choice> other;
     if (!found_.best) asked_bytes_ = evaluate(problem_.space, *choice).peak_bytes;
-    else others_.push_back(choice_);
+    else other = std::move(choice_);
     found_.best = plan;
     choice_ = std::move(*choice);
+    return other;
   }
 
   [[nodiscard]] std::vector<std::string> names_of(const Choice& choice) const { return wish_.recompute_pins.applied_to(joint_.recomputed(choice)); }
@@ -224,15 +223,12 @@ class JointSearch::Impl {
     return Done{};
   }
 
-  // What is known besides.
-  Status join_others(FittedPlan& best) {
+  // With what is known besides, if anything is.
+  Status join_known(const std::optional<Choice>& other, FittedPlan& best) {
+    if (!other) return Done{};
     const ProblemInput all = wish_.with(recomputable_blocks(wish_.input.model));
     const StepParts parts(all, again_, StepParts::Again::from_there_on);
-    const std::vector<std::uint32_t> blocks = block_numbers(wish_.with({}), kept_);
-    for (const Choice& other : others_) {
-      if (Status status = join(other, blocks, parts, best); !status) return status;
-    }
-    return Done{};
+    return join(*other, block_numbers(wish_.with({}), kept_), parts, best);
   }
 
   // The least of any plan on this average.
@@ -301,7 +297,6 @@ class JointSearch::Impl {
   const JointSpace joint_, least_joint_;
   Problem problem_, bounded_;   // of these spaces alone
   Choice choice_;               // of the best plan
-  std::vector<Choice> others_;  // that are known besides
   FittedSearch found_;            // its plan's choice is the problem's in which nothing runs again
   std::int64_t asked_bytes_ = 0;  // by the terms, of a plan that fits
   double step_bound_seconds_ = 0;

@@ -144,7 +144,7 @@ class KeptOps {
       if (Status status = take_turns(std::move((*begins)[i].ops)); !status) return status.error();
     }
     if (!better_) return std::move(best_);
-    Result<RecomputeSearch> made = with_layouts(solver_, wish_, fastest_, better_->ops, better_layouts_);
+    Result<RecomputeSearch> made = with_layouts(solver_, wish_, fastest_, better_->ops, better_->layouts);
     if (!made) return made.error();
     return std::optional<RecomputeSearch>(std::move(*made));
   }
@@ -154,7 +154,8 @@ class KeptOps {
 
   // What runs again for some layouts, and how good that plan is; one that does not fit is behind all that do.
   struct Kept {
-    std::vector<std::string> ops;
+    Choice layouts;
+    std::vector<std::string> ops = {};
     Rank rank = {true, 0, 0};
   };
 
@@ -227,7 +228,7 @@ class KeptOps {
     const KeptSpace space(wish_.input, {kept_, again_, converted_}, wish_.recompute_pins, layouts);
     Problem problem;
     problem.space = space.space();
-    Kept chosen;
+    Kept chosen{layouts};
     std::map<std::vector<std::string>, std::int64_t> excess;
     std::int64_t fits = 0, too_much = std::numeric_limits<std::int64_t>::max(), asked = wish_.budget;  // what was asked for
     bool is_least = false;
@@ -247,8 +248,8 @@ class KeptOps {
         if (!plan) return plan.error();
         known->second = solver_.excess_bytes(plan->plan, wish_.budget);
         const Rank rank = over <= 0 ? rank_of(*plan) : Rank{true, 0, 0};
-        if (chosen.ops.empty() || rank < chosen.rank) chosen = {ops, rank};
-        if (rank < known_rank()) better_ = Kept{ops, rank}, better_layouts_ = layouts;
+        if (chosen.ops.empty() || rank < chosen.rank) chosen = {layouts, ops, rank};
+        if (rank < known_rank()) better_ = {layouts, ops, rank};
       }
       if (over <= 0 ? !is_new || ops.empty() || -over < wish_.budget / kNearEnough : is_least) break;
       (over <= 0 ? fits : too_much) = asked;
@@ -289,8 +290,7 @@ class KeptOps {
   Problem converted_;  // every operand is converted again that could be
   std::set<std::vector<std::string>> tried_;
   std::optional<RecomputeSearch> best_;
-  std::optional<Kept> better_;  // than the best one, of these layouts
-  Choice better_layouts_;
+  std::optional<Kept> better_;  // than the best one
 };
 
 }  // namespace
