@@ -192,4 +192,10 @@ Result<std::optional<FittedPlan>> FittedSolver::smallest(const ProblemInput& inp
   return best;
 }
 
+FittedSolver fitted_solver(const IntraSolver& solver, const Config& search, FittedSolver::Lower lower, DeviceMemory device) {
+  const auto solve = [&](const ModelProblem& model, std::int64_t budget, std::int64_t most_work) { return solve_problem(solver, model, budget, search, most_work); };
+  const auto bound = [&](const StrategySpace& space, std::int64_t most_work) { return solver.least_costs(space, limits_of(search, most_work)); };
+  return {solve, std::move(lower), device, bound};
+}
+
 }  // namespace meshwright

@@ -49,11 +49,13 @@ class FittedSolver {
   using Solve = std::function<Result<Assignment>(const ModelProblem&, std::int64_t budget, std::int64_t most_work)>;
   // The plan of an answer.
   using Fit = std::function<Result<FittedPlan>(Assignment)>;
+  // IntraSolver::least_costs, with so much work at most.
+  using Bound = std::function<Result<LeastCosts>(const StrategySpace&, std::int64_t most_work)>;
   // Errors: those of lowering.
   using Lower = std::function<Result<Program>(const Plan&)>;
 
-  FittedSolver(Solve solve, Lower lower, DeviceMemory device = {})
-      : solve_(std::move(solve)), lower_(std::move(lower)), device_(device) {}
+  FittedSolver(Solve solve, Lower lower, DeviceMemory device = {}, Bound bound = {})
+      : solve_(std::move(solve)), lower_(std::move(lower)), device_(device), bound_(std::move(bound)) {}
 
   // The terms of the search undercount, and know nothing of communicators and of the allocator: where a plan's program
   // holds more than the budget, or the plan more than the device, less is asked for, with less work, until it fits. The
@@ -76,6 +78,9 @@ class FittedSolver {
     return solve_({input, problem}, budget, most_work);
   }
 
+  // What choices with each strategy cost at least; empty where that is not known.
+  [[nodiscard]] Result<LeastCosts> least_costs(const StrategySpace& space, std::int64_t most_work) const { return bound_ ? bound_(space, most_work) : LeastCosts(); }
+
   // A plan that holds as little as can be found: what a refusal names.
   Result<std::optional<FittedPlan>> smallest(const ProblemInput& input, const Problem& problem, std::int64_t least_bytes) const;
 
@@ -97,6 +102,10 @@ class FittedSolver {
   Solve solve_;
   Lower lower_;
   DeviceMemory device_;
+  Bound bound_;
 };
+
+// With a plugin's solver, within the limits of `search`. Both outlive it.
+FittedSolver fitted_solver(const IntraSolver& solver, const Config& search, FittedSolver::Lower lower, DeviceMemory device);
 
 }  // namespace meshwright

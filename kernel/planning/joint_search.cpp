@@ -7,19 +7,18 @@
 #include <utility>
 
 #include "block_joins.h"
-#include "distinct_plans.h"
 #include "joint_space.h"
 #include "meshwright/recompute.h"
 #include "meshwright/step_parts.h"
 #include "path_averages.h"
-#include "step_search.h"
+#include "shorten_plans.h"
 
 namespace meshwright {
 
 namespace {
 
 // Of the search by the objective, which says whether anything fits and bounds all that does, and of each by the step.
-constexpr std::int64_t kWorkOfJoint = 200'000'000, kWorkOfRound = 100'000'000;
+constexpr std::int64_t kWorkOfJoint = 200'000'000, kWorkOfRound = 100'000'000, kWorkOfLeast = 400'000'000;
 
 }  // namespace
 
@@ -35,12 +34,13 @@ class JointSearch::Impl {
         joint_(wish.input, kept_, again_, wish.recompute_pins),
         least_joint_(wish.input, least_kept_, again_, wish.recompute_pins) {
     problem_.space = joint_.space();
-    bounded_.space = least_joint_.space();
   }
 
   Status search() {
     const std::int64_t most_work = std::min(wish_.most_work, kWorkOfJoint);
-    const Result<Assignment> bound = solver_.solve(wish_.input, bounded_, wish_.budget, most_work);
+    Problem bounded = of_space(least_joint_.space()), asked = of_space(joint_.space());
+    if (Status status = forbid_dearer(bounded.space, asked.space); !status) return status;
+    const Result<Assignment> bound = solver_.solve(wish_.input, bounded, wish_.budget, most_work);
     if (!bound) return bound.error();
     if (bound->status == SolveStatus::infeasible) {
       found_.status = bound->status;
@@ -54,7 +54,7 @@ class JointSearch::Impl {
       asked_bytes_ = answer.peak_bytes;
       return plan_of(std::move(answer), std::numeric_limits<double>::infinity());
     };
-    Result<FittedSearch> found = solver_.search(wish_.input, problem_, wish_.budget, most_work, kMostRounds, fit);
+    Result<FittedSearch> found = solver_.search(wish_.input, asked, wish_.budget, most_work, kMostRounds, fit);
     if (!found) return found.error();
     found_ = std::move(*found);
     found_.without_budget = without_.without_budget;
@@ -84,7 +84,7 @@ class JointSearch::Impl {
     RecomputeSearch made{wish_.recompute_pins.applied_to(recomputable_blocks(wish_.input.model)), again_, {}, ""};
     if (!is_proven_impossible()) {
       if (Status status = best_plan(known, made); !status) return status.error();
-      if (!found_.best || (without_.best && without_.best->plan.step_seconds <= found_.best->plan.step_seconds)) return std::optional<RecomputeSearch>();
+      if (!found_.best) return std::optional<RecomputeSearch>();
     }
     made.found = std::move(found_);
     made.of_any = true;
@@ -93,6 +93,26 @@ class JointSearch::Impl {
   }
 
  private:
+  static Problem of_space(StrategySpace space) {
+    Problem problem;
+    problem.space = std::move(space);
+    return problem;
+  }
+
+  // Forbids in both spaces what no plan has that costs no more than the one without what runs again.
+  Status forbid_dearer(StrategySpace& bounded, StrategySpace& asked) const {
+    const std::optional<Choice> known = without_.best ? joint_.completed(without_.best->assignment.choice) : std::nullopt;
+    if (!known) return Done{};
+    const Evaluation here = evaluate(asked, *known);
+    if (!here.allowed || here.peak_bytes > wish_.budget) return Done{};
+    const Result<LeastCosts> least = solver_.least_costs(joint_.least(kept_.space, again_.space), kWorkOfLeast);
+    if (!least) return least.error();
+    if (least->empty()) return Done{};
+    joint_.forbid_above(here.cost, *least, asked);
+    least_joint_.forbid_above(here.cost, *least, bounded);
+    return Done{};
+  }
+
   // What an op keeps for its backward may be converted again instead (decision 064), and is then held as whoever makes it has it: no less than in equal shards on all devices.
   static Problem with_least_kept(const ProblemInput& input, Problem kept) {
     for (const SavedTerm& saved : kept.saved) {
@@ -130,9 +150,7 @@ class JointSearch::Impl {
       return Done{};
     }
     if (plans.size() > 1 && wish_.step_rounds > 0) {
-      for (RecomputeSearch& plan : plans) {
-        if (Status status = shorten_step_of_layouts(plan); !status) return status;
-      }
+      if (Status status = shorten_plans(solver_, wish_, plans); !status) return status;
     }
     RecomputeSearch& best = *std::ranges::min_element(plans, {}, [](const RecomputeSearch& plan) { return plan.found.best->plan.step_seconds; });
     FittedPlan& plan = *best.found.best;
@@ -165,15 +183,6 @@ class JointSearch::Impl {
     if (std::ranges::none_of(plans, is_same)) plans.push_back(std::move(plan));
   }
 
-  Status shorten_step_of_layouts(RecomputeSearch& plan) const {
-    const ProblemInput given = wish_.with(plan.recomputed);
-    StepSearch steps(solver_, given, plan.problem, wish_.budget, *plan.found.best);
-    if (Status status = steps.run_rounds(wish_.step_rounds); !status) return status;
-    if (Status status = steps.try_neighbours(steps.best(), kNeighbours); !status) return status;
-    plan.found.best = steps.best();
-    return Done{};
-  }
-
   // A plan that was found elsewhere, if it says nothing that the space does not, and its step is shorter. Of both, where there are two, the one that is not begun with.
   std::optional<Choice> begin_with(const RecomputeSearch& known) {
     const FittedPlan& plan = *known.found.best;
@@ -198,7 +207,8 @@ class JointSearch::Impl {
     return solver_.fit(given, kept_, std::move(answer), wish_.budget, wanted_seconds);
   }
 
-  // Rounds as those of StepSearch, in which what runs again is chosen too.
+  // Rounds as those of StepSearch, in which what runs again is chosen too. Where the space is too large for the work of a round only bounds are raised, by plans of the
+  // problem in which nothing does.
   Status shorten_step(FittedPlan& best) {
     const ProblemInput all = wish_.with(recomputable_blocks(wish_.input.model)), none = wish_.with({});
     const StepParts kept(none, kept_), again(all, again_, StepParts::Again::from_there_on);
@@ -206,21 +216,50 @@ class JointSearch::Impl {
     const std::vector<std::uint32_t> blocks = block_numbers(none, kept_);
     simulated_.insert(choice_);
     averages.add(again.of(joint_.layouts(choice_), joint_.again(choice_)));
+    bool is_too_large = false;
     for (int round = 0; round < wish_.step_rounds && !averages.is_done(); ++round) {
       const PathTable average = averages.next();
       const StrategySpace of_kept = kept.space(average), of_again = again.space(average);
-      const Result<TickSum> bound = bound_by(least_joint_.priced(of_kept, of_again));
-      if (!bound) return bound.error();
-      averages.prove(average, (static_cast<double>(*bound) + kept.fixed_ticks(average)) / static_cast<double>(kTicksPerSecond));
-      const Result<Assignment> answer = best_by(joint_.priced(of_kept, of_again));
-      if (!answer) return answer.error();
-      if (answer->choice.empty()) break;
-      averages.add(again.of(joint_.layouts(answer->choice), joint_.again(answer->choice)));
-      if (Status status = try_choice(answer->choice, again, best); !status) return status;
-      if (Status status = join(answer->choice, blocks, again, best); !status) return status;
+      const Result<Assignment> fastest = solve(joint_.least(of_kept, of_again), kNoBudget, kAnyWork);
+      if (!fastest) return fastest.error();
+      Round found{fastest->lower_bound, {}};
+      if (!is_too_large) {
+        Result<Round> within = solve_round(of_kept, of_again);
+        if (!within) return within.error();
+        found = {std::max(found.bound, within->bound), std::move(within->choice)};
+        is_too_large = found.choice.empty();
+      }
+      averages.prove(average, (static_cast<double>(found.bound) + kept.fixed_ticks(average)) / static_cast<double>(kTicksPerSecond));
+      if (is_too_large) {
+        if (fastest->choice.empty()) break;
+        averages.add(kept.of(fastest->choice));
+        continue;
+      }
+      averages.add(again.of(joint_.layouts(found.choice), joint_.again(found.choice)));
+      if (Status status = try_choice(found.choice, again, best); !status) return status;
+      if (Status status = join(found.choice, blocks, again, best); !status) return status;
     }
     step_bound_seconds_ = averages.bound_seconds();
     return Done{};
+  }
+
+  struct Round {
+    TickSum bound = 0;  // no plan within the budget costs less
+    Choice choice;      // empty where the space is too large
+  };
+
+  // By such costs, within what fitted: a plan's program may hold more than the terms say.
+  [[nodiscard]] Result<Round> solve_round(const StrategySpace& kept, const StrategySpace& again) const {
+    Result<Assignment> answer = solve(joint_.priced(kept, again), std::min(wish_.budget, asked_bytes_), kWorkOfRound);
+    if (!answer) return answer.error();
+    if (answer->choice.empty()) return Round{};
+    const Result<Assignment> bound = solve(least_joint_.priced(kept, again), wish_.budget, kWorkOfRound);
+    if (!bound) return bound.error();
+    return Round{bound->lower_bound, std::move(answer->choice)};
+  }
+
+  [[nodiscard]] Result<Assignment> solve(StrategySpace space, std::int64_t budget, std::int64_t most_work) const {
+    return solver_.solve(wish_.input, of_space(std::move(space)), budget, most_work);
   }
 
   // With what is known besides, if anything is.
@@ -229,24 +268,6 @@ class JointSearch::Impl {
     const ProblemInput all = wish_.with(recomputable_blocks(wish_.input.model));
     const StepParts parts(all, again_, StepParts::Again::from_there_on);
     return join(*other, block_numbers(wish_.with({}), kept_), parts, best);
-  }
-
-  // The least of any plan on this average.
-  Result<TickSum> bound_by(StrategySpace space) {
-    Assignment fastest;
-    std::swap(space, bounded_.space);
-    const Result<Assignment> answer = solver_.assign(wish_.input, bounded_, wish_.budget, kWorkOfRound, fastest);
-    std::swap(space, bounded_.space);
-    if (!answer) return answer.error();
-    return std::max(answer->lower_bound, fastest.lower_bound);
-  }
-
-  // The best answer by these costs within what fitted: a plan's program may hold more than the terms say.
-  Result<Assignment> best_by(StrategySpace space) {
-    std::swap(space, problem_.space);
-    Result<Assignment> answer = solver_.assign(wish_.input, problem_, std::min(wish_.budget, asked_bytes_), kWorkOfRound);
-    std::swap(space, problem_.space);
-    return answer;
   }
 
   // Plans that are the best one in some blocks and another one in the rest: of each kind the one whose longest path is shortest.
@@ -295,7 +316,7 @@ class JointSearch::Impl {
   const Problem kept_, again_;  // nothing runs again, and every block does
   const Problem least_kept_;    // the first, with the least that may be held
   const JointSpace joint_, least_joint_;
-  Problem problem_, bounded_;   // of these spaces alone
+  Problem problem_;             // of the first of these spaces alone
   Choice choice_;               // of the best plan
   FittedSearch found_;            // its plan's choice is the problem's in which nothing runs again
   std::int64_t asked_bytes_ = 0;  // by the terms, of a plan that fits

@@ -172,6 +172,32 @@ StrategySpace JointSpace::priced(const StrategySpace& kept, const StrategySpace&
   return space;
 }
 
+StrategySpace JointSpace::least(const StrategySpace& kept, const StrategySpace& again) const {
+  StrategySpace space;
+  space.nodes = kept.nodes;
+  space.tables = kept.tables;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> gathers;
+  for (std::size_t e = 0; e < kept_.edges.size(); ++e) {
+    SpaceEdge& edge = space.edges.emplace_back(kept.edges[e]);
+    if (!kept_.edges[e].of_parameter) continue;
+    const auto [known, is_new] = gathers.try_emplace({kept.edges[e].table, again.edges[e].table}, static_cast<std::uint32_t>(space.tables.size()));
+    if (is_new) {
+      CostTable& table = space.tables.emplace_back(kept.tables[kept.edges[e].table]);
+      std::ranges::transform(table.costs, again.tables[again.edges[e].table].costs, table.costs.begin(), [](Ticks once, Ticks twice) { return std::min(once, twice); });
+    }
+    edge.table = known->second;
+  }
+  return space;
+}
+
+void JointSpace::forbid_above(TickSum most, const LeastCosts& costs, StrategySpace& space) const {
+  for (std::uint32_t i = 0; i < may_run_.size(); ++i) {
+    for (std::size_t state = 0; state < space.nodes[i].costs.size(); ++state) {
+      if (costs[i][state % strategies(i)] > most) space.nodes[i].costs[state] = kForbidden;
+    }
+  }
+}
+
 // Gathers of a parameter for the backward are no more with what runs again, but may be sooner, whoever asks for it.
 CostTable JointSpace::edge_table(const EdgeKind& kind, const CostTable& once, const CostTable& twice) {
   CostTable table{once.rows * (kind.from_states ? 2U : 1U), once.columns * (kind.to_states ? 2U : 1U), {}};

@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "meshwright/solver.h"
 #include "meshwright/strategy.h"
 #include "recompute_pins.h"
 
@@ -35,6 +36,11 @@ class JointSpace {
   // With the costs of the problems; and with those that other spaces have in place of theirs.
   [[nodiscard]] StrategySpace space() const { return priced(kept_.space, again_.space); }
   [[nodiscard]] StrategySpace priced(const StrategySpace& kept, const StrategySpace& again) const;
+
+  // Of the problem's variables alone, by such costs: whatever runs again, a choice costs no less than its layouts do here.
+  [[nodiscard]] StrategySpace least(const StrategySpace& kept, const StrategySpace& again) const;
+  // Forbids what has a strategy in which layouts cost more than that at least, by `costs` of the space above.
+  void forbid_above(TickSum most, const LeastCosts& costs, StrategySpace& space) const;
 
   // Of an answer: the choice of the problem's variables, which of them run again, and ProblemInput::recomputed.
   [[nodiscard]] std::vector<std::uint32_t> layouts(std::span<const std::uint32_t> answer) const;

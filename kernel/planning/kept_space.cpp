@@ -71,6 +71,14 @@ KeptSpace::KeptSpace(const ProblemInput& input, const Problems& problems, const 
   add_rest();
 }
 
+std::vector<std::uint32_t> KeptSpace::ops_again(std::span<const std::uint32_t> answer) const {
+  std::vector<std::uint32_t> nodes;
+  for (const auto& [id, node] : node_of_op_) {
+    if (answer[node] == 1) nodes.push_back(node);
+  }
+  return nodes;
+}
+
 std::vector<std::string> KeptSpace::recomputed(std::span<const std::uint32_t> answer) const {
   std::vector<bool> ops(input_.graph().nodes.size(), false);
   for (const auto& [id, node] : node_of_op_) ops[id] = answer[node] == 1;

@@ -39,6 +39,9 @@ class KeptSpace {
 
   [[nodiscard]] const StrategySpace& space() const { return space_; }
 
+  // Nodes of the ops that run again in an answer; the second value of such a node says so.
+  [[nodiscard]] std::vector<std::uint32_t> ops_again(std::span<const std::uint32_t> answer) const;
+
   // ProblemInput::recomputed of an answer.
   [[nodiscard]] std::vector<std::string> recomputed(std::span<const std::uint32_t> answer) const;
 

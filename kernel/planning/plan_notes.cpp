@@ -121,4 +121,9 @@ std::vector<std::string> unruled_notes(const Plan& plan, const CostProfile& prof
   return notes;
 }
 
+std::string again_note(std::optional<double> seconds_without, const std::string& how) {
+  const std::string note = seconds_without ? "the fastest plan found that fits without has a step of " + milliseconds(*seconds_without) + "." : "no plan was found that fits without.";
+  return how.empty() ? note : note + " By " + how;
+}
+
 }  // namespace meshwright

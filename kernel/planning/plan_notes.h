@@ -23,4 +23,7 @@ std::vector<std::string> unruled_notes(const Plan& plan, const CostProfile& prof
 // `counted` what the objective has for the communication of parameters.
 std::optional<std::string> step_note(const Plan& plan, const Timeline& times, double counted);
 
+// Why something runs again: what the fastest plan takes that was found without, if one was; and how it came about, if anybody need know.
+std::string again_note(std::optional<double> seconds_without, const std::string& how);
+
 }  // namespace meshwright

@@ -7,9 +7,11 @@
 
 #include "checkpoint_sweep.h"
 #include "distinct_plans.h"
+#include "fed_rows.h"
 #include "input_rows.h"
 #include "meshwright/recompute.h"
 #include "plan_notes.h"
+#include "plan_status.h"
 #include "recompute_search.h"
 #include "refusal.h"
 #include "runner_up.h"
@@ -66,19 +68,22 @@ class Planner {
   }
 
  private:
-  // What is known of a mesh that has a plan.
+  // What is known of a mesh that has a plan; there are two of these where one plan runs something again and one does not.
   struct Searched {
     Searched(const PlanningContext& context, Mesh of, const StrategyFilter& filter) : mesh(std::move(of)), given{context, mesh, filter} {}
+
+    [[nodiscard]] bool is_of(const Plan& plan) const { return to_string(mesh) == to_string(plan.mesh) && given.recomputed == plan.recomputed; }
 
     const Mesh mesh;
     ProblemInput given;
     Problem problem;
     FittedPlan best;                                        // by the objective
-    std::optional<std::pair<StrategyFilter, Problem>> fed;  // what that is of, where it is another problem (feed_rows)
+    std::optional<FedRows> fed;                             // what that is of, where it is another problem
     std::unique_ptr<StepSearch> steps;                      // null where steps have no bound
     std::optional<double> step_bound_seconds;               // for any number of blocks that run again, where some do; else that of `steps` holds
     std::string again_note;                                 // why blocks run again
     bool of_any = false;                                    // What is proven holds whatever does.
+    bool is_second = false;                                 // Nothing runs again, which was nearly as fast.
     std::size_t trial = 0;
   };
 
@@ -121,8 +126,9 @@ class Planner {
     Result<FittedSearch> found = fitted_.search(given, searched->problem, request_.budget_bytes);
     if (!found) return found.error();
     trial.free_lower_bound_seconds = to_seconds(found->without_budget.lower_bound);
+    std::unique_ptr<Searched> without;
     if (chooses_blocks()) {
-      if (Status status = run_blocks_again(*searched, *found); !status) return status;
+      if (Status status = run_blocks_again(*searched, *found, without); !status) return status;
     }
     if (!found->best && request_.explain) {
       keep_smallest(trial, std::move(found->smallest));
@@ -144,7 +150,9 @@ class Planner {
     if (found->best) {
       if (searches_steps() && found->best->no_program.empty()) begin_steps(*searched, *found->best);
       if (request_.search.text("inputs") == "rows") {
-        if (Status status = feed_rows(*searched, *found); !status) return status;
+        Result<std::optional<FedRows>> fed = feed_rows(fitted_, request_.lower, given, request_.pins, request_.budget_bytes, *found);
+        if (!fed) return fed.error();
+        searched->fed = std::move(*fed);
         if (searched->steps != nullptr) searched->steps->answer_with(*found->best);
         trial.status = found->status;
       }
@@ -154,6 +162,11 @@ class Planner {
       searched->best = std::move(*found->best);
       searched->trial = ranking_.trials.size();
       searched_.push_back(std::move(searched));
+      if (without) {
+        without->trial = ranking_.trials.size();
+        begin_steps(*without, without->best);
+        searched_.push_back(std::move(without));
+      }
     }
     ranking_.search_seconds += watch.lap();
     ranking_.trials.push_back(std::move(trial));
@@ -207,20 +220,34 @@ class Planner {
     return Done{};
   }
 
-  // Where the budget binds, blocks run again if that is faster than what fits without, or nothing does.
-  Status run_blocks_again(Searched& searched, FittedSearch& found) const {
+  // Where the budget binds, blocks run again if that is faster than what fits without, or nothing does. `without` is set where that is nearly as fast: once both are
+  // searched by the step it may be faster.
+  Status run_blocks_again(Searched& searched, FittedSearch& found, std::unique_ptr<Searched>& without) const {
     Result<std::optional<RecomputeSearch>> better = search_again(searched, request_.budget_bytes, kAnyWork, searches_steps() ? static_cast<int>(rounds()) : 0, found);
     if (!better) return better.error();
-    if (!*better) {
+    const FittedPlan* again = *better && (*better)->found.best ? &*(*better)->found.best : nullptr;
+    const bool is_near = again != nullptr && found.best && asks_for_neighbours() && searches_steps() && found.best->no_program.empty() &&
+                         found.best->plan.step_seconds < kNear * again->plan.step_seconds;
+    const auto rank = [](const FittedPlan& plan) { return std::pair(plan.plan.step_seconds, plan.assignment.cost); };
+    const bool is_slower = again != nullptr && found.best && rank(*found.best) <= rank(*again);
+    if (!*better || (is_slower && !is_near)) {
       bound_any_number(found.without_budget, found);
       return Done{};
     }
-    if (Status status = bound_without_budget(searched, found.without_budget, (*better)->found.best ? static_cast<int>(rounds()) : kRoundsOfBound); !status) return status;
-    if (searched.step_bound_seconds) searched.step_bound_seconds = std::max(*searched.step_bound_seconds, (*better)->step_bound_seconds);
+    if ((*better)->step_bound_seconds > 0) searched.step_bound_seconds = (*better)->step_bound_seconds;
+    else if (Status status = bound_without_budget(searched, found.without_budget, again != nullptr ? static_cast<int>(rounds()) : kRoundsOfBound); !status) return status;
     searched.of_any = (*better)->of_any;
-    searched.again_note = found.best ? "the fastest plan found that fits without has a step of " + milliseconds(found.best->plan.step_seconds) + "."
-                                     : "no plan was found that fits without.";
-    if (!(*better)->how.empty()) searched.again_note += " By " + (*better)->how;
+    if (is_near) {
+      without = std::make_unique<Searched>(request_.context, searched.mesh, searched.given.filter);
+      without->given.recomputed = searched.given.recomputed;
+      without->problem = std::move(searched.problem);
+      without->best = *found.best;
+      without->is_second = true;
+      without->step_bound_seconds = searched.step_bound_seconds;
+    }
+    if ((*better)->recomputed != searched.given.recomputed) {
+      searched.again_note = again_note(found.best ? std::optional(found.best->plan.step_seconds) : std::nullopt, (*better)->how);
+    }
     searched.given.recomputed = std::move((*better)->recomputed);
     searched.problem = std::move((*better)->problem);
     found = std::move((*better)->found);
@@ -259,33 +286,42 @@ class Planner {
       return input_rows(*program).gather_seconds == 0;
     };
     searched.steps = std::make_unique<StepSearch>(fitted_, searched.given, searched.problem, request_.budget_bytes, std::move(best), takes_rows);
+    if (searched.step_bound_seconds || !chooses_blocks()) searched.steps->leave_out_fastest();
   }
 
   // A few rounds, what people would try, and then the rest of the rounds.
   Status shorten_steps() {
     Stopwatch watch;
-    std::vector<StepSearch*> searches;
-    for (const auto& searched : searched_) {
-      if (searched->steps != nullptr) searches.push_back(searched->steps.get());
-    }
     const double first = std::min(rounds(), kFirstRounds);
-    if (Status status = run_rounds(searches, first, kLeastWork); !status) return status;
-    Searched* leader = by_steps();
-    ChoicesByHand by_hand;
-    if (leader != nullptr) {
+    if (Status status = run_all_rounds(first, kLeastWork); !status) return status;
+    std::vector<std::pair<Searched*, ChoicesByHand>> leaders;
+    for (Searched* leader : nearest_by_steps()) {
+      ChoicesByHand& by_hand = leaders.emplace_back(leader, ChoicesByHand()).second;
       if (Status status = try_by_hand(*leader, by_hand); !status) return status;
       if (Status status = try_neighbours(*leader, leader->steps->best()); !status) return status;
     }
-    if (Status status = run_rounds(searches, rounds() - first, 0); !status) return status;
-    if (Status status = leader == nullptr ? Status(Done{}) : search_parts(*leader, by_hand, static_cast<int>(rounds() - first)); !status) return status;
+    if (Status status = run_all_rounds(rounds() - first, 0); !status) return status;
+    for (auto& [leader, by_hand] : leaders) {
+      if (Status status = search_parts(*leader, by_hand, static_cast<int>(rounds() - first)); !status) return status;
+    }
     for (const auto& searched : searched_) {
       if (searched->steps == nullptr) continue;
       MeshTrial& trial = ranking_.trials[searched->trial];
       trial.step_lower_bound_seconds = step_bound_seconds(*searched);
-      trial.step_seconds = searched->steps->best().plan.step_seconds;
+      trial.step_seconds = std::min(trial.step_seconds, searched->steps->best().plan.step_seconds);
     }
     ranking_.search_seconds += watch.lap();
     return Done{};
+  }
+
+  // Of all meshes together; and of what is a second one of its mesh, as if that were all.
+  [[nodiscard]] Status run_all_rounds(double count, double least_work) const {
+    std::vector<StepSearch*> of_meshes, second;
+    for (const auto& searched : searched_) {
+      if (searched->steps != nullptr) (searched->is_second ? second : of_meshes).push_back(searched->steps.get());
+    }
+    const Status status = run_rounds(of_meshes, count, least_work);
+    return status ? run_rounds(second, count, least_work) : status;
   }
 
   // Of all that was to be searched on a mesh.
@@ -294,13 +330,18 @@ class Planner {
     return chooses_blocks() ? searched.steps->bound_without_budget_seconds() : searched.steps->bound_seconds();
   }
 
-  // The mesh with the shortest step so far; null if steps have no bound.
-  [[nodiscard]] Searched* by_steps() const {
+  // The search with the shortest step so far, and the other one of its mesh if that is nearly as fast; nothing if steps have no bound.
+  [[nodiscard]] std::vector<Searched*> nearest_by_steps() const {
+    const auto seconds = [](const auto& searched) { return searched->steps->best().plan.step_seconds; };
     Searched* leader = nullptr;
     for (const auto& searched : searched_) {
-      if (searched->steps != nullptr && (leader == nullptr || searched->steps->best().plan.step_seconds < leader->steps->best().plan.step_seconds)) leader = searched.get();
+      if (searched->steps != nullptr && (leader == nullptr || seconds(searched) < seconds(leader))) leader = searched.get();
     }
-    return leader;
+    std::vector<Searched*> nearest;
+    for (const auto& searched : searched_) {
+      if (leader != nullptr && searched->trial == leader->trial && seconds(searched) < kNear * seconds(leader)) nearest.push_back(searched.get());
+    }
+    return nearest;
   }
 
   // What people would try, in parts of the problem that may be searched further.
@@ -343,34 +384,6 @@ class Planner {
 
   [[nodiscard]] bool asks_for_neighbours() const { return request_.top == 1 && !request_.solver.reads_model() && request_.search.text("inputs") != "rows"; }
 
-  // Where ranks feed rows of the batch, and the best plan wants some inputs otherwise: the best one that takes them as they are fed,
-  // unless it is slower even so.
-  Status feed_rows(Searched& searched, FittedSearch& found) const {
-    Result<Program> program = request_.lower(found.best->plan);
-    if (!program) return Done{};  // the plan has a note that says why there is none
-    const InputRows rows = input_rows(*program);
-    if (rows.gather_seconds == 0) return Done{};
-    ProblemInput fed = searched.given;
-    fed.filter.batch_axes |= rows.axes;
-    fed.filter.sharded_weight_axes &= ~rows.axes;
-    Result<Problem> other = build_pinned(fed, request_.pins);
-    if (!other && other.error().code != ErrorCode::infeasible) return other.error();
-    if (other) {
-      Result<FittedSearch> second = fitted_.search(fed, *other, request_.budget_bytes);
-      if (!second) return second.error();
-      if (second->best && to_seconds(second->best->assignment.cost) < to_seconds(found.best->assignment.cost) + rows.gather_seconds) {
-        second->lower_bound_seconds = second->best->plan.lower_bound_seconds = found.lower_bound_seconds;
-        second->status = second->best->plan.status = SolveStatus::bounded;
-        searched.fed.emplace(fed.filter, std::move(*other));
-        found = std::move(*second);
-        return Done{};
-      }
-    }
-    found.best->plan.notes.push_back("Ranks that feed their rows of the batch gather inputs for " + milliseconds(rows.gather_seconds) +
-                                     " before the step, which no figure here counts.");
-    return Done{};
-  }
-
   // --- ranking ---
 
   // A mesh's best plan, and its next ones where several are asked for.
@@ -381,8 +394,8 @@ class Planner {
       found.push_back(searched.steps != nullptr ? searched.steps->best() : std::move(searched.best));
     } else {
       ProblemInput given = searched.given;
-      if (searched.fed) given.filter = searched.fed->first;
-      Problem& problem = searched.fed ? searched.fed->second : searched.problem;
+      if (searched.fed) given.filter = searched.fed->filter;
+      Problem& problem = searched.fed ? searched.fed->problem : searched.problem;
       Result<DistinctPlans> distinct = distinct_plans(fitted_, given, problem, request_.budget_bytes, std::move(searched.best),
                                                       static_cast<std::size_t>(request_.top), kNothingTooMuch);
       if (!distinct) return distinct.error();
@@ -406,8 +419,8 @@ class Planner {
     const RankedPlan& best = ranking_.plans.front();
     if (!best.fitted.no_program.empty()) return Done{};
     const std::size_t variables = best.variables, strategies = best.strategies;
-    const auto mesh = std::ranges::find_if(searched_, [&](const auto& each) { return to_string(each->mesh) == to_string(best.fitted.plan.mesh); });
-    Result<std::vector<FittedPlan>> found = neighbouring_plans(fitted_, (*mesh)->given, (*mesh)->problem, request_.budget_bytes, best.fitted, kNeighbours);
+    const auto searched = std::ranges::find_if(searched_, [&](const auto& each) { return each->is_of(best.fitted.plan); });
+    Result<std::vector<FittedPlan>> found = neighbouring_plans(fitted_, (*searched)->given, (*searched)->problem, request_.budget_bytes, best.fitted, kNeighbours);
     if (!found) return found.error();
     for (FittedPlan& plan : *found) ranking_.plans.push_back({std::move(plan), variables, strategies});
     rank();
@@ -443,17 +456,6 @@ class Planner {
     }
   }
 
-  static void state_by_objective(Plan& plan) {
-    if (plan.lower_bound_seconds <= 0) plan.status = SolveStatus::heuristic;
-    else if (plan.status == SolveStatus::optimal && plan.lower_bound_seconds < plan.objective_seconds) plan.status = SolveStatus::bounded;
-  }
-
-  static void state_by_step(Plan& plan, double bound) {
-    plan.step_lower_bound_seconds = std::min(bound, plan.step_seconds);
-    if (bound <= 0) plan.status = SolveStatus::heuristic;
-    else plan.status = bound >= (1 - kOptimalGap) * plan.step_seconds ? SolveStatus::optimal : SolveStatus::bounded;
-  }
-
   // By the step; where none is searched for, the objective says which plan is the answer, and the step only ranks several.
   void rank() {
     const double Plan::* seconds = searches_steps() || request_.top > 1 ? &Plan::step_seconds : &Plan::objective_seconds;
@@ -470,7 +472,7 @@ class Planner {
       if (trial.mesh == to_string(plan.mesh)) trial.step_seconds = plan.step_seconds;
     }
     for (const auto& searched : searched_) {
-      if (to_string(searched->mesh) == to_string(plan.mesh) && !searched->again_note.empty()) plan.notes.push_back(again_text(plan) + searched->again_note);
+      if (searched->is_of(plan) && !searched->again_note.empty()) plan.notes.push_back(again_text(plan) + searched->again_note);
     }
     if (plan.objective_seconds <= least_objective_) return;
     plan.notes.push_back("The least objective is " + milliseconds(least_objective_) + ", but the simulated step of the plan that has it is longer than this one's.");
@@ -486,8 +488,7 @@ class Planner {
 
   const PlanRequest& request_;
   std::optional<RecomputePins> recompute_pins_;
-  const FittedSolver fitted_{[this](const ModelProblem& model, std::int64_t budget, std::int64_t most_work) { return solve_problem(request_.solver, model, budget, request_.search, most_work); },
-                             request_.lower, DeviceMemory{&request_.cluster, request_.must_fit_device}};
+  const FittedSolver fitted_ = fitted_solver(request_.solver, request_.search, request_.lower, DeviceMemory{&request_.cluster, request_.must_fit_device});
   PlanRanking ranking_;
   std::vector<std::unique_ptr<Searched>> searched_;
   double least_objective_ = std::numeric_limits<double>::infinity();

@@ -13,6 +13,7 @@
 #include "kept_space.h"
 #include "meshwright/recompute.h"
 #include "meshwright/step_order.h"
+#include "meshwright/step_parts.h"
 
 namespace meshwright {
 
@@ -23,7 +24,7 @@ constexpr int kMostTurns = 3, kMostAsked = 5;
 constexpr double kBetweenBudgets = 1.2;
 constexpr int kLastPower = 9, kBudgets = 8;
 constexpr std::int64_t kNearEnough = 100;  // such a part of the budget may be left
-constexpr std::size_t kMostBegins = 3;
+constexpr std::size_t kMostBegins = 2, kMostOthers = 12;
 // Near the least that any plan holds an exact search takes long, and each of these adds a candidate only, so all of them take little. Where nothing fits without,
 // the search with all blocks is what says whether anything does.
 constexpr std::int64_t kWorkOfLayouts = 100'000'000, kWorkOfKept = 20'000'000, kWorkOfStart = 60'000'000;
@@ -143,6 +144,7 @@ class KeptOps {
     for (std::size_t i = 0; i < std::min(begins->size(), kMostBegins); ++i) {
       if (Status status = take_turns(std::move((*begins)[i].ops)); !status) return status.error();
     }
+    if (Status status = try_others(); !status) return status.error();
     if (!better_) return std::move(best_);
     Result<RecomputeSearch> made = with_layouts(solver_, wish_, fastest_, better_->ops, better_->layouts);
     if (!made) return made.error();
@@ -157,6 +159,7 @@ class KeptOps {
     Choice layouts;
     std::vector<std::string> ops = {};
     Rank rank = {true, 0, 0};
+    std::int64_t asked = 0;  // what was asked for
   };
 
   // What runs again for the layouts to begin with.
@@ -174,17 +177,22 @@ class KeptOps {
     for (const Choice& layouts : {fastest_.choice, of_blocks}) {
       if (Status status = add(layouts); !status) return status.error();
     }
+    const StepParts parts(wish_.input, wish_.problem);
     for (const std::int64_t budget : budgets()) {
       Result<Assignment> answer = solver_.solve(wish_.input, wish_.problem, budget, kWorkOfStart);
       if (!answer) return answer.error();
       if (answer->choice.empty()) break;
-      if (seen.contains(answer->choice)) continue;
-      const Result<FittedPlan> kept = plan_of(answer->choice, wish_.recompute_pins.applied_to({}));
-      if (!kept) return kept.error();
-      if (rank_of(*kept) >= known_rank()) continue;  // what runs again makes it no faster
+      if (seen.contains(answer->choice) || is_too_long(parts, answer->choice)) continue;
       if (Status status = add(answer->choice); !status) return status.error();
     }
     return begins;
+  }
+
+  // No plan of these layouts has a shorter step than the best one, since what runs again makes it no shorter.
+  [[nodiscard]] bool is_too_long(const StepParts& parts, const Choice& layouts) const {
+    const double known = std::get<double>(known_rank());
+    const PathTable table = parts.of(layouts);
+    return known > 0 && length(table, longest_path(parts.places(), table)) >= known * static_cast<double>(kTicksPerSecond);
   }
 
   // For layouts that leave room to be made by what runs again, from the largest on: as MAP's sweep has them, and some between.
@@ -225,6 +233,7 @@ class KeptOps {
   // What runs again in the fastest plan of these layouts that fits, as far as its terms of memory know; nothing if none is found. Where its program holds more, less
   // is asked for, and then again more, in smaller steps; plans whose programs fit are ones to take.
   Result<Kept> choose(const Choice& layouts) {
+    if (const auto known = chosen_.find(layouts); known != chosen_.end()) return known->second;
     const KeptSpace space(wish_.input, {kept_, again_, converted_}, wish_.recompute_pins, layouts);
     Problem problem;
     problem.space = space.space();
@@ -247,16 +256,47 @@ class KeptOps {
         const Result<FittedPlan> plan = plan_of(layouts, ops, answer->cost);
         if (!plan) return plan.error();
         known->second = solver_.excess_bytes(plan->plan, wish_.budget);
-        const Rank rank = over <= 0 ? rank_of(*plan) : Rank{true, 0, 0};
-        if (chosen.ops.empty() || rank < chosen.rank) chosen = {layouts, ops, rank};
-        if (rank < known_rank()) better_ = {layouts, ops, rank};
+        const Kept here{layouts, ops, over <= 0 ? rank_of(*plan) : Rank{true, 0, 0}, asked};
+        if (chosen.ops.empty() || here.rank < chosen.rank) chosen = here;
+        if (here.rank < known_rank()) better_ = here;
       }
       if (over <= 0 ? !is_new || ops.empty() || -over < wish_.budget / kNearEnough : is_least) break;
       (over <= 0 ? fits : too_much) = asked;
       asked -= over;
       if (asked <= fits || asked >= too_much) asked = fits + (too_much - fits) / 2;
     }
+    chosen_[layouts] = chosen;
     return chosen;
+  }
+
+  // The least cost is not the shortest step: for the layouts of the best plan, those in which one op less of it runs again.
+  Status try_others() {
+    if (!better_ && (!best_ || !best_->found.best)) return Done{};
+    const Choice layouts = better_ ? better_->layouts : best_->found.best->assignment.choice;
+    const Result<Kept> best = choose(layouts);
+    if (!best) return best.error();
+    const KeptSpace space(wish_.input, {kept_, again_, converted_}, wish_.recompute_pins, layouts);
+    Problem problem;
+    problem.space = space.space();
+    const Result<Assignment> answer = solver_.solve(wish_.input, problem, best->asked, kWorkOfKept);
+    if (!answer) return answer.error();
+    if (answer->choice.empty()) return Done{};
+    const std::vector<std::uint32_t> ops = space.ops_again(answer->choice);
+    std::set<std::vector<std::string>> seen = {best->ops};
+    for (std::size_t i = 0; i < ops.size(); i += 1 + ops.size() / kMostOthers) {
+      Ticks& cost = problem.space.nodes[ops[i]].costs[1];
+      const Ticks before = std::exchange(cost, kForbidden);
+      const Result<Assignment> other = solver_.solve(wish_.input, problem, best->asked, kWorkOfKept);
+      cost = before;
+      if (!other) return other.error();
+      if (other->choice.empty()) continue;
+      const std::vector<std::string> names = space.recomputed(other->choice);
+      if (!seen.insert(names).second) continue;
+      const Result<FittedPlan> plan = plan_of(layouts, names, other->cost);
+      if (!plan) return plan.error();
+      if (solver_.excess_bytes(plan->plan, wish_.budget) <= 0 && rank_of(*plan) < known_rank()) better_ = {layouts, names, rank_of(*plan), best->asked};
+    }
+    return Done{};
   }
 
   // The plan of these layouts where these run again, which costs so much, as far as it is simulated: its prices are those of a problem in which nothing does.
@@ -289,6 +329,7 @@ class KeptOps {
   const Problem &kept_, &again_;
   Problem converted_;  // every operand is converted again that could be
   std::set<std::vector<std::string>> tried_;
+  std::map<Choice, Kept> chosen_;
   std::optional<RecomputeSearch> best_;
   std::optional<Kept> better_;  // than the best one
 };

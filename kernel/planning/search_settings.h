@@ -14,6 +14,9 @@ Result<StrategyFilter> wanted_filter(const Config& search, const Mesh& mesh);
 
 inline constexpr std::int64_t kAnyWork = std::numeric_limits<std::int64_t>::max();
 
+// Those of `search`, with no more than so much work.
+SearchLimits limits_of(const Config& search, std::int64_t most_work);
+
 // The solver's answer to the problem, within the limits of `search`, and with no more than so much work. Its space is reduced before and the answer lifted
 // afterwards, but for a solver that reads the model.
 Result<Assignment> solve_problem(const IntraSolver& solver, const ModelProblem& model, std::int64_t budget, const Config& search,

@@ -10,7 +10,6 @@ namespace meshwright {
 namespace {
 
 constexpr int kMostAsked = 3;
-constexpr double kNear = 1.02;  // of the best step: a part that is longer is not searched from joined plans on
 constexpr std::size_t kShortest = 2;  // parts that may be searched further
 
 std::vector<StrategyFilter> filters_by_hand(const ProblemInput& input, bool thorough) {
@@ -141,6 +140,7 @@ Status search_nearby(PartSearch& part, const ChoicesByHand& others, int rounds, 
     if (Status status = part.join_best(whole, each); !status) return status;
   }
   if (Status status = part.try_neighbours(kNeighbours); !status) return status;
+  // A part that is longer is not searched from joined plans on.
   if (part.step_seconds() <= kNear * steps.best().plan.step_seconds) {
     if (Status status = part.run_rounds(rounds, kLeastWork); !status) return status;
     if (Status status = part.try_neighbours(kNeighbours); !status) return status;

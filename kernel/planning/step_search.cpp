@@ -40,9 +40,10 @@ Status StepSearch::run_round() {
   StrategySpace space = parts_.space(average);
   std::swap(space, problem_.space);
   Assignment without_budget;
-  Result<Assignment> answer = solver_.assign(input_, problem_, budget_, most_work_, without_budget);
+  Result<Assignment> answer = leaves_out_fastest_ && binds_ ? solver_.solve(input_, problem_, budget_, most_work_) : solver_.assign(input_, problem_, budget_, most_work_, without_budget);
   std::swap(space, problem_.space);
   if (!answer) return answer.error();
+  binds_ = binds_ || without_budget.peak_bytes > budget_;
   const auto seconds = [&, fixed = parts_.fixed_ticks(average)](TickSum least) { return (static_cast<double>(least) + fixed) / static_cast<double>(kTicksPerSecond); };
   bound_without_budget_seconds_ = std::max(bound_without_budget_seconds_, seconds(without_budget.lower_bound));
   if (answer->choice.empty()) {

@@ -19,6 +19,7 @@
 namespace meshwright {
 
 inline constexpr double kOptimalGap = 0.001;  // a step so near its bound is called optimal
+inline constexpr double kNear = 1.02;  // times the shortest step: what is no longer may be shorter once it is searched further
 inline constexpr double kLeastWork = 8e6;  // of rounds (StepSearch::work); those on small meshes are cheaper than reading the model
 inline constexpr std::int64_t kMostWorkOfRound = 20'000'000, kMostWorkInPart = 5'000'000;  // of its solver, where the budget binds
 
@@ -45,6 +46,9 @@ class StepSearch {
   [[nodiscard]] double work() const { return work_; }
   // More rounds would hardly raise the bound.
   [[nodiscard]] bool is_done() const { return done_ || averages_.is_done(); }
+
+  // The bound without a budget is not asked for: rounds cost less where the budget binds.
+  void leave_out_fastest() { leaves_out_fastest_ = true; }
 
   // Errors: those of solving and lowering.
   Status run_round();
@@ -76,6 +80,7 @@ class StepSearch {
   FittedPlan best_;
   double bound_without_budget_seconds_ = 0, work_ = 0;
   bool done_ = false;  // nothing fits any more
+  bool leaves_out_fastest_ = false, binds_ = false;  // the budget, in the last round
   PathAverages averages_;
   std::set<Choice> simulated_;
 };

@@ -1,27 +1,41 @@
 // Which strategies can go: those without a partner, and those that another one beats whatever the neighbours do.
 #include <algorithm>
 
+#include "meshwright/wide_vectors.h"
 #include "reduce_work.h"
 
 namespace meshwright::reducing {
 
 namespace {
 
-// At [r * count + q]: the most that q can cost more than r over a table, r's forbidden partners left out; kForbidden if q
-// forbids what r allows.
+constexpr std::size_t kLook = 64;  // partners until it is looked at whether one is forbidden
+
+// The most that q costs more than r, r's forbidden partners left out; kForbidden if q forbids what r allows.
+MESHWRIGHT_WIDE_VECTORS Ticks worst_difference(const Ticks* __restrict q, const Ticks* __restrict r, std::size_t count) {
+  Ticks worst = -kForbidden;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Ticks allowed = q[i] >= kForbidden ? kForbidden : q[i] - r[i];
+    const Ticks here = r[i] >= kForbidden ? -kForbidden : allowed;
+    worst = here > worst ? here : worst;
+  }
+  return worst;
+}
+
+// Of q and r at [r * count + q], over a table.
 std::vector<Ticks> worst_differences(const CostTable& table, bool rows) {
-  const std::size_t count = rows ? table.rows : table.columns;
-  const std::size_t others = rows ? table.columns : table.rows;
-  const std::size_t step = rows ? table.columns : 1;
-  const std::size_t other_step = rows ? 1 : table.columns;
+  const std::size_t count = rows ? table.rows : table.columns, others = rows ? table.columns : table.rows;
+  std::vector<Ticks> turned;
+  if (!rows) {
+    turned.resize(table.costs.size());
+    for (std::size_t i = 0; i < table.costs.size(); ++i) turned[i % count * others + i / count] = table.costs[i];
+  }
+  const Ticks* costs = rows ? table.costs.data() : turned.data();
   std::vector<Ticks> differences(count * count);
   for (std::size_t q = 0; q < count; ++q) {
     for (std::size_t r = 0; r < count; ++r) {
       Ticks worst = -kForbidden;
-      for (std::size_t other = 0; other < others && worst < kForbidden; ++other) {
-        const Ticks of_q = table.costs[q * step + other * other_step];
-        const Ticks of_r = table.costs[r * step + other * other_step];
-        if (of_r < kForbidden) worst = std::max(worst, of_q >= kForbidden ? kForbidden : of_q - of_r);
+      for (std::size_t first = 0; first < others && worst < kForbidden; first += kLook) {
+        worst = std::max(worst, worst_difference(costs + q * others + first, costs + r * others + first, std::min(kLook, others - first)));
       }
       differences[r * count + q] = worst;
     }

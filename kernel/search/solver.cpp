@@ -148,4 +148,19 @@ Result<std::vector<Assignment>> IntraSolver::solve(const StrategySpace& space, s
   return checked_answers(space, budgets, [&] { return do_solve(space, budgets, limits); });
 }
 
+Result<LeastCosts> IntraSolver::least_costs(const StrategySpace& space, const SearchLimits& limits) const {
+  if (Status status = validate(space); !status) return status.error();
+  return guarded([] { return std::string("the solver"); }, [&]() -> Result<LeastCosts> {
+    Result<LeastCosts> costs = do_least_costs(space, limits);
+    if (!costs || costs->empty()) return costs;
+    const auto is_of = [](const SpaceNode& node, const std::vector<TickSum>& least) {
+      return node.costs.size() == least.size() && std::ranges::none_of(least, [](TickSum cost) { return cost < 0; });
+    };
+    if (!std::ranges::equal(space.nodes, *costs, is_of)) return plugin_failed("the solver's least costs are not those of the space's strategies");
+    return costs;
+  });
+}
+
+Result<LeastCosts> IntraSolver::do_least_costs(const StrategySpace&, const SearchLimits&) const { return LeastCosts(); }
+
 }  // namespace meshwright

@@ -50,6 +50,9 @@ struct ModelProblem {
   const Problem& problem;
 };
 
+// By node and strategy.
+using LeastCosts = std::vector<std::vector<TickSum>>;
+
 class MESHWRIGHT_API IntraSolver {
  public:
   virtual ~IntraSolver();
@@ -66,13 +69,19 @@ class MESHWRIGHT_API IntraSolver {
   Result<std::vector<Assignment>> solve(const StrategySpace& space, std::span<const std::int64_t> budgets,
                                         const SearchLimits& limits) const;
 
-  // The same for the space of `model`: validation, answers and errors are those of `solve`.
+  // What an allowed choice costs at least that has this strategy of this node, whatever it holds: kForbidden or more where there is none. Empty where the solver
+  // can't tell within the limits. Errors: bad_input (the space), plugin_failed (of other sizes than the space, or negative).
+  Result<LeastCosts> least_costs(const StrategySpace& space, const SearchLimits& limits) const;
+
+  // `solve` for the space of `model`: validation, answers and errors are the same.
   Result<std::vector<Assignment>> solve_model(const ModelProblem& model, std::span<const std::int64_t> budgets,
                                               const SearchLimits& limits) const;
 
  private:
   virtual Result<std::vector<Assignment>> do_solve(const StrategySpace& space, std::span<const std::int64_t> budgets,
                                                    const SearchLimits& limits) const = 0;
+  // Tells nothing, unless overridden.
+  virtual Result<LeastCosts> do_least_costs(const StrategySpace& space, const SearchLimits& limits) const;
   // Calls `do_solve` with the model's space, unless overridden.
   virtual Result<std::vector<Assignment>> do_solve_model(const ModelProblem& model, std::span<const std::int64_t> budgets,
                                                          const SearchLimits& limits) const;

@@ -106,6 +106,7 @@ Budgeted::Progress Budgeted::tighten(Search& search) {
   std::vector<std::vector<std::uint32_t>> seen;
   Relaxation relaxation(passes_, space_, points, room, least_choices,
                         [&](const auto& choice) { seen.push_back(choice); });
+  relaxation.know(*unbudgeted_);
   const auto relaxed = relaxation.maximize(search.multipliers);
   for (const auto& choice : seen) consider(search, choice);
   if (!relaxed) return Progress::stuck;

@@ -127,6 +127,26 @@ Result<std::vector<Assignment>> Elimination::do_solve(const StrategySpace& space
   return answers;
 }
 
+// By one pass forward and one back.
+Result<LeastCosts> Elimination::do_least_costs(const StrategySpace& space, const SearchLimits& limits) const {
+  LeastCosts costs;
+  if (elimination::needed_shift(space) > 0) return costs;
+  elimination::Problem problem = elimination::make_problem(space);
+  const elimination::JoinPlan plan = elimination::make_join_plan(problem, elimination::find_order(problem), static_cast<double>(max_table_entries_));
+  if (!plan.exact) return costs;
+  elimination::Meter meter(limits);
+  elimination::Passes passes(problem, plan, meter, memo_);
+  const std::optional<elimination::Forward> forward = passes.forward(problem.unary, false);
+  if (!forward || !forward->allowed) return costs;
+  const std::optional<elimination::Backward> backward = passes.backward(*forward);
+  if (!backward) return costs;
+  for (const std::vector<Ticks>& rises : backward->rise) {
+    std::vector<TickSum>& of_node = costs.emplace_back();
+    for (const Ticks rise : rises) of_node.push_back(rise >= kForbidden ? TickSum{kForbidden} : forward->value + rise);
+  }
+  return costs;
+}
+
 MESHWRIGHT_PLUGIN("intra", "elimination", "0.1.0", "Apache-2.0",
                   "Exact elimination of nodes, with a Lagrangian and Pareto labels for the memory budget", nullptr,
                   kSchema, std::size(kSchema), create, destroy_plugin<IntraSolver>)

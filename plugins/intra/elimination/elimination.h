@@ -15,6 +15,7 @@ class Elimination final : public IntraSolver {
  private:
   Result<std::vector<Assignment>> do_solve(const StrategySpace& space, std::span<const std::int64_t> budgets,
                                            const SearchLimits& limits) const override;
+  Result<LeastCosts> do_least_costs(const StrategySpace& space, const SearchLimits& limits) const override;
 
   std::int64_t max_table_entries_;
   bool two_threads_;

@@ -50,6 +50,18 @@ TEST(Elimination, StaysHonestWhereSumsDoNotFit64Bits) {
   EXPECT_TRUE(answers->front().lower_bound <= answers->front().cost);
 }
 
+TEST(Elimination, SaysWhatAStrategyCostsAtLeast) {
+  // Two nodes and what they cost together; the second strategy of b goes with the first of a alone.
+  StrategySpace space;
+  space.nodes = {{"a", {1, 5}}, {"b", {2, 3, kForbidden}}};
+  space.tables = {{2, 3, {10, 20, 0, 4, kForbidden, 0}}};
+  space.edges = {{0, 1, 0}};
+  const Result<LeastCosts> costs = Elimination(kEntries).least_costs(space, {});
+  ASSERT_TRUE(costs.ok()) << costs.error().message;
+  EXPECT_EQ(*costs, (LeastCosts{{13, 11}, {11, 24, kForbidden}}));
+  EXPECT_TRUE(Elimination(1).least_costs(space, {})->empty());
+}
+
 TEST(Elimination, GivesTheSameAnswerTwice) {
   StrategySpace space = pair_space();
   space.nodes[1].costs = {2, 2};

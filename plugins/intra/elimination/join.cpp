@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "meshwright/wide_vectors.h"
+
 namespace meshwright::elimination {
 
 namespace {
@@ -81,16 +83,10 @@ Strided make_strided(const JoinTable& table, const std::vector<std::size_t>& dom
   return result;
 }
 
-// Most of a search is spent in these loops: for processors with wide vectors they are compiled once more. (Sanitizers'
-// run times are not ready yet when the loader chooses between the versions.)
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
-#define WIDE_VECTORS __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"), optimize("O3")))
-#else
-#define WIDE_VECTORS
-#endif
+// Most of a search is spent in these loops.
 
 // target[i] = min(target[i], base + a[i])
-WIDE_VECTORS void minimize_one(Ticks* __restrict target, std::size_t count, Ticks base, const Ticks* __restrict a) {
+MESHWRIGHT_WIDE_VECTORS void minimize_one(Ticks* __restrict target, std::size_t count, Ticks base, const Ticks* __restrict a) {
   for (std::size_t i = 0; i < count; ++i) {
     const Ticks cost = base + a[i];
     target[i] = cost < target[i] ? cost : target[i];
@@ -98,7 +94,7 @@ WIDE_VECTORS void minimize_one(Ticks* __restrict target, std::size_t count, Tick
 }
 
 // target[i] = min(target[i], base + a[i] + b[i])
-WIDE_VECTORS void minimize_two(Ticks* __restrict target, std::size_t count, Ticks base, const Ticks* __restrict a,
+MESHWRIGHT_WIDE_VECTORS void minimize_two(Ticks* __restrict target, std::size_t count, Ticks base, const Ticks* __restrict a,
                                const Ticks* __restrict b) {
   for (std::size_t i = 0; i < count; ++i) {
     const Ticks cost = base + a[i] + b[i];

@@ -62,10 +62,17 @@ std::optional<Forward> Relaxation::forward(const Multipliers& multipliers) {
   return passes_.forward(priced_unaries(multipliers), false);
 }
 
+void Relaxation::know(const Forward& unpriced) {
+  const Multipliers none(points_.size(), 0);
+  known_[none] = {none, unpriced.value, unpriced.choice};
+  seen_(unpriced.choice);
+}
+
 std::optional<Relaxed> Relaxation::evaluate(Multipliers multipliers) {
   while (!fits(multipliers)) {
     for (std::int64_t& multiplier : multipliers) multiplier /= 2;
   }
+  if (const auto known = known_.find(multipliers); known != known_.end()) return known->second;
   auto pass = forward(multipliers);
   if (!pass || !pass->allowed) return std::nullopt;
   Relaxed result;
@@ -73,6 +80,7 @@ std::optional<Relaxed> Relaxation::evaluate(Multipliers multipliers) {
   result.multipliers = std::move(multipliers);
   result.choice = std::move(pass->choice);
   seen_(result.choice);
+  known_[result.multipliers] = result;
   return result;
 }
 

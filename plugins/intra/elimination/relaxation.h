@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -33,6 +34,9 @@ class Relaxation {
   Relaxation(Passes& passes, const StrategySpace& space, std::span<const MemoryPoint> points,
              std::vector<std::int64_t> room, std::span<const std::vector<std::uint32_t>> least_choices,
              std::function<void(const std::vector<std::uint32_t>&)> seen);
+
+  // The pass in which no multiplier is above 0, which need not be made again.
+  void know(const Forward& unpriced);
 
   // The best multipliers found, starting from `start`. Nothing if the meter is exhausted before there is a bound.
   std::optional<Relaxed> maximize(Multipliers start);
@@ -62,6 +66,7 @@ class Relaxation {
   std::vector<std::int64_t> room_;
   std::span<const std::vector<std::uint32_t>> least_choices_;
   std::function<void(const std::vector<std::uint32_t>&)> seen_;
+  std::map<Multipliers, Relaxed> known_;
 };
 
 }  // namespace meshwright::elimination
