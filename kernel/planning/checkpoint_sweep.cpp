@@ -21,7 +21,7 @@ constexpr std::size_t kLastPower = 9;  // of 1 + α
 constexpr std::size_t kMostSchedules = 6, kMostOfLess = 3;
 constexpr int kMostAsked = 12;
 constexpr std::int64_t kNearEnough = 200;  // such a part of a chain's budget
-constexpr double kSlower = 1.05;           // than the best so far: more room gains little
+constexpr double kSlower = 1.05;           // than the best so far: nothing between is tried
 constexpr std::int64_t kWorkOfPlan = 200'000'000;
 
 class Sweep {
@@ -152,8 +152,8 @@ class Sweep {
     return Done{};
   }
 
-  // A plan that holds less has room for what makes its step shorter, such as parameters that are gathered ahead. So with the least budget, and between it and the most,
-  // it may be faster, of which a chain knows nothing.
+  // Where a step waits for communication, more that runs again may be hidden by it, and even come out shorter, of which a chain knows nothing: in it nothing overlaps. So
+  // the least budget is tried, and some between it and the most.
   Status try_less(SweptPlan& plan) {
     const std::size_t most = plan.tried.size() + kMostOfLess;
     plan.asked = 0;

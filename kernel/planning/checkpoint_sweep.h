@@ -4,7 +4,7 @@
 //
 // A schedule is realized as schedule_ops.h says. Each plan is then lowered, simulated and held against the budget, as any
 // plan is; a chain knows only about what its program holds, so the solver is asked again, for less where that is too
-// much, for more where it is not, a few times. Then for much less, since a plan with room may be faster for it.
+// much, for more where it is not, a few times. Then for much less, since steps overlap what a chain adds up.
 #pragma once
 
 #include <optional>

@@ -13,8 +13,8 @@ namespace {
 constexpr TickSum kPreference = 1000;  // by such a part of it a stage takes less than one that is alike, the whole chain behind it
 constexpr std::uint32_t kNoBlock = static_cast<std::uint32_t>(-1);
 
-// Of stages that are alike the first ones should run again: what they save is held longest, and they run when gradients of those behind are still being reduced beside
-// them, of which a chain knows nothing.
+// Of stages that are alike the first ones should run again: what they save is held longest, and simulated steps are shorter so (by 1 % of Llama's), of which a chain knows
+// nothing.
 Ticks earlier_first(TickSum ticks, std::size_t stage, std::size_t stages) {
   return static_cast<Ticks>(ticks - ticks * static_cast<TickSum>(stages - stage) / (kPreference * static_cast<TickSum>(stages)));
 }
