@@ -279,6 +279,7 @@ class Classes {
     if (next.class_name != block.class_name || next.begin != block.end || block.results.size() != 1 || next.results.size() != 1) return false;
     if (runs_again(block) != runs_again(next)) return false;
     std::vector<std::string> here = split(block.prefix), there = split(next.prefix);
+    if (!is_number(here.back()) || !is_number(there.back())) return false;  // "encoder_layer_0": no container's member
     if (std::stoul(there.back()) != std::stoul(here.back()) + 1) return false;
     here.pop_back();
     there.pop_back();

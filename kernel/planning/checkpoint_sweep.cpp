@@ -4,27 +4,30 @@
 #include <cstdio>
 #include <limits>
 #include <map>
-#include <ranges>
 #include <set>
 #include <utility>
+#include <vector>
 
-#include "meshwright/plan_chain.h"
+#include "followed_chain.h"
 #include "meshwright/recompute.h"
 #include "meshwright/step_order.h"
-#include "schedule_ops.h"
 
 namespace meshwright {
 
 namespace {
 
 constexpr std::size_t kLastPower = 9;  // of 1 + α
-constexpr int kMostSchedules = 6;  // that the solver of chains is asked for, of one plan
+// Of one plan: plans of schedules that are lowered, to find the most that fits and of less, and how often the solver of chains is asked for either.
+constexpr std::size_t kMostSchedules = 6, kMostOfLess = 3;
+constexpr int kMostAsked = 12;
+constexpr std::int64_t kNearEnough = 200;  // such a part of a chain's budget
+constexpr double kSlower = 1.05;           // than the best so far: nothing between is tried
 constexpr std::int64_t kWorkOfPlan = 200'000'000;
 
 class Sweep {
  public:
   Sweep(const FittedSolver& solver, const RecomputeWish& wish, const CheckpointSweep& sweep, const FittedSearch& without)
-      : solver_(solver), wish_(wish), sweep_(sweep), without_(without), fastest_(without.without_budget), model_(linearize(wish.input.model, wish.input.ops)) {
+      : solver_(solver), wish_(wish), sweep_(sweep), without_(without), fastest_(without.without_budget) {
     if (without.best) best_rank_ = rank_of(*without.best);
   }
 
@@ -32,7 +35,8 @@ class Sweep {
     std::vector<double> factors = {1};
     while (factors.size() <= kLastPower) factors.push_back(factors.back() * (1 + sweep_.alpha));
     // From the largest budget on: plans of smaller ones are slower before anything runs again.
-    for (const double factor : std::views::reverse(factors)) {
+    std::ranges::reverse(factors);
+    for (const double factor : factors) {
       if (factor * static_cast<double>(wish_.budget) < static_cast<double>(without_.least_bytes)) break;  // no plan holds so little
       Result<Assignment> plan = plan_within(factor);
       if (!plan) return plan.error();
@@ -48,6 +52,8 @@ class Sweep {
  private:
   using Rank = std::pair<double, TickSum>;
   using Names = std::vector<std::string>;
+
+  static constexpr Rank kNothing = {std::numeric_limits<double>::infinity(), 0};
 
   static Rank rank_of(const FittedPlan& plan) { return {plan.plan.step_seconds, plan.assignment.cost}; }
 
@@ -70,56 +76,135 @@ class Sweep {
     return Done{};
   }
 
+  // A plan of the sweep, and what is known of its schedules.
+  struct Tried {
+    bool is_met = true;           // The solver has a schedule; `least` is what it has one for, where not.
+    std::int64_t least = 0;
+    std::int64_t peak_bytes = 0;  // of the chain
+    std::int64_t excess = 0;      // of the plan's program, over the budget
+    Rank rank;
+  };
+  struct SweptPlan {
+    const FollowedChains& chains;
+    const std::vector<std::uint32_t>& choice;
+    double factor = 1;
+    Chain chain;
+    std::map<Names, Tried> tried = {};  // by what runs again
+    int asked = 0;                      // of the solver
+    // Budgets of the chain: the most that is known to fit, if any does, and the least that is known not to.
+    std::int64_t fits = 0, too_much = 0;
+    Rank best = kNothing;  // of the schedules that fit
+
+    [[nodiscard]] bool may_ask(std::size_t programs) const { return tried.size() < programs && asked < kMostAsked; }
+  };
+
+  Status make_chains() {
+    if (!chains_.empty()) return Done{};
+    Result<FollowedChains> chains = FollowedChains::make(wish_);
+    if (!chains) return chains.error();
+    Result<FollowedChains> keeping = chains->keeping_values();
+    if (!keeping) return keeping.error();
+    chains_.push_back(*std::move(keeping));
+    chains_.push_back(*std::move(chains));
+    return Done{};
+  }
+
   // Schedules of a plan that holds so much more than the budget if it keeps everything.
   Status try_schedules(const std::vector<std::uint32_t>& choice, std::int64_t over, double factor) {
-    const Chain chain = chain_of(wish_.input, wish_.problem, model_, choice);
-    if (Status status = validate(chain); !status) return status;
-    const Result<ChainReplay> everything = replay(chain, keep_everything(chain));
-    if (!everything) return everything.error();
-    // Budgets of the chain: the most that is known to fit, and the least that is known not to.
-    std::int64_t fits = 0, too_much = everything->peak_bytes, asked = too_much - over;
+    if (Status status = make_chains(); !status) return status;
+    for (const FollowedChains& chains : chains_) {
+      SweptPlan plan{chains, choice, factor, chains.of(choice)};
+      if (Status status = validate(plan.chain); !status) return status;
+      const Result<ChainReplay> everything = replay(plan.chain, keep_everything(plan.chain));
+      if (!everything) return everything.error();
+      plan.too_much = everything->peak_bytes;
+      if (Status status = find_most(plan, plan.too_much - over); !status) return status;
+      if (plan.fits == 0) continue;
+      if (Status status = try_less(plan); !status) return status;
+    }
+    return Done{};
+  }
+
+  // The largest budget of the chain whose plan fits, about: from this one on.
+  Status find_most(SweptPlan& plan, std::int64_t asked) {
+    const std::int64_t near = plan.too_much / kNearEnough;
     bool is_least = false;  // what is asked for
-    std::map<Names, std::int64_t> excess;
-    for (int round = 0; round < kMostSchedules && asked < too_much; ++round) {
-      const std::int64_t budgets[] = {std::max<std::int64_t>(asked, 0)};
-      Result<std::vector<CheckpointAnswer>> answers = sweep_.solver.solve(chain, budgets);
-      if (!answers) return answers.error();
-      const CheckpointAnswer& answer = answers->front();
-      if (answer.status == SolveStatus::infeasible) {
-        if (is_least || fits > 0) break;
-        asked = answer.least_bytes;
+    while (plan.may_ask(kMostSchedules) && asked < plan.too_much) {
+      const Result<Tried> tried = ask(plan, asked);
+      if (!tried) return tried.error();
+      if (!tried->is_met) {
+        if (is_least || plan.fits > 0) break;
+        asked = tried->least;
         is_least = true;
         continue;
       }
-      const ScheduledOps ops = ops_of_schedule(model_, wish_.input.graph(), answer.schedule);
-      Names names = wish_.recompute_pins.applied_to(recomputed_names(wish_.input.model, ops.run_again));
-      const auto [known, is_new] = excess.try_emplace(names, 0);
-      if (is_new) {
-        Result<RecomputeSearch> made = with_layouts(solver_, wish_, fastest_, std::move(names), choice);
-        if (!made) return made.error();
-        made->how = how(ops, factor);
-        FittedPlan& fitted = *made->found.best;
-        known->second = solver_.excess_bytes(fitted.plan, wish_.budget);
-        if (known->second > 0) keep_smaller(std::move(fitted));
-        else if (rank_of(fitted) < best_rank_) take(std::move(*made));
-      }
-      if (known->second > 0) {
+      if (tried->excess > 0) {
         if (is_least) break;
-        too_much = asked;
-        asked = fits > 0 ? fits + (too_much - fits) / 2 : asked - std::max(known->second, asked / 8);
+        plan.too_much = std::min(asked, tried->peak_bytes);
+        asked = plan.fits > 0 ? plan.fits + (plan.too_much - plan.fits) / 2 : asked - std::max(tried->excess, asked / 8);
       } else {
-        fits = asked;
+        plan.fits = asked;
         is_least = false;
-        asked = fits + (too_much - fits + 1) / 2;
+        asked = plan.fits + (plan.too_much - plan.fits + 1) / 2;
       }
+      if (plan.fits > 0 && plan.too_much - plan.fits <= near) break;
     }
     return Done{};
+  }
+
+  // Where a step waits for communication, more that runs again may be hidden by it, and even come out shorter, of which a chain knows nothing: in it nothing overlaps. So
+  // the least budget is tried, and some between it and the most.
+  Status try_less(SweptPlan& plan) {
+    const std::size_t most = plan.tried.size() + kMostOfLess;
+    plan.asked = 0;
+    Result<Tried> least = ask(plan, 0);
+    if (!least) return least.error();
+    std::int64_t low = least->least, high = plan.fits;
+    if (!least->is_met) least = ask(plan, low);
+    if (!least) return least.error();
+    if (least->excess > 0 || least->rank.first > kSlower * plan.best.first) return Done{};
+    Rank of_low = least->rank, of_high = plan.best;
+    while (plan.may_ask(most) && high - low > plan.fits / kNearEnough) {
+      const std::int64_t middle = low + (high - low) / 2;
+      const Result<Tried> tried = ask(plan, middle);
+      if (!tried) return tried.error();
+      const bool is_low_better = of_low < of_high;  // towards the better end
+      (is_low_better ? high : low) = middle;
+      (is_low_better ? of_high : of_low) = tried->rank;
+    }
+    return Done{};
+  }
+
+  // The plan of the solver's schedule within a budget of the chain.
+  Result<Tried> ask(SweptPlan& plan, std::int64_t asked) {
+    ++plan.asked;
+    const std::int64_t budgets[] = {std::max<std::int64_t>(asked, 0)};
+    Result<std::vector<CheckpointAnswer>> answers = sweep_.solver.solve(plan.chain, budgets);
+    if (!answers) return answers.error();
+    const CheckpointAnswer& answer = answers->front();
+    if (answer.status == SolveStatus::infeasible) return Tried{false, answer.least_bytes, 0, 0, kNothing};
+    const ScheduledOps ops = plan.chains.ops_of(answer.schedule, plan.chain, budgets[0] - answer.peak_bytes);
+    Names names = wish_.recompute_pins.applied_to(recomputed_names(wish_.input.model, ops.run_again));
+    const auto [known, is_new] = plan.tried.try_emplace(names);
+    if (!is_new) return known->second;
+    Result<RecomputeSearch> made = with_layouts(solver_, wish_, fastest_, std::move(names), plan.choice);
+    if (!made) return made.error();
+    made->how = how(ops, plan.factor);
+    FittedPlan& fitted = *made->found.best;
+    Tried& tried = known->second = {true, 0, answer.peak_bytes, solver_.excess_bytes(fitted.plan, wish_.budget), rank_of(fitted)};
+    if (tried.excess > 0) {
+      keep_smaller(std::move(fitted));
+      return tried;
+    }
+    plan.best = std::min(plan.best, tried.rank);
+    if (tried.rank < best_rank_) take(std::move(*made));
+    return tried;
   }
 
   [[nodiscard]] std::string how(const ScheduledOps& ops, double factor) const {
     char times[32];
     std::snprintf(times, sizeof times, "%.4g", factor);
-    std::string text = sweep_.name + ", budget times " + times + ": " + std::to_string(ops.stages) + " of " + std::to_string(model_.stages.size()) + " stages run again";
+    std::string text = sweep_.name + ", budget times " + times + ": " + std::to_string(ops.stages) + " of " + std::to_string(chains_.front().model().stages.size()) + " stages run again";
     if (ops.more_than_twice > 0) text += ", " + std::to_string(ops.more_than_twice) + " of them more often in its schedule";
     return text + ".";
   }
@@ -148,9 +233,9 @@ class Sweep {
   const CheckpointSweep& sweep_;
   const FittedSearch& without_;
   const Assignment& fastest_;  // whatever it holds
-  const ModelChain model_;
+  std::vector<FollowedChains> chains_;  // of both kinds, since a plan of the sweep was too large
   std::set<std::vector<std::uint32_t>> seen_;
-  Rank best_rank_{std::numeric_limits<double>::infinity(), 0};  // of the plan without, too
+  Rank best_rank_ = kNothing;  // of the plan without, too
   std::optional<RecomputeSearch> best_;
   std::optional<FittedPlan> smallest_;  // that does not fit
 };

@@ -1,10 +1,10 @@
 // MAP's two solvers in two stages (arXiv 2302.02599, §5.3): the intra-op search under budgets B (1 + α)^n, n = 0 .. 9, of
-// which each plan, as a chain of stages (linearize.h, plan_chain.h), goes to a solver of chains, which says what runs
-// again so that it fits into B. The fastest of all is the answer ([search] checkpoint).
+// which each plan, as a chain of stages (linearize.h, plan_chain.h, followed_chain.h), goes to a solver of chains, which
+// says what runs again so that it fits into B. The fastest of all is the answer ([search] checkpoint).
 //
 // A schedule is realized as schedule_ops.h says. Each plan is then lowered, simulated and held against the budget, as any
 // plan is; a chain knows only about what its program holds, so the solver is asked again, for less where that is too
-// much, for more where it is not, a few times.
+// much, for more where it is not, a few times. Then for much less, since steps overlap what a chain adds up.
 #pragma once
 
 #include <optional>

@@ -29,7 +29,7 @@ std::vector<StageRuns> runs_of(std::size_t stages, std::span<const ChainOperatio
 
 }  // namespace
 
-ScheduledOps ops_of_schedule(const ModelChain& model, const Graph& graph, std::span<const ChainOperation> schedule) {
+ScheduledOps ops_of_schedule(const ModelChain& model, const Graph& graph, std::span<const ChainOperation> schedule, const Chain& chain, std::int64_t spare_bytes) {
   const std::vector<StageRuns> runs = runs_of(model.stages.size(), schedule);
   ScheduledOps made;
   made.run_again.assign(graph.nodes.size(), false);
@@ -38,7 +38,12 @@ ScheduledOps ops_of_schedule(const ModelChain& model, const Graph& graph, std::s
     ++made.stages;
     if (runs[s].forwards > 2) ++made.more_than_twice;
     for (const NodeId id : model.stages[s].nodes) made.run_again[id] = true;
-    if (s + 1 == runs.size() || runs[s + 1].lets_input_go) continue;
+    if (s + 1 == runs.size()) continue;
+    if (runs[s + 1].lets_input_go) {
+      const std::int64_t bytes = chain.stages[s + 1].input_bytes;
+      if (bytes == 0 || bytes > spare_bytes) continue;  // what takes nothing is kept anyway
+      spare_bytes -= bytes;
+    }
     for (const ValueId value : model.stages[s].results) {
       const NodeId maker = graph.values[model.owner[value]].producer;
       if (maker != kNoId) made.run_again[maker] = false;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -21,7 +22,10 @@ struct ScheduledOps {
 };
 
 // The ops of stages that run more than once. Of such a stage the op that makes the chain's value behind it does not run
-// again where the schedule holds that value from its first run on. `schedule` is one of a chain with the stages of `model`.
-ScheduledOps ops_of_schedule(const ModelChain& model, const Graph& graph, std::span<const ChainOperation> schedule);
+// again where the schedule holds that value from its first run on, of which its ticks know nothing. So values that it lets
+// go are held all the same as long as they are no more than `spare_bytes`, those of the first stages first: by as much at
+// most that raises its peak. `schedule` is one of `chain`, whose stages are those of `model`.
+ScheduledOps ops_of_schedule(const ModelChain& model, const Graph& graph, std::span<const ChainOperation> schedule,
+                             const Chain& chain, std::int64_t spare_bytes);
 
 }  // namespace meshwright

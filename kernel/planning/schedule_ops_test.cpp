@@ -24,10 +24,11 @@ struct Row {
       const NodeId first = 2 * stage;
       chain.stages.push_back({{first, first + 1}, {}});
       if (stage < 2) chain.stages.back().results = {first + 2};
+      bytes.stages.push_back({.input_bytes = 16});
     }
   }
-  [[nodiscard]] std::vector<NodeId> again(const ChainSchedule& schedule) const {
-    const ScheduledOps ops = ops_of_schedule(chain, graph, schedule);
+  [[nodiscard]] std::vector<NodeId> again(const ChainSchedule& schedule, std::int64_t spare = 0) const {
+    const ScheduledOps ops = ops_of_schedule(chain, graph, schedule, bytes, spare);
     std::vector<NodeId> nodes;
     for (NodeId id = 0; id < graph.nodes.size(); ++id) {
       if (ops.run_again[id]) nodes.push_back(id);
@@ -37,6 +38,7 @@ struct Row {
 
   Graph graph;
   ModelChain chain;
+  Chain bytes;
 };
 
 TEST(ScheduleOps, NothingRunsAgainWhereAllIsKept) {
@@ -63,12 +65,24 @@ TEST(ScheduleOps, WhatItLetsGoIs) {
   EXPECT_EQ(row.again(schedule), (std::vector<NodeId>{0, 1, 2}));
 }
 
+// Values of 16 bytes, two of which it lets go: those behind stages that run again.
+TEST(ScheduleOps, WhatTheBudgetSparesIsHeld) {
+  const Row row;
+  const ChainSchedule schedule = {{Kind::forward_keep_input, 0}, {Kind::forward_keep_nothing, 1}, {Kind::forward_keep_nothing, 2}, {Kind::forward_keep_all, 0},
+                                  {Kind::forward_keep_all, 1},   {Kind::forward_keep_all, 2},     {Kind::backward, 2},             {Kind::backward, 1},
+                                  {Kind::backward, 0}};
+  EXPECT_EQ(row.again(schedule, 15), (std::vector<NodeId>{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(row.again(schedule, 16), (std::vector<NodeId>{0, 2, 3, 4, 5}));
+  EXPECT_EQ(row.again(schedule, 32), (std::vector<NodeId>{0, 2, 4, 5}));
+}
+
 TEST(ScheduleOps, CountsStagesThatAPlanRunsLessOften) {
   const Row row;
   const ScheduledOps ops = ops_of_schedule(row.chain, row.graph,
                                            ChainSchedule{{Kind::forward_keep_input, 0}, {Kind::forward_keep_nothing, 1}, {Kind::forward_keep_all, 2}, {Kind::backward, 2},
                                                          {Kind::forward_keep_input, 0}, {Kind::forward_keep_all, 1},     {Kind::backward, 1},
-                                                         {Kind::forward_keep_all, 0},   {Kind::backward, 0}});
+                                                         {Kind::forward_keep_all, 0},   {Kind::backward, 0}},
+                                           row.bytes, 0);
   EXPECT_EQ(ops.stages, 2U);
   EXPECT_EQ(ops.more_than_twice, 1U);
 }

@@ -15,10 +15,13 @@ namespace {
 
 class ChainBuilder {
  public:
-  ChainBuilder(const ProblemInput& input, const Problem& problem, const ModelChain& model, std::span<const std::uint32_t> choice)
-      : input_(input), problem_(problem), model_(model), choice_(choice), values_(model.stages.size()), saved_(model.stages.size()), windows_(model.stages.size()) {
+  ChainBuilder(const ProblemInput& input, const Problem& problem, const ModelChain& model, std::span<const std::uint32_t> choice, const Recomputation* again)
+      : input_(input), problem_(problem), model_(model), choice_(choice), again_(again), values_(model.stages.size()), saved_(model.stages.size()), windows_(model.stages.size()) {
     chain_.stages.resize(model.stages.size());
     find_stages();
+    for (NodeId id = 0; again != nullptr && id < graph().nodes.size(); ++id) {
+      if (again->runs(id)) last_again_ = std::max(last_again_, model.stage_of[id]);
+    }
   }
 
   Chain run() {
@@ -113,6 +116,18 @@ class ChainBuilder {
     return static_cast<std::int64_t>(static_cast<double>(local) * static_cast<double>(whole.bytes()) / static_cast<double>(type.bytes()));
   }
 
+  // Whether a plan could let go of what it holds of a value.
+  [[nodiscard]] bool can_go(std::uint32_t stage, ValueId id) const {
+    return again_ == nullptr || stage > last_again_ || again_->makes(id) || again_->makes(model_.owner[id]);
+  }
+  // The same of an operand: where the op runs again, a copy of a value that is kept is made again too.
+  [[nodiscard]] bool can_go(NodeId user, ValueId id, const Layout& layout) const {
+    if (can_go(model_.stage_of[user], id)) return true;
+    const auto yielded = yielded_.find(id);
+    const std::int64_t bytes = bytes_of(layout, id);
+    return again_->runs(user) && yielded != yielded_.end() && bytes != bytes_of(yielded->second.value, id) && !kept_.contains({model_.owner[id], bytes});
+  }
+
   void save(std::uint32_t stage, ValueId id, const Layout& layout) {
     const ValueId owner = model_.owner[id];
     const NodeId maker = graph().values[owner].producer;
@@ -126,7 +141,7 @@ class ChainBuilder {
       ChainStage& next = chain_.stages[s + 1];
       for (const ValueId id : model_.stages[s].results) {
         const PortLayouts& layouts = yielded_.at(id);
-        values_[s].emplace(model_.owner[id], bytes_of(layouts.value, id));
+        (can_go(s, id) ? values_[s] : kept_).emplace(model_.owner[id], bytes_of(layouts.value, id));
         if (!has_gradient(input_.model, id)) continue;
         next.input_gradient_bytes += local_bytes(layouts.gradient, input_.atoms().values[id], input_.mesh, size_bytes(graph().type(id).dtype));
       }
@@ -139,10 +154,11 @@ class ChainBuilder {
     const Node& node = graph().nodes[variable(i).node];
     const NodeBackward& backward = input_.model.backward->memory.nodes[variable(i).node];
     for (std::uint32_t port = 0; port < node.results.size(); ++port) {
-      if (backward.saves_result[port]) save(stage_of_[i], node.results[port], chosen(i).result(port).value);
+      if (backward.saves_result[port] && can_go(stage_of_[i], node.results[port])) save(stage_of_[i], node.results[port], chosen(i).result(port).value);
     }
     for (std::uint32_t port = 0; port < node.operands.size(); ++port) {
-      if (backward.saves_operand[port]) save(stage_of_[i], node.operands[port].value, chosen(i).operand(port).value);
+      if (!backward.saves_operand[port] || !can_go(variable(i).node, node.operands[port].value, chosen(i).operand(port).value)) continue;
+      save(stage_of_[i], node.operands[port].value, chosen(i).operand(port).value);
     }
   }
 
@@ -183,17 +199,20 @@ class ChainBuilder {
   const Problem& problem_;
   const ModelChain& model_;
   const std::span<const std::uint32_t> choice_;
+  const Recomputation* again_;
+  std::uint32_t last_again_ = 0;  // the last stage in which something runs again
   Chain chain_;
   std::vector<std::uint32_t> stage_of_;  // by variable
   std::map<ValueId, PortLayouts> yielded_;  // by value
   std::vector<Copies> values_, saved_;   // by stage: the chain's value behind it, and all that backwards take
+  Copies kept_;                          // what the chain's values are that no plan lets go
   std::vector<Window> windows_;          // by stage
 };
 
 }  // namespace
 
-Chain chain_of(const ProblemInput& input, const Problem& problem, const ModelChain& chain, std::span<const std::uint32_t> choice) {
-  return ChainBuilder(input, problem, chain, choice).run();
+Chain chain_of(const ProblemInput& input, const Problem& problem, const ModelChain& chain, std::span<const std::uint32_t> choice, const Recomputation* again) {
+  return ChainBuilder(input, problem, chain, choice, again).run();
 }
 
 }  // namespace meshwright

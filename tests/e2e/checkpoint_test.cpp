@@ -117,6 +117,21 @@ TEST(CheckpointSettings, GiveAStepNoLessThanItsBound) {
   EXPECT_LE(with->plan->step_lower_bound_seconds, roomy->plan->step_seconds);
 }
 
+// What solvers of chains choose by is what is run. Were what plans keep anyway, or never run again, part of it, those that are exact would be behind those that are not.
+TEST(CheckpointSolvers, ThatAreExactAreNotBehindRulesOfThumb) {
+  const std::int64_t budget = part_of_the_fastest(0.6);
+  const auto step_of = [&](const char* checkpoint) {
+    const Result<PlanOutcome> made = plan_by(checkpoint, budget, {"search.step_rounds=0"});
+    EXPECT_TRUE(made && made->plan) << checkpoint;
+    return made && made->plan ? made->plan->step_seconds : 0;
+  };
+  const double thumb = std::min(step_of("chen"), step_of("dtr"));
+  for (const char* exact : {"rotor", "checkmate"}) {
+    if (!is_built(exact)) continue;
+    EXPECT_LE(step_of(exact), 1.005 * thumb) << exact;
+  }
+}
+
 class CheckpointPins : public test::FolderTest {};
 
 // What pins say holds in whatever a solver chooses.

@@ -7,6 +7,7 @@
 
 #include "meshwright/checkpoint.h"
 #include "meshwright/linearize.h"
+#include "meshwright/recompute.h"
 #include "meshwright/strategy.h"
 
 namespace meshwright {
@@ -27,7 +28,11 @@ namespace meshwright {
 //
 // What parameters hold is no part of it. `chain` is that of the model, which has a backward, and `problem` was built of
 // `input`.
+//
+// With `again`, all that a plan of ours could run again, bytes are of what such a plan could let go: values that it makes
+// again, and copies that its ops take of others in another layout. What is kept whatever is chosen has none, except behind
+// the last stage in which anything runs again: that is held where most is.
 MESHWRIGHT_API Chain chain_of(const ProblemInput& input, const Problem& problem, const ModelChain& chain,
-                              std::span<const std::uint32_t> choice);
+                              std::span<const std::uint32_t> choice, const Recomputation* again = nullptr);
 
 }  // namespace meshwright

@@ -52,7 +52,7 @@ class CheckmateSearch {
         options_(options),
         end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                 std::chrono::duration<double>(std::min(options.deadline_seconds, 1e6)))),
-        columns_(checkmate::count_columns(chain.stages.size())),
+        columns_(checkmate::count_columns(chain)),
         base_(ticks_without_recomputing(chain)) {}
 
   Result<CheckpointAnswer> answer(std::int64_t budget) {
@@ -247,9 +247,8 @@ namespace {
 
 constexpr meshwright_config_key_v1 kCheckmateSchema[] = {
     {"max_columns", "integer", "columns", "7_000",
-     "the largest integer program that HiGHS is given: 4 n (n + 1) columns of a chain of n stages; beyond it the "
-     "answer "
-     "is the best of segments of equal length"},
+     "the largest integer program that HiGHS is given: 4 n (n + 1) columns of n stages, less where inputs of stages "
+     "take no bytes; beyond it the answer is the best of segments of equal length"},
     {"work_limit", "integer", "steps", "4_000_000_000", "counted steps after which a run of HiGHS stops"},
     {"deadline_seconds", "number", "seconds", "60.0", "wall time after which it stops all the same"},
 };

@@ -6,6 +6,7 @@
 // backward) each forward runs at most once, in the order of the chain; what is held may be let go and made again.
 // rotor's family is within it, so no answer of rotor is faster than an optimal one of checkmate. All that checkpoint.h
 // allows is more, since a value may be made twice between two frontiers, but none of 8,000 answers was slower for it.
+// Where inputs of stages take no bytes, a forward runs between frontiers of its own part alone (frontier_program.h).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@
 namespace meshwright {
 
 struct CheckmateOptions {
-  std::int64_t max_columns = 7'000;         // of the program that HiGHS is given: 4 n (n + 1) of n stages
+  std::int64_t max_columns = 7'000;         // of the program that HiGHS is given: 4 n (n + 1) of n stages that are one part
   std::int64_t work_limit = 4'000'000'000;  // elementary steps of each run of HiGHS; counted
   double deadline_seconds = 60;             // wall time of all budgets together, a last resort
 };

@@ -66,6 +66,30 @@ TEST(Checkmate, IsNoSlowerThanNestedSchedulesNorFasterThanAll) {
 
 TEST(Checkmate, IsSoWhereGradientsAreLargerThanValues) { expect_between_the_families(Gradients::any); }
 
+// Inputs that take no bytes cut the program into parts.
+TEST(Checkmate, IsNoSlowerWhereSomeInputsTakeNothing) {
+  for (int seed = 0; seed < 100; ++seed) {
+    Chain chain = random_chain(static_cast<std::uint64_t>(seed), 2 + static_cast<std::size_t>(seed) % 5,
+                               Gradients::no_larger_than_values);
+    for (std::size_t stage = 1; stage < chain.stages.size(); ++stage) {
+      if ((seed >> stage) % 2 == 0) chain.stages[stage].input_bytes = chain.stages[stage].input_gradient_bytes = 0;
+    }
+    const std::vector<std::int64_t> budgets = budgets_of(chain);
+    const std::vector<CheckpointAnswer> answers = solve(chain, budgets);
+    for (std::size_t i = 0; i < budgets.size(); ++i) {
+      const auto nested = least_ticks_of_every_schedule(chain, budgets[i], ScheduleFamily::nested);
+      if (answers[i].status == SolveStatus::infeasible) {
+        ASSERT_FALSE(nested) << "seed " << seed << ", budget " << budgets[i];
+        continue;
+      }
+      ASSERT_EQ(answers[i].status, SolveStatus::optimal) << "seed " << seed << ": " << answers[i].method;
+      const auto any = least_ticks_of_every_schedule(chain, budgets[i], ScheduleFamily::any);
+      ASSERT_TRUE(any && answers[i].ticks >= *any) << "seed " << seed << ", budget " << budgets[i];
+      ASSERT_TRUE(!nested || answers[i].ticks <= *nested) << "seed " << seed << ", budget " << budgets[i];
+    }
+  }
+}
+
 TEST(Checkmate, ProvesLongerChains) {
   const Chain chain = equal_chain(12, 3);
   const CheckpointAnswer answer = solve(chain, {peak_of_everything(chain) * 6 / 10}).front();
@@ -130,7 +154,7 @@ TEST(Checkmate, ClaimsNothingWhereItIsCutOff) {
   const CheckpointAnswer best = solve(chain, budgets).front();
   ASSERT_EQ(best.status, SolveStatus::optimal) << best.method;
   CheckmateOptions little;
-  little.work_limit = 100'000;
+  little.work_limit = 20'000;
   const CheckpointAnswer counted = solve(chain, budgets, little).front();
   EXPECT_EQ(counted.status, SolveStatus::heuristic) << counted.method;
   EXPECT_NE(counted.method.find("work limit"), std::string::npos) << counted.method;
@@ -168,11 +192,29 @@ TEST(Rematerialization, RunsWhatIsMissing) {
   }
 }
 
+// Sixty stages in parts of two, of which a budget holds about half.
+TEST(Checkmate, ProvesLongChainsOfParts) {
+  Chain chain = equal_chain(60, 3);
+  for (std::size_t stage = 2; stage < chain.stages.size(); stage += 2) chain.stages[stage].input_bytes = 0;
+  const CheckpointAnswer answer = solve(chain, {peak_of_everything(chain) / 2}).front();
+  EXPECT_EQ(answer.status, SolveStatus::optimal) << answer.method;
+}
+
+TEST(FrontierProgram, HasAsManyColumnsAsItSaysInParts) {
+  Chain chain = equal_chain(7);
+  for (const std::size_t stage : {2U, 5U, 6U}) {
+    chain.stages[stage].input_bytes = 0;
+    const auto made = checkmate::FrontierProgram::within(chain, 10);
+    EXPECT_EQ(std::ssize(made.program().columns), checkmate::count_columns(chain));
+  }
+}
+
 TEST(FrontierProgram, HasAsManyColumnsAsItSays) {
   for (const std::size_t stages : {1U, 2U, 5U}) {
     const Chain chain = equal_chain(stages);
     const auto made = checkmate::FrontierProgram::within(chain, 10);
-    EXPECT_EQ(std::ssize(made.program().columns), checkmate::count_columns(stages));
+    EXPECT_EQ(std::ssize(made.program().columns), checkmate::count_columns(chain));
+    EXPECT_EQ(std::ssize(made.program().columns), 4 * static_cast<std::int64_t>(stages * (stages + 1)));
     EXPECT_TRUE(std::all_of(made.program().columns.begin(), made.program().columns.end(),
                             [](const LinearColumn& column) { return column.integer; }));
   }

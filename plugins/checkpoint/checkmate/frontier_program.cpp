@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 namespace meshwright::checkmate {
 
@@ -14,9 +15,22 @@ constexpr std::int64_t kMostUnits = std::int64_t{1} << 16;
 
 }  // namespace
 
-std::int64_t count_columns(std::size_t stages) {
-  const auto count = static_cast<std::int64_t>(stages);
-  return 4 * count * (count + 1);
+std::vector<std::size_t> parts_of(const Chain& chain) {
+  std::vector<std::size_t> part(chain.stages.size(), 0);
+  for (std::size_t stage = 1; stage < part.size(); ++stage) {
+    part[stage] = chain.stages[stage].input_bytes == 0 ? stage : part[stage - 1];
+  }
+  return part;
+}
+
+std::int64_t count_columns(const Chain& chain) {
+  const std::vector<std::size_t> part = parts_of(chain);
+  std::int64_t columns = 0;
+  for (std::size_t stage = 0; stage < part.size(); ++stage) {
+    columns += 8 * static_cast<std::int64_t>(stage + 1 - part[stage]);  // a phase of its forward, one of its backward
+    columns += part[stage] == part.back() ? 0 : 2;
+  }
+  return columns;
 }
 
 FrontierProgram::Scale FrontierProgram::scale_of(std::int64_t divisor, std::int64_t most) {
@@ -26,7 +40,7 @@ FrontierProgram::Scale FrontierProgram::scale_of(std::int64_t divisor, std::int6
   return {divisor, unit};
 }
 
-FrontierProgram::FrontierProgram(const Chain& chain) : chain_(chain), phases_(phases_of(chain.stages.size())) {
+FrontierProgram::FrontierProgram(const Chain& chain) : chain_(chain), phases_(phases_of(chain.stages.size())), part_(parts_of(chain)) {
   std::int64_t tick_divisor = 0, most_ticks = 0, byte_divisor = 0, all_bytes = 0;
   for (const ChainStage& stage : chain.stages) {
     tick_divisor = std::gcd(tick_divisor, forward_run_ticks(stage));
@@ -69,10 +83,21 @@ std::uint32_t FrontierProgram::add_column(double cost, double upper, bool intege
   return static_cast<std::uint32_t>(program_.columns.size() - 1);
 }
 
+FrontierProgram::Step FrontierProgram::add_waiting_step(std::size_t stage) {
+  const std::uint32_t input = add_column(0, stage == 0 ? 0 : 1, true);
+  return {kNoColumn, kNoColumn, input, add_column(0, 1, true)};
+}
+
 void FrontierProgram::add_columns() {
+  std::vector<std::optional<Step>> waiting(chain_.stages.size());
   for (std::size_t phase = 0; phase < phases_.size(); ++phase) {
     std::vector<Step>& steps = steps_.emplace_back();
     for (std::size_t stage = 0; stage < phases_[phase].forwards; ++stage) {
+      if (!runs_in(phase, stage)) {
+        if (!waiting[stage]) waiting[stage] = add_waiting_step(stage);
+        steps.push_back(*waiting[stage]);
+        continue;
+      }
       const double ticks = static_cast<double>(forward_run_ticks(chain_.stages[stage])) / ticks_.per_unit;
       const bool is_new = phase == stage;  // nothing of it can be held before its forward's phase
       const bool is_last = phases_[phase].has_backward && stage + 1 == phases_[phase].forwards;
@@ -92,6 +117,7 @@ void FrontierProgram::add_row(std::vector<LinearEntry> entries, Relation relatio
   // Each column stands once in a row, if at all.
   std::vector<LinearEntry> joined;
   for (const LinearEntry& entry : entries) {
+    if (entry.column == kNoColumn) break;
     if (!joined.empty() && joined.back().column == entry.column) {
       joined.back().factor += entry.factor;
     } else {
@@ -117,7 +143,7 @@ void FrontierProgram::append_saved(std::vector<LinearEntry>& entries, std::size_
 void FrontierProgram::add_runs() {
   for (std::size_t phase = 0; phase < phases_.size(); ++phase) {
     const std::size_t frontier = phases_[phase].forwards - 1;
-    for (std::size_t stage = 0; stage <= frontier; ++stage) {
+    for (std::size_t stage = part_[frontier]; stage <= frontier; ++stage) {
       const Step& step = steps_[phase][stage];
       if (stage == 0) continue;  // the chain's input is there
       std::vector<LinearEntry> there;
@@ -148,6 +174,7 @@ void FrontierProgram::add_holds() {
   for (std::size_t phase = 0; phase + 1 < phases_.size(); ++phase) {
     const std::size_t next_forwards = phases_[phase + 1].forwards;
     for (std::size_t stage = 0; stage < next_forwards; ++stage) {
+      if (!runs_in(phase, stage) && !runs_in(phase + 1, stage)) continue;  // the same columns
       if (stage < phases_[phase].forwards) {
         std::vector<LinearEntry> saved = {{steps_[phase + 1][stage].holds_saved, -1}};
         append_saved(saved, phase, stage, 1);
@@ -183,10 +210,12 @@ void FrontierProgram::add_memory(double budget, const std::uint32_t* peak) {
       const std::int64_t output = stage + 1 < stages.size() ? stages[stage + 1].input_bytes : 0;
       held.push_back({step.makes_alone, units(output)});
       held.push_back({step.saves, units(here.saved_bytes)});
-      std::vector<LinearEntry> while_it_runs = held;
-      while_it_runs.push_back({step.makes_alone, units(here.forward_overhead_bytes)});
-      while_it_runs.push_back({step.saves, units(here.forward_overhead_bytes)});
-      add_limit(std::move(while_it_runs), always);
+      if (runs_in(phase, stage)) {
+        std::vector<LinearEntry> while_it_runs = held;
+        while_it_runs.push_back({step.makes_alone, units(here.forward_overhead_bytes)});
+        while_it_runs.push_back({step.saves, units(here.forward_overhead_bytes)});
+        add_limit(std::move(while_it_runs), always);
+      }
       const bool backward_reads = has_backward && stage + 1 == forwards;
       if (stage == 0 || backward_reads) continue;
       append_alone(held, phase, stage, -units(here.input_bytes));
@@ -207,7 +236,8 @@ Rematerialization FrontierProgram::decided_by(std::span<const double> values, do
     for (std::size_t stage = 0; stage < phases_[phase].forwards; ++stage) {
       const Step& step = steps_[phase][stage];
       decided.holds_input[phase][stage] = values[step.holds_input] >= threshold;
-      if (is_saved[stage] || values[step.holds_saved] + values[step.saves] < threshold) continue;
+      const double saves = step.saves == kNoColumn ? 0 : values[step.saves];
+      if (is_saved[stage] || values[step.holds_saved] + saves < threshold) continue;
       is_saved[stage] = true;
       decided.saving_phase[stage] = std::min(phase, decided.saving_phase[stage]);
     }

@@ -22,6 +22,11 @@
 // What the program leaves out no schedule regrets (rematerialization.h). The n forwards that save, and the backwards,
 // run once in every schedule: their time is no part of the objective.
 //
+// Where an input takes no bytes, it is held at no price, so nobody runs the stages before it for those behind it: such
+// inputs cut the chain into parts, and in a phase only forwards of its frontier's part run. What another part holds
+// then is the same from phase to phase, one column of each kind for all of them. So a chain of many short parts has a
+// program that is linear in them.
+//
 // Bytes are counted in units of the greatest common divisor of all sizes, and ticks in that of all forwards' times.
 // Where there are more than 2^16 of them, a unit is a power of two times that, and numbers are no longer whole.
 #pragma once
@@ -36,11 +41,16 @@
 
 namespace meshwright::checkmate {
 
-// How many columns the program of a chain of `stages` stages has.
-std::int64_t count_columns(std::size_t stages);
+// By stage, the first one of its part.
+std::vector<std::size_t> parts_of(const Chain& chain);
+
+// How many columns the program has; 4 n (n + 1) of n stages where all are one part.
+std::int64_t count_columns(const Chain& chain);
 
 class FrontierProgram {
  public:
+  static constexpr std::uint32_t kNoColumn = static_cast<std::uint32_t>(-1);
+
   // The budget of a valid chain is at least its input, and less than kNoBudget.
   static FrontierProgram within(const Chain& chain, std::int64_t budget);
   // The objective is the peak instead.
@@ -58,7 +68,7 @@ class FrontierProgram {
 
  private:
   struct Step {  // the columns of a phase and a stage
-    std::uint32_t makes_alone, saves, holds_input, holds_saved;
+    std::uint32_t makes_alone, saves, holds_input, holds_saved;  // kNoColumn: not at all
   };
 
   struct Scale {
@@ -72,6 +82,10 @@ class FrontierProgram {
 
   std::uint32_t add_column(double cost, double upper, bool integer);
   void add_columns();
+  // Of a stage in the phases of parts behind its own.
+  Step add_waiting_step(std::size_t stage);
+  // Whether forwards of the stage run in the phase.
+  [[nodiscard]] bool runs_in(std::size_t phase, std::size_t stage) const { return part_[stage] == part_[phases_[phase].forwards - 1]; }
   void add_runs();
   void add_holds();
   // With a column for the peak, or a budget.
@@ -86,6 +100,7 @@ class FrontierProgram {
 
   const Chain& chain_;
   const std::vector<Phase> phases_;
+  const std::vector<std::size_t> part_;   // by stage
   std::vector<std::vector<Step>> steps_;  // by phase and stage
   LinearProgram program_;
   Scale ticks_, bytes_;
