@@ -254,8 +254,6 @@ class Planner {
     return Done{};
   }
 
-  static std::string again_text(const Plan& plan) { return recomputed_text(plan.model, plan.recomputed) + "; "; }
-
   // What is made again takes time, so no plan that runs blocks again has a shorter step than the least without, whatever that holds.
   Status bound_without_budget(Searched& searched, Assignment fastest, int count) const {
     if (!searches_steps()) return Done{};
@@ -472,7 +470,7 @@ class Planner {
       if (trial.mesh == to_string(plan.mesh)) trial.step_seconds = plan.step_seconds;
     }
     for (const auto& searched : searched_) {
-      if (searched->is_of(plan) && !searched->again_note.empty()) plan.notes.push_back(again_text(plan) + searched->again_note);
+      if (searched->is_of(plan) && !searched->again_note.empty()) plan.notes.push_back(recomputed_text(plan.model, plan.recomputed) + "; " + searched->again_note);
     }
     if (plan.objective_seconds <= least_objective_) return;
     plan.notes.push_back("The least objective is " + milliseconds(least_objective_) + ", but the simulated step of the plan that has it is longer than this one's.");

@@ -46,6 +46,17 @@ class Scripted final : public IntraSolver {
   std::function<std::vector<Assignment>()> script_;
 };
 
+// Says so of least costs.
+class Bounding final : public IntraSolver {
+ public:
+  explicit Bounding(LeastCosts costs) : costs_(std::move(costs)) {}
+
+ private:
+  Result<std::vector<Assignment>> do_solve(const StrategySpace&, std::span<const std::int64_t>, const SearchLimits&) const override { return std::vector<Assignment>(); }
+  Result<LeastCosts> do_least_costs(const StrategySpace&, const SearchLimits&) const override { return costs_; }
+  LeastCosts costs_;
+};
+
 Result<std::vector<Assignment>> solve(std::vector<Assignment> answers, std::vector<std::int64_t> budgets) {
   return Scripted([answers] { return answers; }).solve(one_node(), budgets, {});
 }
@@ -55,6 +66,18 @@ TEST(Solve, RecomputesCostAndPeak) {
   ASSERT_TRUE(answers.ok()) << answers.error().message;
   EXPECT_TRUE(answers->front().cost == 3);
   EXPECT_EQ(answers->front().peak_bytes, 50);
+}
+
+TEST(LeastCosts, AreOfEachStrategyOrOfNone) {
+  const LeastCosts right = {{3, 8, kForbidden}};
+  EXPECT_EQ(Bounding(right).least_costs(one_node(), {}).value(), right);
+  EXPECT_TRUE(Bounding({}).least_costs(one_node(), {}).value().empty());
+  EXPECT_TRUE(Scripted({}).least_costs(one_node(), {}).value().empty());
+  for (const LeastCosts& wrong : {LeastCosts{{3, 8}}, LeastCosts{{3, 8, 9}, {1}}, LeastCosts{{3, -1, 9}}}) {
+    const Result<LeastCosts> refused = Bounding(wrong).least_costs(one_node(), {});
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code, ErrorCode::plugin_failed);
+  }
 }
 
 TEST(Solve, RefusesAnswersThatBreakTheContract) {

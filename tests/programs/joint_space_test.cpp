@@ -2,6 +2,7 @@
 // than their program does, and take no longer on an average of paths; and its least is that of all of them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <ostream>
 #include <random>
 
@@ -65,11 +66,12 @@ class Joint : public testing::TestWithParam<Draws> {
     return recomputed_names(model_, recomputation(model_, drawn).value().runs_again);
   }
 
+  static std::shared_ptr<IntraSolver> solver() { return bench().host.create<IntraSolver>("intra", "elimination").value(); }
+
   static Assignment least(const StrategySpace& space, std::int64_t budget) {
-    const std::shared_ptr<IntraSolver> solver = bench().host.create<IntraSolver>("intra", "elimination").value();
     const Reduction reduction = reduce(space);
     const std::int64_t budgets[] = {budget};
-    return reduction.lift(space, std::move(solver->solve(reduction.space, budgets, {}).value()[0]));
+    return reduction.lift(space, std::move(solver()->solve(reduction.space, budgets, {}).value()[0]));
   }
 
   const Mesh mesh_;
@@ -149,6 +151,37 @@ TEST_P(Joint, LeastIsThatOfAll) {
     if (!names.empty()) ++tight;
   }
   EXPECT_EQ(tight > 0, GetParam().chooses);
+}
+
+// What layouts cost at least, whatever runs again, so that those that cost more than a plan that is known can be left out.
+TEST_P(Joint, ForbidsNothingThatTheLeastHas) {
+  const LeastCosts costs = solver()->least_costs(joint_.least(kept_.space, again_.space), {}).value();
+  ASSERT_EQ(costs.size(), kept_.variables.size());
+  for (int seed = 0; seed < at_most_draws(12); ++seed) {
+    SCOPED_TRACE(seed);
+    const std::vector<std::uint32_t> layouts = draw_choice(kept_, static_cast<std::uint64_t>(seed)).value();
+    const auto answer = joint_.answer(layouts, problem_of(draw_names()).recomputation);
+    ASSERT_TRUE(answer);
+    const Evaluation here = evaluate(space_, *answer);
+    if (!here.allowed) continue;
+    for (std::size_t i = 0; i < layouts.size(); ++i) EXPECT_TRUE(here.cost >= costs[i][layouts[i]]) << i;
+  }
+  const std::int64_t most = evaluate(kept_.space, least(kept_.space, kNoBudget).choice).peak_bytes;
+  for (const double share : {0.9, 0.75}) {
+    SCOPED_TRACE(share);
+    const auto budget = static_cast<std::int64_t>(share * static_cast<double>(most));
+    const Assignment none = least(kept_.space, budget), best = least(space_, budget);
+    if (none.choice.empty()) continue;
+    StrategySpace left = space_;
+    joint_.forbid_above(none.cost, costs, left);
+    const auto forbidden = [](const StrategySpace& space) {
+      std::int64_t count = 0;
+      for (const SpaceNode& node : space.nodes) count += std::ranges::count(node.costs, kForbidden);
+      return count;
+    };
+    EXPECT_GT(forbidden(left), forbidden(space_));
+    EXPECT_TRUE(least(left, budget).cost == best.cost);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Joint,

@@ -59,7 +59,9 @@ TEST(Elimination, SaysWhatAStrategyCostsAtLeast) {
   const Result<LeastCosts> costs = Elimination(kEntries).least_costs(space, {});
   ASSERT_TRUE(costs.ok()) << costs.error().message;
   EXPECT_EQ(*costs, (LeastCosts{{13, 11}, {11, 24, kForbidden}}));
-  EXPECT_TRUE(Elimination(1).least_costs(space, {})->empty());
+  SearchLimits little;
+  little.work_limit = 1;
+  EXPECT_TRUE(Elimination(kEntries).least_costs(space, little)->empty());
 }
 
 TEST(Elimination, GivesTheSameAnswerTwice) {
