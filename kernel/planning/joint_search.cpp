@@ -89,6 +89,11 @@ class JointSearch::Impl {
     made.found = std::move(found_);
     made.of_any = true;
     made.step_bound_seconds = step_bound_seconds_;
+    if (made.found.best && without_.best && wish_.step_rounds > 0 && without_.best->no_program.empty()) {
+      const Result<double> seconds = seconds_shortened(solver_, wish_, found_plan(without_.without_budget, wish_.recompute_pins.applied_to({}), wish_.problem, *without_.best));
+      if (!seconds) return seconds.error();
+      made.without_seconds = *seconds;
+    }
     return std::optional<RecomputeSearch>(std::move(made));
   }
 

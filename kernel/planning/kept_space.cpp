@@ -9,6 +9,8 @@ namespace meshwright {
 
 namespace {
 
+constexpr double kPreference = 1'000'000;  // by such a part of it the first op takes less than the last one, if they are alike
+
 // States of a storage; one that is only kept for others has the first two, and one that no backward takes larger than it is made all but the last.
 constexpr std::size_t kKept = 1, kMadeAgain = 2, kConverted = 3;  // 0: dropped
 
@@ -193,6 +195,11 @@ void KeptSpace::find_storages() {
   }
 }
 
+// Of ops that are alike the first ones should run again: what they save is held longest, and simulated steps are shorter so.
+Ticks KeptSpace::earlier_first(Ticks ticks, std::uint32_t variable) const {
+  return ticks - static_cast<Ticks>(static_cast<double>(ticks) / kPreference * (1 - static_cast<double>(variable) / static_cast<double>(kept_.variables.size())));
+}
+
 void KeptSpace::add_ops() {
   for (const RecomputableBlock& block : blocks_) {
     for (const NodeId id : block.nodes) {
@@ -200,7 +207,7 @@ void KeptSpace::add_ops() {
       if (!again_.recomputation.runs(id) || variable == variable_of_.end() || input_.model.backward->memory.nodes[id].view) continue;
       const std::uint32_t at = choice_[variable->second];
       const Ticks forward = again_.space.nodes[variable->second].costs[at] - kept_.space.nodes[variable->second].costs[at];
-      node_of_op_[id] = add_node(input_.graph().nodes[id].name, {pins_.must_run(id) ? kForbidden : 0, pins_.never_runs(id) ? kForbidden : std::max<Ticks>(0, forward)});
+      node_of_op_[id] = add_node(input_.graph().nodes[id].name, {pins_.must_run(id) ? kForbidden : 0, pins_.never_runs(id) ? kForbidden : earlier_first(std::max<Ticks>(0, forward), variable->second)});
     }
   }
 }

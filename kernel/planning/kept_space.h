@@ -71,6 +71,7 @@ class KeptSpace {
   };
   [[nodiscard]] Source source_of(const NodeOperand& operand) const;
   void add_saved(std::uint32_t variable, ValueId value, const Layout& layout, const std::optional<NodeOperand>& operand);
+  [[nodiscard]] Ticks earlier_first(Ticks ticks, std::uint32_t variable) const;
   void add_ops();
   void add_storages();
   void add_needs();

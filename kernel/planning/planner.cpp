@@ -226,8 +226,8 @@ class Planner {
     Result<std::optional<RecomputeSearch>> better = search_again(searched, request_.budget_bytes, kAnyWork, searches_steps() ? static_cast<int>(rounds()) : 0, found);
     if (!better) return better.error();
     const FittedPlan* again = *better && (*better)->found.best ? &*(*better)->found.best : nullptr;
-    const bool is_near = again != nullptr && found.best && asks_for_neighbours() && searches_steps() && found.best->no_program.empty() &&
-                         found.best->plan.step_seconds < kNear * again->plan.step_seconds;
+    const bool may_be_both = again != nullptr && found.best && asks_for_neighbours() && searches_steps() && found.best->no_program.empty();
+    const bool is_near = may_be_both && ((*better)->without_seconds > 0 ? (*better)->without_seconds : found.best->plan.step_seconds) < kNear * again->plan.step_seconds;
     const auto rank = [](const FittedPlan& plan) { return std::pair(plan.plan.step_seconds, plan.assignment.cost); };
     const bool is_slower = again != nullptr && found.best && rank(*found.best) <= rank(*again);
     if (!*better || (is_slower && !is_near)) {

@@ -24,7 +24,8 @@ constexpr int kMostTurns = 3, kMostAsked = 5;
 constexpr double kBetweenBudgets = 1.2;
 constexpr int kLastPower = 9, kBudgets = 8;
 constexpr std::int64_t kNearEnough = 100;  // such a part of the budget may be left
-constexpr std::size_t kMostBegins = 2, kMostOthers = 12;
+constexpr std::size_t kMostBegins = 3, kMostBeginsBeforeRounds = 2;  // where rounds by the step follow
+constexpr std::size_t kMostOthers = 12;
 // Near the least that any plan holds an exact search takes long, and each of these adds a candidate only, so all of them take little. Where nothing fits without,
 // the search with all blocks is what says whether anything does.
 constexpr std::int64_t kWorkOfLayouts = 100'000'000, kWorkOfKept = 20'000'000, kWorkOfStart = 60'000'000;
@@ -141,7 +142,8 @@ class KeptOps {
     Result<std::vector<Kept>> begins = choose_for_starts();
     if (!begins) return begins.error();
     std::ranges::stable_sort(*begins, {}, &Kept::rank);
-    for (std::size_t i = 0; i < std::min(begins->size(), kMostBegins); ++i) {
+    const std::size_t most = wish_.step_rounds > 0 ? kMostBeginsBeforeRounds : kMostBegins;
+    for (std::size_t i = 0; i < std::min(begins->size(), most); ++i) {
       if (Status status = take_turns(std::move((*begins)[i].ops)); !status) return status.error();
     }
     if (Status status = try_others(); !status) return status.error();

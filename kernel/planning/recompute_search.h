@@ -45,6 +45,7 @@ struct RecomputeSearch {
   FittedSearch found;  // Its bound holds for any number of blocks.
   std::string how = "";  // it came about, a sentence; "" where nobody need know
   bool of_any = false;   // What `found` proves holds whatever runs again.
+  double without_seconds = 0;     // the step of the plan without, as far as it was searched by the step too; 0 if it was not
   double step_bound_seconds = 0;  // No plan within the budget has a shorter step, whatever runs again; 0 where nothing is known.
 };
 

@@ -47,4 +47,10 @@ Status shorten_plans(const FittedSolver& solver, const RecomputeWish& wish, std:
   return Done{};
 }
 
+Result<double> seconds_shortened(const FittedSolver& solver, const RecomputeWish& wish, RecomputeSearch plan) {
+  Shortened search(solver, wish, plan);
+  if (Status status = search.steps.run_rounds(std::min(wish.step_rounds, kFirstRounds)); !status) return status.error();
+  return search.seconds();
+}
+
 }  // namespace meshwright

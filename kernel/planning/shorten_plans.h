@@ -11,4 +11,7 @@ namespace meshwright {
 // solving and lowering.
 Status shorten_plans(const FittedSolver& solver, const RecomputeWish& wish, std::vector<RecomputeSearch>& plans);
 
+// The step of a plan after those few rounds. Errors: as above.
+Result<double> seconds_shortened(const FittedSolver& solver, const RecomputeWish& wish, RecomputeSearch plan);
+
 }  // namespace meshwright
