@@ -394,7 +394,12 @@ Result<std::optional<RecomputeSearch>> search_recomputed(const FittedSolver& sol
   if (Status status = joint->search(); !status) return status.error();
   if (joint->is_proven_impossible()) return joint->best_of(std::nullopt);
   Result<std::optional<RecomputeSearch>> known = joint->found();
-  if (known && !*known) known = BlockCounts(solver, wish, without).run();
+  // The plan with the least objective is not the one with the shortest step: where no rounds by the step follow, blocks may be better to begin from.
+  if (known && (!*known || wish.step_rounds == 0)) {
+    Result<std::optional<RecomputeSearch>> blocks = BlockCounts(solver, wish, without).run();
+    if (!blocks) return blocks;
+    if (*blocks && (!*known || rank_of((*blocks)->found) < rank_of((*known)->found))) known = std::move(blocks);
+  }
   if (known) known = KeptOps(solver, wish, without, *joint).improve(std::move(*known));
   if (!known) return known;
   return joint->best_of(std::move(*known));
