@@ -27,7 +27,7 @@ from equal import ROOT, emitted, export, run_cases, sample
 from prepare import CLUSTER, run
 
 RANKS, STEPS = 4, 2
-TOLERANCE = 0.0  # of what is kept: a norm's statistics, which plans don't count
+TOLERANCE = 0.02  # of what is kept: a norm's statistics, which plans don't count
 
 
 def many_tokens():
