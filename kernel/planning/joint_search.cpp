@@ -32,15 +32,15 @@ class JointSearch::Impl {
         again_(std::move(again)),
         least_kept_(with_least_kept(wish.input, kept_)),
         joint_(wish.input, kept_, again_, wish.recompute_pins),
-        least_joint_(wish.input, least_kept_, again_, wish.recompute_pins) {
-    problem_.space = joint_.space();
-  }
+        least_joint_(wish.input, least_kept_, again_, wish.recompute_pins),
+        space_(joint_.space()) {}
 
   Status search() {
     const std::int64_t most_work = std::min(wish_.most_work, kWorkOfJoint);
-    Problem bounded = of_space(least_joint_.space()), asked = of_space(joint_.space());
-    if (Status status = forbid_dearer(bounded.space, asked.space); !status) return status;
-    const Result<Assignment> bound = solver_.solve(wish_.input, bounded, wish_.budget, most_work);
+    StrategySpace bounded = least_joint_.space();
+    Problem asked = of_space(space_);
+    if (Status status = forbid_dearer(bounded, asked.space); !status) return status;
+    const Result<Assignment> bound = solve(std::move(bounded), wish_.budget, most_work);
     if (!bound) return bound.error();
     if (bound->status == SolveStatus::infeasible) {
       found_.status = bound->status;
@@ -193,10 +193,10 @@ class JointSearch::Impl {
     const FittedPlan& plan = *known.found.best;
     const Result<Recomputation> again = recomputation(wish_.input.model, known.recomputed);
     std::optional<Choice> choice = again ? joint_.answer(plan.assignment.choice, *again) : std::nullopt;
-    if (!choice || names_of(*choice) != known.recomputed || !evaluate(problem_.space, *choice).allowed) return std::nullopt;
+    if (!choice || names_of(*choice) != known.recomputed || !evaluate(space_, *choice).allowed) return std::nullopt;
     if (found_.best && plan.plan.step_seconds >= found_.best->plan.step_seconds) return choice;
     std::optional<Choice> other;
-    if (!found_.best) asked_bytes_ = evaluate(problem_.space, *choice).peak_bytes;
+    if (!found_.best) asked_bytes_ = evaluate(space_, *choice).peak_bytes;
     else other = std::move(choice_);
     found_.best = plan;
     choice_ = std::move(*choice);
@@ -285,7 +285,7 @@ class JointSearch::Impl {
       for (const Choice& each : joined) {
         std::optional<Choice> whole = joint_.completed(each);
         if (!whole) continue;
-        const Evaluation here = evaluate(problem_.space, *whole);
+        const Evaluation here = evaluate(space_, *whole);
         if (!here.allowed || here.peak_bytes > wish_.budget) continue;
         const PathTable table = parts.of(joint_.layouts(*whole), joint_.again(*whole));
         const double seconds = length(table, longest_path(parts.places(), table));
@@ -302,7 +302,7 @@ class JointSearch::Impl {
     if (!simulated_.insert(choice).second) return Done{};
     const PathTable table = parts.of(joint_.layouts(choice), joint_.again(choice));
     if (length(table, longest_path(parts.places(), table)) >= best.plan.step_seconds * static_cast<double>(kTicksPerSecond)) return Done{};
-    const Evaluation here = evaluate(problem_.space, choice);
+    const Evaluation here = evaluate(space_, choice);
     Assignment answer = best.assignment;
     answer.choice = choice;
     answer.cost = here.cost;
@@ -321,7 +321,7 @@ class JointSearch::Impl {
   const Problem kept_, again_;  // nothing runs again, and every block does
   const Problem least_kept_;    // the first, with the least that may be held
   const JointSpace joint_, least_joint_;
-  Problem problem_;             // of the first of these spaces alone
+  const StrategySpace space_;   // the first of these
   Choice choice_;               // of the best plan
   FittedSearch found_;            // its plan's choice is the problem's in which nothing runs again
   std::int64_t asked_bytes_ = 0;  // by the terms, of a plan that fits
