@@ -14,6 +14,7 @@ from typing import NoReturn
 
 from meshwright import program, ranks
 from meshwright.links import measure_links
+from meshwright.saying import say
 
 
 class _Parser(argparse.ArgumentParser):
@@ -22,7 +23,7 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         if int(os.environ.get("RANK", "0")) == 0:
             self.print_usage(sys.stderr)
-            print(f"meshwright: error: {message}", file=sys.stderr, flush=True)
+            say(f"error: {message}")
         sys.exit(2)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from meshwright.errors import Error
+from meshwright.saying import say
 
 PACKAGE = Path(__file__).resolve().parent
 
@@ -51,6 +52,6 @@ def main() -> None:
     try:
         program = path()
     except Error as error:
-        print(f"meshwright: error: {error}", file=sys.stderr)
+        say(f"error: {error}")
         raise
     os.execv(program, [str(program), *sys.argv[1:]])

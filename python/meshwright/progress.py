@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import time
 from collections.abc import Iterator
+
+from meshwright.saying import say
 
 
 class Progress:
@@ -28,7 +29,7 @@ class Progress:
 
     def say(self, line: str) -> None:
         if self._speaks:
-            print(f"meshwright: {line}", file=sys.stderr, flush=True)
+            say(line)
 
 
 def seconds_text(seconds: float) -> str:

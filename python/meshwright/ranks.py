@@ -7,7 +7,6 @@ import itertools
 import logging
 import os
 import socket
-import sys
 import time
 import types
 from collections.abc import Callable
@@ -19,6 +18,7 @@ import torch.distributed as dist
 import torch.distributed.nn.functional  # sooner or later PyTorch does; see _free_of_group
 
 from meshwright.errors import Error
+from meshwright.saying import say
 from meshwright.watch import Watch
 
 # The oldest PyTorch that the emitted programs were run with.
@@ -54,8 +54,7 @@ def start() -> None:
             _watch = Watch.start(dist.get_rank(), dist.get_world_size(), _from_rank_0)
     except RuntimeError as error:
         if int(os.environ.get("RANK", "0")) == 0:
-            print(f"meshwright: error: the ranks could not meet, because one of them is gone or can't be reached: {summary(error)}",
-                  file=sys.stderr, flush=True)
+            say(f"error: the ranks could not meet, because one of them is gone or can't be reached: {summary(error)}")
         os._exit(1)  # PyTorch's threads, left in a collective, may abort a process that ends in order
 
 
@@ -81,7 +80,7 @@ def check_torch() -> None:
 def fail(message: str, code: int = 2) -> None:
     """End this rank, as all others do at the same place; rank 0 says why."""
     if int(os.environ.get("RANK", "0")) == 0:
-        print(f"meshwright: error: {message}", file=sys.stderr, flush=True)
+        say(f"error: {message}")
     raise Error(message, code)
 
 

@@ -37,9 +37,17 @@ def case(function: Callable[[], str]) -> Callable[[], str]:
     return function
 
 
+class Writes(io.StringIO):
+    """Of whole lines only: what another rank or thread writes would be in the middle of one that takes two."""
+
+    def write(self, text: str) -> int:
+        assert text.endswith("\n"), f"a line is written in parts: {text!r}"
+        return super().write(text)
+
+
 def told(**arguments) -> tuple[list[str], torch.nn.Module]:
     """What is said until the first step is done."""
-    with contextlib.redirect_stderr(io.StringIO()) as said:
+    with contextlib.redirect_stderr(Writes()) as said:
         model = meshwright.autoparallelize(seeded(WithLoss), INPUTS, mesh=(2, 2), config=HYBRID, **arguments)
         for number in range(2):
             loss(model, number).backward()
