@@ -24,15 +24,16 @@ constexpr std::int64_t kWorkOfJoint = 200'000'000, kWorkOfRound = 100'000'000, k
 
 class JointSearch::Impl {
  public:
-  Impl(const FittedSolver& solver, const RecomputeWish& wish, const FittedSearch& without, Problem kept, Problem again)
+  Impl(const FittedSolver& solver, const RecomputeWish& wish, const FittedSearch& without, Problem kept, Problem again, Problem converted)
       : solver_(solver),
         wish_(wish),
         without_(without),
         kept_(std::move(kept)),
         again_(std::move(again)),
+        converted_(std::move(converted)),
         least_kept_(with_least_kept(wish.input, kept_)),
-        joint_(wish.input, kept_, again_, wish.recompute_pins),
-        least_joint_(wish.input, least_kept_, again_, wish.recompute_pins),
+        joint_(wish.input, {kept_, again_, &converted_}, wish.recompute_pins),
+        least_joint_(wish.input, {least_kept_, again_}, wish.recompute_pins),
         space_(joint_.space()) {}
 
   Status search() {
@@ -66,6 +67,7 @@ class JointSearch::Impl {
 
   [[nodiscard]] const Problem& kept() const { return kept_; }
   [[nodiscard]] const Problem& again() const { return again_; }
+  [[nodiscard]] const Problem& converted() const { return converted_; }
 
   [[nodiscard]] bool is_proven_impossible() const { return found_.status == SolveStatus::infeasible; }
 
@@ -318,7 +320,7 @@ class JointSearch::Impl {
   const FittedSolver& solver_;
   const RecomputeWish& wish_;
   const FittedSearch& without_;
-  const Problem kept_, again_;  // nothing runs again, and every block does
+  const Problem kept_, again_, converted_;  // nothing runs again, every block does, every operand is converted again that could be
   const Problem least_kept_;    // the first, with the least that may be held
   const JointSpace joint_, least_joint_;
   const StrategySpace space_;   // the first of these
@@ -330,10 +332,13 @@ class JointSearch::Impl {
 };
 
 Result<JointSearch> JointSearch::make(const FittedSolver& solver, const RecomputeWish& wish, const FittedSearch& without) {
-  Result<Problem> kept = wish.problem_with({}), again = wish.problem_with(recomputable_blocks(wish.input.model));
-  if (!kept) return kept.error();
-  if (!again) return again.error();
-  return JointSearch(std::make_unique<Impl>(solver, wish, without, std::move(*kept), std::move(*again)));
+  const ModelAnalysis& model = wish.input.model;
+  Result<Problem> kept = wish.problem_with({}), again = wish.problem_with(recomputable_blocks(model));
+  Result<Problem> converted = wish.problem_with(recomputed_names(model, std::vector<bool>(model.graph->nodes.size(), false), convertible_operands(model)));
+  for (const Result<Problem>* problem : {&kept, &again, &converted}) {
+    if (!*problem) return problem->error();
+  }
+  return JointSearch(std::make_unique<Impl>(solver, wish, without, std::move(*kept), std::move(*again), std::move(*converted)));
 }
 
 JointSearch::JointSearch(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -348,6 +353,7 @@ Result<std::optional<RecomputeSearch>> JointSearch::found() const { return impl_
 
 const Problem& JointSearch::kept() const { return impl_->kept(); }
 const Problem& JointSearch::again() const { return impl_->again(); }
+const Problem& JointSearch::converted() const { return impl_->converted(); }
 
 Result<std::optional<RecomputeSearch>> JointSearch::best_of(std::optional<RecomputeSearch> known) { return impl_->best_of(std::move(known)); }
 

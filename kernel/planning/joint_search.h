@@ -1,5 +1,5 @@
 // The search of shardings and of what runs again for the backward, together (joint_space.h): by the objective, and by what a step is at least on averages of paths
-// (decision 041). Inputs that are converted again (decision 064) are no choice of that space; what is proven takes them to cost nothing.
+// (decision 041). Inputs are converted again for all users of a fork in that space, or for none (decision 064); what is proven takes that to cost nothing, for any of them.
 #pragma once
 
 #include <memory>
@@ -24,9 +24,10 @@ class JointSearch {
   // That plan, if one was found. Errors: those of building and lowering.
   [[nodiscard]] Result<std::optional<RecomputeSearch>> found() const;
 
-  // The problems in which nothing and in which every block runs again.
+  // The problems in which nothing and in which every block runs again, and in which every operand is converted again that could be.
   [[nodiscard]] const Problem& kept() const;
   [[nodiscard]] const Problem& again() const;
+  [[nodiscard]] const Problem& converted() const;
 
   // The best of what was found and of what else is known, if anything is, and of what rounds of searches by the step find from there. Its bounds are of any plan of the
   // mesh (RecomputeSearch::of_any). Errors: as above.

@@ -3,14 +3,16 @@
 //
 //   op         each strategy, and whether it runs again: then it costs its forward once more
 //   view, fork of what an op makes that could run again: each strategy, and whether that does; the same as for the op
+//   fork of what backwards take, view that shows it, maker of what one backward takes: each strategy, and whether all of these have it converted again (decision 064)
 //   others     their strategies
-//   edge       what is converted for an op that runs again, or to what a backward takes of what is made again, is converted twice
-//   saved      what an op keeps for its backward: by its bytes, whether the op runs again, and whether what makes the value does
+//   edge       what is converted for an op that runs again, or to what a backward takes of what is made or converted again, is converted twice
+//   saved      what an op keeps for its backward: by its bytes, whether the op runs again, and whether what makes the value does or converts it again
 //   kept       what an op that runs again takes of one that does not: by its bytes
+//   source     what is converted again, as its maker has it: by its bytes
 //
 // Costs are those of the problem in which what was chosen runs again. Bytes are never more than a program holds: ops that hand each other what they make run again together,
 // when the first of it is needed, which is known within bounds only, and storages with several users are shared by all that could keep them. So its lower bound holds for
-// any plan that converts no inputs again (decision 064), whatever else runs again.
+// any plan that converts no inputs again, or all of a fork's, whatever else runs again.
 #pragma once
 
 #include <cstdint>
@@ -30,12 +32,17 @@ namespace meshwright {
 
 class JointSpace {
  public:
-  // `kept` and `again` are problems of the same model and mesh, in which nothing and in which every block runs again.
-  JointSpace(const ProblemInput& input, const Problem& kept, const Problem& again, const RecomputePins& pins);
+  // Problems of the same model and mesh, with the same strategies; all of them outlive this.
+  struct Problems {
+    const Problem& kept;                 // nothing runs again
+    const Problem& again;                // every block does
+    const Problem* converted = nullptr;  // every operand is converted again that could be; null: that is no choice
+  };
+  JointSpace(const ProblemInput& input, const Problems& problems, const RecomputePins& pins);
 
-  // With the costs of the problems; and with those that other spaces have in place of theirs.
-  [[nodiscard]] StrategySpace space() const { return priced(kept_.space, again_.space); }
-  [[nodiscard]] StrategySpace priced(const StrategySpace& kept, const StrategySpace& again) const;
+  // With the costs of the problems; and with those that other spaces have in place of the first two, in which nothing is converted again.
+  [[nodiscard]] StrategySpace space() const { return priced(kept_.space, again_.space, converted_ == nullptr ? nullptr : &converted_->space); }
+  [[nodiscard]] StrategySpace priced(const StrategySpace& kept, const StrategySpace& again) const { return priced(kept, again, nullptr); }
 
   // Of the problem's variables alone, by such costs: whatever runs again, a choice costs no less than its layouts do here.
   [[nodiscard]] StrategySpace least(const StrategySpace& kept, const StrategySpace& again) const;
@@ -56,11 +63,22 @@ class JointSpace {
  private:
   using Bytes = std::vector<std::int64_t>;
 
-  // What an edge's table is made of: those of both spaces, which of its ends may run again, whether what comes along it is made again then, whether its user hands it on
-  // exactly then, whether anybody asks for that whatever runs again, and whether its user keeps it.
+  // A variable's values are its strategies, for each state that it may be in; in this order.
+  enum class State : std::uint8_t { kept, again, converted };
+  struct States {
+    bool again = false, converted = false;
+    [[nodiscard]] std::uint32_t count() const { return 1U + (again ? 1U : 0U) + (converted ? 1U : 0U); }
+    [[nodiscard]] State at(std::uint32_t number) const { return number == 0 ? State::kept : number == 1 && again ? State::again : State::converted; }
+    auto operator<=>(const States&) const = default;
+  };
+
+  // What an edge's table is made of: those of the spaces; the states of its ends; whether what comes along it is made again with its maker, whether its user hands it on
+  // exactly then, whether anybody asks for that whatever runs again, and whether its user keeps it; whether its user hands on what is converted again, and exactly where
+  // its maker does.
   struct EdgeKind {
-    std::uint32_t once, twice;
-    bool of_parameter, from_states, to_states, made, follows, asked, saves;
+    std::uint32_t once, twice, converted;
+    States from, to;
+    bool of_parameter, made, follows, asked, saves, hands_on, goes_on;
     auto operator<=>(const EdgeKind&) const = default;
   };
 
@@ -68,18 +86,38 @@ class JointSpace {
   struct Share {
     std::int64_t part = 1, whole = 1;
     std::int32_t begin = 0, end = 0;
+    [[nodiscard]] Bytes of(Bytes bytes) const;
+  };
+
+  // Where what is converted again enters the states of variables: the first of those that hand it on, and the edge along which it comes as it is kept. Null for a maker
+  // whose user takes it without a fork.
+  struct Entry {
+    std::uint32_t variable = kNoId;
+    const ProblemEdge* source = nullptr;
+    auto operator<=>(const Entry&) const = default;
+  };
+  // Who takes for its backward what is converted again, and the shares of it, as it is kept, that they hold.
+  struct Takers {
+    std::vector<const ProblemEdge*> edges;
+    std::vector<Share> shares;
   };
 
   [[nodiscard]] std::size_t strategies(std::uint32_t variable) const { return kept_.space.nodes[variable].costs.size(); }
+  [[nodiscard]] States states(std::uint32_t variable) const { return {may_run_[variable], converts_[variable]}; }
+  [[nodiscard]] State state_of(std::uint32_t variable, std::uint32_t value) const { return states(variable).at(value / static_cast<std::uint32_t>(strategies(variable))); }
   [[nodiscard]] bool is_view(std::uint32_t variable) const;
   [[nodiscard]] bool is_made(const ProblemEdge& edge) const { return may_run_[edge.from] && again_.recomputation.makes(edge.value); }
   [[nodiscard]] std::int32_t backward_at(std::uint32_t variable) const { return 2 * static_cast<std::int32_t>(kept_.variables.size()) - 1 - static_cast<std::int32_t>(variable); }
   [[nodiscard]] const ProblemEdge* edge_of(std::uint32_t variable, ValueId value) const;
-  [[nodiscard]] Bytes in_states(std::uint32_t variable, const Bytes& kept, const Bytes& again) const;
+  [[nodiscard]] Bytes in_states(std::uint32_t variable, const Bytes& kept, const Bytes& again, const Bytes& converted) const;
   [[nodiscard]] Bytes bytes_taken(const ProblemEdge& edge) const;
   [[nodiscard]] Bytes bytes_made(const ProblemEdge& edge) const;
   [[nodiscard]] std::int64_t bytes_of(const Layout& layout, ValueId value) const;
-  static CostTable edge_table(const EdgeKind& kind, const CostTable& once, const CostTable& twice);
+  // By spaces in which nothing runs again, in which all does, and in which all is converted again; null: nothing is.
+  [[nodiscard]] StrategySpace priced(const StrategySpace& kept, const StrategySpace& again, const StrategySpace* converted) const;
+  void price_variable(std::uint32_t variable, const std::vector<Ticks>& kept, const std::vector<Ticks>& again, const std::vector<Ticks>* converted, std::vector<Ticks>& costs) const;
+  [[nodiscard]] EdgeKind kind_of(std::uint32_t number, std::uint32_t once, std::uint32_t twice, std::uint32_t converted) const;
+  static CostTable edge_table(const EdgeKind& kind, const CostTable& once, const CostTable& twice, const CostTable& converted);
 
   // The edge along which a fork, or a view, takes what it hands on; null for others.
   [[nodiscard]] const ProblemEdge* followed(std::uint32_t variable) const;
@@ -87,29 +125,45 @@ class JointSpace {
   [[nodiscard]] bool is_asked(std::uint32_t variable) const;
   void find_asked();
   void find_states();
+  void find_converted();
   void find_times();
+
+  // Whether what a backward takes along an edge is converted again where its maker's state says so.
+  [[nodiscard]] bool is_convertible(const ProblemEdge& edge) const;
+  [[nodiscard]] bool is_converting(const ProblemEdge& edge) const { return converts_[edge.from] && is_convertible(edge); }
+  [[nodiscard]] Entry entry_of(const ProblemEdge& edge) const;
+  // Whether a variable with that state does what the one does along whose edge it takes what it hands on.
+  [[nodiscard]] bool goes_on(const ProblemEdge& edge) const;
+  [[nodiscard]] bool is_converted(std::uint32_t variable, const Recomputation& recomputation) const;
   void add_variables();
   void add_memory();
   void add_saved(std::uint32_t variable, ValueId value, const std::vector<SavedTerm>& terms);
   void add_saved_of_made(const ProblemEdge& edge, const std::vector<SavedTerm>& terms);
-  [[nodiscard]] std::vector<Share> shares_of(const ProblemEdge& edge, const std::vector<SavedTerm>& terms) const;
+  [[nodiscard]] std::vector<Share> shares_of(const ProblemEdge& edge, const std::vector<SavedTerm>& terms, std::int32_t until) const;
   void add_kept_for_others();
   void keep_for(const ProblemEdge& edge, const std::vector<Share>& shares);
+  void add_sources();
+  void hold_at_maker(std::uint32_t maker, const Takers& takers);
+  void hold_at_source(const Entry& entry, const Takers& takers);
+  [[nodiscard]] std::int64_t most_taken(const Takers& takers) const;
   void hold(std::uint32_t node, std::int32_t begin, std::int32_t end, Bytes bytes);
   std::uint32_t add_node(std::string name, std::size_t values);
-  // An edge that allows a variable's strategy, run again or not, with some values of a node.
+  // An edge that allows a variable's strategy and state with some values of a node.
   template <class Allows>
   void tie(std::uint32_t variable, std::uint32_t node, Allows allows);
 
   const ProblemInput& input_;
   const Problem &kept_, &again_;
+  const Problem* const converted_;  // null: nothing is converted again
   const RecomputePins& pins_;
   StrategySpace frame_;  // without the costs of variables and their edges
   std::vector<ValueId> owner_;                      // by value: of the storage that it lies in
   std::multimap<std::uint32_t, std::uint32_t> edges_to_;  // by variable
   std::vector<std::uint32_t> variable_of_;          // by node
   std::vector<bool> asked_;                         // by value
-  std::vector<bool> may_run_;                       // by variable: it has two states
+  std::vector<bool> may_run_, converts_;            // by variable: whether it has these states
+  std::map<std::uint32_t, std::vector<bool>> useless_;    // by maker, of its strategies: converting again what it makes holds no less
+  std::map<Entry, Takers> sources_;
   std::vector<std::int32_t> latest_, earliest_;     // by variable of an op that may run again: when it does
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::vector<Ticks>>, std::uint32_t> ties_;
 };

@@ -130,15 +130,12 @@ class BlockCounts {
 class KeptOps {
  public:
   KeptOps(const FittedSolver& solver, const RecomputeWish& wish, const FittedSearch& without, const JointSearch& joint)
-      : solver_(solver), wish_(wish), without_(without), fastest_(without.without_budget), kept_(joint.kept()), again_(joint.again()) {}
+      : solver_(solver), wish_(wish), without_(without), fastest_(without.without_budget), kept_(joint.kept()), again_(joint.again()), converted_(joint.converted()) {}
 
   Result<std::optional<RecomputeSearch>> improve(std::optional<RecomputeSearch> best) {
     // The terms are those of one microbatch at a time.
     if (recomputable_blocks(wish_.input.model).empty() || step_order(wish_.input.training)->fullest(Phase::forward).in_flight > 1) return best;
     best_ = std::move(best);
-    Result<Problem> converted = wish_.problem_with(all_operands());
-    if (!converted) return converted.error();
-    converted_ = std::move(*converted);
     Result<std::vector<Kept>> begins = choose_for_starts();
     if (!begins) return begins.error();
     std::ranges::stable_sort(*begins, {}, &Kept::rank);
@@ -319,17 +316,11 @@ class KeptOps {
     return true;
   }
 
-  [[nodiscard]] std::vector<std::string> all_operands() const {
-    const ModelAnalysis& model = wish_.input.model;
-    return recomputed_names(model, std::vector<bool>(model.graph->nodes.size(), false), convertible_operands(model));
-  }
-
   const FittedSolver& solver_;
   const RecomputeWish& wish_;
   const FittedSearch& without_;
   const Assignment& fastest_;  // whatever it holds
-  const Problem &kept_, &again_;
-  Problem converted_;  // every operand is converted again that could be
+  const Problem &kept_, &again_, &converted_;
   std::set<std::vector<std::string>> tried_;
   std::map<Choice, Kept> chosen_;
   std::optional<RecomputeSearch> best_;
