@@ -16,6 +16,13 @@ using Bytes = std::vector<std::int64_t>;
 struct Classes {
   std::vector<std::uint32_t> of;
   std::vector<Bytes> bytes;  // by class: of each term
+
+  // Of one term, by the value of a node whose first values are the classes; nothing of others.
+  [[nodiscard]] Bytes by_value(std::size_t values) const {
+    Bytes made(values, 0);
+    for (std::size_t c = 0; c < bytes.size(); ++c) made[c] = bytes[c][0];
+    return made;
+  }
 };
 
 Classes classes_of(std::size_t strategies, const std::vector<Bytes>& terms) {
@@ -84,11 +91,7 @@ void JointSpace::add_saved(std::uint32_t variable, ValueId value, const std::vec
   const ProblemEdge* edge = edge_of(variable, value);
   const bool made = edge != nullptr && is_made(*edge), converting = edge != nullptr && is_converting(*edge), runs = may_run_[variable];
   if (runs && edge != nullptr) keep_for(*edge, shares_of(*edge, terms, earliest_[variable]));
-  if (converting) {
-    Takers& takers = sources_[entry_of(*edge)];
-    takers.edges.push_back(edge);
-    std::ranges::move(shares_of(*edge, terms, backward_at(variable)), std::back_inserter(takers.shares));
-  }
+  if (converting) add_taker(*edge, shares_of(*edge, terms, backward_at(variable)));
   if (made || converting) {
     add_saved_of_made(*edge, terms);
     return;
@@ -103,6 +106,18 @@ void JointSpace::add_saved(std::uint32_t variable, ValueId value, const std::vec
     const std::int32_t late = !is_late ? term.begin : saved.of_others ? term.end : std::clamp(latest_[variable], term.begin, term.end);
     hold(variable, term.begin, late, in_states(variable, term.bytes, none, term.bytes));
     hold(variable, late, term.end, in_states(variable, term.bytes, term.bytes, term.bytes));
+  }
+}
+
+// A view may show a part of what is kept for it.
+void JointSpace::add_taker(const ProblemEdge& edge, std::vector<Share> shares) {
+  const Entry entry = entry_of(edge.from);
+  const std::int64_t whole = input_.graph().type(entry.source == nullptr ? edge.value : entry.source->value).bytes(), part = input_.graph().type(edge.value).bytes();
+  Takers& takers = sources_[entry];
+  takers.edges.push_back(&edge);
+  for (Share& share : shares) {
+    if (part < whole) share.whole *= part > 0 ? (whole + part - 1) / part : 1;
+    takers.shares.push_back(share);
   }
 }
 
@@ -203,9 +218,7 @@ void JointSpace::keep_for(const ProblemEdge& edge, const std::vector<Share>& sha
     if (v == not_run) return true;
     return (made && state == State::again) || state == State::converted ? v == there_anyway : v == classes.of[s];
   });
-  Bytes held(frame_.nodes[node].costs.size(), 0);
-  for (std::uint32_t v = 0; v < count; ++v) held[v] = classes.bytes[v][0];
-  for (const Share& share : shares) hold(node, share.begin, share.end, share.of(held));
+  for (const Share& share : shares) hold(node, share.begin, share.end, share.of(classes.by_value(frame_.nodes[node].costs.size())));
 }
 
 // What nobody keeps for a backward, but for what runs again; once the forward is over.
@@ -223,38 +236,40 @@ void JointSpace::add_kept_for_others() {
   }
 }
 
-// What is converted again is kept as its maker has it, for all that take it; where that is no less than any of them takes, nobody would.
+// What is converted again is kept as its maker has it, for all that take it.
 void JointSpace::add_sources() {
-  for (const auto& [entry, takers] : sources_) {
+  for (auto& [entry, takers] : sources_) {
     if (entry.source == nullptr) hold_at_maker(entry.variable, takers);
     else hold_at_source(entry, takers);
   }
 }
 
-void JointSpace::hold_at_maker(std::uint32_t maker, const Takers& takers) {
+void JointSpace::hold_at_maker(std::uint32_t maker, Takers& takers) {
   const Bytes made = bytes_made(*takers.edges.front()), none(made.size(), 0);
-  const std::int64_t most = most_taken(takers);
-  std::vector<bool>& useless = useless_[maker];
-  for (const std::int64_t bytes : made) useless.push_back(bytes >= most);
+  takers.useless = no_less(made, most_taken(takers));
   for (const Share& share : takers.shares) hold(maker, share.begin, share.end, in_states(maker, none, none, share.of(made)));
 }
 
-void JointSpace::hold_at_source(const Entry& entry, const Takers& takers) {
+void JointSpace::hold_at_source(const Entry& entry, Takers& takers) {
   const ProblemEdge& source = *entry.source;
-  const Classes classes = classes_of(strategies(source.from), {bytes_made(source)});
-  Bytes made;
-  for (const Bytes& bytes : classes.bytes) made.push_back(bytes[0]);
-  const std::int64_t most = most_taken(takers);
-  const auto not_converted = static_cast<std::uint32_t>(made.size()), elsewhere = not_converted + 1;  // what a fork is converted from, in its turn
-  made.resize(made.size() + (converts_[source.from] ? 2 : 1), 0);
-  const std::uint32_t node = add_node(frame_.nodes[entry.variable].name + " converts " + input_.graph().values[source.value].name, made.size());
+  const Bytes made = bytes_made(source);
+  takers.useless = no_less(made, most_taken(takers));
+  const Classes classes = classes_of(strategies(source.from), {made});
+  const auto count = static_cast<std::uint32_t>(classes.bytes.size());
+  const std::uint32_t not_converted = count, elsewhere = count + 1;  // a fork is converted again itself, and holds no more
+  const std::uint32_t node = add_node(frame_.nodes[entry.variable].name + " converts " + input_.graph().values[source.value].name, count + (converts_[source.from] ? 2 : 1));
   tie(entry.variable, node, [&](std::uint32_t, State state, std::uint32_t v) { return (v != not_converted) == (state == State::converted); });
   tie(source.from, node, [&](std::uint32_t s, State state, std::uint32_t v) {
     if (v == not_converted) return true;
-    if (state == State::converted) return v == elsewhere;
-    return v == classes.of[s] && classes.bytes[v][0] < most;
+    return state == State::converted ? v == elsewhere : v == classes.of[s] && !takers.useless[s];
   });
-  for (const Share& share : takers.shares) hold(node, share.begin, share.end, share.of(made));
+  for (const Share& share : takers.shares) hold(node, share.begin, share.end, share.of(classes.by_value(frame_.nodes[node].costs.size())));
+}
+
+std::vector<bool> JointSpace::no_less(const Bytes& kept, std::int64_t taken) {
+  std::vector<bool> made;
+  for (const std::int64_t bytes : kept) made.push_back(bytes >= taken);
+  return made;
 }
 
 std::int64_t JointSpace::most_taken(const Takers& takers) const {

@@ -87,8 +87,7 @@ bool JointSpace::goes_on(const ProblemEdge& edge) const {
   return converted_->recomputation.makes(edge.value) && followed(edge.from) != nullptr;
 }
 
-JointSpace::Entry JointSpace::entry_of(const ProblemEdge& edge) const {
-  std::uint32_t variable = edge.from;
+JointSpace::Entry JointSpace::entry_of(std::uint32_t variable) const {
   const ProblemEdge* in = followed(variable);
   while (in != nullptr && goes_on(*in)) {
     variable = in->from;
@@ -101,7 +100,7 @@ void JointSpace::find_converted() {
   converts_.assign(kept_.variables.size(), false);
   for (const ProblemEdge& edge : kept_.edges) {
     if (!is_convertible(edge)) continue;
-    const Entry entry = entry_of(edge);
+    const Entry entry = entry_of(edge.from);
     const VariableKind kind = kept_.variables[entry.variable].kind;
     if (kind != VariableKind::node && kind != VariableKind::fork) continue;
     if (entry.source == nullptr && (kind == VariableKind::fork || is_view(entry.variable))) continue;
@@ -178,14 +177,14 @@ StrategySpace JointSpace::priced(const StrategySpace& kept, const StrategySpace&
 void JointSpace::price_variable(std::uint32_t variable, const std::vector<Ticks>& kept, const std::vector<Ticks>& again, const std::vector<Ticks>* converted, std::vector<Ticks>& costs) const {
   const Variable& here = kept_.variables[variable];
   const bool op = here.kind == VariableKind::node && !is_view(variable), must_run = op && may_run_[variable] && pins_.must_run(here.node);
-  const auto useless = useless_.find(variable);
+  const auto takers = sources_.find({variable, nullptr});
   for (std::uint32_t value = 0; value < costs.size(); ++value) {
     const std::size_t s = value % strategies(variable);
     switch (state_of(variable, value)) {
       case State::kept: costs[value] = must_run ? kForbidden : kept[s]; break;
       case State::again: costs[value] = op && pins_.never_runs(here.node) ? kForbidden : std::max(kept[s], again[s]); break;
       case State::converted: {
-        const bool is_useless = useless != useless_.end() && useless->second[s];
+        const bool is_useless = takers != sources_.end() && takers->second.useless[s];
         costs[value] = must_run || is_useless || converted == nullptr ? kForbidden : std::max(kept[s], (*converted)[s]);
         break;
       }
@@ -290,15 +289,18 @@ std::vector<std::string> JointSpace::recomputed(std::span<const std::uint32_t> a
   return recomputed_names(input_.model, ops, operands);
 }
 
-// Whether what a variable makes or hands on is converted again, where it does not run again itself.
-bool JointSpace::is_converted(std::uint32_t variable, const Recomputation& recomputation) const {
+// Whether what a variable makes or hands on is converted again, where it does not run again itself. Of an answer, what comes before it.
+bool JointSpace::is_converted(std::uint32_t variable, const Recomputation& recomputation, std::span<const std::uint32_t> answer) const {
   const Variable& here = kept_.variables[variable];
+  const Entry entry = entry_of(variable);
+  if (entry.variable != variable) return state_of(entry.variable, answer[entry.variable]) == State::converted;
+  const Takers& takers = sources_.at(entry);
+  const std::uint32_t source = entry.source == nullptr ? variable : entry.source->from;
+  const bool is_elsewhere = entry.source != nullptr && state_of(source, answer[source]) == State::converted;
+  if (!is_elsewhere && takers.useless[answer[source] % strategies(source)]) return false;
   if (here.kind == VariableKind::fork) return recomputation.makes(here.value) || recomputation.values_converted.contains(here.value);
   if (is_view(variable)) return recomputation.runs(here.node);
-  const auto takers = sources_.find({variable, nullptr});
-  return takers != sources_.end() && std::ranges::any_of(takers->second.edges, [&](const ProblemEdge* edge) {
-    return recomputation.converts(kept_.variables[edge->to].node, edge->to_port);
-  });
+  return std::ranges::any_of(takers.edges, [&](const ProblemEdge* edge) { return recomputation.converts(kept_.variables[edge->to].node, edge->to_port); });
 }
 
 std::optional<std::vector<std::uint32_t>> JointSpace::answer(std::span<const std::uint32_t> layouts, const Recomputation& recomputation) const {
@@ -309,7 +311,7 @@ std::optional<std::vector<std::uint32_t>> JointSpace::answer(std::span<const std
     const bool runs = may_run_[i] && (is_op ? recomputation.runs(kept_.variables[i].node) : state_of(edge->from, made[edge->from]) == State::again);
     const auto each = static_cast<std::uint32_t>(strategies(i));
     if (runs) made[i] += each;
-    else if (converts_[i] && is_converted(i, recomputation)) made[i] += each * (states(i).count() - 1);
+    else if (converts_[i] && is_converted(i, recomputation, made)) made[i] += each * (states(i).count() - 1);
   }
   return completed(made);
 }

@@ -57,7 +57,7 @@ class JointSpace {
   // An answer whose first values are those of the problem's variables: the others follow from them. Nothing where these contradict each other.
   [[nodiscard]] std::optional<std::vector<std::uint32_t>> completed(std::span<const std::uint32_t> variables) const;
 
-  // The answer of a choice where this runs again.
+  // The answer of a choice where this runs again; without what is converted again so that no less is kept for that.
   [[nodiscard]] std::optional<std::vector<std::uint32_t>> answer(std::span<const std::uint32_t> layouts, const Recomputation& recomputation) const;
 
  private:
@@ -96,10 +96,12 @@ class JointSpace {
     const ProblemEdge* source = nullptr;
     auto operator<=>(const Entry&) const = default;
   };
-  // Who takes for its backward what is converted again, and the shares of it, as it is kept, that they hold.
+  // Who takes for its backward what is converted again, and the shares of it, as it is kept, that they hold. By strategy of whoever has it so: whether that is no less than
+  // any of them takes, and is not in the space.
   struct Takers {
     std::vector<const ProblemEdge*> edges;
     std::vector<Share> shares;
+    std::vector<bool> useless = {};
   };
 
   [[nodiscard]] std::size_t strategies(std::uint32_t variable) const { return kept_.space.nodes[variable].costs.size(); }
@@ -131,20 +133,22 @@ class JointSpace {
   // Whether what a backward takes along an edge is converted again where its maker's state says so.
   [[nodiscard]] bool is_convertible(const ProblemEdge& edge) const;
   [[nodiscard]] bool is_converting(const ProblemEdge& edge) const { return converts_[edge.from] && is_convertible(edge); }
-  [[nodiscard]] Entry entry_of(const ProblemEdge& edge) const;
+  [[nodiscard]] Entry entry_of(std::uint32_t variable) const;
   // Whether a variable with that state does what the one does along whose edge it takes what it hands on.
   [[nodiscard]] bool goes_on(const ProblemEdge& edge) const;
-  [[nodiscard]] bool is_converted(std::uint32_t variable, const Recomputation& recomputation) const;
+  [[nodiscard]] bool is_converted(std::uint32_t variable, const Recomputation& recomputation, std::span<const std::uint32_t> answer) const;
   void add_variables();
   void add_memory();
   void add_saved(std::uint32_t variable, ValueId value, const std::vector<SavedTerm>& terms);
+  void add_taker(const ProblemEdge& edge, std::vector<Share> shares);
   void add_saved_of_made(const ProblemEdge& edge, const std::vector<SavedTerm>& terms);
   [[nodiscard]] std::vector<Share> shares_of(const ProblemEdge& edge, const std::vector<SavedTerm>& terms, std::int32_t until) const;
   void add_kept_for_others();
   void keep_for(const ProblemEdge& edge, const std::vector<Share>& shares);
   void add_sources();
-  void hold_at_maker(std::uint32_t maker, const Takers& takers);
-  void hold_at_source(const Entry& entry, const Takers& takers);
+  void hold_at_maker(std::uint32_t maker, Takers& takers);
+  void hold_at_source(const Entry& entry, Takers& takers);
+  static std::vector<bool> no_less(const Bytes& kept, std::int64_t taken);
   [[nodiscard]] std::int64_t most_taken(const Takers& takers) const;
   void hold(std::uint32_t node, std::int32_t begin, std::int32_t end, Bytes bytes);
   std::uint32_t add_node(std::string name, std::size_t values);
@@ -162,7 +166,6 @@ class JointSpace {
   std::vector<std::uint32_t> variable_of_;          // by node
   std::vector<bool> asked_;                         // by value
   std::vector<bool> may_run_, converts_;            // by variable: whether it has these states
-  std::map<std::uint32_t, std::vector<bool>> useless_;    // by maker, of its strategies: converting again what it makes holds no less
   std::map<Entry, Takers> sources_;
   std::vector<std::int32_t> latest_, earliest_;     // by variable of an op that may run again: when it does
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::vector<Ticks>>, std::uint32_t> ties_;
