@@ -323,6 +323,7 @@ class Writer {
       if (forward_.statements[i].results.empty()) continue;  // leaves something in a buffer
       forward_.statements[i].node = node.name;
       if (again) forward_.statements[i].again = again_.begin[id];
+      if (again && is_copied_by_user(node)) forward_.statements[i].text += ".contiguous()";
     }
     called_.insert(id);
     const NodeBackward& backward = input_.plan->model.backward->memory.nodes[id];
@@ -333,6 +334,16 @@ class Writer {
     for (std::size_t i = 0; again && i < node.results.size() && i < call.results.size(); ++i) {
       if (again_.makes(node.results[i])) forward_.made_again.insert(call.results[i]);
     }
+  }
+
+  // Of what does not lie row by row F.linear makes a copy, and keeps that, whatever is made again.
+  [[nodiscard]] bool is_copied_by_user(const Node& node) const {
+    if (node.op != "aten.transpose.int" && node.op != "aten.permute") return false;
+    for (NodeId id = 0; id < graph().nodes.size(); ++id) {
+      const Node& user = graph().nodes[id];
+      if (user.op == "aten.linear" && user.operands[0].value == node.results[0] && !again_.runs(id)) return true;
+    }
+    return false;
   }
 
   Status check_again() const {
