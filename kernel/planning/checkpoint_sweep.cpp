@@ -20,8 +20,8 @@ constexpr std::size_t kLastPower = 9;  // of 1 + α
 // Of one plan: plans of schedules that are lowered, to find the most that fits and of less, and how often the solver of chains is asked for either.
 constexpr std::size_t kMostSchedules = 6, kMostOfLess = 3;
 constexpr int kMostAsked = 12;
-constexpr std::int64_t kNearEnough = 200;  // such a part of a chain's budget
-constexpr double kSlower = 1.05;           // than the best so far: nothing between is tried
+constexpr std::int64_t kNearEnough = 200, kFirstLess = 32;  // such parts of what a chain could let go
+constexpr double kSlower = 1.05;  // than the best so far: nothing between is tried
 constexpr std::int64_t kWorkOfPlan = 200'000'000;
 
 class Sweep {
@@ -89,6 +89,7 @@ class Sweep {
     const std::vector<std::uint32_t>& choice;
     double factor = 1;
     Chain chain;
+    std::int64_t may_go = 0;            // bytes of it: all that its stages save
     std::map<Names, Tried> tried = {};  // by what runs again
     int asked = 0;                      // of the solver
     // Budgets of the chain: the most that is known to fit, if any does, and the least that is known not to.
@@ -118,6 +119,7 @@ class Sweep {
       const Result<ChainReplay> everything = replay(plan.chain, keep_everything(plan.chain));
       if (!everything) return everything.error();
       plan.too_much = everything->peak_bytes;
+      for (const ChainStage& stage : plan.chain.stages) plan.may_go += stage.saved_bytes;
       if (Status status = find_most(plan, plan.too_much - over); !status) return status;
       if (plan.fits == 0) continue;
       if (Status status = try_less(plan); !status) return status;
@@ -127,7 +129,9 @@ class Sweep {
 
   // The largest budget of the chain whose plan fits, about: from this one on.
   Status find_most(SweptPlan& plan, std::int64_t asked) {
-    const std::int64_t near = plan.too_much / kNearEnough;
+    const std::int64_t near = plan.may_go / kNearEnough;
+    // By so much less is asked for where a plan is over, if it is over by less than that; then by twice as much.
+    std::int64_t less = plan.may_go / kFirstLess;
     bool is_least = false;  // what is asked for
     while (plan.may_ask(kMostSchedules) && asked < plan.too_much) {
       const Result<Tried> tried = ask(plan, asked);
@@ -141,7 +145,8 @@ class Sweep {
       if (tried->excess > 0) {
         if (is_least) break;
         plan.too_much = std::min(asked, tried->peak_bytes);
-        asked = plan.fits > 0 ? plan.fits + (plan.too_much - plan.fits) / 2 : asked - std::max(tried->excess, asked / 8);
+        asked = plan.fits > 0 ? plan.fits + (plan.too_much - plan.fits) / 2 : asked - std::max(tried->excess, less);
+        less *= 2;
       } else {
         plan.fits = asked;
         is_least = false;
@@ -164,7 +169,7 @@ class Sweep {
     if (!least) return least.error();
     if (least->excess > 0 || least->rank.first > kSlower * plan.best.first) return Done{};
     Rank of_low = least->rank, of_high = plan.best;
-    while (plan.may_ask(most) && high - low > plan.fits / kNearEnough) {
+    while (plan.may_ask(most) && high - low > plan.may_go / kNearEnough) {
       const std::int64_t middle = low + (high - low) / 2;
       const Result<Tried> tried = ask(plan, middle);
       if (!tried) return tried.error();

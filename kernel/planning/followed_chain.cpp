@@ -91,35 +91,30 @@ Result<FollowedChains> FollowedChains::make(const RecomputeWish& wish) {
   Result<Problem> all = wish.problem_with(wish.recompute_pins.applied_to(recomputable_blocks(model)));
   if (!all) return all.error();
   ModelChain chain = cut_at_blocks(model, all->recomputation, linearize(model, wish.input.ops));
-  return FollowedChains(wish, std::move(chain), *std::move(all));
+  ValueMakers makers = value_makers(chain, wish.input.graph(), all->recomputation);
+  return FollowedChains(wish, std::move(chain), std::move(makers), *std::move(all));
 }
 
-std::vector<NodeId> FollowedChains::makers() const {
-  std::vector<NodeId> nodes;
-  for (const ModelStage& stage : model_.stages) {
-    for (const ValueId value : stage.results) {
-      const NodeId maker = wish_->input.graph().values[model_.owner[value]].producer;
-      if (maker != kNoId) nodes.push_back(maker);
-    }
+void FollowedChains::leave_out_makers(std::vector<bool>& ops) const {
+  for (const std::vector<NodeId>& of_stage : makers_) {
+    for (const NodeId maker : of_stage) ops[maker] = false;
   }
-  return nodes;
 }
 
 Result<FollowedChains> FollowedChains::keeping_values() const {
   std::vector<bool> ops = all_.recomputation.runs_again;
   ops.resize(wish_->input.graph().nodes.size(), false);
-  for (const NodeId maker : makers()) ops[maker] = false;
+  leave_out_makers(ops);
   Result<Problem> all = wish_->problem_with(wish_->recompute_pins.applied_to(recomputed_names(wish_->input.model, ops)));
   if (!all) return all.error();
-  FollowedChains made(*wish_, model_, *std::move(all));
+  FollowedChains made(*wish_, model_, makers_, *std::move(all));
   made.keeps_values_ = true;
   return made;
 }
 
 ScheduledOps FollowedChains::ops_of(std::span<const ChainOperation> schedule, const Chain& chain, std::int64_t spare_bytes) const {
-  ScheduledOps ops = ops_of_schedule(model_, wish_->input.graph(), schedule, chain, spare_bytes);
-  if (!keeps_values_) return ops;
-  for (const NodeId maker : makers()) ops.run_again[maker] = false;
+  ScheduledOps ops = ops_of_schedule(model_, makers_, schedule, chain, spare_bytes);
+  if (keeps_values_) leave_out_makers(ops.run_again);
   return ops;
 }
 

@@ -1,5 +1,7 @@
 #include "schedule_ops.h"
 
+#include <algorithm>
+
 namespace meshwright {
 
 namespace {
@@ -27,27 +29,42 @@ std::vector<StageRuns> runs_of(std::size_t stages, std::span<const ChainOperatio
   return runs;
 }
 
+// Whether an op makes something else that a plan could let go than storages of a stage's results.
+bool makes_more(const ModelChain& model, const Node& maker, const ModelStage& stage, const Recomputation& again) {
+  return std::ranges::any_of(maker.results, [&](ValueId made) {
+    return again.makes(made) && std::ranges::none_of(stage.results, [&](ValueId value) { return model.owner[value] == model.owner[made]; });
+  });
+}
+
 }  // namespace
 
-ScheduledOps ops_of_schedule(const ModelChain& model, const Graph& graph, std::span<const ChainOperation> schedule, const Chain& chain, std::int64_t spare_bytes) {
+ValueMakers value_makers(const ModelChain& model, const Graph& graph, const Recomputation& again) {
+  ValueMakers made(model.stages.size());
+  for (std::size_t s = 0; s < model.stages.size(); ++s) {
+    for (const ValueId value : model.stages[s].results) {
+      const NodeId maker = graph.values[model.owner[value]].producer;
+      if (maker != kNoId && !makes_more(model, graph.nodes[maker], model.stages[s], again)) made[s].push_back(maker);
+    }
+  }
+  return made;
+}
+
+ScheduledOps ops_of_schedule(const ModelChain& model, const ValueMakers& makers, std::span<const ChainOperation> schedule, const Chain& chain, std::int64_t spare_bytes) {
   const std::vector<StageRuns> runs = runs_of(model.stages.size(), schedule);
   ScheduledOps made;
-  made.run_again.assign(graph.nodes.size(), false);
+  made.run_again.assign(model.stage_of.size(), false);
   for (std::size_t s = 0; s < runs.size(); ++s) {
     if (runs[s].forwards < 2) continue;
     ++made.stages;
     if (runs[s].forwards > 2) ++made.more_than_twice;
     for (const NodeId id : model.stages[s].nodes) made.run_again[id] = true;
-    if (s + 1 == runs.size()) continue;
+    if (makers[s].empty()) continue;
     if (runs[s + 1].lets_input_go) {
       const std::int64_t bytes = chain.stages[s + 1].input_bytes;
       if (bytes == 0 || bytes > spare_bytes) continue;  // what takes nothing is kept anyway
       spare_bytes -= bytes;
     }
-    for (const ValueId value : model.stages[s].results) {
-      const NodeId maker = graph.values[model.owner[value]].producer;
-      if (maker != kNoId) made.run_again[maker] = false;
-    }
+    for (const NodeId maker : makers[s]) made.run_again[maker] = false;
   }
   return made;
 }

@@ -28,7 +28,7 @@ struct Row {
     }
   }
   [[nodiscard]] std::vector<NodeId> again(const ChainSchedule& schedule, std::int64_t spare = 0) const {
-    const ScheduledOps ops = ops_of_schedule(chain, graph, schedule, bytes, spare);
+    const ScheduledOps ops = ops_of_schedule(chain, value_makers(chain, graph, all), schedule, bytes, spare);
     std::vector<NodeId> nodes;
     for (NodeId id = 0; id < graph.nodes.size(); ++id) {
       if (ops.run_again[id]) nodes.push_back(id);
@@ -38,6 +38,7 @@ struct Row {
 
   Graph graph;
   ModelChain chain;
+  Recomputation all;  // that may run again
   Chain bytes;
 };
 
@@ -78,13 +79,27 @@ TEST(ScheduleOps, WhatTheBudgetSparesIsHeld) {
 
 TEST(ScheduleOps, CountsStagesThatAPlanRunsLessOften) {
   const Row row;
-  const ScheduledOps ops = ops_of_schedule(row.chain, row.graph,
+  const ScheduledOps ops = ops_of_schedule(row.chain, value_makers(row.chain, row.graph, row.all),
                                            ChainSchedule{{Kind::forward_keep_input, 0}, {Kind::forward_keep_nothing, 1}, {Kind::forward_keep_all, 2}, {Kind::backward, 2},
                                                          {Kind::forward_keep_input, 0}, {Kind::forward_keep_all, 1},     {Kind::backward, 1},
                                                          {Kind::forward_keep_all, 0},   {Kind::backward, 0}},
                                            row.bytes, 0);
   EXPECT_EQ(ops.stages, 2U);
   EXPECT_EQ(ops.more_than_twice, 1U);
+}
+
+// b0 also makes what a plan lets go: the value behind its stage is held, and it runs again all the same.
+TEST(ScheduleOps, WhatMakesMoreThanTheHeldValueIsMadeAgain) {
+  Row row;
+  row.graph.values.push_back({"places", {DType::int64, {4}}, 1, false});
+  row.graph.nodes[1].results.push_back(7);
+  row.chain.owner.push_back(7);
+  const ChainSchedule schedule = {{Kind::forward_keep_input, 0}, {Kind::forward_keep_input, 1}, {Kind::forward_keep_all, 2}, {Kind::backward, 2},
+                                  {Kind::forward_keep_all, 1},   {Kind::backward, 1},           {Kind::forward_keep_all, 0}, {Kind::backward, 0}};
+  EXPECT_EQ(row.again(schedule), (std::vector<NodeId>{0, 2})) << "nobody asks for the places";
+  row.all = {std::vector<bool>(6, true), std::vector<bool>(8, false), std::vector<NodeId>(6, 5), {}, {}};
+  row.all.made_again[7] = true;
+  EXPECT_EQ(row.again(schedule), (std::vector<NodeId>{0, 1, 2}));
 }
 
 // What makes a value that is a view is what makes the storage.

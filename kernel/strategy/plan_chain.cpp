@@ -16,12 +16,10 @@ namespace {
 class ChainBuilder {
  public:
   ChainBuilder(const ProblemInput& input, const Problem& problem, const ModelChain& model, std::span<const std::uint32_t> choice, const Recomputation* again)
-      : input_(input), problem_(problem), model_(model), choice_(choice), again_(again), values_(model.stages.size()), saved_(model.stages.size()), windows_(model.stages.size()) {
+      : input_(input), problem_(problem), model_(model), choice_(choice), again_(again), values_(model.stages.size()), saved_(model.stages.size()), kept_bytes_(model.stages.size(), 0),
+        windows_(model.stages.size()) {
     chain_.stages.resize(model.stages.size());
     find_stages();
-    for (NodeId id = 0; again != nullptr && id < graph().nodes.size(); ++id) {
-      if (again->runs(id)) last_again_ = std::max(last_again_, model.stage_of[id]);
-    }
   }
 
   Chain run() {
@@ -32,6 +30,7 @@ class ChainBuilder {
     for (std::uint32_t i = 0; i < problem_.variables.size(); ++i) add_saved(i);
     add_up_saved();
     for (std::uint32_t s = 0; s < chain_.stages.size(); ++s) add_overheads(s);
+    add_kept();
     return std::move(chain_);
   }
 
@@ -94,7 +93,9 @@ class ChainBuilder {
     const EdgePrices& prices = *problem_.edge_prices;
     const EdgePrices::OfEdge& of_edge = prices.edges[e];
     const PortLayouts &from = chosen(edge.from).result(edge.from_port), &to = chosen(edge.to).operand(edge.to_port);
-    stage.forward_communication_ticks += prices.between(of_edge.value, from.value, to.value).ticks;
+    const bool converts_again = again_ != nullptr && variable(edge.to).kind == VariableKind::node && again_->runs(variable(edge.to).node);
+    ChainStage& forward = converts_again ? chain_.stages[stage_of_[edge.to]] : stage;
+    forward.forward_communication_ticks += prices.between(of_edge.value, from.value, to.value).ticks;
     if (of_edge.has_gradient) stage.backward_communication_ticks += prices.between(of_edge.gradient, to.gradient, from.gradient).ticks;
   }
 
@@ -117,23 +118,27 @@ class ChainBuilder {
   }
 
   // Whether a plan could let go of what it holds of a value.
-  [[nodiscard]] bool can_go(std::uint32_t stage, ValueId id) const {
-    return again_ == nullptr || stage > last_again_ || again_->makes(id) || again_->makes(model_.owner[id]);
-  }
+  [[nodiscard]] bool can_go(ValueId id) const { return again_ == nullptr || again_->makes(id) || again_->makes(model_.owner[id]); }
   // The same of an operand: where the op runs again, a copy of a value that is kept is made again too.
   [[nodiscard]] bool can_go(NodeId user, ValueId id, const Layout& layout) const {
-    if (can_go(model_.stage_of[user], id)) return true;
+    if (can_go(id)) return true;
     const auto yielded = yielded_.find(id);
     const std::int64_t bytes = bytes_of(layout, id);
-    return again_->runs(user) && yielded != yielded_.end() && bytes != bytes_of(yielded->second.value, id) && !kept_.contains({model_.owner[id], bytes});
+    return again_->runs(user) && yielded != yielded_.end() && bytes != bytes_of(yielded->second.value, id) && !kept_values_.contains({model_.owner[id], bytes});
   }
 
-  void save(std::uint32_t stage, ValueId id, const Layout& layout) {
+  void save(std::uint32_t stage, ValueId id, const Layout& layout, bool can_go) {
     const ValueId owner = model_.owner[id];
     const NodeId maker = graph().values[owner].producer;
     if (maker == kNoId || model_.is_common[maker]) return;
     const std::pair copy{owner, bytes_of(layout, id)};
+    if (!can_go) return keep(stage, copy);
     if (stage == 0 || !values_[stage - 1].contains(copy)) saved_[stage].insert(copy);
+  }
+
+  // From the stage's forward on, to its backward, whatever is chosen.
+  void keep(std::uint32_t stage, const Copies::value_type& copy) {
+    if (kept_.insert(copy).second) kept_bytes_[stage] += copy.second;
   }
 
   void add_values() {
@@ -141,7 +146,9 @@ class ChainBuilder {
       ChainStage& next = chain_.stages[s + 1];
       for (const ValueId id : model_.stages[s].results) {
         const PortLayouts& layouts = yielded_.at(id);
-        (can_go(s, id) ? values_[s] : kept_).emplace(model_.owner[id], bytes_of(layouts.value, id));
+        const std::pair copy{model_.owner[id], bytes_of(layouts.value, id)};
+        (can_go(id) ? values_[s] : kept_values_).insert(copy);
+        if (!can_go(id)) keep(s, copy);
         if (!has_gradient(input_.model, id)) continue;
         next.input_gradient_bytes += local_bytes(layouts.gradient, input_.atoms().values[id], input_.mesh, size_bytes(graph().type(id).dtype));
       }
@@ -154,11 +161,13 @@ class ChainBuilder {
     const Node& node = graph().nodes[variable(i).node];
     const NodeBackward& backward = input_.model.backward->memory.nodes[variable(i).node];
     for (std::uint32_t port = 0; port < node.results.size(); ++port) {
-      if (backward.saves_result[port] && can_go(stage_of_[i], node.results[port])) save(stage_of_[i], node.results[port], chosen(i).result(port).value);
+      if (backward.saves_result[port]) save(stage_of_[i], node.results[port], chosen(i).result(port).value, can_go(node.results[port]));
     }
     for (std::uint32_t port = 0; port < node.operands.size(); ++port) {
-      if (!backward.saves_operand[port] || !can_go(variable(i).node, node.operands[port].value, chosen(i).operand(port).value)) continue;
-      save(stage_of_[i], node.operands[port].value, chosen(i).operand(port).value);
+      if (!backward.saves_operand[port]) continue;
+      const ValueId value = node.operands[port].value;
+      const Layout& layout = chosen(i).operand(port).value;
+      save(stage_of_[i], value, layout, can_go(variable(i).node, value, layout));
     }
   }
 
@@ -195,17 +204,26 @@ class ChainBuilder {
     stage.backward_overhead_bytes = std::max<std::int64_t>(0, most_within(last - last_at, last - first_at + 1) - stage.input_gradient_bytes - next_gradient);
   }
 
+  void add_kept() {
+    std::int64_t kept = 0;
+    for (std::uint32_t s = 0; s < chain_.stages.size(); ++s) {
+      kept += kept_bytes_[s];
+      chain_.stages[s].forward_overhead_bytes += kept;
+      chain_.stages[s].backward_overhead_bytes += kept;
+    }
+  }
+
   const ProblemInput& input_;
   const Problem& problem_;
   const ModelChain& model_;
   const std::span<const std::uint32_t> choice_;
   const Recomputation* again_;
-  std::uint32_t last_again_ = 0;  // the last stage in which something runs again
   Chain chain_;
   std::vector<std::uint32_t> stage_of_;  // by variable
   std::map<ValueId, PortLayouts> yielded_;  // by value
   std::vector<Copies> values_, saved_;   // by stage: the chain's value behind it, and all that backwards take
-  Copies kept_;                          // what the chain's values are that no plan lets go
+  Copies kept_values_, kept_;            // what the chain's values are that no plan lets go; with all else that none does
+  std::vector<std::int64_t> kept_bytes_; // of these, by the first stage that has them
   std::vector<Window> windows_;          // by stage
 };
 

@@ -27,8 +27,8 @@ Result<PlanOutcome> plan_by(const std::string& checkpoint, std::int64_t budget, 
 }
 
 // Of what the plan of the least objective holds.
-std::int64_t part_of_the_fastest(double share) {
-  const Result<PlanOutcome> fastest = plan_by("none", 0, {"search.step_rounds=0"});
+std::int64_t part_of_the_fastest(double share, const std::string& model = "gpt2_deep_tiny") {
+  const Result<PlanOutcome> fastest = plan_by("none", 0, {"search.step_rounds=0"}, model);
   EXPECT_TRUE(fastest && fastest->plan);
   return static_cast<std::int64_t>(share * static_cast<double>(fastest->plan->peak_bytes));
 }
@@ -75,6 +75,17 @@ TEST_P(CheckpointSweep, FitsWhereABudgetBinds) {
     test::expect_verifies(*program, 3);
   }
   EXPECT_GE(chosen, 1);
+}
+
+// A VGG has blocks of single ops, whose values are kept. What can be let go are the places of its maxima and the masks of its dropouts.
+TEST_P(CheckpointSweep, LetsGoWhatAnOpMakesBesideTheValueThatIsKept) {
+  const std::int64_t budget = part_of_the_fastest(0.94, "vgg_tiny");
+  const std::vector<std::string> by_objective = {"search.step_rounds=0"};
+  const Result<PlanOutcome> without = plan_by("none", budget, by_objective, "vgg_tiny"), with = plan_by(GetParam(), budget, by_objective, "vgg_tiny");
+  ASSERT_TRUE(without && without->plan && with && with->plan);
+  EXPECT_FALSE(with->plan->recomputed.empty());
+  EXPECT_LT(with->plan->step_seconds, 0.95 * without->plan->step_seconds);
+  EXPECT_LE(with->plan->peak_bytes, budget);
 }
 
 TEST_P(CheckpointSweep, ChangesNothingWhereNoneBinds) {

@@ -29,13 +29,7 @@ class FollowedChain : public testing::TestWithParam<const char*> {
     return given;
   }
 
-  [[nodiscard]] std::size_t last_again() const {
-    std::size_t last = 0;
-    for (NodeId id = 0; id < model_.graph->nodes.size(); ++id) {
-      if (again_.recomputation.runs(id)) last = chains_.model().stage_of[id];
-    }
-    return last;
-  }
+  static std::int64_t peak_of_everything(const Chain& chain) { return replay(chain, keep_everything(chain)).value().peak_bytes; }
 
   const ModelAnalysis model_;
   const Mesh mesh_ = plain_mesh({2, 2});
@@ -95,15 +89,29 @@ TEST_P(FollowedChain, HoldsNothingForWhatIsKeptAnyway) {
     const std::vector<ValueId>& results = chains_.model().stages[s].results;
     const bool can_go = std::ranges::any_of(results, [&](ValueId id) { return again_.recomputation.makes(id); });
     if (can_go) continue;
-    // Behind the last block all is held when most is, and counts.
-    EXPECT_TRUE(s > last_again() || chain.stages[s + 1].input_bytes == 0) << s;
+    EXPECT_EQ(chain.stages[s + 1].input_bytes, 0) << s;
     free += chain.stages[s + 1].input_bytes == 0 ? 1 : 0;
   }
   EXPECT_GE(free, 2);
   EXPECT_LE(saved, all_saved);
 }
 
-INSTANTIATE_TEST_SUITE_P(, FollowedChain, testing::Values("gpt2_tiny", "llama_tiny", "bert_tiny", "vit_tiny", "clip_tiny", "t5_tiny"),
+// What is kept anyway is held all the same while others run, so a chain holds most where its plan does. Were it left out, a solver would make room for a stage's
+// overhead at a time when little is held.
+TEST_P(FollowedChain, HoldsMostWhereThePlanDoes) {
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    SCOPED_TRACE(seed);
+    const std::vector<std::uint32_t> choice = draw_choice(problem_, seed).value();
+    const std::int64_t most = peak_of_everything(chain_of(input_, problem_, chains_.model(), choice));
+    for (const FollowedChains& chains : {chains_, chains_.keeping_values().value()}) {
+      const Chain chain = chains.of(choice);
+      ASSERT_TRUE(validate(chain).ok()) << validate(chain).error().message;
+      EXPECT_EQ(peak_of_everything(chain), most);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, FollowedChain, testing::Values("gpt2_tiny", "llama_tiny", "bert_tiny", "vit_tiny", "clip_tiny", "t5_tiny", "vgg_tiny"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -29,9 +29,10 @@ namespace meshwright {
 // What parameters hold is no part of it. `chain` is that of the model, which has a backward, and `problem` was built of
 // `input`.
 //
-// With `again`, all that a plan of ours could run again, bytes are of what such a plan could let go: values that it makes
-// again, and copies that its ops take of others in another layout. What is kept whatever is chosen has none, except behind
-// the last stage in which anything runs again: that is held where most is.
+// With `again`, all that a plan of ours could run again, values and what is saved are of what such a plan could let go:
+// values that it makes again, and copies that its ops take of others in another layout. What is kept whatever is chosen, of
+// this stage and of those before it, is part of the overheads: it is held while the stage's forward or backward runs, so
+// that a chain holds most when its plan does. What converts an operand of an op that may run again is of that op's stage.
 MESHWRIGHT_API Chain chain_of(const ProblemInput& input, const Problem& problem, const ModelChain& chain,
                               std::span<const std::uint32_t> choice, const Recomputation* again = nullptr);
 
