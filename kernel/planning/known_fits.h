@@ -16,7 +16,17 @@ namespace meshwright {
 class KnownFits {
  public:
   // A choice of a problem, or of a copy of it, where these blocks and ops run again, within a budget.
-  using Key = std::tuple<std::shared_ptr<const EdgePrices>, std::vector<std::string>, std::int64_t, std::vector<std::uint32_t>>;
+  struct Key {
+    std::weak_ptr<const EdgePrices> problem;  // which one it is, also once it is gone
+    std::vector<std::string> again;
+    std::int64_t budget = 0;
+    std::vector<std::uint32_t> choice;
+
+    bool operator<(const Key& other) const {
+      if (problem.owner_before(other.problem) || other.problem.owner_before(problem)) return problem.owner_before(other.problem);
+      return std::tie(again, budget, choice) < std::tie(other.again, other.budget, other.choice);
+    }
+  };
   static Key key_of(const ProblemInput& input, const Problem& problem, const std::vector<std::uint32_t>& choice, std::int64_t budget) {
     return {problem.edge_prices, input.recomputed, budget, choice};
   }
@@ -28,7 +38,7 @@ class KnownFits {
   }
   // It is, for all steps up to that.
   void refuse(const Key& key, double up_to_seconds) {
-    if (std::get<0>(key) == nullptr) return;  // nothing says which problem it is
+    if (key.problem.expired()) return;  // nothing says which problem it is
     double& known = refused_.try_emplace(key, up_to_seconds).first->second;
     known = std::max(known, up_to_seconds);
   }
