@@ -34,12 +34,7 @@ class Lowering {
     Result<Recomputation> again = recomputation(plan_.model, plan_.recomputed);
     if (!again) return again.error();
     again_ = std::move(*again);
-    something_runs_before_.assign(graph_.nodes.size(), false);
-    for (const NodeId first : again_.begin) {
-      if (first != kNoId) something_runs_before_[first] = true;
-    }
     copies_.set_keepers(keepers(plan_.model, again_));
-    program_.instructions.reserve(3 * graph_.nodes.size());
     add_parameters();
     run_microbatch();
     if (missing_) return *missing_;
@@ -81,7 +76,6 @@ class Lowering {
 
   // The forward of a block whose backward begins with this node. What its ops take in another layout than it was kept in, they convert once more.
   void run_again_before(NodeId first) {
-    if (!something_runs_before_[first]) return;
     const std::vector<NodeId> nodes = again_.nodes_before(first);
     const Copies::Conversions kept = copies_.forget_operands(graph_, nodes, again_);  // of the forward, for the backward of what does not run again
     const std::size_t before = program_.instructions.size();
@@ -481,7 +475,6 @@ class Lowering {
   Program program_;
   Copies copies_{index_, program_};
   Recomputation again_;
-  std::vector<bool> something_runs_before_;  // by node: again, before its backward
   Phase phase_ = Phase::forward;
   std::string serves_;                    // Instruction::node of what is added now
   NamedValues named_{program_};
