@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "plan_notes.h"
+#include "program/step_times.h"
 #include "search_settings.h"
 
 namespace meshwright {
@@ -11,6 +12,7 @@ namespace meshwright {
 namespace {
 
 constexpr std::int64_t kMostBuckets = 16;  // in the place of one
+constexpr double kAnyStep = std::numeric_limits<double>::infinity();
 constexpr double kWorthRoom = 0.001;       // of the step, in which computing waits for communication
 // Near the least that any plan holds an exact search takes long. The bound is that of the first one: those behind it have half as much
 // work each time. And a refusal names any small plan.
@@ -22,13 +24,12 @@ void keep_smaller(std::optional<FittedPlan>& smallest, FittedPlan plan) {
 
 // The time line in the buckets that make the step shortest, which the program has then. Smaller ones travel sooner and pay more latency: halves, as
 // long as they help.
-Result<Timeline> in_best_buckets(Program& program, const ProblemInput& input) {
-  const std::vector<Work> works = works_of(program, input.ops);
-  Result<Timeline> best = make_timeline(program, works, input.profile);
+Result<Timeline> in_best_buckets(Program& program, StepTimes& times, const CostProfile& profile) {
+  Result<Timeline> best = times.draw();
   const std::int64_t whole = program.bucket_bytes;
-  for (std::int64_t bytes = std::min(whole, input.profile.parameter_bytes) / 2; best && bytes >= whole / kMostBuckets; bytes /= 2) {
+  for (std::int64_t bytes = std::min(whole, profile.parameter_bytes) / 2; best && bytes >= whole / kMostBuckets; bytes /= 2) {
     const std::int64_t before = std::exchange(program.bucket_bytes, bytes);
-    Result<Timeline> smaller = make_timeline(program, works, input.profile);
+    Result<Timeline> smaller = times.draw();
     if (smaller && smaller->step_seconds >= best->step_seconds) {
       program.bucket_bytes = before;
       break;
@@ -41,40 +42,68 @@ Result<Timeline> in_best_buckets(Program& program, const ProblemInput& input) {
 }  // namespace
 
 Result<FittedPlan> FittedSolver::fit(const ProblemInput& input, const Problem& problem, Assignment assignment, std::int64_t budget, double wanted_seconds) const {
+  Result<std::optional<FittedPlan>> fitted = fit(input, problem, std::move(assignment), budget, wanted_seconds, Wanted::any);
+  if (!fitted) return fitted.error();
+  const bool fits = (*fitted)->no_program.empty() && excess_bytes((*fitted)->plan, budget) <= 0;
+  known_->refuse(KnownFits::key_of(input, problem, (*fitted)->assignment.choice, budget), std::min(wanted_seconds, fits ? (*fitted)->plan.step_seconds : kAnyStep));
+  return std::move(**fitted);
+}
+
+Result<std::optional<FittedPlan>> FittedSolver::fit_shorter(const ProblemInput& input, const Problem& problem, Assignment assignment, std::int64_t budget,
+                                                            double than_seconds) const {
+  const KnownFits::Key key = KnownFits::key_of(input, problem, assignment.choice, budget);
+  if (known_->is_refused(key, than_seconds)) return std::optional<FittedPlan>();
+  Result<std::optional<FittedPlan>> fitted = fit(input, problem, std::move(assignment), budget, than_seconds, Wanted::shorter);
+  if (fitted) known_->refuse(key, *fitted ? (*fitted)->plan.step_seconds : than_seconds);
+  return fitted;
+}
+
+Result<std::optional<FittedPlan>> FittedSolver::fit(const ProblemInput& input, const Problem& problem, Assignment assignment, std::int64_t budget, double wanted_seconds,
+                                                    Wanted wanted) const {
+  const auto is_unwanted = [&](const Timeline& times) { return wanted == Wanted::shorter && times.step_seconds >= wanted_seconds; };
   Result<Plan> plan = make_plan(input, problem, assignment);
   if (!plan) return plan.error();
   FittedPlan fitted{std::move(assignment), std::move(*plan), {}, ""};
   Result<Program> program = lower_(fitted.plan);
   if (!program) {
+    if (wanted == Wanted::shorter) return std::optional<FittedPlan>();
     fitted.no_program = program.error().message;
     // Nothing is known of its tensors, and each axis is taken to have a communicator.
     if (device_.cluster)
       fitted.plan.memory =
           memory_account(*device_.cluster, {fitted.plan.peak_bytes}, static_cast<std::int64_t>(input.mesh.rank()));
-    return fitted;
+    return std::optional(std::move(fitted));
   }
-  add_memory(*program, fitted);
-  Result<Timeline> times = in_best_buckets(*program, input);
+  Result<StepTimes> clock = StepTimes::make(*program, input.ops, input.profile);
+  if (!clock) return clock.error();
+  Result<Timeline> times = in_best_buckets(*program, *clock, input.profile);
   if (!times) return times.error();
-  fitted.plan.bucket_bytes = program->bucket_bytes;
   const double waits = times->waits_before_updates;
-  if (waits > kWorthRoom * times->step_seconds && times->step_seconds - waits < wanted_seconds && fitted.plan.peak_bytes < budget) {
+  const bool may_be_sooner = waits > kWorthRoom * times->step_seconds && times->step_seconds - waits < wanted_seconds;
+  if (!may_be_sooner && is_unwanted(*times)) return std::optional<FittedPlan>();
+  fitted.plan.bucket_bytes = program->bucket_bytes;
+  add_memory(*program, fitted);
+  if (may_be_sooner && fitted.plan.peak_bytes < budget) {
     program->bucket_bytes = input.profile.bucket_bytes;
     program->room_bytes = budget;
     place_frees(*program);
-    Result<Timeline> roomy = in_best_buckets(*program, input);
+    clock->frees_were_placed();
+    Result<Timeline> roomy = in_best_buckets(*program, *clock, input.profile);
     if (!roomy) return roomy.error();
-    FittedPlan larger = fitted;
-    larger.plan.bucket_bytes = program->bucket_bytes;
-    larger.plan.room_bytes = budget;
-    add_memory(*program, larger);
-    if (roomy->step_seconds < times->step_seconds && excess_bytes(larger.plan, budget) <= 0) {
-      fitted = std::move(larger);
-      times = std::move(roomy);
+    if (roomy->step_seconds < times->step_seconds && !is_unwanted(*roomy)) {
+      FittedPlan larger{fitted.assignment, fitted.plan, {}, ""};
+      larger.plan.bucket_bytes = program->bucket_bytes;
+      larger.plan.room_bytes = budget;
+      add_memory(*program, larger);
+      if (excess_bytes(larger.plan, budget) <= 0) {
+        fitted = std::move(larger);
+        times = std::move(roomy);
+      }
     }
   }
+  if (wanted == Wanted::shorter && (is_unwanted(*times) || excess_bytes(fitted.plan, budget) > 0)) return std::optional<FittedPlan>();
   add_step(problem, *times, fitted);
-  return fitted;
+  return std::optional(std::move(fitted));
 }
 
 void FittedSolver::add_memory(const Program& program, FittedPlan& fitted) const {

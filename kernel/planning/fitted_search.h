@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -14,6 +15,7 @@
 #include "meshwright/strategy.h"
 #include "meshwright/timeline.h"
 
+#include "known_fits.h"
 #include "search_settings.h"
 
 namespace meshwright {
@@ -93,7 +95,15 @@ class FittedSolver {
   Result<FittedPlan> fit(const ProblemInput& input, const Problem& problem, Assignment assignment, std::int64_t budget,
                          double wanted_seconds = std::numeric_limits<double>::infinity()) const;
 
+  // The same, if it has a program, holds no more than the budget, and its step is shorter than that; else nothing, which takes less work, and none where
+  // this or a fit has said so before.
+  Result<std::optional<FittedPlan>> fit_shorter(const ProblemInput& input, const Problem& problem, Assignment assignment, std::int64_t budget,
+                                                double than_seconds) const;
+
  private:
+  enum class Wanted : std::uint8_t { any, shorter };
+  Result<std::optional<FittedPlan>> fit(const ProblemInput& input, const Problem& problem, Assignment assignment, std::int64_t budget, double wanted_seconds,
+                                        Wanted wanted) const;
   // What the program holds.
   void add_memory(const Program& program, FittedPlan& fitted) const;
   // What the step takes, and a note where the objective says something else.
@@ -103,6 +113,7 @@ class FittedSolver {
   Lower lower_;
   DeviceMemory device_;
   Bound bound_;
+  std::shared_ptr<KnownFits> known_ = std::make_shared<KnownFits>();
 };
 
 // With a plugin's solver, within the limits of `search`. Both outlive it.

@@ -53,7 +53,8 @@ class JointSearch::Impl {
     const auto fit = [&](Assignment answer) {
       choice_ = answer.choice;
       asked_bytes_ = answer.peak_bytes;
-      return plan_of(std::move(answer), std::numeric_limits<double>::infinity());
+      const ProblemInput given = as_planned(answer);
+      return solver_.fit(given, kept_, std::move(answer), wish_.budget);
     };
     Result<FittedSearch> found = solver_.search(wish_.input, asked, wish_.budget, most_work, kMostRounds, fit);
     if (!found) return found.error();
@@ -207,11 +208,11 @@ class JointSearch::Impl {
 
   [[nodiscard]] std::vector<std::string> names_of(const Choice& choice) const { return wish_.recompute_pins.applied_to(joint_.recomputed(choice)); }
 
-  // The plan of an answer, as far as it is simulated: its prices are those of a problem in which nothing runs again.
-  [[nodiscard]] Result<FittedPlan> plan_of(Assignment answer, double wanted_seconds) const {
-    const ProblemInput given = wish_.with(names_of(answer.choice));
+  // What the plan of an answer is of, as far as it is simulated: its prices are those of a problem in which nothing runs again, of which the answer is one then.
+  [[nodiscard]] ProblemInput as_planned(Assignment& answer) const {
+    ProblemInput given = wish_.with(names_of(answer.choice));
     answer.choice = joint_.layouts(answer.choice);
-    return solver_.fit(given, kept_, std::move(answer), wish_.budget, wanted_seconds);
+    return given;
   }
 
   // Rounds as those of StepSearch, in which what runs again is chosen too. Where the space is too large for the work of a round only bounds are raised, by plans of the
@@ -309,10 +310,11 @@ class JointSearch::Impl {
     answer.choice = choice;
     answer.cost = here.cost;
     answer.peak_bytes = here.peak_bytes;
-    Result<FittedPlan> plan = plan_of(std::move(answer), best.plan.step_seconds);
+    const ProblemInput given = as_planned(answer);
+    Result<std::optional<FittedPlan>> plan = solver_.fit_shorter(given, kept_, std::move(answer), wish_.budget, best.plan.step_seconds);
     if (!plan) return plan.error();
-    if (!plan->no_program.empty() || plan->plan.step_seconds >= best.plan.step_seconds || solver_.excess_bytes(plan->plan, wish_.budget) > 0) return Done{};
-    best = std::move(*plan);
+    if (!*plan) return Done{};
+    best = std::move(**plan);
     choice_ = choice;
     return Done{};
   }

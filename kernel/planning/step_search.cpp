@@ -127,9 +127,9 @@ Status StepSearch::simulate(Assignment found) {
   const Evaluation by_objective = evaluate(problem_.space, found.choice);
   found.cost = by_objective.cost;
   found.peak_bytes = by_objective.peak_bytes;
-  Result<FittedPlan> fitted = solver_.fit(input_, problem_, std::move(found), budget_, best_.plan.step_seconds);
+  Result<std::optional<FittedPlan>> fitted = solver_.fit_shorter(input_, problem_, std::move(found), budget_, best_.plan.step_seconds);
   if (!fitted) return fitted.error();
-  return take(std::move(*fitted));
+  return *fitted ? take(std::move(**fitted)) : Status(Done{});
 }
 
 Status StepSearch::take(FittedPlan fitted) {

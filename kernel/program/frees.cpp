@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <map>
+#include <utility>
 
 #include "meshwright/program.h"
 #include "program/waits.h"
@@ -18,33 +18,45 @@ std::vector<bool> kept_values(const Program& program) {
   return kept;
 }
 
-void remove_unused(Program& program) {
-  std::vector<bool> used = kept_values(program);
-  std::vector<Instruction> kept;
-  kept.reserve(program.instructions.size());
+// Which instructions do something that is used. Inputs that nobody uses go.
+std::vector<bool> find_used(Program& program) {
+  std::vector<bool> used = kept_values(program), wanted(program.instructions.size(), false);
   for (std::size_t i = program.instructions.size(); i-- > 0;) {
-    Instruction& instruction = program.instructions[i];
+    const Instruction& instruction = program.instructions[i];
+    if (instruction.kind() == InstructionKind::free) continue;
     const bool effect = instruction.kind() == InstructionKind::update || instruction.kind() == InstructionKind::store_gradient || instruction.message() != nullptr;
-    const bool wanted = std::any_of(instruction.results.begin(), instruction.results.end(), [&](auto id) { return used[id]; });
-    if (!effect && !wanted) continue;
+    wanted[i] = effect || std::any_of(instruction.results.begin(), instruction.results.end(), [&](auto id) { return used[id]; });
+    if (!wanted[i]) continue;
     for (const ProgramOperand& operand : instruction.operands) used[operand.value] = true;
-    kept.push_back(std::move(instruction));
   }
-  std::reverse(kept.begin(), kept.end());
-  program.instructions = std::move(kept);
   std::erase_if(program.inputs, [&](const ProgramInput& input) { return !used[input.value]; });
+  return wanted;
+}
+
+// Without the frees. Nothing is moved where all stays.
+void keep_used(Program& program) {
+  const std::vector<bool> wanted = find_used(program);
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (!wanted[i]) continue;
+    if (count != i) program.instructions[count] = std::move(program.instructions[i]);
+    ++count;
+  }
+  program.instructions.resize(count);
 }
 
 // When each value is freed: in the microbatches in which nobody else takes it over.
 class Lifetimes {
  public:
-  explicit Lifetimes(const Program& program) : program_(program), when_(program.values.size(), When::each), kept_(kept_values(program)) {
+  // `instructions`: of the program.
+  Lifetimes(const Program& program, const std::vector<Instruction>& instructions)
+      : program_(program), instructions_(instructions), when_(program.values.size(), When::each), kept_(kept_values(program)) {
     if (program.order.microbatches == 1) return;
-    for (const Instruction& instruction : program.instructions) {
+    for (const Instruction& instruction : instructions) {
       for (const ProgramValueId result : instruction.results) when_[result] = instruction.when;
     }
     for (const ProgramInput& input : program.inputs) when_[input.value] = When::each;
-    for (const Instruction& instruction : program.instructions) {
+    for (const Instruction& instruction : instructions) {
       if (instruction.kind() == InstructionKind::accumulate && instruction.takes_over()) when_[instruction.operands[0].value] = When::later;
     }
     free_what_only_the_last_one_gives();
@@ -61,7 +73,7 @@ class Lifetimes {
   void free_what_only_the_last_one_gives() {
     std::vector<std::int64_t> given(program_.values.size(), 0);
     for (const ProgramOutput& output : program_.outputs) ++given[output.value];
-    for (const Instruction& instruction : program_.instructions) {
+    for (const Instruction& instruction : instructions_) {
       if (instruction.kind() == InstructionKind::carry) given[instruction.operands[0].value] = 0;
     }
     for (ProgramValueId id = 0; id < given.size(); ++id) {
@@ -72,42 +84,69 @@ class Lifetimes {
   }
 
   const Program& program_;
+  const std::vector<Instruction>& instructions_;
   std::vector<When> when_;
   std::vector<bool> kept_;
 };
 
-}  // namespace
+// What is used last by an instruction, and with which layouts.
+struct Releases {
+  std::size_t behind = 0;  // the instruction
+  std::vector<std::pair<When, ProgramOperand>> values;
+};
 
-void place_frees(Program& program) {
-  std::erase_if(program.instructions, [](const Instruction& i) { return i.kind() == InstructionKind::free; });
-  remove_unused(program);
+// From the last instruction to the first.
+std::vector<Releases> find_releases(const Program& program, const std::vector<Instruction>& instructions) {
   std::vector<bool> dead(program.values.size(), true);  // going backward: not used from here on
-  const Lifetimes lifetimes(program);
-  std::vector<Instruction> placed;
-  placed.reserve(2 * program.instructions.size());
-  for (std::size_t i = program.instructions.size(); i-- > 0;) {
-    Instruction& instruction = program.instructions[i];
-    std::map<When, Instruction> releases;
+  const Lifetimes lifetimes(program, instructions);
+  std::vector<Releases> all;
+  for (std::size_t i = instructions.size(); i-- > 0;) {
+    const Instruction& instruction = instructions[i];
     const auto last_use = [&](ProgramValueId id, const Layout& layout) {
       if (lifetimes.is_kept(id) || !dead[id]) return;
       dead[id] = false;
-      const When when = instruction.phase == Phase::update ? When::each : lifetimes.freed(id);
-      releases[when].operands.push_back({"", id, layout});
+      if (all.empty() || all.back().behind != i) all.push_back({i, {}});
+      all.back().values.push_back({instruction.phase == Phase::update ? When::each : lifetimes.freed(id), {"", id, layout}});
     };
     if (instruction.kind() != InstructionKind::carry) {
       for (const ProgramOperand& operand : instruction.operands) last_use(operand.value, operand.needed);
     }
     for (const ProgramValueId result : instruction.results) last_use(result, program.type(result).layout);
-    for (auto release = releases.rbegin(); release != releases.rend(); ++release) {
-      release->second.action = Free{};
-      release->second.phase = instruction.phase;
-      release->second.when = release->first;
-      placed.push_back(std::move(release->second));
-    }
-    placed.push_back(std::move(instruction));
   }
-  std::reverse(placed.begin(), placed.end());
-  program.instructions = std::move(placed);
+  return all;
+}
+
+// One for each kind of microbatches, in their order.
+void add_frees(const Releases& releases, Phase phase, std::vector<Instruction>& instructions) {
+  for (const When when : {When::each, When::first, When::later, When::earlier, When::last}) {
+    Instruction* release = nullptr;
+    for (const auto& [freed, operand] : releases.values) {
+      if (freed != when) continue;
+      if (release == nullptr) {
+        release = &instructions.emplace_back();
+        release->action = Free{};
+        release->phase = phase;
+        release->when = when;
+      }
+      release->operands.push_back(operand);
+    }
+  }
+}
+
+}  // namespace
+
+void place_frees(Program& program) {
+  keep_used(program);
+  std::vector<Instruction> instructions = std::move(program.instructions);
+  const std::vector<Releases> releases = find_releases(program, instructions);
+  program.instructions.clear();
+  program.instructions.reserve(instructions.size() + releases.size());
+  std::size_t next = releases.size();  // they are found from the last one on
+  for (std::size_t i = 0; i < instructions.size(); ++i) {
+    const Phase phase = instructions[i].phase;
+    program.instructions.push_back(std::move(instructions[i]));
+    for (; next > 0 && releases[next - 1].behind == i; --next) add_frees(releases[next - 1], phase, program.instructions);
+  }
   place_waits(program);
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -30,7 +31,7 @@ class NamedValues {
 
  private:
   Program& program_;
-  std::map<std::string, int> copies_;
+  std::unordered_map<std::string, int> copies_;
   std::vector<std::string> bases_;  // by value
 };
 

@@ -88,19 +88,21 @@ class Profiling {
 
   std::uint32_t number_of(const Instruction& instruction) {
     if (instruction.node.empty()) return kNoId;
-    const auto [found, inserted] =
-        numbers_.try_emplace(instruction.node, static_cast<std::uint32_t>(profile_.nodes.size()));
-    if (inserted) {
-      profile_.nodes.emplace_back().name = instruction.node;
-      read_.emplace_back();
+    if (last_ == kNoId || profile_.nodes[last_].name != instruction.node) {  // most go on with the node before
+      const auto [found, inserted] = numbers_.try_emplace(instruction.node, static_cast<std::uint32_t>(profile_.nodes.size()));
+      if (inserted) {
+        profile_.nodes.emplace_back().name = instruction.node;
+        read_.emplace_back();
+      }
+      last_ = found->second;
     }
-    NodeMemory& node = profile_.nodes[found->second];
+    NodeMemory& node = profile_.nodes[last_];
     const Compute* compute = instruction.phase == Phase::forward ? instruction.compute() : nullptr;
     if (compute != nullptr && (node.op.empty() || instruction.name == node.name)) {
       node.op = compute->op;
       node.module_path = instruction.module_path;
     }
-    return found->second;
+    return last_;
   }
 
   // Who makes a storage, and who reads it.
@@ -189,6 +191,7 @@ class Profiling {
 
   void draw() {
     Held held = at_start();
+    profile_.curve.reserve(program_.instructions.size());  // of one microbatch
     walk(program_, order_, held, [&](std::size_t event) { if (is_backward(order_.events[event].phase)) count_saved(event, held); },
          [&](const Occurrence& at) {
            if (const std::int64_t bytes = held.bytes.sum(); profile_.curve.empty() || bytes > profile_.peak_bytes) {
@@ -274,6 +277,7 @@ class Profiling {
   const std::vector<ProgramValueId> owners_;
   std::vector<Storage> storages_;  // by owner
   std::unordered_map<std::string, std::uint32_t> numbers_;
+  std::uint32_t last_ = kNoId;  // the node that was asked for last
   std::vector<Reads> read_;  // by node
   MemoryProfile profile_;
 };

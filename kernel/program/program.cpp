@@ -78,8 +78,16 @@ Node node_of(const Instruction& instruction, const std::vector<std::int64_t>& co
 
 std::vector<Occurrence> occurrences(const Program& program, const std::vector<StepEvent>& events, std::int64_t microbatches) {
   std::vector<std::vector<std::size_t>> of_phase(kPhases);
-  for (std::size_t i = 0; i < program.instructions.size(); ++i) of_phase[static_cast<std::size_t>(program.instructions[i].phase)].push_back(i);
+  std::vector<bool> is_asked(kPhases, false);
+  for (const StepEvent& event : events) is_asked[static_cast<std::size_t>(event.phase)] = true;
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+    const auto phase = static_cast<std::size_t>(program.instructions[i].phase);
+    if (is_asked[phase]) of_phase[phase].push_back(i);
+  }
+  std::size_t most = 0;
+  for (const StepEvent& event : events) most += of_phase[static_cast<std::size_t>(event.phase)].size();
   std::vector<Occurrence> all;
+  all.reserve(most);
   for (const StepEvent& event : events) {
     for (const std::size_t i : of_phase[static_cast<std::size_t>(event.phase)]) {
       if (runs(program.instructions[i].when, event.microbatch, microbatches)) all.push_back({i, event.microbatch});

@@ -6,68 +6,18 @@
 #include <limits>
 #include <map>
 #include <string>
-#include <string_view>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 
 #include "meshwright/call_price.h"
 #include "meshwright/gather_units.h"
 #include "program/buckets.h"
+#include "program/step_times.h"
+#include "program/works.h"
 
 namespace meshwright {
 
 namespace {
-
-Work work_of(const Program& program, const Instruction& instruction, const OpTable& ops) {
-  const Node node = node_of(instruction, std::vector<std::int64_t>(program.mesh.rank(), 0));
-  std::vector<const ShardedType*> operands, results;
-  for (const ProgramOperand& operand : instruction.operands) operands.push_back(&program.type(operand.value));
-  for (const ProgramValueId result : instruction.results) results.push_back(&program.type(result));
-  return call_work(ops, program.mesh, node, operands, results, instruction.compute()->fused);
-}
-
-// Asks op families once for each kind of instruction: layers repeat them.
-class WorkFinder {
- public:
-  WorkFinder(const Program& program, const OpTable& ops) : program_(program), ops_(ops) {}
-
-  Work of(const Instruction& instruction) {
-    std::vector<const Instruction*>& alike = known_[hash(instruction)];
-    for (const Instruction* other : alike) {
-      if (does_the_same(*other, instruction)) return works_.at(other);
-    }
-    alike.push_back(&instruction);
-    return works_[&instruction] = work_of(program_, instruction, ops_);
-  }
-
- private:
-  [[nodiscard]] std::size_t hash(const Instruction& instruction) const {
-    std::size_t sum = std::hash<std::string_view>()(instruction.compute()->op);
-    const auto add = [&](std::size_t number) { sum = sum * 0x9e3779b97f4a7c15U + number; };
-    const auto add_type = [&](ProgramValueId id) {
-      const ShardedType& type = program_.type(id);
-      for (const std::int64_t extent : type.type.shape) add(static_cast<std::size_t>(extent));
-      for (std::size_t axis = 0; axis < type.layout.mesh_rank(); ++axis) add(type.layout[axis].is_shard() ? type.layout[axis].atom() + 1 : 0);
-    };
-    for (const ProgramOperand& operand : instruction.operands) add_type(operand.value);
-    for (const ProgramValueId result : instruction.results) add_type(result);
-    return sum;
-  }
-
-  [[nodiscard]] bool does_the_same(const Instruction& one, const Instruction& other) const {
-    const Compute &a = *one.compute(), &b = *other.compute();
-    const auto same_type = [this](ProgramValueId x, ProgramValueId y) { return x == y || program_.type(x) == program_.type(y); };
-    const auto same_operand = [&](const ProgramOperand& x, const ProgramOperand& y) { return x.name == y.name && same_type(x.value, y.value); };
-    return a.op == b.op && a.fused == b.fused && std::ranges::equal(one.operands, other.operands, same_operand) && std::ranges::equal(one.results, other.results, same_type) &&
-           a.attributes == b.attributes && a.rank_attributes == b.rank_attributes;
-  }
-
-  const Program& program_;
-  const OpTable& ops_;
-  std::unordered_map<std::size_t, std::vector<const Instruction*>> known_;
-  std::unordered_map<const Instruction*, Work> works_;
-};
 
 constexpr std::size_t kStates = 9;
 
@@ -116,17 +66,17 @@ struct Repetition {
 // same one for all, since reductions may fall behind the computing further and further.
 class Drawing {
  public:
-  Drawing(const Program& program, std::vector<Ticks> ticks, const Clock& clock, Detail detail)
+  // `ticks` and `host_ticks`: by instruction; both must outlive this.
+  Drawing(const Program& program, const std::vector<Ticks>& ticks, const std::vector<Ticks>& host_ticks, const Clock& clock, Detail detail)
       : program_(program),
-        ticks_(std::move(ticks)),
+        ticks_(ticks),
+        host_ticks_(host_ticks),
         device_(clock.profile().device),
         detail_(detail),
         owners_(storages(program)),
         frames_(1 + program.order.fullest(Phase::forward).in_flight),
         used_until_(program.values.size() * static_cast<std::size_t>(frames_), 0),
-        used_by_(used_until_.size(), kNone) {
-    for (std::size_t i = 0; i < ticks_.size(); ++i) host_ticks_.push_back(host_ticks(program, program.instructions[i], ticks_[i], clock));
-  }
+        used_by_(used_until_.size(), kNone) {}
 
   Timeline run() {
     for (const StepSegment& segment : program_.order.segments) draw(segment);
@@ -310,8 +260,7 @@ class Drawing {
   }
 
   const Program& program_;
-  const std::vector<Ticks> ticks_;  // by instruction
-  std::vector<Ticks> host_ticks_;   // the same
+  const std::vector<Ticks>&ticks_, &host_ticks_;  // by instruction
   const DeviceSpec& device_;
   const Detail detail_;
   const std::vector<ProgramValueId> owners_;
@@ -367,16 +316,6 @@ Result<Ticks> instruction_ticks(const Program& program, const Instruction& instr
   return instruction_ticks(program, instruction, computes ? work_of(program, instruction, ops) : Work{}, Clock(program, profile));
 }
 
-std::vector<Work> works_of(const Program& program, const OpTable& ops) {
-  WorkFinder finder(program, ops);
-  std::vector<Work> works;
-  works.reserve(program.instructions.size());
-  for (const Instruction& instruction : program.instructions) {
-    works.push_back(instruction.kind() == InstructionKind::compute ? finder.of(instruction) : Work{});
-  }
-  return works;
-}
-
 // Parameters of a block that travel the same way are loaded by one collective, and all that are gathered behind the updates by one.
 static void add_gather_latencies(const Program& program, std::vector<Ticks>& ticks) {
   std::map<std::tuple<Phase, AxisSet, std::string>, std::vector<std::size_t>> together;
@@ -393,20 +332,108 @@ static void add_gather_latencies(const Program& program, std::vector<Ticks>& tic
   }
 }
 
-Result<Timeline> make_timeline(const Program& program, const std::vector<Work>& works, const CostProfile& profile, Detail detail) {
-  const Clock clock(program, profile);
+static std::vector<Ticks> all_host_ticks(const Program& program, const std::vector<Ticks>& ticks, const Clock& clock) {
+  std::vector<Ticks> all;
+  all.reserve(ticks.size());
+  for (std::size_t i = 0; i < ticks.size(); ++i) all.push_back(host_ticks(program, program.instructions[i], ticks[i], clock));
+  return all;
+}
+
+static Result<std::vector<Ticks>> all_ticks(const Program& program, const std::vector<Work>& works, const Clock& clock) {
   std::vector<Ticks> ticks;
+  ticks.reserve(works.size());
   for (std::size_t i = 0; i < works.size(); ++i) {
     Result<Ticks> one = instruction_ticks(program, program.instructions[i], works[i], clock);
     if (!one) return one.error();
     ticks.push_back(*one);
   }
   add_gather_latencies(program, ticks);
-  return Drawing(program, std::move(ticks), clock, detail).run();
+  return ticks;
+}
+
+Result<Timeline> make_timeline(const Program& program, const std::vector<Work>& works, const CostProfile& profile, Detail detail) {
+  const Clock clock(program, profile);
+  const Result<std::vector<Ticks>> ticks = all_ticks(program, works, clock);
+  if (!ticks) return ticks.error();
+  const std::vector<Ticks> host = all_host_ticks(program, *ticks, clock);
+  return Drawing(program, *ticks, host, clock, detail).run();
 }
 
 Result<Timeline> make_timeline(const Program& program, const OpTable& ops, const CostProfile& profile, Detail detail) {
   return make_timeline(program, works_of(program, ops), profile, detail);
 }
+
+class StepTimes::Impl {
+ public:
+  Impl(const Program& program, const CostProfile& profile, std::vector<Ticks> ticks) : program_(program), profile_(profile), ticks_(std::move(ticks)), bucket_bytes_(program.bucket_bytes) {
+    host_ticks_ = all_host_ticks(program, ticks_, Clock(program, profile));
+    note_frees();
+  }
+
+  Result<Timeline> draw() {
+    const Clock clock(program_, profile_);
+    if (bucket_bytes_ != program_.bucket_bytes) {
+      if (Status status = price_reductions(clock); !status) return status.error();
+    }
+    return Drawing(program_, ticks_, host_ticks_, clock, Detail::sums).run();
+  }
+
+  // Frees take no time, and all others stand in the order in which they stood.
+  void frees_were_placed() {
+    std::vector<Ticks> ticks, host_ticks;
+    ticks.reserve(program_.instructions.size());
+    host_ticks.reserve(program_.instructions.size());
+    std::size_t next = 0;
+    for (const Instruction& instruction : program_.instructions) {
+      const bool is_free = instruction.kind() == InstructionKind::free;
+      while (!is_free && is_free_[next]) ++next;
+      ticks.push_back(is_free ? 0 : ticks_[next]);
+      host_ticks.push_back(is_free ? 0 : host_ticks_[next]);
+      if (!is_free) ++next;
+    }
+    ticks_ = std::move(ticks);
+    host_ticks_ = std::move(host_ticks);
+    note_frees();
+  }
+
+ private:
+  void note_frees() {
+    is_free_.clear();
+    for (const Instruction& instruction : program_.instructions) is_free_.push_back(instruction.kind() == InstructionKind::free);
+  }
+
+  // These alone depend on the size of the buckets.
+  Status price_reductions(const Clock& clock) {
+    for (std::size_t i = 0; i < ticks_.size(); ++i) {
+      const Instruction& instruction = program_.instructions[i];
+      if (!reduces_gradient(instruction)) continue;
+      const Result<Ticks> ticks = instruction_ticks(program_, instruction, Work{}, clock);
+      if (!ticks) return ticks.error();
+      ticks_[i] = *ticks;
+      host_ticks_[i] = host_ticks(program_, instruction, ticks_[i], clock);
+    }
+    bucket_bytes_ = program_.bucket_bytes;
+    return Done{};
+  }
+
+  const Program& program_;
+  const CostProfile& profile_;
+  std::vector<Ticks> ticks_, host_ticks_;  // by instruction
+  std::vector<bool> is_free_;              // the same
+  std::int64_t bucket_bytes_;              // with which they are priced
+};
+
+Result<StepTimes> StepTimes::make(const Program& program, const OpTable& ops, const CostProfile& profile) {
+  Result<std::vector<Ticks>> ticks = all_ticks(program, works_of(program, ops), Clock(program, profile));
+  if (!ticks) return ticks.error();
+  return StepTimes(std::make_unique<Impl>(program, profile, std::move(*ticks)));
+}
+
+StepTimes::StepTimes(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+StepTimes::StepTimes(StepTimes&&) noexcept = default;
+StepTimes::~StepTimes() = default;
+
+Result<Timeline> StepTimes::draw() { return impl_->draw(); }
+void StepTimes::frees_were_placed() { impl_->frees_were_placed(); }
 
 }  // namespace meshwright

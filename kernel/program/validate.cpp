@@ -1,8 +1,10 @@
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "meshwright/program.h"
 #include "program/waits.h"
@@ -92,14 +94,14 @@ class Validator {
   // is converted again of what was kept goes where it went.
   Status check_again() const {
     if (std::ranges::none_of(program_.instructions, &Instruction::again)) return Done{};
-    std::multimap<std::string, const Instruction*> first_runs;
-    std::multimap<std::uint32_t, const Instruction*> first_moves;  // by conversion
+    std::unordered_multimap<std::string_view, const Instruction*> first_runs;
+    std::unordered_multimap<std::uint32_t, const Instruction*> first_moves;  // by conversion
     for (const Instruction& instruction : program_.instructions) {
       if (instruction.phase != Phase::forward) continue;
       if (instruction.compute() != nullptr) first_runs.emplace(instruction.name, &instruction);
       if (converts(instruction)) first_moves.emplace(step_of(instruction)->conversion, &instruction);
     }
-    std::set<ProgramValueId> made_again;
+    std::unordered_set<ProgramValueId> made_again;
     for (const Instruction& instruction : program_.instructions) {
       if (!instruction.again) continue;
       if (!is_backward(instruction.phase)) return bad_input(text(instruction) + " runs again, but is of no backward");
@@ -124,7 +126,7 @@ class Validator {
   static const MoveStep* step_of(const Instruction& instruction) { return std::get_if<MoveStep>(&instruction.action); }
 
   // Of the same value, or of one that was made again.
-  [[nodiscard]] bool is_the_same_move(const Instruction& first, const Instruction& again, const std::set<ProgramValueId>& made_again) const {
+  [[nodiscard]] bool is_the_same_move(const Instruction& first, const Instruction& again, const std::unordered_set<ProgramValueId>& made_again) const {
     const ProgramValueId one = first.operands[0].value, other = again.operands[0].value;
     return step_of(first)->move == step_of(again)->move && (one == other || made_again.contains(other)) && have_one_type(one, other) && have_one_type(first.results[0], again.results[0]);
   }

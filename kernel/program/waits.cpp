@@ -90,15 +90,19 @@ class Placing {
     }
   }
 
-  void issue(Instruction instruction) {
+  void issue(Instruction&& instruction) {
     progress_.issue();
     for (const ProgramOperand& operand : instruction.operands) progress_.use(shared_.owner(operand.value));
     for (const ProgramValueId result : instruction.results) progress_.use(shared_.owner(result));
     placed_.push_back(std::move(instruction));
   }
 
-  void put_off(Instruction release) {
+  void put_off(Instruction&& release) {
     const auto is_busy = [this](const ProgramOperand& operand) { return progress_.is_busy(shared_.owner(operand.value)); };
+    if (std::ranges::none_of(release.operands, is_busy)) {
+      placed_.push_back(std::move(release));
+      return;
+    }
     const auto busy = std::ranges::stable_partition(release.operands, [&](const ProgramOperand& operand) { return !is_busy(operand); });
     PutOff later;
     if (!busy.empty()) {
@@ -114,7 +118,7 @@ class Placing {
     put_off_.push_back(std::move(later));
   }
 
-  void compute(Instruction instruction) {
+  void compute(Instruction&& instruction) {
     const std::vector<ProgramValueId> touched = shared_.touched(program_, instruction);
     const std::int64_t until = last_use(touched);
     while (!put_off_.empty() && put_off_.front().until <= until) release_first();

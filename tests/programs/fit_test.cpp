@@ -1,6 +1,8 @@
 // What a plan leaves open when its choices are made: in which buckets gradients travel, and what may be kept for those that do.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "drawn_plan.h"
 #include "fitted_search.h"
 #include "meshwright/timeline.h"
@@ -36,8 +38,16 @@ class Fit : public testing::Test {
   Mesh mesh_;
   std::optional<ProblemInput> input_;
   Problem problem_;
-  const FittedSolver solver_{[](const ModelProblem&, std::int64_t, std::int64_t) { return Result<Assignment>(bad_input("nothing is searched")); },
-                             [](const Plan& plan) { return host::make_program(plan, bench().tools); }};
+  FittedSolver fresh_solver() {
+    return {[](const ModelProblem&, std::int64_t, std::int64_t) { return Result<Assignment>(bad_input("nothing is searched")); },
+            [this](const Plan& plan) {
+              ++lowered_;
+              return host::make_program(plan, bench().tools);
+            }};
+  }
+
+  int lowered_ = 0;
+  const FittedSolver solver_ = fresh_solver();
 };
 
 constexpr int kDraws = 12;
@@ -72,6 +82,39 @@ TEST_F(Fit, KeepsWhatTravelsOnlyWithinTheBudgetAndIfThatIsFaster) {
     }
   }
   EXPECT_GT(faster, 0);
+}
+
+TEST_F(Fit, OfShorterStepsIsTheSamePlanOrNone) {
+  for (int seed = 0; seed < kDraws; ++seed) {
+    const std::int64_t least_bytes = solver_.fit(*input_, problem_, drawn(seed), 0)->plan.peak_bytes;
+    for (const std::int64_t budget : {least_bytes - 1, least_bytes * 11 / 10, kNoBudget}) {
+      const Plan plan = fresh_solver().fit(*input_, problem_, drawn(seed), budget)->plan;
+      const FittedSolver solver = fresh_solver();
+      EXPECT_FALSE(solver.fit_shorter(*input_, problem_, drawn(seed), budget, plan.step_seconds)->has_value());
+      for (const double than : {plan.step_seconds * 1.001, std::numeric_limits<double>::infinity()}) {
+        const std::optional<FittedPlan> shorter = solver.fit_shorter(*input_, problem_, drawn(seed), budget, than).value();
+        ASSERT_EQ(shorter.has_value(), plan.peak_bytes <= budget);
+        if (!shorter) continue;
+        EXPECT_EQ(shorter->plan.step_seconds, plan.step_seconds);
+        EXPECT_EQ(shorter->plan.bucket_bytes, plan.bucket_bytes);
+        EXPECT_EQ(shorter->plan.room_bytes, plan.room_bytes);
+        EXPECT_EQ(shorter->plan.peak_bytes, plan.peak_bytes);
+      }
+    }
+  }
+}
+
+TEST_F(Fit, IsNotSimulatedAgainToBeRefusedAgain) {
+  const double step = solver_.fit(*input_, problem_, drawn(0), kNoBudget)->plan.step_seconds;
+  lowered_ = 0;
+  const Problem copy = problem_;
+  EXPECT_FALSE(solver_.fit_shorter(*input_, copy, drawn(0), kNoBudget, step)->has_value());
+  EXPECT_EQ(lowered_, 0);
+  const Problem other = build_problem(*input_).value();  // of which nothing is known
+  EXPECT_FALSE(solver_.fit_shorter(*input_, other, drawn(0), kNoBudget, step)->has_value());
+  EXPECT_EQ(lowered_, 1);
+  EXPECT_TRUE(solver_.fit_shorter(*input_, problem_, drawn(0), kNoBudget, 2 * step)->has_value());
+  EXPECT_EQ(lowered_, 2);
 }
 
 }  // namespace

@@ -26,6 +26,16 @@ std::size_t index_in(const std::vector<std::uint32_t>& positions, const Bucket& 
   return index;
 }
 
+// By how much that grows from one strategy of a variable to the next; 0 where it does not depend on it.
+std::size_t stride_in(const std::vector<std::uint32_t>& positions, const Bucket& bucket, const Problem& problem, std::uint32_t variable) {
+  std::size_t stride = 1, found = 0;
+  for (std::size_t i = positions.size(); i-- > 0;) {
+    if (bucket.scope[positions[i]] == variable) found += stride;
+    stride *= problem.domains[bucket.scope[positions[i]]];
+  }
+  return found;
+}
+
 }  // namespace
 
 TableId Passes::table_of(const Component& component, const Forward& forward) const {
@@ -100,24 +110,21 @@ std::optional<Forward> Passes::forward(const Unaries& unary, bool masks) {
 void Passes::trace_back(Forward& forward) const {
   forward.choice.resize(problem_.size());
   for (auto v = plan_.order.rbegin(); v != plan_.order.rend(); ++v) {
-    Ticks best = std::numeric_limits<Ticks>::max();
-    std::uint32_t best_strategy = 0;
-    for (std::uint32_t strategy = 0; strategy < problem_.domains[*v]; ++strategy) {
-      forward.choice[*v] = strategy;
-      Ticks sum = problem_.store[forward.unaries[*v]][strategy];
-      for (const std::uint32_t id : plan_.of_variable[*v]) {
-        const Bucket& bucket = plan_.buckets[id];
-        for (const Component& component : bucket.components) {
-          const auto& values = problem_.store[table_of(component, forward)];
-          sum = std::min(kForbidden, sum + values[index_in(component.positions, bucket, problem_, forward.choice)]);
+    std::vector<Ticks> sums = problem_.store[forward.unaries[*v]];  // by strategy
+    forward.choice[*v] = 0;
+    for (const std::uint32_t id : plan_.of_variable[*v]) {
+      const Bucket& bucket = plan_.buckets[id];
+      for (const Component& component : bucket.components) {
+        const std::vector<Ticks>& values = problem_.store[table_of(component, forward)];
+        std::size_t index = index_in(component.positions, bucket, problem_, forward.choice);
+        const std::size_t stride = stride_in(component.positions, bucket, problem_, *v);
+        for (Ticks& sum : sums) {
+          sum = std::min(kForbidden, sum + values[index]);
+          index += stride;
         }
       }
-      if (sum < best) {
-        best = sum;
-        best_strategy = strategy;
-      }
     }
-    forward.choice[*v] = best_strategy;
+    forward.choice[*v] = static_cast<std::uint32_t>(std::min_element(sums.begin(), sums.end()) - sums.begin());
   }
 }
 

@@ -11,6 +11,7 @@ class Communication final : public ProgramPass {
 
   Result<Program> do_run(Program program, const PlanningContext&) const override {
     std::vector<Instruction> instructions;
+    instructions.reserve(program.instructions.size() + program.instructions.size() / 4);
     for (Instruction& instruction : program.instructions) {
       if (instruction.kind() != InstructionKind::convert) {
         instructions.push_back(std::move(instruction));

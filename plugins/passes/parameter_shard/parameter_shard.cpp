@@ -4,6 +4,8 @@
 // the end, and gather what they changed where the value is held whole (ZeRO-1 and 2).
 #include <algorithm>
 #include <map>
+#include <string_view>
+#include <unordered_map>
 
 #include "meshwright/gather_units.h"
 #include "meshwright/plugin.h"
@@ -28,6 +30,7 @@ class Joiner {
     for (std::uint32_t i = 0; i < program_.parameters.size(); ++i) of_parameter_[program_.parameters[i].value] = i;
     std::vector<Instruction> instructions = std::move(program_.instructions);
     program_.instructions.clear();
+    program_.instructions.reserve(instructions.size() + 2 * program_.parameters.size());
     for (Instruction& instruction : instructions) {
       for (ProgramOperand& operand : instruction.operands) operand.value = stands_for[operand.value];
       if (instruction.phase != phase_) begin(instruction.phase);
@@ -108,12 +111,21 @@ class Joiner {
   }
 
   void put_gathers() {
+    if (gathers_.empty()) return;
     std::vector<Instruction> instructions = std::move(program_.instructions);
+    std::size_t count = instructions.size();
+    for (const auto& [before, gathers] : gathers_) count += gathers.size();
     program_.instructions.clear();
-    for (std::size_t i = 0; i <= instructions.size(); ++i) {
-      for (Instruction& gather : gathers_[i]) program_.instructions.push_back(std::move(gather));
-      if (i < instructions.size()) program_.instructions.push_back(std::move(instructions[i]));
+    program_.instructions.reserve(count + 4 * program_.parameters.size());  // behind these stand the updates
+    std::size_t next = 0;
+    const auto go_on = [&](std::size_t end) {
+      for (; next < end; ++next) program_.instructions.push_back(std::move(instructions[next]));
+    };
+    for (auto& [before, gathers] : gathers_) {
+      go_on(before);
+      for (Instruction& gather : gathers) program_.instructions.push_back(std::move(gather));
     }
+    go_on(instructions.size());
   }
 
   // --- gradients ---
@@ -229,12 +241,14 @@ class Joiner {
 
 // Names are unique in a program; the copies made above share their origin's.
 void number_copies(Program& program, std::size_t first) {
-  std::map<std::string, int> copies;
+  std::unordered_map<std::string_view, int> copies;  // of names that stay as they are
+  copies.reserve(program.values.size());
   for (std::size_t i = 0; i < first; ++i) copies.emplace(program.values[i].name, 0);
   for (std::size_t i = first; i < program.values.size(); ++i) {
     std::string& name = program.values[i].name;
     const std::string base = name;
-    while (!copies.emplace(name, 0).second) name = base + "'" + std::to_string(++copies[base]);
+    while (copies.contains(name)) name = base + "'" + std::to_string(++copies.at(base));
+    copies.emplace(name, 0);
   }
 }
 

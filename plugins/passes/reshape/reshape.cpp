@@ -13,6 +13,7 @@ class Reshape final : public ProgramPass {
 
   Result<Program> do_run(Program program, const PlanningContext& context) const override {
     std::vector<Instruction> instructions;
+    instructions.reserve(program.instructions.size() + program.instructions.size() / 4);
     for (Instruction& instruction : program.instructions) {
       Compute* compute = instruction.compute();
       const OpFamily* family = compute != nullptr && !compute->local ? context.ops.find(compute->op) : nullptr;

@@ -37,6 +37,7 @@ class Improvement {
       terms_[term.node].push_back({&term, static_cast<std::size_t>(begin), static_cast<std::size_t>(end)});
     }
     for (std::size_t node = 0; node < choice_.size(); ++node) hold(node, +1);
+    for (const std::int64_t bytes : bytes_) over_ = std::max(over_, bytes - budget_);
   }
 
   std::vector<std::uint32_t> run(int most_sweeps) {
@@ -63,9 +64,10 @@ class Improvement {
   bool improve(std::size_t node) {
     const std::uint32_t before = choice_[node];
     std::uint32_t best_strategy = before;
+    Merit best = cost_of(node);
+    if (over_ == 0 && !may_cost_less(node, best)) return false;  // what its strategies hold makes none of them better
     hold(node, -1);
     find_stretches(node);
-    Merit best = cost_of(node);
     best.bytes_over = bytes_over(node);
     for (std::uint32_t strategy = 0; strategy < space_.nodes[node].costs.size(); ++strategy) {
       choice_[node] = strategy;
@@ -79,7 +81,19 @@ class Improvement {
     }
     choice_[node] = best_strategy;
     hold(node, +1);
+    if (!terms_[node].empty()) over_ = best.bytes_over;
     return best_strategy != before;
+  }
+
+  bool may_cost_less(std::size_t node, const Merit& than) {
+    const std::uint32_t before = choice_[node];
+    bool may = false;
+    for (std::uint32_t strategy = 0; strategy < space_.nodes[node].costs.size() && !may; ++strategy) {
+      choice_[node] = strategy;
+      may = cost_of(node) < than;
+    }
+    choice_[node] = before;
+    return may;
   }
 
   void hold(std::size_t node, int sign) {
@@ -142,6 +156,7 @@ class Improvement {
   std::vector<std::vector<Term>> terms_;
   std::vector<std::int32_t> times_;
   std::vector<std::int64_t> bytes_;  // held at each of the times
+  std::int64_t over_ = 0;            // by how much the most of them is more than the budget
   std::vector<Stretch> stretches_;   // of the node that is looked at
 };
 
