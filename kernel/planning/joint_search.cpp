@@ -72,12 +72,15 @@ class JointSearch::Impl {
 
   [[nodiscard]] bool is_proven_impossible() const { return found_.status == SolveStatus::infeasible; }
 
-  [[nodiscard]] Result<std::optional<RecomputeSearch>> found() const {
+  [[nodiscard]] Result<std::optional<RecomputeSearch>> found() {
     if (!found_.best) return std::optional<RecomputeSearch>();
-    Result<RecomputeSearch> made = with_layouts(solver_, wish_, without_.without_budget, names_of(choice_), joint_.layouts(choice_));
-    if (!made) return made.error();
-    if (solver_.excess_bytes(made->found.best->plan, wish_.budget) > 0) return std::optional<RecomputeSearch>();
-    return std::optional<RecomputeSearch>(std::move(*made));
+    if (!made_ || made_of_ != choice_) {
+      Result<RecomputeSearch> made = with_layouts(solver_, wish_, without_.without_budget, names_of(choice_), joint_.layouts(choice_));
+      if (!made) return made.error();
+      made_ = std::move(*made);
+      made_of_ = choice_;
+    }
+    return solver_.excess_bytes(made_->found.best->plan, wish_.budget) > 0 ? std::nullopt : made_;
   }
 
   Result<std::optional<RecomputeSearch>> best_of(std::optional<RecomputeSearch> known) {
@@ -177,7 +180,7 @@ class JointSearch::Impl {
   [[nodiscard]] bool is_by_step() const { return wish_.step_rounds > 0 && found_.best && found_.best->no_program.empty(); }
 
   // What was found, with its problem.
-  Status add_found(std::vector<RecomputeSearch>& plans) const {
+  Status add_found(std::vector<RecomputeSearch>& plans) {
     Result<std::optional<RecomputeSearch>> own = found();
     if (!own) return own.error();
     if (*own) add(plans, std::move(**own));
@@ -327,6 +330,8 @@ class JointSearch::Impl {
   const JointSpace joint_, least_joint_;
   const StrategySpace space_;   // the first of these
   Choice choice_;               // of the best plan
+  std::optional<RecomputeSearch> made_;  // that plan with its problem, as it was asked for last, of this choice
+  Choice made_of_;
   FittedSearch found_;            // its plan's choice is the problem's in which nothing runs again
   std::int64_t asked_bytes_ = 0;  // by the terms, of a plan that fits
   double step_bound_seconds_ = 0;
@@ -351,7 +356,7 @@ Status JointSearch::search() { return impl_->search(); }
 
 bool JointSearch::is_proven_impossible() const { return impl_->is_proven_impossible(); }
 
-Result<std::optional<RecomputeSearch>> JointSearch::found() const { return impl_->found(); }
+Result<std::optional<RecomputeSearch>> JointSearch::found() { return impl_->found(); }
 
 const Problem& JointSearch::kept() const { return impl_->kept(); }
 const Problem& JointSearch::again() const { return impl_->again(); }

@@ -22,7 +22,7 @@ class JointSearch {
   [[nodiscard]] bool is_proven_impossible() const;
 
   // That plan, if one was found. Errors: those of building and lowering.
-  [[nodiscard]] Result<std::optional<RecomputeSearch>> found() const;
+  [[nodiscard]] Result<std::optional<RecomputeSearch>> found();
 
   // The problems in which nothing and in which every block runs again, and in which every operand is converted again that could be.
   [[nodiscard]] const Problem& kept() const;

@@ -335,7 +335,10 @@ ProblemInput RecomputeWish::with(std::vector<std::string> names) const {
   return given;
 }
 
-Result<Problem> RecomputeWish::problem_with(std::vector<std::string> names) const { return build_pinned(with(std::move(names)), pins); }
+Result<Problem> RecomputeWish::problem_with(std::vector<std::string> names) const {
+  if (names == input.recomputed) return problem;
+  return build_pinned(with(std::move(names)), pins);
+}
 
 Result<RecomputeSearch> with_layouts(const FittedSolver& solver, const RecomputeWish& wish, const Assignment& fastest, std::vector<std::string> names,
                                      const std::vector<std::uint32_t>& choice) {
