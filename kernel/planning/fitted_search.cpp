@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "plan_notes.h"
-#include "program/step_times.h"
 #include "search_settings.h"
 
 namespace meshwright {
@@ -24,12 +23,13 @@ void keep_smaller(std::optional<FittedPlan>& smallest, FittedPlan plan) {
 
 // The time line in the buckets that make the step shortest, which the program has then. Smaller ones travel sooner and pay more latency: halves, as
 // long as they help.
-Result<Timeline> in_best_buckets(Program& program, StepTimes& times, const CostProfile& profile) {
-  Result<Timeline> best = times.draw();
+Result<Timeline> in_best_buckets(Program& program, const ProblemInput& input) {
+  const std::vector<Work> works = works_of(program, input.ops);
+  Result<Timeline> best = make_timeline(program, works, input.profile);
   const std::int64_t whole = program.bucket_bytes;
-  for (std::int64_t bytes = std::min(whole, profile.parameter_bytes) / 2; best && bytes >= whole / kMostBuckets; bytes /= 2) {
+  for (std::int64_t bytes = std::min(whole, input.profile.parameter_bytes) / 2; best && bytes >= whole / kMostBuckets; bytes /= 2) {
     const std::int64_t before = std::exchange(program.bucket_bytes, bytes);
-    Result<Timeline> smaller = times.draw();
+    Result<Timeline> smaller = make_timeline(program, works, input.profile);
     if (smaller && smaller->step_seconds >= best->step_seconds) {
       program.bucket_bytes = before;
       break;
@@ -74,9 +74,7 @@ Result<std::optional<FittedPlan>> FittedSolver::fit(const ProblemInput& input, c
           memory_account(*device_.cluster, {fitted.plan.peak_bytes}, static_cast<std::int64_t>(input.mesh.rank()));
     return std::optional(std::move(fitted));
   }
-  Result<StepTimes> clock = StepTimes::make(*program, input.ops, input.profile);
-  if (!clock) return clock.error();
-  Result<Timeline> times = in_best_buckets(*program, *clock, input.profile);
+  Result<Timeline> times = in_best_buckets(*program, input);
   if (!times) return times.error();
   const double waits = times->waits_before_updates;
   const bool may_be_sooner = waits > kWorthRoom * times->step_seconds && times->step_seconds - waits < wanted_seconds;
@@ -87,8 +85,7 @@ Result<std::optional<FittedPlan>> FittedSolver::fit(const ProblemInput& input, c
     program->bucket_bytes = input.profile.bucket_bytes;
     program->room_bytes = budget;
     place_frees(*program);
-    clock->frees_were_placed();
-    Result<Timeline> roomy = in_best_buckets(*program, *clock, input.profile);
+    Result<Timeline> roomy = in_best_buckets(*program, input);
     if (!roomy) return roomy.error();
     if (roomy->step_seconds < times->step_seconds && !is_unwanted(*roomy)) {
       FittedPlan larger{fitted.assignment, fitted.plan, {}, ""};

@@ -12,7 +12,6 @@
 #include "meshwright/call_price.h"
 #include "meshwright/gather_units.h"
 #include "program/buckets.h"
-#include "program/step_times.h"
 #include "program/works.h"
 
 namespace meshwright {
@@ -362,78 +361,5 @@ Result<Timeline> make_timeline(const Program& program, const std::vector<Work>& 
 Result<Timeline> make_timeline(const Program& program, const OpTable& ops, const CostProfile& profile, Detail detail) {
   return make_timeline(program, works_of(program, ops), profile, detail);
 }
-
-class StepTimes::Impl {
- public:
-  Impl(const Program& program, const CostProfile& profile, std::vector<Ticks> ticks) : program_(program), profile_(profile), ticks_(std::move(ticks)), bucket_bytes_(program.bucket_bytes) {
-    host_ticks_ = all_host_ticks(program, ticks_, Clock(program, profile));
-    note_frees();
-  }
-
-  Result<Timeline> draw() {
-    const Clock clock(program_, profile_);
-    if (bucket_bytes_ != program_.bucket_bytes) {
-      if (Status status = price_reductions(clock); !status) return status.error();
-    }
-    return Drawing(program_, ticks_, host_ticks_, clock, Detail::sums).run();
-  }
-
-  // Frees take no time, and all others stand in the order in which they stood.
-  void frees_were_placed() {
-    std::vector<Ticks> ticks, host_ticks;
-    ticks.reserve(program_.instructions.size());
-    host_ticks.reserve(program_.instructions.size());
-    std::size_t next = 0;
-    for (const Instruction& instruction : program_.instructions) {
-      const bool is_free = instruction.kind() == InstructionKind::free;
-      while (!is_free && is_free_[next]) ++next;
-      ticks.push_back(is_free ? 0 : ticks_[next]);
-      host_ticks.push_back(is_free ? 0 : host_ticks_[next]);
-      if (!is_free) ++next;
-    }
-    ticks_ = std::move(ticks);
-    host_ticks_ = std::move(host_ticks);
-    note_frees();
-  }
-
- private:
-  void note_frees() {
-    is_free_.clear();
-    for (const Instruction& instruction : program_.instructions) is_free_.push_back(instruction.kind() == InstructionKind::free);
-  }
-
-  // These alone depend on the size of the buckets.
-  Status price_reductions(const Clock& clock) {
-    for (std::size_t i = 0; i < ticks_.size(); ++i) {
-      const Instruction& instruction = program_.instructions[i];
-      if (!reduces_gradient(instruction)) continue;
-      const Result<Ticks> ticks = instruction_ticks(program_, instruction, Work{}, clock);
-      if (!ticks) return ticks.error();
-      ticks_[i] = *ticks;
-      host_ticks_[i] = host_ticks(program_, instruction, ticks_[i], clock);
-    }
-    bucket_bytes_ = program_.bucket_bytes;
-    return Done{};
-  }
-
-  const Program& program_;
-  const CostProfile& profile_;
-  std::vector<Ticks> ticks_, host_ticks_;  // by instruction
-  std::vector<bool> is_free_;              // the same
-  std::int64_t bucket_bytes_;              // with which they are priced
-};
-
-Result<StepTimes> StepTimes::make(const Program& program, const OpTable& ops, const CostProfile& profile) {
-  Result<std::vector<Ticks>> ticks = all_ticks(program, works_of(program, ops), Clock(program, profile));
-  if (!ticks) return ticks.error();
-  return StepTimes(std::make_unique<Impl>(program, profile, std::move(*ticks)));
-}
-
-StepTimes::StepTimes(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-StepTimes::StepTimes(StepTimes&&) noexcept = default;
-StepTimes::~StepTimes() = default;
-
-Result<Timeline> StepTimes::draw() { return impl_->draw(); }
-void StepTimes::frees_were_placed() { impl_->frees_were_placed(); }
 
 }  // namespace meshwright
