@@ -1,10 +1,29 @@
 #include <cstdio>
 #include <exception>
+#include <limits>
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "commands/command_line.h"
 #include "report/report_error.h"
 
+namespace {
+
+// Plans are simulated by the dozen, and each one's program takes and gives back megabytes: those are kept for the next one.
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+  mallopt(M_TOP_PAD, 64 << 20);
+#endif
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
+  keep_freed_memory();
   try {
     const int exit_code = meshwright::host::run_command_line(argc, argv);
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_code;

@@ -129,12 +129,12 @@ void FittedSolver::add_step(const Problem& problem, const Timeline& times, Fitte
   if (std::optional<std::string> note = step_note(plan, times, to_seconds(counted))) plan.notes.push_back(std::move(*note));
 }
 
-Result<Assignment> FittedSolver::assign(const ProblemInput& input, Problem& problem, std::int64_t budget, std::int64_t most_work) const {
+Result<Assignment> FittedSolver::assign(const ProblemInput& input, Problem& problem, std::int64_t budget, Effort effort) const {
   Assignment without_budget;
-  return assign(input, problem, budget, most_work, without_budget);
+  return assign(input, problem, budget, effort, without_budget);
 }
 
-Result<Assignment> FittedSolver::assign(const ProblemInput& input, Problem& problem, std::int64_t budget, std::int64_t most_work,
+Result<Assignment> FittedSolver::assign(const ProblemInput& input, Problem& problem, std::int64_t budget, Effort effort,
                                         Assignment& without_budget) const {
   // Where the fastest plan of all fits, no term of memory need be looked at.
   std::vector<MemoryTerm> memory = std::exchange(problem.space.memory, {});
@@ -143,7 +143,7 @@ Result<Assignment> FittedSolver::assign(const ProblemInput& input, Problem& prob
   if (!answer || answer->choice.empty()) return answer;
   answer->peak_bytes = evaluate(problem.space, answer->choice).peak_bytes;
   without_budget = *answer;
-  return answer->peak_bytes > budget ? solve_({input, problem}, budget, most_work) : answer;
+  return answer->peak_bytes > budget ? solve_({input, problem}, budget, effort) : answer;
 }
 
 Result<FittedSearch> FittedSolver::search(const ProblemInput& input, Problem& problem, std::int64_t budget, std::int64_t most_work, int most_rounds) const {
@@ -219,7 +219,7 @@ Result<std::optional<FittedPlan>> FittedSolver::smallest(const ProblemInput& inp
 }
 
 FittedSolver fitted_solver(const IntraSolver& solver, const Config& search, FittedSolver::Lower lower, DeviceMemory device) {
-  const auto solve = [&](const ModelProblem& model, std::int64_t budget, std::int64_t most_work) { return solve_problem(solver, model, budget, search, most_work); };
+  const auto solve = [&](const ModelProblem& model, std::int64_t budget, Effort effort) { return solve_problem(solver, model, budget, search, effort); };
   const auto bound = [&](const StrategySpace& space, std::int64_t most_work) { return solver.least_costs(space, limits_of(search, most_work)); };
   return {solve, std::move(lower), device, bound};
 }

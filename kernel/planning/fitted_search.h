@@ -48,7 +48,7 @@ inline constexpr int kMostRounds = 8;  // of less and less being asked for, unti
 
 class FittedSolver {
  public:
-  using Solve = std::function<Result<Assignment>(const ModelProblem&, std::int64_t budget, std::int64_t most_work)>;
+  using Solve = std::function<Result<Assignment>(const ModelProblem&, std::int64_t budget, Effort effort)>;
   // The plan of an answer.
   using Fit = std::function<Result<FittedPlan>(Assignment)>;
   // IntraSolver::least_costs, with so much work at most.
@@ -69,15 +69,15 @@ class FittedSolver {
   Result<FittedSearch> search(const ProblemInput& input, Problem& problem, std::int64_t budget, std::int64_t most_work, int most_rounds,
                               const Fit& fit) const;
 
-  // The best choice by the search's terms alone, as far as so much work finds it where the budget binds. `problem` is as it was when this returns.
-  Result<Assignment> assign(const ProblemInput& input, Problem& problem, std::int64_t budget, std::int64_t most_work = kAnyWork) const;
+  // The best choice by the search's terms alone, as far as that effort finds it where the budget binds. `problem` is as it was when this returns.
+  Result<Assignment> assign(const ProblemInput& input, Problem& problem, std::int64_t budget, Effort effort = kAnyWork) const;
 
   // The same; `without_budget` is set to the best choice of all, whatever it holds.
-  Result<Assignment> assign(const ProblemInput& input, Problem& problem, std::int64_t budget, std::int64_t most_work, Assignment& without_budget) const;
+  Result<Assignment> assign(const ProblemInput& input, Problem& problem, std::int64_t budget, Effort effort, Assignment& without_budget) const;
 
   // The solver's answer to a problem by its space alone.
-  [[nodiscard]] Result<Assignment> solve(const ProblemInput& input, const Problem& problem, std::int64_t budget, std::int64_t most_work) const {
-    return solve_({input, problem}, budget, most_work);
+  [[nodiscard]] Result<Assignment> solve(const ProblemInput& input, const Problem& problem, std::int64_t budget, Effort effort) const {
+    return solve_({input, problem}, budget, effort);
   }
 
   // What choices with each strategy cost at least; empty where that is not known.

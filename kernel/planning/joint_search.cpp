@@ -12,6 +12,7 @@
 #include "meshwright/step_parts.h"
 #include "path_averages.h"
 #include "shorten_plans.h"
+#include "step_search.h"
 
 namespace meshwright {
 
@@ -261,16 +262,16 @@ class JointSearch::Impl {
 
   // By such costs, within what fitted: a plan's program may hold more than the terms say.
   [[nodiscard]] Result<Round> solve_round(const StrategySpace& kept, const StrategySpace& again) const {
-    Result<Assignment> answer = solve(joint_.priced(kept, again), std::min(wish_.budget, asked_bytes_), kWorkOfRound);
+    Result<Assignment> answer = solve(joint_.priced(kept, again), std::min(wish_.budget, asked_bytes_), {kWorkOfRound, kGapOfRound});
     if (!answer) return answer.error();
     if (answer->choice.empty()) return Round{};
-    const Result<Assignment> bound = solve(least_joint_.priced(kept, again), wish_.budget, kWorkOfRound);
+    const Result<Assignment> bound = solve(least_joint_.priced(kept, again), wish_.budget, {kWorkOfRound, kGapOfRound});
     if (!bound) return bound.error();
     return Round{bound->lower_bound, std::move(answer->choice)};
   }
 
-  [[nodiscard]] Result<Assignment> solve(StrategySpace space, std::int64_t budget, std::int64_t most_work) const {
-    return solver_.solve(wish_.input, of_space(std::move(space)), budget, most_work);
+  [[nodiscard]] Result<Assignment> solve(StrategySpace space, std::int64_t budget, Effort effort) const {
+    return solver_.solve(wish_.input, of_space(std::move(space)), budget, effort);
   }
 
   // With what is known besides, if anything is.

@@ -60,7 +60,7 @@ class PipelineComparer {
   Status split_stage(std::size_t s, const PlanningContext& context, std::vector<SplitStages>& ways) const {
     const Plan& stage = plan_.stages[s];
     const FittedSolver::Lower lower = [&](const Plan& plan) { return request_.lower(plan, context); };
-    const FittedSolver solver([&](const ModelProblem& model, std::int64_t budget, std::int64_t most_work) { return solve_problem(request_.solver, model, budget, request_.search, most_work); }, lower,
+    const FittedSolver solver([&](const ModelProblem& model, std::int64_t budget, Effort effort) { return solve_problem(request_.solver, model, budget, request_.search, effort); }, lower,
                               DeviceMemory{&stage.cluster, request_.must_fit_device});
     const Result<std::vector<Comparison>> usual = usual_plans(solver, context, stage.mesh, stage.budget_bytes);
     if (!usual) return usual.error();

@@ -68,16 +68,17 @@ Result<StrategyFilter> wanted_filter(const Config& search, const Mesh& mesh) {
   return filter;
 }
 
-SearchLimits limits_of(const Config& search, std::int64_t most_work) {
+SearchLimits limits_of(const Config& search, Effort effort) {
   SearchLimits limits;
-  limits.work_limit = std::min(search.integer("work_limit"), most_work);
+  limits.work_limit = std::min(search.integer("work_limit"), effort.most_work);
   limits.deadline_seconds = search.number("deadline_seconds");
+  limits.gap = effort.gap;
   return limits;
 }
 
-Result<Assignment> solve_problem(const IntraSolver& solver, const ModelProblem& model, std::int64_t budget, const Config& search, std::int64_t most_work) {
+Result<Assignment> solve_problem(const IntraSolver& solver, const ModelProblem& model, std::int64_t budget, const Config& search, Effort effort) {
   const StrategySpace& space = model.problem.space;
-  const SearchLimits limits = limits_of(search, most_work);
+  const SearchLimits limits = limits_of(search, effort);
   const std::int64_t budgets[] = {budget};
   if (solver.reads_model()) {
     Result<std::vector<Assignment>> answers = solver.solve_model(model, budgets, limits);

@@ -14,12 +14,20 @@ Result<StrategyFilter> wanted_filter(const Config& search, const Mesh& mesh);
 
 inline constexpr std::int64_t kAnyWork = std::numeric_limits<std::int64_t>::max();
 
-// Those of `search`, with no more than so much work.
-SearchLimits limits_of(const Config& search, std::int64_t most_work);
+// How far one search goes: so much work at most, and no further than an answer so near its bound (SearchLimits).
+struct Effort {
+  Effort(std::int64_t most, double good_enough = 0) : most_work(most), gap(good_enough) {}
 
-// The solver's answer to the problem, within the limits of `search`, and with no more than so much work. Its space is reduced before and the answer lifted
+  std::int64_t most_work;
+  double gap;
+};
+
+// Those of `search`, with no more than that effort.
+SearchLimits limits_of(const Config& search, Effort effort);
+
+// The solver's answer to the problem, within the limits of `search`, and with no more than that effort. Its space is reduced before and the answer lifted
 // afterwards, but for a solver that reads the model.
 Result<Assignment> solve_problem(const IntraSolver& solver, const ModelProblem& model, std::int64_t budget, const Config& search,
-                                 std::int64_t most_work = kAnyWork);
+                                 Effort effort = kAnyWork);
 
 }  // namespace meshwright

@@ -112,7 +112,7 @@ TEST_F(DistinctPlans, AreTheCheapestCombinationsInTheirOrder) {
   ASSERT_GT(all.size(), 30U);
 
   const FittedSolver fitted(
-      [this](const ModelProblem& model, std::int64_t budget, std::int64_t) -> Result<Assignment> {
+      [this](const ModelProblem& model, std::int64_t budget, Effort) -> Result<Assignment> {
         const std::int64_t budgets[] = {budget};
         return solver_->solve(model.problem.space, budgets, {}).value().front();
       },

@@ -39,7 +39,7 @@ class Fit : public testing::Test {
   std::optional<ProblemInput> input_;
   Problem problem_;
   FittedSolver fresh_solver() {
-    return {[](const ModelProblem&, std::int64_t, std::int64_t) { return Result<Assignment>(bad_input("nothing is searched")); },
+    return {[](const ModelProblem&, std::int64_t, Effort) { return Result<Assignment>(bad_input("nothing is searched")); },
             [this](const Plan& plan) {
               ++lowered_;
               return host::make_program(plan, bench().tools);

@@ -170,7 +170,7 @@ TEST(StepBound, IsNoMoreThanTheBestOfAllStepsAndClosesTheGap) {
   const TrainingSettings training;
   const ProblemInput input{{model, training, *bench().tools.ops, profile, *bench().tools.conversions}, mesh, {}};
   Problem problem = build_problem(input).value();
-  const FittedSolver solver([](const ModelProblem& given, std::int64_t, std::int64_t) { return Result<Assignment>(solved(given.problem.space)); },
+  const FittedSolver solver([](const ModelProblem& given, std::int64_t, Effort) { return Result<Assignment>(solved(given.problem.space)); },
                             [](const Plan& plan) { return host::make_program(plan, bench().tools); });
   double shortest = std::numeric_limits<double>::infinity();
   Choice choice(problem.variables.size(), 0);

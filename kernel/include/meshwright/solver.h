@@ -21,6 +21,7 @@ struct ProblemInput;
 struct SearchLimits {
   std::int64_t work_limit = 4'000'000'000;  // elementary steps; counted, so that the answer is the same on any machine
   double deadline_seconds = 60.0;           // a last resort; an answer cut off by it says so
+  double gap = 0;                           // an answer whose cost is above its bound by such a part of it at most is good enough; a solver may go on
 };
 
 struct Assignment {

@@ -1,6 +1,7 @@
 #include "budgeted.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "local_search.h"
 #include "meshwright/reduce.h"
@@ -15,6 +16,22 @@ constexpr TickSum kFirstShare = 1024;    // the first search goes this fraction 
 constexpr TickSum kWiden = 2;            // and each further one this much further
 constexpr TickSum kShareOfBound = 1024;  // where there is no upper bound yet, a fraction of the lower one instead
 
+// Nodes in their order, but that each stands right behind the last one before it that it is tied to: a cut through this order parts few neighbours, also where nodes that
+// only tell what others hold come behind all the others.
+std::vector<std::uint32_t> in_line(const StrategySpace& space) {
+  std::vector<std::uint32_t> before(space.nodes.size()), order(space.nodes.size());
+  std::vector<bool> is_tied(space.nodes.size(), false);
+  std::iota(order.begin(), order.end(), 0U);
+  std::iota(before.begin(), before.end(), 0U);
+  for (const SpaceEdge& edge : space.edges) {
+    const auto [low, high] = std::minmax(edge.from, edge.to);
+    before[high] = is_tied[high] ? std::max(before[high], low) : low;
+    is_tied[high] = true;
+  }
+  std::ranges::stable_sort(order, {}, [&](std::uint32_t node) { return before[node]; });
+  return order;
+}
+
 }  // namespace
 
 struct Budgeted::Search {
@@ -27,9 +44,10 @@ struct Budgeted::Search {
   std::optional<Assignment> infeasible;
 };
 
-Budgeted::Budgeted(const StrategySpace& space, double max_table_entries, bool memo, Meter& meter)
+Budgeted::Budgeted(const StrategySpace& space, double max_table_entries, bool memo, double gap, Meter& meter)
     : space_(space),
       max_table_entries_(max_table_entries),
+      gap_(gap),
       meter_(meter),
       problem_(make_problem(space)),
       plan_(make_join_plan(problem_, find_order(problem_), max_table_entries)),
@@ -50,7 +68,7 @@ Assignment Budgeted::solve(std::int64_t budget) {
   search.lower = unbudgeted_->value;
   search.relaxed_choice = unbudgeted_->choice;
   consider(search, search.relaxed_choice);
-  while (!search.best || search.best->cost > search.lower) {
+  while (!is_near(search)) {
     const Evaluation relaxed = evaluate(space_, search.relaxed_choice);
     const bool known = std::find(search.times.begin(), search.times.end(), relaxed.peak_time) != search.times.end();
     if (relaxed.peak_bytes <= budget || known) break;  // a split plan's choice proves nothing
@@ -60,6 +78,10 @@ Assignment Budgeted::solve(std::int64_t budget) {
     if (progress != Progress::again) break;
   }
   return answer(search);
+}
+
+bool Budgeted::is_near(const Search& search) const {
+  return search.best && static_cast<double>(search.best->cost - search.lower) <= gap_ * static_cast<double>(search.lower);
 }
 
 const Budgeted::Point* Budgeted::point_at(std::int32_t time) {
@@ -114,7 +136,10 @@ Budgeted::Progress Budgeted::tighten(Search& search) {
   search.lower = std::max(search.lower, relaxed->bound);
   if (search.best) {
     const std::vector<std::uint32_t> within = search.best->choice;
-    for (const auto& choice : seen) cross_over(search, within, choice);
+    for (const auto& choice : seen) {
+      if (gap_ > 0) cross_closely(search, within, choice);
+      else cross_over(search, within, choice);
+    }
   }
   if (!plan_.exact) return Progress::stuck;
   const auto forward = relaxation.forward(relaxed->multipliers);
@@ -128,6 +153,7 @@ Budgeted::Progress Budgeted::finish(Search& search, const Bounds& bounds) {
   const TickSum bound = bounds.relaxed.bound;
   TickSum step = search.best ? (search.best->cost - bound) / kFirstShare : bound / kShareOfBound;
   for (step = std::max<TickSum>(step, 1);; step *= kWiden) {
+    if (is_near(search)) return Progress::stuck;
     TickSum most = std::max(bound + step, search.lower);
     bool last = false;
     if (search.best && most >= search.best->cost) {
@@ -201,15 +227,16 @@ LabelSearch Budgeted::search_below(Search& search, const Bounds& bounds, TickSum
   return found;
 }
 
-void Budgeted::consider(Search& search, const std::vector<std::uint32_t>& choice) const {
+bool Budgeted::consider(Search& search, const std::vector<std::uint32_t>& choice) const {
   const std::optional<TickSum> cost = cost_of(space_, choice);
-  if (!cost || (search.best && *cost >= search.best->cost)) return;  // what it holds takes longer to find
-  if (evaluate(space_, choice).peak_bytes <= search.budget) search.best = Candidate{choice, *cost};
+  if (!cost || (search.best && *cost >= search.best->cost)) return false;  // what it holds takes longer to find
+  if (evaluate(space_, choice).peak_bytes > search.budget) return false;
+  search.best = Candidate{choice, *cost};
+  return true;
 }
 
 // The first nodes as in one choice, the others as in the other: between a choice within the budget and one over it.
-void Budgeted::cross_over(Search& search, const std::vector<std::uint32_t>& within,
-                          const std::vector<std::uint32_t>& over) const {
+void Budgeted::cross_over(Search& search, const std::vector<std::uint32_t>& within, const std::vector<std::uint32_t>& over) const {
   const std::size_t cuts = std::min(kMostCuts, within.size());
   for (std::size_t cut = 1; cut < cuts; ++cut) {
     const auto at = static_cast<std::ptrdiff_t>(cut * within.size() / cuts);
@@ -221,8 +248,26 @@ void Budgeted::cross_over(Search& search, const std::vector<std::uint32_t>& with
   }
 }
 
+// The same along the line, and once more in small steps near the best place: equal layers all change at one multiplier, and of those as many as fit are nearly the best.
+void Budgeted::cross_closely(Search& search, const std::vector<std::uint32_t>& within, const std::vector<std::uint32_t>& over) {
+  if (line_.empty()) line_ = in_line(space_);
+  const std::size_t nodes = line_.size(), far = (nodes + kMostCuts - 1) / kMostCuts, near = (far + kMostCuts - 1) / kMostCuts;
+  for (const auto& [first, second] : {std::pair(&within, &over), std::pair(&over, &within)}) {
+    std::size_t best = 0;
+    const auto cut = [&](std::size_t at) {
+      std::vector<std::uint32_t> crossed = *second;
+      for (std::size_t i = 0; i < at; ++i) crossed[line_[i]] = (*first)[line_[i]];
+      if (consider(search, crossed)) best = at;
+    };
+    for (std::size_t at = far; at < nodes; at += far) cut(at);
+    if (best == 0) continue;
+    const std::size_t end = std::min(best + far, nodes);
+    for (std::size_t at = best - far + near; at < end; at += near) cut(at);
+  }
+}
+
 Assignment Budgeted::answer(Search& search) const {
-  if (!search.best || search.best->cost > search.lower) {
+  if (!is_near(search)) {
     consider(search, local_search(space_, search.best ? search.best->choice : search.relaxed_choice, search.budget));
   }
   Assignment result;

@@ -23,8 +23,8 @@ namespace meshwright::elimination {
 
 class Budgeted {
  public:
-  // `space` needs no shift (problem.h) and outlives this.
-  Budgeted(const StrategySpace& space, double max_table_entries, bool memo, Meter& meter);
+  // `space` needs no shift (problem.h) and outlives this; `gap` is that of SearchLimits.
+  Budgeted(const StrategySpace& space, double max_table_entries, bool memo, double gap, Meter& meter);
 
   // Whether the tables that elimination needs are within the limit.
   [[nodiscard]] bool is_exact() const { return plan_.exact; }
@@ -52,24 +52,28 @@ class Budgeted {
   enum class Progress { proven, again, stuck };
 
   const Point* point_at(std::int32_t time);
+  // Whether the best choice so far is good enough.
+  [[nodiscard]] bool is_near(const Search& search) const;
   Progress tighten(Search& search);
   Progress finish(Search& search, const Bounds& bounds);
   LabelSearch search_below(Search& search, const Bounds& bounds, TickSum most_cost);
-  void consider(Search& search, const std::vector<std::uint32_t>& choice) const;
-  void cross_over(Search& search, const std::vector<std::uint32_t>& within,
-                  const std::vector<std::uint32_t>& over) const;
+  // Whether it is the best one now.
+  bool consider(Search& search, const std::vector<std::uint32_t>& choice) const;
+  void cross_over(Search& search, const std::vector<std::uint32_t>& within, const std::vector<std::uint32_t>& over) const;
+  void cross_closely(Search& search, const std::vector<std::uint32_t>& within, const std::vector<std::uint32_t>& over);
   Assignment answer(Search& search) const;
   Assignment impossible(std::int64_t least_bytes, std::int32_t time, std::int64_t budget) const;
   Assignment without_search(std::int64_t budget) const;
 
   const StrategySpace& space_;
-  const double max_table_entries_;
+  const double max_table_entries_, gap_;
   Meter& meter_;
   Problem problem_;
   JoinPlan plan_;
   Passes passes_;
   std::optional<Forward> unbudgeted_;
   std::map<std::int32_t, Point> points_;
+  std::vector<std::uint32_t> line_;  // nodes, as choices are crossed over; empty until they are
 };
 
 }  // namespace meshwright::elimination

@@ -55,6 +55,10 @@ bool is_proven(const Assignment& answer) {
   return answer.status == SolveStatus::optimal || answer.status == SolveStatus::infeasible;
 }
 
+bool is_good_enough(const Assignment& answer, double gap) {
+  return !answer.choice.empty() && static_cast<double>(answer.cost - answer.lower_bound) <= gap * static_cast<double>(answer.lower_bound);
+}
+
 // What two searches of the same space and budget say together.
 Assignment better_of(Assignment first, Assignment second) {
   if (first.method.empty()) return second;
@@ -106,7 +110,7 @@ Result<std::vector<Assignment>> Elimination::do_solve(const StrategySpace& space
   const int shift = elimination::needed_shift(space);
   const StrategySpace shifted = shift > 0 ? elimination::shift_costs(space, shift) : StrategySpace();
   const elimination::WideOptions wide = {static_cast<double>(max_table_entries_), two_threads_, memo_};
-  elimination::Budgeted budgeted(shift > 0 ? shifted : space, wide.max_table_entries, memo_, exact);
+  elimination::Budgeted budgeted(shift > 0 ? shifted : space, wide.max_table_entries, memo_, limits.gap, exact);
   std::vector<Assignment> answers;
   for (const std::int64_t budget : budgets) {
     Assignment answer;
@@ -117,7 +121,7 @@ Result<std::vector<Assignment>> Elimination::do_solve(const StrategySpace& space
       const std::int64_t most = limits.work_limit / (kMiniBucketShare * static_cast<std::int64_t>(budgets.size()));
       meter.spend(budgeted.is_exact() ? exact.work() - before : std::min(exact.work() - before, most));
     }
-    if (!is_proven(answer) && (answer.method.empty() || !meter.exhausted())) {
+    if (!is_proven(answer) && !is_good_enough(answer, limits.gap) && (answer.method.empty() || !meter.exhausted())) {
       const double share = 1.0 / static_cast<double>(budgets.size() - answers.size());
       answer = better_of(std::move(answer), elimination::solve_wide(space, budget, wide, answer.choice, meter, share));
     }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "pair_space.h"
 
 namespace meshwright {
@@ -48,6 +50,39 @@ TEST(Elimination, StaysHonestWhereSumsDoNotFit64Bits) {
   ASSERT_TRUE(answers.ok()) << answers.error().message;
   EXPECT_EQ(answers->front().choice, std::vector<std::uint32_t>(20, 1));
   EXPECT_TRUE(answers->front().lower_bound <= answers->front().cost);
+}
+
+// Forty things, each of which costs something to leave out of the room for half of them.
+StrategySpace packed(std::uint32_t seed, std::int64_t& all_bytes) {
+  std::mt19937 random(seed);
+  StrategySpace space;
+  for (std::uint32_t i = 0; i < 40; ++i) {
+    const std::int64_t bytes = 1000 + random() % 1000;
+    space.nodes.push_back({"n" + std::to_string(i), {1'000'000, static_cast<Ticks>(1'000'000 + 100 * bytes + random() % 50'000)}});
+    space.memory.push_back({i, 0, 1, {bytes, 0}});
+    all_bytes += bytes;
+  }
+  return space;
+}
+
+TEST(Elimination, StopsWhereAnAnswerIsGoodEnough) {
+  SearchLimits enough;
+  enough.gap = 0.01;
+  int dearer = 0;
+  for (std::uint32_t seed = 0; seed < 10; ++seed) {
+    std::int64_t all = 0;
+    const StrategySpace space = packed(seed, all);
+    const std::vector<std::int64_t> budgets = {all / 2};
+    const auto exact = Elimination(kEntries).solve(space, budgets, {}), near = Elimination(kEntries).solve(space, budgets, enough);
+    ASSERT_TRUE(exact.ok() && near.ok());
+    const Assignment &least = exact->front(), &answer = near->front();
+    EXPECT_EQ(least.status, SolveStatus::optimal);
+    EXPECT_LE(answer.peak_bytes, budgets[0]);
+    EXPECT_TRUE(answer.lower_bound <= least.cost && least.cost <= answer.cost);
+    EXPECT_LE(to_seconds(answer.cost), 1.01 * to_seconds(answer.lower_bound));
+    if (least.cost < answer.cost) ++dearer;
+  }
+  EXPECT_GT(dearer, 0);
 }
 
 TEST(Elimination, SaysWhatAStrategyCostsAtLeast) {

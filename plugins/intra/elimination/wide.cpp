@@ -36,7 +36,7 @@ Assignment solve_wide(const StrategySpace& space, std::int64_t budget, const Wid
     const Order order = find_order(problem);
     if (order.largest_table > most || order.work > kOrderShare * static_cast<double>(part.work_limit)) return std::nullopt;
     Meter finishing(part);
-    Assignment answer = Budgeted(left, most, wide.memo, finishing).solve(room);
+    Assignment answer = Budgeted(left, most, wide.memo, 0, finishing).solve(room);
     own.spend(finishing.work());
     if (finishing.cut_off_by_clock()) own.note_cut_off();
     return answer;
