@@ -12,7 +12,6 @@
 #include "meshwright/step_parts.h"
 #include "path_averages.h"
 #include "shorten_plans.h"
-#include "step_search.h"
 
 namespace meshwright {
 
@@ -20,6 +19,7 @@ namespace {
 
 // Of the search by the objective, which says whether anything fits and bounds all that does, and of each by the step.
 constexpr std::int64_t kWorkOfJoint = 200'000'000, kWorkOfRound = 100'000'000, kWorkOfLeast = 400'000'000;
+constexpr double kGapOfRound = 0.0003;  // whose costs are an average's
 
 }  // namespace
 

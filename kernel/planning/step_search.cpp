@@ -40,8 +40,7 @@ Status StepSearch::run_round() {
   StrategySpace space = parts_.space(average);
   std::swap(space, problem_.space);
   Assignment without_budget;
-  const Effort effort(most_work_, kGapOfRound);
-  Result<Assignment> answer = leaves_out_fastest_ && binds_ ? solver_.solve(input_, problem_, budget_, effort) : solver_.assign(input_, problem_, budget_, effort, without_budget);
+  Result<Assignment> answer = leaves_out_fastest_ && binds_ ? solver_.solve(input_, problem_, budget_, most_work_) : solver_.assign(input_, problem_, budget_, most_work_, without_budget);
   std::swap(space, problem_.space);
   if (!answer) return answer.error();
   binds_ = binds_ || without_budget.peak_bytes > budget_;

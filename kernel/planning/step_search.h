@@ -19,7 +19,6 @@
 namespace meshwright {
 
 inline constexpr double kOptimalGap = 0.001;  // a step so near its bound is called optimal
-inline constexpr double kGapOfRound = 0.0003;  // of what a round finds, whose costs are an average's
 inline constexpr double kNear = 1.02;  // times the shortest step: what is no longer may be shorter once it is searched further
 inline constexpr double kLeastWork = 8e6;  // of rounds (StepSearch::work); those on small meshes are cheaper than reading the model
 inline constexpr std::int64_t kMostWorkOfRound = 20'000'000, kMostWorkInPart = 5'000'000;  // of its solver, where the budget binds
