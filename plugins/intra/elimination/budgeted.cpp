@@ -252,11 +252,11 @@ void Budgeted::cross_over(Search& search, const std::vector<std::uint32_t>& with
 void Budgeted::cross_closely(Search& search, const std::vector<std::uint32_t>& within, const std::vector<std::uint32_t>& over) {
   if (line_.empty()) line_ = in_line(space_);
   const std::size_t nodes = line_.size(), far = (nodes + kMostCuts - 1) / kMostCuts, near = (far + kMostCuts - 1) / kMostCuts;
-  for (const auto& [first, second] : {std::pair(&within, &over), std::pair(&over, &within)}) {
+  for (const auto& both : {std::pair(&within, &over), std::pair(&over, &within)}) {
     std::size_t best = 0;
     const auto cut = [&](std::size_t at) {
-      std::vector<std::uint32_t> crossed = *second;
-      for (std::size_t i = 0; i < at; ++i) crossed[line_[i]] = (*first)[line_[i]];
+      std::vector<std::uint32_t> crossed = *both.second;
+      for (std::size_t i = 0; i < at; ++i) crossed[line_[i]] = (*both.first)[line_[i]];
       if (consider(search, crossed)) best = at;
     };
     for (std::size_t at = far; at < nodes; at += far) cut(at);
