@@ -20,13 +20,11 @@ constexpr TickSum kShareOfBound = 1024;  // where there is no upper bound yet, a
 // only tell what others hold come behind all the others.
 std::vector<std::uint32_t> in_line(const StrategySpace& space) {
   std::vector<std::uint32_t> before(space.nodes.size()), order(space.nodes.size());
-  std::vector<bool> is_tied(space.nodes.size(), false);
   std::iota(order.begin(), order.end(), 0U);
   std::iota(before.begin(), before.end(), 0U);
   for (const SpaceEdge& edge : space.edges) {
     const auto [low, high] = std::minmax(edge.from, edge.to);
-    before[high] = is_tied[high] ? std::max(before[high], low) : low;
-    is_tied[high] = true;
+    before[high] = before[high] == high ? low : std::max(before[high], low);
   }
   std::ranges::stable_sort(order, {}, [&](std::uint32_t node) { return before[node]; });
   return order;
@@ -81,7 +79,7 @@ Assignment Budgeted::solve(std::int64_t budget) {
 }
 
 bool Budgeted::is_near(const Search& search) const {
-  return search.best && static_cast<double>(search.best->cost - search.lower) <= gap_ * static_cast<double>(search.lower);
+  return search.best && is_within(gap_, search.best->cost, search.lower);
 }
 
 const Budgeted::Point* Budgeted::point_at(std::int32_t time) {

@@ -21,6 +21,9 @@
 
 namespace meshwright::elimination {
 
+// Whether a cost is above its bound by that part of it at most.
+inline bool is_within(double gap, TickSum cost, TickSum bound) { return static_cast<double>(cost - bound) <= gap * static_cast<double>(bound); }
+
 class Budgeted {
  public:
   // `space` needs no shift (problem.h) and outlives this; `gap` is that of SearchLimits.

@@ -56,7 +56,7 @@ bool is_proven(const Assignment& answer) {
 }
 
 bool is_good_enough(const Assignment& answer, double gap) {
-  return !answer.choice.empty() && static_cast<double>(answer.cost - answer.lower_bound) <= gap * static_cast<double>(answer.lower_bound);
+  return !answer.choice.empty() && elimination::is_within(gap, answer.cost, answer.lower_bound);
 }
 
 // What two searches of the same space and budget say together.
