@@ -1,9 +1,12 @@
 // What a rank asks of its device in a step, fixed before the first one.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <numeric>
+#include <set>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -14,11 +17,15 @@
 
 namespace meshwright::cuda {
 
-// Ranks that communicate on a stream: a communicator of their own, since what is on one stream must not wait for the
-// other.
+// A stream of a seat: of the program's two, or of a link (links.h), which has one of its own at each end.
+using StreamNumber = std::size_t;
+inline constexpr StreamNumber kCompute = 0, kCommunication = 1, kFirstLink = 2;
+
+// Seats (links.h) that communicate on a stream: a communicator of their own, since what is on one stream must not wait
+// for the other.
 struct GroupKey {
-  meshwright::Stream stream = meshwright::Stream::compute;
-  std::vector<std::int64_t> ranks;  // ascending
+  StreamNumber stream = kCompute;
+  std::vector<std::int64_t> seats;  // ascending
   auto operator<=>(const GroupKey&) const = default;
 };
 
@@ -57,7 +64,7 @@ struct Exchange {
   std::vector<Part> sends, receives;
 };
 
-// An event of the rank, by its number.
+// An event of the seat, by its number.
 struct Record {
   std::size_t event = 0;
 };
@@ -67,25 +74,34 @@ struct Await {
 
 struct Command {
   using What = std::variant<Launch, Product, Fill, Optimize, Collective, Exchange, Record, Await>;
-  meshwright::Stream stream = meshwright::Stream::compute;
+  StreamNumber stream = kCompute;
   What what;
 };
 
-// Where the parts of a rank's memory lie in the one block that it has.
+// Where the parts of a seat's memory lie in the one block that it has.
 struct Block {
   std::byte* base = nullptr;
   std::size_t arena_bytes = 0;
   std::size_t state_bytes = 0;            // what the optimizer keeps
   std::size_t constant_bytes = 0;         // results of ops that read nothing
   std::size_t scratch_bytes[2] = {0, 0};  // by stream: what an instruction copies for its own use
+  std::vector<std::size_t> slot_bytes;    // what is on its way to other stages
 
   [[nodiscard]] std::byte* states() const { return base + arena_bytes; }
   [[nodiscard]] std::byte* constants() const { return states() + state_bytes; }
-  [[nodiscard]] std::byte* scratch(meshwright::Stream stream) const {
-    return constants() + constant_bytes + (stream == meshwright::Stream::compute ? 0 : scratch_bytes[0]);
+  [[nodiscard]] std::byte* scratch(StreamNumber stream) const {
+    return constants() + constant_bytes + (stream == kCompute ? 0 : scratch_bytes[0]);
+  }
+  // `slot_bytes` may be unknown, empty.
+  [[nodiscard]] std::byte* slot(std::size_t number) const {
+    return scratch(kCommunication) + scratch_bytes[1] + bytes_of_slots(std::min(number, slot_bytes.size()));
+  }
+  [[nodiscard]] std::size_t bytes_of_slots(std::size_t count) const {
+    return std::accumulate(slot_bytes.begin(), slot_bytes.begin() + static_cast<std::ptrdiff_t>(count), std::size_t{0});
   }
   [[nodiscard]] std::size_t bytes() const {
-    return arena_bytes + state_bytes + constant_bytes + scratch_bytes[0] + scratch_bytes[1];
+    return arena_bytes + state_bytes + constant_bytes + scratch_bytes[0] + scratch_bytes[1] +
+           bytes_of_slots(slot_bytes.size());
   }
 };
 
@@ -102,7 +118,9 @@ struct RankStep {
       handed;  // outputs, and parameters as they were updated, by value and microbatch
   std::vector<std::pair<std::size_t, std::vector<std::byte>>> constants;  // by place among them
   std::size_t events = 0;
+  std::set<StreamNumber> links;  // that it sends or receives by
   Block block;
+  std::int64_t device_peak_bytes = 0;  // of all stages that share the device; 0: there are no others
   std::int64_t received_bytes = 0;                    // from other ranks
   std::int64_t peak_bytes = 0, peak_instruction = 0;  // as the program counts: without constants and scratch
 };

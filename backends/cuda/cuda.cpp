@@ -6,8 +6,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +20,7 @@
 #include "devices.h"
 #include "execution.h"
 #include "launched.h"
+#include "links.h"
 #include "loaded_driver.h"
 #include "loopback_driver.h"
 #include "meshwright/backend.h"
@@ -73,24 +76,62 @@ std::string what_is_large(const Program& program, const std::vector<Occurrence>&
                                       std::to_string(program.local_bytes(largest)) + " bytes";
 }
 
+// The programs that run together: of a whole model, or of the stages of a pipeline.
+struct JointPrograms {
+  std::vector<const BackendInput*> inputs;
+  std::vector<std::uint32_t> group_of;  // by stage: of devices
+  JointOrder order;
+  std::vector<std::int64_t> peaks = {};  // by group, of a device's stages together; none: each stage has its own
+
+  [[nodiscard]] std::vector<const Program*> programs() const {
+    std::vector<const Program*> programs;
+    for (const BackendInput* input : inputs) programs.push_back(&input->program);
+    return programs;
+  }
+  // Of each group the number of its first device, and how many there are of all.
+  [[nodiscard]] std::vector<std::int64_t> first_devices() const {
+    std::vector<std::int64_t> first(2 + *std::ranges::max_element(group_of), 0);
+    for (std::size_t s = 0; s < inputs.size(); ++s) first[group_of[s] + 1] = inputs[s]->program.mesh.devices();
+    std::partial_sum(first.begin(), first.end(), first.begin());
+    return first;
+  }
+  [[nodiscard]] std::int64_t devices() const { return first_devices().back(); }
+};
+
 // Of what all processes must have alike (FNV-1a).
-std::uint64_t digest_of(const Program& program, const std::vector<Occurrence>& steps) {
+std::uint64_t digest_of(const JointPrograms& stages) {
   std::uint64_t digest = 14695981039346656037U;
   const auto add = [&](const std::string& text) {
     for (const char c : text) digest = (digest ^ static_cast<unsigned char>(c)) * 1099511628211U;
   };
-  for (const Occurrence& step : steps) add(describe(program, step));
-  for (ProgramValueId id = 0; id < program.values.size(); ++id) add(to_string(program.local(id)));
+  for (const Program* program : stages.programs()) {
+    for (const Occurrence& step : occurrences(*program)) add(describe(*program, step));
+    for (ProgramValueId id = 0; id < program->values.size(); ++id) add(to_string(program->local(id)));
+  }
   return digest;
 }
 
+// A rank of a stage, that is in this process.
+struct RankHere {
+  std::size_t stage = 0;
+  std::int64_t rank = 0;
+  Seat seat;
+};
+
 // All that ranks share, for as long as there are any.
 struct Session {
-  explicit Session(std::unique_ptr<Driver> of) : driver(std::move(of)), devices(*driver) {}
+  Session(std::unique_ptr<Driver> of, Links made) : driver(std::move(of)), links(std::move(made)), devices(*driver) {}
+
+  [[nodiscard]] std::size_t find(std::size_t stage, std::int64_t rank) const {
+    const std::int64_t number = links.seat(stage, rank);
+    const auto found = std::ranges::find(here, number, [](const RankHere& each) { return each.seat.number; });
+    return static_cast<std::size_t>(found - here.begin());
+  }
 
   const std::unique_ptr<Driver> driver;
+  const Links links;
   Devices devices;
-  RanksHere here;
+  std::vector<RankHere> here;
   std::vector<Block> blocks;  // by rank that is here, and so are these
   std::vector<RankStep> steps;
   std::set<GroupKey> groups;
@@ -115,26 +156,39 @@ class Cuda final : public Backend {
 
  private:
   Result<std::unique_ptr<Executable>> do_compile(const BackendInput& input) const override {
-    TcpWorld* world = find_world();
-    Result<std::shared_ptr<Session>> session = world != nullptr ? prepare_one(*world, input) : prepare_all(input);
-    if (!session) return session.error();
-    const MakeRank make_rank = [session = *session](const RankInput& rank) {
-      return std::make_unique<DeviceRank>(
-          rank, session->devices, std::move(session->steps[static_cast<std::size_t>(rank.rank - session->here.first)]));
-    };
-    if (world != nullptr) return compile_on(make_gpu_runtime(*world, make_rank), input);
+    std::vector<std::size_t> places(occurrences(input.program).size());
+    std::iota(places.begin(), places.end(), std::size_t{0});
+    const Result<MakeRank> make_rank = prepare({{&input}, {0}, {std::move(places)}});
+    if (!make_rank) return make_rank.error();
+    if (TcpWorld* world = find_world()) return compile_on(make_gpu_runtime(*world, *make_rank), input);
     RunOptions options;
-    options.make_rank = make_rank;
+    options.make_rank = *make_rank;
     return compile_ranks(input, options);
+  }
+
+  Result<std::unique_ptr<StagesExecutable>> do_compile_stages(const std::vector<BackendInput>& stages,
+                                                              const GroupOrders& orders) const override {
+    JointPrograms all;
+    std::vector<Program> programs;
+    for (const BackendInput& stage : stages) {
+      all.inputs.push_back(&stage);
+      programs.push_back(stage.program);
+    }
+    Result<JointOrder> order = joint_order(programs, orders);
+    if (!order) return order.error();
+    all.order = std::move(*order);
+    all.group_of = groups_of_stages(orders, stages.size()).value();
+    all.peaks = peaks_of_groups(programs, all.order, all.group_of);
+    const Result<MakeRank> make_rank = prepare(all);
+    if (!make_rank) return make_rank.error();
+    if (TcpWorld* world = find_world()) return compile_on(make_gpu_runtime(*world, *make_rank), stages, orders);
+    RunOptions options;
+    options.make_rank = *make_rank;
+    return compile_stage_ranks(stages, orders, options);
   }
 
   [[nodiscard]] bool do_computes_in(DType dtype) const override {
     return dtype == DType::float32 || dtype == DType::float64 || (options_.computes_half && dtype == DType::bfloat16);
-  }
-
-  Result<std::unique_ptr<StagesExecutable>> do_compile_stages(const std::vector<BackendInput>&,
-                                                              const GroupOrders&) const override {
-    return bad_input("the backend 'cuda' runs no stages of a pipeline yet; plan with --set search.stages=1");
   }
 
   [[nodiscard]] Processes do_processes() const override {
@@ -182,96 +236,168 @@ class Cuda final : public Backend {
     return make_recording_driver(options);
   }
 
-  // All that can be found out before anything runs: devices, an op without a kernel, memory.
-  Result<std::shared_ptr<Session>> prepare_all(const BackendInput& input) const {
-    const std::int64_t ranks = input.program.mesh.devices();
-    Result<std::unique_ptr<Driver>> driver = make_driver(ranks, input.program.training.tf32);
-    if (!driver) return driver.error();
-    const auto session = std::make_shared<Session>(std::move(*driver));
-    session->here = {0, ranks, 0};
-    if (Status status = measure(*session, input); !status) return status.error();
-    if (Status status = session->devices.make_communicators(session->groups); !status) return status.error();
-    if (Status status = build(*session, input); !status) return status.error();
+  // All that can be found out before anything runs: devices, an op without a kernel, memory. What this gives makes the
+  // ranks that are here.
+  Result<MakeRank> prepare(const JointPrograms& stages) const {
+    TcpWorld* world = find_world();
+    Result<std::shared_ptr<Session>> session = world != nullptr ? prepare_one(*world, stages) : prepare_all(stages);
+    if (!session) return session.error();
+    return MakeRank([session = *session, programs = stages.programs()](const RankInput& rank) {
+      const auto stage = static_cast<std::size_t>(std::ranges::find(programs, &rank.input.program) - programs.begin());
+      const std::size_t here = session->find(stage, rank.rank);
+      return std::make_unique<DeviceRank>(rank, session->devices, session->here[here].seat.number,
+                                          std::move(session->steps[here]));
+    });
+  }
+
+  Result<std::shared_ptr<Session>> prepare_all(const JointPrograms& stages) const {
+    Result<std::shared_ptr<Session>> session = open(stages, stages.devices(), {});
+    if (!session) return session;
+    if (Status status = measure(**session, stages); !status) return status.error();
+    if (Status status = (*session)->devices.make_communicators((*session)->groups); !status) return status.error();
+    if (Status status = build(**session, stages); !status) return status.error();
     return session;
   }
 
-  // The same of the rank of this process. The others know of its errors where they agree, and else end with it: in NCCL
-  // they would wait for it.
-  Result<std::shared_ptr<Session>> prepare_one(TcpWorld& world, const BackendInput& input) const {
-    if (Status status = check_processes(world, input); !status) return status.error();
-    Result<std::shared_ptr<Session>> session = measure_one(world, input);
+  // The same of the ranks of this process. The others know of its errors where they agree, and else end with it: in
+  // NCCL they would wait for it.
+  Result<std::shared_ptr<Session>> prepare_one(TcpWorld& world, const JointPrograms& stages) const {
+    if (Status status = check_processes(world, stages); !status) return status.error();
+    Result<std::shared_ptr<Session>> session = measure_one(world, stages);
     if (Status status = world.agree(session ? Status(Done{}) : Status(session.error())); !status) return status.error();
     const GiveAll give_all = [&](const std::string& name, const std::string& own) { return world.exchange(name, own); };
-    const Status made = (*session)->devices.make_communicators((*session)->groups, give_all);
+    const Status made = (*session)->devices.make_communicators((*session)->groups, processes_of(stages), give_all);
     if (!made) world.end_all(add_context("rank " + std::to_string(world.rank()), made.error()));
-    if (Status status = build(**session, input); !status) return status.error();
+    if (Status status = build(**session, stages); !status) return status.error();
     return session;
   }
 
-  Status check_processes(TcpWorld& world, const BackendInput& input) const {
-    const std::int64_t ranks = input.program.mesh.devices();
+  // By seat.
+  static std::vector<std::int64_t> processes_of(const JointPrograms& stages) {
+    std::vector<std::int64_t> processes;
+    const std::vector<std::int64_t> first = stages.first_devices();
+    for (std::size_t s = 0; s < stages.inputs.size(); ++s) {
+      for (std::int64_t rank = 0; rank < stages.inputs[s]->program.mesh.devices(); ++rank)
+        processes.push_back(first[stages.group_of[s]] + rank);
+    }
+    return processes;
+  }
+
+  Status check_processes(TcpWorld& world, const JointPrograms& stages) const {
+    const std::int64_t ranks = stages.devices();
     const std::string launcher = options_.launched->launcher;
     if (ranks != world.size())
       return bad_input("the plan has " + std::to_string(ranks) + " ranks, a process each, and " + launcher +
                        " started " + std::to_string(world.size()) +
                        "; start as many, or run all ranks in one process with --set emit.cuda.launcher=\"none\"");
-    const std::uint64_t digest = digest_of(input.program, occurrences(input.program));
-    const std::vector<std::string> digests = world.exchange("program", std::to_string(digest));
+    const std::vector<std::string> digests = world.exchange("program", std::to_string(digest_of(stages)));
     const auto other = std::ranges::find_if(digests, [&](const std::string& one) { return one != digests.front(); });
     if (other == digests.end()) return Done{};
     return bad_input("rank " + std::to_string(other - digests.begin()) +
                      " has another program than rank 0; give all ranks the same plan, model and options");
   }
 
-  Result<std::shared_ptr<Session>> measure_one(const TcpWorld& world, const BackendInput& input) const {
+  Result<std::shared_ptr<Session>> measure_one(const TcpWorld& world, const JointPrograms& stages) const {
     const int device = sees_one_device() ? 0 : options_.launched->local_rank;
-    Result<std::unique_ptr<Driver>> driver = make_driver(device + 1, input.program.training.tf32);
-    if (!driver) return driver.error();
-    auto session = std::make_shared<Session>(std::move(*driver));
-    session->here = {world.rank(), 1, device};
-    if (Status status = measure(*session, input); !status) return status.error();
+    Result<std::shared_ptr<Session>> session = open(stages, device + 1, {{world.rank(), device}});
+    if (!session) return session;
+    if (Status status = measure(**session, stages); !status) return status.error();
     return session;
   }
 
-  [[nodiscard]] PlanProduct product_planner(Session& session) const {
+  // One of all devices of a run, and its number on this machine.
+  struct OwnDevice {
+    std::int64_t number = 0;
+    int here = 0;
+  };
+
+  // With the ranks that are here: those of the process' own device, or all.
+  Result<std::shared_ptr<Session>> open(const JointPrograms& stages, std::int64_t devices,
+                                        const std::optional<OwnDevice>& own) const {
+    Result<Links> links = Links::make(stages.programs(), stages.order);
+    if (!links) return links.error();
+    Result<std::unique_ptr<Driver>> driver = make_driver(devices, stages.inputs.front()->program.training.tf32);
+    if (!driver) return driver.error();
+    auto session = std::make_shared<Session>(std::move(*driver), std::move(*links));
+    const std::vector<std::int64_t> first = stages.first_devices();
+    std::vector<Seat> seats;
+    for (std::size_t s = 0; s < stages.inputs.size(); ++s) {
+      for (std::int64_t rank = 0; rank < stages.inputs[s]->program.mesh.devices(); ++rank) {
+        const std::int64_t device = first[stages.group_of[s]] + rank;
+        if (own && own->number != device) continue;
+        const Links& all = session->links;
+        seats.push_back({all.seat(s, rank), own ? own->here : static_cast<int>(device), all.name(s, rank)});
+        session->here.push_back({s, rank, seats.back()});
+      }
+    }
+    if (Status status = session->devices.open(std::move(seats)); !status) return status.error();
+    return session;
+  }
+
+  [[nodiscard]] PlanProduct product_planner(const Session& session) const {
     if (!options_.uses_library) return {};
-    return [&session](const ProductShape& shape) { return plan_workspace(*session.driver, shape); };
+    return [driver = session.driver.get()](const ProductShape& shape) { return plan_workspace(*driver, shape); };
+  }
+
+  // What the ranks of a stage are built from.
+  struct StageSteps {
+    explicit StageSteps(const BackendInput& input)
+        : steps(occurrences(input.program)), arena(make_arena(input.program)), views(input.ops) {}
+
+    std::vector<Occurrence> steps;
+    Arena arena;
+    ViewFinder views;
+  };
+  static std::deque<StageSteps> steps_of(const JointPrograms& stages) {
+    std::deque<StageSteps> all;
+    for (const BackendInput* input : stages.inputs) all.emplace_back(*input);
+    return all;
+  }
+  Result<RankStep> built(const Session& session, const JointPrograms& stages, std::deque<StageSteps>& steps,
+                         const RankHere& here, const Block& block) const {
+    StageSteps& of = steps[here.stage];
+    return StepBuilder(*stages.inputs[here.stage], {session.links, here.stage}, of.steps, of.arena, here.rank, block,
+                       of.views, product_planner(session))
+        .build();
   }
 
   // How much the ranks here need, which is allocated, and whom they communicate with.
-  Status measure(Session& session, const BackendInput& input) const {
-    if (Status status = session.devices.open(session.here); !status) return status;
-    const std::vector<Occurrence> steps = occurrences(input.program);
-    const Arena arena = make_arena(input.program);
-    ViewFinder views(input.ops);
-    for (std::int64_t rank = session.here.first; rank < session.here.first + session.here.count; ++rank) {
-      if (Status status = session.devices.set(rank); !status) return status;
+  Status measure(Session& session, const JointPrograms& stages) const {
+    std::deque<StageSteps> steps = steps_of(stages);
+    for (const RankHere& here : session.here) {
+      const std::int64_t seat = here.seat.number;
+      if (Status status = session.devices.set(seat); !status) return status;
       // Sizes alone are wanted: an address that nothing is read from.
-      const Block nowhere{reinterpret_cast<std::byte*>(std::uintptr_t{1} << 32U)};
-      Result<RankStep> step = StepBuilder(input, steps, arena, rank, nowhere, views, product_planner(session)).build();
-      if (!step) return step.error();
+      Block nowhere;
+      nowhere.base = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 32U);
+      Result<RankStep> step = built(session, stages, steps, here, nowhere);
+      if (!step) return in_stage(stages, here, step.error());
       collect_groups(*step, session.groups);
-      if (Status status = session.devices.make_memory(rank, *step, what_is_large(input.program, steps, *step)); !status)
-        return status;
+      const Program& program = stages.inputs[here.stage]->program;
+      const std::string large = what_is_large(program, steps[here.stage].steps, *step);
+      if (Status status = session.devices.make_memory(seat, *step, large); !status) return status;
       session.blocks.push_back(step->block);
-      session.blocks.back().base = session.devices.of(rank).memory;
+      session.blocks.back().base = session.devices.of(seat).memory;
     }
     return Done{};
   }
 
   // Their steps, at the addresses that they have now.
-  Status build(Session& session, const BackendInput& input) const {
-    const std::vector<Occurrence> steps = occurrences(input.program);
-    const Arena arena = make_arena(input.program);
-    ViewFinder views(input.ops);
-    for (const Block& block : session.blocks) {
-      const std::int64_t rank = session.here.first + std::ssize(session.steps);
-      if (Status status = session.devices.set(rank); !status) return status;
-      Result<RankStep> step = StepBuilder(input, steps, arena, rank, block, views, product_planner(session)).build();
-      if (!step) return step.error();
+  Status build(Session& session, const JointPrograms& stages) const {
+    std::deque<StageSteps> steps = steps_of(stages);
+    for (std::size_t i = 0; i < session.here.size(); ++i) {
+      const RankHere& here = session.here[i];
+      if (Status status = session.devices.set(here.seat.number); !status) return status;
+      Result<RankStep> step = built(session, stages, steps, here, session.blocks[i]);
+      if (!step) return in_stage(stages, here, step.error());
+      if (!stages.peaks.empty()) step->device_peak_bytes = stages.peaks[stages.group_of[here.stage]];
       session.steps.push_back(std::move(*step));
     }
     return Done{};
+  }
+
+  static Error in_stage(const JointPrograms& stages, const RankHere& here, const Error& error) {
+    return stages.inputs.size() > 1 ? add_context("stage " + std::to_string(here.stage), error) : error;
   }
 
   const Options options_;

@@ -13,7 +13,7 @@
 
 namespace meshwright::cuda {
 
-DeviceRank::DeviceRank(const RankInput& input, Devices& devices, RankStep step)
+DeviceRank::DeviceRank(const RankInput& input, Devices& devices, std::int64_t seat, RankStep step)
     : program_(input.input.program),
       arena_(input.arena),
       settings_(input.input.optimizer),
@@ -21,19 +21,20 @@ DeviceRank::DeviceRank(const RankInput& input, Devices& devices, RankStep step)
       driver_(devices.driver()),
       bytes_(input.device),
       rank_(input.rank),
+      seat_(seat),
       coordinates_(coordinates_of(program_.mesh, rank_)),
       step_(std::move(step)),
       taken_steps_(program_.parameters.size(), 0) {}
 
 // Outside of a step nobody else says whose error it is.
 Status DeviceRank::of_rank(const Status& status) const {
-  return status ? status : Status(add_context("rank " + std::to_string(rank_), status.error()));
+  return status ? status : Status(add_context(devices_.seat(seat_).name, status.error()));
 }
 
 Status DeviceRank::set_device() const {
-  if (devices_.is_aborted(rank_))
+  if (devices_.is_aborted(seat_))
     return internal_error("the run ended with an error, and its communicators with it; start it again");
-  return devices_.set(rank_);
+  return devices_.set(seat_);
 }
 
 Tensor DeviceRank::part_of(const Tensor& whole, ShardedType type, DType dtype) const {
@@ -46,13 +47,13 @@ Status DeviceRank::put(Tensor part, std::byte* to) {
   if (kept.bytes().empty()) return Done{};
   return check(driver_, EntryPoint::copy,
                driver_.copy(to, kept.bytes().data(), kept.bytes().size(), CopyKind::to_device,
-                            devices_.of(rank_).stream(meshwright::Stream::compute)));
+                            devices_.of(seat_).stream(kCompute)));
 }
 
 Status DeviceRank::load_all(const std::vector<const Tensor*>& parameters,
                             const std::vector<const OptimizerState*>& states) {
   if (Status status = set_device(); !status) return status;
-  const Stream stream = devices_.of(rank_).stream(meshwright::Stream::compute);
+  const Stream stream = devices_.of(seat_).stream(kCompute);
   if (step_.block.state_bytes > 0) {
     if (Status status =
             check(driver_, EntryPoint::fill, driver_.fill(step_.block.states(), 0, step_.block.state_bytes, stream));
@@ -113,7 +114,7 @@ Status DeviceRank::begin(const std::vector<const Tensor*>& inputs, Carrier& carr
   carrier_ = &carrier;
   observer_ = observer;
   Status status = put_inputs(inputs);
-  if (!status) devices_.abort(rank_);
+  if (!status) devices_.abort(seat_);
   return status;
 }
 
@@ -122,14 +123,14 @@ Result<bool> DeviceRank::execute(std::size_t step) {
     const auto* update = std::get_if<Optimize>(&command.what);
     const Status status = update != nullptr ? issue_optimizer(*update) : issue(command);
     if (status) continue;
-    devices_.abort(rank_);
+    devices_.abort(seat_);
     return status.error();
   }
   return true;
 }
 
 Status DeviceRank::issue(const Command& command) const {
-  const RankDevice& device = devices_.of(rank_);
+  const SeatDevice& device = devices_.of(seat_);
   const Stream stream = device.stream(command.stream);
   if (const auto* launch = std::get_if<Launch>(&command.what)) return issue(*launch, stream);
   if (const auto* product = std::get_if<Product>(&command.what)) return issue(*product, stream);
@@ -210,13 +211,13 @@ Status DeviceRank::issue_optimizer(const Optimize& update) {
         1 - settings_.learning_rate * (program_.training.optimizer == Optimizer::adamw ? settings_.weight_decay : 0);
   }
   std::memcpy(launch.arguments.data(), &arguments, sizeof arguments);
-  if (Status status = issue(launch, devices_.of(rank_).stream(meshwright::Stream::compute)); !status) return status;
+  if (Status status = issue(launch, devices_.of(seat_).stream(kCompute)); !status) return status;
   return observer_ == nullptr ? Status(Done{}) : observe_update(update);
 }
 
 // The gradient's memory is another value's later.
 Status DeviceRank::observe_update(const Optimize& update) {
-  const Result<bool> done = wait_for(devices_.of(rank_).stream(meshwright::Stream::compute));
+  const Result<bool> done = wait_for(devices_.of(seat_).stream(kCompute));
   if (!done) return done.error();
   if (!*done) return internal_error("the run has stopped");
   const Result<Tensor> gradient = fetch(update.gradient.data, update.gradient.type),
@@ -232,7 +233,7 @@ Result<bool> DeviceRank::wait_for(Stream stream) const {
     const Code code = driver_.stream_query(stream);
     if (code == 0) return true;
     if (code != kNotReady) return check(driver_, EntryPoint::stream_query, code).error();
-    for (const auto& [group, communicator] : devices_.of(rank_).communicators) {
+    for (const auto& [group, communicator] : devices_.of(seat_).communicators) {
       Code error = 0;
       if (Status status =
               check(driver_, EntryPoint::communicator_error, driver_.communicator_error(communicator, error));
@@ -246,7 +247,7 @@ Result<bool> DeviceRank::wait_for(Stream stream) const {
 }
 
 Status DeviceRank::settle() const {
-  const Stream stream = devices_.of(rank_).stream(meshwright::Stream::compute);
+  const Stream stream = devices_.of(seat_).stream(kCompute);
   for (;;) {
     const Code code = driver_.stream_query(stream);
     if (code != kNotReady) return check(driver_, EntryPoint::stream_query, code);
@@ -255,21 +256,23 @@ Status DeviceRank::settle() const {
 }
 
 Result<bool> DeviceRank::finish() {
-  for (const meshwright::Stream stream : {meshwright::Stream::compute, meshwright::Stream::communication}) {
-    Result<bool> done = wait_for(devices_.of(rank_).stream(stream));
+  std::vector<StreamNumber> streams{kCompute, kCommunication};
+  streams.insert(streams.end(), step_.links.begin(), step_.links.end());
+  for (const StreamNumber stream : streams) {
+    Result<bool> done = wait_for(devices_.of(seat_).stream(stream));
     if (done && *done) continue;
-    devices_.abort(rank_);
+    devices_.abort(seat_);
     return done;
   }
   staged_.clear();
-  bytes_.most = std::max(bytes_.most, step_.peak_bytes);
+  bytes_.most = std::max({bytes_.most, step_.peak_bytes, step_.device_peak_bytes});
   return true;
 }
 
 Result<Tensor> DeviceRank::fetch(const std::byte* from, const TensorType& type) const {
   Tensor tensor(type);
   if (tensor.bytes().empty()) return tensor;
-  const Stream stream = devices_.of(rank_).stream(meshwright::Stream::compute);
+  const Stream stream = devices_.of(seat_).stream(kCompute);
   if (Status status =
           check(driver_, EntryPoint::copy,
                 driver_.copy(tensor.bytes().data(), from, tensor.bytes().size(), CopyKind::to_host, stream));
@@ -293,7 +296,7 @@ Result<Tensor> DeviceRank::part(ProgramValueId id, std::int64_t microbatch) cons
       found != step_.handed.end()
           ? fetch(found->second)
           : fetch(step_.block.base + arena_.offsets[program_.place(id, microbatch)], program_.local(id));
-  return part ? part : Result<Tensor>(add_context("rank " + std::to_string(rank_), part.error()));
+  return part ? part : Result<Tensor>(add_context(devices_.seat(seat_).name, part.error()));
 }
 
 Result<OptimizerState> DeviceRank::state(std::size_t parameter) const {
@@ -344,7 +347,7 @@ Status DeviceRank::close() {
     if (Status status = issue(command); !status) return status;
   }
   if (Status status = settle(); !status) return status;
-  return driver_.check_device(devices_.device_of(rank_));
+  return driver_.check_device(devices_.seat(seat_).device);
 }
 
 }  // namespace meshwright::cuda

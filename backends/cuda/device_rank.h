@@ -13,8 +13,8 @@ namespace meshwright::cuda {
 
 class DeviceRank final : public Rank {
  public:
-  // `devices` has the rank's memory, at which `step` was built, and outlives this.
-  DeviceRank(const RankInput& input, Devices& devices, RankStep step);
+  // `devices` has the memory of the rank's seat, at which `step` was built, and outlives this.
+  DeviceRank(const RankInput& input, Devices& devices, std::int64_t seat, RankStep step);
 
   Status load(const std::vector<const Tensor*>& parameters, const std::vector<const OptimizerState*>& states) override;
   Status begin(const std::vector<const Tensor*>& inputs, Carrier& carrier, RunObserver* observer) override;
@@ -45,7 +45,7 @@ class DeviceRank final : public Rank {
   Status issue_optimizer(const Optimize& update);
   Status observe_update(const Optimize& update);
   [[nodiscard]] Communicator communicator(const GroupKey& group) const {
-    return devices_.of(rank_).communicators.at(group);
+    return devices_.of(seat_).communicators.at(group);
   }
 
   // This rank's part of a whole tensor, as numbers of `dtype`.
@@ -65,7 +65,7 @@ class DeviceRank final : public Rank {
   Devices& devices_;
   Driver& driver_;
   DeviceBytes& bytes_;
-  const std::int64_t rank_;
+  const std::int64_t rank_, seat_;
   const std::vector<std::int64_t> coordinates_;
   const RankStep step_;
   Carrier* carrier_ = nullptr;  // of the step that runs

@@ -18,14 +18,14 @@ void warn(const Status& status) {
   if (!status) log(LogLevel::warning, "cuda", "at the end of the run: " + status.error().message);
 }
 
-// Numbers of eight bytes: of each group its stream, how many ranks it has, and these.
+// Numbers of eight bytes: of each group its stream, how many seats it has, and these.
 std::string packed_groups(const std::set<GroupKey>& groups) {
   std::string text;
   const auto put = [&](std::int64_t number) { text.append(reinterpret_cast<const char*>(&number), sizeof number); };
   for (const GroupKey& group : groups) {
     put(static_cast<std::int64_t>(group.stream));
-    put(static_cast<std::int64_t>(group.ranks.size()));
-    for (const std::int64_t rank : group.ranks) put(rank);
+    put(static_cast<std::int64_t>(group.seats.size()));
+    for (const std::int64_t seat : group.seats) put(seat);
   }
   return text;
 }
@@ -40,13 +40,12 @@ std::optional<GroupKey> take_group(std::string_view& text) {
     return number;
   };
   const std::int64_t stream = take(), count = take();
-  if (stream < 0 || stream > 1 || count < 1 || static_cast<std::size_t>(count) > text.size() / sizeof count)
-    return std::nullopt;
-  GroupKey group{static_cast<meshwright::Stream>(stream), {}};
+  if (stream < 0 || count < 1 || static_cast<std::size_t>(count) > text.size() / sizeof count) return std::nullopt;
+  GroupKey group{static_cast<StreamNumber>(stream), {}};
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t rank = take();
-    if (rank <= (i == 0 ? -1 : group.ranks.back())) return std::nullopt;  // they ascend
-    group.ranks.push_back(rank);
+    const std::int64_t seat = take();
+    if (seat <= (i == 0 ? -1 : group.seats.back())) return std::nullopt;  // they ascend
+    group.seats.push_back(seat);
   }
   return group;
 }
@@ -54,17 +53,19 @@ std::optional<GroupKey> take_group(std::string_view& text) {
 }  // namespace
 
 Devices::~Devices() {
-  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-    if (driver_.set_device(here_.device + static_cast<int>(rank)) != 0) continue;
-    RankDevice& device = ranks_[rank];
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    if (driver_.set_device(here_[i].device) != 0) continue;
+    SeatDevice& device = devices_[i];
     for (const auto& [group, communicator] : device.communicators) {
-      if (communicator.handle != nullptr && aborted_[rank] == 0)
+      if (communicator.handle != nullptr && aborted_[i] == 0)
         warn(check(driver_, EntryPoint::destroy_communicator, driver_.destroy_communicator(communicator)));
     }
     for (const Event event : device.events) {
       if (event.handle != nullptr) warn(check(driver_, EntryPoint::event_destroy, driver_.event_destroy(event)));
     }
-    for (const Stream stream : device.streams) {
+    std::vector<Stream> streams(std::begin(device.streams), std::end(device.streams));
+    for (const auto& [number, stream] : device.links) streams.push_back(stream);
+    for (const Stream stream : streams) {
       if (stream.handle != nullptr) warn(check(driver_, EntryPoint::stream_destroy, driver_.stream_destroy(stream)));
     }
     EntryPoint entry = EntryPoint::products_destroy;
@@ -74,29 +75,32 @@ Devices::~Devices() {
   }
 }
 
-Status Devices::open(const RanksHere& here) {
+Status Devices::open(std::vector<Seat> here) {
   int found = 0;
   if (const Status status = check(driver_, EntryPoint::get_device_count, driver_.get_device_count(found)); !status)
     return add_context("no device", status.error());
-  if (here.device > 0 && here.device >= found) {
-    return plugin_failed("no device: rank " + std::to_string(here.first) + " is to have GPU " +
-                         std::to_string(here.device) + " of its machine, by its local rank, and this process sees " +
-                         std::to_string(found) + "; start no more processes on a machine than it has GPUs");
+  std::set<int> wanted;
+  for (const Seat& seat : here) wanted.insert(seat.device);
+  if (wanted.size() == 1 && *wanted.begin() > 0 && *wanted.begin() >= found) {
+    return plugin_failed("no device: " + here.front().name + " is to have GPU " + std::to_string(*wanted.begin()) +
+                         " of its machine, by its local rank, and this process sees " + std::to_string(found) +
+                         "; start no more processes on a machine than it has GPUs");
   }
-  if (found < here.count) {
-    return plugin_failed("no device: the plan has " + std::to_string(here.count) +
+  if (*wanted.rbegin() >= found) {
+    return plugin_failed("no device: the plan has " + std::to_string(wanted.size()) +
                          " ranks, a GPU each, and this machine has " + std::to_string(found) +
                          "; plan for a cluster of as many");
   }
-  here_ = here;
-  ranks_.resize(static_cast<std::size_t>(here.count));
-  aborted_.resize(static_cast<std::size_t>(here.count), 0);
-  for (std::int64_t rank = here.first; rank < here.first + here.count; ++rank) {
-    if (Status status = set(rank); !status) return status;
-    for (Stream& stream : ranks_[index(rank)].streams) {
+  here_ = std::move(here);
+  devices_.resize(here_.size());
+  aborted_.resize(here_.size(), 0);
+  for (std::size_t i = 0; i < here_.size(); ++i) {
+    if (Status status = set(here_[i].number); !status) return status;
+    for (Stream& stream : devices_[i].streams) {
       if (Status status = check(driver_, EntryPoint::stream_create, driver_.stream_create(stream)); !status)
         return status;
     }
+    if (wanted.erase(here_[i].device) == 0) continue;  // another seat's device has its kernels
     EntryPoint entry = EntryPoint::load_module;
     const Code code = driver_.load_kernels(entry);
     if (Status status = check(driver_, entry, code); !status) return status;
@@ -104,8 +108,8 @@ Status Devices::open(const RanksHere& here) {
   return Done{};
 }
 
-Status Devices::set(std::int64_t rank) {
-  return check(driver_, EntryPoint::set_device, driver_.set_device(device_of(rank)));
+Status Devices::set(std::int64_t seat) {
+  return check(driver_, EntryPoint::set_device, driver_.set_device(this->seat(seat).device));
 }
 
 Status Devices::make_communicators(const std::set<GroupKey>& groups) {
@@ -117,10 +121,11 @@ Status Devices::make_communicators(const std::set<GroupKey>& groups) {
   return Done{};
 }
 
-// A rank may have nothing to send or to receive in a group, and so not know of it. All make their groups' communicators
-// in the order of the keys: of those that are not made yet the first one is the next one of all of its ranks, so that
+// A seat may have nothing to send or to receive in a group, and so not know of it. All make their groups' communicators
+// in the order of the keys: of those that are not made yet the first one is the next one of all of its seats, so that
 // none waits for ever.
-Status Devices::make_communicators(const std::set<GroupKey>& groups, const GiveAll& give_all) {
+Status Devices::make_communicators(const std::set<GroupKey>& groups, const std::vector<std::int64_t>& process_of,
+                                   const GiveAll& give_all) {
   std::set<GroupKey> all;
   for (const std::string& text : give_all("groups", packed_groups(groups))) {
     for (std::string_view rest = text; !rest.empty();) {
@@ -131,7 +136,7 @@ Status Devices::make_communicators(const std::set<GroupKey>& groups, const GiveA
   }
   std::string made;
   for (const GroupKey& group : all) {
-    if (!is_here(group.ranks.front())) continue;
+    if (!is_here(group.seats.front())) continue;
     UniqueId id{};
     if (Status status = check(driver_, EntryPoint::get_unique_id, driver_.get_unique_id(id)); !status) return status;
     made.append(id.data(), id.size());
@@ -139,41 +144,42 @@ Status Devices::make_communicators(const std::set<GroupKey>& groups, const GiveA
   const std::vector<std::string> ids = give_all("ids", made);
   std::map<std::int64_t, std::size_t> taken;  // by process
   for (const GroupKey& group : all) {
-    const auto leader = static_cast<std::size_t>(group.ranks.front());
-    if (leader >= ids.size()) return internal_error("there is no rank " + std::to_string(leader));
+    const auto first = static_cast<std::size_t>(group.seats.front());
+    if (first >= process_of.size()) return internal_error("there is no seat " + std::to_string(first));
+    const auto leader = static_cast<std::size_t>(process_of[first]);
     UniqueId id{};
-    std::size_t& at = taken[group.ranks.front()];
+    std::size_t& at = taken[process_of[first]];
     if (ids[leader].size() < at + id.size())
-      return internal_error("rank " + std::to_string(leader) + " gave fewer ids than it is the first rank of groups");
+      return internal_error("process " + std::to_string(leader) + " gave fewer ids than it has first seats of groups");
     std::memcpy(id.data(), ids[leader].data() + at, id.size());
     at += id.size();
-    if (std::ranges::none_of(group.ranks, [this](std::int64_t rank) { return is_here(rank); })) continue;
+    if (std::ranges::none_of(group.seats, [this](std::int64_t seat) { return is_here(seat); })) continue;
     if (Status status = make_communicator(group, id); !status) return status;
   }
   return Done{};
 }
 
-// All of its ranks that are here in one go, since each waits for the others.
+// All of its seats that are here in one go, since each waits for the others.
 Status Devices::make_communicator(const GroupKey& group, const UniqueId& id) {
   if (Status status = check(driver_, EntryPoint::group_start, driver_.group_start()); !status) return status;
-  for (std::size_t i = 0; i < group.ranks.size(); ++i) {
-    if (!is_here(group.ranks[i])) continue;
-    Communicator& communicator = ranks_[index(group.ranks[i])].communicators[group];
-    if (Status status = set(group.ranks[i]); !status) return status;
+  for (std::size_t i = 0; i < group.seats.size(); ++i) {
+    if (!is_here(group.seats[i])) continue;
+    Communicator& communicator = devices_[index(group.seats[i])].communicators[group];
+    if (Status status = set(group.seats[i]); !status) return status;
     const Code code =
-        driver_.init_communicator(communicator, static_cast<int>(group.ranks.size()), id, static_cast<int>(i));
+        driver_.init_communicator(communicator, static_cast<int>(group.seats.size()), id, static_cast<int>(i));
     if (Status status = check(driver_, EntryPoint::init_communicator, code); !status) return status;
   }
   return check(driver_, EntryPoint::group_end, driver_.group_end());
 }
 
-Status Devices::make_memory(std::int64_t rank, const RankStep& step, const std::string& what_is_large) {
-  RankDevice& device = ranks_[index(rank)];
-  if (Status status = set(rank); !status) return status;
+Status Devices::make_memory(std::int64_t seat, const RankStep& step, const std::string& what_is_large) {
+  SeatDevice& device = devices_[index(seat)];
+  if (Status status = set(seat); !status) return status;
   const std::size_t bytes = step.block.bytes();
   if (Status status = check(driver_, EntryPoint::allocate, driver_.allocate(device.memory, bytes)); !status) {
     return add_context(
-        "rank " + std::to_string(rank) + " needs " + std::to_string(bytes) + " bytes: " +
+        this->seat(seat).name + " needs " + std::to_string(bytes) + " bytes: " +
             std::to_string(step.block.arena_bytes) + " for values, " + std::to_string(step.block.state_bytes) +
             " for the optimizer, " + std::to_string(bytes - step.block.arena_bytes - step.block.state_bytes) +
             " for constants and copies; " + what_is_large + "; plan with a smaller --set search.memory_budget",
@@ -183,15 +189,19 @@ Status Devices::make_memory(std::int64_t rank, const RankStep& step, const std::
   for (Event& event : device.events) {
     if (Status status = check(driver_, EntryPoint::event_create, driver_.event_create(event)); !status) return status;
   }
+  for (const StreamNumber link : step.links) {
+    if (Status status = check(driver_, EntryPoint::stream_create, driver_.stream_create(device.links[link])); !status)
+      return status;
+  }
   return Done{};
 }
 
 // What ended the run is said anyway; that this failed too is a warning.
-void Devices::abort(std::int64_t rank) {
-  char& aborted = aborted_[index(rank)];
+void Devices::abort(std::int64_t seat) {
+  char& aborted = aborted_[index(seat)];
   if (aborted != 0) return;
   aborted = 1;
-  for (const auto& [group, communicator] : ranks_[index(rank)].communicators) {
+  for (const auto& [group, communicator] : devices_[index(seat)].communicators) {
     warn(check(driver_, EntryPoint::abort_communicator, driver_.abort_communicator(communicator)));
   }
 }

@@ -1,5 +1,6 @@
 #include "loopback_driver.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -40,6 +41,8 @@ struct Letter {
   std::size_t bytes = 0;
   Event sent, received;
   bool is_received = false;
+  std::byte* memory = nullptr;  // of its own: who sends does not wait until it is received
+  std::size_t memory_bytes = 0;
 };
 
 struct LoopbackGroup {
@@ -79,6 +82,9 @@ class LoopbackDriver final : public Driver {
       : inner_(std::move(inner)), ranks_(ranks), stuck_(static_cast<std::size_t>(ranks), false) {}
   ~LoopbackDriver() override {
     for (const Event event : events_) inner_->event_destroy(event);
+    for (const Letter& letter : letters_) {
+      if (letter.memory != nullptr) inner_->release(letter.memory);
+    }
   }
 
   Code get_device_count(int& count) override {
@@ -169,7 +175,8 @@ class LoopbackDriver final : public Driver {
     return 0;
   }
   // All that is sent is on its way before this rank waits for what it receives, and that is there before it waits for
-  // what it sent to have been received.
+  // what it sent to have been received. Who sends alone waits for nobody: in NCCL its stream would, and its thread goes
+  // on to what others need of it.
   Code group_end() override {
     std::unique_lock lock(mutex_);
     LoopbackThread& thread = here();
@@ -177,8 +184,13 @@ class LoopbackDriver final : public Driver {
     const std::vector<Posted> posted = std::exchange(thread.posted, {});
     if (posted.empty() || !wait(lock, *posted.front().member, [] { return true; })) return 0;
     std::vector<std::pair<const Posted*, Letter*>> sent;
+    const bool sends_alone = std::ranges::all_of(posted, &Posted::sends);
     for (const Posted& each : posted) {
       if (!each.sends) continue;
+      if (sends_alone) {
+        if (const Code code = send_copy(each)) return code;
+        continue;
+      }
       Letter* letter = nullptr;
       if (const Code code = send(each, letter)) return code;
       sent.emplace_back(&each, letter);
@@ -320,21 +332,52 @@ class LoopbackDriver final : public Driver {
     return 0;
   }
 
+  Code make_letter(Letter*& letter) {
+    letter = &letters_.emplace_back();
+    if (const Code code = create(letter->sent)) return code;
+    return create(letter->received);
+  }
+
   Code send(const Posted& posted, Letter*& letter) {
     if (free_.empty()) {
-      Letter& made = letters_.emplace_back();
-      if (const Code code = create(made.sent)) return code;
-      if (const Code code = create(made.received)) return code;
-      free_.push_back(&made);
+      if (const Code code = make_letter(letter)) return code;
+    } else {
+      letter = free_.back();
+      free_.pop_back();
     }
-    letter = free_.back();
-    free_.pop_back();
     letter->from = posted.data;
-    letter->bytes = posted.bytes;
-    letter->is_received = false;
-    if (const Code code = inside(EntryPoint::event_record, inner_->event_record(letter->sent, posted.stream)))
+    return put_on_its_way(posted, *letter);
+  }
+
+  // The memory of a letter is free when whoever received it before has copied it.
+  Code send_copy(const Posted& posted) {
+    const auto free =
+        std::ranges::find_if(free_copies_, [&](const Letter* letter) { return letter->memory_bytes >= posted.bytes; });
+    Letter* letter = nullptr;
+    if (free != free_copies_.end()) {
+      letter = *free;
+      free_copies_.erase(free);
+      if (const Code code =
+              inside(EntryPoint::stream_wait_event, inner_->stream_wait_event(posted.stream, letter->received)))
+        return code;
+    } else {
+      if (const Code code = make_letter(letter)) return code;
+      if (const Code code = inside(EntryPoint::allocate, inner_->allocate(letter->memory, posted.bytes))) return code;
+      letter->memory_bytes = posted.bytes;
+    }
+    letter->from = letter->memory;
+    if (const Code code = inside(EntryPoint::copy, inner_->copy(letter->memory, posted.data, posted.bytes,
+                                                                CopyKind::on_device, posted.stream)))
       return code;
-    posted.member->group->letters[{posted.member->rank, posted.peer}].push_back(letter);
+    return put_on_its_way(posted, *letter);
+  }
+
+  Code put_on_its_way(const Posted& posted, Letter& letter) {
+    letter.bytes = posted.bytes;
+    letter.is_received = false;
+    if (const Code code = inside(EntryPoint::event_record, inner_->event_record(letter.sent, posted.stream)))
+      return code;
+    posted.member->group->letters[{posted.member->rank, posted.peer}].push_back(&letter);
     changed_.notify_all();
     return 0;
   }
@@ -353,6 +396,7 @@ class LoopbackDriver final : public Driver {
     if (const Code code = inside(EntryPoint::event_record, inner_->event_record(letter.received, posted.stream)))
       return code;
     letter.is_received = true;
+    if (letter.memory != nullptr) free_copies_.push_back(&letter);
     changed_.notify_all();
     return 0;
   }
@@ -367,7 +411,7 @@ class LoopbackDriver final : public Driver {
   std::deque<LoopbackGroup> groups_;
   std::deque<LoopbackMember> members_;
   std::deque<Letter> letters_;
-  std::vector<Letter*> free_;
+  std::vector<Letter*> free_, free_copies_;  // the latter with memory of their own
   std::vector<Event> events_;
   std::string inside_;
 };

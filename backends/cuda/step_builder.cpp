@@ -15,15 +15,12 @@
 
 namespace meshwright::cuda {
 
-namespace {
+namespace {}  // namespace
 
-std::size_t number_of(meshwright::Stream stream) { return stream == meshwright::Stream::compute ? 0 : 1; }
-
-}  // namespace
-
-StepBuilder::StepBuilder(const BackendInput& input, const std::vector<Occurrence>& steps, const Arena& arena,
-                         std::int64_t rank, const Block& block, ViewFinder& views, PlanProduct plan)
+StepBuilder::StepBuilder(const BackendInput& input, const StageLinks& stage, const std::vector<Occurrence>& steps,
+                         const Arena& arena, std::int64_t rank, const Block& block, ViewFinder& views, PlanProduct plan)
     : input_(input),
+      stage_(stage),
       program_(input.program),
       steps_(steps),
       arena_(arena),
@@ -48,7 +45,7 @@ Result<RankStep> StepBuilder::build() {
     if (Status status = build_instruction(i); !status)
       return add_context(describe(program_, steps_[i]), status.error());
   }
-  stream_ = meshwright::Stream::compute;
+  stream_ = kCompute;
   for (const ProgramOutput& output : program_.outputs) {
     if (Status status = hand_out(output.value, output.microbatch, made_); !status) return status.error();
   }
@@ -62,7 +59,8 @@ Result<RankStep> StepBuilder::build() {
                  aligned(static_cast<std::size_t>(arena_.bytes)),
                  state_bytes(program_),
                  made_.block.constant_bytes,
-                 {scratch_most_[0], scratch_most_[1]}};
+                 {scratch_most_[0], scratch_most_[1]},
+                 slot_bytes_};
   return std::move(made_);
 }
 
@@ -76,7 +74,7 @@ void StepBuilder::count(std::int64_t bytes) {
 std::byte* StepBuilder::scratch(std::size_t bytes) {
   std::byte* memory = block_.scratch(stream_) + scratch_used_;
   scratch_used_ += aligned(bytes);
-  std::size_t& most = scratch_most_[number_of(stream_)];
+  std::size_t& most = scratch_most_[stream_];
   most = std::max(most, scratch_used_);
   return memory;
 }
@@ -158,7 +156,7 @@ Status StepBuilder::with_writer(const OpCall& call, std::vector<Seen> operands, 
 }
 
 // A chain that goes on runs where it ends: nothing is between.
-void StepBuilder::add_on(meshwright::Stream stream, Command::What what) {
+void StepBuilder::add_on(StreamNumber stream, Command::What what) {
   auto* launch = std::get_if<Launch>(&what);
   const bool is_chain = launch != nullptr && launch->kernel == KernelId::chain;
   if (is_chain && chain_ != nullptr && chain_->back().stream == stream) {
@@ -183,7 +181,7 @@ Status StepBuilder::build_instruction(std::size_t step) {
   }
   // What takes its operand over moves nothing.
   const bool is_aside = instruction.stream == meshwright::Stream::communication && !instruction.takes_over();
-  stream_ = is_aside ? meshwright::Stream::communication : meshwright::Stream::compute;
+  stream_ = is_aside ? kCommunication : kCompute;
   if (is_aside)
     begin_aside();
   else
@@ -203,8 +201,9 @@ Status StepBuilder::build_instruction(std::size_t step) {
       case InstructionKind::free:
         return drop(instruction);
       case InstructionKind::send:
+        return send(instruction);
       case InstructionKind::receive:
-        return bad_input("the backend 'cuda' runs no stages of a pipeline yet; plan with --set search.stages=1");
+        return receive(instruction);
       case InstructionKind::convert:
       case InstructionKind::load_parameter:
       case InstructionKind::store_gradient:
@@ -224,8 +223,8 @@ Status StepBuilder::build_instruction(std::size_t step) {
 void StepBuilder::begin_aside() {
   if (!computes_since_) return;
   const std::size_t event = made_.events++;
-  add_on(meshwright::Stream::compute, Record{event});
-  add_on(meshwright::Stream::communication, Await{event});
+  add_on(kCompute, Record{event});
+  add_on(kCommunication, Await{event});
   computes_since_ = false;
 }
 

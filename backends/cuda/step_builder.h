@@ -5,12 +5,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <vector>
 
 #include "command.h"
+#include "links.h"
 #include "meshwright/arena.h"
 #include "meshwright/backend.h"
 #include "move_part.h"
@@ -18,14 +20,20 @@
 
 namespace meshwright::cuda {
 
+// Which one of the stages a program is of.
+struct StageLinks {
+  const Links& links;
+  std::size_t stage = 0;
+};
+
 class StepBuilder {
  public:
   // `block`: where the rank's memory lies. Its sizes may be unknown, 0, the first time: `build` finds them. `views`
-  // outlives this. `plan`: null where products are left to this backend's own kernel.
-  StepBuilder(const BackendInput& input, const std::vector<Occurrence>& steps, const Arena& arena, std::int64_t rank,
-              const Block& block, ViewFinder& views, PlanProduct plan);
+  // and the links of the run outlive this. `plan`: null where products are left to this backend's own kernel.
+  StepBuilder(const BackendInput& input, const StageLinks& stage, const std::vector<Occurrence>& steps,
+              const Arena& arena, std::int64_t rank, const Block& block, ViewFinder& views, PlanProduct plan);
 
-  // Errors: bad_input for an op that has no kernel here, for a program of a stage; each names the instruction.
+  // Errors: bad_input for an op that has no kernel here; each names the instruction.
   Result<RankStep> build();
 
  private:
@@ -82,16 +90,33 @@ class StepBuilder {
   // what is there.
   Status copy_box(const MovePart& part, const Box& box, const Box& held, std::byte* from, const Box& target,
                   std::byte* to, bool adds = false);
+  // The same of any two boxes; `function`: what combines, null: a copy.
+  Status copy_box(DType dtype, const Box& box, const Box& held, std::byte* from, const Box& target, std::byte* to,
+                  std::optional<Function> function = {});
+  [[nodiscard]] GroupKey group_of(const MovePart& part) const;
+
+  // To another stage, and from there (links.h).
+  Status send(const Instruction& instruction);
+  Status receive(const Instruction& instruction);
+  // What goes over, between where it lies and where all of it lies one after the other.
+  Status pack(const Delivery& delivery, const Seen& source, std::byte* to);
+  Status unpack(const Delivery& delivery, std::byte* from, const Seen& result);
+  Status copy_elements(DType dtype, std::byte* from, std::byte* to, std::int64_t count);
+  // A command of a link: it begins when all that stands before it on this stream is done.
+  void add_on_link(StreamNumber link, Command::What what);
+  // In a slot, whose bytes may be unknown.
+  std::byte* slot(std::size_t number, std::size_t bytes);
   void fill_unless_covered(const MovePart& part, const std::vector<Piece>& pieces, const Seen& result);
 
   void add(Command::What what) { add_on(stream_, std::move(what)); }
-  void add_on(meshwright::Stream stream, Command::What what);
+  void add_on(StreamNumber stream, Command::What what);
   // Before an instruction of the communication stream, and behind it.
   void begin_aside();
   void end_aside(const Instruction& instruction);
   void wait_for(const Instruction& instruction);
 
   const BackendInput& input_;
+  const StageLinks stage_;
   const Program& program_;
   const std::vector<Occurrence>& steps_;
   const Arena& arena_;
@@ -104,7 +129,7 @@ class StepBuilder {
   std::vector<Command>* commands_ = nullptr;
   std::vector<Command>* chain_ =
       nullptr;  // whose last command is a chain, and the last of all; null: that is another one
-  meshwright::Stream stream_ = meshwright::Stream::compute;
+  StreamNumber stream_ = kCompute;
   std::size_t step_ = 0;
   std::int64_t microbatch_ = 0;
   bool computes_since_ =
@@ -113,6 +138,8 @@ class StepBuilder {
       waited_for_;  // the last event of the communication stream that the compute stream waits for
   std::size_t scratch_used_ = 0, scratch_most_[2] = {0, 0};
   std::int64_t held_bytes_ = 0;
+  std::vector<std::size_t> slot_bytes_;
+  std::map<std::size_t, std::size_t> sent_;  // by slot: the event behind what was sent from there last
   RankStep made_;
 };
 

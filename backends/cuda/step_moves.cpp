@@ -63,16 +63,29 @@ Status StepBuilder::move(const Instruction& instruction) {
   return exchange(part, pieces, *source, result);
 }
 
+GroupKey StepBuilder::group_of(const MovePart& part) const {
+  GroupKey group{stream_, {}};
+  for (const std::int64_t rank : part.group) group.seats.push_back(stage_.links.seat(stage_.stage, rank));
+  return group;
+}
+
 Status StepBuilder::copy_box(const MovePart& part, const Box& box, const Box& held, std::byte* from, const Box& target,
                              std::byte* to, bool adds) {
-  const TensorType type{part.from.type.dtype, box.extent};
-  const Seen source{type, from + static_cast<std::size_t>(first_of(box, held)) * part.element_bytes, strides_in(held)};
-  const Seen place{type, to + static_cast<std::size_t>(first_of(box, target)) * part.element_bytes, strides_in(target)};
+  std::optional<Function> function;
+  if (adds) function = maximum_of(part) ? Function::maximum : Function::add;
+  return copy_box(part.from.type.dtype, box, held, from, target, to, function);
+}
+
+Status StepBuilder::copy_box(DType dtype, const Box& box, const Box& held, std::byte* from, const Box& target,
+                             std::byte* to, std::optional<Function> function) {
   if (box.elements() == 0) return Done{};
+  const auto size = static_cast<std::size_t>(size_bytes(dtype));
+  const TensorType type{dtype, box.extent};
+  const Seen source{type, from + static_cast<std::size_t>(first_of(box, held)) * size, strides_in(held)};
+  const Seen place{type, to + static_cast<std::size_t>(first_of(box, target)) * size, strides_in(target)};
   const Node none;
   return with_writer({none, {}, {}}, {source}, {place}, [&](OpWriter& writer) {
-    return adds ? combine_into(writer, maximum_of(part) ? Function::maximum : Function::add, source, place)
-                : writer.copy(source, place);
+    return function ? combine_into(writer, *function, source, place) : writer.copy(source, place);
   });
 }
 
@@ -83,13 +96,8 @@ void StepBuilder::fill_unless_covered(const MovePart& part, const std::vector<Pi
 }
 
 Status StepBuilder::all_reduce(const MovePart& part, const Seen& source, const Seen& result) {
-  add(Collective{CollectiveKind::all_reduce,
-                 {stream_, part.group},
-                 source.data,
-                 result.data,
-                 static_cast<std::size_t>(result.type.elements()),
-                 result.type.dtype,
-                 maximum_of(part)});
+  add(Collective{CollectiveKind::all_reduce, group_of(part), source.data, result.data,
+                 static_cast<std::size_t>(result.type.elements()), result.type.dtype, maximum_of(part)});
   // As a reduce-scatter of segments and an all-gather of them.
   const auto self = static_cast<std::size_t>(std::ranges::find(part.group, rank_) - part.group.begin());
   const std::size_t own = segment_of(part, self).count, others = part.group.size() - 1;
@@ -109,13 +117,8 @@ Status StepBuilder::gather(const MovePart& part, const std::vector<Piece>& piece
                       follow_each_other(boxes, part.target, count);
   const std::size_t bytes = static_cast<std::size_t>(count) * part.element_bytes;
   std::byte* staging = direct ? result.data : scratch(bytes * boxes.size());
-  add(Collective{CollectiveKind::all_gather,
-                 {stream_, part.group},
-                 source.data,
-                 staging,
-                 static_cast<std::size_t>(count),
-                 source.type.dtype,
-                 false});
+  add(Collective{CollectiveKind::all_gather, group_of(part), source.data, staging, static_cast<std::size_t>(count),
+                 source.type.dtype, false});
   for (const Piece& piece : in_order)
     made_.received_bytes +=
         piece.from == rank_ ? 0 : piece.part.elements() * static_cast<std::int64_t>(part.element_bytes);
@@ -145,13 +148,8 @@ Status StepBuilder::reduce_scatter(const MovePart& part, const Seen& source, con
     if (Status status = copy_box(part, shared, held, source.data, targets[i], staging + bytes * i); !status)
       return status;
   }
-  add(Collective{CollectiveKind::reduce_scatter,
-                 {stream_, part.group},
-                 staging,
-                 result.data,
-                 static_cast<std::size_t>(count),
-                 result.type.dtype,
-                 maximum_of(part)});
+  add(Collective{CollectiveKind::reduce_scatter, group_of(part), staging, result.data, static_cast<std::size_t>(count),
+                 result.type.dtype, maximum_of(part)});
   made_.received_bytes +=
       intersect(part.target, held).elements() * static_cast<std::int64_t>(part.element_bytes * (part.group.size() - 1));
   return Done{};
@@ -161,7 +159,7 @@ Status StepBuilder::reduce_scatter(const MovePart& part, const Seen& source, con
 Status StepBuilder::exchange(const MovePart& part, const std::vector<Piece>& pieces, const Seen& source,
                              const Seen& result) {
   const Box held = box_of(part.from.layout, part.from.atoms, program_.mesh, part.at);
-  Exchange made{{stream_, part.group}, {}, {}};
+  Exchange made{group_of(part), {}, {}};
   for (std::size_t i = 0; needs_others(part) && i < part.group.size(); ++i) {
     if (part.group[i] == rank_) continue;
     const MovePart other = part_of(part, part.group[i]);
