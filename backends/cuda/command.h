@@ -72,8 +72,16 @@ struct Await {
   std::size_t event = 0;
 };
 
+// Of what goes from one seat to another one of the same device: it lies in the sender's slot, or was taken from there.
+struct SlotEvent {
+  std::int64_t seat = 0;  // the sender's
+  std::size_t slot = 0;
+  bool is_taken = false;
+  bool records = false;  // else it is waited for
+};
+
 struct Command {
-  using What = std::variant<Launch, Product, Fill, Optimize, Collective, Exchange, Record, Await>;
+  using What = std::variant<Launch, Product, Fill, Optimize, Collective, Exchange, Record, Await, SlotEvent>;
   StreamNumber stream = kCompute;
   What what;
 };
@@ -120,7 +128,7 @@ struct RankStep {
   std::size_t events = 0;
   std::set<StreamNumber> links;  // that it sends or receives by
   Block block;
-  std::int64_t device_peak_bytes = 0;  // of all stages that share the device; 0: there are no others
+  std::int64_t device_peak_bytes = 0;                 // of all stages that share the device; 0: there are no others
   std::int64_t received_bytes = 0;                    // from other ranks
   std::int64_t peak_bytes = 0, peak_instruction = 0;  // as the program counts: without constants and scratch
 };

@@ -314,7 +314,7 @@ class Cuda final : public Backend {
   // With the ranks that are here: those of the process' own device, or all.
   Result<std::shared_ptr<Session>> open(const JointPrograms& stages, std::int64_t devices,
                                         const std::optional<OwnDevice>& own) const {
-    Result<Links> links = Links::make(stages.programs(), stages.order);
+    Result<Links> links = Links::make(stages.programs(), stages.group_of, stages.order);
     if (!links) return links.error();
     Result<std::unique_ptr<Driver>> driver = make_driver(devices, stages.inputs.front()->program.training.tf32);
     if (!driver) return driver.error();
@@ -356,8 +356,15 @@ class Cuda final : public Backend {
   Result<RankStep> built(const Session& session, const JointPrograms& stages, std::deque<StageSteps>& steps,
                          const RankHere& here, const Block& block) const {
     StageSteps& of = steps[here.stage];
-    return StepBuilder(*stages.inputs[here.stage], {session.links, here.stage}, of.steps, of.arena, here.rank, block,
-                       of.views, product_planner(session))
+    StageLinks stage{session.links, here.stage, {}};
+    if (session.blocks.size() == session.here.size()) {
+      stage.block_of = [&](std::int64_t seat) {
+        const auto other = std::ranges::find(session.here, seat, [](const RankHere& each) { return each.seat.number; });
+        return &session.blocks[static_cast<std::size_t>(other - session.here.begin())];
+      };
+    }
+    return StepBuilder(*stages.inputs[here.stage], stage, of.steps, of.arena, here.rank, block, of.views,
+                       product_planner(session))
         .build();
   }
 

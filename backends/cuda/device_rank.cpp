@@ -143,6 +143,12 @@ Status DeviceRank::issue(const Command& command) const {
   if (const auto* await = std::get_if<Await>(&command.what))
     return check(driver_, EntryPoint::stream_wait_event,
                  driver_.stream_wait_event(stream, device.events[await->event]));
+  if (const auto* of_slot = std::get_if<SlotEvent>(&command.what)) {
+    const SeatDevice& sender = devices_.of(of_slot->seat);
+    const Event event = (of_slot->is_taken ? sender.taken : sender.filled)[of_slot->slot];
+    return of_slot->records ? check(driver_, EntryPoint::event_record, driver_.event_record(event, stream))
+                            : check(driver_, EntryPoint::stream_wait_event, driver_.stream_wait_event(stream, event));
+  }
   return internal_error("the optimizer's step is issued with its numbers");
 }
 

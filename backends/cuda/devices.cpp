@@ -60,8 +60,10 @@ Devices::~Devices() {
       if (communicator.handle != nullptr && aborted_[i] == 0)
         warn(check(driver_, EntryPoint::destroy_communicator, driver_.destroy_communicator(communicator)));
     }
-    for (const Event event : device.events) {
-      if (event.handle != nullptr) warn(check(driver_, EntryPoint::event_destroy, driver_.event_destroy(event)));
+    for (const std::vector<Event>* events : {&device.events, &device.filled, &device.taken}) {
+      for (const Event event : *events) {
+        if (event.handle != nullptr) warn(check(driver_, EntryPoint::event_destroy, driver_.event_destroy(event)));
+      }
     }
     std::vector<Stream> streams(std::begin(device.streams), std::end(device.streams));
     for (const auto& [number, stream] : device.links) streams.push_back(stream);
@@ -186,8 +188,12 @@ Status Devices::make_memory(std::int64_t seat, const RankStep& step, const std::
         status.error());
   }
   device.events.resize(step.events);
-  for (Event& event : device.events) {
-    if (Status status = check(driver_, EntryPoint::event_create, driver_.event_create(event)); !status) return status;
+  device.filled.resize(step.block.slot_bytes.size());
+  device.taken.resize(step.block.slot_bytes.size());
+  for (std::vector<Event>* events : {&device.events, &device.filled, &device.taken}) {
+    for (Event& event : *events) {
+      if (Status status = check(driver_, EntryPoint::event_create, driver_.event_create(event)); !status) return status;
+    }
   }
   for (const StreamNumber link : step.links) {
     if (Status status = check(driver_, EntryPoint::stream_create, driver_.stream_create(device.links[link])); !status)

@@ -22,6 +22,7 @@ struct SeatDevice {
   Stream streams[2];  // the program's
   std::map<StreamNumber, Stream> links;
   std::vector<Event> events;
+  std::vector<Event> filled, taken;  // by slot
   std::byte* memory = nullptr;
   std::map<GroupKey, Communicator> communicators;
 

@@ -1,7 +1,7 @@
 #include "links.h"
 
 #include <algorithm>
-#include <variant>
+#include <numeric>
 
 #include "box_runs.h"
 #include "rank.h"
@@ -10,9 +10,10 @@ namespace meshwright::cuda {
 
 namespace {
 
-// By sender, as `handed_to` has it. Boxes of one layout are equal or disjoint: an equal one has nothing to give any
-// more.
-std::vector<Delivery> deliveries(const StageEnd& sender, const StageEnd& receiver, std::int64_t rank) {
+// By sender, as `handed_to` has it, but that `first` is asked first. Boxes of one layout are equal or disjoint: an
+// equal one has nothing to give any more.
+std::vector<Delivery> deliveries(const StageEnd& sender, const StageEnd& receiver, std::int64_t rank,
+                                 std::int64_t first) {
   std::vector<Delivery> made(static_cast<std::size_t>(sender.mesh.devices()));
   if (sender.type.atoms.sizes != receiver.type.atoms.sizes) {
     std::vector<std::vector<HandedRun>> runs = handed_to(sender, receiver, rank);
@@ -24,14 +25,16 @@ std::vector<Delivery> deliveries(const StageEnd& sender, const StageEnd& receive
   }
   const Box wanted =
       box_of(receiver.type.layout, receiver.type.atoms, receiver.mesh, coordinates_of(receiver.mesh, rank));
+  std::vector<std::int64_t> order(made.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::rotate(order.begin(), order.begin() + first, order.begin() + first + 1);
   std::vector<Box> seen;
-  for (std::size_t from = 0; from < made.size(); ++from) {
-    const std::vector<std::int64_t> at = coordinates_of(sender.mesh, static_cast<std::int64_t>(from));
-    const Box held = box_of(sender.type.layout, sender.type.atoms, sender.mesh, at);
+  for (const std::int64_t from : order) {
+    const Box held = box_of(sender.type.layout, sender.type.atoms, sender.mesh, coordinates_of(sender.mesh, from));
     if (std::ranges::find(seen, held) != seen.end()) continue;
     seen.push_back(held);
     const Box shared = intersect(intersect(held, wanted), whole_box(receiver.type.atoms.sizes));
-    made[from] = {held, wanted, shared, {}, shared.elements()};
+    made[static_cast<std::size_t>(from)] = {held, wanted, shared, {}, shared.elements()};
   }
   return made;
 }
@@ -43,20 +46,22 @@ std::string described(const Message& message) {
 
 }  // namespace
 
-Result<Links> Links::make(std::vector<const Program*> programs, const JointOrder& order) {
+Result<Links> Links::make(std::vector<const Program*> programs, std::vector<std::uint32_t> group_of,
+                          const JointOrder& order) {
   Links links;
   links.programs_ = std::move(programs);
+  links.group_of_ = std::move(group_of);
   std::int64_t seats = 0;
   for (const Program* program : links.programs_) {
     links.first_.push_back(seats);
     seats += program->mesh.devices();
   }
-  if (Status status = links.find_ends(order); !status) return status.error();
+  links.find_ends(order);
   if (Status status = links.give_slots(); !status) return status.error();
   return links;
 }
 
-Status Links::find_ends(const JointOrder& order) {
+void Links::find_ends(const JointOrder& order) {
   for (std::size_t stage = 0; stage < programs_.size(); ++stage) {
     const Program& program = *programs_[stage];
     const std::vector<Occurrence> steps = occurrences(program);
@@ -64,20 +69,11 @@ Status Links::find_ends(const JointOrder& order) {
       const Instruction& instruction = program.instructions[steps[i].instruction];
       if (instruction.message() == nullptr) continue;
       Link& link = links_[*instruction.message()];
-      if (instruction.kind() == InstructionKind::send) {
-        link.sent = instruction.operands[0].value;
-        link.sends.emplace_back(steps[i].microbatch, order[stage][i]);
-        continue;
-      }
-      if (!std::get<Receive>(instruction.action).travels)
-        return bad_input(
-            described(*instruction.message()) +
-            ", stays on its devices, which the backend 'cuda' does not do yet; plan with another schedule");
-      link.received = instruction.results[0];
-      link.receives.emplace_back(steps[i].microbatch, order[stage][i]);
+      const bool sends = instruction.kind() == InstructionKind::send;
+      (sends ? link.sent : link.received) = sends ? instruction.operands[0].value : instruction.results[0];
+      (sends ? link.sends : link.receives).emplace_back(steps[i].microbatch, order[stage][i]);
     }
   }
-  return Done{};
 }
 
 Status Links::give_slots() {
@@ -120,19 +116,15 @@ std::size_t Links::slot(const Message& message, std::int64_t microbatch) const {
 
 std::vector<Delivery> Links::given(const Message& message, std::int64_t rank) const {
   std::vector<Delivery> all;
-  for (std::int64_t to = 0; to < programs_[message.to]->mesh.devices(); ++to) {
-    const Program &sender = *programs_[message.from], &receiver = *programs_[message.to];
-    all.push_back(std::move(deliveries({sender.type(link(message).sent), sender.mesh},
-                                       {receiver.type(link(message).received), receiver.mesh},
-                                       to)[static_cast<std::size_t>(rank)]));
-  }
+  for (std::int64_t to = 0; to < programs_[message.to]->mesh.devices(); ++to)
+    all.push_back(std::move(gotten(message, to)[static_cast<std::size_t>(rank)]));
   return all;
 }
 
 std::vector<Delivery> Links::gotten(const Message& message, std::int64_t rank) const {
   const Program &sender = *programs_[message.from], &receiver = *programs_[message.to];
   return deliveries({sender.type(link(message).sent), sender.mesh},
-                    {receiver.type(link(message).received), receiver.mesh}, rank);
+                    {receiver.type(link(message).received), receiver.mesh}, rank, stays(message) ? rank : 0);
 }
 
 }  // namespace meshwright::cuda

@@ -36,14 +36,17 @@ struct Delivery {
 
 class Links {
  public:
-  // `programs`: of all stages, which outlive this; a whole model is one. Errors: bad_input for values that stages hand
-  // to each other on the same devices, and for microbatches that arrive in another order than they are sent in.
-  static Result<Links> make(std::vector<const Program*> programs, const JointOrder& order);
+  // `programs`: of all stages, which outlive this; a whole model is one. `group_of`: by stage, of devices. Errors:
+  // bad_input for microbatches that arrive in another order than they are sent in.
+  static Result<Links> make(std::vector<const Program*> programs, std::vector<std::uint32_t> group_of,
+                            const JointOrder& order);
 
-  [[nodiscard]] std::int64_t seats() const { return first_.back() + programs_.back()->mesh.devices(); }
   [[nodiscard]] std::int64_t seat(std::size_t stage, std::int64_t rank) const { return first_[stage] + rank; }
   [[nodiscard]] std::string name(std::size_t stage, std::int64_t rank) const;
 
+  // Whether both stages are on the same devices. Then the message has no link: each rank has what it gets from the seat
+  // beside it, if that has it.
+  [[nodiscard]] bool stays(const Message& message) const { return group_of_[message.from] == group_of_[message.to]; }
   // Of what a message goes by: its number is that of its link's streams.
   [[nodiscard]] GroupKey group(const Message& message) const;
   // Where a sender keeps it until it has arrived: among the slots of its stage. Whatever was in a slot before has been
@@ -61,11 +64,12 @@ class Links {
     std::map<std::int64_t, std::size_t> slots;                          // by microbatch
   };
 
-  Status find_ends(const JointOrder& order);
+  void find_ends(const JointOrder& order);
   Status give_slots();
   [[nodiscard]] const Link& link(const Message& message) const { return links_.at(message); }
 
   std::vector<const Program*> programs_;
+  std::vector<std::uint32_t> group_of_;
   std::vector<std::int64_t> first_;  // seat of each stage's first rank
   std::map<Message, Link> links_;
 };

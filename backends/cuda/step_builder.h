@@ -24,6 +24,7 @@ namespace meshwright::cuda {
 struct StageLinks {
   const Links& links;
   std::size_t stage = 0;
+  std::function<const Block*(std::int64_t seat)> block_of = {};  // of another seat of the device; null: not known yet
 };
 
 class StepBuilder {
@@ -96,8 +97,17 @@ class StepBuilder {
   [[nodiscard]] GroupKey group_of(const MovePart& part) const;
 
   // To another stage, and from there (links.h).
+  struct Packing {
+    std::vector<std::size_t> places;  // in the slot, by who gets it; whoever gets the same has the same one
+    std::vector<std::pair<const Delivery*, std::size_t>> packed;
+    std::size_t bytes = 0;
+  };
+  static Packing packing_of(const std::vector<Delivery>& given, std::size_t element_bytes);
   Status send(const Instruction& instruction);
   Status receive(const Instruction& instruction);
+  Status receive_by_link(const Message& message, const std::vector<Delivery>& gotten, const Seen& result);
+  Status take_from_slot(const Message& message, const std::vector<Delivery>& gotten, const Seen& result);
+  [[nodiscard]] std::int64_t seat() const { return stage_.links.seat(stage_.stage, rank_); }
   // What goes over, between where it lies and where all of it lies one after the other.
   Status pack(const Delivery& delivery, const Seen& source, std::byte* to);
   Status unpack(const Delivery& delivery, std::byte* from, const Seen& result);

@@ -40,36 +40,51 @@ void StepBuilder::add_on_link(StreamNumber link, Command::What what) {
   made_.links.insert(link);
 }
 
-// Whoever gets the same gets it from one place. What was in the slot before has arrived, or does so without this.
+StepBuilder::Packing StepBuilder::packing_of(const std::vector<Delivery>& given, std::size_t element_bytes) {
+  Packing packing;
+  for (const Delivery& delivery : given) {
+    const auto same =
+        std::ranges::find_if(packing.packed, [&](const auto& other) { return is_same(*other.first, delivery); });
+    packing.places.push_back(same != packing.packed.end() ? same->second : packing.bytes);
+    if (same != packing.packed.end() || delivery.elements == 0) continue;
+    packing.packed.emplace_back(&delivery, packing.bytes);
+    packing.bytes += aligned(static_cast<std::size_t>(delivery.elements) * element_bytes);
+  }
+  return packing;
+}
+
+// What was in the slot before has been received, or is without this one's doing.
 Status StepBuilder::send(const Instruction& instruction) {
   const Message& message = *instruction.message();
   const Result<Seen> source = read_in_rows(instruction.operands[0].value, microbatch_);
   if (!source) return source.error();
-  const auto size = static_cast<std::size_t>(size_bytes(source->type.dtype));
   const std::vector<Delivery> given = stage_.links.given(message, rank_);
-  std::vector<std::pair<const Delivery*, std::size_t>> packed;  // with its place in the slot
-  std::vector<std::size_t> places;                              // by who receives
-  std::size_t used = 0;
-  for (const Delivery& delivery : given) {
-    const auto same = std::ranges::find_if(packed, [&](const auto& other) { return is_same(*other.first, delivery); });
-    places.push_back(same != packed.end() ? same->second : used);
-    if (same != packed.end() || delivery.elements == 0) continue;
-    packed.emplace_back(&delivery, used);
-    used += aligned(static_cast<std::size_t>(delivery.elements) * size);
-  }
-  if (used == 0) return Done{};
+  const Packing packing = packing_of(given, source->element_bytes());
+  if (packing.bytes == 0) return Done{};
+  const bool stays = stage_.links.stays(message);
   const std::size_t number = stage_.links.slot(message, microbatch_);
-  std::byte* memory = slot(number, used);
-  if (const auto before = sent_.find(number); before != sent_.end()) add(Await{before->second});
-  for (const auto& [delivery, place] : packed) {
+  std::byte* memory = slot(number, packing.bytes);
+  const auto before = sent_.find(number);
+  if (before != sent_.end()) {
+    if (stays)
+      add(SlotEvent{seat(), number, true, false});
+    else
+      add(Await{before->second});
+  }
+  for (const auto& [delivery, place] : packing.packed) {
     if (Status status = pack(*delivery, *source, memory + place); !status) return status;
+  }
+  if (stays) {
+    sent_[number] = 0;
+    add(SlotEvent{seat(), number, false, true});
+    return Done{};
   }
   Exchange made{stage_.links.group(message), {}, {}};
   for (std::size_t to = 0; to < given.size(); ++to) {
     if (given[to].elements == 0) continue;
-    const std::int64_t seat = stage_.links.seat(message.to, static_cast<std::int64_t>(to));
-    made.sends.push_back(
-        {peer_in(made.group, seat), memory + places[to], static_cast<std::size_t>(given[to].elements) * size});
+    const std::int64_t receiver = stage_.links.seat(message.to, static_cast<std::int64_t>(to));
+    made.sends.push_back({peer_in(made.group, receiver), memory + packing.places[to],
+                          static_cast<std::size_t>(given[to].elements) * source->element_bytes()});
   }
   const StreamNumber link = made.group.stream;
   add_on_link(link, std::move(made));
@@ -82,25 +97,29 @@ Status StepBuilder::receive(const Instruction& instruction) {
   const Message& message = *instruction.message();
   const Seen result = placed(instruction.results[0]);
   keep(instruction.results[0]);
-  const auto size = static_cast<std::size_t>(size_bytes(result.type.dtype));
   const std::vector<Delivery> gotten = stage_.links.gotten(message, rank_);
   std::int64_t elements = 0;
   for (const Delivery& delivery : gotten) elements += delivery.elements;
-  made_.received_bytes += elements * static_cast<std::int64_t>(size);
+  made_.received_bytes += elements * static_cast<std::int64_t>(result.element_bytes());
   if (elements < result.type.elements())
     add(Fill{result.data, static_cast<std::size_t>(result.type.bytes())});  // padding
   if (elements == 0) return Done{};
+  return stage_.links.stays(message) ? take_from_slot(message, gotten, result)
+                                     : receive_by_link(message, gotten, result);
+}
+
+Status StepBuilder::receive_by_link(const Message& message, const std::vector<Delivery>& gotten, const Seen& result) {
   Exchange made{stage_.links.group(message), {}, {}};
   std::vector<std::pair<const Delivery*, std::byte*>> arrived;
   for (std::size_t from = 0; from < gotten.size(); ++from) {
     const Delivery& delivery = gotten[from];
     if (delivery.elements == 0) continue;
-    const std::size_t bytes = static_cast<std::size_t>(delivery.elements) * size;
+    const std::size_t bytes = static_cast<std::size_t>(delivery.elements) * result.element_bytes();
     const bool is_all = delivery.runs.empty() && delivery.shared == delivery.wanted;
     std::byte* memory = is_all ? result.data : scratch(bytes);
     if (!is_all) arrived.emplace_back(&delivery, memory);
-    const std::int64_t seat = stage_.links.seat(message.from, static_cast<std::int64_t>(from));
-    made.receives.push_back({peer_in(made.group, seat), memory, bytes});
+    const std::int64_t sender = stage_.links.seat(message.from, static_cast<std::int64_t>(from));
+    made.receives.push_back({peer_in(made.group, sender), memory, bytes});
   }
   const StreamNumber link = made.group.stream;
   add_on_link(link, std::move(made));
@@ -110,6 +129,26 @@ Status StepBuilder::receive(const Instruction& instruction) {
   for (const auto& [delivery, memory] : arrived) {
     if (Status status = unpack(*delivery, memory, result); !status) return status;
   }
+  return Done{};
+}
+
+// On the same device: the sender's slot is read where it lies.
+Status StepBuilder::take_from_slot(const Message& message, const std::vector<Delivery>& gotten, const Seen& result) {
+  for (std::size_t from = 0; from < gotten.size(); ++from) {
+    if (gotten[from].elements > 0 && static_cast<std::int64_t>(from) != rank_)
+      return bad_input("'" + message.value + "' goes from stage " + std::to_string(message.from) + " to stage " +
+                       std::to_string(message.to) +
+                       " on the same devices, each of which needs what others have; the backend 'cuda' does not do "
+                       "that yet: plan with another schedule");
+  }
+  const auto own = static_cast<std::size_t>(rank_);
+  const std::int64_t sender = stage_.links.seat(message.from, rank_);
+  const std::size_t number = stage_.links.slot(message, microbatch_);
+  const Block* block = stage_.block_of ? stage_.block_of(sender) : &block_;
+  const Packing packing = packing_of(stage_.links.given(message, rank_), result.element_bytes());
+  add(SlotEvent{sender, number, false, false});
+  if (Status status = unpack(gotten[own], block->slot(number) + packing.places[own], result); !status) return status;
+  add(SlotEvent{sender, number, true, true});
   return Done{};
 }
 
