@@ -173,6 +173,15 @@ INSTANTIATE_TEST_SUITE_P(
         Trained{"gpt8", "gpt2_tiny", "slow8", "--mesh 2x4"},
         Trained{"gpt8_zero3", "gpt2_tiny", "slow8", "--mesh 2x4 --set search.zero=3 --set search.batch_axes=all"},
         Trained{"llama8", "llama_tiny", "slow8", "--mesh 2x4"},
+        Trained{"stages2", "gpt2_deep_tiny", "slow8", "--mesh 2x2 --set search.stages=2 --set train.microbatches=4"},
+        Trained{"stages4", "gpt2_deep_tiny", "slow8",
+                "--mesh 2 --set search.stages=4 --set search.schedule=zb_h1 --set train.microbatches=8"},
+        Trained{"chunks", "gpt2_deep_tiny", "slow8",
+                "--mesh 2x2 --set search.stages=2 --set search.chunks=2 --set search.schedule=interleaved --set "
+                "train.microbatches=4"},
+        Trained{"chunks_v", "gpt2_deep_tiny", "slow8",
+                "--mesh 2x2 --set search.stages=2 --set search.chunks=2 --set search.schedule=zb_v --set "
+                "train.microbatches=4"},
 
         Trained{"vgg1", "vgg_tiny", "a100x1", "--mesh 1"}, Trained{"vgg4", "vgg_tiny", "a100x4", "--mesh 2x2"},
         Trained{"densenet1", "densenet_tiny", "a100x1", "--mesh 1 --set train.optimizer=sgd"},
@@ -309,9 +318,6 @@ TEST_F(RunCuda, RefusesWhatItCanNotRun) {
   const std::string spectral = planned("spectral_tiny", "--mesh 1", "plan.json", "a100x1");
   expect_refused(run_words(spectral, kRecording),
                  "cuda has no kernel for aten.fft_fft; run the plan with --backend reference or mpi");
-  const std::string stages =
-      planned("gpt2_deep_tiny", "--mesh 2x2 --set search.stages=2 --set search.chunks=2 --set 'search.schedule=\"zb_v\"' --set train.microbatches=4", "stages.json");
-  expect_refused(run_words(stages, kRecording), "stays on its devices, which the backend 'cuda' does not do yet");
   expect_refused(run_words(spectral, "--backend cuda --set emit.cuda.driver=other"),
                  "it is \"nvidia\" or \"recording\"");
   expect_refused(run_words(spectral, "--backend cuda --set emit.cuda.products=none"),
