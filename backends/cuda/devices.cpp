@@ -132,7 +132,8 @@ Status Devices::make_communicators(const std::set<GroupKey>& groups, const std::
   for (const std::string& text : give_all("groups", packed_groups(groups))) {
     for (std::string_view rest = text; !rest.empty();) {
       std::optional<GroupKey> group = take_group(rest);
-      if (!group) return internal_error("the groups that another process gave are none");
+      if (!group || group->seats.back() >= static_cast<std::int64_t>(process_of.size()))
+        return internal_error("the groups that another process gave are none");
       all.insert(std::move(*group));
     }
   }
@@ -144,13 +145,11 @@ Status Devices::make_communicators(const std::set<GroupKey>& groups, const std::
     made.append(id.data(), id.size());
   }
   const std::vector<std::string> ids = give_all("ids", made);
-  std::map<std::int64_t, std::size_t> taken;  // by process
+  std::map<std::size_t, std::size_t> taken;  // by process
   for (const GroupKey& group : all) {
-    const auto first = static_cast<std::size_t>(group.seats.front());
-    if (first >= process_of.size()) return internal_error("there is no seat " + std::to_string(first));
-    const auto leader = static_cast<std::size_t>(process_of[first]);
+    const auto leader = static_cast<std::size_t>(process_of[static_cast<std::size_t>(group.seats.front())]);
     UniqueId id{};
-    std::size_t& at = taken[process_of[first]];
+    std::size_t& at = taken[leader];
     if (ids[leader].size() < at + id.size())
       return internal_error("process " + std::to_string(leader) + " gave fewer ids than it has first seats of groups");
     std::memcpy(id.data(), ids[leader].data() + at, id.size());

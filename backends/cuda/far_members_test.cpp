@@ -148,11 +148,11 @@ TEST(Devices, AreThoseOfLocalRanks) {
   const std::unique_ptr<Driver> driver = make_recording_driver(options);
   {
     Devices devices(*driver);
-    ASSERT_TRUE(devices.open({9, 1, 1}));
-    EXPECT_EQ(devices.device_of(9), 1);
+    ASSERT_TRUE(devices.open({{9, 1, "rank 9"}}));
+    EXPECT_EQ(devices.seat(9).device, 1);
   }
   Devices devices(*driver);
-  const Status opened = devices.open({9, 1, 2});
+  const Status opened = devices.open({{9, 2, "rank 9"}});
   ASSERT_FALSE(opened);
   EXPECT_THAT(opened.error().message, HasSubstr("no device: rank 9 is to have GPU 2 of its machine, by its local rank, "
                                                 "and this process sees 2"));
@@ -164,15 +164,15 @@ TEST(Devices, RefuseGroupsAndIdsThatAreNone) {
   options.devices = 1;
   const std::unique_ptr<Driver> driver = make_recording_driver(options);
   Devices devices(*driver);
-  ASSERT_TRUE(devices.open({0, 1, 0}));
+  ASSERT_TRUE(devices.open({{0, 0, "rank 0"}}));
   const auto numbers = [](const std::vector<std::int64_t>& all) {
     return std::string(reinterpret_cast<const char*>(all.data()), all.size() * sizeof(std::int64_t));
   };
   const std::int64_t most = std::int64_t{1} << 62;
   for (const std::string& groups :
-       {std::string("?"), numbers({2, 1, 0}), numbers({0, 0}), numbers({0, most, 0}), numbers({0, 2, 1, 0}),
+       {std::string("?"), numbers({-1, 1, 0}), numbers({0, 1, 2}), numbers({0, 0}), numbers({0, most, 0}), numbers({0, 2, 1, 0}),
         numbers({0, 2, 1, 1}), numbers({0, 2, -1, 1}), numbers({0}), numbers({0, 3, 0, 1})}) {
-    const Status made = devices.make_communicators({}, [&](const std::string& name, const std::string&) {
+    const Status made = devices.make_communicators({}, {0, 1}, [&](const std::string& name, const std::string&) {
       return std::vector<std::string>{name == "groups" ? groups : ""};
     });
     ASSERT_FALSE(made);
@@ -181,9 +181,9 @@ TEST(Devices, RefuseGroupsAndIdsThatAreNone) {
   const auto without_ids = [&](const std::string& name, const std::string& own) {
     return std::vector<std::string>{own, name == "groups" ? numbers({0, 2, 1, 2}) : "short", ""};
   };
-  const Status made = devices.make_communicators({}, without_ids);
+  const Status made = devices.make_communicators({}, {0, 1, 2}, without_ids);
   ASSERT_FALSE(made);
-  EXPECT_THAT(made.error().message, HasSubstr("rank 1 gave fewer ids"));
+  EXPECT_THAT(made.error().message, HasSubstr("process 1 gave fewer ids"));
 }
 
 }  // namespace

@@ -85,8 +85,8 @@ Status Links::give_slots() {
         return bad_input(described(message) +
                          ", arrives in another order of microbatches than it is sent in, which the backend 'cuda' does "
                          "not do; plan with another schedule");
-      const auto free =
-          std::ranges::find_if(slots, [&](const auto& slot) { return slot.second < link.sends[i].second; });
+      const auto free = std::ranges::find_if(
+          slots, [place = link.sends[i].second](const auto& slot) { return slot.second < place; });
       const bool is_free = free != slots.end();
       if (!is_free) slots.emplace_back(used[message.from]++, 0);
       auto& slot = is_free ? *free : slots.back();

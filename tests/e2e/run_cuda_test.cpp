@@ -182,7 +182,6 @@ INSTANTIATE_TEST_SUITE_P(
         Trained{"chunks_v", "gpt2_deep_tiny", "slow8",
                 "--mesh 2x2 --set search.stages=2 --set search.chunks=2 --set search.schedule=zb_v --set "
                 "train.microbatches=4"},
-
         Trained{"vgg1", "vgg_tiny", "a100x1", "--mesh 1"}, Trained{"vgg4", "vgg_tiny", "a100x4", "--mesh 2x2"},
         Trained{"densenet1", "densenet_tiny", "a100x1", "--mesh 1 --set train.optimizer=sgd"},
         Trained{"densenet4", "densenet_tiny", "a100x4",
