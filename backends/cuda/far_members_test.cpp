@@ -170,8 +170,8 @@ TEST(Devices, RefuseGroupsAndIdsThatAreNone) {
   };
   const std::int64_t most = std::int64_t{1} << 62;
   for (const std::string& groups :
-       {std::string("?"), numbers({-1, 1, 0}), numbers({0, 1, 2}), numbers({0, 0}), numbers({0, most, 0}), numbers({0, 2, 1, 0}),
-        numbers({0, 2, 1, 1}), numbers({0, 2, -1, 1}), numbers({0}), numbers({0, 3, 0, 1})}) {
+       {std::string("?"), numbers({-1, 1, 0}), numbers({0, 1, 2}), numbers({0, 0}), numbers({0, most, 0}),
+        numbers({0, 2, 1, 0}), numbers({0, 2, 1, 1}), numbers({0, 2, -1, 1}), numbers({0}), numbers({0, 3, 0, 1})}) {
     const Status made = devices.make_communicators({}, {0, 1}, [&](const std::string& name, const std::string&) {
       return std::vector<std::string>{name == "groups" ? groups : ""};
     });

@@ -85,8 +85,8 @@ Status Links::give_slots() {
         return bad_input(described(message) +
                          ", arrives in another order of microbatches than it is sent in, which the backend 'cuda' does "
                          "not do; plan with another schedule");
-      const auto free = std::ranges::find_if(
-          slots, [place = link.sends[i].second](const auto& slot) { return slot.second < place; });
+      const auto free =
+          std::ranges::find_if(slots, [place = link.sends[i].second](const auto& slot) { return slot.second < place; });
       const bool is_free = free != slots.end();
       if (!is_free) slots.emplace_back(used[message.from]++, 0);
       auto& slot = is_free ? *free : slots.back();
@@ -104,6 +104,7 @@ std::string Links::name(std::size_t stage, std::int64_t rank) const {
 GroupKey Links::group(const Message& message) const {
   GroupKey group{kFirstLink + static_cast<std::size_t>(std::distance(links_.begin(), links_.find(message))), {}};
   for (const std::uint32_t stage : {std::min(message.from, message.to), std::max(message.from, message.to)}) {
+    if (stays(message) && stage != message.to) continue;
     for (std::int64_t rank = 0; rank < programs_[stage]->mesh.devices(); ++rank)
       group.seats.push_back(seat(stage, rank));
   }

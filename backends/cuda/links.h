@@ -44,10 +44,10 @@ class Links {
   [[nodiscard]] std::int64_t seat(std::size_t stage, std::int64_t rank) const { return first_[stage] + rank; }
   [[nodiscard]] std::string name(std::size_t stage, std::int64_t rank) const;
 
-  // Whether both stages are on the same devices. Then the message has no link: each rank has what it gets from the seat
-  // beside it, if that has it.
+  // Whether both stages are on the same devices. Then the receiving seats alone have a link: each gets from the seat
+  // beside it what that has, and the rest from the others' devices, which hand it on.
   [[nodiscard]] bool stays(const Message& message) const { return group_of_[message.from] == group_of_[message.to]; }
-  // Of what a message goes by: its number is that of its link's streams.
+  // What a message goes by: its number is that of its link's streams.
   [[nodiscard]] GroupKey group(const Message& message) const;
   // Where a sender keeps it until it has arrived: among the slots of its stage. Whatever was in a slot before has been
   // received at that place of the order of all stages, so that to wait for it is not to wait for ever.

@@ -105,7 +105,8 @@ class StepBuilder {
   static Packing packing_of(const std::vector<Delivery>& given, std::size_t element_bytes);
   Status send(const Instruction& instruction);
   Status receive(const Instruction& instruction);
-  Status receive_by_link(const Message& message, const std::vector<Delivery>& gotten, const Seen& result);
+  Status receive_by_link(const Message& message, std::vector<Exchange::Part> sends, const std::vector<Delivery>& gotten,
+                         const Seen& result);
   Status take_from_slot(const Message& message, const std::vector<Delivery>& gotten, const Seen& result);
   [[nodiscard]] std::int64_t seat() const { return stage_.links.seat(stage_.stage, rank_); }
   // What goes over, between where it lies and where all of it lies one after the other.

@@ -103,24 +103,27 @@ Status StepBuilder::receive(const Instruction& instruction) {
   made_.received_bytes += elements * static_cast<std::int64_t>(result.element_bytes());
   if (elements < result.type.elements())
     add(Fill{result.data, static_cast<std::size_t>(result.type.bytes())});  // padding
-  if (elements == 0) return Done{};
-  return stage_.links.stays(message) ? take_from_slot(message, gotten, result)
-                                     : receive_by_link(message, gotten, result);
+  if (stage_.links.stays(message)) return take_from_slot(message, gotten, result);
+  return receive_by_link(message, {}, gotten, result);
 }
 
-Status StepBuilder::receive_by_link(const Message& message, const std::vector<Delivery>& gotten, const Seen& result) {
-  Exchange made{stage_.links.group(message), {}, {}};
+// `sends`: what goes over at the same time.
+Status StepBuilder::receive_by_link(const Message& message, std::vector<Exchange::Part> sends,
+                                    const std::vector<Delivery>& gotten, const Seen& result) {
+  const bool stays = stage_.links.stays(message);
+  Exchange made{stage_.links.group(message), std::move(sends), {}};
   std::vector<std::pair<const Delivery*, std::byte*>> arrived;
   for (std::size_t from = 0; from < gotten.size(); ++from) {
     const Delivery& delivery = gotten[from];
-    if (delivery.elements == 0) continue;
+    if (delivery.elements == 0 || (stays && static_cast<std::int64_t>(from) == rank_)) continue;
     const std::size_t bytes = static_cast<std::size_t>(delivery.elements) * result.element_bytes();
     const bool is_all = delivery.runs.empty() && delivery.shared == delivery.wanted;
     std::byte* memory = is_all ? result.data : scratch(bytes);
     if (!is_all) arrived.emplace_back(&delivery, memory);
-    const std::int64_t sender = stage_.links.seat(message.from, static_cast<std::int64_t>(from));
+    const std::int64_t sender = stage_.links.seat(stays ? message.to : message.from, static_cast<std::int64_t>(from));
     made.receives.push_back({peer_in(made.group, sender), memory, bytes});
   }
+  if (made.sends.empty() && made.receives.empty()) return Done{};
   const StreamNumber link = made.group.stream;
   add_on_link(link, std::move(made));
   const std::size_t there = made_.events++;
@@ -132,23 +135,27 @@ Status StepBuilder::receive_by_link(const Message& message, const std::vector<De
   return Done{};
 }
 
-// On the same device: the sender's slot is read where it lies.
+// On the same devices: the sender's slot beside it is read where it lies, and handed on to the others from there, since
+// here all of them take their parts.
 Status StepBuilder::take_from_slot(const Message& message, const std::vector<Delivery>& gotten, const Seen& result) {
-  for (std::size_t from = 0; from < gotten.size(); ++from) {
-    if (gotten[from].elements > 0 && static_cast<std::int64_t>(from) != rank_)
-      return bad_input("'" + message.value + "' goes from stage " + std::to_string(message.from) + " to stage " +
-                       std::to_string(message.to) +
-                       " on the same devices, each of which needs what others have; the backend 'cuda' does not do "
-                       "that yet: plan with another schedule");
-  }
-  const auto own = static_cast<std::size_t>(rank_);
   const std::int64_t sender = stage_.links.seat(message.from, rank_);
   const std::size_t number = stage_.links.slot(message, microbatch_);
   const Block* block = stage_.block_of ? stage_.block_of(sender) : &block_;
-  const Packing packing = packing_of(stage_.links.given(message, rank_), result.element_bytes());
-  add(SlotEvent{sender, number, false, false});
-  if (Status status = unpack(gotten[own], block->slot(number) + packing.places[own], result); !status) return status;
-  add(SlotEvent{sender, number, true, true});
+  const std::vector<Delivery> given = stage_.links.given(message, rank_);
+  const Packing packing = packing_of(given, result.element_bytes());
+  if (packing.bytes > 0) add(SlotEvent{sender, number, false, false});
+  const auto place_of = [&](std::size_t to) { return block->slot(number) + packing.places[to]; };
+  const auto own = static_cast<std::size_t>(rank_);
+  std::vector<Exchange::Part> sends;
+  for (std::size_t to = 0; to < given.size(); ++to) {
+    const std::size_t bytes = static_cast<std::size_t>(given[to].elements) * result.element_bytes();
+    if (bytes > 0 && to != own) sends.push_back({static_cast<int>(to), place_of(to), bytes});
+  }
+  if (Status status = receive_by_link(message, std::move(sends), gotten, result); !status) return status;
+  if (gotten[own].elements > 0) {
+    if (Status status = unpack(gotten[own], place_of(own), result); !status) return status;
+  }
+  if (packing.bytes > 0) add(SlotEvent{sender, number, true, true});
   return Done{};
 }
 

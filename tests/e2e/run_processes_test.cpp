@@ -114,8 +114,8 @@ INSTANTIATE_TEST_SUITE_P(
         Trained{"gpt4_zero3", "gpt2_tiny", "a100x4", "--mesh 4 --set search.zero=3 --set search.batch_axes=all"},
         Trained{"gpt8", "gpt2_tiny", "slow8", "--mesh 2x4"},
         Trained{"stages2", "gpt2_deep_tiny", "slow8", "--mesh 2x2 --set search.stages=2 --set train.microbatches=4"},
-        Trained{"chunks_v", "gpt2_deep_tiny", "slow8",
-                "--mesh 2x2 --set search.stages=2 --set search.chunks=2 --set search.schedule=zb_v --set "
+        Trained{"chunks_v", "t5_tiny", "slow8",
+                "--mesh 4 --set search.stages=2 --set search.chunks=2 --set search.schedule=zb_v --set "
                 "train.microbatches=4"},
         Trained{"densenet4", "densenet_tiny", "a100x4",
                 "--mesh 2x2 --set search.batch_axes=0 --set train.batch_coupling=allow --set train.optimizer=sgd"}),
