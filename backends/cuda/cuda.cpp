@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiled_chains.h"
 #include "device_rank.h"
 #include "devices.h"
 #include "execution.h"
@@ -60,6 +61,10 @@ constexpr meshwright_config_key_v1 kSchema[] = {
      "computed, kept and reduced in float32, as the backend 'reference' does it"},
     {"products", "text", "", "\"library\"",
      "\"library\": products of matrices by cuBLASLt, where it is found; \"kernels\": by this backend's own kernel"},
+    {"chains", "text", "", "\"compiled\"",
+     "\"compiled\": functions of elements that follow each other are compiled as one, by NVRTC where it is found, "
+     "before "
+     "the first step; \"general\": by one kernel for all of them"},
 };
 
 // Where most is held, and the largest of what a rank may hold then.
@@ -138,7 +143,7 @@ struct Session {
 };
 
 struct Options {
-  bool records = false, loops_back = false, uses_library = true, computes_half = true;
+  bool records = false, loops_back = false, uses_library = true, computes_half = true, compiles_chains = true;
   RecordingOptions recording;
   std::optional<Launched> launched;  // where a launcher started this process
   std::chrono::seconds arrival{120};
@@ -400,7 +405,7 @@ class Cuda final : public Backend {
       if (!stages.peaks.empty()) step->device_peak_bytes = stages.peaks[stages.group_of[here.stage]];
       session.steps.push_back(std::move(*step));
     }
-    return Done{};
+    return options_.compiles_chains ? compile_chains(session.steps, session.devices) : Done{};
   }
 
   static Error in_stage(const JointPrograms& stages, const RankHere& here, const Error& error) {
@@ -432,7 +437,8 @@ std::optional<RecordingOptions::Failure> failure_of(std::string_view text) {
 Result<Options> read_options(const Config& config) {
   Options options;
   const std::string &driver = config.text("driver"), &products = config.text("products"),
-                    &launcher = config.text("launcher"), &precision = config.text("precision");
+                    &launcher = config.text("launcher"), &precision = config.text("precision"),
+                    &chains = config.text("chains");
   if (driver != "nvidia" && driver != "recording")
     return bad_input("emit.cuda.driver is \"" + driver + "\"; it is \"nvidia\" or \"recording\"");
   if (products != "library" && products != "kernels")
@@ -441,10 +447,13 @@ Result<Options> read_options(const Config& config) {
     return bad_input("emit.cuda.launcher is \"" + launcher + "\"; it is \"environment\" or \"none\"");
   if (precision != "plan" && precision != "float32")
     return bad_input("emit.cuda.precision is \"" + precision + "\"; it is \"plan\" or \"float32\"");
+  if (chains != "compiled" && chains != "general")
+    return bad_input("emit.cuda.chains is \"" + chains + "\"; it is \"compiled\" or \"general\"");
   options.records = driver == "recording";
   options.loops_back = config.boolean("loopback");
   options.uses_library = products == "library";
   options.computes_half = precision == "plan";
+  options.compiles_chains = chains == "compiled";
   options.recording.seed = static_cast<std::uint64_t>(config.integer("seed"));
   options.recording.omitted_wait = config.integer("omitted_wait");
   for (const std::string& text : config.texts("failures")) {

@@ -201,6 +201,18 @@ Status Devices::make_memory(std::int64_t seat, const RankStep& step, const std::
   return Done{};
 }
 
+Status Devices::load_chains(const std::string& source, std::size_t count) {
+  std::set<int> loaded;
+  for (const Seat& seat : here_) {
+    if (!loaded.insert(seat.device).second) continue;
+    if (Status status = set(seat.number); !status) return status;
+    EntryPoint entry = EntryPoint::compiler_compile;
+    const Code code = driver_.load_chains(source, count, entry);
+    if (Status status = check(driver_, entry, code); !status) return status;
+  }
+  return Done{};
+}
+
 // What ended the run is said anyway; that this failed too is a warning.
 void Devices::abort(std::int64_t seat) {
   char& aborted = aborted_[index(seat)];

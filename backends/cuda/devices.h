@@ -58,6 +58,9 @@ class Devices {
   // memory, with how much is needed.
   Status make_memory(std::int64_t seat, const RankStep& step, const std::string& what_is_large);
 
+  // Kernels for so many chains (chain_source.h), on all devices that are here. Errors: the driver's.
+  Status load_chains(const std::string& source, std::size_t count);
+
   [[nodiscard]] Driver& driver() const { return driver_; }
   [[nodiscard]] const SeatDevice& of(std::int64_t seat) const { return devices_[index(seat)]; }
   [[nodiscard]] const Seat& seat(std::int64_t seat) const { return here_[index(seat)]; }

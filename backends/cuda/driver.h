@@ -55,6 +55,7 @@ struct Launch {
   std::vector<std::byte> arguments;  // the kernel's struct
   std::int64_t count = 0;
   std::vector<Range> reads, writes;
+  std::size_t compiled = 0;  // of a chain: which of those that `load_chains` got, counted from 1; 0: none
 };
 
 class Driver {
@@ -76,6 +77,9 @@ class Driver {
   virtual Code fill(void* to, int byte, std::size_t bytes, Stream stream) = 0;
   // Of the device that is set: all kernels, once. `entry`: the call that failed.
   virtual Code load_kernels(EntryPoint& entry) = 0;
+  // Of the device that is set: kernels for so many chains, as chain_source.h writes them. Where there is no compiler
+  // the kernel `chain` takes their place. `entry`: the call that failed.
+  virtual Code load_chains(const std::string& source, std::size_t count, EntryPoint& entry) = 0;
   virtual Code launch(const Launch& launch, Stream stream) = 0;
 
   // Chooses an algorithm for products of this shape on the device that is set, once for each shape. Nothing is found

@@ -1,4 +1,4 @@
-// The entry points of CUDA, NCCL and cuBLASLt that this backend calls, by the names that their manuals have.
+// The entry points of CUDA, NCCL, cuBLASLt and NVRTC that this backend calls, by the names that their manuals have.
 #pragma once
 
 #include <array>
@@ -51,10 +51,18 @@ enum class EntryPoint : std::uint8_t {
   preference_set,
   choose_algorithm,
   product,
+  get_attribute,
+  compiler_create,
+  compiler_compile,
+  compiler_get_size,
+  compiler_get_module,
+  compiler_get_log_size,
+  compiler_get_log,
+  compiler_destroy,
 };
 
 // By entry point. docs/gpu.md lists them, which a test holds.
-inline constexpr std::array<const char*, 41> kEntryPoints = {"cudaGetDeviceCount",
+inline constexpr std::array<const char*, 49> kEntryPoints = {"cudaGetDeviceCount",
                                                              "cudaSetDevice",
                                                              "cudaMalloc",
                                                              "cudaFree",
@@ -94,12 +102,22 @@ inline constexpr std::array<const char*, 41> kEntryPoints = {"cudaGetDeviceCount
                                                              "cublasLtMatmulPreferenceDestroy",
                                                              "cublasLtMatmulPreferenceSetAttribute",
                                                              "cublasLtMatmulAlgoGetHeuristic",
-                                                             "cublasLtMatmul"};
-static_assert(kEntryPoints.size() == static_cast<std::size_t>(EntryPoint::product) + 1);
+                                                             "cublasLtMatmul",
+                                                             "cudaDeviceGetAttribute",
+                                                             "nvrtcCreateProgram",
+                                                             "nvrtcCompileProgram",
+                                                             "nvrtcGetCUBINSize",
+                                                             "nvrtcGetCUBIN",
+                                                             "nvrtcGetProgramLogSize",
+                                                             "nvrtcGetProgramLog",
+                                                             "nvrtcDestroyProgram"};
+static_assert(kEntryPoints.size() == static_cast<std::size_t>(EntryPoint::compiler_destroy) + 1);
 
 // Whose text explains a code of an entry point.
-enum class Library : std::uint8_t { runtime, driver, nccl, products };
+enum class Library : std::uint8_t { runtime, driver, nccl, products, compiler };
 inline Library library_of(EntryPoint entry) {
+  if (entry >= EntryPoint::compiler_create) return Library::compiler;
+  if (entry == EntryPoint::get_attribute) return Library::runtime;
   if (entry >= EntryPoint::products_create) return Library::products;
   if (entry >= EntryPoint::get_unique_id) return Library::nccl;
   return entry >= EntryPoint::load_module ? Library::driver : Library::runtime;

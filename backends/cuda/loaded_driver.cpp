@@ -6,10 +6,13 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "device_code.h"
 #include "kernels/kernel.h"
 #include "library_symbol.h"
+#include "loaded_compiler.h"
 #include "loaded_products.h"
 
 namespace meshwright::cuda {
@@ -43,7 +46,8 @@ int nccl_type(DType dtype) {
   }
 }
 
-constexpr int kNcclBytes = 1;  // ncclUint8
+constexpr int kNcclBytes = 1;                                    // ncclUint8
+constexpr int kMajorArchitecture = 75, kMinorArchitecture = 76;  // cudaDevAttrComputeCapabilityMajor, ...Minor
 int nccl_op(bool maximum) { return maximum ? 2 : 0; }
 
 class LoadedDriver final : public Driver {
@@ -62,17 +66,17 @@ class LoadedDriver final : public Driver {
     if (driver != nullptr)
       driver_text_ = reinterpret_cast<int (*)(int, const char**)>(dlsym(driver, "cuGetErrorString"));
     if (nccl_ != nullptr) nccl_text_ = reinterpret_cast<const char* (*)(int)>(dlsym(nccl_, "ncclGetErrorString"));
-    const bool found = get_device_count_.find(runtime, EntryPoint::get_device_count) &&
-                       set_device_.find(runtime, EntryPoint::set_device) &&
-                       allocate_.find(runtime, EntryPoint::allocate) && release_.find(runtime, EntryPoint::release) &&
-                       stream_create_.find(runtime, EntryPoint::stream_create) &&
-                       stream_destroy_.find(runtime, EntryPoint::stream_destroy) &&
-                       stream_query_.find(runtime, EntryPoint::stream_query) &&
-                       event_create_.find(runtime, EntryPoint::event_create) &&
-                       event_destroy_.find(runtime, EntryPoint::event_destroy) &&
-                       event_record_.find(runtime, EntryPoint::event_record) &&
-                       stream_wait_event_.find(runtime, EntryPoint::stream_wait_event) &&
-                       copy_.find(runtime, EntryPoint::copy) && fill_.find(runtime, EntryPoint::fill);
+    const bool found =
+        get_device_count_.find(runtime, EntryPoint::get_device_count) &&
+        set_device_.find(runtime, EntryPoint::set_device) && allocate_.find(runtime, EntryPoint::allocate) &&
+        release_.find(runtime, EntryPoint::release) && stream_create_.find(runtime, EntryPoint::stream_create) &&
+        stream_destroy_.find(runtime, EntryPoint::stream_destroy) &&
+        stream_query_.find(runtime, EntryPoint::stream_query) &&
+        event_create_.find(runtime, EntryPoint::event_create) &&
+        event_destroy_.find(runtime, EntryPoint::event_destroy) &&
+        event_record_.find(runtime, EntryPoint::event_record) &&
+        stream_wait_event_.find(runtime, EntryPoint::stream_wait_event) && copy_.find(runtime, EntryPoint::copy) &&
+        fill_.find(runtime, EntryPoint::fill) && get_attribute_.find(runtime, EntryPoint::get_attribute);
     if (!found) return "libcudart lacks a function that this backend calls; install that of CUDA 12 or 13";
     // These may be missing: whoever needs them is told so then.
     load_module_.find(driver, EntryPoint::load_module);
@@ -137,6 +141,28 @@ class LoadedDriver final : public Driver {
     functions_[device_] = functions;
     return 0;
   }
+  Code load_chains(const std::string& source, std::size_t count, EntryPoint& entry) override {
+    if (count == 0 || !compiler().is_there()) return 0;
+    int major = 0, minor = 0;
+    entry = EntryPoint::get_attribute;
+    if (const Code code = get_attribute_(&major, kMajorArchitecture, device_)) return code;
+    if (const Code code = get_attribute_(&minor, kMinorArchitecture, device_)) return code;
+    std::vector<char>& code_of_all = compiled_[{10 * major + minor, source}];
+    if (code_of_all.empty()) {
+      if (const Code code = compiler().compile(source, 10 * major + minor, code_of_all, entry)) return code;
+    }
+    void* module = nullptr;
+    entry = EntryPoint::load_module;
+    if (const Code code = load_module_(&module, code_of_all.data())) return code;
+    std::vector<void*> functions(count);
+    entry = EntryPoint::get_function;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (const Code code = get_function_(&functions[i], module, ("chain_" + std::to_string(i)).c_str())) return code;
+    }
+    const std::lock_guard lock(mutex_);
+    chains_[device_] = std::move(functions);
+    return 0;
+  }
   Code launch(const Launch& launch, Stream stream) override {
     constexpr std::int64_t kThreads = 256, kMostBlocks = 65535;
     const std::int64_t threads = launch.count * (kernel(launch.kernel).takes_rows ? kWarp : 1);
@@ -146,7 +172,9 @@ class LoadedDriver final : public Driver {
     void* function = nullptr;
     {
       const std::lock_guard lock(mutex_);
-      function = functions_[device_][static_cast<std::size_t>(launch.kernel)];
+      const std::vector<void*>& chains = chains_[device_];
+      function = launch.compiled > 0 && !chains.empty() ? chains[launch.compiled - 1]
+                                                        : functions_[device_][static_cast<std::size_t>(launch.kernel)];
     }
     return launch_(function, blocks, 1, 1, static_cast<unsigned>(kThreads), 1, 1, 0, stream.handle, parameters,
                    nullptr);
@@ -215,6 +243,8 @@ class LoadedDriver final : public Driver {
         return nccl_text_ != nullptr ? nccl_text_(code) : nullptr;
       case Library::driver:
         return driver_text_ != nullptr && driver_text_(code, &text) == 0 ? text : nullptr;
+      case Library::compiler:
+        return compiler().text(code);
       case Library::runtime:
         return runtime_text_ != nullptr ? runtime_text_(code) : nullptr;
     }
@@ -226,6 +256,12 @@ class LoadedDriver final : public Driver {
     if (!products_) products_.emplace(tf32_);
     return *products_;
   }
+  // Likewise, when chains are loaded.
+  LoadedCompiler& compiler() {
+    const std::lock_guard lock(mutex_);
+    if (!compiler_) compiler_.emplace();
+    return *compiler_;
+  }
 
   void* nccl_ = nullptr;
   const char* (*runtime_text_)(int) = nullptr;
@@ -234,6 +270,7 @@ class LoadedDriver final : public Driver {
 
   Symbol<int*> get_device_count_;
   Symbol<int> set_device_;
+  Symbol<int*, int, int> get_attribute_;
   Symbol<void**, std::size_t> allocate_;
   Symbol<void*> release_;
   Symbol<void**, unsigned> stream_create_, event_create_;
@@ -257,9 +294,12 @@ class LoadedDriver final : public Driver {
 
   static thread_local int device_;
   std::mutex mutex_;
-  std::map<int, std::array<void*, kKernels>> functions_;  // by device
+  std::map<int, std::array<void*, kKernels>> functions_;               // by device
+  std::map<int, std::vector<void*>> chains_;                           // likewise
+  std::map<std::pair<int, std::string>, std::vector<char>> compiled_;  // by architecture and source
   const bool tf32_;
   std::optional<LoadedProducts> products_;
+  std::optional<LoadedCompiler> compiler_;
 };
 
 thread_local int LoadedDriver::device_ = 0;

@@ -126,6 +126,12 @@ class LoopbackDriver final : public Driver {
     has_kernels_ = code == 0;
     return code;
   }
+  Code load_chains(const std::string& source, std::size_t count, EntryPoint& entry) override {
+    if (has_chains_) return 0;
+    const Code code = inner_->load_chains(source, count, entry);
+    has_chains_ = code == 0;
+    return code;
+  }
   Code launch(const Launch& launch, Stream stream) override { return inner_->launch(launch, stream); }
 
   Code plan_product(const ProductShape& shape, ProductPlan& plan, EntryPoint& entry) override {
@@ -405,7 +411,7 @@ class LoopbackDriver final : public Driver {
   const int ranks_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool has_kernels_ = false, aborted_ = false;
+  bool has_kernels_ = false, has_chains_ = false, aborted_ = false;
   std::vector<char> stuck_;  // by device
   std::map<std::thread::id, LoopbackThread> threads_;
   std::deque<LoopbackGroup> groups_;

@@ -37,6 +37,7 @@ struct RecordedDevice {
   std::size_t streams = 0, events = 0;
   std::int64_t waits = 0;
   bool has_kernels = false;
+  std::size_t chains = 0;     // that are compiled
   bool has_products = false;  // a handle of the library
   std::set<ProductShape> products;
   std::string wrong;  // what a kernel did that its launch does not say
@@ -162,10 +163,27 @@ class RecordingDriver final : public Driver {
     here().has_kernels = true;
     return 0;
   }
+  // Each is what the kernel `chain` does; the compiled text is run by a test (chain_source_test.cpp).
+  Code load_chains(const std::string& /*source*/, std::size_t count, EntryPoint& entry) override {
+    for (const EntryPoint called :
+         {EntryPoint::get_attribute, EntryPoint::compiler_create, EntryPoint::compiler_compile,
+          EntryPoint::compiler_get_size, EntryPoint::compiler_get_module, EntryPoint::compiler_destroy,
+          EntryPoint::load_module}) {
+      entry = called;
+      if (const Code code = enter(entry)) return code;
+    }
+    entry = EntryPoint::get_function;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (const Code code = enter(entry)) return code;
+    }
+    const std::lock_guard lock(mutex_);
+    here().chains = count;
+    return 0;
+  }
   Code launch(const Launch& launch, Stream stream) override {
     if (const Code code = enter(EntryPoint::launch)) return code;
     const std::lock_guard lock(mutex_);
-    if (!here().has_kernels) return 98;  // cudaErrorInvalidDeviceFunction
+    if (!here().has_kernels || launch.compiled > here().chains) return 98;  // cudaErrorInvalidDeviceFunction
     const auto ours = [this](const Range& range) { return is_ours(range); };
     if (!std::ranges::all_of(launch.reads, ours) || !std::ranges::all_of(launch.writes, ours)) return kInvalid;
     const int device = current();

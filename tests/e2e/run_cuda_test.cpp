@@ -57,6 +57,12 @@ TEST_F(RunCuda, ComputesProductsWithoutALibraryToo) {
   expect_near(losses(by_kernels), losses(said(run_command(run_words(plan, "--steps 2")))), 1e-5);
 }
 
+TEST_F(RunCuda, CompilesNothingWhereThatIsAskedFor) {
+  const std::string plan = planned("mlp_tiny", "--mesh 2x4"), fails = "\"nvrtcCompileProgram:1:6\"";
+  EXPECT_EQ(run_failing(plan, fails).exit_code, 4);
+  EXPECT_EQ(run_failing(plan, fails, "--set emit.cuda.chains=general").exit_code, 0);
+}
+
 // All ranks on one device.
 TEST_P(RunCudaOnRanks, IsTheSameOnOneDevice) {
   const std::string plan = planned(GetParam().model, GetParam().options, "plan.json", GetParam().cluster);
@@ -250,7 +256,13 @@ TEST_F(RunCuda, EndsWithTheNameOfTheCallThatFailed) {
                             "cublasLtMatmulPreferenceDestroy",
                             "cublasLtMatmulPreferenceSetAttribute",
                             "cublasLtMatmulAlgoGetHeuristic",
-                            "cublasLtMatmul"}) {
+                            "cublasLtMatmul",
+                            "cudaDeviceGetAttribute",
+                            "nvrtcCreateProgram",
+                            "nvrtcCompileProgram",
+                            "nvrtcGetCUBINSize",
+                            "nvrtcGetCUBIN",
+                            "nvrtcDestroyProgram"}) {
     expect_failed(plan, entry, 1);
   }
   for (const char* entry :
@@ -333,6 +345,8 @@ TEST_F(RunCuda, RefusesWhatItCanNotRun) {
                  "it is \"nvidia\" or \"recording\"");
   expect_refused(run_words(spectral, "--backend cuda --set emit.cuda.products=none"),
                  "it is \"library\" or \"kernels\"");
+  expect_refused(run_words(spectral, "--backend cuda --set emit.cuda.chains=none"),
+                 "it is \"compiled\" or \"general\"");
   expect_refused(run_words(spectral, "--backend cuda --set emit.cuda.precision=half"), "it is \"plan\" or \"float32\"");
   expect_refused(run_words(spectral, "--backend cuda --set 'emit.cuda.failures=[\"cudaNothing:1:2\"]'"),
                  "each is ENTRY:CALL:CODE");

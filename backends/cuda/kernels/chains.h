@@ -35,7 +35,7 @@ struct ChainArguments {
               each(tanh_gelu) each(tanh_gelu_slope) each(above_threshold) each(power_of_number) each(maximum)       \
                   each(minimum) each(choose) each(choose_number) each(mask_number)
 
-inline bool is_chained(Function function) {
+MESHWRIGHT_DEVICE bool is_chained(Function function) {
 #define MESHWRIGHT_IS(name) function == Function::name ||
   return MESHWRIGHT_CHAINED(MESHWRIGHT_IS) false;
 #undef MESHWRIGHT_IS
@@ -143,6 +143,37 @@ MESHWRIGHT_DEVICE void apply(const float (&operands)[3][kTogether], float number
     const float x[3] = {operands[0][i], operands[1][i], operands[2][i]};
     made[i] = value_of(kFunction, x, number);
   }
+}
+
+// Of chains that are compiled by themselves (chain_source.h), what a thread has of a tensor.
+struct Numbers {
+  float of[kTogether];
+};
+
+template <Element kElement, bool kIsWhole>
+MESHWRIGHT_DEVICE Numbers loaded(const void* data, int64_t index, int64_t count) {
+  Numbers numbers;
+  load_together(data, kElement, index, kIsWhole ? kTogether : count, numbers.of);
+  return numbers;
+}
+
+template <Element kElement, bool kIsWhole>
+MESHWRIGHT_DEVICE void write_back(void* data, int64_t index, int64_t count, const Numbers& numbers) {
+  store_together(data, kElement, index, kIsWhole ? kTogether : count, numbers.of);
+}
+
+template <Function kFunction, Element kResult, class... Operands>
+MESHWRIGHT_DEVICE Numbers made_by(const ChainLink& link, const Operands&... operands) {
+  Numbers made;
+  MESHWRIGHT_UNROLL
+  for (int i = 0; i < kTogether; ++i) {
+    float x[3] = {link.other, link.other, link.other};
+    int o = 0;
+    ((x[o++] = operands.of[i]), ...);
+    made.of[i] = value_of(kFunction, x, link.number);
+  }
+  round_together(kResult, made.of);
+  return made;
 }
 
 // One index as many elements as a thread takes. A link's operand may lie where an earlier one's result does, or the

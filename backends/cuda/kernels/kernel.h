@@ -20,9 +20,20 @@
 // once.
 #pragma once
 
+#if defined(__CUDACC_RTC__)  // NVRTC, which has the functions of these headers, and none of the types
+using int8_t = signed char;
+using uint8_t = unsigned char;
+using int16_t = short;
+using uint16_t = unsigned short;
+using int32_t = int;
+using uint32_t = unsigned;
+using int64_t = long;
+using uint64_t = unsigned long;
+#else
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
+#endif
 
 #if defined(__CUDACC__)
 #define MESHWRIGHT_UNROLL _Pragma("unroll")
