@@ -34,7 +34,7 @@ struct Fill {
   std::size_t bytes = 0;  // that become zero
 };
 
-// The optimizer's step of a parameter; its numbers depend on how many steps were taken.
+// The optimizer's step of a parameter, with numbers that the host puts there before each step (`RankStep::numbers`).
 struct Optimize {
   std::uint32_t parameter = kNoId;
   Launch launch;
@@ -125,9 +125,12 @@ struct RankStep {
   std::map<std::pair<ProgramValueId, std::int64_t>, Handed>
       handed;  // outputs, and parameters as they were updated, by value and microbatch
   std::vector<std::pair<std::size_t, std::vector<std::byte>>> constants;  // by place among them
+  std::size_t numbers = 0;             // OptimizerNumbers of each parameter, at this place among the constants
+  std::vector<std::uint32_t> updated;  // parameters that the optimizer takes a step of
   std::size_t events = 0;
   std::set<StreamNumber> links;  // that it sends or receives by
   Block block;
+  bool shares_device = false;                         // with other stages
   std::int64_t device_peak_bytes = 0;                 // of all stages that share the device; 0: there are no others
   std::int64_t received_bytes = 0;                    // from other ranks
   std::int64_t peak_bytes = 0, peak_instruction = 0;  // as the program counts: without constants and scratch

@@ -402,9 +402,14 @@ class Cuda final : public Backend {
       if (Status status = session.devices.set(here.seat.number); !status) return status;
       Result<RankStep> step = built(session, stages, steps, here, session.blocks[i]);
       if (!step) return in_stage(stages, here, step.error());
+      step->shares_device = std::ranges::count(stages.group_of, stages.group_of[here.stage]) > 1;
       if (!stages.peaks.empty()) step->device_peak_bytes = stages.peaks[stages.group_of[here.stage]];
       session.steps.push_back(std::move(*step));
     }
+    const bool are_captured = std::ranges::all_of(
+        session.steps, [&](const RankStep& step) { return can_be_captured(step, *session.driver); });
+    if (stages.inputs.front()->program.training.cuda_graphs && !are_captured)
+      log(LogLevel::warning, "cuda", "steps are no CUDA graphs here: ranks, or stages, share a device");
     return options_.compiles_chains ? compile_chains(session.steps, session.devices) : Done{};
   }
 

@@ -8,10 +8,12 @@
 
 #include "converted.h"
 #include "execution.h"
-#include "kernels/optimizers.h"
 #include "state_places.h"
 
 namespace meshwright::cuda {
+
+// Of stages that share a device one waits for another one, whose graph the device's thread would launch later.
+bool can_be_captured(const RankStep& step, const Driver& driver) { return driver.captures() && !step.shares_device; }
 
 DeviceRank::DeviceRank(const RankInput& input, Devices& devices, std::int64_t seat, RankStep step)
     : program_(input.input.program),
@@ -24,7 +26,9 @@ DeviceRank::DeviceRank(const RankInput& input, Devices& devices, std::int64_t se
       seat_(seat),
       coordinates_(coordinates_of(program_.mesh, rank_)),
       step_(std::move(step)),
-      taken_steps_(program_.parameters.size(), 0) {}
+      captures_(program_.training.cuda_graphs && can_be_captured(step_, driver_)),
+      taken_steps_(program_.parameters.size(), 0),
+      numbers_(program_.parameters.size()) {}
 
 // Outside of a step nobody else says whose error it is.
 Status DeviceRank::of_rank(const Status& status) const {
@@ -106,7 +110,7 @@ Status DeviceRank::put_inputs(const std::vector<const Tensor*>& inputs) {
     const ShardedType& type = program_.type(input.value);
     if (Status status = put(part_of(*inputs[i], type, type.type.dtype), place); !status) return status;
   }
-  return Done{};
+  return put_numbers();
 }
 
 // A rank that fails ends what others wait for in it: they find out that the run has stopped.
@@ -114,19 +118,80 @@ Status DeviceRank::begin(const std::vector<const Tensor*>& inputs, Carrier& carr
   carrier_ = &carrier;
   observer_ = observer;
   Status status = put_inputs(inputs);
+  // The first step is issued as it is: libraries make then what they need.
+  if (status && captures_ && has_begun_ && observer == nullptr && !is_replayed()) status = begin_capture();
+  has_begun_ = true;
   if (!status) devices_.abort(seat_);
   return status;
 }
 
 Result<bool> DeviceRank::execute(std::size_t step) {
+  if (is_replayed()) return true;
   for (const Command& command : step_.commands[step]) {
+    Status status = issue(command);
     const auto* update = std::get_if<Optimize>(&command.what);
-    const Status status = update != nullptr ? issue_optimizer(*update) : issue(command);
+    if (status && update != nullptr && observer_ != nullptr) status = observe_update(*update);
     if (status) continue;
     devices_.abort(seat_);
     return status.error();
   }
   return true;
+}
+
+// Streams that do not follow the first one would be none of the graph.
+Status DeviceRank::begin_capture() {
+  const SeatDevice& device = devices_.of(seat_);
+  const Stream first = device.stream(kCompute);
+  if (Status status = check(driver_, EntryPoint::capture_begin, driver_.begin_capture(first)); !status) return status;
+  is_capturing_ = true;
+  if (Status status = check(driver_, EntryPoint::event_record, driver_.event_record(device.gathered, first)); !status)
+    return status;
+  for (const StreamNumber stream : other_streams()) {
+    if (Status status = check(driver_, EntryPoint::stream_wait_event,
+                              driver_.stream_wait_event(device.stream(stream), device.gathered));
+        !status)
+      return status;
+  }
+  return Done{};
+}
+
+Status DeviceRank::end_capture() {
+  is_capturing_ = false;
+  const SeatDevice& device = devices_.of(seat_);
+  const Stream first = device.stream(kCompute);
+  for (const StreamNumber stream : other_streams()) {
+    if (Status status =
+            check(driver_, EntryPoint::event_record, driver_.event_record(device.gathered, device.stream(stream)));
+        !status)
+      return status;
+    if (Status status =
+            check(driver_, EntryPoint::stream_wait_event, driver_.stream_wait_event(first, device.gathered));
+        !status)
+      return status;
+  }
+  StepGraph graph;
+  EntryPoint entry = EntryPoint::capture_end;
+  const Code code = driver_.end_capture(first, graph, entry);
+  if (code == 0) devices_.keep_graph(seat_, graph);
+  return check(driver_, entry, code);
+}
+
+// What was captured, in this step or in an earlier one; nothing, where a step is issued as it is.
+Status DeviceRank::replay() {
+  if (is_capturing_) {
+    if (Status status = end_capture(); !status) return status;
+  }
+  if (!is_replayed()) return Done{};
+  const SeatDevice& device = devices_.of(seat_);
+  return check(driver_, EntryPoint::graph_launch, driver_.launch_graph(device.graph, device.stream(kCompute)));
+}
+
+bool DeviceRank::is_replayed() const { return observer_ == nullptr && devices_.of(seat_).graph.handle != nullptr; }
+
+std::vector<StreamNumber> DeviceRank::other_streams() const {
+  std::vector<StreamNumber> streams{kCommunication};
+  streams.insert(streams.end(), step_.links.begin(), step_.links.end());
+  return streams;
 }
 
 Status DeviceRank::issue(const Command& command) const {
@@ -149,7 +214,7 @@ Status DeviceRank::issue(const Command& command) const {
     return of_slot->records ? check(driver_, EntryPoint::event_record, driver_.event_record(event, stream))
                             : check(driver_, EntryPoint::stream_wait_event, driver_.stream_wait_event(stream, event));
   }
-  return internal_error("the optimizer's step is issued with its numbers");
+  return issue(std::get<Optimize>(command.what).launch, stream);
 }
 
 Status DeviceRank::issue(const Launch& launch, Stream stream) const {
@@ -200,25 +265,21 @@ Status DeviceRank::issue(const Exchange& exchange, Stream stream) const {
 }
 
 // The moments are corrected for having started at zero (sdk/lib/ranks/optimizer.cpp).
-Status DeviceRank::issue_optimizer(const Optimize& update) {
-  Launch launch = update.launch;
-  OptimizerArguments arguments;
-  std::memcpy(&arguments, launch.arguments.data(), sizeof arguments);
-  const auto steps = static_cast<double>(++taken_steps_[update.parameter]);
-  arguments.rate = settings_.learning_rate;
-  arguments.momentum = settings_.momentum;
-  if (arguments.kind == OptimizerKind::adam) {
-    arguments.beta1 = settings_.beta1;
-    arguments.beta2 = settings_.beta2;
-    arguments.epsilon = settings_.epsilon;
-    arguments.rate = settings_.learning_rate / (1 - std::pow(settings_.beta1, steps));
-    arguments.correction = 1 / std::sqrt(1 - std::pow(settings_.beta2, steps));
-    arguments.decay =
-        1 - settings_.learning_rate * (program_.training.optimizer == Optimizer::adamw ? settings_.weight_decay : 0);
+Status DeviceRank::put_numbers() {
+  for (const std::uint32_t parameter : step_.updated) {
+    const auto steps = static_cast<double>(++taken_steps_[parameter]);
+    OptimizerNumbers& numbers = numbers_[parameter];
+    numbers.rate = settings_.learning_rate;
+    const Optimizer optimizer = program_.training.optimizer;
+    if (optimizer != Optimizer::adam && optimizer != Optimizer::adamw) continue;
+    numbers.rate = settings_.learning_rate / (1 - std::pow(settings_.beta1, steps));
+    numbers.correction = 1 / std::sqrt(1 - std::pow(settings_.beta2, steps));
   }
-  std::memcpy(launch.arguments.data(), &arguments, sizeof arguments);
-  if (Status status = issue(launch, devices_.of(seat_).stream(kCompute)); !status) return status;
-  return observer_ == nullptr ? Status(Done{}) : observe_update(update);
+  if (step_.updated.empty()) return Done{};
+  return check(
+      driver_, EntryPoint::copy,
+      driver_.copy(step_.block.constants() + step_.numbers, numbers_.data(), numbers_.size() * sizeof(OptimizerNumbers),
+                   CopyKind::to_device, devices_.of(seat_).stream(kCompute)));
 }
 
 // The gradient's memory is another value's later.
@@ -262,8 +323,12 @@ Status DeviceRank::settle() const {
 }
 
 Result<bool> DeviceRank::finish() {
-  std::vector<StreamNumber> streams{kCompute, kCommunication};
-  streams.insert(streams.end(), step_.links.begin(), step_.links.end());
+  if (Status status = replay(); !status) {
+    devices_.abort(seat_);
+    return status.error();
+  }
+  std::vector<StreamNumber> streams = other_streams();
+  streams.push_back(kCompute);
   for (const StreamNumber stream : streams) {
     Result<bool> done = wait_for(devices_.of(seat_).stream(stream));
     if (done && *done) continue;

@@ -7,9 +7,13 @@
 
 #include "command.h"
 #include "devices.h"
+#include "kernels/optimizers.h"
 #include "rank.h"
 
 namespace meshwright::cuda {
+
+// Whether a graph can do what a step does.
+bool can_be_captured(const RankStep& step, const Driver& driver);
 
 class DeviceRank final : public Rank {
  public:
@@ -42,7 +46,13 @@ class DeviceRank final : public Rank {
   Status issue(const Product& product, Stream stream) const;
   Status issue(const Collective& collective, Stream stream) const;
   Status issue(const Exchange& exchange, Stream stream) const;
-  Status issue_optimizer(const Optimize& update);
+  // Of the optimizer's next step.
+  Status put_numbers();
+  Status begin_capture();
+  Status end_capture();
+  Status replay();
+  [[nodiscard]] bool is_replayed() const;
+  [[nodiscard]] std::vector<StreamNumber> other_streams() const;
   Status observe_update(const Optimize& update);
   [[nodiscard]] Communicator communicator(const GroupKey& group) const {
     return devices_.of(seat_).communicators.at(group);
@@ -68,9 +78,12 @@ class DeviceRank final : public Rank {
   const std::int64_t rank_, seat_;
   const std::vector<std::int64_t> coordinates_;
   const RankStep step_;
+  const bool captures_;         // steps become a graph
   Carrier* carrier_ = nullptr;  // of the step that runs
   RunObserver* observer_ = nullptr;
   std::vector<std::int64_t> taken_steps_;  // by parameter
+  std::vector<OptimizerNumbers> numbers_;  // likewise; they go to the device before each step
+  bool has_begun_ = false, is_capturing_ = false;
   std::vector<Tensor> staged_;
 };
 

@@ -60,10 +60,13 @@ Devices::~Devices() {
       if (communicator.handle != nullptr && aborted_[i] == 0)
         warn(check(driver_, EntryPoint::destroy_communicator, driver_.destroy_communicator(communicator)));
     }
-    for (const std::vector<Event>* events : {&device.events, &device.filled, &device.taken}) {
-      for (const Event event : *events) {
-        if (event.handle != nullptr) warn(check(driver_, EntryPoint::event_destroy, driver_.event_destroy(event)));
-      }
+    if (device.graph.handle != nullptr)
+      warn(check(driver_, EntryPoint::graph_forget, driver_.destroy_graph(device.graph)));
+    std::vector<Event> events{device.gathered};
+    for (const std::vector<Event>& each : {device.events, device.filled, device.taken})
+      events.insert(events.end(), each.begin(), each.end());
+    for (const Event event : events) {
+      if (event.handle != nullptr) warn(check(driver_, EntryPoint::event_destroy, driver_.event_destroy(event)));
     }
     std::vector<Stream> streams(std::begin(device.streams), std::end(device.streams));
     for (const auto& [number, stream] : device.links) streams.push_back(stream);
@@ -194,6 +197,8 @@ Status Devices::make_memory(std::int64_t seat, const RankStep& step, const std::
       if (Status status = check(driver_, EntryPoint::event_create, driver_.event_create(event)); !status) return status;
     }
   }
+  if (Status status = check(driver_, EntryPoint::event_create, driver_.event_create(device.gathered)); !status)
+    return status;
   for (const StreamNumber link : step.links) {
     if (Status status = check(driver_, EntryPoint::stream_create, driver_.stream_create(device.links[link])); !status)
       return status;

@@ -23,6 +23,8 @@ struct SeatDevice {
   std::map<StreamNumber, Stream> links;
   std::vector<Event> events;
   std::vector<Event> filled, taken;  // by slot
+  Event gathered;                    // where the streams of a graph part and come back
+  StepGraph graph;                   // of a step; null: there is none
   std::byte* memory = nullptr;
   std::map<GroupKey, Communicator> communicators;
 
@@ -60,6 +62,9 @@ class Devices {
 
   // Kernels for so many chains (chain_source.h), on all devices that are here. Errors: the driver's.
   Status load_chains(const std::string& source, std::size_t count);
+
+  // Until the end.
+  void keep_graph(std::int64_t seat, StepGraph graph) { devices_[index(seat)].graph = graph; }
 
   [[nodiscard]] Driver& driver() const { return driver_; }
   [[nodiscard]] const SeatDevice& of(std::int64_t seat) const { return devices_[index(seat)]; }

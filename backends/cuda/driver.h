@@ -38,6 +38,10 @@ struct Communicator {
   void* handle = nullptr;
 };
 
+struct StepGraph {
+  void* handle = nullptr;  // of one that can be launched
+};
+
 using UniqueId = std::array<char, 128>;  // ncclUniqueId
 
 // Bytes of a device's memory.
@@ -81,6 +85,16 @@ class Driver {
   // the kernel `chain` takes their place. `entry`: the call that failed.
   virtual Code load_chains(const std::string& source, std::size_t count, EntryPoint& entry) = 0;
   virtual Code launch(const Launch& launch, Stream stream) = 0;
+
+  // Whether what is asked for on streams can be captured.
+  [[nodiscard]] virtual bool captures() const { return true; }
+  // From here on what this thread asks for on the stream is not done, but becomes a part of a graph; so does what it
+  // asks for on streams that wait for an event of the graph.
+  virtual Code begin_capture(Stream stream) = 0;
+  // The graph, all of whose streams have come back to the one on which it began. `entry`: the call that failed.
+  virtual Code end_capture(Stream stream, StepGraph& graph, EntryPoint& entry) = 0;
+  virtual Code launch_graph(StepGraph graph, Stream stream) = 0;
+  virtual Code destroy_graph(StepGraph graph) = 0;
 
   // Chooses an algorithm for products of this shape on the device that is set, once for each shape. Nothing is found
   // where there is no library, or none of its algorithms will do. `entry`: the call that failed.

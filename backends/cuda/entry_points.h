@@ -52,6 +52,12 @@ enum class EntryPoint : std::uint8_t {
   choose_algorithm,
   product,
   get_attribute,
+  capture_begin,
+  capture_end,
+  graph_instantiate,
+  graph_destroy,
+  graph_launch,
+  graph_forget,
   compiler_create,
   compiler_compile,
   compiler_get_size,
@@ -62,7 +68,7 @@ enum class EntryPoint : std::uint8_t {
 };
 
 // By entry point. docs/gpu.md lists them, which a test holds.
-inline constexpr std::array<const char*, 49> kEntryPoints = {"cudaGetDeviceCount",
+inline constexpr std::array<const char*, 55> kEntryPoints = {"cudaGetDeviceCount",
                                                              "cudaSetDevice",
                                                              "cudaMalloc",
                                                              "cudaFree",
@@ -104,6 +110,12 @@ inline constexpr std::array<const char*, 49> kEntryPoints = {"cudaGetDeviceCount
                                                              "cublasLtMatmulAlgoGetHeuristic",
                                                              "cublasLtMatmul",
                                                              "cudaDeviceGetAttribute",
+                                                             "cudaStreamBeginCapture",
+                                                             "cudaStreamEndCapture",
+                                                             "cudaGraphInstantiate",
+                                                             "cudaGraphDestroy",
+                                                             "cudaGraphLaunch",
+                                                             "cudaGraphExecDestroy",
                                                              "nvrtcCreateProgram",
                                                              "nvrtcCompileProgram",
                                                              "nvrtcGetCUBINSize",
@@ -117,7 +129,7 @@ static_assert(kEntryPoints.size() == static_cast<std::size_t>(EntryPoint::compil
 enum class Library : std::uint8_t { runtime, driver, nccl, products, compiler };
 inline Library library_of(EntryPoint entry) {
   if (entry >= EntryPoint::compiler_create) return Library::compiler;
-  if (entry == EntryPoint::get_attribute) return Library::runtime;
+  if (entry >= EntryPoint::get_attribute) return Library::runtime;
   if (entry >= EntryPoint::products_create) return Library::products;
   if (entry >= EntryPoint::get_unique_id) return Library::nccl;
   return entry >= EntryPoint::load_module ? Library::driver : Library::runtime;

@@ -52,6 +52,22 @@ class OnGpu : public testing::Test {
   Gpu gpu_{4 * kBytes};
 };
 
+TEST_F(OnGpu, DoesWhatWasCapturedWhenItIsLaunched) {
+  const std::vector<float> numbers = count_from(1), others = count_from(7);
+  put(0, numbers);
+  put(1, others);
+  done(EntryPoint::capture_begin, driver().begin_capture(gpu_.stream()));
+  done(EntryPoint::copy, driver().copy(place(1), place(0), kBytes, CopyKind::on_device, gpu_.stream()));
+  StepGraph graph;
+  EntryPoint entry = EntryPoint::capture_end;
+  const Code code = driver().end_capture(gpu_.stream(), graph, entry);
+  done(entry, code);
+  EXPECT_EQ(get(1), others);
+  done(EntryPoint::graph_launch, driver().launch_graph(graph, gpu_.stream()));
+  EXPECT_EQ(get(1), numbers);
+  done(EntryPoint::graph_forget, driver().destroy_graph(graph));
+}
+
 TEST_F(OnGpu, StreamsWaitForEvents) {
   Stream other;
   Event event;

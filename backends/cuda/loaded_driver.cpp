@@ -76,7 +76,12 @@ class LoadedDriver final : public Driver {
         event_destroy_.find(runtime, EntryPoint::event_destroy) &&
         event_record_.find(runtime, EntryPoint::event_record) &&
         stream_wait_event_.find(runtime, EntryPoint::stream_wait_event) && copy_.find(runtime, EntryPoint::copy) &&
-        fill_.find(runtime, EntryPoint::fill) && get_attribute_.find(runtime, EntryPoint::get_attribute);
+        fill_.find(runtime, EntryPoint::fill) && get_attribute_.find(runtime, EntryPoint::get_attribute) &&
+        begin_capture_.find(runtime, EntryPoint::capture_begin) &&
+        end_capture_.find(runtime, EntryPoint::capture_end) &&
+        instantiate_graph_.find(runtime, EntryPoint::graph_instantiate) &&
+        destroy_captured_.find(runtime, EntryPoint::graph_destroy) &&
+        launch_graph_.find(runtime, EntryPoint::graph_launch) && destroy_graph_.find(runtime, EntryPoint::graph_forget);
     if (!found) return "libcudart lacks a function that this backend calls; install that of CUDA 12 or 13";
     // These may be missing: whoever needs them is told so then.
     load_module_.find(driver, EntryPoint::load_module);
@@ -180,6 +185,21 @@ class LoadedDriver final : public Driver {
                    nullptr);
   }
 
+  Code begin_capture(Stream stream) override {
+    return begin_capture_(stream.handle, 1);  // cudaStreamCaptureModeThreadLocal
+  }
+  Code end_capture(Stream stream, StepGraph& graph, EntryPoint& entry) override {
+    void* captured = nullptr;
+    entry = EntryPoint::capture_end;
+    if (const Code code = end_capture_(stream.handle, &captured)) return code;
+    entry = EntryPoint::graph_instantiate;
+    if (const Code code = instantiate_graph_(&graph.handle, captured, 0)) return code;
+    entry = EntryPoint::graph_destroy;
+    return destroy_captured_(captured);
+  }
+  Code launch_graph(StepGraph graph, Stream stream) override { return launch_graph_(graph.handle, stream.handle); }
+  Code destroy_graph(StepGraph graph) override { return destroy_graph_(graph.handle); }
+
   Code plan_product(const ProductShape& shape, ProductPlan& plan, EntryPoint& entry) override {
     return products().plan(device_, shape, plan, entry);
   }
@@ -279,6 +299,11 @@ class LoadedDriver final : public Driver {
   Symbol<void*, void*, unsigned> stream_wait_event_;
   Symbol<void*, const void*, std::size_t, int, void*> copy_;
   Symbol<void*, int, std::size_t, void*> fill_;
+  Symbol<void*, int> begin_capture_;
+  Symbol<void*, void**> end_capture_;
+  Symbol<void**, void*, unsigned long long> instantiate_graph_;
+  Symbol<void*> destroy_captured_, destroy_graph_;
+  Symbol<void*, void*> launch_graph_;
   Symbol<void**, const void*> load_module_;
   Symbol<void**, void*, const char*> get_function_;
   Symbol<void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**> launch_;

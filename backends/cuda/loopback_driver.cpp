@@ -18,6 +18,7 @@ namespace meshwright::cuda {
 
 namespace {
 
+constexpr Code kNotSupported = 801;                         // cudaErrorNotSupported
 constexpr Code kInvalidDevice = 101, kInvalidArgument = 4;  // cudaErrorInvalidDevice, ncclInvalidArgument
 constexpr Code kInside = -10;  // a call of the inner driver failed, in the place of what NCCL would do
 
@@ -133,6 +134,13 @@ class LoopbackDriver final : public Driver {
     return code;
   }
   Code launch(const Launch& launch, Stream stream) override { return inner_->launch(launch, stream); }
+
+  // Ranks meet on the host.
+  [[nodiscard]] bool captures() const override { return false; }
+  Code begin_capture(Stream) override { return kNotSupported; }
+  Code end_capture(Stream, StepGraph&, EntryPoint&) override { return kNotSupported; }
+  Code launch_graph(StepGraph, Stream) override { return kNotSupported; }
+  Code destroy_graph(StepGraph) override { return kNotSupported; }
 
   Code plan_product(const ProductShape& shape, ProductPlan& plan, EntryPoint& entry) override {
     return inner_->plan_product(shape, plan, entry);

@@ -13,6 +13,8 @@
 #include "far_members.h"
 #include "guarded_kernel.h"
 #include "host_product.h"
+#include "recorded_device.h"
+#include "recorded_graphs.h"
 #include "recorded_streams.h"
 #include "trace.h"
 
@@ -21,33 +23,16 @@ namespace meshwright::cuda {
 namespace {
 
 constexpr Code kInvalid = 1;          // cudaErrorInvalidValue
+constexpr Code kCaptured = 900;       // cudaErrorStreamCaptureUnsupported
 constexpr Code kInvalidArgument = 4;  // ncclInvalidArgument
 constexpr Code kInvalidProduct = 7;   // CUBLAS_STATUS_INVALID_VALUE
 
 // Of each plan for products, in this order, but for what is made once for a device. So large a workspace each has.
-constexpr EntryPoint kPlanCalls[] = {EntryPoint::product_describe,  EntryPoint::product_set,
-                                     EntryPoint::layout_create,     EntryPoint::layout_set,
-                                     EntryPoint::preference_create, EntryPoint::preference_set,
-                                     EntryPoint::choose_algorithm,  EntryPoint::preference_destroy};
+constexpr std::initializer_list<EntryPoint> kPlanCalls = {
+    EntryPoint::product_describe, EntryPoint::product_set,       EntryPoint::layout_create,
+    EntryPoint::layout_set,       EntryPoint::preference_create, EntryPoint::preference_set,
+    EntryPoint::choose_algorithm, EntryPoint::preference_destroy};
 constexpr std::size_t kWorkspace = 192;
-
-struct RecordedDevice {
-  std::map<std::byte*, std::vector<std::byte>> memory;
-  std::vector<TraceEntry> trace;
-  std::size_t streams = 0, events = 0;
-  std::int64_t waits = 0;
-  bool has_kernels = false;
-  std::size_t chains = 0;     // that are compiled
-  bool has_products = false;  // a handle of the library
-  std::set<ProductShape> products;
-  std::string wrong;  // what a kernel did that its launch does not say
-};
-
-// Between ncclGroupStart and ncclGroupEnd, of one thread.
-struct OpenGroup {
-  int depth = 0;
-  std::map<std::pair<RecordedCommunicator*, RecordedStream*>, Job> exchanges;
-};
 
 class RecordingDriver final : public Driver {
  public:
@@ -83,7 +68,7 @@ class RecordingDriver final : public Driver {
   Code stream_create(Stream& stream) override {
     if (const Code code = enter(EntryPoint::stream_create)) return code;
     const std::lock_guard lock(mutex_);
-    stream.handle = &streams_.add(current(), here().streams++);
+    stream.handle = &add_stream();
     return 0;
   }
   Code stream_destroy(Stream stream) override {
@@ -96,8 +81,9 @@ class RecordingDriver final : public Driver {
   Code stream_query(Stream stream) override {
     if (const Code code = enter(EntryPoint::stream_query)) return code;
     const std::lock_guard lock(mutex_);
-    streams_.advance();
     RecordedStream& queried = of(stream);
+    if (captured(queried) != nullptr) return kCaptured;
+    streams_.advance();
     if (queried.failed) return 719;  // cudaErrorLaunchFailure
     if (!queried.jobs.empty()) return kNotReady;
     trace(queried, {TraceKind::joined, queried.number, 0, "", {}, {}});
@@ -106,27 +92,20 @@ class RecordingDriver final : public Driver {
   Code event_create(Event& event) override {
     if (const Code code = enter(EntryPoint::event_create)) return code;
     const std::lock_guard lock(mutex_);
-    event.handle = &events_.emplace_back(RecordedEvent{here().events++, {}});
+    event.handle = &add_event();
     return 0;
   }
   Code event_destroy(Event) override { return enter(EntryPoint::event_destroy); }
   Code event_record(Event event, Stream stream) override {
     if (const Code code = enter(EntryPoint::event_record)) return code;
     const std::lock_guard lock(mutex_);
-    auto& recorded = *static_cast<RecordedEvent*>(event.handle);
-    recorded.done.push_back(false);
-    add_event(of(stream), JobKind::record, recorded);
-    trace(of(stream), {TraceKind::record, of(stream).number, recorded.number, "", {}, {}});
-    return 0;
+    return enqueue(event_call(JobKind::record, of(stream), *static_cast<RecordedEvent*>(event.handle)));
   }
   Code stream_wait_event(Stream stream, Event event) override {
     if (const Code code = enter(EntryPoint::stream_wait_event)) return code;
     const std::lock_guard lock(mutex_);
     if (++here().waits == options_.omitted_wait) return 0;
-    auto& recorded = *static_cast<RecordedEvent*>(event.handle);
-    add_event(of(stream), JobKind::wait, recorded);
-    trace(of(stream), {TraceKind::wait, of(stream).number, recorded.number, "", {}, {}});
-    return 0;
+    return enqueue(event_call(JobKind::wait, of(stream), *static_cast<RecordedEvent*>(event.handle)));
   }
 
   Code copy(void* to, const void* from, std::size_t bytes, CopyKind kind, Stream stream) override {
@@ -135,22 +114,20 @@ class RecordingDriver final : public Driver {
     const Range read{static_cast<const std::byte*>(from), bytes}, written{static_cast<const std::byte*>(to), bytes};
     if (kind != CopyKind::to_device && !is_ours(read)) return kInvalid;
     if (kind != CopyKind::to_host && !is_ours(written)) return kInvalid;
-    add_work(of(stream), name(EntryPoint::copy), {read}, {written}, [=] {
+    return add_work(of(stream), name(EntryPoint::copy), {read}, {written}, [=] {
       std::memcpy(to, from, bytes);
       return true;
     });
-    return 0;
   }
   Code fill(void* to, int byte, std::size_t bytes, Stream stream) override {
     if (const Code code = enter(EntryPoint::fill)) return code;
     const std::lock_guard lock(mutex_);
     const Range written{static_cast<const std::byte*>(to), bytes};
     if (!is_ours(written)) return kInvalid;
-    add_work(of(stream), name(EntryPoint::fill), {}, {written}, [=] {
+    return add_work(of(stream), name(EntryPoint::fill), {}, {written}, [=] {
       std::memset(to, byte, bytes);
       return true;
     });
-    return 0;
   }
   Code load_kernels(EntryPoint& entry) override {
     entry = EntryPoint::load_module;
@@ -165,13 +142,12 @@ class RecordingDriver final : public Driver {
   }
   // Each is what the kernel `chain` does; the compiled text is run by a test (chain_source_test.cpp).
   Code load_chains(const std::string& /*source*/, std::size_t count, EntryPoint& entry) override {
-    for (const EntryPoint called :
-         {EntryPoint::get_attribute, EntryPoint::compiler_create, EntryPoint::compiler_compile,
-          EntryPoint::compiler_get_size, EntryPoint::compiler_get_module, EntryPoint::compiler_destroy,
-          EntryPoint::load_module}) {
-      entry = called;
-      if (const Code code = enter(entry)) return code;
-    }
+    if (const Code code =
+            enter_all({EntryPoint::get_attribute, EntryPoint::compiler_create, EntryPoint::compiler_compile,
+                       EntryPoint::compiler_get_size, EntryPoint::compiler_get_module, EntryPoint::compiler_destroy,
+                       EntryPoint::load_module},
+                      entry))
+      return code;
     entry = EntryPoint::get_function;
     for (std::size_t i = 0; i < count; ++i) {
       if (const Code code = enter(entry)) return code;
@@ -184,13 +160,39 @@ class RecordingDriver final : public Driver {
     if (const Code code = enter(EntryPoint::launch)) return code;
     const std::lock_guard lock(mutex_);
     if (!here().has_kernels || launch.compiled > here().chains) return 98;  // cudaErrorInvalidDeviceFunction
-    const auto ours = [this](const Range& range) { return is_ours(range); };
-    if (!std::ranges::all_of(launch.reads, ours) || !std::ranges::all_of(launch.writes, ours)) return kInvalid;
+    if (!are_ours(launch.reads) || !are_ours(launch.writes)) return kInvalid;
     const int device = current();
-    add_work(of(stream), kernel(launch.kernel).name, launch.reads, launch.writes,
-             [this, launch, device] { return run(launch, device); });
+    return add_work(of(stream), kernel(launch.kernel).name, launch.reads, launch.writes,
+                    [this, launch, device] { return run(launch, device); });
+  }
+
+  Code begin_capture(Stream stream) override {
+    if (const Code code = enter(EntryPoint::capture_begin)) return code;
+    const std::lock_guard lock(mutex_);
+    graphs_.emplace_back(of(stream));
     return 0;
   }
+  Code end_capture(Stream stream, StepGraph& graph, EntryPoint& entry) override {
+    if (const Code code =
+            enter_all({EntryPoint::graph_destroy, EntryPoint::graph_instantiate, EntryPoint::capture_end}, entry))
+      return code;
+    const std::lock_guard lock(mutex_);
+    RecordedGraph* const made = captured(of(stream));
+    graph.handle = made;
+    return made != nullptr ? made->end(of(stream)) : kInvalid;
+  }
+  Code launch_graph(StepGraph graph, Stream stream) override {
+    if (const Code code = enter(EntryPoint::graph_launch)) return code;
+    const std::lock_guard lock(mutex_);
+    const auto make_stream = [this]() -> RecordedStream& { return add_stream(); };
+    const auto make_event = [this]() -> RecordedEvent& { return add_event(); };
+    for (RecordedCall& call :
+         static_cast<RecordedGraph*>(graph.handle)->launched(of(stream), make_stream, make_event)) {
+      if (const Code code = enqueue(std::move(call))) return code;
+    }
+    return 0;
+  }
+  Code destroy_graph(StepGraph) override { return enter(EntryPoint::graph_forget); }
 
   Code plan_product(const ProductShape& shape, ProductPlan& plan, EntryPoint& entry) override {
     plan = {true, kWorkspace};
@@ -201,10 +203,7 @@ class RecordingDriver final : public Driver {
       here().has_products = true;
     }
     if (is_planned(shape)) return 0;
-    for (const EntryPoint call : kPlanCalls) {
-      entry = call;
-      if (const Code code = enter(call)) return code;
-    }
+    if (const Code code = enter_all(kPlanCalls, entry)) return code;
     const std::lock_guard lock(mutex_);
     here().products.insert(shape);
     return 0;
@@ -218,22 +217,19 @@ class RecordingDriver final : public Driver {
     const Launch launch = launch_of(product);
     std::vector<Range> writes = launch.writes;
     writes.push_back({product.workspace, product.workspace_bytes});
-    const auto ours = [this](const Range& range) { return is_ours(range); };
-    if (!std::ranges::all_of(launch.reads, ours) || !std::ranges::all_of(writes, ours)) return kInvalidProduct;
+    if (!are_ours(launch.reads) || !are_ours(writes)) return kInvalidProduct;
     const int device = current();
-    add_work(of(stream), name(EntryPoint::product), launch.reads, std::move(writes), [this, launch, product, device] {
-      std::memset(product.workspace, 0xff, product.workspace_bytes);
-      return run(launch, device);
-    });
-    return 0;
+    return add_work(of(stream), name(EntryPoint::product), launch.reads, std::move(writes),
+                    [this, launch, product, device] {
+                      std::memset(product.workspace, 0xff, product.workspace_bytes);
+                      return run(launch, device);
+                    });
   }
   Code release_products(EntryPoint& entry) override {
     if (!has_products()) return 0;
-    for (const EntryPoint call :
-         {EntryPoint::layout_destroy, EntryPoint::product_forget, EntryPoint::products_destroy}) {
-      entry = call;
-      if (const Code code = enter(call)) return code;
-    }
+    if (const Code code =
+            enter_all({EntryPoint::layout_destroy, EntryPoint::product_forget, EntryPoint::products_destroy}, entry))
+      return code;
     const std::lock_guard lock(mutex_);
     here().has_products = false;
     here().products.clear();
@@ -289,7 +285,9 @@ class RecordingDriver final : public Driver {
       std::vector<Range> reads, writes;
       for (const RecordedMessage& message : job.sends) reads.push_back({message.data, message.bytes});
       for (const RecordedMessage& message : job.receives) writes.push_back({message.data, message.bytes});
-      add_collective(*where.second, "ncclSend and ncclRecv", std::move(reads), std::move(writes), std::move(job));
+      if (const Code code = add_collective(*where.second, "ncclSend and ncclRecv", std::move(reads), std::move(writes),
+                                           std::move(job)))
+        return code;
     }
     open.exchanges.clear();
     return 0;
@@ -344,6 +342,15 @@ class RecordingDriver final : public Driver {
     return 0;
   }
 
+  // `entry`: the last one that was called.
+  Code enter_all(std::initializer_list<EntryPoint> calls, EntryPoint& entry) {
+    for (const EntryPoint call : calls) {
+      entry = call;
+      if (const Code code = enter(call)) return code;
+    }
+    return 0;
+  }
+
   bool has_products() {
     const std::lock_guard lock(mutex_);
     return here().has_products;
@@ -373,6 +380,10 @@ class RecordingDriver final : public Driver {
            });
   }
 
+  bool are_ours(const std::vector<Range>& ranges) {
+    return std::ranges::all_of(ranges, [this](const Range& range) { return is_ours(range); });
+  }
+
   // Those that a launch reads or writes.
   static std::vector<std::span<std::byte>> blocks_of(const Launch& launch, RecordedDevice& device) {
     std::vector<std::span<std::byte>> blocks;
@@ -390,26 +401,37 @@ class RecordingDriver final : public Driver {
     devices_[static_cast<std::size_t>(stream.device)].trace.push_back(std::move(entry));
   }
 
-  static void add_event(RecordedStream& stream, JobKind kind, RecordedEvent& event) {
-    Job job;
-    job.kind = kind;
-    job.event = &event;
-    job.record = event.done.size();
-    stream.jobs.push_back(std::move(job));
+  RecordedEvent& add_event() { return events_.emplace_back(RecordedEvent{here().events++, {}}); }
+  RecordedStream& add_stream() { return streams_.add(current(), here().streams++); }
+
+  // The graph that is made of what is asked for on the stream; null: it is done.
+  RecordedGraph* captured(const RecordedStream& stream) {
+    const auto found = std::ranges::find_if(graphs_, [&](const RecordedGraph& graph) { return graph.has(stream); });
+    return found == graphs_.end() ? nullptr : &*found;
   }
 
-  void add_work(RecordedStream& stream, const char* what, std::vector<Range> reads, std::vector<Range> writes,
+  Code add_work(RecordedStream& stream, const char* what, std::vector<Range> reads, std::vector<Range> writes,
                 std::function<bool()> run) {
     Job job;
     job.run = std::move(run);
-    stream.jobs.push_back(std::move(job));
-    trace(stream, {TraceKind::work, stream.number, 0, what, std::move(reads), std::move(writes)});
+    return add_collective(stream, what, std::move(reads), std::move(writes), std::move(job));
+  }
+  Code add_collective(RecordedStream& stream, const char* what, std::vector<Range> reads, std::vector<Range> writes,
+                      Job job) {
+    return enqueue(
+        {&stream, std::move(job), {TraceKind::work, stream.number, 0, what, std::move(reads), std::move(writes)}});
   }
 
-  void add_collective(RecordedStream& stream, const char* what, std::vector<Range> reads, std::vector<Range> writes,
-                      Job job) {
-    stream.jobs.push_back(std::move(job));
-    trace(stream, {TraceKind::work, stream.number, 0, what, std::move(reads), std::move(writes)});
+  Code enqueue(RecordedCall call) {
+    for (RecordedGraph& graph : graphs_) {
+      if (graph.takes(call)) return graph.add(std::move(call));
+      if (call.job.kind == JobKind::record) graph.forget(*call.job.event);
+    }
+    if (call.job.kind == JobKind::record) call.job.event->done.push_back(false);
+    if (call.job.event != nullptr) call.job.record = call.job.event->done.size();
+    trace(*call.stream, std::move(call.entry));
+    call.stream->jobs.push_back(std::move(call.job));
+    return 0;
   }
 
   Code collect(EntryPoint entry, JobKind kind, const void* from, void* to, std::size_t count, std::size_t reads,
@@ -428,8 +450,7 @@ class RecordingDriver final : public Driver {
     job.count = count;
     job.dtype = dtype;
     job.maximum = maximum;
-    add_collective(of(stream), name(entry), {read}, {written}, std::move(job));
-    return 0;
+    return add_collective(of(stream), name(entry), {read}, {written}, std::move(job));
   }
 
   Code post(const RecordedMessage& message, bool sends, Communicator communicator, Stream stream) {
@@ -450,6 +471,7 @@ class RecordingDriver final : public Driver {
   std::vector<RecordedDevice> devices_;
   RecordedStreams streams_;
   std::deque<RecordedEvent> events_;
+  std::deque<RecordedGraph> graphs_;
   std::deque<RecordedGroup> groups_;
   std::deque<RecordedCommunicator> communicators_;
   std::map<std::thread::id, int> current_;

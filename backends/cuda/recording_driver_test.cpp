@@ -79,12 +79,15 @@ class Recording : public testing::Test {
   }
 
   // On the first device: 1 on a stream, and 2 in the same place on another one, which waits for it.
-  void set_twice() {
+  void ask_twice() {
     const Device& device = devices_[0];
     set(0, 1);
     ASSERT_EQ(driver_->event_record(device.event, device.streams[0]), 0);
     ASSERT_EQ(driver_->stream_wait_event(device.streams[1], device.event), 0);
     ASSERT_EQ(driver_->launch(constant(device.floats(), 2), device.streams[1]), 0);
+  }
+  void set_twice() {
+    ASSERT_NO_FATAL_FAILURE(ask_twice());
     ASSERT_TRUE(finish());
   }
 
@@ -121,6 +124,46 @@ TEST_F(Recording, DrawsTheOrderOfWhatDoesNotWait) {
     EXPECT_FALSE(driver_->check_device(0));
   }
   EXPECT_TRUE(first_won && second_won);
+}
+
+// What is captured is done when its graph is launched, as often as it is, in the order that its events give.
+TEST_F(Recording, DoesWhatWasCapturedWhenItIsLaunched) {
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    start({.devices = 2, .seed = seed});
+    const Device& device = devices_[0];
+    ASSERT_EQ(driver_->begin_capture(device.streams[0]), 0);
+    ASSERT_NO_FATAL_FAILURE(ask_twice());
+    EXPECT_EQ(driver_->stream_query(device.streams[1]), 900);  // it is captured too
+    ASSERT_EQ(driver_->event_record(device.event, device.streams[1]), 0);
+    ASSERT_EQ(driver_->stream_wait_event(device.streams[0], device.event), 0);
+    StepGraph graph;
+    EntryPoint entry = EntryPoint::capture_end;
+    ASSERT_EQ(driver_->end_capture(device.streams[0], graph, entry), 0);
+    ASSERT_TRUE(finish());
+    EXPECT_NE(device.floats()[0], 2);
+    for (int launch = 0; launch < 2; ++launch) {
+      ASSERT_EQ(driver_->launch(constant(device.floats(), 7), device.streams[0]), 0);
+      ASSERT_EQ(driver_->launch_graph(graph, device.streams[0]), 0);
+      ASSERT_TRUE(finish());
+      EXPECT_EQ(device.floats()[0], 2);
+    }
+    EXPECT_TRUE(driver_->check_device(0));
+    EXPECT_EQ(driver_->destroy_graph(graph), 0);
+  }
+}
+
+TEST_F(Recording, RefusesCapturesAsCudaDoes) {
+  start({.devices = 2});
+  const Device& device = devices_[0];
+  StepGraph graph;
+  EntryPoint entry = EntryPoint::capture_end;
+  ASSERT_EQ(driver_->event_record(device.event, device.streams[1]), 0);
+  ASSERT_EQ(driver_->begin_capture(device.streams[0]), 0);
+  EXPECT_EQ(driver_->stream_wait_event(device.streams[0], device.event), 905);  // of no captured stream
+  ASSERT_NO_FATAL_FAILURE(ask_twice());                                         // the other stream does not come back
+  EXPECT_EQ(driver_->end_capture(device.streams[1], graph, entry), 903);
+  EXPECT_EQ(driver_->end_capture(device.streams[0], graph, entry), 904);
+  EXPECT_EQ(entry, EntryPoint::capture_end);
 }
 
 TEST_F(Recording, CollectsFromAllRanksInTheirOrder) {

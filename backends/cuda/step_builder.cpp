@@ -40,6 +40,8 @@ Result<RankStep> StepBuilder::build() {
     microbatch_ = input.microbatch;
     keep(input.value);
   }
+  made_.numbers = made_.block.constant_bytes;
+  made_.block.constant_bytes += aligned(program_.parameters.size() * sizeof(OptimizerNumbers));
   made_.commands.resize(steps_.size());
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     if (Status status = build_instruction(i); !status)
@@ -369,17 +371,27 @@ Status StepBuilder::update(const Instruction& instruction) {
   arguments.master = state.master;
   arguments.first = state.first;
   arguments.second = state.second;
+  const std::byte* numbers = block_.constants() + made_.numbers + instruction.parameter * sizeof(OptimizerNumbers);
+  arguments.numbers = reinterpret_cast<const OptimizerNumbers*>(numbers);
+  const OptimizerSettings& settings = input_.optimizer;
+  arguments.momentum = settings.momentum;
+  arguments.beta1 = settings.beta1;
+  arguments.beta2 = settings.beta2;
+  arguments.epsilon = settings.epsilon;
+  if (optimizer == Optimizer::adamw) arguments.decay = 1 - settings.learning_rate * settings.weight_decay;
   Launch launch{KernelId::optimize,
                 std::vector<std::byte>(sizeof arguments),
                 place.type.elements(),
-                {gradient->range()},
+                {gradient->range(), {numbers, sizeof(OptimizerNumbers)}},
                 {place.range()}};
   for (const std::byte* each : {state.master, state.first, state.second}) {
     if (each != nullptr) launch.writes.push_back({each, static_cast<std::size_t>(state.type.bytes())});
   }
   std::memcpy(launch.arguments.data(), &arguments, sizeof arguments);
   const Seen updated = state.master != nullptr ? seen_at(state.master, state.type) : place;
-  if (place.type.elements() > 0) add(Optimize{instruction.parameter, std::move(launch), *gradient, updated});
+  if (place.type.elements() == 0) return Done{};
+  add(Optimize{instruction.parameter, std::move(launch), *gradient, updated});
+  made_.updated.push_back(instruction.parameter);
   return Done{};
 }
 

@@ -63,6 +63,38 @@ TEST_F(RunCuda, CompilesNothingWhereThatIsAskedFor) {
   EXPECT_EQ(run_failing(plan, fails, "--set emit.cuda.chains=general").exit_code, 0);
 }
 
+// Where the plan says that steps are replayed as CUDA graphs: from the second one on they are.
+TEST_F(RunCuda, ReplaysSteps) {
+  const auto expect_same_steps = [this](const char* model, const std::string& options) {
+    const std::string plain = planned(model, options, "plain.json"),
+                      plan = planned(model, options + " --set train.cuda_graphs=true", "graphs.json");
+    const json replayed = said(run_command(run_words(plan, std::string(kRecording) + "--steps 4")));
+    expect_same(replayed, said(run_command(run_words(plan, "--steps 4"))));
+    EXPECT_EQ(losses(replayed), losses(said(run_command(run_words(plain, std::string(kRecording) + "--steps 4")))));
+    said(run_command(run_words(plan, std::string(kRecording) + "--steps 2 --save " + path("graphs.safetensors"))));
+    const std::vector<double> all = losses(replayed),
+                              rest = losses(
+                                  said(run_command(run_words(plan, std::string(kRecording) + "--steps 2 --resume " +
+                                                                       path("graphs.safetensors")))));
+    EXPECT_EQ(rest, (std::vector<double>{all[2], all[3]}));
+    EXPECT_THAT(run_failing(plan, "\"cudaGraphLaunch:3:2\"").errors,
+                HasSubstr("cudaGraphLaunch: the failure that was asked for (error 2)"));
+    EXPECT_EQ(run_failing(plain, "\"cudaGraphLaunch:1:2\"").exit_code, 0);
+  };
+  expect_same_steps("mlp_tiny",
+                    "--mesh 2x4 --set search.zero=2 --set search.batch_axes=all --set train.microbatches=2");
+  expect_same_steps("gpt2_tiny", "--mesh 2x4 --set search.zero=3 --set search.batch_axes=all");
+  expect_same_steps("mlp_tiny", "--mesh 2x2 --set search.stages=2 --set train.microbatches=4");
+  const std::string plan = planned("mlp_tiny", "--mesh 2x4 --set train.cuda_graphs=true");
+  for (const char* entry : {"cudaStreamBeginCapture", "cudaStreamEndCapture", "cudaGraphInstantiate",
+                            "cudaGraphDestroy", "cudaGraphLaunch"})
+    expect_failed(plan, entry, 1);
+  const Outcome on_one =
+      run_command(run_words(plan, std::string(kRecording) + "--steps 2 --set emit.cuda.loopback=true"));
+  EXPECT_EQ(on_one.exit_code, 0);
+  EXPECT_THAT(on_one.errors, HasSubstr("steps are no CUDA graphs here"));
+}
+
 // All ranks on one device.
 TEST_P(RunCudaOnRanks, IsTheSameOnOneDevice) {
   const std::string plan = planned(GetParam().model, GetParam().options, "plan.json", GetParam().cluster);
@@ -210,7 +242,7 @@ TEST_F(RunCuda, FindsWaitsThatAreMissing) {
     int found = 0;
     for (int wait = 1; wait <= waits; ++wait) {
       const Outcome outcome = run_command(
-          run_words(plan, std::string(kRecording) + "--set emit.cuda.omitted_wait=" + std::to_string(wait)));
+          run_words(plan, std::string(kRecording) + "--steps 2 --set emit.cuda.omitted_wait=" + std::to_string(wait)));
       if (outcome.exit_code == 0) continue;
       ++found;
       EXPECT_THAT(outcome.errors, HasSubstr("touch the same memory, and neither waits for the other"));
@@ -218,6 +250,7 @@ TEST_F(RunCuda, FindsWaitsThatAreMissing) {
     EXPECT_GE(found, waits / 3);
   };
   expect_a_third_of(24, planned("mlp_tiny", "--mesh 2x4"));
+  expect_a_third_of(24, planned("mlp_tiny", "--mesh 2x4 --set train.cuda_graphs=true"));
   expect_a_third_of(12, planned("mlp_tiny", "--mesh 2x2 --set search.stages=2 --set train.microbatches=4"));
 }
 
@@ -296,9 +329,10 @@ TEST_F(RunCuda, EndsWithTheNameOfTheCallThatFailedOnOneDevice) {
 
 // The losses are there already, or another error is.
 TEST_F(RunCuda, WarnsOfWhatFailsAtTheEnd) {
-  const std::string plan = planned("mlp_tiny", "--mesh 2x4");
-  for (const std::string entry : {"cudaFree", "cudaStreamDestroy", "cudaEventDestroy", "ncclCommDestroy",
-                                  "cublasLtMatrixLayoutDestroy", "cublasLtMatmulDescDestroy", "cublasLtDestroy"}) {
+  const std::string plan = planned("mlp_tiny", "--mesh 2x4 --set train.cuda_graphs=true");
+  for (const std::string entry :
+       {"cudaFree", "cudaStreamDestroy", "cudaEventDestroy", "cudaGraphExecDestroy", "ncclCommDestroy",
+        "cublasLtMatrixLayoutDestroy", "cublasLtMatmulDescDestroy", "cublasLtDestroy"}) {
     const Outcome outcome = run_failing(plan, "\"" + entry + ":3:2\"");
     EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
     EXPECT_THAT(outcome.errors, HasSubstr(entry + ": the failure that was asked for (error 2)"));

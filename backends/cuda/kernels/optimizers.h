@@ -7,6 +7,12 @@ namespace meshwright::cuda {
 
 enum class OptimizerKind : int32_t { sgd, momentum, adam };
 
+// What changes from step to step.
+struct OptimizerNumbers {
+  double rate = 0;        // of adam: corrected for its first moment having started at zero
+  double correction = 1;  // of adam's second moment, for the same
+};
+
 // All lie one element after the other. What the optimizer keeps is of type `kept`; `master`, if there is one, is
 // updated in the parameter's place, which becomes its rounding.
 struct OptimizerArguments {
@@ -14,9 +20,8 @@ struct OptimizerArguments {
   Element element = Element::float32, of_gradient = Element::float32, kept = Element::float32;
   const void* gradient = nullptr;
   void *parameter = nullptr, *master = nullptr, *first = nullptr, *second = nullptr;
-  double rate = 0;        // of adam: corrected for its first moment having started at zero
-  double correction = 1;  // of adam's second moment, for the same
-  double decay = 1;       // of adam: by which the parameter is multiplied
+  const OptimizerNumbers* numbers = nullptr;
+  double decay = 1;  // of adam: by which the parameter is multiplied
   double momentum = 0, beta1 = 0, beta2 = 0, epsilon = 0;
 };
 
@@ -27,7 +32,7 @@ MESHWRIGHT_DEVICE void take_step(const OptimizerArguments& a, int64_t index) {
   const bool has_master = a.master != nullptr;
   const Real slope = Gradient::load(a.gradient, a.of_gradient, index),
              before = has_master ? Kept::load(a.master, a.kept, index) : Of::load(a.parameter, a.element, index),
-             rate = static_cast<Real>(a.rate);
+             rate = static_cast<Real>(a.numbers->rate);
   Real step = rate * slope;
   if (a.kind == OptimizerKind::momentum) {
     const Real moved = static_cast<Real>(a.momentum) * Kept::load(a.first, a.kept, index) + slope;
@@ -40,7 +45,7 @@ MESHWRIGHT_DEVICE void take_step(const OptimizerArguments& a, int64_t index) {
                square = beta2 * Kept::load(a.second, a.kept, index) + static_cast<Real>(1 - a.beta2) * slope * slope;
     Kept::store(a.first, a.kept, index, moment);
     Kept::store(a.second, a.kept, index, square);
-    step = rate * moment / (sqrt(square) * static_cast<Real>(a.correction) + static_cast<Real>(a.epsilon));
+    step = rate * moment / (sqrt(square) * static_cast<Real>(a.numbers->correction) + static_cast<Real>(a.epsilon));
   }
   const Real after = before * static_cast<Real>(a.decay) - step;
   if (has_master) Kept::store(a.master, a.kept, index, after);
