@@ -9,7 +9,7 @@ DEMO_OUTPUT ?= $(BUILD)/demo/plan.json
 # Small enough that a CPU runs it in seconds.
 DEMO_VERIFIED ?= examples/gpt2_mini.pt2
 
-.PHONY: configure build demo test nightly fuzz test-torch zoo models saved-bytes search-times step-gaps step-rivals recompute-stories recompute-rivals tap-figures test-onnx bench checkpoint-chain iopddl fmt lint
+.PHONY: configure build cuda demo test nightly fuzz test-torch zoo models saved-bytes search-times step-gaps step-rivals recompute-stories recompute-rivals tap-figures test-onnx bench checkpoint-chain iopddl fmt lint
 
 configure: packages-build
 	@./tools/install_highs.sh $(BUILD)/highs
@@ -20,6 +20,15 @@ build: configure
 	@echo "build: compiling the program and its plugins"
 	@cmake --build $(BUILD) --parallel $(JOBS) --target meshwright meshwright_plugins
 	@echo "build: $(BUILD)/bin/meshwright is ready"
+
+# The build with kernels for GPUs: what the system lacks of CUDA is installed into $(BUILD)/cuda. CUDA=12 or 13 asks for one of them,
+# CUDA_FROM=wheels for PyPI's wherever it is.
+CUDA ?=
+CUDA_FROM ?= system
+cuda: packages-build
+	@CUDA_FROM=$(CUDA_FROM) ./tools/install_cuda.sh $(BUILD)/cuda $(CUDA)
+	@$(MAKE) --no-print-directory build
+	@sed -n 's/^MESHWRIGHT_NVCC:INTERNAL=/cuda: /p' $(BUILD)/CMakeCache.txt
 
 # Compiles what it loads; `make build` compiles all.
 demo: configure

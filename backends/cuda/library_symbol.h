@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <initializer_list>
+#include <string_view>
 
 #include "driver.h"
 
@@ -12,13 +13,12 @@ namespace meshwright::cuda {
 // A code of our own, for what no library says: below those that libraries give.
 inline constexpr Code kNoLibrary = -1;
 
-// Null: there is none. Never closed again: threads of its own may run in it.
-inline void* open_first(std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
-  }
-  return nullptr;
-}
+// Where `make cuda` installed libraries, with ':' between the folders; "" where it installed none.
+const char* installed_folders();
+
+// The first name that the system's loader finds, or that lies in a folder. Null: none. Never closed again: threads of
+// its own may run in it.
+void* open_first(std::initializer_list<const char*> names, std::string_view folders = installed_folders());
 
 // The function, if the library has it.
 template <class... Arguments>

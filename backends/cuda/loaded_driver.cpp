@@ -58,8 +58,8 @@ class LoadedDriver final : public Driver {
   std::string open() {
     void* runtime = open_first({"libcudart.so.13", "libcudart.so.12", "libcudart.so"});
     if (runtime == nullptr)
-      return "libcudart was not found; install CUDA's runtime (PyPI: nvidia-cuda-runtime), and set LD_LIBRARY_PATH to "
-             "where it is";
+      return "libcudart was not found; build with `make cuda`, or install CUDA's runtime (PyPI: nvidia-cuda-runtime), "
+             "and set LD_LIBRARY_PATH to where it is";
     void* driver = open_first({"libcuda.so.1"});
     nccl_ = open_first({"libnccl.so.2", "libnccl.so"});
     runtime_text_ = reinterpret_cast<const char* (*)(int)>(dlsym(runtime, "cudaGetErrorString"));
@@ -244,7 +244,7 @@ class LoadedDriver final : public Driver {
 
   std::string error_text(EntryPoint entry, Code code) override {
     if (code == kNoDeviceCode)
-      return "this backend was built without nvcc, so that it has no kernels for a GPU; build it where nvcc is found";
+      return "this backend was built without nvcc, so that it has no kernels for a GPU; build it with `make cuda`";
     if (code == kNoLibrary)
       return library_of(entry) == Library::nccl
                  ? "libnccl.so.2 was not found (PyPI: nvidia-nccl), or lacks it"
