@@ -18,10 +18,8 @@
 
 #include "compiled_chains.h"
 #include "device_rank.h"
-#include "devices.h"
 #include "execution.h"
 #include "launched.h"
-#include "links.h"
 #include "loaded_driver.h"
 #include "loopback_driver.h"
 #include "meshwright/backend.h"
@@ -30,6 +28,7 @@
 #include "process_ranks.h"
 #include "recording_driver.h"
 #include "run_ranks.h"
+#include "session.h"
 #include "step_builder.h"
 #include "tcp_world.h"
 
@@ -52,6 +51,9 @@ constexpr meshwright_config_key_v1 kSchema[] = {
     {"omitted_wait", "integer", "", "0",
      "of the recording driver: the wait for an event that each device leaves out, counted from 1, so that the proof "
      "finds it; 0: none"},
+    {"called", "text", "", "\"\"",
+     "a file that gets the names of the entry points that were called without an error, when the run has ended "
+     "(docs/gpu.md has a table of them); \"\": none"},
     {"launcher", "text", "", "\"environment\"",
      "\"environment\": where torchrun, mpirun or srun started this process, it runs one rank, as the environment says; "
      "\"none\": this process runs all ranks"},
@@ -81,69 +83,9 @@ std::string what_is_large(const Program& program, const std::vector<Occurrence>&
                                       std::to_string(program.local_bytes(largest)) + " bytes";
 }
 
-// The programs that run together: of a whole model, or of the stages of a pipeline.
-struct JointPrograms {
-  std::vector<const BackendInput*> inputs;
-  std::vector<std::uint32_t> group_of;  // by stage: of devices
-  JointOrder order;
-  std::vector<std::int64_t> peaks = {};  // by group, of a device's stages together; none: each stage has its own
-
-  [[nodiscard]] std::vector<const Program*> programs() const {
-    std::vector<const Program*> programs;
-    for (const BackendInput* input : inputs) programs.push_back(&input->program);
-    return programs;
-  }
-  // Of each group the number of its first device, and how many there are of all.
-  [[nodiscard]] std::vector<std::int64_t> first_devices() const {
-    std::vector<std::int64_t> first(2 + *std::ranges::max_element(group_of), 0);
-    for (std::size_t s = 0; s < inputs.size(); ++s) first[group_of[s] + 1] = inputs[s]->program.mesh.devices();
-    std::partial_sum(first.begin(), first.end(), first.begin());
-    return first;
-  }
-  [[nodiscard]] std::int64_t devices() const { return first_devices().back(); }
-};
-
-// Of what all processes must have alike (FNV-1a).
-std::uint64_t digest_of(const JointPrograms& stages) {
-  std::uint64_t digest = 14695981039346656037U;
-  const auto add = [&](const std::string& text) {
-    for (const char c : text) digest = (digest ^ static_cast<unsigned char>(c)) * 1099511628211U;
-  };
-  for (const Program* program : stages.programs()) {
-    for (const Occurrence& step : occurrences(*program)) add(describe(*program, step));
-    for (ProgramValueId id = 0; id < program->values.size(); ++id) add(to_string(program->local(id)));
-  }
-  return digest;
-}
-
-// A rank of a stage, that is in this process.
-struct RankHere {
-  std::size_t stage = 0;
-  std::int64_t rank = 0;
-  Seat seat;
-};
-
-// All that ranks share, for as long as there are any.
-struct Session {
-  Session(std::unique_ptr<Driver> of, Links made) : driver(std::move(of)), links(std::move(made)), devices(*driver) {}
-
-  [[nodiscard]] std::size_t find(std::size_t stage, std::int64_t rank) const {
-    const std::int64_t number = links.seat(stage, rank);
-    const auto found = std::ranges::find(here, number, [](const RankHere& each) { return each.seat.number; });
-    return static_cast<std::size_t>(found - here.begin());
-  }
-
-  const std::unique_ptr<Driver> driver;
-  const Links links;
-  Devices devices;
-  std::vector<RankHere> here;
-  std::vector<Block> blocks;  // by rank that is here, and so are these
-  std::vector<RankStep> steps;
-  std::set<GroupKey> groups;
-};
-
 struct Options {
   bool records = false, loops_back = false, uses_library = true, computes_half = true, compiles_chains = true;
+  std::string called;  // a file
   RecordingOptions recording;
   std::optional<Launched> launched;  // where a launcher started this process
   std::chrono::seconds arrival{120};
@@ -323,7 +265,8 @@ class Cuda final : public Backend {
     if (!links) return links.error();
     Result<std::unique_ptr<Driver>> driver = make_driver(devices, stages.inputs.front()->program.training.tf32);
     if (!driver) return driver.error();
-    auto session = std::make_shared<Session>(std::move(*driver), std::move(*links));
+    auto session =
+        std::make_shared<Session>(std::move(*driver), std::move(*links), CalledFile(options_.called, options_.records));
     const std::vector<std::int64_t> first = stages.first_devices();
     std::vector<Seat> seats;
     for (std::size_t s = 0; s < stages.inputs.size(); ++s) {
@@ -459,6 +402,7 @@ Result<Options> read_options(const Config& config) {
   options.uses_library = products == "library";
   options.computes_half = precision == "plan";
   options.compiles_chains = chains == "compiled";
+  options.called = config.text("called");
   options.recording.seed = static_cast<std::uint64_t>(config.integer("seed"));
   options.recording.omitted_wait = config.integer("omitted_wait");
   for (const std::string& text : config.texts("failures")) {

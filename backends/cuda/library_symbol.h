@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "called.h"
 #include "driver.h"
 
 namespace meshwright::cuda {
@@ -24,12 +25,18 @@ void* open_first(std::initializer_list<const char*> names, std::string_view fold
 template <class... Arguments>
 struct Symbol {
   int (*call)(Arguments...) = nullptr;
+  EntryPoint entry = EntryPoint::get_device_count;
 
-  bool find(void* library, EntryPoint entry) {
+  bool find(void* library, EntryPoint of) {
+    entry = of;
     call = library != nullptr ? reinterpret_cast<int (*)(Arguments...)>(dlsym(library, name(entry))) : nullptr;
     return call != nullptr;
   }
-  Code operator()(Arguments... arguments) const { return call != nullptr ? call(arguments...) : kNoLibrary; }
+  Code operator()(Arguments... arguments) const {
+    const Code code = call != nullptr ? call(arguments...) : kNoLibrary;
+    if (code == 0) note_called(entry);
+    return code;
+  }
 };
 
 }  // namespace meshwright::cuda

@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "called.h"
 #include "far_members.h"
 #include "guarded_kernel.h"
 #include "host_product.h"
@@ -339,6 +340,7 @@ class RecordingDriver final : public Driver {
     for (const RecordingOptions::Failure& failure : options_.failures) {
       if (failure.entry == entry && failure.call == call) return failure.code;
     }
+    note_called(entry);
     return 0;
   }
 

@@ -254,6 +254,22 @@ TEST_F(RunCuda, FindsWaitsThatAreMissing) {
   expect_a_third_of(12, planned("mlp_tiny", "--mesh 2x2 --set search.stages=2 --set train.microbatches=4"));
 }
 
+// What docs/gpu.md says that the recording driver has called, by whole runs and one that fails.
+TEST_F(RunCuda, CallsWhatTheTableSays) {
+  const std::string plan = planned("mlp_tiny", "--mesh 2x4 --set train.cuda_graphs=true"),
+                    table = "python3 " SOURCE_FOLDER "/tools/write_gpu_table.py " SOURCE_FOLDER "/docs/gpu.md --check ";
+  const auto called_in = [](const std::string& file) { return "--set emit.cuda.called=" + file + " "; };
+  said(run_command(run_words(plan, kRecording + called_in(path("run.json")) + "--steps 2")));
+  run_failing(plan, "\"ncclAllGather:9:5\"", called_in(path("failed.json")));
+  const Outcome checked = run_command(table + path("run.json") + " " + path("failed.json"));
+  EXPECT_EQ(checked.exit_code, 0) << checked.errors;
+  const Outcome without_end = run_command(table + path("run.json"));
+  EXPECT_EQ(without_end.exit_code, 1);
+  EXPECT_THAT(without_end.errors, HasSubstr("| `ncclCommAbort` | recorded |"));
+  EXPECT_THAT(run_command(run_words(plan, kRecording + called_in(path("no/run.json")))).errors,
+              HasSubstr("what was called can't be written to "));
+}
+
 // Within a minute. Of calls before the first step, in it, and of the first rank's and a later one's.
 TEST_F(RunCuda, EndsWithTheNameOfTheCallThatFailed) {
   const std::string plan = planned("mlp_tiny", "--mesh 2x4");
