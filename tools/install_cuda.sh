@@ -43,7 +43,7 @@ missing=""
 if [ "$major" != "$wanted" ]; then
   missing=" nvcc"
 fi
-for library in "libcudart.so.$wanted" "libcublasLt.so.$wanted" "libnvrtc.so.$wanted" libnccl.so.2; do
+for library in "libcudart.so.$wanted" "libcublasLt.so.$wanted" "libnvrtc.so.$wanted" libcudnn.so.9 libnccl.so.2; do
   opens "$library" || missing="$missing $library"
 done
 # A FOLDER of another version, or half of one, is replaced, since CMake would take it.

@@ -81,7 +81,7 @@ struct SlotEvent {
 };
 
 struct Command {
-  using What = std::variant<Launch, Product, Fill, Optimize, Collective, Exchange, Record, Await, SlotEvent>;
+  using What = std::variant<Launch, Product, DnnCall, Fill, Optimize, Collective, Exchange, Record, Await, SlotEvent>;
   StreamNumber stream = kCompute;
   What what;
 };

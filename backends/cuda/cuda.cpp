@@ -62,7 +62,8 @@ constexpr meshwright_config_key_v1 kSchema[] = {
      "\"plan\": numbers are of the types that the plan says, bfloat16 too; \"float32\": what is less than float32 is "
      "computed, kept and reduced in float32, as the backend 'reference' does it"},
     {"products", "text", "", "\"library\"",
-     "\"library\": products of matrices by cuBLASLt, where it is found; \"kernels\": by this backend's own kernel"},
+     "\"library\": products of matrices by cuBLASLt, and convolutions by cuDNN, where they are found; \"kernels\": by "
+     "this backend's own kernels"},
     {"chains", "text", "", "\"compiled\"",
      "\"compiled\": functions of elements that follow each other are compiled as one, by NVRTC where it is found, "
      "before "
@@ -282,9 +283,11 @@ class Cuda final : public Backend {
     return session;
   }
 
-  [[nodiscard]] PlanProduct product_planner(const Session& session) const {
+  [[nodiscard]] LibraryPlans library_plans(const Session& session) const {
     if (!options_.uses_library) return {};
-    return [driver = session.driver.get()](const ProductShape& shape) { return plan_workspace(*driver, shape); };
+    Driver* const driver = session.driver.get();
+    return {[driver](const ProductShape& shape) { return plan_workspace(*driver, shape); },
+            [driver](const DnnGraph& graph) { return plan_workspace(*driver, graph); }};
   }
 
   // What the ranks of a stage are built from.
@@ -312,7 +315,7 @@ class Cuda final : public Backend {
       };
     }
     return StepBuilder(*stages.inputs[here.stage], stage, of.steps, of.arena, here.rank, block, of.views,
-                       product_planner(session))
+                       library_plans(session))
         .build();
   }
 

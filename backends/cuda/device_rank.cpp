@@ -199,6 +199,7 @@ Status DeviceRank::issue(const Command& command) const {
   const Stream stream = device.stream(command.stream);
   if (const auto* launch = std::get_if<Launch>(&command.what)) return issue(*launch, stream);
   if (const auto* product = std::get_if<Product>(&command.what)) return issue(*product, stream);
+  if (const auto* call = std::get_if<DnnCall>(&command.what)) return issue(*call, stream);
   if (const auto* collective = std::get_if<Collective>(&command.what)) return issue(*collective, stream);
   if (const auto* exchange = std::get_if<Exchange>(&command.what)) return issue(*exchange, stream);
   if (const auto* fill = std::get_if<Fill>(&command.what))
@@ -226,6 +227,13 @@ Status DeviceRank::issue(const Launch& launch, Stream stream) const {
 Status DeviceRank::issue(const Product& product, Stream stream) const {
   const Status status = check(driver_, EntryPoint::product, driver_.product(product, stream));
   return status ? status : Status(add_context("the product " + to_string(product.shape), status.error()));
+}
+
+Status DeviceRank::issue(const DnnCall& call, Stream stream) const {
+  EntryPoint entry = EntryPoint::dnn_execute;
+  const Code code = driver_.run_dnn(call, stream, entry);
+  const Status status = check(driver_, entry, code);
+  return status ? status : Status(add_context(call.graph->name, status.error()));
 }
 
 Status DeviceRank::issue(const Collective& collective, Stream stream) const {

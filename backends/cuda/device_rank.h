@@ -44,6 +44,7 @@ class DeviceRank final : public Rank {
   Status issue(const Command& command) const;
   Status issue(const Launch& launch, Stream stream) const;
   Status issue(const Product& product, Stream stream) const;
+  Status issue(const DnnCall& call, Stream stream) const;
   Status issue(const Collective& collective, Stream stream) const;
   Status issue(const Exchange& exchange, Stream stream) const;
   // Of the optimizer's next step.

@@ -74,7 +74,9 @@ Devices::~Devices() {
       if (stream.handle != nullptr) warn(check(driver_, EntryPoint::stream_destroy, driver_.stream_destroy(stream)));
     }
     EntryPoint entry = EntryPoint::products_destroy;
-    const Code code = driver_.release_products(entry);
+    Code code = driver_.release_products(entry);
+    warn(check(driver_, entry, code));
+    code = driver_.release_dnn(entry);
     warn(check(driver_, entry, code));
     if (device.memory != nullptr) warn(check(driver_, EntryPoint::release, driver_.release(device.memory)));
   }

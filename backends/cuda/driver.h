@@ -16,8 +16,9 @@
 #include <string>
 #include <vector>
 
+#include "dnn.h"
 #include "entry_points.h"
-#include "kernels/table.h"
+#include "launch.h"
 #include "meshwright/dtype.h"
 #include "meshwright/result.h"
 #include "product.h"
@@ -44,23 +45,7 @@ struct StepGraph {
 
 using UniqueId = std::array<char, 128>;  // ncclUniqueId
 
-// Bytes of a device's memory.
-struct Range {
-  const std::byte* begin = nullptr;
-  std::size_t bytes = 0;
-};
-
 enum class CopyKind : std::uint8_t { to_device = 1, to_host = 2, on_device = 3 };  // cudaMemcpyKind
-
-// A kernel's run over the indices 0 .. count-1. What it reads and writes is said for whoever proves that nothing races;
-// a GPU is not told.
-struct Launch {
-  KernelId kernel = KernelId::copy;
-  std::vector<std::byte> arguments;  // the kernel's struct
-  std::int64_t count = 0;
-  std::vector<Range> reads, writes;
-  std::size_t compiled = 0;  // of a chain: which of those that `load_chains` got, counted from 1; 0: none
-};
 
 class Driver {
  public:
@@ -104,6 +89,11 @@ class Driver {
   // Lets go of all plans of the device that is set.
   virtual Code release_products(EntryPoint& entry) = 0;
 
+  // The same of operations of cuDNN.
+  virtual Code plan_dnn(const DnnGraph& graph, ProductPlan& plan, EntryPoint& entry) = 0;
+  virtual Code run_dnn(const DnnCall& call, Stream stream, EntryPoint& entry) = 0;
+  virtual Code release_dnn(EntryPoint& entry) = 0;
+
   virtual Code get_unique_id(UniqueId& id) = 0;
   virtual Code init_communicator(Communicator& communicator, int ranks, const UniqueId& id, int rank) = 0;
   virtual Code destroy_communicator(Communicator communicator) = 0;
@@ -143,6 +133,15 @@ inline Result<std::optional<std::size_t>> plan_workspace(Driver& driver, const P
   const Code code = driver.plan_product(shape, plan, entry);
   if (const Status status = check(driver, entry, code); !status)
     return add_context("the product " + to_string(shape), status.error());
+  return plan.is_found ? std::optional(plan.workspace_bytes) : std::nullopt;
+}
+
+// The same of a graph of cuDNN's.
+inline Result<std::optional<std::size_t>> plan_workspace(Driver& driver, const DnnGraph& graph) {
+  EntryPoint entry = EntryPoint::dnn_finalize;
+  ProductPlan plan;
+  const Code code = driver.plan_dnn(graph, plan, entry);
+  if (const Status status = check(driver, entry, code); !status) return add_context(graph.name, status.error());
   return plan.is_found ? std::optional(plan.workspace_bytes) : std::nullopt;
 }
 

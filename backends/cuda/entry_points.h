@@ -1,4 +1,5 @@
-// The entry points of CUDA, NCCL, cuBLASLt and NVRTC that this backend calls, by the names that their manuals have.
+// The entry points of CUDA, NCCL, cuBLASLt, NVRTC and cuDNN that this backend calls, by the names that their manuals
+// have.
 #pragma once
 
 #include <array>
@@ -65,10 +66,19 @@ enum class EntryPoint : std::uint8_t {
   compiler_get_log_size,
   compiler_get_log,
   compiler_destroy,
+  dnn_create,
+  dnn_destroy,
+  dnn_set_stream,
+  dnn_make,
+  dnn_set,
+  dnn_finalize,
+  dnn_get,
+  dnn_execute,
+  dnn_forget,
 };
 
 // By entry point. docs/gpu.md lists them, which a test holds.
-inline constexpr std::array<const char*, 55> kEntryPoints = {"cudaGetDeviceCount",
+inline constexpr std::array<const char*, 64> kEntryPoints = {"cudaGetDeviceCount",
                                                              "cudaSetDevice",
                                                              "cudaMalloc",
                                                              "cudaFree",
@@ -122,12 +132,22 @@ inline constexpr std::array<const char*, 55> kEntryPoints = {"cudaGetDeviceCount
                                                              "nvrtcGetCUBIN",
                                                              "nvrtcGetProgramLogSize",
                                                              "nvrtcGetProgramLog",
-                                                             "nvrtcDestroyProgram"};
-static_assert(kEntryPoints.size() == static_cast<std::size_t>(EntryPoint::compiler_destroy) + 1);
+                                                             "nvrtcDestroyProgram",
+                                                             "cudnnCreate",
+                                                             "cudnnDestroy",
+                                                             "cudnnSetStream",
+                                                             "cudnnBackendCreateDescriptor",
+                                                             "cudnnBackendSetAttribute",
+                                                             "cudnnBackendFinalize",
+                                                             "cudnnBackendGetAttribute",
+                                                             "cudnnBackendExecute",
+                                                             "cudnnBackendDestroyDescriptor"};
+static_assert(kEntryPoints.size() == static_cast<std::size_t>(EntryPoint::dnn_forget) + 1);
 
 // Whose text explains a code of an entry point.
-enum class Library : std::uint8_t { runtime, driver, nccl, products, compiler };
+enum class Library : std::uint8_t { runtime, driver, nccl, products, compiler, dnn };
 inline Library library_of(EntryPoint entry) {
+  if (entry >= EntryPoint::dnn_create) return Library::dnn;
   if (entry >= EntryPoint::compiler_create) return Library::compiler;
   if (entry >= EntryPoint::get_attribute) return Library::runtime;
   if (entry >= EntryPoint::products_create) return Library::products;

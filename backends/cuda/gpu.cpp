@@ -9,7 +9,10 @@ namespace meshwright::cuda {
 Gpu::~Gpu() {
   if (memory_ != nullptr) driver_->release(memory_);
   EntryPoint entry = EntryPoint::products_destroy;
-  if (driver_ != nullptr) driver_->release_products(entry);
+  if (driver_ != nullptr) {
+    driver_->release_products(entry);
+    driver_->release_dnn(entry);
+  }
   if (stream_.handle != nullptr) driver_->stream_destroy(stream_);
 }
 
@@ -35,11 +38,17 @@ Status Gpu::run(const std::vector<Work>& work, std::span<std::byte> host) {
   };
   if (Status status = copy(memory_, host.data(), CopyKind::to_device); !status) return status;
   for (const Work& each : work) {
-    const auto* product = std::get_if<Product>(&each);
-    const Status status = product != nullptr
-                              ? check(*driver_, EntryPoint::product, driver_->product(*product, stream_))
-                              : check(*driver_, EntryPoint::launch, driver_->launch(std::get<Launch>(each), stream_));
-    if (!status) return status;
+    EntryPoint entry = EntryPoint::launch;
+    Code code = 0;
+    if (const auto* product = std::get_if<Product>(&each)) {
+      entry = EntryPoint::product;
+      code = driver_->product(*product, stream_);
+    } else if (const auto* call = std::get_if<DnnCall>(&each)) {
+      code = driver_->run_dnn(*call, stream_, entry);
+    } else {
+      code = driver_->launch(std::get<Launch>(each), stream_);
+    }
+    if (Status status = check(*driver_, entry, code); !status) return status;
   }
   if (Status status = copy(host.data(), memory_, CopyKind::to_host); !status) return status;
   return wait();

@@ -141,15 +141,14 @@ Tensor draw(const LocalCase::Drawn& drawn) {
 class Kernels : public testing::Test {
  protected:
   // On the host all products are the library's, on a GPU those whose workspace has room here.
-  PlanProduct library() {
-    if (gpu_ != nullptr) {
-      return [this](const ProductShape& shape) {
-        Result<std::optional<std::size_t>> workspace = plan_workspace(gpu_->driver(), shape);
-        const bool is_small = workspace && *workspace && **workspace <= kMemory / 8;
-        return workspace && !is_small ? std::optional<std::size_t>() : workspace;
-      };
-    }
-    return [](const ProductShape&) -> Result<std::optional<std::size_t>> { return std::optional<std::size_t>(192); };
+  LibraryPlans library() {
+    const auto plan = [this](const auto& wanted) -> Result<std::optional<std::size_t>> {
+      if (gpu_ == nullptr) return std::optional<std::size_t>(192);
+      Result<std::optional<std::size_t>> workspace = plan_workspace(gpu_->driver(), wanted);
+      const bool is_small = workspace && *workspace && **workspace <= kMemory / 8;
+      return workspace && !is_small ? std::optional<std::size_t>() : workspace;
+    };
+    return {plan, plan};
   }
 
   // Runs the node by its kernels, and by the library's products as well where it has some. Nothing is said of calls
@@ -163,7 +162,7 @@ class Kernels : public testing::Test {
     for (const ValueId result : node.results) expected.push_back(values[result]);
     if (in_half_ && !round(call, given, expected)) return;
     for (const bool turned : {false, true}) {
-      for (const PlanProduct& plan : {PlanProduct(), library()}) {
+      for (const LibraryPlans& plans : {LibraryPlans(), library()}) {
         Memory memory(gpu_ == nullptr ? nullptr : gpu_->memory());
         std::vector<Seen> operands, results;
         for (const Tensor& tensor : given) operands.push_back(place(tensor, turned, memory));
@@ -171,20 +170,22 @@ class Kernels : public testing::Test {
           results.push_back(seen_at(memory.take(static_cast<std::size_t>(type.bytes())), type));
         std::vector<Work> work;
         OpWriter writer(
-            call, views_, plan, operands, results, [&](std::size_t bytes) { return memory.take(bytes); }, work);
+            call, views_, plans, operands, results, [&](std::size_t bytes) { return memory.take(bytes); }, work);
         if (turned) writer.scores_bytes = 1;
         if (const Status written = write(writer); !written) {
           EXPECT_EQ(written.error().code, ErrorCode::bad_input) << where << ": " << written.error().message;
           return;
         }
         run(work, memory, node.op, where);
-        const std::string what = where + ", " + node.op + (turned ? ", turned" : "") + (plan ? ", by a library" : "");
+        const std::string what =
+            where + ", " + node.op + (turned ? ", turned" : "") + (plans.product ? ", by a library" : "");
         for (std::size_t i = 0; i < results.size(); ++i) {
           const auto bytes = static_cast<std::size_t>(call.results[i].bytes());
           const Tensor made = converted(Tensor::in({memory.on_host(results[i].data), bytes}, call.results[i]),
                                         expected[i].type().dtype);
           for (std::int64_t at = 0; at < made.elements(); ++at) {
-            ASSERT_TRUE(is_close(made.get(at), expected[i].get(at), call.results[i].dtype, rounds_between(node.op)))
+            ASSERT_TRUE(is_close(made.get(at), expected[i].get(at), call.results[i].dtype,
+                                 rounds_between(node.op, plans.dnn != nullptr)))
                 << what << ": element " << at << " of result " << i << " is " << made.get(at) << ", and should be "
                 << expected[i].get(at);
           }
@@ -214,14 +215,16 @@ class Kernels : public testing::Test {
     return true;
   }
 
-  // The weights of attention, and what experts save for their gradients.
-  static bool rounds_between(const std::string& op) {
-    return op.find("attention") != std::string::npos || op == "meshwright.experts";
+  // The weights of attention, what experts save for their gradients, and what a library's convolution makes before the
+  // bias is added.
+  static bool rounds_between(const std::string& op, bool by_library) {
+    return op.find("attention") != std::string::npos || op == "meshwright.experts" ||
+           (by_library && op.find("conv") != std::string::npos);
   }
 
   void run(const std::vector<Work>& work, Memory& memory, const std::string& op, const std::string& where) {
     for (const Work& each : work) {
-      if (std::holds_alternative<Product>(each)) multiplied_.insert(op);
+      if (!std::holds_alternative<Launch>(each)) multiplied_.insert(op);
     }
     if (gpu_ != nullptr) {
       const Status done = gpu_->run(work, memory.block());
@@ -231,7 +234,10 @@ class Kernels : public testing::Test {
     const std::span<std::byte> block = memory.block();
     for (const Work& each : work) {
       const auto* product = std::get_if<Product>(&each);
-      const Launch launch = product != nullptr ? launch_of(*product) : std::get<Launch>(each);
+      const auto* call = std::get_if<DnnCall>(&each);
+      const Launch launch = product != nullptr ? launch_of(*product)
+                            : call != nullptr  ? call->kernel
+                                               : std::get<Launch>(each);
       EXPECT_EQ(run_guarded(launch, {&block, 1}), "") << where;
     }
   }
@@ -243,8 +249,10 @@ class Kernels : public testing::Test {
     }
     for (const LocalCase& local : local_cases()) compare_local(local);
     for (const std::string_view op : kOps) EXPECT_TRUE(compared_.contains(op)) << op << " was compared nowhere";
-    for (const char* op : {"aten.mm", "aten.bmm", "aten.matmul", "aten.addmm", "aten.baddbmm", "aten.linear",
-                           "aten.scaled_dot_product_attention", "meshwright.attention_backward"})
+    for (const char* op :
+         {"aten.mm", "aten.bmm", "aten.matmul", "aten.addmm", "aten.baddbmm", "aten.linear",
+          "aten.scaled_dot_product_attention", "meshwright.attention_backward", "aten.conv2d",
+          "aten.convolution_backward", "aten.conv_transpose2d.input", "meshwright.convolution_backward_weight"})
       EXPECT_TRUE(multiplied_.contains(op)) << op << " is left to this backend's own kernel";
   }
 

@@ -13,6 +13,7 @@
 #include "kernels/kernel.h"
 #include "library_symbol.h"
 #include "loaded_compiler.h"
+#include "loaded_dnn.h"
 #include "loaded_products.h"
 
 namespace meshwright::cuda {
@@ -211,6 +212,17 @@ class LoadedDriver final : public Driver {
     return products_ ? products_->release(device_, entry) : 0;
   }
 
+  Code plan_dnn(const DnnGraph& graph, ProductPlan& plan, EntryPoint& entry) override {
+    return dnn().plan(device_, graph, plan, entry);
+  }
+  Code run_dnn(const DnnCall& call, Stream stream, EntryPoint& entry) override {
+    return dnn().run(device_, call, stream.handle, entry);
+  }
+  Code release_dnn(EntryPoint& entry) override {
+    const std::lock_guard lock(mutex_);
+    return dnn_ ? dnn_->release(device_, entry) : 0;
+  }
+
   Code get_unique_id(UniqueId& id) override { return get_unique_id_(&id); }
   Code init_communicator(Communicator& communicator, int ranks, const UniqueId& id, int rank) override {
     return init_communicator_(&communicator.handle, ranks, id, rank);
@@ -263,6 +275,8 @@ class LoadedDriver final : public Driver {
         return nccl_text_ != nullptr ? nccl_text_(code) : nullptr;
       case Library::driver:
         return driver_text_ != nullptr && driver_text_(code, &text) == 0 ? text : nullptr;
+      case Library::dnn:
+        return dnn().text(code);
       case Library::compiler:
         return compiler().text(code);
       case Library::runtime:
@@ -275,6 +289,12 @@ class LoadedDriver final : public Driver {
     const std::lock_guard lock(mutex_);
     if (!products_) products_.emplace(tf32_);
     return *products_;
+  }
+  // Likewise, when an operation of it is planned.
+  LoadedDnn& dnn() {
+    const std::lock_guard lock(mutex_);
+    if (!dnn_) dnn_.emplace(tf32_);
+    return *dnn_;
   }
   // Likewise, when chains are loaded.
   LoadedCompiler& compiler() {
@@ -324,6 +344,7 @@ class LoadedDriver final : public Driver {
   std::map<std::pair<int, std::string>, std::vector<char>> compiled_;  // by architecture and source
   const bool tf32_;
   std::optional<LoadedProducts> products_;
+  std::optional<LoadedDnn> dnn_;
   std::optional<LoadedCompiler> compiler_;
 };
 

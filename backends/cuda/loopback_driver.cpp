@@ -146,6 +146,13 @@ class LoopbackDriver final : public Driver {
     return inner_->plan_product(shape, plan, entry);
   }
   Code product(const Product& product, Stream stream) override { return inner_->product(product, stream); }
+  Code plan_dnn(const DnnGraph& graph, ProductPlan& plan, EntryPoint& entry) override {
+    return inner_->plan_dnn(graph, plan, entry);
+  }
+  Code run_dnn(const DnnCall& call, Stream stream, EntryPoint& entry) override {
+    return inner_->run_dnn(call, stream, entry);
+  }
+  Code release_dnn(EntryPoint& entry) override { return inner_->release_dnn(entry); }
   // The first rank at its end lets go of what all have.
   Code release_products(EntryPoint& entry) override { return inner_->release_products(entry); }
 

@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <string>
 
+#include "dnn_convolution.h"
 #include "kernels/convolutions.h"
+#include "kernels/pointwise.h"
 #include "kernels/reductions.h"
 #include "op_writer.h"
 
@@ -81,6 +83,32 @@ Status write_bias_gradient(OpWriter& writer, const Seen& gradient, const Seen& r
   return Done{};
 }
 
+// Whether cuDNN takes it. The bias is added to each channel behind it.
+Result<bool> write_by_library(OpWriter& writer, const Tensors& tensors, const ConvolutionArguments& arguments,
+                              Launch kernel) {
+  std::optional<DnnGraph> graph;
+  if (writer.plan_dnn && kernel.count > 0) graph = convolution_graph(arguments, kernel.kernel);
+  if (!graph) return false;
+  const Result<std::optional<std::size_t>> bytes = writer.plan_dnn(*graph);
+  if (!bytes) return bytes.error();
+  if (!*bytes) return false;
+  DnnCall call;
+  call.graph = std::make_shared<const DnnGraph>(std::move(*graph));
+  call.tensors = {
+      {kDnnInput, tensors.input.data}, {kDnnWeight, tensors.weight.data}, {kDnnOutput, tensors.output.data}};
+  call.workspace_bytes = **bytes;
+  call.workspace = writer.workspace(call.workspace_bytes);
+  call.kernel = std::move(kernel);
+  writer.add(std::move(call));
+  return true;
+}
+
+Status add_by_channel(OpWriter& writer, const Seen& bias, const Seen& made) {
+  std::vector<std::int64_t> strides(made.strides.size(), 0);
+  strides[1] = 1;
+  return combine_into(writer, Function::add, Seen{{bias.type.dtype, made.type.shape}, bias.data, strides}, made);
+}
+
 // One of the three, of which two are read.
 Status write_one(OpWriter& writer, const Tensors& tensors, KernelId kernel, const Seen* bias) {
   Result<ConvolutionArguments> arguments = describe(writer.call.node, tensors);
@@ -92,16 +120,24 @@ Status write_one(OpWriter& writer, const Tensors& tensors, KernelId kernel, cons
   for (const Seen* tensor : {&tensors.input, &tensors.weight, &tensors.output}) {
     if (tensor != &made) reads.push_back(tensor->range());
   }
+  const auto launch_of = [&] {
+    Launch launch{kernel, std::vector<std::byte>(sizeof *arguments), made.type.elements(), reads, {made.range()}};
+    std::memcpy(launch.arguments.data(), &*arguments, sizeof *arguments);
+    return launch;
+  };
+  const Result<bool> is_written = write_by_library(writer, tensors, *arguments, launch_of());
+  if (!is_written) return is_written.error();
   if (bias != nullptr) {
     const Result<Seen> rows = writer.in_rows(*bias);
     if (!rows) return rows.error();
+    if (*is_written) return add_by_channel(writer, *rows, made);
     const Result<View> view = view_for(*rows, {});
     if (!view) return view.error();
     arguments->has_bias = true;
     arguments->bias = *view;
     reads.push_back(rows->range());
   }
-  writer.launch(kernel, *arguments, made.type.elements(), std::move(reads), {made.range()});
+  if (!*is_written && made.type.elements() > 0) writer.add(launch_of());
   return Done{};
 }
 

@@ -23,19 +23,25 @@
 
 namespace meshwright::cuda {
 
-using Work = std::variant<Launch, Product>;
+using Work = std::variant<Launch, Product, DnnCall>;
 // Bytes of workspace for products of a shape; nothing: no library computes them.
 using PlanProduct = std::function<Result<std::optional<std::size_t>>(const ProductShape&)>;
+using PlanDnn = std::function<Result<std::optional<std::size_t>>(const DnnGraph&)>;
+// Null: that library is not asked.
+struct LibraryPlans {
+  PlanProduct product;
+  PlanDnn dnn;
+};
 
 class OpWriter {
  public:
-  // `scratch`: gives memory that is the instruction's own. `plan`, which may be null, outlives this. Results lie row by
-  // row.
-  OpWriter(const OpCall& of, ViewFinder& finder, const PlanProduct& plan, std::vector<Seen> reads,
+  // `scratch`: gives memory that is the instruction's own. `plans` outlives this. Results lie row by row.
+  OpWriter(const OpCall& of, ViewFinder& finder, const LibraryPlans& plans, std::vector<Seen> reads,
            std::vector<Seen> makes, std::function<std::byte*(std::size_t)> scratch, std::vector<Work>& work)
       : call(of),
         views(finder),
-        plan_product(plan),
+        plan_product(plans.product),
+        plan_dnn(plans.dnn),
         operands(std::move(reads)),
         results(std::move(makes)),
         scratch_(std::move(scratch)),
@@ -44,6 +50,7 @@ class OpWriter {
   const OpCall& call;
   ViewFinder& views;
   const PlanProduct& plan_product;
+  const PlanDnn& plan_dnn;
   // Of scores that attention has at a time, a number for each query and key: half of an H100's cache.
   std::int64_t scores_bytes = std::int64_t{32} << 20U;
   const std::vector<Seen> operands;  // as the call's
@@ -76,6 +83,7 @@ class OpWriter {
   }
   void add(Launch launch) { work_.push_back(std::move(launch)); }
   void multiply(const Product& product) { work_.push_back(product); }
+  void add(DnnCall call) { work_.push_back(std::move(call)); }
 
  private:
   const std::function<std::byte*(std::size_t)> scratch_;

@@ -4,12 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "product.h"
 #include "recorded_streams.h"
 #include "trace.h"
 
@@ -21,10 +19,8 @@ struct RecordedDevice {
   std::size_t streams = 0, events = 0;
   std::int64_t waits = 0;
   bool has_kernels = false;
-  std::size_t chains = 0;     // that are compiled
-  bool has_products = false;  // a handle of the library
-  std::set<ProductShape> products;
-  std::string wrong;  // what a kernel did that its launch does not say
+  std::size_t chains = 0;  // that are compiled
+  std::string wrong;       // what a kernel did that its launch does not say
 };
 
 // Between ncclGroupStart and ncclGroupEnd, of one thread.

@@ -16,6 +16,7 @@
 #include "host_product.h"
 #include "recorded_device.h"
 #include "recorded_graphs.h"
+#include "recorded_libraries.h"
 #include "recorded_streams.h"
 #include "trace.h"
 
@@ -27,13 +28,7 @@ constexpr Code kInvalid = 1;          // cudaErrorInvalidValue
 constexpr Code kCaptured = 900;       // cudaErrorStreamCaptureUnsupported
 constexpr Code kInvalidArgument = 4;  // ncclInvalidArgument
 constexpr Code kInvalidProduct = 7;   // CUBLAS_STATUS_INVALID_VALUE
-
-// Of each plan for products, in this order, but for what is made once for a device. So large a workspace each has.
-constexpr std::initializer_list<EntryPoint> kPlanCalls = {
-    EntryPoint::product_describe, EntryPoint::product_set,       EntryPoint::layout_create,
-    EntryPoint::layout_set,       EntryPoint::preference_create, EntryPoint::preference_set,
-    EntryPoint::choose_algorithm, EntryPoint::preference_destroy};
-constexpr std::size_t kWorkspace = 192;
+constexpr Code kInvalidDnn = 2000;    // CUDNN_STATUS_BAD_PARAM
 
 class RecordingDriver final : public Driver {
  public:
@@ -144,10 +139,10 @@ class RecordingDriver final : public Driver {
   // Each is what the kernel `chain` does; the compiled text is run by a test (chain_source_test.cpp).
   Code load_chains(const std::string& /*source*/, std::size_t count, EntryPoint& entry) override {
     if (const Code code =
-            enter_all({EntryPoint::get_attribute, EntryPoint::compiler_create, EntryPoint::compiler_compile,
-                       EntryPoint::compiler_get_size, EntryPoint::compiler_get_module, EntryPoint::compiler_destroy,
-                       EntryPoint::load_module},
-                      entry))
+            libraries_.enter_all({EntryPoint::get_attribute, EntryPoint::compiler_create, EntryPoint::compiler_compile,
+                                  EntryPoint::compiler_get_size, EntryPoint::compiler_get_module,
+                                  EntryPoint::compiler_destroy, EntryPoint::load_module},
+                                 entry))
       return code;
     entry = EntryPoint::get_function;
     for (std::size_t i = 0; i < count; ++i) {
@@ -174,8 +169,8 @@ class RecordingDriver final : public Driver {
     return 0;
   }
   Code end_capture(Stream stream, StepGraph& graph, EntryPoint& entry) override {
-    if (const Code code =
-            enter_all({EntryPoint::graph_destroy, EntryPoint::graph_instantiate, EntryPoint::capture_end}, entry))
+    if (const Code code = libraries_.enter_all(
+            {EntryPoint::graph_destroy, EntryPoint::graph_instantiate, EntryPoint::capture_end}, entry))
       return code;
     const std::lock_guard lock(mutex_);
     RecordedGraph* const made = captured(of(stream));
@@ -196,46 +191,30 @@ class RecordingDriver final : public Driver {
   Code destroy_graph(StepGraph) override { return enter(EntryPoint::graph_forget); }
 
   Code plan_product(const ProductShape& shape, ProductPlan& plan, EntryPoint& entry) override {
-    plan = {true, kWorkspace};
-    if (!has_products()) {
-      entry = EntryPoint::products_create;
-      if (const Code code = enter(entry)) return code;
-      const std::lock_guard lock(mutex_);
-      here().has_products = true;
-    }
-    if (is_planned(shape)) return 0;
-    if (const Code code = enter_all(kPlanCalls, entry)) return code;
-    const std::lock_guard lock(mutex_);
-    here().products.insert(shape);
-    return 0;
+    return libraries_.plan(device(), shape, plan, entry);
   }
   Code product(const Product& product, Stream stream) override {
     if (const Code code = enter(EntryPoint::product)) return code;
-    if (!is_planned(product.shape) || product.workspace_bytes < kWorkspace ||
-        reinterpret_cast<std::uintptr_t>(product.workspace) % 256 != 0)
-      return kInvalidProduct;
-    const std::lock_guard lock(mutex_);
-    const Launch launch = launch_of(product);
-    std::vector<Range> writes = launch.writes;
-    writes.push_back({product.workspace, product.workspace_bytes});
-    if (!are_ours(launch.reads) || !are_ours(writes)) return kInvalidProduct;
-    const int device = current();
-    return add_work(of(stream), name(EntryPoint::product), launch.reads, std::move(writes),
-                    [this, launch, product, device] {
-                      std::memset(product.workspace, 0xff, product.workspace_bytes);
-                      return run(launch, device);
-                    });
+    if (!libraries_.is_planned(device(), product.shape)) return kInvalidProduct;
+    return run_in_library(launch_of(product), product.workspace, product.workspace_bytes, EntryPoint::product,
+                          kInvalidProduct, stream);
   }
-  Code release_products(EntryPoint& entry) override {
-    if (!has_products()) return 0;
+  Code release_products(EntryPoint& entry) override { return libraries_.release_products(device(), entry); }
+
+  Code plan_dnn(const DnnGraph& graph, ProductPlan& plan, EntryPoint& entry) override {
+    return libraries_.plan(device(), graph, plan, entry);
+  }
+  Code run_dnn(const DnnCall& call, Stream stream, EntryPoint& entry) override {
     if (const Code code =
-            enter_all({EntryPoint::layout_destroy, EntryPoint::product_forget, EntryPoint::products_destroy}, entry))
+            libraries_.enter_all({EntryPoint::dnn_set_stream, EntryPoint::dnn_make, EntryPoint::dnn_set,
+                                  EntryPoint::dnn_finalize, EntryPoint::dnn_execute, EntryPoint::dnn_forget},
+                                 entry))
       return code;
-    const std::lock_guard lock(mutex_);
-    here().has_products = false;
-    here().products.clear();
-    return 0;
+    if (!libraries_.is_planned(device(), *call.graph)) return kInvalidDnn;
+    return run_in_library(call.kernel, call.workspace, call.workspace_bytes, EntryPoint::dnn_execute, kInvalidDnn,
+                          stream);
   }
+  Code release_dnn(EntryPoint& entry) override { return libraries_.release_dnn(device(), entry); }
 
   Code get_unique_id(UniqueId& id) override {
     if (const Code code = enter(EntryPoint::get_unique_id)) return code;
@@ -344,23 +323,22 @@ class RecordingDriver final : public Driver {
     return 0;
   }
 
-  // `entry`: the last one that was called.
-  Code enter_all(std::initializer_list<EntryPoint> calls, EntryPoint& entry) {
-    for (const EntryPoint call : calls) {
-      entry = call;
-      if (const Code code = enter(call)) return code;
-    }
-    return 0;
+  // What a library does is what this backend's own kernel does; the workspace is overwritten.
+  Code run_in_library(const Launch& launch, std::byte* workspace, std::size_t bytes, EntryPoint entry, Code invalid,
+                      Stream stream) {
+    const std::lock_guard lock(mutex_);
+    std::vector<Range> writes = launch.writes;
+    writes.push_back({workspace, bytes});
+    if (bytes < RecordedLibraries::kWorkspace || reinterpret_cast<std::uintptr_t>(workspace) % 256 != 0 ||
+        !are_ours(launch.reads) || !are_ours(writes))
+      return invalid;
+    return add_work(of(stream), name(entry), launch.reads, std::move(writes),
+                    [this, launch, workspace, bytes, device = current()] {
+                      std::memset(workspace, 0xff, bytes);
+                      return run(launch, device);
+                    });
   }
 
-  bool has_products() {
-    const std::lock_guard lock(mutex_);
-    return here().has_products;
-  }
-  bool is_planned(const ProductShape& shape) {
-    const std::lock_guard lock(mutex_);
-    return here().products.contains(shape);
-  }
   // False: it touched what it may not.
   bool run(const Launch& launch, int device) {
     RecordedDevice& at = devices_[static_cast<std::size_t>(device)];
@@ -368,6 +346,10 @@ class RecordingDriver final : public Driver {
     return at.wrong.empty();
   }
 
+  int device() {
+    const std::lock_guard lock(mutex_);
+    return current();
+  }
   int current() { return current_[std::this_thread::get_id()]; }
   RecordedDevice& here() { return devices_[static_cast<std::size_t>(current())]; }
   static RecordedStream& of(Stream stream) { return *static_cast<RecordedStream*>(stream.handle); }
@@ -479,6 +461,7 @@ class RecordingDriver final : public Driver {
   std::map<std::thread::id, int> current_;
   std::map<std::thread::id, OpenGroup> open_;
   std::array<std::int64_t, kEntryPoints.size()> calls_{};
+  RecordedLibraries libraries_{[this](EntryPoint entry) { return enter(entry); }};
 };
 
 }  // namespace

@@ -18,7 +18,8 @@ namespace meshwright::cuda {
 namespace {}  // namespace
 
 StepBuilder::StepBuilder(const BackendInput& input, const StageLinks& stage, const std::vector<Occurrence>& steps,
-                         const Arena& arena, std::int64_t rank, const Block& block, ViewFinder& views, PlanProduct plan)
+                         const Arena& arena, std::int64_t rank, const Block& block, ViewFinder& views,
+                         LibraryPlans plans)
     : input_(input),
       stage_(stage),
       program_(input.program),
@@ -28,7 +29,7 @@ StepBuilder::StepBuilder(const BackendInput& input, const StageLinks& stage, con
       coordinates_(coordinates_of(program_.mesh, rank)),
       block_(block),
       views_(views),
-      plan_(std::move(plan)),
+      plans_(std::move(plans)),
       values_(program_.values.size() * static_cast<std::size_t>(program_.order.microbatches)) {}
 
 Result<RankStep> StepBuilder::build() {
@@ -150,7 +151,7 @@ Status StepBuilder::with_writer(const OpCall& call, std::vector<Seen> operands, 
                                 const std::function<Status(OpWriter&)>& write) {
   std::vector<Work> written;
   OpWriter writer(
-      call, views_, plan_, std::move(operands), std::move(results),
+      call, views_, plans_, std::move(operands), std::move(results),
       [this](std::size_t bytes) { return scratch(bytes); }, written);
   Status status = write(writer);
   for (Work& work : written) std::visit([this](auto& each) { add(std::move(each)); }, work);

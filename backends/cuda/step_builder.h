@@ -30,9 +30,9 @@ struct StageLinks {
 class StepBuilder {
  public:
   // `block`: where the rank's memory lies. Its sizes may be unknown, 0, the first time: `build` finds them. `views`
-  // and the links of the run outlive this. `plan`: null where products are left to this backend's own kernel.
+  // and the links of the run outlive this. `plans`: what is left to libraries.
   StepBuilder(const BackendInput& input, const StageLinks& stage, const std::vector<Occurrence>& steps,
-              const Arena& arena, std::int64_t rank, const Block& block, ViewFinder& views, PlanProduct plan);
+              const Arena& arena, std::int64_t rank, const Block& block, ViewFinder& views, LibraryPlans plans);
 
   // Errors: bad_input for an op that has no kernel here; each names the instruction.
   Result<RankStep> build();
@@ -135,7 +135,7 @@ class StepBuilder {
   const std::vector<std::int64_t> coordinates_;
   const Block block_;
   ViewFinder& views_;
-  const PlanProduct plan_;
+  const LibraryPlans plans_;
   std::vector<Held> values_;
   std::vector<Command>* commands_ = nullptr;
   std::vector<Command>* chain_ =

@@ -49,12 +49,16 @@ TEST_P(RunCudaOnRanks, IsWhatReferenceComputes) {
   EXPECT_EQ(losses(otherwise), losses(recorded));
 }
 
-// Where cuBLASLt is not found, or not wanted.
+// Where libraries are not wanted.
 TEST_F(RunCuda, ComputesProductsWithoutALibraryToo) {
-  const std::string plan = planned("gpt2_tiny", "--mesh 2x2 --set search.batch_axes=0", "plan.json", "a100x4");
-  const json by_kernels =
-      said(run_command(run_words(plan, std::string(kRecording) + "--steps 2 --set emit.cuda.products=kernels")));
-  expect_near(losses(by_kernels), losses(said(run_command(run_words(plan, "--steps 2")))), 1e-5);
+  for (const auto& [model, options] :
+       {std::pair("gpt2_tiny", "--mesh 2x2 --set search.batch_axes=0"), std::pair("vgg_tiny", "--mesh 2x2")}) {
+    const std::string plan = planned(model, options, "plan.json", "a100x4"),
+                      fails = "--set 'emit.cuda.failures=[\"cublasLtCreate:1:2\", \"cudnnCreate:1:2\"]' ";
+    const json by_kernels = said(
+        run_command(run_words(plan, std::string(kRecording) + fails + "--steps 2 --set emit.cuda.products=kernels")));
+    expect_near(losses(by_kernels), losses(said(run_command(run_words(plan, "--steps 2")))), 1e-5);
+  }
 }
 
 TEST_F(RunCuda, CompilesNothingWhereThatIsAskedFor) {
@@ -261,7 +265,10 @@ TEST_F(RunCuda, CallsWhatTheTableSays) {
   const auto called_in = [](const std::string& file) { return "--set emit.cuda.called=" + file + " "; };
   said(run_command(run_words(plan, kRecording + called_in(path("run.json")) + "--steps 2")));
   run_failing(plan, "\"ncclAllGather:9:5\"", called_in(path("failed.json")));
-  const Outcome checked = run_command(table + path("run.json") + " " + path("failed.json"));
+  said(run_command(run_words(planned("vgg_tiny", "--mesh 2x2", "convolutions.json", "a100x4"),
+                             kRecording + called_in(path("convolutions_run.json")))));
+  const Outcome checked =
+      run_command(table + path("run.json") + " " + path("failed.json") + " " + path("convolutions_run.json"));
   EXPECT_EQ(checked.exit_code, 0) << checked.errors;
   const Outcome without_end = run_command(table + path("run.json"));
   EXPECT_EQ(without_end.exit_code, 1);
@@ -314,6 +321,11 @@ TEST_F(RunCuda, EndsWithTheNameOfTheCallThatFailed) {
                             "nvrtcDestroyProgram"}) {
     expect_failed(plan, entry, 1);
   }
+  const std::string convolutions = planned("vgg_tiny", "--mesh 2x2", "convolutions.json", "a100x4");
+  for (const char* entry :
+       {"cudnnCreate", "cudnnSetStream", "cudnnBackendCreateDescriptor", "cudnnBackendSetAttribute",
+        "cudnnBackendFinalize", "cudnnBackendGetAttribute", "cudnnBackendExecute", "cudnnBackendDestroyDescriptor"})
+    expect_failed(convolutions, entry, 1);
   for (const char* entry :
        {"cudaSetDevice", "cudaStreamQuery", "cudaEventCreateWithFlags", "cudaEventRecord", "cudaStreamWaitEvent",
         "cudaMemcpyAsync", "cuModuleGetFunction", "cuLaunchKernel", "ncclCommInitRank", "ncclGroupStart",

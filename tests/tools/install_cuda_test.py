@@ -30,8 +30,8 @@ exit "$PIP_STATUS"
 PIP
 chmod +x "$folder/bin/pip"
 """
-ALL_13 = "libcudart.so.13 libcublasLt.so.13 libnvrtc.so.13 libnccl.so.2"
-ALL_12 = "libcudart.so.12 libcublasLt.so.12 libnvrtc.so.12 libnccl.so.2"
+ALL_13 = "libcudart.so.13 libcublasLt.so.13 libnvrtc.so.13 libcudnn.so.9 libnccl.so.2"
+ALL_12 = "libcudart.so.12 libcublasLt.so.12 libnvrtc.so.12 libcudnn.so.9 libnccl.so.2"
 
 
 class InstallCuda(unittest.TestCase):
@@ -78,7 +78,7 @@ class InstallCuda(unittest.TestCase):
     def test_13_where_the_system_has_nothing(self):
         done = self.run_script()
         self.assertEqual((done.returncode, self.installed()), (0, ["cuda13.txt"]))
-        self.assertIn("has not: nvcc libcudart.so.13 libcublasLt.so.13 libnvrtc.so.13 libnccl.so.2\n", done.stdout)
+        self.assertIn("has not: nvcc libcudart.so.13 libcublasLt.so.13 libnvrtc.so.13 libcudnn.so.9 libnccl.so.2\n", done.stdout)
         self.assertEqual((self.folder / "requirements.txt").read_text(), (TOOLS / "cuda13.txt").read_text())
         for version in ("", "13"):
             again = self.run_script(version)
@@ -87,7 +87,7 @@ class InstallCuda(unittest.TestCase):
 
     def test_what_the_systems_nvcc_can_use(self):
         for release, libraries, wanted, missing in (("13.1", ALL_12, "cuda13.txt", "libcudart.so.13 libcublasLt.so.13 libnvrtc.so.13"),
-                                                    ("12.8", "libcudart.so.12", "cuda12.txt", "libcublasLt.so.12 libnvrtc.so.12 libnccl.so.2"),
+                                                    ("12.8", "libcudart.so.12", "cuda12.txt", "libcublasLt.so.12 libnvrtc.so.12 libcudnn.so.9 libnccl.so.2"),
                                                     ("11.8", ALL_13, "cuda13.txt", "nvcc")):
             self.nvcc(self.bin / "nvcc", release)
             done = self.run_script(libraries=libraries)
@@ -141,7 +141,7 @@ class InstallCuda(unittest.TestCase):
                 self.assertRegex(line, r"^nvidia-[a-z0-9-]+==\d+(\.\d+)+$")
             packages = [re.sub(r"-cu\d+$", "", line.split("==")[0]) for line in lines]
             self.assertEqual(len(set(packages)), len(packages))
-            self.assertLessEqual({"nvidia-cuda-runtime", "nvidia-cuda-nvrtc", "nvidia-cublas", "nvidia-nccl"}, set(packages))
+            self.assertLessEqual({"nvidia-cuda-runtime", "nvidia-cuda-nvrtc", "nvidia-cublas", "nvidia-cudnn", "nvidia-nccl"}, set(packages))
             self.assertEqual("nvidia-cuda-nvcc" in packages, name == "cuda13.txt")
 
 
