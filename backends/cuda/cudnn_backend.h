@@ -9,7 +9,8 @@ namespace meshwright::cuda::cudnn {
 // cudnnDataType_t
 inline constexpr std::int32_t kFloat = 0, kBFloat16 = 9;
 inline constexpr std::int32_t kCrossCorrelation = 1;  // CUDNN_CROSS_CORRELATION
-inline constexpr std::int32_t kHeuristics = 3;        // CUDNN_HEUR_MODE_A
+// cudnnBackendHeurMode_t: what is fast, and what takes nearly everything.
+inline constexpr std::int32_t kFast = 3, kFallback = 2;
 
 // cudnnBackendDescriptorType_t
 inline constexpr int kConvolution = 1, kEngine = 2, kEngineConfig = 3, kEngineHeuristics = 4, kExecutionPlan = 5,

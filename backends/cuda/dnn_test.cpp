@@ -22,7 +22,8 @@
 namespace meshwright::cuda::cudnn {
 
 static_assert(kFloat == CUDNN_DATA_FLOAT && kBFloat16 == CUDNN_DATA_BFLOAT16 &&
-              kCrossCorrelation == CUDNN_CROSS_CORRELATION && kHeuristics == CUDNN_HEUR_MODE_A);
+              kCrossCorrelation == CUDNN_CROSS_CORRELATION && kFast == CUDNN_HEUR_MODE_A &&
+              kFallback == CUDNN_HEUR_MODE_FALLBACK);
 static_assert(kConvolution == CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR && kEngine == CUDNN_BACKEND_ENGINE_DESCRIPTOR &&
               kEngineConfig == CUDNN_BACKEND_ENGINECFG_DESCRIPTOR &&
               kEngineHeuristics == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR &&

@@ -11,7 +11,7 @@ namespace meshwright::cuda {
 
 namespace {
 
-constexpr std::int64_t kWorkspaceLimit = std::int64_t{256} << 20U;
+constexpr std::int64_t kWorkspace = std::int64_t{256} << 20U, kMostWorkspace = std::int64_t{1} << 30U;
 constexpr std::int64_t kMostEngines = 64;  // of those that are proposed, the best first
 
 // The first call that fails says which one it was.
@@ -97,16 +97,21 @@ Code LoadedDnn::make(const Device& device, const DnnGraph& graph, Planned& plann
     if (const Code code = set(whole, cudnn::kGraphHandle, cudnn::kOfHandle, 1, &device.handle, entry)) return code;
   }
   if (const Code code = finalize(whole, entry)) return code;
-  return choose(device, graph.factors, whole, planned, entry);
+  for (const Wish& wish :
+       {Wish{graph.factors, cudnn::kFast, kWorkspace}, Wish{graph.factors, cudnn::kFallback, kWorkspace},
+        Wish{graph.factors, cudnn::kFast, kMostWorkspace}}) {
+    const Code code = choose(device, wish, whole, planned, entry);
+    if (planned.plan != nullptr || (code != 0 && !cudnn::is_not_supported(code))) return code;
+  }
+  return 0;
 }
 
 // The first of the engines that cuDNN proposes which will do.
-Code LoadedDnn::choose(const Device& device, DType factors, void* graph, Planned& planned, EntryPoint& entry) {
+Code LoadedDnn::choose(const Device& device, const Wish& wish, void* graph, Planned& planned, EntryPoint& entry) {
   void* heuristics = nullptr;
   if (const Code code = make_kept(cudnn::kEngineHeuristics, planned, heuristics, entry)) return code;
   if (const Code code = set(heuristics, cudnn::kHeuristicsGraph, cudnn::kOfDescriptor, 1, &graph, entry)) return code;
-  if (const Code code =
-          set(heuristics, cudnn::kHeuristicsMode, cudnn::kOfHeuristicsMode, 1, &cudnn::kHeuristics, entry))
+  if (const Code code = set(heuristics, cudnn::kHeuristicsMode, cudnn::kOfHeuristicsMode, 1, &wish.mode, entry))
     return code;
   if (device.properties != nullptr) {
     if (const Code code = set(heuristics, cudnn::kHeuristicsDevice, cudnn::kOfDescriptor, 1, &device.properties, entry))
@@ -125,13 +130,12 @@ Code LoadedDnn::choose(const Device& device, DType factors, void* graph, Planned
                             configs.data(), entry))
     return code;
   for (std::int64_t i = 0; i < std::min(count, std::ssize(configs)) && planned.plan == nullptr; ++i) {
-    if (const Code code = try_engine(device, factors, configs[static_cast<std::size_t>(i)], planned, entry))
-      return code;
+    if (const Code code = try_engine(device, wish, configs[static_cast<std::size_t>(i)], planned, entry)) return code;
   }
   return 0;
 }
 
-Code LoadedDnn::try_engine(const Device& device, DType factors, void* config, Planned& planned, EntryPoint& entry) {
+Code LoadedDnn::try_engine(const Device& device, const Wish& wish, void* config, Planned& planned, EntryPoint& entry) {
   void* engine = nullptr;
   std::int64_t count = 0;
   if (const Code code = make_kept(cudnn::kEngine, planned, engine, entry)) return code;
@@ -140,7 +144,7 @@ Code LoadedDnn::try_engine(const Device& device, DType factors, void* config, Pl
   if (const Code code =
           get(engine, cudnn::kEngineNotes, cudnn::kOfNumericalNote, std::ssize(notes), count, notes.data(), entry))
     return code;
-  const bool is_exact = factors != DType::float32 || tf32_;  // on tensor cores float32 becomes TF32
+  const bool is_exact = wish.factors != DType::float32 || tf32_;  // on tensor cores float32 becomes TF32
   const auto is_barred = [&](std::int32_t note) {
     return note == cudnn::kNondeterministic || note == cudnn::kDownConvertsInputs || note == cudnn::kReducesInLess ||
            (note == cudnn::kTensorCore && !is_exact);
@@ -157,7 +161,7 @@ Code LoadedDnn::try_engine(const Device& device, DType factors, void* config, Pl
   if (finalize_(plan) != 0) return 0;
   std::int64_t bytes = 0;
   if (const Code failed = get(plan, cudnn::kPlanWorkspace, cudnn::kOfInt64, 1, count, &bytes, entry)) return failed;
-  if (bytes > kWorkspaceLimit) return 0;
+  if (bytes > wish.workspace_bytes) return 0;
   planned.plan = plan;
   planned.workspace_bytes = bytes;
   return 0;

@@ -45,9 +45,15 @@ class LoadedDnn {
   bool find_all(void* library);
   Code open(Device& device, EntryPoint& entry);
   Code make(const Device& device, const DnnGraph& graph, Planned& planned, EntryPoint& entry);
-  Code choose(const Device& device, DType factors, void* graph, Planned& planned, EntryPoint& entry);
+  // Which engines are asked for, and what they may need.
+  struct Wish {
+    DType factors = DType::float32;
+    std::int32_t mode = 0;
+    std::int64_t workspace_bytes = 0;  // at most
+  };
+  Code choose(const Device& device, const Wish& wish, void* graph, Planned& planned, EntryPoint& entry);
   // Whether an engine's notes allow it; its plan is the answer then, if it can be made.
-  Code try_engine(const Device& device, DType factors, void* config, Planned& planned, EntryPoint& entry);
+  Code try_engine(const Device& device, const Wish& wish, void* config, Planned& planned, EntryPoint& entry);
   Code pack(const DnnCall& call, void* made, EntryPoint& entry);
 
   // Each says which call it was that failed.
