@@ -32,6 +32,8 @@ DnnValue dnn_float(int attribute, float number) {
 
 DnnValue dnn_descriptor(int attribute, std::size_t place) { return {attribute, cudnn::kOfDescriptor, 1, {}, {place}}; }
 
+DnnValue dnn_flag(int attribute) { return {attribute, cudnn::kOfFlag, 1, {std::byte{1}}}; }
+
 DnnDescriptor dnn_tensor(std::int64_t id, DType dtype, const std::vector<std::int64_t>& sizes, std::int64_t alignment) {
   std::vector<std::int64_t> strides(sizes.size(), 1);
   for (std::size_t d = sizes.size() - 1; d-- > 0;) strides[d] = strides[d + 1] * sizes[d + 1];

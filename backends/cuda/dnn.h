@@ -31,11 +31,13 @@ struct DnnDescriptor {
   auto operator<=>(const DnnDescriptor&) const = default;
 };
 
-// Descriptors in the order in which they are made; the last one is the operation.
+// Descriptors in the order in which they are made, and which of them are operations.
 struct DnnGraph {
   std::string name;  // "a convolution of 2×3×32×32 by 8×3×3×3, in bfloat16"
   std::vector<DnnDescriptor> descriptors;
+  std::vector<std::size_t> operations;
   DType factors = DType::float32;  // what it multiplies: with tensor cores where they round nothing
+  std::size_t kernel_bytes = 0;    // of workspace, that this backend's own kernels need in the library's place
   auto operator<=>(const DnnGraph&) const = default;
 };
 
@@ -43,6 +45,7 @@ DnnValue dnn_numbers(int attribute, const std::vector<std::int64_t>& numbers);
 DnnValue dnn_enumerator(int attribute, int type, std::int32_t number);
 DnnValue dnn_float(int attribute, float number);
 DnnValue dnn_descriptor(int attribute, std::size_t place);
+DnnValue dnn_flag(int attribute);  // that it is so
 
 // A tensor of these sizes, row by row.
 DnnDescriptor dnn_tensor(std::int64_t id, DType dtype, const std::vector<std::int64_t>& sizes, std::int64_t alignment);
@@ -51,9 +54,12 @@ DnnDescriptor dnn_tensor(std::int64_t id, DType dtype, const std::vector<std::in
 struct DnnCall {
   std::shared_ptr<const DnnGraph> graph;
   std::vector<std::pair<std::int64_t, std::byte*>> tensors;  // by id
+  std::vector<std::pair<std::int64_t, float>> scalars = {};  // likewise
   std::byte* workspace = nullptr;                            // the call's own while it runs, at a multiple of 256 bytes
   std::size_t workspace_bytes = 0;
-  Launch kernel;  // of this backend, which does the same: for drivers without the library, and the proof of races
+  // Of this backend, which do the same: for drivers without the library, and the proof of races. The workspace is
+  // theirs.
+  std::vector<Launch> kernels;
 };
 
 }  // namespace meshwright::cuda

@@ -114,6 +114,7 @@ std::optional<DnnGraph> convolution_graph(const ConvolutionArguments& a, KernelI
       {fields.kind,
        {dnn_descriptor(fields.convolution, 3), dnn_descriptor(fields.input, 0), dnn_descriptor(fields.weight, 1),
         dnn_descriptor(fields.output, 2), dnn_float(fields.alpha, 1), dnn_float(fields.beta, 0)}}};
+  graph.operations = {graph.descriptors.size() - 1};
   return graph;
 }
 

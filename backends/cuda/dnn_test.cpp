@@ -70,6 +70,36 @@ static_assert(kWeightAlpha == CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA 
 static_assert(kGraphOperations == CUDNN_ATTR_OPERATIONGRAPH_OPS && kTensorType == CUDNN_ATTR_TENSOR_DATA_TYPE &&
               kTensorAlignment == CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT && kTensorSizes == CUDNN_ATTR_TENSOR_DIMENSIONS &&
               kTensorStrides == CUDNN_ATTR_TENSOR_STRIDES && kTensorId == CUDNN_ATTR_TENSOR_UNIQUE_ID);
+static_assert(kInt32 == CUDNN_DATA_INT32 && kBoolean == CUDNN_DATA_BOOLEAN && kOfFlag == CUDNN_TYPE_BOOLEAN &&
+              kOfPointwiseMode == CUDNN_TYPE_POINTWISE_MODE && kOfReduction == CUDNN_TYPE_REDUCTION_OPERATOR_TYPE);
+static_assert(kPointwise == CUDNN_BACKEND_POINTWISE_DESCRIPTOR &&
+              kPointwiseOperation == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR &&
+              kProduct == CUDNN_BACKEND_MATMUL_DESCRIPTOR &&
+              kProductOperation == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR &&
+              kReduction == CUDNN_BACKEND_REDUCTION_DESCRIPTOR &&
+              kReductionOperation == CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR &&
+              kReshapeOperation == CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
+static_assert(kPointwiseMode == CUDNN_ATTR_POINTWISE_MODE && kPointwiseType == CUDNN_ATTR_POINTWISE_MATH_PREC &&
+              kPointwiseAxis == CUDNN_ATTR_POINTWISE_AXIS &&
+              kPointwiseWhat == CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR &&
+              kPointwiseX == CUDNN_ATTR_OPERATION_POINTWISE_XDESC &&
+              kPointwiseB == CUDNN_ATTR_OPERATION_POINTWISE_BDESC &&
+              kPointwiseY == CUDNN_ATTR_OPERATION_POINTWISE_YDESC &&
+              kPointwiseT == CUDNN_ATTR_OPERATION_POINTWISE_TDESC);
+static_assert(kProductType == CUDNN_ATTR_MATMUL_COMP_TYPE && kProductA == CUDNN_ATTR_OPERATION_MATMUL_ADESC &&
+              kProductB == CUDNN_ATTR_OPERATION_MATMUL_BDESC && kProductC == CUDNN_ATTR_OPERATION_MATMUL_CDESC &&
+              kProductWhat == CUDNN_ATTR_OPERATION_MATMUL_DESC);
+static_assert(kReductionOperator == CUDNN_ATTR_REDUCTION_OPERATOR && kReductionType == CUDNN_ATTR_REDUCTION_COMP_TYPE &&
+              kReductionX == CUDNN_ATTR_OPERATION_REDUCTION_XDESC &&
+              kReductionY == CUDNN_ATTR_OPERATION_REDUCTION_YDESC &&
+              kReductionWhat == CUDNN_ATTR_OPERATION_REDUCTION_DESC &&
+              kReshapeX == CUDNN_ATTR_OPERATION_RESHAPE_XDESC && kReshapeY == CUDNN_ATTR_OPERATION_RESHAPE_YDESC);
+static_assert(kTensorIsVirtual == CUDNN_ATTR_TENSOR_IS_VIRTUAL && kTensorIsByValue == CUDNN_ATTR_TENSOR_IS_BY_VALUE);
+static_assert(kAdd == CUDNN_POINTWISE_ADD && kMultiply == CUDNN_POINTWISE_MUL && kDivide == CUDNN_POINTWISE_DIV &&
+              kSubtract == CUDNN_POINTWISE_SUB && kExponential == CUDNN_POINTWISE_EXP &&
+              kLogarithm == CUDNN_POINTWISE_LOG && kNotLess == CUDNN_POINTWISE_CMP_GE &&
+              kIndex == CUDNN_POINTWISE_GEN_INDEX && kSelect == CUDNN_POINTWISE_BINARY_SELECT &&
+              kSum == CUDNN_REDUCE_TENSOR_ADD && kMaximum == CUDNN_REDUCE_TENSOR_MAX);
 static_assert(kPackIds == CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS &&
               kPackPointers == CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS &&
               kPackWorkspace == CUDNN_ATTR_VARIANT_PACK_WORKSPACE && kEngineNotes == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE);

@@ -140,10 +140,12 @@ Tensor draw(const LocalCase::Drawn& drawn) {
 
 class Kernels : public testing::Test {
  protected:
+  static std::size_t workspace_of(const ProductShape&) { return 192; }
+  static std::size_t workspace_of(const DnnGraph& graph) { return std::max<std::size_t>(192, graph.kernel_bytes); }
   // On the host all products are the library's, on a GPU those whose workspace has room here.
   LibraryPlans library() {
     const auto plan = [this](const auto& wanted) -> Result<std::optional<std::size_t>> {
-      if (gpu_ == nullptr) return std::optional<std::size_t>(192);
+      if (gpu_ == nullptr) return std::optional(workspace_of(wanted));
       Result<std::optional<std::size_t>> workspace = plan_workspace(gpu_->driver(), wanted);
       const bool is_small = workspace && *workspace && **workspace <= kMemory / 8;
       return workspace && !is_small ? std::optional<std::size_t>() : workspace;
@@ -235,10 +237,10 @@ class Kernels : public testing::Test {
     for (const Work& each : work) {
       const auto* product = std::get_if<Product>(&each);
       const auto* call = std::get_if<DnnCall>(&each);
-      const Launch launch = product != nullptr ? launch_of(*product)
-                            : call != nullptr  ? call->kernel
-                                               : std::get<Launch>(each);
-      EXPECT_EQ(run_guarded(launch, {&block, 1}), "") << where;
+      const std::vector<Launch> launches = product != nullptr ? std::vector{launch_of(*product)}
+                                           : call != nullptr  ? call->kernels
+                                                              : std::vector{std::get<Launch>(each)};
+      for (const Launch& launch : launches) EXPECT_EQ(run_guarded(launch, {&block, 1}), "") << where;
     }
   }
 

@@ -92,7 +92,11 @@ Code LoadedDnn::make(const Device& device, const DnnGraph& graph, Planned& plann
   }
   void* whole = nullptr;
   if (const Code code = make_kept(cudnn::kOperationGraph, planned, whole, entry)) return code;
-  if (const Code code = set(whole, cudnn::kGraphOperations, cudnn::kOfDescriptor, 1, &made.back(), entry)) return code;
+  std::vector<void*> operations;
+  for (const std::size_t place : graph.operations) operations.push_back(made[place]);
+  if (const Code code =
+          set(whole, cudnn::kGraphOperations, cudnn::kOfDescriptor, std::ssize(operations), operations.data(), entry))
+    return code;
   if (device.handle != nullptr) {
     if (const Code code = set(whole, cudnn::kGraphHandle, cudnn::kOfHandle, 1, &device.handle, entry)) return code;
   }
@@ -190,6 +194,10 @@ Code LoadedDnn::pack(const DnnCall& call, void* made, EntryPoint& entry) {
   for (const auto& [id, data] : call.tensors) {
     ids.push_back(id);
     pointers.push_back(data);
+  }
+  for (const auto& [id, number] : call.scalars) {
+    ids.push_back(id);
+    pointers.push_back(const_cast<float*>(&number));
   }
   if (const Code code = set(made, cudnn::kPackIds, cudnn::kOfInt64, std::ssize(ids), ids.data(), entry)) return code;
   if (const Code code =

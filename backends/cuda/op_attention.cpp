@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "attention_dnn.h"
 #include "attention_products.h"
 #include "kernels/attention.h"
 #include "kernels/reductions.h"
@@ -129,8 +130,9 @@ class AttentionWriter {
 Status write_attention(OpWriter& writer) {
   AttentionWriter attention(writer);
   if (Status status = attention.read(); !status) return status;
-  AttentionProducts products(writer, attention.arguments(), attention.reads());
-  const Result<bool> is_written = products.write(writer.results[0]);
+  Result<bool> is_written = AttentionDnn(writer, attention.arguments(), attention.reads()).write(writer.results[0]);
+  if (is_written && !*is_written)
+    is_written = AttentionProducts(writer, attention.arguments(), attention.reads()).write(writer.results[0]);
   if (!is_written) return is_written.error();
   if (*is_written) return Done{};
   attention.write_between(KernelId::attention_probabilities, &AttentionArguments::probabilities);
@@ -147,9 +149,12 @@ Status write_attention_backward(OpWriter& writer) {
   }
   AttentionWriter attention(writer);
   if (Status status = attention.read(); !status) return status;
-  AttentionProducts products(writer, attention.arguments(), attention.reads());
   // A mask's gradient wants all slopes in doubles.
-  const Result<bool> is_written = wants_mask ? Result<bool>(false) : products.write_gradients(gradients);
+  Result<bool> is_written = false;
+  if (!wants_mask)
+    is_written = AttentionDnn(writer, attention.arguments(), attention.reads()).write_gradients(gradients);
+  if (!wants_mask && is_written && !*is_written)
+    is_written = AttentionProducts(writer, attention.arguments(), attention.reads()).write_gradients(gradients);
   if (!is_written) return is_written.error();
   if (*is_written) return Done{};
   attention.write_between(KernelId::attention_probabilities, &AttentionArguments::probabilities);

@@ -98,7 +98,7 @@ Result<bool> write_by_library(OpWriter& writer, const Tensors& tensors, const Co
       {kDnnInput, tensors.input.data}, {kDnnWeight, tensors.weight.data}, {kDnnOutput, tensors.output.data}};
   call.workspace_bytes = **bytes;
   call.workspace = writer.workspace(call.workspace_bytes);
-  call.kernel = std::move(kernel);
+  call.kernels = {std::move(kernel)};
   writer.add(std::move(call));
   return true;
 }

@@ -1,5 +1,6 @@
 #include "recorded_libraries.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace meshwright::cuda {
@@ -38,7 +39,7 @@ Code RecordedLibraries::plan(int device, const ProductShape& shape, ProductPlan&
 }
 
 Code RecordedLibraries::plan(int device, const DnnGraph& graph, ProductPlan& plan, EntryPoint& entry) {
-  plan = {true, kWorkspace};
+  plan = {true, std::max(kWorkspace, graph.kernel_bytes)};
   return plan_one(dnn_, device, graph, EntryPoint::dnn_create,
                   {EntryPoint::dnn_make, EntryPoint::dnn_set, EntryPoint::dnn_finalize, EntryPoint::dnn_get}, entry);
 }

@@ -196,7 +196,7 @@ class RecordingDriver final : public Driver {
   Code product(const Product& product, Stream stream) override {
     if (const Code code = enter(EntryPoint::product)) return code;
     if (!libraries_.is_planned(device(), product.shape)) return kInvalidProduct;
-    return run_in_library(launch_of(product), product.workspace, product.workspace_bytes, EntryPoint::product,
+    return run_in_library({launch_of(product)}, product.workspace, product.workspace_bytes, EntryPoint::product,
                           kInvalidProduct, stream);
   }
   Code release_products(EntryPoint& entry) override { return libraries_.release_products(device(), entry); }
@@ -211,7 +211,7 @@ class RecordingDriver final : public Driver {
                                  entry))
       return code;
     if (!libraries_.is_planned(device(), *call.graph)) return kInvalidDnn;
-    return run_in_library(call.kernel, call.workspace, call.workspace_bytes, EntryPoint::dnn_execute, kInvalidDnn,
+    return run_in_library(call.kernels, call.workspace, call.workspace_bytes, EntryPoint::dnn_execute, kInvalidDnn,
                           stream);
   }
   Code release_dnn(EntryPoint& entry) override { return libraries_.release_dnn(device(), entry); }
@@ -324,18 +324,21 @@ class RecordingDriver final : public Driver {
   }
 
   // What a library does is what this backend's own kernel does; the workspace is overwritten.
-  Code run_in_library(const Launch& launch, std::byte* workspace, std::size_t bytes, EntryPoint entry, Code invalid,
-                      Stream stream) {
+  Code run_in_library(const std::vector<Launch>& launches, std::byte* workspace, std::size_t bytes, EntryPoint entry,
+                      Code invalid, Stream stream) {
     const std::lock_guard lock(mutex_);
-    std::vector<Range> writes = launch.writes;
-    writes.push_back({workspace, bytes});
+    std::vector<Range> reads, writes{{workspace, bytes}};
+    for (const Launch& launch : launches) {
+      reads.insert(reads.end(), launch.reads.begin(), launch.reads.end());
+      writes.insert(writes.end(), launch.writes.begin(), launch.writes.end());
+    }
     if (bytes < RecordedLibraries::kWorkspace || reinterpret_cast<std::uintptr_t>(workspace) % 256 != 0 ||
-        !are_ours(launch.reads) || !are_ours(writes))
+        !are_ours(reads) || !are_ours(writes))
       return invalid;
-    return add_work(of(stream), name(entry), launch.reads, std::move(writes),
-                    [this, launch, workspace, bytes, device = current()] {
+    return add_work(of(stream), name(entry), std::move(reads), std::move(writes),
+                    [this, launches, workspace, bytes, device = current()] {
                       std::memset(workspace, 0xff, bytes);
-                      return run(launch, device);
+                      return std::ranges::all_of(launches, [&](const Launch& launch) { return run(launch, device); });
                     });
   }
 

@@ -1,0 +1,234 @@
+#include "dnn_attention.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "cudnn_backend.h"
+
+namespace meshwright::cuda {
+
+namespace {
+
+using Numbers = std::vector<std::int64_t>;
+using Place = std::size_t;  // of a descriptor
+
+constexpr std::int64_t kFirstBetween = 100;  // ids of what stays between operations
+
+// Operations one after the other. What they hand on has no memory, but where it is named.
+class Builder {
+ public:
+  Builder(std::string name, std::int64_t alignment) : alignment_(alignment) {
+    graph_.name = std::move(name);
+    graph_.factors = DType::bfloat16;
+  }
+
+  Place tensor(std::int64_t id, DType dtype, const Numbers& sizes) {
+    return add(dnn_tensor(id, dtype, sizes, alignment_));
+  }
+  // The same memory with rows and columns exchanged.
+  Place turned(std::int64_t id, const Numbers& sizes) {
+    DnnDescriptor made = dnn_tensor(id, DType::bfloat16, sizes, alignment_);
+    exchange(made, sizes);
+    return add(std::move(made));
+  }
+  Place scalar(std::int64_t id) {
+    DnnDescriptor made = dnn_tensor(id, DType::float32, {1, 1, 1, 1}, alignment_);
+    made.values.push_back(dnn_flag(cudnn::kTensorIsByValue));
+    return add(std::move(made));
+  }
+
+  Place multiply(Place a, Place b, Place made) {
+    const Place product =
+        add({cudnn::kProduct, {dnn_enumerator(cudnn::kProductType, cudnn::kOfDataType, cudnn::kFloat)}});
+    operate({cudnn::kProductOperation,
+             {dnn_descriptor(cudnn::kProductA, a), dnn_descriptor(cudnn::kProductB, b),
+              dnn_descriptor(cudnn::kProductC, made), dnn_descriptor(cudnn::kProductWhat, product)}});
+    return made;
+  }
+  Place multiply(Place a, Place b, const Numbers& sizes) { return multiply(a, b, between(sizes)); }
+
+  // A function of each element of `x`, and of `b`.
+  Place apply(std::int32_t mode, Place x, std::optional<Place> b, Place made, std::optional<Place> chooses = {},
+              std::int32_t type = cudnn::kFloat, std::int64_t axis = -1) {
+    DnnDescriptor function{cudnn::kPointwise,
+                           {dnn_enumerator(cudnn::kPointwiseMode, cudnn::kOfPointwiseMode, mode),
+                            dnn_enumerator(cudnn::kPointwiseType, cudnn::kOfDataType, type)}};
+    if (axis >= 0) function.values.push_back(dnn_numbers(cudnn::kPointwiseAxis, {axis}));
+    DnnDescriptor operation{
+        cudnn::kPointwiseOperation,
+        {dnn_descriptor(cudnn::kPointwiseWhat, add(std::move(function))), dnn_descriptor(cudnn::kPointwiseX, x)}};
+    if (b) operation.values.push_back(dnn_descriptor(cudnn::kPointwiseB, *b));
+    if (chooses) operation.values.push_back(dnn_descriptor(cudnn::kPointwiseT, *chooses));
+    operation.values.push_back(dnn_descriptor(cudnn::kPointwiseY, made));
+    operate(std::move(operation));
+    return made;
+  }
+  Place apply(std::int32_t mode, Place x, std::optional<Place> b, const Numbers& sizes) {
+    return apply(mode, x, b, between(sizes));
+  }
+
+  Place reduce(std::int32_t kind, Place x, const Numbers& sizes) {
+    const Place made = between(sizes);
+    const Place reduction = add({cudnn::kReduction,
+                                 {dnn_enumerator(cudnn::kReductionOperator, cudnn::kOfReduction, kind),
+                                  dnn_enumerator(cudnn::kReductionType, cudnn::kOfDataType, cudnn::kFloat)}});
+    operate({cudnn::kReductionOperation,
+             {dnn_descriptor(cudnn::kReductionX, x), dnn_descriptor(cudnn::kReductionY, made),
+              dnn_descriptor(cudnn::kReductionWhat, reduction)}});
+    return made;
+  }
+
+  // What is between, in bfloat16, with rows and columns exchanged. `sizes`: exchanged.
+  Place turn(Place x, const Numbers& sizes) {
+    DnnDescriptor made = dnn_tensor(next_++, DType::bfloat16, sizes, alignment_);
+    exchange(made, sizes);
+    made.values.push_back(dnn_flag(cudnn::kTensorIsVirtual));
+    const Place place = add(std::move(made));
+    operate({cudnn::kReshapeOperation, {dnn_descriptor(cudnn::kReshapeX, x), dnn_descriptor(cudnn::kReshapeY, place)}});
+    return place;
+  }
+
+  Place between(const Numbers& sizes, std::int32_t type = cudnn::kFloat) {
+    DnnDescriptor made = dnn_tensor(next_++, DType::float32, sizes, alignment_);
+    made.values[0] = dnn_enumerator(cudnn::kTensorType, cudnn::kOfDataType, type);
+    made.values.push_back(dnn_flag(cudnn::kTensorIsVirtual));
+    return add(std::move(made));
+  }
+
+  DnnGraph take() { return std::move(graph_); }
+
+ private:
+  Place add(DnnDescriptor descriptor) {
+    graph_.descriptors.push_back(std::move(descriptor));
+    return graph_.descriptors.size() - 1;
+  }
+  void operate(DnnDescriptor operation) { graph_.operations.push_back(add(std::move(operation))); }
+  static void exchange(DnnDescriptor& tensor, const Numbers& sizes) {
+    const Numbers strides{sizes[1] * sizes[2] * sizes[3], sizes[2] * sizes[3], 1, sizes[2]};
+    std::ranges::find(tensor.values, cudnn::kTensorStrides, &DnnValue::attribute)->bytes =
+        dnn_numbers(cudnn::kTensorStrides, strides).bytes;
+  }
+
+  const std::int64_t alignment_;
+  DnnGraph graph_;
+  std::int64_t next_ = kFirstBetween;
+};
+
+// Queries that share keys are the heads of one batch.
+struct Shapes {
+  explicit Shapes(const AttentionArguments& a)
+      : batches(a.rows / a.l / a.repeats),
+        queries{batches, a.repeats, a.l, a.d},
+        keys{batches, 1, a.s, a.d},
+        turned_keys{batches, 1, a.d, a.s},
+        scores{batches, a.repeats, a.l, a.s},
+        turned_scores{batches, a.repeats, a.s, a.l},
+        rows{batches, a.repeats, a.l, 1} {}
+
+  std::int64_t batches;
+  Numbers queries, keys, turned_keys, scores, turned_scores, rows;
+};
+
+bool is_taken(const AttentionArguments& a, std::initializer_list<const View*> views) {
+  const auto is_half = [](const View* view) { return view->element == Element::bfloat16; };
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  if (!std::ranges::all_of(views, is_half) || a.has_mask || a.d != a.e || a.d % 8 != 0) return false;
+  if (std::max({a.rows, a.l, a.s, a.d}) > kMost || std::min({a.rows, a.l, a.s}) < 1) return false;
+  for (std::int64_t i = 0; a.causal && i < a.l; ++i) {
+    if (global_of(a.queries, i) != i) return false;
+  }
+  return true;
+}
+
+std::int64_t alignment_of(std::initializer_list<const View*> views) {
+  std::int64_t alignment = 16;
+  for (const View* view : views) {
+    while (reinterpret_cast<std::uintptr_t>(view->data) % static_cast<std::uintptr_t>(alignment) != 0) alignment /= 2;
+  }
+  return alignment;
+}
+
+std::string name_of(const AttentionArguments& a, const char* what) {
+  return std::string(what) + (a.causal ? "causal attention of " : "attention of ") + std::to_string(a.rows / a.l) +
+         " batches of " + std::to_string(a.l) + " queries and " + std::to_string(a.s) + " keys of " +
+         std::to_string(a.d);
+}
+
+// scale·Q·Kᵀ, and where it is causal so that a query does not see later keys.
+Place scores_of(Builder& builder, const AttentionArguments& a, const Shapes& shapes, Place query, Place turned_key,
+                Place scale) {
+  const Place scaled =
+      builder.apply(cudnn::kMultiply, builder.multiply(query, turned_key, shapes.scores), scale, shapes.scores);
+  if (!a.causal) return scaled;
+  const auto index = [&](std::int64_t axis) {
+    return builder.apply(cudnn::kIndex, scaled, {}, builder.between(shapes.scores, cudnn::kInt32), {}, cudnn::kInt32,
+                         axis);
+  };
+  const Place row = index(2), column = index(3);
+  const Place sees =
+      builder.apply(cudnn::kNotLess, row, column, builder.between(shapes.scores, cudnn::kBoolean), {}, cudnn::kBoolean);
+  return builder.apply(cudnn::kSelect, scaled, builder.scalar(dnn_attention::kUnseen), builder.between(shapes.scores),
+                       sees);
+}
+
+}  // namespace
+
+std::optional<DnnGraph> attention_graph(const AttentionArguments& a) {
+  using namespace dnn_attention;
+  if (!is_taken(a, {&a.query, &a.key, &a.value})) return std::nullopt;
+  const Shapes shapes(a);
+  Builder builder(name_of(a, ""), alignment_of({&a.query, &a.key, &a.value}));
+  const Place query = builder.tensor(kQuery, DType::bfloat16, shapes.queries),
+              key = builder.turned(kTurnedKey, shapes.turned_keys),
+              value = builder.tensor(kValue, DType::bfloat16, shapes.keys),
+              output = builder.tensor(kOutput, DType::bfloat16, shapes.queries),
+              statistics = builder.tensor(kStatistics, DType::float32, shapes.rows), scale = builder.scalar(kScale);
+  const Place scores = scores_of(builder, a, shapes, query, key, scale);
+  const Place highest = builder.reduce(cudnn::kMaximum, scores, shapes.rows);
+  const Place lowered = builder.apply(cudnn::kSubtract, scores, highest, shapes.scores);
+  const Place exponentials = builder.apply(cudnn::kExponential, lowered, {}, shapes.scores);
+  const Place sum = builder.reduce(cudnn::kSum, exponentials, shapes.rows);
+  builder.apply(cudnn::kAdd, highest, builder.apply(cudnn::kLogarithm, sum, {}, shapes.rows), statistics);
+  const Place weights =
+      builder.apply(cudnn::kDivide, exponentials, sum, builder.between(shapes.scores, cudnn::kBFloat16));
+  builder.multiply(weights, value, output);
+  DnnGraph graph = builder.take();
+  graph.kernel_bytes = static_cast<std::size_t>(a.rows * a.s) * sizeof(double);
+  return graph;
+}
+
+// FlashAttention, appendix B.2: dV = pᵀg; dP = g·Vᵀ; dS = p·(dP − Σ g·y); dQ = scale·dS·K; dK = scale·dSᵀ·Q.
+std::optional<DnnGraph> attention_gradient_graph(const AttentionArguments& a) {
+  using namespace dnn_attention;
+  const auto views = {&a.query, &a.key, &a.value, &a.output, &a.gradient};
+  if (a.repeats != 1 || !is_taken(a, views)) return std::nullopt;
+  const Shapes shapes(a);
+  Builder builder(name_of(a, "the gradients of "), alignment_of(views));
+  const auto tensor = [&](std::int64_t id, const Numbers& sizes) { return builder.tensor(id, DType::bfloat16, sizes); };
+  const Place query = tensor(kQuery, shapes.queries), turned_key = builder.turned(kTurnedKey, shapes.turned_keys),
+              turned_value = builder.turned(kTurnedValue, shapes.turned_keys), output = tensor(kOutput, shapes.queries),
+              gradient = tensor(kGradient, shapes.queries), query_gradient = tensor(kQueryGradient, shapes.queries),
+              key_gradient = tensor(kKeyGradient, shapes.keys), value_gradient = tensor(kValueGradient, shapes.keys),
+              statistics = builder.tensor(kStatistics, DType::float32, shapes.rows), scale = builder.scalar(kScale),
+              key = tensor(kKey, shapes.keys);
+  const Place mean =
+      builder.reduce(cudnn::kSum, builder.apply(cudnn::kMultiply, gradient, output, shapes.queries), shapes.rows);
+  const Place scores = scores_of(builder, a, shapes, query, turned_key, scale);
+  const Place weights = builder.apply(
+      cudnn::kExponential, builder.apply(cudnn::kSubtract, scores, statistics, shapes.scores), {}, shapes.scores);
+  builder.multiply(builder.turn(weights, shapes.turned_scores), gradient, value_gradient);
+  const Place slopes = builder.apply(
+      cudnn::kMultiply,
+      builder.apply(cudnn::kSubtract, builder.multiply(gradient, turned_value, shapes.scores), mean, shapes.scores),
+      weights, shapes.scores);
+  const Place scaled = builder.apply(cudnn::kMultiply, slopes, scale, builder.between(shapes.scores, cudnn::kBFloat16));
+  builder.multiply(builder.turn(scaled, shapes.turned_scores), query, key_gradient);
+  builder.multiply(scaled, key, query_gradient);
+  DnnGraph graph = builder.take();
+  graph.kernel_bytes = static_cast<std::size_t>(2 * a.rows * a.s) * sizeof(double);
+  return graph;
+}
+
+}  // namespace meshwright::cuda

@@ -1,0 +1,28 @@
+// Attention as cuDNN takes it: graphs of products, functions of elements and reductions that its engines know as one
+// kernel, which keeps no score in memory (Dao et al. 2022, FlashAttention).
+#pragma once
+
+#include <optional>
+
+#include "dnn.h"
+#include "kernels/attention.h"
+
+namespace meshwright::cuda {
+
+// Ids of tensors: those of AttentionArguments; a float for each query, the logarithm of its scores' exponentials' sum;
+// gradients; and of scalars.
+namespace dnn_attention {
+inline constexpr std::int64_t kQuery = 1, kKey = 2, kValue = 3, kOutput = 4, kStatistics = 5, kGradient = 6,
+                              kQueryGradient = 7, kKeyGradient = 8, kValueGradient = 9, kScale = 10, kUnseen = 11,
+                              kTurnedKey = 12, kTurnedValue = 13;  // the same memory, read column by column
+}  // namespace dnn_attention
+
+// Attention's result, and its statistics. Nothing: cuDNN does not take it: of types other than bfloat16, with a mask,
+// of values that are not as long as keys, or with queries of which not all are here.
+std::optional<DnnGraph> attention_graph(const AttentionArguments& arguments);
+
+// The gradients of query, key and value, of what attention made and its statistics. Nothing also where queries share
+// keys, whose gradients would have to be summed.
+std::optional<DnnGraph> attention_gradient_graph(const AttentionArguments& arguments);
+
+}  // namespace meshwright::cuda
