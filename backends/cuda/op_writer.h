@@ -79,11 +79,11 @@ class OpWriter {
     if (count == 0) return;
     Launch made{kernel, std::vector<std::byte>(sizeof(Arguments)), count, std::move(reads), std::move(writes)};
     std::memcpy(made.arguments.data(), &arguments, sizeof(Arguments));
-    work_.push_back(std::move(made));
+    work_.emplace_back(std::move(made));
   }
-  void add(Launch launch) { work_.push_back(std::move(launch)); }
-  void multiply(const Product& product) { work_.push_back(product); }
-  void add(DnnCall call) { work_.push_back(std::move(call)); }
+  void add(Launch launch) { work_.emplace_back(std::move(launch)); }
+  void multiply(const Product& product) { work_.emplace_back(product); }
+  void add(DnnCall call) { work_.emplace_back(std::move(call)); }
 
  private:
   const std::function<std::byte*(std::size_t)> scratch_;
