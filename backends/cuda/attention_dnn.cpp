@@ -1,6 +1,7 @@
 #include "attention_dnn.h"
 
-#include <cmath>
+#include <cstring>
+#include <limits>
 #include <memory>
 
 #include "dnn_attention.h"
@@ -34,7 +35,8 @@ Result<std::optional<DnnCall>> AttentionDnn::planned(std::optional<DnnGraph> gra
   call.graph = std::make_shared<const DnnGraph>(std::move(*graph));
   call.workspace_bytes = **bytes;
   call.scalars = {{kScale, static_cast<float>(arguments_.scale)}};
-  if (arguments_.causal) call.scalars.emplace_back(kUnseen, -INFINITY);
+  // As cuDNN's engines are asked for it: less infinity would be no number where all of a tile is unseen.
+  if (arguments_.causal) call.scalars.emplace_back(kUnseen, std::numeric_limits<float>::lowest());
   return std::optional(std::move(call));
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <stdexcept>
 #include <vector>
@@ -268,7 +269,7 @@ class DnnAttention : public testing::TestWithParam<Shape> {
     for (auto& [id, bytes] : memory_) memory[id] = bytes.data();
     memory[kTurnedKey] = at(kKey);
     memory[kTurnedValue] = at(kValue);
-    Reader(graph, memory, {{kScale, 0.5F}, {kUnseen, -INFINITY}}).run();
+    Reader(graph, memory, {{kScale, 0.5F}, {kUnseen, std::numeric_limits<float>::lowest()}}).run();
   }
   // The same by a kernel, of so many elements.
   std::vector<double> by_kernel(KernelId kernel, std::int64_t count) {
