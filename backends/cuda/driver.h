@@ -141,7 +141,8 @@ inline Result<std::optional<std::size_t>> plan_workspace(Driver& driver, const D
   EntryPoint entry = EntryPoint::dnn_finalize;
   ProductPlan plan;
   const Code code = driver.plan_dnn(graph, plan, entry);
-  if (const Status status = check(driver, entry, code); !status) return add_context(graph.name, status.error());
+  if (const Status status = check(driver, entry, code); !status)
+    return add_context(graph.name + ", which --set emit.cuda.products=kernels computes without cuDNN", status.error());
   return plan.is_found ? std::optional(plan.workspace_bytes) : std::nullopt;
 }
 
