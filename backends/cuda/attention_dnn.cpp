@@ -1,6 +1,5 @@
 #include "attention_dnn.h"
 
-#include <cstring>
 #include <limits>
 #include <memory>
 
@@ -12,13 +11,6 @@ namespace meshwright::cuda {
 namespace {
 
 using namespace dnn_attention;
-
-Launch launch_of(KernelId kernel, const AttentionArguments& arguments, std::int64_t count, std::vector<Range> reads,
-                 Range writes) {
-  Launch launch{kernel, std::vector<std::byte>(sizeof arguments), count, std::move(reads), {writes}};
-  std::memcpy(launch.arguments.data(), &arguments, sizeof arguments);
-  return launch;
-}
 
 std::byte* memory_of(const View& view) { return static_cast<std::byte*>(view.data); }
 
@@ -64,10 +56,10 @@ Result<bool> AttentionDnn::write(const Seen& result) {
   arguments.result = *made;
   std::vector<Range> reads = reads_;
   taken.kernels.push_back(
-      launch_of(KernelId::attention_probabilities, arguments, arguments.rows, reads, probabilities));
+      launch_of(KernelId::attention_probabilities, arguments, arguments.rows, reads, {probabilities}));
   reads.push_back(probabilities);
   taken.kernels.push_back(
-      launch_of(KernelId::attention_result, arguments, result.type.elements(), std::move(reads), result.range()));
+      launch_of(KernelId::attention_result, arguments, result.type.elements(), std::move(reads), {result.range()}));
   writer_.add(std::move(taken));
   return true;
 }
@@ -99,9 +91,10 @@ Result<bool> AttentionDnn::write_gradients(const Seen* const (&gradients)[3]) {
   arguments.probabilities = numbers_in(probabilities);
   arguments.slopes = numbers_in(slopes);
   std::vector<Range> reads = reads_;
-  call.kernels.push_back(launch_of(KernelId::attention_probabilities, arguments, arguments.rows, reads, probabilities));
+  call.kernels.push_back(
+      launch_of(KernelId::attention_probabilities, arguments, arguments.rows, reads, {probabilities}));
   reads.push_back(probabilities);
-  call.kernels.push_back(launch_of(KernelId::attention_slopes, arguments, arguments.rows, reads, slopes));
+  call.kernels.push_back(launch_of(KernelId::attention_slopes, arguments, arguments.rows, reads, {slopes}));
   reads.push_back(slopes);
   constexpr KernelId kKernelOf[] = {KernelId::attention_query_gradient, KernelId::attention_key_gradient,
                                     KernelId::attention_value_gradient};
@@ -117,7 +110,7 @@ Result<bool> AttentionDnn::write_gradients(const Seen* const (&gradients)[3]) {
     if (!made) return made.error();
     arguments.result = *made;
     call.tensors.emplace_back(kTensorOf[i], result.data);
-    call.kernels.push_back(launch_of(kKernelOf[i], arguments, result.type.elements(), reads, result.range()));
+    call.kernels.push_back(launch_of(kKernelOf[i], arguments, result.type.elements(), reads, {result.range()}));
   }
   writer_.add(std::move(call));
   return true;

@@ -93,12 +93,6 @@ class ChainDrawer {
   std::mt19937 random_{11};
 };
 
-ChainArguments arguments_of(const Launch& launch) {
-  ChainArguments arguments;
-  std::memcpy(&arguments, launch.arguments.data(), sizeof arguments);
-  return arguments;
-}
-
 std::vector<Launch> drawn(std::byte* memory, std::size_t count, bool exactly = false) {
   ChainDrawer drawer(memory, exactly);
   std::vector<Launch> chains;

@@ -21,12 +21,6 @@ struct Place {
   }
 };
 
-ChainArguments arguments_of(const Launch& launch) {
-  ChainArguments arguments;
-  std::memcpy(&arguments, launch.arguments.data(), sizeof arguments);
-  return arguments;
-}
-
 Place result_of(const ChainLink& link) {
   return {static_cast<const std::byte*>(link.result), bytes_of(link.of_result)};
 }
@@ -44,12 +38,7 @@ std::vector<Place> operands_of(const ChainLink& link) {
 }
 
 Launch launch_of(const ChainArguments& arguments) {
-  Launch launch{KernelId::chain,
-                std::vector<std::byte>(sizeof arguments),
-                (arguments.elements + kTogether - 1) / kTogether,
-                {},
-                {}};
-  std::memcpy(launch.arguments.data(), &arguments, sizeof arguments);
+  Launch launch = launch_of(KernelId::chain, arguments, (arguments.elements + kTogether - 1) / kTogether, {}, {});
   for (int l = 0; l < arguments.links; ++l) {
     const ChainLink& link = arguments.link[l];
     for (const Place& place : operands_of(link)) launch.reads.push_back(place.range(arguments.elements));
@@ -73,6 +62,12 @@ bool is_in_rows(const View& view, const Sizes& sizes) {
 }
 
 }  // namespace
+
+ChainArguments arguments_of(const Launch& launch) {
+  ChainArguments arguments;
+  std::memcpy(&arguments, launch.arguments.data(), sizeof arguments);
+  return arguments;
+}
 
 std::optional<Launch> chain_of(const PointwiseArguments& arguments, std::int64_t elements) {
   if (!is_chained(arguments.function) || !is_in_rows(arguments.result, arguments.sizes)) return std::nullopt;

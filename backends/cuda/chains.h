@@ -9,6 +9,8 @@
 
 namespace meshwright::cuda {
 
+ChainArguments arguments_of(const Launch& chain);
+
 // A chain of one link; nothing: it is none that chains compute, since its elements do not lie row by row, in types that
 // chains know, at a multiple of 16 bytes.
 std::optional<Launch> chain_of(const PointwiseArguments& arguments, std::int64_t elements);

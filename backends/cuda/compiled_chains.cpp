@@ -1,11 +1,11 @@
 #include "compiled_chains.h"
 
-#include <cstring>
 #include <map>
 #include <string>
 #include <variant>
 
 #include "chain_source.h"
+#include "chains.h"
 
 namespace meshwright::cuda {
 
@@ -17,9 +17,7 @@ class Shapes {
     for (Command& command : commands) {
       auto* launch = std::get_if<Launch>(&command.what);
       if (launch == nullptr || launch->kernel != KernelId::chain) continue;
-      ChainArguments chain;
-      std::memcpy(&chain, launch->arguments.data(), sizeof chain);
-      const auto [found, is_new] = numbers_.emplace(chain_shape(chain), shapes_.size() + 1);
+      const auto [found, is_new] = numbers_.emplace(chain_shape(arguments_of(*launch)), shapes_.size() + 1);
       if (is_new) shapes_.push_back(found->first);
       launch->compiled = found->second;
     }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cudnn_backend.h"
+#include "seen.h"
 
 namespace meshwright::cuda {
 
@@ -142,12 +143,10 @@ bool is_taken(const AttentionArguments& a, std::initializer_list<const View*> vi
   return true;
 }
 
-std::int64_t alignment_of(std::initializer_list<const View*> views) {
-  std::int64_t alignment = 16;
-  for (const View* view : views) {
-    while (reinterpret_cast<std::uintptr_t>(view->data) % static_cast<std::uintptr_t>(alignment) != 0) alignment /= 2;
-  }
-  return alignment;
+std::int64_t least_alignment(std::initializer_list<const View*> views) {
+  std::int64_t least = 16;
+  for (const View* view : views) least = std::min<std::int64_t>(least, alignment_of(view->data));
+  return least;
 }
 
 std::string name_of(const AttentionArguments& a, const char* what) {
@@ -179,7 +178,7 @@ std::optional<DnnGraph> attention_graph(const AttentionArguments& a) {
   using namespace dnn_attention;
   if (!is_taken(a, {&a.query, &a.key, &a.value})) return std::nullopt;
   const Shapes shapes(a);
-  Builder builder(name_of(a, ""), alignment_of({&a.query, &a.key, &a.value}));
+  Builder builder(name_of(a, ""), least_alignment({&a.query, &a.key, &a.value}));
   const Place query = builder.tensor(kQuery, DType::bfloat16, shapes.queries),
               key = builder.turned(kTurnedKey, shapes.turned_keys),
               value = builder.tensor(kValue, DType::bfloat16, shapes.keys),
@@ -205,7 +204,7 @@ std::optional<DnnGraph> attention_gradient_graph(const AttentionArguments& a) {
   const auto views = {&a.query, &a.key, &a.value, &a.output, &a.gradient};
   if (a.repeats != 1 || !is_taken(a, views)) return std::nullopt;
   const Shapes shapes(a);
-  Builder builder(name_of(a, "the gradients of "), alignment_of(views));
+  Builder builder(name_of(a, "the gradients of "), least_alignment(views));
   const auto tensor = [&](std::int64_t id, const Numbers& sizes) { return builder.tensor(id, DType::bfloat16, sizes); };
   const Place query = tensor(kQuery, shapes.queries), turned_key = builder.turned(kTurnedKey, shapes.turned_keys),
               turned_value = builder.turned(kTurnedValue, shapes.turned_keys), output = tensor(kOutput, shapes.queries),

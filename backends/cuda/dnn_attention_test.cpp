@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cudnn_backend.h"
+#include "dnn_reading.h"
 
 namespace meshwright::cuda {
 namespace {
@@ -59,27 +60,6 @@ class Reader {
   }
 
  private:
-  static const DnnValue* find(const DnnDescriptor& of, int attribute) {
-    const auto found = std::ranges::find(of.values, attribute, &DnnValue::attribute);
-    return found == of.values.end() ? nullptr : &*found;
-  }
-  static const DnnValue& value(const DnnDescriptor& of, int attribute) {
-    const DnnValue* found = find(of, attribute);
-    if (found == nullptr) throw std::out_of_range(std::to_string(attribute));
-    return *found;
-  }
-  template <class Number>
-  static Number number(const DnnDescriptor& of, int attribute) {
-    Number number = 0;
-    std::memcpy(&number, value(of, attribute).bytes.data(), sizeof number);
-    return number;
-  }
-  static Numbers numbers(const DnnDescriptor& of, int attribute) {
-    const DnnValue& found = value(of, attribute);
-    Numbers numbers(static_cast<std::size_t>(found.count));
-    std::memcpy(numbers.data(), found.bytes.data(), found.bytes.size());
-    return numbers;
-  }
   std::size_t place(const DnnDescriptor& operation, int attribute) const {
     return value(operation, attribute).descriptors.at(0);
   }
@@ -115,7 +95,7 @@ class Reader {
     Values values{numbers(tensor, cudnn::kTensorSizes), {}};
     const Numbers strides = numbers(tensor, cudnn::kTensorStrides);
     const auto id = number<std::int64_t>(tensor, cudnn::kTensorId);
-    if (find(tensor, cudnn::kTensorIsByValue) != nullptr) {
+    if (find_value(tensor, cudnn::kTensorIsByValue) != nullptr) {
       values.numbers = {scalars_.at(id)};
       return values;
     }
@@ -131,7 +111,7 @@ class Reader {
     if (element(tensor) == Element::bfloat16) {
       for (double& each : values.numbers) each = to_float(to_bfloat16(static_cast<float>(each)));
     }
-    if (find(tensor, cudnn::kTensorIsVirtual) != nullptr) {
+    if (find_value(tensor, cudnn::kTensorIsVirtual) != nullptr) {
       between_[which] = std::move(values);
       return;
     }
@@ -163,8 +143,8 @@ class Reader {
     const auto mode = number<std::int32_t>(function, cudnn::kPointwiseMode);
     const Values x = get(operation, cudnn::kPointwiseX);
     Values b = x, chooses = x;
-    if (find(operation, cudnn::kPointwiseB) != nullptr) b = get(operation, cudnn::kPointwiseB);
-    if (find(operation, cudnn::kPointwiseT) != nullptr) chooses = get(operation, cudnn::kPointwiseT);
+    if (find_value(operation, cudnn::kPointwiseB) != nullptr) b = get(operation, cudnn::kPointwiseB);
+    if (find_value(operation, cudnn::kPointwiseT) != nullptr) chooses = get(operation, cudnn::kPointwiseT);
     Values made{x.sizes, {}};
     for_each(made.sizes, [&](const Numbers& place, std::size_t) {
       const double own = at(x, place), other = at(b, place);
@@ -277,9 +257,9 @@ class DnnAttention : public testing::TestWithParam<Shape> {
     a_.result.element = Element::bfloat16;
     a_.result.data = made.data();
     cuda::kernel(kernel).on_host(&a_, count);
-    return numbers(made.data(), count);
+    return doubles(made.data(), count);
   }
-  static std::vector<double> numbers(const std::byte* memory, std::int64_t count) {
+  static std::vector<double> doubles(const std::byte* memory, std::int64_t count) {
     std::vector<double> numbers;
     for (std::int64_t i = 0; i < count; ++i) numbers.push_back(load(memory, Element::bfloat16, i));
     return numbers;
@@ -300,17 +280,17 @@ TEST_P(DnnAttention, IsWhatItsManualReads) {
   read(*graph);
   cuda::kernel(KernelId::attention_probabilities).on_host(&a_, a_.rows);
   const std::vector<double> output = by_kernel(KernelId::attention_result, a_.rows * kWidth);
-  expect_near(numbers(at(kOutput), a_.rows * kWidth), output);
+  expect_near(doubles(at(kOutput), a_.rows * kWidth), output);
   const std::optional<DnnGraph> gradients = attention_gradient_graph(a_);
   ASSERT_EQ(gradients.has_value(), a_.repeats == 1);
   if (!gradients) return;
   read(*gradients);
   cuda::kernel(KernelId::attention_slopes).on_host(&a_, a_.rows);
   const std::int64_t keys = a_.rows / a_.l * a_.s;
-  expect_near(numbers(at(kQueryGradient), a_.rows * kWidth),
+  expect_near(doubles(at(kQueryGradient), a_.rows * kWidth),
               by_kernel(KernelId::attention_query_gradient, a_.rows * kWidth));
-  expect_near(numbers(at(kKeyGradient), keys * kWidth), by_kernel(KernelId::attention_key_gradient, keys * kWidth));
-  expect_near(numbers(at(kValueGradient), keys * kWidth), by_kernel(KernelId::attention_value_gradient, keys * kWidth));
+  expect_near(doubles(at(kKeyGradient), keys * kWidth), by_kernel(KernelId::attention_key_gradient, keys * kWidth));
+  expect_near(doubles(at(kValueGradient), keys * kWidth), by_kernel(KernelId::attention_value_gradient, keys * kWidth));
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, DnnAttention,

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cudnn_backend.h"
+#include "seen.h"
 
 namespace meshwright::cuda {
 
@@ -26,14 +27,6 @@ std::optional<std::int64_t> padding_behind(const ConvolutionArguments& a, std::s
 
 // cuDNN has two dimensions of space or three.
 bool is_flat(const ConvolutionArguments& a) { return a.x[0] == 1 && a.k[0] == 1 && a.y[0] == 1 && a.padding[0] == 0; }
-
-std::int64_t alignment_of(const ConvolutionArguments& a) {
-  std::int64_t alignment = 16;
-  for (const View* view : {&a.input, &a.weight, &a.output}) {
-    while (reinterpret_cast<std::uintptr_t>(view->data) % static_cast<std::uintptr_t>(alignment) != 0) alignment /= 2;
-  }
-  return alignment;
-}
 
 std::string text_of(const Numbers& sizes) {
   std::string text;
@@ -96,7 +89,8 @@ std::optional<DnnGraph> convolution_graph(const ConvolutionArguments& a, KernelI
     if (std::ranges::min(*sizes) < 1 || std::ranges::max(*sizes) > kMost) return std::nullopt;
   }
   const Fields fields = fields_of(kernel);
-  const std::int64_t alignment = alignment_of(a);
+  const std::int64_t alignment =
+      std::min({alignment_of(a.input.data), alignment_of(a.weight.data), alignment_of(a.output.data)});
   DnnGraph graph;
   graph.name = std::string(fields.name) + " of " + text_of(input) + " by " + text_of(weight) +
                (dtype == DType::bfloat16 ? " in bfloat16" : "");

@@ -14,6 +14,7 @@
 
 #include "cudnn_backend.h"
 #include "dnn_convolution.h"
+#include "dnn_reading.h"
 #include "loaded_dnn.h"
 
 #ifdef MESHWRIGHT_CUDNN_HEADER
@@ -252,29 +253,8 @@ class Reader {
     Numbers sizes, strides;
   };
 
-  static const DnnValue& value(const DnnDescriptor& of, int attribute) {
-    for (const DnnValue& value : of.values) {
-      if (value.attribute == attribute) return value;
-    }
-    throw std::out_of_range("attribute " + std::to_string(attribute));
-  }
   const DnnDescriptor& other(const DnnDescriptor& of, int attribute) const {
     return graph_.descriptors.at(value(of, attribute).descriptors.at(0));
-  }
-  template <class Number>
-  static Number number(const DnnDescriptor& of, int attribute) {
-    Number number = 0;
-    const DnnValue& found = value(of, attribute);
-    EXPECT_EQ(found.bytes.size(), sizeof number);
-    std::memcpy(&number, found.bytes.data(), sizeof number);
-    return number;
-  }
-  static Numbers numbers(const DnnDescriptor& of, int attribute) {
-    const DnnValue& found = value(of, attribute);
-    Numbers numbers(static_cast<std::size_t>(found.count));
-    EXPECT_EQ(found.bytes.size(), numbers.size() * sizeof(std::int64_t));
-    std::memcpy(numbers.data(), found.bytes.data(), found.bytes.size());
-    return numbers;
   }
   static Tensor tensor(const DnnDescriptor& of) {
     const bool is_half = number<std::int32_t>(of, cudnn::kTensorType) == cudnn::kBFloat16;

@@ -3,6 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "kernels/table.h"
@@ -24,5 +27,14 @@ struct Launch {
   std::vector<Range> reads, writes;
   std::size_t compiled = 0;  // of a chain: which of those that `load_chains` got, counted from 1; 0: none
 };
+
+template <class Arguments>
+Launch launch_of(KernelId kernel, const Arguments& arguments, std::int64_t count, std::vector<Range> reads,
+                 std::vector<Range> writes) {
+  static_assert(std::is_trivially_copyable_v<Arguments>);
+  Launch made{kernel, std::vector<std::byte>(sizeof arguments), count, std::move(reads), std::move(writes)};
+  std::memcpy(made.arguments.data(), &arguments, sizeof arguments);
+  return made;
+}
 
 }  // namespace meshwright::cuda

@@ -21,6 +21,12 @@ const char* installed_folders();
 // its own may run in it.
 void* open_first(std::initializer_list<const char*> names, std::string_view folders = installed_folders());
 
+// The first call that fails says which one it was.
+inline Code said(EntryPoint& entry, EntryPoint called, Code code) {
+  if (code != 0) entry = called;
+  return code;
+}
+
 // The function, if the library has it.
 template <class... Arguments>
 struct Symbol {

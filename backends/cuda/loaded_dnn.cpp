@@ -14,12 +14,6 @@ namespace {
 constexpr std::int64_t kWorkspace = std::int64_t{256} << 20U, kMostWorkspace = std::int64_t{1} << 30U;
 constexpr std::int64_t kMostEngines = 64;  // of those that are proposed, the best first
 
-// The first call that fails says which one it was.
-Code said(EntryPoint& entry, EntryPoint called, Code code) {
-  if (code != 0) entry = called;
-  return code;
-}
-
 }  // namespace
 
 LoadedDnn::LoadedDnn(bool tf32, std::initializer_list<const char*> names, std::string properties)

@@ -14,12 +14,6 @@ constexpr std::uint64_t kWorkspaceLimit = std::uint64_t{32} << 20U;
 
 int type_of(DType dtype) { return dtype == DType::bfloat16 ? cublaslt::kBFloat16 : cublaslt::kFloat; }
 
-// The first call that fails says which one it was.
-Code said(EntryPoint& entry, EntryPoint called, Code code) {
-  if (code != 0) entry = called;
-  return code;
-}
-
 }  // namespace
 
 LoadedProducts::LoadedProducts(bool tf32, std::initializer_list<const char*> names)

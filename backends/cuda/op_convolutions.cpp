@@ -120,12 +120,8 @@ Status write_one(OpWriter& writer, const Tensors& tensors, KernelId kernel, cons
   for (const Seen* tensor : {&tensors.input, &tensors.weight, &tensors.output}) {
     if (tensor != &made) reads.push_back(tensor->range());
   }
-  const auto launch_of = [&] {
-    Launch launch{kernel, std::vector<std::byte>(sizeof *arguments), made.type.elements(), reads, {made.range()}};
-    std::memcpy(launch.arguments.data(), &*arguments, sizeof *arguments);
-    return launch;
-  };
-  const Result<bool> is_written = write_by_library(writer, tensors, *arguments, launch_of());
+  const auto by_kernel = [&] { return launch_of(kernel, *arguments, made.type.elements(), reads, {made.range()}); };
+  const Result<bool> is_written = write_by_library(writer, tensors, *arguments, by_kernel());
   if (!is_written) return is_written.error();
   if (bias != nullptr) {
     const Result<Seen> rows = writer.in_rows(*bias);
@@ -137,7 +133,7 @@ Status write_one(OpWriter& writer, const Tensors& tensors, KernelId kernel, cons
     arguments->bias = *view;
     reads.push_back(rows->range());
   }
-  if (!*is_written && made.type.elements() > 0) writer.add(launch_of());
+  if (!*is_written && made.type.elements() > 0) writer.add(by_kernel());
   return Done{};
 }
 

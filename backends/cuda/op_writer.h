@@ -75,11 +75,7 @@ class OpWriter {
   template <class Arguments>
   void launch(KernelId kernel, const Arguments& arguments, std::int64_t count, std::vector<Range> reads,
               std::vector<Range> writes) {
-    static_assert(std::is_trivially_copyable_v<Arguments>);
-    if (count == 0) return;
-    Launch made{kernel, std::vector<std::byte>(sizeof(Arguments)), count, std::move(reads), std::move(writes)};
-    std::memcpy(made.arguments.data(), &arguments, sizeof(Arguments));
-    work_.emplace_back(std::move(made));
+    if (count > 0) work_.emplace_back(launch_of(kernel, arguments, count, std::move(reads), std::move(writes)));
   }
   void add(Launch launch) { work_.emplace_back(std::move(launch)); }
   void multiply(const Product& product) { work_.emplace_back(product); }

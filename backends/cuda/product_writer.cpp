@@ -7,13 +7,6 @@ namespace meshwright::cuda {
 
 namespace {
 
-std::int32_t alignment_of(const void* data) {
-  const auto address = reinterpret_cast<std::uintptr_t>(data);
-  std::int32_t alignment = 16;
-  while (address % static_cast<std::uintptr_t>(alignment) != 0) alignment /= 2;
-  return alignment;
-}
-
 // Rows without gaps that do not overlap; nothing: they lie otherwise. Of a single row the stride says nothing.
 std::optional<std::int64_t> leading_of(std::int64_t rows, std::int64_t columns, std::int64_t row_stride,
                                        std::int64_t column_stride) {

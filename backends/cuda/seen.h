@@ -51,4 +51,11 @@ Seen transposed(const Seen& tensor, const TensorType& type);
 Result<Element> element_for(DType dtype);
 Result<View> view_for(const Seen& tensor, std::span<const std::int64_t> strides);
 
+// What an address is a multiple of, in bytes: 16 at most.
+inline std::int32_t alignment_of(const void* data) {
+  std::int32_t alignment = 16;
+  while (reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(alignment) != 0) alignment /= 2;
+  return alignment;
+}
+
 }  // namespace meshwright::cuda
