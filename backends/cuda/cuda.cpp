@@ -62,12 +62,11 @@ constexpr meshwright_config_key_v1 kSchema[] = {
      "\"plan\": numbers are of the types that the plan says, bfloat16 too; \"float32\": what is less than float32 is "
      "computed, kept and reduced in float32, as the backend 'reference' does it"},
     {"products", "text", "", "\"library\"",
-     "\"library\": products of matrices by cuBLASLt, and convolutions by cuDNN, where they are found; \"kernels\": by "
-     "this backend's own kernels"},
+     "\"library\": products of matrices by cuBLASLt, convolutions and attention by cuDNN, where they are found; "
+     "\"kernels\": by this backend's own kernels"},
     {"chains", "text", "", "\"compiled\"",
-     "\"compiled\": functions of elements that follow each other are compiled as one, by NVRTC where it is found, "
-     "before "
-     "the first step; \"general\": by one kernel for all of them"},
+     "\"compiled\": functions of elements that follow each other are compiled as one before the first step, by NVRTC "
+     "where it is found; \"general\": by one kernel for all of them"},
 };
 
 // Where most is held, and the largest of what a rank may hold then.
@@ -192,7 +191,7 @@ class Cuda final : public Backend {
     if (!session) return session.error();
     return MakeRank([session = *session, programs = stages.programs()](const RankInput& rank) {
       const auto stage = static_cast<std::size_t>(std::ranges::find(programs, &rank.input.program) - programs.begin());
-      const std::size_t here = session->find(stage, rank.rank);
+      const std::size_t here = session->place_of(session->links.seat(stage, rank.rank));
       return std::make_unique<DeviceRank>(rank, session->devices, session->here[here].seat.number,
                                           std::move(session->steps[here]));
     });
@@ -214,21 +213,10 @@ class Cuda final : public Backend {
     Result<std::shared_ptr<Session>> session = measure_one(world, stages);
     if (Status status = world.agree(session ? Status(Done{}) : Status(session.error())); !status) return status.error();
     const GiveAll give_all = [&](const std::string& name, const std::string& own) { return world.exchange(name, own); };
-    const Status made = (*session)->devices.make_communicators((*session)->groups, processes_of(stages), give_all);
+    const Status made = (*session)->devices.make_communicators((*session)->groups, stages.devices_by_seat(), give_all);
     if (!made) world.end_all(add_context("rank " + std::to_string(world.rank()), made.error()));
     if (Status status = build(**session, stages); !status) return status.error();
     return session;
-  }
-
-  // By seat.
-  static std::vector<std::int64_t> processes_of(const JointPrograms& stages) {
-    std::vector<std::int64_t> processes;
-    const std::vector<std::int64_t> first = stages.first_devices();
-    for (std::size_t s = 0; s < stages.inputs.size(); ++s) {
-      for (std::int64_t rank = 0; rank < stages.inputs[s]->program.mesh.devices(); ++rank)
-        processes.push_back(first[stages.group_of[s]] + rank);
-    }
-    return processes;
   }
 
   Status check_processes(TcpWorld& world, const JointPrograms& stages) const {
@@ -268,14 +256,14 @@ class Cuda final : public Backend {
     if (!driver) return driver.error();
     auto session =
         std::make_shared<Session>(std::move(*driver), std::move(*links), CalledFile(options_.called, options_.records));
-    const std::vector<std::int64_t> first = stages.first_devices();
+    const std::vector<std::int64_t> device_of = stages.devices_by_seat();
     std::vector<Seat> seats;
     for (std::size_t s = 0; s < stages.inputs.size(); ++s) {
       for (std::int64_t rank = 0; rank < stages.inputs[s]->program.mesh.devices(); ++rank) {
-        const std::int64_t device = first[stages.group_of[s]] + rank;
-        if (own && own->number != device) continue;
         const Links& all = session->links;
-        seats.push_back({all.seat(s, rank), own ? own->here : static_cast<int>(device), all.name(s, rank)});
+        const std::int64_t seat = all.seat(s, rank), device = device_of[static_cast<std::size_t>(seat)];
+        if (own && own->number != device) continue;
+        seats.push_back({seat, own ? own->here : static_cast<int>(device), all.name(s, rank)});
         session->here.push_back({s, rank, seats.back()});
       }
     }
@@ -309,10 +297,7 @@ class Cuda final : public Backend {
     StageSteps& of = steps[here.stage];
     StageLinks stage{session.links, here.stage, {}};
     if (session.blocks.size() == session.here.size()) {
-      stage.block_of = [&](std::int64_t seat) {
-        const auto other = std::ranges::find(session.here, seat, [](const RankHere& each) { return each.seat.number; });
-        return &session.blocks[static_cast<std::size_t>(other - session.here.begin())];
-      };
+      stage.block_of = [&](std::int64_t seat) { return &session.blocks[session.place_of(seat)]; };
     }
     return StepBuilder(*stages.inputs[here.stage], stage, of.steps, of.arena, here.rank, block, of.views,
                        library_plans(session))

@@ -22,8 +22,8 @@ LoadedDnn::LoadedDnn(bool tf32, std::initializer_list<const char*> names, std::s
   is_there_ = library != nullptr && find_all(library);
   if (!is_there_) {
     log(LogLevel::warning, "cuda",
-        "libcudnn.so.9 was not found (PyPI: nvidia-cudnn); set LD_LIBRARY_PATH to where it is. Convolutions are "
-        "computed by this backend's own kernels, which are much slower");
+        "libcudnn.so.9 was not found (PyPI: nvidia-cudnn); set LD_LIBRARY_PATH to where it is. Convolutions, and "
+        "attention in half precision, are computed by this backend's own kernels, which are slower");
     return;
   }
   text_ = reinterpret_cast<const char* (*)(int)>(dlsym(library, "cudnnGetErrorString"));

@@ -40,6 +40,16 @@ struct JointPrograms {
     return first;
   }
   [[nodiscard]] std::int64_t devices() const { return first_devices().back(); }
+  // By seat: the ranks of each stage, one stage after the other.
+  [[nodiscard]] std::vector<std::int64_t> devices_by_seat() const {
+    std::vector<std::int64_t> devices;
+    const std::vector<std::int64_t> first = first_devices();
+    for (std::size_t s = 0; s < inputs.size(); ++s) {
+      for (std::int64_t rank = 0; rank < inputs[s]->program.mesh.devices(); ++rank)
+        devices.push_back(first[group_of[s]] + rank);
+    }
+    return devices;
+  }
 };
 
 // Of what all processes must have alike (FNV-1a).
@@ -67,9 +77,9 @@ struct Session {
   Session(std::unique_ptr<Driver> of, Links made, CalledFile called)
       : called_file(std::move(called)), driver(std::move(of)), links(std::move(made)), devices(*driver) {}
 
-  [[nodiscard]] std::size_t find(std::size_t stage, std::int64_t rank) const {
-    const std::int64_t number = links.seat(stage, rank);
-    const auto found = std::ranges::find(here, number, [](const RankHere& each) { return each.seat.number; });
+  // Among those that are here.
+  [[nodiscard]] std::size_t place_of(std::int64_t seat) const {
+    const auto found = std::ranges::find(here, seat, [](const RankHere& each) { return each.seat.number; });
     return static_cast<std::size_t>(found - here.begin());
   }
 
