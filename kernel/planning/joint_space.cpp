@@ -294,7 +294,9 @@ bool JointSpace::is_converted(std::uint32_t variable, const Recomputation& recom
   const Variable& here = kept_.variables[variable];
   const Entry entry = entry_of(variable);
   if (entry.variable != variable) return state_of(entry.variable, answer[entry.variable]) == State::converted;
-  const Takers& takers = sources_.at(entry);
+  const auto known = sources_.find(entry);
+  if (known == sources_.end()) return false;  // nothing is held of it for a backward
+  const Takers& takers = known->second;
   const std::uint32_t source = entry.source == nullptr ? variable : entry.source->from;
   const bool is_elsewhere = entry.source != nullptr && state_of(source, answer[source]) == State::converted;
   if (!is_elsewhere && takers.useless[answer[source] % strategies(source)]) return false;

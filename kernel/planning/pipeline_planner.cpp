@@ -15,6 +15,7 @@
 #include "stage_moves.h"
 #include "stopwatch.h"
 #include "units.h"
+#include "wished_stage.h"
 
 namespace meshwright {
 
@@ -109,6 +110,7 @@ struct PlannedStage {
   Graph graph;
   StagePart part;
   std::int64_t budget = 0;
+  StageCutWish::Stage wish;
   FoundStage found;
 };
 
@@ -132,9 +134,15 @@ class PipelinePlanner {
     Result<Cluster> part = cluster_of_stage(request_.cluster, request_.schedule.shape.stages);
     if (!part) return part.error();
     cluster_ = std::move(*part);
-    if (Status status = try_cuts(); !status) return status.error();
+    const StageCuts& cuts = request_.cuts;
+    if (cuts.is_given()) {
+      if (Status status = try_wishes(); !status) return status.error();
+    }
+    if (!cuts.is_given() || cuts.balanced_too) {
+      if (Status status = try_cuts(); !status) return status.error();
+    }
     if (outcome_.plan) {
-      if (Status status = try_moves(); !status) return status.error();
+      if (Status status = cuts.is_given() && !cuts.balanced_too ? Status(Done{}) : try_moves(); !status) return status.error();
       if (Status status = compare(); !status) return status.error();
     }
     return std::move(outcome_);
@@ -171,6 +179,26 @@ class PipelinePlanner {
       const double scale = std::reduce(balance->seconds.begin(), balance->seconds.end()) / std::reduce(busy.begin(), busy.end());
       weigh(*balance, wish.weights, [&](std::uint32_t stage) { return balance->seconds[stage] > 0 ? scale * busy[stage] / balance->seconds[stage] : 1; });
     }
+    return Done{};
+  }
+
+  // What is asked for.
+  Status try_wishes() {
+    std::optional<PipelinePlan> last;
+    for (;;) {
+      const Result<std::optional<StageCutWish>> next = request_.cuts.next(last ? &*last : nullptr);
+      if (!next) return next.error();
+      if (!*next) break;
+      const std::optional<StageCutWish>& wish = *next;
+      wishes_ = wish->stages;
+      Result<Trial> trial = try_cut(wish->stage_of);
+      if (!trial && outcome_.plan) break;
+      if (!trial) return trial.error();
+      if (!trial->plan && outcome_.refusal.empty()) outcome_.refusal = trial->refusal;
+      last = trial->plan;
+      if (trial->plan) keep_if_better(wish->stage_of, std::move(*trial));
+    }
+    wishes_.clear();
     return Done{};
   }
 
@@ -285,12 +313,14 @@ class PipelinePlanner {
     return part;
   }
 
+  [[nodiscard]] StageCutWish::Stage wish_of(std::uint32_t stage) const { return wishes_.empty() ? StageCutWish::Stage{request_.mesh, false} : wishes_[stage]; }
+
   // Whether the best cut so far has the very same stage. What else a plan depends on (order, profile, pins) goes by the stage's number and graph.
   [[nodiscard]] bool known(const CutModel& cut, std::uint32_t stage, std::int64_t budget) const {
     if (known_.empty()) return false;
     const PlannedStage& before = known_[stage];
     const StagePart part = part_of(cut, stage);
-    return before.budget == budget && before.graph == cut.graphs[stage] && before.part.boundaries == part.boundaries && before.part.shared == part.shared;
+    return before.budget == budget && before.wish == wish_of(stage) && before.graph == cut.graphs[stage] && before.part.boundaries == part.boundaries && before.part.shared == part.shared;
   }
 
   // `budgets` by stage.
@@ -314,7 +344,7 @@ class PipelinePlanner {
       if (!found->plan) return Trial{{}, {}, stage, std::move(found->refusal)};
       plan.stages.push_back(*found->plan);
       programs.push_back(found->program);
-      planned.push_back({cut.graphs[stage], part_of(cut, stage), budgets[stage], std::move(*found)});
+      planned.push_back({cut.graphs[stage], part_of(cut, stage), budgets[stage], wish_of(stage), std::move(*found)});
     }
     if (Status status = simulate(programs, profiles, plan); !status) return status.error();
     return Trial{std::move(plan), std::move(planned), 0, ""};
@@ -326,8 +356,9 @@ class PipelinePlanner {
     if (!model->backward) return model->no_backward;
     const StagePart part = part_of(cut, stage);
     const PlanningContext context{*model, training, request_.context.ops, profile, request_.context.conversions, &part};
-    Result<PlanRanking> ranking = rank_plans({context, cluster_, request_.solver, request_.search, [&](const Plan& plan) { return request_.lower(plan, context); }, request_.checkpoint, pins,
-                                              request_.mesh, budget, request_.must_fit_device, 1, true, false, false});
+    const StageCutWish::Stage wish = wish_of(stage);
+    Result<PlanRanking> ranking = rank_wished({context, cluster_, request_.solver, request_.search, [&](const Plan& plan) { return request_.lower(plan, context); }, request_.checkpoint, pins,
+                                              request_.mesh, budget, request_.must_fit_device, 1, true, false, false}, wish);
     if (!ranking) return ranking.error();
     outcome_.strategies_seconds += ranking->strategies_seconds;
     outcome_.search_seconds += ranking->search_seconds;
@@ -369,6 +400,7 @@ class PipelinePlanner {
   Cluster cluster_;  // of one stage
   std::vector<double> seconds_;  // by node, on one device
   PipelineOutcome outcome_;
+  std::vector<StageCutWish::Stage> wishes_;  // of the cut that is planned; empty: nobody said
   // Of the best cut so far.
   std::vector<std::uint32_t> stage_of_;
   std::vector<PlannedStage> known_;

@@ -17,6 +17,7 @@
 #include "meshwright/schedule.h"
 #include "pipeline_comparisons.h"
 #include "planner.h"
+#include "stage_cut_wish.h"
 
 namespace meshwright {
 
@@ -35,6 +36,7 @@ struct PipelineRequest {
   std::string schedule_id;
   std::function<Result<Program>(const Plan&, const PlanningContext&)> lower;  // of one stage, or of the whole model
   bool usual = true;  // the plan is set beside usual ones
+  StageCuts cuts = {};  // if they are given; else cuts are balanced by what stages take
 };
 
 struct PipelineOutcome {

@@ -68,6 +68,13 @@ Result<StrategyFilter> wanted_filter(const Config& search, const Mesh& mesh) {
   return filter;
 }
 
+Config with_batch_first(Config search) {
+  const std::string axes = search.text("batch_axes");
+  if (axes == "none") search.set("batch_axes", std::string("0"));
+  else if (axes != "all" && axes.find('0') == std::string::npos) search.set("batch_axes", "0," + axes);
+  return search;
+}
+
 SearchLimits limits_of(const Config& search, Effort effort) {
   SearchLimits limits;
   limits.work_limit = std::min(search.integer("work_limit"), effort.most_work);

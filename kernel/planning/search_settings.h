@@ -12,6 +12,9 @@ namespace meshwright {
 // What it asks of strategies. Errors: bad_input for axes that the mesh does not have.
 Result<StrategyFilter> wanted_filter(const Config& search, const Mesh& mesh);
 
+// The same search, in which the first axis of the mesh only ever shards the batch too.
+Config with_batch_first(Config search);
+
 inline constexpr std::int64_t kAnyWork = std::numeric_limits<std::int64_t>::max();
 
 // How far one search goes: so much work at most, and no further than an answer so near its bound (SearchLimits).

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cut_model.h"
+#include "cut_places.h"
 #include "meshwright/ticks.h"
 #include "nearest_name.h"
 #include "serial_plan.h"
@@ -79,35 +80,19 @@ class Balancer {
     return bad_input(pin.where + ": the model has no module or node '" + pin.name + "'" + (nearest.empty() ? "" : "; did you mean \"" + nearest + "\"?"));
   }
 
-  // Where nothing crosses that has no gradient, and less than at the places before and behind it, or as little.
+  // Those between which something takes time.
   void find_places() {
-    const std::size_t count = graph_.nodes.size();
-    std::vector<std::int64_t> bytes(count + 1, 0);
-    std::vector<bool> barred(count + 1, false);
-    std::vector<NodeId> last_use(graph_.values.size(), 0);
-    for (NodeId id = 0; id < count; ++id) {
-      if (!is_bound(id)) continue;
-      for (const Operand& operand : graph_.nodes[id].operands) last_use[operand.value] = id;
-    }
-    std::vector<std::int64_t> change(count + 2, 0);
-    for (ValueId id = 0; id < graph_.values.size(); ++id) {
-      const NodeId made = graph_.values[id].producer;
-      if (made == kNoId || !depends_[id] || last_use[id] <= made) continue;
-      const bool crosses = has_gradient(context_.model, id);
-      change[made + 1] += graph_.type(id).bytes();
-      change[last_use[id] + 1] -= graph_.type(id).bytes();
-      for (NodeId at = made + 1; !crosses && at <= last_use[id]; ++at) barred[at] = true;
-    }
-    for (std::size_t at = 1; at <= count; ++at) bytes[at] = bytes[at - 1] + change[at];
+    const std::vector<CutPlace> all = cut_places(context_.model, depends_);
+    auto place = all.begin();
     Ticks before = 0;
     places_.push_back({0, 0, 0});
-    for (NodeId id = 0; id < count; ++id) {
-      if (id > 0 && is_bound(id) && before > places_.back().before && !barred[id] && bytes[id] <= bytes[id - 1] && bytes[id] <= bytes[id + 1]) {
-        places_.push_back({id, before, to_ticks(2 * wish_.seconds_per_byte * static_cast<double>(bytes[id]) / static_cast<double>(wish_.devices))});
-      }
+    for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
+      const bool is_here = place != all.end() && place->node == id;
+      if (is_here && before > places_.back().before) places_.push_back({id, before, to_ticks(2 * wish_.seconds_per_byte * static_cast<double>(place->bytes) / static_cast<double>(wish_.devices))});
+      if (is_here) ++place;
       before += is_bound(id) ? costs_[id] / wish_.devices : 0;
     }
-    places_.push_back({static_cast<NodeId>(count), before, 0});
+    places_.push_back({static_cast<NodeId>(graph_.nodes.size()), before, 0});
   }
 
   // The stages that pins name between neighbouring places: the least and the greatest.

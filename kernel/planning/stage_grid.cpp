@@ -19,7 +19,7 @@ bool is_tried_before(const StageTrial& one, const StageTrial& other) {
 }
 
 bool is_better(const StageTrial& one, const StageTrial& other) {
-  const auto key = [](const StageTrial& trial) { return std::tuple(trial.state, trial.step_seconds, trial.floor_seconds); };
+  const auto key = [](const StageTrial& trial) { return std::tuple(trial.state == TrialState::planned ? 0 : trial.state == TrialState::estimated ? 1 : 2, trial.state, trial.step_seconds, trial.estimate_seconds, trial.floor_seconds); };
   return key(one) < key(other);
 }
 
@@ -27,7 +27,7 @@ bool is_better(const StageTrial& one, const StageTrial& other) {
 
 std::string to_string(const StageChoice& choice) {
   const auto counted = [](std::int64_t count, const char* what) { return std::to_string(count) + " " + what + (count == 1 ? "" : "s"); };
-  return counted(choice.stages, "stage") + (choice.schedule.empty() ? "" : " by " + choice.schedule) + ", " + (choice.microbatches == 1 ? "1 microbatch" : std::to_string(choice.microbatches) + " microbatches");
+  return counted(choice.stages, "stage") + (choice.schedule.empty() ? "" : " by " + choice.schedule) + (choice.chunks > 0 ? ", " + counted(choice.chunks, "chunk") + " each" : "") + ", " + (choice.microbatches == 1 ? "1 microbatch" : std::to_string(choice.microbatches) + " microbatches");
 }
 
 std::string_view name(TrialState state) {
@@ -35,6 +35,7 @@ std::string_view name(TrialState state) {
     case TrialState::planned: return "planned";
     case TrialState::unfit: return "does not fit";
     case TrialState::skipped: return "skipped";
+    case TrialState::estimated: return "estimated";
     case TrialState::refused: return "refused";
   }
   return "";
@@ -91,10 +92,12 @@ std::string chosen_note(const std::vector<StageTrial>& trials) {
   std::string others;
   for (const StageTrial* trial : best_by_stages(trials)) {
     if (trial->choice.stages == chosen.choice.stages) continue;
-    const std::string found = trial->state == TrialState::planned ? " take " + milliseconds(trial->step_seconds) : ": " + trial->reason.substr(0, trial->reason.find('\n'));
+    const std::string found = trial->state == TrialState::planned     ? " take " + milliseconds(trial->step_seconds)
+                              : trial->state == TrialState::estimated ? " would take about " + milliseconds(trial->estimate_seconds)
+                                                                      : ": " + trial->reason.substr(0, trial->reason.find('\n'));
     others += (others.empty() ? "" : "; ") + to_string(trial->choice) + found;
   }
-  return to_string(chosen.choice) + ", chosen by trying, take " + milliseconds(chosen.step_seconds) + (others.empty() ? "." : ". The best found of other numbers of stages: " + others + ".");
+  return to_string(chosen.choice) + ", chosen by " + std::string(chosen.estimate_seconds > 0 ? "a joint search" : "trying") + ", take " + milliseconds(chosen.step_seconds) + (others.empty() ? "." : ". The best found of other numbers of stages: " + others + ".");
 }
 
 }  // namespace meshwright

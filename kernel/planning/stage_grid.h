@@ -17,27 +17,30 @@ struct StageChoice {
   std::uint32_t stages = 1;   // groups of devices
   std::string schedule;       // "" of one stage
   std::int64_t microbatches = 1;
+  std::uint32_t chunks = 0;   // of each stage; 0: as many as the schedule usually has
 
   friend bool operator==(const StageChoice&, const StageChoice&) = default;
 };
 
-// "4 stages by gpipe, 8 microbatches"
+// "4 stages by gpipe, 8 microbatches", "4 stages by interleaved, 4 chunks each, 8 microbatches"
 std::string to_string(const StageChoice& choice);
 
 enum class TrialState : std::uint8_t {
   planned,  // there is a plan, and its simulated step
   unfit,    // no plan was found that fits
   skipped,  // its floor is no better than a step that was found
+  estimated,  // what it would take is known to be about so long, and it was not planned
   refused,  // there is no such plan
 };
 
-std::string_view name(TrialState state);  // "planned", "does not fit", "skipped", "refused"
+std::string_view name(TrialState state);  // "planned", "does not fit", "skipped", "estimated", "refused"
 
 struct StageTrial {
   StageChoice choice;
   double floor_seconds = 0;  // no plan of the choice has a shorter step
   TrialState state = TrialState::skipped;
   double step_seconds = 0;   // of what is planned
+  double estimate_seconds = 0;  // what was expected before anything was planned; 0: nothing was
   double bubble = 0;
   std::int64_t peak_bytes = 0;
   std::string reason;        // why there is no plan
@@ -53,7 +56,7 @@ Result<std::optional<std::size_t>> search_stage_grid(std::vector<StageTrial>& tr
 // No plan of any of these choices has a shorter step; infinite if all are refused.
 double least_floor(const std::vector<StageTrial>& trials);
 
-// The best of each number of stages, ascending: by its state, then its step, then its floor.
+// The best of each number of stages, ascending: by its state, then its step, what it is expected to take, and its floor.
 std::vector<const StageTrial*> best_by_stages(const std::vector<StageTrial>& trials);
 
 // What is planned with the shortest step; null if nothing is.

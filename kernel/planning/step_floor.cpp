@@ -11,20 +11,6 @@ namespace meshwright {
 
 namespace {
 
-constexpr double kNoStrategy = std::numeric_limits<double>::infinity();
-
-// Lowers `least`, by node of the graph, to what the problem's strategies take.
-void take_least(const Problem& problem, std::vector<LeastComputing>& least) {
-  for (const Variable& variable : problem.variables) {
-    if (variable.kind != VariableKind::node) continue;
-    LeastComputing& node = least[variable.node];
-    for (const Strategy& strategy : variable.set->strategies) {
-      node.forward_seconds = std::min(node.forward_seconds, strategy.forward_seconds);
-      node.whole_seconds = std::min(node.whole_seconds, strategy.forward_seconds + strategy.backward_seconds);
-    }
-  }
-}
-
 bool has_parts(const PipelineSchedule& schedule) {
   return std::ranges::any_of(schedule.order, [](const std::vector<PipelineEvent>& order) {
     return std::ranges::any_of(order, [](const PipelineEvent& event) { return event.kind == PipelineEventKind::input_gradient; });
@@ -52,6 +38,17 @@ bool can_be_cut(const std::vector<LeastComputing>& computing, std::uint32_t posi
 
 }  // namespace
 
+void take_least(const Problem& problem, std::vector<LeastComputing>& least) {
+  for (const Variable& variable : problem.variables) {
+    if (variable.kind != VariableKind::node) continue;
+    LeastComputing& node = least[variable.node];
+    for (const Strategy& strategy : variable.set->strategies) {
+      node.forward_seconds = std::min(node.forward_seconds, strategy.forward_seconds);
+      node.whole_seconds = std::min(node.whole_seconds, strategy.forward_seconds + strategy.backward_seconds);
+    }
+  }
+}
+
 Result<std::vector<LeastComputing>> least_computing(const PlanningContext& context, const Cluster& stage, const Config& search, const std::string& mesh, std::size_t max_axes) {
   std::vector<std::vector<std::int64_t>> shapes;
   if (mesh.empty()) {
@@ -61,7 +58,7 @@ Result<std::vector<LeastComputing>> least_computing(const PlanningContext& conte
     if (!shape) return shape.error();
     shapes.push_back(std::move(*shape));
   }
-  std::vector<LeastComputing> least(context.graph().nodes.size(), {kNoStrategy, kNoStrategy});
+  std::vector<LeastComputing> least(context.graph().nodes.size(), kNoLeast);
   for (const std::vector<std::int64_t>& shape : shapes) {
     const Result<Mesh> laid = make_mesh(stage, shape);
     if (!laid) return laid.error();
@@ -71,9 +68,7 @@ Result<std::vector<LeastComputing>> least_computing(const PlanningContext& conte
     if (problem) take_least(*problem, least);
     else if (problem.error().code != ErrorCode::infeasible) return problem.error();
   }
-  for (LeastComputing& node : least) {
-    if (node.whole_seconds == kNoStrategy) node = {};  // it depends on no parameter
-  }
+  std::ranges::replace(least, kNoLeast, LeastComputing{});  // of what depends on no parameter
   return least;
 }
 

@@ -5,6 +5,7 @@
 // them whole, as far as sizes divide; nothing here proves that for sizes which don't.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "meshwright/planning_context.h"
 #include "meshwright/result.h"
 #include "meshwright/schedule.h"
+#include "meshwright/strategy.h"
 
 namespace meshwright {
 
@@ -20,7 +22,13 @@ namespace meshwright {
 struct LeastComputing {
   double forward_seconds = 0;
   double whole_seconds = 0;  // forward and backward
+  bool operator==(const LeastComputing&) const = default;
 };
+
+inline constexpr LeastComputing kNoLeast{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+
+// Lowers `least`, by node of the graph, to what the problem's strategies take.
+void take_least(const Problem& problem, std::vector<LeastComputing>& least);
 
 // By node of the whole model, on the mesh on which it is quickest; `mesh`: "" for all that are worth trying, of at most `max_axes` axes. 0 for what is no variable of the search, or has
 // no strategy. Errors: bad_input (the mesh, a setting of [search]); those of build_problem but infeasible.

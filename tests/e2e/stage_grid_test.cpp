@@ -1,4 +1,4 @@
-// [search] inter = "grid" and "manual": the number of stages is chosen by trying, or given as degrees of parallelism.
+// [search] inter = "grid", "joint" and "manual": the number of stages is chosen by trying or by a joint search, or given as degrees of parallelism.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -100,6 +100,7 @@ class StageGridCommand : public test::FolderTest {
     return "plan " SOURCE_FOLDER "/tests/models/gpt2_tiny.pt2 --cluster " TEST_FOLDER "/slow4_far.toml --set search.step_rounds=0 --set search.sure=false " + options;
   }
   static std::string grid(const std::string& options) { return command("--set 'search.inter=\"grid\"' " + options); }
+  static std::string joint(const std::string& options) { return command("--set 'search.inter=\"joint\"' " + options); }
   static std::string manual(const std::string& options) { return command("--set 'search.inter=\"manual\"' " + options); }
   static std::string refusal(const std::string& command, int exit_code = 2) {
     const Outcome outcome = run_program(command);
@@ -132,6 +133,59 @@ TEST_F(StageGridCommand, TheSameInputGivesTheSameBytes) {
   EXPECT_THAT(outcome.output, AllOf(HasSubstr("The best of each number of stages (* won)"), testing::ContainsRegex("skipped [1-9][0-9]*: no plan of theirs has a shorter step than the best"), HasSubstr("Not considered:")));
   ASSERT_EQ(run_program(grid("-o " + second)).exit_code, 0);
   EXPECT_EQ(read(first), read(second));
+}
+
+TEST_F(StageGridCommand, AJointPlanComputesWhatOneDeviceComputesAndSaysWhy) {
+  const std::string file = path("plan.json"), again = path("again.json");
+  const Json planned = json_of(run_program(joint("--format json -o " + file)));
+  verify_and_simulate(file, planned, 4);
+  ASSERT_EQ(run_program(joint("-o " + again)).exit_code, 0);
+  EXPECT_EQ(read(file), read(again));
+  const Json& search = *planned.find("stage_search");
+  EXPECT_EQ(real(*search.find("chosen"), "step_seconds"), real(planned, "step_seconds"));
+  EXPECT_LE(real(search, "step_lower_bound_seconds"), real(planned, "step_seconds"));
+  const Json::Array& best = list(search, "by_stages");
+  ASSERT_EQ(best.size(), 3U);
+  for (const Json& row : best) EXPECT_GT(real(row, "estimated_step_seconds"), 0);
+  for (const Json& trial : list(search, "combinations")) {
+    if (std::get<std::string>(trial.find("state")->value()) == "planned") { EXPECT_LE(real(trial, "step_lower_bound_seconds"), real(trial, "step_seconds")); }
+  }
+  EXPECT_THAT(read(file), AllOf(HasSubstr("chosen by a joint search, take "), HasSubstr("The best found of other numbers of stages: ")));
+}
+
+// Wherever the model's blocks are cut in two, by each schedule, the plan that a user gets by asking for that takes no less.
+TEST_F(StageGridCommand, AJointPlanIsNoSlowerThanAnyCutOfTheBlocks) {
+  const std::string model = "plan " SOURCE_FOLDER "/tests/models/gpt2_deep_tiny.pt2 --cluster " TEST_FOLDER "/slow8_far.toml --set search.step_rounds=0 --set search.sure=false --set search.stages=2 --set train.microbatches=4 --format json ";
+  const double chosen = real(json_of(run_program(model + "--set 'search.inter=\"joint\"'")), "step_seconds");
+  int cuts = 0;
+  for (const char* schedule : {"gpipe", "one_f_one_b", "zb_h1"}) {
+    for (const char* block : {"h.1", "h.2", "h.3"}) {
+      const std::string pins = std::string("--set 'pins.\"inner.transformer.") + block + "\"=\"stage 1\"' --set 'pins.\"inner.transformer.wte\"=\"stage 0\"' ";
+      const Outcome outcome = run_program(model + pins + "--set 'search.schedule=\"" + schedule + "\"'");
+      if (outcome.exit_code != 0) continue;
+      ++cuts;
+      EXPECT_GE(real(json_of(outcome), "step_seconds"), chosen) << schedule << " " << block;
+    }
+  }
+  EXPECT_EQ(cuts, 9);
+}
+
+// With less memory than the fastest plan holds it is another one, which fits and runs ops again.
+TEST_F(StageGridCommand, AJointPlanFitsTheBudget) {
+  const Json free = json_of(run_program(joint("--format json")));
+  const Json tight = json_of(run_program(joint("--memory-budget 150KiB --set 'search.recompute=\"free\"' --format json -o " + path("tight.json"))));
+  EXPECT_LE(integer(*tight.find("stage_search")->find("chosen"), "peak_bytes"), 150 * 1024);
+  EXPECT_GT(real(tight, "step_seconds"), real(free, "step_seconds"));
+  verify_and_simulate(path("tight.json"), tight, 4);
+  EXPECT_THAT(refusal(joint("--memory-budget 1KiB"), 3), AllOf(HasSubstr("no plan fits, with any number of stages that was tried"), HasSubstr("\n  2 stages by ")));
+}
+
+TEST_F(StageGridCommand, WhatIsGivenStaysInAJointSearch) {
+  const Json given = json_of(run_program(joint("--set search.stages=2 --set 'search.schedule=\"gpipe\"' --set train.microbatches=4 --format json")));
+  ASSERT_EQ(list(*given.find("stage_search"), "combinations").size(), 1U);
+  const Json alone = json_of(run_program(command("--set search.stages=2 --set 'search.schedule=\"gpipe\"' --set train.microbatches=4 --format json")));
+  EXPECT_LE(real(given, "step_seconds"), real(alone, "step_seconds"));
+  EXPECT_THAT(refusal(joint("--top 2")), HasSubstr("inter = \"joint\" in [search] chooses their number"));
 }
 
 TEST_F(StageGridCommand, WhatIsGivenStays) {

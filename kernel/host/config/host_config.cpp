@@ -36,7 +36,7 @@ constexpr meshwright_config_key_v1 kSearch[] = {
     {"stages", "integer", "", "1", "pipeline stages: the model is cut into so many parts that take about as long, each on devices of its own; [pins] \"transformer.h.6\" = \"stage 1\""},
     {"chunks", "integer", "", "0", "with several stages: so many parts of the model, not one behind the other, for the devices of each; 0: what the schedule usually has"},
     {"schedule", "text", "", "\"one_f_one_b\"", "plugin that orders the microbatches of pipeline stages: gpipe, one_f_one_b, interleaved, looped_bfs"},
-    {"inter", "text", "", "\"none\"", "who chooses the number of stages: none (stages says it); grid: numbers of stages, schedules and microbatches are tried; manual: [inter.manual] says it"},
+    {"inter", "text", "", "\"none\"", "who chooses the number of stages: none (stages says it); grid: numbers of stages, schedules and microbatches are tried; joint: they are searched for with cuts and meshes; manual: [inter.manual] says it"},
     {"memory_budget", "bytes", "bytes", "0", "memory per device; all that the cluster file leaves free if 0"},
     {"work_limit", "integer", "steps", "4_000_000_000", "work after which a solver stops; the same on any machine"},
     {"deadline_seconds", "number", "seconds", "60.0", "time after which a solver stops, if the work limit has not"},
@@ -105,7 +105,7 @@ struct Choice {
 const std::vector<Choice>& choices() {
   static const std::vector<Choice> all = {
       {"model", "loss", {"none", "cross_entropy", "mse"}},
-      {"search", "inter", {"none", "grid", "manual"}},
+      {"search", "inter", {"none", "grid", "joint", "manual"}},
       {"search", "reduce", {"all", "none"}, {"consistency", "dominance", "contraction"}},
       {"search", "weights", {"free", "sharded"}},
       {"search", "inputs", {"any", "rows"}},
@@ -185,7 +185,8 @@ bool gives(const ConfigTree& tree, std::string_view section, std::string_view ke
 
 // As a number: 1 where the planner chooses.
 Status read_microbatches(const ConfigTree& tree, HostConfig& config) {
-  const bool chosen = config.search.text("inter") == "grid" && !gives(tree, "train", "microbatches");
+  const std::string& inter = config.search.text("inter");
+  const bool chosen = (inter == "grid" || inter == "joint") && !gives(tree, "train", "microbatches");
   const std::string text = chosen ? "free" : config.train.text("microbatches");
   config.free_microbatches = text == "free";
   std::int64_t count = 1;
@@ -204,7 +205,7 @@ Status read_microbatches(const ConfigTree& tree, HostConfig& config) {
 Status check_chosen_stages(const HostConfig& config, const std::string& inter) {
   const std::string& order = config.train.text("order");
   if (!order.empty()) return bad_input("\"order\" in [train] is of one stage, and \"inter\" in [search] is \"" + inter + "\", which has schedules of several; leave one out");
-  if (inter == "grid") return Done{};
+  if (inter != "manual") return Done{};
   if (config.free_microbatches) return bad_input("\"microbatches\" in [train] is \"free\", which is not tried with inter = \"manual\"; give their number");
   for (const char* key : {"dp", "tp", "pp", "cp", "ep"}) {
     const std::int64_t degree = config.manual.integer(key), least = std::string_view(key) == "dp" ? 0 : 1;

@@ -10,12 +10,14 @@
 #include "model_reader.h"
 #include "pipeline_planner.h"
 #include "plan_notes.h"
+#include "plugins/joint_stage_planner.h"
 #include "plugins/manual_degrees.h"
 #include "plugins/program_source.h"
 #include "plugins/stage_grid_planner.h"
 #include "plugins/suggestions.h"
 #include "refusal.h"
 #include "stopwatch.h"
+#include "wished_stage.h"
 
 namespace meshwright::host {
 
@@ -68,18 +70,22 @@ class PlanningSession::Impl {
   Config& search() { return search_; }
   std::string& mesh() { return mesh_; }
 
-  Result<PlanOutcome> plan() {
+  [[nodiscard]] std::int64_t budget_bytes() const { return budget_; }
+  [[nodiscard]] const IntraSolver& solver() const { return *solver_; }
+  [[nodiscard]] Result<Program> program(const Plan& plan, const PlanningContext& context) const { return make_program(plan, context, tools_); }
+
+  Result<PlanOutcome> plan(StageCuts cuts) {
     Stopwatch total;
     outcome_ = {};
     outcome_.phases = phases_;
     outcome_.batch = batch();
     outcome_.device = cluster_.device;
-    if (Status status = search_.integer("stages") > 1 ? run_stages() : run_stage(); !status) return status.error();
+    if (Status status = search_.integer("stages") > 1 ? run_stages(std::move(cuts)) : run_stage(cuts); !status) return status.error();
     outcome_.phases.total = phases_.plugins + phases_.frontend + phases_.strategies + total.lap();
     return std::move(outcome_);
   }
 
-  Result<PipelineSchedule> schedule() {
+  Result<PipelineSchedule> schedule(std::int64_t microbatches) {
     const std::string& id = search_.text("schedule");
     std::shared_ptr<ScheduleMaker>& maker = schedules_[id];
     if (maker == nullptr) {
@@ -87,7 +93,7 @@ class PlanningSession::Impl {
       if (!made) return made.error();
       maker = std::move(*made);
     }
-    Result<PipelineSchedule> made = maker->make({static_cast<std::uint32_t>(search_.integer("stages")), static_cast<std::uint32_t>(search_.integer("chunks")), static_cast<std::uint32_t>(now_->model.training.microbatches)});
+    Result<PipelineSchedule> made = maker->make({static_cast<std::uint32_t>(search_.integer("stages")), static_cast<std::uint32_t>(search_.integer("chunks")), static_cast<std::uint32_t>(microbatches)});
     return made ? std::move(made) : add_context("\"schedule\" in [search]", made.error());
   }
 
@@ -179,11 +185,23 @@ class PlanningSession::Impl {
     return Done{};
   }
 
-  Status run_stage() {
+  // As is asked for, until something fits; on the mesh that is given, or on any, where nobody asks.
+  Status run_stage(const StageCuts& cuts) {
     outcome_.asked = {now_->analysis, now_->model.training, cluster_, budget_, holds_device_};
+    if (!cuts.is_given()) return run_stage(StageCutWish::Stage{mesh_});
+    while (!outcome_.plan) {
+      const Result<std::optional<StageCutWish>> wish = cuts.next(nullptr);
+      if (!wish) return wish.error();
+      if (!*wish) break;
+      if (Status status = run_stage((*wish)->stages.front()); !status) return status;
+    }
+    return Done{};
+  }
+
+  Status run_stage(const StageCutWish::Stage& wish) {
     Result<PlanRanking> ranking =
-        rank_plans({context(), cluster_, *solver_, search_, [this](const Plan& plan) { return make_program(plan, tools_); }, checkpoint_.get(), host_.config().pins, mesh_, budget_,
-                    holds_device_, options_.top, options_.explain, options_.usual, options_.name_budget});
+        rank_wished({context(), cluster_, *solver_, search_, [this](const Plan& plan) { return make_program(plan, tools_); }, checkpoint_.get(), host_.config().pins, mesh_, budget_,
+                     holds_device_, options_.top, options_.explain, options_.usual, options_.name_budget}, wish);
     if (!ranking) return ranking.error();
     take(std::move(*ranking));
     return Done{};
@@ -191,16 +209,16 @@ class PlanningSession::Impl {
 
   // --- several stages ---
 
-  Status run_stages() {
+  Status run_stages(StageCuts cuts) {
     if (!options_.known.empty()) return bad_input("--known " + options_.known + " is of plans of one stage; with several leave it out");
     if (options_.top > 1) return bad_input("--top " + std::to_string(options_.top) + " is of plans of one stage; with several there is one plan so far");
-    Result<PipelineSchedule> order = schedule();
+    Result<PipelineSchedule> order = schedule(now_->model.training.microbatches);
     if (!order) return order.error();
     const std::string& id = search_.text("schedule");
     Result<PipelineOutcome> found =
         plan_pipeline({context(), cluster_, *solver_, search_, checkpoint_.get(), host_.config().pins, mesh_, budget_, holds_device_, std::move(*order), id,
                        [this](const Plan& plan, const PlanningContext& stage) { return make_program(plan, stage, tools_); },
-                       options_.explain && options_.usual});
+                       options_.explain && options_.usual, std::move(cuts)});
     if (!found) return found.error();
     outcome_.phases.strategies += found->strategies_seconds;
     outcome_.phases.search = found->search_seconds;
@@ -348,14 +366,19 @@ const Cluster& PlanningSession::cluster() const { return impl_->cluster(); }
 std::int64_t PlanningSession::batch() const { return impl_->batch(); }
 Config& PlanningSession::search() { return impl_->search(); }
 std::string& PlanningSession::mesh() { return impl_->mesh(); }
-Result<PlanOutcome> PlanningSession::plan() { return impl_->plan(); }
-Result<PipelineSchedule> PlanningSession::schedule() { return impl_->schedule(); }
+std::int64_t PlanningSession::budget_bytes() const { return impl_->budget_bytes(); }
+const IntraSolver& PlanningSession::solver() const { return impl_->solver(); }
+Result<Program> PlanningSession::program(const Plan& plan, const PlanningContext& context) const { return impl_->program(plan, context); }
+Result<PlanOutcome> PlanningSession::plan() { return impl_->plan({}); }
+Result<PlanOutcome> PlanningSession::plan(StageCuts cuts) { return impl_->plan(std::move(cuts)); }
+Result<PipelineSchedule> PlanningSession::schedule(std::int64_t microbatches) { return impl_->schedule(microbatches); }
 
 Result<PlanOutcome> run_pipeline(const PlanOptions& options, PluginHost& host) {
   const HostConfig& config = host.config();
   const std::string& inter = config.search.text("inter");
-  if (config.free_microbatches && inter != "grid") return bad_input("[train] microbatches = \"free\" is for `plan`, which tries several; give their number here");
+  if (config.free_microbatches && inter != "grid" && inter != "joint") return bad_input("[train] microbatches = \"free\" is for `plan`, which tries several; give their number here");
   if (inter == "grid") return plan_stage_grid(options, host);
+  if (inter == "joint") return plan_joint_stages(options, host);
   Result<PlanningSession> session = PlanningSession::open(options, host);
   if (!session) return session.error();
   if (Status status = session->read(config.train.integer("microbatches")); !status) return status.error();

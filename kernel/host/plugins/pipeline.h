@@ -19,6 +19,7 @@
 #include "pipeline_comparisons.h"
 #include "planner.h"
 #include "plugins/plugin_host.h"
+#include "stage_cut_wish.h"
 #include "stage_grid.h"
 
 namespace meshwright::host {
@@ -64,7 +65,7 @@ struct PlanOutcome {
   std::vector<MeshTrial> trials;
   std::vector<Comparison> comparisons;
   std::vector<PipelineComparison> pipeline_comparisons;  // of several stages
-  std::optional<StageSearch> stage_search;               // of [search] inter = "grid"
+  std::optional<StageSearch> stage_search;               // of [search] inter = "grid" and "joint"
   PhaseSeconds phases;
   std::int64_t batch = 1;      // samples of a step
   std::size_t variables = 0;   // of the chosen mesh's problem
@@ -91,14 +92,21 @@ class PlanningSession {
   [[nodiscard]] const Cluster& cluster() const;
   [[nodiscard]] std::int64_t batch() const;  // samples of a step
 
+  [[nodiscard]] std::int64_t budget_bytes() const;
+  [[nodiscard]] const IntraSolver& solver() const;
+  // A plan's program, of a model that was analyzed for this session.
+  [[nodiscard]] Result<Program> program(const Plan& plan, const PlanningContext& context) const;
+
   // [search] as it is used from here on, with the mesh of [cluster].
   Config& search();
   std::string& mesh();
 
   // As [search] says. Errors: bad_input. That nothing fits is an outcome without a plan.
   Result<PlanOutcome> plan();
-  // Its order of microbatches. Errors: bad_input, where the schedule has none for so many stages or microbatches.
-  Result<PipelineSchedule> schedule();
+  // Cut, and on meshes, as somebody says; one stage as the first cut says.
+  Result<PlanOutcome> plan(StageCuts cuts);
+  // The order of so many microbatches, as [search] says. Errors: bad_input, where the schedule has none for so many stages or microbatches.
+  Result<PipelineSchedule> schedule(std::int64_t microbatches);
 
  private:
   class Impl;

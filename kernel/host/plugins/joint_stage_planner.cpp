@@ -1,0 +1,114 @@
+#include "plugins/joint_stage_planner.h"
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "joint_stages.h"
+#include "plugins/stage_trials.h"
+#include "stopwatch.h"
+
+namespace meshwright::host {
+
+namespace {
+
+constexpr int kMostCuts = 3;  // of each choice
+
+// How many choices are planned, the most promising first, and by how much an estimate may be too long.
+struct PlanEffort {
+  int most = 3;
+  double doubt = 1;
+};
+constexpr PlanEffort kOfSmall{16, 1.2}, kOfLarge{3, 1};
+
+
+class JointPlanner {
+ public:
+  JointPlanner(PluginHost& host, PlanningSession session) : host_(host), config_(host.config()), trials_(config_, std::move(session)) {}
+
+  Result<PlanOutcome> run() {
+    Stopwatch watch;
+    Result<StageSizes> sizes = read_stage_sizes(host_, trials_.session());
+    if (!sizes) return sizes.error();
+    PlanningSession& session = trials_.session();
+    const PlanningContext context = session.context();
+    const JointStagesRequest request{context,
+                                     session.cluster(),
+                                     session.solver(),
+                                     config_.search,
+                                     config_.pins,
+                                     session.mesh(),
+                                     session.budget_bytes(),
+                                     config_.train.text("batch_coupling") == "allow",
+                                     sizes->stages,
+                                     sizes->microbatches,
+                                     sizes->schedules,
+                                     static_cast<std::uint32_t>(config_.search.integer("chunks")),
+                                     [this](const StageChoice& choice) { return trials_.schedule(choice); },
+                                     [&session](const Plan& plan, const PlanningContext& of) { return session.program(plan, of); }};
+    Result<JointStages> joint = JointStages::make(request);
+    if (!joint) return joint.error();
+    Result<std::vector<StageTrial>> found = joint->search();
+    if (!found) return found.error();
+    search_.trials = std::move(*found);
+    search_.left_out = left_out_by(config_, *sizes);
+    search_.left_out.insert(search_.left_out.end(), joint->left_out().begin(), joint->left_out().end());
+    const double seconds = watch.lap();
+    if (Status status = plan_best(*joint); !status) return status.error();
+    return trials_.finish(std::move(search_), seconds);
+  }
+
+ private:
+  Status plan_best(JointStages& joint) {
+    const PlanEffort effort = joint.is_small() ? kOfSmall : kOfLarge;
+    for (int planned = 0; planned < effort.most;) {
+      StageTrial* next = most_promising(effort.doubt);
+      if (next == nullptr) break;
+      const double expected = next->estimate_seconds;
+      if (Status status = joint.settle(*next); !status) return status;
+      if (next->state != TrialState::estimated || next->estimate_seconds > expected) continue;
+      if (Status status = plan(joint, *next); !status) return status;
+      if (next->state == TrialState::planned) ++planned;
+    }
+    return Done{};
+  }
+
+  // Of those that may be better than the best plan; null if none is.
+  StageTrial* most_promising(double doubt) {
+    StageTrial* best = nullptr;
+    for (StageTrial& trial : search_.trials) {
+      if (trial.state != TrialState::estimated || (trials_.best_seconds() && trial.estimate_seconds >= doubt * *trials_.best_seconds())) continue;
+      if (best == nullptr || trial.estimate_seconds < best->estimate_seconds) best = &trial;
+    }
+    return best;
+  }
+
+  Status plan(JointStages& joint, StageTrial& trial) {
+    int count = 0;
+    const auto next = [&](const PipelinePlan* planned) -> Result<std::optional<StageCutWish>> {
+      if (count == kMostCuts) return std::optional<StageCutWish>();
+      if (++count == 1) return std::optional(joint.wish(trial.choice));
+      if (planned == nullptr) return joint.smaller_wish(trial.choice);
+      return joint.wish_after(trial.choice, planned->busy_seconds);
+    };
+    return trials_.plan(trial, {next, joint.is_small()});
+  }
+
+  PluginHost& host_;
+  const HostConfig& config_;
+  StageTrials trials_;
+  StageSearch search_;
+};
+
+}  // namespace
+
+Result<PlanOutcome> plan_joint_stages(const PlanOptions& options, PluginHost& host) {
+  PlanOptions each = options;
+  each.usual = false;  // what other stages take stands beside the plan
+  each.name_budget = false;
+  Result<PlanningSession> session = open_for_trials(each, host);
+  if (!session) return session.error();
+  return JointPlanner(host, std::move(*session)).run();
+}
+
+}  // namespace meshwright::host

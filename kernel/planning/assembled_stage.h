@@ -1,0 +1,23 @@
+// The plan of a stage, put together of what a short model does where it computes the same (split_ways.h): ops as many as a stage has, layouts and what runs again as the few that were searched for have them.
+#pragma once
+
+#include <optional>
+
+#include "fitted_search.h"
+#include "pins.h"
+#include "split_ways.h"
+
+namespace meshwright {
+
+struct StageRecipe {
+  const SplitWays& ways;
+  std::size_t faster = 0, smaller = 0;  // of these: the last ops of the stage go the faster one, the first ones the smaller
+  double part = 1;                      // of its ops the faster one, at first
+};
+
+// Within the budget: with fewer ops that go the faster way, where that is needed, and more, where there is room. What the short model does not say (how what another stage sends arrives) is searched for. Nothing
+// where all of it the smaller way does not fit, or the choices do not fit together. Errors: those of building and lowering.
+Result<std::optional<FittedPlan>> assemble_stage(const PlanningContext& stage, const FittedSolver& solver, const std::vector<Pin>& pins, const ModelAnalysis& short_model, const AlikeNames& alike,
+                                                 const StageRecipe& recipe, std::int64_t budget);
+
+}  // namespace meshwright

@@ -1,0 +1,82 @@
+// Cuts of a line of units into the stages of a pipeline, by what units take in the ways that are known to split them (split_ways.h): each stage takes the way that is fastest within its memory, or a mixture of
+// two where neither fits as well. All of it is an estimate, to say which plans are worth making; those say what is so.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "meshwright/schedule.h"
+#include "model_units.h"
+#include "unit_costs.h"
+
+namespace meshwright {
+
+struct StageCost {
+  std::size_t mesh = 0;  // index of what was added
+  double forward_seconds = 0, input_gradient_seconds = 0, weight_gradient_seconds = 0, update_seconds = 0;
+  double bytes = 0;
+  double price = 0;      // seconds of a step for which one byte less would be given: 0 where memory does not bind
+  std::size_t faster = 0, smaller = 0;  // the ways, in the order in which they were added
+  double part = 1;       // of the stage goes the faster one
+
+  [[nodiscard]] double backward_seconds() const { return input_gradient_seconds + weight_gradient_seconds; }
+  // Of a step of so many microbatches, without waiting.
+  [[nodiscard]] double step_seconds(double microbatches) const { return microbatches * (forward_seconds + backward_seconds()) + update_seconds; }
+};
+
+// A cut into the positions of a schedule.
+struct LineCut {
+  std::vector<std::size_t> ends;  // by position: the unit behind its last one
+  std::vector<StageCost> stages;  // by position
+  double step_seconds = 0;        // estimated
+};
+
+class StageLine {
+ public:
+  // `units` of the whole model, which outlive it; how many microbatches a step has.
+  StageLine(const ModelUnits& units, std::int64_t microbatches) : units_(units), microbatches_(static_cast<double>(microbatches)) {}
+
+  // A way to split units by the mesh of that index. They are numbered as they come.
+  void add_way(std::size_t mesh, const std::vector<UnitCost>& by_kind);
+
+  // What units [from, to) take in one stage within so many bytes; nothing where no way fits.
+  [[nodiscard]] std::optional<StageCost> stage(std::size_t from, std::size_t to, double in_flight, double bytes) const;
+
+  // The cut whose longest stage is shortest, with as many units as fit into each. `bytes` of a device's memory is divided evenly among the positions that share it; `hop_seconds`: from one stage to the next. Nothing
+  // where none fits.
+  [[nodiscard]] std::optional<LineCut> cut(const PipelineSchedule& schedule, double bytes, double hop_seconds) const;
+  // Moved unit by unit as long as the schedule's step becomes shorter.
+  [[nodiscard]] LineCut moved(LineCut cut, const PipelineSchedule& schedule, double bytes, double hop_seconds) const;
+
+  // Multiplies the seconds of units [from, to): what plans say of them.
+  void correct(std::size_t from, std::size_t to, double factor);
+
+  [[nodiscard]] std::size_t size() const { return units_.units.size(); }
+
+ private:
+  struct Way {
+    std::size_t mesh = 0;
+    std::vector<UnitCost> by_kind;
+    std::vector<UnitCost> before;  // sums of the units before each; of passing bytes 0
+  };
+
+  void sum_up(Way& way) const;
+  [[nodiscard]] UnitCost sum(const Way& way, std::size_t from, std::size_t to) const;
+  [[nodiscard]] std::optional<std::vector<std::size_t>> fill(const PipelineSchedule& schedule, std::span<const double> in_flight, double bytes, double longest) const;
+  [[nodiscard]] std::optional<LineCut> estimate(const PipelineSchedule& schedule, std::vector<std::size_t> ends, std::span<const double> in_flight, double bytes, double hop_seconds) const;
+
+  const ModelUnits& units_;
+  const double microbatches_;
+  std::vector<Way> ways_;
+  std::vector<double> factors_;  // by unit; empty: all 1
+};
+
+// Of one stage: each microbatch's forward and backward before the next one's.
+PipelineSchedule one_stage(std::int64_t microbatches);
+
+// By position of a schedule, of how many microbatches it holds something at most.
+std::vector<double> in_flight_by_position(const PipelineSchedule& schedule);
+
+}  // namespace meshwright

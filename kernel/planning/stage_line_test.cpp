@@ -1,0 +1,141 @@
+#include "stage_line.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <random>
+
+namespace meshwright {
+namespace {
+
+// Units in kinds of three, and ways that take longer the less they hold.
+struct DrawnLine {
+  ModelUnits units;
+  std::vector<std::vector<UnitCost>> ways;
+};
+
+DrawnLine draw(std::mt19937& random, std::size_t count) {
+  const auto number = [&](int least, int most) { return static_cast<double>(std::uniform_int_distribution(least, most)(random)); };
+  DrawnLine made;
+  made.units.kinds = 3;
+  for (std::uint32_t u = 0; u < count; ++u) made.units.units.push_back({u, u + 1, static_cast<std::uint32_t>(number(0, 2)), 0});
+  for (int way = 0; way < 3; ++way) {
+    std::vector<UnitCost>& kinds = made.ways.emplace_back();
+    for (std::uint32_t kind = 0; kind < 3; ++kind) {
+      UnitCost cost;
+      cost.forward_seconds = number(1, 9) + way;
+      cost.input_gradient_seconds = number(1, 9);
+      cost.weight_gradient_seconds = number(1, 9);
+      cost.update_seconds = number(0, 3);
+      cost.resident_bytes = number(5, 9);
+      cost.saved_bytes = 8 - 3 * way;
+      cost.passing_bytes = number(0, 3);
+      kinds.push_back(cost);
+    }
+  }
+  return made;
+}
+
+StageLine line_of(const DrawnLine& drawn, std::int64_t microbatches) {
+  StageLine line(drawn.units, microbatches);
+  for (const std::vector<UnitCost>& way : drawn.ways) line.add_way(0, way);
+  return line;
+}
+
+// Each stage runs one forward and one backward by turns, as soon as it has begun as many as there are stages behind it.
+PipelineSchedule alternating(std::uint32_t stages, std::uint32_t microbatches) {
+  PipelineSchedule schedule{{stages, 1, microbatches}, {}, {}};
+  for (std::uint32_t stage = 0; stage < stages; ++stage) {
+    schedule.positions.push_back(stage);
+    std::vector<PipelineEvent>& order = schedule.order.emplace_back();
+    std::uint32_t forward = 0;
+    for (std::uint32_t backward = 0; backward < microbatches; ++backward) {
+      while (forward < microbatches && forward < backward + stages - stage) order.push_back({PipelineEventKind::forward, 0, forward++});
+      order.push_back({PipelineEventKind::backward, 0, backward});
+    }
+  }
+  return schedule;
+}
+
+// The least longest stage of all cuts; infinite where none fits.
+double least_longest(const StageLine& line, const PipelineSchedule& schedule, double bytes) {
+  const std::vector<double> in_flight = in_flight_by_position(schedule);
+  const double never = std::numeric_limits<double>::infinity();
+  const std::function<double(std::size_t, std::size_t)> best = [&](std::size_t position, std::size_t from) {
+    if (position == in_flight.size()) return from == line.size() ? 0.0 : never;
+    double least = never;
+    for (std::size_t to = from + 1; to <= line.size(); ++to) {
+      const std::optional<StageCost> cost = line.stage(from, to, in_flight[position], bytes);
+      if (cost) least = std::min(least, std::max(cost->step_seconds(schedule.shape.microbatches), best(position + 1, to)));
+    }
+    return least;
+  };
+  return best(0, 0);
+}
+
+TEST(StageLine, CutsSoThatTheLongestStageIsShortest) {
+  std::mt19937 random(7);
+  int fitting = 0, unfit = 0;
+  for (int i = 0; i < 60; ++i) {
+    const DrawnLine drawn = draw(random, 8);
+    const StageLine line = line_of(drawn, 6);
+    const PipelineSchedule schedule = alternating(3, 6);
+    const double bytes = static_cast<double>(std::uniform_int_distribution(22, 80)(random));
+    const double least = least_longest(line, schedule, bytes);
+    const std::optional<LineCut> cut = line.cut(schedule, bytes, 0);
+    ASSERT_EQ(cut.has_value(), std::isfinite(least)) << i;
+    ++(cut ? fitting : unfit);
+    if (!cut) continue;
+    double longest = 0;
+    for (const StageCost& stage : cut->stages) {
+      longest = std::max(longest, stage.step_seconds(6));
+      EXPECT_LE(stage.bytes, bytes + 1e-9);
+    }
+    EXPECT_NEAR(longest, least, 1e-6 * least) << i;
+    const LineCut moved = line.moved(*cut, schedule, bytes, 0);
+    EXPECT_LE(moved.step_seconds, cut->step_seconds);
+  }
+  EXPECT_GT(fitting, 20);
+  EXPECT_GT(unfit, 5);
+}
+
+// Between two ways that fit and do not, part of the stage goes the faster one, up to the last byte.
+TEST(StageLine, MixesWaysWhereMemoryBinds) {
+  DrawnLine drawn;
+  drawn.units.kinds = 1;
+  for (std::uint32_t u = 0; u < 4; ++u) drawn.units.units.push_back({u, u + 1, 0, 0});
+  UnitCost fast, small;
+  fast.forward_seconds = 1, fast.saved_bytes = 10;
+  small.forward_seconds = 2, small.saved_bytes = 4;
+  drawn.ways = {{fast}, {small}};
+  const StageLine line = line_of(drawn, 1);
+  const std::optional<StageCost> cost = line.stage(0, 4, 2, 56);  // 80 bytes the one way, 32 the other
+  ASSERT_TRUE(cost);
+  EXPECT_DOUBLE_EQ(cost->part, 0.5);
+  EXPECT_DOUBLE_EQ(cost->forward_seconds, 6);
+  EXPECT_DOUBLE_EQ(cost->bytes, 56);
+  EXPECT_DOUBLE_EQ(cost->price, 4.0 / 48);
+  EXPECT_FALSE(line.stage(0, 4, 2, 31));
+  EXPECT_DOUBLE_EQ(line.stage(0, 4, 2, 80)->forward_seconds, 4);
+}
+
+TEST(StageLine, WaitsForCommunicationThatTakesLonger) {
+  DrawnLine drawn;
+  drawn.units.kinds = 1;
+  drawn.units.units.push_back({0, 1, 0, 0});
+  UnitCost cost;
+  cost.forward_seconds = 1, cost.input_gradient_seconds = 1, cost.weight_gradient_seconds = 1, cost.update_seconds = 1;
+  cost.forward_beside_seconds = 3, cost.backward_beside_seconds = 5, cost.last_beside_seconds = 9;
+  drawn.ways = {{cost}};
+  const std::optional<StageCost> stage = line_of(drawn, 2).stage(0, 1, 1, 100);
+  ASSERT_TRUE(stage);
+  EXPECT_DOUBLE_EQ(stage->forward_seconds, 3);
+  EXPECT_DOUBLE_EQ(stage->backward_seconds(), 5);
+  EXPECT_DOUBLE_EQ(stage->update_seconds, 1 + 4);
+}
+
+}  // namespace
+}  // namespace meshwright
