@@ -30,22 +30,13 @@ constexpr double kLessMemory = 0.93;       // where that did not fit
 constexpr int kMostPrices = 6;             // of bytes, until something fits
 constexpr double kPriceStep = 4;           // from one to the next
 constexpr double kPricesInTwo = 2;         // so many prices between one and its double are told apart
-constexpr int kRoundsOfPrices = 3;             // of ways by what memory is worth in the cut that was found
+constexpr int kRoundsOfPrices = 3;         // of ways by what memory is worth in the cut that was found
 constexpr double kWorthRounds = 1.1;       // over the best estimate
 constexpr double kNearMesh = 1.3;          // over the fastest one: others get no ways that hold less
 constexpr std::uint32_t kMostChunks = 8;
 constexpr double kTicksApart = 1e-9;       // of floors, which are sums in another order than the simulation's
-constexpr std::size_t kMostNodes = 600;    // of a model whose stages are searched for, each in itself; those of larger ones are put together
 constexpr const char* kNoSmallWay = "no way to split it that was found holds so little";
 constexpr double kNothing = std::numeric_limits<double>::infinity();
-
-// Two microbatches in flight, where there are several.
-std::string measured_order(std::int64_t microbatches) {
-  if (microbatches == 1) return "";
-  std::string text = "F0";
-  for (std::int64_t i = 1; i < microbatches; ++i) text += " F" + std::to_string(i) + " B" + std::to_string(i - 1);
-  return text + " B" + std::to_string(microbatches - 1);
-}
 
 }  // namespace
 
@@ -57,7 +48,9 @@ class JointStages::Impl {
     Result<ModelUnits> units = model_units(context_);
     if (!units) return units.error();
     units_ = std::move(*units);
-    Result<ShortModel> model = short_model(context_, units_);
+    if (const Result<std::vector<std::int64_t>> shape = parse_mesh_shape(request_.mesh); !request_.mesh.empty() && !shape) return shape.error();
+    // Pins may be of any layer.
+    Result<ShortModel> model = request_.pins.empty() ? short_model(context_, units_) : ShortModel{context_.graph(), units_};
     if (!model) return model.error();
     short_ = std::move(*model);
     alike_nodes_ = alike_nodes(units_, short_);
@@ -80,7 +73,7 @@ class JointStages::Impl {
 
   [[nodiscard]] const std::vector<std::string>& left_out() const { return left_out_; }
 
-  [[nodiscard]] bool is_small() const { return units_.bound.size() <= kMostNodes; }
+  [[nodiscard]] bool is_small() const { return std::ssize(units_.bound) <= request_.most_searched_ops; }
 
   Status settle(StageTrial& trial) {
     Found& here = found(trial.choice);
@@ -188,23 +181,17 @@ class JointStages::Impl {
 
   Status try_pair(const Pair& pair) {
     const auto stages = static_cast<std::uint32_t>(pair.stages);
+    const auto refused = [&](std::string reason) {
+      refuse({stages, "", pair.microbatches}, std::move(reason));
+      return Status(Done{});
+    };
     const Result<Cluster> cluster = cluster_of_stage(request_.cluster, stages);
-    if (!cluster) {
-      refuse({stages, "", pair.microbatches}, cluster.error().message);
-      return Done{};
-    }
+    if (!cluster) return refused(cluster.error().message);
     const Result<Sized*> sized = sized_for(pair.microbatches);
-    if (!sized && sized.error().code != ErrorCode::bad_input) return sized.error();
-    if (!sized) {
-      refuse({stages, "", pair.microbatches}, sized.error().message);
-      return Done{};
-    }
+    if (!sized) return sized.error().code == ErrorCode::bad_input ? refused(sized.error().message) : Status(sized.error());
     const Result<Line*> line = make_line(**sized, *cluster, pair);
-    if (!line) return line.error();
-    if ((*line)->meshes.empty()) {
-      refuse({stages, "", pair.microbatches}, "no mesh of " + std::to_string(cluster->devices()) + " devices has a strategy for each op");
-      return Done{};
-    }
+    if (!line) return line.error().code == ErrorCode::bad_input ? refused(line.error().message) : Status(line.error());
+    if ((*line)->meshes.empty()) return refused("no mesh of " + std::to_string(cluster->devices()) + " devices has a strategy for each op");
     return try_schedules(**line, pair);
   }
 
@@ -232,7 +219,7 @@ class JointStages::Impl {
 
   Result<Line*> make_line(const Sized& sized, const Cluster& cluster, const Pair& pair) {
     auto made = std::make_unique<Line>(units_, pair.microbatches);
-    const SplitRequest request{context_of(sized), short_.units, request_.search, request_.pins, *sized.solver, sized.lower};
+    const SplitRequest request{context_of(sized), short_.units, request_.search, request_.pins, *sized.solver, sized.lower, !request_.solver.reads_model()};
     std::vector<LeastComputing> least(sized.model.graph->nodes.size(), kNoLeast);
     for (const auto& [shape, batch_first] : shapes_of(cluster)) {
       Result<std::optional<SplitWays>> ways = SplitWays::make(request, cluster, shape, batch_first);
@@ -429,19 +416,25 @@ class JointStages::Impl {
   [[nodiscard]] StageCutWish::Stage stage_wish(const Line& line, const StageCost& cost) const {
     const std::size_t mesh = cost.mesh;
     StageCutWish::Stage wish{to_string(line.meshes[mesh].mesh()), line.batch_first[mesh]};
-    const bool is_whole = short_.units.units.size() == units_.units.size();  // then nothing is known that a search does not find
-    if (!is_whole) {
+    if (can_assemble()) {
       wish.assemble = [this, &line, mesh, cost](const PlanningContext& stage, const FittedSolver& solver, std::int64_t budget) {
         const StageRecipe recipe{line.meshes[mesh], line.numbers[cost.faster], line.numbers[cost.smaller], cost.part};
         return assemble_stage(stage, solver, request_.pins, line.sized->model, alike_, recipe, budget);
       };
     }
-    wish.searched = is_whole || is_small();
+    wish.searched = is_small();
     if (is_small()) {
       wish.mesh = request_.mesh;
       wish.batch_first = false;
     }
     return wish;
+  }
+
+  // Where the short model says what the whole could do, and no setting asks for what it does not know.
+  [[nodiscard]] bool can_assemble() const {
+    const Config& search = request_.search;
+    const bool is_whole = short_.units.units.size() == units_.units.size();
+    return !is_whole && !request_.solver.reads_model() && search.text("checkpoint") == "none" && search.text("recompute") != "blocks" && search.text("inputs") != "rows";
   }
 
   std::optional<StageCutWish> cut_again(Found& here) const {

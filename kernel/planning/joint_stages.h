@@ -36,6 +36,7 @@ struct JointStagesRequest {
   const std::vector<Pin>& pins;
   std::string mesh;         // of each stage; "": all that are worth trying
   std::int64_t budget_bytes = 0;
+  std::int64_t most_searched_ops = 0;  // of a model each of whose stages is searched for; those of larger ones are put together
   bool allow_coupling = false;  // of samples by ops that mix them (microbatches.h)
   std::vector<std::int64_t> stages, microbatches;  // ascending
   std::vector<std::string> schedules;
@@ -56,7 +57,7 @@ class JointStages {
   // What was not, in sentences.
   [[nodiscard]] const std::vector<std::string>& left_out() const;
 
-  // Whether the model is so small that each stage is searched for, on all meshes, and plans need not be as few as can be.
+  // Whether the model has so few ops that each stage is searched for, on all meshes, and plans need not be as few as can be.
   [[nodiscard]] bool is_small() const;
   // Of an estimated one, what it takes where a device's memory counts, if that was not looked at since even without it was no better than the best; it may be that nothing fits. Errors: those of solving and lowering.
   Status settle(StageTrial& trial);

@@ -73,6 +73,7 @@ class SplitWays::Impl {
   }
 
   Result<bool> add(double seconds_per_byte, double in_flight) {
+    if (!request_.prices) return false;
     if (may_run_again_ && !joint_) {
       if (Status status = make_joint(); !status) return status.error();
     }

@@ -25,6 +25,7 @@ struct SplitRequest {
   const std::vector<Pin>& pins;
   const FittedSolver& solver;
   const FittedSolver::Lower& lower;
+  bool prices = true;  // false: the solver reads the model, and knows of no price
 };
 
 struct SplitWay {
@@ -44,7 +45,7 @@ class SplitWays {
   [[nodiscard]] const Mesh& mesh() const;
   [[nodiscard]] const std::vector<SplitWay>& ways() const;    // the fastest first
 
-  // Adds the way whose step, with so many seconds for a byte on a device and `in_flight` microbatches' of what is saved, costs least; true if it is not known yet. Errors: as above.
+  // Adds the way whose step, with so many seconds for a byte on a device and `in_flight` microbatches' of what is saved, costs least; true if it is not known yet. None where there are no prices. Errors: as above.
   Result<bool> add(double seconds_per_byte, double in_flight);
   // Of a byte, so that all that the fastest way holds costs as much as its time.
   [[nodiscard]] double usual_price() const;

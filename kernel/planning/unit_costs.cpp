@@ -166,6 +166,13 @@ class UnitMeter {
 
 }  // namespace
 
+std::string measured_order(std::int64_t microbatches) {
+  if (microbatches == 1) return "";
+  std::string text = "F0";
+  for (std::int64_t i = 1; i < microbatches; ++i) text += " F" + std::to_string(i) + " B" + std::to_string(i - 1);
+  return text + " B" + std::to_string(microbatches - 1);
+}
+
 Result<std::vector<UnitCost>> unit_costs(const Plan& plan, const Program& program, const ModelUnits& units, const OpTable& ops, const CostProfile& profile) {
   return UnitMeter(plan, program, units).run(ops, profile);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "meshwright/cost.h"
@@ -30,7 +31,10 @@ struct UnitCost {
   [[nodiscard]] double backward_seconds() const { return input_gradient_seconds + weight_gradient_seconds; }
 };
 
-// By kind, the mean over the units of the kind. `program` is the finished one of `plan`, a plan of the model of these units, whose order has two microbatches in flight where there are several. Errors:
+// The order of microbatches in which units are measured (TrainingSettings::order): with two in flight, where there are several.
+std::string measured_order(std::int64_t microbatches);
+
+// By kind, the mean over the units of the kind. `program` is the finished one of `plan`, a plan of the model of these units in that order. Errors:
 // those of make_timeline.
 Result<std::vector<UnitCost>> unit_costs(const Plan& plan, const Program& program, const ModelUnits& units, const OpTable& ops, const CostProfile& profile);
 

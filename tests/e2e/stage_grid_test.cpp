@@ -180,6 +180,42 @@ TEST_F(StageGridCommand, AJointPlanFitsTheBudget) {
   EXPECT_THAT(refusal(joint("--memory-budget 1KiB"), 3), AllOf(HasSubstr("no plan fits, with any number of stages that was tried"), HasSubstr("\n  2 stages by ")));
 }
 
+struct AssembledCase {
+  const char* name;
+  const char* options;
+  bool one_stage = false;
+};
+void PrintTo(const AssembledCase& here, std::ostream* out) { *out << here.name; }
+
+class Assembled : public StageGridCommand, public testing::WithParamInterface<AssembledCase> {};
+
+// Stages that are put together of what two of the blocks do, as those of a large model are, compute what one device computes, in what was predicted to the byte.
+TEST_P(Assembled, ComputesWhatOneDeviceComputes) {
+  const std::string file = path("assembled.json");
+  const Json planned = json_of(run_program("plan " SOURCE_FOLDER "/tests/models/gpt2_deep_tiny.pt2 --cluster " TEST_FOLDER
+                                           "/slow8_far.toml --set search.step_rounds=0 --set search.sure=false --set 'search.inter=\"joint\"' --set inter.joint.most_searched_ops=0 --format json -o " +
+                                           file + " " + GetParam().options));
+  EXPECT_THAT(read(file), HasSubstr("equal parts of the model as a few of them were searched for"));
+  if (!GetParam().one_stage) return verify_and_simulate(file, planned, 8);
+  const Json verified = json_of(run_program("verify " + file + " --format json"));
+  EXPECT_TRUE(std::get<bool>(verified.find("equal")->value()));
+  EXPECT_EQ(integer(verified, "peak_bytes_measured"), integer(planned, "peak_bytes"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Plans, Assembled,
+                         testing::Values(AssembledCase{"Free", ""}, AssembledCase{"OneStage", "--set search.stages=1 --set train.microbatches=2", true}, AssembledCase{"FourStages", "--set search.stages=4 --set train.microbatches=8"},
+                                         AssembledCase{"Chunks", "--set search.stages=2 --set train.microbatches=4 --set 'search.schedule=\"interleaved\"'"},
+                                         AssembledCase{"TwoParts", "--set search.stages=2 --set train.microbatches=8 --set 'search.schedule=\"zb_v\"'"},
+                                         AssembledCase{"Tight", "--set search.stages=2 --set train.microbatches=4 --memory-budget 250KiB --set 'search.recompute=\"free\"'"}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_F(StageGridCommand, AJointSearchRefusesByName) {
+  EXPECT_THAT(refusal(joint("--mesh 2xz")), HasSubstr("mesh '2xz'"));
+  EXPECT_THAT(refusal(joint("--set 'pins.\"inner.transformer.h.1\"=\"stage 1\"'")), HasSubstr("chooses cuts by what few layers take"));
+  EXPECT_THAT(refusal(joint("--set 'search.batch_axes=\"5\"'")), HasSubstr("\"batch_axes\" in [search] names axis 5"));
+  EXPECT_THAT(refusal(joint("--set inter.joint.most_searched_ops=-1")), HasSubstr("must be at least 0"));
+}
+
 TEST_F(StageGridCommand, WhatIsGivenStaysInAJointSearch) {
   const Json given = json_of(run_program(joint("--set search.stages=2 --set 'search.schedule=\"gpipe\"' --set train.microbatches=4 --format json")));
   ASSERT_EQ(list(*given.find("stage_search"), "combinations").size(), 1U);

@@ -77,6 +77,9 @@ constexpr meshwright_config_key_v1 kManual[] = {
     {"cp", "integer", "", "1", "degree of context parallelism; only 1 so far"},
     {"ep", "integer", "", "1", "degree of expert parallelism; only 1 so far"},
 };
+constexpr meshwright_config_key_v1 kJoint[] = {
+    {"most_searched_ops", "integer", "ops", "600", "of inter = joint: the largest model each of whose stages is searched for; those of larger ones are put together of what few layers do"},
+};
 constexpr meshwright_config_key_v1 kEmit[] = {
     {"backend", "text", "", "\"text\"", "plugin that the plan is emitted for"},
     {"parameter_shard", "text", "", "\"parameter_shard\"", "pass that joins stored parameters to the computing"},
@@ -89,7 +92,7 @@ constexpr meshwright_config_key_v1 kPlugins[] = {
 
 constexpr HostSection kSections[] = {
     {"model", kModel}, {"cluster", kCluster}, {"search", kSearch},
-    {"train", kTrain}, {"inter.manual", kManual}, {"emit", kEmit}, {"plugins", kPlugins},
+    {"train", kTrain}, {"inter.manual", kManual}, {"inter.joint", kJoint}, {"emit", kEmit}, {"plugins", kPlugins},
 };
 
 constexpr std::string_view kPins = "pins";
@@ -205,6 +208,7 @@ Status read_microbatches(const ConfigTree& tree, HostConfig& config) {
 Status check_chosen_stages(const HostConfig& config, const std::string& inter) {
   const std::string& order = config.train.text("order");
   if (!order.empty()) return bad_input("\"order\" in [train] is of one stage, and \"inter\" in [search] is \"" + inter + "\", which has schedules of several; leave one out");
+  if (config.joint.integer("most_searched_ops") < 0) return bad_input("\"most_searched_ops\" in [inter.joint] must be at least 0");
   if (inter != "manual") return Done{};
   if (config.free_microbatches) return bad_input("\"microbatches\" in [train] is \"free\", which is not tried with inter = \"manual\"; give their number");
   for (const char* key : {"dp", "tp", "pp", "cp", "ep"}) {
@@ -361,7 +365,7 @@ Result<HostConfig> check_host_config(const ConfigTree& tree) {
   Config plugins;
   const std::initializer_list<std::pair<std::string_view, Config*>> targets = {
       {"model", &config.model}, {"cluster", &config.cluster}, {"search", &config.search},
-      {"train", &config.train}, {"inter.manual", &config.manual}, {"emit", &config.emit}, {"plugins", &plugins}};
+      {"train", &config.train}, {"inter.manual", &config.manual}, {"inter.joint", &config.joint}, {"emit", &config.emit}, {"plugins", &plugins}};
   for (const auto& [name, target] : targets) {
     Result<Config> section = check_section(tree, name, schema_named(name));
     if (!section) return section.error();

@@ -35,6 +35,7 @@ struct HostConfig {
   bool free_microbatches = false;
   GivenKeys given;
   Config manual;   // [inter.manual]
+  Config joint;    // [inter.joint]
   Config emit;
   std::vector<std::string> plugin_paths;         // resolved likewise
   std::map<std::string, std::string> op_family;  // [ops]: op name -> id of the family that shall serve it

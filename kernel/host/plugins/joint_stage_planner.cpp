@@ -1,11 +1,13 @@
 #include "plugins/joint_stage_planner.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "joint_stages.h"
 #include "plugins/stage_trials.h"
+#include "stage_balance.h"
 #include "stopwatch.h"
 
 namespace meshwright::host {
@@ -19,7 +21,8 @@ struct PlanEffort {
   int most = 3;
   double doubt = 1;
 };
-constexpr PlanEffort kOfSmall{16, 1.2}, kOfLarge{3, 1};
+constexpr PlanEffort kOfTiny{40, 1.3}, kOfSmall{6, 1.1}, kOfLarge{3, 1};
+constexpr std::size_t kMostTinyOps = 400;  // what stands at the ends of so small a model is much of it, and estimates are the less exact
 
 
 class JointPlanner {
@@ -39,6 +42,7 @@ class JointPlanner {
                                      config_.pins,
                                      session.mesh(),
                                      session.budget_bytes(),
+                                     config_.joint.integer("most_searched_ops"),
                                      config_.train.text("batch_coupling") == "allow",
                                      sizes->stages,
                                      sizes->microbatches,
@@ -60,7 +64,8 @@ class JointPlanner {
 
  private:
   Status plan_best(JointStages& joint) {
-    const PlanEffort effort = joint.is_small() ? kOfSmall : kOfLarge;
+    const bool is_tiny = trials_.session().context().graph().nodes.size() <= kMostTinyOps;
+    const PlanEffort effort = !joint.is_small() ? kOfLarge : is_tiny ? kOfTiny : kOfSmall;
     for (int planned = 0; planned < effort.most;) {
       StageTrial* next = most_promising(effort.doubt);
       if (next == nullptr) break;
@@ -103,6 +108,10 @@ class JointPlanner {
 }  // namespace
 
 Result<PlanOutcome> plan_joint_stages(const PlanOptions& options, PluginHost& host) {
+  const std::vector<Pin>& pins = host.config().pins;
+  if (const auto pin = std::ranges::find_if(pins, is_of_stage); pin != pins.end()) {
+    return bad_input(pin->where + " says in which stage a module is, and inter = \"joint\" in [search] chooses cuts by what few layers take; leave one out, or take inter = \"grid\"");
+  }
   PlanOptions each = options;
   each.usual = false;  // what other stages take stands beside the plan
   each.name_budget = false;
