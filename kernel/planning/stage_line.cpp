@@ -14,32 +14,11 @@ constexpr int kHalvings = 40;   // of the range in which the longest stage is lo
 constexpr int kMostMoves = 64;  // of one unit from a stage to the next
 constexpr double kShorter = 1 - 1e-9;
 
-UnitCost operator+(UnitCost one, const UnitCost& other) {
-  one.forward_seconds += other.forward_seconds;
-  one.input_gradient_seconds += other.input_gradient_seconds;
-  one.weight_gradient_seconds += other.weight_gradient_seconds;
-  one.update_seconds += other.update_seconds;
-  one.forward_beside_seconds += other.forward_beside_seconds;
-  one.backward_beside_seconds += other.backward_beside_seconds;
-  one.last_beside_seconds += other.last_beside_seconds;
-  one.wait_seconds += other.wait_seconds;
-  one.resident_bytes += other.resident_bytes;
-  one.saved_bytes += other.saved_bytes;
-  return one;
-}
-
-UnitCost with_seconds(UnitCost cost, double factor) {
-  for (double* seconds : {&cost.forward_seconds, &cost.input_gradient_seconds, &cost.weight_gradient_seconds, &cost.update_seconds, &cost.forward_beside_seconds, &cost.backward_beside_seconds, &cost.last_beside_seconds, &cost.wait_seconds}) {
-    *seconds *= factor;
-  }
-  return cost;
-}
-
-UnitCost operator-(const UnitCost& one, UnitCost other) {
-  other = with_seconds(other, -1);
-  other.resident_bytes *= -1;
-  other.saved_bytes *= -1;
-  return one + other;
+UnitCost with_seconds(const UnitCost& cost, double factor) {
+  UnitCost made = cost * factor;
+  made.resident_bytes = cost.resident_bytes;
+  made.saved_bytes = cost.saved_bytes;
+  return made;
 }
 
 double bytes_of(const UnitCost& cost, double in_flight) { return cost.resident_bytes + in_flight * cost.saved_bytes + cost.passing_bytes; }
@@ -101,7 +80,7 @@ void StageLine::correct(std::size_t from, std::size_t to, double factor) {
 }
 
 UnitCost StageLine::sum(const Way& way, std::size_t from, std::size_t to) const {
-  UnitCost cost = way.before[to] - way.before[from];
+  UnitCost cost = way.before[to] + way.before[from] * -1;
   for (std::size_t u = from; u < to; ++u) cost.passing_bytes = std::max(cost.passing_bytes, way.by_kind[units_.units[u].kind].passing_bytes);
   return cost;
 }

@@ -13,6 +13,9 @@ namespace meshwright {
 
 namespace {
 
+constexpr double UnitCost::*kSums[] = {&UnitCost::forward_seconds,         &UnitCost::input_gradient_seconds,  &UnitCost::weight_gradient_seconds, &UnitCost::update_seconds, &UnitCost::forward_beside_seconds,
+                                       &UnitCost::backward_beside_seconds, &UnitCost::last_beside_seconds, &UnitCost::wait_seconds,            &UnitCost::resident_bytes, &UnitCost::saved_bytes};
+
 class UnitMeter {
  public:
   UnitMeter(const Plan& plan, const Program& program, const ModelUnits& units) : plan_(plan), program_(program), units_(units), unit_of_node_(unit_of_nodes(plan.graph(), units)), costs_(units.units.size()) {
@@ -137,19 +140,7 @@ class UnitMeter {
     for (const ModelUnit& unit : units_.units) ++count[unit.kind];
     for (std::size_t u = 0; u < costs_.size(); ++u) {
       const std::uint32_t kind = units_.units[u].kind;
-      UnitCost& to = mean[kind];
-      const UnitCost& from = costs_[u];
-      to.forward_seconds += from.forward_seconds / count[kind];
-      to.input_gradient_seconds += from.input_gradient_seconds / count[kind];
-      to.weight_gradient_seconds += from.weight_gradient_seconds / count[kind];
-      to.update_seconds += from.update_seconds / count[kind];
-      to.forward_beside_seconds += from.forward_beside_seconds / count[kind];
-      to.backward_beside_seconds += from.backward_beside_seconds / count[kind];
-      to.last_beside_seconds += from.last_beside_seconds / count[kind];
-      to.wait_seconds += from.wait_seconds / count[kind];
-      to.resident_bytes += from.resident_bytes / count[kind];
-      to.saved_bytes += from.saved_bytes / count[kind];
-      to.passing_bytes = std::max(to.passing_bytes, from.passing_bytes);
+      mean[kind] = mean[kind] + costs_[u] * (1 / count[kind]);
     }
     return mean;
   }
@@ -165,6 +156,17 @@ class UnitMeter {
 };
 
 }  // namespace
+
+UnitCost operator+(UnitCost one, const UnitCost& other) {
+  for (double UnitCost::*figure : kSums) one.*figure += other.*figure;
+  one.passing_bytes = std::max(one.passing_bytes, other.passing_bytes);
+  return one;
+}
+
+UnitCost operator*(UnitCost cost, double factor) {
+  for (double UnitCost::*figure : kSums) cost.*figure *= factor;
+  return cost;
+}
 
 std::string measured_order(std::int64_t microbatches) {
   if (microbatches == 1) return "";

@@ -31,6 +31,11 @@ struct UnitCost {
   [[nodiscard]] double backward_seconds() const { return input_gradient_seconds + weight_gradient_seconds; }
 };
 
+// Of several units: the sums, but of what passes the most.
+UnitCost operator+(UnitCost one, const UnitCost& other);
+// So many times, but for what passes.
+UnitCost operator*(UnitCost cost, double factor);
+
 // The order of microbatches in which units are measured (TrainingSettings::order): with two in flight, where there are several.
 std::string measured_order(std::int64_t microbatches);
 
