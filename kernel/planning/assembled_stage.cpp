@@ -13,7 +13,7 @@ namespace meshwright {
 namespace {
 
 constexpr int kMostTries = 4;          // of how many ops go the faster way
-constexpr double kNearEnough = 0.05;   // of the ops: no further try is worth it
+constexpr double kNearEnoughPart = 0.05;// of the ops: no further try is worth it
 
 class Assembler {
  public:
@@ -25,7 +25,7 @@ class Assembler {
     std::optional<FittedPlan> best;
     double fits = -1, above = 2;  // parts: the most that fits, the least that does not
     double part = recipe_.faster == recipe_.smaller ? 0 : recipe_.part;
-    for (int i = 0; i < kMostTries && above - fits > kNearEnough; ++i) {
+    for (int i = 0; i < kMostTries && above - fits > kNearEnoughPart; ++i) {
       Result<std::optional<FittedPlan>> made = make(part, budget);
       if (!made) return made;
       if (!*made) return best;

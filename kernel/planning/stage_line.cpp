@@ -10,8 +10,8 @@ namespace meshwright {
 
 namespace {
 
-constexpr int kHalvings = 40;   // of the range in which the longest stage is looked for
-constexpr int kMostMoves = 64;  // of one unit from a stage to the next
+constexpr int kHalvingsOfPace = 40;   // of the range in which the longest stage is looked for
+constexpr int kMostUnitMoves = 64;  // of one unit from a stage to the next
 constexpr double kShorter = 1 - 1e-9;
 
 UnitCost with_seconds(const UnitCost& cost, double factor) {
@@ -164,7 +164,7 @@ std::optional<LineCut> StageLine::cut(const PipelineSchedule& schedule, double b
   std::optional<std::vector<std::size_t>> ends = fill(schedule, in_flight, bytes, most);
   if (!ends) return std::nullopt;
   double least = 0;
-  for (int i = 0; i < kHalvings; ++i) {
+  for (int i = 0; i < kHalvingsOfPace; ++i) {
     const double middle = least + (most - least) / 2;
     std::optional<std::vector<std::size_t>> found = fill(schedule, in_flight, bytes, middle);
     (found ? most : least) = middle;
@@ -176,7 +176,7 @@ std::optional<LineCut> StageLine::cut(const PipelineSchedule& schedule, double b
 LineCut StageLine::moved(LineCut cut, const PipelineSchedule& schedule, double bytes, double hop_seconds) const {
   bytes /= schedule.shape.chunks;
   const std::vector<double> in_flight = in_flight_by_position(schedule);
-  for (int move = 0; move < kMostMoves; ++move) {
+  for (int move = 0; move < kMostUnitMoves; ++move) {
     std::optional<LineCut> better;
     for (std::size_t border = 0; border + 1 < cut.ends.size(); ++border) {
       for (const int by : {-1, 1}) {
