@@ -112,9 +112,7 @@ Result<PlanOutcome> plan_joint_stages(const PlanOptions& options, PluginHost& ho
   if (const auto pin = std::ranges::find_if(pins, is_of_stage); pin != pins.end()) {
     return bad_input(pin->where + " says in which stage a module is, and inter = \"joint\" in [search] chooses cuts by what few layers take; leave one out, or take inter = \"grid\"");
   }
-  PlanOptions each = options;
-  each.usual = false;  // what other stages take stands beside the plan
-  each.name_budget = false;
+  const PlanOptions each = for_trials(options);
   Result<PlanningSession> session = open_for_trials(each, host);
   if (!session) return session.error();
   return JointPlanner(host, std::move(*session)).run();

@@ -112,9 +112,7 @@ class GridPlanner {
 }  // namespace
 
 Result<PlanOutcome> plan_stage_grid(const PlanOptions& options, PluginHost& host) {
-  PlanOptions each = options;
-  each.usual = false;  // what other stages take stands beside the plan
-  each.name_budget = false;
+  const PlanOptions each = for_trials(options);
   Result<PlanningSession> session = open_for_trials(each, host);
   if (!session) return session.error();
   return GridPlanner(host, std::move(*session)).run();

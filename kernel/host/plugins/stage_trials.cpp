@@ -20,6 +20,12 @@ std::vector<std::int64_t> divisors_of(std::int64_t number, std::int64_t most) {
 
 }  // namespace
 
+PlanOptions for_trials(PlanOptions options) {
+  options.usual = false;
+  options.name_budget = false;
+  return options;
+}
+
 Result<PlanningSession> open_for_trials(const PlanOptions& options, PluginHost& host) {
   const std::string chooses = " is of plans of one stage, and inter = \"" + host.config().search.text("inter") + "\" in [search] chooses their number; leave one out";
   if (!options.known.empty()) return bad_input("--known " + options.known + chooses);

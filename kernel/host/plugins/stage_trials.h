@@ -12,6 +12,9 @@
 
 namespace meshwright::host {
 
+// Of each of them: a plan is set beside no usual one, since what other stages take stands there, and a refusal tries no budgets.
+PlanOptions for_trials(PlanOptions options);
+
 // A session for plans that stand beside each other. Errors: bad_input for options that are of one plan's search; those of opening.
 Result<PlanningSession> open_for_trials(const PlanOptions& options, PluginHost& host);
 
