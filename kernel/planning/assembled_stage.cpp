@@ -12,8 +12,9 @@ namespace meshwright {
 
 namespace {
 
-constexpr int kMostTries = 4;          // of how many ops go the faster way
+constexpr int kMostTries = 4;             // of how many ops go the faster way
 constexpr double kNearEnoughPart = 0.05;  // of the ops: no further try is worth it
+constexpr double kPrudent = 0.9;          // of the room that there seems to be
 
 class Assembler {
  public:
@@ -24,25 +25,31 @@ class Assembler {
     if (Status status = read_ways(); !status) return status.error();
     std::optional<FittedPlan> best;
     double fits = -1, above = 2;  // parts: the most that fits, the least that does not
-    double part = recipe_.faster == recipe_.smaller ? 0 : recipe_.part;
+    const bool is_mixture = recipe_.faster != recipe_.smaller;
+    double part = is_mixture ? recipe_.part : 0;
     for (int i = 0; i < kMostTries && above - fits > kNearEnoughPart; ++i) {
       Result<std::optional<FittedPlan>> made = make(part, budget);
       if (!made) return made;
       if (!*made) return best;
-      const bool is_within = (*made)->no_program.empty() && solver_.excess_bytes((*made)->plan, budget) <= 0;
+      const bool has_program = (*made)->no_program.empty();
+      const auto room = -static_cast<double>(solver_.excess_bytes((*made)->plan, budget));
+      const bool is_within = has_program && room >= 0;
       if (is_within && (!best || (*made)->plan.step_seconds < best->plan.step_seconds)) best = std::move(*made);
       (is_within ? fits : above) = part;
-      if (recipe_.faster == recipe_.smaller || (is_within && part >= 1) || (!is_within && part <= 0)) break;
-      part = next_part(fits, above, part);
+      if (!is_mixture || (is_within ? part >= 1 : part <= 0)) break;
+      const double room_part = has_program && recipe_.part_bytes > 0 ? room / recipe_.part_bytes : is_within ? 0 : -part / 2;
+      if (is_within && room_part < kNearEnoughPart) break;
+      part = next_part(fits, above, part, room_part);
     }
     return best;
   }
 
  private:
-  // Small steps up while all fits, and larger ones down, until it is known on both sides.
-  static double next_part(double fits, double above, double part) {
-    if (fits < 0) return part > 0.1 ? part / 2 : 0;
-    return above > 1 ? std::min(part + 0.1, 1.0) : (fits + above) / 2;
+  // As much more, or less, as the room is for, between the most that fits and the least that does not.
+  static double next_part(double fits, double above, double part, double room_part) {
+    const double next = room_part > 0 ? part + kPrudent * room_part : part + std::min(room_part / kPrudent, -kNearEnoughPart);
+    if (next <= fits || next >= above) return (fits + above) / 2;
+    return std::clamp(next, 0.0, 1.0);
   }
 
   [[nodiscard]] const SplitWay& way(std::size_t number) const { return recipe_.ways.ways()[number]; }

@@ -13,6 +13,7 @@ struct StageRecipe {
   const SplitWays& ways;
   std::size_t faster = 0, smaller = 0;  // of these: the last ops of the stage go the faster one, the first ones the smaller
   double part = 1;                      // of its ops the faster one, at first
+  double part_bytes = 0;                // what a device would hold more if all of the stage and not none of it went the faster one, as far as is known; 0: both are the same
 };
 
 // Within the budget: with fewer ops that go the faster way, where that is needed, and more, where there is room. What the short model does not say (how what another stage sends arrives) is searched for. Nothing

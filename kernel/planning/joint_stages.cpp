@@ -418,10 +418,11 @@ class JointStages::Impl {
     StageCutWish::Stage wish{to_string(line.meshes[mesh].mesh()), line.batch_first[mesh]};
     if (can_assemble()) {
       wish.assemble = [this, &line, mesh, cost](const PlanningContext& stage, const FittedSolver& solver, std::int64_t budget) {
-        const StageRecipe recipe{line.meshes[mesh], line.numbers[cost.faster], line.numbers[cost.smaller], cost.part};
+        const StageRecipe recipe{line.meshes[mesh], line.numbers[cost.faster], line.numbers[cost.smaller], cost.part, cost.part_bytes};
         return assemble_stage(stage, solver, request_.pins, line.sized->model, alike_, recipe, budget);
       };
     }
+    wish.bytes = cost.bytes;
     wish.searched = is_small();
     if (is_small()) {
       wish.mesh = request_.mesh;

@@ -261,7 +261,7 @@ class PipelinePlanner {
     find_batches(request_.context.model, cut->boundaries);
     const Result<std::vector<std::vector<Pin>>> pins = pins_by_stage(request_.pins, *cut);
     if (!pins) return pins.error();
-    std::vector<std::int64_t> budgets(stages_, request_.budget_bytes);
+    std::vector<std::int64_t> budgets = first_budgets();
     for (int round = 0;; ++round) {
       Result<Trial> trial = try_budgets(*cut, *pins, budgets);
       if (!trial || !trial->plan) return trial;
@@ -271,6 +271,19 @@ class PipelinePlanner {
       return Trial{{}, {}, *over, "the stages that share devices do not fit into " + size_text(request_.budget_bytes) + " per device together: those of stage " + std::to_string(*over) + " hold " +
                                   size_text(trial->plan->peak_bytes[groups_[*over]])};
     }
+  }
+
+  // All that a device may hold, but for stages that share it and of which somebody says what they will hold: they get such parts of it.
+  [[nodiscard]] std::vector<std::int64_t> first_budgets() const {
+    std::vector<std::int64_t> budgets(stages_, request_.budget_bytes);
+    if (wishes_.empty()) return budgets;
+    std::vector<double> sums(stages_, 0);  // by group
+    for (std::uint32_t stage = 0; stage < stages_; ++stage) sums[groups_[stage]] += wishes_[stage].bytes;
+    for (std::uint32_t stage = 0; stage < stages_; ++stage) {
+      const double sum = sums[groups_[stage]];
+      if (sum > 0) budgets[stage] = static_cast<std::int64_t>(static_cast<double>(request_.budget_bytes) * wishes_[stage].bytes / sum);
+    }
+    return budgets;
   }
 
   // Of what a device may hold, each of the stages that share it gets a part as large as what it holds now; what they hold together is no more than the parts. A stage of a group whose

@@ -19,6 +19,7 @@ struct StageCutWish {
   struct Stage {
     std::string mesh;             // "2x4"
     bool batch_first = false;     // its first axis only ever shards the batch
+    double bytes = 0;             // what a device is expected to hold of it: stages that share devices divide their memory so
     StageAssembler assemble = {};  // null: nothing is known
     bool searched = true;          // false: what cannot be assembled so that it fits is not searched for
 

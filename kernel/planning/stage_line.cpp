@@ -26,14 +26,14 @@ double bytes_of(const UnitCost& cost, double in_flight) { return cost.resident_b
 // Communication that takes longer than the computing beside it makes that longer; that of the last backward is waited for before the updates.
 StageCost stage_of(std::size_t way, std::size_t mesh, const UnitCost& cost, double bytes) {
   const double waits = std::max(cost.backward_beside_seconds - cost.backward_seconds(), 0.0), last = std::max(cost.last_beside_seconds - cost.backward_seconds() - waits, cost.wait_seconds);
-  return {mesh, std::max(cost.forward_seconds, cost.forward_beside_seconds), cost.input_gradient_seconds + waits, cost.weight_gradient_seconds, cost.update_seconds + last, bytes, 0, way, way, 1};
+  return {mesh, std::max(cost.forward_seconds, cost.forward_beside_seconds), cost.input_gradient_seconds + waits, cost.weight_gradient_seconds, cost.update_seconds + last, bytes, 0, way, way, 1, 0};
 }
 
 // A part of the one, and the rest of the other.
 StageCost mixed(const StageCost& one, const StageCost& other, double part) {
   const auto mix = [&](double a, double b) { return part * a + (1 - part) * b; };
   return {one.mesh, mix(one.forward_seconds, other.forward_seconds), mix(one.input_gradient_seconds, other.input_gradient_seconds), mix(one.weight_gradient_seconds, other.weight_gradient_seconds),
-          mix(one.update_seconds, other.update_seconds), mix(one.bytes, other.bytes), 0, one.faster, other.faster, part};
+          mix(one.update_seconds, other.update_seconds), mix(one.bytes, other.bytes), 0, one.faster, other.faster, part, one.bytes - other.bytes};
 }
 
 }  // namespace

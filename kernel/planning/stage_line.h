@@ -20,6 +20,7 @@ struct StageCost {
   double price = 0;      // seconds of a step for which one byte less would be given: 0 where memory does not bind
   std::size_t faster = 0, smaller = 0;  // the ways, in the order in which they were added
   double part = 1;       // of the stage goes the faster one
+  double part_bytes = 0;  // by which all of it gone the faster way holds more than none of it
 
   [[nodiscard]] double backward_seconds() const { return input_gradient_seconds + weight_gradient_seconds; }
   // Of a step of so many microbatches, without waiting.
