@@ -133,12 +133,12 @@ std::string what_pays(const SizeTable& table, const SizesThatPay& pays) {
   const SizeRow shortest = row_of(table, pays.shortest), cheapest = row_of(table, pays.most_per_device);
   std::string text = "Shortest step    " + milliseconds(shortest.best->step_seconds) + " on " + devices_text(pays.shortest);
   if (const std::int64_t most = table.asked.back(); most > pays.shortest) text += "; of " + std::to_string(most) + " the others idle: no plan was found that uses more and is faster";
-  text += "\nMost per device  " + rate_text(cheapest.samples_per_device(table) * static_cast<double>(table.sequence)) + " " + counted(table) + " a second on each of " +
-          devices_text(pays.most_per_device) + ", where " + counted(table) + " are cheapest\n";
+  text += "\nMost per device  " + rate_text(cheapest.samples_per_device(table) * static_cast<double>(table.sequence)) + " " + counted(table) + " a second a device, on " +
+          devices_text(pays.most_per_device) + ": there " + counted(table) + " are cheapest\n";
   text += "Adding devices   ";
   if (pays.next) {
     text += "stops paying at " + std::to_string(pays.pays_up_to) + ": of those that are added from there up to " + std::to_string(pays.next->devices) + ", where they do most, each does " +
-            share_text(pays.next->share) + " of what one of " + devices_text(pays.most_per_device) + " does";
+            share_text(pays.next->share) + " of what one does on " + std::to_string(pays.most_per_device);
   } else {
     text += "pays up to " + std::to_string(pays.pays_up_to) + ", the most that any of these plans uses";
   }
@@ -201,7 +201,7 @@ std::string sizes_text(const SizeTable& table) {
   std::string text;
   if (pays) {
     text = table.model + " on parts of " + table.cluster.name + " (" + std::to_string(table.cluster.devices()) + " x " + table.cluster.device.name + "): the same step of " + std::to_string(table.batch) +
-           " samples at each size";
+           " samples at each size (strong scaling)";
     text += table.token_input.empty() ? ", which have no input of tokens\n\n" : ", each of " + std::to_string(table.sequence) + " tokens (of input '" + table.token_input + "')\n\n";
   }
   text += table_of_sizes(table);
