@@ -127,6 +127,16 @@ TEST(DeviceSizesCommand, WhereNothingFitsSaysWhyAndGoesOn) {
   EXPECT_THAT(refusal("--devices 2,4 --memory-budget 1KiB", 3), HasSubstr("none of the sizes has a plan that fits"));
 }
 
+// Nothing that a size comes to changes what another one does.
+TEST(DeviceSizesCommand, ARefusedSizeLeavesTheOthersAsTheyAre) {
+  const std::string joint = " --memory-budget 300KiB --set 'search.inter=\"joint\"'";
+  const Json table = sizes_of("gpt2_tiny", "slow8_farther", "--devices 1,4" + joint), alone = sizes_of("gpt2_tiny", "slow8_farther", "--devices 4" + joint);
+  EXPECT_EQ(text_of(list(table, "sizes")[0], "status"), "no plan");
+  EXPECT_THAT(text_of(list(table, "parts")[0], "reason"), HasSubstr("no plan fits, with any number of stages that was tried:\n"));
+  EXPECT_EQ(real(list(table, "sizes")[1], "step_seconds"), real(alone, "step_seconds"));
+  EXPECT_THAT(run_program(command("gpt2_tiny", "slow8_farther", "--devices 1,4" + joint)).output, HasSubstr("No plan uses all of 1 device: no plan fits, with any number of stages that was tried: 1 stage, "));
+}
+
 TEST(DeviceSizesCommand, RefusesByName) {
   EXPECT_THAT(refusal("--devices 3"), HasSubstr("--devices: 3 devices of 'slow_pairs' are neither whole servers of 2 nor an even part of one; take 2 or 4"));
   EXPECT_THAT(refusal("--devices 2,5"), HasSubstr("5 devices of 'slow_pairs' are neither whole servers of 2 nor an even part of one; take 4 or 6"));

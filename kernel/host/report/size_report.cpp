@@ -91,7 +91,15 @@ std::string share_text(double share) {
 
 std::string devices_text(std::int64_t devices) { return std::to_string(devices) + (devices == 1 ? " device" : " devices"); }
 
-std::string first_line_of(const std::string& text) { return text.substr(0, text.find('\n')); }
+// The first line of a refusal, with the next one where that says what the first one announces.
+std::string short_reason(const std::string& text) {
+  const std::size_t end = text.find('\n');
+  if (end == std::string::npos) return text;
+  if (end == 0 || text[end - 1] != ':') return text.substr(0, end);
+  const std::size_t next = text.find_first_not_of(" \n", end);
+  if (next == std::string::npos) return text.substr(0, end - 1);
+  return text.substr(0, end) + " " + text.substr(next, text.find('\n', next) - next);
+}
 
 std::string stages_cell(const PlanFigures& figures) {
   const std::string groups = std::to_string(figures.groups);
@@ -150,7 +158,7 @@ std::string other_trials(const SizeTable& table) {
   for (std::size_t i = 0; i < table.trials.size(); ++i) {
     const PartTrial& trial = table.trials[i];
     const bool is_asked = std::ranges::find(table.asked, trial.devices) != table.asked.end();
-    if (trial.step_seconds <= 0) text += "No plan uses all of " + devices_text(trial.devices) + ": " + first_line_of(table.parts[i].refusal) + "\n";
+    if (trial.step_seconds <= 0) text += "No plan uses all of " + devices_text(trial.devices) + ": " + short_reason(table.parts[i].refusal) + "\n";
     else if (!is_asked) text += "Planned for the sizes above it, too: " + devices_text(trial.devices) + ", " + milliseconds(trial.step_seconds) + ".\n";
     else if (best_part(table.trials, trial.devices) != i) text += "All of " + devices_text(trial.devices) + " would take " + milliseconds(trial.step_seconds) + ".\n";
   }
