@@ -171,6 +171,24 @@ TEST_F(OneSize, IsAPlanOfThePart) {
   EXPECT_EQ(integer(cluster, "devices_per_node"), 2);
 }
 
+// What more nodes would do (suggestions.h) is asked of the cluster that there is, whose network joins them.
+TEST(DeviceSizesCommand, MoreNodesOfAPartAreTheClusters) {
+  host::PlanOptions options;
+  options.model = SOURCE_FOLDER "/tests/models/gpt2_tiny.pt2";
+  options.cluster = TEST_FOLDER "/slow_pairs.toml";
+  options.set = {"search.step_rounds=0", "search.sure=false"};
+  options.usual = false;
+  options.part_devices = 2;
+  options.node_factor = 2;
+  const Plan more = *test::plan(options).value().plan;
+  EXPECT_EQ(more.cluster.devices(), 4);
+  EXPECT_EQ(more.cluster.levels.back().name, "network");
+  EXPECT_EQ(more.cluster.levels.back().group, 4);
+  options.part_devices = 4;
+  options.node_factor = 1;
+  EXPECT_EQ(more.step_seconds, test::plan(options).value().plan->step_seconds);
+}
+
 // --- FLOPs ---
 
 // Of layers of a width and the model's head, 64 tokens: a product has two FLOPs for each weight and token in the forward, and twice that in the backward. Attention of 8 samples of 8 tokens:
