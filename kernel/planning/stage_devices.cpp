@@ -4,29 +4,16 @@
 #include <string>
 #include <utility>
 
+#include "cluster_part.h"
+
 namespace meshwright {
 
 Result<Cluster> cluster_of_stage(const Cluster& cluster, std::uint32_t stages) {
   const std::int64_t devices = cluster.devices() / stages;
   const std::string text = std::to_string(cluster.devices()) + " devices of '" + cluster.name + "' in " + std::to_string(stages) + " stages";
   if (devices * stages != cluster.devices()) return bad_input(text + ": each stage gets as many; take a number of stages that divides them");
-  const std::int64_t server = cluster.devices_per_node;
-  if (devices % server != 0 && server % devices != 0) {
-    return bad_input(text + ": a stage of " + std::to_string(devices) + " devices is neither whole servers of " + std::to_string(server) + " nor an even part of one");
-  }
-  Cluster part = cluster;
-  part.devices_per_node = std::min(devices, server);
-  part.nodes = std::max<std::int64_t>(devices / server, 1);
-  part.levels.clear();
-  for (const LinkLevel& level : cluster.levels) {
-    const std::int64_t before = part.levels.empty() ? 1 : part.levels.back().group;
-    if (before >= devices) break;
-    LinkLevel& kept = part.levels.emplace_back(level);
-    kept.group = std::min(level.group, devices);
-    kept.sharers = std::min(level.sharers, before);
-    std::erase_if(kept.measured, [&](const BusBandwidth& curve) { return curve.devices > devices; });
-  }
-  return part;
+  const Result<Cluster> part = cluster_part(cluster, devices);
+  return part ? part : add_context(text, part.error());
 }
 
 StageLink link_between_stages(const Cluster& cluster, std::uint32_t stages) {

@@ -61,6 +61,7 @@ void add_compare(CLI::App& app, CompareOptions& options, int& exit_code) {
 void add_plan(CLI::App& app, PlanOptions& options, int& exit_code) {
   CLI::App& plan = *app.add_subcommand("plan", "find the fastest plan for a model on a cluster");
   add_planning(plan, options);
+  plan.add_option("--devices", options.devices, "plan for the first so many devices of the cluster; several numbers, separated by commas: a table of what each takes, and where adding devices stops paying")->delimiter(',')->allow_extra_args(false);
   plan.add_option("--intra", options.intra, "plugin that chooses the strategies");
   plan.add_option("-o,--output", options.output, "where the plan is written");
   plan.add_option("--known", options.known, "a plan of a tighter budget, a file that `plan -o` wrote: it is the answer where nothing faster is found");

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "commands/handed_on.h"
+#include "commands/size_command.h"
 #include "config/toml_config.h"
 #include "files/write_file.h"
 #include "plugins/free_microbatches.h"
@@ -55,9 +56,7 @@ Status write_plans(const PlanOutcome& outcome, const std::string& path) {
   return write_file_atomically(path, write_json(plan_json(*outcome.plan)));
 }
 
-}  // namespace
-
-int run_plan(const PlanOptions& options) {
+int plan_and_print(const PlanOptions& options) {
   Result<PlanOutcome> outcome = plan(options);
   if (!outcome) return report_error(outcome.error());
   const bool found = outcome->plan || outcome->pipeline;
@@ -67,6 +66,18 @@ int run_plan(const PlanOptions& options) {
   print(options.format == "json" ? write_json(summary_json(*outcome)) : outcome_text(*outcome));
   if (!found) return report_error(infeasible(outcome->refusal));
   return 0;
+}
+
+}  // namespace
+
+int run_plan(const PlanOptions& options) {
+  if (options.devices.empty()) return plan_and_print(options);
+  const Result<DeviceSizes> sizes = read_device_sizes(options);
+  if (!sizes) return report_error(sizes.error());
+  if (sizes->asked.size() > 1) return run_device_sizes(options, *sizes, plan_once);
+  PlanOptions part = options;
+  part.part_devices = sizes->asked.front();
+  return plan_and_print(part);
 }
 
 }  // namespace meshwright::host

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "cluster_part.h"
 #include "files/file_hash.h"
 #include "meshwright/frontend.h"
 #include "meshwright/log.h"
@@ -158,13 +159,26 @@ class PlanningSession::Impl {
       Result<Cluster> cluster = clusters_->describe(host_.config().cluster.text("file"));
       if (!cluster) return cluster.error();
       cluster_ = std::move(*cluster);
-      cluster_.nodes *= options_.node_factor;
+      if (Status status = take_devices(); !status) return status.error();
       if (options_.profiled) cluster_.device = *options_.profiled;
     }
     Result<CostProfile> profile = known ? profiler_->recall(cluster_) : profiler_->profile(cluster_);
     if (!profile) return profile.error();
     cluster_.device = profile->device;  // the plan keeps it, and nobody who opens it measures again
     return profile;
+  }
+
+  // The part that is asked for; more nodes are what the cluster has, where it has so many.
+  Status take_devices() {
+    const std::int64_t part = options_.part_devices, more = part * options_.node_factor;
+    const bool has_more = part > 0 && more <= cluster_.devices();
+    if (part > 0) {
+      Result<Cluster> taken = cluster_part(cluster_, has_more ? more : part);
+      if (!taken) return add_context("--devices", taken.error());
+      cluster_ = std::move(*taken);
+    }
+    if (!has_more) cluster_.nodes *= options_.node_factor;
+    return Done{};
   }
 
   Status read_budget() {

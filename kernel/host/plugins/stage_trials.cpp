@@ -129,6 +129,8 @@ Result<PlanOutcome> StageTrials::finish(StageSearch search, double other_seconds
 // Of what was tried first.
 PlanOutcome StageTrials::refusal(const std::vector<StageTrial>& trials) {
   PlanOutcome outcome = refused_ ? std::move(*refused_) : PlanOutcome{};
+  outcome.batch = session_.batch();
+  outcome.device = session_.cluster().device;  // whoever compares plans hands it on, also where none was tried
   outcome.refusal = "no plan fits, with any number of stages that was tried:";
   for (const StageTrial* trial : best_by_stages(trials)) outcome.refusal += "\n  " + to_string(trial->choice) + ": " + trial->reason;
   outcome.changes.clear();

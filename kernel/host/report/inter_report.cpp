@@ -1,10 +1,10 @@
 #include "report/inter_report.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <utility>
 
+#include "report/plan_figures.h"
 #include "report/text_table.h"
 #include "units.h"
 
@@ -12,40 +12,11 @@ namespace meshwright::host {
 
 namespace {
 
-// What both kinds of plans have.
-struct RowFigures {
-  std::size_t stages = 0;
-  std::string schedule;  // "" of one stage
-  std::int64_t microbatches = 0;
-  std::string meshes;    // of the stages, each that is unlike the one before
-  double step_seconds = 0;
-  double bound_seconds = 0;  // no plan that was considered is below; 0: nothing says
-  std::int64_t peak_bytes = 0;
-};
-
-std::string meshes_of(const PipelinePlan& pipeline) {
-  std::string text, last;
-  for (const Plan& plan : pipeline.stages) {
-    const std::string mesh = to_string(plan.mesh);
-    if (mesh != last || text.empty()) text += (text.empty() ? "" : ", ") + mesh;
-    last = mesh;
-  }
-  return text;
-}
-
-RowFigures figures_of(const PlanOutcome& outcome) {
-  RowFigures figures;
-  if (outcome.plan) {
-    const Plan& plan = *outcome.plan;
-    figures = {1, "", plan.training.microbatches, to_string(plan.mesh), plan.step_seconds, plan.step_lower_bound_seconds, plan.peak_bytes};
-  } else {
-    const PipelinePlan& plan = *outcome.pipeline;
-    figures = {plan.stages.size(), plan.schedule, plan.training.microbatches, meshes_of(plan), plan.step_seconds, 0, std::ranges::max(plan.peak_bytes)};
-  }
-  if (!outcome.stage_search) return figures;
+// No plan that was considered is below; 0: nothing says.
+double bound_seconds_of(const PlanOutcome& outcome) {
+  if (!outcome.stage_search) return outcome.plan ? outcome.plan->step_lower_bound_seconds : 0;
   const double floor = least_floor(outcome.stage_search->trials);
-  figures.bound_seconds = std::isfinite(floor) ? floor : 0;
-  return figures;
+  return std::isfinite(floor) ? floor : 0;
 }
 
 std::string seconds_text(double seconds) {
@@ -69,9 +40,10 @@ std::string inter_text(const std::vector<ComparedPlan>& rows) {
       reasons += row.title() + ": " + reason_of(row) + "\n";
       continue;
     }
-    const RowFigures figures = figures_of(row.outcome);
+    const PlanFigures figures = figures_of(row.outcome);
+    const double bound = bound_seconds_of(row.outcome);
     cells.push_back({row.cut.inter, row.solver, std::to_string(figures.stages), figures.schedule, figures.meshes, std::to_string(figures.microbatches), milliseconds(figures.step_seconds),
-                     figures.bound_seconds > 0 ? milliseconds(figures.bound_seconds) : "unknown", size_text(figures.peak_bytes), seconds_text(row.outcome.phases.total), run_text(row)});
+                     bound > 0 ? milliseconds(bound) : "unknown", size_text(figures.peak_bytes), seconds_text(row.outcome.phases.total), run_text(row)});
   }
   return table_text(cells, 5) + "Steps are of one clock. No step below: of all that was considered for the row.\n" + reasons;
 }
@@ -83,10 +55,11 @@ Json inter_json(const std::vector<ComparedPlan>& rows) {
     json.add("inter", row.cut.inter).add("solver", row.solver);
     if (!row.error) json.add("whole_seconds", row.outcome.phases.total);
     if (row.has_plan()) {
-      const RowFigures figures = figures_of(row.outcome);
+      const PlanFigures figures = figures_of(row.outcome);
+      const double bound = bound_seconds_of(row.outcome);
       json.add("stages", static_cast<std::int64_t>(figures.stages)).add("schedule", figures.schedule.empty() ? Json(nullptr) : Json(figures.schedule)).add("mesh", figures.meshes);
       json.add("microbatches", figures.microbatches).add("step_seconds", figures.step_seconds);
-      json.add("step_lower_bound_seconds", figures.bound_seconds > 0 ? Json(figures.bound_seconds) : Json(nullptr)).add("peak_bytes", figures.peak_bytes);
+      json.add("step_lower_bound_seconds", bound > 0 ? Json(bound) : Json(nullptr)).add("peak_bytes", figures.peak_bytes);
     } else {
       json.add("status", row.error ? "failed" : "no plan").add("reason", reason_of(row));
     }

@@ -1,0 +1,15 @@
+// A part of a cluster as a cluster of its own: its first devices, with the links that join them.
+#pragma once
+
+#include <cstdint>
+
+#include "meshwright/cluster.h"
+#include "meshwright/result.h"
+
+namespace meshwright {
+
+// The first `devices` of the cluster. Levels are cut at what the part has, and those that join nothing in it are left out. Errors: bad_input for more devices than there are, and for
+// devices that are neither whole servers nor an even part of one, or that leave a group of a level incomplete; the message names the nearest numbers that do.
+Result<Cluster> cluster_part(const Cluster& cluster, std::int64_t devices);
+
+}  // namespace meshwright
