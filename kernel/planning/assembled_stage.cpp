@@ -13,7 +13,7 @@ namespace meshwright {
 namespace {
 
 constexpr int kMostTries = 4;             // of how many ops go the faster way
-constexpr double kNearEnoughPart = 0.05;  // of the ops: no further try is worth it
+constexpr double kNearEnoughPart = 0.02;  // of the ops: no further try is worth it
 constexpr double kPrudent = 0.9;          // of the room that there seems to be
 
 class Assembler {

@@ -11,7 +11,7 @@ namespace meshwright {
 namespace {
 
 constexpr TickSum kPreference = 1000;  // by such a part of it a stage takes less than one that is alike, the whole chain behind it
-constexpr std::uint32_t kNoBlock = static_cast<std::uint32_t>(-1);
+constexpr std::uint32_t kOfNoBlock = static_cast<std::uint32_t>(-1);
 
 // Of stages that are alike the first ones should run again: what they save is held longest, and simulated steps are shorter so (by 1 % of Llama's), of which a chain knows
 // nothing.
@@ -22,7 +22,7 @@ Ticks earlier_first(TickSum ticks, std::size_t stage, std::size_t stages) {
 class BlockCutter {
  public:
   BlockCutter(const ModelAnalysis& model, const Recomputation& again, const ModelChain& chain)
-      : model_(model), chain_(chain), block_(model.graph->nodes.size(), kNoBlock), last_use_(model.graph->values.size(), 0) {
+      : model_(model), chain_(chain), block_(model.graph->nodes.size(), kOfNoBlock), last_use_(model.graph->values.size(), 0) {
     const std::vector<RecomputableBlock> blocks = blocks_of(model);
     for (std::uint32_t b = 0; b < blocks.size(); ++b) {
       for (const NodeId id : blocks[b].nodes) {
@@ -51,11 +51,11 @@ class BlockCutter {
   [[nodiscard]] std::vector<ModelStage> parts_of(const ModelStage& stage) const {
     std::vector<ModelStage> parts(1);
     std::set<std::uint32_t> seen;
-    std::uint32_t now = kNoBlock;
+    std::uint32_t now = kOfNoBlock;
     for (const NodeId id : stage.nodes) {
-      if (block_[id] != kNoBlock && block_[id] != now) {
+      if (block_[id] != kOfNoBlock && block_[id] != now) {
         if (!seen.insert(block_[id]).second) return {stage};
-        if (now != kNoBlock) parts.emplace_back();
+        if (now != kOfNoBlock) parts.emplace_back();
         now = block_[id];
       }
       parts.back().nodes.push_back(id);

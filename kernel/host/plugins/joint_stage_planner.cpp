@@ -21,7 +21,7 @@ struct PlanEffort {
   int most = 3;
   double doubt = 1;
 };
-constexpr PlanEffort kOfTiny{40, 1.3}, kOfSmall{6, 1.1}, kOfLarge{3, 1.05};
+constexpr PlanEffort kOfTiny{40, 1.3}, kOfSmall{6, 1.1}, kOfLarge{3, 1};
 constexpr std::size_t kMostTinyOps = 400;  // what stands at the ends of so small a model is much of it, and estimates are the less exact
 
 

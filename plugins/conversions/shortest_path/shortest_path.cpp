@@ -58,7 +58,7 @@ class MoveGraph {
 struct Reached {
   Ticks ticks = kForbidden;
   std::uint32_t previous = kNone;
-  Move move;
+  const MoveGraph::Arc* arc = nullptr;  // by which it was reached; the graph's
   Ticks host_ticks = 0;
 };
 
@@ -78,7 +78,7 @@ std::vector<Reached> search(MoveGraph& graph, std::uint32_t from, std::uint32_t 
       if (arc.to >= reached.size()) reached.resize(arc.to + 1);
       const Ticks sum = ticks + arc.ticks;
       if (sum >= reached[arc.to].ticks) continue;
-      reached[arc.to] = {sum, here, arc.move, reached[here].host_ticks + arc.host_ticks};
+      reached[arc.to] = {sum, here, &arc, reached[here].host_ticks + arc.host_ticks};
       queue.push({sum, arc.to});
     }
   }
@@ -96,7 +96,7 @@ class ShortestPath final : public ConversionSearch {
     }
     ConversionPath path;
     path.ticks = reached[end].ticks;
-    for (std::uint32_t here = end; here != start; here = reached[here].previous) path.moves.push_back(reached[here].move);
+    for (std::uint32_t here = end; here != start; here = reached[here].previous) path.moves.push_back(reached[here].arc->move);
     std::reverse(path.moves.begin(), path.moves.end());
     return path;
   }
