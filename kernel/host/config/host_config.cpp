@@ -43,7 +43,7 @@ constexpr meshwright_config_key_v1 kSearch[] = {
     {"step_rounds", "integer", "", "6", "searches by the step itself on each mesh, as long as they help: its bound comes from them; 0: none"},
     {"reduce", "text", "", "\"all\"",
      "what makes the problem smaller before it is solved: all, none, or some of consistency,dominance,contraction"},
-    {"weights", "text", "", "\"free\"", "free: any layout; sharded: every weight that can be sharded must be"},
+    {"weights", "text", "", "\"free\"", "free: any layout; sharded: every weight that can be sharded must be; 1,2: over these mesh axes"},
     {"zero", "text", "", "\"free\"",
      "free: each parameter as it is fastest; 0, 1, 2, 3: every one at this stage of ZeRO, over the axes it is whole on"},
     {"zero_axes", "text", "", "\"all\"", "mesh axes that ZeRO may shard over, such as 0 or 0,2 (hybrid sharding)"},
@@ -85,6 +85,7 @@ constexpr meshwright_config_key_v1 kEmit[] = {
     {"parameter_shard", "text", "", "\"parameter_shard\"", "pass that joins stored parameters to the computing"},
     {"communication", "text", "", "\"communication\"", "pass that turns conversions into collectives"},
     {"reshape", "text", "", "\"reshape\"", "pass that gives every op one rank's shapes"},
+    {"price", "boolean", "", "true", "of backends that write the nearest plan of a framework: whether that is planned too, to say what it takes"},
 };
 constexpr meshwright_config_key_v1 kPlugins[] = {
     {"paths", "texts", "", "[]", "folders or files to search for plugins before all others"},
@@ -110,7 +111,6 @@ const std::vector<Choice>& choices() {
       {"model", "loss", {"none", "cross_entropy", "mse"}},
       {"search", "inter", {"none", "grid", "joint", "manual"}},
       {"search", "reduce", {"all", "none"}, {"consistency", "dominance", "contraction"}},
-      {"search", "weights", {"free", "sharded"}},
       {"search", "inputs", {"any", "rows"}},
       {"search", "zero", {"free", "0", "1", "2", "3"}},
       {"search", "recompute", {"none", "all", "blocks", "free"}},
