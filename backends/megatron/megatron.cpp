@@ -30,9 +30,7 @@ std::string script_text(const PlanReading& plan, const FrameworkPlan& made) {
                      "# The model's own arguments (layers, sizes), data and optimizer are yours to add:\n"
                      "#   source megatron_args.sh && torchrun ... pretrain_gpt.py \"${MEGATRON_ARGS[@]}\" ...\n"
                      "# dp " + std::to_string(made.dp) + " x cp " + std::to_string(made.cp) + " x tp " + std::to_string(made.tp) + " x pp " + std::to_string(made.pp) + "; " + std::to_string(plan.layers.layers.size()) + " layers.\n";
-  if (made.notes.empty()) text += "# Megatron-LM's words say all that this reads of the plan.\n";
-  else text += "# The plan itself cannot be said in Megatron-LM's words. What is nearest, and what it leaves:\n";
-  for (const std::string& note : made.notes) text += "# - " + framework::line_text(note) + "\n";
+  text += framework::notes_text(made, "Megatron-LM");
   text += environment_text(made);
   text += "MEGATRON_ARGS=(\n";
   for (const Argument& argument : arguments_of(plan, made)) text += "  " + argument.text + (argument.remark.empty() ? "" : "  # " + argument.remark) + "\n";

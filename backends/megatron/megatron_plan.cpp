@@ -157,7 +157,7 @@ std::vector<Argument> arguments_of(const PlanReading& plan, const FrameworkPlan&
   };
   if (plan.experts > 0) {
     arguments.push_back({flag("expert-model-parallel-size", made.ep), std::to_string(plan.experts) + " experts in a layer"});
-    if (made.ep > 1 && made.tp > 1) arguments.push_back({flag("expert-tensor-parallel-size", made.ep_in_tp ? std::max<std::int64_t>(1, made.tp / made.ep) : made.tp), ""});
+    if (made.etp != made.tp) arguments.push_back({flag("expert-tensor-parallel-size", made.etp), "of each expert; else it would be that of all other weights"});
   }
   add_pipeline(made, arguments);
   if (made.sequence_parallel) arguments.push_back({"--sequence-parallel", "norms take their part of the sequence"});

@@ -45,6 +45,15 @@ void take_sharding(TitanPlan& titan) {
                        (titan.reshards ? "gathers them again for the backward." : once ? "gathers them once a step: priced as ZeRO-1." : "keeps what it gathered until the backward: priced as ZeRO-3."));
 }
 
+// Experts lie over devices, or are in shards over those of tensor parallelism alone.
+void take_experts(const PlanReading& plan, FrameworkPlan& made) {
+  if (plan.experts == 0 || made.etp == 1 || (made.ep == 1 && made.etp == made.tp)) return;
+  const std::int64_t all = made.ep * made.etp, fits = std::gcd(all, plan.experts);
+  made.notes.push_back("In the plan each expert's weights are in shards over " + std::to_string(made.etp) + " devices, for which torchtitan has no word beside its tensor parallelism of " + std::to_string(made.tp) + "; here experts lie over " + std::to_string(fits) + " devices.");
+  made.ep = fits;
+  made.etp = 1;
+}
+
 void take_again(const PlanReading& plan, TitanPlan& titan) {
   FrameworkPlan& made = titan.plan;
   const std::vector<Layer>& layers = plan.layers.layers;
@@ -123,6 +132,7 @@ Result<TitanPlan> nearest_plan(const PlanReading& plan) {
   TitanPlan titan;
   titan.plan = std::move(*made);
   take_schedule(titan.plan);
+  take_experts(plan, titan.plan);
   take_sharding(titan);
   take_again(plan, titan);
   if (titan.plan.tp > 1 && !titan.plan.sequence_parallel) titan.plan.notes.emplace_back("The plan has no sequence parallelism beside its tensor parallelism; here it is off too.");

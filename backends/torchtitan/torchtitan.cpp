@@ -25,9 +25,7 @@ std::string module_text(const PlanReading& plan, const TitanPlan& made) {
   const std::string name = plan.model.empty() ? "A model" : torch::comment(plan.model);
   std::string text = "# " + name + " on " + std::to_string(plan.devices) + " devices, as Meshwright planned it, in the words of torchtitan (torchtitan/config/configs.py of " + kVersion + ").\n" +
                      "# dp " + std::to_string(degrees.dp) + " x cp " + std::to_string(degrees.cp) + " x tp " + std::to_string(degrees.tp) + " x pp " + std::to_string(degrees.pp) + "; " + std::to_string(plan.layers.layers.size()) + " layers.\n";
-  if (degrees.notes.empty()) text += "# torchtitan's words say all that this reads of the plan.\n";
-  else text += "# The plan itself cannot be said in torchtitan's words. What is nearest, and what it leaves:\n";
-  for (const std::string& note : degrees.notes) text += "# - " + framework::line_text(note) + "\n";
+  text += framework::notes_text(degrees, "torchtitan");
   const Fields parallelism = parallelism_fields(plan, made);
   const bool compiles = plan.training.compile;
   text += std::string("from torchtitan.config.configs import ActivationCheckpointConfig, ") + (compiles ? "CompileConfig, " : "") + "ParallelismConfig, TrainingConfig\n"

@@ -54,6 +54,7 @@ constexpr meshwright_config_key_v1 kSearch[] = {
     {"inputs", "text", "", "\"any\"", "any: each rank is fed what the plan wants of an input; rows: its rows of the batch, from which the rest is gathered"},
     {"sure", "boolean", "", "true", "whether a plan says how wrong which figures would have to be for the second best distinct plan to win"},
     {"batch_axes", "text", "", "\"none\"", "mesh axes that only ever shard the batch (data parallelism): none, all, 0,2"},
+    {"context_axes", "text", "", "\"none\"", "mesh axes over which weights are computed with whole, and which do not shard the batch (context parallelism): none, all, 1"},
 };
 constexpr meshwright_config_key_v1 kTrain[] = {
     {"optimizer", "text", "", "\"adamw\"", "decides how much state a parameter has"},
@@ -74,7 +75,7 @@ constexpr meshwright_config_key_v1 kManual[] = {
     {"dp", "integer", "", "0", "of inter = manual: degree of data parallelism in each stage; what the other degrees leave of the devices if 0"},
     {"tp", "integer", "", "1", "degree of tensor parallelism in each stage, as Megatron's"},
     {"pp", "integer", "", "1", "pipeline stages"},
-    {"cp", "integer", "", "1", "degree of context parallelism; only 1 so far"},
+    {"cp", "integer", "", "1", "degree of context parallelism in each stage"},
     {"ep", "integer", "", "1", "degree of expert parallelism; only 1 so far"},
 };
 constexpr meshwright_config_key_v1 kJoint[] = {

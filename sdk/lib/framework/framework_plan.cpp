@@ -23,10 +23,9 @@ class NearestDegrees {
     made_.schedule = plan_.schedule;
     take_use();
     if (Status status = divide_batch(); !status) return status.error();
-    if (Status status = divide_heads(); !status) return status.error();
     divide_sequence();
-    made_.ep = plan_.use.experts;
-    made_.ep_in_tp = plan_.use.experts_in_tensor;
+    if (Status status = divide_heads(); !status) return status.error();
+    take_experts();
     made_.sequence_parallel = plan_.use.sequence_parallel && made_.tp > 1;
     if (Status status = take_layers(); !status) return status.error();
     take_zero();
@@ -73,14 +72,18 @@ class NearestDegrees {
   Status divide_heads() {
     if (plan_.heads == 0 || plan_.heads % made_.tp == 0) return Done{};
     const std::int64_t fits = std::gcd(plan_.heads, made_.tp), rest = made_.tp / fits;
-    if (made_.micro_batch % rest != 0) {
-      return bad_input(framework_ + " divides the heads of attention by its tensor parallel size, but the model has " + std::to_string(plan_.heads) + " and the plan is nearest to tp " + std::to_string(made_.tp) +
-                       ", with " + count(made_.micro_batch, "sample") + " of a microbatch on a device; plan for degrees that divide both, by [search] inter = \"manual\"");
+    const std::string why = framework_ + " divides the " + std::to_string(plan_.heads) + " heads of attention by its tensor parallel size, which tp " + std::to_string(made_.tp) + " does not";
+    if (made_.micro_batch % rest == 0) {
+      note(why + "; " + std::to_string(rest) + " of that are data parallel here.");
+      made_.dp *= rest;
+      made_.micro_batch /= rest;
+    } else if (plan_.sequence > 0 && plan_.sequence % (2 * made_.cp * rest) == 0) {
+      note(why + "; " + std::to_string(rest) + " of that are context parallel here.");
+      made_.cp *= rest;
+    } else {
+      return bad_input(why + ", and neither the " + count(made_.micro_batch, "sample") + " of a microbatch on a device nor its sequence are divided by the rest; plan for degrees that divide them, by [search] inter = \"manual\"");
     }
-    note(framework_ + " divides the " + std::to_string(plan_.heads) + " heads of attention by its tensor parallel size, which tp " + std::to_string(made_.tp) + " does not; " + std::to_string(rest) + " of that are data parallel here.");
     made_.tp = fits;
-    made_.dp *= rest;
-    made_.micro_batch /= rest;
     return Done{};
   }
 
@@ -91,15 +94,24 @@ class NearestDegrees {
     made_.cp = 1;
   }
 
+  void take_experts() {
+    made_.ep = plan_.use.experts;
+    made_.etp = plan_.use.expert_tensor;
+    made_.experts_apart = std::gcd(plan_.use.experts_apart, made_.dp);
+    if (made_.experts_apart > 1) made_.priced.push_back("the " + std::to_string(made_.experts_apart) + " devices over which experts are split do in other ops whatever is fastest");
+  }
+
   Status take_layers() {
     const PlanLayers& layers = plan_.layers;
+    if (layers.layers.empty()) return bad_input(framework_ + " trains models of numbered layers, and this one has none: no module is called like \"layers.0\"; emit it as a program of its own (--backend torch)");
+    if (std::ranges::all_of(layers.layers, [](const Layer& layer) { return layer.part(LayerPart::attention).ops.empty(); })) note("No layer of the model has attention; the models that come with " + framework_ + " do.");
     made_.layers.assign(static_cast<std::size_t>(plan_.parts()), 0);
     for (const Layer& layer : layers.layers) ++made_.layers[layer.stage];
     if (plan_.parts() == 1) return Done{};
     if (layers.lists.size() != 1) {
       std::string lists;
       for (const std::string& list : layers.lists) lists += (lists.empty() ? "'" : ", '") + list + "'";
-      return bad_input(framework_ + " cuts one list of layers into pipeline stages, and this model " + (lists.empty() ? "has none: its modules have no numbers" : "has several: " + lists) + "; plan one stage (search.stages = 1)");
+      return bad_input(framework_ + " cuts one list of layers into pipeline stages, and this model has several: " + lists + "; plan one stage (search.stages = 1)");
     }
     const auto split = std::ranges::count_if(layers.layers, &Layer::is_split);
     if (split > 0) {
@@ -115,7 +127,7 @@ class NearestDegrees {
     const std::int64_t most = made_.dp * made_.cp;
     if (most == 1) return;
     made_.zero = plan_.zero.stage;
-    made_.zero_degree = plan_.zero.stage == ZeroStage::none ? 1 : std::gcd(plan_.zero.degree, most);
+    made_.zero_degree = plan_.zero.stage == ZeroStage::none ? 1 : most / std::gcd(plan_.zero.copies, most);
     if (made_.zero_degree == 1) made_.zero = ZeroStage::none;
     made_.regather = made_.zero == ZeroStage::value && plan_.zero.regather;
     if (plan_.zero.share < 1 - kHardly) {
@@ -131,7 +143,7 @@ class NearestDegrees {
 // A mesh axis of the plan that is asked for.
 struct AskedAxis {
   std::int64_t size = 1;
-  bool batch = false, weights = false, zero = false;
+  bool batch = false, weights = false, zero = false, context = false;
 };
 
 std::string axes_text(const std::vector<AskedAxis>& axes, bool AskedAxis::*which, const std::string& none) {
@@ -157,10 +169,10 @@ std::vector<AskedAxis> asked_axes(const FrameworkPlan& plan) {
     add({whole, true, false, false});
     dp /= whole;
   }
-  const std::int64_t ep = plan.ep_in_tp ? 1 : std::gcd(plan.ep, dp);
-  add({dp / ep, true, false, true});
-  add({ep, false, false, true});
-  add({plan.cp, false, false, true});
+  const std::int64_t experts = std::gcd(plan.experts_apart, dp);
+  add({dp / experts, true, false, true});
+  add({experts, false, false, true});
+  add({plan.cp, false, false, true, true});
   add({plan.tp, false, true, false});
   return axes;
 }
@@ -234,6 +246,7 @@ AskedPlan asked_plan(const PlanReading& plan, const FrameworkPlan& made) {
   asked.settings.push_back(text_setting("cluster.mesh", mesh.empty() ? "1" : mesh));
   asked.settings.push_back(text_setting("search.batch_axes", axes_text(axes, &AskedAxis::batch, "none")));
   asked.settings.push_back(text_setting("search.weights", axes_text(axes, &AskedAxis::weights, "free")));
+  asked.settings.push_back(text_setting("search.context_axes", axes_text(axes, &AskedAxis::context, "none")));
   asked.settings.push_back(text_setting("search.zero", std::to_string(static_cast<int>(made.zero))));
   if (made.zero != ZeroStage::none) asked.settings.push_back(text_setting("search.zero_axes", axes_text(axes, &AskedAxis::zero, "all")));
   if (made.zero == ZeroStage::value) asked.settings.push_back(text_setting("search.regather", made.regather ? "always" : "never"));
@@ -246,6 +259,13 @@ std::string line_text(const std::string& note) {
   std::string line = note;
   std::ranges::replace_if(line, [](char letter) { return letter < ' ' || letter > '~'; }, '?');
   return line;
+}
+
+std::string notes_text(const FrameworkPlan& plan, const std::string& framework) {
+  std::string text = plan.notes.empty() ? "# " + framework + "'s words say all that this reads of the plan.\n" : "# The plan itself cannot be said in " + framework + "'s words. What is nearest, and what it leaves:\n";
+  for (const std::string& note : plan.notes) text += "# - " + line_text(note) + "\n";
+  for (const std::string& how : plan.priced) text += "# It is priced so that " + line_text(how) + ".\n";
+  return text;
 }
 
 std::string percent_text(double share) {

@@ -15,7 +15,8 @@ enum class Again : std::uint8_t { none, parts, layers };  // what runs again for
 struct FrameworkPlan {
   std::int64_t dp = 1, tp = 1, cp = 1, ep = 1, pp = 1;
   std::int64_t chunks = 1;              // parts of the model on each of pp groups of devices
-  bool ep_in_tp = false;                // experts lie over devices of tp, and not of dp and cp
+  std::int64_t etp = 1;                 // over which each expert's weights are in shards
+  std::int64_t experts_apart = 1;       // of dp: the devices that do something else where there are experts
   bool sequence_parallel = false;
   std::string schedule;                 // ours; "" of one stage
   std::int64_t micro_batch = 1;         // samples of a microbatch on each device of dp
@@ -28,6 +29,7 @@ struct FrameworkPlan {
   std::int64_t again_layers = 0;        // of each part of the model, the first ones; 0: all
   bool keeps_products = false;          // all but products and attention runs again, whatever `parts` says
   std::vector<std::string> notes;       // sentences: what the plan has that this has not, and what was taken
+  std::vector<std::string> priced;      // and how this is priced, where settings cannot say all of it
 
   [[nodiscard]] bool is_even() const;   // as many layers in each part
   [[nodiscard]] bool all_layers_again() const { return again == Again::layers && again_layers == 0; }
@@ -48,6 +50,9 @@ AskedPlan asked_plan(const PlanReading& plan, const FrameworkPlan& made);
 
 // A note as one line of a comment, whatever bytes a plan's file put into it.
 std::string line_text(const std::string& note);
+
+// What stands at the head of a text: those notes, as lines of a comment. `framework` is its name.
+std::string notes_text(const FrameworkPlan& plan, const std::string& framework);
 
 // "12.3 %"
 std::string percent_text(double share);

@@ -15,20 +15,21 @@ std::int64_t elements(const TensorType& type) {
   return all;
 }
 
-ZeroUse zero_of(std::span<const Plan* const> stages) {
+ZeroUse zero_of(std::span<const Plan* const> stages, std::span<const StageUse> uses) {
   using Kept = std::tuple<ZeroStage, std::int64_t, bool>;
   std::map<Kept, double> kept;
   double all = 0;
-  for (const Plan* plan : stages) {
-    for (const PlannedVariable& variable : plan->variables) {
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    const Plan& plan = *stages[stage];
+    for (const PlannedVariable& variable : plan.variables) {
       const PlannedParameter* parameter = variable.parameter();
       if (parameter == nullptr) continue;
-      std::int64_t degree = 1;
-      for (std::size_t axis = 0; axis < plan->mesh.rank() && parameter->zero != ZeroStage::none; ++axis) {
-        if (parameter->state[axis].is_shard() && !parameter->compute[axis].is_shard()) degree *= plan->mesh.axes[axis].size;
+      std::int64_t copies = 1;
+      for (std::size_t axis = 0; axis < plan.mesh.rank() && parameter->zero != ZeroStage::none; ++axis) {
+        if (!parameter->state[axis].is_shard() && uses[stage].roles[axis] != AxisRole::tensor) copies *= plan.mesh.axes[axis].size;
       }
-      const auto size = static_cast<double>(elements(plan->type(parameter->value)));
-      kept[{degree > 1 ? parameter->zero : ZeroStage::none, degree, parameter->regather}] += size;
+      const auto size = static_cast<double>(elements(plan.type(parameter->value)));
+      kept[{parameter->zero, copies, parameter->regather}] += size;
       all += size;
     }
   }
@@ -38,9 +39,7 @@ ZeroUse zero_of(std::span<const Plan* const> stages) {
 }
 
 // Those of most computing; the rest of `made` says how much there is.
-void find_use(std::span<const Plan* const> stages, PlanReading& made) {
-  std::vector<StageUse> uses;
-  for (const Plan* plan : stages) uses.push_back(use_of_stage(*plan));
+void find_use(std::span<const StageUse> uses, PlanReading& made) {
   const auto seconds_like = [&](const StageUse& one) {
     double seconds = 0;
     for (const StageUse& use : uses) seconds += use.same_degrees(one) ? use.seconds : 0;
@@ -66,7 +65,7 @@ void read_inputs(const ModelAnalysis& model, PlanReading& made) {
     if (source.kind != SourceKind::user_input || type.rank() == 0 || any) continue;
     any = true;
     made.batch = type.shape[0] * made.training.microbatches;
-    if (type.rank() == 2) made.sequence = type.shape[1];
+    if (type.rank() == 2 && !is_floating(type.dtype)) made.sequence = type.shape[1];
   }
   for (const Source& source : graph.sources) {
     const DType dtype = graph.type(source.value).dtype;
@@ -89,8 +88,10 @@ Result<PlanReading> read(std::span<const Plan* const> stages, const ModelAnalysi
     return bad_input("the plan has " + std::to_string(stages.size()) + " stages on " + std::to_string(made.groups) + " groups of devices, and a framework wants as many on each; plan with chunks that are alike");
   }
   read_inputs(model, made);
-  find_use(stages, made);
-  made.zero = zero_of(stages);
+  std::vector<StageUse> uses;
+  for (const Plan* plan : stages) uses.push_back(use_of_stage(*plan));
+  find_use(uses, made);
+  made.zero = zero_of(stages, uses);
   Result<PlanLayers> layers = layers_of(stages);
   if (!layers) return layers.error();
   made.layers = std::move(*layers);

@@ -16,7 +16,7 @@ namespace meshwright::framework {
 // How most elements of parameters are kept.
 struct ZeroUse {
   ZeroStage stage = ZeroStage::none;
-  std::int64_t degree = 1;  // over so many devices
+  std::int64_t copies = 1;  // of each shard, on devices of data and context parallelism
   bool regather = false;
   double share = 1;         // of all elements
 };

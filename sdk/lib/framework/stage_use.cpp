@@ -23,6 +23,7 @@ class UseReader {
     std::vector<std::array<double, kRoles>> seconds(axes);        // by axis and role, of ops with weights that are no experts
     std::vector<std::array<double, kRoles>> with_experts(axes);   // and of experts
     std::vector<double> experts(axes, 0), all_experts(axes, 0);   // of experts: where they lie over the axis, and all
+    std::vector<double> expert_tensor(axes, 0);                   // where each one's weights are in shards
     for (const PlannedVariable& variable : plan_.variables) {
       const PlannedNode* node = variable.node();
       if (node == nullptr) continue;
@@ -35,6 +36,7 @@ class UseReader {
         (of_experts ? with_experts : seconds)[axis][static_cast<std::size_t>(*role)] += takes;
         if (of_experts) all_experts[axis] += takes;
         if (of_experts && lies_over(*node, axis)) experts[axis] += takes;
+        else if (of_experts && *role == AxisRole::tensor) expert_tensor[axis] += takes;
       }
     }
     for (std::size_t axis = 0; axis < axes; ++axis) {
@@ -44,13 +46,16 @@ class UseReader {
       roles_.push_back(role);
       const std::int64_t size = plan_.mesh.axes[axis].size;
       (role == AxisRole::data ? use_.data : role == AxisRole::tensor ? use_.tensor : role == AxisRole::context ? use_.context : use_.idle) *= size;
-      if (experts[axis] <= all_experts[axis] / 2) continue;
-      use_.experts *= size;
-      use_.experts_in_tensor = use_.experts_in_tensor || role == AxisRole::tensor;
+      const bool over = experts[axis] > all_experts[axis] / 2, inside = expert_tensor[axis] > all_experts[axis] / 2;
+      if (over) use_.experts *= size;
+      if (inside) use_.expert_tensor *= size;
+      if ((over || inside) && role != AxisRole::tensor) use_.experts_apart *= size;
+      in_experts_.push_back(over || inside);
     }
     count_mixed();
     find_sequence();
-    return use_;
+    use_.roles = roles_;
+    return std::move(use_);
   }
 
  private:
@@ -91,7 +96,7 @@ class UseReader {
       for (std::size_t axis = 0; axis < roles_.size(); ++axis) {
         const std::optional<AxisRole> role = role_of(*node, axis);
         any = any || role.has_value();
-        other = other || (role && *role != roles_[axis] && !(has_experts(plan_, node->node) && lies_over(*node, axis)));
+        other = other || (role && *role != roles_[axis] && !(has_experts(plan_, node->node) && in_experts_[axis]));
       }
       const double takes = variable.forward_seconds + variable.backward_seconds;
       if (any) use_.weight_seconds += takes;
@@ -118,13 +123,14 @@ class UseReader {
   const std::set<std::uint32_t> batch_;
   const std::vector<bool> weights_;
   StageUse use_;
-  std::vector<AxisRole> roles_;  // by axis
+  std::vector<AxisRole> roles_;   // by axis
+  std::vector<bool> in_experts_;  // by axis: experts lie over it, or are in shards
 };
 
 }  // namespace
 
 bool StageUse::same_degrees(const StageUse& other) const {
-  return data == other.data && tensor == other.tensor && context == other.context && idle == other.idle && experts == other.experts && experts_in_tensor == other.experts_in_tensor;
+  return data == other.data && tensor == other.tensor && context == other.context && idle == other.idle && experts == other.experts && expert_tensor == other.expert_tensor;
 }
 
 std::vector<bool> weights_of(const Graph& graph) {
