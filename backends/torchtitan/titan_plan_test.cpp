@@ -25,8 +25,8 @@ TEST(Split, IsFoundWhereThereIsOne) {
     for (const std::int64_t number : layers) all += number;
     EXPECT_EQ(layers_of_split(all, 1, *split), layers);
   }
-  EXPECT_EQ(split_of_layers({1, 4}, 2), std::nullopt);
   EXPECT_EQ(split_of_layers({2, 1, 3}, 3), std::nullopt);
+  EXPECT_EQ(split_of_layers({1, 1, 3, 1}, 2), std::nullopt);
 }
 
 TEST(Schedules, HavePyTorchsNames) {
@@ -65,6 +65,17 @@ TEST(Sharding, IsFsdpButForDataParallelismAlone) {
   EXPECT_EQ(std::pair(hybrid.replicas, hybrid.shards), std::pair(std::int64_t{2}, std::int64_t{2}));
   EXPECT_TRUE(hybrid.reshards);
   EXPECT_TRUE(hybrid.plan.notes.empty()) << testing::PrintToString(hybrid.plan.notes);
+}
+
+TEST(Modules, AreListedWhereNoSplitIsOurs) {
+  framework::PlanReading plan = reading_of(ZeroStage::none, 1, 1);
+  TitanPlan made;
+  made.plan.pp = 3;
+  made.plan.schedule = "one_f_one_b";
+  made.plan.layers = {2, 0, 1};
+  const auto last = parallelism_fields(plan, made).back();
+  EXPECT_EQ(last.first, "module_fqns_per_model_part");
+  EXPECT_EQ(last.second, R"([["tok_embeddings", "layers.0", "layers.1"], [], ["layers.2", "norm", HEAD]])");
 }
 
 TEST(Experts, LieOverDevicesWhereEachWouldBeCut) {
