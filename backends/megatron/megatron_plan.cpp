@@ -67,6 +67,13 @@ void take_again(const PlanReading& plan, FrameworkPlan& made) {
   framework::note_again(plan, made, kName);
 }
 
+// Its FSDP drops what it gathered after each module's forward, and gathers it again for the backward.
+void take_sharding(FrameworkPlan& made) {
+  if (made.zero != ZeroStage::value || made.regather) return;
+  made.notes.emplace_back("The plan keeps the values that it gathered until the backward; Megatron-LM's FSDP gathers them again.");
+  made.regather = true;
+}
+
 std::string module_of(LayerPart part) {
   switch (part) {
     case LayerPart::attention: return "core_attn";
@@ -141,6 +148,7 @@ Result<FrameworkPlan> nearest_plan(const PlanReading& plan) {
   Result<FrameworkPlan> made = framework::nearest_degrees(plan, kName);
   if (!made) return made;
   take_schedule(plan, *made);
+  take_sharding(*made);
   take_again(plan, *made);
   if (made->ep > 1 && made->tp > 1 && !made->sequence_parallel) {
     made->notes.emplace_back("Megatron-LM wants sequence parallelism where there is tensor and expert parallelism; the plan has none.");

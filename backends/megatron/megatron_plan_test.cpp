@@ -79,6 +79,17 @@ TEST(Megatron, WantsSequenceParallelismBesideExperts) {
   EXPECT_THAT(texts(plan, made), testing::AllOf(Contains("--sequence-parallel"), Contains("--expert-model-parallel-size 2"), testing::Not(Contains(HasSubstr("expert-tensor")))));
 }
 
+TEST(Megatron, GathersValuesAgain) {
+  PlanReading plan = interleaved(8);
+  plan.use.data = 2;
+  plan.batch = 16;
+  plan.zero.stage = ZeroStage::value;
+  const FrameworkPlan made = nearest_plan(plan).value();
+  EXPECT_TRUE(made.regather);
+  EXPECT_THAT(made.notes, Contains(HasSubstr("Megatron-LM's FSDP gathers them again")));
+  EXPECT_THAT(texts(plan, made), Contains("--data-parallel-sharding-strategy optim_grads_params"));
+}
+
 TEST(Layout, HasEmbeddingAndLossAtItsEnds) {
   EXPECT_EQ(layout_text({3, 0, 2}), "Ettt||ttL");
   EXPECT_EQ(layout_text({0, 1}), "E|tL");

@@ -96,7 +96,7 @@ INSTANTIATE_TEST_SUITE_P(
                   manual("--set inter.manual.pp=2 --set 'search.schedule=\"interleaved\"' --set search.chunks=2 --set train.microbatches=4 " + kFourParts),
                   {"--pipeline-model-parallel-size 2\n", "--pipeline-model-parallel-layout 'Et|t|t|ttL'"}, {"schedule"}},
         GivenCase{"ShardedOptimizer", "gpt2_tiny", manual("--set inter.manual.dp=4 --set 'search.zero=\"1\"'"), {"--use-distributed-optimizer", "--overlap-grad-reduce"}, {"fsdp", "param-gather"}},
-        GivenCase{"ShardedValues", "gpt2_tiny", manual("--set inter.manual.dp=4 --set 'search.zero=\"3\"' --set 'search.regather=\"never\"'"),
+        GivenCase{"ShardedValues", "gpt2_tiny", manual("--set inter.manual.dp=4 --set 'search.zero=\"3\"' --set 'search.regather=\"always\"'"),
                   {"--use-megatron-fsdp", "--data-parallel-sharding-strategy optim_grads_params", "--ckpt-format fsdp_dtensor"}, {"optimizer-instances"}},
         GivenCase{"LayersAgain", "gpt2_tiny", manual("--set inter.manual.dp=2 --set inter.manual.tp=2 --set 'search.recompute=\"all\"'"),
                   {"--recompute-granularity full\n", "--recompute-method uniform", "--recompute-num-layers 1\n"}, {"selective"}}),

@@ -56,7 +56,7 @@ Result<PlanPrice> price_of(const PipelinePlan& pipeline, const ProgramTools& too
 }
 
 // A plan that is asked for, or why there is none.
-struct Asked {
+struct AskedAnswer {
   std::optional<PlanPrice> price;
   std::string refusal;
 };
@@ -68,7 +68,7 @@ class Asker {
     for (const auto& [name, text] : asked.pins) pins_.push_back({name, text, "the plan that the file stands for"});
   }
 
-  Result<Asked> ask(std::int64_t budget, bool must_fit) const {
+  Result<AskedAnswer> ask(std::int64_t budget, bool must_fit) const {
     const Config& search = host_.config().search;
     const Result<std::shared_ptr<IntraSolver>> solver = host_.create<IntraSolver>("intra", search.text("intra"));
     if (!solver) return solver.error();
@@ -78,13 +78,13 @@ class Asker {
     const auto lower = [this, &context](const Plan& plan) { return make_program(plan, context, tools_); };
     const Result<PlanRanking> found = rank_plans({context, whole_.cluster, **solver, search, lower, nullptr, pins_, mesh, budget, must_fit, 1, true, false, false});
     if (!found) return refused(found.error());
-    if (found->plans.empty()) return Asked{{}, found->trials.empty() ? "nothing was found" : found->trials.front().binding};
+    if (found->plans.empty()) return AskedAnswer{{}, found->trials.empty() ? "nothing was found" : found->trials.front().binding};
     const Plan& plan = found->plans.front().fitted.plan;
-    return Asked{PlanPrice{plan.step_seconds, plan.peak_bytes}, ""};
+    return AskedAnswer{PlanPrice{plan.step_seconds, plan.peak_bytes}, ""};
   }
 
  private:
-  Result<Asked> ask_stages(PipelineRequest request) const {
+  Result<AskedAnswer> ask_stages(PipelineRequest request) const {
     const Result<std::shared_ptr<ScheduleMaker>> maker = host_.create<ScheduleMaker>("schedules", request.schedule_id);
     if (!maker) return maker.error();
     Result<PipelineSchedule> schedule = (*maker)->make({static_cast<std::uint32_t>(request.search.integer("stages")), static_cast<std::uint32_t>(request.search.integer("chunks")),
@@ -94,14 +94,14 @@ class Asker {
     request.lower = [this](const Plan& plan, const PlanningContext& stage) { return make_program(plan, stage, tools_); };
     const Result<PipelineOutcome> found = plan_pipeline(request);
     if (!found) return refused(found.error());
-    if (!found->plan) return Asked{{}, found->refusal};
-    return Asked{PlanPrice{found->plan->step_seconds, std::ranges::max(found->plan->peak_bytes)}, ""};
+    if (!found->plan) return AskedAnswer{{}, found->refusal};
+    return AskedAnswer{PlanPrice{found->plan->step_seconds, std::ranges::max(found->plan->peak_bytes)}, ""};
   }
 
   // What cannot be planned is an answer, but for what is wrong with a plugin.
-  static Result<Asked> refused(const Error& error) {
+  static Result<AskedAnswer> refused(const Error& error) {
     if (error.code != ErrorCode::bad_input && error.code != ErrorCode::infeasible) return error;
-    return Asked{{}, error.message};
+    return AskedAnswer{{}, error.message};
   }
 
   const Plan& whole_;
@@ -130,7 +130,7 @@ Result<AskedPrice> price_asked(const AskedPlan& asked, const std::variant<Plan, 
   if (!price) return price.error();
   made.plan = *price;
   const Asker asker(whole, *host, *tools, asked);
-  Result<Asked> found = asker.ask(whole.budget_bytes, whole.budget_bytes >= largest_peak_bytes(whole.cluster));
+  Result<AskedAnswer> found = asker.ask(whole.budget_bytes, whole.budget_bytes >= largest_peak_bytes(whole.cluster));
   if (!found) return found.error();
   made.refusal = found->refusal;
   if (!found->price) found = asker.ask(kAllMemory, false);
