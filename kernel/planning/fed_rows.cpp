@@ -14,7 +14,7 @@ Result<std::optional<FedRows>> feed_rows(const FittedSolver& solver, const Fitte
   const InputRows rows = input_rows(*program);
   if (rows.gather_seconds == 0) return std::optional<FedRows>();
   ProblemInput fed = given;
-  fed.filter.batch_axes |= rows.axes;
+  fed.filter.batch_axes |= rows.axes & ~fed.filter.context_axes;
   fed.filter.sharded_weight_axes &= ~rows.axes;
   Result<Problem> other = build_pinned(fed, pins);
   if (!other && other.error().code != ErrorCode::infeasible) return other.error();

@@ -9,8 +9,8 @@ namespace meshwright {
 
 namespace {
 
-// "none", "all", "0,2": as a bit mask.
-Result<std::uint32_t> parse_axes(const Config& search, const std::string& key, const Mesh& mesh) {
+// "none", "all", "0,2": as a bit mask. `words` are those that the key knows beside numbers.
+Result<std::uint32_t> parse_axes(const Config& search, const std::string& key, const Mesh& mesh, const std::string& words = "all, none") {
   const std::string& text = search.text(key);
   if (text == "none") return 0U;
   if (text == "all") return (1U << mesh.rank()) - 1;
@@ -19,7 +19,7 @@ Result<std::uint32_t> parse_axes(const Config& search, const std::string& key, c
     const std::size_t end = std::min(text.find(',', at), text.size());
     const std::string axis = text.substr(at, end - at);
     if (axis.size() != 1 || axis[0] < '0' || axis[0] > '9') {
-      return bad_input("\"" + key + "\" in [search] can't be \"" + text + "\": it is all, none, or numbers of mesh axes such as 0,2");
+      return bad_input("\"" + key + "\" in [search] can't be \"" + text + "\": it is " + words + ", or numbers of mesh axes such as 0,2");
     }
     const auto number = static_cast<std::size_t>(axis[0] - '0');
     if (number >= mesh.rank()) {
@@ -59,12 +59,20 @@ Result<StrategyFilter> wanted_filter(const Config& search, const Mesh& mesh) {
   if (zero != "free") filter.zero = static_cast<ZeroStage>(zero[0] - '0');
   if (regather != "free") filter.regather = regather == "always";
   if (prefetch != "free") filter.prefetch = prefetch == "always";
-  Result<std::uint32_t> zero_axes = parse_axes(search, "zero_axes", mesh), batch_axes = parse_axes(search, "batch_axes", mesh);
+  Result<std::uint32_t> zero_axes = parse_axes(search, "zero_axes", mesh), batch_axes = parse_axes(search, "batch_axes", mesh), context_axes = parse_axes(search, "context_axes", mesh);
   if (!zero_axes) return zero_axes.error();
   if (!batch_axes) return batch_axes.error();
+  if (!context_axes) return context_axes.error();
   filter.zero_axes = *zero_axes;
   filter.batch_axes = *batch_axes;
-  if (search.text("weights") == "sharded") filter.sharded_weight_axes = ((1U << mesh.rank()) - 1) & ~filter.batch_axes;
+  filter.context_axes = *context_axes;
+  if (const std::string& weights = search.text("weights"); weights == "sharded") {
+    filter.sharded_weight_axes = ((1U << mesh.rank()) - 1) & ~(filter.batch_axes | filter.context_axes);
+  } else if (weights != "free") {
+    const Result<std::uint32_t> weight_axes = parse_axes(search, "weights", mesh, "free, sharded");
+    if (!weight_axes) return weight_axes.error();
+    filter.sharded_weight_axes = *weight_axes;
+  }
   return filter;
 }
 

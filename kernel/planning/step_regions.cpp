@@ -16,7 +16,7 @@ std::vector<StrategyFilter> filters_by_hand(const ProblemInput& input, bool thor
   std::vector<StrategyFilter> filters;
   const auto add = [&](std::uint32_t batch_axes, std::optional<ZeroStage> zero) {
     StrategyFilter filter = input.filter;
-    filter.batch_axes |= batch_axes & ~filter.sharded_weight_axes;
+    filter.batch_axes |= batch_axes & ~(filter.sharded_weight_axes | filter.context_axes);
     if (!filter.zero) filter.zero = zero;
     if (filter != input.filter && std::ranges::find(filters, filter) == filters.end()) filters.push_back(filter);
   };

@@ -47,14 +47,22 @@ bool Restrictions::allow_batch(ValueId id, const PortLayouts& port) const {
   return true;
 }
 
-bool Restrictions::limits_weight(ValueId id) const { return input_.filter.sharded_weight_axes != 0 && is_weight_[id]; }
+bool Restrictions::allow_context(ValueId id, const PortLayouts& port) const {
+  for (std::size_t axis = 0; axis < input_.mesh.rank(); ++axis) {
+    if (!has(input_.filter.context_axes, axis) || !port.value[axis].is_shard()) continue;
+    if (is_weight_[id] || is_batch(id, port.value[axis].atom())) return false;
+  }
+  return true;
+}
+
+bool Restrictions::limits_weight(ValueId id) const { return (input_.filter.sharded_weight_axes | input_.filter.context_axes) != 0 && is_weight_[id]; }
 
 bool Restrictions::allow_node(NodeId id, const CallLayouts& call) const {
   if (!input_.atoms().nodes[id].ruled) return true;  // it runs replicated, whatever is wanted of the others
   const Node& node = input_.graph().nodes[id];
   for (std::size_t i = 0; i < node.operands.size(); ++i) {
     const ValueId operand = node.operands[i].value;
-    if (!allow_batch(operand, call.operands[i])) return false;
+    if (!allow_batch(operand, call.operands[i]) || !allow_context(operand, call.operands[i])) return false;
     for (std::size_t axis = 0; axis < input_.mesh.rank() && is_weight_[operand]; ++axis) {
       if (has(input_.filter.sharded_weight_axes, axis) && !call.operands[i].value[axis].is_shard()) return false;
     }
@@ -66,27 +74,30 @@ bool Restrictions::allow_parameter(ValueId id, const ParameterStrategy& strategy
   for (std::size_t axis = 0; axis < input_.mesh.rank(); ++axis) {
     if (has(input_.filter.batch_axes, axis) && !strategy.compute[axis].is_replicate()) return false;
     if (has(input_.filter.sharded_weight_axes, axis) && is_weight_[id] && !strategy.compute[axis].is_shard()) return false;
+    if (has(input_.filter.context_axes, axis) && is_weight_[id] && strategy.compute[axis].is_shard()) return false;
   }
   return true;
 }
 
 std::string Restrictions::key(ValueId id) const {
-  if (input_.filter.batch_axes == 0) return "";
+  if ((input_.filter.batch_axes | input_.filter.context_axes) == 0) return "";
   std::string key = " batch ";
   for (std::size_t atom = 0; atom < input_.atoms().classes[id].size(); ++atom) key += is_batch(id, atom) ? '1' : '0';
   return key;
 }
 
 std::string Restrictions::text() const {
-  std::int64_t batch = 1, weights = 1;
+  std::int64_t batch = 1, weights = 1, context = 1;
   for (std::size_t axis = 0; axis < input_.mesh.rank(); ++axis) {
     if (has(input_.filter.batch_axes, axis)) batch *= input_.mesh.axes[axis].size;
     if (has(input_.filter.sharded_weight_axes, axis)) weights *= input_.mesh.axes[axis].size;
+    if (has(input_.filter.context_axes, axis)) context *= input_.mesh.axes[axis].size;
   }
   std::string text = "cannot be split";
   if (batch > 1) text += " along the batch over " + std::to_string(batch) + " devices";
   if (batch > 1 && weights > 1) text += " with";
   if (weights > 1) text += " its weights in shards over " + std::to_string(weights) + " devices";
+  if (context > 1) text += std::string(batch > 1 || weights > 1 ? " and" : "") + " with whole weights and no batch over " + std::to_string(context) + " devices";
   return text;
 }
 

@@ -1,4 +1,4 @@
-// What a StrategyFilter allows: data parallelism over some axes, weights in shards over others. Private to the kernel.
+// What a StrategyFilter allows: data parallelism over some axes, weights in shards over others, context parallelism over others. Private to the kernel.
 #pragma once
 
 #include <set>
@@ -15,6 +15,8 @@ class Restrictions {
 
   // On a batch axis a value that has the batch is sharded over it; another is whole.
   [[nodiscard]] bool allow_batch(ValueId id, const PortLayouts& port) const;
+  // On a context axis a weight is whole, and no value is sharded along the batch.
+  [[nodiscard]] bool allow_context(ValueId id, const PortLayouts& port) const;
   [[nodiscard]] bool allow_node(NodeId id, const CallLayouts& call) const;
   [[nodiscard]] bool allow_parameter(ValueId id, const ParameterStrategy& strategy) const;
   // Whether the filter limits this value as a weight.

@@ -259,9 +259,9 @@ TEST_F(StageGridCommand, AreComparedWithEachOther) {
     EXPECT_LE(real(rows[0], "step_seconds"), real(rows[i], "step_seconds"));
   }
   EXPECT_LE(real(rows[0], "step_lower_bound_seconds"), real(rows[0], "step_seconds"));
-  const Outcome text = run_program("compare " + given + "--set inter.manual.cp=2 --inter manual,none --no-verify");
+  const Outcome text = run_program("compare " + given + "--set inter.manual.ep=2 --inter manual,none --no-verify");
   EXPECT_EQ(text.exit_code, 0);
-  EXPECT_THAT(text.output, AllOf(testing::ContainsRegex("manual +elimination +failed"), testing::ContainsRegex("none +elimination +1 .* ms .* not run"), HasSubstr("manual, elimination: \"cp\" in [inter.manual]")));
+  EXPECT_THAT(text.output, AllOf(testing::ContainsRegex("manual +elimination +failed"), testing::ContainsRegex("none +elimination +1 .* ms .* not run"), HasSubstr("manual, elimination: \"ep\" in [inter.manual]")));
   EXPECT_THAT(refusal("compare " + given + "--inter grid,grid"), HasSubstr("--inter names 'grid' twice"));
   EXPECT_THAT(refusal("compare " + given + "--inter alpha"), HasSubstr("\"inter\" in [search] can't be \"alpha\""));
   EXPECT_THAT(refusal("compare " + given + "--inter grid --stages 2"), HasSubstr("leave one out"));
@@ -282,6 +282,9 @@ TEST_F(StageGridCommand, DegreesAreAPlanUnderTheSameClock) {
     EXPECT_GT(real(*manual, "step_seconds"), real(chosen, "step_seconds"));
   }
   EXPECT_NE(real(tensor, "step_seconds"), real(data, "step_seconds"));
+  const Json context = json_of(run_program(manual("--set inter.manual.cp=2 --set inter.manual.pp=2 --set train.microbatches=4 --format json -o " + path("context.json"))));
+  verify_and_simulate(path("context.json"), context, 4);
+  EXPECT_NE(real(context, "step_seconds"), real(data, "step_seconds"));
   const Json both = json_of(run_program(manual("--set inter.manual.tp=2 --format json")));  // dp is what is left
   EXPECT_EQ(std::get<std::string>(both.find("mesh")->value()), "2x2");
 }
@@ -290,8 +293,11 @@ TEST_F(StageGridCommand, RefusesDegreesByName) {
   EXPECT_THAT(refusal(manual("--set inter.manual.dp=2 --set inter.manual.tp=4")), HasSubstr("dp 2 x tp 4 x pp 1 = 8 devices, but there are 4 devices of 'slow4_far'"));
   EXPECT_THAT(refusal(manual("--set inter.manual.dp=2 --set inter.manual.tp=1")), HasSubstr("dp 2 x tp 1 x pp 1 = 2 devices, but there are 4 devices"));
   EXPECT_THAT(refusal(manual("--set inter.manual.tp=3")), HasSubstr("tp 3 x pp 1 = 3 does not divide the 4 devices"));
-  EXPECT_THAT(refusal(manual("--set inter.manual.cp=2")), HasSubstr("\"cp\" in [inter.manual] is 2, but a degree of context parallelism cannot be given so far"));
-  EXPECT_THAT(refusal(manual("--set inter.manual.ep=2")), HasSubstr("\"ep\" in [inter.manual] is 2"));
+  EXPECT_THAT(refusal(manual("--set inter.manual.dp=2 --set inter.manual.cp=4")), HasSubstr("dp 2 x cp 4 x tp 1 x pp 1 = 8 devices, but there are 4 devices"));
+  EXPECT_THAT(refusal(manual("--set inter.manual.cp=3")), HasSubstr("cp 3 x tp 1 x pp 1 = 3 does not divide the 4 devices"));
+  EXPECT_THAT(refusal(manual("--set inter.manual.ep=2")), HasSubstr("\"ep\" in [inter.manual] is 2, but a degree of expert parallelism cannot be given so far"));
+  EXPECT_THAT(refusal(manual("--set search.context_axes=0")), HasSubstr("\"context_axes\" in [search] is what [inter.manual] says"));
+  EXPECT_THAT(refusal(command("--mesh 4 --set 'search.weights=\"shraded\"'")), HasSubstr("\"weights\" in [search] can't be \"shraded\": it is free, sharded, or numbers of mesh axes such as 0,2"));
   EXPECT_THAT(refusal(manual("--set inter.manual.pp=0")), HasSubstr("\"pp\" in [inter.manual] must be at least 1"));
   EXPECT_THAT(refusal(manual("--set inter.manual.pp=2 --set search.stages=2")), HasSubstr("\"stages\" in [search] is what [inter.manual] says"));
   EXPECT_THAT(refusal(manual("--mesh 4")), HasSubstr("the mesh of each stage is what [inter.manual] says"));

@@ -8,10 +8,12 @@
 #include "files/json.h"
 #include "files/write_file.h"
 #include "meshwright/pipeline_step.h"
+#include "plugins/asked_price.h"
 #include "plugins/program_source.h"
 #include "report/memory_json.h"
 #include "report/memory_text.h"
 #include "report/pipeline_report.h"
+#include "report/price_text.h"
 #include "report/report_error.h"
 #include "report/shrink_report.h"
 #include "shrink_plan.h"
@@ -156,15 +158,34 @@ Result<std::vector<EmittedFile>> emit_pipeline(const PipelinePlan& pipeline, Plu
   return files;
 }
 
+// Says behind each text that stands for another plan what that takes.
+Status add_prices(const ProgramOptions& options, const OpenAnyPlan& opened, std::vector<EmittedFile>& files) {
+  for (EmittedFile& file : files) {
+    if (!file.stands_for) continue;
+    if (!opened.host.config().emit.boolean("price")) continue;
+    const Result<AskedPrice> price = price_asked(*file.stands_for, opened.plan, options.config, options.set);
+    if (!price) return price.error();
+    file.text += price_text(*price);
+  }
+  return Done{};
+}
+
 // What a plan of one stage or of several is written as.
 Result<std::vector<EmittedFile>> emitted(const ProgramOptions& options) {
   Result<OpenAnyPlan> opened = open_any_plan(options);
   if (!opened) return opened.error();
   const std::string id = options.backend.empty() ? opened->host.config().emit.text("backend") : options.backend;
-  if (const auto* pipeline = std::get_if<PipelinePlan>(&opened->plan)) return emit_pipeline(*pipeline, opened->host, opened->tools, id);
-  Result<Asked> asked = ask(std::get<Plan>(opened->plan), opened->host, opened->tools, id, false);
-  if (!asked) return asked.error();
-  return std::move(asked->files);
+  Result<std::vector<EmittedFile>> files = std::vector<EmittedFile>();
+  if (const auto* pipeline = std::get_if<PipelinePlan>(&opened->plan)) {
+    files = emit_pipeline(*pipeline, opened->host, opened->tools, id);
+  } else {
+    Result<Asked> asked = ask(std::get<Plan>(opened->plan), opened->host, opened->tools, id, false);
+    if (!asked) return asked.error();
+    files = std::move(asked->files);
+  }
+  if (!files) return files;
+  if (Status status = add_prices(options, *opened, *files); !status) return status.error();
+  return files;
 }
 
 }  // namespace

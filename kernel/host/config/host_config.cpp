@@ -43,7 +43,7 @@ constexpr meshwright_config_key_v1 kSearch[] = {
     {"step_rounds", "integer", "", "6", "searches by the step itself on each mesh, as long as they help: its bound comes from them; 0: none"},
     {"reduce", "text", "", "\"all\"",
      "what makes the problem smaller before it is solved: all, none, or some of consistency,dominance,contraction"},
-    {"weights", "text", "", "\"free\"", "free: any layout; sharded: every weight that can be sharded must be"},
+    {"weights", "text", "", "\"free\"", "free: any layout; sharded: every weight that can be sharded must be; 1,2: over these mesh axes"},
     {"zero", "text", "", "\"free\"",
      "free: each parameter as it is fastest; 0, 1, 2, 3: every one at this stage of ZeRO, over the axes it is whole on"},
     {"zero_axes", "text", "", "\"all\"", "mesh axes that ZeRO may shard over, such as 0 or 0,2 (hybrid sharding)"},
@@ -54,6 +54,7 @@ constexpr meshwright_config_key_v1 kSearch[] = {
     {"inputs", "text", "", "\"any\"", "any: each rank is fed what the plan wants of an input; rows: its rows of the batch, from which the rest is gathered"},
     {"sure", "boolean", "", "true", "whether a plan says how wrong which figures would have to be for the second best distinct plan to win"},
     {"batch_axes", "text", "", "\"none\"", "mesh axes that only ever shard the batch (data parallelism): none, all, 0,2"},
+    {"context_axes", "text", "", "\"none\"", "mesh axes over which weights are computed with whole, and which do not shard the batch (context parallelism): none, all, 1"},
 };
 constexpr meshwright_config_key_v1 kTrain[] = {
     {"optimizer", "text", "", "\"adamw\"", "decides how much state a parameter has"},
@@ -74,7 +75,7 @@ constexpr meshwright_config_key_v1 kManual[] = {
     {"dp", "integer", "", "0", "of inter = manual: degree of data parallelism in each stage; what the other degrees leave of the devices if 0"},
     {"tp", "integer", "", "1", "degree of tensor parallelism in each stage, as Megatron's"},
     {"pp", "integer", "", "1", "pipeline stages"},
-    {"cp", "integer", "", "1", "degree of context parallelism; only 1 so far"},
+    {"cp", "integer", "", "1", "degree of context parallelism in each stage"},
     {"ep", "integer", "", "1", "degree of expert parallelism; only 1 so far"},
 };
 constexpr meshwright_config_key_v1 kJoint[] = {
@@ -85,6 +86,7 @@ constexpr meshwright_config_key_v1 kEmit[] = {
     {"parameter_shard", "text", "", "\"parameter_shard\"", "pass that joins stored parameters to the computing"},
     {"communication", "text", "", "\"communication\"", "pass that turns conversions into collectives"},
     {"reshape", "text", "", "\"reshape\"", "pass that gives every op one rank's shapes"},
+    {"price", "boolean", "", "true", "of backends that write the nearest plan of a framework: whether that is planned too, to say what it takes"},
 };
 constexpr meshwright_config_key_v1 kPlugins[] = {
     {"paths", "texts", "", "[]", "folders or files to search for plugins before all others"},
@@ -110,7 +112,6 @@ const std::vector<Choice>& choices() {
       {"model", "loss", {"none", "cross_entropy", "mse"}},
       {"search", "inter", {"none", "grid", "joint", "manual"}},
       {"search", "reduce", {"all", "none"}, {"consistency", "dominance", "contraction"}},
-      {"search", "weights", {"free", "sharded"}},
       {"search", "inputs", {"any", "rows"}},
       {"search", "zero", {"free", "0", "1", "2", "3"}},
       {"search", "recompute", {"none", "all", "blocks", "free"}},

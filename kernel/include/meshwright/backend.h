@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "meshwright/cost.h"
@@ -49,9 +51,18 @@ struct Processes {
   std::int64_t count = 1;
 };
 
+// A plan as somebody would ask for it: keys of the configuration with their values, as --set has them, and [pins], by name.
+struct AskedPlan {
+  std::vector<std::string> settings;  // "search.stages=2"
+  std::vector<std::pair<std::string, std::string>> pins;
+};
+
 struct EmittedFile {
   std::string name;  // relative to the output folder
   std::string text;
+  // What the text stands for, where that is not the plan that it was made from: the nearest one that a framework can run. Whoever asked for the text plans it for the same
+  // model, cluster and batch, and says what it takes behind the text, in lines that begin with "# ".
+  std::optional<AskedPlan> stands_for = {};
 };
 
 class MESHWRIGHT_API Backend {

@@ -155,6 +155,7 @@ struct StrategyFilter {
   std::uint32_t zero_axes = 0xffffffffU;   // ZeRO shards over these axes only: hybrid sharding
   std::optional<bool> regather = std::nullopt;  // ZeRO-3: gather again for the backward, or keep
   std::optional<bool> prefetch = std::nullopt;  // ZeRO-3: gather beside the unit before, or when it is computed with
+  std::uint32_t context_axes = 0;          // over these, weights are computed with whole and the batch is not cut: what is left is the sequence, or heads of attention
   bool operator==(const StrategyFilter&) const = default;
 };
 
