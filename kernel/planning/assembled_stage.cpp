@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "known_prices.h"
 #include "meshwright/recompute.h"
 
 namespace meshwright {
@@ -19,7 +20,7 @@ constexpr double kPrudent = 0.9;          // of the room that there seems to be
 class Assembler {
  public:
   Assembler(const PlanningContext& stage, const FittedSolver& solver, const std::vector<Pin>& pins, const ModelAnalysis& short_model, const AlikeNames& alike, const StageRecipe& recipe)
-      : stage_(stage), solver_(solver), pins_(pins), short_model_(short_model), alike_(alike), recipe_(recipe), faster_(way(recipe.faster)), smaller_(way(recipe.smaller)) {}
+      : stage_(with_prices(stage, recipe.ways.prices())), solver_(solver), pins_(pins), short_model_(short_model), alike_(alike), recipe_(recipe), faster_(way(recipe.faster)), smaller_(way(recipe.smaller)) {}
 
   Result<std::optional<FittedPlan>> run(std::int64_t budget) {
     if (Status status = read_ways(); !status) return status.error();
@@ -169,7 +170,7 @@ class Assembler {
     return std::optional(std::move(*fitted));
   }
 
-  const PlanningContext& stage_;
+  const PlanningContext stage_;
   const FittedSolver& solver_;
   const std::vector<Pin>& pins_;
   const ModelAnalysis& short_model_;

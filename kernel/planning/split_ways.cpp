@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "joint_space.h"
+#include "known_prices.h"
 #include "meshwright/mesh.h"
 #include "meshwright/recompute.h"
 #include "meshwright/step_order.h"
@@ -50,7 +51,7 @@ HeldBytes held_bytes(const StrategySpace& space, std::int32_t middle, double in_
 class SplitWays::Impl {
  public:
   Impl(const SplitRequest& request, Mesh mesh, const StrategyFilter& filter, RecomputePins pins)
-      : request_(request), mesh_(std::move(mesh)), input_{request.context, mesh_, filter}, pins_(std::move(pins)) {
+      : request_(request), prices_(request.context.conversions), mesh_(std::move(mesh)), input_{with_prices(request.context, prices_), mesh_, filter}, pins_(std::move(pins)) {
     const std::string& recompute = request.search.text("recompute");
     input_.recomputed = pins_.applied_to(recompute == "all" ? recomputable_blocks(input_.model) : input_.recomputed);
     may_run_again_ = (recompute == "free" || recompute == "blocks") && !recomputable_blocks(input_.model).empty();
@@ -100,6 +101,7 @@ class SplitWays::Impl {
   [[nodiscard]] const Mesh& mesh() const { return mesh_; }
   [[nodiscard]] const Problem& problem() const { return problem_; }
   [[nodiscard]] const StrategyFilter& filter() const { return input_.filter; }
+  [[nodiscard]] const ConversionSearch& prices() const { return prices_; }
   [[nodiscard]] const std::vector<SplitWay>& ways() const { return ways_; }
   [[nodiscard]] double usual_price() const { return usual_price_; }
 
@@ -152,6 +154,7 @@ class SplitWays::Impl {
   }
 
   const SplitRequest request_;
+  const KnownPrices prices_;
   const Mesh mesh_;
   ProblemInput input_;
   const RecomputePins pins_;
@@ -185,6 +188,7 @@ SplitWays::~SplitWays() = default;
 const Mesh& SplitWays::mesh() const { return impl_->mesh(); }
 const Problem& SplitWays::problem() const { return impl_->problem(); }
 const StrategyFilter& SplitWays::filter() const { return impl_->filter(); }
+const ConversionSearch& SplitWays::prices() const { return impl_->prices(); }
 const std::vector<SplitWay>& SplitWays::ways() const { return impl_->ways(); }
 Result<bool> SplitWays::add(double seconds_per_byte, double in_flight) { return impl_->add(seconds_per_byte, in_flight); }
 double SplitWays::usual_price() const { return impl_->usual_price(); }

@@ -14,7 +14,8 @@ namespace meshwright::host {
 
 namespace {
 
-constexpr int kMostCuts = 3;  // of each choice
+constexpr int kMostCuts = 3;               // of each choice
+constexpr double kWorthAnotherCut = 0.01;  // of a large model's step is lost, since some devices have more to do than others
 
 // How many choices are planned, the most promising first, and by how much an estimate may be too long.
 struct PlanEffort {
@@ -23,7 +24,6 @@ struct PlanEffort {
 };
 constexpr PlanEffort kOfTiny{40, 1.3}, kOfSmall{6, 1.1}, kOfLarge{3, 1};
 constexpr std::size_t kMostTinyOps = 400;  // what stands at the ends of so small a model is much of it, and estimates are the less exact
-
 
 class JointPlanner {
  public:
@@ -94,6 +94,7 @@ class JointPlanner {
       if (count == kMostCuts) return std::optional<StageCutWish>();
       if (++count == 1) return std::optional(joint.wish(trial.choice));
       if (planned == nullptr) return joint.smaller_wish(trial.choice);
+      if (!joint.is_small() && planned->imbalance < kWorthAnotherCut) return std::optional<StageCutWish>();
       return joint.wish_after(trial.choice, planned->busy_seconds);
     };
     return trials_.plan(trial, {next, joint.is_small()});
