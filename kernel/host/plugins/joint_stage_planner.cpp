@@ -23,6 +23,7 @@ struct PlanEffort {
   double doubt = 1;
 };
 constexpr PlanEffort kOfTiny{40, 1.3}, kOfSmall{6, 1.1}, kOfLarge{3, 1};
+constexpr double kNear = 1.03;  // over the best step: so near a large model's choice of another number of stages is planned too
 constexpr std::size_t kMostTinyOps = 400;  // what stands at the ends of so small a model is much of it, and estimates are the less exact
 
 class JointPlanner {
@@ -74,6 +75,19 @@ class JointPlanner {
       if (next->state != TrialState::estimated || next->estimate_seconds > expected) continue;
       if (Status status = plan(joint, *next); !status) return status;
       if (next->state == TrialState::planned) ++planned;
+    }
+    return joint.is_small() ? Status(Done{}) : plan_near(joint);
+  }
+
+  // Estimates of unlike numbers of stages are off by unlike parts: the most promising choice of each number of which nothing is planned.
+  Status plan_near(JointStages& joint) {
+    const auto is_near = [&](const StageTrial& trial) { return trial.state == TrialState::estimated && trials_.best_seconds() && trial.estimate_seconds < kNear * *trials_.best_seconds(); };
+    for (const StageTrial* best : best_by_stages(search_.trials)) {
+      StageTrial& trial = search_.trials[static_cast<std::size_t>(best - search_.trials.data())];
+      if (!is_near(trial)) continue;
+      if (Status status = joint.settle(trial); !status) return status;
+      if (!is_near(trial)) continue;
+      if (Status status = plan(joint, trial); !status) return status;
     }
     return Done{};
   }
