@@ -1,4 +1,4 @@
-// Prices of conversions on one mesh, of one device, each class of values with the same layouts looked for once: problems of stages that are alike ask for the same ones.
+// Conversions on one mesh of one device: prices between the same layouts of one class of values, and paths, are looked for once. Problems of stages that are alike ask for the same ones.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,14 @@ class KnownPrices final : public ConversionSearch {
  private:
   // Sizes and paddable axes, bytes of an element, of a bucket that it is packed into (0: it is not), layouts.
   using Key = std::tuple<std::vector<std::int64_t>, std::vector<bool>, std::int64_t, std::int64_t, std::vector<Layout>>;
+  static Key key_of(const ConversionProblem& problem, std::vector<Layout> layouts);
 
-  Result<ConversionPath> do_find(const ConversionProblem& problem, const Layout& from, const Layout& to) const override { return search_.find(problem, from, to); }
+  Result<ConversionPath> do_find(const ConversionProblem& problem, const Layout& from, const Layout& to) const override;
   Result<std::vector<PathPrice>> do_price_all(const ConversionProblem& problem, std::span<const Layout> layouts) const override;
 
   const ConversionSearch& search_;
-  mutable std::map<Key, std::vector<PathPrice>> known_;
+  mutable std::map<Key, std::vector<PathPrice>> prices_;
+  mutable std::map<Key, ConversionPath> paths_;
 };
 
 // The same with these prices.

@@ -11,7 +11,11 @@ class Counting final : public ConversionSearch {
   mutable Ticks asked = 0;
 
  private:
-  Result<ConversionPath> do_find(const ConversionProblem& /*problem*/, const Layout& /*from*/, const Layout& /*to*/) const override { return infeasible("none"); }
+  // There is none between unlike layouts.
+  Result<ConversionPath> do_find(const ConversionProblem& /*problem*/, const Layout& from, const Layout& to) const override {
+    ++asked;
+    return from == to ? Result<ConversionPath>(ConversionPath()) : infeasible("none");
+  }
   Result<std::vector<PathPrice>> do_price_all(const ConversionProblem& /*problem*/, std::span<const Layout> layouts) const override {
     ++asked;
     return std::vector<PathPrice>(layouts.size() * layouts.size(), {asked, 0});
@@ -48,6 +52,20 @@ TEST_F(KnownPricesTest, AreThoseOfWhatCostsTheSame) {
   EXPECT_EQ(price({{8, 4}, {1, 1}, {true, true}}, 4, false, layouts_), 4);
   EXPECT_EQ(price({{8, 2}, {1, 1}, {false, true}}, 4, false, layouts_), 5);
   EXPECT_EQ(price(shape_, 4, false, {Layout()}), 6);
+}
+
+TEST_F(KnownPricesTest, PathsAreLookedForOnceWhereThereAre) {
+  const Layout one(1);
+  Layout other = one;
+  other.place(0, Placement::shard(0));
+  mesh_.axes.resize(1);
+  mesh_.axes[0].size = 2;
+  const ConversionProblem problem{mesh_, shape_, profile_};
+  EXPECT_TRUE(known_.find(problem, one, one));
+  EXPECT_TRUE(known_.find(problem, one, one));
+  EXPECT_EQ(counting_.asked, 1);
+  EXPECT_FALSE(known_.find(problem, one, other));
+  EXPECT_EQ(counting_.asked, 2);
 }
 
 TEST_F(KnownPricesTest, OfWhatIsPackedAreThoseOfABucket) {
