@@ -48,9 +48,9 @@ class Assembler {
  private:
   // As much more, or less, as the room is for, between the most that fits and the least that does not.
   static double next_part(double fits, double above, double part, double room_part) {
-    const double next = room_part > 0 ? part + kPrudent * room_part : part + std::min(room_part / kPrudent, -kNearEnoughPart);
-    if (next <= fits || next >= above) return (fits + above) / 2;
-    return std::clamp(next, 0.0, 1.0);
+    const double by = room_part > 0 ? kPrudent * room_part : std::min(room_part / kPrudent, -kNearEnoughPart);
+    const double next = std::clamp(part + by, 0.0, 1.0);
+    return fits < next && next < above ? next : (fits + above) / 2;
   }
 
   [[nodiscard]] const SplitWay& way(std::size_t number) const { return recipe_.ways.ways()[number]; }
