@@ -115,7 +115,7 @@ class NearestDegrees {
     }
     const auto split = std::ranges::count_if(layers.layers, &Layer::is_split);
     if (split > 0) {
-      note("The plan cuts inside of " + count(split, "layer") + "; here " + (split == 1 ? "it is" : "each is") + " in the stage that has most of " + (split == 1 ? "it." : "it."));
+      note("The plan cuts inside of " + count(split, "layer") + "; here " + (split == 1 ? "it is" : "each is") + " in the stage that has most of it.");
     }
     for (std::size_t i = 1; i < layers.layers.size(); ++i) {
       if (layers.layers[i].stage < layers.layers[i - 1].stage) return internal_error("layer '" + layers.layers[i].name + "' is in an earlier stage than the one before it");

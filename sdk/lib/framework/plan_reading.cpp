@@ -9,12 +9,6 @@ namespace meshwright::framework {
 
 namespace {
 
-std::int64_t elements(const TensorType& type) {
-  std::int64_t all = 1;
-  for (const std::int64_t size : type.shape) all *= size;
-  return all;
-}
-
 ZeroUse zero_of(std::span<const Plan* const> stages, std::span<const StageUse> uses) {
   using Kept = std::tuple<ZeroStage, std::int64_t, bool>;
   std::map<Kept, double> kept;
@@ -28,7 +22,7 @@ ZeroUse zero_of(std::span<const Plan* const> stages, std::span<const StageUse> u
       for (std::size_t axis = 0; axis < plan.mesh.rank() && parameter->zero != ZeroStage::none; ++axis) {
         if (!parameter->state[axis].is_shard() && uses[stage].roles[axis] != AxisRole::tensor) copies *= plan.mesh.axes[axis].size;
       }
-      const auto size = static_cast<double>(elements(plan.type(parameter->value)));
+      const auto size = static_cast<double>(plan.type(parameter->value).elements());
       kept[{parameter->zero, copies, parameter->regather}] += size;
       all += size;
     }
