@@ -108,6 +108,18 @@ Status check_parts(const PipelinePlan& pipeline) {
   return Done{};
 }
 
+// PyTorch hands what a rank holds to the rank at its place in the next stage.
+Status check_devices(const PipelinePlan& pipeline) {
+  const std::int64_t first = pipeline.stages.front().mesh.devices();
+  for (std::size_t s = 1; s < pipeline.stages.size(); ++s) {
+    const std::int64_t devices = pipeline.stages[s].mesh.devices();
+    if (devices == first) continue;
+    return bad_input("stage 0 has " + std::to_string(first) + " devices, and stage " + std::to_string(s) + " has " + std::to_string(devices) + ", and PyTorch's pipelines give each stage as many ranks: plan with stages of as many devices each " +
+                     "(leave out search.stage_devices), or run the plan as it is (`meshwright run`)");
+  }
+  return Done{};
+}
+
 // What the last stage returns is what a step goes back from.
 Status check_loss(const PipelinePlan& pipeline) {
   for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
@@ -147,6 +159,7 @@ class TorchBackend final : public Backend {
   // Each stage's model is a file of its own; model.py is that of this rank's stage.
   Result<std::vector<EmittedFile>> do_emit_stages(const PipelinePlan& pipeline, const std::vector<BackendInput>& stages) const override {
     if (Status status = check_passes(stages.front().altering); !status) return status.error();
+    if (Status status = check_devices(pipeline); !status) return status.error();
     if (Status status = check_parts(pipeline); !status) return status.error();
     if (Status status = check_loss(pipeline); !status) return status.error();
     const std::vector<StageEnds> ends = stage_ends(pipeline, stages);

@@ -27,13 +27,8 @@ std::string parts_beside(const Cluster& cluster, std::int64_t devices) {
   return std::to_string(next(-1)) + " or " + std::to_string(next(1));  // one device is a part, and so are all
 }
 
-}  // namespace
-
-Result<Cluster> cluster_part(const Cluster& cluster, std::int64_t devices) {
-  const std::string text = std::to_string(devices) + " devices of '" + cluster.name + "'";
-  if (devices < 1) return bad_input(text + ": a part of a cluster has at least one");
-  if (devices > cluster.devices()) return bad_input(text + ", which has " + std::to_string(cluster.devices()) + ": take at most these");
-  if (const std::string uneven = unevenness_of(cluster, devices); !uneven.empty()) return bad_input(text + " are " + uneven + "; take " + parts_beside(cluster, devices));
+// Whose links are whole within so many devices.
+Cluster first_of(const Cluster& cluster, std::int64_t devices) {
   const std::int64_t server = cluster.devices_per_node;
   Cluster part = cluster;
   part.devices_per_node = std::min(devices, server);
@@ -48,6 +43,35 @@ Result<Cluster> cluster_part(const Cluster& cluster, std::int64_t devices) {
     std::erase_if(kept.measured, [&](const BusBandwidth& curve) { return curve.devices > devices; });
   }
   return part;
+}
+
+// What of these devices reaches beyond where it begins or ends within; "" if nothing does.
+std::string torn_by(const Cluster& cluster, std::int64_t first, std::int64_t devices) {
+  const auto is_torn = [&](std::int64_t group) { return devices > group ? first % group != 0 || devices % group != 0 : first / group != (first + devices - 1) / group; };
+  if (is_torn(cluster.devices_per_node)) return "servers of " + std::to_string(cluster.devices_per_node);
+  for (const LinkLevel& level : cluster.levels) {
+    if (is_torn(level.group)) return "groups of level '" + level.name + "', which joins " + std::to_string(level.group);
+  }
+  return "";
+}
+
+}  // namespace
+
+Result<Cluster> cluster_part(const Cluster& cluster, std::int64_t devices) {
+  const std::string text = std::to_string(devices) + " devices of '" + cluster.name + "'";
+  if (devices < 1) return bad_input(text + ": a part of a cluster has at least one");
+  if (devices > cluster.devices()) return bad_input(text + ", which has " + std::to_string(cluster.devices()) + ": take at most these");
+  if (const std::string uneven = unevenness_of(cluster, devices); !uneven.empty()) return bad_input(text + " are " + uneven + "; take " + parts_beside(cluster, devices));
+  return first_of(cluster, devices);
+}
+
+Result<Cluster> cluster_range(const Cluster& cluster, std::int64_t first, std::int64_t devices) {
+  const std::string text = (devices == 1 ? "device " + std::to_string(first) : "devices " + std::to_string(first) + " to " + std::to_string(first + devices - 1)) + " of '" + cluster.name + "'";
+  if (first < 0 || devices < 1 || first + devices > cluster.devices()) return bad_input(text + ", which has " + std::to_string(cluster.devices()));
+  if (const std::string torn = torn_by(cluster, first, devices); !torn.empty()) {
+    return bad_input(text + " are parts of several " + torn + "; take whole ones, or devices of one of them");
+  }
+  return first_of(cluster, devices);
 }
 
 }  // namespace meshwright

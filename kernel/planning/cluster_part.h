@@ -1,4 +1,4 @@
-// A part of a cluster as a cluster of its own: its first devices, with the links that join them.
+// A part of a cluster as a cluster of its own: devices that follow each other, with the links that join them.
 #pragma once
 
 #include <cstdint>
@@ -11,5 +11,8 @@ namespace meshwright {
 // The first `devices` of the cluster. Levels are cut at what the part has, and those that join nothing in it are left out. Errors: bad_input for more devices than there are, and for
 // devices that are neither whole servers nor an even part of one, or that leave a group of a level incomplete; the message names the nearest numbers that do.
 Result<Cluster> cluster_part(const Cluster& cluster, std::int64_t devices);
+
+// `devices` of them from `first` on, which need not be an even part of a server. Errors: bad_input where they begin or end within a server or a group of a level and reach beyond it.
+Result<Cluster> cluster_range(const Cluster& cluster, std::int64_t first, std::int64_t devices);
 
 }  // namespace meshwright

@@ -72,9 +72,9 @@ TEST(ClusterPart, RefusesWhatIsNoPartAndNamesTheNearest) {
 }
 
 TEST(ClusterPart, AStageIsOne) {
-  EXPECT_EQ(cluster_of_stage(racks(), 3).value().levels.size(), 3U);
-  EXPECT_EQ(cluster_of_stage(racks(), 2).error().message, "96 devices of 'racks' in 2 stages: 48 devices of 'racks' are not whole groups of level 'rack', which joins 32; take 32 or 64");
-  EXPECT_EQ(cluster_of_stage(racks(), 8).error().message, "96 devices of 'racks' in 8 stages: 12 devices of 'racks' are neither whole servers of 8 nor an even part of one; take 8 or 16");
+  EXPECT_EQ(StageDevices::even(racks(), 3)->cluster(0).levels.size(), 3U);
+  EXPECT_EQ(StageDevices::even(racks(), 2).error().message, "96 devices of 'racks' in 2 stages: 48 devices of 'racks' are not whole groups of level 'rack', which joins 32; take 32 or 64");
+  EXPECT_EQ(StageDevices::even(racks(), 8).error().message, "96 devices of 'racks' in 8 stages: 12 devices of 'racks' are neither whole servers of 8 nor an even part of one; take 8 or 16");
 }
 
 }  // namespace

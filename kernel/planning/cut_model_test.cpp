@@ -122,23 +122,51 @@ Cluster two_servers() {
 }
 
 TEST(StageDevices, AreServersOrEvenPartsOfOne) {
-  const Cluster server = cluster_of_stage(two_servers(), 2).value(), pair = cluster_of_stage(two_servers(), 8).value(), half = cluster_of_stage(two_servers(), 4).value();
+  const Cluster server = StageDevices::even(two_servers(), 2)->cluster(1), pair = StageDevices::even(two_servers(), 8)->cluster(7), half = StageDevices::even(two_servers(), 4)->cluster(3);
   EXPECT_EQ(server.devices(), 8);
   EXPECT_EQ(server.levels.size(), 2U);
   EXPECT_EQ(pair.levels.size(), 1U);
   EXPECT_EQ(half.levels.back().name, "server");
   EXPECT_EQ(half.levels.back().group, 4);
-  EXPECT_TRUE(cluster_of_stage(two_servers(), 16).value().levels.empty());
-  EXPECT_EQ(cluster_of_stage(two_servers(), 3).error().message, "16 devices of 'two servers' in 3 stages: each stage gets as many; take a number of stages that divides them");
+  EXPECT_TRUE(StageDevices::even(two_servers(), 16)->cluster(15).levels.empty());
+  EXPECT_EQ(StageDevices::even(two_servers(), 3).error().message,
+            "16 devices of 'two servers' in 3 stages: each stage gets as many; take a number of stages that divides them, or say how many each gets (\"stage_devices\" in [search])");
 }
 
 TEST(StageDevices, TheSlowestLinkJoinsStages) {
-  EXPECT_DOUBLE_EQ(link_between_stages(two_servers(), 2).seconds_per_byte, 8 / 10e9);  // eight devices share a card
-  EXPECT_DOUBLE_EQ(link_between_stages(two_servers(), 2).latency_seconds, 5e-6);
-  Cluster one = two_servers();
-  one.nodes = 1;
-  one.levels.pop_back();
-  EXPECT_DOUBLE_EQ(link_between_stages(one, 4).seconds_per_byte, 1 / 20e9);
+  const StageLink network = StageDevices::even(two_servers(), 2)->link(0, 1);
+  EXPECT_DOUBLE_EQ(network.seconds_per_byte, 8 / 10e9);  // eight devices share a card
+  EXPECT_DOUBLE_EQ(network.latency_seconds, 5e-6);
+  const StageDevices four = StageDevices::even(two_servers(), 4).value();
+  EXPECT_DOUBLE_EQ(four.link(0, 1).seconds_per_byte, 1 / 20e9);
+  EXPECT_DOUBLE_EQ(four.link(2, 1).seconds_per_byte, 8 / 10e9);
+  EXPECT_DOUBLE_EQ(four.slowest_link().seconds_per_byte, 8 / 10e9 / 4);  // of all that four devices send
+}
+
+TEST(StageDevices, MayBeUnlike) {
+  const StageDevices devices = StageDevices::make(two_servers(), {8, 4, 2, 1, 1}).value();
+  EXPECT_FALSE(devices.are_even());
+  EXPECT_EQ(devices.cluster(1).levels.back().name, "server");
+  EXPECT_EQ(devices.cluster(2).devices(), 2);
+  // What four devices receive from eight goes over a link each; what eight receive from four over half as many.
+  EXPECT_DOUBLE_EQ(devices.link(0, 1).seconds_per_byte, 8 / 10e9);
+  EXPECT_DOUBLE_EQ(devices.link(1, 0).seconds_per_byte, 2 * 8 / 10e9);
+  EXPECT_DOUBLE_EQ(devices.link(3, 2).seconds_per_byte, 2 / 20e9);
+  EXPECT_DOUBLE_EQ(devices.link(3, 4).seconds_per_byte, 1 / 200e9);
+}
+
+TEST(StageDevices, NeedNotDivideAServer) {
+  Cluster server = two_servers();
+  server.nodes = 1;
+  server.levels = {{"server", 8, 20e9, 2e-6}};
+  EXPECT_EQ(StageDevices::make(server, {3, 5})->cluster(1).levels.front().group, 5);
+}
+
+TEST(StageDevices, ThatAreNoPartAreRefusedByName) {
+  const auto refusal = [](const std::vector<std::int64_t>& devices) { return StageDevices::make(two_servers(), devices).error().message; };
+  EXPECT_EQ(refusal({8, 4}), "the stages have 12 devices together, and there are 16 devices of 'two servers'; each device is in one stage");
+  EXPECT_EQ(refusal({4, 8, 4}), "stage 1: devices 4 to 11 of 'two servers' are parts of several servers of 8; take whole ones, or devices of one of them");
+  EXPECT_EQ(refusal({1, 2, 5, 8}), "stage 1: devices 1 to 2 of 'two servers' are parts of several groups of level 'pair', which joins 2; take whole ones, or devices of one of them");
 }
 
 }  // namespace

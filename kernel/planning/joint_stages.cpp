@@ -185,13 +185,13 @@ class JointStages::Impl {
       refuse({stages, "", pair.microbatches}, std::move(reason));
       return Status(Done{});
     };
-    const Result<Cluster> cluster = cluster_of_stage(request_.cluster, stages);
-    if (!cluster) return refused(cluster.error().message);
+    const Result<StageDevices> devices = StageDevices::even(request_.cluster, stages);
+    if (!devices) return refused(devices.error().message);
     const Result<Sized*> sized = sized_for(pair.microbatches);
     if (!sized) return sized.error().code == ErrorCode::bad_input ? refused(sized.error().message) : Status(sized.error());
-    const Result<Line*> line = make_line(**sized, *cluster, pair);
+    const Result<Line*> line = make_line(**sized, *devices, pair);
     if (!line) return line.error().code == ErrorCode::bad_input ? refused(line.error().message) : Status(line.error());
-    if ((*line)->meshes.empty()) return refused("no mesh of " + std::to_string(cluster->devices()) + " devices has a strategy for each op");
+    if ((*line)->meshes.empty()) return refused("no mesh of " + std::to_string(devices->devices(0)) + " devices has a strategy for each op");
     return try_schedules(**line, pair);
   }
 
@@ -217,7 +217,8 @@ class JointStages::Impl {
 
   [[nodiscard]] PlanningContext context_of(const Sized& sized) const { return {sized.model, sized.training, context_.ops, context_.profile, context_.conversions}; }
 
-  Result<Line*> make_line(const Sized& sized, const Cluster& cluster, const Pair& pair) {
+  Result<Line*> make_line(const Sized& sized, const StageDevices& devices, const Pair& pair) {
+    const Cluster& cluster = devices.cluster(0);
     auto made = std::make_unique<Line>(units_, pair.microbatches);
     const SplitRequest request{context_of(sized), short_.units, request_.search, request_.pins, *sized.solver, sized.lower, !request_.solver.reads_model()};
     std::vector<LeastComputing> least(sized.model.graph->nodes.size(), kNoLeast);
@@ -231,7 +232,7 @@ class JointStages::Impl {
     }
     made->sized = &sized;
     made->least = of_whole(least);
-    made->hop_seconds = hop_seconds(pair, cluster);
+    made->hop_seconds = hop_seconds(pair, devices);
     add_ways(*made);
     lines_.push_back(std::move(made));
     return lines_.back().get();
@@ -257,11 +258,11 @@ class JointStages::Impl {
     return made;
   }
 
-  // What of a microbatch one device of a stage sends to the next one, at a place in the middle of the line.
-  [[nodiscard]] double hop_seconds(const Pair& pair, const Cluster& stage) const {
-    const StageLink link = link_between_stages(request_.cluster, static_cast<std::uint32_t>(pair.stages));
+  // What a stage sends of a microbatch to the next one, at a place in the middle of the line.
+  [[nodiscard]] double hop_seconds(const Pair& pair, const StageDevices& devices) const {
+    const StageLink link = devices.slowest_link();
     const double bytes = static_cast<double>(units_.units[units_.units.size() / 2].crossing_bytes) * static_cast<double>(context_.training.microbatches) / static_cast<double>(pair.microbatches);
-    return pair.stages == 1 ? 0 : link.latency_seconds + link.seconds_per_byte * bytes / static_cast<double>(stage.devices());
+    return pair.stages == 1 ? 0 : link.latency_seconds + link.seconds_per_byte * bytes;
   }
 
   // Those that are not in the line yet.

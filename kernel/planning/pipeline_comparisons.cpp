@@ -10,6 +10,7 @@
 #include "pipeline_planner.h"
 #include "search_settings.h"
 #include "stage_balance.h"
+#include "stage_devices.h"
 
 namespace meshwright {
 
@@ -40,9 +41,12 @@ class PipelineComparer {
     std::vector<SplitStages> ways{{{"data parallel in each stage", {}, 0, ""}, {}}, {{"Megatron in each stage", {}, 0, ""}, {}}};
     std::vector<CostProfile> profiles;
     bool any = false;
+    const std::vector<std::uint32_t> groups = groups_of_stages(plan_.orders, plan_.stages.size()).value();
+    const Result<StageDevices> devices = StageDevices::of(request_.cluster, plan_);
+    if (!devices) return devices.error();
     for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
       const Plan& stage = plan_.stages[s];
-      profiles.push_back(profile_of_stage(request_.context.profile, request_.cluster, plan_.groups(), stage.graph(), stage.training));
+      profiles.push_back(profile_of_stage(request_.context.profile, *devices, groups, parts_[s], stage.graph(), stage.training));
       const PlanningContext context{stage.model, stage.training, request_.context.ops, profiles.back(), request_.context.conversions, &parts_[s]};
       any = any || stage.mesh.rank() > 0;
       if (Status status = split_stage(s, context, ways); !status) return status.error();

@@ -131,9 +131,7 @@ class PipelinePlanner {
   }
 
   Result<PipelineOutcome> run() {
-    Result<Cluster> part = cluster_of_stage(request_.cluster, request_.schedule.shape.stages);
-    if (!part) return part.error();
-    cluster_ = std::move(*part);
+    if (Status status = take_devices(request_.devices); !status) return status.error();
     const StageCuts& cuts = request_.cuts;
     if (cuts.is_given()) {
       if (Status status = try_wishes(); !status) return status.error();
@@ -149,13 +147,30 @@ class PipelinePlanner {
   }
 
  private:
+  // Whatever is planned from here on is planned for these.
+  Status take_devices(const std::vector<std::int64_t>& devices) {
+    Result<StageDevices> made = devices.empty() ? StageDevices::even(request_.cluster, request_.schedule.shape.stages) : StageDevices::make(request_.cluster, devices);
+    if (!made) return made.error();
+    devices_.emplace(std::move(*made));
+    return Done{};
+  }
+
+  [[nodiscard]] const Cluster& cluster_of(std::uint32_t stage) const { return devices_->cluster(groups_[stage]); }
+
+  [[nodiscard]] std::vector<std::int64_t> devices_by_stage() const {
+    std::vector<std::int64_t> devices;
+    for (std::uint32_t stage = 0; stage < stages_; ++stage) devices.push_back(cluster_of(stage).devices());
+    return devices;
+  }
+
   // The first cut is balanced by the clock of one device, and the next ones by what the stages of those before took. Work is taken from a stage that does
   // not fit.
   Status try_cuts() {
     Result<std::vector<double>> seconds = seconds_on_one_device(request_.context);
     if (!seconds) return seconds.error();
     seconds_ = *seconds;
-    BalanceWish wish{stages_, cluster_.devices(), link_between_stages(request_.cluster, request_.schedule.shape.stages).seconds_per_byte, request_.pins, seconds_, std::vector<double>(graph_.nodes.size(), 1)};
+    const std::vector<std::int64_t> devices = devices_by_stage();
+    BalanceWish wish{stages_, {devices.begin(), devices.end()}, devices_->slowest_link().seconds_per_byte, request_.pins, seconds_, std::vector<double>(graph_.nodes.size(), 1)};
     std::set<std::vector<std::uint32_t>> tried;
     int rounds = 0, shifts = 0;
     while (rounds < kRounds && shifts < kMostShifts) {
@@ -191,6 +206,7 @@ class PipelinePlanner {
       if (!*next) break;
       const std::optional<StageCutWish>& wish = *next;
       wishes_ = wish->stages;
+      if (Status status = take_devices(wish->devices.empty() ? request_.devices : wish->devices); !status) return status.error();
       Result<Trial> trial = try_cut(wish->stage_of);
       if (!trial && outcome_.plan) break;
       if (!trial) return trial.error();
@@ -199,13 +215,15 @@ class PipelinePlanner {
       if (trial->plan) keep_if_better(wish->stage_of, std::move(*trial));
     }
     wishes_.clear();
-    return Done{};
+    return take_devices(known_devices_.empty() ? request_.devices : known_devices_);
   }
 
   bool keep_if_better(const std::vector<std::uint32_t>& stage_of, Trial trial) {
     if (outcome_.plan && trial.plan->step_seconds >= outcome_.plan->step_seconds) return false;
     outcome_.plan = std::move(trial.plan);
     known_ = std::move(trial.stages);
+    known_devices_.clear();
+    for (std::uint32_t group = 0; group < devices_->groups(); ++group) known_devices_.push_back(devices_->devices(group));
     stage_of_ = stage_of;
     return true;
   }
@@ -333,7 +351,7 @@ class PipelinePlanner {
     if (known_.empty()) return false;
     const PlannedStage& before = known_[stage];
     const StagePart part = part_of(cut, stage);
-    return before.budget == budget && before.wish == wish_of(stage) && before.graph == cut.graphs[stage] && before.part.boundaries == part.boundaries && before.part.shared == part.shared;
+    return before.found.plan->cluster.devices() == cluster_of(stage).devices() && before.budget == budget && before.wish == wish_of(stage) && before.graph == cut.graphs[stage] && before.part.boundaries == part.boundaries && before.part.shared == part.shared;
   }
 
   // `budgets` by stage.
@@ -351,7 +369,7 @@ class PipelinePlanner {
       const Result<StepOrder> order = step_order(training);
       if (!order) return order.error();
       plan.in_flight.push_back(order->fullest(Phase::forward).in_flight);
-      profiles.push_back(profile_of_stage(request_.context.profile, request_.cluster, request_.schedule.shape.stages, cut.graphs[stage], training));
+      profiles.push_back(profile_of_stage(request_.context.profile, *devices_, groups_, cut.part_of(stage), cut.graphs[stage], training));
       Result<FoundStage> found = known(cut, stage, budgets[stage]) ? known_[stage].found : plan_stage(cut, stage, training, profiles.back(), pins[stage], budgets[stage]);
       if (!found) return add_context("stage " + std::to_string(stage), found.error());
       if (!found->plan) return Trial{{}, {}, stage, std::move(found->refusal)};
@@ -370,7 +388,7 @@ class PipelinePlanner {
     const StagePart part = part_of(cut, stage);
     const PlanningContext context{*model, training, request_.context.ops, profile, request_.context.conversions, &part};
     const StageCutWish::Stage wish = wish_of(stage);
-    Result<PlanRanking> ranking = rank_wished({context, cluster_, request_.solver, request_.search, [&](const Plan& plan) { return request_.lower(plan, context); }, request_.checkpoint, pins,
+    Result<PlanRanking> ranking = rank_wished({context, cluster_of(stage), request_.solver, request_.search, [&](const Plan& plan) { return request_.lower(plan, context); }, request_.checkpoint, pins,
                                               request_.mesh, budget, request_.must_fit_device, 1, true, false, false}, wish);
     if (!ranking) return ranking.error();
     outcome_.strategies_seconds += ranking->strategies_seconds;
@@ -384,7 +402,7 @@ class PipelinePlanner {
     }
     FittedPlan& best = ranking->plans.front().fitted;
     if (!best.no_program.empty()) return bad_input("its plan has no program: " + best.no_program);
-    best.plan.cluster = cluster_;
+    best.plan.cluster = cluster_of(stage);
     best.plan.budget_bytes = budget;
     Result<Program> program = request_.lower(best.plan, context);
     if (!program) return program.error();
@@ -410,25 +428,18 @@ class PipelinePlanner {
   const GroupOrders orders_;
   const std::vector<std::uint32_t> groups_;  // by stage
   const Graph& graph_;
-  Cluster cluster_;  // of one stage
+  std::optional<StageDevices> devices_;  // by group
   std::vector<double> seconds_;  // by node, on one device
   PipelineOutcome outcome_;
   std::vector<StageCutWish::Stage> wishes_;  // of the cut that is planned; empty: nobody said
   // Of the best cut so far.
   std::vector<std::uint32_t> stage_of_;
   std::vector<PlannedStage> known_;
+  std::vector<std::int64_t> known_devices_;  // by group
   std::vector<bool> bound_;  // by node: depends on parameters, so that it is in one stage
 };
 
 }  // namespace
-
-CostProfile profile_of_stage(CostProfile profile, const Cluster& cluster, std::uint32_t groups, const Graph& stage, const TrainingSettings& training) {
-  const StageLink link = link_between_stages(cluster, groups);
-  profile.stage_latency_seconds = link.latency_seconds;
-  profile.stage_seconds_per_byte = link.seconds_per_byte;
-  profile.parameter_bytes = parameter_bytes(stage, training);
-  return profile;
-}
 
 Result<PipelineOutcome> plan_pipeline(const PipelineRequest& request) { return PipelinePlanner(request).run(); }
 

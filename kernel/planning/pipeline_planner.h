@@ -37,6 +37,7 @@ struct PipelineRequest {
   std::function<Result<Program>(const Plan&, const PlanningContext&)> lower;  // of one stage, or of the whole model
   bool usual = true;  // the plan is set beside usual ones
   StageCuts cuts = {};  // if they are given; else cuts are balanced by what stages take
+  std::vector<std::int64_t> devices = {};  // by group of stages; empty: as many each
 };
 
 struct PipelineOutcome {
@@ -48,8 +49,5 @@ struct PipelineOutcome {
 
 // Errors: bad_input (a schedule of backwards in two parts, devices that don't divide, what cannot be cut), those of rank_plans. That nothing fits is none.
 Result<PipelineOutcome> plan_pipeline(const PipelineRequest& request);
-
-// What the programs of a pipeline's stages are made and priced with: the profile of a stage's cluster, and the links to other stages.
-CostProfile profile_of_stage(CostProfile profile, const Cluster& cluster, std::uint32_t groups, const Graph& stage, const TrainingSettings& training);
 
 }  // namespace meshwright

@@ -46,7 +46,7 @@ class Balancer {
   // Before a node of the graph; what crosses there goes once forward, and its gradient once back.
   struct Place {
     NodeId node = 0;
-    Ticks before = 0;    // what all nodes before it take
+    Ticks before = 0;    // what all nodes before it take on one device
     Ticks crossing = 0;  // what is sent takes
   };
 
@@ -88,9 +88,9 @@ class Balancer {
     places_.push_back({0, 0, 0});
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       const bool is_here = place != all.end() && place->node == id;
-      if (is_here && before > places_.back().before) places_.push_back({id, before, to_ticks(2 * wish_.seconds_per_byte * static_cast<double>(place->bytes) / static_cast<double>(wish_.devices))});
+      if (is_here && before > places_.back().before) places_.push_back({id, before, to_ticks(2 * wish_.seconds_per_byte * static_cast<double>(place->bytes))});
       if (is_here) ++place;
-      before += is_bound(id) ? costs_[id] / wish_.devices : 0;
+      before += is_bound(id) ? costs_[id] : 0;
     }
     places_.push_back({static_cast<NodeId>(graph_.nodes.size()), before, 0});
   }
@@ -107,8 +107,8 @@ class Balancer {
     }
   }
 
-  [[nodiscard]] Ticks stage_ticks(std::size_t from, std::size_t to) const {
-    return places_[to].before - places_[from].before + places_[from].crossing + places_[to].crossing;
+  [[nodiscard]] Ticks computing_ticks(std::uint32_t stage, std::size_t from, std::size_t to) const {
+    return static_cast<Ticks>(static_cast<double>(places_[to].before - places_[from].before) / wish_.speeds[stage]);
   }
 
   struct Best {
@@ -125,10 +125,12 @@ class Balancer {
     for (std::uint32_t stage = 0; stage < wish_.stages; ++stage) {
       for (std::size_t to = 1; to < places_.size(); ++to) {
         Best& here = best[stage + 1][to];
-        for (std::size_t from = to; from-- > 0 && places_[to].before - places_[from].before <= longest;) {
+        for (std::size_t from = to; from-- > 0;) {
+          const Ticks computing = computing_ticks(stage, from, to);
+          if (computing > longest) break;
           const auto& [least, most] = pins_[from];
           if (least != kNoId && (least != stage || most != stage)) break;  // nor does any longer stage have what is pinned here
-          const Ticks ticks = stage_ticks(from, to);
+          const Ticks ticks = computing + places_[from].crossing + places_[to].crossing;
           if (best[stage][from].cost == kNever || ticks > longest) continue;
           const Ticks cost = add(best[stage][from].cost, ticks, places_[to].crossing);
           if (cost < here.cost) here = {cost, from};
@@ -148,7 +150,7 @@ class Balancer {
     for (std::uint32_t stage = wish_.stages; stage-- > 0;) {
       const std::size_t from = best[stage + 1][to].from;
       for (NodeId id = places_[from].node; id < places_[to].node; ++id) balance.stage_of[id] = is_bound(id) ? stage : 0;
-      balance.seconds[stage] = to_seconds(places_[to].before - places_[from].before);
+      balance.seconds[stage] = to_seconds(computing_ticks(stage, from, to));
       to = from;
     }
     return balance;

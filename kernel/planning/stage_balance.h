@@ -20,8 +20,8 @@ Result<std::vector<double>> seconds_on_one_device(const PlanningContext& context
 
 struct BalanceWish {
   std::uint32_t stages = 1;
-  std::int64_t devices = 1;             // of each stage
-  double seconds_per_byte = 0;          // of what one device of a stage sends to another stage
+  std::vector<double> speeds = {};      // by stage: how many times as fast as one device
+  double seconds_per_byte = 0;          // of what a stage sends to another one
   std::span<const Pin> pins = {};       // those of stages are met
   std::vector<double> seconds = {};     // seconds_on_one_device
   std::vector<double> weights = {};     // by node: how many times longer than that it is to count

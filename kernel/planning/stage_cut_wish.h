@@ -27,6 +27,7 @@ struct StageCutWish {
   };
   std::vector<std::uint32_t> stage_of;  // by node of the whole model, as cut_model has it
   std::vector<Stage> stages;            // by position of the schedule
+  std::vector<std::int64_t> devices = {};  // by group of stages; empty: as the request says
   bool operator==(const StageCutWish&) const = default;
 };
 

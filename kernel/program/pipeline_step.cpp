@@ -4,6 +4,7 @@
 #include <array>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <queue>
 #include <set>
 #include <utility>
@@ -190,25 +191,37 @@ Ticks end_of(const std::vector<std::vector<StageSpan>>& spans) {
   return end;
 }
 
-// The step of devices that wait for each other.
-void add_waiting(Ticks end, Ticks at_once, PipelineStep& step, std::size_t stages) {
+// By group its devices, in the largest number that divides all of them.
+std::vector<std::int64_t> shares_of(std::span<const Program> programs, std::span<const std::uint32_t> groups) {
+  std::vector<std::int64_t> shares(std::ranges::max(groups) + 1, 0);
+  std::int64_t divisor = 0;
+  for (std::size_t stage = 0; stage < groups.size(); ++stage) {
+    shares[groups[stage]] = programs[stage].mesh.devices();
+    divisor = std::gcd(divisor, shares[groups[stage]]);
+  }
+  for (std::int64_t& share : shares) share /= divisor;
+  return shares;
+}
+
+// The step of devices that wait for each other; `shares` by group.
+void add_waiting(Ticks end, Ticks at_once, std::span<const std::int64_t> shares, PipelineStep& step, std::size_t stages) {
   std::vector<Ticks> of_stages(stages, 0);
   Ticks most = 0, all = 0;
-  for (const auto& group : step.spans) {
+  for (std::size_t group = 0; group < step.spans.size(); ++group) {
     Ticks busy = 0;
-    for (const StageSpan& span : group) {
+    for (const StageSpan& span : step.spans[group]) {
       of_stages[span.stage] += span.end - span.start;
       busy += span.end - span.start;
     }
     most = std::max(most, busy);
-    all += busy;
+    all += shares[group] * busy;
   }
   for (const Ticks busy : of_stages) step.busy_seconds.push_back(to_seconds(busy));
   if (end == 0) return;
-  const auto groups = static_cast<double>(step.spans.size());
-  const auto whole = groups * static_cast<double>(end);
+  const auto devices = static_cast<double>(std::reduce(shares.begin(), shares.end()));
+  const auto whole = devices * static_cast<double>(end);
   step.bubble = 1 - static_cast<double>(all) / whole;
-  step.imbalance = (groups * static_cast<double>(most) - static_cast<double>(all)) / whole;
+  step.imbalance = (devices * static_cast<double>(most) - static_cast<double>(all)) / whole;
   step.communication = static_cast<double>(end - at_once) / static_cast<double>(end);
   step.start = step.bubble - step.imbalance - step.communication;
 }
@@ -232,7 +245,7 @@ Result<PipelineStep> simulate_stages(std::span<const Program> programs, const Op
   step.sent = simulation.take_sent();
   const Ticks end = end_of(step.spans);
   step.step_seconds = to_seconds(end);
-  add_waiting(end, end_of(Simulation(programs, times, groups, own, false).run()), step, programs.size());
+  add_waiting(end, end_of(Simulation(programs, times, groups, own, false).run()), shares_of(programs, groups), step, programs.size());
   return step;
 }
 

@@ -10,6 +10,7 @@
 #include "meshwright/schedule.h"
 #include "name_list.h"
 #include "nearest_name.h"
+#include "stage_devices.h"
 
 namespace meshwright::host {
 namespace {
@@ -34,6 +35,7 @@ constexpr meshwright_config_key_v1 kSearch[] = {
     {"checkpoint", "text", "", "\"none\"", "plugin that chooses what of a chain of stages is recomputed, in MAP's two stages: rotor, checkmate, chen, dtr"},
     {"checkpoint_alpha", "number", "", "0.2", "of checkpoint: plans of so many times the budget are made to fit, powers 0 to 9 of 1 + alpha"},
     {"stages", "integer", "", "1", "pipeline stages: the model is cut into so many parts that take about as long, each on devices of its own; [pins] \"transformer.h.6\" = \"stage 1\""},
+    {"stage_devices", "text", "", "\"\"", "how many devices each stage gets, such as 4,2,1,1: all of the cluster's; as many each if absent"},
     {"chunks", "integer", "", "0", "with several stages: so many parts of the model, not one behind the other, for the devices of each; 0: what the schedule usually has"},
     {"schedule", "text", "", "\"one_f_one_b\"", "plugin that orders the microbatches of pipeline stages: gpipe, one_f_one_b, interleaved, looped_bfs"},
     {"inter", "text", "", "\"none\"", "who chooses the number of stages: none (stages says it); grid: numbers of stages, schedules and microbatches are tried; joint: they are searched for with cuts and meshes; manual: [inter.manual] says it"},
@@ -220,6 +222,19 @@ Status check_chosen_stages(const HostConfig& config, const std::string& inter) {
   return Done{};
 }
 
+// What it says of the number of stages too.
+Status read_stage_devices(HostConfig& config) {
+  const std::string& text = config.search.text("stage_devices");
+  if (text.empty()) return Done{};
+  const Result<std::vector<std::int64_t>> devices = parse_stage_devices(text);
+  if (!devices) return add_context("\"stage_devices\" in [search]", devices.error());
+  const std::int64_t count = std::ssize(*devices), stages = config.search.integer("stages");
+  if (const std::string& inter = config.search.text("inter"); inter != "none") return bad_input("\"stage_devices\" in [search] is what inter = \"" + inter + "\" decides; leave one of them out");
+  if (config.given.stages && stages != count) return bad_input("\"stages\" in [search] is " + std::to_string(stages) + ", and \"stage_devices\" has " + std::to_string(count) + " numbers; leave \"stages\" out");
+  config.search.set("stages", count);
+  return Done{};
+}
+
 // What one who plans several stages decides by itself.
 Status check_stages(const HostConfig& config) {
   const std::int64_t stages = config.search.integer("stages");
@@ -374,6 +389,7 @@ Result<HostConfig> check_host_config(const ConfigTree& tree) {
     *target = std::move(*section);
   }
   config.given = {gives(tree, "search", "stages"), gives(tree, "search", "schedule")};
+  if (Status devices = read_stage_devices(config); !devices) return devices.error();
   if (Status microbatches = read_microbatches(tree, config); !microbatches) return microbatches.error();
   if (Status ranges = check_ranges(config); !ranges) return ranges.error();
 

@@ -80,17 +80,15 @@ class PipelineReader {
     if (const auto groups = groups_of_stages(made_.orders, stages.size()); !groups) return root_.at("orders").fail(groups.error().message);
     const std::uint32_t groups = made_.orders.empty() ? static_cast<std::uint32_t>(stages.size()) : static_cast<std::uint32_t>(made_.orders.size());
     if (made_.peak_bytes.size() != groups) root_.at("peak_bytes").fail("there are " + std::to_string(groups) + " groups of devices");
-    const Result<Cluster> part = cluster_of_stage(made_.cluster, groups);
-    if (!part) return root_.at("cluster").fail(part.error().message);
     for (const JsonPlace& stage : stages) {
       if (root_.failed()) return;
       made_.stages.push_back(read_plan_at(stage, ops_));
       Plan& plan = made_.stages.back();
       plan.part.stage = static_cast<std::uint32_t>(made_.stages.size() - 1);
-      if (!root_.failed() && plan.cluster.devices() != part->devices()) stage.at("cluster").fail("a stage has " + std::to_string(part->devices()) + " devices");
       if (!root_.failed() && plan.training.microbatches != made_.stages.front().training.microbatches) stage.at("training").fail("all stages have as many microbatches");
     }
     if (root_.failed()) return;
+    if (const Result<StageDevices> devices = StageDevices::of(made_.cluster, made_); !devices) return list.fail(devices.error().message);
     made_.training = made_.stages.front().training;
     made_.training.order.clear();
     made_.plugins = made_.stages.front().plugins;

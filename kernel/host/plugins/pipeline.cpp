@@ -17,6 +17,7 @@
 #include "plugins/stage_grid_planner.h"
 #include "plugins/suggestions.h"
 #include "refusal.h"
+#include "stage_devices.h"
 #include "stopwatch.h"
 #include "wished_stage.h"
 
@@ -228,11 +229,11 @@ class PlanningSession::Impl {
     if (options_.top > 1) return bad_input("--top " + std::to_string(options_.top) + " is of plans of one stage; with several there is one plan so far");
     Result<PipelineSchedule> order = schedule(now_->model.training.microbatches);
     if (!order) return order.error();
-    const std::string& id = search_.text("schedule");
+    const std::string &id = search_.text("schedule"), &devices = search_.text("stage_devices");
     Result<PipelineOutcome> found =
         plan_pipeline({context(), cluster_, *solver_, search_, checkpoint_.get(), host_.config().pins, mesh_, budget_, holds_device_, std::move(*order), id,
                        [this](const Plan& plan, const PlanningContext& stage) { return make_program(plan, stage, tools_); },
-                       options_.explain && options_.usual, std::move(cuts)});
+                       options_.explain && options_.usual, std::move(cuts), devices.empty() ? std::vector<std::int64_t>{} : parse_stage_devices(devices).value()});
     if (!found) return found.error();
     outcome_.phases.strategies += found->strategies_seconds;
     outcome_.phases.search = found->search_seconds;

@@ -1,7 +1,7 @@
 #include "plugins/program_source.h"
 
 #include "meshwright/stages.h"
-#include "pipeline_planner.h"
+#include "stage_devices.h"
 
 namespace meshwright::host {
 
@@ -104,8 +104,11 @@ Result<Program> make_program(const Plan& plan, const PlanningContext& context, c
 
 Result<StagePrograms> make_programs(const PipelinePlan& pipeline, const ProgramTools& tools) {
   StagePrograms made;
+  const Result<StageDevices> devices = StageDevices::of(pipeline.cluster, pipeline);
+  if (!devices) return devices.error();
+  const std::vector<std::uint32_t> groups = groups_of_stages(pipeline.orders, pipeline.stages.size()).value();
   for (const Plan& plan : pipeline.stages) {
-    const CostProfile& profile = made.profiles.emplace_back(profile_of_stage(tools.profile, pipeline.cluster, pipeline.groups(), plan.graph(), plan.training));
+    const CostProfile& profile = made.profiles.emplace_back(profile_of_stage(tools.profile, *devices, groups, plan.part, plan.graph(), plan.training));
     Result<Program> program = make_program(plan, PlanningContext{plan.model, plan.training, *tools.ops, profile, *tools.conversions, &plan.part}, tools);
     if (!program) return add_context("stage " + std::to_string(plan.part.stage), program.error());
     made.programs.push_back(std::move(*program));

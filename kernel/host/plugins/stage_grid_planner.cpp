@@ -45,12 +45,12 @@ class GridPlanner {
     PlanningSession& session = trials_.session();
     for (const std::int64_t stages : sizes_.stages) {
       const auto count = static_cast<std::uint32_t>(stages);
-      const Result<Cluster> cluster = cluster_of_stage(session.cluster(), count);
-      if (!cluster) {
-        refuse({count, "", microbatches}, cluster.error().message);
+      const Result<StageDevices> devices = StageDevices::even(session.cluster(), count);
+      if (!devices) {
+        refuse({count, "", microbatches}, devices.error().message);
         continue;
       }
-      const Result<std::vector<LeastComputing>> least = least_computing(session.context(), *cluster, config_.search, session.mesh(), kMostAxes);
+      const Result<std::vector<LeastComputing>> least = least_computing(session.context(), devices->cluster(0), config_.search, session.mesh(), kMostAxes);
       if (!least && least.error().code != ErrorCode::bad_input) return least.error();
       if (!least) refuse({count, "", microbatches}, least.error().message);
       else if (stages == 1) add({1, "", microbatches}, least_step_seconds(*least, microbatches));

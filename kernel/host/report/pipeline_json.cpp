@@ -6,6 +6,7 @@
 #include "report/memory_json.h"
 #include "report/plan_json.h"
 #include "report/stage_search_report.h"
+#include "stage_devices.h"
 
 namespace meshwright::host {
 
@@ -30,9 +31,9 @@ void add_joints(Json& json, const PipelinePlan& pipeline) {
   json.add("boundaries", std::move(boundaries)).add("shared_parameters", std::move(shared));
 }
 
-Json devices_of(std::size_t group, std::int64_t devices) {
+Json devices_of(const StageDevices& devices, std::uint32_t group) {
   Json::Array list;
-  for (std::int64_t i = 0; i < devices; ++i) list.emplace_back(static_cast<std::int64_t>(group) * devices + i);
+  for (std::int64_t i = 0; i < devices.devices(group); ++i) list.emplace_back(devices.first(group) + i);
   return list;
 }
 
@@ -48,7 +49,7 @@ Json orders_json(const GroupOrders& orders) {
 }
 
 // What the devices of a group have together; of stages that share devices only.
-Json groups_json(const PipelinePlan& pipeline, const std::vector<std::uint32_t>& groups) {
+Json groups_json(const PipelinePlan& pipeline, const StageDevices& devices, const std::vector<std::uint32_t>& groups) {
   Json::Array list;
   for (std::uint32_t group = 0; group < pipeline.groups(); ++group) {
     std::vector<std::uint32_t> stages;
@@ -59,7 +60,7 @@ Json groups_json(const PipelinePlan& pipeline, const std::vector<std::uint32_t>&
       busy += pipeline.busy_seconds[stage];
     }
     Json one;
-    one.add("devices", devices_of(group, pipeline.stages.front().cluster.devices())).add("stages", number_list(stages));
+    one.add("devices", devices_of(devices, group)).add("stages", number_list(stages));
     list.push_back(one.add("step_share_seconds", busy).add("peak_bytes", pipeline.peak_bytes[group]));
   }
   return list;
@@ -98,11 +99,12 @@ Json pipeline_summary_json(const PlanOutcome& outcome) {
   Json json;
   add_pipeline_step(json, pipeline);
   const std::vector<std::uint32_t> groups = groups_of_stages(pipeline.orders, pipeline.stages.size()).value();
+  const StageDevices devices = StageDevices::of(pipeline.cluster, pipeline).value();
   Json::Array stages;
   for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
     const Plan& plan = pipeline.stages[s];
     Json one;
-    one.add("devices", devices_of(groups[s], plan.cluster.devices())).add("mesh", to_string(plan.mesh));
+    one.add("devices", devices_of(devices, groups[s])).add("mesh", to_string(plan.mesh));
     one.add("step_share_seconds", pipeline.busy_seconds[s]).add("peak_bytes", plan.peak_bytes).add("in_flight", pipeline.in_flight[s]);
     one.add("status", name(plan.status)).add("method", plan.method).add("memory", account_json(plan.memory)).add("notes", text_list(plan.notes));
     stages.push_back(std::move(one));
@@ -110,7 +112,7 @@ Json pipeline_summary_json(const PlanOutcome& outcome) {
   json.add("peak_bytes", std::ranges::max(pipeline.peak_bytes)).add("budget_bytes", pipeline.budget_bytes).add("notes", text_list(pipeline.notes));
   add_joints(json, pipeline);
   json.add("stages", std::move(stages));
-  if (!pipeline.orders.empty()) json.add("groups", groups_json(pipeline, groups));
+  if (!pipeline.orders.empty()) json.add("groups", groups_json(pipeline, devices, groups));
   Json::Array comparisons;
   for (const PipelineComparison& comparison : outcome.pipeline_comparisons) {
     Json one;

@@ -8,6 +8,7 @@
 #include "report/memory_text.h"
 #include "report/stage_search_report.h"
 #include "report/text_table.h"
+#include "stage_devices.h"
 #include "units.h"
 
 namespace meshwright::host {
@@ -36,10 +37,11 @@ std::string modules_of(const Plan& plan) {
 std::string stages_text(const PipelinePlan& pipeline) {
   std::vector<std::vector<std::string>> rows = {{"stage", "devices", "mesh", "modules", "busy", "peak memory", "in flight", "plan"}};
   const std::vector<std::uint32_t> groups = groups_of_stages(pipeline.orders, pipeline.stages.size()).value();
+  const StageDevices devices_of = StageDevices::of(pipeline.cluster, pipeline).value();
   const auto slowest = std::ranges::max_element(pipeline.busy_seconds) - pipeline.busy_seconds.begin();
   for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
     const Plan& plan = pipeline.stages[s];
-    const std::int64_t devices = plan.cluster.devices(), first = groups[s] * devices;
+    const std::int64_t devices = plan.cluster.devices(), first = devices_of.first(groups[s]);
     rows.push_back({std::to_string(s) + (static_cast<std::ptrdiff_t>(s) == slowest ? " *" : ""), std::to_string(first) + (devices > 1 ? " to " + std::to_string(first + devices - 1) : ""),
                     devices > 1 ? to_string(plan.mesh) : "1", modules_of(plan), milliseconds(pipeline.busy_seconds[s]), size_text(plan.peak_bytes), std::to_string(pipeline.in_flight[s]),
                     std::string(name(plan.status))});

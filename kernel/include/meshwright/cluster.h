@@ -1,5 +1,4 @@
-// The machine to plan for: equal devices joined by levels of links, from the innermost outwards (an NVLink pair, a
-// NUMA node, a server, a network). Two devices talk over the first level in whose group both are. Levels are how
+// The machine to plan for: devices joined by levels of links, from the innermost outwards (an NVLink pair, a NUMA node, a server, a network): equal ones, or parts of equal ones. Two devices talk over the first level in whose group both are. Levels are how
 // partial NVLink topologies (MAP §4.2, Figure 5) and servers on a network are told apart without a full matrix.
 #pragma once
 
@@ -116,8 +115,16 @@ struct Cluster {
   std::int64_t nodes = 1;
   std::int64_t reserved_bytes = 0;  // of each device's memory: what else is not ours, besides the device's overheads
   std::vector<LinkLevel> levels;    // innermost first; the last joins all devices
+  // Of unlike devices, or unlike links: clusters one behind the other, each of equal devices, which the only one of `levels` joins. `device`, `devices_per_node` and `reserved_bytes` are then those of the first
+  // part, `nodes` all of them.
+  std::vector<Cluster> parts{};
 
-  [[nodiscard]] std::int64_t devices() const { return devices_per_node * nodes; }
+  [[nodiscard]] std::int64_t devices() const {
+    if (parts.empty()) return devices_per_node * nodes;
+    std::int64_t all = 0;
+    for (const Cluster& part : parts) all += part.devices();
+    return all;
+  }
 };
 
 MESHWRIGHT_API Status validate(const Cluster& cluster);
