@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <sstream>
 #include <utility>
 
@@ -131,8 +132,7 @@ Status check_curve(const BusBandwidth& curve, const std::string& where) {
 }
 
 // The levels of so many devices.
-Status check_levels(const std::vector<LinkLevel>& levels, std::int64_t devices, const std::string& where) {
-  std::int64_t inner = 1;
+Status check_levels(const std::vector<LinkLevel>& levels, std::int64_t devices, const std::string& where, std::int64_t inner = 1) {
   for (const LinkLevel& level : levels) {
     const std::string here = where + ", level '" + level.name + "'";
     if (level.group <= inner || level.group % inner != 0) {
@@ -150,8 +150,7 @@ Status check_levels(const std::vector<LinkLevel>& levels, std::int64_t devices, 
     inner = level.group;
   }
   if (inner != devices) {
-    return bad_input(where + ": the levels join " + std::to_string(inner) + " devices, but nodes × devices_per_node is " +
-                     std::to_string(devices));
+    return bad_input(where + ": the levels join " + std::to_string(inner) + " devices, but there are " + std::to_string(devices));
   }
   return Done{};
 }
@@ -165,6 +164,20 @@ Status check_sizes(std::int64_t nodes, std::int64_t devices_per_node, std::size_
   }
   if (levels > kMostLevels) return bad_input(where + ": at most " + std::to_string(kMostLevels) + " levels are supported");
   return Done{};
+}
+
+// Each part is a cluster of equal devices; whole servers of all of them share the link that joins them.
+Status check_parts(const Cluster& cluster, const std::string& where) {
+  if (cluster.parts.size() < 2) return bad_input(where + ": it has one part, and is a cluster of equal devices; name the part's file in its place");
+  if (cluster.levels.size() != 1) return bad_input(where + ": one level joins its parts, but there are " + std::to_string(cluster.levels.size()));
+  std::int64_t server = 0;
+  for (const Cluster& part : cluster.parts) {
+    if (!part.parts.empty()) return bad_input(where + ": its part '" + part.name + "' has parts of its own; name these as parts in its place");
+    if (Status status = validate(part); !status) return add_context(where, status.error());
+    server = std::gcd(server, part.devices_per_node);
+  }
+  if (cluster.devices() > kMostDevices) return bad_input(where + ": at most " + std::to_string(kMostDevices) + " devices are supported");
+  return check_levels(cluster.levels, cluster.devices(), where, server);
 }
 
 }  // namespace
@@ -190,6 +203,7 @@ const char* name(CollectiveKind kind) {
 
 Status validate(const Cluster& cluster) {
   const std::string where = "cluster '" + cluster.name + "'";
+  if (!cluster.parts.empty()) return check_parts(cluster, where);
   if (Status status = check_sizes(cluster.nodes, cluster.devices_per_node, cluster.levels.size(), where); !status) return status;
   if (Status status = check_device(cluster.device, where + ", device '" + cluster.device.name + "'"); !status) return status;
   if (cluster.reserved_bytes < 0 || cluster.reserved_bytes >= cluster.device.memory_bytes) {
@@ -217,6 +231,26 @@ Status validate(const DetectedLinks& links) {
     return bad_input(where + ": the order holds " + std::to_string(sorted.size()) + " devices, but nodes × devices_per_node is " + std::to_string(devices));
   }
   return check_levels(links.levels, devices, where);
+}
+
+Cluster joined(std::string name, std::vector<Cluster> parts, LinkLevel link) {
+  Cluster all;
+  all.name = std::move(name);
+  all.device = parts.front().device;
+  all.devices_per_node = parts.front().devices_per_node;
+  all.reserved_bytes = parts.front().reserved_bytes;
+  all.nodes = 0;
+  for (const Cluster& part : parts) all.nodes += part.nodes;
+  all.levels = {std::move(link)};
+  all.parts = std::move(parts);
+  return all;
+}
+
+std::string devices_text(const Cluster& cluster) {
+  if (cluster.parts.empty()) return std::to_string(cluster.devices()) + " x " + cluster.device.name;
+  std::string text;
+  for (const Cluster& part : cluster.parts) text += (text.empty() ? "" : " and ") + devices_text(part);
+  return text;
 }
 
 ClusterSource::~ClusterSource() = default;

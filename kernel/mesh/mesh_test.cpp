@@ -126,7 +126,7 @@ TEST(ValidateCluster, NamesWhatIsWrong) {
   cluster = nvlink_pairs();
   cluster.levels.pop_back();
   EXPECT_EQ(validate(cluster).error().message,
-            "cluster 'pairs': the levels join 4 devices, but nodes × devices_per_node is 8");
+            "cluster 'pairs': the levels join 4 devices, but there are 8");
 }
 
 TEST(ValidateDetectedLinks, NamesWhatIsWrong) {

@@ -1,6 +1,7 @@
 #include "cluster_part.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 namespace meshwright {
@@ -55,12 +56,32 @@ std::string torn_by(const Cluster& cluster, std::int64_t first, std::int64_t dev
   return "";
 }
 
+// The first parts that have so many devices together; nothing if a part would be torn.
+std::optional<Cluster> first_parts(const Cluster& cluster, std::int64_t devices) {
+  std::vector<Cluster> parts;
+  for (const Cluster& part : cluster.parts) {
+    if (devices < part.devices()) break;
+    devices -= part.devices();
+    parts.push_back(part);
+  }
+  if (devices > 0) return std::nullopt;
+  LinkLevel link = cluster.levels.front();
+  link.group = 0;
+  for (const Cluster& part : parts) link.group += part.devices();
+  return parts.size() == 1 ? parts.front() : joined(cluster.name, std::move(parts), std::move(link));
+}
+
 }  // namespace
 
 Result<Cluster> cluster_part(const Cluster& cluster, std::int64_t devices) {
   const std::string text = std::to_string(devices) + " devices of '" + cluster.name + "'";
   if (devices < 1) return bad_input(text + ": a part of a cluster has at least one");
   if (devices > cluster.devices()) return bad_input(text + ", which has " + std::to_string(cluster.devices()) + ": take at most these");
+  if (!cluster.parts.empty()) {
+    if (devices <= cluster.parts.front().devices()) return cluster_part(cluster.parts.front(), devices);
+    if (std::optional<Cluster> parts = first_parts(cluster, devices)) return std::move(*parts);
+    return bad_input(text + ": devices beyond the first part are taken by whole parts, of " + devices_text(cluster));
+  }
   if (const std::string uneven = unevenness_of(cluster, devices); !uneven.empty()) return bad_input(text + " are " + uneven + "; take " + parts_beside(cluster, devices));
   return first_of(cluster, devices);
 }
@@ -68,6 +89,11 @@ Result<Cluster> cluster_part(const Cluster& cluster, std::int64_t devices) {
 Result<Cluster> cluster_range(const Cluster& cluster, std::int64_t first, std::int64_t devices) {
   const std::string text = (devices == 1 ? "device " + std::to_string(first) : "devices " + std::to_string(first) + " to " + std::to_string(first + devices - 1)) + " of '" + cluster.name + "'";
   if (first < 0 || devices < 1 || first + devices > cluster.devices()) return bad_input(text + ", which has " + std::to_string(cluster.devices()));
+  for (std::int64_t begin = 0; const Cluster& part : cluster.parts) {
+    if (first >= begin && first + devices <= begin + part.devices()) return cluster_range(part, first - begin, devices);
+    begin += part.devices();
+  }
+  if (!cluster.parts.empty()) return bad_input(text + " are unlike (" + devices_text(cluster) + "); a stage has devices of one kind: say how many each stage gets (\"stage_devices\" in [search])");
   if (const std::string torn = torn_by(cluster, first, devices); !torn.empty()) {
     return bad_input(text + " are parts of several " + torn + "; take whole ones, or devices of one of them");
   }

@@ -12,7 +12,7 @@ namespace meshwright {
 // devices that are neither whole servers nor an even part of one, or that leave a group of a level incomplete; the message names the nearest numbers that do.
 Result<Cluster> cluster_part(const Cluster& cluster, std::int64_t devices);
 
-// `devices` of them from `first` on, which need not be an even part of a server. Errors: bad_input where they begin or end within a server or a group of a level and reach beyond it.
+// `devices` of them from `first` on, which need not be an even part of a server. Errors: bad_input where they begin or end within a server or a group of a level and reach beyond it, and for unlike ones.
 Result<Cluster> cluster_range(const Cluster& cluster, std::int64_t first, std::int64_t devices);
 
 }  // namespace meshwright

@@ -155,6 +155,22 @@ TEST(StageDevices, MayBeUnlike) {
   EXPECT_DOUBLE_EQ(devices.link(3, 4).seconds_per_byte, 1 / 200e9);
 }
 
+// The two servers of unlike links, as one cluster.
+TEST(StageDevices, OfPartsAreJoinedByTheirOwnLinks) {
+  Cluster near = two_servers(), far = two_servers();
+  near.nodes = far.nodes = 1;
+  near.levels = {{"server", 8, 20e9, 2e-6}};
+  far.levels = {{"rail", 8, 5e9, 2e-6}};
+  const Cluster both = joined("both", {near, far}, {"network", 16, 10e9, 5e-6, 8});
+  EXPECT_EQ(both.devices(), 16);
+  const StageDevices devices = StageDevices::make(both, {4, 4, 2, 6}).value();
+  EXPECT_EQ(devices.cluster(2).levels.front().name, "rail");
+  EXPECT_DOUBLE_EQ(devices.link(0, 1).seconds_per_byte, 1 / 20e9);
+  EXPECT_DOUBLE_EQ(devices.link(2, 1).seconds_per_byte, 2 * 8 / 10e9);
+  EXPECT_DOUBLE_EQ(devices.link(2, 3).seconds_per_byte, 3 * 1 / 5e9);
+  EXPECT_EQ(StageDevices::even(both, 1).error().message.substr(0, 58), "stage 0: devices 0 to 15 of 'both' are unlike (8 x  and 8 ");
+}
+
 TEST(StageDevices, NeedNotDivideAServer) {
   Cluster server = two_servers();
   server.nodes = 1;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "comparisons.h"
+#include "meshwright/memory_account.h"
 #include "meshwright/pipeline_step.h"
 #include "meshwright/stages.h"
 #include "pipeline_planner.h"
@@ -29,16 +30,21 @@ class PipelineComparer {
   Result<std::vector<PipelineComparison>> run() const {
     Result<std::vector<PipelineComparison>> compared = split_stages();
     if (!compared) return compared.error();
-    Result<PipelineComparison> whole = one_stage();
-    if (!whole) return whole.error();
-    compared->push_back(std::move(*whole));
+    if (request_.cluster.parts.empty()) {
+      compared->push_back(one_stage(request_.cluster, request_.context.profile, "one stage"));
+    }
+    for (const Cluster& part : request_.cluster.parts) {
+      CostProfile profile = request_.context.profile;
+      profile.device = part.device;
+      compared->push_back(one_stage(part, for_training(std::move(profile), request_.context.training), devices_text(part) + " alone"));
+    }
     return compared;
   }
 
  private:
   // None where each stage has one device, which is not split.
   Result<std::vector<PipelineComparison>> split_stages() const {
-    std::vector<SplitStages> ways{{{"data parallel in each stage", {}, 0, ""}, {}}, {{"Megatron in each stage", {}, 0, ""}, {}}};
+    std::vector<SplitStages> ways{{{"data parallel in each stage"}, {}}, {{"Megatron in each stage"}, {}}};
     std::vector<CostProfile> profiles;
     bool any = false;
     const std::vector<std::uint32_t> groups = groups_of_stages(plan_.orders, plan_.stages.size()).value();
@@ -86,17 +92,24 @@ class PipelineComparer {
     if (!step) return step.error();
     const std::vector<std::uint32_t> groups = groups_of_stages(plan_.orders, plan_.stages.size()).value();
     way.comparison.step_seconds = step->step_seconds;
-    way.comparison.peak_bytes = std::ranges::max(peaks_of_groups(way.programs, joint_order(way.programs, plan_.orders).value(), groups));
-    if (way.comparison.note.empty() && way.comparison.peak_bytes > request_.budget_bytes) way.comparison.note = "does not fit the budget";
+    const std::vector<std::int64_t> peaks = peaks_of_groups(way.programs, joint_order(way.programs, plan_.orders).value(), groups);
+    way.comparison.peak_bytes = std::ranges::max(peaks);
+    for (std::size_t s = 0; s < groups.size(); ++s) {
+      if (way.comparison.note.empty() && peaks[groups[s]] > budget_of(plan_.stages[s].cluster)) way.comparison.note = "does not fit the budget";
+    }
     return Done{};
   }
 
-  Result<PipelineComparison> one_stage() const {
-    PipelineComparison comparison{"one stage", {}, 0, ""};
+  [[nodiscard]] std::int64_t budget_of(const Cluster& cluster) const { return request_.must_fit_device ? largest_peak_bytes(cluster) : request_.budget_bytes; }
+
+  // The whole model on all of these.
+  [[nodiscard]] PipelineComparison one_stage(const Cluster& cluster, const CostProfile& profile, const std::string& name) const {
+    PipelineComparison comparison{name, {}, 0, "", cluster.devices()};
+    const PlanningContext context{request_.context.model, request_.context.training, request_.context.ops, profile, request_.context.conversions};
     std::vector<Pin> pins;
     std::ranges::copy_if(request_.pins, std::back_inserter(pins), [](const Pin& pin) { return !is_of_stage(pin); });
-    const auto lower = [&](const Plan& plan) { return request_.lower(plan, request_.context); };
-    const Result<PlanRanking> ranking = rank_plans({request_.context, request_.cluster, request_.solver, request_.search, lower, request_.checkpoint, pins, "", request_.budget_bytes,
+    const auto lower = [&](const Plan& plan) { return request_.lower(plan, context); };
+    const Result<PlanRanking> ranking = rank_plans({context, cluster, request_.solver, request_.search, lower, request_.checkpoint, pins, "", budget_of(cluster),
                                                     request_.must_fit_device, 1, false});
     if (!ranking) {
       comparison.note = ranking.error().message;

@@ -1,12 +1,14 @@
 #include "pipeline_planner.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <set>
 #include <span>
 #include <utility>
 
 #include "cut_model.h"
+#include "meshwright/memory_account.h"
 #include "meshwright/pipeline_step.h"
 #include "meshwright/stages.h"
 #include "refusal.h"
@@ -157,10 +159,25 @@ class PipelinePlanner {
 
   [[nodiscard]] const Cluster& cluster_of(std::uint32_t stage) const { return devices_->cluster(groups_[stage]); }
 
-  [[nodiscard]] std::vector<std::int64_t> devices_by_stage() const {
-    std::vector<std::int64_t> devices;
-    for (std::uint32_t stage = 0; stage < stages_; ++stage) devices.push_back(cluster_of(stage).devices());
-    return devices;
+  // By stage: how many times as fast as one device of the first stage. Unlike devices are told apart by what the whole model takes on one of each.
+  Result<std::vector<double>> speeds() const {
+    std::map<std::string, double> seconds;  // of the model, by the device's name
+    std::vector<double> speeds;
+    for (std::uint32_t stage = 0; stage < stages_; ++stage) {
+      const DeviceSpec& device = cluster_of(stage).device;
+      auto known = seconds.find(device.name);
+      if (known == seconds.end()) {
+        const PlanningContext& whole = request_.context;
+        CostProfile profile = whole.profile;
+        profile.device = device;
+        profile = for_training(std::move(profile), whole.training);
+        const Result<std::vector<double>> each = seconds_on_one_device({whole.model, whole.training, whole.ops, profile, whole.conversions});
+        if (!each) return each.error();
+        known = seconds.emplace(device.name, std::reduce(each->begin(), each->end())).first;
+      }
+      speeds.push_back(static_cast<double>(cluster_of(stage).devices()) * seconds.at(cluster_of(0).device.name) / known->second);
+    }
+    return speeds;
   }
 
   // The first cut is balanced by the clock of one device, and the next ones by what the stages of those before took. Work is taken from a stage that does
@@ -169,8 +186,9 @@ class PipelinePlanner {
     Result<std::vector<double>> seconds = seconds_on_one_device(request_.context);
     if (!seconds) return seconds.error();
     seconds_ = *seconds;
-    const std::vector<std::int64_t> devices = devices_by_stage();
-    BalanceWish wish{stages_, {devices.begin(), devices.end()}, devices_->slowest_link().seconds_per_byte, request_.pins, seconds_, std::vector<double>(graph_.nodes.size(), 1)};
+    Result<std::vector<double>> fast = speeds();
+    if (!fast) return fast.error();
+    BalanceWish wish{stages_, std::move(*fast), devices_->slowest_link().seconds_per_byte, request_.pins, seconds_, std::vector<double>(graph_.nodes.size(), 1)};
     std::set<std::vector<std::uint32_t>> tried;
     int rounds = 0, shifts = 0;
     while (rounds < kRounds && shifts < kMostShifts) {
@@ -264,8 +282,20 @@ class PipelinePlanner {
     Result<std::vector<PipelineComparison>> compared = pipeline_comparisons(request_, *outcome_.plan, parts);
     if (!compared) return compared.error();
     outcome_.comparisons = std::move(*compared);
+    say_if_a_part_is_better();
     outcome_.comparisons_seconds = watch.lap();
     return Done{};
+  }
+
+  // Of a cluster of unlike devices.
+  void say_if_a_part_is_better() {
+    if (request_.cluster.parts.empty()) return;
+    const PipelineComparison* best = nullptr;
+    for (const PipelineComparison& each : outcome_.comparisons) {
+      if (each.devices > 0 && each.step_seconds && *each.step_seconds < outcome_.plan->step_seconds && (best == nullptr || *each.step_seconds < *best->step_seconds)) best = &each;
+    }
+    if (best == nullptr) return;
+    outcome_.plan->notes.push_back("No plan of all devices was found that is as fast as " + best->name + " (" + milliseconds(*best->step_seconds) + "): the others only slow it down.");
   }
 
   template <class Factor>
@@ -286,20 +316,21 @@ class PipelinePlanner {
       const std::optional<std::uint32_t> over = divide_budgets(*trial->plan, budgets);
       if (!over) return trial;
       if (round < kMostDivisions) continue;
-      return Trial{{}, {}, *over, "the stages that share devices do not fit into " + size_text(request_.budget_bytes) + " per device together: those of stage " + std::to_string(*over) + " hold " +
+      return Trial{{}, {}, *over, "the stages that share devices do not fit into " + size_text(budget_of(*over)) + " per device together: those of stage " + std::to_string(*over) + " hold " +
                                   size_text(trial->plan->peak_bytes[groups_[*over]])};
     }
   }
 
   // All that a device may hold, but for stages that share it and of which somebody says what they will hold: they get such parts of it.
   [[nodiscard]] std::vector<std::int64_t> first_budgets() const {
-    std::vector<std::int64_t> budgets(stages_, request_.budget_bytes);
+    std::vector<std::int64_t> budgets;
+    for (std::uint32_t stage = 0; stage < stages_; ++stage) budgets.push_back(budget_of(stage));
     if (wishes_.empty()) return budgets;
     std::vector<double> sums(stages_, 0);  // by group
     for (std::uint32_t stage = 0; stage < stages_; ++stage) sums[groups_[stage]] += wishes_[stage].bytes;
     for (std::uint32_t stage = 0; stage < stages_; ++stage) {
       const double sum = sums[groups_[stage]];
-      if (sum > 0) budgets[stage] = static_cast<std::int64_t>(static_cast<double>(request_.budget_bytes) * wishes_[stage].bytes / sum);
+      if (sum > 0) budgets[stage] = static_cast<std::int64_t>(static_cast<double>(budget_of(stage)) * wishes_[stage].bytes / sum);
     }
     return budgets;
   }
@@ -322,18 +353,24 @@ class PipelinePlanner {
     return over;
   }
 
+  // What a device of the stage may hold: what the user gave, or all of it, which is not alike for unlike devices.
+  [[nodiscard]] std::int64_t budget_of(std::uint32_t stage) const {
+    return request_.must_fit_device ? largest_peak_bytes(cluster_of(stage)) : request_.budget_bytes;
+  }
+
   // What the tensors of all stages of a group may take. Where a device must hold it all, room is left for what each of them takes beside its tensors, and once for what is the
   // device's own.
   [[nodiscard]] std::int64_t most_of_group(const PipelinePlan& plan, std::uint32_t group) const {
     if (!request_.must_fit_device) return request_.budget_bytes;
-    std::int64_t own = 0, beside = 0;
+    std::int64_t own = 0, beside = 0, budget = 0;
     for (std::uint32_t stage = 0; stage < stages_; ++stage) {
       if (groups_[stage] != group) continue;
+      budget = budget_of(stage);
       const MemoryAccount& memory = plan.stages[stage].memory;
       own = memory.driver_bytes + memory.context_bytes + memory.workspace_bytes + memory.reserved_bytes;
       beside += memory.total_bytes() - memory.program_bytes - own;
     }
-    return std::min(request_.budget_bytes, request_.cluster.device.memory_bytes - own - beside);
+    return std::min(budget, devices_->cluster(group).device.memory_bytes - own - beside);
   }
 
   [[nodiscard]] StagePart part_of(const CutModel& cut, std::uint32_t stage) const {
@@ -395,8 +432,8 @@ class PipelinePlanner {
     outcome_.search_seconds += ranking->search_seconds;
     if (ranking->plans.empty()) {
       const FittedPlan* smallest = ranking->smallest ? &*ranking->smallest : nullptr;
-      const DeviceSpec* device = request_.must_fit_device ? &request_.cluster.device : nullptr;
-      const std::string share = budget == request_.budget_bytes ? "" : " (its part of " + size_text(request_.budget_bytes) + ", which the stages on its devices share)";
+      const DeviceSpec* device = request_.must_fit_device ? &cluster_of(stage).device : nullptr;
+      const std::string share = budget == budget_of(stage) ? "" : " (its part of " + size_text(budget_of(stage)) + ", which the stages on its devices share)";
       return FoundStage{{}, {}, "stage " + std::to_string(stage) + " of " + std::to_string(stages_) + share + ": " +
                                     refusal_text(ranking->trials, smallest, ranking->smallest_budget_bytes, budget, device)};
     }

@@ -18,13 +18,13 @@ StageLink slower(const StageLink& a, const StageLink& b) {
   return std::pair(a.seconds_per_byte, a.latency_seconds) < std::pair(b.seconds_per_byte, b.latency_seconds) ? b : a;
 }
 
-std::string devices_text(const Cluster& cluster) { return std::to_string(cluster.devices()) + " devices of '" + cluster.name + "'"; }
+std::string devices_of(const Cluster& cluster) { return std::to_string(cluster.devices()) + " devices of '" + cluster.name + "'"; }
 
 }  // namespace
 
 Result<StageDevices> StageDevices::make(const Cluster& cluster, const std::vector<std::int64_t>& devices) {
   const std::int64_t all = std::reduce(devices.begin(), devices.end());
-  if (all != cluster.devices()) return bad_input("the stages have " + std::to_string(all) + " devices together, and there are " + devices_text(cluster) + "; each device is in one stage");
+  if (all != cluster.devices()) return bad_input("the stages have " + std::to_string(all) + " devices together, and there are " + devices_of(cluster) + "; each device is in one stage");
   std::vector<Cluster> clusters;
   std::int64_t first = 0;
   for (const std::int64_t count : devices) {
@@ -38,8 +38,9 @@ Result<StageDevices> StageDevices::make(const Cluster& cluster, const std::vecto
 
 Result<StageDevices> StageDevices::even(const Cluster& cluster, std::uint32_t groups) {
   const std::int64_t devices = cluster.devices() / groups;
-  const std::string text = devices_text(cluster) + " in " + std::to_string(groups) + " stages";
+  const std::string text = devices_of(cluster) + " in " + std::to_string(groups) + " stages";
   if (devices * groups != cluster.devices()) return bad_input(text + ": each stage gets as many; take a number of stages that divides them, or say how many each gets (\"stage_devices\" in [search])");
+  if (!cluster.parts.empty()) return make(cluster, std::vector<std::int64_t>(groups, devices));
   const Result<Cluster> part = cluster_part(cluster, devices);
   if (!part) return add_context(text, part.error());
   return StageDevices(cluster, std::vector<Cluster>(groups, *part));
@@ -57,7 +58,7 @@ Result<StageDevices> StageDevices::of(const Cluster& cluster, const PipelinePlan
   return make(cluster, devices);
 }
 
-StageDevices::StageDevices(const Cluster& cluster, std::vector<Cluster> clusters) : levels_(cluster.levels), clusters_(std::move(clusters)) {
+StageDevices::StageDevices(const Cluster& cluster, std::vector<Cluster> clusters) : cluster_(cluster), clusters_(std::move(clusters)) {
   std::int64_t first = 0;
   for (const Cluster& each : clusters_) {
     first_.push_back(first);
@@ -69,13 +70,27 @@ bool StageDevices::are_even() const {
   return std::ranges::all_of(clusters_, [&](const Cluster& each) { return each.devices() == clusters_.front().devices(); });
 }
 
+// The first level in whose group both are; null where no link is needed.
+const LinkLevel* StageDevices::level_between(std::int64_t a, std::int64_t b) const {
+  const auto joining = [](const std::vector<LinkLevel>& levels, std::int64_t one, std::int64_t other) {
+    const auto level = std::ranges::find_if(levels, [&](const LinkLevel& each) { return one / each.group == other / each.group; });
+    return level == levels.end() ? nullptr : &*level;
+  };
+  for (std::int64_t begin = 0; const Cluster& part : cluster_.parts) {
+    const auto has = [&](std::int64_t device) { return device >= begin && device < begin + part.devices(); };
+    if (has(a) && has(b)) return joining(part.levels, a - begin, b - begin);
+    begin += part.devices();
+  }
+  return joining(cluster_.levels, a, b);
+}
+
 StageLink StageDevices::link(std::uint32_t from, std::uint32_t to) const {
   const std::int64_t sends = devices(from), receives = devices(to), places = std::max(sends, receives);
   StageLink slowest;
   for (std::int64_t place = 0; place < places; ++place) {
     const std::int64_t sender = first_[from] + place * sends / places, receiver = first_[to] + place * receives / places;
-    const auto level = std::ranges::find_if(levels_, [&](const LinkLevel& each) { return sender / each.group == receiver / each.group; });
-    if (level == levels_.end()) continue;
+    const LinkLevel* level = level_between(sender, receiver);
+    if (level == nullptr) continue;
     const double seconds = static_cast<double>(level->sharers) / level->bytes_per_second;
     slowest = slower(slowest, {level->latency_seconds, seconds});
   }
@@ -113,6 +128,8 @@ CostProfile profile_of_stage(CostProfile profile, const StageDevices& devices, s
     if (boundary.from != part.stage) receive_from(boundary.from);
     else std::ranges::for_each(boundary.to, receive_from);
   }
+  profile.device = devices.cluster(here).device;
+  profile = for_training(std::move(profile), training);
   profile.stage_latency_seconds = link.latency_seconds;
   profile.stage_seconds_per_byte = link.seconds_per_byte;
   profile.parameter_bytes = parameter_bytes(stage, training);

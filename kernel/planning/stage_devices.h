@@ -42,8 +42,9 @@ class StageDevices {
 
  private:
   StageDevices(const Cluster& cluster, std::vector<Cluster> clusters);
+  [[nodiscard]] const LinkLevel* level_between(std::int64_t a, std::int64_t b) const;
 
-  std::vector<LinkLevel> levels_;
+  Cluster cluster_;
   std::vector<Cluster> clusters_;
   std::vector<std::int64_t> first_;  // by group: its first device
 };

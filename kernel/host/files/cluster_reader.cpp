@@ -74,7 +74,10 @@ BusBandwidth read_curve(const JsonPlace& place) {
 
 }  // namespace
 
-Cluster read_cluster(const JsonPlace& place) {
+namespace {
+
+// Without what is checked of a whole one.
+Cluster read_part(const JsonPlace& place) {
   Cluster cluster;
   cluster.name = place.at("name").text();
   cluster.device = read_device(place);
@@ -88,6 +91,16 @@ Cluster read_cluster(const JsonPlace& place) {
     if (const std::optional<JsonPlace> measured = level.find("measured")) {
       for (const JsonPlace& curve : measured->elements()) cluster.levels.back().measured.push_back(read_curve(curve));
     }
+  }
+  return cluster;
+}
+
+}  // namespace
+
+Cluster read_cluster(const JsonPlace& place) {
+  Cluster cluster = read_part(place);
+  if (const std::optional<JsonPlace> parts = place.find("parts")) {
+    for (const JsonPlace& part : parts->elements()) cluster.parts.push_back(read_part(part));
   }
   if (place.failed()) return cluster;
   if (const Status status = validate(cluster); !status) place.fail(status.error().message);

@@ -35,6 +35,10 @@ class JointPlanner {
     Result<StageSizes> sizes = read_stage_sizes(host_, trials_.session());
     if (!sizes) return sizes.error();
     PlanningSession& session = trials_.session();
+    if (!session.cluster().parts.empty()) {
+      return bad_input("inter = \"joint\" in [search] is of equal devices so far, and '" + session.cluster().name + "' has " + devices_text(session.cluster()) +
+                       "; take inter = \"grid\", or say how many devices each stage gets (\"stage_devices\")");
+    }
     const PlanningContext context = session.context();
     const JointStagesRequest request{context,
                                      session.cluster(),

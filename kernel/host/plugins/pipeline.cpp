@@ -144,6 +144,9 @@ class PlanningSession::Impl {
     made.profile = for_training(std::move(*profile), made.model.training);
     made.profile.parameter_bytes = parameter_bytes(made.model.graph, made.model.training);
     if (Status status = check_attention(cluster_.device, made.model.training); !status) return status.error();
+    for (const Cluster& part : cluster_.parts) {
+      if (Status status = check_attention(part.device, made.model.training); !status) return status.error();
+    }
     if (Status status = read_budget(); !status) return status.error();
     phases_.frontend += watch.lap();
     Result<ModelAnalysis> analysis = analyze_model(std::move(made.model.graph), *tools_.ops);
@@ -166,6 +169,11 @@ class PlanningSession::Impl {
     Result<CostProfile> profile = known ? profiler_->recall(cluster_) : profiler_->profile(cluster_);
     if (!profile) return profile.error();
     cluster_.device = profile->device;  // the plan keeps it, and nobody who opens it measures again
+    for (Cluster& part : cluster_.parts) {
+      const Result<CostProfile> of_part = known ? profiler_->recall(part) : profiler_->profile(part);
+      if (!of_part) return of_part.error();
+      part.device = of_part->device;
+    }
     return profile;
   }
 
@@ -178,7 +186,7 @@ class PlanningSession::Impl {
       if (!taken) return add_context("--devices", taken.error());
       cluster_ = std::move(*taken);
     }
-    if (!has_more) cluster_.nodes *= options_.node_factor;
+    if (!has_more && cluster_.parts.empty()) cluster_.nodes *= options_.node_factor;
     return Done{};
   }
 
@@ -203,6 +211,7 @@ class PlanningSession::Impl {
   // As is asked for, until something fits; on the mesh that is given, or on any, where nobody asks.
   Status run_stage(const StageCuts& cuts) {
     outcome_.asked = {now_->analysis, now_->model.training, cluster_, budget_, holds_device_};
+    if (const Result<Cluster> alike = cluster_range(cluster_, 0, cluster_.devices()); !alike) return alike.error();
     if (!cuts.is_given()) return run_stage(StageCutWish::Stage{mesh_});
     while (!outcome_.plan) {
       const Result<std::optional<StageCutWish>> wish = cuts.next(nullptr);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "plugins/stage_trials.h"
@@ -50,13 +51,37 @@ class GridPlanner {
         refuse({count, "", microbatches}, devices.error().message);
         continue;
       }
-      const Result<std::vector<LeastComputing>> least = least_computing(session.context(), devices->cluster(0), config_.search, session.mesh(), kMostAxes);
+      const Result<std::vector<LeastComputing>> least = least_of_stages(*devices);
       if (!least && least.error().code != ErrorCode::bad_input) return least.error();
       if (!least) refuse({count, "", microbatches}, least.error().message);
       else if (stages == 1) add({1, "", microbatches}, least_step_seconds(*least, microbatches));
       else if (Status status = add_schedules(count, microbatches, *least); !status) return status;
     }
     return Done{};
+  }
+
+  // Of a stage of whichever devices are the fastest.
+  Result<std::vector<LeastComputing>> least_of_stages(const StageDevices& devices) {
+    PlanningSession& session = trials_.session();
+    std::vector<LeastComputing> least;
+    std::set<std::string> seen;
+    for (std::uint32_t group = 0; group < devices.groups(); ++group) {
+      const Cluster& cluster = devices.cluster(group);
+      if (!seen.insert(cluster.name).second) continue;
+      const PlanningContext whole = session.context();
+      CostProfile profile = whole.profile;
+      profile.device = cluster.device;
+      profile = for_training(std::move(profile), whole.training);
+      const Result<std::vector<LeastComputing>> here =
+          least_computing({whole.model, whole.training, whole.ops, profile, whole.conversions}, cluster, config_.search, session.mesh(), kMostAxes);
+      if (!here) return here;
+      least.resize(here->size(), kNoLeast);
+      for (std::size_t id = 0; id < here->size(); ++id) {
+        least[id].forward_seconds = std::min(least[id].forward_seconds, (*here)[id].forward_seconds);
+        least[id].whole_seconds = std::min(least[id].whole_seconds, (*here)[id].whole_seconds);
+      }
+    }
+    return least;
   }
 
   Status add_schedules(std::uint32_t stages, std::int64_t microbatches, const std::vector<LeastComputing>& least) {

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "meshwright/memory_account.h"
 #include "meshwright/stages.h"
 #include "report/memory_text.h"
 #include "report/stage_search_report.h"
@@ -96,17 +97,34 @@ std::string usual_text(const PlanOutcome& outcome) {
   return "On the same cluster and cost model:\n" + table_text(rows, 1) + "\n";
 }
 
+// Of each kind of devices what is held at most, and what may be.
+std::string memory_text(const PipelinePlan& pipeline) {
+  const auto most_text = [](std::int64_t peak, std::int64_t budget) { return "at most " + size_text(peak) + " of " + size_text(budget) + " per device"; };
+  if (pipeline.cluster.parts.empty()) return most_text(std::ranges::max(pipeline.peak_bytes), pipeline.budget_bytes);
+  const bool is_free = pipeline.budget_bytes == largest_peak_bytes(pipeline.cluster);
+  const std::vector<std::uint32_t> groups = groups_of_stages(pipeline.orders, pipeline.stages.size()).value();
+  std::string text;
+  for (const Cluster& part : pipeline.cluster.parts) {
+    std::int64_t peak = 0;
+    for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
+      if (pipeline.stages[s].cluster.name == part.name) peak = std::max(peak, pipeline.peak_bytes[groups[s]]);
+    }
+    text += (text.empty() ? "" : ", ") + most_text(peak, is_free ? largest_peak_bytes(part) : pipeline.budget_bytes) + " of '" + part.name + "'";
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string pipeline_text(const PlanOutcome& outcome) {
   const PipelinePlan& pipeline = *outcome.pipeline;
-  std::string text = pipeline.model.graph->name + " on " + pipeline.cluster.name + " (" + std::to_string(pipeline.cluster.devices()) + " x " + pipeline.cluster.device.name + "), " +
+  std::string text = pipeline.model.graph->name + " on " + pipeline.cluster.name + " (" + devices_text(pipeline.cluster) + "), " +
                      std::to_string(pipeline.stages.size()) + " stages, " + std::to_string(pipeline.training.microbatches) + " microbatches by " + pipeline.schedule + "\n\n";
   text += stages_text(pipeline) + "\n" + boundaries_text(pipeline) + "\n" + usual_text(outcome) + stage_search_text(outcome);
   text += "Step         " + milliseconds(pipeline.step_seconds) + " (simulated)\n";
   text += "Bubble       " + percent(pipeline.bubble) + " of all devices' time: " + percent(pipeline.start) + " to fill and to drain, " + percent(pipeline.imbalance) +
           " since stages take unequally long, " + percent(pipeline.communication) + " for what is sent\n";
-  text += "Memory       at most " + size_text(std::ranges::max(pipeline.peak_bytes)) + " of " + size_text(pipeline.budget_bytes) + " per device\n";
+  text += "Memory       " + memory_text(pipeline) + "\n";
   char seconds[160];
   std::snprintf(seconds, sizeof seconds, "Search       strategies %.3f s, search %.3f s, whole %.3f s\n", outcome.phases.strategies, outcome.phases.search, outcome.phases.total);
   text += seconds;

@@ -106,7 +106,8 @@ Json cluster_json(const Cluster& cluster) {
   }
   if (!device.memory_curve.sizes.empty()) json.add("memory_curve", rates_json(device.memory_curve));
   if (device.overheads != MemoryOverheads{}) json.add("memory_overheads", overheads_json(device.overheads));
-  return json.add("levels", levels_json(cluster.levels));
+  json.add("levels", levels_json(cluster.levels));
+  return cluster.parts.empty() ? json : json.add("parts", array_of(cluster.parts, cluster_json));
 }
 
 Json levels_json(const std::vector<LinkLevel>& levels) {

@@ -129,6 +129,12 @@ struct Cluster {
 
 MESHWRIGHT_API Status validate(const Cluster& cluster);
 
+// A cluster of those parts, one behind the other, which `link` joins. What is wrong with it validate says.
+MESHWRIGHT_API Cluster joined(std::string name, std::vector<Cluster> parts, LinkLevel link);
+
+// "8 x A100-80GB", or "8 x A100-80GB and 8 x V100-32GB"
+MESHWRIGHT_API std::string devices_text(const Cluster& cluster);
+
 // A link that is slower than what its level's links reach. Devices are numbered as in the measurement.
 struct SlowLink {
   std::int64_t first = 0, second = 0;

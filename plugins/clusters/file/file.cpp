@@ -265,6 +265,41 @@ class File final : public ClusterSource {
     Result<toml::table> table = parse(path);
     if (!table) return table.error();
     if (!table->contains("device") && table->contains("memory_bandwidth")) return alone(*table, path);
+    return table->contains("part") ? of_parts(*table, path) : of_equals(*table, path);
+  }
+
+  // [[part]]: clusters' files, which one [[level]] joins.
+  Result<Cluster> of_parts(const toml::table& table, const std::string& path) const {
+    TableReader reader(table, path);
+    const std::string name = reader.text("name");
+    std::vector<Cluster> parts;
+    if (const toml::array* files = reader.tables("part")) {
+      for (const toml::node& node : *files) {
+        TableReader part(*node.as_table(), path + ", [[part]] " + std::to_string(parts.size() + 1));
+        const std::string file = part.text("cluster");
+        if (Status status = part.finish(); !status) return status.error();
+        Result<Cluster> cluster = of_part((fs::path(path).parent_path() / file).lexically_normal().string());
+        if (!cluster) return add_context(path, cluster.error());
+        parts.push_back(std::move(*cluster));
+      }
+    }
+    const toml::array* levels = reader.tables("level");
+    if (Status status = reader.finish(); !status) return status.error();
+    if (levels->size() != 1) return bad_input(path + ": one [[level]] joins the parts, but there are " + std::to_string(levels->size()));
+    Result<LinkLevel> link = read_level(*levels->front().as_table(), path + ", [[level]] 1");
+    if (!link) return link.error();
+    return joined(name, std::move(parts), std::move(*link));
+  }
+
+  Result<Cluster> of_part(const std::string& path) const {
+    const Result<toml::table> table = parse(path);
+    if (!table) return table.error();
+    if (table->contains("part")) return bad_input(path + ": a part of a cluster has no parts of its own; name these as parts in its place");
+    return do_describe(path);
+  }
+
+  static Result<Cluster> of_equals(const toml::table& read, const std::string& path) {
+    const toml::table* table = &read;
     TableReader reader(*table, path);
     Cluster cluster;
     cluster.name = reader.text("name");

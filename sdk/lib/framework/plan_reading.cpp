@@ -74,6 +74,12 @@ void read_inputs(const ModelAnalysis& model, PlanReading& made) {
 }
 
 Result<PlanReading> read(std::span<const Plan* const> stages, const ModelAnalysis& model, const Cluster& cluster, const TrainingSettings& training, PlanReading made) {
+  if (!cluster.parts.empty()) return bad_input("'" + cluster.name + "' has " + devices_text(cluster) + ", and a framework splits a model as if all devices were alike; plan for one part of it");
+  for (const Plan* stage : stages) {
+    if (stage->cluster.devices() == stages.front()->cluster.devices()) continue;
+    return bad_input("stage 0 has " + std::to_string(stages.front()->cluster.devices()) + " devices, and stage " + std::to_string(stage->part.stage) + " has " + std::to_string(stage->cluster.devices()) +
+                     ", and a framework gives each as many; plan without \"stage_devices\" in [search]");
+  }
   made.model = model.graph->name;
   made.devices = cluster.devices();
   made.training = training;
