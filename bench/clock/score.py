@@ -7,7 +7,9 @@ Needs PyTorch, to export each model once (into FOLDER); a row's batch is bound b
 GPU where there are several, one for rows with and without pipelines and, last, one JSON object: rows, mean_error and median_ratio of the predicted over the
 measured seconds, rank_correlation (Spearman's); of fsdp, whose microbatch is what its authors found to fit, also
 `fits`, the share of rows that fit by our account of memory, and `twice_does_not_fit`, the share of those that would not
-with twice the microbatch. memory.py says how a row's memory is counted.
+with twice the microbatch. memory.py says how a row's memory is counted. Of vTrain, whose rows differ in how they were run: a line for each
+group of at least 5 rows with the same model, GPUs and batch, and over all groups whether the clock ranks them as the watch does
+(groups.py says what each figure is).
 
 How a row is priced: Megatron's plan on the mesh data x tensor without ZeRO (vtrain), ZeRO-3 or 2 over all devices (fsdp); microbatches with
 their gradients kept (vtrain) or reduced each (fsdp). What recomputes its blocks pays one forward more: the computing of all ops and what is
@@ -36,6 +38,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+import groups  # noqa: E402
 import memory  # noqa: E402
 ROOT = HERE.parents[1]
 DEVICES_PER_NODE = 8
@@ -302,18 +305,20 @@ def transferred(rows: list[Row], coefficients: str, program: Path, folder: Path)
     return price(unknown, program, folder, {"h100_80gb": device}, "scored")
 
 
-def ranks(values: list[float]) -> list[float]:
-    """The place of each among them; equal ones share theirs."""
-    order = sorted(values)
-    return [order.index(value) + (order.count(value) - 1) / 2 for value in values]
+def ranked(rows: list[Row], prices: list[float]) -> dict[str, float]:
+    """Prints a line for each group of rows of one model, number of GPUs and batch. Returns the figures of the last line."""
+    found = groups.grouped(((row.file, row.devices, row.batch), f"h{row.model['width']} l{row.model['layers']} x{row.devices} of {row.batch}", row.name,
+                            row.seconds, seconds) for row, seconds in zip(rows, prices, strict=True))
+    for group in found:
+        print(group.line())
+    return groups.summary(found)
 
 
 def summary(measured: list[float], prices: list[float]) -> dict[str, float]:
     ratios = [price / seconds for price, seconds in zip(prices, measured, strict=True)]
-    varies = len(set(measured)) > 1 and len(set(prices)) > 1
     return {"rows": len(measured), "mean_error": round(statistics.fmean(abs(ratio - 1) for ratio in ratios), 4),
             "median_ratio": round(statistics.median(ratios), 4),
-            "rank_correlation": round(statistics.correlation(ranks(measured), ranks(prices)), 4) if varies else 0.0}
+            "rank_correlation": round(groups.spearman(measured, prices), 4)}
 
 
 def read(kind: str, path: Path) -> Table:
@@ -366,7 +371,7 @@ def main() -> int:
     moved = transferred(rows, coefficients, options.program, options.output) if fits and options.kind == "fsdp" else None
     if moved:
         print(f"h100_80gb with A100's coefficients: {json.dumps(summary([row.seconds for row in rows if row.gpu == 'h100_80gb'], moved))}")
-    shares = account(rows, options.program, options.output, devices) if options.kind == "fsdp" else {}
+    shares = account(rows, options.program, options.output, devices) if options.kind == "fsdp" else ranked(rows, prices)
     print(json.dumps(summary([row.seconds for row in rows], prices) | shares))
     return 0
 
