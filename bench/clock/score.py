@@ -12,10 +12,10 @@ group of at least 5 rows with the same model, GPUs and batch, and over all group
 (groups.py says what each figure is).
 
 How a row is priced: Megatron's plan on the mesh data x tensor without ZeRO (vtrain), ZeRO-3 or 2 over all devices (fsdp); microbatches with
-their gradients kept (vtrain) or reduced each (fsdp). What recomputes its blocks pays one forward more: the computing of all ops and what is
-sent in line there. (A plan that runs its blocks again leaves out the last product of each, as `torch.utils.checkpoint` does since PyTorch 2.1; what was
+their gradients kept (vtrain) or reduced each (fsdp). What recomputes its blocks pays one forward of them more: the computing of their ops and
+what is sent in line there. (A plan that runs its blocks again leaves out the last product of each, as `torch.utils.checkpoint` does since PyTorch 2.1; what was
 measured ran them whole.) What it holds is what such a plan holds. A pipeline has Megatron's stages, of as many blocks each, and its schedule (1F1B);
-each backward of a stage that recomputes pays a forward more. Left out, and counted: fp8, offload to the host.
+each backward of a stage that recomputes pays its blocks' forward more. Left out, and counted: fp8, offload to the host.
 
 On which device: of each GPU, `fitted`/GPU.toml beside this file, which `calibrate` wrote for one half of a published table; `--device` takes
 another. `--fit` begins with the project's own file of the device, fits it to one half of the rows and scores the other, both ways (vtrain_multi:
@@ -166,9 +166,13 @@ def predicted(row: Row, plan: Path, program: Path, models: Path, clusters: Path)
                "-o", plan, *(part for each in settings for part in ("--set", each))]
     run(command, row.name)
     found = json.loads(plan.read_text())
-    if row.stages > 1 and row.recomputes:
+    if not row.recomputes:
+        return found["step_seconds"]
+    if row.stages > 1:
         return replayed(json.loads(run([program, "simulate", plan, "--format", "json"], row.name))["stages"])
-    return found["step_seconds"] + (found["forward_seconds"] if row.recomputes and row.stages == 1 else 0.0)
+    trace = plan.with_suffix(".trace")
+    run([program, "simulate", plan, "--trace", trace], row.name)
+    return found["step_seconds"] + forwards_of_blocks(json.loads(trace.read_text())["traceEvents"])
 
 
 def run(command: list[object], name: str) -> str:
@@ -179,8 +183,18 @@ def run(command: list[object], name: str) -> str:
     return ran.stdout
 
 
+def forwards_of_blocks(trace: list[dict[str, object]]) -> float:
+    """Seconds from the first block to the last one in the forward, of all microbatches. The head and what embeds words do not run again."""
+    spans: dict[int, list[float]] = {}
+    for event in trace:
+        if event.get("cat") == "forward" and event["args"].get("module", "").startswith("blocks."):
+            spans.setdefault(event["args"].get("microbatch", 0), []).extend((event["ts"], event["ts"] + event["dur"]))
+    return sum(max(times) - min(times) for times in spans.values()) / 1e6
+
+
 def replayed(stages: list[dict[str, list[dict[str, object]]]]) -> float:
-    """The step of a pipeline, as `simulate` gives it, each backward of which takes a forward more. What is sent takes no time here."""
+    """The step of a pipeline, as `simulate` gives it, each backward of which takes a forward of its blocks more: the shortest one of all stages,
+    which have as many blocks each, but one has the head too. What is sent takes no time here."""
     orders = [[(event["event"], event["end_seconds"] - event["start_seconds"]) for event in stage["events"]] for stage in stages]
     forwards = [dict(order) for order in orders]
     ends: list[dict[str, float]] = [{} for _ in orders]
@@ -194,7 +208,7 @@ def replayed(stages: list[dict[str, list[dict[str, object]]]]) -> float:
                 waits = event != "update" and 0 <= before < len(orders)
                 if waits and event not in ends[before]:
                     break
-                again = forwards[stage]["F" + event[1:]] if event[0] == "B" else 0.0
+                again = min(each["F" + event[1:]] for each in forwards) if event[0] == "B" else 0.0
                 free[stage] = max(free[stage], ends[before][event] if waits else 0.0) + seconds + again
                 ends[stage][event] = free[stage]
                 done[stage] += 1
