@@ -5,12 +5,13 @@
 
 Of each of N groups (groups.py; drawn with a fixed seed, all if N is not given) every way to run it is priced as score.py prices rows, whether or not
 somebody measured it: degrees of tensor (in a server), data and pipeline parallelism that multiply to the GPUs and divide what they must, and
-microbatches of the sizes that were measured in the group. Ways whose plan holds more than a GPU has are left out (where blocks run again: none, since
+microbatches of the sizes that were measured in the group, at least as many of them as somebody ran there. Ways whose plan holds more than a GPU has are left out (where blocks run again: none, since
 those plans keep all). Prints for each group what is chosen; of one that was measured its place and regret, of another how its predicted step
 compares with that of the measured best. Last, one JSON object.
 
---joint: asks the planner itself too, `[search] inter = "joint"` with Megatron's layouts (weights in shards, no ZeRO) and 1F1B, and prints the
-stages, the mesh of the first one and the microbatches that it finds, its predicted step and the seconds that planning took. It cuts the model where it likes.
+--joint: asks the planner itself too, `[search] inter = "joint"` with Megatron's layouts (weights in shards, no ZeRO), 1F1B and as many microbatches as
+what was chosen, and prints the stages that it finds, the mesh of the first one, the predicted step and the seconds that planning took. It cuts the
+model where it likes, and runs nothing again.
 """
 
 from __future__ import annotations
@@ -50,11 +51,12 @@ def ways(group: Measured) -> list[score.Row]:
     heads, layers = int(row.model["heads"]), int(row.model["layers"])
     lines = [line for line, _ in group]
     known = {row.name for _, row in group}
+    least = min(row.microbatches for _, row in group)
     for tensor in divisors(min(row.devices, score.DEVICES_PER_NODE)):
         for stages in divisors(row.devices // tensor):
             data = row.devices // tensor // stages
             for micro in sorted({int(line["micro batch"]) for line, _ in group}):
-                if heads % tensor == 0 and layers % stages == 0 and row.batch % (data * micro) == 0:
+                if heads % tensor == 0 and layers % stages == 0 and row.batch % (data * micro) == 0 and row.batch >= least * data * micro:
                     lines.append({**line, "tensor parallelism": str(tensor), "data parallelism": str(data), "pipeline parallelism": str(stages),
                                   "micro batch": str(micro)})
     rows = score.vtrain(lines, row.recomputes).rows
@@ -68,19 +70,18 @@ def fits(plan: Path) -> bool:
 
 
 def joint(row: score.Row, program: Path, folder: Path, plans: Path) -> str:
-    """What the planner finds for the row's model, batch and GPUs: with data parallelism in each stage, and without."""
+    """What the planner finds for the row's model, batch, GPUs and number of microbatches: with data parallelism in each stage, and without."""
     begun, found = time.monotonic(), []
     for axes in ("0", "none"):
         plan = plans / f"joint_{axes}.json"
         settings = ['search.inter="joint"', 'search.schedule="one_f_one_b"', "search.weights=sharded", f"search.batch_axes={axes}", "search.zero=0",
-                    "train.dtype=fp16", f"model.batch={row.batch}"]
+                    f"model.batch={row.batch}", f"train.microbatches={row.microbatches}"]
         score.run([program, "plan", folder / row.file, "--cluster", plans / f"{row.gpu}x{row.devices}.toml", "-o", plan,
                    *(part for each in settings for part in ("--set", each))], row.name)
         made = json.loads(plan.read_text())
         stages = made.get("stages", [made])
         mesh = "x".join(str(axis["size"]) for axis in stages[0]["mesh"])
-        microbatches = stages[0]["training"]["microbatches"]
-        found.append((made["step_seconds"], f"{len(stages)} stages of {mesh}, {microbatches} microbatches"))
+        found.append((made["step_seconds"], f"{len(stages)} stages of {mesh}"))
     seconds, what = min(found)
     return f"{what}: {1e3 * seconds:.1f} ms, found in {time.monotonic() - begun:.0f} s"
 
@@ -121,7 +122,7 @@ def main() -> None:
             said = f"not measured; predicted {100 * gains[-1]:+.1f} % against the measured best, {rows[best].name}"
         print(f"x{row.devices} {rows[choice].name}, {1e3 * prices[choice]:.1f} ms, of {len(able)} of {len(rows)} ways that fit: {said}", flush=True)
         if options.joint:
-            print(f"    joint: {joint(row, options.program, options.output, plans)}", flush=True)
+            print(f"    joint: {joint(rows[choice], options.program, options.output, plans)}", flush=True)
     print(json.dumps({"groups": len(drawn), "measured": len(places), "in_top_3": sum(place <= groups.NEAR for place in places),
                       "mean_regret": round(statistics.fmean(regrets), 4) if regrets else None,
                       "predicted_against_best": round(statistics.fmean(gains), 4) if gains else None}))

@@ -91,8 +91,8 @@ def vtrain(lines: list[dict[str, str]], recomputes: bool) -> Table:
         devices, batch, micro, width, heads, layers, length, tensor, data, stages = (int(line[key]) for key in (
             "# GPUs", "global batch", "micro batch", "hidden size", "attention heads", "# layers", "sequence length", "tensor parallelism",
             "data parallelism", "pipeline parallelism"))
-        model = {"length": length, "width": width, "heads": heads, "layers": layers, "words": 51200, "fused": False, "bias": True, "places": True}
-        settings = ["search.zero=0", "train.dtype=fp16"]
+        model = {"length": length, "width": width, "heads": heads, "layers": layers, "words": 51200, "fused": False, "bias": True, "places": True, "half": True}
+        settings = ["search.zero=0"]
         if stages > 1:
             settings += [f"search.stages={stages}", *(f'pins."blocks.{layer}"="stage {layer * stages // layers}"' for layer in range(layers))]
         if tensor == 1:
@@ -119,7 +119,7 @@ def fsdp(lines: list[dict[str, str]]) -> Table:
             width, heads, layers = MPT[line["model"]]
             devices, batch = int(line["gpus"]), int(line["global_batch"])
             model = {"length": int(line["sequence"]), "width": width, "heads": heads, "layers": layers, "words": 50368, "fused": True,
-                     "bias": False, "places": False}
+                     "bias": False, "places": False, "half": False}
             master = "bf16" if line["precision"] == "bf16" else "fp32"
             settings = (f"search.zero={ZERO[line['sharding']]}", "search.batch_axes=all", "train.dtype=bf16", f"train.master_dtype={master}", "train.gradients=reduced", "train.attention=flash_1")
             table.rows.append(Row(model, line["gpu"], devices, str(devices), batch, int(line["accumulation"]), line["checkpointing"] == "True",
