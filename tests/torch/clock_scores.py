@@ -13,6 +13,7 @@ from pathlib import Path
 SCORE = Path(__file__).resolve().parents[2] / "bench/clock/score.py"
 sys.path.insert(0, str(SCORE.parent))
 import groups  # noqa: E402
+import score  # noqa: E402
 
 VTRAIN = "# GPUs,global batch,micro batch,hidden size,attention heads,# layers,sequence length,tensor parallelism,data parallelism,pipeline parallelism,iteration time (ms)"
 NODE = [f"{tensor * data},8,{micro},128,2,2,64,{tensor},{data},1,{40 / micro}" for tensor, data in ((1, 1), (1, 2), (2, 1), (2, 2)) for micro in (1, 2)]
@@ -70,10 +71,23 @@ def check_groups() -> None:
     assert groups.summary([]) == {"groups": 0}
 
 
+def check_what_runs_again() -> None:
+    """Blocks do, from the first to the last one in each microbatch's forward; in a pipeline, too, and the head does not."""
+    def forward(module: str, microbatch: int, start: float) -> dict[str, object]:
+        return {"cat": "forward", "ts": start, "dur": 5e6, "args": {"module": module, "microbatch": microbatch}}
+
+    trace = [forward("words", 0, 0), forward("blocks.0.up", 0, 10e6), forward("blocks.1.up", 0, 20e6), forward("head", 0, 30e6), forward("blocks.0.up", 1, 50e6)]
+    assert score.forwards_of_blocks(trace) == 15 + 5, trace
+    order = [[("F0", 2), ("B0", 4), ("update", 1)], [("F0", 3), ("B0", 6), ("update", 1)]]  # seconds; the second stage has the head
+    stages = [{"events": [{"event": event, "start_seconds": 0, "end_seconds": seconds} for event, seconds in each]} for each in order]
+    assert score.replayed(stages) == 2 + 3 + (6 + 2) + (4 + 2) + 1, stages
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--program", type=Path, required=True)
     check_groups()
+    check_what_runs_again()
     with tempfile.TemporaryDirectory() as folder:
         scores = Scores(parser.parse_args().program, Path(folder))
         found, said = scores.scored("vtrain_single", [VTRAIN, *NODE, STAGES])
