@@ -43,14 +43,17 @@ class Block(nn.Module):
 
 
 class Gpt(nn.Module):
-    """Words, blocks, and a head that shares the words' table."""
+    """Words, blocks, and a head that shares the words' table. `half`: in fp16, but for the loss, which is computed in fp32, as Megatron does."""
 
-    def __init__(self, width: int, heads: int, layers: int, length: int, words: int, fused: bool, bias: bool, places: bool):
+    def __init__(self, width: int, heads: int, layers: int, length: int, words: int, fused: bool, bias: bool, places: bool, half: bool):
         super().__init__()
+        self.loss_dtype = torch.float32 if half else None
         self.words = nn.Embedding(words, width)
         self.places = nn.Embedding(length, width) if places else None
         self.blocks = nn.ModuleList([Block(width, heads, length, fused, bias) for _ in range(layers)])
         self.norm = nn.LayerNorm(width, bias=bias)
+        if half:
+            self.half()
 
     def forward(self, tokens: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         x = self.words(tokens)
@@ -58,7 +61,10 @@ class Gpt(nn.Module):
             x = x + self.places.weight
         for block in self.blocks:
             x = block(x)
-        return F.cross_entropy(F.linear(self.norm(x), self.words.weight).flatten(0, 1), labels.flatten())
+        logits = F.linear(self.norm(x), self.words.weight)
+        if self.loss_dtype is not None:
+            logits = torch.ops.aten._to_copy.default(logits, dtype=self.loss_dtype)  # `to` would be exported as an op that has no rule
+        return F.cross_entropy(logits.flatten(0, 1), labels.flatten())
 
 
 def export(path, length: int, **shape) -> None:

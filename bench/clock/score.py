@@ -7,13 +7,15 @@ Needs PyTorch, to export each model once (into FOLDER); a row's batch is bound b
 GPU where there are several, one for rows with and without pipelines and, last, one JSON object: rows, mean_error and median_ratio of the predicted over the
 measured seconds, rank_correlation (Spearman's); of fsdp, whose microbatch is what its authors found to fit, also
 `fits`, the share of rows that fit by our account of memory, and `twice_does_not_fit`, the share of those that would not
-with twice the microbatch. memory.py says how a row's memory is counted.
+with twice the microbatch. memory.py says how a row's memory is counted. Of vTrain, whose rows differ in how they were run: a line for each
+group of at least 5 rows with the same model, GPUs and batch, and over all groups whether the clock ranks them as the watch does
+(groups.py says what each figure is).
 
 How a row is priced: Megatron's plan on the mesh data x tensor without ZeRO (vtrain), ZeRO-3 or 2 over all devices (fsdp); microbatches with
-their gradients kept (vtrain) or reduced each (fsdp). What recomputes its blocks pays one forward more: the computing of all ops and what is
-sent in line there. (A plan that runs its blocks again leaves out the last product of each, as `torch.utils.checkpoint` does since PyTorch 2.1; what was
+their gradients kept (vtrain) or reduced each (fsdp). What recomputes its blocks pays one forward of them more: the computing of their ops and
+what is sent in line there. (A plan that runs its blocks again leaves out the last product of each, as `torch.utils.checkpoint` does since PyTorch 2.1; what was
 measured ran them whole.) What it holds is what such a plan holds. A pipeline has Megatron's stages, of as many blocks each, and its schedule (1F1B);
-each backward of a stage that recomputes pays a forward more. Left out, and counted: fp8, offload to the host.
+each backward of a stage that recomputes pays its blocks' forward more. Left out, and counted: fp8, offload to the host.
 
 On which device: of each GPU, `fitted`/GPU.toml beside this file, which `calibrate` wrote for one half of a published table; `--device` takes
 another. `--fit` begins with the project's own file of the device, fits it to one half of the rows and scores the other, both ways (vtrain_multi:
@@ -36,6 +38,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+import groups  # noqa: E402
 import memory  # noqa: E402
 ROOT = HERE.parents[1]
 DEVICES_PER_NODE = 8
@@ -88,8 +91,8 @@ def vtrain(lines: list[dict[str, str]], recomputes: bool) -> Table:
         devices, batch, micro, width, heads, layers, length, tensor, data, stages = (int(line[key]) for key in (
             "# GPUs", "global batch", "micro batch", "hidden size", "attention heads", "# layers", "sequence length", "tensor parallelism",
             "data parallelism", "pipeline parallelism"))
-        model = {"length": length, "width": width, "heads": heads, "layers": layers, "words": 51200, "fused": False, "bias": True, "places": True}
-        settings = ["search.zero=0", "train.dtype=fp16"]
+        model = {"length": length, "width": width, "heads": heads, "layers": layers, "words": 51200, "fused": False, "bias": True, "places": True, "half": True}
+        settings = ["search.zero=0"]
         if stages > 1:
             settings += [f"search.stages={stages}", *(f'pins."blocks.{layer}"="stage {layer * stages // layers}"' for layer in range(layers))]
         if tensor == 1:
@@ -116,7 +119,7 @@ def fsdp(lines: list[dict[str, str]]) -> Table:
             width, heads, layers = MPT[line["model"]]
             devices, batch = int(line["gpus"]), int(line["global_batch"])
             model = {"length": int(line["sequence"]), "width": width, "heads": heads, "layers": layers, "words": 50368, "fused": True,
-                     "bias": False, "places": False}
+                     "bias": False, "places": False, "half": False}
             master = "bf16" if line["precision"] == "bf16" else "fp32"
             settings = (f"search.zero={ZERO[line['sharding']]}", "search.batch_axes=all", "train.dtype=bf16", f"train.master_dtype={master}", "train.gradients=reduced", "train.attention=flash_1")
             table.rows.append(Row(model, line["gpu"], devices, str(devices), batch, int(line["accumulation"]), line["checkpointing"] == "True",
@@ -163,9 +166,13 @@ def predicted(row: Row, plan: Path, program: Path, models: Path, clusters: Path)
                "-o", plan, *(part for each in settings for part in ("--set", each))]
     run(command, row.name)
     found = json.loads(plan.read_text())
-    if row.stages > 1 and row.recomputes:
+    if not row.recomputes:
+        return found["step_seconds"]
+    if row.stages > 1:
         return replayed(json.loads(run([program, "simulate", plan, "--format", "json"], row.name))["stages"])
-    return found["step_seconds"] + (found["forward_seconds"] if row.recomputes and row.stages == 1 else 0.0)
+    trace = plan.with_suffix(".trace")
+    run([program, "simulate", plan, "--trace", trace], row.name)
+    return found["step_seconds"] + forwards_of_blocks(json.loads(trace.read_text())["traceEvents"])
 
 
 def run(command: list[object], name: str) -> str:
@@ -176,8 +183,18 @@ def run(command: list[object], name: str) -> str:
     return ran.stdout
 
 
+def forwards_of_blocks(trace: list[dict[str, object]]) -> float:
+    """Seconds from the first block to the last one in the forward, of all microbatches. The head and what embeds words do not run again."""
+    spans: dict[int, list[float]] = {}
+    for event in trace:
+        if event.get("cat") == "forward" and event["args"].get("module", "").startswith("blocks."):
+            spans.setdefault(event["args"].get("microbatch", 0), []).extend((event["ts"], event["ts"] + event["dur"]))
+    return sum(max(times) - min(times) for times in spans.values()) / 1e6
+
+
 def replayed(stages: list[dict[str, list[dict[str, object]]]]) -> float:
-    """The step of a pipeline, as `simulate` gives it, each backward of which takes a forward more. What is sent takes no time here."""
+    """The step of a pipeline, as `simulate` gives it, each backward of which takes a forward of its blocks more: the shortest one of all stages,
+    which have as many blocks each, but one has the head too. What is sent takes no time here."""
     orders = [[(event["event"], event["end_seconds"] - event["start_seconds"]) for event in stage["events"]] for stage in stages]
     forwards = [dict(order) for order in orders]
     ends: list[dict[str, float]] = [{} for _ in orders]
@@ -191,7 +208,7 @@ def replayed(stages: list[dict[str, list[dict[str, object]]]]) -> float:
                 waits = event != "update" and 0 <= before < len(orders)
                 if waits and event not in ends[before]:
                     break
-                again = forwards[stage]["F" + event[1:]] if event[0] == "B" else 0.0
+                again = min(each["F" + event[1:]] for each in forwards) if event[0] == "B" else 0.0
                 free[stage] = max(free[stage], ends[before][event] if waits else 0.0) + seconds + again
                 ends[stage][event] = free[stage]
                 done[stage] += 1
@@ -302,18 +319,20 @@ def transferred(rows: list[Row], coefficients: str, program: Path, folder: Path)
     return price(unknown, program, folder, {"h100_80gb": device}, "scored")
 
 
-def ranks(values: list[float]) -> list[float]:
-    """The place of each among them; equal ones share theirs."""
-    order = sorted(values)
-    return [order.index(value) + (order.count(value) - 1) / 2 for value in values]
+def ranked(rows: list[Row], prices: list[float]) -> dict[str, float]:
+    """Prints a line for each group of rows of one model, number of GPUs and batch. Returns the figures of the last line."""
+    found = groups.grouped(((row.file, row.devices, row.batch), f"h{row.model['width']} l{row.model['layers']} x{row.devices} of {row.batch}", row.name,
+                            row.seconds, seconds) for row, seconds in zip(rows, prices, strict=True))
+    for group in found:
+        print(group.line())
+    return groups.summary(found)
 
 
 def summary(measured: list[float], prices: list[float]) -> dict[str, float]:
     ratios = [price / seconds for price, seconds in zip(prices, measured, strict=True)]
-    varies = len(set(measured)) > 1 and len(set(prices)) > 1
     return {"rows": len(measured), "mean_error": round(statistics.fmean(abs(ratio - 1) for ratio in ratios), 4),
             "median_ratio": round(statistics.median(ratios), 4),
-            "rank_correlation": round(statistics.correlation(ranks(measured), ranks(prices)), 4) if varies else 0.0}
+            "rank_correlation": round(groups.spearman(measured, prices), 4)}
 
 
 def read(kind: str, path: Path) -> Table:
@@ -366,7 +385,7 @@ def main() -> int:
     moved = transferred(rows, coefficients, options.program, options.output) if fits and options.kind == "fsdp" else None
     if moved:
         print(f"h100_80gb with A100's coefficients: {json.dumps(summary([row.seconds for row in rows if row.gpu == 'h100_80gb'], moved))}")
-    shares = account(rows, options.program, options.output, devices) if options.kind == "fsdp" else {}
+    shares = account(rows, options.program, options.output, devices) if options.kind == "fsdp" else ranked(rows, prices)
     print(json.dumps(summary([row.seconds for row in rows], prices) | shares))
     return 0
 

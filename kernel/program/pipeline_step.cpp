@@ -70,11 +70,12 @@ Result<StageTimes> times_of(const Program& program, const OpTable& ops, CostProf
   events.push_back({Phase::update, few.order.microbatches - 1});
   const Result<Timeline> timeline = make_timeline(few, ops, profile, Detail::spans);
   if (!timeline) return timeline.error();
-  std::map<std::pair<std::int64_t, Phase>, Ticks> ends;  // of computing
+  // Of computing: a free may wait for reductions, which keep nobody else from what was computed.
+  std::map<std::pair<std::int64_t, Phase>, Ticks> ends;
   for (const Span& span : timeline->spans) {
     const Instruction& instruction = few.instructions[span.at.instruction];
     Ticks& end = ends[{span.at.microbatch, instruction.phase}];
-    if (span.stream == Stream::compute) end = std::max(end, span.end());
+    if (span.stream == Stream::compute && instruction.kind() != InstructionKind::free) end = std::max(end, span.end());
   }
   const Ticks last = to_ticks(timeline->step_seconds);
   Ticks before = 0;

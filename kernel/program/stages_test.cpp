@@ -338,6 +338,28 @@ TEST(PipelineStep, DoesNotWaitForGradientsOfWeights) {
   EXPECT_DOUBLE_EQ(step.busy_seconds[1], 3 * 38 * kOneTick);
 }
 
+// Behind the backward of stage 1 its communication stream reduces for 100 ticks, which only a free waits for.
+TEST(PipelineStep, DoesNotWaitForReductionsOfTheStageBehind) {
+  const WorkOps ops;
+  std::vector<Program> programs = pair_of_stages("F0 F1 B0 B1", "F0 B0 F1 B1");
+  Stage second{std::move(programs[1]), 1};
+  second.compute(100, Phase::backward);
+  second.program.instructions.back().stream = Stream::communication;
+  second.program.instructions.back().when = When::last;
+  const ProgramValueId reduced = second.program.instructions.back().results[0];
+  Instruction& release = second.add(Free{}, Phase::backward);
+  release.when = When::last;
+  release.operands = {{"", reduced, Layout(0)}};
+  release.waits = {reduced};
+  programs[1] = std::move(second.program);
+  const PipelineStep step = simulate_stages(programs, ops, std::vector(2, slow_profile(0))).value();
+  const StageSpan &last = step.spans[1][3], &before = step.spans[0][3];
+  EXPECT_EQ(last.event, (StepEvent{Phase::backward, 1}));
+  EXPECT_EQ(last.end, 10 + 2 * 30);
+  EXPECT_EQ(before.start, last.end);
+  EXPECT_EQ(step.spans[1][4].end, last.end + 100);  // the update waits
+}
+
 TEST(PipelineStep, WaitsForWhatTravels) {
   const WorkOps ops;
   const PipelineStep step = simulate_stages(good(), ops, std::vector(2, slow_profile(5))).value();
