@@ -5,9 +5,9 @@
 
 Of each of N groups (groups.py; drawn with a fixed seed, all if N is not given) every way to run it is priced as score.py prices rows, whether or not
 somebody measured it: degrees of tensor (in a server), data and pipeline parallelism that multiply to the GPUs and divide what they must, and
-microbatches of the sizes that were measured in the group, at least as many of them as somebody ran there. Ways whose plan holds more than a GPU has are left out (where blocks run again: none, since
-those plans keep all). Prints for each group what is chosen; of one that was measured its place and regret, of another how its predicted step
-compares with that of the measured best. Last, one JSON object.
+microbatches of the sizes that were measured in the group, at least as many of them as somebody ran there. Ways whose plan holds more than a GPU has
+are left out (where blocks run again: none, since those plans keep all). Prints for each group what is chosen; of one that was measured its place and
+regret, of another how its predicted step compares with that of the measured best. Last, one JSON object.
 
 --joint: asks the planner itself too, `[search] inter = "joint"` with Megatron's layouts (weights in shards, no ZeRO), 1F1B and as many microbatches as
 what was chosen, and prints the stages that it finds, the mesh of the first one, the predicted step and the seconds that planning took. It cuts the
@@ -80,7 +80,7 @@ def joint(row: score.Row, program: Path, folder: Path, plans: Path) -> str:
                    *(part for each in settings for part in ("--set", each))], row.name)
         made = json.loads(plan.read_text())
         stages = made.get("stages", [made])
-        mesh = "x".join(str(axis["size"]) for axis in stages[0]["mesh"])
+        mesh = "x".join(str(axis["size"]) for axis in stages[0]["mesh"]) or "1"
         found.append((made["step_seconds"], f"{len(stages)} stages of {mesh}"))
     seconds, what = min(found)
     return f"{what}: {1e3 * seconds:.1f} ms, found in {time.monotonic() - begun:.0f} s"
