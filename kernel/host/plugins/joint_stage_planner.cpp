@@ -117,7 +117,7 @@ class JointPlanner {
   PluginHost& host_;
   const HostConfig& config_;
   StageTrials trials_;
-  StageSearch search_;
+  StageSearch search_{"a joint search", {}, {}};
 };
 
 }  // namespace

@@ -120,8 +120,8 @@ Result<PlanOutcome> StageTrials::finish(StageSearch search, double other_seconds
   outcome.phases.strategies = other_seconds + strategies_seconds_;
   outcome.phases.search = search_seconds_;
   outcome.phases.total = other_seconds + plan_seconds_;
-  if (outcome.plan) outcome.plan->notes.push_back(chosen_note(search.trials));
-  if (outcome.pipeline) outcome.pipeline->notes.push_back(chosen_note(search.trials));
+  if (outcome.plan) outcome.plan->notes.push_back(chosen_note(search.trials, search.by));
+  if (outcome.pipeline) outcome.pipeline->notes.push_back(chosen_note(search.trials, search.by));
   outcome.stage_search = std::move(search);
   return outcome;
 }
