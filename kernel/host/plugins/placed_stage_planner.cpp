@@ -29,7 +29,7 @@ Status check_left_to_solver(const HostConfig& config, const std::string& inter) 
                            std::pair(config.search.text("batch_axes") != "none", std::string("\"batch_axes\" in [search]")),
                            std::pair(config.search.text("context_axes") != "none", std::string("\"context_axes\" in [search]")),
                            std::pair(config.search.integer("chunks") > 1, std::string("\"chunks\" in [search]")),
-                           std::pair(pin != config.pins.end(), pin == config.pins.end() ? std::string() : pin->where + ", which stage a module is in,")};
+                           std::pair(pin != config.pins.end(), pin == config.pins.end() ? std::string() : pin->where + ": the stage of a module")};
   for (const auto& [is_said, what] : said) {
     if (is_said) return bad_input(what + " is what inter = \"" + inter + "\" in [search] decides; leave one of them out, or take inter = \"grid\"");
   }
