@@ -90,16 +90,16 @@ TEST(PlacedStages, ReplicasSayWhatIsSentAndReduced) {
 }
 
 TEST(PlacedStages, LoadsHoldParametersAndOneMicrobatch) {
-  const LoadProblem problem = load_problem(line(), way(1, "vanilla", 40, 5), 128);
+  const LoadProblem problem = load_problem(line(), way(1, "vanilla", 40, 5), 256);
   ASSERT_TRUE(validate(PlacementProblem(problem)));
   EXPECT_EQ(problem.accelerators, 8U);
   EXPECT_EQ(problem.hosts, 0U);
-  EXPECT_EQ(problem.accelerator_bytes, 128);
+  EXPECT_EQ(problem.accelerator_bytes, 256);
   EXPECT_EQ(problem.nodes[0].memory_bytes, 45);
   EXPECT_EQ(problem.nodes[1].memory_bytes, 90);  // of the other kind
   EXPECT_EQ(problem.nodes[2].accelerator_seconds, 12);
   EXPECT_DOUBLE_EQ(problem.nodes[1].transfer_seconds, 2 * (0.5 + 200 / 2.5e9));  // there, and its gradient back
-  // As one stage it costs no transfer.
+  // What is between two units of a stage costs no transfer.
   const std::vector<PlacementStage> one = {{{0, 1}, false, 1, 1, {}}, {{2}, false, 1, 1, {}}};
   EXPECT_DOUBLE_EQ(evaluate(PlacementProblem(problem), one)->objective, 12 + problem.nodes[1].transfer_seconds);
 }
@@ -184,8 +184,8 @@ TEST(IdleDevices, AreUsedWhereThatCostsNothing) {
   const std::vector<PlacementStage> two = {{{0}, false, 1, 1, {}}, {{1, 2, 3, 4}, false, 1, 1, {}}};
   EXPECT_THAT(sizes_with_idle_used(loads({4, 1, 1, 1, 1}, 0, 3), two), ElementsAre(1, 2, 2));
   EXPECT_THAT(sizes_with_idle_used(loads({4, 1, 1, 1, 1}, 0, 9), two), ElementsAre(1, 1, 1, 1, 1));  // and the rest stays idle
-  // Between the others a transfer would cost as much as the longest stage may take, and not more: 4 + 1.
-  EXPECT_THAT(sizes_with_idle_used(loads({4, 1, 1, 1, 1}, 1, 3), two), ElementsAre(1, 2, 2));
+  // Of two stages that take 5 with what is sent, the second one becomes two that take 1 + 2 and 3 + 1.
+  EXPECT_THAT(sizes_with_idle_used(loads({4, 1, 1, 1, 1}, 1, 3), two), ElementsAre(1, 1, 3));
   // Here the middle one of three would receive and send.
   EXPECT_THAT(sizes_with_idle_used(loads({1, 2, 2}, 3, 3), {{{0}, false, 1, 1, {}}, {{1, 2}, false, 1, 1, {}}}), ElementsAre(1, 2));
 }

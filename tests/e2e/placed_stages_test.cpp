@@ -87,7 +87,8 @@ INSTANTIATE_TEST_SUITE_P(Solvers, Placed,
                                          PlacedCase{"MaxLoadFour", "max_load", "gpt2_deep_tiny", "slow4_far", 4, 4}, PlacedCase{"MaxLoadEight", "max_load", "gpt2_deep_tiny", "slow8_far", 8, 8},
                                          PlacedCase{"PiperFour", "piper", "gpt2_deep_tiny", "slow4_far", 4, 3}, PlacedCase{"PiperEight", "piper", "gpt2_deep_tiny", "slow8_far", 8, 5},
                                          PlacedCase{"PiperOneStage", "piper", "gpt2_deep_tiny", "slow8", 8, 1},
-                                         PlacedCase{"PiperTight", "piper", "gpt2_tiny", "slow4_far", 4, 2, "--memory-budget 150KiB --set 'search.recompute=\"all\"' "}),
+                                         PlacedCase{"PiperTight", "piper", "gpt2_tiny", "slow4_far", 4, 2, "--memory-budget 180KiB --set 'search.recompute=\"blocks\"' "},
+                                         PlacedCase{"PiperAllAgain", "piper", "gpt2_tiny", "slow4_far", 4, 3, "--memory-budget 220KiB --set 'search.recompute=\"all\"' "}),
                          [](const auto& info) { return info.param.name; });
 
 TEST_F(PlacedStages, AreComparedWithAJointSearch) {
