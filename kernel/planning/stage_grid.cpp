@@ -27,7 +27,9 @@ bool is_better(const StageTrial& one, const StageTrial& other) {
 
 std::string to_string(const StageChoice& choice) {
   const auto counted = [](std::int64_t count, const char* what) { return std::to_string(count) + " " + what + (count == 1 ? "" : "s"); };
-  return counted(choice.stages, "stage") + (choice.schedule.empty() ? "" : " by " + choice.schedule) + (choice.chunks > 0 ? ", " + counted(choice.chunks, "chunk") + " each" : "") + ", " + (choice.microbatches == 1 ? "1 microbatch" : std::to_string(choice.microbatches) + " microbatches");
+  const std::string microbatches = choice.microbatches == 1 ? "1 microbatch" : std::to_string(choice.microbatches) + " microbatches";
+  if (choice.stages == 0) return microbatches;
+  return counted(choice.stages, "stage") + (choice.schedule.empty() ? "" : " by " + choice.schedule) + (choice.chunks > 0 ? ", " + counted(choice.chunks, "chunk") + " each" : "") + ", " + microbatches;
 }
 
 std::string_view name(TrialState state) {
@@ -87,7 +89,7 @@ const StageTrial* shortest_of(const std::vector<StageTrial>& trials) {
   return shortest;
 }
 
-std::string chosen_note(const std::vector<StageTrial>& trials) {
+std::string chosen_note(const std::vector<StageTrial>& trials, const std::string& by) {
   const StageTrial& chosen = *shortest_of(trials);
   std::string others;
   for (const StageTrial* trial : best_by_stages(trials)) {
@@ -97,7 +99,7 @@ std::string chosen_note(const std::vector<StageTrial>& trials) {
                                                                       : ": " + trial->reason.substr(0, trial->reason.find('\n'));
     others += (others.empty() ? "" : "; ") + to_string(trial->choice) + found;
   }
-  return to_string(chosen.choice) + ", chosen by " + std::string(chosen.estimate_seconds > 0 ? "a joint search" : "trying") + ", take " + milliseconds(chosen.step_seconds) + (others.empty() ? "." : ". The best found of other numbers of stages: " + others + ".");
+  return to_string(chosen.choice) + ", chosen by " + by + ", take " + milliseconds(chosen.step_seconds) + (others.empty() ? "." : ". The best found of other numbers of stages: " + others + ".");
 }
 
 }  // namespace meshwright

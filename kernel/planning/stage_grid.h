@@ -14,7 +14,7 @@ namespace meshwright {
 
 // How a model is cut into stages, and a batch into microbatches.
 struct StageChoice {
-  std::uint32_t stages = 1;   // groups of devices
+  std::uint32_t stages = 1;   // groups of devices; 0: nobody found any
   std::string schedule;       // "" of one stage
   std::int64_t microbatches = 1;
   std::uint32_t chunks = 0;   // of each stage; 0: as many as the schedule usually has
@@ -62,7 +62,7 @@ std::vector<const StageTrial*> best_by_stages(const std::vector<StageTrial>& tri
 // What is planned with the shortest step; null if nothing is.
 const StageTrial* shortest_of(const std::vector<StageTrial>& trials);
 
-// "4 stages by gpipe, 8 microbatches, chosen by trying: 12.345 ms, where ...": why this many stages. Of trials of which something is planned.
-std::string chosen_note(const std::vector<StageTrial>& trials);
+// "4 stages by gpipe, 8 microbatches, chosen by trying: 12.345 ms, where ...": why this many stages, and `by` whom. Of trials of which something is planned.
+std::string chosen_note(const std::vector<StageTrial>& trials, const std::string& by);
 
 }  // namespace meshwright

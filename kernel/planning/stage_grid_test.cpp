@@ -53,7 +53,7 @@ TEST(StageGrid, TriesOneOfEachNumberOfStages) {
   EXPECT_THAT(tries.tried, ElementsAre(0U, 2U, 3U));
   const std::vector<const StageTrial*> best = best_by_stages(trials);
   EXPECT_THAT(best, ElementsAre(&trials[0], &trials[2], &trials[3]));
-  EXPECT_EQ(chosen_note(trials), "1 stage, 4 microbatches, chosen by trying, take 2000.000 ms. The best found of other numbers of stages: 2 stages by b, 4 microbatches take 15000.000 ms; "
+  EXPECT_EQ(chosen_note(trials, "trying"), "1 stage, 4 microbatches, chosen by trying, take 2000.000 ms. The best found of other numbers of stages: 2 stages by b, 4 microbatches take 15000.000 ms; "
                                  "4 stages by a, 4 microbatches: too large.");
 }
 

@@ -121,6 +121,7 @@ TEST(UnlikeDevices, WhatIsNoStageIsRefusedByName) {
   EXPECT_THAT(refusal("unlike8", ""), HasSubstr("devices 0 to 7 of 'unlike8' are unlike (4 x slow and 4 x quick); a stage has devices of one kind"));
   EXPECT_THAT(refusal("unlike8", "--set 'search.stage_devices=\"2,4,2\"'"), HasSubstr("stage 1: devices 2 to 5 of 'unlike8' are unlike"));
   EXPECT_THAT(refusal("unlike8", "--set 'search.inter=\"joint\"'"), HasSubstr("inter = \"joint\" in [search] is of equal devices so far"));
+  EXPECT_THAT(refusal("unlike8", "--set 'search.inter=\"pipedream\"'"), HasSubstr("inter = \"pipedream\" in [search] is of equal devices so far"));
   EXPECT_THAT(refusal("slow8", "--set 'search.stage_devices=\"4,2\"'"), HasSubstr("the stages have 6 devices together, and there are 8 devices of 'slow8'; each device is in one stage"));
   EXPECT_THAT(refusal("slow8", "--set 'search.stage_devices=\"1,2,5\"'"), HasSubstr("stage 1: devices 1 to 2 of 'slow8' are parts of several groups of level 'pair'"));
   EXPECT_THAT(refusal("slow8", "--set 'search.stage_devices=\"4,x\"'"), HasSubstr("\"stage_devices\" in [search]: '4,x' must be the number of devices of each stage, such as \"4,2,1,1\""));

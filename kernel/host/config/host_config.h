@@ -20,7 +20,7 @@
 
 namespace meshwright::host {
 
-// Which keys the configuration gives of those that [search] inter = "grid" chooses else.
+// Which keys the configuration gives of those that [search] inter chooses else.
 struct GivenKeys {
   bool stages = false, schedule = false;
 };
@@ -31,7 +31,7 @@ struct HostConfig {
   Config cluster;  // `file` is resolved: a relative path in a file is relative to that file's folder
   Config search;
   Config train;    // `microbatches` is a number
-  // [train] microbatches = "free", or not given where [search] inter = "grid": one who plans chooses it (free_microbatches.h, stage_grid_planner.h)
+  // [train] microbatches = "free", or not given where [search] inter is anything but "none" and "manual": one who plans chooses it (free_microbatches.h, stage_grid_planner.h)
   bool free_microbatches = false;
   GivenKeys given;
   Config manual;   // [inter.manual]

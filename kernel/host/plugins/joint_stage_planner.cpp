@@ -35,10 +35,7 @@ class JointPlanner {
     Result<StageSizes> sizes = read_stage_sizes(host_, trials_.session());
     if (!sizes) return sizes.error();
     PlanningSession& session = trials_.session();
-    if (!session.cluster().parts.empty()) {
-      return bad_input("inter = \"joint\" in [search] is of equal devices so far, and '" + session.cluster().name + "' has " + devices_text(session.cluster()) +
-                       "; take inter = \"grid\", or say how many devices each stage gets (\"stage_devices\")");
-    }
+    if (Status status = check_equal_devices(session.cluster(), "joint"); !status) return status.error();
     const PlanningContext context = session.context();
     const JointStagesRequest request{context,
                                      session.cluster(),
@@ -121,7 +118,7 @@ class JointPlanner {
   PluginHost& host_;
   const HostConfig& config_;
   StageTrials trials_;
-  StageSearch search_;
+  StageSearch search_{"a joint search", {}, {}};
 };
 
 }  // namespace

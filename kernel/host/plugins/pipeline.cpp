@@ -13,6 +13,7 @@
 #include "plan_notes.h"
 #include "plugins/joint_stage_planner.h"
 #include "plugins/manual_degrees.h"
+#include "plugins/placed_stage_planner.h"
 #include "plugins/program_source.h"
 #include "plugins/stage_grid_planner.h"
 #include "plugins/suggestions.h"
@@ -400,9 +401,10 @@ Result<PipelineSchedule> PlanningSession::schedule(std::int64_t microbatches) { 
 Result<PlanOutcome> run_pipeline(const PlanOptions& options, PluginHost& host) {
   const HostConfig& config = host.config();
   const std::string& inter = config.search.text("inter");
-  if (config.free_microbatches && inter != "grid" && inter != "joint") return bad_input("[train] microbatches = \"free\" is for `plan`, which tries several; give their number here");
   if (inter == "grid") return plan_stage_grid(options, host);
   if (inter == "joint") return plan_joint_stages(options, host);
+  if (inter != "none" && inter != "manual") return plan_placed_stages(options, host);
+  if (config.free_microbatches) return bad_input("[train] microbatches = \"free\" is for `plan`, which tries several; give their number here");
   Result<PlanningSession> session = PlanningSession::open(options, host);
   if (!session) return session.error();
   if (Status status = session->read(config.train.integer("microbatches")); !status) return status.error();

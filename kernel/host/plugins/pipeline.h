@@ -53,6 +53,7 @@ struct AskedFor {
 
 // What was tried where the number of stages is chosen.
 struct StageSearch {
+  std::string by;                  // "trying", "a joint search", "pipedream"
   std::vector<StageTrial> trials;  // of all combinations
   std::vector<std::string> left_out;  // sentences: what was not considered
 };
@@ -65,7 +66,7 @@ struct PlanOutcome {
   std::vector<MeshTrial> trials;
   std::vector<Comparison> comparisons;
   std::vector<PipelineComparison> pipeline_comparisons;  // of several stages
-  std::optional<StageSearch> stage_search;               // of [search] inter = "grid" and "joint"
+  std::optional<StageSearch> stage_search;               // of [search] inter but "none" and "manual"
   PhaseSeconds phases;
   std::int64_t batch = 1;      // samples of a step
   std::size_t variables = 0;   // of the chosen mesh's problem

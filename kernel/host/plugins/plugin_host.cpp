@@ -58,6 +58,15 @@ Status check_plugin_sections(const ConfigTree& tree, const PluginRegistry& regis
   return Done{};
 }
 
+// Who chooses stages is one of the host's own, or a plugin.
+Status check_inter(const HostConfig& config, const ConfigTree& tree, const PluginRegistry& registry) {
+  const std::string& inter = config.search.text("inter");
+  std::vector<std::string> known = {"none", "grid", "joint", "manual"};
+  for (std::string& plugin : registry.ids("inter")) known.push_back(std::move(plugin));
+  if (std::ranges::find(known, inter) != known.end()) return Done{};
+  return bad_input(tree.section("search")->keys.find("inter")->second.where + ": \"inter\" in [search] can't be \"" + inter + "\"" + suggest(inter, known));
+}
+
 }  // namespace
 
 Result<PluginHost> PluginHost::open(ConfigTree tree) {
@@ -67,6 +76,7 @@ Result<PluginHost> PluginHost::open(ConfigTree tree) {
   Result<PluginRegistry> registry = PluginRegistry::discover(config->plugin_paths);
   if (!registry) return registry.error();
   if (Status sections = check_plugin_sections(tree, *registry); !sections) return sections.error();
+  if (Status inter = check_inter(*config, tree, *registry); !inter) return inter.error();
   for (const PluginNotice& notice : registry->notices()) log(LogLevel::warning, "plugins", notice.message);
   host.tree_ = std::move(tree);
   host.config_ = std::move(*config);

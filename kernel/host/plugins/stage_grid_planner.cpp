@@ -131,7 +131,7 @@ class GridPlanner {
   const HostConfig& config_;
   StageTrials trials_;
   StageSizes sizes_;
-  StageSearch search_;
+  StageSearch search_{"trying", {}, {}};
 };
 
 }  // namespace

@@ -33,6 +33,12 @@ Result<PlanningSession> open_for_trials(const PlanOptions& options, PluginHost& 
   return PlanningSession::open(options, host);
 }
 
+Status check_equal_devices(const Cluster& cluster, const std::string& inter) {
+  if (cluster.parts.empty()) return Done{};
+  return bad_input("inter = \"" + inter + "\" in [search] is of equal devices so far, and '" + cluster.name + "' has " + devices_text(cluster) +
+                   "; take inter = \"grid\", or say how many devices each stage gets (\"stage_devices\")");
+}
+
 Result<StageSizes> read_stage_sizes(PluginHost& host, PlanningSession& session) {
   const HostConfig& config = host.config();
   const std::int64_t given = config.train.integer("microbatches");
@@ -120,8 +126,8 @@ Result<PlanOutcome> StageTrials::finish(StageSearch search, double other_seconds
   outcome.phases.strategies = other_seconds + strategies_seconds_;
   outcome.phases.search = search_seconds_;
   outcome.phases.total = other_seconds + plan_seconds_;
-  if (outcome.plan) outcome.plan->notes.push_back(chosen_note(search.trials));
-  if (outcome.pipeline) outcome.pipeline->notes.push_back(chosen_note(search.trials));
+  if (outcome.plan) outcome.plan->notes.push_back(chosen_note(search.trials, search.by));
+  if (outcome.pipeline) outcome.pipeline->notes.push_back(chosen_note(search.trials, search.by));
   outcome.stage_search = std::move(search);
   return outcome;
 }

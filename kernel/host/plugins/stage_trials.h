@@ -18,6 +18,9 @@ PlanOptions for_trials(PlanOptions options);
 // A session for plans that stand beside each other. Errors: bad_input for options that are of one plan's search; those of opening.
 Result<PlanningSession> open_for_trials(const PlanOptions& options, PluginHost& host);
 
+// Errors: bad_input for a cluster of unlike devices, of which `inter` knows nothing.
+Status check_equal_devices(const Cluster& cluster, const std::string& inter);
+
 // What the configuration gives of these is all there is.
 struct StageSizes {
   std::vector<std::int64_t> stages, microbatches;  // numbers that divide the devices, and the batch; ascending

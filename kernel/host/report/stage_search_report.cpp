@@ -61,7 +61,7 @@ std::string table_of_stages(const StageSearch& search) {
     const bool planned = best->state == TrialState::planned;
     const double floor = least_floor_of(search, best->choice.stages);
     const TrialCounts counts = count_trials(search, best->choice.stages);
-    rows.push_back({std::to_string(best->choice.stages) + (best == chosen ? " *" : ""), schedule_text(best->choice), std::to_string(best->choice.microbatches),
+    rows.push_back({best->choice.stages == 0 ? "none" : std::to_string(best->choice.stages) + (best == chosen ? " *" : ""), schedule_text(best->choice), std::to_string(best->choice.microbatches),
                     step_text(*best), planned && best->choice.stages > 1 ? percent(best->bubble) : "",
                     std::isfinite(floor) && floor > 0 ? milliseconds(floor) : "", planned ? size_text(best->peak_bytes) : "", std::to_string(counts.planned), std::to_string(counts.unfit),
                     std::to_string(estimates ? counts.estimated : counts.skipped), std::to_string(counts.refused)});

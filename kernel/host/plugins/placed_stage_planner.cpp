@@ -1,0 +1,283 @@
+#include "plugins/placed_stage_planner.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "idle_devices.h"
+#include "meshwright/placement.h"
+#include "placed_stages.h"
+#include "plugins/stage_trials.h"
+#include "stage_balance.h"
+#include "stage_devices.h"
+#include "stopwatch.h"
+
+namespace meshwright::host {
+
+namespace {
+
+enum class PlacementKind : std::uint8_t { load, replicas, layers };
+constexpr PlacementKind kPlacementKinds[] = {PlacementKind::load, PlacementKind::replicas, PlacementKind::layers};
+
+// What the solver says is nowhere else.
+Status check_left_to_solver(const HostConfig& config, const std::string& inter) {
+  const auto pin = std::ranges::find_if(config.pins, is_of_stage);
+  const std::array said = {std::pair(config.given.stages, std::string("\"stages\" in [search]")), std::pair(!config.cluster.text("mesh").empty(), std::string("the mesh of each stage")),
+                           std::pair(config.search.text("batch_axes") != "none", std::string("\"batch_axes\" in [search]")),
+                           std::pair(config.search.text("context_axes") != "none", std::string("\"context_axes\" in [search]")),
+                           std::pair(config.search.integer("chunks") > 1, std::string("\"chunks\" in [search]")),
+                           std::pair(pin != config.pins.end(), pin == config.pins.end() ? std::string() : pin->where + ": the stage of a module")};
+  for (const auto& [is_said, what] : said) {
+    if (is_said) return bad_input(what + " is what inter = \"" + inter + "\" in [search] decides; leave one of them out, or take inter = \"grid\"");
+  }
+  return Done{};
+}
+
+// Tensor parallelism as a solver knows it, and no ZeRO, unless the user says otherwise.
+void set_usual_parallelism(Config& search) {
+  if (search.text("weights") == "free") search.set("weights", std::string("sharded"));
+  if (search.text("zero") == "free") search.set("zero", std::string("0"));
+}
+
+std::string stage_devices_text(const std::vector<std::int64_t>& devices) {
+  std::string text;
+  for (const std::int64_t count : devices) text += (text.empty() ? "" : ",") + std::to_string(count);
+  return text;
+}
+
+std::string replicas_text(const PlacementAnswer& answer) {
+  std::string text;
+  for (const PlacementStage& stage : answer.stages) text += (text.empty() ? "" : ", ") + std::to_string(stage.replicas);
+  return text;
+}
+
+std::string samples_text(std::int64_t samples) { return std::to_string(samples) + (samples == 1 ? " sample" : " samples"); }
+
+class PlacedPlanner {
+ public:
+  PlacedPlanner(PluginHost& host, PlanningSession session, std::string inter, const InterSolver& solver)
+      : config_(host.config()), trials_(config_, std::move(session)), inter_(std::move(inter)), solver_(solver) {
+    search_.by = inter_;
+  }
+
+  Result<PlanOutcome> run(PluginHost& host) {
+    const Result<StageSizes> sizes = read_stage_sizes(host, trials_.session());
+    if (!sizes) return sizes.error();
+    if (Status status = check_equal_devices(trials_.session().cluster(), inter_); !status) return status.error();
+    set_usual_parallelism(trials_.session().search());
+    given_microbatches_ = config_.free_microbatches ? 0 : sizes->microbatches.front();
+    for (const std::int64_t samples : numbers_of_samples()) {
+      if (Status status = try_samples(samples); !status) return status.error();
+    }
+    say_what_is_left_out();
+    const bool all_refused = std::ranges::all_of(search_.trials, [](const StageTrial& trial) { return trial.state == TrialState::refused; });
+    if (all_refused) return nothing_planned();
+    std::vector<std::string> notes = notes_;
+    Result<PlanOutcome> outcome = trials_.finish(std::move(search_), seconds_);
+    if (outcome) complete(host, *outcome, notes);
+    return outcome;
+  }
+
+ private:
+  // An answer, made to use the devices that it left idle.
+  struct Solved {
+    PlacementAnswer answer;
+    std::int64_t idle = 0;  // which it left idle
+  };
+
+  struct Tried {
+    StageChoice choice;
+    StageCutWish wish;
+    std::int64_t samples = 1;
+  };
+
+  // A step is cut into so many: where the number of microbatches is given, each of them may be several samples.
+  [[nodiscard]] std::vector<std::int64_t> numbers_of_samples() {
+    const std::int64_t batch = trials_.session().batch(), least = std::max<std::int64_t>(given_microbatches_, 1);
+    std::vector<std::int64_t> numbers;
+    for (std::int64_t samples = least; samples <= std::min<std::int64_t>(batch, kMostPlacementDevices); samples += least) {
+      if (batch % samples == 0) numbers.push_back(samples);
+    }
+    if (numbers.empty()) numbers.push_back(least);
+    return numbers;
+  }
+
+  Status try_samples(std::int64_t samples) {
+    Stopwatch watch;
+    PlanningSession& session = trials_.session();
+    if (Status status = session.read(samples); !status) {
+      if (status.error().code != ErrorCode::bad_input) return status;
+      refuse({0, "", samples}, status.error().message);
+      return Done{};
+    }
+    const PlanningContext context = session.context();
+    Result<ModelUnits> units = model_units(context);
+    if (!units) return units.error();
+    units_ = units->units.size();
+    const PlacedLine line = placed_line(context.graph(), std::move(*units), session.cluster());
+    const Result<Solved> solved = solve(line, samples);
+    seconds_ += watch.lap();
+    if (!solved) return solved.error();
+    if (solved->answer.status == SolveStatus::infeasible) {
+      StageTrial& trial = add({0, "", samples});
+      trial.state = TrialState::unfit;
+      trial.reason = "no stages fit: " + solved->answer.binding;
+      return Done{};
+    }
+    return try_answer(line, *solved, samples);
+  }
+
+  Result<PlacementProblem> problem(PlacementKind kind, const PlacedLine& line, std::int64_t samples) {
+    if (kind == PlacementKind::replicas) return PlacementProblem(replica_problem(line));
+    PlanningSession& session = trials_.session();
+    const PlanningContext context = session.context();
+    const PlacedWaysRequest request{context, session.cluster(), session.solver(), session.search(), [&session](const Plan& plan, const PlanningContext& of) { return session.program(plan, of); }};
+    const Result<std::vector<PlacedWay>> ways = measured_ways(request, line.units, kind == PlacementKind::load ? 1 : std::int64_t{line.devices});
+    if (!ways) return ways.error();
+    const auto bytes = static_cast<double>(session.budget_bytes());
+    if (kind == PlacementKind::load) return PlacementProblem(load_problem(line, ways->front(), bytes));
+    return PlacementProblem(layer_problem(line, *ways, static_cast<std::uint32_t>(samples), bytes));
+  }
+
+  // Which kind the solver knows is found out once.
+  Result<Solved> solve(const PlacedLine& line, std::int64_t samples) {
+    for (const PlacementKind kind : kPlacementKinds) {
+      if (kind_ && kind != *kind_) continue;
+      const Result<PlacementProblem> made = problem(kind, line, samples);
+      if (!made) return made.error();
+      Result<PlacementAnswer> answer = solver_.solve(*made);
+      const bool is_other = !answer && answer.error().message.ends_with(other_problem("", *made).message);
+      if (is_other && !kind_) continue;
+      kind_ = kind;
+      if (!answer) return add_context("inter solver '" + inter_ + "'", answer.error());
+      const std::int64_t idle = line.devices - devices_of(*answer);
+      return Solved{with_idle_devices_used(*made, std::move(*answer), line.devices), idle};
+    }
+    return bad_input("inter = \"" + inter_ + "\" in [search]: that solver knows none of the problems that are made of a model: of load, of replicas, of layers (max_load, pipedream, piper)");
+  }
+
+  Status try_answer(const PlacedLine& line, const Solved& solved, std::int64_t samples) {
+    const PlacementAnswer& answer = solved.answer;
+    StageChoice choice{static_cast<std::uint32_t>(answer.stages.size()), "", samples};
+    if (choice.stages > 1) choice.schedule = config_.search.text("schedule");
+    const std::int64_t batch = trials_.session().batch();
+    const std::optional<std::int64_t> microbatches = placed_microbatches(answer, samples, batch);
+    if (!microbatches) {
+      refuse(choice, "its stages have " + replicas_text(answer) + " replicas, which can't all share a microbatch of a batch of " + std::to_string(batch) + " evenly");
+      return Done{};
+    }
+    choice.microbatches = *microbatches;
+    StageCutWish wish = placed_wish(line.units, answer);
+    if (const std::string reason = why_unplannable(choice, wish, samples); !reason.empty()) {
+      refuse(choice, reason);
+      return Done{};
+    }
+    tried_.push_back({choice, wish, samples});
+    trials_.session().search().set("stage_devices", stage_devices_text(wish.devices));
+    StageTrial& trial = add(choice);
+    notes_.back() = note_of(solved, samples, choice.microbatches);
+    bool given = false;
+    const auto next = [&](const PipelinePlan*) -> Result<std::optional<StageCutWish>> { return std::exchange(given, true) ? std::nullopt : std::optional(wish); };
+    if (Status status = trials_.plan(trial, {next, false}); !status) return status;
+    trial.floor_seconds = 0;  // what a plan's bound says holds for these stages alone
+    return Done{};
+  }
+
+  // "" if nothing speaks against it.
+  std::string why_unplannable(const StageChoice& choice, const StageCutWish& wish, std::int64_t samples) {
+    if (given_microbatches_ > 0 && choice.microbatches != given_microbatches_) {
+      return "its stages make " + samples_text(samples) + " into " + std::to_string(choice.microbatches) + " microbatches, and the configuration gives " + std::to_string(given_microbatches_);
+    }
+    const auto same = std::ranges::find_if(tried_, [&](const Tried& one) { return one.choice == choice && one.wish == wish; });
+    if (same != tried_.end()) return "the same stages as of " + samples_text(same->samples);
+    if (const Result<StageDevices> devices = StageDevices::make(trials_.session().cluster(), wish.devices); !devices) return devices.error().message;
+    if (choice.stages == 1) return "";
+    const Result<PipelineSchedule> schedule = trials_.schedule(choice);
+    if (!schedule) return schedule.error().message;
+    if (schedule->shape.chunks > 1) return "\"schedule\" in [search] is \"" + choice.schedule + "\", which cuts each stage into " + std::to_string(schedule->shape.chunks) + " chunks, and the solver knows of one; take \"one_f_one_b\"";
+    return "";
+  }
+
+  [[nodiscard]] std::string note_of(const Solved& solved, std::int64_t samples, std::int64_t microbatches) const {
+    const PlacementAnswer& answer = solved.answer;
+    char seconds[32];
+    std::snprintf(seconds, sizeof seconds, "%.4g", answer.objective);
+    std::string note = "Stages by " + inter_ + ": " + std::string(name(answer.status)) + " for its own problem (" + answer.method + "), " + seconds + " s for each of " + samples_text(samples);
+    if (samples > microbatches) note += ", of which a microbatch is " + std::to_string(samples / microbatches);
+    if (solved.idle > 0) note += "; it leaves " + std::to_string(solved.idle) + " devices idle, for which stages were cut in two as far as that takes no longer by that problem";
+    return note + ". That says nothing of what other stages would take by this clock.";
+  }
+
+  StageTrial& add(const StageChoice& choice) {
+    StageTrial& trial = search_.trials.emplace_back();
+    trial.choice = choice;
+    notes_.emplace_back();
+    return trial;
+  }
+
+  void refuse(const StageChoice& choice, std::string reason) {
+    StageTrial& trial = add(choice);
+    trial.state = TrialState::refused;
+    trial.reason = std::move(reason);
+  }
+
+  [[nodiscard]] Error nothing_planned() const {
+    std::string text = "inter = \"" + inter_ + "\" in [search]: none of its stages can be planned:";
+    for (const StageTrial& trial : search_.trials) text += "\n  " + to_string(trial.choice) + ": " + trial.reason;
+    return bad_input(text + "\n  joint and grid find stages of what there is");
+  }
+
+  void say_what_is_left_out() {
+    std::vector<std::string>& said = search_.left_out;
+    said.push_back("all stages but those that " + inter_ + " finds best by its own problem, of each number of samples in a step");
+    said.push_back("other schedules than " + config_.search.text("schedule"));
+    if (given_microbatches_ > 0) said.push_back("other numbers of microbatches than " + std::to_string(given_microbatches_) + ", which the configuration gives");
+    said.push_back("cuts inside of the " + std::to_string(units_) + " parts of the model at whose ends least crosses");
+  }
+
+  void complete(PluginHost& host, PlanOutcome& outcome, const std::vector<std::string>& notes) const {
+    const Result<const PluginInfo*> info = host.registry().find("inter", inter_);
+    const UsedPlugin used{"inter", inter_, info ? (*info)->version : ""};
+    const std::vector<StageTrial>& trials = outcome.stage_search->trials;
+    const StageTrial* chosen = shortest_of(trials);
+    const std::string note = chosen == nullptr ? "" : notes[static_cast<std::size_t>(chosen - trials.data())];
+    if (outcome.plan) {
+      outcome.plan->notes.push_back(note);
+      outcome.plan->plugins.push_back(used);
+    }
+    if (!outcome.pipeline) return;
+    outcome.pipeline->notes.push_back(note);
+    outcome.pipeline->plugins.push_back(used);
+    for (Plan& stage : outcome.pipeline->stages) stage.plugins.push_back(used);
+  }
+
+  const HostConfig& config_;
+  StageTrials trials_;
+  const std::string inter_;
+  const InterSolver& solver_;
+  std::optional<PlacementKind> kind_;
+  std::int64_t given_microbatches_ = 0;  // 0: any number
+  std::size_t units_ = 0;
+  std::vector<Tried> tried_;
+  std::vector<std::string> notes_;  // by trial
+  StageSearch search_;
+  double seconds_ = 0;  // of making problems and solving them
+};
+
+}  // namespace
+
+Result<PlanOutcome> plan_placed_stages(const PlanOptions& options, PluginHost& host) {
+  const std::string inter = host.config().search.text("inter");
+  if (Status status = check_left_to_solver(host.config(), inter); !status) return status.error();
+  const PlanOptions each = for_trials(options);
+  Result<PlanningSession> session = open_for_trials(each, host);
+  if (!session) return session.error();
+  const Result<std::shared_ptr<InterSolver>> solver = host.create<InterSolver>("inter", inter);
+  if (!solver) return solver.error();
+  return PlacedPlanner(host, std::move(*session), inter, **solver).run(host);
+}
+
+}  // namespace meshwright::host
