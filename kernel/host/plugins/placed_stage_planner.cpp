@@ -42,7 +42,7 @@ void set_usual_parallelism(Config& search) {
   if (search.text("zero") == "free") search.set("zero", std::string("0"));
 }
 
-std::string devices_text(const std::vector<std::int64_t>& devices) {
+std::string stage_devices_text(const std::vector<std::int64_t>& devices) {
   std::string text;
   for (const std::int64_t count : devices) text += (text.empty() ? "" : ",") + std::to_string(count);
   return text;
@@ -175,7 +175,7 @@ class PlacedPlanner {
       return Done{};
     }
     tried_.push_back({choice, wish, samples});
-    trials_.session().search().set("stage_devices", devices_text(wish.devices));
+    trials_.session().search().set("stage_devices", stage_devices_text(wish.devices));
     StageTrial& trial = add(choice);
     notes_.back() = note_of(solved, samples, choice.microbatches);
     bool given = false;
@@ -197,6 +197,9 @@ class PlacedPlanner {
     const Result<PipelineSchedule> schedule = trials_.schedule(choice);
     if (!schedule) return schedule.error().message;
     if (schedule->shape.chunks > 1) return "\"schedule\" in [search] is \"" + choice.schedule + "\", which cuts each stage into " + std::to_string(schedule->shape.chunks) + " chunks, and the solver knows of one; take \"one_f_one_b\"";
+    for (std::uint32_t stage = 0; stage < choice.stages; ++stage) {
+      if (schedule->position(stage, 0) != stage) return "\"schedule\" in [search] is \"" + choice.schedule + "\", whose stages are not in the order of their devices, as the solver's are; take \"one_f_one_b\"";
+    }
     return "";
   }
 
