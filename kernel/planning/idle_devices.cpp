@@ -16,7 +16,7 @@ constexpr double kSameObjective = 1e-9;  // relative: sums in another order
 std::int64_t devices_of_stage(const PlacementStage& stage) { return std::int64_t{stage.replicas} * stage.tensor; }
 
 // Its nodes [from, to).
-PlacementStage part_of(const PlacementStage& stage, std::size_t from, std::size_t to) {
+PlacementStage cut_part(const PlacementStage& stage, std::size_t from, std::size_t to) {
   PlacementStage part = stage;
   const auto cut = [&](std::vector<std::uint32_t>& list) {
     if (!list.empty()) list = {list.begin() + static_cast<std::ptrdiff_t>(from), list.begin() + static_cast<std::ptrdiff_t>(to)};
@@ -33,8 +33,8 @@ std::optional<std::vector<PlacementStage>> cut_in_two(const PlacementProblem& pr
   const PlacementStage& whole = stages[at];
   for (std::size_t count = 1; count < whole.nodes.size(); ++count) {
     std::vector<PlacementStage> tried = stages;
-    tried[at] = part_of(whole, 0, count);
-    tried.insert(tried.begin() + static_cast<std::ptrdiff_t>(at) + 1, part_of(whole, count, whole.nodes.size()));
+    tried[at] = cut_part(whole, 0, count);
+    tried.insert(tried.begin() + static_cast<std::ptrdiff_t>(at) + 1, cut_part(whole, count, whole.nodes.size()));
     const Result<PlacementCost> cost = evaluate(problem, tried);
     if (!cost || cost->objective > most) continue;
     const double longer = std::max(cost->seconds[at], cost->seconds[at + 1]);

@@ -38,7 +38,7 @@ std::vector<PlacementEdge> edges_of(const PlacedLine& line, bool with_bytes) {
   return edges;
 }
 
-std::string name_of(std::size_t unit) { return "unit " + std::to_string(unit); }
+std::string unit_name(std::size_t unit) { return "unit " + std::to_string(unit); }
 
 // [search] of a way: tensor parallelism as Megatron has it.
 Config search_of_way(Config search, bool again) {
@@ -90,7 +90,7 @@ double kept_bytes(double parameter_bytes, const UnitCost& here, const UnitCost& 
   return alone.resident_bytes > 0 ? parameter_bytes * here.resident_bytes / alone.resident_bytes : parameter_bytes;
 }
 
-double seconds_of(const UnitCost& cost) { return cost.forward_seconds + cost.backward_seconds(); }
+double computing_seconds(const UnitCost& cost) { return cost.forward_seconds + cost.backward_seconds(); }
 
 }  // namespace
 
@@ -140,7 +140,7 @@ Result<std::vector<PlacedWay>> measured_ways(const PlacedWaysRequest& request, c
 
 ReplicaProblem replica_problem(const PlacedLine& line) {
   ReplicaProblem problem{{}, edges_of(line, false), line.devices, line.bytes_per_second};
-  for (std::size_t u = 0; u < line.seconds.size(); ++u) problem.nodes.push_back({name_of(u), line.seconds[u], static_cast<double>(line.units.units[u].crossing_bytes), line.parameter_bytes[u]});
+  for (std::size_t u = 0; u < line.seconds.size(); ++u) problem.nodes.push_back({unit_name(u), line.seconds[u], static_cast<double>(line.units.units[u].crossing_bytes), line.parameter_bytes[u]});
   return problem;
 }
 
@@ -153,7 +153,7 @@ LoadProblem load_problem(const PlacedLine& line, const PlacedWay& alone, double 
     const ModelUnit& unit = line.units.units[u];
     const UnitCost& cost = alone.by_kind[unit.kind];
     LoadNode& node = problem.nodes.emplace_back();
-    node.name = name_of(u);
+    node.name = unit_name(u);
     node.accelerator_seconds = line.seconds[u];
     node.memory_bytes = cost.resident_bytes + cost.saved_bytes;
     node.transfer_seconds = 2 * (line.latency_seconds + static_cast<double>(unit.crossing_bytes) / line.bytes_per_second);
@@ -167,12 +167,12 @@ LayerProblem layer_problem(const PlacedLine& line, const std::vector<PlacedWay>&
   const std::size_t count = line.units.units.size();
   for (std::size_t u = 0; u < count; ++u) {
     LayerNode& node = problem.nodes.emplace_back();
-    node.name = name_of(u);
+    node.name = unit_name(u);
     const std::uint32_t kind = line.units.units[u].kind;
     for (const PlacedWay& way : ways) {
       if (node.degrees.empty() || node.degrees.back().tensor != way.tensor) node.degrees.push_back({way.tensor, {}});
       const UnitCost& cost = way.by_kind[kind];
-      node.degrees.back().variants.push_back({way.name, seconds_of(cost), kept_bytes(line.parameter_bytes[u], cost, ways.front().by_kind[kind]), cost.saved_bytes, cost.resident_bytes,
+      node.degrees.back().variants.push_back({way.name, computing_seconds(cost), kept_bytes(line.parameter_bytes[u], cost, ways.front().by_kind[kind]), cost.saved_bytes, cost.resident_bytes,
                                               std::vector<double>(u > 0 ? 1 : 0, 0), std::vector<double>(u + 1 < count ? 1 : 0, 0)});
     }
   }

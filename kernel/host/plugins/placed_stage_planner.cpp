@@ -198,6 +198,9 @@ class PlacedPlanner {
     const Result<PipelineSchedule> schedule = trials_.schedule(choice);
     if (!schedule) return schedule.error().message;
     if (schedule->shape.chunks > 1) return "\"schedule\" in [search] is \"" + choice.schedule + "\", which cuts each stage into " + std::to_string(schedule->shape.chunks) + " chunks, and the solver knows of one; take \"one_f_one_b\"";
+    for (std::uint32_t stage = 0; stage < choice.stages; ++stage) {
+      if (schedule->position(stage, 0) != stage) return "\"schedule\" in [search] is \"" + choice.schedule + "\", whose stages are not in the order of their devices, as the solver's are; take \"one_f_one_b\"";
+    }
     return "";
   }
 
