@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "comparisons.h"
-#include "meshwright/memory_account.h"
 #include "meshwright/pipeline_step.h"
 #include "meshwright/stages.h"
 #include "pipeline_planner.h"
@@ -30,13 +29,9 @@ class PipelineComparer {
   Result<std::vector<PipelineComparison>> run() const {
     Result<std::vector<PipelineComparison>> compared = split_stages();
     if (!compared) return compared.error();
-    if (request_.cluster.parts.empty()) {
-      compared->push_back(one_stage(request_.cluster, request_.context.profile, "one stage"));
-    }
+    if (request_.cluster.parts.empty()) compared->push_back(one_stage(request_.cluster, request_.context.profile, "one stage"));
     for (const Cluster& part : request_.cluster.parts) {
-      CostProfile profile = request_.context.profile;
-      profile.device = part.device;
-      compared->push_back(one_stage(part, for_training(std::move(profile), request_.context.training), devices_text(part) + " alone"));
+      compared->push_back(one_stage(part, profile_on(request_.context.profile, part.device, request_.context.training), devices_text(part) + " alone"));
     }
     return compared;
   }
@@ -95,12 +90,10 @@ class PipelineComparer {
     const std::vector<std::int64_t> peaks = peaks_of_groups(way.programs, joint_order(way.programs, plan_.orders).value(), groups);
     way.comparison.peak_bytes = std::ranges::max(peaks);
     for (std::size_t s = 0; s < groups.size(); ++s) {
-      if (way.comparison.note.empty() && peaks[groups[s]] > budget_of(plan_.stages[s].cluster)) way.comparison.note = "does not fit the budget";
+      if (way.comparison.note.empty() && peaks[groups[s]] > budget_on(request_, plan_.stages[s].cluster)) way.comparison.note = "does not fit the budget";
     }
     return Done{};
   }
-
-  [[nodiscard]] std::int64_t budget_of(const Cluster& cluster) const { return request_.must_fit_device ? largest_peak_bytes(cluster) : request_.budget_bytes; }
 
   // The whole model on all of these.
   [[nodiscard]] PipelineComparison one_stage(const Cluster& cluster, const CostProfile& profile, const std::string& name) const {
@@ -109,7 +102,7 @@ class PipelineComparer {
     std::vector<Pin> pins;
     std::ranges::copy_if(request_.pins, std::back_inserter(pins), [](const Pin& pin) { return !is_of_stage(pin); });
     const auto lower = [&](const Plan& plan) { return request_.lower(plan, context); };
-    const Result<PlanRanking> ranking = rank_plans({context, cluster, request_.solver, request_.search, lower, request_.checkpoint, pins, "", budget_of(cluster),
+    const Result<PlanRanking> ranking = rank_plans({context, cluster, request_.solver, request_.search, lower, request_.checkpoint, pins, "", budget_on(request_, cluster),
                                                     request_.must_fit_device, 1, false});
     if (!ranking) {
       comparison.note = ranking.error().message;

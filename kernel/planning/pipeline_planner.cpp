@@ -168,9 +168,7 @@ class PipelinePlanner {
       auto known = seconds.find(device.name);
       if (known == seconds.end()) {
         const PlanningContext& whole = request_.context;
-        CostProfile profile = whole.profile;
-        profile.device = device;
-        profile = for_training(std::move(profile), whole.training);
+        const CostProfile profile = profile_on(whole.profile, device, whole.training);
         const Result<std::vector<double>> each = seconds_on_one_device({whole.model, whole.training, whole.ops, profile, whole.conversions});
         if (!each) return each.error();
         known = seconds.emplace(device.name, std::reduce(each->begin(), each->end())).first;
@@ -240,8 +238,7 @@ class PipelinePlanner {
     if (outcome_.plan && trial.plan->step_seconds >= outcome_.plan->step_seconds) return false;
     outcome_.plan = std::move(trial.plan);
     known_ = std::move(trial.stages);
-    known_devices_.clear();
-    for (std::uint32_t group = 0; group < devices_->groups(); ++group) known_devices_.push_back(devices_->devices(group));
+    known_devices_ = devices_->counts();
     stage_of_ = stage_of;
     return true;
   }
@@ -353,24 +350,21 @@ class PipelinePlanner {
     return over;
   }
 
-  // What a device of the stage may hold: what the user gave, or all of it, which is not alike for unlike devices.
-  [[nodiscard]] std::int64_t budget_of(std::uint32_t stage) const {
-    return request_.must_fit_device ? largest_peak_bytes(cluster_of(stage)) : request_.budget_bytes;
-  }
+  [[nodiscard]] std::int64_t budget_of(std::uint32_t stage) const { return budget_on(request_, cluster_of(stage)); }
 
   // What the tensors of all stages of a group may take. Where a device must hold it all, room is left for what each of them takes beside its tensors, and once for what is the
   // device's own.
   [[nodiscard]] std::int64_t most_of_group(const PipelinePlan& plan, std::uint32_t group) const {
     if (!request_.must_fit_device) return request_.budget_bytes;
-    std::int64_t own = 0, beside = 0, budget = 0;
+    std::int64_t own = 0, beside = 0;
     for (std::uint32_t stage = 0; stage < stages_; ++stage) {
       if (groups_[stage] != group) continue;
-      budget = budget_of(stage);
       const MemoryAccount& memory = plan.stages[stage].memory;
       own = memory.driver_bytes + memory.context_bytes + memory.workspace_bytes + memory.reserved_bytes;
       beside += memory.total_bytes() - memory.program_bytes - own;
     }
-    return std::min(budget, devices_->cluster(group).device.memory_bytes - own - beside);
+    const Cluster& cluster = devices_->cluster(group);
+    return std::min(budget_on(request_, cluster), cluster.device.memory_bytes - own - beside);
   }
 
   [[nodiscard]] StagePart part_of(const CutModel& cut, std::uint32_t stage) const {
@@ -388,7 +382,7 @@ class PipelinePlanner {
     if (known_.empty()) return false;
     const PlannedStage& before = known_[stage];
     const StagePart part = part_of(cut, stage);
-    return before.found.plan->cluster.devices() == cluster_of(stage).devices() && before.budget == budget && before.wish == wish_of(stage) && before.graph == cut.graphs[stage] && before.part.boundaries == part.boundaries && before.part.shared == part.shared;
+    return known_devices_ == devices_->counts() && before.budget == budget && before.wish == wish_of(stage) && before.graph == cut.graphs[stage] && before.part.boundaries == part.boundaries && before.part.shared == part.shared;
   }
 
   // `budgets` by stage.
@@ -477,6 +471,8 @@ class PipelinePlanner {
 };
 
 }  // namespace
+
+std::int64_t budget_on(const PipelineRequest& request, const Cluster& devices) { return request.must_fit_device ? largest_peak_bytes(devices) : request.budget_bytes; }
 
 Result<PipelineOutcome> plan_pipeline(const PipelineRequest& request) { return PipelinePlanner(request).run(); }
 

@@ -47,6 +47,9 @@ struct PipelineOutcome {
   double strategies_seconds = 0, search_seconds = 0, comparisons_seconds = 0;  // of wall time
 };
 
+// What one of these devices may hold: what the user gave, or all of it.
+std::int64_t budget_on(const PipelineRequest& request, const Cluster& devices);
+
 // Errors: bad_input (a schedule of backwards in two parts, devices that don't divide, what cannot be cut), those of rank_plans. That nothing fits is none.
 Result<PipelineOutcome> plan_pipeline(const PipelineRequest& request);
 

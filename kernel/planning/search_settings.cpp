@@ -23,8 +23,8 @@ Result<std::uint32_t> parse_axes(const Config& search, const std::string& key, c
     }
     const auto number = static_cast<std::size_t>(axis[0] - '0');
     if (number >= mesh.rank()) {
-      return bad_input("\"" + key + "\" in [search] names axis " + axis + ", but the mesh " + to_string(mesh) + " has axes 0 to " +
-                       std::to_string(mesh.rank() - 1) + "; say which mesh with --mesh");
+      const std::string axes_text = mesh.rank() == 0 ? "no axes" : "axes 0 to " + std::to_string(mesh.rank() - 1);
+      return bad_input("\"" + key + "\" in [search] names axis " + axis + ", but the mesh " + to_string(mesh) + " has " + axes_text + "; say which mesh with --mesh");
     }
     axes |= 1U << number;
     at = end + 1;

@@ -66,8 +66,10 @@ StageDevices::StageDevices(const Cluster& cluster, std::vector<Cluster> clusters
   }
 }
 
-bool StageDevices::are_even() const {
-  return std::ranges::all_of(clusters_, [&](const Cluster& each) { return each.devices() == clusters_.front().devices(); });
+std::vector<std::int64_t> StageDevices::counts() const {
+  std::vector<std::int64_t> counts;
+  for (const Cluster& each : clusters_) counts.push_back(each.devices());
+  return counts;
 }
 
 // The first level in whose group both are; null where no link is needed.
@@ -120,6 +122,11 @@ Result<std::vector<std::int64_t>> parse_stage_devices(const std::string& text) {
   return devices;
 }
 
+CostProfile profile_on(CostProfile profile, const DeviceSpec& device, const TrainingSettings& training) {
+  profile.device = device;
+  return for_training(std::move(profile), training);
+}
+
 CostProfile profile_of_stage(CostProfile profile, const StageDevices& devices, std::span<const std::uint32_t> groups, const StagePart& part, const Graph& stage, const TrainingSettings& training) {
   const std::uint32_t here = groups[part.stage];
   StageLink link;
@@ -128,8 +135,7 @@ CostProfile profile_of_stage(CostProfile profile, const StageDevices& devices, s
     if (boundary.from != part.stage) receive_from(boundary.from);
     else std::ranges::for_each(boundary.to, receive_from);
   }
-  profile.device = devices.cluster(here).device;
-  profile = for_training(std::move(profile), training);
+  profile = profile_on(std::move(profile), devices.cluster(here).device, training);
   profile.stage_latency_seconds = link.latency_seconds;
   profile.stage_seconds_per_byte = link.seconds_per_byte;
   profile.parameter_bytes = parameter_bytes(stage, training);

@@ -33,7 +33,7 @@ class StageDevices {
   [[nodiscard]] const Cluster& cluster(std::uint32_t group) const { return clusters_[group]; }
   [[nodiscard]] std::int64_t devices(std::uint32_t group) const { return clusters_[group].devices(); }
   [[nodiscard]] std::int64_t first(std::uint32_t group) const { return first_[group]; }  // its first device
-  [[nodiscard]] bool are_even() const;
+  [[nodiscard]] std::vector<std::int64_t> counts() const;  // by group: how many devices
 
   // What a device of `to` waits for its part of what `from` sends, over the slowest link between devices at the same place of both. A group of fewer devices sends more of each.
   [[nodiscard]] StageLink link(std::uint32_t from, std::uint32_t to) const;
@@ -51,6 +51,9 @@ class StageDevices {
 
 // "4,2,1,1": by group how many. Errors: bad_input for anything but numbers above 0.
 Result<std::vector<std::int64_t>> parse_stage_devices(const std::string& text);
+
+// The clock of another device.
+CostProfile profile_on(CostProfile profile, const DeviceSpec& device, const TrainingSettings& training);
 
 // What the program of a stage is made and priced with: the profile of its devices, with the slowest link to stages that it exchanges values with. `groups` by stage.
 CostProfile profile_of_stage(CostProfile profile, const StageDevices& devices, std::span<const std::uint32_t> groups, const StagePart& part, const Graph& stage, const TrainingSettings& training);

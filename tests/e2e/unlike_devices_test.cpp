@@ -124,6 +124,7 @@ TEST(UnlikeDevices, WhatIsNoStageIsRefusedByName) {
   EXPECT_THAT(refusal("unlike8", "--set 'search.inter=\"pipedream\"'"), HasSubstr("inter = \"pipedream\" in [search] is of equal devices so far"));
   EXPECT_THAT(refusal("slow8", "--set 'search.stage_devices=\"4,2\"'"), HasSubstr("the stages have 6 devices together, and there are 8 devices of 'slow8'; each device is in one stage"));
   EXPECT_THAT(refusal("slow8", "--set 'search.stage_devices=\"1,2,5\"'"), HasSubstr("stage 1: devices 1 to 2 of 'slow8' are parts of several groups of level 'pair'"));
+  EXPECT_THAT(refusal("slow8", "--set 'search.stage_devices=\"4,2,1,1\"' --set 'search.batch_axes=\"0\"'"), HasSubstr("names axis 0, but the mesh 1 has no axes"));
   EXPECT_THAT(refusal("slow8", "--set 'search.stage_devices=\"4,x\"'"), HasSubstr("\"stage_devices\" in [search]: '4,x' must be the number of devices of each stage, such as \"4,2,1,1\""));
   EXPECT_THAT(refusal("slow8", "--set search.stages=3 --set 'search.stage_devices=\"4,4\"'"), HasSubstr("leave \"stages\" out"));
   EXPECT_THAT(refusal("slow8", "--set 'search.inter=\"grid\"' --set 'search.stage_devices=\"4,4\"'"), HasSubstr("is what inter = \"grid\" decides"));

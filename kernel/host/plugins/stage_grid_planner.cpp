@@ -69,9 +69,7 @@ class GridPlanner {
       const Cluster& cluster = devices.cluster(group);
       if (!seen.insert(cluster.name).second) continue;
       const PlanningContext whole = session.context();
-      CostProfile profile = whole.profile;
-      profile.device = cluster.device;
-      profile = for_training(std::move(profile), whole.training);
+      const CostProfile profile = profile_on(whole.profile, cluster.device, whole.training);
       const Result<std::vector<LeastComputing>> here =
           least_computing({whole.model, whole.training, whole.ops, profile, whole.conversions}, cluster, config_.search, session.mesh(), kMostAxes);
       if (!here) return here;
