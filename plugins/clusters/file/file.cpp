@@ -264,12 +264,11 @@ class File final : public ClusterSource {
     if (path.empty()) return bad_input("no cluster file: name one with --cluster FILE");
     Result<toml::table> table = parse(path);
     if (!table) return table.error();
-    if (!table->contains("device") && table->contains("memory_bandwidth")) return alone(*table, path);
     return table->contains("part") ? of_parts(*table, path) : of_equals(*table, path);
   }
 
   // [[part]]: clusters' files, which one [[level]] joins.
-  Result<Cluster> of_parts(const toml::table& table, const std::string& path) const {
+  static Result<Cluster> of_parts(const toml::table& table, const std::string& path) {
     TableReader reader(table, path);
     const std::string name = reader.text("name");
     std::vector<Cluster> parts;
@@ -291,23 +290,24 @@ class File final : public ClusterSource {
     return joined(name, std::move(parts), std::move(*link));
   }
 
-  Result<Cluster> of_part(const std::string& path) const {
+  static Result<Cluster> of_part(const std::string& path) {
     const Result<toml::table> table = parse(path);
     if (!table) return table.error();
     if (table->contains("part")) return bad_input(path + ": a part of a cluster has no parts of its own; name these as parts in its place");
-    return do_describe(path);
+    return of_equals(*table, path);
   }
 
-  static Result<Cluster> of_equals(const toml::table& read, const std::string& path) {
-    const toml::table* table = &read;
-    TableReader reader(*table, path);
+  // Of equal devices, or a device by itself.
+  static Result<Cluster> of_equals(const toml::table& table, const std::string& path) {
+    if (!table.contains("device") && table.contains("memory_bandwidth")) return alone(table, path);
+    TableReader reader(table, path);
     Cluster cluster;
     cluster.name = reader.text("name");
     cluster.nodes = reader.integer("nodes");
     cluster.devices_per_node = reader.integer("devices_per_node");
     const std::string device = reader.text("device");
     // A single device has no links.
-    const bool linked = table->contains("level") || cluster.nodes != 1 || cluster.devices_per_node != 1;
+    const bool linked = table.contains("level") || cluster.nodes != 1 || cluster.devices_per_node != 1;
     if (const toml::array* levels = linked ? reader.tables("level") : nullptr) {
       for (const toml::node& node : *levels) {
         Result<LinkLevel> level = read_level(*node.as_table(), path + ", [[level]] " + std::to_string(cluster.levels.size() + 1));
@@ -316,7 +316,7 @@ class File final : public ClusterSource {
       }
     }
     // A device that says nothing of its overheads leaves it to the cluster to reserve something for them.
-    const bool reserves = table->contains("reserved_bytes");
+    const bool reserves = table.contains("reserved_bytes");
     if (reserves)
       cluster.reserved_bytes = reader.bytes("reserved_bytes");
     else
