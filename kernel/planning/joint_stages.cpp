@@ -10,33 +10,39 @@
 #include <tuple>
 #include <utility>
 
-#include "assembled_stage.h"
-#include "fitted_search.h"
-#include "meshwright/mesh.h"
-#include "microbatches.h"
-#include "model_units.h"
-#include "split_ways.h"
+#include "cluster_part.h"
+#include "joint_line.h"
 #include "stage_devices.h"
-#include "stage_line.h"
-#include "step_floor.h"
 
 namespace meshwright {
 
 namespace {
 
-constexpr std::size_t kMostAxes = 2;       // of meshes, and one more where the first axis shards the batch alone
 constexpr double kCountedOn = 0.97;        // of a device's memory, by an estimate
 constexpr double kLessMemory = 0.93;       // where that did not fit
 constexpr int kMostPrices = 6;             // of bytes, until something fits
 constexpr double kPriceStep = 4;           // from one to the next
-constexpr double kPricesInTwo = 2;         // so many prices between one and its double are told apart
 constexpr int kRoundsOfPrices = 3;         // of ways by what memory is worth in the cut that was found
 constexpr double kWorthRounds = 1.1;       // over the best estimate
-constexpr double kNearMesh = 1.3;          // over the fastest one: others get no ways that hold less
 constexpr std::uint32_t kMostChunks = 8;
 constexpr double kTicksApart = 1e-9;       // of floors, which are sums in another order than the simulation's
+constexpr std::int64_t kUnlike = 2;        // times as many devices as in the mean, or as few, a stage may have
 constexpr const char* kNoSmallWay = "no way to split it that was found holds so little";
 constexpr double kNothing = std::numeric_limits<double>::infinity();
+
+// Schedules of two chunks wait half as long; those of backwards in two parts may not wait.
+double least_waits(std::int64_t stages, std::int64_t microbatches) { return static_cast<double>(stages - 1) / static_cast<double>(microbatches) / 3; }
+
+// Whether each group has one position, in their order.
+bool is_plain(const PipelineSchedule& schedule) {
+  if (schedule.shape.chunks > 1) return false;
+  for (std::uint32_t group = 0; group < schedule.shape.stages; ++group) {
+    if (schedule.position(group, 0) != group) return false;
+  }
+  return true;
+}
+
+bool are_alike(const std::vector<std::int64_t>& devices) { return std::ranges::all_of(devices, [&](std::int64_t each) { return each == devices.front(); }); }
 
 }  // namespace
 
@@ -45,17 +51,11 @@ class JointStages::Impl {
   explicit Impl(const JointStagesRequest& request) : request_(request), context_(request_.context) {}
 
   Status read() {
-    Result<ModelUnits> units = model_units(context_);
-    if (!units) return units.error();
-    units_ = std::move(*units);
-    if (const Result<std::vector<std::int64_t>> shape = parse_mesh_shape(request_.mesh); !request_.mesh.empty() && !shape) return shape.error();
-    // Pins may be of any layer.
-    Result<ShortModel> model = request_.pins.empty() ? short_model(context_, units_) : ShortModel{context_.graph(), units_};
+    Result<JointModel> model = JointModel::make(request_);
     if (!model) return model.error();
-    short_ = std::move(*model);
-    alike_nodes_ = alike_nodes(units_, short_);
-    alike_ = alike_names(context_.graph(), short_.graph, alike_nodes_);
-    for (std::size_t id = 0; id < units_.seconds.size(); ++id) seconds_ += units_.bound[id] ? static_cast<double>(context_.training.microbatches) * units_.seconds[id] : 0;
+    model_ = std::move(*model);
+    const ModelUnits& units = model_.units;
+    for (std::size_t id = 0; id < units.seconds.size(); ++id) seconds_ += units.bound[id] ? static_cast<double>(context_.training.microbatches) * units.seconds[id] : 0;
     return Done{};
   }
 
@@ -67,41 +67,42 @@ class JointStages::Impl {
       }
       if (Status status = try_pair(pair); !status) return status.error();
     }
+    if (Status status = try_unlike_devices(); !status) return status.error();
     say_what_is_left_out();
     return trials_;
   }
 
   [[nodiscard]] const std::vector<std::string>& left_out() const { return left_out_; }
 
-  [[nodiscard]] bool is_small() const { return std::ssize(units_.bound) <= request_.most_searched_ops; }
+  [[nodiscard]] bool is_small() const { return model_.is_small(request_); }
 
   Status settle(StageTrial& trial) {
     Found& here = found(trial.choice);
     if (here.settled) return Done{};
     best_seconds_ = kNothing;  // it is worth any effort
-    std::optional<LineCut> cut = here.line->line.cut(here.schedule, here.bytes, here.line->hop_seconds);
-    if (Status status = add_smaller_ways(*here.line, here.schedule, here.bytes, cut); !status) return status;
+    std::optional<LineCut> cut = here.cut_within(here.bytes);
+    if (Status status = add_smaller_ways(here, cut); !status) return status;
     here.settled = true;
     if (!cut) {
       trial.state = TrialState::unfit;
       trial.reason = kNoSmallWay;
       return Done{};
     }
-    here.cut = here.line->line.moved(std::move(*cut), here.schedule, here.bytes, here.line->hop_seconds);
+    here.cut = here.moved(std::move(*cut));
     trial.estimate_seconds = here.cut.step_seconds;
     return Done{};
   }
 
-  [[nodiscard]] StageCutWish wish(const StageChoice& choice) const { return wish_of(*found(choice).line, found(choice).cut); }
+  [[nodiscard]] StageCutWish wish(const StageChoice& choice) const { return wish_of(found(choice)); }
 
   std::optional<StageCutWish> wish_after(const StageChoice& choice, const std::vector<double>& busy_seconds) {
     Found& here = found(choice);
-    StageLine line = here.corrected ? *here.corrected : here.line->line;
+    StageLine line = here.corrected ? *here.corrected : here.line->line();
     std::size_t from = 0;
-    for (std::size_t position = 0; position < here.cut.ends.size(); ++position) {
+    for (std::size_t position = 0; position < here.cut.stages.size(); ++position) {
       const double expected = here.cut.stages[position].step_seconds(static_cast<double>(choice.microbatches));
-      if (expected > 0) line.correct(from, here.cut.ends[position], busy_seconds[position] / expected);
-      from = here.cut.ends[position];
+      if (expected > 0) line.correct(from, here.cut.shape.ends[position], busy_seconds[position] / expected);
+      from = here.cut.shape.ends[position];
     }
     here.corrected.emplace(std::move(line));
     return cut_again(here);
@@ -110,9 +111,9 @@ class JointStages::Impl {
   Result<std::optional<StageCutWish>> smaller_wish(const StageChoice& choice) {
     Found& here = found(choice);
     here.bytes *= kLessMemory;
-    std::optional<LineCut> cut = here.line->line.cut(here.schedule, here.bytes, here.line->hop_seconds);
+    std::optional<LineCut> cut = here.cut_within(here.bytes);
     best_seconds_ = kNothing;  // it is worth any effort
-    if (Status status = add_smaller_ways(*here.line, here.schedule, here.bytes, cut); !status) return status.error();
+    if (Status status = add_smaller_ways(here, cut); !status) return status.error();
     return cut_again(here);
   }
 
@@ -123,36 +124,20 @@ class JointStages::Impl {
     double seconds = 0;
   };
 
-  // The short model in microbatches of one size.
-  struct Sized {
-    ModelAnalysis model;
-    TrainingSettings training;
-    FittedSolver::Lower lower;
-    std::optional<FittedSolver> solver;
-  };
-
-  // The whole line for microbatches of one size on so many devices.
-  struct Line {
-    Line(const ModelUnits& units, std::int64_t microbatches) : line(units, microbatches) {}
-
-    StageLine line;
-    std::vector<SplitWays> meshes;
-    std::vector<bool> batch_first;       // by mesh
-    std::vector<std::size_t> known;      // ways of each that are in the line
-    std::vector<std::size_t> numbers;    // of those in the line, each in its mesh
-    const Sized* sized = nullptr;
-    std::vector<LeastComputing> least;   // by node of the whole model
-    double hop_seconds = 0;
-    std::set<std::tuple<std::size_t, int, double>> asked = {};  // for which meshes, prices and numbers of microbatches in flight ways were looked for
-  };
-
+  // A schedule on devices, with a cut of the line for it.
   struct Found {
-    Line* line = nullptr;
+    JointLine* line = nullptr;
     PipelineSchedule schedule;
-    LineCut cut;
+    std::vector<std::int64_t> devices;  // by position
+    double hop_seconds = 0;
     double bytes = 0;
+    LineCut cut = {};
     bool settled = false;  // bytes count in the cut
     std::optional<StageLine> corrected = std::nullopt;  // by plans
+
+    [[nodiscard]] const StageLine& units() const { return corrected ? *corrected : line->line(); }
+    [[nodiscard]] std::optional<LineCut> cut_within(double most_bytes) const { return line->line().cut(schedule, devices, most_bytes, hop_seconds); }
+    [[nodiscard]] LineCut moved(LineCut from) const { return units().moved(std::move(from), schedule, bytes, hop_seconds); }
   };
 
   Found& found(const StageChoice& choice) { return std::ranges::find(found_, choice, &std::pair<StageChoice, Found>::first)->second; }
@@ -161,12 +146,8 @@ class JointStages::Impl {
   [[nodiscard]] std::vector<Pair> promising_pairs() const {
     std::vector<Pair> pairs;
     for (const std::int64_t stages : request_.stages) {
-      if (stages > std::ssize(units_.units)) continue;
-      for (const std::int64_t microbatches : request_.microbatches) {
-        // Schedules of two chunks wait half as long; those of backwards in two parts may not wait.
-        const double waits = static_cast<double>(stages - 1) / static_cast<double>(microbatches) / 3;
-        pairs.push_back({stages, microbatches, seconds_ / static_cast<double>(request_.cluster.devices()) * (1 + waits)});
-      }
+      if (stages > std::ssize(model_.units.units)) continue;
+      for (const std::int64_t microbatches : request_.microbatches) pairs.push_back({stages, microbatches, seconds_ / static_cast<double>(request_.cluster.devices()) * (1 + least_waits(stages, microbatches))});
     }
     std::ranges::stable_sort(pairs, {}, &Pair::seconds);
     return pairs;
@@ -181,105 +162,42 @@ class JointStages::Impl {
 
   Status try_pair(const Pair& pair) {
     const auto stages = static_cast<std::uint32_t>(pair.stages);
-    const auto refused = [&](std::string reason) {
-      refuse({stages, "", pair.microbatches}, std::move(reason));
+    const auto refused = [&](const Error& error) {
+      if (error.code != ErrorCode::bad_input) return Status(error);
+      refuse({stages, "", pair.microbatches}, error.message);
       return Status(Done{});
     };
     const Result<StageDevices> devices = StageDevices::even(request_.cluster, stages);
-    if (!devices) return refused(devices.error().message);
-    const Result<Sized*> sized = sized_for(pair.microbatches);
-    if (!sized) return sized.error().code == ErrorCode::bad_input ? refused(sized.error().message) : Status(sized.error());
-    const Result<Line*> line = make_line(**sized, *devices, pair);
-    if (!line) return line.error().code == ErrorCode::bad_input ? refused(line.error().message) : Status(line.error());
-    if ((*line)->meshes.empty()) return refused("no mesh of " + std::to_string(devices->devices(0)) + " devices has a strategy for each op");
-    return try_schedules(**line, pair);
+    if (!devices) return refused(devices.error());
+    const Result<JointLine*> line = line_of(pair.microbatches);
+    if (!line) return refused(line.error());
+    if (Status status = (*line)->add_devices(devices->cluster(0)); !status) return refused(status.error());
+    const std::int64_t each = devices->devices(0);
+    if (!(*line)->has(each)) return refused(bad_input("no mesh of " + std::to_string(each) + " devices has a strategy for each op"));
+    return try_schedules(**line, pair, *devices);
   }
 
-  Result<Sized*> sized_for(std::int64_t microbatches) {
-    std::unique_ptr<Sized>& known = sized_[microbatches];
+  Result<JointLine*> line_of(std::int64_t microbatches) {
+    std::unique_ptr<JointLine>& known = lines_[microbatches];
     if (known != nullptr) return known.get();
-    const std::int64_t parts = microbatches / context_.training.microbatches;
-    Result<Graph> graph = cut_into_microbatches(short_.graph, context_.ops, parts, request_.allow_coupling);
-    if (!graph) return graph.error();
-    Result<ModelAnalysis> model = analyze_model(std::move(*graph), context_.ops);
-    if (!model) return model.error();
-    if (!model->backward) return model->no_backward;
-    auto made = std::make_unique<Sized>();
-    made->model = std::move(*model);
-    made->training = context_.training;
-    made->training.microbatches = microbatches;
-    made->training.order = measured_order(microbatches);
-    made->lower = [this, here = made.get()](const Plan& plan) { return request_.lower(plan, context_of(*here)); };
-    made->solver = fitted_solver(request_.solver, request_.search, made->lower, {});
-    known = std::move(made);
+    Result<std::unique_ptr<JointLine>> made = JointLine::make(request_, model_, microbatches);
+    if (!made) return made.error();
+    known = std::move(*made);
     return known.get();
   }
 
-  [[nodiscard]] PlanningContext context_of(const Sized& sized) const { return {sized.model, sized.training, context_.ops, context_.profile, context_.conversions}; }
-
-  Result<Line*> make_line(const Sized& sized, const StageDevices& devices, const Pair& pair) {
-    const Cluster& cluster = devices.cluster(0);
-    auto made = std::make_unique<Line>(units_, pair.microbatches);
-    const SplitRequest request{context_of(sized), short_.units, request_.search, request_.pins, *sized.solver, sized.lower, !request_.solver.reads_model()};
-    std::vector<LeastComputing> least(sized.model.graph->nodes.size(), kNoLeast);
-    for (const auto& [shape, batch_first] : shapes_of(cluster)) {
-      Result<std::optional<SplitWays>> ways = SplitWays::make(request, cluster, shape, batch_first);
-      if (!ways) return ways.error();
-      if (!*ways) continue;
-      (*ways)->take_least(least);
-      made->meshes.push_back(std::move(**ways));
-      made->batch_first.push_back(batch_first);
-    }
-    made->sized = &sized;
-    made->least = of_whole(least);
-    made->hop_seconds = hop_seconds(pair, devices);
-    add_ways(*made);
-    lines_.push_back(std::move(made));
-    return lines_.back().get();
-  }
-
-  [[nodiscard]] std::vector<std::pair<std::vector<std::int64_t>, bool>> shapes_of(const Cluster& cluster) const {
-    std::vector<std::pair<std::vector<std::int64_t>, bool>> shapes;
-    if (!request_.mesh.empty()) {
-      shapes.emplace_back(parse_mesh_shape(request_.mesh).value(), false);
-      return shapes;
-    }
-    for (std::vector<std::int64_t>& shape : candidate_shapes(cluster, kMostAxes + 1)) {
-      const bool batch_first = shape.size() > kMostAxes && !is_small();
-      shapes.emplace_back(std::move(shape), batch_first);
-    }
-    return shapes;
-  }
-
-  // By node of the whole model what the one that is alike takes.
-  [[nodiscard]] std::vector<LeastComputing> of_whole(const std::vector<LeastComputing>& least) const {
-    std::vector<LeastComputing> made;
-    for (const NodeId alike : alike_nodes_) made.push_back(alike == kNoId || least[alike] == kNoLeast ? LeastComputing{} : least[alike]);
-    return made;
-  }
-
   // What a stage sends of a microbatch to the next one, at a place in the middle of the line.
-  [[nodiscard]] double hop_seconds(const Pair& pair, const StageDevices& devices) const {
+  [[nodiscard]] double hop_seconds(std::int64_t microbatches, const StageDevices& devices) const {
+    if (devices.groups() == 1) return 0;
     const StageLink link = devices.slowest_link();
-    const double bytes = static_cast<double>(units_.units[units_.units.size() / 2].crossing_bytes) * static_cast<double>(context_.training.microbatches) / static_cast<double>(pair.microbatches);
-    return pair.stages == 1 ? 0 : link.latency_seconds + link.seconds_per_byte * bytes;
+    const std::vector<ModelUnit>& units = model_.units.units;
+    const double bytes = static_cast<double>(units[units.size() / 2].crossing_bytes) * static_cast<double>(context_.training.microbatches) / static_cast<double>(microbatches);
+    return link.latency_seconds + link.seconds_per_byte * bytes;
   }
 
-  // Those that are not in the line yet.
-  static void add_ways(Line& line) {
-    line.known.resize(line.meshes.size(), 0);
-    for (std::size_t mesh = 0; mesh < line.meshes.size(); ++mesh) {
-      const std::vector<SplitWay>& ways = line.meshes[mesh].ways();
-      for (; line.known[mesh] < ways.size(); ++line.known[mesh]) {
-        line.line.add_way(mesh, ways[line.known[mesh]].by_kind);
-        line.numbers.push_back(line.known[mesh]);
-      }
-    }
-  }
-
-  Status try_schedules(Line& line, const Pair& pair) {
+  Status try_schedules(JointLine& line, const Pair& pair, const StageDevices& devices) {
     const auto stages = static_cast<std::uint32_t>(pair.stages);
-    if (stages == 1) return try_schedule(line, {1, "", pair.microbatches}, one_stage(pair.microbatches));
+    if (stages == 1) return try_schedule(line, {1, "", pair.microbatches}, one_stage(pair.microbatches), devices);
     std::vector<std::pair<std::string, PipelineSchedule>> seen;
     for (const std::string& id : request_.schedules) {
       std::uint32_t chunks = request_.chunks;
@@ -297,156 +215,211 @@ class JointStages::Impl {
           refuse(choice, "the same order as " + same->first);
         } else {
           seen.emplace_back(id, *schedule);
-          if (Status status = try_schedule(line, choice, std::move(*schedule)); !status) return status;
+          if (Status status = try_schedule(line, choice, std::move(*schedule), devices); !status) return status;
         }
-        if (has == 1 || request_.chunks > 0 || std::size_t{2} * has * stages > units_.units.size()) break;
+        if (has == 1 || request_.chunks > 0 || std::size_t{2} * has * stages > model_.units.units.size()) break;
         chunks = 2 * has;
       }
     }
     return Done{};
   }
 
-  Status try_schedule(Line& line, const StageChoice& choice, PipelineSchedule schedule) {
+  Status try_schedule(JointLine& line, const StageChoice& choice, PipelineSchedule schedule, const StageDevices& devices) {
+    if (schedule.shape.positions() > line.line().size()) {
+      refuse(choice, "the model has " + std::to_string(line.line().size()) + " parts that could be stages");
+      return Done{};
+    }
+    Found here{&line, std::move(schedule), {}, hop_seconds(choice.microbatches, devices), kCountedOn * static_cast<double>(request_.budget_bytes)};
+    here.devices = by_position(here.schedule, devices.counts());
     StageTrial trial;
     trial.choice = choice;
-    trial.floor_seconds = (choice.stages == 1 ? least_step_seconds(line.least, choice.microbatches) : least_step_seconds(line.least, schedule)) * (1 - kTicksApart);
-    trial.state = TrialState::unfit;
-    const double bytes = kCountedOn * static_cast<double>(request_.budget_bytes);
-    std::optional<LineCut> cut = line.line.cut(schedule, kNothing, line.hop_seconds);
-    if (!cut) {
-      refuse(choice, "the model has " + std::to_string(line.line.size()) + " parts that could be stages");
-      return Done{};
+    trial.floor_seconds = floor_seconds(here);
+    std::optional<LineCut> cut = here.cut_within(kNothing);
+    here.settled = cut && cut->step_seconds < best_seconds_;
+    if (here.settled) {
+      cut = here.cut_within(here.bytes);
+      if (Status status = add_smaller_ways(here, cut); !status) return status;
     }
-    if (cut->step_seconds >= best_seconds_) {
-      trial.state = TrialState::estimated;
-      trial.estimate_seconds = cut->step_seconds;
-      trials_.push_back(std::move(trial));
-      found_.emplace_back(choice, Found{&line, std::move(schedule), std::move(*cut), bytes});
-      return Done{};
-    }
-    cut = line.line.cut(schedule, bytes, line.hop_seconds);
-    if (Status status = add_smaller_ways(line, schedule, bytes, cut); !status) return status;
+    return keep(std::move(trial), std::move(here), std::move(cut));
+  }
+
+  // A trial of which that is expected.
+  Status keep(StageTrial trial, Found here, std::optional<LineCut> cut) {
+    trial.state = cut ? TrialState::estimated : TrialState::unfit;
     if (!cut) {
       trial.reason = kNoSmallWay;
       trials_.push_back(std::move(trial));
       return Done{};
     }
-    if (cut->step_seconds < kWorthRounds * best_seconds_) cut = line.line.moved(std::move(*cut), schedule, bytes, line.hop_seconds);
-    trial.state = TrialState::estimated;
+    if (here.settled && cut->step_seconds < kWorthRounds * best_seconds_) cut = here.moved(std::move(*cut));
     trial.estimate_seconds = cut->step_seconds;
-    best_seconds_ = std::min(best_seconds_, cut->step_seconds);
+    if (here.settled) best_seconds_ = std::min(best_seconds_, cut->step_seconds);
+    here.cut = std::move(*cut);
+    found_.emplace_back(trial.choice, std::move(here));
     trials_.push_back(std::move(trial));
-    found_.emplace_back(choice, Found{&line, std::move(schedule), std::move(*cut), bytes, true});
     return Done{};
   }
 
+  // What no step on these devices is below.
+  [[nodiscard]] static double floor_seconds(const Found& here) {
+    const JointLine& line = *here.line;
+    if (here.devices.size() == 1) return least_step_seconds(line.least(here.devices.front()), line.microbatches()) * (1 - kTicksApart);
+    if (are_alike(here.devices)) return least_step_seconds(line.least(here.devices.front()), here.schedule) * (1 - kTicksApart);
+    std::vector<const std::vector<LeastComputing>*> computing;
+    for (const std::int64_t devices : here.devices) computing.push_back(&line.least(devices));
+    return least_step_seconds(computing, here.schedule) * (1 - kTicksApart);
+  }
+
   // Where memory binds: until something fits, and then by what it is worth in the stages.
-  Status add_smaller_ways(Line& line, const PipelineSchedule& schedule, double bytes, std::optional<LineCut>& cut) {
-    const std::vector<double> in_flight = in_flight_by_position(schedule);
+  Status add_smaller_ways(const Found& here, std::optional<LineCut>& cut) {
+    JointLine& line = *here.line;
+    const std::vector<double> in_flight = in_flight_by_position(here.schedule);
     const double most_in_flight = std::ranges::max(in_flight);
-    const std::vector<std::size_t> near = near_meshes(line);
+    const std::set<std::int64_t> numbers(here.devices.begin(), here.devices.end());
     double factor = 1;
     for (int i = 0; i < kMostPrices && !cut; ++i, factor *= kPriceStep) {
-      const std::size_t mesh = near.front();
-      if (Status status = add_way(line, mesh, factor * line.meshes[mesh].usual_price(), most_in_flight); !status) return status;
-      cut = line.line.cut(schedule, bytes, line.hop_seconds);
+      for (const std::int64_t devices : numbers) {
+        if (Status status = line.add_priced_to_fastest(devices, factor, most_in_flight); !status) return status;
+      }
+      cut = here.cut_within(here.bytes);
     }
     for (int round = 0; round < kRoundsOfPrices && cut && cut->step_seconds < kWorthRounds * best_seconds_; ++round) {
-      std::set<std::pair<double, double>> wanted;  // prices and numbers in flight
+      std::set<std::tuple<std::int64_t, double, double>> wanted;  // devices, prices and numbers in flight
       for (std::size_t position = 0; position < cut->stages.size(); ++position) {
         const bool is_asked = position == 0 || position + 1 == cut->stages.size() || position == cut->stages.size() / 2;
-        if (is_asked && cut->stages[position].price > 0) wanted.emplace(cut->stages[position].price, in_flight[position]);
+        if (is_asked && cut->stages[position].price > 0) wanted.emplace(here.devices[position], cut->stages[position].price, in_flight[position]);
       }
       bool any = false;
-      for (const auto& [price, flying] : wanted) {
-        for (const std::size_t mesh : near) {
-          const std::size_t before = line.meshes[mesh].ways().size();
-          if (Status status = add_way(line, mesh, price, flying); !status) return status;
-          any = any || line.meshes[mesh].ways().size() > before;
-        }
+      for (const auto& [devices, price, flying] : wanted) {
+        const Result<bool> added = line.add_priced(devices, price, flying);
+        if (!added) return added.error();
+        any = any || *added;
       }
       if (!any) break;
       const double before = cut->step_seconds;
-      cut = line.line.cut(schedule, bytes, line.hop_seconds);
+      cut = here.cut_within(here.bytes);
       if (cut->step_seconds > (1 - 1e-3) * before) break;
     }
     return Done{};
   }
 
-  // Prices that are nearly alike are one.
-  Status add_way(Line& line, std::size_t mesh, double price, double in_flight) {
-    const auto step = static_cast<int>(std::lround(kPricesInTwo * std::log2(price)));
-    if (!line.asked.emplace(mesh, step, in_flight).second) return Done{};
-    Result<bool> added = line.meshes[mesh].add(std::exp2(step / kPricesInTwo), in_flight);
-    if (!added) return added.error();
-    add_ways(line);
+  // Stages of unlike numbers of devices: over those numbers for which ways are known, or, where the number of stages is given, could be.
+  struct Unlike {
+    std::int64_t stages = 1;
+    JointLine* line = nullptr;
+    std::vector<DeviceRange> ranges;
+    double seconds = 0;  // of all devices if each were as fast as in the quickest way
+  };
+
+  Status try_unlike_devices() {
+    std::vector<Unlike> unlike;
+    for (const std::int64_t stages : request_.unlike_stages) {
+      if (stages < 2 || stages > std::ssize(model_.units.units)) continue;
+      const std::vector<DeviceRange> ranges = unlike_ranges(stages);
+      for (const std::int64_t microbatches : request_.microbatches) {
+        Result<std::optional<Unlike>> made = unlike_of(stages, microbatches, ranges);
+        if (!made) return made.error();
+        if (*made) unlike.push_back(std::move(**made));
+      }
+    }
+    std::ranges::stable_sort(unlike, {}, &Unlike::seconds);
+    for (const Unlike& each : unlike) {
+      if (best_seconds_ <= each.seconds) continue;
+      if (Status status = try_unlike(each); !status) return status;
+    }
     return Done{};
   }
 
-  // Meshes whose fastest way is not much slower than that of the fastest one, which is the first.
-  [[nodiscard]] std::vector<std::size_t> near_meshes(const Line& line) const {
-    std::vector<double> seconds;
-    for (const SplitWays& mesh : line.meshes) {
-      double sum = 0;
-      for (const ModelUnit& unit : units_.units) sum += mesh.ways().front().by_kind[unit.kind].forward_seconds + mesh.ways().front().by_kind[unit.kind].backward_seconds();
-      seconds.push_back(sum);
+  // What a stage may have, of half as many devices as in the mean to twice as many.
+  [[nodiscard]] std::vector<DeviceRange> unlike_ranges(std::int64_t stages) const {
+    const std::int64_t all = request_.cluster.devices();
+    std::vector<std::int64_t> counts;
+    for (std::int64_t count = std::max<std::int64_t>(1, all / (kUnlike * stages)); count * stages <= kUnlike * all && count < all; ++count) {
+      if (count * stages * kUnlike >= all && cluster_part(request_.cluster, count)) counts.push_back(count);
     }
-    std::vector<std::size_t> near;
-    for (std::size_t mesh = 0; mesh < seconds.size(); ++mesh) {
-      if (seconds[mesh] <= kNearMesh * std::ranges::min(seconds)) near.push_back(mesh);
+    std::vector<DeviceRange> ranges;
+    for (const std::int64_t count : counts) {
+      for (std::int64_t first = 0; first + count <= all; first += counts.front()) {
+        if (cluster_range(request_.cluster, first, count)) ranges.push_back({first, count});
+      }
     }
-    std::ranges::stable_sort(near, {}, [&](std::size_t mesh) { return seconds[mesh]; });
-    return near;
+    return ranges;
   }
 
-  [[nodiscard]] StageCutWish wish_of(const Line& line, const LineCut& cut) const {
+  Result<std::optional<Unlike>> unlike_of(std::int64_t stages, std::int64_t microbatches, const std::vector<DeviceRange>& ranges) {
+    const bool is_given = request_.stages.size() == 1;
+    if (!is_given && !lines_.contains(microbatches)) return std::optional<Unlike>();
+    const Result<JointLine*> line = line_of(microbatches);
+    if (!line) return line.error().code == ErrorCode::bad_input ? std::optional<Unlike>() : Result<std::optional<Unlike>>(line.error());
+    Unlike made{stages, *line, {}, kNothing};
+    std::set<std::int64_t> numbers;
+    for (const DeviceRange& range : ranges) {
+      if (is_given) {
+        if (Status status = made.line->add_devices(cluster_part(request_.cluster, range.count).value()); !status && status.error().code != ErrorCode::bad_input) return status.error();
+      }
+      if (!made.line->has(range.count)) continue;
+      made.ranges.push_back(range);
+      numbers.insert(range.count);
+      const double busy = static_cast<double>(range.count) * made.line->fastest_seconds(range.count) / static_cast<double>(request_.cluster.devices());
+      made.seconds = std::min(made.seconds, static_cast<double>(microbatches) * busy * (1 + least_waits(stages, microbatches)));
+    }
+    return numbers.size() < 2 ? std::optional<Unlike>() : std::optional(std::move(made));
+  }
+
+  Status try_unlike(const Unlike& unlike) {
+    std::vector<PipelineSchedule> seen;
+    for (const std::string& id : request_.schedules) {
+      StageChoice choice{static_cast<std::uint32_t>(unlike.stages), id, unlike.line->microbatches(), request_.chunks};
+      Result<PipelineSchedule> schedule = request_.schedule(choice);
+      if (!schedule && schedule.error().code != ErrorCode::bad_input) return schedule.error();
+      if (!schedule || !is_plain(*schedule) || std::ranges::find(seen, *schedule) != seen.end()) continue;
+      seen.push_back(*schedule);
+      if (Status status = try_unlike_schedule(unlike, choice, std::move(*schedule)); !status) return status;
+    }
+    return Done{};
+  }
+
+  Status try_unlike_schedule(const Unlike& unlike, StageChoice choice, PipelineSchedule schedule) {
+    Found here{unlike.line, std::move(schedule), {}, 0, kCountedOn * static_cast<double>(request_.budget_bytes)};
+    std::optional<LineShape> shape = here.units().cut_freely(here.schedule, unlike.ranges, request_.cluster.devices(), here.bytes, best_seconds_);
+    if (!shape || are_alike(shape->devices)) return Done{};
+    const Result<StageDevices> devices = StageDevices::make(request_.cluster, shape->devices);
+    if (!devices) return devices.error();
+    here.devices = shape->devices;
+    here.hop_seconds = hop_seconds(choice.microbatches, *devices);
+    here.settled = true;
+    choice.devices = shape->devices;
+    std::optional<LineCut> cut = here.units().estimate(here.schedule, std::move(*shape), here.bytes, here.hop_seconds);
+    if (Status status = add_smaller_ways(here, cut); !status) return status;
+    StageTrial trial;
+    trial.choice = choice;
+    trial.floor_seconds = floor_seconds(here);
+    return keep(std::move(trial), std::move(here), std::move(cut));
+  }
+
+  [[nodiscard]] StageCutWish wish_of(const Found& here) const {
+    const ModelUnits& units = model_.units;
     StageCutWish wish;
-    wish.stage_of.assign(units_.bound.size(), 0);
+    wish.stage_of.assign(units.bound.size(), 0);
     std::size_t unit = 0;
-    for (std::uint32_t position = 0; position < cut.ends.size(); ++position) {
-      for (; unit < cut.ends[position]; ++unit) {
-        for (NodeId id = units_.units[unit].begin; id < units_.units[unit].end; ++id) {
-          if (units_.bound[id]) wish.stage_of[id] = position;
+    for (std::uint32_t position = 0; position < here.cut.stages.size(); ++position) {
+      for (; unit < here.cut.shape.ends[position]; ++unit) {
+        for (NodeId id = units.units[unit].begin; id < units.units[unit].end; ++id) {
+          if (units.bound[id]) wish.stage_of[id] = position;
         }
       }
-      wish.stages.push_back(stage_wish(line, cut.stages[position]));
+      wish.stages.push_back(here.line->wish(here.cut.stages[position]));
     }
+    if (!are_alike(here.devices)) wish.devices = here.devices;
     return wish;
-  }
-
-  [[nodiscard]] StageCutWish::Stage stage_wish(const Line& line, const StageCost& cost) const {
-    const std::size_t mesh = cost.mesh;
-    StageCutWish::Stage wish{to_string(line.meshes[mesh].mesh()), line.batch_first[mesh]};
-    if (can_assemble()) {
-      wish.assemble = [this, &line, mesh, cost](const PlanningContext& stage, const FittedSolver& solver, std::int64_t budget) {
-        const StageRecipe recipe{line.meshes[mesh], line.numbers[cost.faster], line.numbers[cost.smaller], cost.part, cost.part_bytes};
-        return assemble_stage(stage, solver, request_.pins, line.sized->model, alike_, recipe, budget);
-      };
-    }
-    wish.bytes = cost.bytes;
-    wish.searched = is_small();
-    if (is_small()) {
-      wish.mesh = request_.mesh;
-      wish.batch_first = false;
-    }
-    return wish;
-  }
-
-  // Where the short model says what the whole could do, and no setting asks for what it does not know.
-  [[nodiscard]] bool can_assemble() const {
-    const Config& search = request_.search;
-    const bool is_whole = short_.units.units.size() == units_.units.size();
-    return !is_whole && !request_.solver.reads_model() && search.text("checkpoint") == "none" && search.text("recompute") != "blocks" && search.text("inputs") != "rows";
   }
 
   std::optional<StageCutWish> cut_again(Found& here) const {
-    const StageLine& line = here.corrected ? *here.corrected : here.line->line;
-    std::optional<LineCut> cut = line.cut(here.schedule, here.bytes, here.line->hop_seconds);
+    std::optional<LineCut> cut = here.units().cut(here.schedule, here.devices, here.bytes, here.hop_seconds);
     if (!cut) return std::nullopt;
-    LineCut moved = line.moved(std::move(*cut), here.schedule, here.bytes, here.line->hop_seconds);
-    const StageCutWish before = wish_of(*here.line, here.cut);
-    here.cut = std::move(moved);
-    StageCutWish wish = wish_of(*here.line, here.cut);
+    const StageCutWish before = wish_of(here);
+    here.cut = here.moved(std::move(*cut));
+    StageCutWish wish = wish_of(here);
     return wish == before ? std::nullopt : std::optional(std::move(wish));
   }
 
@@ -455,20 +428,23 @@ class JointStages::Impl {
       left_out_.push_back(std::to_string(hopeless_) + " pairs of a number of stages and of microbatches for which devices, each as fast as one alone, would take longer than what is expected of the best");
     }
     if (request_.mesh.empty() && !is_small()) left_out_.emplace_back("meshes of three axes whose first one shards anything but the batch");
-    left_out_.emplace_back("cuts inside of the " + std::to_string(units_.units.size()) + " parts of the model at whose ends least crosses");
+    if (!request_.unlike_stages.empty()) {
+      const auto [least, most] = std::ranges::minmax(request_.unlike_stages);
+      const std::string numbers = least == most ? std::to_string(most) : std::to_string(least) + " to " + std::to_string(most);
+      left_out_.push_back("stages of unlike numbers of devices, but the best of " + numbers + " by an estimate, with half as many to twice as many as in the mean, one chunk each, and their order that of the devices");
+    } else {
+      left_out_.emplace_back("numbers of stages that do not divide the devices, and stages of unlike numbers of devices");
+    }
+    left_out_.emplace_back("cuts inside of the " + std::to_string(model_.units.units.size()) + " parts of the model at whose ends least crosses");
   }
 
   const JointStagesRequest request_;
   const PlanningContext& context_;
-  ModelUnits units_;
-  ShortModel short_;
-  std::vector<NodeId> alike_nodes_;  // by node
-  AlikeNames alike_;
+  JointModel model_;
   double seconds_ = 0;  // of a step on one device
   double best_seconds_ = kNothing;
   std::size_t hopeless_ = 0;
-  std::map<std::int64_t, std::unique_ptr<Sized>> sized_;  // by microbatches
-  std::vector<std::unique_ptr<Line>> lines_;
+  std::map<std::int64_t, std::unique_ptr<JointLine>> lines_;  // by microbatches
   std::vector<StageTrial> trials_;
   std::vector<std::pair<StageChoice, Found>> found_;
   std::vector<std::string> left_out_;

@@ -2,7 +2,7 @@
 //
 //   the model's units and a short model that has each kind of them (model_units.h)
 //   for each number of microbatches and of devices in a stage, the most promising first: on each mesh the fastest way to split the short model, and ways that hold less (split_ways.h)
-//   for each schedule: the best cut of the whole line (stage_line.h), and its simulated order of events
+//   for each schedule: the best cut of the whole line (stage_line.h), and its simulated order of events; then the same with stages of unlike numbers of devices, over those for which ways are known
 //
 // So a model of a hundred equal layers on a thousand devices is searched by solving for two layers on a few dozen meshes. What comes out are estimates, in whose order plans are made. What no
 // step can be below (step_floor.h) is found for all of them.
@@ -39,6 +39,7 @@ struct JointStagesRequest {
   std::int64_t most_searched_ops = 0;  // of a model each of whose stages is searched for; those of larger ones are put together
   bool allow_coupling = false;  // of samples by ops that mix them (microbatches.h)
   std::vector<std::int64_t> stages, microbatches;  // ascending
+  std::vector<std::int64_t> unlike_stages;  // numbers of stages that may have unlike numbers of devices
   std::vector<std::string> schedules;
   std::uint32_t chunks = 0;  // of each stage; 0: what schedules know
   std::function<Result<PipelineSchedule>(const StageChoice&)> schedule;

@@ -122,6 +122,12 @@ Result<std::vector<std::int64_t>> parse_stage_devices(const std::string& text) {
   return devices;
 }
 
+std::string stage_devices_text(const std::vector<std::int64_t>& devices) {
+  std::string text;
+  for (const std::int64_t count : devices) text += (text.empty() ? "" : ",") + std::to_string(count);
+  return text;
+}
+
 CostProfile profile_on(CostProfile profile, const DeviceSpec& device, const TrainingSettings& training) {
   profile.device = device;
   return for_training(std::move(profile), training);

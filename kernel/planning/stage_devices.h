@@ -51,6 +51,7 @@ class StageDevices {
 
 // "4,2,1,1": by group how many. Errors: bad_input for anything but numbers above 0.
 Result<std::vector<std::int64_t>> parse_stage_devices(const std::string& text);
+std::string stage_devices_text(const std::vector<std::int64_t>& devices);
 
 // The clock of another device.
 CostProfile profile_on(CostProfile profile, const DeviceSpec& device, const TrainingSettings& training);

@@ -29,7 +29,10 @@ std::string to_string(const StageChoice& choice) {
   const auto counted = [](std::int64_t count, const char* what) { return std::to_string(count) + " " + what + (count == 1 ? "" : "s"); };
   const std::string microbatches = choice.microbatches == 1 ? "1 microbatch" : std::to_string(choice.microbatches) + " microbatches";
   if (choice.stages == 0) return microbatches;
-  return counted(choice.stages, "stage") + (choice.schedule.empty() ? "" : " by " + choice.schedule) + (choice.chunks > 0 ? ", " + counted(choice.chunks, "chunk") + " each" : "") + ", " + microbatches;
+  std::string devices;
+  for (const std::int64_t count : choice.devices) devices += (devices.empty() ? " of " : ", ") + std::to_string(count);
+  if (!devices.empty()) devices += " devices";
+  return counted(choice.stages, "stage") + devices + (choice.schedule.empty() ? "" : " by " + choice.schedule) + (choice.chunks > 0 ? ", " + counted(choice.chunks, "chunk") + " each" : "") + ", " + microbatches;
 }
 
 std::string_view name(TrialState state) {

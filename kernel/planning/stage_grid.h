@@ -18,11 +18,12 @@ struct StageChoice {
   std::string schedule;       // "" of one stage
   std::int64_t microbatches = 1;
   std::uint32_t chunks = 0;   // of each stage; 0: as many as the schedule usually has
+  std::vector<std::int64_t> devices = {};  // of each stage, if these are unlike; empty: as many each
 
   friend bool operator==(const StageChoice&, const StageChoice&) = default;
 };
 
-// "4 stages by gpipe, 8 microbatches", "4 stages by interleaved, 4 chunks each, 8 microbatches"
+// "4 stages by gpipe, 8 microbatches", "4 stages by interleaved, 4 chunks each, 8 microbatches", "3 stages of 4, 2, 2 devices by one_f_one_b, 8 microbatches"
 std::string to_string(const StageChoice& choice);
 
 enum class TrialState : std::uint8_t {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <unordered_map>
 #include <utility>
 
 #include "meshwright/ticks.h"
@@ -11,6 +12,7 @@ namespace meshwright {
 namespace {
 
 constexpr int kHalvingsOfPace = 40;   // of the range in which the longest stage is looked for
+constexpr int kHalvingsOfFreePace = 24;
 constexpr int kMostUnitMoves = 64;  // of one unit from a stage to the next
 constexpr double kShorter = 1 - 1e-9;
 
@@ -47,6 +49,14 @@ PipelineSchedule one_stage(std::int64_t microbatches) {
   return schedule;
 }
 
+std::vector<std::int64_t> by_position(const PipelineSchedule& schedule, const std::vector<std::int64_t>& by_group) {
+  std::vector<std::int64_t> made(schedule.shape.positions(), 0);
+  for (std::uint32_t group = 0; group < schedule.shape.stages; ++group) {
+    for (std::uint32_t chunk = 0; chunk < schedule.shape.chunks; ++chunk) made[schedule.position(group, chunk)] = by_group[group];
+  }
+  return made;
+}
+
 std::vector<double> in_flight_by_position(const PipelineSchedule& schedule) {
   std::vector<double> most(schedule.shape.positions(), 0), now(most.size(), 0);
   for (std::size_t group = 0; group < schedule.order.size(); ++group) {
@@ -59,8 +69,9 @@ std::vector<double> in_flight_by_position(const PipelineSchedule& schedule) {
   return most;
 }
 
-void StageLine::add_way(std::size_t mesh, const std::vector<UnitCost>& by_kind) {
-  ways_.push_back({mesh, by_kind, {}});
+void StageLine::add_way(std::size_t mesh, std::int64_t devices, const std::vector<UnitCost>& by_kind) {
+  ways_of_[devices].push_back(ways_.size());
+  ways_.push_back({mesh, by_kind});
   sum_up(ways_.back());
 }
 
@@ -85,9 +96,11 @@ UnitCost StageLine::sum(const Way& way, std::size_t from, std::size_t to) const 
   return cost;
 }
 
-std::optional<StageCost> StageLine::stage(std::size_t from, std::size_t to, double in_flight, double bytes) const {
+std::optional<StageCost> StageLine::stage(std::size_t from, std::size_t to, std::int64_t devices, double in_flight, double bytes) const {
+  const auto known = ways_of_.find(devices);
+  if (known == ways_of_.end()) return std::nullopt;
   std::vector<StageCost> all;
-  for (std::size_t way = 0; way < ways_.size(); ++way) {
+  for (const std::size_t way : known->second) {
     const UnitCost cost = sum(ways_[way], from, to);
     all.push_back(stage_of(way, ways_[way].mesh, cost, bytes_of(cost, in_flight)));
   }
@@ -110,14 +123,14 @@ std::optional<StageCost> StageLine::stage(std::size_t from, std::size_t to, doub
 }
 
 // By position the unit behind its last one, as many to each as it does within the time, and at least one.
-std::optional<std::vector<std::size_t>> StageLine::fill(const PipelineSchedule& schedule, std::span<const double> in_flight, double bytes, double longest) const {
-  const std::size_t positions = schedule.shape.positions();
+std::optional<std::vector<std::size_t>> StageLine::fill(std::span<const std::int64_t> devices, std::span<const double> in_flight, double bytes, double longest) const {
+  const std::size_t positions = devices.size();
   std::vector<std::size_t> ends;
   std::size_t from = 0;
   for (std::size_t position = 0; position < positions; ++position) {
     const std::size_t most = size() - (positions - 1 - position);  // the others take one at least
     const auto fits = [&](std::size_t to) {
-      const std::optional<StageCost> cost = stage(from, to, in_flight[position], bytes);
+      const std::optional<StageCost> cost = stage(from, to, devices[position], in_flight[position], bytes);
       return cost && cost->step_seconds(microbatches_) <= longest;
     };
     if (!fits(from + 1)) return std::nullopt;
@@ -133,57 +146,148 @@ std::optional<std::vector<std::size_t>> StageLine::fill(const PipelineSchedule& 
   return ends;
 }
 
-std::optional<LineCut> StageLine::estimate(const PipelineSchedule& schedule, std::vector<std::size_t> ends, std::span<const double> in_flight, double bytes, double hop_seconds) const {
-  LineCut made{std::move(ends), {}, 0};
+std::optional<LineCut> StageLine::estimate(const PipelineSchedule& schedule, LineShape shape, double bytes, double hop_seconds) const {
+  bytes /= schedule.shape.chunks;
+  const std::vector<double> in_flight = in_flight_by_position(schedule);
+  LineCut made{std::move(shape), {}, 0};
   std::vector<PositionTicks> ticks;
   std::size_t from = 0;
   double update = 0;
-  for (std::size_t position = 0; position < made.ends.size(); ++position) {
-    const std::optional<StageCost> cost = stage(from, made.ends[position], in_flight[position], bytes);
+  for (std::size_t position = 0; position < made.shape.ends.size(); ++position) {
+    const std::optional<StageCost> cost = stage(from, made.shape.ends[position], made.shape.devices[position], in_flight[position], bytes);
     if (!cost) return std::nullopt;
     ticks.push_back({to_ticks(cost->forward_seconds), to_ticks(cost->backward_seconds()), to_ticks(cost->input_gradient_seconds), to_ticks(cost->weight_gradient_seconds)});
     update = std::max(update, schedule.shape.chunks * cost->update_seconds);
     made.stages.push_back(*cost);
-    from = made.ends[position];
+    from = made.shape.ends[position];
   }
   const Result<PipelineTimeline> times = timeline(schedule, ticks);
   if (!times) return std::nullopt;
-  made.step_seconds = to_seconds(times->makespan) + update + 2 * hop_seconds * static_cast<double>(made.ends.size() - 1);
+  made.step_seconds = to_seconds(times->makespan) + update + 2 * hop_seconds * static_cast<double>(made.stages.size() - 1);
   return made;
 }
 
-std::optional<LineCut> StageLine::cut(const PipelineSchedule& schedule, double bytes, double hop_seconds) const {
-  const std::size_t positions = schedule.shape.positions();
-  if (positions > size()) return std::nullopt;
-  bytes /= schedule.shape.chunks;
-  const std::vector<double> in_flight = in_flight_by_position(schedule);
+double StageLine::slowest_seconds(std::int64_t devices) const {
   double most = 0;
-  for (const Way& way : ways_) {
-    most = std::max(most, stage_of(0, way.mesh, way.before.back(), 0).step_seconds(microbatches_));
-  }
-  std::optional<std::vector<std::size_t>> ends = fill(schedule, in_flight, bytes, most);
+  const auto known = ways_of_.find(devices);
+  if (known == ways_of_.end()) return most;
+  for (const std::size_t way : known->second) most = std::max(most, stage_of(way, ways_[way].mesh, ways_[way].before.back(), 0).step_seconds(microbatches_));
+  return most;
+}
+
+std::optional<LineCut> StageLine::cut(const PipelineSchedule& schedule, const std::vector<std::int64_t>& devices, double bytes, double hop_seconds) const {
+  if (devices.size() > size()) return std::nullopt;
+  const double part = bytes / schedule.shape.chunks;
+  const std::vector<double> in_flight = in_flight_by_position(schedule);
+  double least = 0, most = 0;
+  for (const std::int64_t each : devices) most = std::max(most, slowest_seconds(each));
+  std::optional<std::vector<std::size_t>> ends = fill(devices, in_flight, part, most);
   if (!ends) return std::nullopt;
-  double least = 0;
   for (int i = 0; i < kHalvingsOfPace; ++i) {
     const double middle = least + (most - least) / 2;
-    std::optional<std::vector<std::size_t>> found = fill(schedule, in_flight, bytes, middle);
+    std::optional<std::vector<std::size_t>> found = fill(devices, in_flight, part, middle);
     (found ? most : least) = middle;
     if (found) ends = std::move(found);
   }
-  return estimate(schedule, std::move(*ends), in_flight, bytes, hop_seconds);
+  return estimate(schedule, {std::move(*ends), devices}, bytes, hop_seconds);
+}
+
+// A dynamic program over positions and devices, of one pace after the other: from where the furthest unit is that positions can reach with the devices before. What a stage takes does not depend on the pace, and is
+// looked up.
+class StageLine::Free {
+ public:
+  Free(const StageLine& line, std::vector<double> in_flight, std::span<const DeviceRange> ranges, std::int64_t devices, double bytes)
+      : line_(line), in_flight_(std::move(in_flight)), ranges_(ranges), devices_(devices), bytes_(bytes) {}
+
+  std::optional<LineShape> within(double longest) {
+    std::vector<std::map<std::int64_t, Reached>> reached(in_flight_.size() + 1);  // by position and the devices before it
+    reached.front()[0] = {};
+    for (std::size_t position = 0; position < in_flight_.size(); ++position) {
+      for (const DeviceRange& range : ranges_) {
+        const auto from = reached[position].find(range.first);
+        if (from == reached[position].end()) continue;
+        const std::size_t end = furthest(position, from->second.end, range.count, longest);
+        if (end == from->second.end) continue;
+        Reached& to = reached[position + 1][range.first + range.count];
+        if (end > to.end) to = {end, range.count};
+      }
+    }
+    const auto last = reached.back().find(devices_);
+    if (last == reached.back().end() || last->second.end != line_.size()) return std::nullopt;
+    LineShape shape;
+    std::int64_t before = devices_;
+    for (std::size_t position = in_flight_.size(); position > 0; --position) {
+      const Reached& here = reached[position].at(before);
+      shape.ends.insert(shape.ends.begin(), here.end);
+      shape.devices.insert(shape.devices.begin(), here.devices);
+      before -= here.devices;
+    }
+    return shape;
+  }
+
+ private:
+  struct Reached {
+    std::size_t end = 0;
+    std::int64_t devices = 0;  // of the position that ends there
+  };
+
+  // From there; `from` itself where not even one unit fits.
+  std::size_t furthest(std::size_t position, std::size_t from, std::int64_t devices, double longest) {
+    const std::size_t most = line_.size() - (in_flight_.size() - 1 - position);  // the others take one at least
+    std::size_t least = from, above = most + 1;
+    while (above - least > 1) {
+      const std::size_t middle = least + (above - least) / 2;
+      (seconds(position, from, middle, devices) <= longest ? least : above) = middle;
+    }
+    return least;
+  }
+
+  double seconds(std::size_t position, std::size_t from, std::size_t to, std::int64_t devices) {
+    const auto [known, is_new] = seconds_[{position, devices}].try_emplace(from * (line_.size() + 1) + to, 0);
+    if (is_new) {
+      const std::optional<StageCost> cost = line_.stage(from, to, devices, in_flight_[position], bytes_);
+      known->second = cost ? cost->step_seconds(line_.microbatches_) : std::numeric_limits<double>::infinity();
+    }
+    return known->second;
+  }
+
+  const StageLine& line_;
+  const std::vector<double> in_flight_;
+  const std::span<const DeviceRange> ranges_;
+  const std::int64_t devices_;
+  const double bytes_;
+  std::map<std::pair<std::size_t, std::int64_t>, std::unordered_map<std::size_t, double>> seconds_;  // of a step, by position, devices, and units
+};
+
+std::optional<LineShape> StageLine::cut_freely(const PipelineSchedule& schedule, std::span<const DeviceRange> ranges, std::int64_t devices, double bytes, double longest) const {
+  std::vector<double> in_flight = in_flight_by_position(schedule);
+  if (in_flight.size() > size()) return std::nullopt;
+  double most = 0;
+  for (const DeviceRange& range : ranges) most = std::max(most, slowest_seconds(range.count));
+  longest = std::min(longest, most);
+  Free free(*this, std::move(in_flight), ranges, devices, bytes);
+  std::optional<LineShape> shape = free.within(longest);
+  double least = 0;
+  for (int i = 0; shape && i < kHalvingsOfFreePace; ++i) {
+    const double middle = least + (longest - least) / 2;
+    std::optional<LineShape> found = free.within(middle);
+    (found ? longest : least) = middle;
+    if (found) shape = std::move(found);
+  }
+  return shape;
 }
 
 LineCut StageLine::moved(LineCut cut, const PipelineSchedule& schedule, double bytes, double hop_seconds) const {
-  bytes /= schedule.shape.chunks;
-  const std::vector<double> in_flight = in_flight_by_position(schedule);
   for (int move = 0; move < kMostUnitMoves; ++move) {
     std::optional<LineCut> better;
-    for (std::size_t border = 0; border + 1 < cut.ends.size(); ++border) {
+    const std::vector<std::size_t>& ends = cut.shape.ends;
+    for (std::size_t border = 0; border + 1 < ends.size(); ++border) {
       for (const int by : {-1, 1}) {
-        std::vector<std::size_t> ends = cut.ends;
-        ends[border] += static_cast<std::size_t>(by);
-        if (ends[border] <= (border == 0 ? 0 : ends[border - 1]) || ends[border] >= ends[border + 1]) continue;
-        std::optional<LineCut> tried = estimate(schedule, std::move(ends), in_flight, bytes, hop_seconds);
+        LineShape shape = cut.shape;
+        std::size_t& end = shape.ends[border];
+        end += static_cast<std::size_t>(by);
+        if (end <= (border == 0 ? 0 : ends[border - 1]) || end >= ends[border + 1]) continue;
+        std::optional<LineCut> tried = estimate(schedule, std::move(shape), bytes, hop_seconds);
         if (tried && tried->step_seconds < kShorter * (better ? better->step_seconds : cut.step_seconds)) better = std::move(tried);
       }
     }

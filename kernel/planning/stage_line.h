@@ -2,7 +2,9 @@
 // two where neither fits as well. All of it is an estimate, to say which plans are worth making; those say what is so.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -27,11 +29,21 @@ struct StageCost {
   [[nodiscard]] double step_seconds(double microbatches) const { return microbatches * (forward_seconds + backward_seconds()) + update_seconds; }
 };
 
-// A cut into the positions of a schedule.
+// A cut into the positions of a schedule, and how many devices each has.
+struct LineShape {
+  std::vector<std::size_t> ends;      // by position: the unit behind its last one
+  std::vector<std::int64_t> devices;  // by position
+};
+
 struct LineCut {
-  std::vector<std::size_t> ends;  // by position: the unit behind its last one
+  LineShape shape;
   std::vector<StageCost> stages;  // by position
   double step_seconds = 0;        // estimated
+};
+
+// Devices that may be those of a stage.
+struct DeviceRange {
+  std::int64_t first = 0, count = 0;
 };
 
 class StageLine {
@@ -39,15 +51,20 @@ class StageLine {
   // `units` of the whole model, which outlive it; how many microbatches a step has.
   StageLine(const ModelUnits& units, std::int64_t microbatches) : units_(units), microbatches_(static_cast<double>(microbatches)) {}
 
-  // A way to split units by the mesh of that index. They are numbered as they come.
-  void add_way(std::size_t mesh, const std::vector<UnitCost>& by_kind);
+  // A way to split units over so many devices, by the mesh of that index. They are numbered as they come.
+  void add_way(std::size_t mesh, std::int64_t devices, const std::vector<UnitCost>& by_kind);
 
-  // What units [from, to) take in one stage within so many bytes; nothing where no way fits.
-  [[nodiscard]] std::optional<StageCost> stage(std::size_t from, std::size_t to, double in_flight, double bytes) const;
+  // What units [from, to) take in one stage of so many devices within so many bytes of each; nothing where no way fits.
+  [[nodiscard]] std::optional<StageCost> stage(std::size_t from, std::size_t to, std::int64_t devices, double in_flight, double bytes) const;
 
-  // The cut whose longest stage is shortest, with as many units as fit into each. `bytes` of a device's memory is divided evenly among the positions that share it; `hop_seconds`: from one stage to the next. Nothing
-  // where none fits.
-  [[nodiscard]] std::optional<LineCut> cut(const PipelineSchedule& schedule, double bytes, double hop_seconds) const;
+  // The cut whose longest stage is shortest, with as many units as fit into each; `devices` by position. `bytes` of a device's memory is divided evenly among the positions that share it; `hop_seconds`: from one
+  // stage to the next. Nothing where none fits.
+  [[nodiscard]] std::optional<LineCut> cut(const PipelineSchedule& schedule, const std::vector<std::int64_t>& devices, double bytes, double hop_seconds) const;
+  // Whatever devices its stages have: each has one of these ranges, where the one before ends, and the last one ends with `devices`. Of a schedule whose groups have one position each, in their order. Nothing where
+  // no cut fits whose longest stage takes at most `longest` seconds of a step.
+  [[nodiscard]] std::optional<LineShape> cut_freely(const PipelineSchedule& schedule, std::span<const DeviceRange> ranges, std::int64_t devices, double bytes, double longest) const;
+  // What a cut takes; nothing where it does not fit.
+  [[nodiscard]] std::optional<LineCut> estimate(const PipelineSchedule& schedule, LineShape shape, double bytes, double hop_seconds) const;
   // Moved unit by unit as long as the schedule's step becomes shorter.
   [[nodiscard]] LineCut moved(LineCut cut, const PipelineSchedule& schedule, double bytes, double hop_seconds) const;
 
@@ -60,22 +77,28 @@ class StageLine {
   struct Way {
     std::size_t mesh = 0;
     std::vector<UnitCost> by_kind;
-    std::vector<UnitCost> before;  // sums of the units before each; of passing bytes 0
+    std::vector<UnitCost> before = {};  // sums of the units before each; of passing bytes 0
   };
+  class Free;
 
   void sum_up(Way& way) const;
   [[nodiscard]] UnitCost sum(const Way& way, std::size_t from, std::size_t to) const;
-  [[nodiscard]] std::optional<std::vector<std::size_t>> fill(const PipelineSchedule& schedule, std::span<const double> in_flight, double bytes, double longest) const;
-  [[nodiscard]] std::optional<LineCut> estimate(const PipelineSchedule& schedule, std::vector<std::size_t> ends, std::span<const double> in_flight, double bytes, double hop_seconds) const;
+  // Of a step, of the whole line over so many devices in the slowest way.
+  [[nodiscard]] double slowest_seconds(std::int64_t devices) const;
+  [[nodiscard]] std::optional<std::vector<std::size_t>> fill(std::span<const std::int64_t> devices, std::span<const double> in_flight, double bytes, double longest) const;
 
   const ModelUnits& units_;
   const double microbatches_;
   std::vector<Way> ways_;
+  std::map<std::int64_t, std::vector<std::size_t>> ways_of_;  // by devices: indices of ways
   std::vector<double> factors_;  // by unit; empty: all 1
 };
 
 // Of one stage: each microbatch's forward and backward before the next one's.
 PipelineSchedule one_stage(std::int64_t microbatches);
+
+// By position of a schedule what its group has.
+std::vector<std::int64_t> by_position(const PipelineSchedule& schedule, const std::vector<std::int64_t>& by_group);
 
 // By position of a schedule, of how many microbatches it holds something at most.
 std::vector<double> in_flight_by_position(const PipelineSchedule& schedule);

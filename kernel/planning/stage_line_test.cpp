@@ -41,7 +41,7 @@ DrawnLine draw(std::mt19937& random, std::size_t count) {
 
 StageLine line_of(const DrawnLine& drawn, std::int64_t microbatches) {
   StageLine line(drawn.units, microbatches);
-  for (const std::vector<UnitCost>& way : drawn.ways) line.add_way(0, way);
+  for (const std::vector<UnitCost>& way : drawn.ways) line.add_way(0, 1, way);
   return line;
 }
 
@@ -68,7 +68,7 @@ double least_longest(const StageLine& line, const PipelineSchedule& schedule, do
     if (position == in_flight.size()) return from == line.size() ? 0.0 : never;
     double least = never;
     for (std::size_t to = from + 1; to <= line.size(); ++to) {
-      const std::optional<StageCost> cost = line.stage(from, to, in_flight[position], bytes);
+      const std::optional<StageCost> cost = line.stage(from, to, 1, in_flight[position], bytes);
       if (cost) least = std::min(least, std::max(cost->step_seconds(schedule.shape.microbatches), best(position + 1, to)));
     }
     return least;
@@ -85,7 +85,7 @@ TEST(StageLine, CutsSoThatTheLongestStageIsShortest) {
     const PipelineSchedule schedule = alternating(3, 6);
     const double bytes = static_cast<double>(std::uniform_int_distribution(22, 80)(random));
     const double least = least_longest(line, schedule, bytes);
-    const std::optional<LineCut> cut = line.cut(schedule, bytes, 0);
+    const std::optional<LineCut> cut = line.cut(schedule, {1, 1, 1}, bytes, 0);
     ASSERT_EQ(cut.has_value(), std::isfinite(least)) << i;
     ++(cut ? fitting : unfit);
     if (!cut) continue;
@@ -102,6 +102,68 @@ TEST(StageLine, CutsSoThatTheLongestStageIsShortest) {
   EXPECT_GT(unfit, 5);
 }
 
+// A line on four devices, of which two may be one stage's; ways take shorter and hold less there.
+StageLine line_on_four(const DrawnLine& drawn, std::int64_t microbatches) {
+  StageLine line(drawn.units, microbatches);
+  for (std::size_t way = 0; way < drawn.ways.size(); ++way) {
+    line.add_way(way, 1, drawn.ways[way]);
+    std::vector<UnitCost> of_two;
+    for (std::size_t kind = 0; kind < drawn.ways[way].size(); ++kind) of_two.push_back(drawn.ways[way][kind] * (kind == 0 ? 0.5 : 0.75));
+    line.add_way(way, 2, of_two);
+  }
+  return line;
+}
+constexpr DeviceRange kRangesOfFour[] = {{0, 1}, {0, 2}, {1, 1}, {2, 1}, {2, 2}, {3, 1}};
+
+// The least longest stage of all cuts and devices.
+double least_longest_freely(const StageLine& line, const PipelineSchedule& schedule, double bytes) {
+  const std::vector<double> in_flight = in_flight_by_position(schedule);
+  const double never = std::numeric_limits<double>::infinity();
+  const std::function<double(std::size_t, std::size_t, std::int64_t)> best = [&](std::size_t position, std::size_t from, std::int64_t device) {
+    if (position == in_flight.size()) return from == line.size() && device == 4 ? 0.0 : never;
+    double least = never;
+    for (const DeviceRange& range : kRangesOfFour) {
+      if (range.first != device) continue;
+      for (std::size_t to = from + 1; to <= line.size(); ++to) {
+        const std::optional<StageCost> cost = line.stage(from, to, range.count, in_flight[position], bytes);
+        if (cost) least = std::min(least, std::max(cost->step_seconds(schedule.shape.microbatches), best(position + 1, to, device + range.count)));
+      }
+    }
+    return least;
+  };
+  return best(0, 0, 0);
+}
+
+TEST(StageLine, ChoosesTheDevicesOfEachStageSoThatTheLongestIsShortest) {
+  std::mt19937 random(7);
+  int fitting = 0, unfit = 0;
+  for (int i = 0; i < 60; ++i) {
+    const DrawnLine drawn = draw(random, 7);
+    const StageLine line = line_on_four(drawn, 6);
+    const PipelineSchedule schedule = alternating(3, 6);
+    const double bytes = static_cast<double>(std::uniform_int_distribution(12, 70)(random));
+    const double least = least_longest_freely(line, schedule, bytes);
+    const std::optional<LineShape> shape = line.cut_freely(schedule, kRangesOfFour, 4, bytes, std::numeric_limits<double>::infinity());
+    ASSERT_EQ(shape.has_value(), std::isfinite(least)) << i;
+    ++(shape ? fitting : unfit);
+    if (!shape) continue;
+    const std::optional<LineCut> cut = line.estimate(schedule, *shape, bytes, 0);
+    ASSERT_TRUE(cut) << i;
+    double longest = 0;
+    std::int64_t devices = 0;
+    for (std::size_t position = 0; position < 3; ++position) {
+      longest = std::max(longest, cut->stages[position].step_seconds(6));
+      devices += shape->devices[position];
+    }
+    EXPECT_EQ(devices, 4);
+    EXPECT_EQ(shape->ends.back(), line.size());
+    EXPECT_NEAR(longest, least, 1e-5 * least) << i;
+    EXPECT_FALSE(line.cut_freely(schedule, kRangesOfFour, 4, bytes, 0.999 * least)) << i;
+  }
+  EXPECT_GT(fitting, 20);
+  EXPECT_GT(unfit, 5);
+}
+
 // Between two ways that fit and do not, part of the stage goes the faster one, up to the last byte.
 TEST(StageLine, MixesWaysWhereMemoryBinds) {
   DrawnLine drawn;
@@ -112,14 +174,14 @@ TEST(StageLine, MixesWaysWhereMemoryBinds) {
   small.forward_seconds = 2, small.saved_bytes = 4;
   drawn.ways = {{fast}, {small}};
   const StageLine line = line_of(drawn, 1);
-  const std::optional<StageCost> cost = line.stage(0, 4, 2, 56);  // 80 bytes the one way, 32 the other
+  const std::optional<StageCost> cost = line.stage(0, 4, 1, 2, 56);  // 80 bytes the one way, 32 the other
   ASSERT_TRUE(cost);
   EXPECT_DOUBLE_EQ(cost->part, 0.5);
   EXPECT_DOUBLE_EQ(cost->forward_seconds, 6);
   EXPECT_DOUBLE_EQ(cost->bytes, 56);
   EXPECT_DOUBLE_EQ(cost->price, 4.0 / 48);
-  EXPECT_FALSE(line.stage(0, 4, 2, 31));
-  EXPECT_DOUBLE_EQ(line.stage(0, 4, 2, 80)->forward_seconds, 4);
+  EXPECT_FALSE(line.stage(0, 4, 1, 2, 31));
+  EXPECT_DOUBLE_EQ(line.stage(0, 4, 1, 2, 80)->forward_seconds, 4);
 }
 
 TEST(StageLine, WaitsForCommunicationThatTakesLonger) {
@@ -130,7 +192,7 @@ TEST(StageLine, WaitsForCommunicationThatTakesLonger) {
   cost.forward_seconds = 1, cost.input_gradient_seconds = 1, cost.weight_gradient_seconds = 1, cost.update_seconds = 1;
   cost.forward_beside_seconds = 3, cost.backward_beside_seconds = 5, cost.last_beside_seconds = 9;
   drawn.ways = {{cost}};
-  const std::optional<StageCost> stage = line_of(drawn, 2).stage(0, 1, 1, 100);
+  const std::optional<StageCost> stage = line_of(drawn, 2).stage(0, 1, 1, 1, 100);
   ASSERT_TRUE(stage);
   EXPECT_DOUBLE_EQ(stage->forward_seconds, 3);
   EXPECT_DOUBLE_EQ(stage->backward_seconds(), 5);

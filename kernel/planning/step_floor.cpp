@@ -19,19 +19,32 @@ bool has_parts(const PipelineSchedule& schedule) {
 
 constexpr int kHalvings = 60;  // of the range in which the longest path is looked for
 
-// Whether the order can be cut into so many positions whose paths take at most so long. Each position takes as many ops as it can: what is left for the others can only become less.
-bool can_be_cut(const std::vector<LeastComputing>& computing, std::uint32_t positions, double microbatches, bool parts, double longest) {
+// By position of a schedule.
+using Computing = std::span<const std::vector<LeastComputing>* const>;
+
+// By node what it counts at the positions behind its own, wherever that is.
+std::vector<double> passing_seconds(Computing computing, bool parts) {
+  std::vector<double> passing(computing.front()->size(), std::numeric_limits<double>::infinity());
+  for (const std::vector<LeastComputing>* each : computing) {
+    for (std::size_t id = 0; id < passing.size(); ++id) passing[id] = std::min(passing[id], parts ? (*each)[id].forward_seconds : (*each)[id].whole_seconds);
+  }
+  return passing;
+}
+
+// Whether the order can be cut into these positions so that their paths take at most so long. Each position takes as many ops as it can: what is left for the others can only become less.
+bool can_be_cut(Computing computing, std::span<const double> passing, double microbatches, double longest) {
   double before = 0, own = 0, with_own = 0;  // before the position, of the position, and what counts at those behind it
-  std::uint32_t used = 1;
-  for (const LeastComputing& node : computing) {
-    if (before + microbatches * (own + node.whole_seconds) > longest) {
-      if (++used > positions) return false;
+  std::size_t position = 0, id = 0;
+  while (id < passing.size()) {
+    const double seconds = (*computing[position])[id].whole_seconds;
+    if (before + microbatches * (own + seconds) > longest) {
+      if (++position == computing.size()) return false;
       before += std::exchange(with_own, 0);
       own = 0;
-      if (before + microbatches * node.whole_seconds > longest) return false;
+      continue;
     }
-    own += node.whole_seconds;
-    with_own += parts ? node.forward_seconds : node.whole_seconds;
+    own += seconds;
+    with_own += passing[id++];
   }
   return true;
 }
@@ -79,12 +92,18 @@ double least_step_seconds(const std::vector<LeastComputing>& computing, std::int
 }
 
 double least_step_seconds(const std::vector<LeastComputing>& computing, const PipelineSchedule& schedule) {
-  const double microbatches = schedule.shape.microbatches, whole = least_step_seconds(computing, 1);
-  const bool parts = has_parts(schedule);
-  double least = microbatches * whole / schedule.shape.stages, most = microbatches * whole;
+  const std::vector<const std::vector<LeastComputing>*> each(schedule.shape.positions(), &computing);
+  return std::max(static_cast<double>(schedule.shape.microbatches) * least_step_seconds(computing, 1) / schedule.shape.stages, least_step_seconds(each, schedule));
+}
+
+double least_step_seconds(Computing computing, const PipelineSchedule& schedule) {
+  const double microbatches = schedule.shape.microbatches;
+  const std::vector<double> passing = passing_seconds(computing, has_parts(schedule));
+  double least = 0, most = 0;
+  for (const std::vector<LeastComputing>* each : computing) most = std::max(most, microbatches * least_step_seconds(*each, 1));
   for (int i = 0; i < kHalvings; ++i) {
     const double middle = least + (most - least) / 2;
-    (can_be_cut(computing, schedule.shape.positions(), microbatches, parts, middle) ? most : least) = middle;
+    (can_be_cut(computing, passing, microbatches, middle) ? most : least) = middle;
   }
   return least;
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,5 +42,7 @@ Result<std::vector<LeastComputing>> least_computing(const PlanningContext& conte
 // cut. The floor is the least number for which cuts can be found so that no position's path is longer; an op is never cut.
 double least_step_seconds(const std::vector<LeastComputing>& computing, std::int64_t microbatches);
 double least_step_seconds(const std::vector<LeastComputing>& computing, const PipelineSchedule& schedule);
+// Where stages have unlike devices: by position of the schedule, of the devices there.
+double least_step_seconds(std::span<const std::vector<LeastComputing>* const> computing, const PipelineSchedule& schedule);
 
 }  // namespace meshwright

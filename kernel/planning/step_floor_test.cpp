@@ -73,6 +73,39 @@ TEST(StepFloor, KnowsThatAnOpIsNotCut) {
   EXPECT_NEAR(least_step_seconds(computing, loop({4, 1, 8}, true)), 2 + 8 * 300, 1e-6);
 }
 
+// Where each position has devices of its own, which may be quick at one op and slow at another.
+TEST(StepFloor, NoCutIsBelowWhereStagesHaveUnlikeDevices) {
+  std::mt19937 random(11);
+  for (const ScheduleShape& shape : {ScheduleShape{2, 1, 4}, ScheduleShape{3, 1, 2}, ScheduleShape{4, 1, 8}}) {
+    for (const bool parts : {false, true}) {
+      const PipelineSchedule schedule = loop(shape, parts);
+      for (int draw = 0; draw < 200; ++draw) {
+        std::vector<std::vector<LeastComputing>> computing(shape.positions());
+        std::vector<PositionTicks> ticks(shape.positions());
+        std::vector<std::uint32_t> position_of(9);  // ascending
+        for (std::uint32_t& position : position_of) position = static_cast<std::uint32_t>(random() % shape.positions());
+        std::ranges::sort(position_of);
+        for (const std::uint32_t chosen : position_of) {
+          for (std::uint32_t position = 0; position < shape.positions(); ++position) {
+            const Ticks forward = 1 + random() % 1000, input = random() % 1000, weight = random() % 2000;
+            computing[position].push_back({static_cast<double>(forward), static_cast<double>(forward + input + weight)});
+            if (position != chosen) continue;
+            PositionTicks& here = ticks[position];
+            here.forward += forward;
+            here.backward += input + weight;
+            here.input_gradient += input;
+            here.weight_gradient += weight;
+          }
+        }
+        std::vector<const std::vector<LeastComputing>*> by_position;
+        for (const std::vector<LeastComputing>& each : computing) by_position.push_back(&each);
+        const auto makespan = static_cast<double>(timeline(schedule, ticks).value().makespan);
+        ASSERT_LE(least_step_seconds(by_position, schedule), makespan * (1 + 1e-12)) << shape.stages << " " << shape.microbatches << " " << parts;
+      }
+    }
+  }
+}
+
 TEST(StepFloor, OneStageDoesAllOfIt) {
   const std::vector<LeastComputing> computing = {{1, 3}, {2, 5}};
   EXPECT_DOUBLE_EQ(least_step_seconds(computing, 4), 32);

@@ -145,7 +145,7 @@ TEST_F(StageGridCommand, AJointPlanComputesWhatOneDeviceComputesAndSaysWhy) {
   EXPECT_EQ(real(*search.find("chosen"), "step_seconds"), real(planned, "step_seconds"));
   EXPECT_LE(real(search, "step_lower_bound_seconds"), real(planned, "step_seconds"));
   const Json::Array& best = list(search, "by_stages");
-  ASSERT_EQ(best.size(), 3U);
+  ASSERT_EQ(best.size(), 4U);  // 3 have unlike numbers of devices
   for (const Json& row : best) EXPECT_GT(real(row, "estimated_step_seconds"), 0);
   for (const Json& trial : list(search, "combinations")) {
     if (std::get<std::string>(trial.find("state")->value()) == "planned") { EXPECT_LE(real(trial, "step_lower_bound_seconds"), real(trial, "step_seconds")); }

@@ -14,15 +14,16 @@ namespace meshwright::host {
 
 namespace {
 
+constexpr std::int64_t kMostUnlikeStages = 16;
 constexpr int kMostCuts = 3;               // of each choice
 constexpr double kWorthAnotherCut = 0.01;  // of a large model's step is lost, since some devices have more to do than others
 
-// How many choices are planned, the most promising first, and by how much an estimate may be too long.
+// How many choices are planned, the most promising first; behind them those of unlike numbers of devices, which are many and alike; and by how much an estimate may be too long.
 struct PlanEffort {
-  int most = 3;
+  int most = 3, most_unlike = 1;
   double doubt = 1;
 };
-constexpr PlanEffort kOfTiny{40, 1.3}, kOfSmall{6, 1.1}, kOfLarge{3, 1};
+constexpr PlanEffort kOfTiny{40, 8, 1.3}, kOfSmall{6, 2, 1.1}, kOfLarge{3, 1, 1};
 constexpr double kNear = 1.03;  // over the best step: so near a large model's choice of another number of stages is planned too
 constexpr std::size_t kMostTinyOps = 400;  // what stands at the ends of so small a model is much of it, and estimates are the less exact
 
@@ -48,6 +49,7 @@ class JointPlanner {
                                      config_.train.text("batch_coupling") == "allow",
                                      sizes->stages,
                                      sizes->microbatches,
+                                     unlike_stages(*sizes),
                                      sizes->schedules,
                                      static_cast<std::uint32_t>(config_.search.integer("chunks")),
                                      [this](const StageChoice& choice) { return trials_.schedule(choice); },
@@ -65,11 +67,28 @@ class JointPlanner {
   }
 
  private:
+  // Numbers of stages that may have unlike numbers of devices: a mesh is of one number.
+  std::vector<std::int64_t> unlike_stages(const StageSizes& sizes) {
+    std::vector<std::int64_t> numbers;
+    if (!trials_.session().mesh().empty()) return numbers;
+    const std::int64_t given = config_.given.stages ? sizes.stages.front() : 0, devices = trials_.session().cluster().devices();
+    for (std::int64_t stages = 2; stages <= std::min(devices, kMostUnlikeStages); ++stages) {
+      if (given == 0 || stages == given) numbers.push_back(stages);
+    }
+    return numbers;
+  }
+
   Status plan_best(JointStages& joint) {
     const bool is_tiny = trials_.session().context().graph().nodes.size() <= kMostTinyOps;
     const PlanEffort effort = !joint.is_small() ? kOfLarge : is_tiny ? kOfTiny : kOfSmall;
-    for (int planned = 0; planned < effort.most;) {
-      StageTrial* next = most_promising(effort.doubt);
+    if (Status status = plan_promising(joint, effort.most, effort.doubt, false); !status) return status;
+    if (Status status = joint.is_small() ? Status(Done{}) : plan_near(joint); !status) return status;
+    return plan_promising(joint, effort.most_unlike, effort.doubt, true);
+  }
+
+  Status plan_promising(JointStages& joint, int most, double doubt, bool unlike) {
+    for (int planned = 0; planned < most;) {
+      StageTrial* next = most_promising(doubt, unlike);
       if (next == nullptr) break;
       const double expected = next->estimate_seconds;
       if (Status status = joint.settle(*next); !status) return status;
@@ -77,12 +96,12 @@ class JointPlanner {
       if (Status status = plan(joint, *next); !status) return status;
       if (next->state == TrialState::planned) ++planned;
     }
-    return joint.is_small() ? Status(Done{}) : plan_near(joint);
+    return Done{};
   }
 
   // Estimates of unlike numbers of stages are off by unlike parts: the most promising choice of each number of which nothing is planned.
   Status plan_near(JointStages& joint) {
-    const auto is_near = [&](const StageTrial& trial) { return trial.state == TrialState::estimated && trials_.best_seconds() && trial.estimate_seconds < kNear * *trials_.best_seconds(); };
+    const auto is_near = [&](const StageTrial& trial) { return trial.choice.devices.empty() && trial.state == TrialState::estimated && trials_.best_seconds() && trial.estimate_seconds < kNear * *trials_.best_seconds(); };
     for (const StageTrial* best : best_by_stages(search_.trials)) {
       StageTrial& trial = search_.trials[static_cast<std::size_t>(best - search_.trials.data())];
       if (!is_near(trial)) continue;
@@ -94,10 +113,10 @@ class JointPlanner {
   }
 
   // Of those that may be better than the best plan; null if none is.
-  StageTrial* most_promising(double doubt) {
+  StageTrial* most_promising(double doubt, bool unlike) {
     StageTrial* best = nullptr;
     for (StageTrial& trial : search_.trials) {
-      if (trial.state != TrialState::estimated || (trials_.best_seconds() && trial.estimate_seconds >= doubt * *trials_.best_seconds())) continue;
+      if (trial.choice.devices.empty() == unlike || trial.state != TrialState::estimated || (trials_.best_seconds() && trial.estimate_seconds >= doubt * *trials_.best_seconds())) continue;
       if (best == nullptr || trial.estimate_seconds < best->estimate_seconds) best = &trial;
     }
     return best;

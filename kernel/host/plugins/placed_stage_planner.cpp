@@ -42,12 +42,6 @@ void set_usual_parallelism(Config& search) {
   if (search.text("zero") == "free") search.set("zero", std::string("0"));
 }
 
-std::string stage_devices_text(const std::vector<std::int64_t>& devices) {
-  std::string text;
-  for (const std::int64_t count : devices) text += (text.empty() ? "" : ",") + std::to_string(count);
-  return text;
-}
-
 std::string replicas_text(const PlacementAnswer& answer) {
   std::string text;
   for (const PlacementStage& stage : answer.stages) text += (text.empty() ? "" : ", ") + std::to_string(stage.replicas);
@@ -175,8 +169,8 @@ class PlacedPlanner {
       refuse(choice, reason);
       return Done{};
     }
+    choice.devices = wish.devices;
     tried_.push_back({choice, wish, samples});
-    trials_.session().search().set("stage_devices", stage_devices_text(wish.devices));
     StageTrial& trial = add(choice);
     notes_.back() = note_of(solved, samples, choice.microbatches);
     bool given = false;
@@ -191,7 +185,7 @@ class PlacedPlanner {
     if (given_microbatches_ > 0 && choice.microbatches != given_microbatches_) {
       return "its stages make " + samples_text(samples) + " into " + std::to_string(choice.microbatches) + " microbatches, and the configuration gives " + std::to_string(given_microbatches_);
     }
-    const auto same = std::ranges::find_if(tried_, [&](const Tried& one) { return one.choice == choice && one.wish == wish; });
+    const auto same = std::ranges::find_if(tried_, [&](const Tried& one) { return one.choice.schedule == choice.schedule && one.choice.microbatches == choice.microbatches && one.wish == wish; });
     if (same != tried_.end()) return "the same stages as of " + samples_text(same->samples);
     if (const Result<StageDevices> devices = StageDevices::make(trials_.session().cluster(), wish.devices); !devices) return devices.error().message;
     if (choice.stages == 1) return "";

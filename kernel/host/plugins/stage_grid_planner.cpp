@@ -119,6 +119,7 @@ class GridPlanner {
   void say_what_is_left_out() {
     std::vector<std::string>& said = search_.left_out;
     for (std::string& each : left_out_by(config_, sizes_)) said.push_back(std::move(each));
+    said.emplace_back("numbers of stages that do not divide the devices, and stages of unlike numbers of devices");
     if (config_.search.integer("chunks") == 0) said.emplace_back("other numbers of chunks than what a schedule usually has");
     said.emplace_back("cuts beyond those that balance the stages by what they take, and moves of a module out of the slowest stage");
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "files/count_limits.h"
+#include "stage_devices.h"
 #include "stopwatch.h"
 
 namespace meshwright::host {
@@ -61,11 +62,10 @@ Result<StageSizes> read_stage_sizes(PluginHost& host, PlanningSession& session) 
 std::vector<std::string> left_out_by(const HostConfig& config, const StageSizes& sizes) {
   std::vector<std::string> said;
   if (config.given.stages) said.push_back("other numbers of stages than " + std::to_string(sizes.stages.front()) + ", which the configuration gives");
-  else said.emplace_back("numbers of stages that do not divide the devices, and devices left idle");
+  else said.emplace_back("devices left idle");
   if (config.given.schedule) said.push_back("other schedules than " + sizes.schedules.front() + ", which the configuration gives");
   if (!config.free_microbatches) said.push_back("other numbers of microbatches than " + std::to_string(sizes.microbatches.front()) + ", which the configuration gives");
   if (const std::int64_t chunks = config.search.integer("chunks"); chunks > 0) said.push_back("other numbers of chunks than " + std::to_string(chunks) + ", which the configuration gives");
-  said.emplace_back("stages of unlike numbers of devices");
   return said;
 }
 
@@ -76,6 +76,7 @@ void StageTrials::set(const StageChoice& choice) {
   search.set("stages", std::int64_t{choice.stages});
   search.set("chunks", choice.stages == 1 ? std::int64_t{0} : choice.chunks > 0 ? std::int64_t{choice.chunks} : config_.search.integer("chunks"));
   if (!choice.schedule.empty()) search.set("schedule", choice.schedule);
+  search.set("stage_devices", choice.devices.empty() ? config_.search.text("stage_devices") : stage_devices_text(choice.devices));
 }
 
 Result<PipelineSchedule> StageTrials::schedule(const StageChoice& choice) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "report/text_table.h"
+#include "stage_devices.h"
 #include "units.h"
 
 namespace meshwright::host {
@@ -42,6 +43,11 @@ double least_floor_of(const StageSearch& search, std::uint32_t stages) {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
+std::string stages_text(const StageChoice& choice) {
+  if (choice.stages == 0) return "none";
+  return std::to_string(choice.stages) + (choice.devices.empty() ? "" : " of " + stage_devices_text(choice.devices));
+}
+
 std::string schedule_text(const StageChoice& choice) {
   if (choice.schedule.empty()) return "-";
   return choice.schedule + (choice.chunks > 0 ? ", " + std::to_string(choice.chunks) + " chunks" : "");
@@ -61,7 +67,7 @@ std::string table_of_stages(const StageSearch& search) {
     const bool planned = best->state == TrialState::planned;
     const double floor = least_floor_of(search, best->choice.stages);
     const TrialCounts counts = count_trials(search, best->choice.stages);
-    rows.push_back({best->choice.stages == 0 ? "none" : std::to_string(best->choice.stages) + (best == chosen ? " *" : ""), schedule_text(best->choice), std::to_string(best->choice.microbatches),
+    rows.push_back({stages_text(best->choice) + (best == chosen ? " *" : ""), schedule_text(best->choice), std::to_string(best->choice.microbatches),
                     step_text(*best), planned && best->choice.stages > 1 ? percent(best->bubble) : "",
                     std::isfinite(floor) && floor > 0 ? milliseconds(floor) : "", planned ? size_text(best->peak_bytes) : "", std::to_string(counts.planned), std::to_string(counts.unfit),
                     std::to_string(estimates ? counts.estimated : counts.skipped), std::to_string(counts.refused)});
@@ -73,6 +79,7 @@ Json trial_json(const StageTrial& trial) {
   Json json;
   json.add("stages", trial.choice.stages).add("schedule", trial.choice.schedule.empty() ? Json(nullptr) : Json(trial.choice.schedule)).add("microbatches", trial.choice.microbatches);
   if (trial.choice.chunks > 0) json.add("chunks", trial.choice.chunks);
+  if (!trial.choice.devices.empty()) json.add("stage_devices", Json::Array(trial.choice.devices.begin(), trial.choice.devices.end()));
   json.add("state", name(trial.state));
   if (trial.estimate_seconds > 0) json.add("estimated_step_seconds", trial.estimate_seconds);
   if (trial.state == TrialState::planned) json.add("step_seconds", trial.step_seconds).add("bubble", trial.bubble).add("peak_bytes", trial.peak_bytes);
