@@ -170,6 +170,34 @@ TEST_F(StageGridCommand, AJointPlanIsNoSlowerThanAnyCutOfTheBlocks) {
   EXPECT_EQ(cuts, 9);
 }
 
+// Three stages of eight devices have unlike numbers of them: wherever the model's blocks are cut, and whichever devices each stage has, no plan takes less; and the plan computes what one device computes.
+TEST_F(StageGridCommand, AJointPlanChoosesTheDevicesOfEachStage) {
+  const std::string model = "plan " SOURCE_FOLDER "/tests/models/gpt2_deep_tiny.pt2 --cluster " TEST_FOLDER "/slow8_far.toml --set search.step_rounds=0 --set search.sure=false --set 'search.schedule=\"one_f_one_b\"' "
+                            "--set train.microbatches=4 --format json ";
+  const std::string file = path("plan.json");
+  const Json planned = json_of(run_program(model + "--set 'search.inter=\"joint\"' --set search.stages=3 -o " + file));
+  const Json& search = *planned.find("stage_search");
+  const Json& chosen = *search.find("chosen");
+  ASSERT_EQ(list(chosen, "stage_devices").size(), 3U);
+  EXPECT_GT(real(chosen, "step_lower_bound_seconds"), 0);
+  EXPECT_LE(real(chosen, "step_lower_bound_seconds"), real(planned, "step_seconds"));
+  EXPECT_THAT(read(file), HasSubstr(" devices by one_f_one_b, 4 microbatches, chosen by a joint search"));
+  verify_and_simulate(file, planned, 8);
+  const auto in_stage = [](int block, int stage) { return "--set 'pins.\"inner.transformer.h." + std::to_string(block) + "\"=\"stage " + std::to_string(stage) + "\"' "; };
+  int cuts = 0;
+  for (int first = 1; first < 4; ++first) {
+    for (int second = first + 1; second < 5; ++second) {
+      for (const char* devices : {"4,2,2", "2,4,2", "2,2,4"}) {
+        const std::string pins = in_stage(first - 1, 0) + in_stage(first, 1) + in_stage(second - 1, 1) + in_stage(second, 2);
+        const Json other = json_of(run_program(model + pins + "--set 'search.stage_devices=\"" + devices + "\"'"));
+        ++cuts;
+        EXPECT_GE(real(other, "step_seconds"), real(planned, "step_seconds")) << first << " " << second << " " << devices;
+      }
+    }
+  }
+  EXPECT_EQ(cuts, 18);
+}
+
 // With less memory than the fastest plan holds it is another one, which fits and runs ops again.
 TEST_F(StageGridCommand, AJointPlanFitsTheBudget) {
   const Json free = json_of(run_program(joint("--format json")));
