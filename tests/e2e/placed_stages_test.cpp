@@ -129,6 +129,7 @@ TEST_F(PlacedStages, RefuseByName) {
   EXPECT_THAT(refusal(small(inter("piper") + "--set search.stages=2")), HasSubstr("\"stages\" in [search] is what inter = \"piper\" in [search] decides"));
   EXPECT_THAT(refusal(small(inter("piper") + "--mesh 4")), HasSubstr("the mesh of each stage is what inter = \"piper\" in [search] decides"));
   EXPECT_THAT(refusal(small(inter("piper") + "--set search.batch_axes=0")), HasSubstr("\"batch_axes\" in [search] is what"));
+  EXPECT_THAT(refusal(small(inter("piper") + "--set search.expert_axes=0")), HasSubstr("\"expert_axes\" in [search] is what"));
   EXPECT_THAT(refusal(small(inter("piper") + "--set 'pins.\"inner.transformer.h.1\"=\"stage 1\"'")), HasSubstr("the stage of a module is what"));
   EXPECT_THAT(refusal(small(inter("piper") + "--top 2")), HasSubstr("inter = \"piper\" in [search] chooses their number"));
   EXPECT_THAT(refusal(small(inter("pipedream") + "--set 'search.schedule=\"interleaved\"'")), AllOf(HasSubstr("none of its stages can be planned:\n  "), HasSubstr("which cuts each stage into 2 chunks")));

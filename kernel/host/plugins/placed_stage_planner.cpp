@@ -28,6 +28,7 @@ Status check_left_to_solver(const HostConfig& config, const std::string& inter) 
   const std::array said = {std::pair(config.given.stages, std::string("\"stages\" in [search]")), std::pair(!config.cluster.text("mesh").empty(), std::string("the mesh of each stage")),
                            std::pair(config.search.text("batch_axes") != "none", std::string("\"batch_axes\" in [search]")),
                            std::pair(config.search.text("context_axes") != "none", std::string("\"context_axes\" in [search]")),
+                           std::pair(config.search.text("expert_axes") != "none", std::string("\"expert_axes\" in [search]")),
                            std::pair(config.search.integer("chunks") > 1, std::string("\"chunks\" in [search]")),
                            std::pair(pin != config.pins.end(), pin == config.pins.end() ? std::string() : pin->where + ": the stage of a module")};
   for (const auto& [is_said, what] : said) {
