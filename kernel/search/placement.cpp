@@ -150,6 +150,47 @@ Status check_problem(const LayerProblem& problem) {
   return check_positive({{"bytes_per_second", problem.bytes_per_second}});
 }
 
+Status check_way(const StepProblem& problem, const StepWay& way) {
+  const std::string where = "way '" + way.name + "' on " + std::to_string(way.devices) + " devices";
+  if (Status status = check_devices(where + ": devices", way.devices, 1); !status) return status;
+  if (way.nodes.size() != problem.nodes.size()) return bad_input(where + ": it must have what each of the " + std::to_string(problem.nodes.size()) + " nodes takes");
+  for (std::size_t i = 0; i < way.nodes.size(); ++i) {
+    const StepCost& cost = way.nodes[i];
+    Status status = check_numbers(where + ", node '" + problem.nodes[i].name + "'", {{"forward_seconds", cost.forward_seconds},
+                                                                                     {"backward_seconds", cost.backward_seconds},
+                                                                                     {"once_seconds", cost.once_seconds},
+                                                                                     {"resident_bytes", cost.resident_bytes},
+                                                                                     {"saved_bytes", cost.saved_bytes},
+                                                                                     {"passing_bytes", cost.passing_bytes}});
+    if (!status) return status;
+  }
+  return Done{};
+}
+
+Status check_problem(const StepProblem& problem) {
+  for (const StepNode& node : problem.nodes) {
+    if (Status status = check_numbers("node '" + node.name + "'", {{"crossing_seconds", node.crossing_seconds}}); !status) return status;
+  }
+  if (problem.ways.empty()) return bad_input("there are no ways to run a stage");
+  for (const StepWay& way : problem.ways) {
+    if (Status status = check_way(problem, way); !status) return status;
+  }
+  for (const std::uint32_t group : problem.groups) {
+    if (Status status = check_devices("each of groups", group, 1); !status) return status;
+  }
+  if (Status status = check_devices("devices", problem.devices, 1); !status) return status;
+  if (Status status = check_devices("microbatches", problem.microbatches, 1); !status) return status;
+  return check_numbers("the problem", {{"device_bytes", problem.device_bytes}});
+}
+
+template <class Problem>
+std::span<const PlacementEdge> edges_of_problem(const Problem& problem) {
+  return problem.edges;
+}
+
+// A line's edges need no check.
+std::span<const PlacementEdge> edges_of_problem(const StepProblem&) { return {}; }
+
 Status check_answer(const PlacementProblem& problem, PlacementAnswer& answer) {
   if (answer.status == SolveStatus::infeasible) {
     if (!answer.stages.empty()) return plugin_failed("the inter solver says 'infeasible' and gives stages");
@@ -172,6 +213,7 @@ Status check_answer(const PlacementProblem& problem, PlacementAnswer& answer) {
 InterSolver::~InterSolver() = default;
 
 std::string_view name(const PlacementProblem& problem) {
+  if (const auto* step = std::get_if<StepProblem>(&problem)) return step->objective == StepObjective::alpa ? "alpa" : "dapple";
   constexpr std::string_view kNames[] = {"max_load", "pipedream", "piper"};
   return kNames[problem.index()];
 }
@@ -179,7 +221,7 @@ std::string_view name(const PlacementProblem& problem) {
 Status validate(const PlacementProblem& problem) {
   return std::visit(
       [](const auto& one) -> Status {
-        if (Status status = check_graph(one.nodes.size(), one.edges); !status) return status;
+        if (Status status = check_graph(one.nodes.size(), edges_of_problem(one)); !status) return status;
         return check_problem(one);
       },
       problem);
