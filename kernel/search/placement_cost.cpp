@@ -295,6 +295,50 @@ Result<PlacementCost> step_cost(const StepProblem& problem, std::span<const Plac
   return cost;
 }
 
+// Stages have as many devices each, and for each node an entry of the menu for so many.
+Result<const Menu*> menu_of(const MenuProblem& problem, std::span<const PlacementStage> stages) {
+  const auto menu = std::ranges::find(problem.menus, stages.size(), &Menu::stages);
+  if (menu == problem.menus.end()) return bad_input("there is no menu of " + std::to_string(stages.size()) + " stages");
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    const PlacementStage& one = stages[stage];
+    if (std::uint64_t{one.replicas} * one.tensor != problem.devices / menu->stages) return stage_error(stage, "it must have " + std::to_string(problem.devices / menu->stages) + " devices");
+    if (!std::ranges::is_sorted(one.nodes)) return stage_error(stage, "its nodes must ascend");
+    if (one.variants.size() != one.nodes.size()) return stage_error(stage, "it must have an entry of the menu for each node");
+    for (const std::uint32_t entry : one.variants) {
+      if (entry >= menu->entries.size()) return stage_error(stage, "there is no entry " + std::to_string(entry) + " in the menu");
+    }
+  }
+  return &*menu;
+}
+
+Result<PlacementCost> menu_cost(const MenuProblem& problem, std::span<const PlacementStage> stages, std::span<const std::uint32_t> stage_of) {
+  std::vector<PlacementEdge> line;
+  for (std::uint32_t node = 1; node < problem.nodes.size(); ++node) line.push_back({node - 1, node, 0});
+  if (Status status = check_order(line, stage_of); !status) return status.error();
+  const Result<const Menu*> menu = menu_of(problem, stages);
+  if (!menu) return menu.error();
+  const double microbatches = problem.microbatches;
+  PlacementCost cost;
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    const PlacementStage& here = stages[stage];
+    double seconds = stage + 1 < stages.size() ? 2 * problem.nodes[here.nodes.back()].crossing_seconds : 0, resident = 0, saved = 0, passing = 0;
+    for (std::size_t i = 0; i < here.nodes.size(); ++i) {
+      const StepCost& one = (*menu)->entries[here.variants[i]].nodes[here.nodes[i]];
+      seconds += one.forward_seconds + one.backward_seconds + one.once_seconds / microbatches;
+      if (i > 0) seconds += (*menu)->change(here.nodes[i - 1], here.variants[i - 1], here.variants[i]);
+      resident += one.resident_bytes;
+      saved += one.saved_bytes;
+      passing = std::max(passing, one.passing_bytes);
+    }
+    const double bytes = resident + std::min(static_cast<double>(stages.size() - stage), microbatches) * saved + passing;
+    if (bytes > problem.device_bytes * (1 + kRoundOff)) return stage_error(stage, "it does not fit a device's memory");
+    cost.seconds.push_back(seconds);
+    cost.bytes.push_back(bytes);
+  }
+  cost.objective = alpa_seconds(cost.seconds, microbatches);
+  return cost;
+}
+
 struct CostOf {
   std::span<const PlacementStage> stages;
   std::span<const std::uint32_t> stage_of;
@@ -303,6 +347,7 @@ struct CostOf {
   Result<PlacementCost> operator()(const ReplicaProblem& problem) const { return replica_cost(problem, stages, stage_of); }
   Result<PlacementCost> operator()(const LayerProblem& problem) const { return layer_cost(problem, stages, stage_of); }
   Result<PlacementCost> operator()(const StepProblem& problem) const { return step_cost(problem, stages, stage_of); }
+  Result<PlacementCost> operator()(const MenuProblem& problem) const { return menu_cost(problem, stages, stage_of); }
 };
 
 }  // namespace
@@ -317,7 +362,7 @@ Result<PlacementCost> evaluate(const PlacementProblem& problem, std::span<const 
   const Result<std::vector<std::uint32_t>> stage_of = stages_of_nodes(nodes, stages);
   if (!stage_of) return stage_of.error();
   Result<PlacementCost> cost = std::visit(CostOf{stages, *stage_of}, problem);
-  if (cost && !std::holds_alternative<StepProblem>(problem)) cost->objective = *std::max_element(cost->seconds.begin(), cost->seconds.end());
+  if (cost && !std::holds_alternative<StepProblem>(problem) && !std::holds_alternative<MenuProblem>(problem)) cost->objective = *std::max_element(cost->seconds.begin(), cost->seconds.end());
   return cost;
 }
 

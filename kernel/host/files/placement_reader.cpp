@@ -223,6 +223,12 @@ Error useless(std::string_view option, std::string_view why) {
   return bad_input(std::string(option) + " has no use here, since " + std::string(why) + "; leave it out");
 }
 
+// Of problems that are made of models alone.
+template <class Problem>
+Status apply(const PlacementSettings&, Problem&) {
+  return internal_error("no file has such a problem");
+}
+
 Status apply(const PlacementSettings& settings, LoadProblem& problem) {
   if (settings.bytes_per_second) return useless("--bandwidth", "the file has its transfers in seconds");
   problem.accelerators = settings.devices.value_or(problem.accelerators);

@@ -9,6 +9,7 @@
 
 #include "idle_devices.h"
 #include "meshwright/placement.h"
+#include "placed_menus.h"
 #include "placed_stages.h"
 #include "plugins/stage_trials.h"
 #include "stage_balance.h"
@@ -19,8 +20,8 @@ namespace meshwright::host {
 
 namespace {
 
-enum class PlacementKind : std::uint8_t { load, replicas, layers };
-constexpr PlacementKind kPlacementKinds[] = {PlacementKind::load, PlacementKind::replicas, PlacementKind::layers};
+enum class PlacementKind : std::uint8_t { load, replicas, layers, menus };
+constexpr PlacementKind kPlacementKinds[] = {PlacementKind::load, PlacementKind::replicas, PlacementKind::layers, PlacementKind::menus};
 
 // What the solver says is nowhere else.
 Status check_left_to_solver(const HostConfig& config, const std::string& inter) {
@@ -33,6 +34,14 @@ Status check_left_to_solver(const HostConfig& config, const std::string& inter) 
                            std::pair(pin != config.pins.end(), pin == config.pins.end() ? std::string() : pin->where + ": the stage of a module")};
   for (const auto& [is_said, what] : said) {
     if (is_said) return bad_input(what + " is what inter = \"" + inter + "\" in [search] decides; leave one of them out, or take inter = \"grid\"");
+  }
+  return Done{};
+}
+
+// What an entry of a menu says of each layer.
+Status check_left_to_menu(const HostConfig& config, const std::string& inter) {
+  for (const auto& [key, free] : {std::pair("weights", "free"), std::pair("zero", "free"), std::pair("zero_axes", "all")}) {
+    if (config.search.text(key) != free) return bad_input("\"" + std::string(key) + "\" in [search] is what inter = \"" + inter + "\" in [search] decides for each layer; leave it out");
   }
   return Done{};
 }
@@ -133,6 +142,7 @@ class PlacedPlanner {
 
   Result<PlacementProblem> problem(PlacementKind kind, const PlacedLine& line, std::int64_t samples) {
     if (kind == PlacementKind::replicas) return PlacementProblem(replica_problem(line));
+    if (kind == PlacementKind::menus) return menus(line, samples);
     PlanningSession& session = trials_.session();
     const PlanningContext context = session.context();
     const PlacedWaysRequest request{context, session.cluster(), session.solver(), session.search(), [&session](const Plan& plan, const PlanningContext& of) { return session.program(plan, of); }};
@@ -141,6 +151,16 @@ class PlacedPlanner {
     const auto bytes = static_cast<double>(session.budget_bytes());
     if (kind == PlacementKind::load) return PlacementProblem(load_problem(line, ways->front(), bytes));
     return PlacementProblem(layer_problem(line, *ways, static_cast<std::uint32_t>(samples), bytes));
+  }
+
+  Result<PlacementProblem> menus(const PlacedLine& line, std::int64_t samples) {
+    PlanningSession& session = trials_.session();
+    const PlanningContext context = session.context();
+    const PlacedWaysRequest request{context, session.cluster(), session.solver(), session.search(), [&session](const Plan& plan, const PlanningContext& of) { return session.program(plan, of); }};
+    Result<std::vector<MeasuredMenu>> measured = measured_menus(request, line.units);
+    if (!measured) return measured.error();
+    menus_ = std::move(*measured);
+    return PlacementProblem(menu_problem(line, menus_, static_cast<std::uint32_t>(samples), static_cast<double>(session.budget_bytes())));
   }
 
   // Which kind the solver knows is found out once.
@@ -153,11 +173,12 @@ class PlacedPlanner {
       const bool is_other = !answer && answer.error().message.ends_with(other_problem("", *made).message);
       if (is_other && !kind_) continue;
       kind_ = kind;
+      if (Status status = kind == PlacementKind::menus ? check_left_to_menu(config_, inter_) : Status(Done{}); !status) return status.error();
       if (!answer) return add_context("inter solver '" + inter_ + "'", answer.error());
       const std::int64_t idle = line.devices - devices_of(*answer);
       return Solved{with_idle_devices_used(*made, std::move(*answer), line.devices), idle};
     }
-    return bad_input("inter = \"" + inter_ + "\" in [search]: that solver knows none of the problems that are made of a model: of load, of replicas, of layers (max_load, pipedream, piper)");
+    return bad_input("inter = \"" + inter_ + "\" in [search]: that solver knows none of the problems that are made of a model: of load, of replicas, of layers, of menus (max_load, pipedream, piper, galvatron)");
   }
 
   Status try_answer(const PlacedLine& line, const Solved& solved, std::int64_t samples) {
@@ -171,7 +192,7 @@ class PlacedPlanner {
       return Done{};
     }
     choice.microbatches = *microbatches;
-    StageCutWish wish = placed_wish(line.units, answer);
+    StageCutWish wish = kind_ == PlacementKind::menus ? menu_wish(trials_.session().context().graph(), line.units, menus_, answer, trials_.session().search(), config_.pins) : placed_wish(line.units, answer);
     if (const std::string reason = why_unplannable(choice, wish, samples); !reason.empty()) {
       refuse(choice, reason);
       return Done{};
@@ -209,7 +230,8 @@ class PlacedPlanner {
     const PlacementAnswer& answer = solved.answer;
     char seconds[32];
     std::snprintf(seconds, sizeof seconds, "%.4g", answer.objective);
-    std::string note = "Stages by " + inter_ + ": " + std::string(name(answer.status)) + " for its own problem (" + answer.method + "), " + seconds + " s for each of " + samples_text(samples);
+    std::string note = "Stages by " + inter_ + ": " + std::string(name(answer.status)) + " for its own problem (" + answer.method + "), " + seconds + " s ";
+    note += kind_ == PlacementKind::menus ? "for a step; layouts: " + layouts_text(menus_, answer) : "for each of " + samples_text(samples);
     if (samples > microbatches) note += ", of which a microbatch is " + std::to_string(samples / microbatches);
     if (solved.idle > 0) note += "; it leaves " + std::to_string(solved.idle) + " devices idle, for which stages were cut in two as far as that takes no longer by that problem";
     return note + ". That says nothing of what other stages would take by this clock.";
@@ -264,6 +286,7 @@ class PlacedPlanner {
   const InterSolver& solver_;
   std::optional<PlacementKind> kind_;
   std::int64_t given_microbatches_ = 0;  // 0: any number
+  std::vector<MeasuredMenu> menus_;  // of the last number of samples, where the solver knows menus
   std::size_t units_ = 0;
   std::vector<Tried> tried_;
   std::vector<std::string> notes_;  // by trial

@@ -9,10 +9,12 @@
 //                   replicated and split by tensor parallelism, and each layer chooses how it runs.
 //   StepProblem     Zheng et al. 2022, "Alpa" (§5.2), and Fan et al. 2021, "DAPPLE" (§4.1): how a stage runs is a choice
 //                   among ways on some number of devices, and the objective is a whole step, which fills and drains.
+//   MenuProblem     Miao et al. 2022, "Galvatron" (§3): stages have as many devices each, and each layer chooses from a
+//                   menu how it runs there; the objective is a whole step too.
 //
 // In all of them stages come in the order in which data passes through them, each node is in one stage, and no edge
 // leads from a later stage to an earlier one. Seconds are of one sample (a microbatch), and the objective is seconds
-// between two samples once the pipeline is full, of a StepProblem those of a step: less is better.
+// between two samples once the pipeline is full, of a StepProblem and a MenuProblem those of a step: less is better.
 #pragma once
 
 #include <cstdint>
@@ -156,21 +158,50 @@ struct StepProblem {
   double device_bytes = 0;
 };
 
+// How a node can run on the devices of a stage, whatever its neighbours do.
+struct MenuEntry {
+  std::string name;  // "dp 2 x tp 4"
+  std::vector<StepCost> nodes;  // by node
+};
+
+// What nodes choose from where there are so many stages.
+struct Menu {
+  std::uint32_t stages = 1;
+  std::vector<MenuEntry> entries;
+  // [(node * entries + from) * entries + to]: seconds of a microbatch to bring what crosses behind a node, and its gradient,
+  // from what an entry of the node makes to what one of the next node takes, where both are in one stage.
+  std::vector<double> change_seconds;
+
+  [[nodiscard]] double change(std::size_t node, std::size_t from, std::size_t to) const { return change_seconds[(node * entries.size() + from) * entries.size() + to]; }
+};
+
+// Nodes are a line, and each stage has devices / stages of the devices. A stage takes t, the sum of its nodes' F + B + R / M,
+// of the changes between them, and of the crossing_seconds of its last node, twice, where another stage follows; a step of M
+// microbatches takes Σ t + (M - 1) max t. On each device a stage needs Σ resident + y Σ saved + the largest passing bytes, y
+// being the stages from it on, but at most M.
+struct MenuProblem {
+  std::vector<StepNode> nodes;
+  std::vector<Menu> menus;  // of unlike numbers of stages
+  std::uint32_t devices = 0;
+  std::uint32_t microbatches = 0;  // M
+  double device_bytes = 0;
+};
+
 inline constexpr double kPivotTie = 1e-9;  // relative: two stages that take as long but for that are as long for DAPPLE's rule
 
 // Whether `devices` from `first` on are a stage's, by a StepProblem's groups.
 MESHWRIGHT_API bool are_together(std::span<const std::uint32_t> groups, std::uint32_t first, std::uint32_t devices);
 
-using PlacementProblem = std::variant<LoadProblem, ReplicaProblem, LayerProblem, StepProblem>;
+using PlacementProblem = std::variant<LoadProblem, ReplicaProblem, LayerProblem, StepProblem, MenuProblem>;
 
-// "max_load", "pipedream", "piper", "alpa", "dapple": also the id of the solver for it.
+// "max_load", "pipedream", "piper", "alpa", "dapple", "galvatron": also the id of the solver for it.
 MESHWRIGHT_API std::string_view name(const PlacementProblem& problem);
 
 inline constexpr std::uint32_t kMostPlacementDevices = 1U << 16;  // of any problem; more is a mistake
 inline constexpr std::size_t kMostPlacementNodes = std::size_t{1} << 14;
 
 // There are nodes, edges join two different ones of them, no number is negative or not finite, what divides is above
-// 0, no edge is part of a cycle, and ways have costs of each node. Error: bad_input with the node, the edge or the way.
+// 0, no edge is part of a cycle, and ways and menus have costs of each node. Error: bad_input with the node, the edge or the way.
 MESHWRIGHT_API Status validate(const PlacementProblem& problem);
 
 struct PlacementStage {
@@ -178,13 +209,13 @@ struct PlacementStage {
   bool host = false;                 // of a LoadProblem
   std::uint32_t replicas = 1;        // d
   std::uint32_t tensor = 1;          // t; of a LayerProblem, so that the stage has d * t devices
-  std::vector<std::uint32_t> variants;  // of a LayerProblem: for each of `nodes` the place in its variants for t
-  std::uint32_t way = 0;  // of a StepProblem: which of its ways, whose devices are d * t
+  std::vector<std::uint32_t> variants;  // for each of `nodes`, of a LayerProblem the place in its variants for t, of a MenuProblem in the menu's entries
+  std::uint32_t way = 0;  // of a StepProblem: which of its ways, whose devices are d * t. Those of a MenuProblem are d * t too
 };
 
 struct PlacementCost {
-  double objective = 0;         // the largest of `seconds`; of a StepProblem those of a step
-  std::vector<double> seconds;  // of each stage, per sample; of a StepProblem with its part of what comes once a step
+  double objective = 0;         // the largest of `seconds`; of a StepProblem and a MenuProblem those of a step
+  std::vector<double> seconds;  // of each stage, per sample; of these with its part of what comes once a step
   std::vector<double> bytes;    // of each stage, on each of its devices; 0 where the problem has no memory
 };
 
