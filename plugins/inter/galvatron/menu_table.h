@@ -1,5 +1,6 @@
 // What the stages of a MenuProblem take at least, whose nodes choose entries of a menu: C(L, E) = min C(L − 1, E − O(L, S)) + c(L, S) + R(L, S', S) (the paper's equation 1), with labels in place of a memory E in parts.
-// A label is a choice of entries of the first nodes: no other one that ends with the same entry is better in seconds, bytes and passing bytes.
+// A label is a choice of entries of the first nodes: no other one that ends with the same entry is better in seconds, bytes and passing bytes. Where the fastest entries of a stage fit they are the best, and no other
+// labels are looked at.
 #pragma once
 
 #include <cstddef>
@@ -29,18 +30,23 @@ class MenuTable {
     std::uint32_t before = 0;  // of the node before
   };
 
+  using Labels = std::vector<std::vector<Label>>;  // by node from `first` on
+
   [[nodiscard]] Label with(std::uint32_t node, std::uint32_t entry, Label before) const;
-  void add(std::vector<Label>& labels, const Label& label) const;
-  void grow(std::uint32_t node);
+  [[nodiscard]] bool fits(const Label& label) const { return label.bytes + label.passing <= device_bytes_; }
+  void grow(std::uint32_t node, bool by_seconds, Labels& labels);
   void keep_best(std::vector<Label>& labels);
+  // The stage's fastest one that fits, by seconds alone if that one does; null: none.
+  [[nodiscard]] const Label* best(std::size_t at, const Labels*& of) const;
 
   const MenuProblem& problem_;
   const Menu& menu_;
   std::uint32_t first_;
   double in_flight_;
   double device_bytes_;
-  std::vector<std::vector<Label>> labels_;  // by node from `first` on
-  std::vector<double> seconds_;             // by node from `first` on: of the stage that ends with it
+  Labels fastest_;  // by seconds alone, whether they fit or not
+  Labels fitting_;  // empty where the fastest ones of all stages fit
+  std::vector<double> seconds_;  // by node from `first` on: of the stage that ends with it
   bool exact_ = true;
 };
 
