@@ -125,7 +125,7 @@ TEST_F(PlacedStages, WhatIsGivenStays) {
 
 TEST_F(PlacedStages, RefuseByName) {
   EXPECT_THAT(refusal(small(inter("pipedraem"))), HasSubstr("\"inter\" in [search] can't be \"pipedraem\"; did you mean \"pipedream\"?"));
-  EXPECT_THAT(refusal(small(inter("alpa") + "--set train.microbatches=2")), HasSubstr("known are \"none\", \"grid\", \"joint\", \"manual\", "));
+  EXPECT_THAT(refusal(small(inter("nobody") + "--set train.microbatches=2")), HasSubstr("known are \"none\", \"grid\", \"joint\", \"manual\", "));
   EXPECT_THAT(refusal(small(inter("piper") + "--set search.stages=2")), HasSubstr("\"stages\" in [search] is what inter = \"piper\" in [search] decides"));
   EXPECT_THAT(refusal(small(inter("piper") + "--mesh 4")), HasSubstr("the mesh of each stage is what inter = \"piper\" in [search] decides"));
   EXPECT_THAT(refusal(small(inter("piper") + "--set search.batch_axes=0")), HasSubstr("\"batch_axes\" in [search] is what"));

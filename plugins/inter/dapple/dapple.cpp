@@ -14,7 +14,7 @@ constexpr double kPaceUpwards = 1.5;  // from one guess of the longest stage to 
 constexpr double kRoundOffOfPace = 1 + 1e-8;
 constexpr std::size_t kFewLabels = 1;
 constexpr std::size_t kMoreLabels[] = {4, 32};
-constexpr double kMostLabelsMade = 4e7;
+constexpr double kMostLabelsMade = 4e7, kMostLabelsThatFit = 1e7;  // by a search; where memory counts
 constexpr std::size_t kMostPivotStates = 1'000'000;
 constexpr std::size_t kMostFlightStates = 300'000;  // where memory counts
 constexpr double kAnything = std::numeric_limits<double>::infinity();
@@ -36,7 +36,7 @@ PivotResult search_stages(const StepStages& stages, const FlightClasses* flights
   }
   for (const std::size_t most_labels : kMoreLabels) {
     const double pace = result.best->seconds / stages.problem().microbatches * kRoundOffOfPace;
-    std::optional<FoundPivot> found = search.search(pace, result.best->seconds, most_labels, kMostLabelsMade);
+    std::optional<FoundPivot> found = search.search(pace, result.best->seconds, most_labels, flights == nullptr ? kMostLabelsMade : kMostLabelsThatFit);
     result.exact = search.complete();
     if (found) result.best = std::move(found);
     if (result.exact || search.stopped()) break;
