@@ -38,7 +38,7 @@ constexpr meshwright_config_key_v1 kSearch[] = {
     {"stage_devices", "text", "", "\"\"", "how many devices each stage gets, such as 4,2,1,1: all of the cluster's; as many each if absent"},
     {"chunks", "integer", "", "0", "with several stages: so many parts of the model, not one behind the other, for the devices of each; 0: what the schedule usually has"},
     {"schedule", "text", "", "\"one_f_one_b\"", "plugin that orders the microbatches of pipeline stages: gpipe, one_f_one_b, interleaved, looped_bfs"},
-    {"inter", "text", "", "\"none\"", "who chooses the number of stages: none (stages says it); grid: numbers of stages, schedules and microbatches are tried; joint: they are searched for with cuts and meshes; manual: [inter.manual] says it; else a plugin that solves placement problems: pipedream, max_load, piper, reinforce"},
+    {"inter", "text", "", "\"none\"", "who chooses the number of stages: none (stages says it); grid: numbers of stages, schedules and microbatches are tried; joint: they are searched for with cuts and meshes; manual: [inter.manual] says it; else a plugin that solves placement problems: pipedream, max_load, piper, reinforce, alpa, dapple, galvatron"},
     {"memory_budget", "bytes", "bytes", "0", "memory per device; all that the cluster file leaves free if 0"},
     {"work_limit", "integer", "steps", "4_000_000_000", "work after which a solver stops; the same on any machine"},
     {"deadline_seconds", "number", "seconds", "60.0", "time after which a solver stops, if the work limit has not"},

@@ -223,12 +223,6 @@ Error useless(std::string_view option, std::string_view why) {
   return bad_input(std::string(option) + " has no use here, since " + std::string(why) + "; leave it out");
 }
 
-// Of problems that are made of models alone.
-template <class Problem>
-Status apply(const PlacementSettings&, Problem&) {
-  return internal_error("no file has such a problem");
-}
-
 Status apply(const PlacementSettings& settings, LoadProblem& problem) {
   if (settings.bytes_per_second) return useless("--bandwidth", "the file has its transfers in seconds");
   problem.accelerators = settings.devices.value_or(problem.accelerators);
@@ -250,6 +244,11 @@ Status apply(const PlacementSettings& settings, ReplicaProblem& problem) {
   problem.bytes_per_second = settings.bytes_per_second ? static_cast<double>(*settings.bytes_per_second) : kProfileBytesPerSecond;
   return Done{};
 }
+
+// No file has one: Alpa's and DAPPLE's problems are made of models.
+Status apply(const PlacementSettings&, StepProblem&) { return bad_input("it is a problem of a step, which no format of a file has; take a model with [search] inter"); }
+
+Status apply(const PlacementSettings&, MenuProblem&) { return bad_input("it is a problem of menus, which no format of a file has; take a model with [search] inter"); }
 
 Result<PlacementProblem> parse_any(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");

@@ -13,7 +13,7 @@ namespace {
 constexpr double kUpwards = 1.1;           // from one guess of the longest stage to the next
 constexpr double kShorter = 1 - 1e-12;
 constexpr double kMostWork = 6e9;          // steps of the dynamic program where memory counts, and as many where it does not
-constexpr std::size_t kMostStates = 4'000'000;
+constexpr std::size_t kMostStates = 16'000'000;
 constexpr double kAnyPace = std::numeric_limits<double>::infinity();
 
 struct Searched {
@@ -77,7 +77,7 @@ Result<PlacementAnswer> Alpa::do_solve(const PlacementProblem& problem) const {
   Searched searched = search_paces(stages, nullptr);
   bool exact = searched.done;
   if (searched.best && !evaluate(problem, searched.best->stages)) {
-    const FlightClasses flights(*step, kMostStates / states);
+    const FlightClasses flights(*step, std::max<std::size_t>(kMostStates / states, 1));
     searched = search_paces(stages, &flights);
     exact = searched.done && flights.exact();
   }

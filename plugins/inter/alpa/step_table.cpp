@@ -87,7 +87,7 @@ void StepTable::relax(std::uint32_t node, std::uint32_t to, const StageSize& siz
     ++work_;
     if (sum >= sums[*first]) continue;
     sums[*first] = sum;
-    choices[*first] = {to, way.way, static_cast<std::uint32_t>(next)};
+    choices[*first] = {way.way, static_cast<std::uint16_t>(to), static_cast<std::uint16_t>(next)};
   }
 }
 

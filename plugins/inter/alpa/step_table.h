@@ -28,9 +28,12 @@ class StepTable {
   [[nodiscard]] double work() const { return work_; }  // steps of the dynamic program so far
 
  private:
+  // In so few bytes, since there are many.
   struct Choice {
-    std::uint32_t to = 0, way = 0, next = 0;  // next: the class of what is behind
+    std::uint32_t way = 0;
+    std::uint16_t to = 0, next = 0;  // next: the class of what is behind
   };
+  static_assert(kMostPlacementNodes < 1U << 16);
   struct WayHere {
     std::uint32_t way = 0;
     double seconds = 0, saved = 0, bytes = 0, passing = 0;

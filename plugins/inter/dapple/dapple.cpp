@@ -10,12 +10,13 @@ namespace meshwright {
 
 namespace {
 
-constexpr double kPaceUpwards = 1.2;  // from one guess of the longest stage to the next
+constexpr double kPaceUpwards = 1.5;  // from one guess of the longest stage to the next
 constexpr double kRoundOffOfPace = 1 + 1e-8;
-constexpr std::size_t kFewLabels = 2;
-constexpr std::size_t kMoreLabels[] = {8, 64};
-constexpr double kMostLabelsMade = 4e7;
+constexpr std::size_t kFewLabels = 1;
+constexpr std::size_t kMoreLabels[] = {4, 32};
+constexpr double kMostLabelsMade = 4e7, kMostLabelsThatFit = 1e7;  // by a search; where memory counts
 constexpr std::size_t kMostPivotStates = 1'000'000;
+constexpr std::size_t kMostFlightStates = 300'000;  // where memory counts
 constexpr double kAnything = std::numeric_limits<double>::infinity();
 
 struct PivotResult {
@@ -35,10 +36,10 @@ PivotResult search_stages(const StepStages& stages, const FlightClasses* flights
   }
   for (const std::size_t most_labels : kMoreLabels) {
     const double pace = result.best->seconds / stages.problem().microbatches * kRoundOffOfPace;
-    std::optional<FoundPivot> found = search.search(pace, result.best->seconds, most_labels, kMostLabelsMade);
+    std::optional<FoundPivot> found = search.search(pace, result.best->seconds, most_labels, flights == nullptr ? kMostLabelsMade : kMostLabelsThatFit);
     result.exact = search.complete();
     if (found) result.best = std::move(found);
-    if (result.exact) break;
+    if (result.exact || search.stopped()) break;
   }
   return result;
 }
@@ -62,7 +63,7 @@ Result<PlacementAnswer> Dapple::do_solve(const PlacementProblem& problem) const 
   // As if memory did not bind: nothing is faster, and often it fits.
   PivotResult result = search_stages(stages, nullptr);
   if (result.best && !evaluate(problem, result.best->stages)) {
-    const FlightClasses flights(*step, kMostPivotStates / states);
+    const FlightClasses flights(*step, std::max<std::size_t>(kMostFlightStates / states, 1));
     result = search_stages(stages, &flights);
     result.exact = result.exact && flights.exact();
   }

@@ -19,6 +19,7 @@ std::optional<FoundPivot> PivotSearch::search(double pace, double below, std::si
   most_labels_ = most_labels;
   work_ = 0;
   complete_ = true;
+  stopped_ = false;
   bands_.clear();
   for (std::uint32_t node = 0; node <= stages_.nodes(); ++node) bands_.push_back(stages_.band(node, pace));
   states_.assign(classes() * (stages_.nodes() + std::size_t{1}) * width_, {});
@@ -26,6 +27,7 @@ std::optional<FoundPivot> PivotSearch::search(double pace, double below, std::si
     for (const StageSize& size : stages_.sizes()) fill(node, size);
     if (work_ > most_work) {
       complete_ = false;
+      stopped_ = true;
       return std::nullopt;
     }
     if (node > 0) cross(node);

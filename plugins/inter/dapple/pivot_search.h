@@ -25,8 +25,9 @@ class PivotSearch {
   // state, and no more than `most_work` labels are made.
   std::optional<FoundPivot> search(double pace, double below, std::size_t most_labels, double most_work);
 
-  // Of the last search: nothing was left out.
+  // Of the last search: nothing was left out; and it was too much work.
   [[nodiscard]] bool complete() const { return complete_; }
+  [[nodiscard]] bool stopped() const { return stopped_; }
 
  private:
   struct State {
@@ -59,7 +60,7 @@ class PivotSearch {
   const double microbatches_;
   double pace_ = 0, below_ = 0, work_ = 0;
   std::size_t most_labels_ = 0;
-  bool complete_ = true;
+  bool complete_ = true, stopped_ = false;
   std::vector<StepStages::Band> bands_;  // by node
   std::vector<State> states_;
 };
