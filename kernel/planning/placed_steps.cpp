@@ -81,12 +81,12 @@ struct StepWays::Impl {
     for (const std::int64_t devices : stage_sizes(request.cluster)) {
       const Result<Cluster> part = cluster_part(request.cluster, devices);
       if (!part) return part.error();
-      const bool batch_first = objective == StepObjective::dapple;
-      const std::vector<std::vector<std::int64_t>> shapes = batch_first ? std::vector<std::vector<std::int64_t>>{{devices}} : candidate_shapes(*part, kMostMeshAxes);
+      const bool is_dapple = objective == StepObjective::dapple, batch_first = is_dapple && devices > 1;
+      const std::vector<std::vector<std::int64_t>> shapes = is_dapple ? std::vector<std::vector<std::int64_t>>{{devices}} : candidate_shapes(*part, kMostMeshAxes);
       for (const std::vector<std::int64_t>& shape : shapes) {
         Result<std::optional<SplitWays>> ways = SplitWays::make(split, *part, shape, batch_first);
         if (!ways) return ways.error();
-        if (*ways) all.push_back({devices, to_string((*ways)->mesh()), batch_first && devices > 1, std::move(**ways)});
+        if (*ways) all.push_back({devices, to_string((*ways)->mesh()), batch_first, std::move(**ways)});
       }
     }
     return Done{};
