@@ -19,7 +19,7 @@ namespace {
 constexpr double kBaselineDecay = 0.9;                   // of the moving average, for each step
 constexpr double kBrokenLoads = 4;                       // the time of a placement that breaks a rule, over the worst of all
 constexpr std::size_t kMostParameters = 4'000'000;       // pieces times devices
-constexpr std::uint64_t kMostOptions = 1'000'000'000;    // looked at: about half a minute
+constexpr std::uint64_t kMostOptions = 500'000'000;      // looked at: half a minute or so
 
 class ReinforceRun {
  public:
