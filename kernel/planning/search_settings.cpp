@@ -59,13 +59,16 @@ Result<StrategyFilter> wanted_filter(const Config& search, const Mesh& mesh) {
   if (zero != "free") filter.zero = static_cast<ZeroStage>(zero[0] - '0');
   if (regather != "free") filter.regather = regather == "always";
   if (prefetch != "free") filter.prefetch = prefetch == "always";
-  Result<std::uint32_t> zero_axes = parse_axes(search, "zero_axes", mesh), batch_axes = parse_axes(search, "batch_axes", mesh), context_axes = parse_axes(search, "context_axes", mesh);
+  Result<std::uint32_t> zero_axes = parse_axes(search, "zero_axes", mesh), batch_axes = parse_axes(search, "batch_axes", mesh), context_axes = parse_axes(search, "context_axes", mesh),
+                        expert_axes = parse_axes(search, "expert_axes", mesh);
   if (!zero_axes) return zero_axes.error();
   if (!batch_axes) return batch_axes.error();
   if (!context_axes) return context_axes.error();
+  if (!expert_axes) return expert_axes.error();
   filter.zero_axes = *zero_axes;
   filter.batch_axes = *batch_axes;
   filter.context_axes = *context_axes;
+  filter.expert_axes = *expert_axes;
   if (const std::string& weights = search.text("weights"); weights == "sharded") {
     filter.sharded_weight_axes = ((1U << mesh.rank()) - 1) & ~(filter.batch_axes | filter.context_axes);
   } else if (weights != "free") {

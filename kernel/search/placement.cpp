@@ -150,6 +150,83 @@ Status check_problem(const LayerProblem& problem) {
   return check_positive({{"bytes_per_second", problem.bytes_per_second}});
 }
 
+Status check_step_cost(const std::string& where, const StepCost& cost) {
+  return check_numbers(where, {{"forward_seconds", cost.forward_seconds},
+                               {"backward_seconds", cost.backward_seconds},
+                               {"once_seconds", cost.once_seconds},
+                               {"resident_bytes", cost.resident_bytes},
+                               {"saved_bytes", cost.saved_bytes},
+                               {"passing_bytes", cost.passing_bytes}});
+}
+
+Status check_way(const StepProblem& problem, const StepWay& way) {
+  const std::string where = "way '" + way.name + "' on " + std::to_string(way.devices) + " devices";
+  if (Status status = check_devices(where + ": devices", way.devices, 1); !status) return status;
+  if (way.nodes.size() != problem.nodes.size()) return bad_input(where + ": it must have what each of the " + std::to_string(problem.nodes.size()) + " nodes takes");
+  for (std::size_t i = 0; i < way.nodes.size(); ++i) {
+    if (Status status = check_step_cost(where + ", node '" + problem.nodes[i].name + "'", way.nodes[i]); !status) return status;
+  }
+  return Done{};
+}
+
+Status check_problem(const StepProblem& problem) {
+  for (const StepNode& node : problem.nodes) {
+    if (Status status = check_numbers("node '" + node.name + "'", {{"crossing_seconds", node.crossing_seconds}}); !status) return status;
+  }
+  if (problem.ways.empty()) return bad_input("there are no ways to run a stage");
+  for (const StepWay& way : problem.ways) {
+    if (Status status = check_way(problem, way); !status) return status;
+  }
+  for (const std::uint32_t group : problem.groups) {
+    if (Status status = check_devices("each of groups", group, 1); !status) return status;
+  }
+  if (Status status = check_devices("devices", problem.devices, 1); !status) return status;
+  if (Status status = check_devices("microbatches", problem.microbatches, 1); !status) return status;
+  return check_numbers("the problem", {{"device_bytes", problem.device_bytes}});
+}
+
+Status check_menu(const MenuProblem& problem, const Menu& menu) {
+  const std::string where = "the menu of " + std::to_string(menu.stages) + " stages";
+  if (menu.stages == 0 || problem.devices % menu.stages != 0) return bad_input(where + ": that number must divide the " + std::to_string(problem.devices) + " devices");
+  if (menu.entries.empty()) return bad_input(where + ": it has no entries");
+  for (const MenuEntry& entry : menu.entries) {
+    if (entry.nodes.size() != problem.nodes.size()) return bad_input(where + ", '" + entry.name + "': it must have what each of the " + std::to_string(problem.nodes.size()) + " nodes takes");
+    for (std::size_t i = 0; i < entry.nodes.size(); ++i) {
+      if (Status status = check_step_cost(where + ", '" + entry.name + "', node '" + problem.nodes[i].name + "'", entry.nodes[i]); !status) return status;
+    }
+  }
+  if (menu.change_seconds.size() != (problem.nodes.size() - 1) * menu.entries.size() * menu.entries.size()) return bad_input(where + ": it must have seconds of a change for each node but the last one, and each two entries");
+  for (const double seconds : menu.change_seconds) {
+    if (Status status = check_numbers(where, {{"the seconds of a change", seconds}}); !status) return status;
+  }
+  return Done{};
+}
+
+Status check_problem(const MenuProblem& problem) {
+  for (const StepNode& node : problem.nodes) {
+    if (Status status = check_numbers("node '" + node.name + "'", {{"crossing_seconds", node.crossing_seconds}}); !status) return status;
+  }
+  if (Status status = check_devices("devices", problem.devices, 1); !status) return status;
+  if (Status status = check_devices("microbatches", problem.microbatches, 1); !status) return status;
+  if (problem.menus.empty()) return bad_input("there are no menus to choose from");
+  for (std::size_t i = 0; i < problem.menus.size(); ++i) {
+    if (Status status = check_menu(problem, problem.menus[i]); !status) return status;
+    for (std::size_t before = 0; before < i; ++before) {
+      if (problem.menus[before].stages == problem.menus[i].stages) return bad_input("there are two menus of " + std::to_string(problem.menus[i].stages) + " stages");
+    }
+  }
+  return check_numbers("the problem", {{"device_bytes", problem.device_bytes}});
+}
+
+template <class Problem>
+std::span<const PlacementEdge> edges_of_problem(const Problem& problem) {
+  return problem.edges;
+}
+
+// A line's edges need no check.
+std::span<const PlacementEdge> edges_of_problem(const StepProblem&) { return {}; }
+std::span<const PlacementEdge> edges_of_problem(const MenuProblem&) { return {}; }
+
 Status check_answer(const PlacementProblem& problem, PlacementAnswer& answer) {
   if (answer.status == SolveStatus::infeasible) {
     if (!answer.stages.empty()) return plugin_failed("the inter solver says 'infeasible' and gives stages");
@@ -172,6 +249,8 @@ Status check_answer(const PlacementProblem& problem, PlacementAnswer& answer) {
 InterSolver::~InterSolver() = default;
 
 std::string_view name(const PlacementProblem& problem) {
+  if (const auto* step = std::get_if<StepProblem>(&problem)) return step->objective == StepObjective::alpa ? "alpa" : "dapple";
+  if (std::holds_alternative<MenuProblem>(problem)) return "galvatron";
   constexpr std::string_view kNames[] = {"max_load", "pipedream", "piper"};
   return kNames[problem.index()];
 }
@@ -179,7 +258,7 @@ std::string_view name(const PlacementProblem& problem) {
 Status validate(const PlacementProblem& problem) {
   return std::visit(
       [](const auto& one) -> Status {
-        if (Status status = check_graph(one.nodes.size(), one.edges); !status) return status;
+        if (Status status = check_graph(one.nodes.size(), edges_of_problem(one)); !status) return status;
         return check_problem(one);
       },
       problem);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "meshwright/placement.h"
@@ -204,6 +205,140 @@ Result<PlacementCost> layer_cost(const LayerProblem& problem, std::span<const Pl
   return cost;
 }
 
+// Stages have all devices, one behind the other, in groups that are not torn.
+Status check_step_devices(const StepProblem& problem, std::span<const PlacementStage> stages) {
+  std::uint64_t first = 0;
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    const PlacementStage& one = stages[stage];
+    if (one.way >= problem.ways.size()) return stage_error(stage, "there is no way " + std::to_string(one.way));
+    const std::uint32_t devices = problem.ways[one.way].devices;
+    if (std::uint64_t{one.replicas} * one.tensor != devices) return stage_error(stage, "its way is of " + std::to_string(devices) + " devices, and it has " + std::to_string(std::uint64_t{one.replicas} * one.tensor));
+    if (first + devices <= problem.devices && !are_together(problem.groups, static_cast<std::uint32_t>(first), devices)) {
+      return stage_error(stage, std::to_string(devices) + " devices from " + std::to_string(first) + " on tear a group of devices that belong together");
+    }
+    first += devices;
+  }
+  if (first == problem.devices) return Done{};
+  return bad_input("the stages have " + std::to_string(first) + " devices together; they must have all " + std::to_string(problem.devices));
+}
+
+double alpa_seconds(std::span<const double> stages, double microbatches) {
+  return std::reduce(stages.begin(), stages.end()) + (microbatches - 1) * *std::ranges::max_element(stages);
+}
+
+// What stands one behind the other for DAPPLE: stages, and between them what crosses.
+struct StepPart {
+  double forward = 0, backward = 0, once = 0;
+
+  [[nodiscard]] double both() const { return forward + backward; }
+};
+
+std::size_t pivot_of(std::span<const StepPart> parts, double microbatches) {
+  std::size_t pivot = parts.size() - 1;
+  double between = 0;
+  for (std::size_t s = pivot; s-- > 0;) {
+    const double steady = (microbatches - 1) * parts[pivot].both() + between;
+    if ((microbatches - 1) * parts[s].both() > steady * (1 + kPivotTie)) {
+      pivot = s;
+      between = 0;
+    } else {
+      between += parts[s].both();
+    }
+  }
+  return pivot;
+}
+
+double dapple_seconds(std::span<const StepPart> parts, double microbatches) {
+  const std::size_t pivot = pivot_of(parts, microbatches);
+  double warm_up = 0, backward = 0, ending = 0;
+  for (std::size_t s = 0; s <= pivot; ++s) warm_up += parts[s].forward;
+  for (std::size_t s = pivot + 1; s-- > 0;) {
+    backward += parts[s].backward;
+    ending = std::max(ending, parts[s].once + backward);
+  }
+  backward = parts[pivot].backward;
+  for (std::size_t s = pivot + 1; s < parts.size(); ++s) {
+    backward += parts[s].backward;
+    ending = std::max(ending, parts[s].once - backward);
+  }
+  return warm_up + (microbatches - 1) * parts[pivot].both() + ending;
+}
+
+Result<PlacementCost> step_cost(const StepProblem& problem, std::span<const PlacementStage> stages, std::span<const std::uint32_t> stage_of) {
+  std::vector<PlacementEdge> line;
+  for (std::uint32_t node = 1; node < problem.nodes.size(); ++node) line.push_back({node - 1, node, 0});
+  if (Status status = check_order(line, stage_of); !status) return status.error();
+  if (Status status = check_step_devices(problem, stages); !status) return status.error();
+  const double microbatches = problem.microbatches;
+  PlacementCost cost;
+  std::vector<StepPart> parts;
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    StepPart part;
+    double resident = 0, saved = 0, passing = 0;
+    for (const std::uint32_t node : stages[stage].nodes) {
+      const StepCost& one = problem.ways[stages[stage].way].nodes[node];
+      part = {part.forward + one.forward_seconds, part.backward + one.backward_seconds, part.once + one.once_seconds};
+      resident += one.resident_bytes;
+      saved += one.saved_bytes;
+      passing = std::max(passing, one.passing_bytes);
+    }
+    const double in_flight = std::min(static_cast<double>(stages.size() - stage), microbatches);
+    const double bytes = resident + in_flight * saved + passing;
+    if (bytes > problem.device_bytes * (1 + kRoundOff)) return stage_error(stage, "it does not fit a device's memory");
+    cost.seconds.push_back(part.both() + part.once / microbatches);
+    cost.bytes.push_back(bytes);
+    parts.push_back(part);
+    const double crossing = problem.nodes[*std::ranges::max_element(stages[stage].nodes)].crossing_seconds;
+    if (stage + 1 < stages.size()) parts.push_back({crossing, crossing, 0});
+  }
+  cost.objective = problem.objective == StepObjective::alpa ? alpa_seconds(cost.seconds, microbatches) : dapple_seconds(parts, microbatches);
+  return cost;
+}
+
+// Stages have as many devices each, and for each node an entry of the menu for so many.
+Result<const Menu*> menu_of(const MenuProblem& problem, std::span<const PlacementStage> stages) {
+  const auto menu = std::ranges::find(problem.menus, stages.size(), &Menu::stages);
+  if (menu == problem.menus.end()) return bad_input("there is no menu of " + std::to_string(stages.size()) + " stages");
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    const PlacementStage& one = stages[stage];
+    if (std::uint64_t{one.replicas} * one.tensor != problem.devices / menu->stages) return stage_error(stage, "it must have " + std::to_string(problem.devices / menu->stages) + " devices");
+    if (!std::ranges::is_sorted(one.nodes)) return stage_error(stage, "its nodes must ascend");
+    if (one.variants.size() != one.nodes.size()) return stage_error(stage, "it must have an entry of the menu for each node");
+    for (const std::uint32_t entry : one.variants) {
+      if (entry >= menu->entries.size()) return stage_error(stage, "there is no entry " + std::to_string(entry) + " in the menu");
+    }
+  }
+  return &*menu;
+}
+
+Result<PlacementCost> menu_cost(const MenuProblem& problem, std::span<const PlacementStage> stages, std::span<const std::uint32_t> stage_of) {
+  std::vector<PlacementEdge> line;
+  for (std::uint32_t node = 1; node < problem.nodes.size(); ++node) line.push_back({node - 1, node, 0});
+  if (Status status = check_order(line, stage_of); !status) return status.error();
+  const Result<const Menu*> menu = menu_of(problem, stages);
+  if (!menu) return menu.error();
+  const double microbatches = problem.microbatches;
+  PlacementCost cost;
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    const PlacementStage& here = stages[stage];
+    double seconds = stage + 1 < stages.size() ? 2 * problem.nodes[here.nodes.back()].crossing_seconds : 0, resident = 0, saved = 0, passing = 0;
+    for (std::size_t i = 0; i < here.nodes.size(); ++i) {
+      const StepCost& one = (*menu)->entries[here.variants[i]].nodes[here.nodes[i]];
+      seconds += one.forward_seconds + one.backward_seconds + one.once_seconds / microbatches;
+      if (i > 0) seconds += (*menu)->change(here.nodes[i - 1], here.variants[i - 1], here.variants[i]);
+      resident += one.resident_bytes;
+      saved += one.saved_bytes;
+      passing = std::max(passing, one.passing_bytes);
+    }
+    const double bytes = resident + std::min(static_cast<double>(stages.size() - stage), microbatches) * saved + passing;
+    if (bytes > problem.device_bytes * (1 + kRoundOff)) return stage_error(stage, "it does not fit a device's memory");
+    cost.seconds.push_back(seconds);
+    cost.bytes.push_back(bytes);
+  }
+  cost.objective = alpa_seconds(cost.seconds, microbatches);
+  return cost;
+}
+
 struct CostOf {
   std::span<const PlacementStage> stages;
   std::span<const std::uint32_t> stage_of;
@@ -211,16 +346,23 @@ struct CostOf {
   Result<PlacementCost> operator()(const LoadProblem& problem) const { return load_cost(problem, stages, stage_of); }
   Result<PlacementCost> operator()(const ReplicaProblem& problem) const { return replica_cost(problem, stages, stage_of); }
   Result<PlacementCost> operator()(const LayerProblem& problem) const { return layer_cost(problem, stages, stage_of); }
+  Result<PlacementCost> operator()(const StepProblem& problem) const { return step_cost(problem, stages, stage_of); }
+  Result<PlacementCost> operator()(const MenuProblem& problem) const { return menu_cost(problem, stages, stage_of); }
 };
 
 }  // namespace
+
+bool are_together(std::span<const std::uint32_t> groups, std::uint32_t first, std::uint32_t devices) {
+  const auto is_whole = [&](std::uint32_t group) { return devices > group ? first % group == 0 && devices % group == 0 : first / group == (first + devices - 1) / group; };
+  return std::ranges::all_of(groups, is_whole);
+}
 
 Result<PlacementCost> evaluate(const PlacementProblem& problem, std::span<const PlacementStage> stages) {
   const std::size_t nodes = std::visit([](const auto& one) { return one.nodes.size(); }, problem);
   const Result<std::vector<std::uint32_t>> stage_of = stages_of_nodes(nodes, stages);
   if (!stage_of) return stage_of.error();
   Result<PlacementCost> cost = std::visit(CostOf{stages, *stage_of}, problem);
-  if (cost) cost->objective = *std::max_element(cost->seconds.begin(), cost->seconds.end());
+  if (cost && !std::holds_alternative<StepProblem>(problem) && !std::holds_alternative<MenuProblem>(problem)) cost->objective = *std::max_element(cost->seconds.begin(), cost->seconds.end());
   return cost;
 }
 

@@ -140,6 +140,78 @@ TEST(Placement, ProblemsAreValidated) {
   EXPECT_TRUE(has(broken([](auto& p) { p.accelerators = p.hosts = 0; }), "neither"));
 }
 
+// Two nodes, each alone on a device, or both in a way on two.
+StepProblem small_step(StepObjective objective) {
+  StepProblem problem;
+  problem.objective = objective;
+  problem.nodes = {{"a", 0.5}, {"b", 0}};
+  problem.ways = {{"1", 1, {{1, 2, 4, 10, 3, 2}, {3, 5, 1, 20, 4, 1}}}, {"2", 2, {{1, 1, 4, 5, 2, 2}, {2, 2, 4, 10, 2, 1}}}};
+  problem.groups = {2};
+  problem.devices = 2;
+  problem.microbatches = 4;
+  problem.device_bytes = 50;
+  return problem;
+}
+
+PlacementStage step_stage(Nodes nodes, std::uint32_t devices, std::uint32_t way) {
+  PlacementStage stage = run(std::move(nodes), devices);
+  stage.way = way;
+  return stage;
+}
+
+TEST(Placement, AlpaCountsAStepThatFillsAndDrains) {
+  const PlacementProblem problem = small_step(StepObjective::alpa);
+  EXPECT_EQ(name(problem), "alpa");
+  const auto two = evaluate(problem, std::vector<PlacementStage>{step_stage({0}, 1, 0), step_stage({1}, 1, 0)});
+  ASSERT_TRUE(two.ok()) << two.error().message;
+  EXPECT_EQ(two->seconds, (std::vector<double>{3 + 1, 8 + 0.25}));
+  EXPECT_EQ(two->objective, 4 + 8.25 + 3 * 8.25);
+  EXPECT_EQ(two->bytes, (std::vector<double>{10 + 2 * 3 + 2, 20 + 4 + 1}));  // two microbatches in flight, and one
+  const auto one = evaluate(problem, std::vector<PlacementStage>{step_stage({0, 1}, 2, 1)});
+  ASSERT_TRUE(one.ok()) << one.error().message;
+  EXPECT_EQ(one->objective, 4 * (6 + 2));
+}
+
+TEST(Placement, DapplesPivotDecides) {
+  StepProblem problem = small_step(StepObjective::dapple);
+  EXPECT_EQ(name(PlacementProblem(problem)), "dapple");
+  const std::vector<PlacementStage> two = {step_stage({0}, 1, 0), step_stage({1}, 1, 0)};
+  // b is the pivot: the forwards up to it, three times itself, and a's sums of gradients behind all backwards.
+  EXPECT_EQ(evaluate(PlacementProblem(problem), two)->objective, (1 + 0.5 + 3) + 3 * 8 + (4 + 5 + 0.5 + 2));
+  std::swap(problem.ways[0].nodes[0], problem.ways[0].nodes[1]);
+  problem.ways[0].nodes[1].once_seconds = 30;
+  // a is the pivot, and b's sums of gradients begin before its last backward ends.
+  EXPECT_EQ(evaluate(PlacementProblem(problem), two)->objective, 3 + 3 * 8 + (30 - 5 - 0.5 - 2));
+  EXPECT_EQ(evaluate(PlacementProblem(problem), std::vector<PlacementStage>{step_stage({0, 1}, 2, 1)})->objective, 3 + 3 * 6 + 3 + 8);
+}
+
+TEST(Placement, StepsKeepTheirRules) {
+  StepProblem problem = small_step(StepObjective::alpa);
+  EXPECT_TRUE(has(refusal(problem, {step_stage({1}, 1, 0), step_stage({0}, 1, 0)}), "leads back"));
+  EXPECT_TRUE(has(refusal(problem, {step_stage({0, 1}, 1, 0)}), "they must have all 2"));
+  EXPECT_TRUE(has(refusal(problem, {step_stage({0, 1}, 2, 2)}), "there is no way 2"));
+  EXPECT_TRUE(has(refusal(problem, {step_stage({0, 1}, 2, 0)}), "its way is of 1 devices, and it has 2"));
+  problem.devices = 3;
+  EXPECT_TRUE(has(refusal(problem, {step_stage({0}, 1, 0), step_stage({1}, 2, 1)}), "2 devices from 1 on tear a group"));
+  EXPECT_TRUE(are_together(problem.groups, 2, 1));
+  problem = small_step(StepObjective::alpa);
+  problem.device_bytes = 24;
+  EXPECT_TRUE(has(refusal(problem, {step_stage({0}, 1, 0), step_stage({1}, 1, 0)}), "stage 1: it does not fit a device's memory"));
+  const auto broken = [](const std::function<void(StepProblem&)>& change) {
+    StepProblem problem = small_step(StepObjective::dapple);
+    change(problem);
+    const Status status = validate(PlacementProblem(problem));
+    return status ? std::string() : status.error().message;
+  };
+  EXPECT_EQ(broken([](auto&) {}), "");
+  EXPECT_TRUE(has(broken([](auto& p) { p.ways.clear(); }), "no ways"));
+  EXPECT_TRUE(has(broken([](auto& p) { p.ways[1].nodes.pop_back(); }), "way '2' on 2 devices: it must have what each of the 2 nodes takes"));
+  EXPECT_TRUE(has(broken([](auto& p) { p.ways[1].nodes[0].saved_bytes = -1; }), "way '2' on 2 devices, node 'a': saved_bytes"));
+  EXPECT_TRUE(has(broken([](auto& p) { p.nodes[0].crossing_seconds = -1; }), "crossing_seconds"));
+  EXPECT_TRUE(has(broken([](auto& p) { p.groups = {0}; }), "groups"));
+  EXPECT_TRUE(has(broken([](auto& p) { p.microbatches = 0; }), "microbatches"));
+}
+
 // Says what it is told to.
 class Parrot final : public InterSolver {
  public:

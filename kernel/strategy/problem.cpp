@@ -176,7 +176,7 @@ class Builder {
 
   Status add_parameter(ValueId id) {
     const bool minor = minor_.contains(id);
-    const std::string key = "parameter " + shape_key(id) + (restrictions_.limits_weight(id) ? " limited" : "") + (minor ? " minor" : "");
+    const std::string key = "parameter " + shape_key(id) + (restrictions_.limits_weight(id) ? " limited" : "") + restrictions_.experts_key(id) + (minor ? " minor" : "");
     Result<std::shared_ptr<const StrategySet>> set = find_set(key, value(id).name, [&] {
       StrategyFilter filter = input_.filter;
       if (minor) filter.prefetch = filter.prefetch.value_or(true);

@@ -4,9 +4,12 @@
 
 #include <filesystem>
 
+#include "folder_test.h"
 #include "meshwright/frontend.h"
 #include "planned_axes.h"
+#include "planned_pipeline.h"
 #include "planning.h"
+#include "printed_json.h"
 #include "run_program.h"
 #include "serial.h"
 #include "sources.h"
@@ -103,6 +106,76 @@ INSTANTIATE_TEST_SUITE_P(
                          "\"t>e"},
                     Case{"qwen_moe_tiny", "2x4", "--set ops.experts.imbalance=1.0", "\"e\""}),
     [](const auto& info) { return std::string(info.param.model); });
+
+// --- a degree that somebody gives ---
+
+struct GivenExperts {
+  const char* name;
+  const char* model;
+  const char* degrees;
+  const char* mesh;
+  const char* axes;  // of every layer of experts; of plans of one stage
+};
+void PrintTo(const GivenExperts& here, std::ostream* out) { *out << here.name; }
+
+std::string given_experts(const std::string& model, const std::string& options) {
+  return "plan " SOURCE_FOLDER "/tests/models/" + model + ".pt2 --cluster " TEST_FOLDER "/slow8_far.toml --set search.step_rounds=0 --set search.sure=false --format json " + options;
+}
+
+std::string without_spaces(std::string text) {
+  std::erase_if(text, [](char letter) { return letter == ' ' || letter == '\n'; });
+  return text;
+}
+
+class ExpertDegrees : public test::FolderTest, public testing::WithParamInterface<GivenExperts> {};
+
+// As Megatron's ep: experts lie over devices of dp, to which tokens travel, and all other weights are whole there.
+TEST_P(ExpertDegrees, AreAPlanThatComputesWhatOneDeviceComputes) {
+  const GivenExperts& here = GetParam();
+  const std::string file = path("plan.json"), options = "--set 'search.inter=\"manual\"' " + std::string(here.degrees) + " -o ";
+  const host::Json planned = test::json_of(run_program(given_experts(here.model, options + file)));
+  if (planned.find("stages") != nullptr) return test::verify_and_simulate(file, planned, 8);
+  const host::Json verified = test::json_of(run_program("verify " + file + " --format json"));
+  EXPECT_TRUE(std::get<bool>(verified.find("equal")->value()));
+  EXPECT_EQ(test::integer(verified, "ranks"), 8);
+  EXPECT_EQ(test::integer(verified, "peak_bytes_measured"), test::integer(planned, "peak_bytes"));
+  EXPECT_EQ(std::get<std::string>(planned.find("mesh")->value()), here.mesh);
+  const std::vector<std::string> layers = test::planned_axes(file, "meshwright.experts");
+  EXPECT_EQ(layers.size(), 2U);
+  for (const std::string& axes : layers) EXPECT_EQ(without_spaces(axes), here.axes);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, ExpertDegrees,
+                         testing::Values(GivenExperts{"AllOfData", "mixtral_tiny", "--set inter.manual.ep=8 --set model.batch=8", "8", R"("t>e.0")"},
+                                         GivenExperts{"PartOfData", "qwen_moe_tiny", "--set inter.manual.ep=4 --set model.batch=8", "2x4", R"("t.0","t>e.0")"},
+                                         GivenExperts{"Tensor", "mixtral_tiny", "--set inter.manual.ep=2 --set inter.manual.tp=2", "2x2x2", R"("t.0","t>e.0","i")"},
+                                         GivenExperts{"Context", "mixtral_tiny", "--set inter.manual.ep=4 --set inter.manual.cp=2", "4x2", R"("t>e.0","t.1")"},
+                                         GivenExperts{"Sharded", "qwen_moe_tiny", "--set inter.manual.ep=2 --set inter.manual.tp=2 --set 'search.zero=\"3\"'", "2x2x2", R"("t.0","t>e.0","e")"},
+                                         GivenExperts{"Stages", "mixtral_tiny", "--set inter.manual.ep=2 --set inter.manual.dp=2 --set inter.manual.tp=2 --set inter.manual.pp=2 --set train.microbatches=2", "", ""}),
+                         [](const auto& info) { return info.param.name; });
+
+class ExpertAxes : public test::FolderTest {};
+
+// The degree is these settings, and says something else than data parallelism alone.
+TEST_F(ExpertAxes, AreWhatTheDegreeSays) {
+  const auto step = [](const std::string& options) { return test::real(test::json_of(run_program(given_experts("mixtral_tiny", "--set model.batch=8 --set 'search.zero=\"0\"' " + options))), "step_seconds"); };
+  const double given = step("--set 'search.inter=\"manual\"' --set inter.manual.ep=4");
+  EXPECT_EQ(given, step("--mesh 2x4 --set search.batch_axes=0,1 --set search.expert_axes=1"));
+  EXPECT_NE(given, step("--mesh 2x4 --set search.batch_axes=0,1"));
+}
+
+TEST_F(ExpertAxes, AreRefusedByName) {
+  const auto refusal = [](const std::string& options, int exit_code) {
+    const Outcome outcome = run_program(given_experts("mixtral_tiny", options));
+    EXPECT_EQ(outcome.exit_code, exit_code) << options;
+    return outcome.errors;
+  };
+  const std::string manual = "--set 'search.inter=\"manual\"' ";
+  EXPECT_THAT(refusal(manual + "--set inter.manual.ep=3", 2), HasSubstr("\"ep\" in [inter.manual] is 3, which does not divide the 8 experts of '"));
+  EXPECT_THAT(refusal(manual + "--set inter.manual.ep=4 --set inter.manual.tp=4", 2), HasSubstr("ep 4 does not divide dp 2"));
+  EXPECT_THAT(refusal("--mesh 2x4 --set search.expert_axes=2", 2), HasSubstr("\"expert_axes\" in [search] names axis 2"));
+  EXPECT_THAT(refusal("--mesh 8 --set search.batch_axes=0 --set search.expert_axes=0 --set model.batch=4", 3), HasSubstr("along the batch over 8 devices and with the experts of each layer apart over 8 devices"));
+}
 
 // Two layers of Mixtral 8x7B on 8 servers of 8 H100, whose tokens stay on their servers: a server's devices share the experts, or the inner dimension
 // of each. From server to server a device has one card for what it sends to experts.

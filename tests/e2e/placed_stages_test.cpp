@@ -1,4 +1,4 @@
-// [search] inter = "pipedream", "max_load", "piper", or a third party's plugin: a model in the stages that a solver of placement problems chooses.
+// [search] inter = "pipedream", "max_load", "piper", "reinforce", or a third party's plugin: a model in the stages that a solver of placement problems chooses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,7 +67,8 @@ TEST_P(Placed, ComputesWhatOneDeviceComputes) {
   EXPECT_EQ(read(file), read(again));
   EXPECT_GT(real(planned, "step_seconds"), 0);
   EXPECT_EQ(real(*planned.find("stage_search")->find("chosen"), "step_seconds"), real(planned, "step_seconds"));
-  EXPECT_THAT(read(file), AllOf(HasSubstr("chosen by " + std::string(here.inter) + ", take "), HasSubstr("Stages by " + std::string(here.inter) + ": optimal for its own problem")));
+  const std::string by = here.inter, status = by == "reinforce" ? "heuristic" : "optimal";
+  EXPECT_THAT(read(file), AllOf(HasSubstr("chosen by " + by + ", take "), HasSubstr("Stages by " + by + ": " + status + " for its own problem")));
   for (const Json& trial : list(*planned.find("stage_search"), "combinations")) {
     if (std::get<std::string>(trial.find("state")->value()) == "planned") { EXPECT_EQ(real(trial, "step_lower_bound_seconds"), 0); }  // its optimum is of another problem
   }
@@ -85,6 +86,11 @@ INSTANTIATE_TEST_SUITE_P(Solvers, Placed,
                          testing::Values(PlacedCase{"PipeDreamFour", "pipedream", "gpt2_deep_tiny", "slow4_far", 4, 4}, PlacedCase{"PipeDreamEight", "pipedream", "gpt2_deep_tiny", "slow8_far", 8, 8},
                                          PlacedCase{"PipeDreamReplicas", "pipedream", "t5_tiny", "slow8_far", 8, 4}, PlacedCase{"PipeDreamOneStage", "pipedream", "gpt2_deep_tiny", "slow8", 8, 1},
                                          PlacedCase{"MaxLoadFour", "max_load", "gpt2_deep_tiny", "slow4_far", 4, 4}, PlacedCase{"MaxLoadEight", "max_load", "gpt2_deep_tiny", "slow8_far", 8, 8},
+                                         PlacedCase{"ReinforceFour", "reinforce", "gpt2_deep_tiny", "slow4_far", 4, 4}, PlacedCase{"ReinforceEight", "reinforce", "gpt2_deep_tiny", "slow8_far", 8, 8},
+                                         PlacedCase{"ReinforceSeed", "reinforce", "t5_tiny", "slow4_far", 4, 4, "--set search.reinforce.seed=5 --set search.reinforce.steps=50 "},
+                                         PlacedCase{"GalvatronFour", "galvatron", "gpt2_deep_tiny", "slow4_far", 4, 1}, PlacedCase{"GalvatronEight", "galvatron", "gpt2_tiny", "slow8", 8, 1},
+                                         PlacedCase{"GalvatronStages", "galvatron", "gpt2_deep_tiny", "slow4_far", 4, 2, "--memory-budget 400KiB --set train.microbatches=8 "},
+                                         PlacedCase{"GalvatronAgain", "galvatron", "gpt2_tiny", "slow4_far", 4, 2, "--memory-budget 150KiB --set 'search.recompute=\"blocks\"' "},
                                          PlacedCase{"PiperFour", "piper", "gpt2_deep_tiny", "slow4_far", 4, 3}, PlacedCase{"PiperEight", "piper", "gpt2_deep_tiny", "slow8_far", 8, 5},
                                          PlacedCase{"PiperOneStage", "piper", "gpt2_deep_tiny", "slow8", 8, 1},
                                          PlacedCase{"PiperTight", "piper", "gpt2_tiny", "slow4_far", 4, 2, "--memory-budget 180KiB --set 'search.recompute=\"blocks\"' "},
@@ -123,18 +129,32 @@ TEST_F(PlacedStages, WhatIsGivenStays) {
   EXPECT_EQ(integer(*planned.find("stage_search")->find("chosen"), "microbatches"), 2);
 }
 
+// Layers of one stage have unlike layouts, and where memory binds some of them run again.
+TEST_F(PlacedStages, EntriesOfAMenuAreMixed) {
+  const std::string file = path("plan.json");
+  ASSERT_EQ(run_program(small(inter("galvatron") + "-o " + file)).exit_code, 0);
+  EXPECT_THAT(read(file), AllOf(HasSubstr("tp 4 for 1 part, sdp 2 x tp 2 for "), HasSubstr(" s for a step of 1 microbatch")));
+  ASSERT_EQ(run_program(small(inter("galvatron") + "--memory-budget 150KiB --set 'search.recompute=\"blocks\"' -o " + file)).exit_code, 0);
+  EXPECT_THAT(read(file), HasSubstr("tp 2 for 5 parts, tp 2, run again for 2 parts"));
+}
+
 TEST_F(PlacedStages, RefuseByName) {
   EXPECT_THAT(refusal(small(inter("pipedraem"))), HasSubstr("\"inter\" in [search] can't be \"pipedraem\"; did you mean \"pipedream\"?"));
-  EXPECT_THAT(refusal(small(inter("alpa") + "--set train.microbatches=2")), HasSubstr("known are \"none\", \"grid\", \"joint\", \"manual\", "));
+  EXPECT_THAT(refusal(small(inter("nobody") + "--set train.microbatches=2")), HasSubstr("known are \"none\", \"grid\", \"joint\", \"manual\", "));
   EXPECT_THAT(refusal(small(inter("piper") + "--set search.stages=2")), HasSubstr("\"stages\" in [search] is what inter = \"piper\" in [search] decides"));
   EXPECT_THAT(refusal(small(inter("piper") + "--mesh 4")), HasSubstr("the mesh of each stage is what inter = \"piper\" in [search] decides"));
   EXPECT_THAT(refusal(small(inter("piper") + "--set search.batch_axes=0")), HasSubstr("\"batch_axes\" in [search] is what"));
+  EXPECT_THAT(refusal(small(inter("piper") + "--set search.expert_axes=0")), HasSubstr("\"expert_axes\" in [search] is what"));
   EXPECT_THAT(refusal(small(inter("piper") + "--set 'pins.\"inner.transformer.h.1\"=\"stage 1\"'")), HasSubstr("the stage of a module is what"));
+  EXPECT_THAT(refusal(small(inter("galvatron") + "--set 'search.weights=\"sharded\"'")), HasSubstr("\"weights\" in [search] is what inter = \"galvatron\" in [search] decides for each layer"));
+  EXPECT_THAT(refusal(small(inter("galvatron") + "--memory-budget 20KiB"), 3), HasSubstr("1 microbatch: no stages fit: no entries of the menus for 1, 2, 4 stages"));
   EXPECT_THAT(refusal(small(inter("piper") + "--top 2")), HasSubstr("inter = \"piper\" in [search] chooses their number"));
   EXPECT_THAT(refusal(small(inter("pipedream") + "--set 'search.schedule=\"interleaved\"'")), AllOf(HasSubstr("none of its stages can be planned:\n  "), HasSubstr("which cuts each stage into 2 chunks")));
   EXPECT_THAT(refusal("plan " + given("t5_tiny", "slow8") + inter("pipedream")), HasSubstr("its stages have 3, 5 replicas, which can't all share a microbatch of a batch of 8 evenly"));
   EXPECT_THAT(refusal(small(inter("pipedream") + "--memory-budget 100KiB"), 3), HasSubstr("stage 0 of 3: no plan fits into 100 KiB per device"));
   EXPECT_THAT(refusal(small(inter("max_load") + "--memory-budget 100KiB"), 3), HasSubstr("1 microbatch: no stages fit: 4 accelerators of 102400 bytes"));
+  EXPECT_THAT(refusal(small(inter("reinforce") + "--memory-budget 100KiB"), 3), HasSubstr("1 microbatch: no stages fit: 4 accelerators of 102400 bytes"));
+  EXPECT_THAT(refusal(small(inter("reinforce") + "--set search.reinforce.steps=0")), HasSubstr("steps must be at least 1, not 0"));
   EXPECT_THAT(refusal(small(inter("piper") + "--memory-budget 1KiB"), 3), HasSubstr("on each device; a device has 1024 bytes"));
 }
 

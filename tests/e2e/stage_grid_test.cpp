@@ -323,7 +323,9 @@ TEST_F(StageGridCommand, RefusesDegreesByName) {
   EXPECT_THAT(refusal(manual("--set inter.manual.tp=3")), HasSubstr("tp 3 x pp 1 = 3 does not divide the 4 devices"));
   EXPECT_THAT(refusal(manual("--set inter.manual.dp=2 --set inter.manual.cp=4")), HasSubstr("dp 2 x cp 4 x tp 1 x pp 1 = 8 devices, but there are 4 devices"));
   EXPECT_THAT(refusal(manual("--set inter.manual.cp=3")), HasSubstr("cp 3 x tp 1 x pp 1 = 3 does not divide the 4 devices"));
-  EXPECT_THAT(refusal(manual("--set inter.manual.ep=2")), HasSubstr("\"ep\" in [inter.manual] is 2, but a degree of expert parallelism cannot be given so far"));
+  EXPECT_THAT(refusal(manual("--set inter.manual.ep=2")), HasSubstr("\"ep\" in [inter.manual] is 2, but the model has no layer of experts that is known as one"));
+  EXPECT_THAT(refusal(manual("--set search.expert_axes=0")), HasSubstr("\"expert_axes\" in [search] is what [inter.manual] says"));
+  EXPECT_THAT(refusal(command("--mesh 4 --set search.expert_axes=0")), HasSubstr("\"expert_axes\" in [search] is \"0\", but the model has no layer of experts"));
   EXPECT_THAT(refusal(manual("--set search.context_axes=0")), HasSubstr("\"context_axes\" in [search] is what [inter.manual] says"));
   EXPECT_THAT(refusal(command("--mesh 4 --set 'search.weights=\"shraded\"'")), HasSubstr("\"weights\" in [search] can't be \"shraded\": it is free, sharded, or numbers of mesh axes such as 0,2"));
   EXPECT_THAT(refusal(manual("--set inter.manual.pp=0")), HasSubstr("\"pp\" in [inter.manual] must be at least 1"));

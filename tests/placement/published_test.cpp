@@ -47,6 +47,16 @@ INSTANTIATE_TEST_SUITE_P(All, PublishedLoads,
                                          Load{"resnet50_inference.json", 33.7747}, Load{"gnmt_inference.json", 32.9107},
                                          Load{"bert_l-3_inference.json", 27.9186}));
 
+// What is drawn keeps the problem's rules, and is no better than the optimum: twice it at most, of which nothing but these files tells.
+TEST_P(PublishedLoads, AreNearToWhatReinforceDraws) {
+  const std::string file = std::string("placement/") + GetParam().file;
+  NEEDS_FILE(file);
+  const Json json = test::json_of(test::run_program("place " + data_file(file) + " --inter reinforce --format json"));
+  EXPECT_EQ(std::get<std::string>(json.find("status")->value()), "heuristic");
+  EXPECT_GE(real(json, "objective"), GetParam().objective - 6e-5);
+  EXPECT_LE(real(json, "objective"), 2 * GetParam().objective);
+}
+
 TEST(Published, PiperOnUpToThousandsOfDevices) {
   const std::string file = "piper/bert32a100.json";
   NEEDS_FILE(file);

@@ -38,7 +38,7 @@ constexpr meshwright_config_key_v1 kSearch[] = {
     {"stage_devices", "text", "", "\"\"", "how many devices each stage gets, such as 4,2,1,1: all of the cluster's; as many each if absent"},
     {"chunks", "integer", "", "0", "with several stages: so many parts of the model, not one behind the other, for the devices of each; 0: what the schedule usually has"},
     {"schedule", "text", "", "\"one_f_one_b\"", "plugin that orders the microbatches of pipeline stages: gpipe, one_f_one_b, interleaved, looped_bfs"},
-    {"inter", "text", "", "\"none\"", "who chooses the number of stages: none (stages says it); grid: numbers of stages, schedules and microbatches are tried; joint: they are searched for with cuts and meshes; manual: [inter.manual] says it; else a plugin that solves placement problems: pipedream, max_load, piper"},
+    {"inter", "text", "", "\"none\"", "who chooses the number of stages: none (stages says it); grid: numbers of stages, schedules and microbatches are tried; joint: they are searched for with cuts and meshes; manual: [inter.manual] says it; else a plugin that solves placement problems: pipedream, max_load, piper, reinforce, alpa, dapple, galvatron"},
     {"memory_budget", "bytes", "bytes", "0", "memory per device; all that the cluster file leaves free if 0"},
     {"work_limit", "integer", "steps", "4_000_000_000", "work after which a solver stops; the same on any machine"},
     {"deadline_seconds", "number", "seconds", "60.0", "time after which a solver stops, if the work limit has not"},
@@ -57,6 +57,7 @@ constexpr meshwright_config_key_v1 kSearch[] = {
     {"sure", "boolean", "", "true", "whether a plan says how wrong which figures would have to be for the second best distinct plan to win"},
     {"batch_axes", "text", "", "\"none\"", "mesh axes that only ever shard the batch (data parallelism): none, all, 0,2"},
     {"context_axes", "text", "", "\"none\"", "mesh axes over which weights are computed with whole, and which do not shard the batch (context parallelism): none, all, 1"},
+    {"expert_axes", "text", "", "\"none\"", "mesh axes over which the experts of each layer lie apart, also where batch_axes or context_axes has weights whole (expert parallelism): none, all, 1"},
 };
 constexpr meshwright_config_key_v1 kTrain[] = {
     {"optimizer", "text", "", "\"adamw\"", "decides how much state a parameter has"},
@@ -78,7 +79,7 @@ constexpr meshwright_config_key_v1 kManual[] = {
     {"tp", "integer", "", "1", "degree of tensor parallelism in each stage, as Megatron's"},
     {"pp", "integer", "", "1", "pipeline stages"},
     {"cp", "integer", "", "1", "degree of context parallelism in each stage"},
-    {"ep", "integer", "", "1", "degree of expert parallelism; only 1 so far"},
+    {"ep", "integer", "", "1", "degree of expert parallelism: experts lie over so many of the devices of dp, and tokens travel to them"},
 };
 constexpr meshwright_config_key_v1 kJoint[] = {
     {"most_searched_ops", "integer", "ops", "600", "of inter = joint: the largest model each of whose stages is searched for; those of larger ones are put together of what few layers do"},

@@ -245,6 +245,11 @@ Status apply(const PlacementSettings& settings, ReplicaProblem& problem) {
   return Done{};
 }
 
+// No file has one: Alpa's and DAPPLE's problems are made of models.
+Status apply(const PlacementSettings&, StepProblem&) { return bad_input("it is a problem of a step, which no format of a file has; take a model with [search] inter"); }
+
+Status apply(const PlacementSettings&, MenuProblem&) { return bad_input("it is a problem of menus, which no format of a file has; take a model with [search] inter"); }
+
 Result<PlacementProblem> parse_any(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) return bad_input("the file is empty");

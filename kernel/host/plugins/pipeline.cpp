@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cluster_part.h"
+#include "expert_layers.h"
 #include "files/file_hash.h"
 #include "meshwright/frontend.h"
 #include "meshwright/log.h"
@@ -79,6 +80,7 @@ class PlanningSession::Impl {
 
   Result<PlanOutcome> plan(StageCuts cuts) {
     Stopwatch total;
+    if (Status status = check_expert_axes(now_->analysis, search_); !status) return status.error();
     outcome_ = {};
     outcome_.phases = phases_;
     outcome_.batch = batch();
@@ -409,7 +411,7 @@ Result<PlanOutcome> run_pipeline(const PlanOptions& options, PluginHost& host) {
   if (!session) return session.error();
   if (Status status = session->read(config.train.integer("microbatches")); !status) return status.error();
   if (inter == "manual") {
-    if (Status status = set_degrees(config, session->cluster(), session->search(), session->mesh()); !status) return status.error();
+    if (Status status = set_degrees(config, session->cluster(), session->context().model, session->search(), session->mesh()); !status) return status.error();
   }
   return session->plan();
 }

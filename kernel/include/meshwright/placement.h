@@ -1,5 +1,5 @@
 // Placement: which nodes of a graph of costs make up which stage of a pipeline, and on how many devices each stage
-// runs. A problem is one of three that the literature states, each with its own costs and its own objective; the
+// runs. A problem is one of those that the literature states, each with its own costs and its own objective; the
 // solvers are plugins of kind "inter".
 //
 //   LoadProblem     Tarnawski et al. 2020, "Efficient Algorithms for Device Placement of DNN Graph Operators": every
@@ -7,10 +7,14 @@
 //   ReplicaProblem  Narayanan et al. 2019, "PipeDream" (§3.1): stages are replicated.
 //   LayerProblem    Tarnawski et al. 2021, "Piper: Multidimensional Planner for DNN Parallelization" (§3): stages are
 //                   replicated and split by tensor parallelism, and each layer chooses how it runs.
+//   StepProblem     Zheng et al. 2022, "Alpa" (§5.2), and Fan et al. 2021, "DAPPLE" (§4.1): how a stage runs is a choice
+//                   among ways on some number of devices, and the objective is a whole step, which fills and drains.
+//   MenuProblem     Miao et al. 2022, "Galvatron" (§3): stages have as many devices each, and each layer chooses from a
+//                   menu how it runs there; the objective is a whole step too.
 //
 // In all of them stages come in the order in which data passes through them, each node is in one stage, and no edge
 // leads from a later stage to an earlier one. Seconds are of one sample (a microbatch), and the objective is seconds
-// between two samples once the pipeline is full: less is better.
+// between two samples once the pipeline is full, of a StepProblem and a MenuProblem those of a step: less is better.
 #pragma once
 
 #include <cstdint>
@@ -109,16 +113,95 @@ struct LayerProblem {
   double bytes_per_second = 0;
 };
 
-using PlacementProblem = std::variant<LoadProblem, ReplicaProblem, LayerProblem>;
+// What a node takes in one way to run the stage that it is in.
+struct StepCost {
+  double forward_seconds = 0;   // of a microbatch
+  double backward_seconds = 0;  // of a microbatch
+  double once_seconds = 0;      // of a step: sums of gradients that nothing hides, and updates
+  double resident_bytes = 0;    // on each device, all the time
+  double saved_bytes = 0;       // on each device, of each microbatch in flight
+  double passing_bytes = 0;     // on each device, besides, while the node computes
+};
 
-// "max_load", "pipedream", "piper": also the id of the solver that gives the optimum.
+struct StepWay {
+  std::string name;  // "2x4": also of several ways on as many devices
+  std::uint32_t devices = 1;
+  std::vector<StepCost> nodes;  // by node
+};
+
+struct StepNode {
+  std::string name;
+  double crossing_seconds = 0;  // to send a microbatch to a stage that begins behind it; its gradient takes as long
+};
+
+enum class StepObjective : std::uint8_t { alpa, dapple };
+
+// Nodes are a line: each hands something on to the next one. Stages have all devices, one stage behind the other, and
+// those of one stage are whole groups, or within one group, of each size in `groups`. For stages that take F seconds for a
+// forward, B for a backward and R once a step, of M microbatches:
+//
+//   alpa     Σ t + (M - 1) max t (eq. 2) for t = F + B + R / M. Nothing is paid for what crosses between stages.
+//   dapple   Between two stages stands another one, which takes crossing_seconds for each direction and no R. Of the
+//            pivot Q: Σ F up to Q, (M - 1) (F + B) of Q, and the largest of R of a stage with Σ B from it up to Q, or,
+//            behind Q, without Σ B from Q up to it. Q is first the last stage; from there to the first one each s becomes
+//            Q for which (M - 1) (F + B) is more than that of Q with Σ (F + B) of what lies between the two (§4.1).
+//
+// On each device a stage needs Σ resident + y Σ saved + the largest passing bytes, y being the stages from it on, but at
+// most M (eq. 5; 1F1B has no more in flight).
+struct StepProblem {
+  StepObjective objective = StepObjective::alpa;
+  std::vector<StepNode> nodes;
+  std::vector<StepWay> ways;
+  std::vector<std::uint32_t> groups;  // devices of a server, and of whatever else is not to be torn
+  std::uint32_t devices = 0;
+  std::uint32_t microbatches = 0;  // M
+  double device_bytes = 0;
+};
+
+// How a node can run on the devices of a stage, whatever its neighbours do.
+struct MenuEntry {
+  std::string name;  // "dp 2 x tp 4"
+  std::vector<StepCost> nodes;  // by node
+};
+
+// What nodes choose from where there are so many stages.
+struct Menu {
+  std::uint32_t stages = 1;
+  std::vector<MenuEntry> entries;
+  // [(node * entries + from) * entries + to]: seconds of a microbatch to bring what crosses behind a node, and its gradient,
+  // from what an entry of the node makes to what one of the next node takes, where both are in one stage.
+  std::vector<double> change_seconds;
+
+  [[nodiscard]] double change(std::size_t node, std::size_t from, std::size_t to) const { return change_seconds[(node * entries.size() + from) * entries.size() + to]; }
+};
+
+// Nodes are a line, and each stage has devices / stages of the devices. A stage takes t, the sum of its nodes' F + B + R / M,
+// of the changes between them, and of the crossing_seconds of its last node, twice, where another stage follows; a step of M
+// microbatches takes Σ t + (M - 1) max t. On each device a stage needs Σ resident + y Σ saved + the largest passing bytes, y
+// being the stages from it on, but at most M.
+struct MenuProblem {
+  std::vector<StepNode> nodes;
+  std::vector<Menu> menus;  // of unlike numbers of stages
+  std::uint32_t devices = 0;
+  std::uint32_t microbatches = 0;  // M
+  double device_bytes = 0;
+};
+
+inline constexpr double kPivotTie = 1e-9;  // relative: two stages that take as long but for that are as long for DAPPLE's rule
+
+// Whether `devices` from `first` on are a stage's, by a StepProblem's groups.
+MESHWRIGHT_API bool are_together(std::span<const std::uint32_t> groups, std::uint32_t first, std::uint32_t devices);
+
+using PlacementProblem = std::variant<LoadProblem, ReplicaProblem, LayerProblem, StepProblem, MenuProblem>;
+
+// "max_load", "pipedream", "piper", "alpa", "dapple", "galvatron": also the id of the solver for it.
 MESHWRIGHT_API std::string_view name(const PlacementProblem& problem);
 
 inline constexpr std::uint32_t kMostPlacementDevices = 1U << 16;  // of any problem; more is a mistake
 inline constexpr std::size_t kMostPlacementNodes = std::size_t{1} << 14;
 
 // There are nodes, edges join two different ones of them, no number is negative or not finite, what divides is above
-// 0, and no edge is part of a cycle. Error: bad_input with the node or the edge.
+// 0, no edge is part of a cycle, and ways and menus have costs of each node. Error: bad_input with the node, the edge or the way.
 MESHWRIGHT_API Status validate(const PlacementProblem& problem);
 
 struct PlacementStage {
@@ -126,12 +209,13 @@ struct PlacementStage {
   bool host = false;                 // of a LoadProblem
   std::uint32_t replicas = 1;        // d
   std::uint32_t tensor = 1;          // t; of a LayerProblem, so that the stage has d * t devices
-  std::vector<std::uint32_t> variants;  // of a LayerProblem: for each of `nodes` the place in its variants for t
+  std::vector<std::uint32_t> variants;  // for each of `nodes`, of a LayerProblem the place in its variants for t, of a MenuProblem in the menu's entries
+  std::uint32_t way = 0;  // of a StepProblem: which of its ways, whose devices are d * t. Those of a MenuProblem are d * t too
 };
 
 struct PlacementCost {
-  double objective = 0;         // the largest of `seconds`
-  std::vector<double> seconds;  // of each stage, per sample
+  double objective = 0;         // the largest of `seconds`; of a StepProblem and a MenuProblem those of a step
+  std::vector<double> seconds;  // of each stage, per sample; of these with its part of what comes once a step
   std::vector<double> bytes;    // of each stage, on each of its devices; 0 where the problem has no memory
 };
 

@@ -156,6 +156,8 @@ struct StrategyFilter {
   std::optional<bool> regather = std::nullopt;  // ZeRO-3: gather again for the backward, or keep
   std::optional<bool> prefetch = std::nullopt;  // ZeRO-3: gather beside the unit before, or when it is computed with
   std::uint32_t context_axes = 0;          // over these, weights are computed with whole and the batch is not cut: what is left is the sequence, or heads of attention
+  // Over these, the experts of each layer lie apart (Exchange in rule.h), whatever batch_axes and context_axes say of weights: where such an axis cuts the batch too, tokens travel to their experts.
+  std::uint32_t expert_axes = 0;
   bool operator==(const StrategyFilter&) const = default;
 };
 

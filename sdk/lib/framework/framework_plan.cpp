@@ -97,7 +97,8 @@ class NearestDegrees {
   void take_experts() {
     made_.ep = plan_.use.experts;
     made_.etp = plan_.use.expert_tensor;
-    made_.experts_apart = std::gcd(plan_.use.experts_apart, made_.dp);
+    made_.expert_data = std::gcd(plan_.use.expert_data, made_.dp);
+    made_.experts_apart = std::gcd(plan_.use.experts_apart * (plan_.use.expert_data / made_.expert_data), made_.dp / made_.expert_data);
     if (made_.experts_apart > 1) made_.priced.push_back("the " + std::to_string(made_.experts_apart) + " devices over which experts are split do in other ops whatever is fastest");
   }
 
@@ -143,7 +144,7 @@ class NearestDegrees {
 // A mesh axis of the plan that is asked for.
 struct AskedAxis {
   std::int64_t size = 1;
-  bool batch = false, weights = false, zero = false, context = false;
+  bool batch = false, weights = false, zero = false, context = false, experts = false;
 };
 
 std::string axes_text(const std::vector<AskedAxis>& axes, bool AskedAxis::*which, const std::string& none) {
@@ -156,7 +157,7 @@ std::string axes_text(const std::vector<AskedAxis>& axes, bool AskedAxis::*which
 
 std::string text_setting(const std::string& key, const std::string& value) { return key + "=\"" + value + "\""; }
 
-// From the outermost: data parallel and whole, data parallel and sharded by ZeRO, experts, context, tensor.
+// From the outermost: data parallel and whole, data parallel and sharded by ZeRO, that with experts apart, experts alone, context, tensor.
 std::vector<AskedAxis> asked_axes(const FrameworkPlan& plan) {
   std::vector<AskedAxis> axes;
   const std::int64_t whole = plan.zero_degree > 1 ? plan.dp * plan.cp / plan.zero_degree : 1;
@@ -169,9 +170,10 @@ std::vector<AskedAxis> asked_axes(const FrameworkPlan& plan) {
     add({whole, true, false, false});
     dp /= whole;
   }
-  const std::int64_t experts = std::gcd(plan.experts_apart, dp);
-  add({dp / experts, true, false, true});
-  add({experts, false, false, true});
+  const std::int64_t travelled = std::gcd(plan.expert_data, dp), apart = std::gcd(plan.experts_apart, dp / travelled);
+  add({dp / (travelled * apart), true, false, true});
+  add({travelled, true, false, true, false, true});
+  add({apart, false, false, true});
   add({plan.cp, false, false, true, true});
   add({plan.tp, false, true, false});
   return axes;
@@ -247,6 +249,7 @@ AskedPlan asked_plan(const PlanReading& plan, const FrameworkPlan& made) {
   asked.settings.push_back(text_setting("search.batch_axes", axes_text(axes, &AskedAxis::batch, "none")));
   asked.settings.push_back(text_setting("search.weights", axes_text(axes, &AskedAxis::weights, "free")));
   asked.settings.push_back(text_setting("search.context_axes", axes_text(axes, &AskedAxis::context, "none")));
+  asked.settings.push_back(text_setting("search.expert_axes", axes_text(axes, &AskedAxis::experts, "none")));
   asked.settings.push_back(text_setting("search.zero", std::to_string(static_cast<int>(made.zero))));
   if (made.zero != ZeroStage::none) asked.settings.push_back(text_setting("search.zero_axes", axes_text(axes, &AskedAxis::zero, "all")));
   if (made.zero == ZeroStage::value) asked.settings.push_back(text_setting("search.regather", made.regather ? "always" : "never"));

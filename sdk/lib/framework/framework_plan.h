@@ -16,7 +16,8 @@ struct FrameworkPlan {
   std::int64_t dp = 1, tp = 1, cp = 1, ep = 1, pp = 1;
   std::int64_t chunks = 1;              // parts of the model on each of pp groups of devices
   std::int64_t etp = 1;                 // over which each expert's weights are in shards
-  std::int64_t experts_apart = 1;       // of dp: the devices that do something else where there are experts
+  std::int64_t expert_data = 1;         // of dp: the devices that experts lie over, and tokens travel between
+  std::int64_t experts_apart = 1;       // of dp: other devices that do something else where there are experts
   bool sequence_parallel = false;
   std::string schedule;                 // ours; "" of one stage
   std::int64_t micro_batch = 1;         // samples of a microbatch on each device of dp

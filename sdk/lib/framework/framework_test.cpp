@@ -110,6 +110,14 @@ TEST(AskedPlan, SplitsAxesForHybridShardingAndExperts) {
   EXPECT_TRUE(has_setting(asked, "cluster.mesh=\"2x4\""));
   EXPECT_TRUE(has_setting(asked, "search.batch_axes=\"0\""));
   EXPECT_EQ(made.priced.size(), 1U);
+
+  plan.use.experts_apart = 1;
+  plan.use.expert_data = 4;  // tokens travel to them
+  made = nearest_degrees(plan, "F").value();
+  asked = asked_plan(plan, made);
+  EXPECT_EQ(made.ep, 4);
+  for (const char* setting : {"cluster.mesh=\"2x4\"", "search.batch_axes=\"0,1\"", "search.expert_axes=\"1\""}) EXPECT_TRUE(has_setting(asked, setting)) << setting;
+  EXPECT_TRUE(made.priced.empty());
 }
 
 TEST(AskedPlan, PinsWhatRunsAgain) {

@@ -24,6 +24,7 @@ class UseReader {
     std::vector<std::array<double, kRoles>> with_experts(axes);   // and of experts
     std::vector<double> experts(axes, 0), all_experts(axes, 0);   // of experts: where they lie over the axis, and all
     std::vector<double> expert_tensor(axes, 0);                   // where each one's weights are in shards
+    std::vector<double> travelling(axes, 0);                      // where tokens travel over the axis to their experts
     for (const PlannedVariable& variable : plan_.variables) {
       const PlannedNode* node = variable.node();
       if (node == nullptr) continue;
@@ -35,6 +36,7 @@ class UseReader {
         if (!role) continue;
         (of_experts ? with_experts : seconds)[axis][static_cast<std::size_t>(*role)] += takes;
         if (of_experts) all_experts[axis] += takes;
+        if (of_experts && node->call.axes[axis].use == AxisUse::exchange) travelling[axis] += takes;
         if (of_experts && lies_over(*node, axis)) experts[axis] += takes;
         else if (of_experts && *role == AxisRole::tensor) expert_tensor[axis] += takes;
       }
@@ -49,7 +51,8 @@ class UseReader {
       const bool over = experts[axis] > all_experts[axis] / 2, inside = expert_tensor[axis] > all_experts[axis] / 2;
       if (over) use_.experts *= size;
       if (inside) use_.expert_tensor *= size;
-      if ((over || inside) && role != AxisRole::tensor) use_.experts_apart *= size;
+      if (role == AxisRole::data && travelling[axis] > all_experts[axis] / 2) use_.expert_data *= size;
+      else if ((over || inside) && role != AxisRole::tensor) use_.experts_apart *= size;
       in_experts_.push_back(over || inside);
     }
     count_mixed();

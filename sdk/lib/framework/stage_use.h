@@ -18,8 +18,10 @@ enum class AxisRole : std::uint8_t {
 // Degrees are products of the sizes of axes. An axis has the role that it has in most of the computing of ops with weights; a plan can use it otherwise in others.
 struct StageUse {
   std::int64_t data = 1, tensor = 1, context = 1, idle = 1;
-  // In ops with experts axes can do something else: experts lie over them, or each expert's weights are in shards over them. Of these, those that are no axes of tensor in other ops.
-  std::int64_t experts = 1, expert_tensor = 1, experts_apart = 1;
+  // In ops with experts axes can do something else: experts lie over them, or each expert's weights are in shards over them.
+  std::int64_t experts = 1, expert_tensor = 1;
+  std::int64_t expert_data = 1;    // of experts: axes of data, whose tokens travel to their experts
+  std::int64_t experts_apart = 1;  // of both: axes that are neither of tensor in other ops nor in expert_data
   std::vector<AxisRole> roles;           // by axis of the mesh
   bool sequence_parallel = false;        // what norms take is cut over tensor's axes
   double seconds = 0;                    // of a microbatch, forward and backward

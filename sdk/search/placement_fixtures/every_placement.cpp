@@ -86,4 +86,31 @@ double best_objective(const LayerProblem& problem) {
   return best;
 }
 
+double best_objective(const StepProblem& problem) {
+  double best = std::numeric_limits<double>::infinity();
+  const PlacementProblem any = problem;
+  const auto nodes = static_cast<std::uint32_t>(problem.nodes.size());
+  Stages stages;
+  const std::function<void(std::uint32_t, std::uint32_t)> visit = [&](std::uint32_t node, std::uint32_t devices) {
+    if (node == nodes) {
+      best = std::min(best, objective(any, stages));
+      return;
+    }
+    for (std::uint32_t to = node + 1; to <= nodes; ++to) {
+      for (std::uint32_t way = 0; way < problem.ways.size(); ++way) {
+        const std::uint32_t count = problem.ways[way].devices;
+        if (devices + count > problem.devices) continue;
+        PlacementStage& stage = stages.emplace_back();
+        for (std::uint32_t i = node; i < to; ++i) stage.nodes.push_back(i);
+        stage.replicas = count;
+        stage.way = way;
+        visit(to, devices + count);
+        stages.pop_back();
+      }
+    }
+  };
+  visit(0, 0);
+  return best;
+}
+
 }  // namespace meshwright

@@ -121,4 +121,58 @@ LayerProblem draw_layer_problem(std::uint32_t seed) {
   return problem;
 }
 
+StepProblem draw_step_problem(StepObjective objective, std::uint32_t seed) {
+  Draw draw(seed);
+  StepProblem problem;
+  problem.objective = objective;
+  problem.devices = 1 + draw.upto(7);
+  problem.microbatches = 1 + draw.upto(5);
+  problem.device_bytes = draw.one_in(2) ? 1000 : 10 + draw.upto(30);
+  if (draw.one_in(2)) problem.groups.push_back(draw.one_in(2) ? 2 : 4);
+  const std::uint32_t nodes = 1 + draw.upto(4);
+  for (std::uint32_t node = 0; node < nodes; ++node) problem.nodes.push_back({std::to_string(node), static_cast<double>(draw.upto(3))});
+  for (const std::uint32_t devices : {1U, 2U, 3U, 4U, 8U}) {
+    for (std::uint32_t variant = draw.upto(2); variant > 0; --variant) {
+      StepWay& way = problem.ways.emplace_back();
+      way.name = std::to_string(devices);
+      way.devices = devices;
+      for (std::uint32_t node = 0; node < nodes; ++node) {
+        StepCost& cost = way.nodes.emplace_back();
+        cost.forward_seconds = draw.upto(12 / devices) + (draw.one_in(4) ? 0 : 1);
+        cost.backward_seconds = draw.upto(20 / devices) + 1;
+        cost.once_seconds = draw.one_in(2) ? 0 : draw.upto(4 + 3 * devices);
+        cost.resident_bytes = draw.upto(8);
+        cost.saved_bytes = draw.upto(4);
+        cost.passing_bytes = draw.upto(3);
+      }
+    }
+  }
+  if (problem.ways.empty()) problem.ways.push_back({"1", 1, std::vector<StepCost>(nodes, {1, 2, 3, 4, 5, 6})});
+  return problem;
+}
+
+StepProblem large_step_problem(StepObjective objective, std::uint32_t nodes, std::uint32_t devices, double device_bytes) {
+  StepProblem problem;
+  problem.objective = objective;
+  problem.groups = {8};
+  problem.devices = devices;
+  problem.microbatches = 64;
+  problem.device_bytes = device_bytes;
+  for (std::uint32_t node = 0; node < nodes; ++node) problem.nodes.push_back({std::to_string(node), 0.05});
+  const auto kind = [&](std::uint32_t node) { return node == 0 ? 0U : node + 1 == nodes ? 3U : 1 + node % 2; };
+  const double work[] = {0.3, 1, 1.7, 2.5};
+  for (std::uint32_t size = 1; size <= devices; size = size < 8 ? 2 * size : size + 8) {
+    if (size > 8 && devices % size != 0) continue;
+    for (const bool small : {false, true}) {
+      StepWay way{std::to_string(size), size, {}};
+      for (std::uint32_t node = 0; node < nodes; ++node) {
+        const double share = work[kind(node)] / size, sent = size == 1 ? 0 : (size > 8 ? 0.3 : 0.1) * (1 - 1.0 / size);
+        way.nodes.push_back({share + sent, 2 * share + sent + (small ? share : 0), size == 1 ? 0 : 3.0, 16 * work[kind(node)] / (small ? size : 1), (small ? 1 : 6) * work[kind(node)] / size, 1});
+      }
+      problem.ways.push_back(std::move(way));
+    }
+  }
+  return problem;
+}
+
 }  // namespace meshwright

@@ -1,0 +1,180 @@
+#include "placed_steps.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "assembled_stage.h"
+#include "cluster_part.h"
+#include "fitted_search.h"
+#include "meshwright/mesh.h"
+#include "split_ways.h"
+
+namespace meshwright {
+
+namespace {
+
+constexpr std::size_t kMostMeshAxes = 2;  // Alpa's logical meshes
+
+// Numbers of devices that a stage may have, ascending.
+std::vector<std::int64_t> stage_sizes(const Cluster& cluster) {
+  const std::int64_t server = cluster.devices_per_node;
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t devices = 1; devices < server; devices *= 2) sizes.push_back(devices);
+  for (std::int64_t servers = 1; servers <= cluster.nodes; ++servers) {
+    if (cluster.nodes % servers == 0) sizes.push_back(servers * server);
+  }
+  std::erase_if(sizes, [&](std::int64_t devices) { return !cluster_part(cluster, devices); });
+  return sizes;
+}
+
+Config search_of_ways(Config search, StepObjective objective) {
+  if (objective == StepObjective::alpa) return search;
+  if (search.text("weights") == "free") search.set("weights", std::string("sharded"));
+  if (search.text("zero") == "free") search.set("zero", std::string("0"));
+  return search;
+}
+
+Config with_recompute(Config search, const char* what) {
+  search.set("recompute", std::string(what));
+  return search;
+}
+
+// As a stage's costs are read of its units (stage_line.h): communication that takes longer than the computing beside it makes that longer; that of the last backward is waited for before the updates.
+StepCost step_cost(const UnitCost& cost) {
+  const double waits = std::max(cost.backward_beside_seconds - cost.backward_seconds(), 0.0), last = std::max(cost.last_beside_seconds - cost.backward_seconds() - waits, cost.wait_seconds);
+  return {std::max(cost.forward_seconds, cost.forward_beside_seconds), cost.backward_seconds() + waits, cost.update_seconds + last, cost.resident_bytes, cost.saved_bytes, cost.passing_bytes};
+}
+
+}  // namespace
+
+struct StepWays::Impl {
+  // A mesh, and how the short model runs on it.
+  struct Way {
+    std::int64_t devices = 1;
+    std::string name;
+    bool batch_first = false;
+    SplitWays split;
+  };
+
+  Impl(const PlacedWaysRequest& given, const ModelUnits& whole, StepObjective which, ShortModel shorter, ModelAnalysis analyzed)
+      : request(given),
+        units(whole),
+        objective(which),
+        model(std::move(shorter)),
+        analysis(std::move(analyzed)),
+        training(given.context.training),
+        search(search_of_ways(given.search, which)),
+        once(with_recompute(search, "none")),
+        again(with_recompute(search, "all")) {
+    training.order = measured_order(training.microbatches);
+    lower = [this](const Plan& plan) { return request.lower(plan, context()); };
+    solver = fitted_solver(request.solver, search, lower, {});
+    alike = alike_names(request.context.graph(), model.graph, alike_nodes(units, model));
+  }
+
+  [[nodiscard]] PlanningContext context() const { return {analysis, training, request.context.ops, request.context.profile, request.context.conversions}; }
+
+  Status measure(const Config& as) {
+    const SplitRequest split{context(), model.units, as, pins, *solver, lower, false};
+    for (const std::int64_t devices : stage_sizes(request.cluster)) {
+      const Result<Cluster> part = cluster_part(request.cluster, devices);
+      if (!part) return part.error();
+      const bool is_dapple = objective == StepObjective::dapple, batch_first = is_dapple && devices > 1;
+      const std::vector<std::vector<std::int64_t>> shapes = is_dapple ? std::vector<std::vector<std::int64_t>>{{devices}} : candidate_shapes(*part, kMostMeshAxes);
+      for (const std::vector<std::int64_t>& shape : shapes) {
+        Result<std::optional<SplitWays>> ways = SplitWays::make(split, *part, shape, batch_first);
+        if (!ways) return ways.error();
+        if (*ways) all.push_back({devices, to_string((*ways)->mesh()), batch_first, std::move(**ways)});
+      }
+    }
+    return Done{};
+  }
+
+  // Where the short model says what the whole could do, and no setting asks for what it does not know.
+  [[nodiscard]] bool can_assemble() const {
+    const bool is_whole = model.units.units.size() == units.units.size();
+    return !is_whole && !request.solver.reads_model() && search.text("checkpoint") == "none" && search.text("recompute") != "blocks" && search.text("inputs") != "rows";
+  }
+
+  const PlacedWaysRequest request;
+  const ModelUnits units;  // of the whole
+  const StepObjective objective;
+  const ShortModel model;
+  const ModelAnalysis analysis;
+  TrainingSettings training;
+  const Config search, once, again;
+  const std::vector<Pin> pins;  // none: what is pinned by the user is of the whole
+  AlikeNames alike;
+  FittedSolver::Lower lower;
+  std::optional<FittedSolver> solver;
+  bool runs_again = false;
+  std::vector<Way> all;
+};
+
+Result<StepWays> StepWays::make(const PlacedWaysRequest& request, const ModelUnits& units, StepObjective objective) {
+  Result<ShortModel> model = short_model(request.context, units);
+  if (!model) return model.error();
+  Result<ModelAnalysis> analysis = analyze_model(model->graph, request.context.ops);
+  if (!analysis) return analysis.error();
+  if (!analysis->backward) return analysis->no_backward;
+  auto impl = std::make_shared<Impl>(request, units, objective, std::move(*model), std::move(*analysis));
+  StepWays ways(std::move(impl));
+  if (request.search.text("recompute") == "all") {
+    if (Status status = ways.add_running_again(); !status) return status.error();
+  } else if (Status status = ways.impl_->measure(ways.impl_->once); !status) {
+    return status.error();
+  }
+  if (ways.impl_->all.empty()) return bad_input("no mesh of a part of the cluster has a strategy for each op of the model, by which stages could be chosen");
+  return ways;
+}
+
+bool StepWays::may_run_again() const { return !impl_->runs_again && impl_->request.search.text("recompute") != "none"; }
+
+Status StepWays::add_running_again() {
+  impl_->runs_again = true;
+  return impl_->measure(impl_->again);
+}
+
+StepProblem StepWays::problem(const PlacedLine& line, std::uint32_t microbatches, double device_bytes) const {
+  StepProblem problem;
+  problem.objective = impl_->objective;
+  problem.devices = line.devices;
+  problem.microbatches = microbatches;
+  problem.device_bytes = device_bytes;
+  const Cluster& cluster = impl_->request.cluster;
+  problem.groups.push_back(static_cast<std::uint32_t>(cluster.devices_per_node));
+  for (const LinkLevel& level : cluster.levels) problem.groups.push_back(static_cast<std::uint32_t>(level.group));
+  const std::vector<ModelUnit>& units = line.units.units;
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    const bool is_last = u + 1 == units.size();
+    problem.nodes.push_back({"unit " + std::to_string(u), is_last ? 0 : line.latency_seconds + static_cast<double>(units[u].crossing_bytes) / line.bytes_per_second});
+  }
+  for (const Impl::Way& way : impl_->all) {
+    StepWay& made = problem.ways.emplace_back(StepWay{way.name, static_cast<std::uint32_t>(way.devices), {}});
+    for (const ModelUnit& unit : units) made.nodes.push_back(step_cost(way.split.ways().front().by_kind[unit.kind]));
+  }
+  return problem;
+}
+
+StageCutWish StepWays::wish(const PlacementAnswer& answer, std::int64_t most_searched_ops) const {
+  const bool is_small = std::ssize(impl_->units.bound) <= most_searched_ops;
+  StageCutWish wish = placed_wish(impl_->units, answer);
+  for (std::size_t position = 0; position < answer.stages.size(); ++position) {
+    const std::uint32_t number = answer.stages[position].way;
+    const Impl::Way& way = impl_->all[number];
+    StageCutWish::Stage& stage = wish.stages[position];
+    stage.mesh = way.name;
+    stage.batch_first = way.batch_first;
+    if (is_small || !impl_->can_assemble()) continue;
+    stage.searched = false;
+    stage.assemble = [impl = impl_, number](const PlanningContext& context, const FittedSolver& solver, std::int64_t budget) {
+      const StageRecipe recipe{impl->all[number].split, 0, 0, 1, 0};
+      return assemble_stage(context, solver, impl->pins, impl->analysis, impl->alike, recipe, budget);
+    };
+  }
+  return wish;
+}
+
+}  // namespace meshwright

@@ -1,0 +1,117 @@
+// [search] inter = "alpa" and "dapple": a model in the stages that these choose by the step that they make.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <ostream>
+
+#include "folder_test.h"
+#include "planned_pipeline.h"
+#include "printed_json.h"
+#include "run_program.h"
+
+namespace meshwright {
+namespace {
+
+using host::Json;
+using test::Outcome;
+using test::integer;
+using test::json_of;
+using test::list;
+using test::real;
+using test::run_program;
+using test::verify_and_simulate;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+const char* const kFast = " --set search.step_rounds=0 --set search.sure=false ";
+
+std::string of_model(const std::string& model, const std::string& cluster) { return SOURCE_FOLDER "/tests/models/" + model + ".pt2 --cluster " TEST_FOLDER "/" + cluster + ".toml" + kFast; }
+std::string by(const std::string& id) { return "--set 'search.inter=\"" + id + "\"' "; }
+
+class PlacedSteps : public test::FolderTest {
+ protected:
+  static std::string refused(const std::string& command, int exit_code = 2) {
+    const Outcome outcome = run_program(command);
+    EXPECT_EQ(outcome.exit_code, exit_code) << command;
+    return outcome.errors;
+  }
+  static std::string tiny(const std::string& options) { return "plan " + of_model("gpt2_tiny", "slow4_far") + options; }
+};
+
+struct StepsCase {
+  const char* name;
+  const char* inter;
+  const char* model;
+  const char* cluster;
+  std::vector<std::size_t> devices;  // of each stage
+  const char* options = "";
+};
+void PrintTo(const StepsCase& here, std::ostream* out) { *out << here.name; }
+
+class StepsOfModels : public PlacedSteps, public testing::WithParamInterface<StepsCase> {};
+
+// The stages are the solver's, all devices have one, and the plan computes what one device computes, in what was predicted to the byte.
+TEST_P(StepsOfModels, ComputeWhatOneDeviceComputes) {
+  const StepsCase& here = GetParam();
+  const std::string file = path("plan.json"), again = path("again.json"), command = "plan " + of_model(here.model, here.cluster) + by(here.inter) + here.options + " -o ";
+  const Json planned = json_of(run_program(command + file + " --format json"));
+  ASSERT_EQ(run_program(command + again).exit_code, 0);
+  EXPECT_EQ(read(file), read(again));
+  EXPECT_EQ(real(*planned.find("stage_search")->find("chosen"), "step_seconds"), real(planned, "step_seconds"));
+  EXPECT_THAT(read(file), AllOf(HasSubstr("chosen by " + std::string(here.inter) + ", take "), HasSubstr("Stages by " + std::string(here.inter) + ": optimal for its own problem"), HasSubstr(" s for a step of ")));
+  if (here.devices.size() == 1) {
+    EXPECT_EQ(planned.find("stages"), nullptr);
+    EXPECT_TRUE(std::get<bool>(json_of(run_program("verify " + file + " --format json")).find("equal")->value()));
+    return;
+  }
+  std::vector<std::size_t> devices;
+  for (const Json& stage : list(planned, "stages")) devices.push_back(list(stage, "devices").size());
+  EXPECT_EQ(devices, here.devices);
+  verify_and_simulate(file, planned, static_cast<std::int64_t>(std::reduce(devices.begin(), devices.end())));
+}
+
+INSTANTIATE_TEST_SUITE_P(Solvers, StepsOfModels, testing::Values(CASES), [](const auto& info) { return info.param.name; });
+
+TEST_F(PlacedSteps, AreComparedWithAJointSearch) {
+  const Json table = json_of(run_program("compare " + of_model("gpt2_tiny", "slow4_far") + "--inter joint,alpa,dapple --format json"));
+  const Json::Array& rows = list(table, "inter");
+  ASSERT_EQ(rows.size(), 3U);
+  const char* inters[] = {"joint", "alpa", "dapple"};
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(std::get<std::string>(rows[i].find("inter")->value()), inters[i]);
+    EXPECT_TRUE(std::get<bool>(rows[i].find("verified")->value())) << inters[i];
+    EXPECT_EQ(std::holds_alternative<std::nullptr_t>(rows[i].find("step_lower_bound_seconds")->value()), i > 0) << inters[i];
+    if (i == 0) continue;
+    EXPECT_EQ(real(rows[i], "step_seconds"), real(json_of(run_program(tiny(by(inters[i]) + "--format json"))), "step_seconds")) << inters[i];
+  }
+}
+
+TEST_F(PlacedSteps, MicrobatchesThatAreGivenStay) {
+  const Json planned = json_of(run_program(tiny(by("alpa") + "--set train.microbatches=2 --format json")));
+  for (const Json& trial : list(*planned.find("stage_search"), "combinations")) EXPECT_EQ(integer(trial, "microbatches"), 2);
+}
+
+// DAPPLE's replicas have whole weights; Alpa's stages may shard them.
+TEST_F(PlacedSteps, DapplesStagesAreReplicatedAlone) {
+  const std::string file = path("plan.json");
+  const Json planned = json_of(run_program("plan " + of_model("gpt2_tiny", "slow4") + by("dapple") + "--format json -o " + file));
+  EXPECT_THAT(read(file), Not(HasSubstr("\"mesh\": \"2x2\"")));
+  EXPECT_GT(real(planned, "step_seconds"), 0);
+}
+
+TEST_F(PlacedSteps, RefuseByName) {
+  for (const char* id : {"alpa", "dapple"}) {
+    const std::string inter = id;
+    EXPECT_THAT(refused(tiny(by(id) + "--set search.stages=2")), HasSubstr("\"stages\" in [search] is what inter = \"" + inter + "\" in [search] decides"));
+    EXPECT_THAT(refused(tiny(by(id) + "--mesh 4")), HasSubstr("the mesh of each stage is what inter = \"" + inter + "\" in [search] decides"));
+    EXPECT_THAT(refused(tiny(by(id) + "--set 'search.schedule=\"interleaved\"'")), HasSubstr("which cuts each stage into 2 chunks"));
+    EXPECT_THAT(refused(tiny(by(id) + "--memory-budget 1KiB"), 3), HasSubstr("on each device; a device has"));
+  }
+  EXPECT_THAT(refused("plan " + of_model("gpt2_tiny", "unlike8") + by("alpa")), HasSubstr("inter = \"alpa\" in [search] is of equal devices so far"));
+}
+
+}  // namespace
+}  // namespace meshwright
