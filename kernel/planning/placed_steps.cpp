@@ -1,6 +1,7 @@
 #include "placed_steps.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,7 +16,8 @@ namespace meshwright {
 
 namespace {
 
-constexpr std::size_t kMostMeshAxes = 2;  // Alpa's logical meshes
+constexpr std::size_t kMostMeshAxes = 2;    // Alpa's logical meshes
+constexpr double kDearer[] = {4, 64};        // prices of bytes of ways that hold less
 
 // Numbers of devices that a stage may have, ascending.
 std::vector<std::int64_t> stage_sizes(const Cluster& cluster) {
@@ -98,6 +100,30 @@ struct StepWays::Impl {
     return !is_whole && !request.solver.reads_model() && search.text("checkpoint") == "none" && search.text("recompute") != "blocks" && search.text("inputs") != "rows";
   }
 
+  // As many ops of the stage as fit the fastest way on its mesh, and the others in one that holds less, where some may run again and all in one way does not fit.
+  Result<std::optional<FittedPlan>> assemble(std::uint32_t number, const PlanningContext& stage, const FittedSolver& fitted, std::int64_t budget) {
+    Result<std::optional<FittedPlan>> made = assemble_stage(stage, fitted, pins, analysis, alike, StageRecipe{all[number].split, 0, 0, 1, 0}, budget);
+    if (!made || *made || search.text("recompute") != "free") return made;
+    const Way& way = all[number];
+    auto known = mixtures.find({way.name, way.batch_first});
+    if (known == mixtures.end()) {
+      const Result<Cluster> part = cluster_part(request.cluster, way.devices);
+      if (!part) return part.error();
+      const SplitRequest split{context(), model.units, search, pins, *solver, lower, true};
+      Result<std::optional<SplitWays>> ways = SplitWays::make(split, *part, parse_mesh_shape(way.name).value(), way.batch_first);
+      if (!ways) return ways.error();
+      if (!*ways) return made;
+      known = mixtures.emplace(std::pair(way.name, way.batch_first), std::move(**ways)).first;
+      for (const double factor : kDearer) {
+        const Result<bool> added = known->second.add(factor * known->second.usual_price(), training.microbatches > 1 ? 2 : 1);
+        if (!added) return added.error();
+      }
+    }
+    const SplitWays& mixture = known->second;
+    if (mixture.ways().size() < 2) return made;
+    return assemble_stage(stage, fitted, pins, analysis, alike, StageRecipe{mixture, 0, mixture.ways().size() - 1, 1, 0}, budget);
+  }
+
   const PlacedWaysRequest request;
   const ModelUnits units;  // of the whole
   const StepObjective objective;
@@ -111,6 +137,7 @@ struct StepWays::Impl {
   std::optional<FittedSolver> solver;
   bool runs_again = false;
   std::vector<Way> all;
+  std::map<std::pair<std::string, bool>, SplitWays> mixtures;  // by mesh: the fastest way, and some that hold less
 };
 
 Result<StepWays> StepWays::make(const PlacedWaysRequest& request, const ModelUnits& units, StepObjective objective) {
@@ -170,8 +197,7 @@ StageCutWish StepWays::wish(const PlacementAnswer& answer, std::int64_t most_sea
     if (is_small || !impl_->can_assemble()) continue;
     stage.searched = false;
     stage.assemble = [impl = impl_, number](const PlanningContext& context, const FittedSolver& solver, std::int64_t budget) {
-      const StageRecipe recipe{impl->all[number].split, 0, 0, 1, 0};
-      return assemble_stage(context, solver, impl->pins, impl->analysis, impl->alike, recipe, budget);
+      return impl->assemble(number, context, solver, budget);
     };
   }
   return wish;

@@ -211,7 +211,11 @@ class PlacedPlanner {
       if (!solved) return solved.error();
       if (solved->answer.status == SolveStatus::infeasible) return say_none_fit(solved->answer, microbatches);
       const std::int64_t most_searched_ops = config_.pins.empty() ? config_.joint.integer("most_searched_ops") : std::numeric_limits<std::int64_t>::max();
-      if (Status status = try_answer(*solved, ways->wish(solved->answer, most_searched_ops), microbatches, microbatches); !status) return status;
+      const StageCutWish wish = ways->wish(solved->answer, most_searched_ops);
+      const StageChoice choice = choice_of(solved->answer, microbatches);
+      const bool is_known = std::ranges::any_of(tried_, [&](const Tried& one) { return one.choice == choice && one.wish == wish; });
+      if (is_known) continue;  // it did not fit
+      if (Status status = try_answer(*solved, wish, microbatches, microbatches); !status) return status;
       watch.lap();
       if (search_.trials.back().state != TrialState::unfit) break;
     }

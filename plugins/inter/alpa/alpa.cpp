@@ -67,12 +67,7 @@ Result<PlacementAnswer> Alpa::do_solve(const PlacementProblem& problem) const {
     return bad_input("alpa looks at each node on each device, which is too much for " + std::to_string(step->nodes.size()) + " nodes and " + std::to_string(step->devices) + " devices; take fewer devices");
   }
   const StepStages stages(*step);
-  PlacementAnswer answer;
-  answer.status = SolveStatus::infeasible;
-  if (stages.sizes().empty()) {
-    answer.binding = why_no_stages(*step);
-    return answer;
-  }
+  if (stages.sizes().empty()) return no_stages(*step, true);
   // As if memory did not bind: nothing is faster, and often it fits.
   Searched searched = search_paces(stages, nullptr);
   bool exact = searched.done;
@@ -81,10 +76,8 @@ Result<PlacementAnswer> Alpa::do_solve(const PlacementProblem& problem) const {
     searched = search_paces(stages, &flights);
     exact = searched.done && flights.exact();
   }
-  if (!searched.best) {
-    answer.binding = why_no_stages(*step) + (exact ? "" : "; not all stages were tried, since there are too many");
-    return answer;
-  }
+  if (!searched.best) return no_stages(*step, exact);
+  PlacementAnswer answer;
   answer.status = exact ? SolveStatus::optimal : SolveStatus::heuristic;
   answer.method = std::to_string(searched.paces) + " longest stages tried" + (exact ? "" : ", and not all that could be better");
   answer.stages = std::move(searched.best->stages);

@@ -54,12 +54,7 @@ Result<PlacementAnswer> Dapple::do_solve(const PlacementProblem& problem) const 
     return bad_input("dapple looks at each node on each device, which is too much for " + std::to_string(step->nodes.size()) + " nodes and " + std::to_string(step->devices) + " devices; take fewer devices");
   }
   const StepStages stages(*step);
-  PlacementAnswer answer;
-  answer.status = SolveStatus::infeasible;
-  if (stages.sizes().empty()) {
-    answer.binding = why_no_stages(*step);
-    return answer;
-  }
+  if (stages.sizes().empty()) return no_stages(*step, true);
   // As if memory did not bind: nothing is faster, and often it fits.
   PivotResult result = search_stages(stages, nullptr);
   if (result.best && !evaluate(problem, result.best->stages)) {
@@ -67,10 +62,8 @@ Result<PlacementAnswer> Dapple::do_solve(const PlacementProblem& problem) const 
     result = search_stages(stages, &flights);
     result.exact = result.exact && flights.exact();
   }
-  if (!result.best) {
-    answer.binding = why_no_stages(*step) + (result.exact ? "" : "; not all stages were tried, since there are too many");
-    return answer;
-  }
+  if (!result.best) return no_stages(*step, result.exact);
+  PlacementAnswer answer;
   answer.status = result.exact ? SolveStatus::optimal : SolveStatus::heuristic;
   answer.method = result.exact ? "all stages that could be better" : "partial lists of stages, not all that could be better";
   answer.stages = std::move(result.best->stages);

@@ -27,6 +27,23 @@ bool can_cover(const StepStages& stages) {
   return reached.back();
 }
 
+// A reason that holds whatever was tried; "" if none is known.
+std::string proven_reason(const StepProblem& problem) {
+  const StepStages stages(problem);
+  if (!can_cover(stages)) return "the ways to run a stage are of numbers of devices that do not make " + std::to_string(problem.devices) + " devices, one behind the other, with no group of devices torn";
+  for (std::uint32_t node = 0; node < stages.nodes(); ++node) {
+    double least = std::numeric_limits<double>::infinity();
+    for (const StageSize& size : stages.sizes()) {
+      for (const std::uint32_t way : size.ways) {
+        const StepCost& cost = problem.ways[way].nodes[node];
+        least = std::min(least, cost.resident_bytes + cost.saved_bytes + cost.passing_bytes);
+      }
+    }
+    if (least > stages.device_bytes()) return problem.nodes[node].name + " needs at least " + bytes_text(least) + " on each device; a device has " + bytes_text(problem.device_bytes);
+  }
+  return "";
+}
+
 }  // namespace
 
 StepStages::StepStages(const StepProblem& problem) : problem_(problem) {
@@ -126,21 +143,14 @@ FlightClasses::FlightClasses(const StepProblem& problem, std::size_t most) {
   in_flight_.back() = static_cast<double>(all);
 }
 
-std::string why_no_stages(const StepProblem& problem) {
-  const StepStages stages(problem);
-  const std::string devices = std::to_string(problem.devices) + " devices";
-  if (!can_cover(stages)) return "the ways to run a stage are of numbers of devices that do not make " + devices + ", one behind the other, with no group of devices torn";
-  for (std::uint32_t node = 0; node < stages.nodes(); ++node) {
-    double least = std::numeric_limits<double>::infinity();
-    for (const StageSize& size : stages.sizes()) {
-      for (const std::uint32_t way : size.ways) {
-        const StepCost& cost = problem.ways[way].nodes[node];
-        least = std::min(least, cost.resident_bytes + cost.saved_bytes + cost.passing_bytes);
-      }
-    }
-    if (least > stages.device_bytes()) return problem.nodes[node].name + " needs at least " + bytes_text(least) + " on each device; a device has " + bytes_text(problem.device_bytes);
-  }
-  return "each node fits a device of " + bytes_text(problem.device_bytes) + " alone, but no stages of all nodes fit " + devices;
+PlacementAnswer no_stages(const StepProblem& problem, bool all_tried) {
+  PlacementAnswer answer;
+  answer.status = SolveStatus::infeasible;
+  answer.binding = proven_reason(problem);
+  if (!answer.binding.empty()) return answer;
+  answer.binding = "each node fits a device of " + bytes_text(problem.device_bytes) + " alone, but no stages of all nodes fit " + std::to_string(problem.devices) + " devices";
+  if (!all_tried) answer.binding += "; not all stages were tried, since there are too many";
+  return answer;
 }
 
 }  // namespace meshwright

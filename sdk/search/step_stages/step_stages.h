@@ -80,7 +80,7 @@ class FlightClasses {
   bool exact_ = true;
 };
 
-// Why no stages fit, as a sentence: a node that fits no device in any way, devices that ways can't have together, or all of it.
-std::string why_no_stages(const StepProblem& problem);
+// That no stages fit, with the reason: a node that fits no device in any way, devices that ways can't have together, or all of it. `all_tried` false: there was too much to try, which is said where no other reason is known.
+PlacementAnswer no_stages(const StepProblem& problem, bool all_tried);
 
 }  // namespace meshwright

@@ -7,6 +7,7 @@ namespace meshwright {
 namespace {
 
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 
 // Two servers of four devices; a way on one device, one on four that is no faster a device.
@@ -73,12 +74,14 @@ TEST(StepStages, NoMoreIsInFlightThanThereIs) {
 TEST(StepStages, SaysWhyNoneFit) {
   StepProblem problem = two_servers();
   problem.device_bytes = 7;
-  EXPECT_THAT(why_no_stages(problem), HasSubstr("b needs at least 8 bytes on each device; a device has 7 bytes"));
+  EXPECT_THAT(no_stages(problem, false).binding, HasSubstr("b needs at least 8 bytes on each device; a device has 7 bytes"));
   problem.device_bytes = 8;
-  EXPECT_THAT(why_no_stages(problem), HasSubstr("no stages of all nodes fit 8 devices"));
+  EXPECT_THAT(no_stages(problem, false).binding, HasSubstr("no stages of all nodes fit 8 devices; not all"));
+  EXPECT_THAT(no_stages(problem, true).binding, EndsWith("no stages of all nodes fit 8 devices"));
+  EXPECT_EQ(no_stages(problem, true).status, SolveStatus::infeasible);
   problem.ways.erase(problem.ways.begin());
   problem.devices = 6;
-  EXPECT_THAT(why_no_stages(problem), HasSubstr("do not make 6 devices"));
+  EXPECT_THAT(no_stages(problem, false).binding, HasSubstr("do not make 6 devices"));
 }
 
 }  // namespace
