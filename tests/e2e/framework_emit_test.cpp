@@ -100,8 +100,6 @@ INSTANTIATE_TEST_SUITE_P(
                   {"--use-megatron-fsdp", "--data-parallel-sharding-strategy optim_grads_params", "--ckpt-format fsdp_dtensor"}, {"optimizer-instances"}},
         GivenCase{"Experts", "mixtral_tiny", manual("--set inter.manual.dp=4 --set inter.manual.ep=2"),
                   {"--expert-model-parallel-size 2  # 8 experts", "--tensor-model-parallel-size 1\n"}, {"expert-tensor-parallel"}},
-        GivenCase{"ExpertsAndTensor", "mixtral_tiny", manual("--set inter.manual.dp=2 --set inter.manual.tp=2 --set inter.manual.ep=2 --set 'search.zero=\"1\"'"),
-                  {"--tensor-model-parallel-size 2\n", "--use-distributed-optimizer"}},
         GivenCase{"LayersAgain", "gpt2_tiny", manual("--set inter.manual.dp=2 --set inter.manual.tp=2 --set 'search.recompute=\"all\"'"),
                   {"--recompute-granularity full\n", "--recompute-method uniform", "--recompute-num-layers 1\n"}, {"selective"}}),
     [](const auto& info) { return info.param.name; });
