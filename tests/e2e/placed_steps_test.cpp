@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(Solvers, StepsOfModels, testing::Values(StepsCase{"Alpa
                                          StepsCase{"AlpaTight", "alpa", "gpt2_tiny", "slow4_far", {2, 2}, "--memory-budget 172KiB --set 'search.recompute=\"free\"' "},
                                          StepsCase{"AlpaPutTogether", "alpa", "gpt2_deep_tiny", "slow8_far", {2, 2, 1, 2, 1}, "--set inter.joint.most_searched_ops=1 "},
                                          StepsCase{"DappleFour", "dapple", "gpt2_tiny", "slow4_far", {1, 1, 1, 1}}, StepsCase{"DappleUnlikeStages", "dapple", "gpt2_tiny", "slow8_far", {2, 2, 1, 2, 1}},
-                                         StepsCase{"DappleReplicas", "dapple", "t5_tiny", "slow8_far", {2, 2, 4}}, StepsCase{"DappleOneStage", "dapple", "gpt2_tiny", "slow8", {8}},
+                                         StepsCase{"DappleReplicas", "dapple", "t5_tiny", "slow8_far", {1, 2, 2, 2, 1}}, StepsCase{"DappleOneStage", "dapple", "gpt2_tiny", "slow8", {8}},
                                          StepsCase{"DappleTight", "dapple", "gpt2_tiny", "slow4_far", {1, 1, 1, 1}, "--memory-budget 210KiB --set 'search.recompute=\"free\"' "}), [](const auto& info) { return info.param.name; });
 
 TEST_F(PlacedSteps, AreComparedWithAJointSearch) {
@@ -122,9 +122,9 @@ TEST_F(PlacedSteps, RefuseByName) {
     const std::string inter = id;
     EXPECT_THAT(refused(tiny(by(id) + "--set search.stages=2")), HasSubstr("\"stages\" in [search] is what inter = \"" + inter + "\" in [search] decides"));
     EXPECT_THAT(refused(tiny(by(id) + "--mesh 4")), HasSubstr("the mesh of each stage is what inter = \"" + inter + "\" in [search] decides"));
-    EXPECT_THAT(refused(tiny(by(id) + "--set 'search.schedule=\"interleaved\"'")), HasSubstr("which cuts each stage into 2 chunks"));
     EXPECT_THAT(refused(tiny(by(id) + "--memory-budget 1KiB"), 3), HasSubstr("on each device; a device has"));
   }
+  EXPECT_THAT(refused(tiny(by("dapple") + "--set 'search.schedule=\"interleaved\"'")), HasSubstr("which cuts each stage into 2 chunks"));
   EXPECT_THAT(refused("plan " + of_model("gpt2_tiny", "unlike8") + by("alpa")), HasSubstr("inter = \"alpa\" in [search] is of equal devices so far"));
 }
 
