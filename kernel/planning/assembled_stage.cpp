@@ -184,6 +184,11 @@ class Assembler {
 
 }  // namespace
 
+bool can_assemble(const ModelUnits& whole, const ShortModel& shorter, const IntraSolver& solver, const Config& search) {
+  const bool is_whole = shorter.units.units.size() == whole.units.size();
+  return !is_whole && !solver.reads_model() && search.text("checkpoint") == "none" && search.text("recompute") != "blocks" && search.text("inputs") != "rows";
+}
+
 Result<std::optional<FittedPlan>> assemble_stage(const PlanningContext& stage, const FittedSolver& solver, const std::vector<Pin>& pins, const ModelAnalysis& short_model, const AlikeNames& alike,
                                                  const StageRecipe& recipe, std::int64_t budget) {
   return Assembler(stage, solver, pins, short_model, alike, recipe).run(budget);

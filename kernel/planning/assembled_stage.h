@@ -9,6 +9,9 @@
 
 namespace meshwright {
 
+// Where the short model says what the whole could do, and no setting asks for what it does not know.
+bool can_assemble(const ModelUnits& whole, const ShortModel& shorter, const IntraSolver& solver, const Config& search);
+
 struct StageRecipe {
   const SplitWays& ways;
   std::size_t faster = 0, smaller = 0;  // of these: the last ops of the stage go the faster one, the first ones the smaller

@@ -152,7 +152,7 @@ Result<bool> JointLine::add_way(std::size_t mesh, double price, double in_flight
 StageCutWish::Stage JointLine::wish(const StageCost& cost) const {
   const SplitMesh& mesh = meshes_[cost.mesh];
   StageCutWish::Stage wish{to_string(mesh.ways.mesh()), mesh.batch_first};
-  if (can_assemble()) {
+  if (can_assemble(model_.units, model_.shorter, request_.solver, request_.search)) {
     wish.assemble = [this, cost](const PlanningContext& stage, const FittedSolver& solver, std::int64_t budget) {
       const StageRecipe recipe{meshes_[cost.mesh].ways, numbers_[cost.faster], numbers_[cost.smaller], cost.part, cost.part_bytes};
       return assemble_stage(stage, solver, request_.pins, analysis_, model_.alike, recipe, budget);
@@ -165,13 +165,6 @@ StageCutWish::Stage JointLine::wish(const StageCost& cost) const {
     wish.batch_first = false;
   }
   return wish;
-}
-
-// Where the short model says what the whole could do, and no setting asks for what it does not know.
-bool JointLine::can_assemble() const {
-  const Config& search = request_.search;
-  const bool is_whole = model_.shorter.units.units.size() == model_.units.units.size();
-  return !is_whole && !request_.solver.reads_model() && search.text("checkpoint") == "none" && search.text("recompute") != "blocks" && search.text("inputs") != "rows";
 }
 
 }  // namespace meshwright

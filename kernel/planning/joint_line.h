@@ -83,7 +83,6 @@ class JointLine {
   void rank_meshes(Known& known) const;
   void add_ways(std::size_t mesh);
   Result<bool> add_way(std::size_t mesh, double price, double in_flight);
-  [[nodiscard]] bool can_assemble() const;
 
   const JointStagesRequest& request_;
   const JointModel& model_;

@@ -54,19 +54,7 @@ class LayoutMeter {
   TrainingSettings training_;
 };
 
-// Communication that takes longer than the computing beside it makes that longer; that of the last backward is waited for before the updates.
-StepCost step_cost_of(const UnitCost& cost) {
-  const double backward = std::max(cost.backward_seconds(), cost.backward_beside_seconds);
-  return {std::max(cost.forward_seconds, cost.forward_beside_seconds), backward, cost.update_seconds + std::max(cost.last_beside_seconds - backward, cost.wait_seconds), cost.resident_bytes, cost.saved_bytes, cost.passing_bytes};
-}
-
 const MeasuredMenu& menu_for(const std::vector<MeasuredMenu>& menus, const PlacementAnswer& answer) { return *std::ranges::find(menus, static_cast<std::uint32_t>(answer.stages.size()), &MeasuredMenu::stages); }
-
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::string text;
-  for (const std::int64_t size : shape) text += (text.empty() ? "" : "x") + std::to_string(size);
-  return text;
-}
 
 LayoutRecipe recipe_of(const Graph& graph, const ModelUnits& units, const MeasuredMenu& menu, const PlacementAnswer& answer) {
   LayoutRecipe recipe{menu.shape, {}, {}};
@@ -113,7 +101,7 @@ MenuProblem menu_problem(const PlacedLine& line, const std::vector<MeasuredMenu>
     menu.stages = measured.stages;
     for (const MeasuredLayout& layout : measured.layouts) {
       MenuEntry& entry = menu.entries.emplace_back(MenuEntry{to_string(layout.layout, measured.shape), {}});
-      for (const ModelUnit& unit : units) entry.nodes.push_back(step_cost_of(layout.by_kind[unit.kind]));
+      for (const ModelUnit& unit : units) entry.nodes.push_back(step_cost(layout.by_kind[unit.kind]));
     }
     for (std::size_t u = 0; u + 1 < units.size(); ++u) {
       for (const MeasuredLayout& from : measured.layouts) {
@@ -129,7 +117,7 @@ StageCutWish menu_wish(const Graph& graph, const ModelUnits& units, const std::v
   const auto recipe = std::make_shared<const LayoutRecipe>(recipe_of(graph, units, menu, answer));
   StageCutWish wish = placed_wish(units, answer);
   for (StageCutWish::Stage& stage : wish.stages) {
-    stage.mesh = shape_text(menu.shape);
+    stage.mesh = to_string(menu.mesh);
     stage.batch_first = false;
     stage.searched = false;
     stage.assemble = [recipe, devices = menu.devices, &search, &pins](const PlanningContext& context, const FittedSolver& solver, std::int64_t budget) {

@@ -138,6 +138,12 @@ Result<std::vector<PlacedWay>> measured_ways(const PlacedWaysRequest& request, c
   return ways;
 }
 
+StepCost step_cost(const UnitCost& cost) {
+  const double backward = std::max(cost.backward_seconds(), cost.backward_beside_seconds);
+  return {std::max(cost.forward_seconds, cost.forward_beside_seconds), backward, cost.update_seconds + std::max(cost.last_beside_seconds - backward, cost.wait_seconds), cost.resident_bytes, cost.saved_bytes,
+          cost.passing_bytes};
+}
+
 ReplicaProblem replica_problem(const PlacedLine& line) {
   ReplicaProblem problem{{}, edges_of(line, false), line.devices, line.bytes_per_second};
   for (std::size_t u = 0; u < line.seconds.size(); ++u) problem.nodes.push_back({unit_name(u), line.seconds[u], static_cast<double>(line.units.units[u].crossing_bytes), line.parameter_bytes[u]});

@@ -63,6 +63,10 @@ struct PlacedWaysRequest {
 // measured by units. Ascending; a degree that no strategy allows is left out. Errors: those of short_model and SplitWays::make.
 Result<std::vector<PlacedWay>> measured_ways(const PlacedWaysRequest& request, const ModelUnits& units, std::int64_t most_devices);
 
+// What a problem of a step says of a unit. As a stage's costs are read of its units (stage_line.h): communication that takes longer than the computing beside it makes that longer; that of the last backward is waited for
+// before the updates.
+StepCost step_cost(const UnitCost& cost);
+
 ReplicaProblem replica_problem(const PlacedLine& line);
 
 // `alone` is of one device, whose memory a stage may take `device_bytes` of. Accelerators alone; forward and gradient of a value are handed on, so that a transfer counts twice.

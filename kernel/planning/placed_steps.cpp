@@ -43,12 +43,6 @@ Config with_recompute(Config search, const char* what) {
   return search;
 }
 
-// As a stage's costs are read of its units (stage_line.h): communication that takes longer than the computing beside it makes that longer; that of the last backward is waited for before the updates.
-StepCost step_cost(const UnitCost& cost) {
-  const double waits = std::max(cost.backward_beside_seconds - cost.backward_seconds(), 0.0), last = std::max(cost.last_beside_seconds - cost.backward_seconds() - waits, cost.wait_seconds);
-  return {std::max(cost.forward_seconds, cost.forward_beside_seconds), cost.backward_seconds() + waits, cost.update_seconds + last, cost.resident_bytes, cost.saved_bytes, cost.passing_bytes};
-}
-
 }  // namespace
 
 struct StepWays::Impl {
@@ -92,12 +86,6 @@ struct StepWays::Impl {
       }
     }
     return Done{};
-  }
-
-  // Where the short model says what the whole could do, and no setting asks for what it does not know.
-  [[nodiscard]] bool can_assemble() const {
-    const bool is_whole = model.units.units.size() == units.units.size();
-    return !is_whole && !request.solver.reads_model() && search.text("checkpoint") == "none" && search.text("recompute") != "blocks" && search.text("inputs") != "rows";
   }
 
   // As many ops of the stage as fit the fastest way on its mesh, and the others in one that holds less, where some may run again and all in one way does not fit.
@@ -194,7 +182,7 @@ StageCutWish StepWays::wish(const PlacementAnswer& answer, std::int64_t most_sea
     StageCutWish::Stage& stage = wish.stages[position];
     stage.mesh = way.name;
     stage.batch_first = way.batch_first;
-    if (is_small || !impl_->can_assemble()) continue;
+    if (is_small || !can_assemble(impl_->units, impl_->model, impl_->request.solver, impl_->search)) continue;
     stage.searched = false;
     stage.assemble = [impl = impl_, number](const PlanningContext& context, const FittedSolver& solver, std::int64_t budget) {
       return impl->assemble(number, context, solver, budget);
