@@ -8,6 +8,7 @@
 #include "printed_json.h"
 #include "run_program.h"
 #include "scratch.h"
+#include "units.h"
 
 namespace meshwright {
 namespace {
@@ -115,6 +116,12 @@ TEST(UnlikeDevices, AreTriedByGrid) {
   const Outcome outcome = run_program(plan_command("gpt2_deep_tiny", "unlike8", "--set train.microbatches=4 --set 'search.inter=\"grid\"' --set 'search.schedule=\"one_f_one_b\"'"));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
   EXPECT_THAT(outcome.output, AllOf(HasSubstr("1 stage, 4 microbatches: stage 0: devices 0 to 7 of 'unlike8' are unlike (4 x slow and 4 x quick)"), HasSubstr("2 stages by one_f_one_b"), HasSubstr("4 stages by one_f_one_b")));
+  // Each kind of device is searched for likewise: what its best plan takes is what a user gets on that part alone.
+  const auto alone = [](const char* cluster) {
+    const Json planned = json_of(run_program(plan_command("gpt2_deep_tiny", cluster, "--set train.microbatches=4 --set 'search.inter=\"grid\"' --set 'search.schedule=\"one_f_one_b\"' --format json")));
+    return milliseconds(real(planned, "step_seconds"));
+  };
+  EXPECT_THAT(outcome.output, AllOf(HasSubstr("4 x slow alone take " + alone("slow4") + " ("), HasSubstr("; 4 x quick alone take " + alone("quick4") + " (")));
 }
 
 TEST(UnlikeDevices, WhatIsNoStageIsRefusedByName) {

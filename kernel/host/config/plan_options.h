@@ -1,6 +1,7 @@
 // What the user said on the command line of `meshwright plan`. A text that is "" was not given.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -23,6 +24,7 @@ struct PlanOptions {
   std::vector<std::string> set;  // "section.key=value"
   std::vector<std::string> devices;  // "8", "64": sizes of parts of the cluster
   std::int64_t part_devices = 0;     // plan for the first so many devices of the cluster; 0: for all
+  std::size_t only_part = 0;         // plan for this part of a cluster of unlike devices alone, counted from 1; 0: for all
   int top = 1;                   // so many of the best distinct plans (distinct_plans.h)
   int node_factor = 1;           // plan for so many times the cluster's nodes
   // Of a plan that only answers whether something fits, false: then it is compared with no other plan, a refusal gives no

@@ -182,6 +182,10 @@ class PlanningSession::Impl {
 
   // The part that is asked for; more nodes are what the cluster has, where it has so many.
   Status take_devices() {
+    if (options_.only_part > 0) {
+      const Cluster part = cluster_.parts.at(options_.only_part - 1);
+      cluster_ = part;
+    }
     const std::int64_t part = options_.part_devices, more = part * options_.node_factor;
     const bool has_more = part > 0 && more <= cluster_.devices();
     if (part > 0) {

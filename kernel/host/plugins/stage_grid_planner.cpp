@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "plugins/stage_trials.h"
 #include "stage_devices.h"
 #include "step_floor.h"
 #include "stopwatch.h"
+#include "units.h"
 
 namespace meshwright::host {
 
@@ -34,6 +37,9 @@ class GridPlanner {
     say_what_is_left_out();
     return trials_.finish(std::move(search_), floors);
   }
+
+  // Of a cluster of unlike devices, once it was read.
+  [[nodiscard]] std::vector<Cluster> parts() { return trials_.session().cluster().parts; }
 
  private:
   // All of so many microbatches.
@@ -133,13 +139,71 @@ class GridPlanner {
   StageSearch search_{"trying", {}, {}};
 };
 
+// What all devices of one kind would do alone.
+struct PartAlone {
+  std::string name;  // "8 x A100-80GB"
+  std::optional<double> step_seconds;
+  std::string found;  // how, or why there is no plan
+};
+
+PartAlone part_alone(const Cluster& part, const Result<PlanOutcome>& outcome) {
+  PartAlone alone{devices_text(part), std::nullopt, ""};
+  const StageTrial* chosen = outcome && outcome->stage_search ? shortest_of(outcome->stage_search->trials) : nullptr;
+  if (chosen == nullptr) {
+    const std::string& reason = outcome ? outcome->refusal : outcome.error().message;
+    alone.found = reason.substr(0, reason.find('\n'));
+    return alone;
+  }
+  alone.step_seconds = chosen->step_seconds;
+  alone.found = to_string(chosen->choice);
+  return alone;
+}
+
+// Whether all devices pay, beside the fastest part alone.
+std::string parts_note(const std::vector<PartAlone>& parts, double step_seconds) {
+  const PartAlone* best = nullptr;
+  std::string others;
+  for (const PartAlone& part : parts) {
+    if (part.step_seconds && (best == nullptr || *part.step_seconds < *best->step_seconds)) best = &part;
+    others += (others.empty() ? "" : "; ") + part.name + " alone" + (part.step_seconds ? " take " + milliseconds(*part.step_seconds) + " (" + part.found + ")" : ": " + part.found);
+  }
+  if (best == nullptr || *best->step_seconds >= step_seconds) return "Of the devices of one kind, each tried likewise: " + others + ".";
+  return "No plan of all devices was found that is as fast as " + best->name + " alone: the others only slow it down. Each kind tried likewise: " + others + ".";
+}
+
+// Equal parts have the same plans.
+Result<std::vector<PartAlone>> parts_alone(const PlanOptions& options, PluginHost& host, const std::vector<Cluster>& parts) {
+  std::vector<PartAlone> made;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (std::ranges::any_of(made, [&](const PartAlone& known) { return known.name == devices_text(parts[i]); })) continue;
+    PlanOptions alone = options;
+    alone.only_part = i + 1;
+    Result<PlanningSession> session = open_for_trials(alone, host);
+    if (!session) return session.error();
+    const Result<PlanOutcome> outcome = GridPlanner(host, std::move(*session)).run();
+    if (!outcome && outcome.error().code != ErrorCode::bad_input) return outcome.error();
+    made.push_back(part_alone(parts[i], outcome));
+  }
+  return made;
+}
+
 }  // namespace
 
 Result<PlanOutcome> plan_stage_grid(const PlanOptions& options, PluginHost& host) {
   const PlanOptions each = for_trials(options);
   Result<PlanningSession> session = open_for_trials(each, host);
   if (!session) return session.error();
-  return GridPlanner(host, std::move(*session)).run();
+  GridPlanner planner(host, std::move(*session));
+  Result<PlanOutcome> outcome = planner.run();
+  const std::vector<Cluster> parts = planner.parts();
+  if (!outcome || parts.empty() || (!outcome->plan && !outcome->pipeline)) return outcome;
+  Stopwatch watch;
+  const Result<std::vector<PartAlone>> alone = parts_alone(each, host, parts);
+  if (!alone) return alone.error();
+  outcome->phases.comparisons += watch.lap();
+  if (outcome->plan) outcome->plan->notes.push_back(parts_note(*alone, outcome->plan->step_seconds));
+  if (outcome->pipeline) outcome->pipeline->notes.push_back(parts_note(*alone, outcome->pipeline->step_seconds));
+  return outcome;
 }
 
 }  // namespace meshwright::host
