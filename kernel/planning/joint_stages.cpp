@@ -330,13 +330,24 @@ class JointStages::Impl {
     return Done{};
   }
 
-  // What a stage may have, of half as many devices as in the mean to twice as many.
-  [[nodiscard]] std::vector<DeviceRange> unlike_ranges(std::int64_t stages) const {
+  [[nodiscard]] bool is_given() const { return request_.stages.size() == 1; }
+
+  // How many devices a stage may have, ascending: half as many as in the mean to twice as many. Where the number of stages is not given, of those that stages have if they have as many each.
+  [[nodiscard]] std::vector<std::int64_t> unlike_counts(std::int64_t stages) const {
     const std::int64_t all = request_.cluster.devices();
     std::vector<std::int64_t> counts;
-    for (std::int64_t count = std::max<std::int64_t>(1, all / (kUnlike * stages)); count * stages <= kUnlike * all && count < all; ++count) {
-      if (count * stages * kUnlike >= all && cluster_part(request_.cluster, count)) counts.push_back(count);
+    for (std::int64_t count = 1; is_given() && count < all; ++count) counts.push_back(count);
+    for (const std::int64_t each : request_.stages) {
+      if (!is_given() && each > 1 && all % each == 0) counts.push_back(all / each);
     }
+    std::erase_if(counts, [&](std::int64_t count) { return count * stages * kUnlike < all || count * stages > kUnlike * all || !cluster_part(request_.cluster, count); });
+    std::ranges::sort(counts);
+    return counts;
+  }
+
+  [[nodiscard]] std::vector<DeviceRange> unlike_ranges(std::int64_t stages) const {
+    const std::int64_t all = request_.cluster.devices();
+    const std::vector<std::int64_t> counts = unlike_counts(stages);
     std::vector<DeviceRange> ranges;
     for (const std::int64_t count : counts) {
       for (std::int64_t first = 0; first + count <= all; first += counts.front()) {
@@ -347,14 +358,13 @@ class JointStages::Impl {
   }
 
   Result<std::optional<Unlike>> unlike_of(std::int64_t stages, std::int64_t microbatches, const std::vector<DeviceRange>& ranges) {
-    const bool is_given = request_.stages.size() == 1;
-    if (!is_given && !lines_.contains(microbatches)) return std::optional<Unlike>();
+    if (!is_given() && !lines_.contains(microbatches)) return std::optional<Unlike>();
     const Result<JointLine*> line = line_of(microbatches);
     if (!line) return line.error().code == ErrorCode::bad_input ? std::optional<Unlike>() : Result<std::optional<Unlike>>(line.error());
     Unlike made{stages, *line, {}, kNothing};
     std::set<std::int64_t> numbers;
     for (const DeviceRange& range : ranges) {
-      if (is_given) {
+      if (is_given()) {
         if (Status status = made.line->add_devices(cluster_part(request_.cluster, range.count).value()); !status && status.error().code != ErrorCode::bad_input) return status.error();
       }
       if (!made.line->has(range.count)) continue;
