@@ -27,20 +27,12 @@ constexpr double kWorthRounds = 1.1;       // over the best estimate
 constexpr std::uint32_t kMostChunks = 8;
 constexpr double kTicksApart = 1e-9;       // of floors, which are sums in another order than the simulation's
 constexpr std::int64_t kUnlike = 2;        // times as many devices as in the mean, or as few, a stage may have
+constexpr std::size_t kMostDeviceLists = 64;  // of a small model in a given number of stages: its estimates are off by more than devices make
 constexpr const char* kNoSmallWay = "no way to split it that was found holds so little";
 constexpr double kNothing = std::numeric_limits<double>::infinity();
 
 // Schedules of two chunks wait half as long; those of backwards in two parts may not wait.
 double least_waits(std::int64_t stages, std::int64_t microbatches) { return static_cast<double>(stages - 1) / static_cast<double>(microbatches) / 3; }
-
-// Whether each group has one position, in their order.
-bool is_plain(const PipelineSchedule& schedule) {
-  if (schedule.shape.chunks > 1) return false;
-  for (std::uint32_t group = 0; group < schedule.shape.stages; ++group) {
-    if (schedule.position(group, 0) != group) return false;
-  }
-  return true;
-}
 
 bool are_alike(const std::vector<std::int64_t>& devices) { return std::ranges::all_of(devices, [&](std::int64_t each) { return each == devices.front(); }); }
 
@@ -384,22 +376,44 @@ class JointStages::Impl {
       if (!schedule && schedule.error().code != ErrorCode::bad_input) return schedule.error();
       if (!schedule || !is_plain(*schedule) || std::ranges::find(seen, *schedule) != seen.end()) continue;
       seen.push_back(*schedule);
-      if (Status status = try_unlike_schedule(unlike, choice, std::move(*schedule)); !status) return status;
+      if (Status status = try_unlike_schedule(unlike, choice, *schedule); !status) return status;
     }
     return Done{};
   }
 
-  Status try_unlike_schedule(const Unlike& unlike, StageChoice choice, PipelineSchedule schedule) {
-    Found here{unlike.line, std::move(schedule), {}, 0, kCountedOn * static_cast<double>(request_.budget_bytes)};
-    std::optional<LineShape> shape = here.units().cut_freely(here.schedule, unlike.ranges, request_.cluster.devices(), here.bytes, best_seconds_);
-    if (!shape || are_alike(shape->devices)) return Done{};
-    const Result<StageDevices> devices = StageDevices::make(request_.cluster, shape->devices);
+  Status try_unlike_schedule(const Unlike& unlike, const StageChoice& choice, const PipelineSchedule& schedule) {
+    const double bytes = kCountedOn * static_cast<double>(request_.budget_bytes);
+    const std::optional<LineShape> shape = unlike.line->line().cut_freely(schedule, unlike.ranges, request_.cluster.devices(), bytes, best_seconds_);
+    if (!shape) return Done{};
+    std::vector<std::vector<std::int64_t>> lists;
+    if (is_given() && is_small()) add_device_lists(unlike, {}, 0, lists);
+    if (lists.empty() || lists.size() > kMostDeviceLists) lists = {shape->devices};
+    for (const std::vector<std::int64_t>& devices : lists) {
+      if (are_alike(devices)) continue;
+      if (Status status = try_devices(unlike, choice, schedule, devices); !status) return status;
+    }
+    return Done{};
+  }
+
+  // All ways to give the stages devices; one more than are tried at most.
+  void add_device_lists(const Unlike& unlike, const std::vector<std::int64_t>& before, std::int64_t first, std::vector<std::vector<std::int64_t>>& lists) const {
+    if (std::ssize(before) == unlike.stages && first == request_.cluster.devices()) lists.push_back(before);
+    if (std::ssize(before) == unlike.stages) return;
+    for (const DeviceRange& range : unlike.ranges) {
+      if (range.first != first || lists.size() > kMostDeviceLists) continue;
+      std::vector<std::int64_t> longer = before;
+      longer.push_back(range.count);
+      add_device_lists(unlike, longer, first + range.count, lists);
+    }
+  }
+
+  Status try_devices(const Unlike& unlike, StageChoice choice, const PipelineSchedule& schedule, const std::vector<std::int64_t>& counts) {
+    const Result<StageDevices> devices = StageDevices::make(request_.cluster, counts);
     if (!devices) return devices.error();
-    here.devices = shape->devices;
-    here.hop_seconds = hop_seconds(choice.microbatches, *devices);
+    Found here{unlike.line, schedule, counts, hop_seconds(choice.microbatches, *devices), kCountedOn * static_cast<double>(request_.budget_bytes)};
     here.settled = true;
-    choice.devices = shape->devices;
-    std::optional<LineCut> cut = here.units().estimate(here.schedule, std::move(*shape), here.bytes, here.hop_seconds);
+    choice.devices = counts;
+    std::optional<LineCut> cut = here.cut_within(here.bytes);
     if (Status status = add_smaller_ways(here, cut); !status) return status;
     StageTrial trial;
     trial.choice = choice;

@@ -49,6 +49,14 @@ PipelineSchedule one_stage(std::int64_t microbatches) {
   return schedule;
 }
 
+bool is_plain(const PipelineSchedule& schedule) {
+  if (schedule.shape.chunks > 1) return false;
+  for (std::uint32_t group = 0; group < schedule.shape.stages; ++group) {
+    if (schedule.position(group, 0) != group) return false;
+  }
+  return true;
+}
+
 std::vector<std::int64_t> by_position(const PipelineSchedule& schedule, const std::vector<std::int64_t>& by_group) {
   std::vector<std::int64_t> made(schedule.shape.positions(), 0);
   for (std::uint32_t group = 0; group < schedule.shape.stages; ++group) {

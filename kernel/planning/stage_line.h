@@ -97,6 +97,9 @@ class StageLine {
 // Of one stage: each microbatch's forward and backward before the next one's.
 PipelineSchedule one_stage(std::int64_t microbatches);
 
+// Whether each group of a schedule has one position, in their order.
+bool is_plain(const PipelineSchedule& schedule);
+
 // By position of a schedule what its group has.
 std::vector<std::int64_t> by_position(const PipelineSchedule& schedule, const std::vector<std::int64_t>& by_group);
 
