@@ -221,7 +221,7 @@ class JointStages::Impl {
       refuse(choice, "the model has " + std::to_string(line.line().size()) + " parts that could be stages");
       return Done{};
     }
-    Found here{&line, std::move(schedule), {}, hop_seconds(choice.microbatches, devices), kCountedOn * static_cast<double>(request_.budget_bytes)};
+    Found here{&line, std::move(schedule), {}, hop_seconds(choice.microbatches, devices), counted_bytes()};
     here.devices = by_position(here.schedule, devices.counts());
     StageTrial trial;
     trial.choice = choice;
@@ -322,6 +322,7 @@ class JointStages::Impl {
     return Done{};
   }
 
+  [[nodiscard]] double counted_bytes() const { return kCountedOn * static_cast<double>(request_.budget_bytes); }
   [[nodiscard]] bool is_given() const { return request_.stages.size() == 1; }
 
   // How many devices a stage may have, ascending: half as many as in the mean to twice as many. Where the number of stages is not given, of those that stages have if they have as many each.
@@ -382,8 +383,7 @@ class JointStages::Impl {
   }
 
   Status try_unlike_schedule(const Unlike& unlike, const StageChoice& choice, const PipelineSchedule& schedule) {
-    const double bytes = kCountedOn * static_cast<double>(request_.budget_bytes);
-    const std::optional<LineShape> shape = unlike.line->line().cut_freely(schedule, unlike.ranges, request_.cluster.devices(), bytes, best_seconds_);
+    const std::optional<LineShape> shape = unlike.line->line().cut_freely(schedule, unlike.ranges, request_.cluster.devices(), counted_bytes(), best_seconds_);
     if (!shape) return Done{};
     std::vector<std::vector<std::int64_t>> lists;
     if (is_given() && is_small()) add_device_lists(unlike, {}, 0, lists);
@@ -410,7 +410,7 @@ class JointStages::Impl {
   Status try_devices(const Unlike& unlike, StageChoice choice, const PipelineSchedule& schedule, const std::vector<std::int64_t>& counts) {
     const Result<StageDevices> devices = StageDevices::make(request_.cluster, counts);
     if (!devices) return devices.error();
-    Found here{unlike.line, schedule, counts, hop_seconds(choice.microbatches, *devices), kCountedOn * static_cast<double>(request_.budget_bytes)};
+    Found here{unlike.line, schedule, counts, hop_seconds(choice.microbatches, *devices), counted_bytes()};
     here.settled = true;
     choice.devices = counts;
     std::optional<LineCut> cut = here.cut_within(here.bytes);

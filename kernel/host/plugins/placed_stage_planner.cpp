@@ -189,11 +189,16 @@ class PlacedPlanner {
     return Done{};
   }
 
+  PlacedWaysRequest ways_request(const PlanningContext& context) {
+    PlanningSession& session = trials_.session();
+    return {context, session.cluster(), session.solver(), session.search(), [&session](const Plan& plan, const PlanningContext& of) { return session.program(plan, of); }};
+  }
+
   // Alpa's and DAPPLE's samples are microbatches. Where their stages don't fit when they are planned, they are asked for such as hold less.
   Status try_steps(const PlacedLine& line, const PlanningContext& context, std::int64_t microbatches) {
     Stopwatch watch;
     PlanningSession& session = trials_.session();
-    const PlacedWaysRequest request{context, session.cluster(), session.solver(), session.search(), [&session](const Plan& plan, const PlanningContext& of) { return session.program(plan, of); }};
+    const PlacedWaysRequest request = ways_request(context);
     Result<StepWays> ways = StepWays::make(request, line.units, objective_of(*kind_));
     if (!ways && ways.error().code != ErrorCode::bad_input) return ways.error();
     if (!ways) {
@@ -220,7 +225,7 @@ class PlacedPlanner {
   Status try_menus(const PlacedLine& line, const PlanningContext& context, std::int64_t microbatches) {
     Stopwatch watch;
     PlanningSession& session = trials_.session();
-    const PlacedWaysRequest request{context, session.cluster(), session.solver(), session.search(), [&session](const Plan& plan, const PlanningContext& of) { return session.program(plan, of); }};
+    const PlacedWaysRequest request = ways_request(context);
     const Result<std::vector<MeasuredMenu>> menus = measured_menus(request, line.units);
     if (!menus && menus.error().code != ErrorCode::bad_input) return menus.error();
     if (!menus) {
@@ -261,7 +266,7 @@ class PlacedPlanner {
     if (kind == PlacementKind::replicas) return PlacementProblem(replica_problem(line));
     PlanningSession& session = trials_.session();
     const PlanningContext context = session.context();
-    const PlacedWaysRequest request{context, session.cluster(), session.solver(), session.search(), [&session](const Plan& plan, const PlanningContext& of) { return session.program(plan, of); }};
+    const PlacedWaysRequest request = ways_request(context);
     const Result<std::vector<PlacedWay>> ways = measured_ways(request, line.units, kind == PlacementKind::load ? 1 : std::int64_t{line.devices});
     if (!ways) return ways.error();
     const auto bytes = static_cast<double>(session.budget_bytes());
