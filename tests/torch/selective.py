@@ -126,7 +126,7 @@ def prepare(program: Path, folder: Path, cases: list[str]) -> None:
 
         def plan(file: Path, *more: str) -> dict:
             set_to = [part for each in case.settings for part in ("--set", each)]
-            run(program, "plan", model, "--cluster", folder / "cluster.toml", "--mesh", "2x2", "-o", file, *set_to, *more)
+            run(program, "plan", model, "--cluster", folder / "cluster.toml", "--mesh", "2x2", "--set", "search.step_rounds=0", "-o", file, *set_to, *more)
             return json.loads(file.read_text())
 
         none = plan(folder / f"{name}.json")["peak_bytes"]
