@@ -112,8 +112,11 @@ def row(name: str, folder: Path, program: Path, settings: list[str], log: bool) 
     memory = f"{after.ru_maxrss / 2**20:.1f} GiB at most until now"
     if run.returncode != 0:
         return f"{name:16} {seconds:7.1f} CPU s, {memory}: exit status {run.returncode}\n{run.stderr or ''}"
-    said = json.loads(run.stdout)
-    return f"{name:16} {seconds:7.1f} CPU s, {memory}: {said['step_seconds'] * 1e3:.1f} ms, {said.get('stages', 1)} stages, {json.dumps({key: said[key] for key in said if 'bound' in key or 'lower' in key})[:200]}"
+    search = json.loads(run.stdout)["stage_search"]
+    chosen = search["chosen"]
+    schedule = f" by {chosen['schedule']}" if chosen["schedule"] else ""
+    return (f"{name:16} {seconds:7.1f} CPU s, {memory}: {chosen['step_seconds'] * 1e3:.1f} ms, not below {search['step_lower_bound_seconds'] * 1e3:.1f} ms: "
+            f"{chosen['stages']} stages{schedule}, {chosen['microbatches']} microbatches")
 
 
 def main() -> int:

@@ -80,6 +80,14 @@ bool JointLine::has(std::int64_t devices) const {
 
 double JointLine::fastest_seconds(std::int64_t devices) const { return known_.at(devices).fastest_seconds; }
 
+double JointLine::most_device_seconds(std::int64_t most_devices) const {
+  double seconds = 0;
+  for (const auto& [devices, known] : known_) {
+    if (devices <= most_devices) seconds = std::max(seconds, static_cast<double>(devices) * known.fastest_seconds);
+  }
+  return seconds;
+}
+
 std::vector<std::pair<std::vector<std::int64_t>, bool>> JointLine::shapes_of(const Cluster& devices) const {
   std::vector<std::pair<std::vector<std::int64_t>, bool>> shapes;
   if (!request_.mesh.empty()) {

@@ -50,6 +50,8 @@ class JointLine {
   [[nodiscard]] const std::vector<LeastComputing>& least(std::int64_t devices) const { return known_.at(devices).least; }
   // What the fastest of all ways over so many devices takes to compute a microbatch, of all units.
   [[nodiscard]] double fastest_seconds(std::int64_t devices) const;
+  // The same, times the devices, of the slowest such among the numbers up to this one for which ways are known; 0 where there is none.
+  [[nodiscard]] double most_device_seconds(std::int64_t most_devices) const;
 
   // Looks for the way that costs least with so many seconds for a byte, on each mesh of so many devices that is near the fastest one; true if there is a new one. Prices that are nearly alike are one. Errors: those of
   // SplitWays::add.

@@ -13,6 +13,7 @@
 #include "cluster_part.h"
 #include "joint_line.h"
 #include "stage_devices.h"
+#include "unlike_numbers.h"
 
 namespace meshwright {
 
@@ -25,8 +26,8 @@ constexpr double kPriceStep = 4;           // from one to the next
 constexpr int kRoundsOfPrices = 3;         // of ways by what memory is worth in the cut that was found
 constexpr double kWorthRounds = 1.1;       // over the best estimate
 constexpr std::uint32_t kMostChunks = 8;
+constexpr double kAboutTheLeast = 1.02;   // of what is hoped for
 constexpr double kTicksApart = 1e-9;       // of floors, which are sums in another order than the simulation's
-constexpr std::int64_t kUnlike = 2;        // times as many devices as in the mean, or as few, a stage may have
 constexpr std::size_t kMostDeviceLists = 64;  // of a small model in a given number of stages: its estimates are off by more than devices make
 constexpr const char* kNoSmallWay = "no way to split it that was found holds so little";
 constexpr double kNothing = std::numeric_limits<double>::infinity();
@@ -52,11 +53,14 @@ class JointStages::Impl {
   }
 
   Result<std::vector<StageTrial>> search() {
-    for (const Pair& pair : promising_pairs()) {
-      if (best_seconds_ <= pair.seconds) {
-        ++hopeless_;
-        continue;
-      }
+    std::vector<Pair> pairs = all_pairs();
+    while (!pairs.empty()) {
+      for (Pair& pair : pairs) pair.seconds = hoped_seconds(pair);
+      hopeless_ += std::erase_if(pairs, [&](const Pair& pair) { return best_seconds_ <= pair.seconds; });
+      if (pairs.empty()) break;
+      const auto next = most_promising(pairs);
+      const Pair pair = *next;
+      pairs.erase(next);
       if (Status status = try_pair(pair); !status) return status.error();
     }
     if (Status status = try_unlike_devices(); !status) return status.error();
@@ -110,7 +114,7 @@ class JointStages::Impl {
   }
 
  private:
-  // Numbers of stages and microbatches, and what all devices would take together at least if each were as fast as one alone: an estimate, by which what is hopeless is not looked at.
+  // Numbers of stages and microbatches, and what is hoped for at best: an estimate, by which what is hopeless is not looked at.
   struct Pair {
     std::int64_t stages = 1, microbatches = 1;
     double seconds = 0;
@@ -135,14 +139,30 @@ class JointStages::Impl {
   Found& found(const StageChoice& choice) { return std::ranges::find(found_, choice, &std::pair<StageChoice, Found>::first)->second; }
   [[nodiscard]] const Found& found(const StageChoice& choice) const { return std::ranges::find(found_, choice, &std::pair<StageChoice, Found>::first)->second; }
 
-  [[nodiscard]] std::vector<Pair> promising_pairs() const {
+  [[nodiscard]] std::vector<Pair> all_pairs() const {
     std::vector<Pair> pairs;
-    for (const std::int64_t stages : request_.stages) {
-      if (stages > std::ssize(model_.units.units)) continue;
-      for (const std::int64_t microbatches : request_.microbatches) pairs.push_back({stages, microbatches, seconds_ / static_cast<double>(request_.cluster.devices()) * (1 + least_waits(stages, microbatches))});
+    for (const std::int64_t microbatches : request_.microbatches) {
+      for (const std::int64_t stages : request_.stages) {
+        if (stages <= std::ssize(model_.units.units)) pairs.push_back({stages, microbatches});
+      }
     }
-    std::ranges::stable_sort(pairs, {}, &Pair::seconds);
     return pairs;
+  }
+
+  // All devices together, each as fast as one alone; or, where that is known, as it is among as many or fewer in as few microbatches or fewer, which are no smaller and pass no more between devices.
+  [[nodiscard]] double hoped_seconds(const Pair& pair) const {
+    const std::int64_t all = request_.cluster.devices();
+    double seconds = seconds_;
+    for (auto line = lines_.begin(); line != lines_.end() && line->first <= pair.microbatches; ++line) {
+      seconds = std::max(seconds, static_cast<double>(line->first) * line->second->most_device_seconds(all / pair.stages));
+    }
+    return seconds / static_cast<double>(all) * (1 + least_waits(pair.stages, pair.microbatches));
+  }
+
+  // Of those that are hoped to take about the least, one of the fewest microbatches, from which most is learnt of others.
+  [[nodiscard]] static std::vector<Pair>::iterator most_promising(std::vector<Pair>& pairs) {
+    const double least = std::ranges::min_element(pairs, {}, &Pair::seconds)->seconds;
+    return std::ranges::find_if(pairs, [&](const Pair& pair) { return pair.seconds <= kAboutTheLeast * least; });
   }
 
   void refuse(const StageChoice& choice, std::string reason) {
@@ -307,7 +327,7 @@ class JointStages::Impl {
     std::vector<Unlike> unlike;
     for (const std::int64_t stages : request_.unlike_stages) {
       if (stages < 2 || stages > std::ssize(model_.units.units)) continue;
-      const std::vector<DeviceRange> ranges = unlike_ranges(stages);
+      const std::vector<DeviceRange> ranges = unlike_ranges(request_.cluster, request_.stages, stages);
       for (const std::int64_t microbatches : request_.microbatches) {
         Result<std::optional<Unlike>> made = unlike_of(stages, microbatches, ranges);
         if (!made) return made.error();
@@ -324,31 +344,6 @@ class JointStages::Impl {
 
   [[nodiscard]] double counted_bytes() const { return kCountedOn * static_cast<double>(request_.budget_bytes); }
   [[nodiscard]] bool is_given() const { return request_.stages.size() == 1; }
-
-  // How many devices a stage may have, ascending: half as many as in the mean to twice as many. Where the number of stages is not given, of those that stages have if they have as many each.
-  [[nodiscard]] std::vector<std::int64_t> unlike_counts(std::int64_t stages) const {
-    const std::int64_t all = request_.cluster.devices();
-    std::vector<std::int64_t> counts;
-    for (std::int64_t count = 1; is_given() && count < all; ++count) counts.push_back(count);
-    for (const std::int64_t each : request_.stages) {
-      if (!is_given() && each > 1 && all % each == 0) counts.push_back(all / each);
-    }
-    std::erase_if(counts, [&](std::int64_t count) { return count * stages * kUnlike < all || count * stages > kUnlike * all || !cluster_part(request_.cluster, count); });
-    std::ranges::sort(counts);
-    return counts;
-  }
-
-  [[nodiscard]] std::vector<DeviceRange> unlike_ranges(std::int64_t stages) const {
-    const std::int64_t all = request_.cluster.devices();
-    const std::vector<std::int64_t> counts = unlike_counts(stages);
-    std::vector<DeviceRange> ranges;
-    for (const std::int64_t count : counts) {
-      for (std::int64_t first = 0; first + count <= all; first += counts.front()) {
-        if (cluster_range(request_.cluster, first, count)) ranges.push_back({first, count});
-      }
-    }
-    return ranges;
-  }
 
   Result<std::optional<Unlike>> unlike_of(std::int64_t stages, std::int64_t microbatches, const std::vector<DeviceRange>& ranges) {
     if (!is_given() && !lines_.contains(microbatches)) return std::optional<Unlike>();
@@ -386,25 +381,13 @@ class JointStages::Impl {
     const std::optional<LineShape> shape = unlike.line->line().cut_freely(schedule, unlike.ranges, request_.cluster.devices(), counted_bytes(), best_seconds_);
     if (!shape) return Done{};
     std::vector<std::vector<std::int64_t>> lists;
-    if (is_given() && is_small()) add_device_lists(unlike, {}, 0, lists);
+    if (is_given() && is_small()) lists = device_lists(unlike.ranges, unlike.stages, request_.cluster.devices(), kMostDeviceLists + 1);
     if (lists.empty() || lists.size() > kMostDeviceLists) lists = {shape->devices};
     for (const std::vector<std::int64_t>& devices : lists) {
       if (are_alike(devices)) continue;
       if (Status status = try_devices(unlike, choice, schedule, devices); !status) return status;
     }
     return Done{};
-  }
-
-  // All ways to give the stages devices; one more than are tried at most.
-  void add_device_lists(const Unlike& unlike, const std::vector<std::int64_t>& before, std::int64_t first, std::vector<std::vector<std::int64_t>>& lists) const {
-    if (std::ssize(before) == unlike.stages && first == request_.cluster.devices()) lists.push_back(before);
-    if (std::ssize(before) == unlike.stages) return;
-    for (const DeviceRange& range : unlike.ranges) {
-      if (range.first != first || lists.size() > kMostDeviceLists) continue;
-      std::vector<std::int64_t> longer = before;
-      longer.push_back(range.count);
-      add_device_lists(unlike, longer, first + range.count, lists);
-    }
   }
 
   Status try_devices(const Unlike& unlike, StageChoice choice, const PipelineSchedule& schedule, const std::vector<std::int64_t>& counts) {
@@ -449,7 +432,7 @@ class JointStages::Impl {
 
   void say_what_is_left_out() {
     if (hopeless_ > 0) {
-      left_out_.push_back(std::to_string(hopeless_) + " pairs of a number of stages and of microbatches for which devices, each as fast as one alone, would take longer than what is expected of the best");
+      left_out_.push_back(std::to_string(hopeless_) + " pairs of a number of stages and of microbatches for which devices, each as fast as one alone or as in fewer microbatches, would take longer than what is expected of the best");
     }
     if (request_.mesh.empty() && !is_small()) left_out_.emplace_back("meshes of three axes whose first one shards anything but the batch");
     if (!request_.unlike_stages.empty()) {
